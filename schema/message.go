@@ -1,0 +1,170 @@
+// Package schema is the vocabulary of OACP: the message with its fields and
+// types, ids, file names, processing order, the canonical YAML encoding, and
+// the JSON Schema documents that describe all of it.
+//
+// The package knows how a message is written, not whether one is right:
+// reading bytes and judging them is the job of package validate.
+package schema
+
+// Limits of a message and its file. Lengths count characters (Unicode code
+// points) of the text without outer white space, never bytes.
+const (
+	// MaxFileSize is the largest message file in bytes.
+	MaxFileSize = 1 << 20
+	// MaxDepth is how deep lists and mappings may nest in a file.
+	MaxDepth = 1000
+	// MaxRecipients is how many agents one message may be addressed to.
+	MaxRecipients = 10
+	// MaxSubject is the longest subject.
+	MaxSubject = 200
+	// MaxBody is the longest text body.
+	MaxBody = 20_000
+	// MaxChannel is the longest channel.
+	MaxChannel = 64
+	// MaxParentID is the longest parent_message_id.
+	MaxParentID = 200
+	// MaxBodyKey is the longest key in a structured body. YAML limits a key
+	// to 1,024 bytes on its line; this many characters fit however they are
+	// escaped.
+	MaxBodyKey = 128
+	// MaxContextWords is how many words context_keys should have at most.
+	MaxContextWords = 500
+)
+
+// Message is one OACP message. Every field but To and Body is the text that
+// stands in the file without outer white space, so a Message can hold what a
+// bad file says; package validate tells whether it is a valid one. An empty
+// field is an absent one.
+//
+// The fields are those of the OACP message schema, with the telemetry and
+// signature fields of its newer revision.
+type Message struct {
+	ID        ID
+	From      AgentName
+	To        []AgentName
+	Type      Type
+	Priority  Priority
+	CreatedAt Timestamp
+	Subject   string
+	// Body is a text, or a non-empty mapping.
+	Body Value
+
+	ExpiresAt      Timestamp
+	Channel        string
+	AutonomyHint   string
+	RelatedPacket  string
+	RelatedPR      string
+	ConversationID ConversationID
+	ParentID       ID
+	ContextKeys    string
+
+	Telemetry Telemetry
+
+	// Auth is the signature trailer. The file that carries one is the
+	// message, byte for byte, and is never rendered again.
+	Auth string
+}
+
+// Telemetry is what a reviewing agent may report of its own work, each as
+// the text in the file. Only the three review answers carry it.
+type Telemetry struct {
+	Model        string
+	Turns        string
+	InputTokens  string
+	OutputTokens string
+	WallTimeS    string
+	EstCostUSD   string
+}
+
+// A textField describes a field that holds one text.
+type textField struct {
+	name string
+	text func(*Message) *string
+	// verbatim fields keep their outer white space: they are prose, not
+	// single-line values.
+	verbatim bool
+}
+
+// textFields lists the single-text fields in canonical order; to and body
+// have their own shapes.
+var textFields = []textField{
+	{name: "id", text: func(m *Message) *string { return (*string)(&m.ID) }},
+	{name: "from", text: func(m *Message) *string { return (*string)(&m.From) }},
+	{name: "type", text: func(m *Message) *string { return (*string)(&m.Type) }},
+	{name: "priority", text: func(m *Message) *string { return (*string)(&m.Priority) }},
+	{name: "created_at_utc", text: func(m *Message) *string { return (*string)(&m.CreatedAt) }},
+	{name: "expires_at", text: func(m *Message) *string { return (*string)(&m.ExpiresAt) }},
+	{name: "channel", text: func(m *Message) *string { return &m.Channel }},
+	{name: "autonomy_hint", text: func(m *Message) *string { return &m.AutonomyHint }},
+	{name: "related_packet", text: func(m *Message) *string { return &m.RelatedPacket }},
+	{name: "related_pr", text: func(m *Message) *string { return &m.RelatedPR }},
+	{name: "conversation_id", text: func(m *Message) *string { return (*string)(&m.ConversationID) }},
+	{name: "parent_message_id", text: func(m *Message) *string { return (*string)(&m.ParentID) }},
+	{name: "context_keys", text: func(m *Message) *string { return &m.ContextKeys }, verbatim: true},
+	{name: "model", text: func(m *Message) *string { return &m.Telemetry.Model }},
+	{name: "turns", text: func(m *Message) *string { return &m.Telemetry.Turns }},
+	{name: "input_tokens", text: func(m *Message) *string { return &m.Telemetry.InputTokens }},
+	{name: "output_tokens", text: func(m *Message) *string { return &m.Telemetry.OutputTokens }},
+	{name: "wall_time_s", text: func(m *Message) *string { return &m.Telemetry.WallTimeS }},
+	{name: "est_cost_usd", text: func(m *Message) *string { return &m.Telemetry.EstCostUSD }},
+	{name: "subject", text: func(m *Message) *string { return &m.Subject }},
+	{name: "auth", text: func(m *Message) *string { return &m.Auth }},
+}
+
+// fieldNames is the canonical order of all fields.
+var fieldNames = canonicalOrder()
+
+func canonicalOrder() []string {
+	names := make([]string, 0, len(textFields)+2)
+	for _, f := range textFields {
+		switch f.name {
+		case "type":
+			names = append(names, "to")
+		case "auth":
+			names = append(names, "body")
+		}
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// requiredFields are those without which a file is not a message.
+var requiredFields = []string{"id", "from", "to", "type", "priority", "created_at_utc", "subject", "body"}
+
+// telemetryFields are the names of the fields of Telemetry.
+var telemetryFields = []string{"model", "turns", "input_tokens", "output_tokens", "wall_time_s", "est_cost_usd"}
+
+// FieldNames returns the name of every field, in the order in which a file
+// lists them.
+func FieldNames() []string { return append([]string(nil), fieldNames...) }
+
+// RequiredFields returns the names of the fields every message has.
+func RequiredFields() []string { return append([]string(nil), requiredFields...) }
+
+// TelemetryFields returns the names of the fields of Telemetry.
+func TelemetryFields() []string { return append([]string(nil), telemetryFields...) }
+
+// TextField returns the place of a field that holds one text, and whether
+// the field keeps its outer white space. It returns nil for to, body and
+// names that are no field.
+func (m *Message) TextField(name string) (text *string, verbatim bool) {
+	for i := range textFields {
+		if textFields[i].name == name {
+			return textFields[i].text(m), textFields[i].verbatim
+		}
+	}
+	return nil, false
+}
+
+// IsTelemetryEmpty reports whether the message carries no telemetry.
+func (m *Message) IsTelemetryEmpty() bool { return m.Telemetry == Telemetry{} }
+
+// IsFor reports whether the message is addressed to the agent.
+func (m *Message) IsFor(agent AgentName) bool {
+	for _, to := range m.To {
+		if to == agent {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,158 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Type is what a message is for: one of the twelve message types.
+type Type string
+
+// The message types of the OACP message schema.
+const (
+	TaskRequest        Type = "task_request"
+	Question           Type = "question"
+	Notification       Type = "notification"
+	FollowUp           Type = "follow_up"
+	Handoff            Type = "handoff"
+	HandoffComplete    Type = "handoff_complete"
+	ReviewRequest      Type = "review_request"
+	ReviewFeedback     Type = "review_feedback"
+	ReviewAddressed    Type = "review_addressed"
+	ReviewLGTM         Type = "review_lgtm"
+	BrainstormRequest  Type = "brainstorm_request"
+	BrainstormFollowup Type = "brainstorm_followup"
+)
+
+// types is in a fixed order: ids depend on a type's place in it.
+var types = []Type{
+	TaskRequest, Question, Notification, FollowUp, Handoff, HandoffComplete,
+	ReviewRequest, ReviewFeedback, ReviewAddressed, ReviewLGTM,
+	BrainstormRequest, BrainstormFollowup,
+}
+
+// Types returns the twelve message types.
+func Types() []Type { return slices.Clone(types) }
+
+// ParseType returns the type that the text names.
+func ParseType(text string) (Type, error) {
+	if t := Type(text); t.Known() {
+		return t, nil
+	}
+	return "", fmt.Errorf("%q is not a message type", text)
+}
+
+// Known reports whether t is one of the twelve types.
+func (t Type) Known() bool { return slices.Contains(types, t) }
+
+// SingleRecipient reports whether a message of this type goes to one agent
+// only: a handoff has one new owner.
+func (t Type) SingleRecipient() bool { return t == Handoff || t == HandoffComplete }
+
+// CarriesTelemetry reports whether a message of this type may carry
+// Telemetry.
+func (t Type) CarriesTelemetry() bool {
+	return t == ReviewFeedback || t == ReviewAddressed || t == ReviewLGTM
+}
+
+// ExpectsAnswer reports whether the sender of such a message waits for one.
+// Messages of the other types never get an automatic answer, so that two
+// agents cannot thank each other for ever.
+func (t Type) ExpectsAnswer() bool {
+	switch t {
+	case Notification, FollowUp, ReviewLGTM, HandoffComplete:
+		return false
+	}
+	return true
+}
+
+// Answer is the type that an answer to a message of this type has unless the
+// answering agent chooses another.
+func (t Type) Answer() Type {
+	switch t {
+	case ReviewRequest, ReviewAddressed:
+		return ReviewFeedback
+	case ReviewFeedback:
+		return ReviewAddressed
+	case BrainstormRequest, BrainstormFollowup:
+		return BrainstormFollowup
+	}
+	return Notification
+}
+
+// rank places requests before everything else of the same priority, and mere
+// information after it.
+func (t Type) rank() int {
+	switch t {
+	case TaskRequest, ReviewRequest:
+		return 0
+	case Notification, FollowUp:
+		return 2
+	}
+	return 1
+}
+
+// Priority is how urgent a message is, P0 the most.
+type Priority string
+
+// The priorities of the OACP message schema.
+const (
+	P0 Priority = "P0"
+	P1 Priority = "P1"
+	P2 Priority = "P2"
+	P3 Priority = "P3"
+)
+
+// DefaultPriority is what readers take a message without a priority for, and
+// what a sender who names none writes.
+const DefaultPriority = P2
+
+// Priorities returns the priorities, the most urgent first.
+func Priorities() []Priority { return []Priority{P0, P1, P2, P3} }
+
+// ParsePriority returns the priority that the text names.
+func ParsePriority(text string) (Priority, error) {
+	if p := Priority(text); p.Known() {
+		return p, nil
+	}
+	return "", fmt.Errorf("%q is not a priority: P0, P1, P2 or P3", text)
+}
+
+// Known reports whether p is one of the four priorities.
+func (p Priority) Known() bool { return p == P0 || p == P1 || p == P2 || p == P3 }
+
+// Compare orders messages as they are to be processed: the urgent first;
+// within a priority requests, then the rest, then notifications and
+// follow-ups; then the oldest; ids decide between equals. It returns a
+// negative number when a goes first. A message without a known priority
+// counts as DefaultPriority.
+func Compare(a, b *Message) int {
+	if c := a.urgency() - b.urgency(); c != 0 {
+		return c
+	}
+	if c := a.Type.rank() - b.Type.rank(); c != 0 {
+		return c
+	}
+	if c := compareText(string(a.CreatedAt), string(b.CreatedAt)); c != 0 {
+		return c
+	}
+	return compareText(string(a.ID), string(b.ID))
+}
+
+func (m *Message) urgency() int {
+	p := m.Priority
+	if !p.Known() {
+		p = DefaultPriority
+	}
+	return int(p[1] - '0')
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
