@@ -1,0 +1,225 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// ErrSigned is returned for a message that carries a signature: its file's
+// bytes are the message, and rendering it again would break the signature.
+var ErrSigned = errors.New("a signed message is never rendered again")
+
+// ErrTooLarge is returned for a message whose file would exceed MaxFileSize.
+var ErrTooLarge = errors.New("the message is larger than a message file may be")
+
+// Encode renders the message in the canonical form: fields in fixed order,
+// two-space literal blocks for multi-line text, double quotes with JSON-style
+// escapes wherever a plain scalar could be misread or a block cannot hold the
+// text. Any YAML parser and naive line-based readers understand it. Decoding
+// what Encode wrote gives the same message, for every valid message.
+//
+// It returns ErrSigned and ErrTooLarge, and an error for text that is not
+// UTF-8; it does not otherwise judge the message.
+func Encode(m *Message) ([]byte, error) {
+	if m.Auth != "" {
+		return nil, ErrSigned
+	}
+	e := encoder{out: make([]byte, 0, 512+len(m.Body.Text))}
+	for _, name := range fieldNames {
+		switch name {
+		case "to":
+			e.recipients(m.To)
+		case "body":
+			e.pair(0, name, m.Body)
+		default:
+			if text, _ := m.TextField(name); *text != "" {
+				e.pair(0, name, TextValue(*text))
+			}
+		}
+	}
+	if !utf8.Valid(e.out) {
+		return nil, errors.New("the message holds text that is not UTF-8")
+	}
+	if len(e.out) > MaxFileSize {
+		return nil, fmt.Errorf("%w: %d bytes of %d", ErrTooLarge, len(e.out), MaxFileSize)
+	}
+	return e.out, nil
+}
+
+type encoder struct{ out []byte }
+
+func (e *encoder) indent(depth int) {
+	for range depth {
+		e.out = append(e.out, ' ', ' ')
+	}
+}
+
+// recipients writes one name as a scalar and several as a flow list on the
+// same line, which line-based readers can split.
+func (e *encoder) recipients(names []AgentName) {
+	e.out = append(e.out, "to: "...)
+	if len(names) == 1 {
+		e.scalar(string(names[0]))
+		e.out = append(e.out, '\n')
+		return
+	}
+	e.out = append(e.out, '[')
+	for i, name := range names {
+		if i > 0 {
+			e.out = append(e.out, ", "...)
+		}
+		e.scalar(string(name))
+	}
+	e.out = append(e.out, "]\n"...)
+}
+
+// pair writes a key and its value as an entry of a block mapping that stands
+// at the depth.
+func (e *encoder) pair(depth int, key string, v Value) {
+	e.indent(depth)
+	e.scalar(key)
+	e.out = append(e.out, ':')
+	e.value(depth, v)
+}
+
+// value writes what follows the colon of a key, or the dash of a list item,
+// that stands at the depth, through the end of the line.
+func (e *encoder) value(depth int, v Value) {
+	switch v.Kind {
+	case Absent, Null:
+		e.out = append(e.out, " null\n"...)
+	case Text:
+		e.out = append(e.out, ' ')
+		e.text(depth+1, v.Text)
+	case List:
+		if len(v.Items) == 0 {
+			e.out = append(e.out, " []\n"...)
+			return
+		}
+		e.out = append(e.out, '\n')
+		for _, item := range v.Items {
+			e.indent(depth + 1)
+			e.out = append(e.out, '-')
+			e.value(depth+1, item)
+		}
+	case Mapping:
+		if len(v.Pairs) == 0 {
+			e.out = append(e.out, " {}\n"...)
+			return
+		}
+		e.out = append(e.out, '\n')
+		for _, p := range v.Pairs {
+			e.pair(depth+1, p.Key, p.Value)
+		}
+	}
+}
+
+// text writes a text of one or more lines; the lines of a block are indented
+// to the depth.
+func (e *encoder) text(depth int, text string) {
+	if !fitsBlock(text) {
+		e.scalar(text)
+		e.out = append(e.out, '\n')
+		return
+	}
+	if body, ok := strings.CutSuffix(text, "\n"); ok {
+		e.out = append(e.out, "|\n"...)
+		text = body
+	} else {
+		e.out = append(e.out, "|-\n"...)
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if line != "" {
+			e.indent(depth)
+			e.out = append(e.out, line...)
+		}
+		e.out = append(e.out, '\n')
+	}
+}
+
+// fitsBlock reports whether a literal block holds the text in a way that
+// every reader sees alike: several lines (a final line break makes two) of
+// printable characters, the first not empty and not indented, none of white
+// space alone, and not ending in blank lines.
+func fitsBlock(text string) bool {
+	body, _ := strings.CutSuffix(text, "\n")
+	if body == "" || body == text && !strings.Contains(body, "\n") {
+		return false
+	}
+	if body[0] == ' ' || body[0] == '\n' || body[len(body)-1] == '\n' {
+		return false
+	}
+	for line := range strings.SplitSeq(body, "\n") {
+		if line != "" && strings.TrimLeft(line, " ") == "" {
+			return false
+		}
+	}
+	for _, r := range body {
+		if r != '\n' && needsEscape(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// needsEscape reports whether some YAML reader would refuse, change or break
+// a line at the character.
+func needsEscape(r rune) bool {
+	switch {
+	case r < 0x20, 0x7f <= r && r <= 0x9f:
+		return true
+	case r == '\u2028', r == '\u2029', r == '\ufeff', r == '\ufffe', r == '\uffff':
+		return true
+	}
+	return false
+}
+
+// scalar writes the text plain where no reader can take it for anything but
+// that text, and in double quotes otherwise.
+func (e *encoder) scalar(text string) {
+	if isPlain(text) {
+		e.out = append(e.out, text...)
+		return
+	}
+	e.out = append(e.out, '"')
+	for _, r := range text {
+		switch {
+		case r == '"' || r == '\\':
+			e.out = append(e.out, '\\', byte(r))
+		case r == '\n':
+			e.out = append(e.out, `\n`...)
+		case r == '\r':
+			e.out = append(e.out, `\r`...)
+		case r == '\t':
+			e.out = append(e.out, `\t`...)
+		case needsEscape(r):
+			e.out = fmt.Appendf(e.out, `\u%04x`, r)
+		default:
+			e.out = utf8.AppendRune(e.out, r)
+		}
+	}
+	e.out = append(e.out, '"')
+}
+
+// yamlWords are texts that YAML 1.1 or 1.2 reads as something else.
+var yamlWords = map[string]bool{
+	"null": true, "true": true, "false": true, "yes": true, "no": true,
+	"on": true, "off": true, "y": true, "n": true, "nan": true, "inf": true,
+}
+
+// isPlain is deliberately narrow: it starts with an ASCII letter, holds only
+// characters that mean nothing to YAML anywhere, and is none of its words.
+func isPlain(text string) bool {
+	if text == "" || !isLetter(text[0]) || text[len(text)-1] == ' ' {
+		return false
+	}
+	for i := range len(text) {
+		c := text[i]
+		if !isAlphanumeric(c) && !strings.ContainsRune(" ._/()+=;-", rune(c)) {
+			return false
+		}
+	}
+	return len(text) > 5 || !yamlWords[strings.ToLower(text)]
+}
