@@ -1,0 +1,235 @@
+package ash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"sync"
+	"time"
+)
+
+var (
+	// ErrClosed says that the connection to the bridge is gone; [Client.Reconnect] makes a new one. Its text says why.
+	ErrClosed = errors.New("ash: connection closed")
+	// ErrBusy says that a query is already running on this client.
+	ErrBusy = errors.New("ash: a query is already running")
+	// ErrNotReady says that the bridge did not say ready in time.
+	ErrNotReady = errors.New("ash: the bridge is not ready")
+	// ErrNoDone says that a turn reported an error, or was interrupted, and did not end in time.
+	ErrNoDone = errors.New("ash: the turn did not end in time")
+	// ErrBridgeExited says that the bridge process ended.
+	ErrBridgeExited = errors.New("ash: the bridge process ended")
+)
+
+// ClientOptions tunes a [Client]. The zero value is ready to use.
+type ClientOptions struct {
+	// ReadyTimeout is how long the bridge may take to say ready, its start included. Zero means ten seconds, as the
+	// protocol has it. Negative means not to wait for a ready: for a bridge that says it once, and has said it to an
+	// earlier connection.
+	ReadyTimeout time.Duration
+	// SettleTimeout is how long a turn that reported an error, or was given up, may take to its done. When it takes
+	// longer the connection is closed, so that a late done never ends the next query. Zero means five seconds.
+	SettleTimeout time.Duration
+	// StopTimeout is how long each stage of stopping a bridge may take. Zero means five seconds.
+	StopTimeout time.Duration
+	// WriteTimeout is how long the bridge may read nothing, while a command waits for it, before the connection counts
+	// as lost. Zero means one minute.
+	WriteTimeout time.Duration
+}
+
+func (o *ClientOptions) withDefaults() ClientOptions {
+	var options ClientOptions
+	if o != nil {
+		options = *o
+	}
+	if options.ReadyTimeout == 0 {
+		options.ReadyTimeout = 10 * time.Second
+	}
+	if options.SettleTimeout <= 0 {
+		options.SettleTimeout = 5 * time.Second
+	}
+	if options.StopTimeout <= 0 {
+		options.StopTimeout = 5 * time.Second
+	}
+	if options.WriteTimeout <= 0 {
+		options.WriteTimeout = time.Minute
+	}
+	return options
+}
+
+// Client is the host's end of the protocol: a connection to one bridge, which runs one query at a time. Its methods may
+// be called from several goroutines. Make one with [Connect] or [Spawn], and end it with [Client.Shutdown] or
+// [Client.Close].
+type Client struct {
+	path    string
+	options ClientOptions
+	bridge  *process // nil unless spawned
+
+	mu     sync.Mutex
+	link   *link
+	closed bool
+}
+
+// Connect connects to the bridge that listens at path and waits for its ready. Options may be nil. Nobody listening is
+// an error at once; no ready in time is [ErrNotReady].
+func Connect(ctx context.Context, path string, options *ClientOptions) (*Client, error) {
+	c := &Client{path: path, options: options.withDefaults()}
+	if err := checkSocketPath(path); err != nil {
+		return nil, err
+	}
+	ctx, cancel := c.readyContext(ctx)
+	defer cancel()
+	conn, err := dial(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("ash: connect: %w", err)
+	}
+	if err := c.adopt(ctx, conn); err != nil {
+		return nil, fmt.Errorf("ash: connect to %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Spawn starts a bridge process, connects to it at path and waits for its ready. The command is one that has not been
+// started; it is given a process group of its own and learns the path from ASH_BRIDGE_SOCKET in its environment. Its
+// output goes where the command says, nowhere by default. Options may be nil, ctx bounds the start alone.
+//
+// Errors besides those of starting a command: [ErrSocketInUse], [ErrNotReady], [ErrBridgeExited]. After an error no
+// process is left.
+func Spawn(ctx context.Context, command *exec.Cmd, path string, options *ClientOptions) (*Client, error) {
+	c := &Client{path: path, options: options.withDefaults()}
+	if err := checkSocketPath(path); err != nil {
+		return nil, err
+	}
+	if answers, err := socketAnswers(path); err != nil || answers {
+		if err == nil {
+			err = ErrSocketInUse
+		}
+		return nil, fmt.Errorf("ash: spawn: %s: %w", path, err)
+	}
+	bridge, err := startProcess(command, path)
+	if err != nil {
+		return nil, fmt.Errorf("ash: spawn: %w", err)
+	}
+	c.bridge = bridge
+
+	ctx, cancel := c.readyContext(ctx)
+	defer cancel()
+	conn, err := bridge.dial(ctx, path)
+	if err == nil {
+		err = c.adopt(ctx, conn)
+	}
+	if err != nil {
+		err = bridge.explain(err)
+		return nil, fmt.Errorf("ash: spawn %s: %w", command.Path, errors.Join(err, c.Close()))
+	}
+	return c, nil
+}
+
+// Reconnect replaces the connection, whether it still stands or not; a query on it ends with [ErrClosed]. It does not
+// wait for a ready, which a bridge may say only once, and does not start a process that has ended ([ErrBridgeExited]).
+func (c *Client) Reconnect(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return fmt.Errorf("%w: the client is closed", ErrClosed)
+	}
+	c.link.close()
+	if c.bridge != nil && c.bridge.hasExited() {
+		return fmt.Errorf("ash: reconnect: %w", c.bridge.exitError())
+	}
+	conn, err := dial(ctx, c.path)
+	if err != nil {
+		return fmt.Errorf("ash: reconnect: %w", err)
+	}
+	c.link = newLink(conn, c.options)
+	return nil
+}
+
+// Close ends the connection and, if the client spawned the bridge, stops its process group in stages: SIGTERM, then
+// SIGKILL. A running query ends with [ErrClosed]. It may be called more than once.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	link, bridge := c.link, c.bridge
+	c.closed = true
+	c.mu.Unlock()
+	if link != nil {
+		link.close()
+	}
+	if bridge == nil {
+		return nil
+	}
+	return bridge.stop(c.path, c.options.StopTimeout)
+}
+
+// Shutdown asks the bridge to end and waits until it has closed the connection and, if the client spawned it, its
+// process has ended. A bridge that takes too long is no longer waited for, and a spawned one stopped as by
+// [Client.Close]; then, and when a spawned bridge ended with a failure, there is an error. A ctx that ends shortens the
+// waiting.
+func (c *Client) Shutdown(ctx context.Context) error {
+	link, err := c.current()
+	if err == nil {
+		err = link.shutdown(ctx, c.options.StopTimeout)
+	}
+	if err == nil && c.bridge != nil {
+		err = c.bridge.waitExit(ctx, c.options.StopTimeout)
+	}
+	return errors.Join(err, c.Close())
+}
+
+// shutdown sends a shutdown and waits for the bridge to close the connection.
+func (l *link) shutdown(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := l.write(ctx, Shutdown{}); err != nil {
+		return fmt.Errorf("ash: shutdown: %w", err)
+	}
+	select {
+	case <-l.ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("ash: shutdown: the bridge does not close the connection: %w", ctx.Err())
+	}
+}
+
+// current returns the connection, or an error if the client is closed.
+func (c *Client) current() (*link, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, fmt.Errorf("%w: the client is closed", ErrClosed)
+	}
+	return c.link, nil
+}
+
+// readyContext bounds ctx by the time the bridge has to get ready.
+func (c *Client) readyContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := c.options.ReadyTimeout
+	if timeout < 0 {
+		timeout = 10 * time.Second // to get a connection at all
+	}
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrNotReady, timeout))
+}
+
+// adopt makes a new connection the client's own as soon as the bridge has said ready on it.
+func (c *Client) adopt(ctx context.Context, conn net.Conn) error {
+	link := newLink(conn, c.options)
+	if c.options.ReadyTimeout > 0 {
+		select {
+		case <-link.ready:
+		case <-link.ended:
+			return link.err
+		case <-ctx.Done():
+			link.close()
+			return context.Cause(ctx)
+		}
+	}
+	c.link = link
+	return nil
+}
+
+func dial(ctx context.Context, path string) (net.Conn, error) {
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, "unix", path)
+}

@@ -1,0 +1,128 @@
+package ash
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// shutdownPatience is how long a host may read nothing once the server is shutting down.
+	shutdownPatience = 5 * time.Second
+	// lingerTimeout bounds the wait for a host to stop sending an overlong line, so that it sees why it is cut off.
+	lingerTimeout = 5 * time.Second
+)
+
+// connection is one host's connection at the bridge. One goroutine reads its commands; each turn has one of its own.
+type connection struct {
+	server *Server
+	conn   net.Conn
+	out    *lineWriter
+
+	turns    sync.WaitGroup
+	mu       sync.Mutex
+	running  context.CancelCauseFunc // ends the running turn; nil when none is running
+	lastDone chan struct{}           // closed when the latest turn has sent its done
+}
+
+// serveConnection serves one host until it goes away, sends a shutdown, or ctx ends. The turn it leaves behind is
+// ended, and waited for.
+func (s *Server) serveConnection(ctx context.Context, conn net.Conn, shutdown context.CancelCauseFunc) {
+	c := &connection{server: s, conn: conn, out: newLineWriter(conn, s.writeTimeout), lastDone: make(chan struct{})}
+	close(c.lastDone)
+	defer conn.Close() // nothing of ours can be lost: every line is written or its turn knows
+	stop := context.AfterFunc(ctx, func() {
+		_ = conn.SetReadDeadline(longAgo)
+		c.out.hurry(shutdownPatience)
+	})
+	defer stop()
+
+	if c.write(Ready{}) != nil {
+		return
+	}
+	err := c.readCommands(ctx, shutdown)
+	if errors.Is(err, ErrLineTooLong) {
+		c.endTurn(ErrConnectionLost)
+		_ = c.write(Error{Text: wireText(ErrLineTooLong)})
+		c.turns.Wait()
+		linger(conn)
+		return
+	}
+	if ctx.Err() == nil {
+		c.endTurn(ErrConnectionLost)
+	}
+	c.turns.Wait()
+}
+
+// readCommands acts on the host's lines until there are no more, for which it returns the reason.
+func (c *connection) readCommands(ctx context.Context, shutdown context.CancelCauseFunc) error {
+	lines := newLineReader(c.conn)
+	for {
+		line, err := lines.next()
+		if err != nil {
+			return err
+		}
+		command, err := DecodeCommand(line)
+		if err != nil {
+			if err := c.write(Error{Text: wireText(err)}); err != nil {
+				return err
+			}
+			continue
+		}
+		switch command := command.(type) {
+		case Query:
+			err = c.startTurn(ctx, command.SessionID, func(ctx context.Context, send Send) error {
+				return c.server.handler.Query(ctx, command, send)
+			})
+		case Resume:
+			err = c.startTurn(ctx, command.SessionID, func(ctx context.Context, send Send) error {
+				return c.server.handler.Resume(ctx, command, send)
+			})
+		case Interrupt:
+			c.endTurn(ErrInterrupted)
+		case Shutdown:
+			shutdown(ErrShutdown)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// endTurn ends the context of the running turn, if there is one.
+func (c *connection) endTurn(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running != nil {
+		c.running(cause)
+	}
+}
+
+func (c *connection) write(event Event) error {
+	line, err := EncodeEvent(event)
+	if err != nil {
+		return err
+	}
+	return c.out.write(context.Background(), line) // bounded by the writer's patience
+}
+
+// linger tells the host that nothing more comes and reads on for a moment. Closing at once, with input unread, could
+// take from the host the error that says why.
+func linger(conn net.Conn) {
+	if half, ok := conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+		return
+	}
+	if conn.SetReadDeadline(time.Now().Add(lingerTimeout)) == nil {
+		_, _ = io.Copy(io.Discard, conn) // however it ends, the connection is over
+	}
+}
+
+// wireText is an error as the host gets to read it: without this package's prefix, which names the host's own end.
+func wireText(err error) string {
+	return strings.TrimPrefix(err.Error(), "ash: ")
+}

@@ -1,0 +1,135 @@
+package ash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// process is a bridge process that a client started, and the group of processes it may have started in turn.
+type process struct {
+	command *exec.Cmd
+	exited  chan struct{} // closed when the process has ended; err is set then
+	err     error
+}
+
+const (
+	// pipeDelay bounds the wait for the output of a process that has ended, which a child of its may hold open.
+	pipeDelay = 2 * time.Second
+	// redial is how long to wait before asking again whether a process listens.
+	redial = 2 * time.Millisecond
+)
+
+func startProcess(command *exec.Cmd, path string) (*process, error) {
+	command.Env = append(command.Environ(), "ASH_BRIDGE_SOCKET="+path)
+	if command.WaitDelay == 0 {
+		command.WaitDelay = pipeDelay
+	}
+	ownGroup(command)
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{command: command, exited: make(chan struct{})}
+	go func() {
+		defer close(p.exited)
+		p.err = command.Wait()
+		killGroup(command.Process) // what the bridge left behind
+	}()
+	return p, nil
+}
+
+// dial connects to the socket that the process is about to make.
+func (p *process) dial(ctx context.Context, path string) (net.Conn, error) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var last error
+	for wait := redial; ; wait = min(2*wait, 20*redial) {
+		select {
+		case <-timer.C:
+		case <-p.exited:
+			return nil, p.exitError()
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), last)
+		}
+		conn, err := dial(ctx, path)
+		if err == nil {
+			return conn, nil
+		}
+		last = err
+		timer.Reset(wait)
+	}
+}
+
+func (p *process) hasExited() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// exitError says how the process ended, which it must have.
+func (p *process) exitError() error {
+	if p.err == nil {
+		return fmt.Errorf("%w: %v", ErrBridgeExited, p.command.ProcessState)
+	}
+	return fmt.Errorf("%w: %w", ErrBridgeExited, p.err)
+}
+
+// explain adds to an error of the connection that the process has ended, if it has, or does so at once.
+func (p *process) explain(err error) error {
+	if !errors.Is(err, ErrClosed) || errors.Is(err, ErrBridgeExited) {
+		return err
+	}
+	timer := time.NewTimer(departure)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return errors.Join(p.exitError(), err)
+	case <-timer.C:
+		return err
+	}
+}
+
+// waitExit waits for the process to end by itself and says how it failed, if it did.
+func (p *process) waitExit(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	select {
+	case <-p.exited:
+		if p.err != nil {
+			return p.exitError()
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("ash: shutdown: the bridge process does not end: %w", ctx.Err())
+	}
+}
+
+// stop ends the process in stages and removes the socket if the process could not do that itself.
+func (p *process) stop(path string, timeout time.Duration) error {
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
+	if !p.hasExited() {
+		terminateGroup(p.command.Process)
+	}
+	select {
+	case <-p.exited:
+	case <-timer.C:
+		killGroup(p.command.Process)
+		<-p.exited
+	}
+	if _, err := os.Lstat(path); err != nil {
+		return nil // gone, as it should be
+	}
+	err := withSocketLock(path, func() error { return removeStaleSocket(path) })
+	if errors.Is(err, ErrSocketInUse) || errors.Is(err, ErrSocketPath) {
+		return nil // somebody else's by now
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package ash
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// Query runs a turn and yields its messages, the bridge's bytes as they came. The command is sent when the range over
+// the result begins, anew for each range.
+//
+// The turn has succeeded when the range ends without an error. A pair with an error is the last one: an [Error] when
+// the bridge reported one (the first, if there were several), [ErrClosed] when the connection was lost, [ErrBusy] when
+// a query is running already, the cause of ctx when that ended, or what kept the command from being encoded. Use a ctx
+// with a deadline to bound a turn.
+//
+// Leaving the range early, or ending ctx, interrupts the turn and waits for its done, for at most the settle timeout;
+// then the connection is closed. After [Client.Interrupt] the messages go on until the bridge says done.
+func (c *Client) Query(ctx context.Context, query Query) iter.Seq2[json.RawMessage, error] {
+	return c.run(ctx, query, query.SessionID)
+}
+
+// Resume lets a session go on and yields the messages of the turn, as [Client.Query] does.
+func (c *Client) Resume(ctx context.Context, sessionID string) iter.Seq2[json.RawMessage, error] {
+	return c.run(ctx, Resume{SessionID: sessionID}, sessionID)
+}
+
+// Interrupt asks the bridge to end the running query, which then ends as any query does; the range over it says when.
+// Without a running query there is nothing to do and nothing is sent.
+func (c *Client) Interrupt(ctx context.Context) error {
+	link, err := c.current()
+	if err != nil {
+		return err
+	}
+	if err := link.interrupt(ctx); err != nil {
+		return fmt.Errorf("ash: interrupt: %w", err)
+	}
+	return nil
+}
+
+func (c *Client) run(ctx context.Context, command Command, session string) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		link, err := c.current()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		turn, err := link.begin(session)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		left, err := link.runTurn(ctx, turn, command, c.options.SettleTimeout, yield)
+		link.finish(turn)
+		if err != nil && !left {
+			yield(nil, err)
+		}
+	}
+}
+
+// runTurn sends a command and yields the messages of its turn up to its done. left says that the loop body wants no
+// more. When it returns the turn is over at the bridge, or the connection is closed.
+func (l *link) runTurn(ctx context.Context, turn *hostTurn, command Command, settle time.Duration,
+	yield func(json.RawMessage, error) bool,
+) (left bool, err error) {
+	if err := l.write(ctx, command); err != nil {
+		return false, err
+	}
+	var reported error
+	var overdue <-chan time.Time // set by the first error: its done must follow soon
+	for {
+		select {
+		case event := <-turn.events:
+			switch event := event.(type) {
+			case Message:
+				if !yield(event.Data, nil) {
+					return true, l.giveUp(turn, settle)
+				}
+			case Error:
+				if reported == nil {
+					reported = event
+				}
+			case Done:
+				if turn.endsWith(event) {
+					return false, reported
+				}
+			}
+			if reported != nil {
+				overdue = time.After(settle)
+			}
+		case <-overdue:
+			l.close()
+			return false, errors.Join(reported, ErrNoDone)
+		case <-l.ended:
+			return false, errors.Join(reported, l.err)
+		case <-ctx.Done():
+			return false, errors.Join(context.Cause(ctx), l.giveUp(turn, settle))
+		}
+	}
+}
+
+// giveUp interrupts a turn whose messages nobody wants any more and waits for its done. If there is none in time it
+// closes the connection, which ends the turn too.
+func (l *link) giveUp(turn *hostTurn, settle time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), settle)
+	defer cancel()
+	if err := l.write(ctx, Interrupt{}); err != nil {
+		return err
+	}
+	for {
+		select {
+		case event := <-turn.events:
+			if done, ok := event.(Done); ok && turn.endsWith(done) {
+				return nil
+			}
+		case <-l.ended:
+			return l.err
+		case <-ctx.Done():
+			l.close()
+			return ErrNoDone
+		}
+	}
+}
+
+// endsWith says whether this done is the turn's. A turn without a session id takes any: the bridge may have given it
+// one.
+func (t *hostTurn) endsWith(done Done) bool {
+	return t.session == "" || done.SessionID == t.session
+}

@@ -1,0 +1,174 @@
+package ash
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+var (
+	// ErrSocketInUse says that something answers on a socket that was to be listened on.
+	ErrSocketInUse = errors.New("ash: socket in use")
+	// ErrSocketPath says that a path cannot be a socket's: too long, or taken by something that is no socket.
+	ErrSocketPath = errors.New("ash: bad socket path")
+)
+
+// maxSocketPath is the longest socket path this system takes, in bytes.
+const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+
+const (
+	// probeTimeout bounds the wait for an answer on a socket that may be stale.
+	probeTimeout = time.Second
+	// lockTimeout bounds the wait for others who set up or remove the same socket.
+	lockTimeout = 5 * time.Second
+	lockRetry   = 5 * time.Millisecond
+)
+
+// NewSocketPath returns the path of a socket that does not exist yet, /tmp/ash-<short-id>.sock with eight random
+// characters for the id.
+func NewSocketPath() string {
+	dir := "/tmp" // the protocol's folder; os.TempDir is often too deep for a socket
+	if runtime.GOOS == "windows" {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "ash-"+shortID(8)+".sock")
+}
+
+// shortID returns so many random lower-case letters and digits.
+func shortID(length int) string {
+	return strings.ToLower(rand.Text()[:length])
+}
+
+// checkSocketPath refuses a path that no socket can have.
+func checkSocketPath(path string) error {
+	switch {
+	case path == "":
+		return fmt.Errorf("%w: it is empty", ErrSocketPath)
+	case strings.IndexByte(path, 0) >= 0:
+		return fmt.Errorf("%w: %q: it holds a NUL", ErrSocketPath, path)
+	case len(path) > maxSocketPath:
+		return fmt.Errorf("%w: %s: %d bytes long, this system takes %d", ErrSocketPath, path, len(path), maxSocketPath)
+	}
+	return nil
+}
+
+// listenUnix listens on a new socket at path, which nobody but its owner can ever connect to, and returns its identity.
+// A stale socket, one on which nobody answers, is replaced.
+func listenUnix(path string) (listener net.Listener, identity os.FileInfo, err error) {
+	if err := checkSocketPath(path); err != nil {
+		return nil, nil, err
+	}
+	err = withSocketLock(path, func() error {
+		if err := removeStaleSocket(path); err != nil {
+			return err
+		}
+		if listener, err = listenPrivately(path); err != nil {
+			return err
+		}
+		if identity, err = os.Lstat(path); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return listener, identity, nil
+}
+
+// removeSocket removes the socket at path if it is still the one with this identity.
+func removeSocket(path string, identity os.FileInfo) error {
+	return withSocketLock(path, func() error {
+		found, err := os.Lstat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case !os.SameFile(found, identity):
+			return nil // a successor's
+		}
+		return os.Remove(path)
+	})
+}
+
+// removeStaleSocket makes sure that nothing stands at path, for which it removes a socket that nobody answers on.
+func removeStaleSocket(path string) error {
+	found, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if found.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%w: %s exists and is not a socket", ErrSocketPath, path)
+	}
+	answers, err := socketAnswers(path)
+	switch {
+	case err != nil:
+		return err
+	case answers:
+		return fmt.Errorf("%w: %s", ErrSocketInUse, path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// socketAnswers says whether somebody listens on the socket at path. Only a refused connection, or no socket at all, is
+// a no: a socket that is merely busy has an owner.
+func socketAnswers(path string) (bool, error) {
+	conn, err := net.DialTimeout("unix", path, probeTimeout)
+	switch {
+	case err == nil:
+		return true, conn.Close()
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case errors.Is(err, syscall.EAGAIN), errors.Is(err, os.ErrDeadlineExceeded):
+		return true, nil // its queue of connections is full
+	}
+	return false, err
+}
+
+// withSocketLock runs work while no other process sets up or removes the socket at path. The lock is a file beside it,
+// gone again afterwards.
+func withSocketLock(path string, work func() error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
+	defer cancel()
+	for {
+		lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+		if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
+			return fmt.Errorf("ash: lock %s: %w", lock.Path(), errors.Join(err, lock.Close()))
+		}
+		// Its previous holder removed the file while this process waited for it: such a lock keeps nobody out.
+		held, heldErr := lock.Stat()
+		found, foundErr := os.Stat(lock.Path())
+		if heldErr == nil && foundErr == nil && os.SameFile(held, found) {
+			err := work()
+			return errors.Join(err, removeLock(lock))
+		}
+		if err := lock.Close(); err != nil {
+			return fmt.Errorf("ash: lock %s: %w", lock.Path(), err)
+		}
+	}
+}
+
+func removeLock(lock *flock.Flock) error {
+	if runtime.GOOS == "windows" {
+		return lock.Close() // an open file cannot be removed there: the lock file stays
+	}
+	return errors.Join(os.Remove(lock.Path()), lock.Close())
+}

@@ -1,0 +1,341 @@
+package ash_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/oacp-go/oacp/ash"
+)
+
+// A transcript is a recorded conversation: prose, and then sections of lines, alternately the bridge's and the host's.
+// Those in testdata/transcripts/both hold for either end of this package; those in bridge and host hold for that end
+// alone, facing a peer that this package's other end would never be.
+type section struct {
+	fromHost bool
+	lines    []string
+}
+
+func readTranscript(name string, archive *txtar.Archive) ([]section, error) {
+	if len(archive.Comment) == 0 {
+		return nil, fmt.Errorf("%s: no prose", name)
+	}
+	var sections []section
+	for i, file := range archive.Files {
+		fromHost := file.Name == "host"
+		switch {
+		case !fromHost && file.Name != "bridge":
+			return nil, fmt.Errorf("%s: unknown section %q", name, file.Name)
+		case fromHost != (i%2 == 1):
+			return nil, fmt.Errorf("%s: section %d: the bridge begins and they take turns", name, i+1)
+		case len(file.Data) == 0:
+			return nil, fmt.Errorf("%s: section %d is empty", name, i+1)
+		}
+		lines := strings.Split(strings.TrimSuffix(string(file.Data), "\n"), "\n")
+		sections = append(sections, section{fromHost: fromHost, lines: lines})
+	}
+	if len(sections) < 2 {
+		return nil, fmt.Errorf("%s: nothing happens", name)
+	}
+	return sections, nil
+}
+
+func TestTranscriptRejectsUnknownSections(t *testing.T) {
+	for _, text := range []string{
+		"prose\n-- bridge --\nx\n-- hots --\ny\n",
+		"-- bridge --\nx\n-- host --\ny\n",
+		"prose\n-- host --\nx\n-- bridge --\ny\n",
+		"prose\n-- bridge --\nx\n-- host --\n",
+		"prose\n-- bridge --\nx\n",
+	} {
+		if got, err := readTranscript("test", txtar.Parse([]byte(text))); err == nil {
+			t.Errorf("readTranscript(%q): got %v, want an error", text, got)
+		}
+	}
+}
+
+// replay runs a test on every transcript of the folders.
+func replay(t *testing.T, test func(*testing.T, []section), folders ...string) {
+	for _, folder := range folders {
+		names, err := filepath.Glob(filepath.Join("testdata", "transcripts", folder, "*"))
+		if err != nil || len(names) == 0 {
+			t.Fatalf("no transcripts in %s: %v", folder, err)
+		}
+		for _, name := range names {
+			t.Run(folder+"/"+strings.TrimSuffix(filepath.Base(name), ".txtar"), func(t *testing.T) {
+				archive, err := txtar.ParseFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sections, err := readTranscript(name, archive)
+				if err != nil {
+					t.Fatal(err)
+				}
+				test(t, sections)
+			})
+		}
+	}
+}
+
+func TestTranscriptsServer(t *testing.T) {
+	replay(t, func(t *testing.T, sections []section) {
+		handler := &scriptedHandler{script: handlerScript(t, sections)}
+		path := socketPath(t)
+		server, err := ash.Listen(path, handler, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(ctx) }()
+		defer func() {
+			cancel()
+			if err := receive(t, served, "the end of the server"); err != nil {
+				t.Error(err)
+			}
+		}()
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host := newWire(t, conn)
+		for _, section := range sections {
+			for _, line := range section.lines {
+				if section.fromHost {
+					host.send(line + "\n")
+				} else {
+					host.want(line)
+				}
+			}
+		}
+		last := sections[len(sections)-1]
+		if last.fromHost && strings.Contains(last.lines[0], "shutdown") {
+			host.wantEnd()
+			if err := receive(t, served, "the end of the server after a shutdown"); err != nil {
+				t.Error(err)
+			}
+			served <- nil
+		}
+		if len(handler.script) > 0 {
+			t.Errorf("turns that never ran: %v", handler.script)
+		}
+	}, "both", "bridge")
+}
+
+// scriptedTurn is what an agent does in one turn: some messages, and after an interrupt some more.
+type scriptedTurn struct {
+	before, after []string
+	interrupted   bool
+	err           error
+}
+
+type scriptedHandler struct{ script []scriptedTurn }
+
+func (h *scriptedHandler) Query(ctx context.Context, _ ash.Query, send ash.Send) error {
+	return h.next(ctx, send)
+}
+
+func (h *scriptedHandler) Resume(ctx context.Context, _ ash.Resume, send ash.Send) error {
+	return h.next(ctx, send)
+}
+
+func (h *scriptedHandler) next(ctx context.Context, send ash.Send) error {
+	if len(h.script) == 0 {
+		return errors.New("a turn that the transcript does not have")
+	}
+	turn := h.script[0]
+	h.script = h.script[1:]
+	for _, data := range turn.before {
+		if err := send(json.RawMessage(data)); err != nil {
+			return err
+		}
+	}
+	if turn.interrupted {
+		<-ctx.Done()
+	}
+	for _, data := range turn.after {
+		if err := send(json.RawMessage(data)); err != nil {
+			return err
+		}
+	}
+	if turn.err == nil && turn.interrupted {
+		return context.Cause(ctx)
+	}
+	return turn.err
+}
+
+// handlerScript works out from a transcript what the agent behind the bridge does in each turn: every done ends one.
+func handlerScript(t *testing.T, sections []section) []scriptedTurn {
+	var script []scriptedTurn
+	var turn scriptedTurn
+	for _, section := range sections {
+		if section.fromHost {
+			turn.interrupted = turn.before != nil && slices.Contains(section.lines, `{"cmd":"interrupt"}`)
+			continue
+		}
+		for i, line := range section.lines {
+			event, err := ash.DecodeEvent([]byte(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch event := event.(type) {
+			case ash.Message:
+				if turn.interrupted {
+					turn.after = append(turn.after, string(event.Data))
+				} else {
+					turn.before = append(turn.before, string(event.Data))
+				}
+			case ash.Error: // the agent's if the turn ends with it, else the server's own
+				if i+1 < len(section.lines) && strings.Contains(section.lines[i+1], `"done"`) {
+					turn.err = errors.New(event.Text)
+				}
+			case ash.Done:
+				script = append(script, turn)
+				turn = scriptedTurn{}
+			}
+		}
+	}
+	return script
+}
+
+func TestTranscriptsClient(t *testing.T) {
+	replay(t, func(t *testing.T, sections []section) {
+		path := fakeBridge(t, func(w *wire) { playBridge(w, sections) })
+		client := connect(t, path, nil)
+		for i := 1; i < len(sections); i += 2 {
+			for _, line := range sections[i].lines {
+				command, err := ash.DecodeCommand([]byte(line))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, ok := command.(ash.Interrupt); !ok { // those are sent from within the turn they interrupt
+					wantMessages, wantErr := turnEvents(t, sections[i+1:])
+					runCommand(t, client, command, wantMessages, wantErr)
+				}
+			}
+		}
+	}, "both", "host")
+}
+
+// playBridge is the bridge of a transcript. It fails the test without ending its goroutine's duties: t.Errorf only.
+func playBridge(w *wire, sections []section) {
+	for _, section := range sections {
+		for _, line := range section.lines {
+			if !section.fromHost {
+				if _, err := w.conn.Write([]byte(line + "\n")); err != nil {
+					w.t.Errorf("the client is gone before %s: %v", line, err)
+				}
+				continue
+			}
+			if got, err := w.lines.ReadString('\n'); err != nil || got != line+"\n" {
+				w.t.Errorf("the client sent\n got %q, error %v\nwant %q", got, err, line+"\n")
+			}
+		}
+	}
+}
+
+// turnEvents returns what the turn that begins with these sections yields: data, and "interrupt" where the host
+// interrupts it; and the text of its error.
+func turnEvents(t *testing.T, sections []section) (messages []string, failure string) {
+	for _, section := range sections {
+		if section.fromHost {
+			messages = append(messages, "interrupt")
+			continue
+		}
+		for _, line := range section.lines {
+			if line == "" {
+				continue
+			}
+			event, err := ash.DecodeEvent([]byte(line))
+			if errors.Is(err, ash.ErrUnknownName) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch event := event.(type) {
+			case ash.Message:
+				messages = append(messages, string(event.Data))
+			case ash.Error:
+				if failure == "" {
+					failure = event.Text
+				}
+			case ash.Done:
+				if event.SessionID != "s0" { // of a session that no transcript queries
+					return messages, failure
+				}
+			}
+		}
+	}
+	return messages, failure
+}
+
+func runCommand(t *testing.T, client *ash.Client, command ash.Command, want []string, wantErr string) {
+	t.Helper()
+	ctx := context.Background()
+	var turn = client.Resume(ctx, "")
+	switch command := command.(type) {
+	case ash.Shutdown:
+		if err := client.Shutdown(ctx); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		return
+	case ash.Query:
+		turn = client.Query(ctx, command)
+	case ash.Resume:
+		turn = client.Resume(ctx, command.SessionID)
+	}
+	var got []string
+	var gotErr ash.Error
+	for data, err := range turn {
+		if err != nil {
+			if !errors.As(err, &gotErr) {
+				t.Errorf("the turn of %+v: %v", command, err)
+			}
+			break
+		}
+		got = append(got, string(data))
+		if len(got) < len(want) && want[len(got)] == "interrupt" {
+			got = append(got, "interrupt")
+			if err := client.Interrupt(ctx); err != nil {
+				t.Errorf("Interrupt: %v", err)
+			}
+		}
+	}
+	if !slices.Equal(got, want) || gotErr.Text != wantErr {
+		t.Errorf("the turn of %+v\n got %q, error %q\nwant %q, error %q", command, got, gotErr.Text, want, wantErr)
+	}
+}
+
+// TestTranscriptsCoverProtocol makes sure that no command or event of the protocol page lacks a recording.
+func TestTranscriptsCoverProtocol(t *testing.T) {
+	recorded := ""
+	names, err := filepath.Glob("testdata/transcripts/both/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorded += string(text)
+	}
+	for _, start := range []string{
+		`{"cmd":"query",`, `{"cmd":"resume",`, `{"cmd":"interrupt"}`, `{"cmd":"shutdown"}`,
+		`{"ev":"ready"}`, `{"ev":"message",`, `{"ev":"error",`, `{"ev":"done",`,
+	} {
+		if !strings.Contains(recorded, "\n"+start) {
+			t.Errorf("no transcript has a line that begins %s", start)
+		}
+	}
+}
