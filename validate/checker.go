@@ -1,0 +1,165 @@
+package validate
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A checker applies the rules to one message and collects the findings.
+type checker struct {
+	// lenient lets a missing priority pass, as readers do.
+	lenient bool
+	// errorsOnly leaves the warnings out.
+	errorsOnly bool
+	// composed marks a message that was not read from a file.
+	composed bool
+
+	m *schema.Message
+	// unread holds the fields whose value could not be read; that has been
+	// reported, and they are not missing.
+	unread map[string]bool
+	// body is the mapping in a text body of a typed message.
+	body *node
+
+	// found are findings whose place is a path, out those that are placed.
+	found []finding
+	out   Diagnostics
+}
+
+// A finding is a Diagnostic on the way to its position.
+type finding struct {
+	Diagnostic
+	at path
+	// inBody marks a position in the text of the body.
+	inBody bool
+}
+
+// report adds a finding about what the path names.
+func (c *checker) report(rule Rule, at path, message, fix string) {
+	if c.full() {
+		return
+	}
+	c.found = append(c.found, finding{Diagnostic: treeProblem(0, 0, at, rule, message, fix), at: at})
+}
+
+// full reports whether there are more findings than anyone wants to know;
+// what finds them may stop.
+func (c *checker) full() bool { return len(c.found)+len(c.out) > maxDiagnostics }
+
+// located returns the findings with their positions in the document, without
+// positions where there is none, in order.
+func (c *checker) located(doc *document) Diagnostics {
+	if len(c.found) == 0 && len(c.out) == 0 {
+		return nil
+	}
+	out := c.out
+	for _, f := range c.found {
+		d := f.Diagnostic
+		switch {
+		case doc == nil && f.inBody && d.Line > 0:
+			d.Message += fmt.Sprintf(" (line %d of the body)", d.Line)
+			d.Line, d.Column = 0, 0
+		case doc == nil:
+		case f.inBody:
+			d.Line, d.Column = doc.inBody(d.Line, d.Column)
+		case d.Line == 0:
+			doc.body = c.body
+			d.Line, d.Column = doc.place(f.at)
+		}
+		out = append(out, d)
+	}
+	return out.ordered()
+}
+
+// assemble makes a message of the fields in a file. Findings about YAML that
+// hide the value of a field are in out already.
+func (c *checker) assemble(root *node) *schema.Message {
+	for _, d := range c.out {
+		if d.Rule == RuleAlias || d.Rule == RuleDepth {
+			c.markUnread(d.Field)
+		}
+	}
+	m := new(schema.Message)
+	for i := range root.pairs {
+		entry := &root.pairs[i]
+		switch entry.key {
+		case "to":
+			c.assembleRecipients(m, &entry.value)
+		case "body":
+			c.assembleBody(m, &entry.value)
+		default:
+			c.assembleText(m, entry)
+		}
+	}
+	return m
+}
+
+// markUnread notes that the field a path begins with has no known value.
+func (c *checker) markUnread(field string) {
+	if c.unread == nil {
+		c.unread = make(map[string]bool)
+	}
+	if end := strings.IndexAny(field, ".["); end >= 0 {
+		field = field[:end]
+	}
+	c.unread[field] = true
+}
+
+func (c *checker) assembleText(m *schema.Message, entry *pair) {
+	text, verbatim := m.TextField(entry.key)
+	if text == nil {
+		if !c.full() {
+			c.found = append(c.found, finding{Diagnostic: treeProblem(int(entry.line), int(entry.column), path{entry.key}, RuleUnknownField,
+				"a message has no such field", suggestField(entry.key))})
+		}
+		return
+	}
+	switch entry.value.kind {
+	case schema.Text:
+		*text = entry.value.text
+		if !verbatim {
+			*text = strings.TrimSpace(*text)
+		}
+	case schema.List, schema.Mapping:
+		c.wrongKind(&entry.value, path{entry.key}, "a text")
+	}
+}
+
+func (c *checker) assembleRecipients(m *schema.Message, to *node) {
+	switch to.kind {
+	case schema.Text:
+		m.To = []schema.AgentName{schema.AgentName(strings.TrimSpace(to.text))}
+		if m.To[0] == "" {
+			m.To = nil
+		}
+	case schema.List:
+		m.To = make([]schema.AgentName, len(to.items))
+		for i := range to.items {
+			item := &to.items[i]
+			if item.kind == schema.List || item.kind == schema.Mapping {
+				c.wrongKind(item, path{"to", i}, "an agent name")
+			}
+			m.To[i] = schema.AgentName(strings.TrimSpace(item.text))
+		}
+	case schema.Mapping:
+		c.wrongKind(to, path{"to"}, "an agent name or a list of them")
+	}
+}
+
+func (c *checker) assembleBody(m *schema.Message, body *node) {
+	switch body.kind {
+	case schema.List:
+		c.markUnread("body")
+		c.report(RuleBodyKind, path{"body"}, "a body is a text or a mapping, not a list", "")
+	case schema.Null:
+	default:
+		m.Body = body.value()
+	}
+}
+
+func (c *checker) wrongKind(v *node, at path, want string) {
+	c.markUnread(at[0].(string))
+	c.report(RuleFieldKind, at, fmt.Sprintf("%s stands where %s belongs", kindName(v.kind), want), "")
+}

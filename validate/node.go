@@ -1,0 +1,138 @@
+package validate
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A node is a value of a YAML file with its place. Both parsers build nodes,
+// and nothing behind them sees YAML.
+type node struct {
+	kind schema.Kind
+	// literal marks a text written as a literal block, whose lines are lines
+	// of the file.
+	literal      bool
+	line, column int32
+	text         string
+	items        []node
+	pairs        []pair
+}
+
+// A pair is an entry of a mapping; its line and column are those of the key.
+type pair struct {
+	key          string
+	line, column int32
+	value        node
+}
+
+// get returns the entry with the key, nil where there is none.
+func (n *node) get(key string) *pair {
+	for i := range n.pairs {
+		if n.pairs[i].key == key {
+			return &n.pairs[i]
+		}
+	}
+	return nil
+}
+
+// value returns what the node holds as a part of a structured body.
+func (n *node) value() schema.Value {
+	v := schema.Value{Kind: n.kind, Text: n.text}
+	if len(n.items) > 0 {
+		v.Items = make([]schema.Value, len(n.items))
+		for i := range n.items {
+			v.Items[i] = n.items[i].value()
+		}
+	}
+	if len(n.pairs) > 0 {
+		v.Pairs = make([]schema.Pair, len(n.pairs))
+		for i := range n.pairs {
+			v.Pairs[i] = schema.Pair{Key: n.pairs[i].key, Value: n.pairs[i].value.value()}
+		}
+	}
+	return v
+}
+
+// find returns the place of what the path names: of the value, or where
+// something on the way is missing, of the key that should hold it.
+func (n *node) find(p path) (line, column int32) {
+	line, column = n.line, n.column
+	for i, step := range p {
+		var next *node
+		switch step := step.(type) {
+		case string:
+			if entry := n.get(step); entry != nil {
+				next = &entry.value
+				line, column = entry.line, entry.column
+			}
+		case int:
+			if step < len(n.items) {
+				next = &n.items[step]
+			}
+		}
+		if next == nil {
+			return line, column
+		}
+		n = next
+		if i == len(p)-1 || n.kind != schema.Mapping {
+			line, column = n.line, n.column
+		}
+	}
+	return line, column
+}
+
+// A document is a file taken apart.
+type document struct {
+	text string
+	root node
+	// body is the mapping that a text body holds as YAML, where the type of
+	// the message asks for one.
+	body *node
+}
+
+// place returns the position of a path, looking into the text of a body
+// where the path leads there.
+func (d *document) place(p path) (line, column int) {
+	if d.body != nil && len(p) > 1 && p[0] == "body" {
+		l, c := d.body.find(p[1:])
+		return d.inBody(int(l), int(c))
+	}
+	l, c := d.root.find(p)
+	return int(l), int(c)
+}
+
+// inBody turns a position in the text of the body into one in the file. Only
+// the lines of a literal block are lines of the file; of any other text the
+// beginning must do.
+func (d *document) inBody(line, column int) (int, int) {
+	entry := d.root.get("body")
+	if entry == nil {
+		return 1, 1
+	}
+	body := &entry.value
+	if !body.literal || line < 1 {
+		return int(body.line), int(body.column)
+	}
+	at := int(body.line) + line
+	source := strings.TrimSuffix(lineOf(d.text, at), "\r")
+	indent, ok := strings.CutSuffix(source, lineOf(body.text, line))
+	if !ok {
+		return at, 1
+	}
+	return at, column + utf8.RuneCountInString(indent)
+}
+
+// lineOf returns the line of the text with the number, counted from 1.
+func lineOf(text string, number int) string {
+	for ; number > 1; number-- {
+		_, rest, ok := strings.Cut(text, "\n")
+		if !ok {
+			return ""
+		}
+		text = rest
+	}
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

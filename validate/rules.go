@@ -1,0 +1,312 @@
+package validate
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// maxAuth is the longest signature trailer in characters.
+const maxAuth = 16_384
+
+// check applies the rules that hold for every message.
+func (c *checker) check(m *schema.Message) {
+	c.m = m
+	c.checkRequired()
+	c.checkNames()
+	c.checkIdentity()
+	c.checkTimes()
+	c.checkLengths()
+	c.checkReferences()
+	c.checkTelemetry()
+	c.checkAuth()
+	c.checkBody()
+	if !c.errorsOnly {
+		c.warn()
+	}
+}
+
+// missing reports a required field that is absent or empty.
+func (c *checker) missing(field string, empty bool) {
+	if empty && !c.unread[field] {
+		c.report(RuleMissingField, path{field}, "the required field is missing or empty", missingFix(field))
+	}
+}
+
+func missingFix(field string) string {
+	switch field {
+	case "priority":
+		return "write priority: P2, the default"
+	case "id":
+		return "write an id such as msg-20260313T1430Z-claude-a8f3"
+	case "created_at_utc":
+		return "write a time such as 2026-03-13T14:30:00Z"
+	}
+	return ""
+}
+
+func (c *checker) checkRequired() {
+	m := c.m
+	c.missing("id", m.ID == "")
+	c.missing("from", m.From == "")
+	c.missing("to", len(m.To) == 0)
+	c.missing("type", m.Type == "")
+	c.missing("priority", m.Priority == "" && !c.lenient)
+	c.missing("created_at_utc", m.CreatedAt == "")
+	c.missing("subject", m.Subject == "")
+	switch m.Body.Kind {
+	case schema.Absent, schema.Null:
+		c.missing("body", true)
+	case schema.Text:
+		c.missing("body", isBlank(m.Body.Text))
+	case schema.Mapping:
+		if len(m.Body.Pairs) == 0 {
+			c.report(RuleBodyKind, path{"body"}, "the mapping is empty", "")
+		}
+	default:
+		c.report(RuleBodyKind, path{"body"}, "a body is a text or a mapping", "")
+	}
+}
+
+func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
+
+func (c *checker) checkNames() {
+	m := c.m
+	if m.From != "" {
+		c.checkName(m.From, path{"from"})
+	}
+	if c.unread["to"] {
+		return
+	}
+	for i, name := range m.To {
+		if !name.Valid() {
+			c.checkName(name, recipientPath(m, i))
+			continue
+		}
+		if name == m.From {
+			c.report(RuleSelfSend, recipientPath(m, i), fmt.Sprintf("%s is the sender", quote(string(name))), "leave the sender out")
+		}
+		for _, earlier := range m.To[:min(i, schema.MaxRecipients)] {
+			if earlier == name {
+				c.report(RuleRecipients, path{"to", i}, fmt.Sprintf("%s stands in the list twice", quote(string(name))), "name each recipient once")
+				break
+			}
+		}
+	}
+	if len(m.To) > schema.MaxRecipients {
+		c.report(RuleRecipients, path{"to"}, fmt.Sprintf("there are %d recipients; a message has at most %d", len(m.To), schema.MaxRecipients), "send several messages")
+	}
+	if len(m.To) > 1 && m.Type.SingleRecipient() {
+		c.report(RuleRecipients, path{"to"}, fmt.Sprintf("a %s has one recipient, and here are %d", m.Type, len(m.To)), "")
+	}
+}
+
+// recipientPath names a recipient; one alone need not stand in a list.
+func recipientPath(m *schema.Message, i int) path {
+	if len(m.To) == 1 {
+		return path{"to"}
+	}
+	return path{"to", i}
+}
+
+func (c *checker) checkName(name schema.AgentName, at path) {
+	_, err := schema.ParseAgentName(string(name))
+	if err == nil {
+		return
+	}
+	fix := ""
+	if strings.ContainsAny(string(name), ", ") && at[0] == "to" {
+		fix = "write several recipients as a list: [a, b]"
+	}
+	c.report(RuleAgentName, at, err.Error(), fix)
+}
+
+func (c *checker) checkIdentity() {
+	m := c.m
+	if m.ID != "" {
+		if _, err := schema.ParseID(m.ID); err != nil {
+			c.report(RuleID, path{"id"}, err.Error(), "")
+		}
+	}
+	if m.Type != "" && !m.Type.Known() {
+		c.report(RuleType, path{"type"}, fmt.Sprintf("%s is not a message type", quote(string(m.Type))), suggestType(string(m.Type)))
+	}
+	if m.Priority != "" && !m.Priority.Known() {
+		c.report(RulePriority, path{"priority"}, fmt.Sprintf("%s is not a priority", quote(string(m.Priority))), suggestPriority(string(m.Priority)))
+	}
+}
+
+func (c *checker) checkTimes() {
+	c.checkTime(c.m.CreatedAt, "created_at_utc")
+	c.checkTime(c.m.ExpiresAt, "expires_at")
+}
+
+func (c *checker) checkTime(at schema.Timestamp, field string) {
+	if at == "" {
+		return
+	}
+	if _, err := schema.ParseTimestamp(at); err != nil {
+		c.report(RuleTime, path{field}, err.Error(), suggestTime(string(at)))
+	}
+}
+
+func (c *checker) checkLengths() {
+	m := c.m
+	c.checkLength(m.Subject, schema.MaxSubject, "subject")
+	c.checkLength(m.Channel, schema.MaxChannel, "channel")
+	c.checkLength(string(m.ParentID), schema.MaxParentID, "parent_message_id")
+	if m.Body.Kind == schema.Text {
+		c.checkLength(m.Body.Text, schema.MaxBody, "body")
+	}
+}
+
+func (c *checker) checkLength(text string, most int, field string) {
+	if len(text) <= most {
+		return
+	}
+	if n := utf8.RuneCountInString(strings.TrimSpace(text)); n > most {
+		c.report(RuleLength, path{field}, fmt.Sprintf("the text has %d characters; the most is %d", n, most), lengthFix(field))
+	}
+}
+
+func lengthFix(field string) string {
+	if field == "body" {
+		return "put long content in a file and name it in the body"
+	}
+	return ""
+}
+
+func (c *checker) checkReferences() {
+	m := c.m
+	if m.AutonomyHint != "" && m.AutonomyHint != "auto_proceed" {
+		c.report(RuleAutonomyHint, path{"autonomy_hint"}, fmt.Sprintf("%s is not an autonomy hint", quote(m.AutonomyHint)), "write auto_proceed, or leave the field out")
+	}
+	if m.RelatedPR != "" && !isDigits(m.RelatedPR) {
+		fix := ""
+		if digits := strings.TrimPrefix(m.RelatedPR, "#"); isDigits(digits) {
+			fix = fmt.Sprintf("write %q", digits)
+		}
+		c.report(RuleRelatedPR, path{"related_pr"}, fmt.Sprintf("%s is not a number in digits", quote(m.RelatedPR)), fix)
+	}
+	if m.ConversationID != "" {
+		if _, err := schema.ParseConversationID(m.ConversationID); err != nil {
+			c.report(RuleConversationID, path{"conversation_id"}, err.Error(), "")
+		}
+	}
+}
+
+func isDigits(text string) bool {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return false
+		}
+	}
+	return text != ""
+}
+
+func (c *checker) checkTelemetry() {
+	m := c.m
+	if m.IsTelemetryEmpty() {
+		return
+	}
+	for _, field := range schema.TelemetryFields() {
+		text, _ := m.TextField(field)
+		if *text == "" {
+			continue
+		}
+		if m.Type.Known() && !m.Type.CarriesTelemetry() {
+			c.report(RuleTelemetryType, path{field}, fmt.Sprintf("a %s carries no telemetry", m.Type), "leave it out")
+		}
+		if field != "model" && !isNumber(*text) {
+			c.report(RuleTelemetryValue, path{field}, fmt.Sprintf("%s is not a non-negative number", quote(*text)), "")
+		}
+	}
+}
+
+// isNumber reports whether the text is a non-negative decimal number, with a
+// fraction and an exponent where it needs them.
+func isNumber(text string) bool {
+	mantissa, exponent, hasExponent := text, "", false
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		mantissa, exponent, hasExponent = text[:i], text[i+1:], true
+	}
+	whole, fraction, hasFraction := strings.Cut(mantissa, ".")
+	if !isDigits(whole) || hasFraction && !isDigits(fraction) {
+		return false
+	}
+	if hasExponent && exponent != "" && (exponent[0] == '+' || exponent[0] == '-') {
+		exponent = exponent[1:]
+	}
+	return !hasExponent || isDigits(exponent)
+}
+
+func (c *checker) checkAuth() {
+	auth := c.m.Auth
+	if auth == "" {
+		return
+	}
+	if len(auth) > maxAuth {
+		c.report(RuleAuthForm, path{"auth"}, fmt.Sprintf("the signature has %d characters; the most is %d", utf8.RuneCountInString(auth), maxAuth), "")
+		return
+	}
+	unpadded := strings.TrimSuffix(strings.TrimSuffix(auth, "="), "=")
+	if strings.ContainsFunc(unpadded, func(r rune) bool { return !isBase64URL(r) }) {
+		c.report(RuleAuthForm, path{"auth"}, "the signature is not base64url", "")
+	}
+}
+
+func isBase64URL(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
+}
+
+// checkTrailer checks that a signature stands where a signature must: what
+// is signed are the bytes before it.
+func (c *checker) checkTrailer(doc *document) {
+	auth := c.m.Auth
+	if auth == "" || strings.HasSuffix(doc.text, "\nauth: \""+auth+"\"\n") {
+		return
+	}
+	c.report(RuleAuthForm, path{"auth"}, `the signature trailer is not the last line of the file, written auth: "<base64url>" and ended by one line feed`,
+		"take the signed file as its sender wrote it")
+}
+
+// warn reports what other tools may stumble over.
+func (c *checker) warn() {
+	m := c.m
+	if parts, err := schema.ParseID(m.ID); err == nil && m.From.Valid() && parts.Sender != m.From {
+		c.report(RuleIDSender, path{"id"}, fmt.Sprintf("the id names %s as its sender, from says %s", quote(string(parts.Sender)), quote(string(m.From))), "")
+	}
+	if created, expires := m.CreatedAt.Time(), m.ExpiresAt.Time(); !expires.IsZero() && expires.Before(created) {
+		c.report(RuleExpiry, path{"expires_at"}, "the message expires before it was created", "")
+	}
+	if strings.ContainsFunc(m.Channel, func(r rune) bool { return !isBase64URL(r) }) {
+		c.report(RuleChannel, path{"channel"}, fmt.Sprintf("other tools refuse %s: they want letters, digits, underscores and hyphens", quote(m.Channel)), "")
+	}
+	if m.ParentID != "" {
+		if _, err := schema.ParseID(m.ParentID); err != nil && utf8.RuneCountInString(string(m.ParentID)) <= schema.MaxParentID {
+			c.report(RuleParentID, path{"parent_message_id"}, err.Error(), "")
+		}
+	}
+	if len(m.ContextKeys) > 2*schema.MaxContextWords {
+		if words := len(strings.Fields(m.ContextKeys)); words > schema.MaxContextWords {
+			c.report(RuleContextLength, path{"context_keys"}, fmt.Sprintf("the summary has %d words; it should have at most %d", words, schema.MaxContextWords), "")
+		}
+	}
+}
+
+// checkComposed applies the rules that a message read from a file cannot
+// break, and that make what is written read back the same.
+func (c *checker) checkComposed() {
+	for _, field := range schema.FieldNames() {
+		text, verbatim := c.m.TextField(field)
+		switch {
+		case text == nil:
+		case !utf8.ValidString(*text):
+			c.report(RuleEncoding, path{field}, "the text is not UTF-8", "")
+		case !verbatim && strings.TrimSpace(*text) != *text:
+			c.report(RuleOuterSpace, path{field}, "the text has white space around it", "cut it off")
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package validate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// otherNames are what people and other formats call our fields, where
+// spelling alone does not lead to them.
+var otherNames = map[string]string{
+	"sender": "from", "recipient": "to", "recipients": "to", "kind": "type",
+	"timestamp": "created_at_utc", "created_at": "created_at_utc", "created": "created_at_utc", "date": "created_at_utc",
+	"message": "body", "content": "body", "text": "body", "title": "subject", "summary": "subject",
+	"pr": "related_pr", "thread_id": "conversation_id", "parent_id": "parent_message_id",
+	"in_reply_to": "parent_message_id", "reply_to": "parent_message_id", "expires": "expires_at",
+	"signature": "auth", "context": "context_keys",
+}
+
+// suggestField names the field that was probably meant.
+func suggestField(name string) string {
+	plain := strings.ToLower(strings.NewReplacer("-", "_", " ", "_").Replace(name))
+	if field, ok := otherNames[plain]; ok {
+		return fmt.Sprintf("did you mean %s?", field)
+	}
+	if field := nearest(plain, schema.FieldNames()); field != "" {
+		return fmt.Sprintf("did you mean %s?", field)
+	}
+	return "leave it out; what is not a field of its own goes into the body"
+}
+
+func suggestType(name string) string {
+	known := schema.Types()
+	names := make([]string, len(known))
+	for i, t := range known {
+		names[i] = string(t)
+	}
+	plain := strings.ToLower(strings.NewReplacer("-", "_", " ", "_").Replace(name))
+	if t := nearest(plain, names); t != "" {
+		return fmt.Sprintf("did you mean %s?", t)
+	}
+	return "write one of " + strings.Join(names, ", ")
+}
+
+// priorityWords are the names of the priorities in prose.
+var priorityWords = map[string]schema.Priority{
+	"urgent": schema.P0, "critical": schema.P0, "0": schema.P0,
+	"blocking": schema.P1, "high": schema.P1, "1": schema.P1,
+	"default": schema.P2, "normal": schema.P2, "medium": schema.P2, "2": schema.P2,
+	"low": schema.P3, "3": schema.P3,
+}
+
+func suggestPriority(text string) string {
+	if p := schema.Priority(strings.ToUpper(text)); p.Known() {
+		return fmt.Sprintf("did you mean %s?", p)
+	}
+	if p, ok := priorityWords[strings.ToLower(text)]; ok {
+		return fmt.Sprintf("did you mean %s?", p)
+	}
+	return "write P0, P1, P2 or P3"
+}
+
+// suggestTime writes a time of another common form in ours.
+func suggestTime(text string) string {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04Z", time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return "write " + string(schema.NewTimestamp(t)) + ", if that is the time in UTC"
+		}
+	}
+	return "write a time such as 2026-03-13T14:30:00Z"
+}
+
+// nearest returns the candidate that differs least from the name, none where
+// even that one differs much.
+func nearest(name string, candidates []string) string {
+	const longest = 40
+	if len(name) > longest {
+		return ""
+	}
+	best, distance := "", len(name)/3+1
+	for _, candidate := range candidates {
+		if d := levenshtein.ComputeDistance(name, candidate); d <= distance && (best == "" || d < distance) {
+			best, distance = candidate, d
+		}
+	}
+	return best
+}

@@ -1,0 +1,210 @@
+package validate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/schema"
+	"gopkg.in/yaml.v3"
+)
+
+// parseTree takes a text apart, the quick way where that is possible.
+func parseTree(text string, plain bool) (node, Diagnostics) {
+	if plain {
+		if root, ok := parsePlain(text); ok {
+			return root, nil
+		}
+	}
+	return parseYAML(text)
+}
+
+// parseYAML takes any text apart. A text that is no YAML at all, or holds no
+// document, gives the zero node and one finding.
+func parseYAML(text string) (node, Diagnostics) {
+	text, problem := neutralVersion(text)
+	if problem != nil {
+		return node{}, Diagnostics{*problem}
+	}
+	top, second, err := decodeDocuments(strings.NewReader(text))
+	switch {
+	case err != nil:
+		return node{}, Diagnostics{syntaxProblem(text, err)}
+	case top == nil || isEmptyDocument(top):
+		return node{}, Diagnostics{treeProblem(1, 1, nil, RuleFileEmpty, "there is no message in the file", "")}
+	}
+	var t treeBuilder
+	root := t.build(top, 1)
+	if second != nil {
+		t.report(second.Line, second.Column, RuleDocuments, "a second YAML document begins here; a message file holds one", "keep one message a file")
+	}
+	return root, t.problems
+}
+
+// decodeDocuments returns the content of the first document, and the node of
+// the second if there is one.
+func decodeDocuments(r io.Reader) (top, second *yaml.Node, err error) {
+	defer func() {
+		// yaml.v3 panics on some texts that it cannot place comments of.
+		if p := recover(); p != nil {
+			top, second, err = nil, nil, fmt.Errorf("yaml: the YAML parser gave up: %v", p)
+		}
+	}()
+	decoder := yaml.NewDecoder(r)
+	var first, next yaml.Node
+	if err := decoder.Decode(&first); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, nil, nil
+		}
+		return nil, nil, err
+	}
+	switch err := decoder.Decode(&next); {
+	case err == nil:
+		second = &next
+	case !errors.Is(err, io.EOF):
+		return nil, nil, err
+	}
+	if len(first.Content) == 0 {
+		return nil, second, nil
+	}
+	return first.Content[0], second, nil
+}
+
+func isEmptyDocument(top *yaml.Node) bool {
+	return top.Kind == yaml.ScalarNode && top.Style == 0 && top.Anchor == "" && top.Value == ""
+}
+
+// neutralVersion replaces the version of a %YAML directive, which yaml.v3
+// accepts only as 1.1, without moving anything.
+func neutralVersion(text string) (string, *Diagnostic) {
+	const directive = "%YAML "
+	offset, number := 0, 1
+	for rest := text; rest != ""; number++ {
+		line, after, _ := strings.Cut(rest, "\n")
+		switch {
+		case strings.HasPrefix(line, directive):
+			value := strings.TrimLeft(line[len(directive):], " \t")
+			start := offset + len(line) - len(value)
+			version := value[:len(value)-len(strings.TrimLeft(value, ".0123456789"))]
+			minor, ok := strings.CutPrefix(version, "1.")
+			if !ok || minor == "" {
+				problem := treeProblem(number, utf8.RuneCountInString(text[offset:start])+1, nil, RuleVersion,
+					fmt.Sprintf("the file asks for YAML %s", quote(version)), "leave the %YAML line out")
+				return text, &problem
+			}
+			if strings.Trim(minor, "0123456789") == "" {
+				return text[:start] + "1.1" + strings.Repeat(" ", len(minor)-1) + text[start+len(version):], nil
+			}
+			return text, nil
+		case strings.TrimSpace(line) != "" && line[0] != '#' && line[0] != '%':
+			return text, nil
+		}
+		offset += len(line) + 1
+		rest = after
+	}
+	return text, nil
+}
+
+// A treeBuilder turns the nodes of yaml.v3 into ours and finds what messages
+// must not use.
+type treeBuilder struct {
+	at       path
+	problems Diagnostics
+}
+
+func treeProblem(line, column int, at path, rule Rule, message, fix string) Diagnostic {
+	if len(at) > 0 {
+		message = at.String() + ": " + message
+	}
+	return Diagnostic{Line: line, Column: column, Field: at.String(), Rule: rule, Severity: rule.info().Severity, Message: message, Fix: fix}
+}
+
+func (t *treeBuilder) report(line, column int, rule Rule, message, fix string) {
+	if len(t.problems) <= maxDiagnostics {
+		t.problems = append(t.problems, treeProblem(line, column, t.at, rule, message, fix))
+	}
+}
+
+func (t *treeBuilder) build(y *yaml.Node, depth int) node {
+	n := node{line: int32(y.Line), column: int32(y.Column)}
+	t.checkProperties(y)
+	switch y.Kind {
+	case yaml.AliasNode:
+		t.report(y.Line, y.Column, RuleAlias, fmt.Sprintf("the alias *%s stands for another value", escape(y.Value)), "write the value out")
+		n.kind = schema.Null
+		return n
+	case yaml.ScalarNode:
+		n.kind, n.text = schema.Text, y.Value
+		if y.Tag == "!!null" && isNull(y.Value) {
+			n.kind, n.text = schema.Null, ""
+		}
+		n.literal = y.Style&yaml.LiteralStyle != 0 && y.Style&yaml.TaggedStyle == 0 && y.Anchor == ""
+		return n
+	}
+	if depth > schema.MaxDepth {
+		t.report(y.Line, y.Column, RuleDepth, fmt.Sprintf("lists and mappings nest deeper than %d", schema.MaxDepth), "")
+		n.kind = schema.Null
+		return n
+	}
+	if y.Kind == yaml.SequenceNode {
+		n.kind = schema.List
+		n.items = make([]node, len(y.Content))
+		for i, item := range y.Content {
+			t.at = append(t.at, i)
+			n.items[i] = t.build(item, depth+1)
+			t.at = t.at[:len(t.at)-1]
+		}
+		return n
+	}
+	n.kind = schema.Mapping
+	t.mapping(&n, y, depth)
+	return n
+}
+
+// mapping fills in the pairs of a mapping. Of a repeated key the first holds.
+func (t *treeBuilder) mapping(n *node, y *yaml.Node, depth int) {
+	n.pairs = make([]pair, 0, len(y.Content)/2)
+	lines := make(map[string]int, len(y.Content)/2)
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		key, value := y.Content[i], y.Content[i+1]
+		switch {
+		case key.Kind == yaml.AliasNode:
+			t.build(key, depth+1)
+			continue
+		case key.Kind != yaml.ScalarNode:
+			t.report(key.Line, key.Column, RuleComplexKey, "a list or mapping cannot be a key", "")
+			continue
+		case key.Value == "<<" && key.Style == 0:
+			t.report(key.Line, key.Column, RuleMergeKey, "the merge key << brings in another mapping", "write the fields out")
+			continue
+		}
+		t.at = append(t.at, key.Value)
+		t.checkProperties(key)
+		if first, ok := lines[key.Value]; ok {
+			t.report(key.Line, key.Column, RuleDuplicateKey, fmt.Sprintf("the key stands here again, after line %d", first), "keep one of the two")
+			t.build(value, depth+1)
+		} else {
+			lines[key.Value] = key.Line
+			n.pairs = append(n.pairs, pair{key: key.Value, line: int32(key.Line), column: int32(key.Column), value: t.build(value, depth+1)})
+		}
+		t.at = t.at[:len(t.at)-1]
+	}
+}
+
+// checkProperties reports an anchor, and a tag that is not of the core
+// schema.
+func (t *treeBuilder) checkProperties(y *yaml.Node) {
+	if y.Anchor != "" {
+		t.report(y.Line, y.Column, RuleAnchor, fmt.Sprintf("the anchor &%s is not allowed", escape(y.Anchor)), "leave it out")
+	}
+	if y.Style&yaml.TaggedStyle == 0 {
+		return
+	}
+	switch y.Tag {
+	case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!seq", "!!map":
+	default:
+		t.report(y.Line, y.Column, RuleTag, fmt.Sprintf("the tag %s is not one of YAML's core schema", quote(y.Tag)), "leave it out; every scalar is read as text")
+	}
+}
