@@ -1,0 +1,66 @@
+//go:build unix
+
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const openNonblock = syscall.O_NONBLOCK
+
+// syncDir tolerates file systems that cannot sync folders at all.
+func syncDir(handle *os.File) error {
+	err := handle.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		return nil
+	}
+	return err
+}
+
+func sameDevice(a, b *os.File) bool {
+	var statA, statB unix.Stat_t
+	if unix.Fstat(int(a.Fd()), &statA) != nil || unix.Fstat(int(b.Fd()), &statB) != nil {
+		return false
+	}
+	return statA.Dev == statB.Dev
+}
+
+func writable(handle *os.File) error {
+	return unix.Faccessat(int(handle.Fd()), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+}
+
+// renameUnderLock replaces the atomic rename on file systems that know none
+// which refuses to replace: all our processes take the lock, so between the
+// look and the rename only a foreign writer of the very same name could come.
+// A link and an unlink would need no lock, but a crash between the two leaves
+// a file that looks unpublished after its reader has dealt with it.
+func renameUnderLock(d *Dir, name string, to *Dir, newName string) error {
+	if err := unix.Flock(int(to.handle.Fd()), unix.LOCK_EX); err != nil {
+		return err
+	}
+	err := renameIfFree(d, name, to, newName)
+	return errors.Join(err, unix.Flock(int(to.handle.Fd()), unix.LOCK_UN))
+}
+
+func renameIfFree(d *Dir, name string, to *Dir, newName string) error {
+	taken, err := to.Exists(newName)
+	if err != nil {
+		return err
+	}
+	if taken {
+		return fs.ErrExist
+	}
+	return unix.Renameat(int(d.handle.Fd()), name, int(to.handle.Fd()), newName)
+}
+
+// knowsNoReplace reports whether the error of a rename that refuses to
+// replace is about the files and not about the kernel or the file system
+// lacking the operation.
+func knowsNoReplace(err error) bool {
+	return !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.ENOTSUP)
+}

@@ -1,0 +1,435 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/schema"
+)
+
+const (
+	// batchSize bounds the files that one batch holds open.
+	batchSize = 128
+	// syncsAtOnce is how many files are synced side by side: the journal of
+	// a file system commits them together.
+	syncsAtOnce = 16
+	// deliveryRounds bounds how often a message whose name or id was taken
+	// meanwhile is composed anew.
+	deliveryRounds = 4
+)
+
+// lockRetry is how often the lock of given ids is tried again.
+const lockRetry = 10 * time.Millisecond
+
+// errComposeAgain marks a parcel that found its name or id taken before it was
+// committed. Nothing of it is left.
+var errComposeAgain = errors.New("the file name or id was taken meanwhile")
+
+// SendAll is Send for any number of messages, in their order and with the
+// syncs shared among them. Each message succeeds or fails for itself; the
+// results are in the order of the messages.
+func (w *Workspace) SendAll(ctx context.Context, drafts []schema.Message, options *SendOptions) []Result {
+	results := make([]Result, len(drafts))
+	for start := 0; start < len(drafts); start += batchSize {
+		end := min(start+batchSize, len(drafts))
+		w.sendBatch(ctx, drafts[start:end], options, results[start:end])
+	}
+	return results
+}
+
+func (w *Workspace) sendBatch(ctx context.Context, drafts []schema.Message, options *SendOptions, results []Result) {
+	parcels := make([]*parcel, len(drafts))
+	for i, draft := range drafts {
+		parcels[i] = &parcel{draft: draft}
+	}
+	err := w.deliver(ctx, parcels, options)
+	for i, p := range parcels {
+		results[i] = Result{Receipt: p.receipt, Err: p.err}
+		if p.receipt == nil && p.err == nil {
+			results[i].Err = err
+		}
+	}
+}
+
+// deliver brings parcels to their destinations. What concerns one parcel
+// stands in its err; the error returned concerns all that have neither a
+// receipt nor an error.
+func (w *Workspace) deliver(ctx context.Context, parcels []*parcel, options *SendOptions) (err error) {
+	b, err := w.openBatch(options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	if err := b.lockIfGiven(ctx, parcels); err != nil {
+		return err
+	}
+	pending := parcels
+	for range deliveryRounds {
+		b.claimed = make(map[string]bool)
+		b.started = make(map[schema.ID]bool)
+		for _, p := range pending {
+			p.err = b.stage(p)
+		}
+		b.finish(pending)
+		b.commit(ctx, pending)
+		b.publish(pending)
+		pending = again(pending)
+		if len(pending) == 0 {
+			break
+		}
+	}
+	// What others left behind is not this message's trouble: if it cannot be
+	// delivered now either, it stays where it is, and doctor reports it.
+	_, _ = w.recover(b)
+	return nil
+}
+
+// again returns the parcels to be composed anew.
+func again(parcels []*parcel) []*parcel {
+	var pending []*parcel
+	for _, p := range parcels {
+		if errors.Is(p.err, errComposeAgain) {
+			p.long = true
+			p.outbox, p.inboxes = nil, nil
+			pending = append(pending, p)
+		}
+	}
+	return pending
+}
+
+// A batch delivers parcels together. It keeps the folders it needs open.
+type batch struct {
+	w        *Workspace
+	options  *SendOptions
+	outgoing *durable.Dir
+	boxes    map[string]*durable.Dir
+	lock     *flock.Flock
+	// claimed are the short names, and started the ids, of this round.
+	claimed map[string]bool
+	started map[schema.ID]bool
+	// unsynced is why the outboxes of this round may not be durable.
+	unsynced error
+}
+
+func (w *Workspace) openBatch(options *SendOptions) (*batch, error) {
+	outgoing, err := durable.OpenDir(w.root, w.dir, outgoingName)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := w.makeFolder(outgoingName); err != nil {
+			return nil, err
+		}
+		outgoing, err = durable.OpenDir(w.root, w.dir, outgoingName)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &batch{w: w, options: options, outgoing: outgoing, boxes: make(map[string]*durable.Dir)}, nil
+}
+
+func (b *batch) close() error {
+	err := b.outgoing.Close()
+	for _, dir := range b.boxes {
+		err = errors.Join(err, dir.Close())
+	}
+	if b.lock != nil {
+		err = errors.Join(err, b.lock.Unlock())
+	}
+	return err
+}
+
+// lockIfGiven takes the workspace's lock when a message came with its id:
+// several processes may deliver the very same one, and the lock makes what
+// they find staged under that id the leftovers of a dead one.
+func (b *batch) lockIfGiven(ctx context.Context, parcels []*parcel) error {
+	for _, p := range parcels {
+		if !p.given() {
+			continue
+		}
+		b.lock = flock.New(b.outgoing.Path("../deliver.lock"))
+		if _, err := b.lock.TryLockContext(ctx, lockRetry); err != nil {
+			return fmt.Errorf("locking %s: %w", b.lock.Path(), err)
+		}
+		return nil
+	}
+	return nil
+}
+
+// box opens a mailbox folder once per batch and checks that it can be
+// written to, so that most refusals come before anything is staged.
+func (b *batch) box(agent schema.AgentName, box Box) (*durable.Dir, error) {
+	name := boxName(agent, box)
+	if dir, ok := b.boxes[name]; ok {
+		return dir, dir.Writable()
+	}
+	dir, err := b.w.makeBox(agent, box)
+	if err != nil {
+		return nil, err
+	}
+	b.boxes[name] = dir
+	return dir, dir.Writable()
+}
+
+// A destination is one copy of a message on its way.
+type destination struct {
+	agent schema.AgentName
+	box   Box
+	dir   *durable.Dir
+	place staged
+	// file is open from create to finish, and created stays true after it.
+	file    *os.File
+	created bool
+	path    string
+}
+
+func (p *parcel) destinations() []*destination {
+	return append([]*destination{p.outbox}, p.inboxes...)
+}
+
+// stage composes a parcel and writes its copies. The outbox copy comes first:
+// while it is staged, the message is not sent, and who takes it away (see
+// Recover) prevents the message from being sent.
+func (b *batch) stage(p *parcel) error {
+	if err := b.w.compose(p, b.options, b.claimed); err != nil {
+		return err
+	}
+	if b.started[p.message.ID] {
+		return errComposeAgain
+	}
+	b.started[p.message.ID] = true
+	if err := b.address(p); err != nil {
+		return err
+	}
+	if p.given() {
+		if sent, err := b.alreadySent(p); sent || err != nil {
+			return err
+		}
+		if err := b.discard(p, leftByOthers); err != nil {
+			return err
+		}
+	}
+	for _, d := range p.destinations() {
+		var err error
+		d.file, err = d.place.create(b.w.files, p.data)
+		d.created = err == nil
+		if err != nil {
+			err = errors.Join(err, b.closeFiles(p), b.discard(p, createdHere))
+			if errors.Is(err, fs.ErrExist) && !p.given() {
+				// What is staged belongs to another message of this id.
+				err = errors.Join(errComposeAgain, err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *batch) closeFiles(p *parcel) error {
+	var err error
+	for _, d := range p.destinations() {
+		if d.file != nil {
+			err = errors.Join(err, d.file.Close())
+			d.file = nil
+		}
+	}
+	return err
+}
+
+// address opens the parcel's destinations.
+func (b *batch) address(p *parcel) error {
+	open := func(agent schema.AgentName, box Box) (*destination, error) {
+		dir, err := b.box(agent, box)
+		if err != nil {
+			return nil, err
+		}
+		place := newStaged(b.outgoing, dir, stagedName{id: p.message.ID, agent: agent, box: box})
+		return &destination{agent: agent, box: box, dir: dir, place: place, path: dir.Path(p.name)}, nil
+	}
+	var err error
+	if p.outbox, err = open(p.message.From, Outbox); err != nil {
+		return err
+	}
+	for _, to := range p.message.To {
+		d, err := open(to, Inbox)
+		if err != nil {
+			return err
+		}
+		p.inboxes = append(p.inboxes, d)
+	}
+	return nil
+}
+
+// alreadySent looks whether a message that came with its id is in the outbox.
+func (b *batch) alreadySent(p *parcel) (bool, error) {
+	data, err := p.outbox.dir.ReadFile(p.name, schema.MaxFileSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if string(data) != string(p.data) {
+		return false, fmt.Errorf("%w: %s is in %s", ErrIDTaken, p.message.ID, p.outbox.path)
+	}
+	p.receipt = p.newReceipt()
+	p.receipt.AlreadySent = true
+	return true, nil
+}
+
+func (p *parcel) newReceipt() *Receipt {
+	r := &Receipt{Message: p.message, Outbox: p.outbox.path, Warnings: p.warnings}
+	for _, d := range p.inboxes {
+		r.Inboxes = append(r.Inboxes, d.path)
+	}
+	return r
+}
+
+// finish makes the staged copies durable, all side by side.
+func (b *batch) finish(parcels []*parcel) {
+	var group errgroup.Group
+	group.SetLimit(syncsAtOnce)
+	failures := make(map[*destination]*error)
+	for _, p := range parcels {
+		if !p.staged() {
+			continue
+		}
+		for _, d := range p.destinations() {
+			failure := new(error)
+			failures[d] = failure
+			group.Go(func() error {
+				*failure = b.w.files.finish(d.file)
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // each failure is kept with its destination
+	for _, p := range parcels {
+		if !p.staged() {
+			continue
+		}
+		for _, d := range p.destinations() {
+			d.file = nil
+			p.err = errors.Join(p.err, *failures[d])
+		}
+		if p.err != nil {
+			p.err = errors.Join(p.err, b.discard(p, createdHere))
+		}
+	}
+}
+
+// staged reports whether the parcel stands ready in state/outgoing.
+func (p *parcel) staged() bool { return p.err == nil && p.receipt == nil }
+
+// Which staged copies discard removes.
+const (
+	createdHere = iota
+	leftByOthers
+)
+
+// discard removes what is staged of a message that is not sent. The outbox
+// copy goes last: as long as it is there, nobody takes the others for copies
+// of a sent message.
+func (b *batch) discard(p *parcel, which int) error {
+	var err error
+	for _, d := range append(append([]*destination(nil), p.inboxes...), p.outbox) {
+		if d.created || which == leftByOthers {
+			_, takeErr := d.place.take(b.w.files)
+			err = errors.Join(err, takeErr)
+		}
+	}
+	return err
+}
+
+// commit publishes the outbox copies: each message whose copy it publishes is
+// sent. It is the last place where a cancelled context stops anything. The
+// copies are durable before any inbox copy is seen.
+func (b *batch) commit(ctx context.Context, parcels []*parcel) {
+	ready := b.w.files.syncDir(b.outgoing)
+	outboxes := make(map[*durable.Dir]bool)
+	for _, p := range parcels {
+		if !p.staged() {
+			continue
+		}
+		if err := errors.Join(ready, context.Cause(ctx)); err != nil {
+			p.err = errors.Join(err, b.discard(p, createdHere))
+			continue
+		}
+		switch err := p.outbox.place.publish(b.w.files, p.outbox.dir, p.name); {
+		case err == nil:
+			p.receipt = p.newReceipt()
+			outboxes[p.outbox.dir] = true
+		case errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrNotExist):
+			// The name was taken, or the copy was swept as too old.
+			p.err = errors.Join(errComposeAgain, err, b.discard(p, createdHere))
+		default:
+			p.err = errors.Join(err, b.discard(p, createdHere))
+		}
+	}
+	b.unsynced = b.syncAll(outboxes)
+}
+
+func (b *batch) syncAll(dirs map[*durable.Dir]bool) error {
+	var err error
+	for dir := range dirs {
+		err = errors.Join(err, b.w.files.syncDir(dir))
+	}
+	return err
+}
+
+// publish puts the inbox copies of sent messages in place.
+func (b *batch) publish(parcels []*parcel) {
+	inboxes := make(map[*durable.Dir]bool)
+	for _, p := range parcels {
+		if p.receipt == nil || p.receipt.AlreadySent {
+			continue
+		}
+		queued := &QueuedError{ID: p.message.ID}
+		for i, d := range p.inboxes {
+			name, err := publishCopy(b.w.files, d, p.message, p.name, p.data)
+			if err != nil {
+				queued.Agents = append(queued.Agents, d.agent)
+				queued.Err = errors.Join(queued.Err, err)
+				continue
+			}
+			p.receipt.Inboxes[i] = d.dir.Path(name)
+			inboxes[d.dir] = true
+		}
+		if queued.Err != nil {
+			p.err = queued
+		}
+	}
+	if err := errors.Join(b.unsynced, b.syncAll(inboxes)); err != nil {
+		for _, p := range parcels {
+			if p.receipt != nil && p.err == nil {
+				p.err = &NotDurableError{ID: p.message.ID, Err: err}
+			}
+		}
+	}
+}
+
+// publishCopy publishes an inbox copy under the name its outbox copy has, or
+// under the long name if a foreign file has that one. A staged copy that has
+// gone was published by somebody else.
+func publishCopy(files fileSystem, d *destination, m *schema.Message, name string, data []byte) (string, error) {
+	err := d.place.publish(files, d.dir, name)
+	if errors.Is(err, fs.ErrExist) {
+		if there, readErr := d.dir.ReadFile(name, schema.MaxFileSize); readErr == nil && string(there) == string(data) {
+			// A copy of a file system that lost the removal in a crash.
+			_, err := d.place.take(files)
+			return name, err
+		}
+		if name, err = m.LongFileName(); err == nil {
+			err = d.place.publish(files, d.dir, name)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return name, nil
+	}
+	return name, err
+}

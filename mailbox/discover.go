@@ -1,0 +1,182 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Place says where to look for a workspace. What stands first wins: Dir,
+// Project, the environment's OACP_WORKSPACE, and the nearest workspace at or
+// above the working folder.
+type Place struct {
+	// Dir is the workspace itself.
+	Dir string
+	// Project is a project's name: the workspace is <Home>/projects/<Project>.
+	Project string
+	// Home is the folder that holds projects. When empty, it is OACP_HOME,
+	// or the home of the workspace that the working folder is in, or ~/oacp.
+	Home string
+	// WorkingDir is the folder from which to look upward.
+	WorkingDir string
+	// Getenv reads the environment.
+	Getenv func(string) string
+}
+
+// UnknownProjectError says that a home has no such project.
+type UnknownProjectError struct {
+	Project string
+	Home    string
+	// Known are the projects there, the nearest names first.
+	Known []string
+}
+
+// Error names the project, the home, and the known projects.
+func (e *UnknownProjectError) Error() string {
+	known := "it has none"
+	if len(e.Known) > 0 {
+		known = "it has " + strings.Join(e.Known, ", ")
+	}
+	return fmt.Sprintf("%s has no project %q: %s", e.Home, e.Project, known)
+}
+
+// Find returns the folder of the workspace that the place means. It returns
+// an error matching ErrNoWorkspace, or an *UnknownProjectError, if there is
+// none.
+func (p Place) Find() (string, error) {
+	switch {
+	case p.Dir != "":
+		return p.Dir, nil
+	case p.Project != "":
+		return p.findProject()
+	}
+	if dir := p.Getenv("OACP_WORKSPACE"); dir != "" {
+		return dir, nil
+	}
+	if dir, ok := findUpward(p.WorkingDir); ok {
+		return dir, nil
+	}
+	return "", fmt.Errorf("%w at or above %s", ErrNoWorkspace, p.WorkingDir)
+}
+
+// ProjectDir returns the folder that a project's workspace has, whether or
+// not it exists. The name becomes a path element and is checked first.
+func (p Place) ProjectDir() (string, error) {
+	if err := checkProjectName(p.Project); err != nil {
+		return "", err
+	}
+	home, err := p.home()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, "projects", p.Project), nil
+}
+
+func checkProjectName(name string) error {
+	switch {
+	case name == "":
+		return errors.New("a project name is missing")
+	case strings.HasPrefix(name, "."), strings.HasPrefix(name, "-"):
+		return fmt.Errorf("project name %q starts with %q", name, name[:1])
+	case strings.ContainsAny(name, "/\\\x00"):
+		return fmt.Errorf("project name %q holds a path separator", name)
+	}
+	return nil
+}
+
+func (p Place) home() (string, error) {
+	if p.Home != "" {
+		return p.Home, nil
+	}
+	if home := p.Getenv("OACP_HOME"); home != "" {
+		return home, nil
+	}
+	if dir, ok := findUpward(p.WorkingDir); ok && filepath.Base(filepath.Dir(dir)) == "projects" {
+		return filepath.Dir(filepath.Dir(dir)), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("finding the folder of projects: %w", err)
+	}
+	return filepath.Join(home, "oacp"), nil
+}
+
+func (p Place) findProject() (string, error) {
+	dir, err := p.ProjectDir()
+	if err != nil {
+		return "", err
+	}
+	if isFolder(filepath.Join(dir, agentsName)) {
+		return dir, nil
+	}
+	projects := filepath.Dir(dir)
+	entries, err := os.ReadDir(projects)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("listing projects: %w", err)
+	}
+	var known []string
+	for _, entry := range entries {
+		if isFolder(filepath.Join(projects, entry.Name(), agentsName)) {
+			known = append(known, entry.Name())
+		}
+	}
+	sortByDistance(known, p.Project)
+	return "", &UnknownProjectError{Project: p.Project, Home: filepath.Dir(projects), Known: known}
+}
+
+// Projects returns the names of the projects of the home that have a
+// workspace, sorted.
+func (p Place) Projects() ([]string, error) {
+	home, err := p.home()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(filepath.Join(home, "projects"))
+	if err != nil {
+		return nil, fmt.Errorf("listing projects: %w", err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if isFolder(filepath.Join(home, "projects", entry.Name(), agentsName)) {
+			names = append(names, entry.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// findUpward looks for a workspace at or above a folder: the folder itself,
+// or a folder .oacp in it, or what a link .oacp to a workspace.json leads to.
+func findUpward(dir string) (string, bool) {
+	for {
+		if marked, err := filepath.EvalSymlinks(filepath.Join(dir, ".oacp")); err == nil {
+			if filepath.Base(marked) == markerName {
+				marked = filepath.Dir(marked)
+			}
+			if isWorkspace(marked) {
+				return marked, true
+			}
+		}
+		if isWorkspace(dir) {
+			return dir, true
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", false
+		}
+		dir = parent
+	}
+}
+
+func isWorkspace(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, markerName))
+	return err == nil && info.Mode().IsRegular() && isFolder(filepath.Join(dir, agentsName))
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

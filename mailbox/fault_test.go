@@ -1,0 +1,241 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+var errCrash = errors.New("the process died here")
+
+// faulty is the disk until its operation number failAt, counted from zero.
+type faulty struct {
+	disk
+	failAt int
+	// err is what the operation fails with. After errCrash nothing works any
+	// more; other errors pass by.
+	err error
+	// torn leaves half of the bytes behind when a write fails.
+	torn bool
+
+	done int
+	// name says what the failed operation was.
+	name string
+}
+
+func (f *faulty) step(name string) error {
+	n := f.done
+	f.done++
+	if n == f.failAt {
+		f.name = name
+	}
+	if n == f.failAt || n > f.failAt && errors.Is(f.err, errCrash) {
+		return f.err
+	}
+	return nil
+}
+
+func (f *faulty) create(dir *durable.Dir, name string, data []byte) (*os.File, error) {
+	if err := f.step("create " + name); err != nil {
+		if f.torn && f.done == f.failAt+1 {
+			if err := os.WriteFile(dir.Path(name), data[:len(data)/2], 0o644); err != nil {
+				return nil, err
+			}
+		}
+		return nil, err
+	}
+	return f.disk.create(dir, name, data)
+}
+
+func (f *faulty) finish(file *os.File) error {
+	if err := f.step("finish " + filepath.Base(file.Name())); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	return f.disk.finish(file)
+}
+
+func (f *faulty) syncDir(dir *durable.Dir) error {
+	if err := f.step("sync " + filepath.Base(dir.Path(""))); err != nil {
+		return err
+	}
+	return f.disk.syncDir(dir)
+}
+
+func (f *faulty) publish(from *durable.Dir, name string, to *durable.Dir, newName string) error {
+	if err := f.step("publish " + name); err != nil {
+		return err
+	}
+	return f.disk.publish(from, name, to, newName)
+}
+
+func (f *faulty) take(dir *durable.Dir, name string) (bool, error) {
+	if err := f.step("take " + name); err != nil {
+		return false, err
+	}
+	return f.disk.take(dir, name)
+}
+
+// deliveryOperations is how many operations one delivery to two recipients
+// does when nothing fails.
+func deliveryOperations(t *testing.T, given bool) int {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	f := &faulty{disk: disk{sync: true}, failAt: -1}
+	w.files = f
+	send(t, w, faultDraft(given))
+	return f.done
+}
+
+// faultDraft is a message for two, with an id of its own if given.
+func faultDraft(given bool) schema.Message {
+	m := draft("codex", "gemini")
+	if given {
+		m.ID, m.CreatedAt = "msg-20260313T1430Z-claude-0123456789abcdef", "2026-03-13T14:30:00Z"
+	}
+	return m
+}
+
+// TestCrashAtEveryStep kills a delivery before each of its operations and
+// lets another process clean up: the message reaches all recipients or none,
+// once each, also if a recipient has dealt with its copy before that.
+func TestCrashAtEveryStep(t *testing.T) {
+	for _, given := range []bool{false, true} {
+		operations := deliveryOperations(t, given)
+		if operations < 10 {
+			t.Fatalf("a delivery has %d operations, want at least 10: is the seam still in use?", operations)
+		}
+		for failAt := range operations {
+			for _, torn := range []bool{false, true} {
+				for _, acknowledge := range []bool{false, true} {
+					name := fmt.Sprintf("given=%t/step=%d/torn=%t/acknowledge=%t", given, failAt, torn, acknowledge)
+					t.Run(name, func(t *testing.T) { crashAndRecover(t, given, failAt, torn, acknowledge) })
+				}
+			}
+		}
+	}
+}
+
+func crashAndRecover(t *testing.T, given bool, failAt int, torn, acknowledge bool) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	f := &faulty{disk: disk{sync: true}, failAt: failAt, err: errCrash, torn: torn}
+	w.files = f
+	_, err := w.Send(t.Context(), faultDraft(given), nil)
+	// The last operations only tidy up what others left: the message is out.
+	if err != nil && !errors.Is(err, errCrash) {
+		t.Fatalf("the killed delivery gave %v, want the crash (%s)", err, f.name)
+	}
+	wantWholeFiles(t, w)
+	received := map[schema.AgentName]int{}
+	if acknowledge {
+		takeAll(t, w.dir, received)
+	}
+
+	later := openWorkspace(t, w.dir)
+	later.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	for range 2 {
+		if _, err := later.Recover(t.Context()); err != nil {
+			t.Fatalf("recovering after a crash at %q: %v", f.name, err)
+		}
+	}
+	wantWholeFiles(t, later)
+	wantFiles(t, later, "state/outgoing")
+	takeAll(t, w.dir, received)
+	sent := len(files(t, later, "agents/claude/outbox"))
+	if received["codex"] != sent || received["gemini"] != sent || sent > 1 {
+		t.Errorf("after a crash at %q: sent %d, received %v; want all or none, once each", f.name, sent, received)
+	}
+	if given {
+		// Whoever sends it again sends it just once.
+		send(t, later, faultDraft(true))
+		takeAll(t, w.dir, received)
+		if received["codex"] != 1 || received["gemini"] != 1 {
+			t.Errorf("sent again after a crash at %q: received %v, want once each", f.name, received)
+		}
+	}
+}
+
+// wantWholeFiles fails the test if a box shows anything but whole messages.
+func wantWholeFiles(t *testing.T, w *Workspace) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(w.dir, "agents/*/*/*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if strings.HasPrefix(filepath.Base(path), ".") {
+			continue
+		}
+		if _, err := validate.Read([]byte(readFile(t, path))); err != nil {
+			t.Errorf("%s is visible and no message: %v", path, err)
+		}
+	}
+}
+
+// takeAll acknowledges everything in all inboxes and counts it by agent.
+func takeAll(t *testing.T, dir string, received map[schema.AgentName]int) {
+	t.Helper()
+	w := openWorkspace(t, dir)
+	for _, agent := range []schema.AgentName{"codex", "gemini"} {
+		entries, err := w.Inbox(t.Context(), agent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if err := w.Acknowledge(e); err != nil {
+				t.Fatal(err)
+			}
+			received[agent]++
+		}
+	}
+}
+
+// TestErrorAtEveryStep lets each operation of a delivery fail once, as on a
+// full disk. Send says what is true: refused means that nothing is visible
+// and nothing stays behind, queued means that Recover delivers.
+func TestErrorAtEveryStep(t *testing.T) {
+	operations := deliveryOperations(t, false)
+	refused, queued := 0, 0
+	for failAt := range operations {
+		w := newWorkspace(t, "claude", "codex", "gemini")
+		f := &faulty{disk: disk{sync: true}, failAt: failAt, err: syscall.ENOSPC}
+		w.files = f
+		r, err := w.Send(t.Context(), faultDraft(false), nil)
+		received := map[schema.AgentName]int{}
+		var queue *QueuedError
+		var unsynced *NotDurableError
+		switch {
+		case err == nil, errors.As(err, &unsynced):
+		case errors.As(err, &queue):
+			queued++
+			if r == nil {
+				t.Errorf("%s failed: queued without a receipt", f.name)
+			}
+			if _, err := w.Recover(t.Context()); err != nil {
+				t.Errorf("%s failed: recovering: %v", f.name, err)
+			}
+		default:
+			refused++
+			if !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("%s failed: sending gave %v, want the cause in it", f.name, err)
+			}
+			wantFiles(t, w, "agents/claude/outbox")
+			wantFiles(t, w, "state/outgoing")
+		}
+		takeAll(t, w.dir, received)
+		sent := len(files(t, w, "agents/claude/outbox"))
+		if received["codex"] != sent || received["gemini"] != sent {
+			t.Errorf("%s failed: sent %d, received %v, want them equal", f.name, sent, received)
+		}
+	}
+	if refused == 0 || queued == 0 {
+		t.Errorf("%d refused and %d queued: the faults did not reach both sides of the commit", refused, queued)
+	}
+}

@@ -1,0 +1,288 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// unansweredAfter is how long a message may lie in an inbox before it counts
+// as stale.
+const unansweredAfter = 24 * time.Hour
+
+// A Severity says how bad a Finding is.
+type Severity string
+
+// The severities of findings, as the reference implementation names them.
+const (
+	SeverityOK      Severity = "ok"
+	SeverityWarning Severity = "warn"
+	SeverityError   Severity = "error"
+	SeveritySkipped Severity = "skip"
+)
+
+// Finding is one thing that Inspect looked at.
+type Finding struct {
+	// Category groups findings: Workspace, Mailboxes, Delivery, Inbox Health,
+	// Dead Letters.
+	Category string
+	// Name says what was looked at: an agent, a path.
+	Name     string
+	Severity Severity
+	Message  string
+	// Hint says what to do about it.
+	Hint string
+	// Mend repairs what is safe to repair and says what it did. It is nil
+	// where a person has to decide.
+	Mend func(context.Context) (string, error)
+}
+
+// inspection collects findings.
+type inspection struct {
+	w        *Workspace
+	category string
+	findings []Finding
+}
+
+func (i *inspection) add(name string, severity Severity, hint, format string, args ...any) *Finding {
+	i.findings = append(i.findings, Finding{
+		Category: i.category, Name: name, Severity: severity,
+		Message: fmt.Sprintf(format, args...), Hint: hint,
+	})
+	return &i.findings[len(i.findings)-1]
+}
+
+// fail reports that something could not be looked at.
+func (i *inspection) fail(name string, err error) {
+	i.add(name, SeverityError, "", "%v", err)
+}
+
+// Inspect looks at everything in the workspace that can be wrong, and changes
+// nothing.
+func (w *Workspace) Inspect(ctx context.Context) ([]Finding, error) {
+	i := &inspection{w: w}
+	i.workspace()
+	agents, err := w.Agents()
+	if err != nil {
+		return i.findings, err
+	}
+	i.mailboxes(agents)
+	i.delivery()
+	for _, agent := range agents {
+		i.inbox(ctx, agent)
+	}
+	for _, agent := range agents {
+		i.deadLetters(ctx, agent)
+	}
+	return i.findings, context.Cause(ctx)
+}
+
+func (i *inspection) workspace() {
+	i.category = "Workspace"
+	info, err := i.w.root.Lstat(markerName)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f := i.add(markerName, SeverityWarning, "oacp doctor --fix makes it", "is missing: the workspace is not found from folders inside it")
+		f.Mend = func(context.Context) (string, error) {
+			_, err := i.w.initFiles(InitOptions{Now: i.w.now()})
+			return "made " + markerName, err
+		}
+	case err != nil:
+		i.fail(markerName, err)
+	case info.Mode().IsRegular() && info.Size() == 0:
+		i.add(markerName, SeverityError, "remove it and run oacp init", "is empty")
+	default:
+		i.add(markerName, SeverityOK, "", "is there")
+	}
+}
+
+// mailboxes checks that each agent's folders are folders, inside the
+// workspace, and writable.
+func (i *inspection) mailboxes(agents []schema.AgentName) {
+	i.category = "Mailboxes"
+	entries, err := fs.ReadDir(i.w.root.FS(), agentsName)
+	if err != nil {
+		i.fail(agentsName, err)
+		return
+	}
+	for _, entry := range entries {
+		_, err := schema.ParseAgentName(entry.Name())
+		switch {
+		case strings.HasPrefix(entry.Name(), "."):
+		case err != nil:
+			i.add(agentsName+"/"+entry.Name(), SeverityWarning, "rename or remove it", "is no mailbox: %v", err)
+		case !i.w.Knows(schema.AgentName(entry.Name())):
+			i.add(agentsName+"/"+entry.Name(), SeverityWarning, "remove it", "is no folder inside the workspace")
+		}
+	}
+	if len(agents) == 0 {
+		i.add(agentsName, SeverityWarning, "oacp add-agent NAME", "there are no agents")
+	}
+	for _, agent := range agents {
+		before := len(i.findings)
+		for _, box := range []Box{Inbox, Outbox, DeadLetters} {
+			i.folder(agent, box)
+		}
+		if len(i.findings) == before {
+			i.add(string(agent), SeverityOK, "", "the mailbox is complete and writable")
+		}
+	}
+}
+
+func (i *inspection) folder(agent schema.AgentName, box Box) {
+	name := boxName(agent, box)
+	dir, err := i.w.openBox(agent, box)
+	if errors.Is(err, fs.ErrNotExist) {
+		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "is missing")
+		f.Mend = func(context.Context) (string, error) { return "made " + name, i.w.makeFolder(name) }
+		return
+	}
+	if err != nil {
+		i.add(name, SeverityError, "a mailbox folder is a real folder inside the workspace", "%v", err)
+		return
+	}
+	if err := dir.Writable(); err != nil {
+		i.add(name, SeverityError, "make it writable, or messages stay queued", "%v", err)
+	}
+	if err := dir.Close(); err != nil {
+		i.fail(name, err)
+	}
+}
+
+// delivery reports copies that lie in state/outgoing.
+func (i *inspection) delivery() {
+	i.category = "Delivery"
+	dir, err := durable.OpenDir(i.w.root, i.w.dir, outgoingName)
+	if errors.Is(err, fs.ErrNotExist) {
+		i.add(outgoingName, SeverityOK, "", "nothing was sent yet")
+		return
+	}
+	if err != nil {
+		i.fail(outgoingName, err)
+		return
+	}
+	names, err := dir.Names()
+	if err = errors.Join(err, dir.Close()); err != nil {
+		i.fail(outgoingName, err)
+		return
+	}
+	groups := groupStaged(names)
+	for _, left := range groups {
+		f := i.add(string(left.id), SeverityWarning, "oacp doctor --fix delivers or sweeps it",
+			"has copies in %s: a delivery that runs right now, was killed, or was refused by an inbox", outgoingName)
+		f.Mend = i.mendDelivery(left.id)
+	}
+	for _, name := range names {
+		if _, _, ok := parseStagedName(name); !ok {
+			i.add(outgoingName+"/"+name, SeverityWarning, "remove it if it is yours", "is no staged copy")
+		}
+	}
+	if len(names) == 0 {
+		i.add(outgoingName, SeverityOK, "", "nothing is stuck")
+	}
+}
+
+func (i *inspection) mendDelivery(id schema.ID) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		recovered, err := i.w.Recover(ctx)
+		if err != nil {
+			return "", err
+		}
+		for outcome, paths := range map[string][]string{
+			"delivered": recovered.Published, "swept": recovered.Swept, "moved to the sender's dead letters": recovered.Buried,
+		} {
+			for _, path := range paths {
+				if strings.Contains(path, string(id)) || outcome == "delivered" {
+					return outcome + " " + path, nil
+				}
+			}
+		}
+		return "", nil
+	}
+}
+
+// inbox checks the messages that wait for an agent.
+func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
+	i.category = "Inbox Health"
+	entries, err := i.w.Inbox(ctx, agent)
+	if err != nil {
+		i.fail(string(agent), err)
+		return
+	}
+	now := i.w.now()
+	before := len(i.findings)
+	for _, e := range entries {
+		name := boxName(agent, Inbox) + "/" + e.Name
+		switch {
+		case e.Err != nil:
+			i.add(name, SeverityError, "oacp validate "+e.Path, "cannot be read as a message: %v", e.Err)
+		case e.Message.ExpiredAt(now):
+			i.add(name, SeverityWarning, "oacp ack "+string(e.Message.ID)+" --agent "+string(agent), "expired at %s", e.Message.ExpiresAt)
+		case !e.Message.IsFor(agent):
+			i.add(name, SeverityWarning, "", "is addressed to %v, not to %s", e.Message.To, agent)
+		case !i.w.Knows(e.Message.From):
+			i.add(name, SeverityWarning, "oacp add-agent "+string(e.Message.From), "is from %q, which the workspace does not know", e.Message.From)
+		case now.Sub(e.Message.CreatedAt.Time()) > unansweredAfter:
+			i.add(name, SeverityWarning, "is anybody reading this inbox?", "has waited since %s", e.Message.CreatedAt)
+		}
+	}
+	if len(i.findings) == before {
+		i.add(string(agent), SeverityOK, "", "%d pending", len(entries))
+	}
+}
+
+// deadLetters reports letters without a reason and reasons without a letter.
+func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
+	i.category = "Dead Letters"
+	dir, err := i.w.openBox(agent, DeadLetters)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		i.fail(string(agent), err)
+		return
+	}
+	names, err := dir.Names()
+	if err = errors.Join(err, dir.Close()); err != nil {
+		i.fail(string(agent), err)
+		return
+	}
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		there[name] = true
+	}
+	letters := 0
+	for _, name := range names {
+		path := boxName(agent, DeadLetters) + "/" + name
+		letter, isReason := strings.CutSuffix(name, reasonSuffix)
+		switch {
+		case isReason && !there[letter]:
+			f := i.add(path, SeverityWarning, "oacp doctor --fix removes it", "is a reason without its dead letter")
+			f.Mend = func(context.Context) (string, error) { return "removed " + path, i.w.root.Remove(path) }
+		case schema.IsMessageFile(name) && !there[name+reasonSuffix]:
+			letters++
+			f := i.add(path, SeverityWarning, "oacp doctor --fix writes one that says so", "is a dead letter without a reason")
+			f.Mend = i.mendReason(agent, name)
+		case schema.IsMessageFile(name):
+			letters++
+		}
+	}
+	if letters > 0 {
+		i.add(string(agent), SeverityWarning, "look into "+i.w.BoxPath(agent, DeadLetters), "%d dead letters", letters)
+	}
+}
+
+func (i *inspection) mendReason(agent schema.AgentName, name string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) {
+		folder := boxName(agent, DeadLetters)
+		reason := fmt.Sprintf("{\n  \"reason\": \"unknown: found without a reason\",\n  \"at\": %q\n}\n", schema.NewTimestamp(i.w.now()))
+		_, err := i.w.addFiles(folder, []newFile{{name + reasonSuffix, []byte(reason)}})
+		return "wrote " + folder + "/" + name + reasonSuffix, err
+	}
+}

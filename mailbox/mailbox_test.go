@@ -1,0 +1,140 @@
+package mailbox
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(childRole); role != "" {
+		os.Exit(runChild(role))
+	}
+	os.Exit(m.Run())
+}
+
+// testTime is the clock of the tests.
+var testTime = time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
+
+// newWorkspace makes a workspace with the agents in a temporary folder.
+func newWorkspace(t testing.TB, agents ...schema.AgentName) *Workspace {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := Init(dir, InitOptions{Agents: agents, Now: testTime}); err != nil {
+		t.Fatalf("making a workspace: %v", err)
+	}
+	return openWorkspace(t, dir)
+}
+
+// openWorkspace opens a workspace whose clock is testTime.
+func openWorkspace(t testing.TB, dir string) *Workspace {
+	t.Helper()
+	w, err := Open(dir, nil)
+	if err != nil {
+		t.Fatalf("opening the workspace: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Errorf("closing the workspace: %v", err)
+		}
+	})
+	w.now = func() time.Time { return testTime }
+	return w
+}
+
+// draft returns a valid message from claude.
+func draft(to ...schema.AgentName) schema.Message {
+	return schema.Message{
+		From: "claude", To: to, Type: schema.TaskRequest,
+		Subject: "Implement rate limiting", Body: schema.TextValue("Token bucket, 100 requests a minute.\n"),
+	}
+}
+
+// send sends the draft and fails the test if it is not accepted.
+func send(t testing.TB, w *Workspace, m schema.Message) *Receipt {
+	t.Helper()
+	r, err := w.Send(t.Context(), m, nil)
+	if err != nil {
+		t.Fatalf("sending: %v", err)
+	}
+	return r
+}
+
+// files returns the names of a folder's entries below the workspace, hidden
+// placeholders left out, sorted. A missing folder has none.
+func files(t testing.TB, w *Workspace, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(w.dir, folder))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.Name() != ".gitkeep" {
+			names = append(names, entry.Name())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func wantFiles(t testing.TB, w *Workspace, folder string, want ...string) {
+	t.Helper()
+	if got := files(t, w, folder); !slices.Equal(got, want) {
+		t.Errorf("%s holds %q, want %q", folder, got, want)
+	}
+}
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func writeTestFile(t testing.TB, path, data string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inboxIDs returns the ids in an agent's inbox in processing order.
+func inboxIDs(t testing.TB, w *Workspace, agent schema.AgentName) []schema.ID {
+	t.Helper()
+	entries, err := w.Inbox(t.Context(), agent)
+	if err != nil {
+		t.Fatalf("listing the inbox of %s: %v", agent, err)
+	}
+	var ids []schema.ID
+	for _, e := range entries {
+		if e.Err != nil {
+			t.Fatalf("%s: %v", e.Path, e.Err)
+		}
+		ids = append(ids, e.Message.ID)
+	}
+	return ids
+}
+
+// wantError fails the test unless the error's text holds all the words.
+func wantError(t testing.TB, err error, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want one with %q", words)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("error %q does not say %q", err, word)
+		}
+	}
+}

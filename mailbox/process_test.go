@@ -1,0 +1,232 @@
+package mailbox
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// The test binary runs itself as other processes. childRole says what such a
+// process does: "send" sends childCount messages to childTo in the workspace
+// childDir, in one and the same minute, and prints the id of each accepted one.
+const (
+	childRole  = "OACP_TEST_CHILD"
+	childDir   = "OACP_TEST_DIR"
+	childTo    = "OACP_TEST_TO"
+	childCount = "OACP_TEST_COUNT"
+)
+
+func runChild(role string) int {
+	if role != "send" {
+		fmt.Fprintf(os.Stderr, "no such role: %s\n", role)
+		return 2
+	}
+	w, err := Open(os.Getenv(childDir), nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	w.now = func() time.Time { return testTime }
+	var count int
+	if _, err := fmt.Sscan(os.Getenv(childCount), &count); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	m := draft()
+	for name := range strings.SplitSeq(os.Getenv(childTo), ",") {
+		m.To = append(m.To, schema.AgentName(name))
+	}
+	for range count {
+		r, err := w.Send(context.Background(), m, nil)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		fmt.Println(r.Message.ID)
+	}
+	return 0
+}
+
+// child starts a process that sends; its accepted ids come from the scanner.
+func child(t *testing.T, dir string, count int, to string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), childRole+"=send", childDir+"="+dir, childTo+"="+to, childCount+"="+fmt.Sprint(count))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, bufio.NewScanner(out)
+}
+
+// TestManyProcessesSendIntoOneInbox lets 16 processes of one sender send 500
+// messages each of one type in one minute, all of which want the same names.
+func TestManyProcessesSendIntoOneInbox(t *testing.T) {
+	const processes, each = 16, 500
+	w := newWorkspace(t, "claude", "codex")
+	var group sync.WaitGroup
+	accepted := make([][]schema.ID, processes)
+	for i := range processes {
+		cmd, ids := child(t, w.dir, each, "codex")
+		group.Go(func() {
+			for ids.Scan() {
+				accepted[i] = append(accepted[i], schema.ID(ids.Text()))
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("process %d: %v", i, err)
+			}
+		})
+	}
+	group.Wait()
+	count := make(map[schema.ID]int)
+	for i, ids := range accepted {
+		if len(ids) != each {
+			t.Errorf("process %d reported %d messages, want %d", i, len(ids), each)
+		}
+		for _, id := range ids {
+			count[id]++
+		}
+	}
+	if len(count) != processes*each {
+		t.Errorf("%d distinct ids, want %d", len(count), processes*each)
+	}
+	for _, box := range []struct {
+		agent schema.AgentName
+		box   Box
+	}{{"codex", Inbox}, {"claude", Outbox}} {
+		found := idsIn(t, w, box.agent, box.box)
+		if len(found) != len(count) {
+			t.Errorf("%s of %s has %d distinct messages, want %d", box.box, box.agent, len(found), len(count))
+		}
+		for id, n := range found {
+			if n != 1 || count[id] != 1 {
+				t.Errorf("%s of %s has %s %d times, reported %d times, want once", box.box, box.agent, id, n, count[id])
+			}
+		}
+	}
+	wantFiles(t, w, "state/outgoing")
+}
+
+// idsIn counts the messages of a box by id, each file once.
+func idsIn(t *testing.T, w *Workspace, agent schema.AgentName, box Box) map[schema.ID]int {
+	t.Helper()
+	entries, err := w.List(t.Context(), agent, box)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make(map[schema.ID]int)
+	for _, e := range entries {
+		if e.Err != nil {
+			t.Errorf("%s: %v", e.Path, e.Err)
+			continue
+		}
+		found[e.Message.ID]++
+	}
+	return found
+}
+
+// TestKilledSenders kills sending processes with SIGKILL wherever they happen
+// to be, and then recovers: every reported message is in every box, every
+// message is in all boxes or none, once.
+func TestKilledSenders(t *testing.T) {
+	const rounds = 25
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	reported := make(map[schema.ID]bool)
+	for range rounds {
+		cmd, ids := child(t, w.dir, 1000, "codex,gemini")
+		for range 1 + rand.IntN(8) {
+			if ids.Scan() {
+				reported[schema.ID(ids.Text())] = true
+			}
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for ids.Scan() {
+			reported[schema.ID(ids.Text())] = true
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("the process ended by itself before it was killed")
+		}
+		wantWholeFiles(t, w)
+	}
+	// A line may have been cut off by the kill.
+	for id := range reported {
+		if _, err := schema.ParseID(id); err != nil {
+			delete(reported, id)
+		}
+	}
+	w.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
+	if _, err := w.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, w, "state/outgoing")
+	sent := idsIn(t, w, "claude", Outbox)
+	for id := range reported {
+		if sent[id] != 1 && !isCutShort(id, sent) {
+			t.Errorf("%s was reported as sent and is %d times in the outbox", id, sent[id])
+		}
+	}
+	for _, agent := range []schema.AgentName{"codex", "gemini"} {
+		received := idsIn(t, w, agent, Inbox)
+		if len(received) != len(sent) {
+			t.Errorf("%s received %d messages, want the %d sent ones", agent, len(received), len(sent))
+		}
+		for id, n := range received {
+			if n != 1 || sent[id] != 1 {
+				t.Errorf("%s received %s %d times, sent %d times", agent, id, n, sent[id])
+			}
+		}
+	}
+	t.Logf("%d messages sent, %d of them reported, by %d killed processes", len(sent), len(reported), rounds)
+}
+
+// isCutShort reports whether the id is the beginning of a sent one: the last
+// line of a killed process.
+func isCutShort(id schema.ID, sent map[schema.ID]int) bool {
+	for whole := range sent {
+		if strings.HasPrefix(string(whole), string(id)) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestNextSendDeliversWhatAKilledOneLeft leaves a committed message whose
+// inbox copy is still staged.
+func TestNextSendDeliversWhatAKilledOneLeft(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	r := send(t, w, draft("codex"))
+	staged := filepath.Join(w.dir, outgoingName, stagedName{r.Message.ID, "codex", Inbox}.String())
+	if err := os.Rename(r.Inboxes[0], staged); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, w, "agents/codex/inbox")
+	send(t, w, draft("codex"))
+	if got := len(inboxIDs(t, w, "codex")); got != 2 {
+		t.Errorf("inbox has %d messages after the next send, want 2", got)
+	}
+	if _, err := validate.Read([]byte(readFile(t, r.Inboxes[0]))); err != nil {
+		t.Errorf("the recovered copy at %s: %v", r.Inboxes[0], err)
+	}
+	wantFiles(t, w, "state/outgoing")
+}

@@ -1,0 +1,100 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// cardName is the file in an agent's folder that says what it is.
+const cardName = "agent_card.yaml"
+
+// maxCardSize bounds what is read of a card, in bytes.
+const maxCardSize = 1 << 20
+
+// ErrNoSender is returned when nothing says which agent is acting.
+var ErrNoSender = errors.New("nothing says which agent this is")
+
+// runtimeMarks are the environment variables by which a runtime shows itself.
+var runtimeMarks = []struct{ variable, runtime string }{
+	{"CODEX_CI", "codex"}, {"CODEX_SHELL", "codex"}, {"CODEX_THREAD_ID", "codex"},
+	{"CLAUDECODE", "claude"}, {"CLAUDE_CODE", "claude"},
+	{"GEMINI_CLI", "gemini"}, {"GEMINI_AGENT", "gemini"},
+}
+
+// InferAgent returns the agent that is acting, as the environment tells:
+// OACP_AGENT, then AGENT_NAME, then the one agent whose card names the
+// runtime that we run in (OACP_RUNTIME, or the marks that Claude Code, Codex
+// and Gemini leave). It returns an error matching ErrNoSender if nothing or
+// too much matches.
+func (w *Workspace) InferAgent(getenv func(string) string) (schema.AgentName, error) {
+	for _, variable := range []string{"OACP_AGENT", "AGENT_NAME"} {
+		if name := getenv(variable); name != "" {
+			agent, err := schema.ParseAgentName(name)
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", variable, err)
+			}
+			return agent, nil
+		}
+	}
+	runtime := currentRuntime(getenv)
+	if runtime == "" {
+		return "", ErrNoSender
+	}
+	agents, err := w.Agents()
+	if err != nil {
+		return "", err
+	}
+	var matching []string
+	for _, agent := range agents {
+		// An agent without a readable card is not the one we look for.
+		if r, err := w.runtimeOf(agent); err == nil && r == runtime {
+			matching = append(matching, string(agent))
+		}
+	}
+	switch len(matching) {
+	case 0:
+		return "", fmt.Errorf("%w: no agent's card has the runtime %s", ErrNoSender, runtime)
+	case 1:
+		return schema.AgentName(matching[0]), nil
+	}
+	return "", fmt.Errorf("%w: %s all have the runtime %s", ErrNoSender, strings.Join(matching, ", "), runtime)
+}
+
+func currentRuntime(getenv func(string) string) string {
+	if runtime := getenv("OACP_RUNTIME"); runtime != "" {
+		return runtime
+	}
+	for _, mark := range runtimeMarks {
+		if getenv(mark.variable) != "" {
+			return mark.runtime
+		}
+	}
+	return ""
+}
+
+// runtimeOf returns the runtime on an agent's card.
+func (w *Workspace) runtimeOf(agent schema.AgentName) (runtime string, err error) {
+	dir, err := durable.OpenDir(w.root, w.dir, filepath.Join(agentsName, string(agent)))
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	data, err := dir.ReadFile(cardName, maxCardSize)
+	if err != nil {
+		return "", err
+	}
+	var card struct {
+		Runtime string `yaml:"runtime"`
+	}
+	if err := yaml.Unmarshal(data, &card); err != nil {
+		return "", fmt.Errorf("reading %s: %w", dir.Path(cardName), err)
+	}
+	return card.Runtime, nil
+}
