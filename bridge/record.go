@@ -1,0 +1,167 @@
+package bridge
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// Type is the kind of a record. Texts outside the five documented types are kept as they stand.
+type Type string
+
+// The documented types, in the order of AgentPair's bridge reference.
+const (
+	TypeTask   Type = "task"
+	TypeResult Type = "result"
+	TypeReview Type = "review"
+	TypeSignal Type = "signal"
+	TypeChat   Type = "chat"
+)
+
+// Types returns the documented types in documented order.
+func Types() []Type { return []Type{TypeTask, TypeResult, TypeReview, TypeSignal, TypeChat} }
+
+// Known reports whether t is a documented type.
+func (t Type) Known() bool { return slices.Contains(Types(), t) }
+
+// Signal is the control signal of a record, empty where there is none.
+type Signal string
+
+// The documented signals: the work is done, the reviewer approves it, the reviewer rejects it.
+const (
+	SignalDone Signal = "DONE"
+	SignalPass Signal = "PASS"
+	SignalFail Signal = "FAIL"
+)
+
+// Signals returns the documented signals in documented order.
+func Signals() []Signal { return []Signal{SignalDone, SignalPass, SignalFail} }
+
+// Known reports whether s is a documented signal. The empty signal is not one.
+func (s Signal) Known() bool { return slices.Contains(Signals(), s) }
+
+// Record is one message of a log. A record read from a log remembers its line: [Record.Encode] gives
+// unknown fields, field order and every unchanged value back byte for byte.
+type Record struct {
+	// ID identifies the record in its log. An id that was read is opaque: AgentPair's own ids hash more
+	// than the documented fields, so ids are kept and compared, never recomputed.
+	ID string
+	// RunID is the number of the run the record belongs to.
+	RunID int
+	// Type is the kind of the record.
+	Type Type
+	// From names the sending agent.
+	From string
+	// To names the receiving agent. Empty is a broadcast: for every agent but the sender.
+	To string
+	// Content is the message itself, any text.
+	Content string
+	// Signal is the control signal of a record of type signal, otherwise empty.
+	Signal Signal
+	// Timestamp is the time of creation, RFC 3339. The text of a record that was read is kept as it stands.
+	Timestamp string
+	// Metadata is a JSON object with further facts, or nil.
+	Metadata json.RawMessage
+	// Iteration is AgentPair's round within the run; zero is not written.
+	Iteration int
+
+	line []byte // the line the record was read from; nil for a record made here
+}
+
+// GenerateID returns the documented id: the SHA-256 of type, sender, receiver and content written one after
+// the other, as 64 lower-case hexadecimal digits (AgentPair's bridge reference, "ID Generation"). Signal and
+// time are no part of it.
+func GenerateID(t Type, from, to, content string) string {
+	h := sha256.New()
+	for _, text := range []string{string(t), from, to, content} {
+		h.Write([]byte(text)) // a hash never fails to write
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// IsFor reports whether the record is meant for agent: addressed to it, or a broadcast of somebody else.
+func (r Record) IsFor(agent string) bool {
+	if r.To == "" {
+		return r.From != agent
+	}
+	return r.To == agent
+}
+
+// FieldError says what is wrong with one field of a record.
+type FieldError struct {
+	Field  string // the field's name in JSON
+	Reason string
+}
+
+func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
+
+// Validate checks a record made here against AgentPair's bridge reference: a documented type, a sender, a
+// documented signal where there is one and always on type signal, an RFC 3339 timestamp, metadata that is a
+// JSON object, and text that is UTF-8. An empty id or timestamp is right: Send fills them in. The error
+// joins one *FieldError a finding.
+func (r Record) Validate() error {
+	var found []error
+	report := func(field, format string, args ...any) {
+		found = append(found, &FieldError{field, fmt.Sprintf(format, args...)})
+	}
+	if !r.Type.Known() {
+		report("type", "%q is not one of %v", r.Type, Types())
+	}
+	if r.From == "" {
+		report("from", "is empty")
+	}
+	switch {
+	case r.Signal != "" && !r.Signal.Known():
+		report("signal", "%q is not one of %v", r.Signal, Signals())
+	case r.Signal == "" && r.Type == TypeSignal:
+		report("signal", "is empty: a record of type signal carries one of %v", Signals())
+	}
+	if r.Timestamp != "" {
+		if _, err := time.Parse(time.RFC3339, r.Timestamp); err != nil {
+			report("timestamp", "%q is no RFC 3339 time", r.Timestamp)
+		}
+	}
+	if r.Metadata != nil && !isObject(r.Metadata) {
+		report("metadata", "is no JSON object")
+	}
+	for _, text := range []struct{ field, value string }{
+		{"id", r.ID}, {"from", r.From}, {"to", r.To}, {"content", r.Content},
+	} {
+		if !utf8.ValidString(text.value) {
+			report(text.field, "is not UTF-8")
+		}
+	}
+	return errors.Join(found...)
+}
+
+// What Warnings reports. None of it keeps a record from being read.
+var (
+	ErrUnknownType   = errors.New("type is not documented")
+	ErrUnknownSignal = errors.New("signal is not documented")
+	ErrInvalidUTF8   = errors.New("line is not UTF-8: the bytes in question read as U+FFFD")
+	ErrMissingID     = errors.New("id is missing: the documented one is used")
+)
+
+// Warnings returns what a reader should know about a record that was read and kept although it departs
+// from the reference; each matches one of ErrUnknownType, ErrUnknownSignal, ErrInvalidUTF8, ErrMissingID.
+func (r Record) Warnings() []error {
+	var found []error
+	if !r.Type.Known() {
+		found = append(found, fmt.Errorf("%w: %q", ErrUnknownType, r.Type))
+	}
+	if r.Signal != "" && !r.Signal.Known() {
+		found = append(found, fmt.Errorf("%w: %q", ErrUnknownSignal, r.Signal))
+	}
+	if !utf8.Valid(r.line) {
+		found = append(found, ErrInvalidUTF8)
+	}
+	if r.line != nil && !hasField(r.line, "id") {
+		found = append(found, ErrMissingID)
+	}
+	return found
+}
