@@ -36,8 +36,11 @@ func startProcess(command *exec.Cmd, path string) (*process, error) {
 	p := &process{command: command, exited: make(chan struct{})}
 	go func() {
 		defer close(p.exited)
-		p.err = command.Wait()
+		err := command.Wait()
 		killGroup(command.Process) // what the bridge left behind
+		if !errors.Is(err, exec.ErrWaitDelay) {
+			p.err = err // that such a leftover held the output open is no failure of the bridge
+		}
 	}()
 	return p, nil
 }

@@ -1,0 +1,248 @@
+//go:build unix
+
+package ash_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/ash"
+)
+
+// TestMain lets the test binary play a bridge process, so that Spawn has one to start.
+func TestMain(m *testing.M) {
+	if role := os.Getenv("ASH_TEST_BRIDGE"); role != "" {
+		if err := playProcess(role, os.Getenv("ASH_BRIDGE_SOCKET")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(3)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func playProcess(role, path string) error {
+	switch role {
+	case "dies":
+		return errors.New("no agent here")
+	case "never listens":
+		time.Sleep(time.Hour) // until it is stopped
+	case "serves", "leaves a child":
+		if role == "leaves a child" {
+			child := exec.Command(os.Args[0])
+			child.Env = append(os.Environ(), "ASH_TEST_BRIDGE=never listens")
+			child.Stderr = os.Stderr // which keeps the pipe open
+			if err := child.Start(); err != nil {
+				return err
+			}
+			fmt.Fprintln(os.Stderr, child.Process.Pid)
+		}
+		server, err := ash.Listen(path, turns(echo), nil)
+		if err != nil {
+			return err
+		}
+		return server.Serve(context.Background())
+	case "deaf":
+		signal.Ignore(syscall.SIGTERM)
+		listener, err := net.Listen("unix", path)
+		if err != nil {
+			return err
+		}
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		if _, err := conn.Write([]byte("{\"ev\":\"ready\"}\n")); err != nil {
+			return err
+		}
+		time.Sleep(time.Hour) // until it is killed
+	}
+	return fmt.Errorf("no such role: %s", role)
+}
+
+func bridgeCommand(role string) *exec.Cmd {
+	command := exec.Command(os.Args[0])
+	command.Env = append(os.Environ(), "ASH_TEST_BRIDGE="+role)
+	return command
+}
+
+func TestSpawn(t *testing.T) {
+	path := socketPath(t)
+	staleSocket(t, path) // of an earlier bridge
+	command := bridgeCommand("serves")
+	client, err := ash.Spawn(context.Background(), command, path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if messages, err := query(client, "hello"); err != nil || len(messages) != 1 {
+			t.Errorf("query: got %q, error %v", messages, err)
+		}
+		if err := client.Reconnect(context.Background()); err != nil {
+			t.Errorf("Reconnect: %v", err)
+		}
+	}
+	if group, err := syscall.Getpgid(command.Process.Pid); err != nil || group != command.Process.Pid {
+		t.Errorf("the bridge is in group %d, error %v, want its own", group, err)
+	}
+	if err := client.Shutdown(context.Background()); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	if !command.ProcessState.Success() {
+		t.Errorf("the bridge ended with %v", command.ProcessState)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+func TestSpawnFails(t *testing.T) {
+	for name, test := range map[string]struct {
+		command *exec.Cmd
+		want    error
+	}{
+		"no such command": {exec.Command("/nonexistent/bridge"), os.ErrNotExist},
+		"dies":            {bridgeCommand("dies"), ash.ErrBridgeExited},
+		"never listens":   {bridgeCommand("never listens"), ash.ErrNotReady},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := &ash.ClientOptions{}
+			if errors.Is(test.want, ash.ErrNotReady) {
+				options.ReadyTimeout = 100 * time.Millisecond
+			}
+			client, err := ash.Spawn(context.Background(), test.command, socketPath(t), options)
+			if client != nil || !errors.Is(err, test.want) {
+				t.Errorf("Spawn: got %v, want %v", err, test.want)
+			}
+			if test.command.Process != nil && test.command.ProcessState == nil {
+				t.Error("Spawn left a process behind")
+			}
+		})
+	}
+}
+
+func TestSpawnSocketInUse(t *testing.T) {
+	command := bridgeCommand("serves")
+	if _, err := ash.Spawn(context.Background(), command, serve(t, turns(echo), nil), nil); !errors.Is(err, ash.ErrSocketInUse) {
+		t.Errorf("Spawn: got %v, want %v", err, ash.ErrSocketInUse)
+	}
+	if command.Process != nil {
+		t.Error("Spawn started a process whose socket was taken")
+	}
+}
+
+// TestSpawnDeafBridge: a bridge that ignores shutdown and SIGTERM is killed, and what it leaves is cleaned up.
+func TestSpawnDeafBridge(t *testing.T) {
+	path := socketPath(t)
+	command := bridgeCommand("deaf")
+	client, err := ash.Spawn(context.Background(), command, path, &ash.ClientOptions{StopTimeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Shutdown(context.Background()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown: got %v, want %v", err, context.DeadlineExceeded)
+	}
+	if status, ok := command.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		t.Errorf("the bridge ended with %v, want %v", command.ProcessState, syscall.SIGKILL)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+// TestSpawnBridgeDies: a query on a bridge that is killed ends, and reconnecting says what happened.
+func TestSpawnBridgeDies(t *testing.T) {
+	command := bridgeCommand("serves")
+	client, err := ash.Spawn(context.Background(), command, socketPath(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := client.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	}()
+	if err := command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // until the death is noticed
+		_, err = query(client, "hello")
+	}
+	if !errors.Is(err, ash.ErrClosed) {
+		t.Errorf("query: got %v, want %v", err, ash.ErrClosed)
+	}
+	if err := client.Reconnect(context.Background()); err == nil {
+		t.Error("Reconnect to a dead bridge: no error")
+	}
+}
+
+// TestSpawnKillsGroup: what a bridge leaves running dies with it, and cannot hold up its end.
+func TestSpawnKillsGroup(t *testing.T) {
+	command := bridgeCommand("leaves a child")
+	var output bytes.Buffer
+	command.Stderr = &output
+	command.WaitDelay = 50 * time.Millisecond
+	client, err := ash.Spawn(context.Background(), command, socketPath(t), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Shutdown(context.Background()); err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+	line, err := bufio.NewReader(&output).ReadString('\n')
+	var child int
+	if _, scanErr := fmt.Sscan(strings.TrimSpace(line), &child); err != nil || scanErr != nil {
+		t.Fatalf("the bridge wrote %q", line)
+	}
+	waitGone(t, child)
+}
+
+// waitGone waits for a process that is no child of this one to end.
+func waitGone(t *testing.T, pid int) {
+	t.Helper()
+	timeout := time.After(patience)
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for {
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if syscall.Kill(pid, 0) != nil || err == nil && strings.Contains(string(state), ") Z ") {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-timeout:
+			t.Fatalf("process %d is still there", pid)
+		}
+	}
+}
+
+// TestSocketIsPrivate: the mode is 0600 whatever the umask.
+func TestSocketIsPrivate(t *testing.T) {
+	path := socketPath(t)
+	old := syscall.Umask(0)
+	server, err := ash.Listen(path, turns(echo), nil)
+	syscall.Umask(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode() != os.ModeSocket|0o600 {
+		t.Errorf("the socket's mode is %v, error %v, want 0600", info.Mode(), err)
+	}
+}

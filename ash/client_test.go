@@ -1,0 +1,391 @@
+package ash_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/ash"
+)
+
+const queryLine = `{"cmd":"query","prompt":"hello","sessionId":"s1"}`
+
+// wantLine is wire.want for a fake bridge's goroutine, which must not end the test.
+func (w *wire) wantLine(want string) {
+	got, err := w.lines.ReadString('\n')
+	if err != nil || got != want+"\n" {
+		w.t.Errorf("the bridge read\n got %q, error %v\nwant %q", got, err, want+"\n")
+	}
+}
+
+func (w *wire) say(lines ...string) {
+	if _, err := w.conn.Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
+		w.t.Errorf("the client is gone before %q: %v", lines, err)
+	}
+}
+
+// untilGone reads until the client closes the connection.
+func (w *wire) untilGone() { _, _ = w.lines.WriteTo(discard{}) }
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+func TestConnectNobodyListens(t *testing.T) {
+	path := socketPath(t)
+	if _, err := ash.Connect(context.Background(), path, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Connect: got %v, want %v", err, fs.ErrNotExist)
+	}
+	if _, err := ash.Connect(context.Background(), strings.Repeat("x", 200), nil); !errors.Is(err, ash.ErrSocketPath) {
+		t.Errorf("Connect: got %v, want %v", err, ash.ErrSocketPath)
+	}
+}
+
+func TestConnectNotReady(t *testing.T) {
+	for name, test := range map[string]struct {
+		play    func(*wire)
+		timeout time.Duration
+		want    error
+	}{
+		"silence":      {func(w *wire) { w.untilGone() }, 30 * time.Millisecond, ash.ErrNotReady},
+		"other events": {func(w *wire) { w.say(`{"ev":"hello"}`, `{"ev":"done","sessionId":""}`); w.untilGone() }, 30 * time.Millisecond, ash.ErrNotReady},
+		"close":        {func(*wire) {}, 0, ash.ErrClosed},
+		"half a ready": {func(w *wire) { _, _ = w.conn.Write([]byte(`{"ev":"rea`)) }, 0, ash.ErrClosed},
+		"garbage":      {func(w *wire) { w.say("R"); w.untilGone() }, 0, ash.ErrBadLine},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, err := ash.Connect(context.Background(), fakeBridge(t, test.play), &ash.ClientOptions{ReadyTimeout: test.timeout})
+			if client != nil || !errors.Is(err, test.want) {
+				t.Errorf("Connect: got %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
+func TestConnectCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	reason := errors.New("changed my mind")
+	path := fakeBridge(t, func(w *wire) { cancel(reason); w.untilGone() })
+	if _, err := ash.Connect(ctx, path, nil); !errors.Is(err, reason) {
+		t.Errorf("Connect: got %v, want %v", err, reason)
+	}
+}
+
+// TestReadyOnce: a bridge that says ready only on its first connection can be reconnected to, and connected to by
+// those who know.
+func TestReadyOnce(t *testing.T) {
+	answer := func(w *wire) {
+		w.wantLine(queryLine)
+		w.say(`{"ev":"done","sessionId":"s1"}`)
+		w.untilGone()
+	}
+	path := fakeBridge(t, func(w *wire) { w.say(`{"ev":"ready"}`); w.untilGone() }, answer, answer)
+	client := connect(t, path, nil)
+	if err := client.Reconnect(context.Background()); err != nil {
+		t.Fatalf("Reconnect: %v", err)
+	}
+	if _, err := query(client, "hello"); err != nil {
+		t.Errorf("after Reconnect: %v", err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := query(connect(t, path, &ash.ClientOptions{ReadyTimeout: -1}), "hello"); err != nil {
+		t.Errorf("without waiting for ready: %v", err)
+	}
+}
+
+// TestQueryFaults plays bridges that do not keep to the protocol. None makes a query hang, and none makes it succeed.
+func TestQueryFaults(t *testing.T) {
+	for name, test := range map[string]struct {
+		play func(*wire)
+		want []error
+	}{
+		"vanishes":        {func(*wire) {}, []error{ash.ErrClosed}},
+		"half a line":     {func(w *wire) { _, _ = w.conn.Write([]byte(`{"ev":"done","sessionId":"s1"}`)) }, []error{ash.ErrClosed}},
+		"garbage":         {func(w *wire) { w.say("garbage"); w.untilGone() }, []error{ash.ErrClosed, ash.ErrBadLine}},
+		"cmd and ev":      {func(w *wire) { w.say(`{"cmd":"x","ev":"done","sessionId":"s1"}`); w.untilGone() }, []error{ash.ErrClosed, ash.ErrBadLine}},
+		"twice":           {func(w *wire) { w.say(`{"ev":"done","ev":"done","sessionId":"s1"}`); w.untilGone() }, []error{ash.ErrClosed, ash.ErrBadLine}},
+		"case":            {func(w *wire) { w.say(`{"EV":"done","sessionId":"s1"}`); w.untilGone() }, []error{ash.ErrClosed, ash.ErrBadLine}},
+		"error, no done":  {func(w *wire) { w.say(`{"ev":"error","error":"no"}`); w.untilGone() }, []error{ash.Error{Text: "no"}, ash.ErrNoDone}},
+		"error, then end": {func(w *wire) { w.say(`{"ev":"error","error":"no"}`) }, []error{ash.Error{Text: "no"}, ash.ErrClosed}},
+		"60 MiB": {func(w *wire) {
+			megabyte := bytes.Repeat([]byte("x"), 1<<20)
+			for range 60 {
+				if _, err := w.conn.Write(megabyte); err != nil {
+					return
+				}
+			}
+			w.t.Error("the client took 60 MiB without a line feed")
+		}, []error{ash.ErrClosed, ash.ErrLineTooLong}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := fakeBridge(t, func(w *wire) {
+				w.say(`{"ev":"ready"}`)
+				w.wantLine(queryLine)
+				w.say(`{"ev":"message","data":1}`)
+				test.play(w)
+			}, func(w *wire) {
+				w.say(`{"ev":"ready"}`)
+				w.wantLine(queryLine)
+				w.say(`{"ev":"done","sessionId":"s1"}`)
+				w.untilGone()
+			})
+			client := connect(t, path, &ash.ClientOptions{SettleTimeout: 30 * time.Millisecond})
+			messages, err := query(client, "hello")
+			for _, want := range test.want {
+				if !errors.Is(err, want) {
+					t.Errorf("got %v, want %v", err, want)
+				}
+			}
+			if !slices.Equal(messages, []string{"1"}) {
+				t.Errorf("got %q, want the message before the fault", messages)
+			}
+			if _, err := query(client, "hello"); !errors.Is(err, ash.ErrClosed) {
+				t.Errorf("the next query: got %v, want %v", err, ash.ErrClosed)
+			}
+			if err := client.Reconnect(context.Background()); err != nil {
+				t.Fatalf("Reconnect: %v", err)
+			}
+			if messages, err := query(client, "hello"); err != nil || len(messages) > 0 {
+				t.Errorf("after Reconnect: got %q, error %v", messages, err)
+			}
+		})
+	}
+}
+
+// TestLateDone: a done that comes some time after its error ends the query that failed, and not the next one of the
+// same session.
+func TestLateDone(t *testing.T) {
+	seen := make(chan struct{})
+	path := fakeBridge(t, func(w *wire) {
+		w.say(`{"ev":"ready"}`)
+		w.wantLine(queryLine)
+		w.say(`{"ev":"error","error":"no"}`, `{"ev":"message","data":"after the error"}`)
+		<-seen
+		w.say(`{"ev":"done","sessionId":"s1"}`)
+		w.wantLine(queryLine)
+		w.say(`{"ev":"message","data":"new"}`, `{"ev":"done","sessionId":"s1"}`)
+		w.untilGone()
+	})
+	client := connect(t, path, nil)
+	var last error
+	for _, err := range client.Query(context.Background(), ash.Query{Prompt: "hello", SessionID: "s1"}) {
+		if last = err; err == nil {
+			close(seen)
+		}
+	}
+	if !errors.Is(last, ash.Error{Text: "no"}) {
+		t.Errorf("got %v, want the bridge's error", last)
+	}
+	messages, err := query(client, "hello")
+	if err != nil || !slices.Equal(messages, []string{`"new"`}) {
+		t.Errorf("the next query: got %q, error %v", messages, err)
+	}
+}
+
+func TestClientAgainstServer(t *testing.T) {
+	client := connect(t, serve(t, turns(echo), nil), nil)
+	for _, prompt := range []string{"hello", "", "é€😀\u2028\n", strings.Repeat("x", 3<<20)} {
+		messages, err := query(client, prompt)
+		want, marshalErr := json.Marshal(prompt)
+		if err != nil || marshalErr != nil || !slices.Equal(messages, []string{string(want)}) {
+			t.Errorf("query %.20q: got %.40q, error %v", prompt, messages, err)
+		}
+	}
+	for _, err := range client.Resume(context.Background(), "s1") {
+		t.Errorf("Resume: got %v, want no message and no error", err)
+	}
+}
+
+func TestQueryNotSent(t *testing.T) {
+	client := connect(t, serve(t, turns(echo), nil), nil)
+	if _, err := query(client, "\xff"); err == nil || errors.Is(err, ash.ErrClosed) {
+		t.Errorf("a prompt that is not UTF-8: got %v", err)
+	}
+	if _, err := query(client, strings.Repeat("x", ash.MaxLine)); !errors.Is(err, ash.ErrLineTooLong) {
+		t.Errorf("a prompt too long: got %v, want %v", err, ash.ErrLineTooLong)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, err := range client.Query(ctx, ash.Query{}) {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("a context that has ended: got %v", err)
+		}
+	}
+	if _, err := query(client, "hello"); err != nil {
+		t.Errorf("the next query: %v", err)
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	causes := make(chan error, 1)
+	client := connect(t, serve(t, ended(causes), nil), nil)
+	ctx := context.Background()
+	for range 3 {
+		if err := client.Interrupt(ctx); err != nil {
+			t.Errorf("Interrupt with no query running: %v", err)
+		}
+		count := 0
+		for _, err := range client.Query(ctx, ash.Query{SessionID: "s1"}) {
+			if err != nil {
+				t.Errorf("an interrupted query: %v", err)
+			}
+			count++
+			for _, err := range client.Query(ctx, ash.Query{SessionID: "s2"}) {
+				if !errors.Is(err, ash.ErrBusy) {
+					t.Errorf("a query within a query: got %v, want %v", err, ash.ErrBusy)
+				}
+			}
+			if err := client.Interrupt(ctx); err != nil {
+				t.Errorf("Interrupt: %v", err)
+			}
+		}
+		if count != 1 {
+			t.Errorf("got %d messages, want 1", count)
+		}
+		if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ash.ErrInterrupted) {
+			t.Errorf("the turn ended because of %v, want %v", err, ash.ErrInterrupted)
+		}
+	}
+}
+
+// TestQueryAbandoned: leaving the range, and ending the context, interrupt the turn and leave the connection usable.
+func TestQueryAbandoned(t *testing.T) {
+	causes := make(chan error, 1)
+	client := connect(t, serve(t, ended(causes), nil), nil)
+	for range 3 {
+		for _, err := range client.Query(context.Background(), ash.Query{SessionID: "s1"}) {
+			if err != nil {
+				t.Error(err)
+			}
+			break
+		}
+		if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ash.ErrInterrupted) {
+			t.Errorf("left: the turn ended because of %v, want %v", err, ash.ErrInterrupted)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		var last error
+		for _, err := range client.Query(ctx, ash.Query{SessionID: "s1"}) {
+			last = err
+			cancel()
+		}
+		cancel()
+		if !errors.Is(last, context.Canceled) || errors.Is(last, ash.ErrNoDone) {
+			t.Errorf("cancelled: got %v, want %v", last, context.Canceled)
+		}
+		if err := receive(t, causes, "the end of the turn"); !errors.Is(err, ash.ErrInterrupted) {
+			t.Errorf("cancelled: the turn ended because of %v, want %v", err, ash.ErrInterrupted)
+		}
+	}
+}
+
+// TestQueryAbandonedDeafBridge: a bridge that ignores interrupts loses its connection.
+func TestQueryAbandonedDeafBridge(t *testing.T) {
+	path := fakeBridge(t, func(w *wire) {
+		w.say(`{"ev":"ready"}`)
+		w.wantLine(queryLine)
+		w.say(`{"ev":"message","data":1}`)
+		w.wantLine(`{"cmd":"interrupt"}`)
+		w.untilGone()
+	})
+	client := connect(t, path, &ash.ClientOptions{SettleTimeout: 30 * time.Millisecond})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var last error
+	for _, err := range client.Query(ctx, ash.Query{Prompt: "hello", SessionID: "s1"}) {
+		last = err
+		cancel()
+	}
+	if !errors.Is(last, context.Canceled) || !errors.Is(last, ash.ErrNoDone) {
+		t.Errorf("got %v, want %v and %v", last, context.Canceled, ash.ErrNoDone)
+	}
+	if _, err := query(client, "hello"); !errors.Is(err, ash.ErrClosed) {
+		t.Errorf("the next query: got %v, want %v", err, ash.ErrClosed)
+	}
+}
+
+// TestBridgeReadsNothing: a bridge that does not read cannot hold up a query, nor its context.
+func TestBridgeReadsNothing(t *testing.T) {
+	for name, options := range map[string]*ash.ClientOptions{
+		"write timeout": {WriteTimeout: 30 * time.Millisecond},
+		"context":       {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			over := make(chan struct{})
+			path := fakeBridge(t, func(w *wire) { w.say(`{"ev":"ready"}`); <-over })
+			defer close(over)
+			client := connect(t, path, options)
+			ctx := context.Background()
+			want := ash.ErrClosed
+			if name == "context" {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, 30*time.Millisecond)
+				defer cancel()
+				want = context.DeadlineExceeded
+			}
+			for _, err := range client.Query(ctx, ash.Query{Prompt: strings.Repeat("x", 8<<20)}) {
+				if !errors.Is(err, want) {
+					t.Errorf("got %v, want %v", err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestCloseDuringQuery: Close ends a query from within its loop and from elsewhere, even with messages still coming.
+func TestCloseDuringQuery(t *testing.T) {
+	flood := turns(func(_ context.Context, _ ash.Command, send ash.Send) error {
+		for {
+			if err := send(json.RawMessage(`1`)); err != nil {
+				return err
+			}
+		}
+	})
+	path := serve(t, flood, nil)
+	for _, within := range []bool{true, false} {
+		client := connect(t, path, nil)
+		closed := make(chan error, 1)
+		var last error
+		started := false
+		for _, err := range client.Query(context.Background(), ash.Query{SessionID: "s1"}) {
+			last = err
+			if started {
+				continue
+			}
+			started = true
+			if within {
+				closed <- client.Close()
+			} else {
+				go func() { closed <- client.Close() }()
+			}
+		}
+		if !errors.Is(last, ash.ErrClosed) {
+			t.Errorf("the query: got %v, want %v", last, ash.ErrClosed)
+		}
+		if err := receive(t, closed, "Close"); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		for _, err := range []error{
+			client.Reconnect(context.Background()), client.Interrupt(context.Background()), client.Shutdown(context.Background()),
+		} {
+			if !errors.Is(err, ash.ErrClosed) {
+				t.Errorf("a closed client: got %v, want %v", err, ash.ErrClosed)
+			}
+		}
+	}
+}
+
+func TestShutdownUnanswered(t *testing.T) {
+	path := fakeBridge(t, func(w *wire) { w.say(`{"ev":"ready"}`); w.wantLine(`{"cmd":"shutdown"}`); w.untilGone() })
+	client := connect(t, path, &ash.ClientOptions{StopTimeout: 30 * time.Millisecond})
+	if err := client.Shutdown(context.Background()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Shutdown: got %v, want %v", err, context.DeadlineExceeded)
+	}
+}

@@ -1,0 +1,113 @@
+package ash_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/oacp-go/oacp/ash"
+)
+
+// transcriptLines returns every line of every transcript.
+func transcriptLines(t testing.TB) []string {
+	t.Helper()
+	names, err := filepath.Glob("testdata/transcripts/*/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range txtar.Parse(text).Files {
+			lines = append(lines, strings.Split(strings.TrimSuffix(string(file.Data), "\n"), "\n")...)
+		}
+	}
+	return lines
+}
+
+func compileSchema(t *testing.T, text []byte) *jsonschema.Schema {
+	t.Helper()
+	compiler := jsonschema.NewCompiler()
+	compiler.Draft = jsonschema.Draft2020
+	if err := compiler.AddResource("schema.json", bytes.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// TestSchemasAgreeWithDecoders makes sure that schema and decoder never disagree about a line.
+func TestSchemasAgreeWithDecoders(t *testing.T) {
+	commands, events := compileSchema(t, ash.CommandSchema()), compileSchema(t, ash.EventSchema())
+	lines := append(transcriptLines(t),
+		`{"cmd":"query","prompt":"","sessionId":"","includePartialMessages":null}`,
+		`{"cmd":"query","prompt":true,"sessionId":""}`,
+		`{"cmd":null}`, `{"ev":[]}`, `null`, `"ev"`, `{"ev":"done","sessionId":null}`,
+		`{"ev":"error","error":""}`, `{"ev":"message"}`, `{"ev":"message","data":false}`, `{"ev":"ready","cmd":false}`,
+	)
+	for _, line := range lines {
+		var value any
+		if json.Unmarshal([]byte(line), &value) != nil || strings.Count(line, "md\":") > 1 && !strings.Contains(line, "data") {
+			continue // not JSON, or a field stands twice: nothing a schema can see
+		}
+		_, err := ash.DecodeCommand([]byte(line))
+		if schemaErr := commands.Validate(value); (err == nil) != (schemaErr == nil) {
+			t.Errorf("command %s\ndecoder: %v\n schema: %v", line, err, schemaErr)
+		}
+		_, err = ash.DecodeEvent([]byte(line))
+		if schemaErr := events.Validate(value); (err == nil) != (schemaErr == nil) {
+			t.Errorf("event %s\ndecoder: %v\n schema: %v", line, err, schemaErr)
+		}
+	}
+}
+
+// TestSchemasDescribeFields makes sure that an editor has something to say about every field.
+func TestSchemasDescribeFields(t *testing.T) {
+	for name, text := range map[string][]byte{"command": ash.CommandSchema(), "event": ash.EventSchema()} {
+		var schema map[string]any
+		if err := json.Unmarshal(text, &schema); err != nil {
+			t.Fatal(err)
+		}
+		if schema["$schema"] != "https://json-schema.org/draft/2020-12/schema" {
+			t.Errorf("%s: $schema is %v", name, schema["$schema"])
+		}
+		checkDescribed(t, name, schema)
+		for definition, value := range schema["$defs"].(map[string]any) {
+			checkDescribed(t, name+"/"+definition, value.(map[string]any))
+		}
+	}
+}
+
+func checkDescribed(t *testing.T, path string, schema map[string]any) {
+	t.Helper()
+	_, reference := schema["$ref"]
+	_, constant := schema["const"]
+	if !reference && !constant && (schema["title"] == nil || schema["description"] == nil) {
+		t.Errorf("%s has no title or no description", path)
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for name, property := range properties {
+		if property, ok := property.(map[string]any); ok {
+			checkDescribed(t, path+"."+name, property)
+		}
+	}
+}
+
+func TestSchemasAreCopies(t *testing.T) {
+	ash.CommandSchema()[0], ash.EventSchema()[0] = 'x', 'x'
+	if ash.CommandSchema()[0] != '{' || ash.EventSchema()[0] != '{' {
+		t.Error("a caller can change the schemas")
+	}
+}

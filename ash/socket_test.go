@@ -1,0 +1,185 @@
+package ash_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/ash"
+)
+
+// staleSocket leaves a socket at path that nobody listens on, as a bridge that was killed does.
+func staleSocket(t *testing.T, path string) {
+	t.Helper()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNewSocketPath(t *testing.T) {
+	first, second := ash.NewSocketPath(), ash.NewSocketPath()
+	if first == second {
+		t.Errorf("the same path twice: %s", first)
+	}
+	if !regexp.MustCompile(`[/\\]ash-[a-z0-9]{8}\.sock$`).MatchString(first) {
+		t.Errorf("got %s, want .../ash-<short-id>.sock", first)
+	}
+}
+
+func TestListenPaths(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		prepare func(t *testing.T, path string) string
+		want    error
+	}{
+		{"new", func(_ *testing.T, path string) string { return path }, nil},
+		{"stale", func(t *testing.T, path string) string { staleSocket(t, path); return path }, nil},
+		{"in use", func(t *testing.T, _ string) string { return serve(t, turns(echo), nil) }, ash.ErrSocketInUse},
+		{"file", func(t *testing.T, path string) string {
+			if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, ash.ErrSocketPath},
+		{"too long", func(_ *testing.T, path string) string {
+			return filepath.Join(filepath.Dir(path), strings.Repeat("x", 200))
+		}, ash.ErrSocketPath},
+		{"deep folder", func(t *testing.T, path string) string {
+			dir := filepath.Dir(path)
+			dir = filepath.Join(dir, strings.Repeat("x", 100-len(dir)))
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			return dir + "/s"
+		}, ash.ErrSocketPath},
+		{"empty", func(*testing.T, string) string { return "" }, ash.ErrSocketPath},
+		{"NUL", func(_ *testing.T, path string) string { return path + "\x00" }, ash.ErrSocketPath},
+		{"no folder", func(_ *testing.T, path string) string { return path + "/a/b" }, os.ErrNotExist},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := test.prepare(t, socketPath(t))
+			server, err := ash.Listen(path, turns(echo), nil)
+			if !errors.Is(err, test.want) {
+				t.Fatalf("Listen: got %v, want %v", err, test.want)
+			}
+			if err != nil {
+				return
+			}
+			if got := server.SocketPath(); got != path {
+				t.Errorf("SocketPath: got %s, want %s", got, path)
+			}
+			wantOnly(t, path)
+			for range 2 {
+				if err := server.Close(); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			}
+			wantOnly(t, "")
+			if err := server.Serve(context.Background()); err != nil {
+				t.Errorf("Serve on a closed server: %v", err)
+			}
+		})
+	}
+}
+
+// wantOnly checks that in the socket's folder nothing but the socket is left behind.
+func wantOnly(t *testing.T, path string) {
+	t.Helper()
+	if path == "" {
+		return
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 || entries[0].Name() != filepath.Base(path) {
+		t.Errorf("the folder holds %v, want %s alone", entries, filepath.Base(path))
+	}
+}
+
+func TestListenLeavesFileAlone(t *testing.T) {
+	path := socketPath(t)
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ash.Listen(path, turns(echo), nil); err == nil {
+		t.Error("listened on a regular file")
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "precious" {
+		t.Errorf("the file holds %q, error %v", text, err)
+	}
+}
+
+// TestListenRace: of many servers that find the same stale socket, one gets it.
+func TestListenRace(t *testing.T) {
+	for range 20 {
+		path := socketPath(t)
+		staleSocket(t, path)
+		type result struct {
+			server *ash.Server
+			err    error
+		}
+		results := make(chan result, 8)
+		for range cap(results) {
+			go func() {
+				server, err := ash.Listen(path, turns(echo), nil)
+				results <- result{server, err}
+			}()
+		}
+		var won []*ash.Server
+		for range cap(results) {
+			got := receive(t, results, "a server")
+			if got.err == nil {
+				won = append(won, got.server)
+			} else if !errors.Is(got.err, ash.ErrSocketInUse) {
+				t.Errorf("Listen: got %v, want %v", got.err, ash.ErrSocketInUse)
+			}
+		}
+		if len(won) != 1 {
+			t.Errorf("%d servers listen on one socket", len(won))
+		}
+		for _, server := range won {
+			if err := server.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestCloseLeavesSuccessorAlone: a server whose socket somebody else removed and replaced does not remove theirs.
+func TestCloseLeavesSuccessorAlone(t *testing.T) {
+	path := socketPath(t)
+	first, err := ash.Listen(path, turns(echo), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	second, err := ash.Listen(path, turns(echo), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Errorf("the second server's socket: %v", err)
+	}
+	if err := second.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the second server left its socket behind: %v", err)
+	}
+}
