@@ -202,3 +202,22 @@ func identityFiles(agent schema.AgentName, runtime string, now time.Time) ([]new
 	statusData, err := yaml.Marshal(status)
 	return []newFile{{cardName, cardData}, {"status.yaml", statusData}}, err
 }
+
+// maxMarkerSize bounds what is read of workspace.json, in bytes.
+const maxMarkerSize = 1 << 20
+
+// Project returns the workspace's project name: the one in workspace.json, or
+// else the name of its folder.
+func (w *Workspace) Project() string {
+	name := filepath.Base(w.dir)
+	dir, err := durable.OpenDir(w.root, w.dir, ".")
+	if err != nil {
+		return name
+	}
+	defer dir.Close() // opened for reading: closing cannot lose anything
+	var m marker
+	if data, err := dir.ReadFile(markerName, maxMarkerSize); err == nil && json.Unmarshal(data, &m) == nil && m.ProjectName != "" {
+		name = m.ProjectName
+	}
+	return name
+}
