@@ -52,7 +52,7 @@ func (c *checker) checkValue(v schema.Value, at path, depth int) {
 		return
 	}
 	if depth > schema.MaxDepth {
-		c.report(RuleDepth, at[:1], fmt.Sprintf("lists and mappings nest deeper than %d", schema.MaxDepth), "")
+		c.report(RuleDepth, at[:1], tooDeep, "")
 		return
 	}
 	at = at[:len(at):len(at)]

@@ -130,3 +130,12 @@ func BenchmarkParseYAML(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkBytes(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, findings := Bytes("", []byte(typical)); len(findings) > 0 {
+			b.Fatal(findings)
+		}
+	}
+}

@@ -89,6 +89,14 @@ func (e *InvalidError) Error() string {
 	return first
 }
 
+// in names the file that the findings are about.
+func (ds Diagnostics) in(file string) Diagnostics {
+	for i := range ds {
+		ds[i].File = file
+	}
+	return ds
+}
+
 // ordered sorts the findings by place, drops exact repetitions and sums up
 // what exceeds the bound.
 func (ds Diagnostics) ordered() Diagnostics {

@@ -2,7 +2,9 @@ package validate
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/schema"
@@ -270,6 +272,25 @@ func (c *checker) checkTrailer(doc *document) {
 	}
 	c.report(RuleAuthForm, path{"auth"}, `the signature trailer is not the last line of the file, written auth: "<base64url>" and ended by one line feed`,
 		"take the signed file as its sender wrote it")
+}
+
+// checkFileName compares the message with the name of its file, if that is
+// the name of a message file. The content is the authority.
+func (c *checker) checkFileName(file string) {
+	m := c.m
+	name, err := schema.ParseFileName(filepath.Base(file))
+	if err != nil {
+		return
+	}
+	if m.From.Valid() && m.From != name.From {
+		c.report(RuleFileName, path{"from"}, fmt.Sprintf("the file name says %s, the message says %s", quote(string(name.From)), quote(string(m.From))), "")
+	}
+	if m.Type.Known() && m.Type != name.Type {
+		c.report(RuleFileName, path{"type"}, fmt.Sprintf("the file name says %s, the message says %s", name.Type, m.Type), "")
+	}
+	if created := m.CreatedAt.Time(); !created.IsZero() && !created.Truncate(time.Minute).Equal(name.At.Truncate(time.Minute)) {
+		c.report(RuleFileName, path{"created_at_utc"}, fmt.Sprintf("the file name says %s, the message says %s", schema.NewTimestamp(name.At), m.CreatedAt), "")
+	}
 }
 
 // warn reports what other tools may stumble over.

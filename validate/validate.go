@@ -47,6 +47,27 @@ func Read(data []byte) (*schema.Message, error) {
 	return m, nil
 }
 
+// Bytes validates one file: its form, the published JSON Schema, and the
+// rules beyond it. The findings are all that the file gives cause for, each
+// once, in the order of their places. The message is nil where the file is no
+// mapping of fields, and otherwise holds what could be read.
+//
+// The name stands in the findings; where it is the name of a message file,
+// the content is compared with it. It may be empty.
+func Bytes(name string, data []byte) (*schema.Message, Diagnostics) {
+	doc, findings := parseDocument(data)
+	if doc == nil {
+		return nil, findings.in(name)
+	}
+	c := checker{out: findings}
+	m := c.assemble(&doc.root)
+	c.check(m)
+	c.checkTrailer(doc)
+	c.checkFileName(name)
+	c.checkSchema(&doc.root)
+	return m, c.located(doc).in(name)
+}
+
 // Message checks a composed message by every rule that needs no file. The
 // findings have no position.
 //

@@ -11,6 +11,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
+// tooDeep is what RuleDepth says.
+var tooDeep = fmt.Sprintf("lists and mappings nest deeper than %d", schema.MaxDepth)
+
 // parseTree takes a text apart, the quick way where that is possible.
 func parseTree(text string, plain bool) (node, Diagnostics) {
 	if plain {
@@ -144,7 +147,7 @@ func (t *treeBuilder) build(y *yaml.Node, depth int) node {
 		return n
 	}
 	if depth > schema.MaxDepth {
-		t.report(y.Line, y.Column, RuleDepth, fmt.Sprintf("lists and mappings nest deeper than %d", schema.MaxDepth), "")
+		t.report(y.Line, y.Column, RuleDepth, tooDeep, "")
 		n.kind = schema.Null
 		return n
 	}

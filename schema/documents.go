@@ -1,0 +1,38 @@
+package schema
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+)
+
+// documents holds the JSON Schemas (draft 2020-12) of a message and of the
+// bodies that some types have. The one of the message holds the others as
+// definitions, so that it is complete in itself.
+//
+//go:embed documents/*.schema.json
+var documents embed.FS
+
+// MessageDocument is the name of the JSON Schema of a whole message.
+const MessageDocument = "message"
+
+const (
+	documentFolder = "documents/"
+	documentSuffix = ".schema.json"
+)
+
+// documentNames lists the documents, that of the message first.
+var documentNames = []string{MessageDocument, string(Handoff), string(HandoffComplete), string(FollowUp)}
+
+// DocumentNames returns the names of the JSON Schema documents: message, and
+// the types whose bodies have a schema of their own.
+func DocumentNames() []string { return append([]string(nil), documentNames...) }
+
+// Document returns the JSON Schema with the name.
+func Document(name string) ([]byte, error) {
+	data, err := documents.ReadFile(documentFolder + name + documentSuffix)
+	if err != nil {
+		return nil, fmt.Errorf("there is no schema %q; there are %s", name, strings.Join(documentNames, ", "))
+	}
+	return data, nil
+}
