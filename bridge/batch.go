@@ -45,7 +45,7 @@ func (b *batch) prepare(r Record) error {
 	if err != nil {
 		return err
 	}
-	if r, err = parse(line); err != nil {
+	if r, err = parse(line); err != nil { // the receipt shows what any reader will see
 		return err
 	}
 	b.records = append(b.records, prepared{Record: r})

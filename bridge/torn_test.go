@@ -1,0 +1,201 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestTornTail: whatever a crash left behind the last newline is closed off by the next Send, reported,
+// never merged, never fatal.
+func TestTornTail(t *testing.T) {
+	ctx := context.Background()
+	whole := `{"id":"1","type":"task","from":"a","to":"b","content":"first"}` + "\n"
+	for _, test := range []struct {
+		name, before, torn string
+		reads              []string // after the next send
+		skipped            int
+	}{
+		{"half a record", whole, `{"id":"2","type":"ta`, []string{"first", "next"}, 1},
+		{"one byte", whole, `{`, []string{"first", "next"}, 1},
+		{"a record but for its newline", whole, `{"id":"2","type":"task","from":"a","to":"b","content":"second"}`, []string{"first", "second", "next"}, 0},
+		{"nothing else", "", `{"id":`, []string{"next"}, 1},
+		{"spaces", whole, "   ", []string{"first", "next"}, 1},
+		{"zeros of a lost block", whole, strings.Repeat("\x00", 5000), []string{"first", "next"}, 1},
+		{"half a character", whole, "{\"id\":\"2\",\"content\":\"\xc3", []string{"first", "next"}, 1},
+		{"long", whole, `{"content":"` + strings.Repeat("x", 300<<10), []string{"first", "next"}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := logPath(t)
+			writeFile(t, path, test.before+test.torn)
+			var warnings []error
+			l := openLog(t, path, quiet(&warnings))
+			status, err := l.Status(ctx)
+			if err != nil || status.TornBytes != int64(len(test.torn)) || status.SkippedLines != 0 {
+				t.Errorf("want %d torn bytes, got %+v, %v", len(test.torn), status, err)
+			}
+			if got := readFile(t, path); got != test.before+test.torn {
+				t.Errorf("reading changed the log to %q", got)
+			}
+			mustSend(t, l, task("a", "b", "next"))
+			var torn *LineError
+			line := strings.Count(test.before, "\n") + 1
+			if len(warnings) != 1 || !errors.As(warnings[0], &torn) || torn.Line != line {
+				t.Errorf("want one warning about line %d, got %v", line, warnings)
+			}
+			if !strings.HasPrefix(readFile(t, path), test.before+test.torn+"\n{") {
+				t.Errorf("want the fragment on a line of its own, got %q", readFile(t, path))
+			}
+			for _, log := range []*Log{l, openLog(t, path, nil)} {
+				wantContents(t, log.Drain(ctx, "b", nil), test.reads...)
+				if status, err := log.Status(ctx); err != nil || status.SkippedLines != test.skipped || status.TornBytes != 0 {
+					t.Errorf("want %d skipped lines, got %+v, %v", test.skipped, status, err)
+				}
+			}
+		})
+	}
+}
+
+// A whole record without its newline counts for the duplicate check of the send that closes it off.
+func TestTornRecordIsADuplicate(t *testing.T) {
+	path := logPath(t)
+	r := task("a", "b", "1")
+	r.ID = GenerateID(r.Type, r.From, r.To, r.Content)
+	line, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, path, string(line))
+	var warnings []error
+	l := openLog(t, path, quiet(&warnings))
+	if receipt := mustSend(t, l, task("a", "b", "1"))[0]; !receipt.Duplicate || receipt.Line != 1 {
+		t.Errorf("want a duplicate of line 1, got %+v", receipt)
+	}
+	if got := readFile(t, path); got != string(line)+"\n" {
+		t.Errorf("want the line closed, got %q", got)
+	}
+}
+
+func TestBadLines(t *testing.T) {
+	ctx := context.Background()
+	path := logPath(t)
+	good := func(n string) string {
+		return `{"id":"` + n + `","type":"task","from":"a","to":"b","content":"` + n + `"}`
+	}
+	lines := []string{good("1"), "garbage", good("3"), "null", "", "{\"id\":\"6\",\"type\":\"chat\",\"from\":\"a\",\"to\":\"b\",\"content\":\"\xff\"}", `{"id":5}`, good("8"), "\x00\x01", good("10") + "\r"}
+	writeFile(t, path, "\ufeff"+strings.Join(lines, "\n")+"\n")
+	check := func(l *Log) {
+		t.Helper()
+		wantContents(t, l.Drain(ctx, "b", nil), "1", "3", "\ufffd", "8", "10")
+		var numbers []int
+		for line, err := range l.Skipped(ctx) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			numbers = append(numbers, line.Line)
+		}
+		want := []int{2, 4, 5, 7, 9}
+		if !slices.Equal(numbers, want) {
+			t.Errorf("want lines %v skipped, got %v", want, numbers)
+		}
+		var all []string
+		for e, err := range l.Records(ctx, "") {
+			var line *LineError
+			if errors.As(err, &line) {
+				all = append(all, fmt.Sprint("skipped ", line.Line))
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, fmt.Sprint(e.ID, " ", e.Line))
+		}
+		wantAll := []string{"1 1", "skipped 2", "3 3", "skipped 4", "skipped 5", "6 6", "skipped 7", "8 8", "skipped 9", "10 10"}
+		if !slices.Equal(all, wantAll) {
+			t.Errorf("want %q, got %q", wantAll, all)
+		}
+		if status, err := l.Status(ctx); err != nil || status.TotalMessages != 5 || status.SkippedLines != 5 {
+			t.Errorf("want 5 records and 5 skipped lines, got %+v, %v", status, err)
+		}
+		if e, err := l.Get(ctx, "8"); err != nil || e.Line != 8 {
+			t.Errorf("want line 8, got %+v, %v", e, err)
+		}
+	}
+	l := openLog(t, path, nil)
+	check(l)
+	l.mu.Lock()
+	sealed := !l.seal()
+	l.mu.Unlock()
+	if !sealed || l.tail.len() != 0 {
+		t.Fatal("want the tail sealed")
+	}
+	check(l)
+	check(openLog(t, path, nil))
+}
+
+func TestLongLine(t *testing.T) {
+	ctx := context.Background()
+	path := logPath(t)
+	l := openLog(t, path, nil)
+	content := strings.Repeat("20 MB of text. ", 20<<20/15)
+	mustSend(t, l, task("a", "b", "before"), task("a", "b", content), task("a", "b", "after"))
+	for _, log := range []*Log{l, openLog(t, path, nil), openLog(t, path, nil)} {
+		got := contents(t, log.Drain(ctx, "b", nil))
+		if len(got) != 3 || got[0] != "before" || got[1] != content || got[2] != "after" {
+			t.Fatalf("want three records, got %d", len(got))
+		}
+		if !mustSend(t, log, task("a", "b", content))[0].Duplicate {
+			t.Error("want a duplicate")
+		}
+	}
+}
+
+// FuzzPrefix: any prefix of a valid log opens, loses only its last line, and takes the next record.
+func FuzzPrefix(f *testing.F) {
+	for _, cut := range []int{0, 1, 100, 200, 300} {
+		f.Add(cut, "a\nb", 3)
+	}
+	f.Add(1<<20, "ü\u2028", 100)
+	f.Fuzz(func(t *testing.T, cut int, content string, records int) {
+		path := logPath(t)
+		content = strings.ToValidUTF8(content, "")
+		var sent []Record
+		for i := range max(0, records%150) {
+			sent = append(sent, task("a", "b", fmt.Sprint(i, content)))
+		}
+		mustSend(t, openLog(t, path, nil), sent...)
+		whole := []byte{}
+		if len(sent) > 0 {
+			whole = []byte(readFile(t, path))
+		}
+		prefix := whole[:max(0, cut)%(len(whole)+1)]
+		if err := os.WriteFile(path, prefix, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var warnings []error
+		l := openLog(t, path, quiet(&warnings))
+		lines := bytes.Count(prefix, []byte("\n"))
+		if got := contents(t, l.Drain(context.Background(), "b", nil)); len(got) != lines {
+			t.Fatalf("want %d records, got %d", lines, len(got))
+		}
+		mustSend(t, l, append(sent, task("a", "b", "next"))...)
+		got := contents(t, l.Drain(context.Background(), "b", nil))
+		slices.Sort(got)
+		if n := len(slices.Compact(got)); n != len(got) || n != distinct(append(sent, task("a", "b", "next"))) {
+			t.Fatalf("want every record once, got %d, %d distinct", len(got), n)
+		}
+	})
+}
+
+func distinct(records []Record) int {
+	ids := map[string]bool{}
+	for _, r := range records {
+		ids[GenerateID(r.Type, r.From, r.To, r.Content)] = true
+	}
+	return len(ids)
+}
