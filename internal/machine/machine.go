@@ -1,0 +1,162 @@
+// Package machine finds out what the machine offers to a workspace: which
+// programs are there and what for, and which limits of the system are low.
+package machine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Status is the outcome of a Check.
+type Status string
+
+// The outcomes of checks.
+const (
+	// Good means there, and enough.
+	Good Status = "good"
+	// Absent means not there; whether that matters depends on what for.
+	Absent Status = "absent"
+	// Poor means there, but not working or not enough.
+	Poor Status = "poor"
+)
+
+// A Check is one thing that was looked at.
+type Check struct {
+	// Name is the name of the program or limit.
+	Name string
+	// For says what needs it.
+	For    string
+	Status Status
+	// Detail is the version and place, the value, or what is wrong.
+	Detail string
+	// Hint says what to do where the status is not Good.
+	Hint string
+}
+
+// versionTimeout bounds how long a program may take to say its version.
+const versionTimeout = 5 * time.Second
+
+// A program is an executable that some command can use. None is needed for
+// sending and reading messages.
+type program struct{ name, use, hint string }
+
+var programs = []program{
+	{"git", "carrying mailboxes between machines", "install git from your system's packages"},
+	{"claude", "turns run by Claude Code", "install Claude Code, or use another agent"},
+	{"codex", "turns run by Codex", "install the Codex CLI, or use another agent"},
+	{"node", "agents and bridges written in JavaScript", "install Node.js from your system's packages"},
+	{"tmux", "watching several agents in one terminal", "install tmux from your system's packages"},
+}
+
+// Inspect looks at the programs on the PATH and the limits of the system. It
+// starts each program once, to ask for its version.
+func Inspect(ctx context.Context) []Check {
+	return inspector{lookPath: exec.LookPath, version: askVersion, readFile: os.ReadFile}.inspect(ctx)
+}
+
+// An inspector sees the machine through these functions.
+type inspector struct {
+	lookPath func(name string) (string, error)
+	version  func(ctx context.Context, path string) (string, error)
+	readFile func(path string) ([]byte, error)
+}
+
+func (i inspector) inspect(ctx context.Context) []Check {
+	checks := make([]Check, len(programs), len(programs)+len(watchLimits)+1)
+	var asking sync.WaitGroup
+	for n, p := range programs {
+		asking.Go(func() { checks[n] = i.program(ctx, p) })
+	}
+	asking.Wait()
+	if runtime.GOOS == "linux" {
+		for _, limit := range watchLimits {
+			checks = append(checks, i.watchLimit(limit))
+		}
+	}
+	return append(checks, openFiles()...)
+}
+
+func (i inspector) program(ctx context.Context, p program) Check {
+	check := Check{Name: p.name, For: p.use, Status: Good}
+	path, err := i.lookPath(p.name)
+	if err != nil {
+		check.Status, check.Detail, check.Hint = Absent, "not on the PATH", p.hint
+		return check
+	}
+	version, err := i.version(ctx, path)
+	if err != nil {
+		check.Status, check.Detail = Poor, fmt.Sprintf("%s --version: %v", path, err)
+		check.Hint = "run it by hand to see what is wrong"
+		return check
+	}
+	check.Detail = version + " (" + path + ")"
+	return check
+}
+
+// askVersion returns the first line of what the program says to --version.
+func askVersion(ctx context.Context, path string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, path, "--version")
+	if filepath.Base(path) == "tmux" {
+		command.Args[1] = "-V"
+	}
+	// A child of the program must not keep us waiting.
+	command.WaitDelay = time.Second
+	output, err := command.Output()
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("no answer within %s", versionTimeout)
+	}
+	if err != nil {
+		return "", err
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(output)), "\n")
+	const most = 100
+	if runes := []rune(line); len(runes) > most {
+		line = string(runes[:most]) + "…"
+	}
+	return line, nil
+}
+
+// A watchLimit is a setting of Linux without which folders cannot be watched.
+type watchLimit struct {
+	name    string
+	enough  int
+	setting string
+}
+
+var watchLimits = []watchLimit{
+	{"inotify instances", 64, "fs.inotify.max_user_instances"},
+	{"inotify watches", 4096, "fs.inotify.max_user_watches"},
+}
+
+func (i inspector) watchLimit(limit watchLimit) Check {
+	check := Check{Name: limit.name, For: "noticing messages the moment they arrive", Status: Good}
+	path := "/proc/sys/" + strings.ReplaceAll(limit.setting, ".", "/")
+	data, err := i.readFile(path)
+	if err != nil {
+		check.Status, check.Detail = Absent, err.Error()
+		check.Hint = "folders are looked at once a second instead"
+		return check
+	}
+	value, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil {
+		check.Status, check.Detail = Poor, fmt.Sprintf("%s holds %q", path, data)
+		check.Hint = "sysctl " + limit.setting + " should say a number"
+		return check
+	}
+	check.Detail = strconv.Itoa(value)
+	if value < limit.enough {
+		check.Status = Poor
+		check.Hint = fmt.Sprintf("sudo sysctl %s=%d", limit.setting, limit.enough*2)
+	}
+	return check
+}
