@@ -40,11 +40,15 @@ func writable(handle *os.File) error {
 // A link and an unlink would need no lock, but a crash between the two leaves
 // a file that looks unpublished after its reader has dealt with it.
 func renameUnderLock(d *Dir, name string, to *Dir, newName string) error {
-	if err := unix.Flock(int(to.handle.Fd()), unix.LOCK_EX); err != nil {
+	// A handle of its own: those who share one share its lock.
+	lock, err := to.root.Open(".")
+	if err != nil {
 		return err
 	}
-	err := renameIfFree(d, name, to, newName)
-	return errors.Join(err, unix.Flock(int(to.handle.Fd()), unix.LOCK_UN))
+	if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX); err == nil {
+		err = renameIfFree(d, name, to, newName)
+	}
+	return errors.Join(err, lock.Close()) // closing it unlocks
 }
 
 func renameIfFree(d *Dir, name string, to *Dir, newName string) error {

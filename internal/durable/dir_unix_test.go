@@ -1,0 +1,33 @@
+//go:build unix
+
+package durable
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestReadFileDoesNotWaitForAPipe: a pipe nobody writes to would block for
+// ever.
+func TestReadFileDoesNotWaitForAPipe(t *testing.T) {
+	d, _ := openDirs(t)
+	if err := unix.Mkfifo(d.Path("pipe"), 0o644); err != nil {
+		t.Skipf("this file system has no pipes: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := d.ReadFile("pipe", 100)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, ErrNotRegular) {
+			t.Errorf("reading a pipe gave %v, want ErrNotRegular", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("reading a pipe waits for a writer")
+	}
+}
