@@ -37,7 +37,10 @@ func playProcess(role, path string) error {
 	case "dies":
 		return errors.New("no agent here")
 	case "never listens":
-		time.Sleep(time.Hour) // until it is stopped
+		terminated := make(chan os.Signal, 1)
+		signal.Notify(terminated, syscall.SIGTERM)
+		<-terminated
+		return nil
 	case "serves", "leaves a child":
 		if role == "leaves a child" {
 			child := exec.Command(os.Args[0])
@@ -54,7 +57,8 @@ func playProcess(role, path string) error {
 		}
 		return server.Serve(context.Background())
 	case "deaf":
-		signal.Ignore(syscall.SIGTERM)
+		terminated := make(chan os.Signal, 1)
+		signal.Notify(terminated, syscall.SIGTERM)
 		listener, err := net.Listen("unix", path)
 		if err != nil {
 			return err
@@ -66,7 +70,8 @@ func playProcess(role, path string) error {
 		if _, err := conn.Write([]byte("{\"ev\":\"ready\"}\n")); err != nil {
 			return err
 		}
-		time.Sleep(time.Hour) // until it is killed
+		for range terminated { // until it is killed
+		}
 	}
 	return fmt.Errorf("no such role: %s", role)
 }

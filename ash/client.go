@@ -231,5 +231,9 @@ func (c *Client) adopt(ctx context.Context, conn net.Conn) error {
 
 func dial(ctx context.Context, path string) (net.Conn, error) {
 	var dialer net.Dialer
-	return dialer.DialContext(ctx, "unix", path)
+	conn, err := dialer.DialContext(ctx, "unix", path)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		return nil, fmt.Errorf("%w: %w", cause, err)
+	}
+	return conn, err
 }

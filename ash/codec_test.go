@@ -94,11 +94,11 @@ func TestDecodeErrors(t *testing.T) {
 		want error
 		text string
 	}{
-		{"", ash.ErrBadLine, "unexpected end"},
+		{"", ash.ErrBadLine, "byte 1: want a value"},
 		{"\xef\xbb\xbf{\"ev\":\"ready\"}", ash.ErrBadLine, "not valid JSON"},
 		{"{\"ev\":\"error\",\"error\":\"\xff\"}", ash.ErrBadLine, "not valid UTF-8"},
-		{`{"ev":"ready"}{"ev":"ready"}`, ash.ErrBadLine, "after top-level value"},
-		{strings.Repeat("[", 20000), ash.ErrBadLine, "max depth"},
+		{`{"ev":"ready"}{"ev":"ready"}`, ash.ErrBadLine, "byte 15: more than one value"},
+		{strings.Repeat("[", 20000), ash.ErrBadLine, "nested deeper"},
 		{`{"ev":"message"}`, ash.ErrBadLine, "data is missing"},
 		{`{"ev":"message","data":1,"data":2}`, ash.ErrBadLine, `"data" stands twice`},
 		{`{"ev":"message","Data":1}`, ash.ErrBadLine, "data is missing"},

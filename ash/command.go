@@ -179,5 +179,5 @@ func appendField(line []byte, name string, value json.RawMessage) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	return appendValue(append(line, ':'), name, trimSpace(value))
+	return appendValue(append(line, ':'), name, value)
 }

@@ -22,7 +22,8 @@
 //   - A query, and a resume, starts a turn. Every turn that starts ends in exactly one done, after an error too.
 //   - A message names no session, so a connection has one turn at a time; and a session has one turn at a time, over
 //     all connections. A query that comes too early is refused with an error. If its connection is running a turn, the
-//     next done is that turn's; if it is not, a done follows at once.
+//     next done is that turn's; if it is not, a done follows at once. A session whose turn is being aborted is not
+//     refused: the new turn waits for the end of the old one.
 //   - An interrupt means the turn of the connection it comes on. Its answer is that turn's done. With no turn running
 //     it has no effect and no answer, so it can never hit a later query.
 //   - A line that is no command gets an error, no done, and the connection goes on. A line over [MaxLine] bytes gets an

@@ -85,9 +85,8 @@ func EncodeEvent(event Event) ([]byte, error) {
 	case Ready:
 		return []byte("{\"ev\":\"ready\"}\n"), nil
 	case Message:
-		data := trimSpace(event.Data)
-		line = make([]byte, 0, len(data)+len(`{"ev":"message","data":}`)+1)
-		line, err = appendValue(append(line, `{"ev":"message","data":`...), "data", data)
+		line = make([]byte, 0, len(event.Data)+len(`{"ev":"message","data":}`)+1)
+		line, err = appendValue(append(line, `{"ev":"message","data":`...), "data", event.Data)
 	case Error:
 		line, err = appendText([]byte(`{"ev":"error"`), "error", strings.ToValidUTF8(event.Text, "\uFFFD"))
 	case Done:

@@ -28,38 +28,55 @@ type object map[string]json.RawMessage
 
 // decodeObject splits a line into its fields. The values alias the line.
 func decodeObject(line []byte) (object, error) {
-	line = trimSpace(line)
 	if !utf8.Valid(line) {
 		return nil, badLine("not valid UTF-8")
 	}
-	if !json.Valid(line) {
-		return nil, badLine("not valid JSON: %v", syntaxError(line))
-	}
-	if line[0] != '{' {
-		return nil, badLine("want a JSON object, got %s", describe(line))
+	at := skipSpace(line, 0)
+	if byteAt(line, at) != '{' {
+		return nil, notAnObject(line)
 	}
 	fields := make(object, 4)
-	for rest := skipSpace(line[1:]); rest[0] != '}'; {
-		quoted := rest[:valueLength(rest)]
-		name, err := decodeString(quoted)
-		if err != nil {
-			return nil, badLine("field name %s: %v", excerpt(string(quoted)), err)
+	at = skipSpace(line, at+1)
+	for first := true; byteAt(line, at) != '}'; first = false {
+		if !first {
+			if byteAt(line, at) != ',' {
+				return nil, badLine("%w", scanError(at, "want a comma or %q", '}'))
+			}
+			at = skipSpace(line, at+1)
 		}
-		rest = skipSpace(skipSpace(rest[len(quoted):])[1:]) // to the colon and past it
-		value := rest[:valueLength(rest)]
+		end, next, err := scanName(line, at)
+		if err != nil {
+			return nil, badLine("%w", err)
+		}
+		name := decodeString(line[at:end])
+		start, end, err := scanValue(line, next)
+		if err != nil {
+			return nil, badLine("%w", err)
+		}
 		if _, twice := fields[name]; twice {
 			return nil, badLine("field %s stands twice", excerpt(name))
 		}
 		if len(fields) == maxFields {
 			return nil, badLine("more than %d fields", maxFields)
 		}
-		fields[name] = json.RawMessage(value)
-		rest = skipSpace(rest[len(value):])
-		if rest[0] == ',' {
-			rest = skipSpace(rest[1:])
-		}
+		fields[name] = json.RawMessage(line[start:end:end])
+		at = skipSpace(line, end)
+	}
+	if at = skipSpace(line, at+1); at < len(line) {
+		return nil, badLine("%w", scanError(at, "more than one value"))
 	}
 	return fields, nil
+}
+
+func notAnObject(line []byte) error {
+	start, end, err := scanValue(line, 0)
+	switch {
+	case err != nil:
+		return badLine("%w", err)
+	case skipSpace(line, end) < len(line):
+		return badLine("%w", scanError(end, "more than one value"))
+	}
+	return badLine("want a JSON object, got %s", describe(line[start:]))
 }
 
 // name takes out of the fields what the line is: the value of cmd or of ev, of which it must have exactly one. want
@@ -89,11 +106,7 @@ func (o object) text(name string) (string, error) {
 	if value[0] != '"' {
 		return "", badLine("%s: want text, got %s", name, describe(value))
 	}
-	text, err := decodeString(value)
-	if err != nil {
-		return "", badLine("%s: %v", name, err)
-	}
-	return text, nil
+	return decodeString(value), nil
 }
 
 // flag returns the optional true-or-false field with this name; absent it is false.
@@ -108,14 +121,17 @@ func (o object) flag(name string) (bool, error) {
 	return false, badLine("%s: want true or false, got %s", name, describe(value))
 }
 
-// decodeString returns the text of a JSON string.
-func decodeString(quoted []byte) (string, error) {
+// decodeString returns the text of a JSON string that has been checked. Half a surrogate pair, which no UTF-8 text can
+// hold, becomes U+FFFD.
+func decodeString(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 {
-		return string(quoted[1 : len(quoted)-1]), nil
+		return string(quoted[1 : len(quoted)-1])
 	}
 	var text string
-	err := json.Unmarshal(quoted, &text)
-	return text, err
+	if err := json.Unmarshal(quoted, &text); err != nil {
+		panic("ash: a JSON string passed the check and is none: " + err.Error())
+	}
+	return text
 }
 
 // appendString appends text as a JSON string that keeps <, > and & readable. The text must be valid UTF-8.
@@ -130,17 +146,21 @@ func appendString(dst []byte, text string) ([]byte, error) {
 	return append(dst, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...), nil
 }
 
-// appendValue appends a raw JSON value so that it stays on one line: line feeds, which valid JSON has between its
+// appendValue appends a raw JSON value, without outer white space, so that it stays on one line: line feeds, which valid JSON has between its
 // tokens alone, become spaces.
 func appendValue(dst []byte, field string, value json.RawMessage) ([]byte, error) {
 	if !utf8.Valid(value) {
 		return nil, fmt.Errorf("ash: %s: not valid UTF-8", field)
 	}
-	if !json.Valid(value) {
-		return nil, fmt.Errorf("ash: %s: not valid JSON: %w", field, syntaxError(value))
+	begin, end, err := scanValue(value, 0)
+	if err == nil && skipSpace(value, end) < len(value) {
+		err = scanError(end, "more than one value")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ash: %s: %w", field, err)
 	}
 	start := len(dst)
-	dst = append(dst, value...)
+	dst = append(dst, value[begin:end]...)
 	for appended := dst[start:]; ; {
 		i := bytes.IndexByte(appended, '\n')
 		if i < 0 {
@@ -159,62 +179,8 @@ func endLine(line []byte) ([]byte, error) {
 	return append(line, '\n'), nil
 }
 
-// valueLength returns the length of the JSON value at the start of valid JSON text.
-func valueLength(text []byte) int {
-	switch text[0] {
-	case '"':
-		return stringLength(text)
-	case '{', '[':
-		return nestedLength(text)
-	}
-	if end := bytes.IndexAny(text, ",}] \t\r\n"); end >= 0 {
-		return end
-	}
-	return len(text)
-}
-
-// stringLength returns the length of the JSON string at the start of text, both quotes counted.
-func stringLength(text []byte) int {
-	for end := 1; ; end++ {
-		end += bytes.IndexByte(text[end:], '"')
-		escapes := 0
-		for text[end-1-escapes] == '\\' {
-			escapes++
-		}
-		if escapes%2 == 0 {
-			return end + 1
-		}
-	}
-}
-
-// nestedLength returns the length of the JSON object or array at the start of text.
-func nestedLength(text []byte) int {
-	depth := 0
-	for i := 0; ; {
-		switch text[i] {
-		case '"':
-			i += stringLength(text[i:])
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-		i++
-	}
-}
-
 // trimSpace removes outer JSON white space.
 func trimSpace(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
-
-func skipSpace(text []byte) []byte {
-	for text[0] == ' ' || text[0] == '\t' || text[0] == '\r' || text[0] == '\n' {
-		text = text[1:]
-	}
-	return text
-}
 
 // describe says what kind of JSON value this is.
 func describe(value []byte) string {
@@ -239,12 +205,6 @@ func excerpt(text string) string {
 		return fmt.Sprintf("%q", text)
 	}
 	return fmt.Sprintf("%q...", text[:64])
-}
-
-// syntaxError says what is wrong with invalid JSON.
-func syntaxError(text []byte) error {
-	var value json.RawMessage
-	return json.Unmarshal(text, &value)
 }
 
 func badLine(format string, details ...any) error {
