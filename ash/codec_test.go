@@ -81,13 +81,6 @@ func checkEncoded(t *testing.T, line []byte, err error, want string) {
 	}
 }
 
-func TestEncodeRefusesLongLine(t *testing.T) {
-	long := strings.Repeat("x", ash.MaxLine)
-	if _, err := ash.EncodeCommand(ash.Query{Prompt: long}); !errors.Is(err, ash.ErrLineTooLong) {
-		t.Errorf("EncodeCommand: got %v, want %v", err, ash.ErrLineTooLong)
-	}
-}
-
 func TestDecodeErrors(t *testing.T) {
 	for _, test := range []struct {
 		line string
