@@ -1,0 +1,3 @@
+package bridge
+
+var platformChildren map[string]func([]string) error
