@@ -22,14 +22,6 @@ func syncDir(handle *os.File) error {
 	return err
 }
 
-func sameDevice(a, b *os.File) bool {
-	var statA, statB unix.Stat_t
-	if unix.Fstat(int(a.Fd()), &statA) != nil || unix.Fstat(int(b.Fd()), &statB) != nil {
-		return false
-	}
-	return statA.Dev == statB.Dev
-}
-
 func writable(handle *os.File) error {
 	return unix.Faccessat(int(handle.Fd()), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 }

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+var fallbacks = []publisher{{"rename under a lock", renameUnderLock}}
+
 // TestReadFileDoesNotWaitForAPipe: a pipe nobody writes to would block for
 // ever.
 func TestReadFileDoesNotWaitForAPipe(t *testing.T) {

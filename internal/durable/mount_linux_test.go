@@ -1,0 +1,91 @@
+package durable
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// mount puts a file system at the path for the time of the test.
+func mount(t *testing.T, source, path, kind string, flags uintptr, data string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a file system needs root")
+	}
+	if err := unix.Mount(source, path, kind, flags, data); err != nil {
+		t.Skipf("this machine mounts nothing: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmounting %s: %v", path, err)
+		}
+	})
+}
+
+// TestSameFileSystem agrees with what the kernel says of a rename: it crosses
+// neither file systems nor mounts of one file system.
+func TestSameFileSystem(t *testing.T) {
+	tests := []struct {
+		name  string
+		mount func(t *testing.T, path string)
+		same  bool
+	}{
+		{"the same", func(*testing.T, string) {}, true},
+		{"another file system", func(t *testing.T, path string) { mount(t, "tmpfs", path, "tmpfs", 0, "size=64k") }, false},
+		{"another mount of the same", func(t *testing.T, path string) { mount(t, t.TempDir(), path, "", unix.MS_BIND, "") }, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			path := t.TempDir()
+			if err := os.Mkdir(path+"/far", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			test.mount(t, path+"/far")
+			d, far := openDir(t, path, "near"), openDir(t, path, "far")
+			if got := d.SameFileSystem(far); got != test.same {
+				t.Errorf("SameFileSystem is %t, want %t", got, test.same)
+			}
+			put(t, d, "a", "data")
+			err := d.Publish("a", far, "a")
+			if crossed := errors.Is(err, unix.EXDEV); crossed == test.same {
+				t.Errorf("publishing gave %v, want it to work: %t", err, test.same)
+			}
+		})
+	}
+}
+
+// TestWritableSeesAReadOnlyFileSystem: a root user is refused nothing by
+// permissions, but by a mount.
+func TestWritableSeesAReadOnlyFileSystem(t *testing.T) {
+	path := t.TempDir()
+	if err := openDir(t, path, "dir").Writable(); err != nil {
+		t.Errorf("a folder of ours: %v, want nil", err)
+	}
+	if err := os.Mkdir(path+"/mount", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mount(t, "tmpfs", path+"/mount", "tmpfs", unix.MS_RDONLY, "size=64k")
+	if err := openDir(t, path, "mount").Writable(); !errors.Is(err, unix.EROFS) {
+		t.Errorf("a read-only file system: %v, want EROFS", err)
+	}
+}
+
+// TestFullDisk: a file that does not fit leaves nothing behind, and an old
+// file stays what it was.
+func TestFullDisk(t *testing.T) {
+	path := t.TempDir()
+	mount(t, "tmpfs", path, "tmpfs", 0, "size=64k")
+	d := openDir(t, path, "dir")
+	put(t, d, "old", "old")
+	big := make([]byte, 1<<17)
+	if _, err := d.Create("big", big); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("creating gave %v, want ENOSPC", err)
+	}
+	if err := Replace(d.Path("old"), big, 0o644); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("replacing gave %v, want ENOSPC", err)
+	}
+	wantNames(t, d, "old")
+	wantContent(t, d, "old", "old")
+}
