@@ -171,30 +171,15 @@ func (d *Dir) ReadFileTime(name string, limit int64) (data []byte, modified time
 	return data, modified, nil
 }
 
-func (d *Dir) read(name string, limit int64) ([]byte, time.Time, error) {
-	file, err := d.root.OpenFile(name, os.O_RDONLY|openNonblock, 0)
-	if err != nil {
-		return nil, time.Time{}, err
+// readAll reads a file of the size that is known of it; read returns io.EOF at
+// the end. A file that grows meanwhile is read as far as the limit.
+func readAll(size, limit int64, read func([]byte) (int, error)) ([]byte, error) {
+	if size > limit {
+		return nil, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, limit)
 	}
-	defer file.Close() // opened for reading: closing cannot lose anything
-	info, err := file.Stat()
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	data, err := readAll(file, info, limit)
-	return data, info.ModTime(), err
-}
-
-func readAll(file *os.File, info fs.FileInfo, limit int64) ([]byte, error) {
-	switch {
-	case !info.Mode().IsRegular():
-		return nil, ErrNotRegular
-	case info.Size() > limit:
-		return nil, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, info.Size(), limit)
-	}
-	data := make([]byte, 0, info.Size()+1)
+	data := make([]byte, 0, size+1)
 	for {
-		n, err := file.Read(data[len(data):cap(data)])
+		n, err := read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
 		switch {
 		case err == io.EOF:

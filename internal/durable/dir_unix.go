@@ -6,12 +6,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-const openNonblock = syscall.O_NONBLOCK
 
 // syncDir tolerates file systems that cannot sync folders at all.
 func syncDir(handle *os.File) error {

@@ -6,8 +6,6 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-const openNonblock = 0
-
 // syncDir does nothing: Windows has no way to sync a folder, and NTFS
 // journals the names in it.
 func syncDir(*os.File) error { return nil }

@@ -1,0 +1,20 @@
+package durable
+
+import "time"
+
+func (d *Dir) read(name string, limit int64) ([]byte, time.Time, error) {
+	file, err := d.root.Open(name)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer file.Close() // opened for reading: closing cannot lose anything
+	info, err := file.Stat()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, info.ModTime(), ErrNotRegular
+	}
+	data, err := readAll(info.Size(), limit, file.Read)
+	return data, info.ModTime(), err
+}
