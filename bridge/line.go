@@ -15,7 +15,7 @@ type LineError struct {
 }
 
 func (e *LineError) Error() string {
-	return fmt.Sprintf("%s:%d: line skipped: %v", e.Path, e.Line, e.Err)
+	return fmt.Sprintf("%s:%d: %v", e.Path, e.Line, e.Err)
 }
 
 func (e *LineError) Unwrap() error { return e.Err }

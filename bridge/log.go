@@ -163,7 +163,7 @@ func (l *Log) forget() error {
 
 // restart begins again behind what the chain indexes.
 func (l *Log) restart(c chain) {
-	l.chain, l.tail, l.end, l.lines, l.last = c, newTail(), c.end(), c.lines(), nil
+	l.chain, l.tail, l.end, l.lines, l.last = c, newTail(), c.end(), c.lines(), l.last[:0]
 }
 
 // refresh reads what was appended to the log since the last call. locked says that the caller holds the
@@ -269,13 +269,21 @@ func (l *Log) scanLines(ctx context.Context, reader *lineReader, maySeal bool) e
 			return ctx.Err()
 		}
 	}
-	return nil
+	if len(l.last) > 0 || l.end == 0 {
+		return nil
+	}
+	known := make([]byte, min(lastBytes, l.end)) // of what the index alone has told
+	_, err := l.file.ReadAt(known, l.end-int64(len(known)))
+	l.remember(known)
+	return err
 }
+
+// lastBytes is how much of the log before end is kept to notice that it was rewritten.
+const lastBytes = 64
 
 // remember keeps the last bytes before l.end, with which read ends.
 func (l *Log) remember(read []byte) {
-	const enough = 64
-	l.last = append(l.last[:0], read[max(0, len(read)-enough):]...)
+	l.last = append(l.last[:0], read[max(0, len(read)-lastBytes):]...)
 }
 
 // due reports whether the tail is worth a segment.

@@ -103,7 +103,8 @@ func (s *segment) check(log io.ReaderAt, size int64, inode uint64) error {
 	switch {
 	case string(s.Magic[:]) != segmentMagic:
 		return fmt.Errorf("%w: another format", errDamaged)
-	case blockBytes(s.Records)+blockBytes(s.Listed)+s.SummarySize+footerSize != fileSize:
+	case min(s.Records, s.Listed, s.SummarySize, s.From) < 0 || s.From >= s.To,
+		blockBytes(s.Records)+blockBytes(s.Listed)+s.SummarySize+footerSize != fileSize:
 		return fmt.Errorf("%w: size", errDamaged)
 	case s.To > size:
 		return fmt.Errorf("%w: the log is shorter", errDamaged)
@@ -151,7 +152,7 @@ func (s *segment) summary() (*summary, error) {
 	}
 	raw := make([]byte, s.SummarySize)
 	if _, err := s.file.ReadAt(raw, blockBytes(s.Records)+blockBytes(s.Listed)); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w: %w", s.file.Name(), errDamaged, err)
 	}
 	if crc32.Checksum(raw, castagnoli) != s.SummarySum {
 		return nil, fmt.Errorf("%s: %w: checksum of the summary", s.file.Name(), errDamaged)

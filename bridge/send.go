@@ -86,6 +86,9 @@ func (l *Log) locked(ctx context.Context, do func() error) (err error) {
 	if err := l.refresh(ctx, true); err != nil {
 		return err
 	}
+	if have, err := l.writer.Stat(); err != nil || l.file == nil || !os.SameFile(have, l.file.info) {
+		return errors.Join(errors.New("replaced while it was being opened"), err)
+	}
 	if err := l.closeTornLine(ctx); err != nil {
 		return err
 	}
