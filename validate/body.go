@@ -72,7 +72,7 @@ func (c *checker) checkKeys(v schema.Value, at path) {
 	}
 	for _, p := range v.Pairs {
 		if len(p.Key) > schema.MaxBodyKey && utf8.RuneCountInString(p.Key) > schema.MaxBodyKey {
-			c.report(RuleBodyKey, append(at, p.Key), fmt.Sprintf("the key has %d characters; the most is %d", utf8.RuneCountInString(p.Key), schema.MaxBodyKey), "")
+			c.reportKey(RuleBodyKey, append(at, p.Key), fmt.Sprintf("the key has %d characters; the most is %d", utf8.RuneCountInString(p.Key), schema.MaxBodyKey), "")
 		}
 		if !c.composed {
 			continue
@@ -107,9 +107,12 @@ func (c *checker) typedBody(recommended bool) (schema.Value, bool) {
 		return schema.Value{Kind: schema.Mapping}, true
 	}
 	for _, d := range findings {
-		d.Field = strings.TrimSuffix("body."+d.Field, ".")
-		d.Message = "body: " + d.Message
-		c.found = append(c.found, finding{Diagnostic: d, inBody: true})
+		if d.Field == "" {
+			d.Field, d.Message = "body", "body: "+d.Message
+		} else {
+			d.Field, d.Message = "body."+d.Field, "body."+d.Message
+		}
+		c.add(finding{Diagnostic: d, inBody: true})
 	}
 	if root.kind != schema.Mapping {
 		if !findings.HasErrors() {

@@ -32,16 +32,26 @@ type checker struct {
 type finding struct {
 	Diagnostic
 	at path
+	// atKey marks a finding about the key at the end of the path.
+	atKey bool
 	// inBody marks a position in the text of the body.
 	inBody bool
 }
 
 // report adds a finding about what the path names.
 func (c *checker) report(rule Rule, at path, message, fix string) {
-	if c.full() {
-		return
+	c.add(finding{Diagnostic: treeProblem(0, 0, at, rule, message, fix), at: at})
+}
+
+// reportKey adds a finding about the key that the path ends with.
+func (c *checker) reportKey(rule Rule, at path, message, fix string) {
+	c.add(finding{Diagnostic: treeProblem(0, 0, at, rule, message, fix), at: at, atKey: true})
+}
+
+func (c *checker) add(f finding) {
+	if !c.full() {
+		c.found = append(c.found, f)
 	}
-	c.found = append(c.found, finding{Diagnostic: treeProblem(0, 0, at, rule, message, fix), at: at})
 }
 
 // full reports whether there are more findings than anyone wants to know;
@@ -64,9 +74,9 @@ func (c *checker) located(doc *document) Diagnostics {
 		case doc == nil:
 		case f.inBody:
 			d.Line, d.Column = doc.inBody(d.Line, d.Column)
-		case d.Line == 0:
+		default:
 			doc.body = c.body
-			d.Line, d.Column = doc.place(f.at)
+			d.Line, d.Column = doc.place(f.at, f.atKey)
 		}
 		out = append(out, d)
 	}
@@ -77,7 +87,8 @@ func (c *checker) located(doc *document) Diagnostics {
 // hide the value of a field are in out already.
 func (c *checker) assemble(root *node) *schema.Message {
 	for _, d := range c.out {
-		if d.Rule == RuleAlias || d.Rule == RuleDepth {
+		switch d.Rule {
+		case RuleAlias, RuleDepth, RuleMergeKey, RuleComplexKey:
 			c.markUnread(d.Field)
 		}
 	}
@@ -111,8 +122,7 @@ func (c *checker) assembleText(m *schema.Message, entry *pair) {
 	text, verbatim := m.TextField(entry.key)
 	if text == nil {
 		if !c.full() {
-			c.found = append(c.found, finding{Diagnostic: treeProblem(int(entry.line), int(entry.column), path{entry.key}, RuleUnknownField,
-				"a message has no such field", suggestField(entry.key))})
+			c.reportKey(RuleUnknownField, path{entry.key}, "a message has no such field", suggestField(entry.key))
 		}
 		return
 	}

@@ -31,6 +31,9 @@ type Diagnostic struct {
 	Message string `json:"message"`
 	// Fix says what to do, where that is clear.
 	Fix string `json:"fix,omitempty"`
+
+	// source is the line of the file, for reports that show it.
+	source string
 }
 
 // String returns the finding on one line, with as much of its place as is
@@ -89,12 +92,27 @@ func (e *InvalidError) Error() string {
 	return first
 }
 
-// in names the file that the findings are about.
-func (ds Diagnostics) in(file string) Diagnostics {
+// in names the file that the findings are about, and adds its lines.
+func (ds Diagnostics) in(file, text string) Diagnostics {
 	for i := range ds {
 		ds[i].File = file
+		ds[i].source = sourceLine(text, ds[i].Line)
 	}
 	return ds
+}
+
+// sourceLine returns the line of the text with the number, or none if it is
+// too long to be shown.
+func sourceLine(text string, number int) string {
+	const longest = 400
+	if number < 1 {
+		return ""
+	}
+	line := strings.TrimSuffix(lineOf(text, number), "\r")
+	if len(line) > longest {
+		return ""
+	}
+	return strings.Clone(line)
 }
 
 // ordered sorts the findings by place, drops exact repetitions and sums up
@@ -158,8 +176,13 @@ func escape(text string) string {
 type path []any
 
 func (p path) String() string {
+	const longest = 160
 	var out strings.Builder
 	for i, step := range p {
+		if out.Len() > longest {
+			out.WriteString("…")
+			break
+		}
 		switch step := step.(type) {
 		case int:
 			fmt.Fprintf(&out, "[%d]", step)

@@ -56,8 +56,9 @@ func (n *node) value() schema.Value {
 }
 
 // find returns the place of what the path names: of the value, or where
-// something on the way is missing, of the key that should hold it.
-func (n *node) find(p path) (line, column int32) {
+// something on the way is missing, of the key that should hold it. atKey asks
+// for the key at the end of the path rather than for its value.
+func (n *node) find(p path, atKey bool) (line, column int32) {
 	line, column = n.line, n.column
 	for i, step := range p {
 		var next *node
@@ -76,7 +77,7 @@ func (n *node) find(p path) (line, column int32) {
 			return line, column
 		}
 		n = next
-		if i == len(p)-1 || n.kind != schema.Mapping {
+		if i == len(p)-1 && !atKey || i < len(p)-1 && n.kind != schema.Mapping {
 			line, column = n.line, n.column
 		}
 	}
@@ -94,12 +95,12 @@ type document struct {
 
 // place returns the position of a path, looking into the text of a body
 // where the path leads there.
-func (d *document) place(p path) (line, column int) {
+func (d *document) place(p path, atKey bool) (line, column int) {
 	if d.body != nil && len(p) > 1 && p[0] == "body" {
-		l, c := d.body.find(p[1:])
+		l, c := d.body.find(p[1:], atKey)
 		return d.inBody(int(l), int(c))
 	}
-	l, c := d.root.find(p)
+	l, c := d.root.find(p, atKey)
 	return int(l), int(c)
 }
 

@@ -58,6 +58,9 @@ func (c *checker) checkRequired() {
 	c.missing("priority", m.Priority == "" && !c.lenient)
 	c.missing("created_at_utc", m.CreatedAt == "")
 	c.missing("subject", m.Subject == "")
+	if c.unread["body"] {
+		return
+	}
 	switch m.Body.Kind {
 	case schema.Absent, schema.Null:
 		c.missing("body", true)

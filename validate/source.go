@@ -94,7 +94,7 @@ func controlProblem(text string, at int) *Diagnostic {
 	message := fmt.Sprintf("the control character %U cannot stand in a YAML file", r)
 	fix := fmt.Sprintf(`write \x%02x inside double quotes, or leave it out`, r)
 	switch {
-	case r == 0 && at <= 1 && strings.Count(text, "\x00") >= len(text)/3:
+	case r == 0 && at <= 1 && looksUTF16(strings.Count(text, "\x00"), len(text)):
 		message, fix = "the file is UTF-16, not UTF-8", "save the file as UTF-8"
 		return sourceProblem([]byte(text[:at]), RuleEncoding, message, fix)
 	case r == 0:
@@ -105,6 +105,10 @@ func controlProblem(text string, at int) *Diagnostic {
 	}
 	return sourceProblem([]byte(text[:at]), RuleControlCharacter, message, fix)
 }
+
+// looksUTF16 reports whether NULs are about every other byte, as they are in
+// UTF-16.
+func looksUTF16(nuls, length int) bool { return nuls >= length/3 && nuls <= length*2/3 }
 
 // sourceProblem is a finding at the character behind the given beginning of
 // the file.

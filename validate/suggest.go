@@ -65,7 +65,10 @@ func suggestPriority(text string) string {
 
 // suggestTime writes a time of another common form in ours.
 func suggestTime(text string) string {
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04Z", time.DateOnly} {
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return "write " + string(schema.NewTimestamp(t)) + ", which is that time in UTC"
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04Z", time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return "write " + string(schema.NewTimestamp(t)) + ", if that is the time in UTC"
 		}

@@ -148,6 +148,8 @@ func explainSyntax(text string, at int, what string) (message, fix string) {
 		return "the line is no field: there is no colon behind a name", "write it as name: value"
 	case what == complaintKey:
 		return explainKey(line)
+	case len(text) > maxSearched && (what == complaintQuote || strings.HasPrefix(what, complaintUnclosed)):
+		return "a quoted text or a bracket that opens before does not end", "close it"
 	case strings.HasPrefix(what, complaintUnclosed):
 		return "the bracket that opens here is not closed", "close it with " + strings.TrimPrefix(what, complaintUnclosed)
 	case what == complaintQuote:

@@ -7,7 +7,11 @@
 // Schema, and are made for people who want to know what is wrong and where.
 package validate
 
-import "github.com/oacp-go/oacp/schema"
+import (
+	"strings"
+
+	"github.com/oacp-go/oacp/schema"
+)
 
 // Decode takes a message file apart. The findings are those about its form:
 // encoding, YAML, unknown fields, fields of the wrong shape. The message
@@ -55,9 +59,21 @@ func Read(data []byte) (*schema.Message, error) {
 // The name stands in the findings; where it is the name of a message file,
 // the content is compared with it. It may be empty.
 func Bytes(name string, data []byte) (*schema.Message, Diagnostics) {
+	in := inspect(name, data)
+	return in.message, in.findings
+}
+
+// An inspection is the full validation of one file.
+type inspection struct {
+	message  *schema.Message
+	document *document
+	findings Diagnostics
+}
+
+func inspect(name string, data []byte) inspection {
 	doc, findings := parseDocument(data)
 	if doc == nil {
-		return nil, findings.in(name)
+		return inspection{findings: findings.in(name, strings.TrimPrefix(string(data), "\ufeff"))}
 	}
 	c := checker{out: findings}
 	m := c.assemble(&doc.root)
@@ -65,7 +81,7 @@ func Bytes(name string, data []byte) (*schema.Message, Diagnostics) {
 	c.checkTrailer(doc)
 	c.checkFileName(name)
 	c.checkSchema(&doc.root)
-	return m, c.located(doc).in(name)
+	return inspection{message: m, document: doc, findings: c.located(doc).in(name, doc.text)}
 }
 
 // Message checks a composed message by every rule that needs no file. The

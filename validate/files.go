@@ -1,0 +1,270 @@
+package validate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// FilesOptions are the options of Files; nil stands for the zero value.
+type FilesOptions struct {
+	// Stdin is read for the path "-"; without one, that path is a finding.
+	Stdin io.Reader
+	// Progress, if set, is called now and then with the number of files
+	// done and of all files, by one goroutine at a time.
+	Progress func(done, total int)
+}
+
+// A File is one validated file with its findings.
+type File struct {
+	// Name is the path as it was given or found; <stdin> for "-".
+	Name        string
+	Diagnostics Diagnostics
+}
+
+// A Result is what Files found, in the order of the paths and, within a
+// folder, of the names.
+type Result struct{ Files []File }
+
+// Diagnostics returns the findings on all files.
+func (r *Result) Diagnostics() Diagnostics {
+	var all Diagnostics
+	for i := range r.Files {
+		all = append(all, r.Files[i].Diagnostics...)
+	}
+	return all
+}
+
+// HasErrors reports whether any file is invalid or could not be read.
+func (r *Result) HasErrors() bool {
+	return slices.ContainsFunc(r.Files, func(f File) bool { return f.Diagnostics.HasErrors() })
+}
+
+// Files validates files, the messages in folders and below, the matches of
+// patterns, and standard input for "-", on all cores. A path that leads to no
+// file is a finding like any other. In a workspace only what is in mailboxes
+// is a message; a file that is named itself is always taken for one.
+//
+// Besides what Bytes finds in each, Files finds ids that name two messages:
+// files with the same id and different content, and two files with one
+// message in one folder. The copies that delivery makes of a message are no
+// duplicates.
+//
+// The only error is that of the context.
+func Files(ctx context.Context, paths []string, options *FilesOptions) (*Result, error) {
+	if options == nil {
+		options = &FilesOptions{}
+	}
+	run := fileRun{targets: walk(paths), options: options, seed: maphash.MakeSeed()}
+	run.checked = make([]checkedFile, len(run.targets))
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(run.targets)) {
+		workers.Go(func() { run.work(ctx) })
+	}
+	workers.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	run.reportDuplicates()
+	result := &Result{Files: make([]File, len(run.checked))}
+	for i := range run.checked {
+		result.Files[i] = run.checked[i].File
+	}
+	return result, nil
+}
+
+// A fileRun is one call of Files.
+type fileRun struct {
+	targets []target
+	options *FilesOptions
+	seed    maphash.Seed
+	next    atomic.Int64
+
+	// checked has a place for each target, which only the worker that takes
+	// the target writes.
+	checked []checkedFile
+
+	progress sync.Mutex
+	done     int
+}
+
+// A checkedFile is a file with what the search for duplicates needs.
+type checkedFile struct {
+	File
+	id           schema.ID
+	line, column int
+	source       string
+	digest       uint64
+}
+
+// progressStep is how many files are done between two calls of Progress.
+const progressStep = 256
+
+// work validates targets until none is left or the context ends.
+func (r *fileRun) work(ctx context.Context) {
+	buffer := make([]byte, 0, 16<<10)
+	count := 0
+	for ctx.Err() == nil {
+		i := int(r.next.Add(1)) - 1
+		if i >= len(r.targets) {
+			break
+		}
+		buffer = r.check(i, buffer[:0])
+		if count++; count == progressStep {
+			r.report(count)
+			count = 0
+		}
+	}
+	r.report(count)
+}
+
+func (r *fileRun) report(count int) {
+	if r.options.Progress == nil || count == 0 {
+		return
+	}
+	r.progress.Lock()
+	defer r.progress.Unlock()
+	r.done += count
+	r.options.Progress(r.done, len(r.targets))
+}
+
+// check validates the target with the number and returns the buffer it read
+// the file into.
+func (r *fileRun) check(i int, buffer []byte) []byte {
+	t, out := &r.targets[i], &r.checked[i]
+	out.Name = t.name
+	if t.name == stdinPath {
+		out.Name = stdinName
+	}
+	if t.problem != nil {
+		out.Diagnostics = Diagnostics{*t.problem}.in(out.Name, "")
+		return buffer
+	}
+	buffer, problem := r.read(t.name, buffer)
+	if problem != nil {
+		out.Diagnostics = Diagnostics{*problem}.in(out.Name, "")
+		return buffer
+	}
+	in := inspect(out.Name, buffer)
+	out.Diagnostics = in.findings
+	if in.message != nil {
+		out.id = in.message.ID
+		out.line, out.column = in.document.place(path{"id"}, false)
+		out.source = sourceLine(in.document.text, out.line)
+		out.digest = maphash.Bytes(r.seed, buffer)
+	}
+	return buffer
+}
+
+// read reads a target to its end, but never more than shows that it is too
+// large.
+func (r *fileRun) read(name string, buffer []byte) ([]byte, *Diagnostic) {
+	fail := func(message string) ([]byte, *Diagnostic) {
+		problem := treeProblem(0, 0, nil, RuleFileUnreadable, message, "")
+		return buffer, &problem
+	}
+	var from io.Reader
+	if name == stdinPath {
+		if r.options.Stdin == nil {
+			return fail("there is no standard input")
+		}
+		from = r.options.Stdin
+	} else {
+		// Opening a pipe would wait for its writer, so look first.
+		info, err := os.Stat(name)
+		if err != nil {
+			return fail(reason(err))
+		}
+		if !info.Mode().IsRegular() {
+			return fail("it is not a regular file")
+		}
+		file, err := os.Open(name)
+		if err != nil {
+			return fail(reason(err))
+		}
+		defer file.Close()
+		from = file
+	}
+	buffer, err := readBounded(from, buffer)
+	if err != nil {
+		return fail(reason(err))
+	}
+	return buffer, nil
+}
+
+// readBounded appends what the reader gives to the buffer, at most one byte
+// more than a message file may have.
+func readBounded(from io.Reader, buffer []byte) ([]byte, error) {
+	for len(buffer) <= schema.MaxFileSize {
+		if len(buffer) == cap(buffer) {
+			buffer = slices.Grow(buffer, cap(buffer))
+		}
+		n, err := from.Read(buffer[len(buffer):min(cap(buffer), schema.MaxFileSize+1)])
+		buffer = buffer[:len(buffer)+n]
+		if errors.Is(err, io.EOF) {
+			return buffer, nil
+		}
+		if err != nil {
+			return buffer, err
+		}
+	}
+	return buffer, nil
+}
+
+// reportDuplicates adds a finding to every file whose id names another
+// message as well.
+func (r *fileRun) reportDuplicates() {
+	groups := make(map[schema.ID][]int, len(r.checked))
+	for i := range r.checked {
+		if id := r.checked[i].id; id != "" {
+			groups[id] = append(groups[id], i)
+		}
+	}
+	for _, group := range groups {
+		if len(group) > 1 {
+			r.reportGroup(group)
+		}
+	}
+}
+
+// reportGroup compares the files of one id.
+func (r *fileRun) reportGroup(group []int) {
+	first := group[0]
+	differing := slices.IndexFunc(group, func(i int) bool { return r.checked[i].digest != r.checked[first].digest })
+	folders := make(map[string][]int)
+	for _, i := range group {
+		folder := filepath.Dir(r.checked[i].Name)
+		folders[folder] = append(folders[folder], i)
+	}
+	for _, i := range group {
+		together := folders[filepath.Dir(r.checked[i].Name)]
+		switch {
+		case r.checked[i].digest != r.checked[first].digest:
+			r.reportDuplicate(i, first, "has the same id and other content")
+		case differing >= 0:
+			r.reportDuplicate(i, group[differing], "has the same id and other content")
+		case len(together) > 1 && together[0] == i:
+			r.reportDuplicate(i, together[1], "in the same folder is the same message")
+		case len(together) > 1:
+			r.reportDuplicate(i, together[0], "in the same folder is the same message")
+		}
+	}
+}
+
+func (r *fileRun) reportDuplicate(i, other int, what string) {
+	file := &r.checked[i]
+	file.Diagnostics = append(file.Diagnostics, Diagnostic{
+		File: file.Name, Line: file.line, Column: file.column, Field: "id", Rule: RuleDuplicateID, Severity: Error,
+		Message: fmt.Sprintf("id: %s %s", escape(r.checked[other].Name), what), source: file.source,
+	}).ordered()
+}
