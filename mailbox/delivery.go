@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -148,18 +149,34 @@ func (b *batch) close() error {
 // several processes may deliver the very same one, and the lock makes what
 // they find staged under that id the leftovers of a dead one.
 func (b *batch) lockIfGiven(ctx context.Context, parcels []*parcel) error {
-	for _, p := range parcels {
-		if !p.given() {
-			continue
-		}
-		b.lock = flock.New(b.outgoing.Path("../deliver.lock"))
-		if _, err := b.lock.TryLockContext(ctx, lockRetry); err != nil {
-			return fmt.Errorf("locking %s: %w", b.lock.Path(), err)
-		}
+	if !slices.ContainsFunc(parcels, (*parcel).given) {
 		return nil
+	}
+	b.lock = b.newLock()
+	if _, err := b.lock.TryLockContext(ctx, lockRetry); err != nil {
+		return fmt.Errorf("locking %s: %w", b.lock.Path(), err)
 	}
 	return nil
 }
+
+// tryLock takes the workspace's lock, for as long as the batch lasts, unless
+// somebody else has it.
+func (b *batch) tryLock() (bool, error) {
+	if b.lock != nil {
+		return true, nil
+	}
+	lock := b.newLock()
+	locked, err := lock.TryLock()
+	if err != nil {
+		return false, fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	if locked {
+		b.lock = lock
+	}
+	return locked, nil
+}
+
+func (b *batch) newLock() *flock.Flock { return flock.New(b.outgoing.Path("../deliver.lock")) }
 
 // box opens a mailbox folder once per batch and checks that it can be
 // written to, so that most refusals come before anything is staged.

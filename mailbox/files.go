@@ -47,15 +47,19 @@ func (d disk) publish(from *durable.Dir, name string, to *durable.Dir, newName s
 
 func (d disk) take(dir *durable.Dir, name string) (bool, error) { return dir.Take(name) }
 
-// writeFile writes a new file and makes it and its name durable.
+// writeFile writes a new file and makes it and its name durable. A file that
+// it cannot make durable is taken back.
 func writeFile(files fileSystem, dir *durable.Dir, name string, data []byte) error {
 	file, err := files.create(dir, name, data)
 	if err != nil {
 		return err
 	}
-	if err := files.finish(file); err != nil {
-		_, removeErr := files.take(dir, name)
-		return errors.Join(err, removeErr)
+	if err = files.finish(file); err == nil {
+		err = files.syncDir(dir)
 	}
-	return files.syncDir(dir)
+	if err != nil {
+		_, takeErr := files.take(dir, name)
+		err = errors.Join(err, takeErr)
+	}
+	return err
 }

@@ -3,12 +3,11 @@ package mailbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -95,7 +94,18 @@ func groupStaged(names []string) []*leftovers {
 // running: only its age tells that it is not.
 func (b *batch) recoverMessage(left *leftovers, recovered *Recovered) error {
 	if left.outbox != nil {
-		return b.sweep(left, recovered)
+		d, err := b.reopen(*left.outbox)
+		if err != nil {
+			return err
+		}
+		staged, err := d.place.dir.Exists(d.place.name)
+		if staged || err != nil {
+			return errors.Join(err, b.sweep(d, left, recovered))
+		}
+		// It was published meanwhile, or long ago and left its mark.
+		if err := b.dropMark(d); err != nil {
+			return err
+		}
 	}
 	var err error
 	for _, name := range left.inboxes {
@@ -107,34 +117,52 @@ func (b *batch) recoverMessage(left *leftovers, recovered *Recovered) error {
 // sweep removes the copies of a message that was not sent for an hour. The
 // outbox copy is taken first: that ends the delivery if it should still live,
 // and if it is gone meanwhile, then the message was sent.
-func (b *batch) sweep(left *leftovers, recovered *Recovered) error {
-	d, err := b.reopen(*left.outbox)
-	if err != nil {
+func (b *batch) sweep(outbox *destination, left *leftovers, recovered *Recovered) error {
+	stale, err := b.isStale(outbox.place.dir, outbox.place.name)
+	if !stale || err != nil {
 		return err
 	}
-	info, err := d.place.dir.Lstat(d.place.name)
-	if errors.Is(err, fs.ErrNotExist) && d.place.marker != nil {
-		info, err = d.place.marker.Lstat(d.place.mark)
-	}
-	if err != nil || b.w.now().Sub(info.ModTime()) < staleAfter {
-		return ignoreMissing(err)
-	}
-	took, err := d.place.take(b.w.files)
-	if err != nil || !took && d.place.marker == nil {
+	took, err := outbox.place.take(b.w.files)
+	if !took {
 		return err
 	}
-	recovered.Swept = append(recovered.Swept, d.place.dir.Path(d.place.name))
+	recovered.Swept = append(recovered.Swept, outbox.place.dir.Path(outbox.place.name))
 	for _, name := range left.inboxes {
 		d, openErr := b.reopen(name)
 		if openErr != nil {
 			err = errors.Join(err, openErr)
 			continue
 		}
-		_, takeErr := d.place.take(b.w.files)
-		recovered.Swept = append(recovered.Swept, d.place.dir.Path(d.place.name))
+		took, takeErr := d.place.take(b.w.files)
+		if took {
+			recovered.Swept = append(recovered.Swept, d.place.dir.Path(d.place.name))
+		}
 		err = errors.Join(err, takeErr)
 	}
 	return err
+}
+
+// isStale reports whether a staged file is so old that its delivery is dead.
+// If so, the batch holds the workspace's lock: a message that came with its
+// id may be sent again at this moment, under the same staged names, and those
+// are not to be taken for the old ones.
+func (b *batch) isStale(dir *durable.Dir, name string) (bool, error) {
+	old, err := b.isOld(dir, name)
+	if !old || err != nil || b.lock != nil {
+		return old, err
+	}
+	if locked, err := b.tryLock(); !locked {
+		return false, err
+	}
+	return b.isOld(dir, name)
+}
+
+func (b *batch) isOld(dir *durable.Dir, name string) (bool, error) {
+	info, err := dir.Lstat(name)
+	if err != nil {
+		return false, ignoreMissing(err)
+	}
+	return b.w.now().Sub(info.ModTime()) >= staleAfter, nil
 }
 
 func ignoreMissing(err error) error {
@@ -175,16 +203,18 @@ func (b *batch) recoverCopy(name stagedName, recovered *Recovered) error {
 	if err != nil {
 		return err
 	}
-	m, problems := validate.Decode(data)
-	if m == nil {
-		return fmt.Errorf("staged copy %s: %w", d.place.dir.Path(d.place.name), problems.Err())
+	m, _ := validate.Decode(data)
+	if m == nil || m.ID != name.id {
+		// Cut short by a crash, and so never sent.
+		parts, _ := schema.ParseID(name.id)
+		return b.bury(d, name, parts.Sender, recovered)
 	}
 	fileName, err := b.sentAs(m, data)
 	if err != nil {
 		return err
 	}
 	if fileName == "" {
-		return b.bury(d, m, recovered)
+		return b.bury(d, name, m.From, recovered)
 	}
 	placed, err := publishCopy(b.w.files, d, m, fileName, data)
 	if err != nil {
@@ -201,9 +231,9 @@ func (b *batch) dropMark(d *destination) error {
 	if d.place.marker == nil {
 		return nil
 	}
-	info, err := d.place.marker.Lstat(d.place.mark)
-	if err != nil || b.w.now().Sub(info.ModTime()) < staleAfter {
-		return ignoreMissing(err)
+	stale, err := b.isStale(d.place.marker, d.place.mark)
+	if !stale || err != nil {
+		return err
 	}
 	_, err = b.w.files.take(d.place.marker, d.place.mark)
 	return err
@@ -212,7 +242,7 @@ func (b *batch) dropMark(d *destination) error {
 // sentAs returns the name under which the sender's outbox holds exactly these
 // bytes, or an empty one: then the message was not sent.
 func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
-	if !m.From.Valid() {
+	if !b.w.Knows(m.From) {
 		return "", nil
 	}
 	outbox, err := b.box(m.From, Outbox)
@@ -242,23 +272,26 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 // bury moves an old staged copy without an outbox copy to its sender's dead
 // letters. The message was sent if somebody emptied the outbox, and was not
 // if a sweep died half-way: nothing tells, so nothing is thrown away.
-func (b *batch) bury(d *destination, m *schema.Message, recovered *Recovered) error {
-	info, err := d.place.dir.Lstat(d.place.name)
-	if err != nil || b.w.now().Sub(info.ModTime()) < staleAfter || !b.w.Knows(m.From) {
-		return ignoreMissing(err)
+func (b *batch) bury(d *destination, name stagedName, sender schema.AgentName, recovered *Recovered) error {
+	if !b.w.Knows(sender) {
+		return nil
 	}
-	dir, err := b.w.makeBox(m.From, DeadLetters)
+	stale, err := b.isStale(d.place.dir, d.place.name)
+	if !stale || err != nil {
+		return err
+	}
+	dir, err := b.w.makeBox(sender, DeadLetters)
 	if err != nil {
 		return err
 	}
 	reason := DeadLetterReason{
 		Reason: "a queued copy for " + string(d.agent) + " whose copy in the sender's outbox has gone",
-		ID:     m.ID, From: m.From, At: schema.NewTimestamp(b.w.now()),
+		ID:     name.id, From: sender, At: schema.NewTimestamp(b.w.now()),
 	}
-	name := strings.TrimSuffix(m.FileName(), schema.FileExtension) + "_" + string(d.agent) + schema.FileExtension
-	placed, err := b.w.bury(d.place.publish, dir, name, reason)
+	letter := string(name.id) + "_" + string(d.agent) + schema.FileExtension
+	placed, err := b.w.bury(d.place.publish, dir, letter, reason)
 	if err == nil {
-		recovered.Buried = append(recovered.Buried, placed)
+		recovered.Buried = append(recovered.Buried, dir.Path(placed))
 	}
 	return errors.Join(err, dir.Close())
 }

@@ -60,19 +60,27 @@ func newStaged(outgoing, destination *durable.Dir, name stagedName) staged {
 
 // create writes the copy; the file is to be finished.
 func (s staged) create(files fileSystem, data []byte) (*os.File, error) {
-	if s.marker != nil {
-		if err := writeFile(files, s.marker, s.mark, nil); err != nil {
-			return nil, err
-		}
+	if s.marker == nil {
+		return files.create(s.dir, s.name, data)
 	}
-	return files.create(s.dir, s.name, data)
+	if err := writeFile(files, s.marker, s.mark, nil); err != nil {
+		return nil, err
+	}
+	file, err := files.create(s.dir, s.name, data)
+	if err != nil {
+		_, takeErr := files.take(s.marker, s.mark)
+		err = errors.Join(err, takeErr)
+	}
+	return file, err
 }
 
 // publish consumes the copy; see durable.Dir.Publish.
 func (s staged) publish(files fileSystem, to *durable.Dir, newName string) error {
 	err := files.publish(s.dir, s.name, to, newName)
 	if err == nil && s.marker != nil {
-		_, err = files.take(s.marker, s.mark)
+		// The copy is published whatever becomes of its mark: an error here
+		// would say that it is not. Recover removes a mark that was left.
+		_, _ = files.take(s.marker, s.mark)
 	}
 	return err
 }

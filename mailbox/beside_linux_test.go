@@ -1,0 +1,265 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// mountTmpfs puts a small file system of its own at a folder for the time of
+// the test.
+func mountTmpfs(t testing.TB, path, size string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting another file system needs root")
+	}
+	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size="+size); err != nil {
+		t.Skipf("this machine mounts no other file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmounting %s: %v", path, err)
+		}
+	})
+}
+
+// newSplitWorkspace makes a workspace of claude, codex and gemini with some
+// of the boxes on file systems of their own.
+func newSplitWorkspace(t *testing.T, elsewhere ...string) *Workspace {
+	t.Helper()
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	for _, box := range elsewhere {
+		mountTmpfs(t, filepath.Join(w.dir, box), "1m")
+	}
+	return w
+}
+
+// splits are the ways in which boxes of a delivery can stand elsewhere.
+var splits = [][]string{
+	{"agents/codex/inbox"},
+	{"agents/claude/outbox"},
+	{"agents/codex/inbox", "agents/claude/outbox"},
+}
+
+func TestSendToAnotherFileSystem(t *testing.T) {
+	for _, split := range splits {
+		t.Run(strings.Join(split, ","), func(t *testing.T) {
+			w := newSplitWorkspace(t, split...)
+			f := &faulty{disk: disk{sync: true}, failAt: -1}
+			w.files = f
+			r := send(t, w, faultDraft(false))
+			for _, path := range append(r.Inboxes, r.Outbox) {
+				if got, want := readFile(t, path), readFile(t, r.Outbox); got != want {
+					t.Errorf("%s holds %q, want %q", path, got, want)
+				}
+			}
+			for _, box := range []string{"agents/codex/inbox", "agents/gemini/inbox", "agents/claude/outbox"} {
+				wantFiles(t, w, box, filepath.Base(r.Outbox))
+			}
+			wantFiles(t, w, "state/outgoing")
+		})
+	}
+}
+
+// TestStagedBesideIsHidden: while a copy stands beside its destination, no
+// reader takes it for a message.
+func TestStagedBesideIsHidden(t *testing.T) {
+	split := splits[0]
+	for failAt := range besideOperations(t, split) {
+		w := newSplitWorkspace(t, split...)
+		f := &faulty{disk: disk{sync: true}, failAt: failAt, err: errCrash}
+		w.files = f
+		_, err := w.Send(t.Context(), faultDraft(false), nil)
+		if !strings.HasPrefix(f.name, "publish .") {
+			continue
+		}
+		if !errors.Is(err, errCrash) {
+			t.Fatalf("the killed delivery gave %v, want the crash", err)
+		}
+		staged := files(t, w, "agents/codex/inbox")
+		if len(staged) != 1 || schema.IsMessageFile(staged[0]) || strings.HasSuffix(staged[0], schema.FileExtension) {
+			t.Errorf("the inbox holds %q, want one file that is no message by its name", staged)
+		}
+		if got := inboxIDs(t, w, "codex"); len(got) != 0 {
+			t.Errorf("the inbox lists %v, want nothing", got)
+		}
+		return
+	}
+	t.Fatal("no operation publishes a copy that is staged beside its destination")
+}
+
+// besideOperations is how many operations a delivery does when nothing fails.
+func besideOperations(t *testing.T, split []string) int {
+	t.Helper()
+	w := newSplitWorkspace(t, split...)
+	f := &faulty{disk: disk{sync: true}, failAt: -1}
+	w.files = f
+	send(t, w, faultDraft(false))
+	return f.done
+}
+
+// TestCrashAtEveryStepToAnotherFileSystem: a message that counts as sent is
+// delivered by whoever comes next, without waiting; any other one vanishes.
+func TestCrashAtEveryStepToAnotherFileSystem(t *testing.T) {
+	for _, split := range splits {
+		for failAt := range besideOperations(t, split) {
+			for _, torn := range []bool{false, true} {
+				name := fmt.Sprintf("%s/step=%d/torn=%t", strings.Join(split, ","), failAt, torn)
+				t.Run(name, func(t *testing.T) { crashBeside(t, split, failAt, torn) })
+			}
+		}
+	}
+}
+
+func crashBeside(t *testing.T, split []string, failAt int, torn bool) {
+	w := newSplitWorkspace(t, split...)
+	f := &faulty{disk: disk{sync: true}, failAt: failAt, err: errCrash, torn: torn}
+	w.files = f
+	if _, err := w.Send(t.Context(), faultDraft(false), nil); err != nil && !errors.Is(err, errCrash) {
+		t.Fatalf("the killed delivery gave %v, want the crash (%s)", err, f.name)
+	}
+	wantWholeFiles(t, w)
+	later := openWorkspace(t, w.dir)
+	received := map[schema.AgentName]int{}
+	for _, delay := range []time.Duration{0, 0, 2 * time.Hour, 2 * time.Hour} {
+		later.now = func() time.Time { return time.Now().Add(delay) }
+		if _, err := later.Recover(t.Context()); err != nil {
+			t.Fatalf("recovering after a crash at %q: %v", f.name, err)
+		}
+		wantWholeFiles(t, later)
+		takeAll(t, w.dir, received)
+		sent := len(files(t, later, "agents/claude/outbox"))
+		for _, hidden := range files(t, later, "agents/claude/outbox") {
+			if strings.HasPrefix(hidden, ".") {
+				sent--
+			}
+		}
+		if received["codex"] != sent || received["gemini"] != sent || sent > 1 {
+			t.Errorf("after a crash at %q and a recovery %v later: sent %d, received %v; want all or none, once each",
+				f.name, delay, sent, received)
+		}
+	}
+	wantFiles(t, later, "state/outgoing")
+	wantFiles(t, later, "agents/codex/inbox")
+}
+
+// TestErrorAtEveryStepToAnotherFileSystem: Send says what is true, and what
+// it refused leaves nothing behind.
+func TestErrorAtEveryStepToAnotherFileSystem(t *testing.T) {
+	for _, split := range splits {
+		for failAt := range besideOperations(t, split) {
+			w := newSplitWorkspace(t, split...)
+			f := &faulty{disk: disk{sync: true}, failAt: failAt, err: syscall.ENOSPC}
+			w.files = f
+			r, err := w.Send(t.Context(), faultDraft(false), nil)
+			var queue *QueuedError
+			var unsynced *NotDurableError
+			switch {
+			case err == nil, errors.As(err, &unsynced):
+			case errors.As(err, &queue):
+				if _, err := w.Recover(t.Context()); err != nil {
+					t.Errorf("%v: %s failed: recovering: %v", split, f.name, err)
+				}
+			default:
+				if r != nil {
+					t.Errorf("%v: %s failed: refused with %v and a receipt", split, f.name, err)
+				}
+				wantFiles(t, w, "agents/claude/outbox")
+				wantFiles(t, w, "state/outgoing")
+			}
+			received := map[schema.AgentName]int{}
+			takeAll(t, w.dir, received)
+			sent := len(files(t, w, "agents/claude/outbox"))
+			if received["codex"] != sent || received["gemini"] != sent {
+				t.Errorf("%v: %s failed with %v: sent %d, received %v, want them equal", split, f.name, err, sent, received)
+			}
+		}
+	}
+}
+
+// TestFullDisk: a message that does not fit is refused, the old ones stay,
+// and it is accepted when there is room again.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	mountTmpfs(t, dir, "64k")
+	if _, err := Init(dir, InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: testTime}); err != nil {
+		t.Fatal(err)
+	}
+	w := openWorkspace(t, dir)
+	first := send(t, w, draft("codex"))
+	old := readFile(t, first.Outbox)
+	filler := filepath.Join(dir, "filler")
+	if err := os.WriteFile(filler, make([]byte, 1<<17), 0o644); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("filling the disk gave %v, want ENOSPC", err)
+	}
+	before := tree(t, w)
+
+	_, err := w.Send(t.Context(), draft("codex"), nil)
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("sending on a full disk gave %v, want ENOSPC", err)
+	}
+	wantError(t, err, dir, "no space left")
+	if after := tree(t, w); after != before {
+		t.Errorf("the refused message left the workspace as\n%s\nwant\n%s", after, before)
+	}
+	for _, path := range append(first.Inboxes, first.Outbox) {
+		if got := readFile(t, path); got != old {
+			t.Errorf("%s holds %q now, want %q", path, got, old)
+		}
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	send(t, w, draft("codex"))
+	if got := len(inboxIDs(t, w, "codex")); got != 2 {
+		t.Errorf("the inbox has %d messages after there was room again, want 2", got)
+	}
+}
+
+// TestFullInboxOnAnotherFileSystem: the refusal comes before the commit.
+func TestFullInboxOnAnotherFileSystem(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	inbox := filepath.Join(w.dir, "agents/codex/inbox")
+	mountTmpfs(t, inbox, "16k")
+	if err := os.WriteFile(filepath.Join(inbox, "filler"), make([]byte, 1<<16), 0o644); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("filling the disk gave %v, want ENOSPC", err)
+	}
+	before := tree(t, w)
+	_, err := w.Send(t.Context(), faultDraft(false), nil)
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("sending to a full inbox gave %v, want ENOSPC", err)
+	}
+	if after := tree(t, w); after != before {
+		t.Errorf("the refused message left the workspace as\n%s\nwant\n%s", after, before)
+	}
+}
+
+// TestMountedFolderOfTheSameDisk: no rename reaches a mount, not even one of
+// the same file system.
+func TestMountedFolderOfTheSameDisk(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a folder needs root")
+	}
+	inbox := filepath.Join(w.dir, "agents/codex/inbox")
+	if err := unix.Mount(t.TempDir(), inbox, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("this machine mounts no folder: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(inbox, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	r := send(t, w, draft("codex"))
+	wantFiles(t, w, "agents/codex/inbox", filepath.Base(r.Inboxes[0]))
+	wantFiles(t, w, "state/outgoing")
+}
