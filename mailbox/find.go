@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,25 +136,39 @@ func (w *Workspace) Thread(ctx context.Context, id string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	thread := connected(start[0].Message, all)
-	slices.SortStableFunc(thread, func(a, b Entry) int {
-		if c := strings.Compare(string(a.Message.CreatedAt), string(b.Message.CreatedAt)); c != 0 {
-			return c
-		}
-		return answersLast(a.Message, b.Message)
-	})
-	return thread, nil
+	return inOrder(connected(start[0].Message, all)), nil
 }
 
-// answersLast keeps an answer of the same second behind what it answers.
-func answersLast(a, b *schema.Message) int {
-	switch {
-	case b.ParentID == a.ID:
-		return -1
-	case a.ParentID == b.ID:
-		return 1
+// inOrder sorts a thread by time, and puts no message before what it answers,
+// also where all were written in one second.
+func inOrder(thread []Entry) []Entry {
+	slices.SortFunc(thread, func(a, b Entry) int {
+		return cmp.Or(
+			strings.Compare(string(a.Message.CreatedAt), string(b.Message.CreatedAt)),
+			strings.Compare(string(a.Message.ID), string(b.Message.ID)),
+		)
+	})
+	waiting := make(map[schema.ID]Entry, len(thread))
+	for _, e := range thread {
+		waiting[e.Message.ID] = e
 	}
-	return 0
+	ordered := make([]Entry, 0, len(thread))
+	for _, e := range thread {
+		// The message and what it answers, back to the first not yet told.
+		var chain []Entry
+		for id := e.Message.ID; ; {
+			link, ok := waiting[id]
+			if !ok {
+				break
+			}
+			delete(waiting, id)
+			chain = append(chain, link)
+			id = link.Message.ParentID
+		}
+		slices.Reverse(chain)
+		ordered = append(ordered, chain...)
+	}
+	return ordered
 }
 
 // connected returns one entry of each message that is tied to the start.
