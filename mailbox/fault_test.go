@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,12 +28,16 @@ type faulty struct {
 	// torn leaves half of the bytes behind when a write fails.
 	torn bool
 
-	done int
+	// files are synced side by side.
+	mutex sync.Mutex
+	done  int
 	// name says what the failed operation was.
 	name string
 }
 
 func (f *faulty) step(name string) error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
 	n := f.done
 	f.done++
 	if n == f.failAt {
