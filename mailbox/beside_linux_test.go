@@ -33,10 +33,12 @@ func mountTmpfs(t testing.TB, path, size string) {
 }
 
 // newSplitWorkspace makes a workspace of claude, codex and gemini with some
-// of the boxes on file systems of their own.
+// of the boxes on file systems of their own. All of it is in memory.
 func newSplitWorkspace(t *testing.T, elsewhere ...string) *Workspace {
 	t.Helper()
-	w := newWorkspace(t, "claude", "codex", "gemini")
+	dir := t.TempDir()
+	mountTmpfs(t, dir, "1m")
+	w := newWorkspaceIn(t, dir, "claude", "codex", "gemini")
 	for _, box := range elsewhere {
 		mountTmpfs(t, filepath.Join(w.dir, box), "1m")
 	}
@@ -191,10 +193,7 @@ func TestErrorAtEveryStepToAnotherFileSystem(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	mountTmpfs(t, dir, "64k")
-	if _, err := Init(dir, InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: testTime}); err != nil {
-		t.Fatal(err)
-	}
-	w := openWorkspace(t, dir)
+	w := newWorkspaceIn(t, dir, "claude", "codex")
 	first := send(t, w, draft("codex"))
 	old := readFile(t, first.Outbox)
 	filler := filepath.Join(dir, "filler")

@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,14 +22,30 @@ func TestMain(m *testing.M) {
 // testTime is the clock of the tests.
 var testTime = time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
 
-// newWorkspace makes a workspace with the agents in a temporary folder.
+// newWorkspace makes a workspace with the agents in a temporary folder, as
+// Init does, but without waiting for the disk.
 func newWorkspace(t testing.TB, agents ...schema.AgentName) *Workspace {
 	t.Helper()
-	dir := t.TempDir()
-	if _, err := Init(dir, InitOptions{Agents: agents, Now: testTime}); err != nil {
+	return newWorkspaceIn(t, t.TempDir(), agents...)
+}
+
+func newWorkspaceIn(t testing.TB, dir string, agents ...schema.AgentName) *Workspace {
+	t.Helper()
+	if err := os.Mkdir(filepath.Join(dir, agentsName), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w := openWorkspace(t, dir)
+	w.files = disk{}
+	_, err := w.initFiles(InitOptions{Now: testTime})
+	for _, agent := range agents {
+		_, addErr := w.AddAgent(agent, "", testTime)
+		err = errors.Join(err, addErr)
+	}
+	if err != nil {
 		t.Fatalf("making a workspace: %v", err)
 	}
-	return openWorkspace(t, dir)
+	w.files = disk{sync: true}
+	return w
 }
 
 // openWorkspace opens a workspace whose clock is testTime.
