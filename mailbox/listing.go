@@ -3,6 +3,7 @@ package mailbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"runtime"
 	"slices"
@@ -95,6 +96,12 @@ func readEntry(dir *durable.Dir, agent schema.AgentName, box Box, name string) E
 	e := Entry{Agent: agent, Box: box, Name: name, Path: dir.Path(name)}
 	data, modified, err := dir.ReadFileTime(name, schema.MaxFileSize)
 	e.Modified = modified
+	if errors.Is(err, fs.ErrNotExist) {
+		// What vanished was dealt with; a link to nothing is still there.
+		if there, _ := dir.Exists(name); there {
+			err = fmt.Errorf("reading %s: it is a link that leads nowhere", e.Path)
+		}
+	}
 	if err != nil {
 		e.Err = err
 		return e
