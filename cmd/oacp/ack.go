@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+type ackOptions struct {
+	workspace workspaceOptions
+	ids       []string
+	agent     string
+	archive   bool
+	json      bool
+}
+
+func newAckCommand(s *streams) *cli.Command {
+	var o ackOptions
+	return &cli.Command{
+		Name:      "ack",
+		Category:  categoryMessages,
+		Usage:     "say that messages are dealt with",
+		ArgsUsage: "ID…",
+		Description: `The message leaves the inbox: its file is removed, or with --archive moved to
+the agent's archive. The sender keeps a copy in its outbox. Of a message to
+several agents, only the copy of the one that acts is dealt with.
+
+When one of the ids is unknown, nothing is done.
+
+EXAMPLES:
+   oacp ack k3x9
+   oacp ack k3x9 p0q2 --archive --agent codex`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "in the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
+			&cli.BoolFlag{Name: "archive", Usage: "keep the file in the archive", Destination: &o.archive},
+			jsonFlag(&o.json),
+		}, o.workspace.flags()...),
+		Action: func(c *cli.Context) error {
+			o.ids = positionals(c)
+			if len(o.ids) == 0 {
+				return usageErrorf("which message? needs an id").withHint("oacp inbox lists what is pending")
+			}
+			return runAck(c.Context, o, s)
+		},
+	}
+}
+
+// acknowledgedJSON is one message that was dealt with.
+type acknowledgedJSON struct {
+	MessageID schema.ID        `json:"message_id"`
+	Agent     schema.AgentName `json:"agent"`
+	Path      string           `json:"path"`
+	Archived  string           `json:"archive_path,omitempty"`
+}
+
+func runAck(ctx context.Context, o ackOptions, s *streams) error {
+	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+		agent, err := agentOf(w, o.agent, s)
+		if err != nil && !errors.Is(err, mailbox.ErrNoSender) {
+			return err
+		}
+		entries := make([]mailbox.Entry, len(o.ids))
+		for i, id := range o.ids {
+			if entries[i], err = w.InboxEntry(ctx, id, agent); err != nil {
+				return err
+			}
+		}
+		done := []acknowledgedJSON{}
+		for _, e := range entries {
+			var one acknowledgedJSON
+			if one, err = o.acknowledge(w, e); err != nil {
+				break
+			}
+			done = append(done, one)
+		}
+		return errors.Join(o.print(done, s), err)
+	})
+}
+
+func (o ackOptions) acknowledge(w *mailbox.Workspace, e mailbox.Entry) (acknowledgedJSON, error) {
+	done := acknowledgedJSON{MessageID: e.Message.ID, Agent: e.Agent, Path: e.Path}
+	var err error
+	if o.archive {
+		done.Archived, err = w.ArchiveEntry(e)
+	} else {
+		err = w.Acknowledge(e)
+	}
+	return done, err
+}
+
+func (o ackOptions) print(done []acknowledgedJSON, s *streams) error {
+	if o.json {
+		return writeJSON(s.out, map[string]any{"acknowledged": done})
+	}
+	for _, one := range done {
+		fmt.Fprintf(s.out, "OK: %s\n", one.MessageID)
+		if one.Archived != "" {
+			fmt.Fprintf(s.out, "  archive: %s\n", escapeLine(one.Archived))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+type addAgentOptions struct {
+	workspace workspaceOptions
+	name      string
+	runtime   string
+	json      bool
+}
+
+func newAddAgentCommand(s *streams) *cli.Command {
+	var o addAgentOptions
+	return &cli.Command{
+		Name:      "add-agent",
+		Category:  categoryWorkspace,
+		Usage:     "add an agent's mailbox",
+		ArgsUsage: "[PROJECT] NAME",
+		Description: `With --runtime the agent gets a card and a status file, and commands that run
+inside that runtime know by themselves which agent they act for. What is there
+already stays as it is.
+
+EXAMPLES:
+   oacp add-agent reviewer
+   oacp add-agent my-project codex --runtime codex`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "runtime", Usage: "the agent runs in `RUNTIME`: " + strings.Join(mailbox.Runtimes, ", "), Destination: &o.runtime},
+			jsonFlag(&o.json),
+		}, o.workspace.flags()...),
+		Action: func(c *cli.Context) error {
+			args := positionals(c)
+			if len(args) == 0 {
+				return usageErrorf("needs the name of the agent")
+			}
+			o.name = args[len(args)-1]
+			if err := o.workspace.takeProject(args[:len(args)-1]); err != nil {
+				return err
+			}
+			return runAddAgent(o, s)
+		},
+	}
+}
+
+func runAddAgent(o addAgentOptions, s *streams) error {
+	if o.runtime != "" && !slices.Contains(mailbox.Runtimes, o.runtime) {
+		return usageErrorf("--runtime: there is no runtime %s", quote(o.runtime)).
+			withHint("the runtimes are " + strings.Join(mailbox.Runtimes, ", "))
+	}
+	agent, err := schema.ParseAgentName(o.name)
+	if err != nil {
+		return err
+	}
+	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+		made, err := w.AddAgent(agent, o.runtime, s.now())
+		if err != nil {
+			return err
+		}
+		return printMade(s, o.json, w.Dir(), made)
+	})
+}

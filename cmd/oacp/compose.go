@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// composeOptions are the parts of a new message that send and reply share.
+type composeOptions struct {
+	from            string
+	subject         string
+	body            string
+	bodyFile        string
+	priority        string
+	expires         string
+	channel         string
+	relatedPR       string
+	relatedPacket   string
+	contextKeys     string
+	contextKeysFile string
+	autonomyHint    string
+	suffix          string
+}
+
+func (o *composeOptions) flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: see oacp help)", Destination: &o.from},
+		&cli.StringFlag{Name: "subject", Aliases: []string{"s"}, Usage: "`TEXT` of at most 200 characters", Destination: &o.subject},
+		&cli.StringFlag{Name: "body", Aliases: []string{"b"}, Usage: "the message is `TEXT`", Destination: &o.body},
+		&cli.StringFlag{Name: "body-file", Usage: "the message is in `FILE`, - for standard input", Destination: &o.bodyFile},
+		&cli.StringFlag{Name: "priority", Usage: "`PRIORITY`: P0 (now), P1, P2 (usual) or P3", Destination: &o.priority},
+		&cli.StringFlag{Name: "expires", Usage: "expires after `TIME`: 30m, 2h, 7d, or at YYYY-MM-DDTHH:MM:SSZ", Destination: &o.expires},
+		&cli.StringFlag{Name: "channel", Usage: "a label, `NAME`", Destination: &o.channel},
+		&cli.StringFlag{Name: "related-pr", Usage: "the pull request it is about, `NUMBER`", Destination: &o.relatedPR},
+		&cli.StringFlag{Name: "related-packet", Usage: "the packet it is about, `NAME`", Destination: &o.relatedPacket},
+		&cli.StringFlag{Name: "context-keys", Usage: "`TEXT` the recipient should know", Destination: &o.contextKeys},
+		&cli.StringFlag{Name: "context-keys-file", Usage: "the same from `FILE`", Destination: &o.contextKeysFile},
+		&cli.StringFlag{Name: "autonomy-hint", Usage: "`HINT`: auto_proceed", Destination: &o.autonomyHint},
+		&cli.StringFlag{Name: "suffix", Usage: "accepted for compatibility; file names are unique without it", Destination: &o.suffix, Hidden: true},
+	}
+}
+
+// fill puts into the draft what the command line says. The body is read from
+// a file, or is the text given, or is what is piped in.
+func (o *composeOptions) fill(draft *schema.Message, s *streams) error {
+	for _, field := range []struct {
+		to   *string
+		text string
+	}{
+		{&draft.Subject, o.subject},
+		{&draft.Channel, o.channel},
+		{&draft.RelatedPR, o.relatedPR},
+		{&draft.RelatedPacket, o.relatedPacket},
+		{&draft.ContextKeys, o.contextKeys},
+		{&draft.AutonomyHint, o.autonomyHint},
+	} {
+		if field.text != "" {
+			*field.to = field.text
+		}
+	}
+	if o.priority != "" {
+		priority, err := schema.ParsePriority(strings.ToUpper(o.priority))
+		if err != nil {
+			return usageErrorf("--priority: %w", err)
+		}
+		draft.Priority = priority
+	}
+	if o.expires != "" {
+		expires, err := parseExpiry(o.expires, s.now())
+		if err != nil {
+			return err
+		}
+		draft.ExpiresAt = expires
+	}
+	if o.contextKeysFile != "" {
+		text, err := readInput(o.contextKeysFile, s)
+		if err != nil {
+			return fmt.Errorf("context keys: %w", err)
+		}
+		draft.ContextKeys = strings.TrimRight(text, "\r\n")
+	}
+	body, err := o.readBody(s)
+	draft.Body = schema.TextValue(body)
+	return err
+}
+
+func (o *composeOptions) readBody(s *streams) (string, error) {
+	noBody := func(why string) error {
+		return usageErrorf("body: %s", why).withHint("use --body TEXT, --body-file FILE, or a pipe")
+	}
+	source := o.bodyFile
+	switch {
+	case source != "":
+	case o.body != "":
+		return o.body, nil
+	case s.inTerminal:
+		return "", noBody("there is none")
+	default:
+		source = "-"
+	}
+	text, err := readInput(source, s)
+	if errors.Is(err, os.ErrNotExist) {
+		return "", noBody(err.Error())
+	}
+	if err != nil {
+		return "", fmt.Errorf("body: %w", err)
+	}
+	if strings.TrimSpace(text) == "" {
+		if source == "-" {
+			return "", noBody("nothing came in on standard input")
+		}
+		return "", noBody(source + " is empty")
+	}
+	return text, nil
+}
+
+// readInput returns the text of a file, or of standard input for "-". A text
+// that could be no message's is not read to its end.
+func readInput(name string, s *streams) (text string, err error) {
+	input := s.in
+	if name == "-" {
+		name = "standard input"
+	} else {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", err
+		}
+		defer file.Close() // opened for reading: closing cannot lose anything
+		input = file
+	}
+	data, err := io.ReadAll(io.LimitReader(input, schema.MaxFileSize+1))
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", name, err)
+	}
+	if len(data) > schema.MaxFileSize {
+		return "", fmt.Errorf("%s is larger than a message may be (%d bytes)", name, schema.MaxFileSize)
+	}
+	return string(data), nil
+}
+
+// parseExpiry reads a time from now on (30m, 2h, 7d, in either case) or a
+// time of day in full.
+func parseExpiry(text string, now time.Time) (schema.Timestamp, error) {
+	if _, err := schema.ParseTimestamp(schema.Timestamp(text)); err == nil {
+		return schema.Timestamp(text), nil
+	}
+	bad := usageErrorf("--expires: %s is no time", quote(text)).withHint("write 30m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ")
+	units := map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
+	unit, ok := units[strings.ToLower(text)[len(text)-1]]
+	if !ok {
+		return "", bad
+	}
+	const most = 10 * 365 * 24 * time.Hour
+	n, err := strconv.ParseUint(text[:len(text)-1], 10, 32)
+	if err != nil || n == 0 || time.Duration(n) > most/unit {
+		return "", bad
+	}
+	return schema.NewTimestamp(now.Add(time.Duration(n) * unit)), nil
+}
+
+// answer threads the draft as an answer to a message, and says so where that
+// one is gone.
+func answer(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, id string, s *streams) error {
+	found, err := w.AnswerTo(ctx, draft, id)
+	if err == nil && !found {
+		warn(s, "there is no message "+id+" here any more: the answer names it all the same")
+	}
+	return err
+}
+
+// warn tells people what may be odd about what they asked for.
+func warn(s *streams, text string) {
+	// A warning that cannot be written is no reason not to go on.
+	_, _ = fmt.Fprintf(s.err, "oacp: warning: %s\n", escapeLine(text))
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// deliverOptions are what send and reply share about sending itself.
+type deliverOptions struct {
+	create  bool
+	noSync  bool
+	dryRun  bool
+	json    bool
+	quiet   bool
+	wait    waitFor
+	timeout time.Duration
+}
+
+const defaultTimeout = 10 * time.Minute
+
+func (o *deliverOptions) flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "create", Usage: "make mailboxes for agents the workspace does not know", Destination: &o.create},
+		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power cut may lose the message", Destination: &o.noSync},
+		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &o.dryRun},
+		&cli.GenericFlag{Name: "wait", Usage: "then wait until it is acknowledged, or with the `WHAT` reply, answered", Value: &o.wait},
+		&cli.DurationFlag{Name: "timeout", Usage: "wait at most `TIME`, 0 for ever", Value: defaultTimeout, Destination: &o.timeout},
+		jsonFlag(&o.json),
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing on success", Destination: &o.quiet},
+	}
+}
+
+// waitFor is what --wait waits for.
+type waitFor string
+
+const (
+	waitForAck   waitFor = "ack"
+	waitForReply waitFor = "reply"
+)
+
+func (f *waitFor) String() string { return string(*f) }
+
+// IsBoolFlag lets --wait stand without a value.
+func (f *waitFor) IsBoolFlag() bool { return true }
+
+// Accepts reports whether the word behind --wait is its value and no argument
+// of the command.
+func (f *waitFor) Accepts(word string) bool {
+	return word == string(waitForAck) || word == string(waitForReply)
+}
+
+// Set is given "true" where --wait stands alone.
+func (f *waitFor) Set(text string) error {
+	switch text {
+	case "true", string(waitForAck):
+		*f = waitForAck
+	case string(waitForReply):
+		*f = waitForReply
+	default:
+		return errors.New("ack or reply")
+	}
+	return nil
+}
+
+// deliver sends the draft, prints what became of it, and waits if asked to.
+func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, s *streams) error {
+	options := &mailbox.SendOptions{Create: o.create}
+	if o.dryRun {
+		return o.showDraft(w, draft, options, s)
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	receipt, err := w.Send(ctx, draft, options)
+	if receipt == nil {
+		return err
+	}
+	// A message with a receipt is sent: it is shown even where a copy waits.
+	if printErr := o.printReceipt(receipt, s); printErr != nil {
+		return errors.Join(err, printErr)
+	}
+	if err != nil || o.wait == "" {
+		return err
+	}
+	return o.await(ctx, w, receipt, s)
+}
+
+func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, options *mailbox.SendOptions, s *streams) error {
+	message, data, warnings, err := w.Compose(draft, options)
+	if err != nil {
+		return err
+	}
+	printWarnings(warnings, s)
+	if o.json {
+		answer := newSendAnswer(message, warnings)
+		answer.DryRun, answer.YAML = true, string(data)
+		return writeJSON(s.out, answer)
+	}
+	_, err = s.out.Write(data)
+	return err
+}
+
+// sendAnswer is the JSON of the reference implementation's send, with more
+// keys.
+type sendAnswer struct {
+	MessageID      schema.ID             `json:"message_id"`
+	ID             schema.ID             `json:"id"`
+	From           schema.AgentName      `json:"from"`
+	To             recipients            `json:"to"`
+	Type           schema.Type           `json:"type"`
+	Priority       schema.Priority       `json:"priority"`
+	Subject        string                `json:"subject"`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
+	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
+	DryRun         bool                  `json:"dry_run"`
+	Warnings       []string              `json:"warnings,omitempty"`
+	Inbox          string                `json:"inbox_path,omitempty"`
+	Inboxes        []string              `json:"inbox_paths,omitempty"`
+	Outbox         string                `json:"outbox_path,omitempty"`
+	YAML           string                `json:"yaml,omitempty"`
+}
+
+func newSendAnswer(m *schema.Message, warnings validate.Diagnostics) sendAnswer {
+	answer := sendAnswer{
+		MessageID: m.ID, ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
+		Subject: m.Subject, CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID,
+	}
+	for _, w := range warnings {
+		answer.Warnings = append(answer.Warnings, w.String())
+	}
+	return answer
+}
+
+func (o deliverOptions) printReceipt(r *mailbox.Receipt, s *streams) error {
+	printWarnings(r.Warnings, s)
+	switch {
+	case o.json:
+		answer := newSendAnswer(r.Message, r.Warnings)
+		answer.Outbox = r.Outbox
+		if len(r.Inboxes) == 1 {
+			answer.Inbox = r.Inboxes[0]
+		} else {
+			answer.Inboxes = r.Inboxes
+		}
+		if err := o.writeJSON(s, answer); err != nil {
+			return err
+		}
+	case !o.quiet:
+		fmt.Fprintf(s.out, "OK: %s\n", r.Message.ID)
+		for _, path := range r.Inboxes {
+			fmt.Fprintf(s.out, "  inbox:  %s\n", escapeLine(path))
+		}
+		fmt.Fprintf(s.out, "  outbox: %s\n", escapeLine(r.Outbox))
+	}
+	return s.out.Flush()
+}
+
+// writeJSON prints one object; with --wait a second one follows, and each is
+// a line.
+func (o deliverOptions) writeJSON(s *streams, value any) error {
+	if o.wait != "" {
+		return writeJSONLine(s.out, value)
+	}
+	return writeJSON(s.out, value)
+}
+
+func printWarnings(warnings validate.Diagnostics, s *streams) {
+	for _, w := range warnings {
+		warn(s, w.String())
+	}
+}
+
+// await waits for what became of a sent message.
+func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, s *streams) error {
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout,
+			fmt.Errorf("message %s is sent, but after %s there is no %s yet: %w", r.Message.ID, o.timeout, o.wait, context.DeadlineExceeded))
+		defer cancel()
+	}
+	if o.wait == waitForAck {
+		if err := w.AwaitAcknowledged(ctx, r); err != nil {
+			return err
+		}
+		if o.json {
+			return writeJSONLine(s.out, map[string]any{"acknowledged": r.Message.ID})
+		}
+		if !o.quiet {
+			fmt.Fprintf(s.out, "acknowledged: %s\n", r.Message.ID)
+		}
+		return nil
+	}
+	reply, err := w.AwaitReply(ctx, r)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return writeJSONLine(s.out, map[string]any{"reply": reply.Message, "path": reply.Path})
+	}
+	fmt.Fprintln(s.out)
+	return printMessage(s, reply.Message, []mailbox.Entry{reply})
+}

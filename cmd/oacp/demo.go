@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+type demoOptions struct {
+	keep bool
+	json bool
+}
+
+func newDemoCommand(s *streams) *cli.Command {
+	var o demoOptions
+	return &cli.Command{
+		Name:     "demo",
+		Category: categoryProgram,
+		Usage:    "see all of it at work in a scratch folder, in seconds",
+		Description: `Two agents exchange messages in a folder that is made for it and removed again.
+Every step shows the command, which you can type as well, and what it prints.`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "keep", Usage: "keep the folder, to look around in it", Destination: &o.keep},
+			jsonFlag(&o.json),
+		},
+		Action: func(c *cli.Context) error {
+			if err := noPositionals(c); err != nil {
+				return err
+			}
+			return runDemo(c.Context, o, s)
+		},
+	}
+}
+
+// A demoStep is one command of the demo.
+type demoStep struct {
+	// explain says what the step shows.
+	explain string
+	// prepare, where there is one, sets the scene.
+	prepare func(context.Context, *demo) error
+	// command is what is typed behind "oacp". "{name}" stands for what
+	// prepare put into demo.names.
+	command []string
+	// exit is the status that the command is to end with.
+	exit int
+}
+
+// demoSteps is the whole demo. A step may build on those before it.
+var demoSteps = []demoStep{
+	{
+		explain: "A workspace is a folder with a mailbox for each agent.",
+		command: []string{"init", "--agents", "claude,codex,reviewer"},
+	},
+	{
+		explain: "claude hands codex a task. The message is one file: a copy in codex's inbox, a copy in claude's outbox, both on disk before the command ends.",
+		command: []string{"send", "--from", "claude", "--to", "codex", "--type", "task_request", "--priority", "P1", "--subject", "Fix the login test", "--body", "TestLogin fails since #42. Please find out why."},
+	},
+	{
+		explain: "One message can go to several agents: all of them get it, or none does.",
+		command: []string{"send", "--from", "claude", "--to", "codex,reviewer", "--type", "notification", "--priority", "P3", "--subject", "Merging at noon", "--body", "Please have your branches pushed."},
+	},
+	{
+		explain: "What waits for codex, the urgent and the requests first.",
+		command: []string{"inbox", "--agent", "codex"},
+	},
+	{
+		explain: "codex reads its task. Reading changes nothing.",
+		prepare: nameFirstPending("codex", "task"),
+		command: []string{"read", "{task}"},
+	},
+	{
+		explain: "codex answers. The answer finds its way back and into the same conversation.",
+		command: []string{"reply", "{task}", "--from", "codex", "--body", "A clock in another time zone. Fixed in #43."},
+	},
+	{
+		explain: "Only when a message is dealt with does it leave the inbox; its sender keeps a copy.",
+		command: []string{"ack", "{task}", "--agent", "codex"},
+	},
+	{
+		explain: "The conversation, wherever its messages are now.",
+		command: []string{"thread", "{task}"},
+	},
+	{
+		explain: "Another tool writes a bad file. It is told where and why, and how to mend it.",
+		prepare: writeBadMessage,
+		command: []string{"validate", "{folder}/agents/reviewer/inbox"},
+		exit:    exitFailed,
+	},
+	{
+		explain: "A bad file hides nothing: it is listed with what is wrong, the others as ever.",
+		command: []string{"inbox", "--agent", "reviewer"},
+	},
+	{
+		explain: "Nothing is sent into the void: a name that nobody has is an error.",
+		command: []string{"send", "--from", "claude", "--to", "codecs", "--type", "question", "--subject", "Are you there?", "--body", "?"},
+		exit:    exitFailed,
+	},
+}
+
+// nameFirstPending returns a preparation that calls the first message of the
+// agent's inbox by the name.
+func nameFirstPending(agent schema.AgentName, name string) func(context.Context, *demo) error {
+	return func(ctx context.Context, d *demo) error {
+		return workspaceOptions{dir: d.dir}.with(d.streams, nil, func(w *mailbox.Workspace) error {
+			entries, err := w.Inbox(ctx, agent)
+			if err != nil {
+				return err
+			}
+			if len(entries) == 0 {
+				return fmt.Errorf("the inbox of %s is empty", agent)
+			}
+			d.names[name] = shortIDs(entries)[0]
+			return nil
+		})
+	}
+}
+
+func writeBadMessage(_ context.Context, d *demo) error {
+	const content = `id: msg-20260901T1200Z-other-ab12
+from: other
+to: reviewer
+type: reveiw_request
+priority: p2
+created_at_utc: 2026-02-30T12:00:00Z
+subject: Please look
+body: "#42"
+`
+	path := filepath.Join(d.dir, "agents", "reviewer", "inbox", "20260901T1200Z_other_review_request.yaml")
+	return os.WriteFile(path, []byte(content), 0o644)
+}
+
+// A demo is one run of the steps.
+type demo struct {
+	dir     string
+	streams *streams
+	names   map[string]string
+}
+
+func runDemo(ctx context.Context, o demoOptions, s *streams) (err error) {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	dir, err := os.MkdirTemp("", "oacp-demo-")
+	if err != nil {
+		return err
+	}
+	if !o.keep {
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	}
+	d := newDemo(dir, s)
+	for i, step := range demoSteps {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		result, err := d.run(ctx, step)
+		if err != nil {
+			return fmt.Errorf("step %d: %w", i+1, err)
+		}
+		if err := result.print(i+1, o, s); err != nil {
+			return err
+		}
+	}
+	if o.json {
+		return nil
+	}
+	if o.keep {
+		fmt.Fprintf(s.out, "The folder is %s\n", escapeLine(dir))
+		return nil
+	}
+	fmt.Fprintln(s.out, "That was all in a scratch folder, which is gone. oacp init makes one to keep;\noacp demo --keep leaves this one; oacp help lists the commands.")
+	return nil
+}
+
+// newDemo makes the world in which the steps run: the scratch folder, and an
+// environment in which nobody has said who they are.
+func newDemo(dir string, s *streams) *demo {
+	inner := *s
+	inner.dir = dir
+	inner.getenv = func(name string) string {
+		if name == "NO_COLOR" || name == "TERM" {
+			return s.getenv(name)
+		}
+		return ""
+	}
+	return &demo{dir: dir, streams: &inner, names: map[string]string{"folder": dir}}
+}
+
+// demoResult is what a step did.
+type demoResult struct {
+	Step    int    `json:"step"`
+	Explain string `json:"explain"`
+	Command string `json:"command"`
+	Exit    int    `json:"exit"`
+	Output  string `json:"output"`
+}
+
+func (d *demo) run(ctx context.Context, step demoStep) (demoResult, error) {
+	if step.prepare != nil {
+		if err := step.prepare(ctx, d); err != nil {
+			return demoResult{}, err
+		}
+	}
+	args := make([]string, len(step.command))
+	for i, arg := range step.command {
+		for name, value := range d.names {
+			arg = strings.ReplaceAll(arg, "{"+name+"}", value)
+		}
+		args[i] = arg
+	}
+	var output bytes.Buffer
+	inner := *d.streams
+	inner.out, inner.err = bufio.NewWriter(&output), &output
+	exit := run(ctx, args, &inner)
+	if err := context.Cause(ctx); err != nil {
+		return demoResult{}, err
+	}
+	if exit != step.exit {
+		return demoResult{}, fmt.Errorf("oacp %s ended with status %d instead of %d: %s", args[0], exit, step.exit, output.String())
+	}
+	return demoResult{Explain: step.explain, Command: commandLine(args), Exit: exit, Output: output.String()}, nil
+}
+
+// commandLine returns the command as one types it into a shell.
+func commandLine(args []string) string {
+	line := "oacp"
+	for _, arg := range args {
+		if strings.ContainsAny(arg, " #?") {
+			arg = `"` + arg + `"`
+		}
+		line += " " + arg
+	}
+	return line
+}
+
+func (r demoResult) print(step int, o demoOptions, s *streams) error {
+	r.Step = step
+	if o.json {
+		return writeJSONLine(s.out, r)
+	}
+	const columns = 76
+	for line := range strings.Lines(text.WrapSoft(fmt.Sprintf("%d. %s", step, r.Explain), columns)) {
+		fmt.Fprintln(s.out, strings.TrimRight(line, " \n"))
+	}
+	fmt.Fprintln(s.out)
+	fmt.Fprintf(s.out, "   %s\n", paint(s, text.Colors{text.Bold}, "$ "+r.Command))
+	for line := range strings.Lines(r.Output) {
+		fmt.Fprintf(s.out, "   %s", line)
+	}
+	fmt.Fprintln(s.out)
+	return s.out.Flush()
+}

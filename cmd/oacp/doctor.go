@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/machine"
+	"github.com/oacp-go/oacp/mailbox"
+)
+
+type doctorOptions struct {
+	workspace workspaceOptions
+	fix       bool
+	json      bool
+}
+
+func newDoctorCommand(s *streams) *cli.Command {
+	var o doctorOptions
+	return &cli.Command{
+		Name:      "doctor",
+		Category:  categoryWorkspace,
+		Usage:     "find what is wrong with machine and workspace, and mend it",
+		ArgsUsage: "[PROJECT]",
+		Description: `Looks at the programs that agents need, at the folders of the workspace, at
+deliveries that were cut short, and at messages that are bad, expired, waiting
+for long, or dead. Nothing is changed without --fix, which mends what is safe:
+it delivers what was sent, makes missing folders, and clears leftovers away.
+Errors that remain are a failure (status 1), warnings are not.`,
+		Flags: append([]cli.Flag{
+			&cli.BoolFlag{Name: "fix", Usage: "mend what is safe to mend", Destination: &o.fix},
+			jsonFlag(&o.json),
+		}, o.workspace.flags()...),
+		Action: func(c *cli.Context) error {
+			if err := o.workspace.takeProject(positionals(c)); err != nil {
+				return err
+			}
+			return runDoctor(c.Context, o, s)
+		},
+	}
+}
+
+// doctorAnswer is the JSON of the reference implementation's doctor.
+type doctorAnswer struct {
+	HasErrors  bool             `json:"has_errors"`
+	Workspace  string           `json:"workspace,omitempty"`
+	Fixed      []string         `json:"fixed"`
+	Categories []doctorCategory `json:"categories"`
+}
+
+type doctorCategory struct {
+	Name    string           `json:"name"`
+	Worst   mailbox.Severity `json:"worst_severity"`
+	Results []doctorResult   `json:"results"`
+}
+
+type doctorResult struct {
+	Name     string           `json:"name"`
+	Severity mailbox.Severity `json:"severity"`
+	Message  string           `json:"message"`
+	Hint     string           `json:"fix_hint,omitempty"`
+}
+
+// add files a result under its category.
+func (a *doctorAnswer) add(category string, r doctorResult) {
+	rank := map[mailbox.Severity]int{mailbox.SeveritySkipped: 0, mailbox.SeverityOK: 1, mailbox.SeverityWarning: 2, mailbox.SeverityError: 3}
+	a.HasErrors = a.HasErrors || r.Severity == mailbox.SeverityError
+	last := len(a.Categories) - 1
+	if last < 0 || a.Categories[last].Name != category {
+		a.Categories = append(a.Categories, doctorCategory{Name: category, Worst: r.Severity})
+		last++
+	}
+	c := &a.Categories[last]
+	c.Results = append(c.Results, r)
+	if rank[r.Severity] > rank[c.Worst] {
+		c.Worst = r.Severity
+	}
+}
+
+func runDoctor(ctx context.Context, o doctorOptions, s *streams) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	answer := doctorAnswer{Fixed: []string{}}
+	for _, check := range machine.Inspect(ctx) {
+		answer.add("Environment", machineResult(check))
+	}
+	err := o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+		answer.Workspace = w.Dir()
+		return o.inspect(ctx, w, &answer)
+	})
+	switch {
+	case errors.Is(err, mailbox.ErrNoWorkspace) && o.workspace == (workspaceOptions{}):
+		answer.add("Workspace", doctorResult{"workspace", mailbox.SeveritySkipped, err.Error(), newFailure(err).hint})
+	case err != nil:
+		return err
+	}
+	if err := answer.print(o, s); err != nil {
+		return err
+	}
+	if answer.HasErrors {
+		return errTold
+	}
+	return nil
+}
+
+// machineResult tells what a check of the machine means here: nothing on it
+// is needed to send and read messages, so nothing is an error.
+func machineResult(c machine.Check) doctorResult {
+	r := doctorResult{c.Name, mailbox.SeverityOK, c.Detail, c.Hint}
+	switch c.Status {
+	case machine.Absent:
+		r.Severity, r.Message = mailbox.SeveritySkipped, c.Detail+"; optional, for "+c.For
+	case machine.Poor:
+		r.Severity, r.Message = mailbox.SeverityWarning, c.Detail+"; for "+c.For
+	}
+	return r
+}
+
+// inspect looks at the workspace, and with --fix mends it and looks again.
+func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, answer *doctorAnswer) error {
+	findings, err := w.Inspect(ctx)
+	if err != nil {
+		return err
+	}
+	if o.fix {
+		for _, f := range findings {
+			if f.Mend == nil {
+				continue
+			}
+			done, err := f.Mend(ctx)
+			if err != nil {
+				return fmt.Errorf("mending %s: %w", f.Name, err)
+			}
+			if done != "" {
+				answer.Fixed = append(answer.Fixed, done)
+			}
+		}
+		if findings, err = w.Inspect(ctx); err != nil {
+			return err
+		}
+	}
+	for _, f := range findings {
+		answer.add(f.Category, doctorResult{f.Name, f.Severity, f.Message, f.Hint})
+	}
+	return nil
+}
+
+func (a *doctorAnswer) print(o doctorOptions, s *streams) error {
+	if o.json {
+		return writeJSON(s.out, a)
+	}
+	colors := map[mailbox.Severity]text.Colors{
+		mailbox.SeverityOK: {text.FgGreen}, mailbox.SeverityWarning: {text.FgYellow},
+		mailbox.SeverityError: {text.FgRed, text.Bold}, mailbox.SeveritySkipped: {text.Faint},
+	}
+	for _, c := range a.Categories {
+		fmt.Fprintln(s.out, paint(s, text.Colors{text.Bold}, c.Name))
+		for _, r := range c.Results {
+			mark := paint(s, colors[r.Severity], fmt.Sprintf("%-5s", r.Severity))
+			fmt.Fprintf(s.out, "  %s  %s: %s\n", mark, escapeLine(r.Name), escapeLine(r.Message))
+			if r.Hint != "" && r.Severity != mailbox.SeverityOK {
+				fmt.Fprintf(s.out, "         hint: %s\n", escapeLine(r.Hint))
+			}
+		}
+	}
+	for _, done := range a.Fixed {
+		fmt.Fprintf(s.out, "fixed: %s\n", escapeLine(done))
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+type inboxOptions struct {
+	workspace workspaceOptions
+	agent     string
+	all       bool
+	json      bool
+}
+
+func newInboxCommand(s *streams) *cli.Command {
+	var o inboxOptions
+	return &cli.Command{
+		Name:      "inbox",
+		Category:  categoryMessages,
+		Usage:     "list what is pending, in processing order",
+		ArgsUsage: "[PROJECT] [--agent AGENT | --all]",
+		Description: `The urgent comes first; within a priority requests come first, and notifications
+and follow-ups last; then the oldest. A file that is no message is listed with
+what is wrong with it. Listing changes nothing.
+
+The ID column is the shortest text by which the other commands know a message.
+
+EXAMPLES:
+   oacp inbox --agent codex
+   oacp inbox my-project --all --json`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "list the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
+			&cli.BoolFlag{Name: "all", Usage: "list every agent's inbox", Destination: &o.all},
+			jsonFlag(&o.json),
+		}, o.workspace.flags()...),
+		Action: func(c *cli.Context) error {
+			if o.all && o.agent != "" {
+				return usageErrorf("--agent and --all exclude each other")
+			}
+			if err := o.workspace.takeProject(positionals(c)); err != nil {
+				return err
+			}
+			return runInbox(c.Context, o, s)
+		},
+	}
+}
+
+func runInbox(ctx context.Context, o inboxOptions, s *streams) error {
+	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+		agents, err := o.agents(w, s)
+		if err != nil {
+			return err
+		}
+		inboxes := make([][]mailbox.Entry, len(agents))
+		for i, agent := range agents {
+			if inboxes[i], err = w.Inbox(ctx, agent); err != nil {
+				return err
+			}
+		}
+		if o.json {
+			return o.printJSON(w, agents, inboxes, s)
+		}
+		for i, agent := range agents {
+			if i > 0 {
+				fmt.Fprintln(s.out)
+			}
+			printInbox(agent, inboxes[i], s)
+		}
+		return nil
+	})
+}
+
+func (o inboxOptions) agents(w *mailbox.Workspace, s *streams) ([]schema.AgentName, error) {
+	if o.all {
+		return w.Agents()
+	}
+	agent, err := agentOf(w, o.agent, s)
+	if errors.Is(err, mailbox.ErrNoSender) {
+		return nil, &usageError{err: err, hint: "use --agent AGENT or --all, or set OACP_AGENT"}
+	}
+	return []schema.AgentName{agent}, err
+}
+
+// inboxAnswer is the JSON of the reference implementation's inbox, with more
+// keys.
+type inboxAnswer struct {
+	Project   string        `json:"project"`
+	Workspace string        `json:"workspace"`
+	Mode      string        `json:"mode"`
+	Agents    []inboxOfJSON `json:"agents"`
+}
+
+type inboxOfJSON struct {
+	Agent    schema.AgentName `json:"agent"`
+	Inbox    string           `json:"inbox_path"`
+	Count    int              `json:"message_count"`
+	Messages []pendingJSON    `json:"messages"`
+}
+
+type pendingJSON struct {
+	ID             schema.ID             `json:"id"`
+	From           string                `json:"from"`
+	Type           string                `json:"type"`
+	Priority       string                `json:"priority"`
+	Subject        string                `json:"subject"`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
+	Age            string                `json:"age"`
+	Path           string                `json:"path"`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
+	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
+	Expired        bool                  `json:"expired"`
+	LoadError      string                `json:"load_error,omitempty"`
+}
+
+func newPendingJSON(e mailbox.Entry, now time.Time) pendingJSON {
+	m := e.Message
+	if m == nil {
+		return pendingJSON{
+			From: "?", Type: "?", Priority: "?", CreatedAt: schema.NewTimestamp(e.Modified),
+			Age: age(e.Modified, now), Path: e.Path, LoadError: e.Err.Error(),
+		}
+	}
+	return pendingJSON{
+		ID: m.ID, From: string(m.From), Type: string(m.Type), Priority: string(m.Priority), Subject: m.Subject,
+		CreatedAt: m.CreatedAt, Age: age(m.CreatedAt.Time(), now), Path: e.Path,
+		ConversationID: m.ConversationID, ExpiresAt: m.ExpiresAt, Expired: m.ExpiredAt(now),
+	}
+}
+
+func (o inboxOptions) printJSON(w *mailbox.Workspace, agents []schema.AgentName, inboxes [][]mailbox.Entry, s *streams) error {
+	answer := inboxAnswer{Project: w.Project(), Workspace: w.Dir(), Mode: "agent", Agents: []inboxOfJSON{}}
+	if o.all {
+		answer.Mode = "all"
+	}
+	now := s.now()
+	for i, agent := range agents {
+		one := inboxOfJSON{
+			Agent: agent, Inbox: w.BoxPath(agent, mailbox.Inbox),
+			Count: len(inboxes[i]), Messages: make([]pendingJSON, len(inboxes[i])),
+		}
+		for j, e := range inboxes[i] {
+			one.Messages[j] = newPendingJSON(e, now)
+		}
+		answer.Agents = append(answer.Agents, one)
+	}
+	return writeJSON(s.out, answer)
+}
+
+func printInbox(agent schema.AgentName, entries []mailbox.Entry, s *streams) {
+	if len(entries) == 0 {
+		fmt.Fprintf(s.out, "%s: nothing pending\n", agent)
+		return
+	}
+	fmt.Fprintf(s.out, "%s: %d pending\n", agent, len(entries))
+	const subject, remark, others = 6, 8, 60
+	t := newTable(s, table.Row{"#", "ID", "From", "Type", "Priority", "Subject", "Age", ""}, others, subject, remark)
+	ids := shortIDs(entries)
+	now := s.now()
+	for i, e := range entries {
+		m := e.Message
+		if m == nil {
+			t.AppendRow(table.Row{i + 1, "?", "?", "?", "?", escapeLine(e.Name), age(e.Modified, now),
+				paint(s, text.Colors{text.FgRed}, "bad: "+escapeLine(e.Err.Error()))})
+			continue
+		}
+		mark := ""
+		if m.ExpiredAt(now) {
+			mark = paint(s, text.Colors{text.FgYellow}, "expired")
+		}
+		t.AppendRow(table.Row{i + 1, ids[i], escapeLine(string(m.From)), escapeLine(string(m.Type)), priorityText(s, m.Priority),
+			escapeLine(m.Subject), age(m.CreatedAt.Time(), now), mark})
+	}
+	printTable(s, t)
+}
+
+// shortIDs returns for each entry the last part of its message's id, or all
+// of it where another one ends alike.
+func shortIDs(entries []mailbox.Entry) []string {
+	short := make([]string, len(entries))
+	uses := make(map[string]int, len(entries))
+	for i, e := range entries {
+		if e.Message != nil {
+			id := string(e.Message.ID)
+			short[i] = id[strings.LastIndexByte(id, '-')+1:]
+			uses[short[i]]++
+		}
+	}
+	for i, e := range entries {
+		if e.Message != nil && uses[short[i]] > 1 {
+			short[i] = string(e.Message.ID)
+		}
+		short[i] = escapeLine(short[i])
+	}
+	return short
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+type initOptions struct {
+	workspace  workspaceOptions
+	agents     string
+	git        bool
+	repository string
+	json       bool
+}
+
+func newInitCommand(s *streams) *cli.Command {
+	var o initOptions
+	return &cli.Command{
+		Name:      "init",
+		Category:  categoryWorkspace,
+		Usage:     "make a workspace",
+		ArgsUsage: "[PROJECT] [--agents A,B]",
+		Description: `Makes a workspace in the current folder, or with --git in the folder .oacp of the
+repository around it, or for a PROJECT below $OACP_HOME/projects. What is there
+already stays as it is, so init may be run again, to add agents for example.
+
+EXAMPLES:
+   oacp init --agents claude,codex
+   oacp init --git
+   oacp init my-project --repo ~/src/my-project`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "agents", Usage: "make mailboxes for `A,B,…`; \"\" for none", Value: "claude,codex,cursor", Destination: &o.agents},
+			&cli.BoolFlag{Name: "git", Usage: "put the workspace into .oacp of the git repository", Destination: &o.git},
+			&cli.StringFlag{Name: "repo", Usage: "note that the workspace is for the repository `PATH`", Destination: &o.repository},
+			jsonFlag(&o.json),
+		}, o.workspace.flags()...),
+		Action: func(c *cli.Context) error {
+			if err := o.workspace.takeProject(positionals(c)); err != nil {
+				return err
+			}
+			places := 0
+			for _, given := range []bool{o.git, o.workspace.dir != "", o.workspace.project != ""} {
+				if given {
+					places++
+				}
+			}
+			if places > 1 {
+				return usageErrorf("a project, --dir and --git exclude each other")
+			}
+			return runInit(o, s)
+		},
+	}
+}
+
+func runInit(o initOptions, s *streams) error {
+	agents, err := parseAgents(o.agents)
+	if err != nil {
+		return err
+	}
+	dir, err := o.folder(s)
+	if err != nil {
+		return err
+	}
+	options := mailbox.InitOptions{Project: o.workspace.project, Agents: agents, Now: s.now()}
+	if o.repository != "" {
+		if options.Repository, err = filepath.Abs(o.repository); err != nil {
+			return err
+		}
+	}
+	made, err := mailbox.Init(dir, options)
+	if err != nil {
+		return err
+	}
+	return printMade(s, o.json, dir, made)
+}
+
+// parseAgents reads a list of agent names; an empty one is none.
+func parseAgents(list string) ([]schema.AgentName, error) {
+	var agents []schema.AgentName
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		agent, err := schema.ParseAgentName(name)
+		if err != nil {
+			return nil, err
+		}
+		agents = append(agents, agent)
+	}
+	return agents, nil
+}
+
+// folder returns where the workspace is to be.
+func (o *initOptions) folder(s *streams) (string, error) {
+	switch {
+	case o.workspace.dir != "":
+		return o.workspace.dir, nil
+	case o.workspace.project != "":
+		return o.workspace.place(s).ProjectDir()
+	case !o.git:
+		return s.dir, nil
+	}
+	repository, err := enclosingRepository(s.dir)
+	if err != nil {
+		return "", err
+	}
+	if o.repository == "" {
+		o.repository = repository
+	}
+	return filepath.Join(repository, ".oacp"), nil
+}
+
+// enclosingRepository returns the nearest folder upward that holds .git: a
+// folder, or in worktrees and submodules a file.
+func enclosingRepository(dir string) (string, error) {
+	for at := dir; ; at = filepath.Dir(at) {
+		_, err := os.Lstat(filepath.Join(at, ".git"))
+		if err == nil {
+			return at, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) || at == filepath.Dir(at) {
+			return "", &hintedError{fmt.Errorf("%s is in no git repository", dir), "git init, or leave --git out"}
+		}
+	}
+}
+
+// printMade says what init and add-agent made.
+func printMade(s *streams, asJSON bool, workspace string, made []string) error {
+	if asJSON {
+		if made == nil {
+			made = []string{}
+		}
+		return writeJSON(s.out, map[string]any{"workspace": workspace, "made": made})
+	}
+	fmt.Fprintf(s.out, "OK: %s\n", escapeLine(workspace))
+	for _, path := range made {
+		if below, err := filepath.Rel(workspace, path); err == nil {
+			path = below
+		}
+		fmt.Fprintf(s.out, "  made: %s\n", escapeLine(path))
+	}
+	if len(made) == 0 {
+		fmt.Fprintln(s.out, "  everything was there")
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"oacp": main})
+}
+
+// TestScript runs the scripts in testdata/script. They are the documentation
+// of the command line by example.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Setenv("OACP_REFERENCE", os.Getenv("OACP_REFERENCE"))
+			// Else every command that the race detector watches takes a
+			// second to exit.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
+			return nil
+		},
+		Condition: scriptCondition,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  exits,
+			"let":    let,
+			"shows":  shows,
+			"repeat": repeat,
+		},
+	})
+}
+
+func scriptCondition(name string) (bool, error) {
+	switch name {
+	case "reference":
+		return os.Getenv("OACP_REFERENCE") != "", nil
+	case "root":
+		return os.Geteuid() == 0, nil
+	}
+	return false, errors.New("there is no such condition")
+}
+
+// exits STATUS COMMAND… runs a command that must exit with the status.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND [ARGUMENT…]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if got != want {
+		ts.Fatalf("exit status is %d, want %d", got, want)
+	}
+}
+
+// let NAME PATTERN sets a variable to what the first group of the pattern
+// matches in the last standard output.
+func let(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: let NAME PATTERN")
+	}
+	output := ts.ReadFile("stdout")
+	match := regexp.MustCompile(`(?m)` + args[1]).FindStringSubmatch(output)
+	if len(match) < 2 {
+		ts.Fatalf("the pattern %s matches nothing in:\n%s", args[1], output)
+	}
+	ts.Setenv(args[0], match[1])
+}
+
+// changing is what differs from run to run, and what shows stands for it.
+var changing = []struct {
+	pattern *regexp.Regexp
+	instead string
+}{
+	{regexp.MustCompile(`msg-\d{8}T\d{4}Z-([\w.]+)-([a-z0-9]{4}|[a-z0-9]{10})\b`), "msg-TIME-$1-RAND"},
+	{regexp.MustCompile(`\b\d{8}T\d{4}Z_`), "TIME_"},
+	{regexp.MustCompile(`conv-\d{8}-([\w.]+)-\d{6}`), "conv-DATE-$1-SEQ"},
+	{regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
+}
+
+// shows FILE compares the last standard output with a file, after replacing
+// ids and times.
+func shows(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: shows FILE")
+	}
+	got := strings.ReplaceAll(ts.ReadFile("stdout"), ts.Getenv("WORK"), "WORK")
+	for _, c := range changing {
+		got = c.pattern.ReplaceAllString(got, c.instead)
+	}
+	if want := ts.ReadFile(args[0]); got != want {
+		ts.Fatalf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+// repeat FILE COUNT TEXT writes a file that holds the text COUNT times.
+func repeat(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: repeat FILE COUNT TEXT")
+	}
+	count, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Repeat(args[2], count)), 0o644))
+}

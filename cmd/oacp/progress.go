@@ -1,0 +1,44 @@
+package main
+
+import (
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// A progress shows on a terminal how far long work is; work of less than a
+// second goes without.
+type progress struct {
+	s     *streams
+	what  string
+	start time.Time
+	bar   *progressbar.ProgressBar
+}
+
+const progressAfter = time.Second
+
+func newProgress(s *streams, what string) *progress {
+	return &progress{s: s, what: what, start: time.Now()}
+}
+
+// update is called by one goroutine at a time.
+func (p *progress) update(done, total int) {
+	if !p.s.errTerminal || time.Since(p.start) < progressAfter {
+		return
+	}
+	if p.bar == nil {
+		p.bar = progressbar.NewOptions(total,
+			progressbar.OptionSetWriter(p.s.err), progressbar.OptionSetDescription(p.what),
+			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(),
+			progressbar.OptionThrottle(100*time.Millisecond))
+	}
+	// What cannot be shown on the terminal is not worth failing for.
+	_ = p.bar.Set(done)
+}
+
+// clear removes the bar before anything else is printed.
+func (p *progress) clear() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+	}
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+type readOptions struct {
+	workspace workspaceOptions
+	id        string
+	raw       bool
+	json      bool
+}
+
+func newReadCommand(s *streams) *cli.Command {
+	var o readOptions
+	return &cli.Command{
+		Name:      "read",
+		Category:  categoryMessages,
+		Usage:     "show a message",
+		ArgsUsage: "ID",
+		Description: `The message may be in any mailbox: pending, sent, archived, or a dead letter.
+Reading changes nothing; oacp ack says that it is dealt with. ID may be the
+beginning of an id, or its last part, as oacp inbox shows it.
+
+On a terminal, characters that could disturb it are written out. --raw prints
+the bytes of the file as they are.
+
+EXAMPLES:
+   oacp read k3x9
+   oacp read k3x9 --json | jq -r .body`,
+		Flags: append([]cli.Flag{
+			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes", Destination: &o.raw},
+			jsonFlag(&o.json),
+		}, o.workspace.flags()...),
+		Action: func(c *cli.Context) error {
+			var err error
+			if o.id, err = oneID(positionals(c)); err != nil {
+				return err
+			}
+			if o.raw && o.json {
+				return usageErrorf("--raw and --json exclude each other")
+			}
+			return runRead(c.Context, o, s)
+		},
+	}
+}
+
+func runRead(ctx context.Context, o readOptions, s *streams) error {
+	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+		found, err := w.Find(ctx, o.id)
+		if err != nil {
+			return err
+		}
+		switch {
+		case o.raw:
+			data, err := w.ReadRaw(found[0])
+			if err != nil {
+				return err
+			}
+			_, err = s.out.Write(data)
+			return err
+		case o.json:
+			object, err := messageJSON(found[0].Message, found, s)
+			if err != nil {
+				return err
+			}
+			return writeJSON(s.out, object)
+		}
+		return printMessage(s, found[0].Message, found)
+	})
+}
+
+// placeJSON is a file that holds a message.
+type placeJSON struct {
+	Agent schema.AgentName `json:"agent"`
+	Box   mailbox.Box      `json:"box"`
+	Path  string           `json:"path"`
+}
+
+// messageJSON is the message's own fields, and what is known besides.
+func messageJSON(m *schema.Message, found []mailbox.Entry, s *streams) (any, error) {
+	more := struct {
+		MessageID schema.ID   `json:"message_id"`
+		Expired   bool        `json:"expired"`
+		Places    []placeJSON `json:"places"`
+	}{m.ID, m.ExpiredAt(s.now()), nil}
+	for _, e := range found {
+		more.Places = append(more.Places, placeJSON{e.Agent, e.Box, e.Path})
+	}
+	return withKeys(m, more)
+}
+
+// printMessage shows a message to a person: its fields as a mail shows them,
+// then the body.
+func printMessage(s *streams, m *schema.Message, found []mailbox.Entry) error {
+	for _, name := range schema.FieldNames() {
+		value, _ := m.TextField(name)
+		switch {
+		case name == "to":
+			printField(s, name, joinNames(m.To))
+		case value == nil || *value == "":
+		case name == "expires_at" && m.ExpiredAt(s.now()):
+			printField(s, name, *value+" (expired)")
+		default:
+			printField(s, name, *value)
+		}
+	}
+	for _, e := range found {
+		printField(s, string(e.Box)+" of "+string(e.Agent), e.Path)
+	}
+	fmt.Fprintln(s.out)
+	printBody(s, m.Body)
+	return nil
+}
+
+func printField(s *streams, name, value string) {
+	const width = 20
+	label := name + ":"
+	padding := strings.Repeat(" ", max(1, width-len(label)))
+	fmt.Fprintf(s.out, "%s%s%s\n", paint(s, text.Colors{text.Bold}, escapeLine(label)), padding, escapeLine(value))
+}
+
+// printBody prints a text as it is, except that on a terminal it cannot do
+// anything but be read; and a mapping as an outline.
+func printBody(s *streams, body schema.Value) {
+	if body.Kind != schema.Text {
+		printOutline(s, body, 0)
+		return
+	}
+	out := body.Text
+	if s.outTerminal {
+		out = escapeLines(out)
+	}
+	fmt.Fprintln(s.out, strings.TrimSuffix(out, "\n"))
+}
+
+func printOutline(s *streams, v schema.Value, depth int) {
+	indent := strings.Repeat("  ", depth)
+	entry := func(label string, v schema.Value) {
+		if len(v.Items)+len(v.Pairs) == 0 {
+			fmt.Fprintf(s.out, "%s%s %s\n", indent, label, escapeLine(v.Text))
+			return
+		}
+		fmt.Fprintf(s.out, "%s%s\n", indent, label)
+		printOutline(s, v, depth+1)
+	}
+	for _, p := range v.Pairs {
+		entry(escapeLine(p.Key)+":", p.Value)
+	}
+	for _, item := range v.Items {
+		entry("-", item)
+	}
+}
+
+func joinNames(names []schema.AgentName) string {
+	joined := make([]string, len(names))
+	for i, name := range names {
+		joined[i] = string(name)
+	}
+	return strings.Join(joined, ", ")
+}

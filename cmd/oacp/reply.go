@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+type replyOptions struct {
+	workspace workspaceOptions
+	compose   composeOptions
+	deliver   deliverOptions
+
+	id  string
+	typ string
+}
+
+func newReplyCommand(s *streams) *cli.Command {
+	var o replyOptions
+	flags := append([]cli.Flag{
+		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer is a `TYPE` (default: what answers the original's)", Destination: &o.typ},
+	}, o.compose.flags()...)
+	flags = append(flags, o.deliver.flags()...)
+	return &cli.Command{
+		Name:      "reply",
+		Category:  categoryMessages,
+		Usage:     "answer a message",
+		ArgsUsage: "ID [--body TEXT]",
+		Description: `The answer goes to the sender of the message, in its conversation. Subject,
+priority and type follow from the original's: a review_request is answered with
+review_feedback, a task_request with a notification. ID may be the beginning of
+an id, or its last part, as oacp inbox shows it.
+
+EXAMPLES:
+   oacp reply k3x9 --body "Done, see #43."
+   oacp reply k3x9 --type question --body-file questions.md`,
+		Flags: append(flags, o.workspace.flags()...),
+		Action: func(c *cli.Context) error {
+			var err error
+			if o.id, err = oneID(positionals(c)); err != nil {
+				return err
+			}
+			return runReply(c.Context, o, s)
+		},
+	}
+}
+
+func runReply(ctx context.Context, o replyOptions, s *streams) error {
+	options := &mailbox.Options{NoSync: o.deliver.noSync}
+	return o.workspace.with(s, options, func(w *mailbox.Workspace) error {
+		found, err := w.Find(ctx, o.id)
+		if err != nil {
+			return err
+		}
+		original := found[0].Message
+		from, err := answeringAgent(w, o.compose.from, original, s)
+		if err != nil {
+			return err
+		}
+		draft := mailbox.Reply(original, from)
+		if o.typ != "" {
+			if draft.Type, err = parseType(o.typ); err != nil {
+				return err
+			}
+		}
+		if err := o.compose.fill(&draft, s); err != nil {
+			return err
+		}
+		return o.deliver.deliver(ctx, w, draft, s)
+	})
+}
+
+// answeringAgent is whoever acts, and where nothing says who that is, the
+// only one who was asked.
+func answeringAgent(w *mailbox.Workspace, flag string, original *schema.Message, s *streams) (schema.AgentName, error) {
+	from, err := agentOf(w, flag, s)
+	if errors.Is(err, mailbox.ErrNoSender) && len(original.To) == 1 {
+		return original.To[0], nil
+	}
+	return from, err
+}
+
+// oneID takes a message id as the only argument.
+func oneID(args []string) (string, error) {
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return "", usageErrorf("which message? needs an id").withHint("oacp inbox lists what is pending")
+	case len(args) > 1:
+		return "", usageErrorf("unexpected argument %s", quote(args[1]))
+	}
+	return args[0], nil
+}

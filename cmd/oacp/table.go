@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// newTable returns a table without lines around it, so that its text can be
+// copied and cut apart. On a terminal the columns of the given numbers share
+// what the others leave; in a pipe everything stands in full.
+func newTable(s *streams, header table.Row, others int, shorten ...int) table.Writer {
+	t := table.NewWriter()
+	style := table.StyleDefault
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Format.Header = text.FormatDefault
+	if s.color() {
+		style.Color.Header = text.Colors{text.Bold}
+	}
+	t.SetStyle(style)
+	t.AppendHeader(header)
+	if s.width > 0 {
+		const least = 16
+		var columns []table.ColumnConfig
+		for _, number := range shorten {
+			width := max(least, (s.width-others)/len(shorten))
+			columns = append(columns, table.ColumnConfig{Number: number, WidthMax: width, WidthMaxEnforcer: cut})
+		}
+		t.SetColumnConfigs(columns)
+	}
+	return t
+}
+
+// cut shortens a text to the number of columns.
+func cut(line string, width int) string { return text.Snip(line, width, "…") }
+
+// printTable prints the table without the blanks that align its last column.
+func printTable(s *streams, t table.Writer) {
+	t.SuppressTrailingSpaces()
+	fmt.Fprintln(s.out, t.Render())
+}
+
+// paint colours a text on a terminal.
+func paint(s *streams, colors text.Colors, line string) string {
+	if !s.color() {
+		return line
+	}
+	return colors.Sprint(line)
+}
+
+// priorityText colours what is urgent.
+func priorityText(s *streams, p schema.Priority) string {
+	switch p {
+	case schema.P0:
+		return paint(s, text.Colors{text.FgRed, text.Bold}, string(p))
+	case schema.P1:
+		return paint(s, text.Colors{text.FgYellow}, string(p))
+	}
+	return escapeLine(string(p))
+}
+
+// age says how long ago something was: minutes below an hour, hours below two
+// days, days from there on, as the reference implementation does.
+func age(from, now time.Time) string {
+	minutes := int64(max(0, now.Sub(from)) / time.Minute)
+	switch {
+	case minutes < 60:
+		return fmt.Sprintf("%dm", minutes)
+	case minutes < 48*60:
+		return fmt.Sprintf("%dh", minutes/60)
+	}
+	return fmt.Sprintf("%dd", minutes/(24*60))
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/validate"
+)
+
+type validateOptions struct {
+	paths  []string
+	format string
+	json   bool
+	quiet  bool
+}
+
+var validateFormats = []string{"text", "json", "sarif", "github"}
+
+func newValidateCommand(s *streams) *cli.Command {
+	var o validateOptions
+	return &cli.Command{
+		Name:      "validate",
+		Category:  categoryMessages,
+		Usage:     "check message files",
+		ArgsUsage: "PATH…",
+		Description: `PATH is a file, a folder with everything below it, a pattern, or - for standard
+input. All problems are reported, each with its place, its rule, and how to mend
+it where that is clear. Besides single files, ids that two messages share are
+found. Invalid and unreadable files are a failure (status 1), warnings are not.
+
+EXAMPLES:
+   oacp validate agents
+   oacp validate 'agents/*/inbox/*.yaml' --quiet
+   oacp validate agents --format sarif > oacp.sarif
+   oacp send … --dry-run | oacp validate -`,
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "format", Usage: "print `FORMAT`: text, json, sarif (2.1.0), or github (annotations)", Value: "text", Destination: &o.format},
+			&cli.BoolFlag{Name: "json", Usage: "the same as --format json", Destination: &o.json},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing where all is well", Destination: &o.quiet},
+		},
+		Action: func(c *cli.Context) error {
+			o.paths = positionals(c)
+			if len(o.paths) == 0 {
+				return usageErrorf("needs a file, a folder, a pattern, or -")
+			}
+			if o.json {
+				o.format = "json"
+			}
+			if !slices.Contains(validateFormats, o.format) {
+				return usageErrorf("--format: there is no format %s", quote(o.format)).
+					withHint(didYouMean(validateFormats, o.format, "the formats are "+strings.Join(validateFormats, ", ")))
+			}
+			return runValidate(c.Context, o, s)
+		},
+	}
+}
+
+func runValidate(ctx context.Context, o validateOptions, s *streams) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	bar := newProgress(s, "validating")
+	result, err := validate.Files(ctx, o.paths, &validate.FilesOptions{Stdin: s.in, Progress: bar.update})
+	bar.clear()
+	if err != nil {
+		return context.Cause(ctx)
+	}
+	switch o.format {
+	case "json":
+		err = result.WriteJSON(s.out)
+	case "sarif":
+		err = result.WriteSARIF(s.out, buildVersion().Version)
+	case "github":
+		err = result.WriteGitHub(s.out)
+	default:
+		if !o.quiet || len(result.Diagnostics()) > 0 {
+			err = result.WriteText(s.out, s.color())
+		}
+	}
+	if err == nil && result.HasErrors() {
+		err = errTold
+	}
+	return err
+}
