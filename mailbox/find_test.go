@@ -1,0 +1,171 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+func TestFind(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	ours := send(t, w, draft("codex", "gemini"))
+	parts, err := schema.ParseID(ours.Message.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The names and the id that the reference implementation chooses.
+	foreign := draft("codex")
+	foreign.ID, foreign.Priority, foreign.CreatedAt = "msg-20260313150102-gemini-0a1b", "P1", "2026-03-13T15:01:02Z"
+	foreign.From = "gemini"
+	place(t, w, "codex", Inbox, "20260313150102_gemini_task_request_9f8e_note.yaml", foreign)
+	// One whose file's name says nothing of its id.
+	renamed := draft("codex")
+	renamed.ID, renamed.Priority, renamed.CreatedAt = "msg-20260313150107-gemini-0a2c", "P1", "2026-03-13T15:01:07Z"
+	place(t, w, "codex", Archive, "my favourite.yaml", renamed)
+	place(t, w, "gemini", DeadLetters, "20260313T1501Z_gemini_task_request-2.yaml", renamed)
+	writeTestFile(t, filepath.Join(w.BoxPath("codex", Inbox), "bad.yaml"), "id: [")
+
+	tests := []struct {
+		name, id string
+		want     schema.ID
+		boxes    []Box
+	}{
+		{"id", string(ours.Message.ID), ours.Message.ID, []Box{Inbox, Inbox, Outbox}},
+		{"id without msg-", string(ours.Message.ID[4:]), ours.Message.ID, []Box{Inbox, Inbox, Outbox}},
+		{"rand", parts.Rand, ours.Message.ID, []Box{Inbox, Inbox, Outbox}},
+		{"beginning", "msg-20260313T", ours.Message.ID, []Box{Inbox, Inbox, Outbox}},
+		{"beginning without msg-", "20260313T14", ours.Message.ID, []Box{Inbox, Inbox, Outbox}},
+		{"id of the reference", "msg-20260313150102-gemini-0a1b", foreign.ID, []Box{Inbox}},
+		{"rand of the reference", "0a1b", foreign.ID, []Box{Inbox}},
+		{"id behind any name", string(renamed.ID), renamed.ID, []Box{Archive, DeadLetters}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			found, err := w.Find(t.Context(), test.id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var boxes []Box
+			for _, e := range found {
+				boxes = append(boxes, e.Box)
+				if e.Message.ID != test.want {
+					t.Errorf("found %s, want %s", e.Message.ID, test.want)
+				}
+			}
+			if !slices.Equal(boxes, test.boxes) {
+				t.Errorf("found it in %v, want %v", boxes, test.boxes)
+			}
+		})
+	}
+}
+
+func TestFindRefusesWhatIsNotOne(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	for _, rand := range []string{"aaaa", "aabb", "aabbcc", "zzzz"} {
+		place(t, w, "codex", Inbox, rand+".yaml", message(rand, 0))
+	}
+	for _, id := range []string{"", "nothing", "msg-20260313T1430Z-claude-a", "msg-20260313T1430Z-claude-yyyy", "..", "*", "aab"} {
+		found, err := w.Find(t.Context(), id)
+		var missing *NotFoundError
+		var ambiguous *AmbiguousError
+		switch {
+		case id == "msg-20260313T1430Z-claude-a":
+			want := []schema.ID{message("aaaa", 0).ID, message("aabb", 0).ID, message("aabbcc", 0).ID}
+			if !errors.As(err, &ambiguous) || !slices.Equal(ambiguous.Matches, want) {
+				t.Errorf("finding %q gave %v, want the ambiguous %v", id, err, want)
+			}
+			wantError(t, err, "3 messages", string(want[0]))
+		case !errors.As(err, &missing):
+			t.Errorf("finding %q gave %v, %v; want a NotFoundError", id, found, err)
+		}
+	}
+	// A whole id is itself also where another one begins with it.
+	found, err := w.Find(t.Context(), "msg-20260313T1430Z-claude-aabb")
+	if err != nil || len(found) != 1 || found[0].Message.ID != message("aabb", 0).ID {
+		t.Errorf("finding a whole id gave %v, %v; want just that message", found, err)
+	}
+}
+
+// exchange is a conversation as rows of: rand, second, parent's rand,
+// conversation.
+type exchange []struct {
+	rand         string
+	second       int
+	parent       string
+	conversation schema.ConversationID
+}
+
+func TestThread(t *testing.T) {
+	const own, other = "conv-20260313-claude-1", "conv-20260313-codex-2"
+	tests := []struct {
+		name     string
+		messages exchange
+		start    string
+		want     []string
+	}{
+		{"alone", exchange{{"aaaa", 0, "", ""}, {"bbbb", 0, "", ""}}, "aaaa", []string{"aaaa"}},
+		{"by conversation", exchange{{"aaaa", 2, "", own}, {"bbbb", 1, "", own}, {"cccc", 0, "", other}}, "aaaa", []string{"bbbb", "aaaa"}},
+		{"by parent, from the end", exchange{{"aaaa", 0, "", ""}, {"bbbb", 1, "aaaa", ""}, {"cccc", 2, "bbbb", ""}}, "cccc", []string{"aaaa", "bbbb", "cccc"}},
+		{"by parent, from the start", exchange{{"aaaa", 0, "", ""}, {"bbbb", 1, "aaaa", ""}, {"cccc", 2, "bbbb", ""}}, "aaaa", []string{"aaaa", "bbbb", "cccc"}},
+		{"siblings of a parent that has gone", exchange{{"bbbb", 1, "gone", ""}, {"cccc", 0, "gone", ""}}, "bbbb", []string{"cccc", "bbbb"}},
+		{"parent of one of a conversation", exchange{{"aaaa", 0, "", ""}, {"bbbb", 1, "aaaa", own}, {"cccc", 2, "", own}}, "cccc", []string{"aaaa", "bbbb", "cccc"}},
+		{"all in one second", exchange{{"cccc", 0, "", ""}, {"bbbb", 0, "cccc", ""}, {"aaaa", 0, "bbbb", ""}}, "aaaa", []string{"cccc", "bbbb", "aaaa"}},
+		{"a fork in one second", exchange{{"dddd", 0, "", ""}, {"bbbb", 0, "dddd", ""}, {"aaaa", 0, "dddd", ""}, {"cccc", 0, "bbbb", ""}}, "cccc", []string{"dddd", "aaaa", "bbbb", "cccc"}},
+		{"a circle", exchange{{"aaaa", 0, "bbbb", ""}, {"bbbb", 0, "aaaa", ""}}, "bbbb", []string{"bbbb", "aaaa"}},
+		{"its own parent", exchange{{"aaaa", 0, "aaaa", ""}}, "aaaa", []string{"aaaa"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorkspace(t, "claude", "codex", "gemini")
+			for i, row := range test.messages {
+				m := message(row.rand, row.second)
+				m.ConversationID = row.conversation
+				if row.parent != "" {
+					m.ParentID = message(row.parent, 0).ID
+				}
+				name := fmt.Sprintf("%d.yaml", i)
+				place(t, w, "codex", Inbox, name, m)
+				place(t, w, "gemini", Archive, name, m)
+				place(t, w, "claude", Outbox, name, m)
+			}
+			thread, err := w.Thread(t.Context(), string(message(test.start, 0).ID))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, e := range thread {
+				id := string(e.Message.ID)
+				got = append(got, id[len(id)-4:])
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("the thread is %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestReadRawReturnsTheBytes(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	r := send(t, w, draft("codex"))
+	found, err := w.Find(t.Context(), string(r.Message.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := readFile(t, r.Outbox)
+	for _, e := range found {
+		if got, err := w.ReadRaw(e); err != nil || string(got) != want {
+			t.Errorf("%s reads as %q (%v), want %q", e.Path, got, err, want)
+		}
+	}
+	if err := os.Remove(r.Inboxes[0]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.ReadRaw(found[0]); !IsGone(err) {
+		t.Errorf("reading what has gone gave %v, want IsGone", err)
+	}
+}
