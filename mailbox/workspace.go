@@ -120,9 +120,11 @@ func boxName(agent schema.AgentName, box Box) string {
 
 // openBox opens a folder of a mailbox.
 func (w *Workspace) openBox(agent schema.AgentName, box Box) (*durable.Dir, error) {
-	if !agent.Valid() {
-		_, err := schema.ParseAgentName(string(agent))
+	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return nil, err
+	}
+	if !slices.Contains(boxes, box) {
+		return nil, fmt.Errorf("a mailbox has no folder %q", box)
 	}
 	return durable.OpenDir(w.root, w.dir, boxName(agent, box))
 }

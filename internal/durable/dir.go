@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -111,10 +112,20 @@ func (d *Dir) Take(name string) (bool, error) {
 // taken, and fs.ErrNotExist when the file has gone. Of any number of
 // processes that publish one file, exactly one succeeds.
 func (d *Dir) Publish(name string, to *Dir, newName string) error {
-	if err := renameNoReplace(d, name, to, newName); err != nil {
+	err := fs.ErrInvalid
+	if isEntryName(name) && isEntryName(newName) {
+		err = renameNoReplace(d, name, to, newName)
+	}
+	if err != nil {
 		return fmt.Errorf("publishing %s: %w", to.Path(newName), cause(err))
 	}
 	return nil
+}
+
+// isEntryName reports whether the name is one of an entry of a folder, and
+// not a path that leads elsewhere. What does not go through the root asks.
+func isEntryName(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, `/\`)
 }
 
 // Lstat describes an entry of the folder.

@@ -128,6 +128,23 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// TestPublishTakesNamesOnly: a rename knows no root that it stays in.
+func TestPublishTakesNamesOnly(t *testing.T) {
+	d, other := openDirs(t)
+	put(t, d, "a", "data")
+	put(t, other, "b", "data")
+	for _, bad := range []string{"", ".", "..", "../other/b", "./a", "../dir/a", "/a"} {
+		if err := d.Publish(bad, other, "c"); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("publishing %q gave %v, want fs.ErrInvalid", bad, err)
+		}
+		if err := d.Publish("a", other, bad); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("publishing as %q gave %v, want fs.ErrInvalid", bad, err)
+		}
+	}
+	wantNames(t, d, "a")
+	wantNames(t, other, "b")
+}
+
 // TestManyPublishOneFile: exactly one of many consumes the name.
 func TestManyPublishOneFile(t *testing.T) {
 	const rounds, many = 20, 16

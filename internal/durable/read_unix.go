@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -30,7 +29,7 @@ func (d *Dir) read(name string, limit int64) ([]byte, time.Time, error) {
 // openEntry opens what stands in the folder itself. It leaves to the root
 // what takes more care: links, other paths, and every error.
 func (d *Dir) openEntry(name string) (fd int, ok bool) {
-	if name == ".." || strings.Contains(name, "/") {
+	if !isEntryName(name) {
 		return -1, false
 	}
 	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW | unix.O_CLOEXEC

@@ -1,0 +1,233 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// received sends a message and returns its entry in the inbox of codex.
+func received(t testing.TB, w *Workspace) Entry {
+	t.Helper()
+	send(t, w, draft("codex"))
+	entries, err := w.Inbox(t.Context(), "codex")
+	if err != nil || len(entries) == 0 {
+		t.Fatalf("the inbox holds %v (%v), want the message", entries, err)
+	}
+	return entries[0]
+}
+
+// dealings are the ways to take a message out of an inbox.
+var dealings = []struct {
+	name string
+	deal func(w *Workspace, e Entry) error
+}{
+	{"acknowledge", (*Workspace).Acknowledge},
+	{"archive", func(w *Workspace, e Entry) error {
+		_, err := w.ArchiveEntry(e)
+		return err
+	}},
+	{"bury", func(w *Workspace, e Entry) error {
+		_, err := w.Bury(e, DeadLetterReason{Reason: "the command failed"})
+		return err
+	}},
+}
+
+// TestOneDealsWithAMessage: of many that try, one succeeds, and the others
+// learn that the message is gone.
+func TestOneDealsWithAMessage(t *testing.T) {
+	const many = 8
+	for _, dealing := range dealings {
+		t.Run(dealing.name, func(t *testing.T) {
+			w := newWorkspace(t, "claude", "codex")
+			e := received(t, w)
+			var dealt atomic.Int32
+			var group sync.WaitGroup
+			for range many {
+				group.Go(func() {
+					switch err := dealing.deal(w, e); {
+					case err == nil:
+						dealt.Add(1)
+					case !IsGone(err):
+						t.Errorf("a loser got %v, want IsGone", err)
+					}
+				})
+			}
+			group.Wait()
+			if dealt.Load() != 1 {
+				t.Errorf("%d of %d dealt with the message, want one", dealt.Load(), many)
+			}
+			wantFiles(t, w, "agents/codex/inbox")
+			kept := len(files(t, w, "agents/codex/archive"))
+			for _, name := range files(t, w, "agents/codex/dead_letter") {
+				if schema.IsMessageFile(name) {
+					kept++
+				}
+			}
+			if want := map[bool]int{true: 0, false: 1}[dealing.name == "acknowledge"]; kept != want {
+				t.Errorf("%d copies are kept, want %d", kept, want)
+			}
+			wantFiles(t, w, "agents/claude/outbox", e.Name)
+		})
+	}
+}
+
+// TestArchiveAndBuryReplaceNothing archives and buries several files of one
+// name.
+func TestArchiveAndBuryReplaceNothing(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	const name = "20260313T1430Z_claude_task_request"
+	for i := range 3 {
+		m := message(fmt.Sprintf("aaa%d", i), i)
+		place(t, w, "codex", Inbox, name+".yaml", m)
+		e := Entry{Agent: "codex", Box: Inbox, Name: name + ".yaml", Message: &m}
+		path, err := w.ArchiveEntry(e)
+		if err != nil || !strings.Contains(readFile(t, path), string(m.ID)) {
+			t.Errorf("archiving to %s gave %v, want message %s there", path, err, m.ID)
+		}
+		place(t, w, "codex", Inbox, name+".yaml", m)
+		if path, err = w.Bury(e, DeadLetterReason{Reason: "because"}); err != nil || !strings.Contains(readFile(t, path), string(m.ID)) {
+			t.Errorf("burying at %s gave %v, want message %s there", path, err, m.ID)
+		}
+		e.Name = filepath.Base(path)
+		if reason, err := w.Reason(e); err != nil || reason.ID != m.ID {
+			t.Errorf("the reason beside %s is %+v (%v), want that of %s", path, reason, err, m.ID)
+		}
+	}
+	wantFiles(t, w, "agents/codex/archive", name+"-2.yaml", name+"-3.yaml", name+".yaml")
+	wantFiles(t, w, "agents/codex/dead_letter", name+"-2.yaml", name+"-2.yaml.reason.json",
+		name+"-3.yaml", name+"-3.yaml.reason.json", name+".yaml", name+".yaml.reason.json")
+}
+
+func TestBuryKeepsTheReason(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	e := received(t, w)
+	given := DeadLetterReason{Reason: "exit status 1\nthrice", Attempts: 3, Output: "panic: \x1b[31m\"no\""}
+	path, err := w.Bury(e, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.Reason(Entry{Agent: "codex", Name: filepath.Base(path)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := given
+	want.ID, want.From, want.At = e.Message.ID, "claude", schema.NewTimestamp(testTime)
+	if got != want {
+		t.Errorf("the reason is %+v, want %+v", got, want)
+	}
+}
+
+func TestBuryTakesABadFile(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	writeTestFile(t, filepath.Join(w.BoxPath("codex", Inbox), "bad.yaml"), "id: [")
+	entries, err := w.Inbox(t.Context(), "codex")
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("the inbox lists %v (%v), want the bad file", entries, err)
+	}
+	if _, err := w.Bury(entries[0], DeadLetterReason{Reason: "cannot be read"}); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, w, "agents/codex/inbox")
+	wantFiles(t, w, "agents/codex/dead_letter", "bad.yaml", "bad.yaml.reason.json")
+}
+
+// TestFaultsWhileBurying lets each operation fail or be the last one: the
+// message is in the inbox or a dead letter, never both and never neither, a
+// dead letter has its reason, and burying it again succeeds.
+func TestFaultsWhileBurying(t *testing.T) {
+	operations := func(w *Workspace, e Entry, failAt int, cause error) (*faulty, error) {
+		f := &faulty{disk: disk{}, failAt: failAt, err: cause, torn: cause == errCrash}
+		w.files = f
+		_, err := w.Bury(e, DeadLetterReason{Reason: "because"})
+		w.files = disk{}
+		return f, err
+	}
+	w := newWorkspace(t, "claude", "codex")
+	f, err := operations(w, received(t, w), -1, nil)
+	if err != nil || f.done < 5 {
+		t.Fatalf("burying does %d operations (%v), want at least 5: is the seam still in use?", f.done, err)
+	}
+	for failAt := range f.done {
+		for _, cause := range []error{errCrash, syscall.ENOSPC} {
+			w := newWorkspace(t, "claude", "codex")
+			e := received(t, w)
+			f, err := operations(w, e, failAt, cause)
+			if !errors.Is(err, cause) {
+				t.Errorf("%s failed: burying gave %v, want %v", f.name, err, cause)
+			}
+			inbox, letters, reasons := whereIs(t, w)
+			if inbox+letters != 1 || letters > reasons {
+				t.Errorf("%s failed with %v: %d in the inbox, %d dead letters, %d reasons; want one message, and a dead letter only with its reason", f.name, cause, inbox, letters, reasons)
+			}
+			if cause == syscall.ENOSPC && inbox == 1 && reasons != 0 {
+				t.Errorf("%s failed: a reason without its letter stays behind", f.name)
+			}
+			if inbox == 1 {
+				if _, err := w.Bury(e, DeadLetterReason{Reason: "because"}); err != nil {
+					t.Errorf("%s failed: burying again: %v", f.name, err)
+				}
+				if inbox, letters, _ := whereIs(t, w); inbox != 0 || letters != 1 {
+					t.Errorf("%s failed: buried again, there are %d in the inbox and %d dead letters", f.name, inbox, letters)
+				}
+			}
+		}
+	}
+}
+
+// whereIs counts the messages of codex and the reasons of its dead letters.
+func whereIs(t *testing.T, w *Workspace) (inbox, letters, reasons int) {
+	t.Helper()
+	for _, name := range files(t, w, "agents/codex/dead_letter") {
+		if schema.IsMessageFile(name) {
+			letters++
+		}
+		if strings.HasSuffix(name, reasonSuffix) {
+			reasons++
+		}
+	}
+	return len(files(t, w, "agents/codex/inbox")), letters, reasons
+}
+
+// TestDealingStaysInTheMailbox: an entry cannot name a file elsewhere.
+func TestDealingStaysInTheMailbox(t *testing.T) {
+	for _, dealing := range dealings {
+		w := newWorkspace(t, "claude", "codex")
+		e := received(t, w)
+		for _, bad := range []Entry{
+			{Agent: "codex", Box: Inbox, Name: "../../../workspace.json"},
+			{Agent: "..", Box: Inbox, Name: "workspace.json"},
+			{Agent: "codex", Box: "../..", Name: "../workspace.json"},
+		} {
+			before := tree(t, w)
+			if err := dealing.deal(w, bad); err == nil {
+				t.Errorf("%s of %s/%s/%s gave no error", dealing.name, bad.Agent, bad.Box, bad.Name)
+			}
+			if after := tree(t, w); withoutFolder(after, "archive") != withoutFolder(before, "archive") {
+				t.Errorf("%s of %+v changed the workspace to\n%s", dealing.name, bad, after)
+			}
+		}
+		if _, err := os.Stat(e.Path); err != nil {
+			t.Errorf("%s: the message has gone: %v", dealing.name, err)
+		}
+	}
+}
+
+// withoutFolder leaves a folder out of a tree: an archive is made on demand.
+func withoutFolder(tree, name string) string {
+	var kept []string
+	for path := range strings.SplitSeq(tree, "\n") {
+		if filepath.Base(path) != name {
+			kept = append(kept, path)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
