@@ -192,6 +192,8 @@ func (p path) String() string {
 			}
 			if cut, ok := cutCharacters(step, 60); ok {
 				step = cut + "…"
+			} else if step == "" {
+				step = `""`
 			}
 			out.WriteString(escape(step))
 		}

@@ -24,7 +24,7 @@ func (r *Result) WriteGitHub(to io.Writer) error {
 }
 
 func (w *reporter) annotation(d Diagnostic) {
-	w.printf("::%s file=%s", d.Severity, githubProperty(filepath.ToSlash(d.File)))
+	w.printf("::%s file=%s", d.Severity, githubProperty(escape(filepath.ToSlash(d.File))))
 	if d.Line > 0 {
 		w.printf(",line=%d,col=%d", d.Line, d.Column)
 	}

@@ -1,0 +1,237 @@
+package validate
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/schema"
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// document returns a published JSON Schema, compiled and as data.
+func schemaDocument(t *testing.T, name string) (*jsonschema.Schema, map[string]any) {
+	t.Helper()
+	text, err := schema.Document(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := jsonschema.CompileString(name+".schema.json", string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data map[string]any
+	if err := json.Unmarshal(text, &data); err != nil {
+		t.Fatal(err)
+	}
+	return compiled, data
+}
+
+// TestDocuments: every document says what it is, for an editor to show, and
+// the typed bodies are the same in the document of the message and alone.
+func TestDocuments(t *testing.T) {
+	_, message := schemaDocument(t, schema.MessageDocument)
+	definitions := message["$defs"].(map[string]any)
+	for _, name := range schema.DocumentNames() {
+		_, data := schemaDocument(t, name)
+		if data["$schema"] != "https://json-schema.org/draft/2020-12/schema" || data["$id"] != "https://github.com/oacp-go/oacp/schema/"+name+".schema.json" {
+			t.Errorf("%s: $schema %v, $id %v", name, data["$schema"], data["$id"])
+		}
+		if data["title"] == nil || data["description"] == nil {
+			t.Errorf("%s: title %v, description %v", name, data["title"], data["description"])
+		}
+		for field, property := range data["properties"].(map[string]any) {
+			if text, _ := property.(map[string]any)["description"].(string); len(text) < 15 {
+				t.Errorf("%s: field %s: description %q", name, field, text)
+			}
+		}
+		if name == schema.MessageDocument {
+			continue
+		}
+		delete(data, "$schema")
+		delete(data, "$id")
+		if !reflect.DeepEqual(data, definitions[name]) {
+			t.Errorf("%s: the document and the definition in that of the message differ", name)
+		}
+	}
+	if text, err := schema.Document("none"); err == nil {
+		t.Errorf("document none: %s, want an error", text)
+	}
+}
+
+// TestDocumentFields: the document of the message has exactly the fields,
+// required fields, types and priorities that the package schema has.
+func TestDocumentFields(t *testing.T) {
+	_, message := schemaDocument(t, schema.MessageDocument)
+	properties := message["properties"].(map[string]any)
+	var names []string
+	for name := range properties {
+		names = append(names, name)
+	}
+	same := func(what string, got any, want []string) {
+		t.Helper()
+		var texts []string
+		switch got := got.(type) {
+		case []string:
+			texts = got
+		case []any:
+			for _, text := range got {
+				texts = append(texts, text.(string))
+			}
+		}
+		slices.Sort(texts)
+		slices.Sort(want)
+		if !slices.Equal(texts, want) {
+			t.Errorf("%s: got %v, want %v", what, texts, want)
+		}
+	}
+	var types, priorities []string
+	for _, value := range schema.Types() {
+		types = append(types, string(value))
+	}
+	for _, value := range schema.Priorities() {
+		priorities = append(priorities, string(value))
+	}
+	same("fields", names, schema.FieldNames())
+	same("required fields", message["required"], schema.RequiredFields())
+	same("types", properties["type"].(map[string]any)["enum"], types)
+	same("priorities", properties["priority"].(map[string]any)["enum"], priorities)
+}
+
+// TestDocumentInEditor: an editor gives the schema what YAML makes of a
+// scalar. What we read as text must pass there as well.
+func TestDocumentInEditor(t *testing.T) {
+	compiled, _ := schemaDocument(t, schema.MessageDocument)
+	tests := []struct {
+		change string
+		valid  bool
+	}{
+		{`{}`, true},
+		{`{"related_pr": 42, "channel": null, "expires_at": "", "autonomy_hint": null, "turns": null}`, true},
+		{`{"subject": true, "body": 1.5, "from": 7, "to": [8, "codex"]}`, true},
+		{`{"type": "review_lgtm", "turns": 8, "est_cost_usd": 0.5}`, true},
+		{`{"body": {"a": {"b": [1, null, true]}}}`, true},
+		{`{"type": "handoff", "body": "source_agent: claude"}`, true},
+		{`{"type": "follow_up", "body": {"summary": "x"}}`, true},
+		{`{"related_pr": -1}`, false},
+		{`{"priority": null}`, false},
+		{`{"turns": 8}`, false},
+		{`{"type": "handoff", "body": {"source_agent": "claude"}}`, false},
+		{`{"type": "handoff_complete", "body": {"issue": 1}}`, false},
+		{`{"type": "handoff", "to": ["codex", "gemini"], "body": "x: y"}`, false},
+		{`{"type": "review_lgtm", "est_cost_usd": -0.5}`, false},
+		{`{"body": []}`, false},
+		{`{"extra": 1}`, false},
+	}
+	for _, test := range tests {
+		instance := map[string]any{
+			"id": "msg-20260313T1430Z-claude-a8f3", "from": "claude", "to": "codex", "type": "task_request", "priority": "P2",
+			"created_at_utc": "2026-03-13T14:30:00Z", "subject": "Hello", "body": "World",
+		}
+		decoder := json.NewDecoder(strings.NewReader(test.change))
+		decoder.UseNumber()
+		if err := decoder.Decode(&instance); err != nil {
+			t.Fatal(err)
+		}
+		if err := compiled.Validate(instance); (err == nil) != test.valid {
+			t.Errorf("%s: %v, want valid %v", test.change, err, test.valid)
+		}
+	}
+}
+
+// TestViolation: should the JSON Schema ever find more than the rules, it is
+// reported under the rule the field belongs to.
+func TestViolation(t *testing.T) {
+	tests := []struct {
+		v    violation
+		want Rule
+	}{
+		{violation{at: path{"subject"}, keyword: "required"}, RuleMissingField},
+		{violation{at: path{"body", "pr"}, keyword: "required"}, RuleTypedBodyField},
+		{violation{at: path{"x"}, keyword: "additionalProperties"}, RuleUnknownField},
+		{violation{at: path{"to"}, keyword: "uniqueItems"}, RuleRecipients},
+		{violation{at: path{"subject"}, keyword: "maxLength"}, RuleLength},
+		{violation{at: path{"expires_at"}, keyword: "pattern"}, RuleTime},
+		{violation{at: path{"to", 1}, keyword: "pattern"}, RuleAgentName},
+		{violation{at: path{"turns"}, keyword: "type"}, RuleFieldKind},
+		{violation{at: path{"body", "intent"}, keyword: "type"}, RuleTypedBodyField},
+		{violation{keyword: "type"}, RuleFieldKind},
+	}
+	for _, test := range tests {
+		if got := test.v.rule(); got != test.want {
+			t.Errorf("%s of %s: got %s, want %s", test.v.keyword, test.v.at, got, test.want)
+		}
+	}
+}
+
+func TestQuotedNames(t *testing.T) {
+	got := quotedNames(`missing properties: 'a', 'it\'s', 'say "x"', 'b\\c', 'd\ne'`)
+	if want := []string{"a", "it's", `say "x"`, `b\c`, "d\ne"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestSARIF: the log has what SARIF 2.1.0 requires of one, and every result
+// points to its rule.
+func TestSARIF(t *testing.T) {
+	_, findings := Bytes("a b/ü.yaml", []byte(with("priority: p2", "channel: a b")))
+	_, unplaced := Bytes("", nil)
+	unplaced[0].Line, unplaced[0].File = 0, stdinName
+	result := Result{Files: []File{{Diagnostics: findings}, {Diagnostics: unplaced}}}
+	var out bytes.Buffer
+	if err := result.WriteSARIF(&out, ""); err != nil {
+		t.Fatal(err)
+	}
+	var log struct {
+		Schema  string `json:"$schema"`
+		Version string
+		Runs    []struct {
+			Tool struct {
+				Driver struct {
+					Name  string
+					Rules []struct {
+						ID               string
+						ShortDescription struct{ Text string }
+					}
+				}
+			}
+			Results []struct {
+				RuleID    string
+				RuleIndex int
+				Level     string
+				Message   struct{ Text string }
+				Locations []struct {
+					PhysicalLocation struct {
+						ArtifactLocation struct{ URI string }
+						Region           *struct{ StartLine, StartColumn int }
+					}
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &log); err != nil {
+		t.Fatal(err)
+	}
+	if log.Version != "2.1.0" || !strings.Contains(log.Schema, "sarif") || len(log.Runs) != 1 || log.Runs[0].Tool.Driver.Name != "oacp" {
+		t.Fatalf("got %s", out.Bytes())
+	}
+	run := log.Runs[0]
+	if len(run.Tool.Driver.Rules) != len(Rules()) || len(run.Results) != 3 {
+		t.Fatalf("%d rules, %d results; want %d and 3", len(run.Tool.Driver.Rules), len(run.Results), len(Rules()))
+	}
+	for i, r := range run.Results {
+		if run.Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID || r.Message.Text == "" || r.Level != "error" && r.Level != "warning" {
+			t.Errorf("result %d: %+v", i, r)
+		}
+		at := r.Locations[0].PhysicalLocation
+		switch {
+		case i < 2 && (at.ArtifactLocation.URI != "a%20b/%C3%BC.yaml" || at.Region == nil || at.Region.StartLine < 1 || at.Region.StartColumn < 1):
+			t.Errorf("result %d: location %+v", i, at)
+		case i == 2 && (at.ArtifactLocation.URI != "stdin" || at.Region != nil):
+			t.Errorf("result %d: location %+v", i, at)
+		}
+	}
+}
