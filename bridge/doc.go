@@ -13,6 +13,13 @@
 // with a newline before appending, so it is never merged with another record. A line that is no record is
 // skipped and reported with its number, and never hides the records around it.
 //
+// # Reading
+//
+// Iterators give the log as it is when they are first asked. They hold no lock while the caller works on
+// what they yield, and the caller may use the Log meanwhile. An error ends them, with one exception: a
+// *LineError from [Log.Records] reports a skipped line, and the next line follows. Each line counts: where a
+// foreign writer wrote an id twice, the record is given twice.
+//
 // # The index
 //
 // Beside the log stands a folder, bridge.jsonl.index, that makes the cost of sending, draining, looking up

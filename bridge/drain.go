@@ -7,12 +7,6 @@ import (
 	"iter"
 )
 
-// The iterators of this file give the log as it is when they are first asked. They hold no lock while the
-// caller works on what they yield, and the caller may use the Log meanwhile. An error ends them, with one
-// exception: a *LineError from Records reports a skipped line, and the next line follows.
-//
-// Each line counts: where a foreign writer wrote an id twice it is given twice.
-
 // Drain yields the records for agent, addressed to it or broadcast by another, whose ids are not in seen,
 // in log order. It reads all of the agent's records; DrainSince and DrainAfter read the new ones only.
 func (l *Log) Drain(ctx context.Context, agent string, seen map[string]bool) iter.Seq2[Entry, error] {

@@ -95,14 +95,14 @@ func (l *Log) locked(ctx context.Context, do func() error) (err error) {
 	return do()
 }
 
-// openWriter makes writer the log's present file.
+// openWriter makes writer the log's present file. Opening it syncs the folder, whoever made the file: its
+// maker may have been killed before doing so.
 func (l *Log) openWriter() error {
 	now, err := os.Stat(l.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	missing := err != nil
-	if l.writer != nil && !missing {
+	if l.writer != nil && err == nil {
 		if have, err := l.writer.Stat(); err == nil && os.SameFile(have, now) {
 			return nil
 		}
@@ -117,8 +117,13 @@ func (l *Log) openWriter() error {
 		l.writer = nil
 		return err
 	}
-	if missing && !l.options.NoSync {
-		return syncFolder(filepath.Dir(l.path))
+	if l.options.NoSync {
+		return nil
+	}
+	if err := syncFolder(filepath.Dir(l.path)); err != nil {
+		err = errors.Join(err, l.writer.Close())
+		l.writer = nil
+		return err
 	}
 	return nil
 }
