@@ -1,0 +1,177 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// appendBatch is how many messages go into the log with one sync.
+const appendBatch = 512
+
+// Append writes the records of messages to a log, in their order, each message once: what the log holds of
+// them already is counted, not written again. Where two different messages would share a record id, because
+// the same words went from the same sender to the same recipient twice, the later one's content gets a last
+// line "OACP-Id: <id>".
+//
+// A message that is not valid is a warning and does not keep the others back. The error is one of the log.
+func Append(ctx context.Context, log *bridge.Log, messages []*schema.Message) (Report, error) {
+	var report Report
+	a := appender{log: log, report: &report}
+	for start := 0; start < len(messages); start += appendBatch {
+		if err := a.append(ctx, messages[start:min(start+appendBatch, len(messages))]); err != nil {
+			return report, err
+		}
+	}
+	return report, nil
+}
+
+// An appender writes messages into a log.
+type appender struct {
+	log    *bridge.Log
+	report *Report
+}
+
+// parcel is a record of a message on its way into the log.
+type parcel struct {
+	record  bridge.Record
+	message *schema.Message
+}
+
+// append writes what the log does not hold of the messages. When it returns without an error, they are all
+// in the log and on disk.
+func (a *appender) append(ctx context.Context, messages []*schema.Message) error {
+	var missing []parcel
+	claimed := make(map[string]bridge.Record)
+	for _, m := range messages {
+		records, err := ToBridge(m, 0)
+		if err != nil {
+			a.report.warn("message %s: %v", m.ID, err)
+			continue
+		}
+		there, err := a.hasOrigin(ctx, m)
+		if err != nil {
+			return err
+		}
+		if there {
+			a.report.AlreadyRecorded++
+			continue
+		}
+		for _, r := range records {
+			p, there, err := a.place(ctx, parcel{r, m}, claimed)
+			switch {
+			case err != nil:
+				return err
+			case there:
+				a.report.AlreadyRecorded++
+			default:
+				claimed[p.record.ID] = p.record
+				missing = append(missing, p)
+			}
+		}
+	}
+	return a.write(ctx, missing)
+}
+
+// hasOrigin reports whether the log holds the record that a born message was born from.
+func (a *appender) hasOrigin(ctx context.Context, m *schema.Message) (bool, error) {
+	o, born := originOf(m)
+	id := o.withID().ID
+	if !born || !hasDigits(id) {
+		return false, nil
+	}
+	found, err := a.log.FindPrefix(ctx, id[:shortDigits])
+	return slices.ContainsFunc(found, func(e bridge.Entry) bool {
+		return strings.HasPrefix(e.ID, id) && isBornAs(e.Record, o.record)
+	}), err
+}
+
+// isBornAs reports whether a record was born in the bridge and says what the other one says.
+func isBornAs(r, other bridge.Record) bool {
+	m, _ := carriedBy(r) // metadata that does not fit leaves the record one that was born in the bridge
+	return m == nil && r.From == other.From && r.To == other.To && r.Type == other.Type &&
+		r.Signal == other.Signal && r.Content == other.Content
+}
+
+// place finds the record's place in the log: it is there already, or the id is free, or it is another
+// message's and the record is told apart from that.
+func (a *appender) place(ctx context.Context, p parcel, claimed map[string]bridge.Record) (placed parcel, there bool, err error) {
+	for {
+		owner, taken := claimed[p.record.ID]
+		if !taken {
+			e, err := a.log.Get(ctx, p.record.ID)
+			if errors.Is(err, bridge.ErrUnknownID) {
+				return p, false, nil
+			}
+			if err != nil {
+				return p, false, err
+			}
+			owner = e.Record
+		}
+		if p.is(owner) {
+			return p, true, nil
+		}
+		if p, err = p.apart(); err != nil {
+			return p, false, err
+		}
+	}
+}
+
+// is reports whether a record of the same id is this one, and not another message's.
+func (p parcel) is(r bridge.Record) bool {
+	if p.record.Metadata == nil {
+		return isBornAs(r, p.record)
+	}
+	m, _ := carriedBy(r)
+	return m != nil && m.ID == p.message.ID
+}
+
+// apart returns the record with one more line that tells it apart from another message's. A record that was
+// born in the bridge then needs the metadata to be known for what it is.
+func (p parcel) apart() (parcel, error) {
+	metadata, err := carry(p.message)
+	if err != nil {
+		return p, err
+	}
+	r := &p.record
+	r.Content, r.Metadata = r.Content+idLine(p.message.ID), metadata
+	r.ID = bridge.GenerateID(r.Type, r.From, r.To, r.Content)
+	return p, nil
+}
+
+// write appends records. Where another process was faster with a record of the same id, it looks whose.
+func (a *appender) write(ctx context.Context, parcels []parcel) error {
+	for len(parcels) > 0 {
+		records := make([]bridge.Record, len(parcels))
+		for i, p := range parcels {
+			records[i] = p.record
+		}
+		receipts, err := a.log.SendAll(ctx, records)
+		var shared []parcel
+		for i, receipt := range receipts {
+			switch {
+			case !receipt.Duplicate:
+				a.report.Recorded++
+			case parcels[i].is(receipt.Record):
+				a.report.AlreadyRecorded++
+			default:
+				other, apartErr := parcels[i].apart()
+				err = errors.Join(err, apartErr)
+				shared = append(shared, other)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if len(receipts) < len(parcels) {
+			return fmt.Errorf("append to bridge log %s: %d of %d records were written", a.log.Path(), len(receipts), len(parcels))
+		}
+		parcels = shared
+	}
+	return nil
+}

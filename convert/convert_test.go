@@ -1,0 +1,531 @@
+package convert
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(childRole); role != "" {
+		os.Exit(runChild(role))
+	}
+	os.Exit(m.Run())
+}
+
+// place is a workspace and a log.
+type place struct {
+	t         testing.TB
+	workspace *mailbox.Workspace
+	log       *bridge.Log
+}
+
+func newPlace(t testing.TB, agents ...schema.AgentName) *place {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "work")
+	if _, err := mailbox.Init(dir, mailbox.InitOptions{Agents: agents, Now: time.Unix(0, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	return openPlace(t, dir, filepath.Join(filepath.Dir(dir), "bridge.jsonl"))
+}
+
+// openPlace opens what is there, without waiting for the disk.
+func openPlace(t testing.TB, dir, path string) *place {
+	t.Helper()
+	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := bridge.Open(path, &bridge.Options{RunID: 1, NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(w.Close(), log.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &place{t, w, log}
+}
+
+func (p *place) mirror(direction Direction) *Mirror {
+	return &Mirror{Workspace: p.workspace, Log: p.log, Direction: direction}
+}
+
+// run mirrors without an error.
+func (p *place) run(direction Direction) Report {
+	p.t.Helper()
+	report, err := p.mirror(direction).Run(context.Background())
+	if err != nil {
+		p.t.Fatalf("mirror %s: %v", direction, err)
+	}
+	return report
+}
+
+// send sends a message through the workspace.
+func (p *place) send(m schema.Message) *schema.Message {
+	p.t.Helper()
+	receipt, err := p.workspace.Send(context.Background(), m, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return receipt.Message
+}
+
+// write appends lines to the log as a foreign writer does.
+func (p *place) write(lines ...string) {
+	p.t.Helper()
+	p.writeRaw(strings.Join(lines, "\n") + "\n")
+}
+
+func (p *place) writeRaw(text string) {
+	p.t.Helper()
+	file, err := os.OpenFile(p.log.Path(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = file.WriteString(text)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// records returns the log's records.
+func (p *place) records() []bridge.Record {
+	p.t.Helper()
+	var all []bridge.Record
+	for e, err := range p.log.Records(context.Background(), "") {
+		var line *bridge.LineError
+		if errors.As(err, &line) {
+			continue
+		}
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		all = append(all, e.Record)
+	}
+	return all
+}
+
+// box returns the messages in a box, in processing order.
+func (p *place) box(agent schema.AgentName, box mailbox.Box) []mailbox.Entry {
+	p.t.Helper()
+	entries, err := p.workspace.List(context.Background(), agent, box)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return entries
+}
+
+// inbox returns the subjects in an inbox.
+func (p *place) subjects(agent schema.AgentName, box mailbox.Box) string {
+	p.t.Helper()
+	var subjects []string
+	for _, e := range p.box(agent, box) {
+		if e.Err != nil {
+			p.t.Errorf("%s: %v", e.Path, e.Err)
+			continue
+		}
+		subjects = append(subjects, e.Message.Subject)
+	}
+	return strings.Join(subjects, "|")
+}
+
+// message returns a valid message of a type.
+func message(t schema.Type) schema.Message {
+	m := schema.Message{
+		ID: "msg-20260313T1430Z-claude-a8f3", From: "claude", To: []schema.AgentName{"codex"}, Type: t,
+		Priority: schema.P1, CreatedAt: "2026-03-13T14:30:05Z",
+		Subject: "Add email validation", Body: schema.TextValue("Check the format.\nShow an error.\n"),
+	}
+	switch t {
+	case schema.Handoff:
+		list := func(items ...string) (v schema.Value) {
+			v.Kind = schema.List
+			for _, item := range items {
+				v.Items = append(v.Items, schema.TextValue(item))
+			}
+			return v
+		}
+		m.Body = mappingOf("source_agent", schema.TextValue("claude"), "target_agent", schema.TextValue("codex"),
+			"intent", schema.TextValue("finish: the form"), "artifacts_to_review", list("login.tsx"),
+			"definition_of_done", list("tests pass"), "context_bundle", mappingOf(
+				"files_touched", list("login.tsx"), "decisions_made", list("a regex\n\n  of two lines\n"),
+				"blockers_hit", list("none"), "suggested_next_steps", list("review")))
+	case schema.HandoffComplete:
+		m.Body = schema.TextValue("issue: \"7\"\npr: 42\nbranch: main\ntests_run: all\nnext_owner: codex\n")
+	case schema.ReviewFeedback:
+		m.Telemetry.Model, m.Telemetry.Turns = "m-1", "3"
+	}
+	return m
+}
+
+func mappingOf(pairs ...any) (v schema.Value) {
+	v.Kind = schema.Mapping
+	for i := 0; i < len(pairs); i += 2 {
+		v.Pairs = append(v.Pairs, schema.Pair{Key: pairs[i].(string), Value: pairs[i+1].(schema.Value)})
+	}
+	return v
+}
+
+// record returns a record born in the bridge, with the documented id.
+func record(t bridge.Type, signal bridge.Signal, from, to, content string) bridge.Record {
+	return bridge.Record{
+		ID: bridge.GenerateID(t, from, to, content), RunID: 1, Type: t, From: from, To: to,
+		Content: content, Signal: signal, Timestamp: "2024-03-28T10:00:00Z",
+	}
+}
+
+// golden compares a text with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; run with -update and look at the difference\ngot:\n%s", path, got)
+	}
+}
+
+func TestGoldenMapping(t *testing.T) {
+	var out strings.Builder
+	for _, row := range Mapping() {
+		if row.Channel != "" {
+			continue
+		}
+		m := message(row.Message)
+		if !row.Message.SingleRecipient() {
+			m.To = append(m.To, "gemini")
+		}
+		records, err := ToBridge(&m, 1)
+		if err != nil {
+			t.Fatalf("%s: %v", row.Message, err)
+		}
+		fmt.Fprintf(&out, "# message %s\n", row.Message)
+		for _, r := range records {
+			line, err := r.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&out, "%s\n", line)
+			back, err := FromBridge(r, nil)
+			if err != nil {
+				t.Fatalf("%s: going back: %v", row.Message, err)
+			}
+			if !reflect.DeepEqual(back, &m) {
+				t.Errorf("%s: going back gave\n%+v\nwant\n%+v", row.Message, back, &m)
+			}
+		}
+	}
+	golden(t, "messages.golden", out.String())
+}
+
+// odd are records that AgentPair's bridge reference does not foresee.
+func odd() []bridge.Record {
+	with := func(change func(*bridge.Record)) bridge.Record {
+		r := record(bridge.TypeTask, "", "claude", "codex", "odd")
+		change(&r)
+		return r
+	}
+	return []bridge.Record{
+		with(func(r *bridge.Record) { r.ID = "0123456789abcdef0000" }),
+		with(func(r *bridge.Record) { r.ID = "sha256-abc123" }),
+		with(func(r *bridge.Record) { r.ID = "ABCDEF0123456789ABCDEF" }),
+		with(func(r *bridge.Record) { r.ID = "7" }),
+		with(func(r *bridge.Record) { r.Type = "progress" }),
+		with(func(r *bridge.Record) { r.Type, r.Signal = "signal", "" }),
+		with(func(r *bridge.Record) { r.Type, r.Signal = "signal", "MAYBE" }),
+		with(func(r *bridge.Record) { r.Signal = "PASS" }),
+		with(func(r *bridge.Record) { r.Type, r.To = "", "" }),
+		with(func(r *bridge.Record) { r.Timestamp = "yesterday" }),
+		with(func(r *bridge.Record) { r.Timestamp = "2024-03-28T10:00:00.123456789+02:00" }),
+		with(func(r *bridge.Record) { r.Content = "" }),
+		with(func(r *bridge.Record) { r.Content = " \n\t\n" }),
+		with(func(r *bridge.Record) { r.Content = "a\x00b\x1b[0m\u2028c" }),
+		with(func(r *bridge.Record) { r.Content = "\n\n  second line\nthird" }),
+		with(func(r *bridge.Record) { r.Content = strings.Repeat("ä", 201) + "\nrest" }),
+		with(func(r *bridge.Record) { r.Type, r.Signal, r.Content = "signal", "DONE", "" }),
+		with(func(r *bridge.Record) { r.Metadata = []byte(`{"oacp":"nonsense"}`) }),
+		with(func(r *bridge.Record) { r.Metadata = []byte(`{"tool":"other"}`) }),
+	}
+}
+
+func TestGoldenRecords(t *testing.T) {
+	var records []bridge.Record
+	for _, row := range Mapping() {
+		if row.Channel != "" && row.documented() {
+			records = append(records, record(row.Record, row.Signal, "claude", "codex", "All met.\nLooks good."),
+				record(row.Record, row.Signal, "claude", "", "All met.\nLooks good."))
+		}
+	}
+	var out strings.Builder
+	for _, r := range append(records, odd()...) {
+		line, err := r.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err = bridge.ParseRecord(line); err != nil {
+			t.Fatal(err)
+		}
+		m, err := FromBridge(r, []schema.AgentName{"claude", "codex", "gemini"})
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		file, err := schema.Encode(m)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		fmt.Fprintf(&out, "# record %s\n%s", line, file)
+		for _, warning := range Warnings(r) {
+			fmt.Fprintf(&out, "# warning: %v\n", warning)
+		}
+		checkSameRecord(t, r, m)
+	}
+	golden(t, "records.golden", out.String())
+}
+
+// checkSameRecord checks that a born message leads back to its record, in the record's log.
+func checkSameRecord(t *testing.T, r bridge.Record, m *schema.Message) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "bridge.jsonl")
+	line, err := r.Encode()
+	if err == nil {
+		err = os.WriteFile(path, append(line, '\n'), 0o600)
+	}
+	log, openErr := bridge.Open(path, &bridge.Options{NoSync: true})
+	if err := errors.Join(err, openErr); err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	report, err := Append(context.Background(), log, []*schema.Message{m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Recorded != 0 || report.AlreadyRecorded != 1 {
+		t.Errorf("message of %s\n  was not found to be it: %+v", line, report)
+	}
+}
+
+func TestDocumentedRecordsComeBackWithoutTheirLog(t *testing.T) {
+	for _, row := range Mapping() {
+		if row.Channel == "" || !row.documented() {
+			continue
+		}
+		for _, to := range []string{"codex", ""} {
+			want := record(row.Record, row.Signal, "claude", to, "Looks good\n")
+			m, err := FromBridge(want, []schema.AgentName{"claude", "codex", "gemini"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := ToBridge(m, 1)
+			if err != nil || len(got) != 1 {
+				t.Fatalf("%s: %d records, error %v", row.Channel, len(got), err)
+			}
+			if !reflect.DeepEqual(got[0], want) {
+				t.Errorf("%s:\ngot  %+v\nwant %+v", row.Channel, got[0], want)
+			}
+		}
+	}
+}
+
+func TestOddRecordsGoThroughAnotherLog(t *testing.T) {
+	for _, r := range odd() {
+		m, err := FromBridge(r, []schema.AgentName{"codex"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, err := ToBridge(m, 1)
+		if err != nil || len(records) != 1 {
+			t.Fatalf("%d records, error %v", len(records), err)
+		}
+		back, err := FromBridge(records[0], []schema.AgentName{"codex"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(back, m) {
+			t.Errorf("got  %+v\nwant %+v", back, m)
+		}
+	}
+}
+
+func TestUndeliverable(t *testing.T) {
+	agents := []schema.AgentName{"claude", "codex"}
+	for _, test := range []struct {
+		record bridge.Record
+		agents []schema.AgentName
+		field  string
+	}{
+		{record("task", "", "", "codex", "x"), agents, "from"},
+		{record("task", "", "../../etc", "codex", "x"), agents, "from"},
+		{record("task", "", "claude", "the others", "x"), agents, "to"},
+		{record("task", "", "claude", "claude", "x"), agents, "to"},
+		{record("task", "", "claude", "", "x"), agents[:1], "to"},
+		{record("task", "", "claude", "", "x"), manyAgents(11), "to"},
+		{record("task", "", "claude", "codex", strings.Repeat("x", schema.MaxFileSize+1)), agents, "content"},
+	} {
+		_, err := FromBridge(test.record, test.agents)
+		var refused *UndeliverableError
+		if !errors.As(err, &refused) || refused.Field != test.field {
+			t.Errorf("%.80v: got error %v, want one of field %s", test.record, err, test.field)
+		}
+	}
+}
+
+func manyAgents(n int) (agents []schema.AgentName) {
+	for i := range n {
+		agents = append(agents, schema.AgentName(fmt.Sprintf("agent%02d", i)))
+	}
+	return agents
+}
+
+func TestMetadataMustFit(t *testing.T) {
+	m := message(schema.TaskRequest)
+	records, err := ToBridge(&m, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*bridge.Record){
+		"type":     func(r *bridge.Record) { r.Type = bridge.TypeChat },
+		"signal":   func(r *bridge.Record) { r.Signal = bridge.SignalDone },
+		"from":     func(r *bridge.Record) { r.From = "gemini" },
+		"to":       func(r *bridge.Record) { r.To = "gemini" },
+		"content":  func(r *bridge.Record) { r.Content = "something else" },
+		"metadata": func(r *bridge.Record) { r.Metadata = []byte(`{"oacp":{"id":"x"}}`) },
+	} {
+		r := records[0]
+		change(&r)
+		got, err := FromBridge(r, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got.ID == m.ID || !strings.HasPrefix(got.Channel, "bridge-") {
+			t.Errorf("%s: the metadata of another record was believed: %+v", name, got)
+		}
+		if found := errors.Join(Warnings(r)...); !errors.Is(found, ErrMetadata) {
+			t.Errorf("%s: got warnings %v, want %v", name, found, ErrMetadata)
+		}
+	}
+	if found := Warnings(records[0]); found != nil {
+		t.Errorf("got warnings %v of a record that is fine", found)
+	}
+}
+
+func FuzzMessageThroughTheBridge(f *testing.F) {
+	for i, kind := range schema.Types() {
+		m := message(kind)
+		file, err := schema.Encode(&m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(file, i)
+	}
+	for _, r := range odd() {
+		m, err := FromBridge(r, []schema.AgentName{"codex"})
+		if err != nil {
+			f.Fatal(err)
+		}
+		file, err := schema.Encode(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(file, 2)
+	}
+	f.Fuzz(func(t *testing.T, file []byte, runID int) {
+		m, err := validate.Read(file)
+		if err != nil {
+			return
+		}
+		want, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, err := ToBridge(m, runID)
+		if err != nil {
+			t.Fatalf("a valid message was refused: %v", err)
+		}
+		for _, r := range records {
+			line, err := r.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err = bridge.ParseRecord(line); err != nil {
+				t.Fatal(err)
+			}
+			back, err := FromBridge(r, m.To)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := json.Marshal(back); err != nil || string(got) != string(want) {
+				t.Errorf("got  %s\nwant %s (%v)", got, want, err)
+			}
+		}
+	})
+}
+
+func FuzzRecordThroughAMailbox(f *testing.F) {
+	for _, r := range odd() {
+		line, err := r.Encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(line)
+	}
+	m := message(schema.TaskRequest)
+	records, err := ToBridge(&m, 1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	line, err := records[0].Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(line)
+	f.Fuzz(func(t *testing.T, line []byte) {
+		r, err := bridge.ParseRecord(line)
+		if err != nil {
+			return
+		}
+		m, err := FromBridge(r, []schema.AgentName{"claude", "codex", "gemini"})
+		if err != nil {
+			return
+		}
+		file, err := schema.Encode(m)
+		if err != nil {
+			return // larger than a message file may be
+		}
+		read, err := validate.Read(file)
+		if err != nil {
+			t.Fatalf("the message of %q is not valid: %v\n%s", line, err, file)
+		}
+		if carried, _ := carriedBy(r); carried != nil {
+			return // what the log does with it is another property
+		}
+		checkSameRecord(t, r, read)
+	})
+}

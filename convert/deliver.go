@@ -1,0 +1,333 @@
+package convert
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// deliverBatch is how many messages are delivered with shared syncs.
+const deliverBatch = 128
+
+// Deliver delivers records to the mailboxes of a workspace, in their order, each message once, however often
+// it is called. Records that cannot be delivered become dead letters. A *bridge.LineError in the sequence is
+// a skipped line, any other error ends it. Reasons name the source, such as the path of a log.
+//
+// The error is one of the sequence or of the file system; of the records from there on none is lost if
+// Deliver is called again.
+func Deliver(ctx context.Context, w *mailbox.Workspace, source string, records iter.Seq2[bridge.Entry, error]) (report Report, err error) {
+	known, err := openOutboxes(w)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, known.close()) }()
+	d := newDeliverer(w, known, source, &report)
+	for e, err := range records {
+		if err != nil {
+			if report.skip(err) {
+				continue
+			}
+			return report, errors.Join(err, d.flush(ctx), d.failure())
+		}
+		if err := d.accept(ctx, e); err != nil {
+			return report, err
+		}
+	}
+	err = d.flush(ctx)
+	return report, errors.Join(err, d.failure())
+}
+
+// A deliverer brings records to mailboxes.
+type deliverer struct {
+	workspace *mailbox.Workspace
+	outboxes  *outboxes
+	letters   letters
+	source    string
+	report    *Report
+
+	waiting []delivery
+	queued  map[schema.ID]delivery
+	// failed are the messages that could not be delivered while others could.
+	failed []error
+}
+
+// delivery is a message on its way.
+type delivery struct {
+	message *schema.Message
+	entry   bridge.Entry
+	sum     [sha256.Size]byte
+	// carried messages stood in the record's metadata; the others were born in the bridge.
+	carried bool
+	form    form
+}
+
+func newDeliverer(w *mailbox.Workspace, known *outboxes, source string, report *Report) *deliverer {
+	return &deliverer{
+		workspace: w, outboxes: known, letters: letters{w}, source: source, report: report,
+		queued: make(map[schema.ID]delivery),
+	}
+}
+
+// accept takes a record. It is dealt with when flush has returned without an error.
+func (d *deliverer) accept(ctx context.Context, e bridge.Entry) error {
+	m, err := carriedBy(e.Record)
+	for _, odd := range warnings(e.Record, m, err) {
+		d.report.warn("%s: line %d: %v", d.source, e.Line, odd)
+	}
+	if m != nil {
+		done, err := d.acceptCarried(ctx, e, m)
+		if done || err != nil {
+			return err
+		}
+	}
+	return d.acceptBorn(ctx, e, usual)
+}
+
+// acceptCarried takes the message in a record's metadata, unless another message has its id here: then the
+// record is to be taken as it stands.
+func (d *deliverer) acceptCarried(ctx context.Context, e bridge.Entry, m *schema.Message) (done bool, err error) {
+	to := schema.AgentName(e.To)
+	there, taken, err := d.outboxes.has(ctx, m, to)
+	if err != nil {
+		return false, err
+	}
+	if there {
+		d.report.AlreadyDelivered++
+		return true, nil
+	}
+	if to != "" && !d.workspace.Knows(to) {
+		return true, d.refuse(e, m, d.workspace.CheckAgent(to).Error())
+	}
+	if taken {
+		d.report.warn("%s: line %d: another message has the id %s; the record is delivered as it stands", d.source, e.Line, m.ID)
+		return false, nil
+	}
+	if m.Auth != "" {
+		return true, d.refuse(e, m, "a signed message is its file, byte for byte, and cannot be made from a record")
+	}
+	reduced := *m
+	reduced.To = slices.DeleteFunc(slices.Clone(m.To), func(agent schema.AgentName) bool { return !d.workspace.Knows(agent) })
+	if len(reduced.To) == 0 {
+		return true, d.refuse(e, m, "the workspace knows none of the recipients")
+	}
+	return true, d.queue(ctx, delivery{message: &reduced, entry: e, carried: true})
+}
+
+// acceptBorn takes a record that was born in the bridge.
+func (d *deliverer) acceptBorn(ctx context.Context, e bridge.Entry, f form) error {
+	var agents []schema.AgentName
+	if e.To == "" {
+		var err error
+		if agents, err = d.workspace.Agents(); err != nil {
+			return err
+		}
+	}
+	to, err := recipientsOf(e.Record, agents)
+	if err != nil {
+		return d.refuse(e, nil, err.Error())
+	}
+	if e.To == "" {
+		return d.broadcast(ctx, e, to, f)
+	}
+	m, err := born(e.Record, to, f)
+	if err != nil {
+		return d.refuse(e, nil, err.Error())
+	}
+	if d.workspace.Knows(to[0]) {
+		return d.queue(ctx, delivery{message: m, entry: e, form: f})
+	}
+	there, _, err := d.outboxes.has(ctx, m, to[0])
+	if err != nil {
+		return err
+	}
+	if there {
+		d.report.AlreadyDelivered++
+		return nil
+	}
+	return d.refuse(e, m, d.workspace.CheckAgent(to[0]).Error())
+}
+
+// broadcast takes a broadcast: to ten agents or fewer one message, to more several. Agents come and go; a
+// part that was sent stays as it is, and a part that has room was the last one.
+func (d *deliverer) broadcast(ctx context.Context, e bridge.Entry, to []schema.AgentName, f form) error {
+	for f.part = 1; len(to) > 0; f.part++ {
+		m, err := born(e.Record, to[:min(len(to), schema.MaxRecipients)], f)
+		if err != nil {
+			return d.refuse(e, nil, err.Error())
+		}
+		had, err := d.outboxes.recipients(ctx, m)
+		if err != nil {
+			return err
+		}
+		if had == nil {
+			if err := d.queue(ctx, delivery{message: m, entry: e, form: f}); err != nil {
+				return err
+			}
+			had = m.To
+		} else {
+			d.report.AlreadyDelivered++
+			if len(had) < schema.MaxRecipients {
+				return nil
+			}
+		}
+		to = slices.DeleteFunc(slices.Clone(to), func(agent schema.AgentName) bool { return slices.Contains(had, agent) })
+	}
+	return nil
+}
+
+// queue puts a message in line. Its sender, who has just been heard of, gets a mailbox if it has none:
+// after what stands before it, for a broadcast goes to the agents that there were before.
+func (d *deliverer) queue(ctx context.Context, one delivery) error {
+	var err error
+	if one.sum, err = sumOf(one.message); err != nil {
+		return err
+	}
+	if other, ok := d.queued[one.message.ID]; ok {
+		to := schema.AgentName(one.entry.To)
+		if other.sum == one.sum && (to == "" || slices.Contains(other.message.To, to)) {
+			d.report.AlreadyDelivered++
+			return nil
+		}
+		if err := d.flush(ctx); err != nil {
+			return err
+		}
+		// Now that the other one is sent, this one can be judged.
+		if one.carried {
+			return d.accept(ctx, one.entry)
+		}
+		return d.acceptBorn(ctx, one.entry, form{part: 1, long: true})
+	}
+	if from := one.message.From; !d.workspace.Knows(from) {
+		if err := d.flush(ctx); err != nil {
+			return err
+		}
+		if _, err := d.workspace.AddAgent(from, "", time.Now()); err != nil {
+			return fmt.Errorf("mailbox of %s, who sent line %d of %s: %w", from, one.entry.Line, d.source, err)
+		}
+		d.report.warn("%s: line %d: the workspace did not know the sender %s, who has a mailbox now", d.source, one.entry.Line, from)
+	}
+	d.queued[one.message.ID] = one
+	if d.waiting = append(d.waiting, one); len(d.waiting) < deliverBatch {
+		return nil
+	}
+	return d.flush(ctx)
+}
+
+// flush delivers what waits. What single messages fail of, such as an inbox that cannot be written to, is
+// kept in failed and does not stop the others; where all fail, so will the next ones.
+func (d *deliverer) flush(ctx context.Context) error {
+	waiting := d.waiting
+	d.waiting = nil
+	clear(d.queued)
+	drafts := make([]schema.Message, len(waiting))
+	for i, one := range waiting {
+		drafts[i] = *one.message
+	}
+	var failed []error
+	for i, result := range d.workspace.SendAll(ctx, drafts, nil) {
+		if err := d.settle(ctx, waiting[i], result); err != nil {
+			failed = append(failed, fmt.Errorf("line %d of %s: %w", waiting[i].entry.Line, d.source, err))
+		}
+	}
+	if len(failed) > 0 && len(failed) == len(waiting) {
+		return failed[0]
+	}
+	d.failed = append(d.failed, failed...)
+	return nil
+}
+
+// failure returns what failed and is to be tried again, in words of bounded length.
+func (d *deliverer) failure() error {
+	const most = 10
+	if len(d.failed) <= most {
+		return errors.Join(d.failed...)
+	}
+	return errors.Join(append(d.failed[:most:most], fmt.Errorf("and %d more", len(d.failed)-most))...)
+}
+
+// settle deals with what became of a message.
+func (d *deliverer) settle(ctx context.Context, one delivery, result mailbox.Result) error {
+	var queued *mailbox.QueuedError
+	var invalid *validate.InvalidError
+	var unknown *mailbox.UnknownAgentError
+	switch err := result.Err; {
+	case err == nil && result.Receipt.AlreadySent:
+		d.report.AlreadyDelivered++
+		return d.outboxes.note(one.message)
+	case errors.As(err, &queued):
+		d.report.warn("%s: line %d: %v", d.source, one.entry.Line, err)
+		fallthrough
+	case err == nil:
+		d.report.Delivered++
+		return d.outboxes.note(one.message)
+	case errors.Is(err, mailbox.ErrIDTaken):
+		return d.settleTaken(ctx, one)
+	case errors.As(err, &invalid), errors.Is(err, schema.ErrTooLarge):
+		return d.refuse(one.entry, nil, err.Error())
+	case errors.As(err, &unknown): // it was removed meanwhile
+		return d.refuse(one.entry, one.message, err.Error())
+	default:
+		return err
+	}
+}
+
+// settleTaken deals with a message whose id is in the outbox with other bytes: this message, sent when the
+// workspace knew fewer or more of its recipients, or another one.
+func (d *deliverer) settleTaken(ctx context.Context, one delivery) error {
+	there, _, err := d.outboxes.has(ctx, one.message, schema.AgentName(one.entry.To))
+	switch {
+	case err != nil:
+		return err
+	case there:
+		d.report.AlreadyDelivered++
+		return nil
+	case one.carried:
+		d.report.warn("%s: line %d: another message has the id %s; the record is delivered as it stands", d.source, one.entry.Line, one.message.ID)
+		return d.acceptAlone(ctx, one.entry, usual)
+	case one.form.long:
+		return d.refuse(one.entry, one.message, "another message has the id "+string(one.message.ID))
+	}
+	return d.acceptAlone(ctx, one.entry, form{part: 1, long: true})
+}
+
+// acceptAlone takes a record as it stands, and delivers it at once.
+func (d *deliverer) acceptAlone(ctx context.Context, e bridge.Entry, f form) error {
+	if err := d.acceptBorn(ctx, e, f); err != nil {
+		return err
+	}
+	return d.flush(ctx)
+}
+
+// refuse makes a dead letter of a record: of its message, or of the record itself where it has none.
+func (d *deliverer) refuse(e bridge.Entry, m *schema.Message, reason string) error {
+	reason = fmt.Sprintf("line %d of %s: %s", e.Line, d.source, reason)
+	var one letter
+	var err error
+	if m != nil {
+		one, err = messageLetter(m, e.To, reason)
+	} else {
+		one, err = recordLetter(e.Record, reason)
+	}
+	if err != nil {
+		return fmt.Errorf("dead letter of line %d of %s: %w", e.Line, d.source, err)
+	}
+	path, there, err := d.letters.write(one)
+	switch {
+	case err != nil:
+		return fmt.Errorf("dead letter of line %d of %s: %w", e.Line, d.source, err)
+	case there:
+		d.report.AlreadyDead++
+	default:
+		d.report.DeadLetters = append(d.report.DeadLetters, DeadLetter{e.Line, path, one.reason.Reason})
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package convert
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Row is a line of the mapping between messages and records.
+type Row struct {
+	// Message is the message type.
+	Message schema.Type `json:"message"`
+	// Record and Signal are the record's type and signal. Both are empty in the row for everything that
+	// AgentPair's bridge reference does not list.
+	Record bridge.Type   `json:"record"`
+	Signal bridge.Signal `json:"signal,omitempty"`
+	// Channel is empty in the rows for messages on their way to the bridge. In the rows for records born
+	// there it is the channel of the message; a broadcast has BroadcastSuffix behind it.
+	Channel string `json:"channel,omitempty"`
+}
+
+// BroadcastSuffix ends the channel of a message that was a broadcast in the bridge.
+const BroadcastSuffix = "-all"
+
+// mapping is the whole of it: first what becomes of messages, then what becomes of records.
+var mapping = []Row{
+	{schema.TaskRequest, bridge.TypeTask, "", ""},
+	{schema.FollowUp, bridge.TypeTask, "", ""},
+	{schema.Handoff, bridge.TypeTask, "", ""},
+	{schema.BrainstormRequest, bridge.TypeTask, "", ""},
+	{schema.ReviewRequest, bridge.TypeTask, "", ""},
+	{schema.Question, bridge.TypeChat, "", ""},
+	{schema.BrainstormFollowup, bridge.TypeChat, "", ""},
+	{schema.Notification, bridge.TypeResult, "", ""},
+	{schema.ReviewAddressed, bridge.TypeResult, "", ""},
+	{schema.ReviewFeedback, bridge.TypeReview, "", ""},
+	{schema.ReviewLGTM, bridge.TypeSignal, bridge.SignalPass, ""},
+	{schema.HandoffComplete, bridge.TypeSignal, bridge.SignalDone, ""},
+
+	{schema.TaskRequest, bridge.TypeTask, "", "bridge-task"},
+	{schema.Notification, bridge.TypeResult, "", "bridge-result"},
+	{schema.ReviewFeedback, bridge.TypeReview, "", "bridge-review"},
+	{schema.Question, bridge.TypeChat, "", "bridge-chat"},
+	{schema.Notification, bridge.TypeSignal, bridge.SignalDone, "bridge-done"},
+	{schema.Notification, bridge.TypeSignal, bridge.SignalPass, "bridge-pass"},
+	{schema.Notification, bridge.TypeSignal, bridge.SignalFail, "bridge-fail"},
+	{schema.Notification, "", "", "bridge-other"},
+}
+
+// Mapping returns the mapping: a row for each message type, then the rows for records born in the bridge.
+func Mapping() []Row { return slices.Clone(mapping) }
+
+// rowOfMessage returns the row of a message on its way to the bridge.
+func rowOfMessage(t schema.Type) (Row, bool) {
+	i := slices.IndexFunc(mapping, func(row Row) bool { return row.Channel == "" && row.Message == t })
+	if i < 0 {
+		return Row{}, false
+	}
+	return mapping[i], true
+}
+
+// rowOfRecord returns the row of a record born in the bridge; the last one is for what no other is for.
+func rowOfRecord(t bridge.Type, signal bridge.Signal) Row {
+	for _, row := range mapping {
+		if row.Channel != "" && row.Record == t && row.Signal == signal {
+			return row
+		}
+	}
+	return mapping[len(mapping)-1]
+}
+
+// rowOfChannel returns the row of the messages on a channel, and whether it marks a broadcast.
+func rowOfChannel(channel string) (row Row, broadcast, ok bool) {
+	name, broadcast := strings.CutSuffix(channel, BroadcastSuffix)
+	for _, row := range mapping {
+		if row.Channel != "" && row.Channel == name {
+			return row, broadcast, true
+		}
+	}
+	return Row{}, false, false
+}
+
+// documented reports whether the row is for a type and signal that the bridge reference lists.
+func (r Row) documented() bool { return r.Record != "" }

@@ -1,0 +1,132 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/mailbox"
+)
+
+// Direction says which way a Mirror carries.
+type Direction string
+
+// The directions. The zero value is Both.
+const (
+	Both Direction = "both"
+	Out  Direction = "out" // from the outboxes into the log
+	In   Direction = "in"  // from the log into the mailboxes
+)
+
+// Directions returns the directions.
+func Directions() []Direction { return []Direction{Both, Out, In} }
+
+// ParseDirection returns the direction that the text names.
+func ParseDirection(text string) (Direction, error) {
+	if d := Direction(text); slices.Contains(Directions(), d) {
+		return d, nil
+	}
+	return "", fmt.Errorf("%q is no direction: both, out or in", text)
+}
+
+// A Mirror keeps a log and a workspace in step. Any number of processes may run mirrors of the same two.
+type Mirror struct {
+	Workspace *mailbox.Workspace
+	Log       *bridge.Log
+	// Direction is Both where it is empty.
+	Direction Direction
+	// Progress, if not nil, is told how many of the messages and lines that are to be looked at have been.
+	// The total grows when the second direction begins.
+	Progress func(done, total int)
+}
+
+// Run carries what is new, first out and then in, and returns. One direction failing does not keep the other
+// from being done; the error is of the log, the workspace or the context.
+//
+// Everything that the report counts is on disk, as far as the log and the workspace are opened to sync.
+func (m *Mirror) Run(ctx context.Context) (report Report, err error) {
+	s, err := m.open()
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	return s.pass(ctx, nil)
+}
+
+// session is what a Mirror keeps between one pass and the next.
+type session struct {
+	mirror    *Mirror
+	direction Direction
+	outboxes  *outboxes
+	outward   *outward
+	inward    *inward
+}
+
+func (m *Mirror) open() (*session, error) {
+	direction := m.Direction
+	if direction == "" {
+		direction = Both
+	}
+	if _, err := ParseDirection(string(direction)); err != nil {
+		return nil, err
+	}
+	known, err := openOutboxes(m.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	return &session{
+		mirror: m, direction: direction, outboxes: known,
+		outward: &outward{workspace: m.Workspace, log: m.Log, outboxes: known},
+		inward:  &inward{workspace: m.Workspace, log: m.Log, outboxes: known},
+	}, nil
+}
+
+func (s *session) close() error { return s.outboxes.close() }
+
+// pass carries what is new. Names, if there are any, are the outbox files to be looked at: then no others are.
+func (s *session) pass(ctx context.Context, named *changes) (Report, error) {
+	var report Report
+	count := &progress{tell: s.mirror.Progress}
+	var failed error
+	if s.direction != In {
+		if err := s.outward.pass(ctx, named, &report, count); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("mirror into %s: %w", s.mirror.Log.Path(), err))
+		}
+	}
+	if s.direction != Out {
+		if err := s.inward.pass(ctx, &report, count); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("mirror into %s: %w", s.mirror.Workspace.Dir(), err))
+		}
+	}
+	return report, failed
+}
+
+// progress adds up what is done of what is to be done.
+type progress struct {
+	tell        func(done, total int)
+	done, total int
+}
+
+func (p *progress) expect(n int) {
+	if p.total += max(n, 0); p.tell != nil && n > 0 {
+		p.tell(p.done, p.total)
+	}
+}
+
+func (p *progress) add(n int) {
+	p.done += n
+	p.total = max(p.total, p.done)
+	if p.tell != nil && n > 0 {
+		p.tell(p.done, p.total)
+	}
+}
+
+// stateWarning reports what the mirror could not remember; nothing but time is lost by it.
+func stateWarning(report *Report, err error) {
+	if err != nil {
+		report.warn("what is done could not be noted, so it will be looked at again: %s", strings.TrimSpace(err.Error()))
+	}
+}

@@ -1,0 +1,97 @@
+package convert
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// stateFolder is where a workspace keeps what mirrors remember.
+func stateFolder(w *mailbox.Workspace) string { return filepath.Join(w.Dir(), "state", "mirror") }
+
+// statePath is the path, without extension, of what is remembered of a log in one direction. Two directions
+// never share a file, so that two processes need not agree on one.
+func statePath(w *mailbox.Workspace, log *bridge.Log, direction Direction) string {
+	sum := sha256.Sum256([]byte(log.Path()))
+	return filepath.Join(stateFolder(w), hex.EncodeToString(sum[:8])+"-"+string(direction))
+}
+
+// inwardState is what the way into the mailboxes remembers.
+type inwardState struct {
+	// Log is the path of the log, for people.
+	Log string `json:"log"`
+	// Delivered is the place in the log up to which everything is dealt with.
+	Delivered bridge.Cursor `json:"delivered"`
+}
+
+// outwardState is what the way into the log remembers, besides the list of files.
+type outwardState struct {
+	// Log is the path of the log, for people.
+	Log string `json:"log"`
+	// Recorded is a place in the log behind everything that was recorded. A log that does not have it is
+	// not the one that the outboxes were recorded in.
+	Recorded bridge.Cursor `json:"recorded"`
+	// Outboxes has, for each outbox of which everything was recorded, when it was last modified then.
+	Outboxes map[schema.AgentName]time.Time `json:"outboxes"`
+}
+
+// loadState reads a state file. A missing or damaged one is as good as an empty one.
+func loadState[S any](path string) (state S) {
+	data, err := os.ReadFile(path + ".json")
+	if err == nil && json.Unmarshal(data, &state) == nil {
+		return state
+	}
+	var none S
+	return none
+}
+
+// saveState puts a state file in place.
+func saveState(path string, state any) error {
+	data, err := json.MarshalIndent(state, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing %s.json: %w", path, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return durable.Replace(path+".json", append(data, '\n'), 0o644)
+}
+
+// hasPlace reports whether a cursor marks a place in the log.
+func hasPlace(ctx context.Context, log *bridge.Log, place bridge.Cursor) (bool, error) {
+	if place == "" {
+		return true, nil
+	}
+	for _, err := range log.Records(ctx, place) {
+		var line *bridge.LineError
+		switch {
+		case errors.Is(err, bridge.ErrUnknownCursor):
+			return false, nil
+		case errors.As(err, &line):
+			return true, nil
+		}
+		return err == nil, err
+	}
+	return true, nil
+}
+
+// fileKey stands for a file of an outbox as it was when it was recorded.
+type fileKey [16]byte
+
+func keyOf(agent schema.AgentName, name string, info fs.FileInfo) (key fileKey) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d/%d", agent, name, info.Size(), info.ModTime().UnixNano()))
+	copy(key[:], sum[:])
+	return key
+}
