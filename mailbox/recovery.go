@@ -205,16 +205,14 @@ func (b *batch) recoverCopy(name stagedName, recovered *Recovered) error {
 	}
 	m, _ := validate.Decode(data)
 	if m == nil || m.ID != name.id {
-		// Cut short by a crash, and so never sent.
-		parts, _ := schema.ParseID(name.id)
-		return b.bury(d, name, parts.Sender, recovered)
+		return b.bury(d, name, recovered) // cut short by a crash
 	}
 	fileName, err := b.sentAs(m, data)
 	if err != nil {
 		return err
 	}
 	if fileName == "" {
-		return b.bury(d, name, m.From, recovered)
+		return b.bury(d, name, recovered)
 	}
 	placed, err := publishCopy(b.w.files, d, m, fileName, data)
 	if err != nil {
@@ -272,21 +270,22 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 // bury moves an old staged copy without an outbox copy to its sender's dead
 // letters. The message was sent if somebody emptied the outbox, and was not
 // if a sweep died half-way: nothing tells, so nothing is thrown away.
-func (b *batch) bury(d *destination, name stagedName, sender schema.AgentName, recovered *Recovered) error {
-	if !b.w.Knows(sender) {
-		return nil
+func (b *batch) bury(d *destination, name stagedName, recovered *Recovered) error {
+	parts, err := schema.ParseID(name.id)
+	if err != nil || !b.w.Knows(parts.Sender) {
+		return err
 	}
 	stale, err := b.isStale(d.place.dir, d.place.name)
 	if !stale || err != nil {
 		return err
 	}
-	dir, err := b.w.makeBox(sender, DeadLetters)
+	dir, err := b.w.makeBox(parts.Sender, DeadLetters)
 	if err != nil {
 		return err
 	}
 	reason := DeadLetterReason{
 		Reason: "a queued copy for " + string(d.agent) + " whose copy in the sender's outbox has gone",
-		ID:     name.id, From: sender, At: schema.NewTimestamp(b.w.now()),
+		ID:     name.id, From: parts.Sender, At: schema.NewTimestamp(b.w.now()),
 	}
 	letter := string(name.id) + "_" + string(d.agent) + schema.FileExtension
 	placed, err := b.w.bury(d.place.publish, dir, letter, reason)

@@ -1,0 +1,352 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// interrupted is the disk with something that happens once, right before a
+// file of which the name has the ending is published or taken.
+type interrupted struct {
+	disk
+	ending string
+	happen func()
+}
+
+func (i *interrupted) before(name string) {
+	if happen := i.happen; happen != nil && strings.HasSuffix(name, i.ending) {
+		i.happen = nil
+		happen()
+	}
+}
+
+func (i *interrupted) publish(from *durable.Dir, name string, to *durable.Dir, newName string) error {
+	i.before(name)
+	return i.disk.publish(from, name, to, newName)
+}
+
+func (i *interrupted) take(dir *durable.Dir, name string) (bool, error) {
+	i.before(name)
+	return i.disk.take(dir, name)
+}
+
+// after lets the workspace's clock be that much later than the files' times.
+func after(w *Workspace, delay time.Duration) {
+	w.now = func() time.Time { return time.Now().Add(delay) }
+}
+
+func mustRecover(t *testing.T, w *Workspace) Recovered {
+	t.Helper()
+	recovered, err := w.Recover(t.Context())
+	if err != nil {
+		t.Fatalf("recovering: %v", err)
+	}
+	return recovered
+}
+
+// killBefore leaves what a delivery leaves that dies before it publishes or
+// takes the file.
+func killBefore(t *testing.T, w *Workspace, given bool, operation string) {
+	t.Helper()
+	for failAt := range 100 {
+		f := &faulty{failAt: failAt, err: errCrash}
+		w.files = f
+		_, err := w.Send(t.Context(), faultDraft(given), nil)
+		w.files = disk{}
+		if strings.HasPrefix(f.name, operation) {
+			return
+		}
+		if err == nil {
+			t.Fatalf("no operation of a delivery is called %q", operation)
+		}
+		// Not yet: clean up, and die later the next time.
+		for _, name := range files(t, w, outgoingName) {
+			if err := os.Remove(filepath.Join(w.dir, outgoingName, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestRecoverLeavesYoungCopiesAlone(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	killBefore(t, w, false, "publish msg-")
+	staged := files(t, w, outgoingName)
+	if len(staged) != 3 {
+		t.Fatalf("the killed delivery left %q, want three copies", staged)
+	}
+	for _, age := range []time.Duration{0, staleAfter - time.Minute} {
+		after(w, age)
+		if got := mustRecover(t, w); !isEmpty(got) {
+			t.Errorf("%v later Recover did %+v, want nothing", age, got)
+		}
+		wantFiles(t, w, outgoingName, staged...)
+	}
+	after(w, staleAfter+time.Second)
+	got := mustRecover(t, w)
+	var want []string
+	for _, name := range staged {
+		want = append(want, filepath.Join(w.dir, outgoingName, name))
+	}
+	if slices.Sort(got.Swept); !slices.Equal(got.Swept, want) {
+		t.Errorf("an hour later Recover swept %q, want %q", got.Swept, want)
+	}
+	wantFiles(t, w, outgoingName)
+	wantFiles(t, w, "agents/codex/inbox")
+}
+
+func isEmpty(r Recovered) bool {
+	return len(r.Published)+len(r.Waiting)+len(r.Swept)+len(r.Buried) == 0
+}
+
+func TestRecoverSaysWhatItPublished(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	r := send(t, w, faultDraft(false))
+	for i, path := range r.Inboxes {
+		staged := stagedName{r.Message.ID, r.Message.To[i], Inbox}.String()
+		if err := os.Rename(path, filepath.Join(w.dir, outgoingName, staged)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// An inbox that refuses keeps its copy waiting, and nothing else.
+	inbox := w.BoxPath("codex", Inbox)
+	if err := os.RemoveAll(inbox); err != nil {
+		t.Fatal(err)
+	}
+	writeTestFile(t, inbox, "no folder")
+	got, err := w.Recover(t.Context())
+	wantError(t, err, inbox)
+	if len(got.Waiting) != 1 || !slices.Equal(got.Published, r.Inboxes[1:]) {
+		t.Errorf("Recover did %+v, want %q published and one waiting", got, r.Inboxes[1:])
+	}
+	if err := os.Remove(inbox); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustRecover(t, w); !slices.Equal(got.Published, r.Inboxes[:1]) {
+		t.Errorf("Recover did %+v, want %q published", got, r.Inboxes[:1])
+	}
+	wantFiles(t, w, outgoingName)
+}
+
+// TestRecoverBuriesWhatMayHaveBeenSent: a queued copy without its outbox copy
+// is neither delivered nor thrown away.
+func TestRecoverBuriesWhatMayHaveBeenSent(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	r := send(t, w, draft("codex"))
+	data := readFile(t, r.Outbox)
+	if err := errors.Join(os.Remove(r.Inboxes[0]), os.Remove(r.Outbox)); err != nil {
+		t.Fatal(err)
+	}
+	staged := stagedName{r.Message.ID, "codex", Inbox}.String()
+	for _, content := range []string{data, data[:40], ""} {
+		writeTestFile(t, filepath.Join(w.dir, outgoingName, staged), content)
+		after(w, 0)
+		if got := mustRecover(t, w); !isEmpty(got) {
+			t.Errorf("Recover did %+v with a young copy of %q, want nothing", got, content)
+		}
+		after(w, 2*staleAfter)
+		got := mustRecover(t, w)
+		if len(got.Buried) != 1 || readFile(t, got.Buried[0]) != content {
+			t.Fatalf("Recover did %+v, want the copy of %q buried", got, content)
+		}
+		reason, err := w.Reason(Entry{Agent: "claude", Name: filepath.Base(got.Buried[0])})
+		if err != nil || reason.ID != r.Message.ID || !strings.Contains(reason.Reason, "codex") {
+			t.Errorf("the reason is %+v (%v), want the message and its recipient", reason, err)
+		}
+		wantFiles(t, w, outgoingName)
+		wantFiles(t, w, "agents/codex/inbox")
+	}
+}
+
+// TestRecoverMakesNoMailboxes: what claims to come from an agent that has
+// gone does not bring its mailbox back.
+func TestRecoverMakesNoMailboxes(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	r := send(t, w, draft("codex"))
+	staged := stagedName{r.Message.ID, "codex", Inbox}.String()
+	if err := os.Rename(r.Inboxes[0], filepath.Join(w.dir, outgoingName, staged)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(w.dir, "agents/claude")); err != nil {
+		t.Fatal(err)
+	}
+	after(w, 2*staleAfter)
+	before := tree(t, w)
+	if got := mustRecover(t, w); !isEmpty(got) {
+		t.Errorf("Recover did %+v, want nothing", got)
+	}
+	if after := tree(t, w); strings.Contains(after, "agents/claude") || !strings.Contains(after, staged) {
+		t.Errorf("the workspace is\n%s\nwant it as before:\n%s", after, before)
+	}
+}
+
+func TestRecoverIgnoresForeignFiles(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	names := []string{"README", "msg-20260313T1430Z-claude-aaaa@codex", "msg-1@codex@inbox", "msg-20260313T1430Z-claude-aaaa@..@inbox",
+		"msg-20260313T1430Z-claude-aaaa@codex@archive", ".hidden"}
+	for _, name := range names {
+		writeTestFile(t, filepath.Join(w.dir, outgoingName, name), "foreign")
+	}
+	slices.Sort(names)
+	after(w, 2*staleAfter)
+	if got := mustRecover(t, w); !isEmpty(got) {
+		t.Errorf("Recover did %+v, want nothing", got)
+	}
+	wantFiles(t, w, outgoingName, names...)
+}
+
+// TestSweptDeliveryStartsAgain: a delivery that was stopped for so long that
+// its staged copies are swept loses nothing and doubles nothing, at whatever
+// point the sweep comes.
+func TestSweptDeliveryStartsAgain(t *testing.T) {
+	for _, given := range []bool{false, true} {
+		for _, ending := range []string{"@claude@outbox", "@codex@inbox", "@gemini@inbox"} {
+			t.Run(fmt.Sprintf("given=%t/before %s", given, ending), func(t *testing.T) {
+				w := newWorkspace(t, "claude", "codex", "gemini")
+				sweeper := openWorkspace(t, w.dir)
+				after(sweeper, 2*staleAfter)
+				w.files = &interrupted{ending: ending, happen: func() { mustRecover(t, sweeper) }}
+				r := send(t, w, faultDraft(given))
+				wantFiles(t, w, "agents/claude/outbox", filepath.Base(r.Outbox))
+				for _, agent := range r.Message.To {
+					if got := inboxIDs(t, w, agent); !slices.Equal(got, []schema.ID{r.Message.ID}) {
+						t.Errorf("the inbox of %s has %v, want %s", agent, got, r.Message.ID)
+					}
+				}
+				wantFiles(t, w, outgoingName)
+			})
+		}
+	}
+}
+
+// TestSweepWhoseDeliveryGoesOn is the other order: the delivery runs while
+// the sweep is between two of its steps.
+func TestSweepWhoseDeliveryGoesOn(t *testing.T) {
+	for _, ending := range []string{"@claude@outbox", "@codex@inbox", "@gemini@inbox"} {
+		t.Run(ending, func(t *testing.T) {
+			w := newWorkspace(t, "claude", "codex", "gemini")
+			sweeper := openWorkspace(t, w.dir)
+			after(sweeper, 2*staleAfter)
+			sweeping, proceed, swept := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			sweeper.files = &interrupted{ending: ending, happen: func() {
+				close(sweeping)
+				<-proceed
+			}}
+			w.files = &interrupted{ending: "@claude@outbox", happen: func() {
+				go func() {
+					_, err := sweeper.Recover(t.Context())
+					swept <- err
+				}()
+				<-sweeping
+			}}
+			r, err := w.Send(t.Context(), faultDraft(false), nil)
+			close(proceed)
+			if err := errors.Join(err, <-swept); err != nil {
+				t.Fatal(err)
+			}
+			mustRecover(t, w)
+			for _, agent := range r.Message.To {
+				if got := inboxIDs(t, w, agent); !slices.Equal(got, []schema.ID{r.Message.ID}) {
+					t.Errorf("the inbox of %s has %v, want %s", agent, got, r.Message.ID)
+				}
+			}
+			wantFiles(t, w, outgoingName)
+		})
+	}
+}
+
+// TestSweepBesideASecondSend: a message with an id of its own is sent again
+// while what a dead process left of it is being swept.
+func TestSweepBesideASecondSend(t *testing.T) {
+	for _, ending := range []string{"@claude@outbox", "@codex@inbox", "@gemini@inbox"} {
+		t.Run(ending, func(t *testing.T) {
+			w := newWorkspace(t, "claude", "codex", "gemini")
+			killBefore(t, w, true, "publish msg-")
+			old := time.Now().Add(-2 * staleAfter)
+			for _, name := range files(t, w, outgoingName) {
+				if err := os.Chtimes(filepath.Join(w.dir, outgoingName, name), old, old); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sweeper := openWorkspace(t, w.dir)
+			after(sweeper, 0)
+			sent := make(chan error, 1)
+			started := make(chan struct{})
+			sweeper.files = &interrupted{ending: ending, happen: func() {
+				lock := flock.New(filepath.Join(w.dir, "state/deliver.lock"))
+				if free, err := lock.TryLock(); free || err != nil {
+					t.Errorf("the sweep leaves the lock of such messages free: %t, %v", free, err)
+					_ = lock.Unlock()
+				}
+				go func() {
+					close(started)
+					_, err := w.Send(t.Context(), faultDraft(true), nil)
+					sent <- err
+				}()
+				<-started
+			}}
+			mustRecover(t, sweeper)
+			if err := <-sent; err != nil {
+				t.Fatal(err)
+			}
+			mustRecover(t, w)
+			for _, agent := range []schema.AgentName{"codex", "gemini"} {
+				if got := inboxIDs(t, w, agent); len(got) != 1 {
+					t.Errorf("the inbox of %s has %v, want the message once", agent, got)
+				}
+			}
+			wantFiles(t, w, outgoingName)
+		})
+	}
+}
+
+// TestCrashAtEveryStepOfRecovery kills the recovery too; the next one leaves
+// no message half delivered.
+func TestCrashAtEveryStepOfRecovery(t *testing.T) {
+	for _, killed := range []string{"publish msg-", "sync outbox"} {
+		for failAt := range 12 {
+			t.Run(fmt.Sprintf("%s/step=%d", killed, failAt), func(t *testing.T) {
+				w := newWorkspace(t, "claude", "codex", "gemini")
+				killBefore(t, w, false, killed)
+				later := openWorkspace(t, w.dir)
+				after(later, 2*staleAfter)
+				later.files = &faulty{failAt: failAt, err: errCrash}
+				if _, err := later.Recover(t.Context()); err != nil && !errors.Is(err, errCrash) {
+					t.Fatalf("the killed recovery gave %v, want the crash", err)
+				}
+				last := openWorkspace(t, w.dir)
+				after(last, 4*staleAfter)
+				mustRecover(t, last)
+				wantFiles(t, w, outgoingName)
+				want := len(files(t, w, "agents/claude/outbox"))
+				for _, agent := range []schema.AgentName{"codex", "gemini"} {
+					if got := inboxIDs(t, w, agent); len(got) != want {
+						t.Errorf("the inbox of %s has %v, want %d", agent, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestRecoverFindsNoFolder: a workspace that nothing was sent in.
+func TestRecoverFindsNoFolder(t *testing.T) {
+	w := newWorkspace(t, "claude")
+	if err := os.RemoveAll(filepath.Join(w.dir, "state")); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustRecover(t, w); !isEmpty(got) {
+		t.Errorf("Recover did %+v, want nothing", got)
+	}
+}
