@@ -262,3 +262,46 @@ func TestMountedFolderOfTheSameDisk(t *testing.T) {
 	wantFiles(t, w, "agents/codex/inbox", filepath.Base(r.Inboxes[0]))
 	wantFiles(t, w, "state/outgoing")
 }
+
+// TestDealingAcrossFileSystems archives and buries out of an inbox that is on
+// a file system of its own, with a fault at every step: the message is never
+// in neither place, and nothing replaces anything.
+func TestDealingAcrossFileSystems(t *testing.T) {
+	for _, dealing := range dealings {
+		for failAt := range 20 {
+			w := newSplitWorkspace(t, splits[0]...)
+			e := received(t, w)
+			f := &faulty{failAt: failAt, err: errCrash, torn: true}
+			w.files = f
+			err := dealing.deal(w, e)
+			w.files = disk{}
+			inbox := len(files(t, w, "agents/codex/inbox"))
+			kept := 0
+			for _, box := range []Box{Archive, DeadLetters} {
+				for _, name := range files(t, w, boxName("codex", box)) {
+					if !schema.IsMessageFile(name) {
+						continue
+					}
+					kept++
+					if got, want := readFile(t, filepath.Join(w.BoxPath("codex", box), name)), readFile(t, filepath.Join(w.BoxPath("claude", Outbox), e.Name)); got != want {
+						t.Errorf("%s shows %q, want the message or nothing", name, got)
+					}
+				}
+			}
+			switch {
+			case err == nil && (inbox != 0 || kept == 0 && dealing.name != "acknowledge"):
+				t.Errorf("%s succeeded: %d in the inbox, %d kept", dealing.name, inbox, kept)
+			case err != nil && !errors.Is(err, errCrash):
+				t.Errorf("%s gave %v, want the crash at %q", dealing.name, err, f.name)
+			case inbox+kept == 0 && dealing.name != "acknowledge":
+				t.Errorf("%s died at %q: the message is nowhere", dealing.name, f.name)
+			}
+			if inbox == 1 {
+				if err := dealing.deal(w, e); err != nil {
+					t.Errorf("%s died at %q, and again: %v", dealing.name, f.name, err)
+				}
+				wantFiles(t, w, "agents/codex/inbox")
+			}
+		}
+	}
+}
