@@ -146,7 +146,7 @@ func (w *Workspace) compose(p *parcel, options *SendOptions, claimed map[string]
 		m.Priority = schema.DefaultPriority
 	}
 	if m.CreatedAt == "" {
-		m.CreatedAt = schema.NewTimestamp(w.now())
+		m.CreatedAt = w.creationTime(m.ID)
 	}
 	if !p.given() {
 		if err := w.giveID(p, claimed); err != nil {
@@ -163,6 +163,16 @@ func (w *Workspace) compose(p *parcel, options *SendOptions, claimed map[string]
 		}
 	}
 	return w.render(p)
+}
+
+// creationTime is when a message without a time was created: now or, if it
+// came with an id, the time in that, so that its bytes and its file name are
+// the same however often it is sent.
+func (w *Workspace) creationTime(id schema.ID) schema.Timestamp {
+	if parts, err := schema.ParseID(id); err == nil {
+		return schema.NewTimestamp(parts.At)
+	}
+	return schema.NewTimestamp(w.now())
 }
 
 func (w *Workspace) checkAgent(agent schema.AgentName, create bool) error {

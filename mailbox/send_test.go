@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -97,6 +98,18 @@ func TestSendWithAGivenIDIsSentOnce(t *testing.T) {
 	if results[0].Err != nil || results[1].Err != nil || results[0].Receipt.AlreadySent || !results[1].Receipt.AlreadySent {
 		t.Errorf("one message twice in one batch gave %+v, want it sent once", results)
 	}
+}
+
+// TestSendWithAGivenIDAndNoTimeIsSentOnce: the second try comes minutes later.
+func TestSendWithAGivenIDAndNoTimeIsSentOnce(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	m := withID(draft("codex"), "0123456789abcdef")
+	first := send(t, w, m)
+	w.now = func() time.Time { return testTime.Add(5 * time.Minute) }
+	if again := send(t, w, m); !again.AlreadySent || again.Outbox != first.Outbox {
+		t.Errorf("the second send gave %+v, want the message already sent as %s", again, first.Outbox)
+	}
+	wantFiles(t, w, "agents/codex/inbox", filepath.Base(first.Inboxes[0]))
 }
 
 func withID(m schema.Message, rand string) schema.Message {
