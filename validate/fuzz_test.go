@@ -205,7 +205,7 @@ func pick(random *rand.Rand, pool map[string][]string, order []string, indent st
 // FuzzSchemaAgreement: the JSON Schema and the rules agree on everything that
 // a schema can express.
 func FuzzSchemaAgreement(f *testing.F) {
-	for seed := range uint64(2000) {
+	for seed := range uint64(1000) {
 		f.Add(seed)
 	}
 	order := append(schema.FieldNames(), "chanel")
@@ -291,7 +291,7 @@ func randomMessage(random *rand.Rand) *schema.Message {
 // FuzzRoundTrip: a message that the rules let pass is what Encode writes and
 // Bytes and Read find in it, and the JSON Schema lets it pass as well.
 func FuzzRoundTrip(f *testing.F) {
-	for seed := range uint64(2000) {
+	for seed := range uint64(1000) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {

@@ -117,7 +117,7 @@ func TestGitHubEscape(t *testing.T) {
 
 // TestHostile: what is made to be slow, deep or large ends, with an error.
 func TestHostile(t *testing.T) {
-	const size = 256 << 10
+	const size = 96 << 10
 	for _, part := range []string{"[", "{a: ", "- ", "? ", "- \n", "#\n", " #\n", "a: b\n", "a: \"", "*a ", "&a ", "--- a\n", "%A\n", "%TAG !a! b\n", "\r", "\u2028", "\ufeff", "|\n", "- |\n", "a:\n  - b\n # c\n", "\"\\", "''", "<<: ", "!!x ", ",", "]"} {
 		for _, before := range []string{"", "a: [\n", "a: \"", "type: handoff\nbody: |\n  "} {
 			text := before + strings.Repeat(part, size/len(part))

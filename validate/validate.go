@@ -5,6 +5,13 @@
 // Decode, Read and Message are made for programs that send and receive, and
 // cost microseconds. Bytes and Files also check against the published JSON
 // Schema, and are made for people who want to know what is wrong and where.
+//
+// A file is decoded by parsePlain if it is written the way messages usually
+// are, and by yaml.v3 otherwise; both give the same tree of nodes with
+// positions. A checker makes a message of the tree and applies the rules. The
+// JSON Schema is a second opinion on the same tree: it says the same as the
+// rules, as far as a schema can, and anything it finds beyond them is
+// reported too.
 package validate
 
 import (
@@ -16,6 +23,10 @@ import (
 // Decode takes a message file apart. The findings are those about its form:
 // encoding, YAML, unknown fields, fields of the wrong shape. The message
 // holds what could be read and is nil where the file is no mapping of fields.
+//
+// Every scalar is the text that stands in the file. Lines end as YAML 1.1
+// has it, so a raw U+0085, U+2028 or U+2029 ends one, too; in double quotes
+// and written as an escape it does not.
 //
 // Decode does not judge the values: a message that it returns without
 // findings may still be invalid, or lack fields, priority among them.

@@ -50,7 +50,8 @@ func parseYAML(text string) (node, Diagnostics) {
 // the second if there is one.
 func decodeDocuments(r io.Reader) (top, second *yaml.Node, err error) {
 	defer func() {
-		// yaml.v3 panics on some texts that it cannot place comments of.
+		// yaml.v3 panics in states that it believes impossible; a text that
+		// finds one is bad YAML, not the end of the program.
 		if p := recover(); p != nil {
 			top, second, err = nil, nil, fmt.Errorf("yaml: the YAML parser gave up: %v", p)
 		}

@@ -1,0 +1,199 @@
+package validate
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// endsLine reports whether only white space or a comment is left of a line.
+func endsLine(rest string) bool {
+	n := countSpaces(rest)
+	return n == len(rest) || n > 0 && rest[n] == '#'
+}
+
+// isNull reports whether a plain scalar is null in the core schema of YAML.
+func isNull(plain string) bool {
+	switch plain {
+	case "", "~", "null", "Null", "NULL":
+		return true
+	}
+	return false
+}
+
+// plainScalar returns the plain scalar that the rest of a line is, empty
+// where it may be something else.
+func plainScalar(rest string) string {
+	switch c := rest[0]; {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+	case c >= utf8.RuneSelf, strings.IndexByte("_./()+;=$^~", c) >= 0:
+	default:
+		return ""
+	}
+	for i := range len(rest) {
+		switch rest[i] {
+		case '\t':
+			return ""
+		case ':':
+			if i+1 == len(rest) || rest[i+1] == ' ' {
+				return ""
+			}
+		case '#':
+			if rest[i-1] == ' ' {
+				return strings.TrimRight(rest[:i], " ")
+			}
+		}
+	}
+	return strings.TrimRight(rest, " ")
+}
+
+// quoted returns the text of the quoted scalar at the beginning, and the
+// offset behind it; 0 where it does not end or holds something unusual.
+func quoted(rest string) (text string, end int) {
+	if rest[0] == '\'' {
+		return singleQuoted(rest)
+	}
+	for i := 1; i < len(rest); i++ {
+		switch rest[i] {
+		case '"':
+			return rest[1:i], i + 1
+		case '\t':
+			return "", 0
+		case '\\':
+			return escaped(rest, i)
+		}
+	}
+	return "", 0
+}
+
+func singleQuoted(rest string) (text string, end int) {
+	for i := 1; i < len(rest); i++ {
+		switch {
+		case rest[i] == '\t':
+			return "", 0
+		case rest[i] != '\'':
+		case i+1 < len(rest) && rest[i+1] == '\'':
+			i++
+		default:
+			return strings.ReplaceAll(rest[1:i], "''", "'"), i + 1
+		}
+	}
+	return "", 0
+}
+
+// escaped continues with a double-quoted scalar at its first backslash.
+func escaped(rest string, i int) (text string, end int) {
+	out := append(make([]byte, 0, len(rest)), rest[1:i]...)
+	for i < len(rest) {
+		switch c := rest[i]; c {
+		case '"':
+			return string(out), i + 1
+		case '\t':
+			return "", 0
+		case '\\':
+			r, size := escapedCharacter(rest[i+1:])
+			if size == 0 {
+				return "", 0
+			}
+			out = utf8.AppendRune(out, r)
+			i += 1 + size
+		default:
+			out = append(out, c)
+			i++
+		}
+	}
+	return "", 0
+}
+
+// escapedCharacter returns the character that an escape stands for and the
+// length of the escape behind the backslash; 0 for one that is not JSON's.
+func escapedCharacter(rest string) (r rune, size int) {
+	if rest == "" {
+		return 0, 0
+	}
+	switch rest[0] {
+	case '"', '\\', '/':
+		return rune(rest[0]), 1
+	case 'n':
+		return '\n', 1
+	case 'r':
+		return '\r', 1
+	case 't':
+		return '\t', 1
+	case 'u':
+		if len(rest) < 5 {
+			return 0, 0
+		}
+		value, err := strconv.ParseUint(rest[1:5], 16, 32)
+		if err != nil || !utf8.ValidRune(rune(value)) {
+			return 0, 0
+		}
+		return rune(value), 5
+	}
+	return 0, 0
+}
+
+// flow reads a list of simple scalars on one line, or an empty mapping.
+func flow(v node, line string, start int) (node, bool) {
+	rest := line[start:]
+	if strings.HasPrefix(rest, "{}") {
+		v.kind = schema.Mapping
+		return v, endsLine(rest[2:])
+	}
+	v.kind = schema.List
+	at := 1 + countSpaces(rest[1:])
+	if rest[0] != '[' || at == len(rest) {
+		return node{}, false
+	}
+	if rest[at] == ']' {
+		return v, endsLine(rest[at+1:])
+	}
+	for {
+		item := node{kind: schema.Text, line: v.line, column: int32(utf8.RuneCountInString(line[:start+at]) + 1)}
+		var end int
+		if item.text, end = flowScalar(rest[at:]); end == 0 {
+			return node{}, false
+		}
+		if rest[at] != '"' && rest[at] != '\'' && isNull(item.text) {
+			item.kind, item.text = schema.Null, ""
+		}
+		v.items = append(v.items, item)
+		at += end
+		at += countSpaces(rest[at:])
+		if at == len(rest) {
+			return node{}, false
+		}
+		if rest[at] == ']' {
+			return v, endsLine(rest[at+1:])
+		}
+		next := at + 1 + countSpaces(rest[at+1:])
+		if rest[at] != ',' || next == at+1 || next == len(rest) {
+			return node{}, false
+		}
+		at = next
+	}
+}
+
+// flowScalar returns the scalar at the beginning of an item of a flow list
+// and the offset behind it, 0 for anything but a quoted text or a plain one
+// of the characters of names.
+func flowScalar(rest string) (text string, end int) {
+	if rest[0] == '"' || rest[0] == '\'' {
+		return quoted(rest)
+	}
+	for end < len(rest) {
+		c := rest[end]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case end > 0 && (c == '.' || c == '_' || c == '-' || c == '/'):
+		case c == ' ', c == ',', c == ']':
+			return rest[:end], end
+		default:
+			return "", 0
+		}
+		end++
+	}
+	return "", 0
+}
