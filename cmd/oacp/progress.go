@@ -18,12 +18,12 @@ type progress struct {
 const progressAfter = time.Second
 
 func newProgress(s *streams, what string) *progress {
-	return &progress{s: s, what: what, start: time.Now()}
+	return &progress{s: s, what: what, start: s.now()}
 }
 
 // update is called by one goroutine at a time.
 func (p *progress) update(done, total int) {
-	if !p.s.errTerminal || time.Since(p.start) < progressAfter {
+	if !p.s.errTerminal || p.s.now().Sub(p.start) < progressAfter {
 		return
 	}
 	if p.bar == nil {

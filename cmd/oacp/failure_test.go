@@ -1,0 +1,81 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+func TestFailures(t *testing.T) {
+	findings := validate.Diagnostics{
+		{Field: "subject", Rule: "length", Severity: validate.Error, Message: "subject: too long", Fix: "shorten it"},
+		{Rule: "odd", Severity: validate.Warning, Message: "odd"},
+		{Rule: "type", Severity: validate.Error, Message: "type: \x1b[31m"},
+	}
+	entry := mailbox.Entry{Agent: "a", Box: mailbox.Outbox}
+	tests := []struct {
+		err  error
+		exit int
+		code string
+		// stderr is all of it; a word of it where it is long.
+		stderr string
+	}{
+		{usageErrorf("no such flag").withHint("look"), 2, "usage", "oacp: no such flag\nhint: look\n"},
+		{&usageError{err: errors.New("x"), command: "send"}, 2, "usage", "oacp: send: x\n"},
+		{fmt.Errorf("sending: %w", mailbox.ErrNoSender), 2, "no_sender", "oacp: sending: nothing says which agent this is\nhint: name the agent"},
+		{fmt.Errorf("%w at or above /x", mailbox.ErrNoWorkspace), 1, "no_workspace", "hint: oacp init"},
+		{&mailbox.UnknownProjectError{Project: "projct", Home: "/h", Known: []string{"project"}}, 1, "unknown_project", "hint: did you mean project?"},
+		{&mailbox.UnknownAgentError{Agent: "zed", Known: []schema.AgentName{"codex"}}, 1, "unknown_agent", "hint: oacp add-agent zed"},
+		{&mailbox.NotFoundError{ID: "x"}, 1, "not_found", "hint: oacp inbox"},
+		{&mailbox.AmbiguousError{Prefix: "x"}, 1, "ambiguous", "hint: type more"},
+		{&mailbox.SeveralInboxesError{}, 1, "ambiguous", "hint: say whose"},
+		{&mailbox.NotPendingError{Elsewhere: []mailbox.Entry{entry}}, 1, "not_pending", "in the outbox of a"},
+		{&mailbox.QueuedError{Err: errors.New("full")}, 1, "queued", "hint: do not send it again"},
+		{&mailbox.NotDurableError{Err: errors.New("full")}, 1, "not_durable", "hint: do not send it again"},
+		{&mailbox.DeadLetterError{}, 1, "dead_letter", "could not handle"},
+		{context.DeadlineExceeded, 1, "timeout", "deadline"},
+		{fmt.Errorf("opening: %w", fs.ErrPermission), 1, "permission", "oacp: opening: permission denied\n"},
+		{&signalError{syscall.SIGINT}, 130, "interrupted", "oacp: stopped by interrupt\n"},
+		{&signalError{syscall.SIGTERM}, 143, "interrupted", "oacp: stopped by terminated\n"},
+		{errors.New("one\ntwo"), 1, "failed", "oacp: one; two\n"},
+		{&hintedError{errors.New("x"), "try y"}, 1, "failed", "oacp: x\nhint: try y\n"},
+		{fmt.Errorf("in: %w", findings.Err()), 1, "invalid_message", "oacp: in: subject: too long [length]: shorten it\noacp: in: type: \\x1b[31m [type]\n"},
+	}
+	for _, test := range tests {
+		var stdout, stderr bytes.Buffer
+		s := &streams{out: bufio.NewWriter(&stdout), err: &stderr}
+		exit := newFailure(test.err).report(s, true)
+		if exit != test.exit {
+			t.Errorf("%v: exit status is %d, want %d", test.err, exit, test.exit)
+		}
+		if !strings.Contains(stderr.String(), test.stderr) {
+			t.Errorf("%v: standard error is %q, want %q", test.err, stderr.String(), test.stderr)
+		}
+		var answer struct{ Error, Code string }
+		if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil {
+			t.Errorf("%v: standard output is %q: %v", test.err, stdout.String(), err)
+		}
+		if answer.Code != test.code || answer.Error == "" {
+			t.Errorf("%v: code is %q and error %q, want %q and a text", test.err, answer.Code, answer.Error, test.code)
+		}
+	}
+}
+
+func TestFailureThatWasTold(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	s := &streams{out: bufio.NewWriter(&stdout), err: &stderr}
+	if exit := newFailure(errTold).report(s, true); exit != exitFailed || stdout.Len()+stderr.Len() > 0 {
+		t.Errorf("exit status is %d with %q and %q, want %d and nothing", exit, stdout.String(), stderr.String(), exitFailed)
+	}
+}

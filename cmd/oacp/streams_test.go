@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// A session is a person, or a program, at a terminal of the test's making.
+type session struct {
+	*streams
+	stdout, stderr bytes.Buffer
+	env            map[string]string
+}
+
+// newSession returns a session in a new workspace of the given agents.
+func newSession(t *testing.T, agents string) *session {
+	t.Helper()
+	c := &session{env: make(map[string]string)}
+	c.streams = &streams{
+		in: strings.NewReader(""), err: &c.stderr, dir: t.TempDir(), now: time.Now,
+		getenv: func(name string) string { return c.env[name] },
+	}
+	c.must(t, "init", "--agents", agents)
+	return c
+}
+
+// run carries out a command line; what it printed is in stdout and stderr.
+func (c *session) run(ctx context.Context, args ...string) int {
+	c.stdout.Reset()
+	c.stderr.Reset()
+	c.out = bufio.NewWriter(&c.stdout)
+	return run(ctx, args, c.streams)
+}
+
+// must carries out a command line that has to succeed, and returns what it
+// printed.
+func (c *session) must(t *testing.T, args ...string) string {
+	t.Helper()
+	if exit := c.run(t.Context(), args...); exit != exitDone {
+		t.Fatalf("oacp %s: exit status %d, want 0; standard error:\n%s", strings.Join(args, " "), exit, c.stderr.String())
+	}
+	return c.stdout.String()
+}
+
+const hostile = "id: msg-20260313T1201Z-a-aaa1\nfrom: a\nto: b\ntype: question\npriority: P0\n" +
+	"created_at_utc: 2026-03-13T12:01:00Z\nsubject: \"\\e[2J a long subject that no narrow terminal can show in full, ever\"\n" +
+	"body: \"one\\ttab\\n\\e]0;title\\a\\u202etxet\\n\"\n"
+
+func withHostileMessage(t *testing.T) *session {
+	t.Helper()
+	c := newSession(t, "a,b")
+	path := filepath.Join(c.dir, "agents/b/inbox/20260313T1201Z_a_question.yaml")
+	if err := os.WriteFile(path, []byte(hostile), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTableOnTerminal(t *testing.T) {
+	c := withHostileMessage(t)
+	c.outTerminal, c.width = true, 80
+	out := c.must(t, "inbox", "--agent", "b")
+	for line := range strings.Lines(out) {
+		if width := text.StringWidthWithoutEscSequences(strings.TrimSuffix(line, "\n")); width > c.width {
+			t.Errorf("a line has %d columns, want at most %d:\n%s", width, c.width, line)
+		}
+	}
+	if !strings.Contains(out, "…") || !strings.Contains(out, "\x1b[31;1mP0") && !strings.Contains(out, "\x1b[1;31mP0") {
+		t.Errorf("want a shortened subject and a red P0, got:\n%q", out)
+	}
+	if strings.Contains(out, "\x1b[2J") {
+		t.Errorf("the message's escape sequence is printed:\n%q", out)
+	}
+
+	c.env["NO_COLOR"] = "1"
+	if out := c.must(t, "inbox", "--agent", "b"); strings.Contains(out, "\x1b") {
+		t.Errorf("with NO_COLOR the output has escape sequences:\n%q", out)
+	}
+	c.outTerminal, c.width = false, 0
+	if out := c.must(t, "inbox", "--agent", "b"); !strings.Contains(out, `\x1b[2J a long subject that no narrow terminal can show in full, ever`) {
+		t.Errorf("in a pipe the subject is not there in full:\n%s", out)
+	}
+}
+
+func TestBodyOnTerminal(t *testing.T) {
+	c := withHostileMessage(t)
+	if out, want := c.must(t, "read", "aaa1"), "one\ttab\n\x1b]0;title\a\u202etxet\n"; !strings.HasSuffix(out, want) {
+		t.Errorf("in a pipe the body is %q, want %q at the end", out, want)
+	}
+	c.outTerminal = true
+	if out, want := c.must(t, "read", "aaa1"), "one\ttab\n\\x1b]0;title\\x07\\u202etxet\n"; !strings.HasSuffix(out, want) {
+		t.Errorf("on a terminal the body is %q, want %q at the end", out, want)
+	}
+}
+
+// A fullDisk takes nothing.
+type fullDisk struct{}
+
+var errFull = errors.New("no space left on device")
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
+
+func TestOutputThatFails(t *testing.T) {
+	c := newSession(t, "a,b")
+	for _, args := range [][]string{{"schema"}, {"inbox", "--all"}, {"help"}, {"inbox", "--all", "--json"}} {
+		c.stderr.Reset()
+		c.out = bufio.NewWriter(fullDisk{})
+		if exit := run(t.Context(), args, c.streams); exit != exitFailed {
+			t.Errorf("oacp %s: exit status %d, want %d", strings.Join(args, " "), exit, exitFailed)
+		}
+		if got := c.stderr.String(); !strings.Contains(got, errFull.Error()) {
+			t.Errorf("oacp %s: standard error is %q, want it to say %q", strings.Join(args, " "), got, errFull)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	now := time.Unix(0, 0)
+	var shown bytes.Buffer
+	s := &streams{err: &shown, errTerminal: true, now: func() time.Time { return now }}
+	bar := newProgress(s, "validating")
+	bar.update(1, 1000)
+	if shown.Len() > 0 {
+		t.Errorf("at once %q is shown, want nothing", shown.String())
+	}
+	now = now.Add(2 * progressAfter)
+	bar.update(500, 1000)
+	if !strings.Contains(shown.String(), "validating") {
+		t.Errorf("after a while %q is shown, want a bar", shown.String())
+	}
+	bar.clear()
+
+	s.errTerminal = false
+	shown.Reset()
+	bar = newProgress(s, "validating")
+	now = now.Add(2 * progressAfter)
+	bar.update(500, 1000)
+	bar.clear()
+	if shown.Len() > 0 {
+		t.Errorf("without a terminal %q is shown, want nothing", shown.String())
+	}
+}
+
+func TestInputThatFails(t *testing.T) {
+	c := newSession(t, "a,b")
+	c.in = io.MultiReader(strings.NewReader("half a body"), failingReader{})
+	if exit := c.run(t.Context(), "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s"); exit != exitFailed {
+		t.Errorf("exit status is %d, want %d", exit, exitFailed)
+	}
+	if out := c.must(t, "inbox", "--agent", "b"); !strings.Contains(out, "nothing pending") {
+		t.Errorf("half a body was sent:\n%s", out)
+	}
+}
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, errors.New("the other end died") }

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"testing"
+	"unicode/utf8"
+)
+
+func TestEscape(t *testing.T) {
+	tests := []struct{ text, line, lines string }{
+		{"plain", "plain", "plain"},
+		{"ünïcode 漢字 👩‍💻", "ünïcode 漢字 👩‍💻", "ünïcode 漢字 👩‍💻"},
+		{"a\nb\tc\rd", `a\nb\tc\rd`, "a\nb\tc\\rd"},
+		{"\x1b[31mred\x1b[0m", `\x1b[31mred\x1b[0m`, `\x1b[31mred\x1b[0m`},
+		{"\u009b31m", `\u009b31m`, `\u009b31m`},
+		{"evil\u202egnp.exe", `evil\u202egnp.exe`, `evil\u202egnp.exe`},
+		{"a\u2066b\u2069", `a\u2066b\u2069`, `a\u2066b\u2069`},
+		{"line\u2028break", `line\u2028break`, `line\u2028break`},
+		{"bad \xff byte, good \ufffd", `bad \xff byte, good ` + "\ufffd", `bad \xff byte, good ` + "\ufffd"},
+		{"tag \U000e0041", `tag \U000e0041`, `tag \U000e0041`},
+		{"\x00\x7f", `\x00\x7f`, `\x00\x7f`},
+	}
+	for _, test := range tests {
+		if got := escapeLine(test.text); got != test.line {
+			t.Errorf("escapeLine(%q) is %q, want %q", test.text, got, test.line)
+		}
+		if got := escapeLines(test.text); got != test.lines {
+			t.Errorf("escapeLines(%q) is %q, want %q", test.text, got, test.lines)
+		}
+	}
+}
+
+// FuzzEscape checks that nothing gets through that a terminal would act on,
+// and that escaping twice is escaping once.
+func FuzzEscape(f *testing.F) {
+	for _, seed := range []string{"", "plain", "\x1b]0;x\a", "a\r\nb", "\xc3\x28", "\u202e\u2066", "👩‍💻\x00"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		line := escapeLine(text)
+		if !utf8.ValidString(line) {
+			t.Fatalf("escapeLine(%q) is %q, no UTF-8", text, line)
+		}
+		for _, r := range line {
+			if r < 0x20 || 0x7f <= r && r < 0xa0 || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 {
+				t.Fatalf("escapeLine(%q) is %q, which holds %U", text, line, r)
+			}
+		}
+		if again := escapeLine(line); again != line {
+			t.Fatalf("escapeLine of %q is %q, want no change", line, again)
+		}
+	})
+}
