@@ -1,0 +1,210 @@
+package mailbox
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func cursorPath(w *Workspace, name string) string {
+	return filepath.Join(w.dir, cursorsName, name)
+}
+
+func TestCursorFormat(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	path := put(t, w, "codex", "m1.yaml", "A <b> & c")
+	modified := time.Date(2026, 3, 13, 14, 30, 0, 123456789, time.UTC)
+	bad := filepath.Join(filepath.Dir(path), "bad.yaml")
+	writeTestFile(t, bad, "id: [\n")
+	for _, path := range []string{path, bad} {
+		if err := os.Chtimes(path, modified, modified); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantScan(t, w, WatchOptions{Cursor: true, StateID: "ci-1"}, "codex", "new_message m1.yaml", "error bad.yaml")
+	var got, want any
+	if err := json.Unmarshal([]byte(readFile(t, cursorPath(w, "codex.ci-1.json"))), &got); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = map[string]any{
+		"agent": "codex", "project": w.Project(), "state_id": "ci-1", "version": 1.0,
+		"messages": map[string]any{"m1.yaml": map[string]any{
+			"file": "m1.yaml", "from": "gemini", "priority": "P2", "subject": "A <b> & c", "type": "question",
+			"id": "msg-20260313T1430Z-gemini-idm1", "modified": "2026-03-13T14:30:00.123456789Z", "size": float64(info.Size()),
+		}},
+		"unreadable": map[string]any{"bad.yaml": map[string]any{"modified": "2026-03-13T14:30:00.123456789Z", "size": 6.0}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the cursor is\n%v\nwant\n%v", got, want)
+	}
+	wantFiles(t, w, cursorsName, "codex.ci-1.json", "codex.ci-1.json.lock")
+	if text := readFile(t, cursorPath(w, "codex.ci-1.json")); !strings.Contains(text, "  \"subject\": \"A <b> & c\"") {
+		t.Errorf("the cursor is not indented plain JSON:\n%s", text)
+	}
+}
+
+// TestCursorOfTheReference goes on from a cursor that the reference
+// implementation left: names and summaries, and nothing else.
+func TestCursorOfTheReference(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	for _, name := range []string{"kept.yaml", "edited.yaml", "replaced.yaml", "fresh.yaml"} {
+		put(t, w, "codex", name, strings.TrimSuffix(name, ".yaml"))
+	}
+	entry := func(subject string) map[string]string {
+		return map[string]string{"file": subject + ".yaml", "from": "gemini", "priority": "P2", "subject": subject, "type": "question"}
+	}
+	other := entry("another subject")
+	cursor, err := json.MarshalIndent(map[string]any{
+		"agent": "codex", "project": "demo", "version": 1,
+		"messages": map[string]any{"kept.yaml": entry("kept"), "edited.yaml": entry("edited"), "replaced.yaml": other, "gone.yaml": entry("gone")},
+	}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeTestFile(t, cursorPath(w, "codex.json"), string(cursor))
+	options := WatchOptions{Cursor: true, Archived: true}
+	events := map[string]string{}
+	for _, e := range scan(t, w, options, "codex") {
+		events[string(e.Kind)+" "+e.Name] = e.Message.Subject
+	}
+	want := map[string]string{
+		"new_message fresh.yaml": "fresh", "message_archived gone.yaml": "gone",
+		"message_archived replaced.yaml": "another subject", "new_message replaced.yaml": "replaced",
+	}
+	if !reflect.DeepEqual(events, want) {
+		t.Errorf("the first scan reports %v, want %v", events, want)
+	}
+	wantScan(t, w, options, "codex")
+	// From now on the id tells.
+	writeTestFile(t, filepath.Join(w.BoxPath("codex", Inbox), "edited.yaml"), messageText("codex", "edited.yaml", "a better subject"))
+	wantScan(t, w, options, "codex")
+}
+
+func TestCursorUnreadable(t *testing.T) {
+	for name, text := range map[string]string{
+		"garbage": "{\"agent\": \"codex\"", "empty": "", "another shape": "[1, 2]", "no cursor": "{}",
+		"messages of another shape": `{"agent": "codex", "version": 1, "messages": {"m1.yaml": 7}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkspace(t, "claude", "codex")
+			put(t, w, "codex", "m1.yaml", "one")
+			path := cursorPath(w, "codex.json")
+			writeTestFile(t, path, text)
+			options := WatchOptions{Cursor: true, Since: time.Now().Add(time.Hour)}
+			events := scan(t, w, options, "codex")
+			if len(events) != 2 || events[0].Kind != EventError || events[1].Kind != EventArrived {
+				t.Fatalf("the scan reports %v, want an error and what is in the inbox", events)
+			}
+			wantError(t, events[0].Err, path, "codex.json.unreadable")
+			if got := readFile(t, path+".unreadable"); got != text {
+				t.Errorf("what was set aside is %q, want %q", got, text)
+			}
+			wantScan(t, w, options, "codex")
+		})
+	}
+}
+
+func TestCursorRefused(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "codex.ci")
+	target := []WatchTarget{{w, "codex"}}
+	for name, test := range map[string]struct {
+		stateID, text string
+		words         []string
+	}{
+		"a later version":         {"", `{"agent": "codex", "version": 2}`, []string{"codex.json", "version 2"}},
+		"another agent's":         {"ci", `{"agent": "codex.ci", "version": 1}`, []string{"codex.ci.json", "belongs"}},
+		"a state id with a slash": {"a/b", "", []string{`"a/b"`, "64"}},
+		"a long state id":         {strings.Repeat("x", 65), "", []string{"64"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := cursorPath(w, strings.TrimSuffix("codex."+test.stateID, ".")+".json")
+			if test.text != "" {
+				writeTestFile(t, path, test.text)
+			}
+			_, err := NewWatcher(t.Context(), target, &WatchOptions{Cursor: true, StateID: test.stateID})
+			wantError(t, err, test.words...)
+			if test.text != "" && readFile(t, path) != test.text {
+				t.Errorf("the refused cursor was changed to %q", readFile(t, path))
+			}
+		})
+	}
+}
+
+func TestCursorInUse(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	first := newTestWatcher(t, w, WatchOptions{Cursor: true}, "codex")
+	_, err := NewWatcher(t.Context(), []WatchTarget{{w, "codex"}}, &WatchOptions{Cursor: true})
+	var inUse *CursorInUseError
+	if !errors.As(err, &inUse) || inUse.Agent != "codex" || inUse.Path != cursorPath(w, "codex.json") {
+		t.Fatalf("a second watcher gets %v, want a *CursorInUseError", err)
+	}
+	wantError(t, err, "state id")
+	wantScan(t, w, WatchOptions{Cursor: true, StateID: "other"}, "codex")
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantScan(t, w, WatchOptions{Cursor: true}, "codex")
+}
+
+func TestCursorCannotBeSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkspace(t, "claude", "codex")
+		watcher := newTestWatcher(t, w, WatchOptions{Cursor: true}, "codex")
+		watcher.notify.open = func() (notifier, error) { return newScriptedNotifier(), nil }
+		watch := startWatching(t, watcher)
+		time.Sleep(tickEvery)
+		path := cursorPath(w, "codex.json")
+		// What stands in the cursor's place cannot be replaced by a file.
+		if err := errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "full"), 0o755)); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for range 2 {
+			r := send(t, w, draft("codex"))
+			names = append(names, sentName(r))
+			time.Sleep(5 * tickEvery)
+			watch.wantNow(EventArrived, sentName(r))
+			if len(names) == 1 {
+				if event := watch.wantNow(EventError, ""); !errors.Is(event.Err, ErrCursor) {
+					t.Errorf("the event is %s, want ErrCursor", describe(event))
+				}
+			}
+		}
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * tickEvery)
+		synctest.Wait()
+		for _, name := range names {
+			if !strings.Contains(readFile(t, path), name) {
+				t.Errorf("the cursor does not know %s after it can be saved again", name)
+			}
+		}
+		watch.stop()
+	})
+}
+
+// TestCursorIsSavedInShares counts how often a cursor is saved while a great
+// many messages arrive one by one.
+func TestCursorIsSavedInShares(t *testing.T) {
+	c := &cursor{path: filepath.Join(t.TempDir(), "codex.json")}
+	began := time.Now()
+	c.saved(saveResult{cursor: c, took: 30 * time.Millisecond}, began)
+	if want := began.Add(600 * time.Millisecond); !c.saveAt.Equal(want) {
+		t.Errorf("a cursor that takes 30 ms to save is next saved after %v, want 600ms", c.saveAt.Sub(began))
+	}
+	c.saved(saveResult{cursor: c, took: time.Millisecond, err: os.ErrPermission}, began)
+	if !c.dirty || c.saveAt.Before(began.Add(cursorRetry)) {
+		t.Errorf("a cursor that could not be saved: dirty %t, next after %v, want it tried again after %v", c.dirty, c.saveAt.Sub(began), cursorRetry)
+	}
+}

@@ -1,0 +1,375 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// scriptedNotifier tells what a test tells it, and nothing else.
+type scriptedNotifier struct {
+	events chan fsnotify.Event
+	errors chan error
+	refuse error
+	added  []string
+	closed bool
+}
+
+func newScriptedNotifier() *scriptedNotifier {
+	return &scriptedNotifier{events: make(chan fsnotify.Event), errors: make(chan error)}
+}
+
+func (n *scriptedNotifier) Add(folder string) error {
+	if n.refuse == nil {
+		n.added = append(n.added, folder)
+	}
+	return n.refuse
+}
+func (n *scriptedNotifier) changes() <-chan fsnotify.Event { return n.events }
+func (n *scriptedNotifier) failures() <-chan error         { return n.errors }
+func (n *scriptedNotifier) Close() error                   { n.closed = true; return nil }
+
+// inBubble watches codex under a clock that the test moves: only while all
+// wait does time pass, and by itself the notifier says nothing.
+func inBubble(t *testing.T, test func(t *testing.T, w *Workspace, watch *watching, n *scriptedNotifier)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkspace(t, "claude", "codex")
+		n := newScriptedNotifier()
+		watcher := newTestWatcher(t, w, WatchOptions{Archived: true}, "codex")
+		watcher.notify.open = func() (notifier, error) { return n, nil }
+		watch := startWatching(t, watcher)
+		synctest.Wait()
+		test(t, w, watch, n)
+		watch.stop()
+	})
+}
+
+func (w *watching) wantNothing(why string) {
+	w.t.Helper()
+	synctest.Wait()
+	if len(w.events) > 0 {
+		w.t.Fatalf("%s: %s, want no event", why, describe(<-w.events))
+	}
+}
+
+func (w *watching) wantNow(kind EventKind, name string) Event {
+	w.t.Helper()
+	synctest.Wait()
+	if len(w.events) == 0 {
+		w.t.Fatalf("no event, want %s of %q", kind, name)
+	}
+	return w.want(kind, name)
+}
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteString(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWatchSlowWriter(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, n *scriptedNotifier) {
+		path := filepath.Join(w.BoxPath("codex", Inbox), "m1.yaml")
+		text := messageText("codex", "m1.yaml", "slow")
+		// Line by line: in the end even the first lines are a valid message.
+		for line := range strings.Lines(text) {
+			appendTo(t, path, line)
+			n.events <- fsnotify.Event{Name: path, Op: fsnotify.Write}
+			time.Sleep(stillMessage - 60*time.Millisecond)
+			watch.wantNothing("while the file is being written")
+		}
+		time.Sleep(stillMessage)
+		if event := watch.wantNow(EventArrived, "m1.yaml"); event.Message.Body.Text != "First line.\nLast line.\n" {
+			t.Errorf("the message has body %q, want all of it", event.Message.Body.Text)
+		}
+	})
+}
+
+func TestWatchSlowWriterWithoutNotifications(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, _ *scriptedNotifier) {
+		path := filepath.Join(w.BoxPath("codex", Inbox), "m1.yaml")
+		appendTo(t, path, "id: [")
+		time.Sleep(tickEvery + stillBad/2)
+		watch.wantNothing("before the file stood still")
+		writeTestFile(t, path, messageText("codex", "m1.yaml", "late"))
+		time.Sleep(stillMessage + 2*lookAgainMost)
+		watch.wantNow(EventArrived, "m1.yaml")
+	})
+}
+
+func TestWatchFileThatNeverStandsStill(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, n *scriptedNotifier) {
+		path := filepath.Join(w.BoxPath("codex", Inbox), "log.yaml")
+		began := time.Now()
+		for len(watch.events) == 0 && time.Since(began) < time.Minute {
+			appendTo(t, path, "id: [\n")
+			n.events <- fsnotify.Event{Name: path, Op: fsnotify.Write}
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		watch.wantNow(EventError, "log.yaml")
+		if took := time.Since(began); took < stillAtAll || took > stillAtAll+time.Second {
+			t.Errorf("a file that always grows is reported after %v, want about %v", took, stillAtAll)
+		}
+		time.Sleep(stillBad)
+		watch.wantNothing("the version was reported")
+	})
+}
+
+func TestWatchGoneForAMoment(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, n *scriptedNotifier) {
+		path := put(t, w, "codex", "m1.yaml", "edited")
+		say := func() { n.events <- fsnotify.Event{Name: path, Op: fsnotify.Create} }
+		say()
+		time.Sleep(time.Second)
+		watch.wantNow(EventArrived, "m1.yaml")
+		if err := os.Rename(path, path+"~"); err != nil {
+			t.Fatal(err)
+		}
+		say()
+		time.Sleep(stillGone / 2)
+		put(t, w, "codex", "m1.yaml", "better")
+		say()
+		time.Sleep(time.Hour)
+		watch.wantNothing("an edited message is the same one")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		say()
+		time.Sleep(stillGone + lookAgainMost)
+		if event := watch.wantNow(EventArchived, "m1.yaml"); event.Message.Subject != "better" {
+			t.Errorf("the message that went has subject %q, want better", event.Message.Subject)
+		}
+	})
+}
+
+func TestWatchOverflow(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, n *scriptedNotifier) {
+		r := send(t, w, draft("codex"))
+		watch.wantNothing("nothing was said")
+		n.errors <- fsnotify.ErrEventOverflow
+		watch.wantNow(EventArrived, sentName(r))
+		if n.closed {
+			t.Error("the notifier was closed after an overflow, want it kept")
+		}
+	})
+}
+
+func TestWatchTicksWhereNothingIsNotified(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, _ *scriptedNotifier) {
+		r := send(t, w, draft("codex"))
+		time.Sleep(tickEvery)
+		watch.wantNow(EventArrived, sentName(r))
+		// A file that is overwritten leaves its folder as it was.
+		writeTestFile(t, r.Inboxes[0], messageText("codex", "m2.yaml", "another"))
+		time.Sleep(rescanFilesEvery + 2*tickEvery)
+		watch.wantNow(EventArchived, sentName(r))
+		watch.wantNow(EventArrived, sentName(r))
+	})
+}
+
+func TestWatchNotifierFails(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, n *scriptedNotifier) {
+		r := send(t, w, draft("codex"))
+		n.errors <- errors.New("read: bad file descriptor")
+		watch.wantNow(EventArrived, sentName(r))
+		if !n.closed {
+			t.Error("the failed notifier is still open")
+		}
+		before := len(n.added)
+		time.Sleep(pollEvery)
+		synctest.Wait()
+		if len(n.added) == before {
+			t.Error("no folder was added again after the notifier failed")
+		}
+		close(n.events)
+		r = send(t, w, draft("codex"))
+		watch.want(EventArrived, sentName(r))
+		n.events = make(chan fsnotify.Event)
+		time.Sleep(pollEvery)
+	})
+}
+
+func TestWatchLimitsExhausted(t *testing.T) {
+	refusals := map[string]func(n *scriptedNotifier) (notifier, error){
+		"watches":   func(n *scriptedNotifier) (notifier, error) { n.refuse = syscall.ENOSPC; return n, nil },
+		"instances": func(*scriptedNotifier) (notifier, error) { return nil, syscall.EMFILE },
+	}
+	for limit, open := range refusals {
+		t.Run(limit, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorkspace(t, "claude", "codex", "gemini")
+				n, full := newScriptedNotifier(), true
+				watcher := newTestWatcher(t, w, WatchOptions{}, "codex", "gemini")
+				watcher.notify.open = func() (notifier, error) {
+					if full {
+						return open(n)
+					}
+					return n, nil
+				}
+				watch := startWatching(t, watcher)
+				warning := watch.wantNow(EventWarning, "")
+				wantError(t, warning.Err, "max_user_"+limit, pollEvery.String())
+				for range 3 {
+					r := send(t, w, draft("codex"))
+					time.Sleep(pollEvery)
+					watch.wantNow(EventArrived, sentName(r))
+				}
+				full, n.refuse = false, nil
+				time.Sleep(2 * pollEvery)
+				r := send(t, w, draft("gemini"))
+				n.events <- fsnotify.Event{Name: r.Inboxes[0], Op: fsnotify.Create}
+				watch.wantNow(EventArrived, sentName(r))
+				watch.stop()
+			})
+		})
+	}
+}
+
+func TestWatchUnreadableInbox(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, _ *scriptedNotifier) {
+		r := send(t, w, draft("codex"))
+		time.Sleep(tickEvery)
+		watch.wantNow(EventArrived, sentName(r))
+		inbox := w.BoxPath("codex", Inbox)
+		if err := errors.Join(os.Rename(inbox, inbox+"-aside"), os.WriteFile(inbox, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * tickEvery)
+		if event := watch.wantNow(EventError, ""); event.Path != inbox || event.Agent != "codex" {
+			t.Errorf("the error is about %s of %s, want %s of codex", event.Path, event.Agent, inbox)
+		}
+		watch.wantNothing("the error was reported, and nothing is known of the messages")
+		if err := errors.Join(os.Remove(inbox), os.Rename(inbox+"-aside", inbox)); err != nil {
+			t.Fatal(err)
+		}
+		later := send(t, w, draft("codex"))
+		time.Sleep(2 * tickEvery)
+		watch.wantNow(EventArrived, sentName(later))
+	})
+}
+
+func TestWatchWorkspaceRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, other := newWorkspace(t, "claude", "codex"), newWorkspace(t, "claude", "codex")
+		watcher, err := NewWatcher(t.Context(), []WatchTarget{{w, "codex"}, {other, "codex"}}, &WatchOptions{Cursor: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		watcher.notify.open = func() (notifier, error) { return newScriptedNotifier(), nil }
+		watch := startWatching(t, watcher)
+		synctest.Wait()
+		if err := os.RemoveAll(w.dir); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * tickEvery)
+		var event Event
+		for event.Kind != EventError || !errors.Is(event.Err, ErrNoWorkspace) {
+			synctest.Wait()
+			event = watch.next()
+		}
+		r := send(t, other, draft("codex"))
+		time.Sleep(tickEvery)
+		watch.wantNow(EventArrived, sentName(r))
+		if err := os.RemoveAll(other.dir); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * tickEvery)
+		synctest.Wait()
+		if err := watch.end(); !errors.Is(err, ErrNoWorkspace) {
+			t.Errorf("watching no workspace at all ends with %v, want ErrNoWorkspace", err)
+		}
+		watch.end = func() error { return nil }
+	})
+}
+
+// TestWatchFoldersComeAndGo removes and makes every folder that leads to the
+// inbox, with real notifications.
+func TestWatchFoldersComeAndGo(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	watch := follow(t, w, WatchOptions{Archived: true}, "codex")
+	r := send(t, w, draft("codex"))
+	watch.want(EventArrived, sentName(r))
+	inbox := w.BoxPath("codex", Inbox)
+	if err := os.RemoveAll(inbox); err != nil {
+		t.Fatal(err)
+	}
+	watch.want(EventArchived, sentName(r))
+	r = send(t, w, draft("codex"))
+	watch.want(EventArrived, sentName(r))
+	// A folder moved aside and another put in its place.
+	if err := os.Rename(inbox, inbox+"-aside"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, w, "codex", "m1.yaml", "in the new folder")
+	seen := map[string]bool{}
+	for range 2 {
+		event := watch.next()
+		seen[string(event.Kind)+" "+event.Name] = true
+	}
+	if !seen["new_message m1.yaml"] || !seen["message_archived "+sentName(r)] {
+		t.Errorf("a replaced inbox gives %v, want one message gone and one come", seen)
+	}
+	// The whole mailbox goes: nothing is concluded but that it is missing.
+	if err := os.Rename(filepath.Dir(inbox), filepath.Join(w.dir, "aside")); err != nil {
+		t.Fatal(err)
+	}
+	if event := watch.want(EventError, ""); !errors.Is(event.Err, os.ErrNotExist) {
+		t.Errorf("a missing mailbox gives %s, want an error that says it does not exist", describe(event))
+	}
+	if err := os.Rename(filepath.Join(w.dir, "aside"), filepath.Dir(inbox)); err != nil {
+		t.Fatal(err)
+	}
+	put(t, w, "codex", "m2.yaml", "after the return")
+	watch.want(EventArrived, "m2.yaml")
+	// And agents itself, as a checkout of another branch does it.
+	agents := filepath.Join(w.dir, agentsName)
+	if err := os.Rename(agents, agents+"-aside"); err != nil {
+		t.Fatal(err)
+	}
+	watch.want(EventError, "")
+	if err := os.Rename(agents+"-aside", agents); err != nil {
+		t.Fatal(err)
+	}
+	put(t, w, "codex", "m3.yaml", "after the checkout")
+	watch.want(EventArrived, "m3.yaml")
+	watch.stop()
+}
+
+// TestWatchManyAtOnce brings more files at once than notifications are read
+// at once, in place, as a checkout does.
+func TestWatchManyAtOnce(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	watch := follow(t, w, WatchOptions{}, "codex")
+	const files = 1500
+	for i := range files {
+		put(t, w, "codex", fmt.Sprintf("m%05d.yaml", i), "one of many")
+	}
+	seen := map[string]int{}
+	for range files {
+		event := watch.next()
+		if event.Kind != EventArrived {
+			t.Fatalf("unexpected event %s", describe(event))
+		}
+		seen[event.Name]++
+	}
+	if len(seen) != files {
+		t.Errorf("%d files were reported, want %d", len(seen), files)
+	}
+	watch.stop()
+}

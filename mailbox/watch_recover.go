@@ -1,0 +1,106 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+)
+
+// recovery completes what deliveries left behind in a workspace.
+type recovery struct {
+	workspace *Workspace
+	// target is whose events tell of failures.
+	target *watched
+	// left are the entries of state/outgoing at the last tick, and folder
+	// the folder then.
+	left   map[string]bool
+	folder fs.FileInfo
+	// next is when an incomplete delivery is tried again.
+	next    time.Time
+	failure string
+}
+
+// newRecoveries returns one recovery for each workspace.
+func newRecoveries(targets []*watched) []*recovery {
+	var recoveries []*recovery
+	seen := make(map[string]bool)
+	for _, t := range targets {
+		if !seen[t.workspace.dir] {
+			seen[t.workspace.dir] = true
+			recoveries = append(recoveries, &recovery{workspace: t.workspace, target: t})
+		}
+	}
+	return recoveries
+}
+
+// noticed reports whether something lies in state/outgoing that lay there at
+// the last tick. An empty folder that has not changed is not listed.
+func (r *recovery) noticed(now time.Time) bool {
+	folder, err := r.workspace.root.Stat(outgoingName)
+	if err != nil {
+		return false
+	}
+	if len(r.left) == 0 && r.folder != nil && folder.ModTime().Equal(r.folder.ModTime()) {
+		return false
+	}
+	names, err := r.workspace.outgoing()
+	r.folder = folder
+	before := r.left
+	r.left = make(map[string]bool, len(names))
+	lasting := err != nil
+	for _, name := range names {
+		r.left[name] = true
+		lasting = lasting || before[name]
+	}
+	return lasting && !now.Before(r.next)
+}
+
+// outgoing lists state/outgoing, which need not be there.
+func (w *Workspace) outgoing() ([]string, error) {
+	dir, err := durable.OpenDir(w.root, w.dir, outgoingName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	names, err := dir.Names()
+	return names, errors.Join(err, dir.Close())
+}
+
+// recover completes deliveries, if there are any to complete, and reports a
+// failure once.
+func (w *Watcher) recover(ctx context.Context, r *recovery) {
+	r.next = time.Now().Add(recoverEvery)
+	names, err := r.workspace.outgoing()
+	if err == nil && len(names) > 0 {
+		_, err = r.workspace.Recover(ctx)
+	}
+	text := ""
+	if err != nil && ctx.Err() == nil {
+		text = err.Error()
+	}
+	if text != "" && text != r.failure {
+		w.fail(r.target, fmt.Errorf("completing deliveries: %w", err))
+	}
+	r.failure = text
+}
+
+// isGone returns an error when the workspace's folder was removed or
+// replaced: then nothing that is open leads to it any more.
+func (r *recovery) isGone() error {
+	there, err := os.Stat(r.workspace.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil // it cannot be told now
+	}
+	held, heldErr := r.workspace.root.Stat(".")
+	if err == nil && (heldErr != nil || os.SameFile(there, held)) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s was removed or replaced", ErrNoWorkspace, r.workspace.dir)
+}

@@ -1,0 +1,406 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// watching is a loop over a Watcher's events in a goroutine of its own.
+type watching struct {
+	t      testing.TB
+	events chan Event
+	end    func() error
+}
+
+// startWatching follows the watcher until the test or stop ends it.
+func startWatching(t testing.TB, watcher *Watcher) *watching {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &watching{t: t, events: make(chan Event, 1<<16)}
+	done := make(chan error, 1)
+	go func() {
+		var failed error
+		for event, err := range watcher.Events(ctx) {
+			if err != nil {
+				failed = err
+				break
+			}
+			w.events <- event
+		}
+		done <- errors.Join(failed, watcher.Close())
+	}()
+	w.end = sync.OnceValue(func() error { cancel(); return <-done })
+	t.Cleanup(func() {
+		if err := w.end(); err != nil {
+			t.Errorf("watching: %v", err)
+		}
+	})
+	return w
+}
+
+// follow watches the agents of the workspace.
+func follow(t testing.TB, w *Workspace, options WatchOptions, agents ...schema.AgentName) *watching {
+	t.Helper()
+	return startWatching(t, newTestWatcher(t, w, options, agents...))
+}
+
+func newTestWatcher(t testing.TB, w *Workspace, options WatchOptions, agents ...schema.AgentName) *Watcher {
+	t.Helper()
+	var targets []WatchTarget
+	for _, agent := range agents {
+		targets = append(targets, WatchTarget{w, agent})
+	}
+	watcher, err := NewWatcher(t.Context(), targets, &options)
+	if err != nil {
+		t.Fatalf("making a watcher: %v", err)
+	}
+	return watcher
+}
+
+// next returns the next event, whatever it is.
+func (w *watching) next() Event {
+	w.t.Helper()
+	select {
+	case event := <-w.events:
+		return event
+	case <-time.After(time.Minute):
+		w.t.Fatal("no event within a minute")
+		return Event{}
+	}
+}
+
+// want fails the test unless the next event is of the kind and about the
+// file, and returns it.
+func (w *watching) want(kind EventKind, name string) Event {
+	w.t.Helper()
+	event := w.next()
+	if event.Kind != kind || event.Name != name {
+		w.t.Fatalf("the next event is %s, want %s of %q", describe(event), kind, name)
+	}
+	return event
+}
+
+// stop ends the loop and fails the test if there are events left.
+func (w *watching) stop() {
+	w.t.Helper()
+	if err := w.end(); err != nil {
+		w.t.Fatalf("watching: %v", err)
+	}
+	for len(w.events) > 0 {
+		w.t.Errorf("one event too many: %s", describe(<-w.events))
+	}
+}
+
+func describe(e Event) string {
+	text := fmt.Sprintf("%s of %q for %s", e.Kind, e.Name, e.Agent)
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// scan returns what one scan of the agent's inbox reports.
+func scan(t testing.TB, w *Workspace, options WatchOptions, agent schema.AgentName) []Event {
+	t.Helper()
+	watcher := newTestWatcher(t, w, options, agent)
+	var events []Event
+	for event, err := range watcher.Scan(t.Context()) {
+		if err != nil {
+			t.Fatalf("scanning: %v", err)
+		}
+		events = append(events, event)
+	}
+	if err := watcher.Close(); err != nil {
+		t.Fatalf("closing the watcher: %v", err)
+	}
+	return events
+}
+
+// wantScan fails the test unless a scan reports just these events, each
+// written "kind name".
+func wantScan(t testing.TB, w *Workspace, options WatchOptions, agent schema.AgentName, want ...string) {
+	t.Helper()
+	var got []string
+	for _, e := range scan(t, w, options, agent) {
+		got = append(got, string(e.Kind)+" "+e.Name)
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("the scan reports %q, want %q", got, want)
+	}
+}
+
+// sentName is the name of the file in the first inbox.
+func sentName(r *Receipt) string { return filepath.Base(r.Inboxes[0]) }
+
+// put writes a message that did not come through Send into the inbox, in
+// place, and returns its path.
+func put(t testing.TB, w *Workspace, agent schema.AgentName, name, subject string) string {
+	t.Helper()
+	path := filepath.Join(w.BoxPath(agent, Inbox), name)
+	writeTestFile(t, path, messageText(agent, name, subject))
+	return path
+}
+
+// messageText is a message whose id follows from the name it is put under.
+func messageText(to schema.AgentName, name, subject string) string {
+	return fmt.Sprintf("id: msg-20260313T1430Z-gemini-id%s\nfrom: gemini\nto: %s\ntype: question\npriority: P2\ncreated_at_utc: \"2026-03-13T14:30:00Z\"\nsubject: %s\nbody: |\n  First line.\n  Last line.\n",
+		strings.TrimSuffix(name, ".yaml"), to, subject)
+}
+
+func TestWatchReportsArrivalsAndRemovals(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	before := send(t, w, draft("codex"))
+	watch := follow(t, w, WatchOptions{Archived: true}, "codex", "gemini", "codex")
+	event := watch.want(EventArrived, sentName(before))
+	if event.Message == nil || event.Message.ID != before.Message.ID || event.Message.Body.Text != before.Message.Body.Text {
+		t.Errorf("the event has message %+v, want %+v", event.Message, before.Message)
+	}
+	if event.Agent != "codex" || event.Project != w.Project() || event.Path != before.Inboxes[0] || event.Box != Inbox {
+		t.Errorf("the event is %+v, want the file %s of codex", event, before.Inboxes[0])
+	}
+	for range 3 {
+		r := send(t, w, draft("gemini"))
+		if event := watch.want(EventArrived, sentName(r)); event.Message.ID != r.Message.ID || event.Agent != "gemini" {
+			t.Errorf("the event has id %s for %s, want %s for gemini", event.Message.ID, event.Agent, r.Message.ID)
+		}
+	}
+	if err := os.Remove(before.Inboxes[0]); err != nil {
+		t.Fatal(err)
+	}
+	gone := watch.want(EventArchived, sentName(before))
+	if m := gone.Message; m == nil || m.ID != before.Message.ID || m.From != "claude" || m.Subject != before.Message.Subject || m.Type != schema.TaskRequest || m.Priority != schema.DefaultPriority {
+		t.Errorf("the event has message %+v, want id, from, type, priority and subject of %+v", m, before.Message)
+	}
+	watch.stop()
+}
+
+func TestWatchPassesOverWhatIsNoMessage(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	watch := follow(t, w, WatchOptions{Archived: true}, "codex")
+	inbox := w.BoxPath("codex", Inbox)
+	for _, name := range []string{".hidden.yaml", ".m.yaml.swp", "m.yaml~", "notes.txt", "4913", "m.yml"} {
+		writeTestFile(t, filepath.Join(inbox, name), "nothing")
+		if err := os.Remove(filepath.Join(inbox, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watch.want(EventArrived, sentName(send(t, w, draft("codex"))))
+	watch.stop()
+}
+
+func TestWatchFollowsRenames(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	watch := follow(t, w, WatchOptions{Archived: true}, "codex")
+	r := send(t, w, draft("codex"))
+	watch.want(EventArrived, sentName(r))
+	// An editor renames the file away, writes it again and removes the old
+	// one: it is the same message. (Should this take longer than a watcher
+	// waits, then it is one that left and came again.)
+	data := readFile(t, r.Inboxes[0])
+	for _, step := range []error{
+		os.Rename(r.Inboxes[0], r.Inboxes[0]+"~"),
+		os.WriteFile(r.Inboxes[0], []byte(data+"# seen\n"), 0o644),
+		os.Remove(r.Inboxes[0] + "~"),
+	} {
+		if step != nil {
+			t.Fatal(step)
+		}
+	}
+	moved := filepath.Join(filepath.Dir(r.Inboxes[0]), "zz.yaml")
+	if err := os.Rename(r.Inboxes[0], moved); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for !seen[string(EventArrived)+" zz.yaml"] || !seen[string(EventArchived)+" "+sentName(r)] {
+		event := watch.next()
+		seen[string(event.Kind)+" "+event.Name] = true
+		if event.Kind == EventError {
+			t.Fatalf("unexpected event %s", describe(event))
+		}
+	}
+	watch.stop()
+}
+
+func TestWatchReplacedMessage(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	path := put(t, w, "codex", "m1.yaml", "one")
+	options := WatchOptions{Cursor: true, Archived: true}
+	watch := follow(t, w, options, "codex")
+	watch.want(EventArrived, "m1.yaml")
+	replace := func(text string) {
+		t.Helper()
+		writeTestFile(t, path+".new", text)
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace(messageText("codex", "m2.yaml", "two"))
+	if gone := watch.want(EventArchived, "m1.yaml"); gone.Message.Subject != "one" {
+		t.Errorf("the message that went has subject %q, want one", gone.Message.Subject)
+	}
+	if came := watch.want(EventArrived, "m1.yaml"); came.Message.Subject != "two" {
+		t.Errorf("the message that came has subject %q, want two", came.Message.Subject)
+	}
+	watch.stop()
+	// The same while nobody watches, and an edit that is no new message.
+	replace(messageText("codex", "m2.yaml", "still two"))
+	wantScan(t, w, options, "codex")
+	replace(messageText("codex", "m3.yaml", "three"))
+	wantScan(t, w, options, "codex", "message_archived m1.yaml", "new_message m1.yaml")
+	wantScan(t, w, options, "codex")
+}
+
+func TestWatchReportsBadFilesOncePerVersion(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	inbox := w.BoxPath("codex", Inbox)
+	old := time.Now().Add(-time.Hour)
+	age := func(name string) {
+		t.Helper()
+		if err := os.Chtimes(filepath.Join(inbox, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeTestFile(t, filepath.Join(inbox, "bad.yaml"), "id: [\n")
+	age("bad.yaml")
+	if err := os.Mkdir(filepath.Join(inbox, "folder.yaml"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	age("folder.yaml")
+	put(t, w, "codex", "good.yaml", "good")
+	age("good.yaml")
+	options := WatchOptions{Cursor: true, Since: time.Now()}
+	wantScan(t, w, options, "codex", "error bad.yaml", "error folder.yaml")
+	wantScan(t, w, options, "codex")
+	writeTestFile(t, filepath.Join(inbox, "bad.yaml"), "id: still bad\n")
+	age("bad.yaml")
+	wantScan(t, w, options, "codex", "error bad.yaml")
+	watch := follow(t, w, options, "codex")
+	put(t, w, "codex", "bad.yaml", "mended")
+	watch.want(EventArrived, "bad.yaml")
+	watch.stop()
+	wantScan(t, w, options, "codex")
+}
+
+func TestWatchSince(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	now := time.Now()
+	for name, age := range map[string]time.Duration{"a-day.yaml": 24 * time.Hour, "a-minute.yaml": time.Minute} {
+		path := put(t, w, "codex", name, "old")
+		if err := os.Chtimes(path, now.Add(-age), now.Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantScan(t, w, WatchOptions{}, "codex", "new_message a-day.yaml", "new_message a-minute.yaml")
+	wantScan(t, w, WatchOptions{Since: now}, "codex")
+	wantScan(t, w, WatchOptions{Since: now.Add(-time.Hour)}, "codex", "new_message a-minute.yaml")
+	// A cursor is made by the first scan, and since means nothing after that.
+	wantScan(t, w, WatchOptions{Since: now.Add(-time.Hour), Cursor: true}, "codex", "new_message a-minute.yaml")
+	wantScan(t, w, WatchOptions{Cursor: true, Archived: true}, "codex")
+}
+
+func TestWatchUnknownAgents(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	var unknown *UnknownAgentError
+	if _, err := NewWatcher(t.Context(), []WatchTarget{{w, "codx"}}, nil); !errors.As(err, &unknown) {
+		t.Errorf("watching an unknown agent: error %v, want an *UnknownAgentError", err)
+	}
+	watch := follow(t, w, WatchOptions{}, "codx", "codex")
+	if event := watch.want(EventError, ""); !errors.As(event.Err, &unknown) || event.Agent != "codx" {
+		t.Errorf("the event is %s, want an *UnknownAgentError for codx", describe(event))
+	}
+	watch.want(EventArrived, sentName(send(t, w, draft("codex"))))
+	watch.stop()
+}
+
+func TestWatchBreakDoesNotLoseTheEvent(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	first, second := put(t, w, "codex", "a1.yaml", "first"), put(t, w, "codex", "b1.yaml", "second")
+	options := WatchOptions{Cursor: true}
+	watcher := newTestWatcher(t, w, options, "codex")
+	one := func() string {
+		for event, err := range watcher.Scan(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return event.Path
+		}
+		return ""
+	}
+	for range 2 {
+		if got := one(); got != first {
+			t.Errorf("a loop that was left reports %s, want %s again", got, first)
+		}
+	}
+	if err := watcher.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantScan(t, w, options, "codex", "new_message a1.yaml", "new_message "+filepath.Base(second))
+	wantScan(t, w, options, "codex")
+}
+
+func TestWatchCompletesDeliveries(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	// A delivery that dies after its commit leaves the inbox copy staged.
+	f := &faulty{disk: disk{sync: true}, err: errCrash, failAt: 1 << 30}
+	w.files = f
+	send(t, w, draft("codex"))
+	publish := 0
+	for at := range f.done {
+		other := newWorkspace(t, "claude", "codex")
+		g := &faulty{disk: disk{sync: true}, err: errCrash, failAt: at}
+		other.files = g
+		_, _ = other.Send(t.Context(), draft("codex"), nil)
+		if len(files(t, other, "agents/claude/outbox")) == 1 && len(files(t, other, "agents/codex/inbox")) == 0 {
+			publish++
+			dead := openWorkspace(t, other.dir)
+			watch := follow(t, dead, WatchOptions{Cursor: true, Since: time.Now().Add(time.Hour)}, "codex")
+			if event := watch.next(); event.Kind != EventArrived {
+				t.Errorf("a watcher that starts after a crash in step %d reports %s, want %s", at, describe(event), EventArrived)
+			}
+			watch.stop()
+		}
+	}
+	if publish == 0 {
+		t.Fatal("no step leaves an incomplete delivery: is the seam still in use?")
+	}
+}
+
+func TestParseSince(t *testing.T) {
+	now := time.Date(2026, 3, 13, 14, 30, 0, 500, time.UTC)
+	at := func(text string) time.Time {
+		parsed, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	for text, want := range map[string]time.Time{
+		"now": now, " NOW ": now, "epoch": time.Unix(0, 0),
+		"30s": now.Add(-30 * time.Second), "5m": now.Add(-5 * time.Minute), "2h": now.Add(-2 * time.Hour),
+		"7D": now.AddDate(0, 0, -7), "0s": now,
+		"2026-03-13T14:00:00Z": at("2026-03-13T14:00:00Z"), "2026-03-13t14:00:00z": at("2026-03-13T14:00:00Z"),
+		"2026-03-13T14:00:00.25+02:00": at("2026-03-13T12:00:00.25Z"), "2026-03-13T14:00:00-0130": at("2026-03-13T15:30:00Z"),
+		"2026-03-13 14:00:00": at("2026-03-13T14:00:00Z"), "2026-03-13T14:00": at("2026-03-13T14:00:00Z"),
+		"2026-03-13": at("2026-03-13T00:00:00Z"),
+	} {
+		if got, err := ParseSince(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("ParseSince(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "m", "-5m", "+5m", "5", "5w", "1.5h", "99999999999d", "4294967295d", "yesterday", "2026-02-30", "14:30", "2026-03-13T25:00:00Z", "½h"} {
+		if got, err := ParseSince(text, now); err == nil {
+			t.Errorf("ParseSince(%q) = %v, want an error", text, got)
+		} else {
+			wantError(t, err, fmt.Sprintf("%q", text), "5m")
+		}
+	}
+}
