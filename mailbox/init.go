@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -135,6 +137,9 @@ var Runtimes = []string{"claude", "codex", "cursor", "gemini", "human"}
 func (w *Workspace) AddAgent(agent schema.AgentName, runtime string, now time.Time) (made []string, err error) {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return nil, err
+	}
+	if runtime != "" && !slices.Contains(Runtimes, runtime) {
+		return nil, fmt.Errorf("runtime %q is none of %s", runtime, strings.Join(Runtimes, ", "))
 	}
 	for _, box := range []Box{Inbox, Outbox, DeadLetters} {
 		name := boxName(agent, box)

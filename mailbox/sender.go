@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -30,8 +31,8 @@ var runtimeMarks = []struct{ variable, runtime string }{
 
 // InferAgent returns the agent that is acting, as the environment tells:
 // OACP_AGENT, then AGENT_NAME, then the one agent whose card names the
-// runtime that we run in (OACP_RUNTIME, or the marks that Claude Code, Codex
-// and Gemini leave). It returns an error matching ErrNoSender if nothing or
+// runtime that we run in (OACP_RUNTIME if it is one of Runtimes, or the marks
+// that Claude Code, Codex and Gemini leave). It returns an error matching ErrNoSender if nothing or
 // too much matches.
 func (w *Workspace) InferAgent(getenv func(string) string) (schema.AgentName, error) {
 	for _, variable := range []string{"OACP_AGENT", "AGENT_NAME"} {
@@ -68,7 +69,7 @@ func (w *Workspace) InferAgent(getenv func(string) string) (schema.AgentName, er
 }
 
 func currentRuntime(getenv func(string) string) string {
-	if runtime := getenv("OACP_RUNTIME"); runtime != "" {
+	if runtime := getenv("OACP_RUNTIME"); slices.Contains(Runtimes, runtime) {
 		return runtime
 	}
 	for _, mark := range runtimeMarks {

@@ -1,0 +1,228 @@
+package mailbox
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+func TestInitMakesAWorkspaceOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new/my-project")
+	options := InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Repository: "/src/x", Now: testTime}
+	made, err := Init(dir, options)
+	if err != nil || len(made) == 0 {
+		t.Fatalf("Init made %q (%v), want a workspace", made, err)
+	}
+	w := openWorkspace(t, dir)
+	first := contents(t, dir)
+	var marker map[string]any
+	if err := json.Unmarshal([]byte(first["workspace.json"]), &marker); err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]any{
+		"project_name": "my-project", "repo_path": "/src/x", "spec_version": "0.4.0",
+		"created_at": "2026-03-13T14:30:00.000000+00:00", "updated_at": "2026-03-13T14:30:00.000000+00:00",
+	} {
+		if marker[field] != want {
+			t.Errorf("%s is %v, want %v", field, marker[field], want)
+		}
+	}
+	if agents, err := w.Agents(); err != nil || !slices.Equal(agents, options.Agents) {
+		t.Errorf("the agents are %v (%v), want %v", agents, err, options.Agents)
+	}
+	send(t, w, draft("codex"))
+	before := contents(t, dir)
+
+	options.Now, options.Project, options.Repository = testTime.Add(time.Hour), "other", ""
+	if made, err := Init(dir, options); err != nil || len(made) != 0 {
+		t.Errorf("Init again made %q (%v), want nothing", made, err)
+	}
+	wantContents(t, dir, before)
+	options.Agents = append(options.Agents, "gemini")
+	made, err = Init(dir, options)
+	if err != nil || len(made) != 3 || !strings.Contains(made[0], "gemini") {
+		t.Errorf("Init with one agent more made %q (%v), want its three folders", made, err)
+	}
+}
+
+// contents returns the bytes of every file below the folder by its path, and
+// the folders with a slash.
+func contents(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	found := make(map[string]string)
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			found[name+"/"] = ""
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		found[name] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// wantContents fails the test if one of the files has changed or gone.
+func wantContents(t testing.TB, dir string, want map[string]string) {
+	t.Helper()
+	got := contents(t, dir)
+	for name, data := range want {
+		if there, ok := got[name]; !ok || there != data {
+			t.Errorf("%s holds %q (is there: %t), want %q", name, there, ok, data)
+		}
+	}
+}
+
+func TestInitRefusesBadNames(t *testing.T) {
+	for _, agent := range []schema.AgentName{"", "..", "a/b", "-x", schema.AgentName(strings.Repeat("a", 65))} {
+		dir := filepath.Join(t.TempDir(), "new")
+		if made, err := Init(dir, InitOptions{Agents: []schema.AgentName{"ok", agent}}); err == nil {
+			t.Errorf("Init with agent %q made %q, want an error", agent, made)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("Init with agent %q left a folder behind: %v", agent, err)
+		}
+	}
+}
+
+// referenceWorkspace makes what the reference implementation's init and
+// add-agent make.
+func referenceWorkspace(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "projects/my-project")
+	files := map[string]string{
+		"workspace.json": `{
+  "project_name": "my-project",
+  "repo_path": null,
+  "created_at": "2026-01-02T03:04:05.678901+00:00",
+  "updated_at": "2026-01-02T03:04:05.678901+00:00",
+  "spec_version": "0.4.0",
+  "unknown": {"kept": true}
+}`,
+		"memory/project_facts.md": "# Facts\n", "memory/open_threads.md": "", "packets/review/.gitkeep": "",
+		"agents/claude/agent_card.yaml": "version: \"0.2.0\"\nname: claude\nruntime: claude\nskills: []\nrouting: {}\n",
+		"agents/claude/status.yaml":     "runtime: claude\nstatus: available\n",
+	}
+	for _, agent := range []string{"claude", "codex"} {
+		for _, folder := range []string{"inbox", "outbox", "dead_letter", "audit/autonomy_decisions"} {
+			files["agents/"+agent+"/"+folder+"/.gitkeep"] = ""
+		}
+		files["agents/"+agent+"/config.yaml"] = "autonomy:\n  default_mode: always_pause\n"
+	}
+	for _, folder := range []string{"state", "logs", "memory/archive"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, data := range files {
+		writeTestFile(t, filepath.Join(dir, name), data)
+	}
+	return dir
+}
+
+// TestReferenceWorkspaceWorksUnchanged sends, lists, answers and buries in a
+// workspace that another tool made, and changes none of its files.
+func TestReferenceWorkspaceWorksUnchanged(t *testing.T) {
+	dir := referenceWorkspace(t)
+	before := contents(t, dir)
+	w := openWorkspace(t, dir)
+	r := send(t, w, draft("codex"))
+	entries, err := w.Inbox(t.Context(), "codex")
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("the inbox lists %v (%v), want the message", entries, err)
+	}
+	answer := Reply(entries[0].Message, "codex")
+	answer.Body = schema.TextValue("Done.")
+	send(t, w, answer)
+	if _, err := w.Bury(entries[0], DeadLetterReason{Reason: "because"}); err != nil {
+		t.Error(err)
+	}
+	if agent, err := w.InferAgent(environment(map[string]string{"CLAUDECODE": "1"})); agent != "claude" || err != nil {
+		t.Errorf("the sender is %q (%v), want claude by its card", agent, err)
+	}
+	if _, err := Init(dir, InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: testTime}); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.AddAgent("claude", "claude", testTime); err != nil {
+		t.Error(err)
+	}
+	wantContents(t, dir, before)
+	if thread, err := w.Thread(t.Context(), string(r.Message.ID)); err != nil || len(thread) != 2 {
+		t.Errorf("the thread has %d messages (%v), want two", len(thread), err)
+	}
+}
+
+func TestAddAgentWritesWhoItIs(t *testing.T) {
+	w := newWorkspace(t)
+	made, err := w.AddAgent("reviewer", "codex", testTime)
+	if err != nil || len(made) != 5 {
+		t.Fatalf("AddAgent made %q (%v), want three folders and two files", made, err)
+	}
+	var card struct {
+		Name, Runtime string
+		Protocol      struct {
+			InboxPath string   `yaml:"inbox_path"`
+			Types     []string `yaml:"supported_message_types"`
+		}
+	}
+	var status struct {
+		Runtime, Status string
+		UpdatedAt       string `yaml:"updated_at"`
+		Capabilities    []string
+	}
+	for name, into := range map[string]any{"agent_card.yaml": &card, "status.yaml": &status} {
+		if err := yaml.Unmarshal([]byte(readFile(t, filepath.Join(w.dir, "agents/reviewer", name))), into); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if card.Name != "reviewer" || card.Runtime != "codex" || card.Protocol.InboxPath != "agents/reviewer/inbox/" || len(card.Protocol.Types) != 12 {
+		t.Errorf("the card says %+v", card)
+	}
+	if status.Runtime != "codex" || status.Status != "available" || status.UpdatedAt != "2026-03-13T14:30:00Z" || status.Capabilities == nil {
+		t.Errorf("the status says %+v", status)
+	}
+	before := contents(t, w.dir)
+	if made, err := w.AddAgent("reviewer", "claude", testTime.Add(time.Hour)); err != nil || len(made) != 0 {
+		t.Errorf("AddAgent again made %q (%v), want nothing", made, err)
+	}
+	wantContents(t, w.dir, before)
+	_, err = w.AddAgent("other", "cluade", testTime)
+	wantError(t, err, "cluade", "claude")
+	if w.Knows("other") {
+		t.Error("the refused agent has a mailbox")
+	}
+}
+
+func TestAddAgentCompletesAMailbox(t *testing.T) {
+	w := newWorkspace(t, "claude")
+	if err := os.RemoveAll(w.BoxPath("claude", Outbox)); err != nil {
+		t.Fatal(err)
+	}
+	made, err := w.AddAgent("claude", "", testTime)
+	if want := []string{w.BoxPath("claude", Outbox)}; err != nil || !slices.Equal(made, want) {
+		t.Errorf("AddAgent made %q (%v), want %q", made, err, want)
+	}
+	writeTestFile(t, filepath.Join(w.dir, "agents/file"), "no folder")
+	if made, err := w.AddAgent("file", "", testTime); err == nil {
+		t.Errorf("AddAgent where a file is made %q, want an error", made)
+	}
+}

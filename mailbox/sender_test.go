@@ -1,0 +1,65 @@
+package mailbox
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+func TestInferAgent(t *testing.T) {
+	tests := []struct {
+		name string
+		// cards is the runtime on each agent's card; "bad" is one that is
+		// no YAML, and "" is none.
+		cards map[schema.AgentName]string
+		env   map[string]string
+		want  schema.AgentName
+		words []string
+	}{
+		{"OACP_AGENT", nil, map[string]string{"OACP_AGENT": "alice", "AGENT_NAME": "bob", "CLAUDECODE": "1"}, "alice", nil},
+		{"AGENT_NAME", nil, map[string]string{"AGENT_NAME": "bob", "CLAUDECODE": "1"}, "bob", nil},
+		{"a name that is none", nil, map[string]string{"OACP_AGENT": "../x"}, "", []string{"OACP_AGENT", "../x"}},
+		{"nothing", map[schema.AgentName]string{"claude": "claude"}, nil, "", []string{"which agent"}},
+		{"Claude Code", map[schema.AgentName]string{"alice": "claude", "bob": "codex"}, map[string]string{"CLAUDECODE": "1"}, "alice", nil},
+		{"Claude Code, older", map[schema.AgentName]string{"alice": "claude"}, map[string]string{"CLAUDE_CODE": "1"}, "alice", nil},
+		{"Codex in CI", map[schema.AgentName]string{"alice": "claude", "bob": "codex"}, map[string]string{"CODEX_CI": "1"}, "bob", nil},
+		{"Codex's shell", map[schema.AgentName]string{"bob": "codex"}, map[string]string{"CODEX_SHELL": "1"}, "bob", nil},
+		{"Codex's thread", map[schema.AgentName]string{"bob": "codex"}, map[string]string{"CODEX_THREAD_ID": "x"}, "bob", nil},
+		{"Gemini's command line", map[schema.AgentName]string{"eve": "gemini"}, map[string]string{"GEMINI_CLI": "1"}, "eve", nil},
+		{"Gemini's agent", map[schema.AgentName]string{"eve": "gemini"}, map[string]string{"GEMINI_AGENT": "1"}, "eve", nil},
+		{"OACP_RUNTIME before the marks", map[schema.AgentName]string{"alice": "claude", "me": "human"}, map[string]string{"OACP_RUNTIME": "human", "CLAUDECODE": "1"}, "me", nil},
+		{"an OACP_RUNTIME that is none", map[schema.AgentName]string{"alice": "claude"}, map[string]string{"OACP_RUNTIME": "unknown", "CLAUDECODE": "1"}, "alice", nil},
+		{"no such card", map[schema.AgentName]string{"bob": "codex", "eve": ""}, map[string]string{"CLAUDECODE": "1"}, "", []string{"no agent's card", "claude"}},
+		{"two such cards", map[schema.AgentName]string{"alice": "claude", "anna": "claude"}, map[string]string{"CLAUDECODE": "1"}, "", []string{"alice, anna", "claude"}},
+		{"a broken card beside it", map[schema.AgentName]string{"alice": "claude", "anna": "bad"}, map[string]string{"CLAUDECODE": "1"}, "alice", nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorkspace(t)
+			for agent, runtime := range test.cards {
+				if _, err := w.AddAgent(agent, "", testTime); err != nil {
+					t.Fatal(err)
+				}
+				card := map[string]string{"": "", "bad": "runtime: ["}[runtime]
+				if card == "" && runtime != "" {
+					card = "name: " + string(agent) + "\nruntime: " + runtime + "\n"
+				}
+				if card != "" {
+					writeTestFile(t, filepath.Join(w.dir, agentsName, string(agent), cardName), card)
+				}
+			}
+			got, err := w.InferAgent(environment(test.env))
+			if got != test.want {
+				t.Errorf("the sender is %q (%v), want %q", got, err, test.want)
+			}
+			if test.want == "" {
+				wantError(t, err, test.words...)
+				if test.env["OACP_AGENT"] == "" && !errors.Is(err, ErrNoSender) {
+					t.Errorf("the error is %v, want one that matches ErrNoSender", err)
+				}
+			}
+		})
+	}
+}
