@@ -1,0 +1,191 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/ash"
+)
+
+// The test binary runs itself as the agent. What such a process does is its
+// first argument behind this one.
+const helperArgument = "-oacp-test-agent"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == helperArgument {
+		os.Exit(helper(os.Args[2], os.Args[3:]))
+	}
+	// The race detector otherwise holds every process for a second at its end.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
+// helper plays one kind of agent and returns its exit status.
+func helper(kind string, args []string) int {
+	switch kind {
+	case "cat":
+		if _, err := io.Copy(os.Stdout, os.Stdin); err != nil {
+			return 1
+		}
+	case "fail":
+		fmt.Println("half an answer")
+		fmt.Fprintln(os.Stderr, "it broke")
+		return 3
+	case "flood":
+		return flood(args[0])
+	case "hang":
+		hang()
+	case "stubborn":
+		signal.Ignore(syscall.SIGTERM, os.Interrupt)
+		hang()
+	case "polite":
+		return untilTerminated()
+	case "forks":
+		return leaveChild(args[0])
+	case "deaf":
+		// Standard input is closed at once, with everything still in it.
+		if os.Stdin.Close() != nil {
+			return 1
+		}
+		fmt.Println("did not listen")
+	case "killed":
+		if process, err := os.FindProcess(os.Getpid()); err != nil || process.Kill() != nil {
+			return 1
+		}
+		hang()
+	case "env":
+		for _, name := range args {
+			fmt.Printf("%s=%q\n", name, os.Getenv(name))
+		}
+	case "bridge":
+		return serveBridge(args)
+	default:
+		return 2
+	}
+	return 0
+}
+
+// hang never returns; a select without cases would count as a deadlock.
+func hang() {
+	fmt.Println("hanging")
+	for {
+		time.Sleep(time.Hour)
+	}
+}
+
+func flood(size string) int {
+	left, err := strconv.Atoi(size)
+	if err != nil {
+		return 2
+	}
+	out := bufio.NewWriterSize(os.Stdout, 64<<10)
+	for line := []byte(strings.Repeat("0123456789abcde", 64) + "\n"); left > 0; left -= len(line) {
+		if _, err := out.Write(line); err != nil {
+			return 1
+		}
+	}
+	fmt.Fprintln(out, "the end")
+	if out.Flush() != nil {
+		return 1
+	}
+	return 0
+}
+
+// untilTerminated ends well when it is asked to.
+func untilTerminated() int {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM)
+	fmt.Println("hanging")
+	<-asked
+	fmt.Println("cleaned up")
+	return 0
+}
+
+// leaveChild starts a process that never ends by itself and holds our output.
+func leaveChild(kind string) int {
+	child := exec.Command(os.Args[0], helperArgument, kind)
+	child.Stdout = os.Stdout
+	if err := child.Start(); err != nil {
+		return 1
+	}
+	fmt.Printf("child %d\n", child.Process.Pid)
+	return 0
+}
+
+// serveBridge is an Ash bridge around the exec driver of the arguments, or
+// around an echo.
+func serveBridge(args []string) int {
+	bridge := NewBridge(func(string) Driver {
+		if len(args) == 0 {
+			return NewEcho()
+		}
+		return NewExec(args, nil)
+	})
+	server, err := ash.Listen(os.Getenv("ASH_BRIDGE_SOCKET"), bridge, nil)
+	if err == nil {
+		err = server.Serve(context.Background())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// helperCommand is the command line of an agent that the test binary plays.
+func helperCommand(t testing.TB, kind string, args ...string) []string {
+	t.Helper()
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append([]string{executable, helperArgument, kind}, args...)
+}
+
+// started returns the driver, started; it is stopped when the test ends.
+func started(t testing.TB, driver Driver) Driver {
+	t.Helper()
+	if err := driver.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := driver.Stop(context.Background()); err != nil {
+			t.Errorf("stopping the driver: %v", err)
+		}
+	})
+	return driver
+}
+
+// whenSeen returns an observer that calls do once, as soon as the text was
+// shown.
+func whenSeen(text string, do func()) func(Event) {
+	var shown strings.Builder
+	done := false
+	return func(e Event) {
+		shown.WriteString(e.Text)
+		if !done && strings.Contains(shown.String(), text) {
+			done = true
+			do()
+		}
+	}
+}
+
+// impatient bounds a test that would hang if what it tests does.
+func impatient(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,236 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/oacp-go/oacp/ash"
+)
+
+// AshOptions says where an Ash bridge is and how it is used.
+type AshOptions struct {
+	// Socket is the path of the bridge's socket. With a command it may be
+	// empty: the driver then chooses a new one.
+	Socket string
+	// Command, when not empty, is the bridge as a program and its arguments,
+	// which the driver starts and stops. It learns the path of the socket to
+	// listen on from ASH_BRIDGE_SOCKET. Without a command the driver connects
+	// to a bridge that runs already, and never stops it.
+	Command []string
+	// Dir and Env are for the command; see ExecOptions.
+	Dir string
+	Env []string
+	// Session names the session to start or to continue. Bridges demand a
+	// name; when empty, the driver makes one up.
+	Session string
+	// Client tunes the connection. It may be nil.
+	Client *ash.ClientOptions
+}
+
+// Ash is the driver for an agent behind an Ash bridge. The events of a turn
+// are the messages of the agent's SDK, byte for byte.
+//
+// Where the agent's SDK tells its own session id, SessionID is that one.
+type Ash struct {
+	options AshOptions
+
+	mu          sync.Mutex
+	client      *ash.Client
+	session     string
+	running     bool
+	interrupted bool
+}
+
+// NewAsh returns the driver. It connects when it is started.
+func NewAsh(options AshOptions) *Ash {
+	a := &Ash{options: options, session: options.Session}
+	if a.options.Session == "" {
+		a.options.Session = newSessionName()
+	}
+	return a
+}
+
+// Start connects to the bridge, and starts it first if the driver has its
+// command.
+func (a *Ash) Start(ctx context.Context) error {
+	client, err := a.connect(ctx)
+	if err != nil {
+		if !errors.Is(err, ErrUnavailable) {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.client = client
+	return nil
+}
+
+// current returns the connection, nil without one.
+func (a *Ash) current() *ash.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.client
+}
+
+func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
+	if len(a.options.Command) == 0 {
+		if a.options.Socket == "" {
+			return nil, errors.New("neither the socket of an Ash bridge nor a command is given")
+		}
+		return ash.Connect(ctx, a.options.Socket, a.options.Client)
+	}
+	path, err := findProgram(a.options.Command[0])
+	if err == nil {
+		err = checkFolder(a.options.Dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	socket := a.options.Socket
+	if socket == "" {
+		socket = ash.NewSocketPath()
+	}
+	cmd := &exec.Cmd{Path: path, Args: a.options.Command, Dir: a.options.Dir, Env: environment(a.options.Env)}
+	return ash.Spawn(ctx, cmd, socket, a.options.Client)
+}
+
+// Turn sends the prompt as a query. A bridge cannot be given variables, so
+// those of the request are left out. When the connection was lost before the
+// first message of the turn came, the driver connects again, once.
+func (a *Ash) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
+	begin := time.Now()
+	a.beginTurn()
+	defer a.endTurn()
+	fold, err := a.query(ctx, request, observe)
+	if errors.Is(err, ash.ErrClosed) && fold.messages == 0 && ctx.Err() == nil {
+		if err = a.restore(ctx); err == nil {
+			fold, err = a.query(ctx, request, observe)
+		}
+	}
+	result, failure := fold.finish()
+	result.Duration = time.Since(begin)
+	result.SessionID = a.adopt(result.SessionID)
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return result, context.Cause(ctx)
+	case a.wasInterrupted():
+		return result, ErrInterrupted
+	case err != nil:
+		return result, bridgeError(err)
+	}
+	return result, failure
+}
+
+func (a *Ash) query(ctx context.Context, request Request, observe func(Event)) (*sdkFold, error) {
+	fold := newSDKFold()
+	client := a.current()
+	if client == nil {
+		return fold, fmt.Errorf("%w: the driver was not started", ErrUnavailable)
+	}
+	query := ash.Query{Prompt: safeText(request.Prompt), SessionID: a.options.Session}
+	for raw, err := range client.Query(ctx, query) {
+		if err != nil {
+			return fold, err
+		}
+		text := fold.add(raw)
+		if observe != nil {
+			observe(Event{Raw: raw, Text: text})
+		}
+	}
+	return fold, nil
+}
+
+// restore brings a lost connection back, and a bridge of ours that has ended.
+func (a *Ash) restore(ctx context.Context) error {
+	client := a.current()
+	err := client.Reconnect(ctx)
+	if !errors.Is(err, ash.ErrBridgeExited) {
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		return err
+	}
+	// What a bridge that has ended says at its closing is known already.
+	_ = client.Close()
+	return a.Start(ctx)
+}
+
+// bridgeError turns what the bridge reported into an error of this package.
+func bridgeError(err error) error {
+	var reported ash.Error
+	if errors.As(err, &reported) {
+		return &ReportedError{Text: reported.Text}
+	}
+	return err
+}
+
+func (a *Ash) beginTurn() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running, a.interrupted = true, false
+}
+
+func (a *Ash) endTurn() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running = false
+}
+
+func (a *Ash) wasInterrupted() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.interrupted
+}
+
+// adopt remembers the session id that the agent told, and returns the one
+// that continues the session.
+func (a *Ash) adopt(session string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.session = session
+	if session == "" {
+		a.session = a.options.Session
+	}
+	return a.session
+}
+
+// Interrupt asks the bridge to end the running turn.
+func (a *Ash) Interrupt(ctx context.Context) error {
+	a.mu.Lock()
+	running := a.running
+	a.interrupted = a.interrupted || running
+	client := a.client
+	a.mu.Unlock()
+	if !running || client == nil {
+		return nil
+	}
+	return client.Interrupt(ctx)
+}
+
+// SessionID returns the agent's own id of the session, or the name under
+// which the bridge knows it.
+func (a *Ash) SessionID() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.session
+}
+
+// Stop ends the connection, and the bridge if the driver started it.
+func (a *Ash) Stop(ctx context.Context) error {
+	a.mu.Lock()
+	client := a.client
+	a.client = nil
+	a.mu.Unlock()
+	switch {
+	case client == nil:
+		return nil
+	case len(a.options.Command) == 0:
+		return client.Close()
+	}
+	return client.Shutdown(ctx)
+}

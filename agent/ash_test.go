@@ -1,0 +1,225 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/ash"
+)
+
+// scripted is a bridge's handler that sends given messages and returns a given
+// error.
+type scripted struct {
+	messages []string
+	err      error
+	// hang waits for the end of the turn's context.
+	hang    bool
+	queries []ash.Query
+}
+
+func (s *scripted) Query(ctx context.Context, query ash.Query, send ash.Send) error {
+	s.queries = append(s.queries, query)
+	for _, message := range s.messages {
+		if err := send(json.RawMessage(message)); err != nil {
+			return err
+		}
+	}
+	if s.hang {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return s.err
+}
+
+func (s *scripted) Resume(context.Context, ash.Resume, ash.Send) error { return nil }
+
+// serve runs a bridge until the test ends and returns the path of its socket.
+func serve(t *testing.T, handler ash.Handler) string {
+	t.Helper()
+	// Socket paths are short, and test folders are not.
+	dir, err := os.MkdirTemp("", "ash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	server, err := ash.Listen(filepath.Join(dir, "s"), handler, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- server.Serve(context.Background()) }()
+	t.Cleanup(func() {
+		if err := errors.Join(server.Close(), <-ended); err != nil {
+			t.Errorf("serving: %v", err)
+		}
+	})
+	return server.SocketPath()
+}
+
+func TestAshUnavailable(t *testing.T) {
+	nobody := filepath.Join(t.TempDir(), "s")
+	tests := []struct {
+		name    string
+		options AshOptions
+		want    string
+	}{
+		{"nothing given", AshOptions{}, "neither"},
+		{"nobody listens", AshOptions{Socket: nobody}, nobody},
+		{"bridge command missing", AshOptions{Command: []string{"no-such-bridge"}}, "no-such-bridge"},
+		{"bridge command fails", AshOptions{Command: helperCommand(t, "fail")}, "exit status 3"},
+		{"working folder missing", AshOptions{Command: helperCommand(t, "bridge"), Dir: "/no/such/folder"}, "folder"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			driver := NewAsh(test.options)
+			err := driver.Start(impatient(t))
+			if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Start = %v, want ErrUnavailable and %q", err, test.want)
+			}
+			if _, err := driver.Turn(impatient(t), Request{}, nil); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("Turn = %v, want ErrUnavailable", err)
+			}
+			if err := driver.Stop(t.Context()); err != nil {
+				t.Errorf("Stop = %v, want no error", err)
+			}
+		})
+	}
+}
+
+func TestAshTurn(t *testing.T) {
+	// The odd spacing and the big number would not survive decoding.
+	messages := []string{
+		`{"type": "assistant",  "text":"hi", "n":12345678901234567890}`,
+		`{"type":"result","subtype":"success","result":"hi there","session_id":"sdk-1","usage":{"output_tokens":2}}`,
+	}
+	handler := &scripted{messages: messages}
+	driver := started(t, NewAsh(AshOptions{Socket: serve(t, handler), Session: "conv-1"}))
+	if got := driver.SessionID(); got != "conv-1" {
+		t.Errorf("session %q before the turn, want conv-1", got)
+	}
+	for range 2 {
+		var raw []string
+		result, err := driver.Turn(impatient(t), Request{Prompt: "hello\x00"}, func(e Event) { raw = append(raw, string(e.Raw)) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(raw, messages) {
+			t.Errorf("events %q, want %q", raw, messages)
+		}
+		if result.Text != "hi there" || result.SessionID != "sdk-1" || driver.SessionID() != "sdk-1" || result.Usage.OutputTokens != 2 {
+			t.Errorf("result %+v, want the answer, sdk-1 and 2 tokens", result)
+		}
+	}
+	for _, query := range handler.queries {
+		if query.Prompt != "hello" || query.SessionID != "conv-1" {
+			t.Errorf("query %+v, want the prompt and conv-1", query)
+		}
+	}
+}
+
+func TestAshFailures(t *testing.T) {
+	t.Run("reported", func(t *testing.T) {
+		driver := started(t, NewAsh(AshOptions{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"oh"}`}, err: errors.New("no credit")})}))
+		result, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil)
+		var reported *ReportedError
+		if !errors.As(err, &reported) || !strings.Contains(err.Error(), "no credit") || result.Tail != "oh\n" {
+			t.Errorf("error %v with tail %q, want a ReportedError and what was said", err, result.Tail)
+		}
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		driver := started(t, NewAsh(AshOptions{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"x"}`}, hang: true})}))
+		enough := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(impatient(t))
+		defer cancel(nil)
+		if _, err := driver.Turn(ctx, Request{}, func(Event) { cancel(enough) }); !errors.Is(err, enough) {
+			t.Errorf("error %v, want the cause", err)
+		}
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		driver := started(t, NewAsh(AshOptions{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"x"}`}, hang: true})}))
+		if err := driver.Interrupt(t.Context()); err != nil {
+			t.Errorf("Interrupt without a turn = %v, want nothing", err)
+		}
+		interrupted := make(chan error, 1)
+		_, err := driver.Turn(impatient(t), Request{}, func(Event) {
+			go func() { interrupted <- driver.Interrupt(context.Background()) }()
+		})
+		if err := errors.Join(<-interrupted, err); !errors.Is(err, ErrInterrupted) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v, want ErrInterrupted", err)
+		}
+	})
+}
+
+// TestAshReconnects closes connections behind the driver's back.
+func TestAshReconnects(t *testing.T) {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	// The first connection is closed once it is established, the second answers.
+	served, connected := make(chan error, 1), make(chan struct{})
+	go func() { served <- serveTwice(listener, connected) }()
+	driver := started(t, NewAsh(AshOptions{Socket: listener.Addr().String(), Session: "s"}))
+	close(connected)
+	result, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil)
+	if err != nil || result.Text != "again\n" {
+		t.Errorf("result %+v, error %v, want the answer of the second connection", result, err)
+	}
+	if err := errors.Join(driver.Stop(t.Context()), <-served); err != nil {
+		t.Error(err)
+	}
+}
+
+func serveTwice(listener net.Listener, connected <-chan struct{}) error {
+	for i := range 2 {
+		conn, err := listener.Accept()
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(conn, `{"ev":"ready"}`); err != nil {
+			return err
+		}
+		<-connected
+		if i == 1 {
+			if _, err := conn.Read(make([]byte, 4096)); err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintln(conn, `{"ev":"message","data":{"type":"assistant","text":"again"}}`+"\n"+`{"ev":"done","sessionId":"s"}`); err != nil {
+				return err
+			}
+			if _, err := conn.Read(make([]byte, 1)); err == nil {
+				return errors.New("the driver sent more than the query")
+			}
+		}
+		if err := conn.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestAshSpawn runs real bridge processes, of which the second dies in each
+// turn and is started again.
+func TestAshSpawn(t *testing.T) {
+	driver := started(t, NewAsh(AshOptions{Command: helperCommand(t, "bridge")}))
+	for _, prompt := range []string{"one", "two"} {
+		if result, err := driver.Turn(impatient(t), Request{Prompt: prompt}, nil); err != nil || result.Text != prompt {
+			t.Errorf("answer %q, error %v, want %q", result.Text, err, prompt)
+		}
+	}
+	dying := started(t, NewAsh(AshOptions{Command: helperCommand(t, "bridge", helperCommand(t, "fail")...)}))
+	_, err := dying.Turn(impatient(t), Request{Prompt: "x"}, nil)
+	var reported *ReportedError
+	if !errors.As(err, &reported) || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("error %v, want what the bridge reported of its agent", err)
+	}
+}

@@ -1,0 +1,238 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// defaultGrace is how long an agent may take to end after SIGTERM.
+	defaultGrace = 5 * time.Second
+	// pipeDelay is how long the output of a command that has ended may be held
+	// open by a process it left behind.
+	pipeDelay = 2 * time.Second
+)
+
+// ExecOptions tunes an Exec. The zero value is ready to use.
+type ExecOptions struct {
+	// Dir is the command's working folder; empty means that of this process.
+	Dir string
+	// Env are variables of the form NAME=value, added to those of this
+	// process.
+	Env []string
+	// Grace is how long a command that is to be stopped may take to end after
+	// SIGTERM, before it gets SIGKILL. Zero means five seconds.
+	Grace time.Duration
+}
+
+// Exec is the driver that runs a command for each turn: the prompt on its
+// standard input, the answer on its standard output. The command is an
+// argument vector and never passes through a shell. It runs in a process group
+// of its own, which is stopped as one; on Linux it also dies with the process
+// that started it, so that an agent never outlives the runner that watches
+// over it. A command may exit without reading its input. Processes that it
+// leaves behind with its output still open are given two seconds, and then
+// killed; those that closed it are left alone.
+//
+// A turn whose command exits with a status other than zero, or by a signal,
+// fails with an *ExitError.
+type Exec struct {
+	command   []string
+	options   ExecOptions
+	pipeDelay time.Duration
+	path      string
+
+	mu        sync.Mutex
+	interrupt context.CancelCauseFunc
+}
+
+// NewExec returns the driver for a command, which is a program and its
+// arguments. Options may be nil.
+func NewExec(command []string, options *ExecOptions) *Exec {
+	e := &Exec{command: command, pipeDelay: pipeDelay}
+	if options != nil {
+		e.options = *options
+	}
+	if e.options.Grace <= 0 {
+		e.options.Grace = defaultGrace
+	}
+	return e
+}
+
+// ExitError says that a command ended in failure.
+type ExitError struct {
+	// Code is the exit status, -1 when a signal ended the command.
+	Code int
+	// Signal names the signal that ended the command, or is empty.
+	Signal string
+	// Err is what the operating system said.
+	Err error
+}
+
+// Error tells the status or the signal.
+func (e *ExitError) Error() string {
+	if e.Signal != "" {
+		return "the command was ended by a signal: " + e.Signal
+	}
+	return fmt.Sprintf("the command ended with exit status %d", e.Code)
+}
+
+// Unwrap returns what the operating system said.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Start finds the program and starts nothing.
+func (e *Exec) Start(context.Context) error {
+	if len(e.command) == 0 || e.command[0] == "" {
+		return fmt.Errorf("%w: no command is given", ErrUnavailable)
+	}
+	path, err := findProgram(e.command[0])
+	if err == nil {
+		err = checkFolder(e.options.Dir)
+	}
+	e.path = path
+	return err
+}
+
+// findProgram returns the absolute path of a program, looked for as a shell
+// does.
+func findProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return path, nil
+}
+
+func checkFolder(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is no folder", dir)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// Turn runs the command once. Its events are pieces of output as they came,
+// cut between characters.
+func (e *Exec) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
+	if e.path == "" {
+		return Result{}, fmt.Errorf("%w: the driver was not started", ErrUnavailable)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	e.setInterrupt(cancel)
+	defer e.setInterrupt(nil)
+	if err := context.Cause(ctx); err != nil {
+		return Result{}, err
+	}
+	out := newOutput(observe)
+	begin := time.Now()
+	err := e.run(ctx, request, out)
+	result := out.result()
+	result.Duration = time.Since(begin)
+	return result, err
+}
+
+// run starts the command and waits until it, and what it left behind, is
+// done with.
+func (e *Exec) run(ctx context.Context, request Request, out *output) error {
+	defer holdThread()()
+	cmd := &exec.Cmd{
+		Path: e.path, Args: e.command, Dir: e.options.Dir,
+		Env:   environment(e.options.Env, request.Env),
+		Stdin: strings.NewReader(request.Prompt), Stdout: out.stream(false), Stderr: out.stream(true),
+		WaitDelay: e.pipeDelay,
+	}
+	ownGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	ended := make(chan struct{})
+	stopped := make(chan bool)
+	go func() { stopped <- stopOnCancel(ctx, cmd.Process, ended, e.options.Grace) }()
+	err := cmd.Wait()
+	close(ended)
+	if <-stopped {
+		killGroup(cmd.Process)
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		killGroup(cmd.Process)
+	}
+	return exitError(err)
+}
+
+// stopOnCancel waits until the command has ended or the context is cancelled,
+// and stops the command in the second case, in stages. It reports whether it
+// did.
+func stopOnCancel(ctx context.Context, leader *os.Process, ended <-chan struct{}, grace time.Duration) bool {
+	select {
+	case <-ended:
+		return false
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended: // both at once: the turn was done
+		return false
+	default:
+	}
+	terminateGroup(leader)
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		killGroup(leader)
+		<-ended
+	}
+	return true
+}
+
+// exitError makes an error of ours from that of waiting for a command.
+func exitError(err error) error {
+	var exit *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		return nil // what the command left behind is no failure of its own
+	case errors.As(err, &exit):
+		return &ExitError{Code: exit.ExitCode(), Signal: signalOf(exit.ProcessState), Err: err}
+	}
+	return fmt.Errorf("waiting for the command: %w", err)
+}
+
+func (e *Exec) setInterrupt(cancel context.CancelCauseFunc) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.interrupt = cancel
+}
+
+// Interrupt stops the command of the running turn.
+func (e *Exec) Interrupt(context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.interrupt != nil {
+		e.interrupt(ErrInterrupted)
+	}
+	return nil
+}
+
+// SessionID returns "": commands have no sessions.
+func (e *Exec) SessionID() string { return "" }
+
+// Stop does nothing: no process outlives a turn.
+func (e *Exec) Stop(context.Context) error { return nil }

@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"io"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// maxTail is how much of the end of the output is kept, in bytes.
+const maxTail = 16 << 10
+
+// output collects what a command prints in bounded memory, however much that
+// is: the beginning of its standard output, which is the answer, and the end
+// of everything.
+type output struct {
+	observe func(Event)
+
+	mu        sync.Mutex
+	text      []byte
+	truncated bool
+	tail      ring
+}
+
+func newOutput(observe func(Event)) *output {
+	return &output{observe: observe}
+}
+
+// stream returns the writer for standard output or for the error output.
+func (o *output) stream(isError bool) io.Writer {
+	return &stream{output: o, isError: isError}
+}
+
+// add takes text in as standard output.
+func (o *output) add(text string) { _, _ = o.stream(false).Write([]byte(text)) } // Write never fails
+
+// result returns what was collected. Output that still comes is not waited
+// for.
+func (o *output) result() Result {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	text := o.text
+	if o.truncated {
+		text = text[:wholeRunes(text)]
+	}
+	return Result{
+		Text:      strings.ToValidUTF8(string(text), "\uFFFD"),
+		Truncated: o.truncated,
+		Tail:      o.tail.String(),
+	}
+}
+
+// A stream is one of the two outputs of a command.
+type stream struct {
+	output  *output
+	isError bool
+	// partial is the beginning of a character whose end has not come yet.
+	partial []byte
+}
+
+// Write never fails, so that a command never dies of a reader that had enough.
+func (s *stream) Write(data []byte) (int, error) {
+	o := s.output
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tail.write(data)
+	if !s.isError {
+		keep := min(len(data), MaxText-len(o.text))
+		o.text = append(o.text, data[:keep]...)
+		o.truncated = o.truncated || keep < len(data)
+	}
+	if o.observe != nil {
+		piece := append(s.partial, data...)
+		whole := wholeRunes(piece)
+		s.partial = append([]byte(nil), piece[whole:]...)
+		if whole > 0 {
+			o.observe(Event{Text: strings.ToValidUTF8(string(piece[:whole]), "\uFFFD"), Error: s.isError})
+		}
+	}
+	return len(data), nil
+}
+
+// wholeRunes returns the length of the data without a character at its end
+// that is cut off.
+func wholeRunes(data []byte) int {
+	for back := 1; back <= min(utf8.UTFMax-1, len(data)); back++ {
+		if start := len(data) - back; utf8.RuneStart(data[start]) {
+			if !utf8.FullRune(data[start:]) {
+				return start
+			}
+			break
+		}
+	}
+	return len(data)
+}
+
+// ring holds the last maxTail bytes written to it.
+type ring struct {
+	data []byte
+	// next is where the oldest byte stands when data is full.
+	next int
+}
+
+func (r *ring) write(data []byte) {
+	data = data[max(0, len(data)-maxTail):]
+	if free := maxTail - len(r.data); free > 0 {
+		n := min(free, len(data))
+		r.data = append(r.data, data[:n]...)
+		data = data[n:]
+	}
+	for len(data) > 0 {
+		n := copy(r.data[r.next:], data)
+		r.next = (r.next + n) % maxTail
+		data = data[n:]
+	}
+}
+
+func (r *ring) String() string {
+	text := string(r.data[r.next:]) + string(r.data[:r.next])
+	for len(text) > 0 && len(r.data) == maxTail && !utf8.RuneStart(text[0]) {
+		text = text[1:]
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}

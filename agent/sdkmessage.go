@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// sdkMessage is what is read of the message objects of the Claude Code SDK,
+// which Ash bridges pass on and which the claude program prints as its stream.
+// All other fields and types are left to whoever follows the raw events.
+type sdkMessage struct {
+	Type      string `json:"type"`
+	Subtype   string `json:"subtype,omitempty"`
+	SessionID string `json:"session_id,omitempty"`
+
+	// Of an assistant message. Text is a short form that the Ash protocol page
+	// uses in its examples.
+	Message *sdkContent `json:"message,omitempty"`
+	Text    string      `json:"text,omitempty"`
+
+	// Of the result message that ends a turn.
+	IsError      bool      `json:"is_error,omitempty"`
+	Result       string    `json:"result,omitempty"`
+	Errors       []string  `json:"errors,omitempty"`
+	DurationMS   int64     `json:"duration_ms,omitempty"`
+	TotalCostUSD float64   `json:"total_cost_usd,omitempty"`
+	Usage        *sdkUsage `json:"usage,omitempty"`
+}
+
+type sdkContent struct {
+	Role string `json:"role"`
+	// Content is a text or a list of sdkBlock.
+	Content json.RawMessage `json:"content"`
+}
+
+type sdkBlock struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+type sdkUsage struct {
+	InputTokens              int64 `json:"input_tokens"`
+	OutputTokens             int64 `json:"output_tokens"`
+	CacheReadInputTokens     int64 `json:"cache_read_input_tokens,omitempty"`
+	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens,omitempty"`
+}
+
+// sdkFold makes the result of a turn out of its messages.
+type sdkFold struct {
+	// messages counts what came, of any type.
+	messages int
+	said     *output
+	final    *sdkMessage
+	session  string
+}
+
+func newSDKFold() *sdkFold { return &sdkFold{said: newOutput(nil)} }
+
+// add takes one message in and returns the text in it that a person following
+// the turn would read. A message that is no object, or has fields of other
+// shapes than the SDK's, has none.
+func (f *sdkFold) add(raw json.RawMessage) string {
+	f.messages++
+	var m sdkMessage
+	if json.Unmarshal(raw, &m) != nil {
+		return ""
+	}
+	if m.SessionID != "" {
+		f.session = m.SessionID
+	}
+	switch m.Type {
+	case "assistant":
+		text := m.assistantText()
+		f.said.add(text + "\n")
+		return text
+	case "result":
+		f.final = &m
+	}
+	return ""
+}
+
+func (m *sdkMessage) assistantText() string {
+	if m.Message == nil {
+		return m.Text
+	}
+	var text string
+	if json.Unmarshal(m.Message.Content, &text) == nil {
+		return text
+	}
+	var blocks []sdkBlock
+	if json.Unmarshal(m.Message.Content, &blocks) != nil {
+		return ""
+	}
+	var texts []string
+	for _, block := range blocks {
+		if block.Type == "text" {
+			texts = append(texts, block.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// finish returns the result, and an error if the agent says that the turn
+// failed. The answer is the text of the result message; where there is none,
+// it is all that the assistant said.
+func (f *sdkFold) finish() (Result, error) {
+	result := f.said.result()
+	result.SessionID = f.session
+	m := f.final
+	if m == nil {
+		return result, nil
+	}
+	if m.Result != "" {
+		answer := newOutput(nil)
+		answer.add(m.Result)
+		given := answer.result()
+		result.Text, result.Truncated = given.Text, given.Truncated
+	}
+	result.Usage.CostUSD = m.TotalCostUSD
+	if m.Usage != nil {
+		result.Usage.InputTokens = m.Usage.InputTokens + m.Usage.CacheReadInputTokens + m.Usage.CacheCreationInputTokens
+		result.Usage.OutputTokens = m.Usage.OutputTokens
+	}
+	if !m.IsError && !strings.HasPrefix(m.Subtype, "error") {
+		return result, nil
+	}
+	reasons := append([]string{m.Subtype}, m.Errors...)
+	if m.Result != "" {
+		reasons = append(reasons, cutText(m.Result, maxTail))
+	}
+	return result, &ReportedError{Text: strings.Join(reasons, ": ")}
+}
+
+// ReportedError is a failure of a turn that the agent itself reported.
+type ReportedError struct {
+	// Text is what the agent said.
+	Text string
+}
+
+// Error returns what the agent said.
+func (e *ReportedError) Error() string { return "the agent reported a failure: " + e.Text }
