@@ -1,0 +1,190 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// awaiting waits while something happens, and returns what the wait returns.
+func awaiting(t *testing.T, happen func() error, wait func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- wait() }()
+	if err := happen(); err != nil {
+		t.Fatal(err)
+	}
+	return <-done
+}
+
+func TestAwaitAcknowledged(t *testing.T) {
+	for _, dealing := range dealings {
+		t.Run(dealing.name, func(t *testing.T) {
+			w := newWorkspace(t, "claude", "codex", "gemini")
+			r := send(t, w, draft("codex", "gemini"))
+			err := awaiting(t, func() error {
+				var errs []error
+				for _, agent := range r.Message.To {
+					entries, err := w.Inbox(t.Context(), agent)
+					errs = append(errs, err)
+					for _, e := range entries {
+						errs = append(errs, dealing.deal(w, e))
+					}
+				}
+				return errors.Join(errs...)
+			}, func() error { return w.AwaitAcknowledged(t.Context(), r) })
+			var dead *DeadLetterError
+			if dealing.name == "bury" {
+				if !errors.As(err, &dead) || dead.Reason.ID != r.Message.ID {
+					t.Fatalf("waiting gave %v, want a DeadLetterError of the message", err)
+				}
+				wantError(t, err, string(dead.Agent), string(r.Message.ID), "the command failed")
+			} else if err != nil {
+				t.Errorf("waiting gave %v, want nil", err)
+			}
+		})
+	}
+}
+
+// TestAwaitLooksBeforeItWaits: what happened before is not missed.
+func TestAwaitLooksBeforeItWaits(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	r := send(t, w, draft("codex"))
+	if err := os.Remove(r.Inboxes[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.AwaitAcknowledged(t.Context(), r); err != nil {
+		t.Errorf("waiting for what has happened gave %v", err)
+	}
+}
+
+func TestAwaitEndsWithItsContext(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	r := send(t, w, draft("codex", "gemini"))
+	if err := os.Remove(r.Inboxes[0]); err != nil {
+		t.Fatal(err)
+	}
+	for name, wait := range map[string]func(context.Context) error{
+		"acknowledged by one of two": func(ctx context.Context) error { return w.AwaitAcknowledged(ctx, r) },
+		"a reply": func(ctx context.Context) error {
+			_, err := w.AwaitReply(ctx, r)
+			return err
+		},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := awaiting(t, func() error { cancel(); return nil }, func() error { return wait(ctx) }); !errors.Is(err, context.Canceled) {
+			t.Errorf("waiting for %s gave %v, want context.Canceled", name, err)
+		}
+	}
+}
+
+// TestAwaitIsWokenByEvents changes the folder only after the first look.
+func TestAwaitIsWokenByEvents(t *testing.T) {
+	w := newWorkspace(t, "claude")
+	inbox := w.BoxPath("claude", Inbox)
+	looks := 0
+	err := w.await(t.Context(), []string{inbox, filepath.Join(w.dir, "missing")}, func() (bool, error) {
+		if looks++; looks == 1 {
+			return false, os.WriteFile(filepath.Join(inbox, "new"), nil, 0o644)
+		}
+		_, err := os.Stat(filepath.Join(inbox, "new"))
+		return err == nil, err
+	})
+	if err != nil || looks < 2 {
+		t.Errorf("waiting gave %v after %d looks, want nil after two", err, looks)
+	}
+	failure := errors.New("no")
+	if err := w.await(t.Context(), nil, func() (bool, error) { return false, failure }); !errors.Is(err, failure) {
+		t.Errorf("a look that fails gave %v, want its error", err)
+	}
+}
+
+func TestAwaitReply(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	// Before: an answer to something else, and a bad file.
+	stray := message("aaaa", 0)
+	stray.From, stray.To, stray.ID = "codex", []schema.AgentName{"claude"}, "msg-20260313T1430Z-codex-aaaa"
+	place(t, w, "claude", Inbox, "20260313T1430Z_codex_task_request.yaml", stray)
+	writeTestFile(t, filepath.Join(w.BoxPath("claude", Inbox), "bad.yaml"), "id: [")
+	r := send(t, w, draft("codex", "gemini"))
+	answer := Reply(r.Message, "codex")
+	answer.Body = schema.TextValue("Done.")
+	var got Entry
+	err := awaiting(t, func() error {
+		_, err := w.Send(t.Context(), answer, nil)
+		return err
+	}, func() (err error) {
+		got, err = w.AwaitReply(t.Context(), r)
+		return err
+	})
+	if err != nil || got.Message == nil || got.Message.ParentID != r.Message.ID || got.Message.From != "codex" {
+		t.Errorf("waiting gave %+v, %v; want the answer", got, err)
+	}
+
+	// The sender's own runner is quicker: the copy of who answered remains.
+	entries, err := w.Inbox(t.Context(), "claude")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if err := w.Acknowledge(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err = w.AwaitReply(t.Context(), r); err != nil || got.Box != Outbox || got.Agent != "codex" {
+		t.Errorf("waiting gave %+v, %v; want the copy in the outbox of codex", got, err)
+	}
+}
+
+// TestAwaitReplySeesAFileThatGrows: other tools write in place.
+func TestAwaitReplySeesAFileThatGrows(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	r := send(t, w, draft("codex"))
+	answer := Reply(r.Message, "codex")
+	answer.ID, answer.CreatedAt, answer.Body = "msg-20260313T1431Z-codex-bbbb", "2026-03-13T14:31:00Z", schema.TextValue("Done.\nReally.\n")
+	data, err := schema.Encode(&answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(w.BoxPath("claude", Inbox), "20260313T1431Z_codex_notification.yaml")
+	seen := make(map[string]bool)
+	source := Entry{Agent: "claude", Box: Inbox}
+	for _, size := range []int{0, 10, len(data) / 2} {
+		writeTestFile(t, path, string(data[:size]))
+		if _, err := validate.Read(data[:size]); err == nil {
+			continue // as much as this is a message already
+		}
+		if found, err := w.findReply(t.Context(), r.Message, source, seen); err != nil || found.Message != nil {
+			t.Errorf("%d bytes of an answer gave %+v, %v; want nothing yet", size, found, err)
+		}
+	}
+	writeTestFile(t, path, string(data))
+	if found, err := w.findReply(t.Context(), r.Message, source, seen); err != nil || found.Message == nil {
+		t.Errorf("the whole answer gave %+v, %v; want it found", found, err)
+	}
+}
+
+func TestAwaitReplyFromADeadLetter(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	r := send(t, w, draft("codex"))
+	err := awaiting(t, func() error {
+		entries, err := w.Inbox(t.Context(), "codex")
+		if err != nil || len(entries) != 1 {
+			return errors.Join(err, errors.New("the message is not in the inbox"))
+		}
+		_, err = w.Bury(entries[0], DeadLetterReason{Reason: "exit status 1", Attempts: 3})
+		return err
+	}, func() error {
+		_, err := w.AwaitReply(t.Context(), r)
+		return err
+	})
+	var dead *DeadLetterError
+	if !errors.As(err, &dead) || dead.Agent != "codex" || dead.Reason.Attempts != 3 {
+		t.Errorf("waiting gave %v, want the dead letter of codex", err)
+	}
+}

@@ -1,0 +1,121 @@
+package mailbox
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+func TestReplyToEveryType(t *testing.T) {
+	tests := map[schema.Type]schema.Type{
+		schema.TaskRequest: schema.Notification, schema.Question: schema.Notification, schema.Notification: schema.Notification,
+		schema.FollowUp: schema.Notification, schema.Handoff: schema.Notification, schema.HandoffComplete: schema.Notification,
+		schema.ReviewRequest: schema.ReviewFeedback, schema.ReviewAddressed: schema.ReviewFeedback,
+		schema.ReviewFeedback: schema.ReviewAddressed, schema.ReviewLGTM: schema.Notification,
+		schema.BrainstormRequest: schema.BrainstormFollowup, schema.BrainstormFollowup: schema.BrainstormFollowup,
+	}
+	w := newWorkspace(t, "claude", "codex")
+	for _, kind := range schema.Types() {
+		original := message("aaaa", 0)
+		original.Type, original.Channel, original.RelatedPR, original.RelatedPacket, original.Priority = kind, "reviews", "42", "p1", schema.P0
+		answer := Reply(&original, "codex")
+		if answer.Type != tests[kind] {
+			t.Errorf("the answer to %s is of type %q, want %q", kind, answer.Type, tests[kind])
+		}
+		if answer.From != "codex" || len(answer.To) != 1 || answer.To[0] != "claude" || answer.ParentID != original.ID {
+			t.Errorf("the answer goes from %s to %v with parent %s", answer.From, answer.To, answer.ParentID)
+		}
+		if answer.Channel != "reviews" || answer.RelatedPR != "42" || answer.RelatedPacket != "p1" || answer.Priority != schema.P0 {
+			t.Errorf("the answer does not keep what belongs to the matter: %+v", answer)
+		}
+		answer.Body = schema.TextValue("Done.")
+		if _, _, _, err := w.Compose(answer, nil); err != nil {
+			t.Errorf("the answer to %s is not valid: %v", kind, err)
+		}
+	}
+}
+
+func TestReplySubject(t *testing.T) {
+	tests := []struct{ subject, want string }{
+		{"Hi", "Re: Hi"},
+		{"Re: Hi", "Re: Hi"},
+		{strings.Repeat("ü", 196), "Re: " + strings.Repeat("ü", 196)},
+		{strings.Repeat("ü", 197), "Re: " + strings.Repeat("ü", 195) + "…"},
+		{strings.Repeat("ü", 194) + "  xyz", "Re: " + strings.Repeat("ü", 194) + "…"},
+		{"Re: " + strings.Repeat("x", 196), "Re: " + strings.Repeat("x", 196)},
+	}
+	for _, test := range tests {
+		got := replySubject(test.subject)
+		if got != test.want || utf8.RuneCountInString(got) > schema.MaxSubject {
+			t.Errorf("the answer to %q has the subject %q, want %q", test.subject, got, test.want)
+		}
+	}
+}
+
+// TestConversationOf: all who answer a message agree on its conversation.
+func TestConversationOf(t *testing.T) {
+	first, second := message("aaaa", 0), message("aaab", 0)
+	got := ConversationOf(&first)
+	parts, err := schema.ParseConversationID(got)
+	if err != nil || parts.Agent != "claude" || parts.Date.Format("20060102") != "20260313" {
+		t.Errorf("the conversation is %q (%v), want one of claude on that day", got, err)
+	}
+	if again := ConversationOf(&first); again != got {
+		t.Errorf("the conversation is %q at one time and %q at another", got, again)
+	}
+	if other := ConversationOf(&second); other == got {
+		t.Errorf("two messages start one conversation %q", got)
+	}
+	first.ConversationID = "conv-20260101-x-7"
+	if got := ConversationOf(&first); got != first.ConversationID {
+		t.Errorf("the conversation is %q, want the message's own", got)
+	}
+	odd := schema.Message{ID: "no id"}
+	if got := ConversationOf(&odd); got != "" {
+		t.Errorf("a message without a proper id starts %q, want nothing", got)
+	}
+}
+
+func TestAnswerTo(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	threaded := message("aaaa", 0)
+	threaded.ConversationID = "conv-20260101-x-7"
+	place(t, w, "codex", Inbox, "a.yaml", threaded)
+	plain := message("abbb", 0)
+	place(t, w, "claude", Outbox, "b.yaml", plain)
+	gone := message("cccc", 0)
+	tests := []struct {
+		name, id     string
+		own          schema.ConversationID
+		found        bool
+		parent       schema.ID
+		conversation schema.ConversationID
+	}{
+		{"in a conversation", string(threaded.ID), "", true, threaded.ID, threaded.ConversationID},
+		{"by its rand", "abbb", "", true, plain.ID, ConversationOf(&plain)},
+		{"with a conversation of its own", "abbb", "conv-20260102-y-1", true, plain.ID, "conv-20260102-y-1"},
+		{"gone", string(gone.ID), "", false, gone.ID, ConversationOf(&gone)},
+		{"gone, with a conversation", string(gone.ID), "conv-20260102-y-1", false, gone.ID, "conv-20260102-y-1"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := draft("codex")
+			m.ConversationID = test.own
+			found, err := w.AnswerTo(t.Context(), &m, test.id)
+			if err != nil || found != test.found {
+				t.Errorf("AnswerTo gave %t, %v; want %t", found, err, test.found)
+			}
+			if m.ParentID != test.parent || m.ConversationID != test.conversation {
+				t.Errorf("the answer is to %s in %s, want %s in %s", m.ParentID, m.ConversationID, test.parent, test.conversation)
+			}
+		})
+	}
+	for _, id := range []string{"zzzz", "msg-20260313T1430Z-claude-a", ""} {
+		m := draft("codex")
+		if found, err := w.AnswerTo(t.Context(), &m, id); err == nil || found || m.ParentID != "" {
+			t.Errorf("an answer to %q gave %t, %v with parent %q, want an error", id, found, err, m.ParentID)
+		}
+	}
+}
