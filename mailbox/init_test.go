@@ -67,9 +67,13 @@ func contents(t testing.TB, dir string) map[string]string {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() {
+		switch {
+		case entry.IsDir():
 			found[name+"/"] = ""
 			return nil
+		case entry.Type()&os.ModeSymlink != 0:
+			found[name], err = os.Readlink(path)
+			return err
 		}
 		data, err := os.ReadFile(path)
 		found[name] = string(data)

@@ -1,0 +1,211 @@
+package mailbox
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// trouble is something that Inspect is to find.
+type trouble struct {
+	name string
+	// make brings it about in a workspace of claude and codex.
+	make func(t *testing.T, w *Workspace)
+	// category and finding say where the finding is, severity and words what
+	// it says.
+	category, finding string
+	severity          Severity
+	words             []string
+	// mends says that it can be mended, after which it is not found again.
+	mends bool
+}
+
+func remove(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func placeAt(name string, change func(*schema.Message)) func(*testing.T, *Workspace) {
+	return func(t *testing.T, w *Workspace) {
+		t.Helper()
+		m := message("aaaa", 0)
+		change(&m)
+		place(t, w, "codex", Inbox, name, m)
+	}
+}
+
+var troubles = []trouble{
+	{"no marker", func(t *testing.T, w *Workspace) { remove(t, filepath.Join(w.dir, markerName)) },
+		"Workspace", "workspace.json", SeverityWarning, []string{"missing"}, true},
+	{"empty marker", func(t *testing.T, w *Workspace) { writeTestFile(t, filepath.Join(w.dir, markerName), "") },
+		"Workspace", "workspace.json", SeverityError, []string{"empty"}, false},
+	{"no inbox", func(t *testing.T, w *Workspace) { remove(t, w.BoxPath("codex", Inbox)) },
+		"Mailboxes", "agents/codex/inbox", SeverityWarning, []string{"missing"}, true},
+	{"inbox is a file", func(t *testing.T, w *Workspace) {
+		remove(t, w.BoxPath("codex", Inbox))
+		writeTestFile(t, w.BoxPath("codex", Inbox), "")
+	}, "Mailboxes", "agents/codex/inbox", SeverityError, []string{"agents/codex/inbox"}, false},
+	{"inbox leads out", func(t *testing.T, w *Workspace) {
+		remove(t, w.BoxPath("codex", Inbox))
+		if err := os.Symlink(t.TempDir(), w.BoxPath("codex", Inbox)); err != nil {
+			t.Fatal(err)
+		}
+	}, "Mailboxes", "agents/codex/inbox", SeverityError, []string{"escapes"}, false},
+	{"no agent's name", func(t *testing.T, w *Workspace) {
+		if err := os.Mkdir(filepath.Join(w.dir, "agents/-x"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}, "Mailboxes", "agents/-x", SeverityWarning, []string{"no mailbox"}, false},
+	{"agent is a file", func(t *testing.T, w *Workspace) { writeTestFile(t, filepath.Join(w.dir, "agents/notes"), "") },
+		"Mailboxes", "agents/notes", SeverityWarning, []string{"no folder"}, false},
+	{"stuck copy", func(t *testing.T, w *Workspace) {
+		r := send(t, w, draft("codex"))
+		staged := stagedName{r.Message.ID, "codex", Inbox}.String()
+		if err := os.Rename(r.Inboxes[0], filepath.Join(w.dir, outgoingName, staged)); err != nil {
+			t.Fatal(err)
+		}
+	}, "Delivery", "msg-2026", SeverityWarning, []string{"state/outgoing"}, true},
+	{"foreign staged file", func(t *testing.T, w *Workspace) { writeTestFile(t, filepath.Join(w.dir, outgoingName, "x"), "") },
+		"Delivery", "state/outgoing/x", SeverityWarning, []string{"no staged copy"}, false},
+	{"bad file", func(t *testing.T, w *Workspace) {
+		writeTestFile(t, filepath.Join(w.BoxPath("codex", Inbox), "bad.yaml"), "id: [")
+	}, "Inbox Health", "agents/codex/inbox/bad.yaml", SeverityError, []string{"1:5"}, false},
+	{"expired", placeAt("a.yaml", func(m *schema.Message) { m.ExpiresAt = "2026-03-13T14:30:00Z" }),
+		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"expired", "2026-03-13T14:30:00Z"}, false},
+	{"for another", placeAt("a.yaml", func(m *schema.Message) { m.To = []schema.AgentName{"gemini"} }),
+		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"gemini"}, false},
+	{"from a stranger", placeAt("a.yaml", func(m *schema.Message) { m.From = "stranger" }),
+		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"stranger"}, false},
+	{"stale", placeAt("a.yaml", func(m *schema.Message) { m.CreatedAt = "2026-03-12T14:29:59Z" }),
+		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"waited", "2026-03-12"}, false},
+	{"letter without a reason", func(t *testing.T, w *Workspace) { place(t, w, "codex", DeadLetters, "a.yaml", message("aaaa", 0)) },
+		"Dead Letters", "agents/codex/dead_letter/a.yaml", SeverityWarning, []string{"without a reason"}, true},
+	{"reason without a letter", func(t *testing.T, w *Workspace) {
+		writeTestFile(t, filepath.Join(w.BoxPath("codex", DeadLetters), "a.yaml.reason.json"), "{}")
+	}, "Dead Letters", "agents/codex/dead_letter/a.yaml.reason.json", SeverityWarning, []string{"without its dead letter"}, true},
+}
+
+func TestInspectFindsNothingInAGoodWorkspace(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	send(t, w, draft("codex"))
+	before := contents(t, w.dir)
+	findings := inspect(t, w)
+	for _, f := range findings {
+		if f.Severity != SeverityOK || f.Mend != nil {
+			t.Errorf("a good workspace has the finding %+v", f)
+		}
+	}
+	for _, category := range []string{"Workspace", "Mailboxes", "Delivery", "Inbox Health"} {
+		if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Category == category }) {
+			t.Errorf("nothing is said of %s", category)
+		}
+	}
+	if after := contents(t, w.dir); len(after) != len(before) {
+		t.Errorf("inspecting changed the workspace to %v", after)
+	}
+	wantContents(t, w.dir, before)
+}
+
+func inspect(t *testing.T, w *Workspace) []Finding {
+	t.Helper()
+	findings, err := w.Inspect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return findings
+}
+
+func TestInspectFindsAndMends(t *testing.T) {
+	for _, trouble := range troubles {
+		t.Run(trouble.name, func(t *testing.T) {
+			w := newWorkspace(t, "claude", "codex")
+			trouble.make(t, w)
+			before := contents(t, w.dir)
+			found, ok := find(inspect(t, w), trouble)
+			if !ok {
+				t.Fatalf("no finding %s: %s; there are %+v", trouble.category, trouble.finding, inspect(t, w))
+			}
+			wantContents(t, w.dir, before)
+			if found.Severity != trouble.severity || (found.Mend != nil) != trouble.mends {
+				t.Errorf("the finding is %+v, want severity %s, mendable %t", found, trouble.severity, trouble.mends)
+			}
+			wantError(t, errors.New(found.Message), trouble.words...)
+			if found.Mend == nil {
+				return
+			}
+			done, err := found.Mend(t.Context())
+			if err != nil || done == "" {
+				t.Errorf("mending did %q (%v), want it to say what", done, err)
+			}
+			if again, ok := find(inspect(t, w), trouble); ok {
+				t.Errorf("the mended trouble is found again: %+v", again)
+			}
+		})
+	}
+}
+
+// find returns the finding of the trouble, if it is among them.
+func find(findings []Finding, want trouble) (Finding, bool) {
+	for _, f := range findings {
+		if f.Category == want.category && strings.HasPrefix(f.Name, want.finding) && f.Severity != SeverityOK {
+			return f, true
+		}
+	}
+	return Finding{}, false
+}
+
+// TestInspectMendsAKilledDelivery: a young one may be alive and is left
+// alone, an old one is swept.
+func TestInspectMendsAKilledDelivery(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	killBefore(t, w, false, "publish msg-")
+	for _, delay := range []time.Duration{0, 2 * staleAfter} {
+		after(w, delay)
+		var done []string
+		for _, f := range inspect(t, w) {
+			if f.Category == "Delivery" && f.Mend != nil {
+				text, err := f.Mend(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				done = append(done, text)
+			}
+		}
+		if want := map[bool]int{true: 0, false: 3}[delay > 0]; len(files(t, w, outgoingName)) != want {
+			t.Errorf("%v later mending did %q and left %q", delay, done, files(t, w, outgoingName))
+		}
+	}
+}
+
+func TestInspectAReadOnlyMailbox(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("permissions refuse nothing to root")
+	}
+	w := newWorkspace(t, "claude", "codex")
+	inbox := w.BoxPath("codex", Inbox)
+	if err := os.Chmod(inbox, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(inbox, 0o755) })
+	found, ok := find(inspect(t, w), trouble{category: "Mailboxes", finding: "agents/codex/inbox"})
+	if !ok || found.Severity != SeverityError {
+		t.Errorf("a read-only inbox gives %+v, want an error", found)
+	}
+	_, err := w.Send(t.Context(), draft("codex"), nil)
+	if !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("sending to a read-only inbox gave %v, want fs.ErrPermission", err)
+	}
+	wantFiles(t, w, "agents/claude/outbox")
+	wantFiles(t, w, outgoingName)
+}
