@@ -142,31 +142,6 @@ func TestDocumentInEditor(t *testing.T) {
 	}
 }
 
-// TestViolation: should the JSON Schema ever find more than the rules, it is
-// reported under the rule the field belongs to.
-func TestViolation(t *testing.T) {
-	tests := []struct {
-		v    violation
-		want Rule
-	}{
-		{violation{at: path{"subject"}, keyword: "required"}, RuleMissingField},
-		{violation{at: path{"body", "pr"}, keyword: "required"}, RuleTypedBodyField},
-		{violation{at: path{"x"}, keyword: "additionalProperties"}, RuleUnknownField},
-		{violation{at: path{"to"}, keyword: "uniqueItems"}, RuleRecipients},
-		{violation{at: path{"subject"}, keyword: "maxLength"}, RuleLength},
-		{violation{at: path{"expires_at"}, keyword: "pattern"}, RuleTime},
-		{violation{at: path{"to", 1}, keyword: "pattern"}, RuleAgentName},
-		{violation{at: path{"turns"}, keyword: "type"}, RuleFieldKind},
-		{violation{at: path{"body", "intent"}, keyword: "type"}, RuleTypedBodyField},
-		{violation{keyword: "type"}, RuleFieldKind},
-	}
-	for _, test := range tests {
-		if got := test.v.rule(); got != test.want {
-			t.Errorf("%s of %s: got %s, want %s", test.v.keyword, test.v.at, got, test.want)
-		}
-	}
-}
-
 func TestQuotedNames(t *testing.T) {
 	got := quotedNames(`missing properties: 'a', 'it\'s', 'say "x"', 'b\\c', 'd\ne'`)
 	if want := []string{"a", "it's", `say "x"`, `b\c`, "d\ne"}; !slices.Equal(got, want) {

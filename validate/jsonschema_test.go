@@ -13,9 +13,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// messageSchema compiles the published JSON Schema of a message, once and
-// only in a process that validates files: it takes longer than everything
-// else a command does.
+// messageSchema compiles the published JSON Schema of a message. It judges in
+// tests only: there it holds the rules and the schema that editors use to the
+// same verdict on every message, so in the program it could add nothing, and
+// importing it costs every command more than two milliseconds at its start,
+// as the library compiles the metaschemas of all drafts then.
 var messageSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	document, err := schema.Document(schema.MessageDocument)
 	if err != nil {
@@ -35,16 +37,6 @@ type violation struct {
 	at      path
 	keyword string
 	message string
-}
-
-// checkSchema checks the fields of a file against the JSON Schema. What it
-// finds beyond the findings so far is reported under the rule it belongs to.
-func (c *checker) checkSchema(root *node) {
-	for _, v := range schemaViolations(root) {
-		if !c.covers(v.at) {
-			c.report(v.rule(), v.at, v.message, "")
-		}
-	}
 }
 
 // covers reports whether there is a finding about the place, about something
@@ -169,42 +161,4 @@ func (n *node) instance() any {
 		return mapping
 	}
 	return nil
-}
-
-// fieldRules are the rules that the patterns and enumerations of the JSON
-// Schema stand for.
-var fieldRules = map[string]Rule{
-	"id": RuleID, "from": RuleAgentName, "to": RuleAgentName, "type": RuleType, "priority": RulePriority,
-	"created_at_utc": RuleTime, "expires_at": RuleTime, "autonomy_hint": RuleAutonomyHint,
-	"related_pr": RuleRelatedPR, "conversation_id": RuleConversationID, "auth": RuleAuthForm,
-	"model": RuleTelemetryType, "turns": RuleTelemetryValue, "input_tokens": RuleTelemetryValue,
-	"output_tokens": RuleTelemetryValue, "wall_time_s": RuleTelemetryValue, "est_cost_usd": RuleTelemetryValue,
-}
-
-// rule returns the rule that the violation breaks.
-func (v *violation) rule() Rule {
-	field := ""
-	if len(v.at) > 0 {
-		field, _ = v.at[0].(string)
-	}
-	switch v.keyword {
-	case "required":
-		if len(v.at) > 1 {
-			return RuleTypedBodyField
-		}
-		return RuleMissingField
-	case "additionalProperties":
-		return RuleUnknownField
-	case "maxItems", "uniqueItems":
-		return RuleRecipients
-	case "maxLength":
-		return RuleLength
-	}
-	if rule, ok := fieldRules[field]; ok && v.keyword != "type" {
-		return rule
-	}
-	if field == "body" && len(v.at) > 1 {
-		return RuleTypedBodyField
-	}
-	return RuleFieldKind
 }
