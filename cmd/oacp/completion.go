@@ -53,7 +53,8 @@ func runCompletion(o completionOptions, s *streams) error {
 }
 
 // newCompleteCommand answers the completion scripts. Its arguments are the
-// words behind "oacp", the last of them unfinished and possibly empty.
+// words behind "oacp", the last of them unfinished and possibly empty. Each
+// line is a word, and behind a tab what it is; ":files" asks for file names.
 func newCompleteCommand(s *streams) *cli.Command {
 	return &cli.Command{
 		Name:   "__complete",
@@ -61,10 +62,14 @@ func newCompleteCommand(s *streams) *cli.Command {
 		Hidden: true,
 		Action: func(c *cli.Context) error {
 			for _, candidate := range complete(c.Context, positionals(c), s) {
-				text := escapeLine(candidate.text)
-				if candidate.text != "" && text == candidate.text {
-					fmt.Fprintf(s.out, "%s\t%s\n", text, escapeLine(candidate.description))
+				line := candidate.text
+				if line == "" || escapeLine(line) != line {
+					continue
 				}
+				if candidate.description != "" {
+					line += "\t" + escapeLine(candidate.description)
+				}
+				fmt.Fprintln(s.out, line)
 			}
 			return nil
 		},

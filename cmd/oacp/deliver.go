@@ -206,5 +206,6 @@ func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mail
 		return writeJSONLine(s.out, map[string]any{"reply": reply.Message, "path": reply.Path})
 	}
 	fmt.Fprintln(s.out)
-	return printMessage(s, reply.Message, []mailbox.Entry{reply})
+	printMessage(s, reply.Message, places(w, []mailbox.Entry{reply}))
+	return nil
 }

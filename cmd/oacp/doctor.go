@@ -87,15 +87,21 @@ func runDoctor(ctx context.Context, o doctorOptions, s *streams) error {
 	for _, check := range machine.Inspect(ctx) {
 		answer.add("Environment", machineResult(check))
 	}
-	err := o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
-		answer.Workspace = w.Dir()
-		return o.inspect(ctx, w, &answer)
-	})
-	switch {
-	case errors.Is(err, mailbox.ErrNoWorkspace) && o.workspace == (workspaceOptions{}):
-		answer.add("Workspace", doctorResult{"workspace", mailbox.SeveritySkipped, err.Error(), newFailure(err).hint})
-	case err != nil:
+	if err := context.Cause(ctx); err != nil {
 		return err
+	}
+	// Outside of any workspace there is still the machine to look at.
+	_, err := o.workspace.place(s).Find()
+	if errors.Is(err, mailbox.ErrNoWorkspace) {
+		answer.add("Workspace", doctorResult{"workspace", mailbox.SeveritySkipped, err.Error(), newFailure(err).hint})
+	} else {
+		err = o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+			answer.Workspace = w.Dir()
+			return o.inspect(ctx, w, &answer)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	if err := answer.print(o, s); err != nil {
 		return err

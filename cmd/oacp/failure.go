@@ -112,7 +112,7 @@ func newFailure(err error) failure {
 	case errors.Is(err, mailbox.ErrNoWorkspace):
 		f.code, f.hint = "no_workspace", "oacp init makes a workspace here; --dir names one elsewhere"
 	case errors.As(err, &project):
-		f.code, f.hint = "unknown_project", didYouMean(project.Known, project.Project, "oacp init "+project.Project+" makes it")
+		f.code, f.hint = "unknown_project", didYouMean(project.Known, project.Project, "oacp init "+project.Project+" makes it; an agent is named with a flag")
 	case errors.As(err, &agent):
 		f.code, f.hint = "unknown_agent", didYouMean(agent.Known, string(agent.Agent), "oacp add-agent "+string(agent.Agent)+" adds it")
 	case errors.As(err, &missing):

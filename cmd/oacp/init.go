@@ -66,6 +66,9 @@ func runInit(o initOptions, s *streams) error {
 		return err
 	}
 	dir, err := o.folder(s)
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
 	if err != nil {
 		return err
 	}

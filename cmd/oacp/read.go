@@ -68,39 +68,53 @@ func runRead(ctx context.Context, o readOptions, s *streams) error {
 			_, err = s.out.Write(data)
 			return err
 		case o.json:
-			object, err := messageJSON(found[0].Message, found, s)
+			object, err := messageJSON(found[0].Message, places(w, found), s)
 			if err != nil {
 				return err
 			}
 			return writeJSON(s.out, object)
 		}
-		return printMessage(s, found[0].Message, found)
+		printMessage(s, found[0].Message, places(w, found))
+		return nil
 	})
 }
 
-// placeJSON is a file that holds a message.
-type placeJSON struct {
+// A place is a file that holds a message.
+type place struct {
 	Agent schema.AgentName `json:"agent"`
 	Box   mailbox.Box      `json:"box"`
 	Path  string           `json:"path"`
+	// Reason is why a dead letter is one.
+	Reason string `json:"reason,omitempty"`
+}
+
+func places(w *mailbox.Workspace, found []mailbox.Entry) []place {
+	list := make([]place, len(found))
+	for i, e := range found {
+		list[i] = place{Agent: e.Agent, Box: e.Box, Path: e.Path}
+		if e.Box != mailbox.DeadLetters {
+			continue
+		}
+		// Other tools leave dead letters without a reason.
+		if reason, err := w.Reason(e); err == nil {
+			list[i].Reason = reason.Reason
+		}
+	}
+	return list
 }
 
 // messageJSON is the message's own fields, and what is known besides.
-func messageJSON(m *schema.Message, found []mailbox.Entry, s *streams) (any, error) {
-	more := struct {
-		MessageID schema.ID   `json:"message_id"`
-		Expired   bool        `json:"expired"`
-		Places    []placeJSON `json:"places"`
-	}{m.ID, m.ExpiredAt(s.now()), nil}
-	for _, e := range found {
-		more.Places = append(more.Places, placeJSON{e.Agent, e.Box, e.Path})
-	}
-	return withKeys(m, more)
+func messageJSON(m *schema.Message, found []place, s *streams) (any, error) {
+	return withKeys(m, struct {
+		MessageID schema.ID `json:"message_id"`
+		Expired   bool      `json:"expired"`
+		Places    []place   `json:"places"`
+	}{m.ID, m.ExpiredAt(s.now()), found})
 }
 
 // printMessage shows a message to a person: its fields as a mail shows them,
 // then the body.
-func printMessage(s *streams, m *schema.Message, found []mailbox.Entry) error {
+func printMessage(s *streams, m *schema.Message, found []place) {
 	for _, name := range schema.FieldNames() {
 		value, _ := m.TextField(name)
 		switch {
@@ -113,12 +127,14 @@ func printMessage(s *streams, m *schema.Message, found []mailbox.Entry) error {
 			printField(s, name, *value)
 		}
 	}
-	for _, e := range found {
-		printField(s, string(e.Box)+" of "+string(e.Agent), e.Path)
+	for _, p := range found {
+		printField(s, string(p.Box)+" of "+string(p.Agent), p.Path)
+		if p.Reason != "" {
+			printField(s, "reason", p.Reason)
+		}
 	}
 	fmt.Fprintln(s.out)
 	printBody(s, m.Body)
-	return nil
 }
 
 func printField(s *streams, name, value string) {

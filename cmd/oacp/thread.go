@@ -52,7 +52,7 @@ func runThread(ctx context.Context, o threadOptions, s *streams) error {
 			return err
 		}
 		if o.json {
-			return printThreadJSON(s, thread)
+			return printThreadJSON(s, w, thread)
 		}
 		depths := threadDepths(thread)
 		for i, e := range thread {
@@ -94,7 +94,7 @@ func threadDepths(thread []mailbox.Entry) map[schema.ID]int {
 	return depths
 }
 
-func printThreadJSON(s *streams, thread []mailbox.Entry) error {
+func printThreadJSON(s *streams, w *mailbox.Workspace, thread []mailbox.Entry) error {
 	answer := struct {
 		ConversationID schema.ConversationID `json:"conversation_id"`
 		Messages       []any                 `json:"messages"`
@@ -103,7 +103,7 @@ func printThreadJSON(s *streams, thread []mailbox.Entry) error {
 		if answer.ConversationID == "" {
 			answer.ConversationID = e.Message.ConversationID
 		}
-		object, err := messageJSON(e.Message, []mailbox.Entry{e}, s)
+		object, err := messageJSON(e.Message, places(w, []mailbox.Entry{e}), s)
 		if err != nil {
 			return err
 		}

@@ -2,18 +2,21 @@
 # Completion of oacp for zsh. Put this line into ~/.zshrc, behind compinit:
 #   source <(oacp completion zsh)
 _oacp() {
-    local line
+    local line text
     local -a candidates
     for line in "${(@f)$("${words[1]}" __complete -- "${(@)words[2,$CURRENT]}" 2>/dev/null)}"; do
-        if [[ $line == :files ]]; then
+        text=${line%%$'\t'*}
+        if [[ $text == :files ]]; then
             _files
-        elif [[ -n $line ]]; then
-            candidates+=("${${line%%$'\t'*}//:/\\:}${${(M)line%%$'\t'*}:+:${line#*$'\t'}}")
+        elif [[ $line == *$'\t'* ]]; then
+            candidates+=("${text//:/\\:}:${line#*$'\t'}")
+        elif [[ -n $text ]]; then
+            candidates+=("${text//:/\\:}")
         fi
     done
-    (( ${#candidates} )) && _describe -V oacp candidates
+    (( ${#candidates} )) && _describe oacp candidates
 }
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+if [[ ${zsh_eval_context[-1]} == loadautofunc ]]; then
     _oacp "$@"
 else
     compdef _oacp oacp
