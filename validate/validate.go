@@ -63,10 +63,10 @@ func Read(data []byte) (*schema.Message, error) {
 	return m, nil
 }
 
-// Bytes validates one file: its form, and the
-// rules beyond it. The findings are all that the file gives cause for, each
-// once, in the order of their places. The message is nil where the file is no
-// mapping of fields, and otherwise holds what could be read.
+// Bytes validates one file: its form, its fields, and what they say together.
+// The findings are all that the file gives cause for, each once, in the order
+// of their places. The message is nil where the file is no mapping of fields,
+// and otherwise holds what could be read.
 //
 // The name stands in the findings; where it is the name of a message file,
 // the content is compared with it. It may be empty.
