@@ -1,0 +1,217 @@
+// Package repository holds no code. Its test keeps the rules that hold for
+// the repository as a whole.
+package repository
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	root   = "../.."
+	module = "github.com/oacp-go/oacp/"
+)
+
+// imports says which packages of ours each package may use. Arrows point one
+// way, so that each part can be used and understood without those above it.
+var imports = map[string][]string{
+	"schema":    {},
+	"validate":  {"schema"},
+	"mailbox":   {"schema", "validate"},
+	"bridge":    {},
+	"convert":   {"schema", "validate", "mailbox", "bridge"},
+	"ash":       {},
+	"agent":     {"schema", "ash"},
+	"turn":      {"schema", "validate", "mailbox", "agent"},
+	"pair":      {"bridge", "agent"},
+	"mcpserver": {"schema", "validate", "mailbox", "bridge", "convert"},
+	"gitmail":   {"schema", "validate", "mailbox"},
+}
+
+// renaming are the files outside internal/durable that rename, and why they
+// may.
+var renaming = map[string]string{
+	"ash/listen_unix.go": "a socket is bound under a hidden name, and comes into place ready in no other way",
+	"bridge/index.go":    "a part of the index is a cache, made anew where it is lost",
+	"mailbox/cursor.go":  "an unreadable cursor is set aside for people to look at; no message depends on it",
+}
+
+// maxFunction is how many lines a function may have at most.
+const maxFunction = 100
+
+// A sourceFile is a file of a package, parsed.
+type sourceFile struct {
+	path string
+	// folder is the package's path below the module.
+	folder string
+	isTest bool
+	tree   *ast.File
+	set    *token.FileSet
+}
+
+func sourceFiles(t *testing.T) []sourceFile {
+	t.Helper()
+	var files []sourceFile
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "testdata"):
+			return filepath.SkipDir
+		case entry.IsDir() || filepath.Ext(name) != ".go":
+			return nil
+		}
+		f := sourceFile{path: path, isTest: strings.HasSuffix(name, "_test.go"), set: token.NewFileSet()}
+		folder, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		f.folder = filepath.ToSlash(folder)
+		if f.tree, err = parser.ParseFile(f.set, path, nil, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+			return err
+		}
+		files = append(files, f)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 50 {
+		t.Fatalf("found %d files of Go, want those of the whole repository", len(files))
+	}
+	return files
+}
+
+// name is the file's path below the module.
+func (f sourceFile) name() string { return f.folder + "/" + filepath.Base(f.path) }
+
+func (f sourceFile) report(t *testing.T, at ast.Node, format string, args ...any) {
+	t.Helper()
+	t.Errorf("%s: "+format, append([]any{f.set.Position(at.Pos())}, args...)...)
+}
+
+func TestImportsPointOneWay(t *testing.T) {
+	for _, f := range sourceFiles(t) {
+		allowed, listed := imports[f.folder]
+		for _, spec := range f.tree.Imports {
+			path, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			used, ours := strings.CutPrefix(path, module)
+			switch {
+			case !ours, used == f.folder, strings.HasPrefix(f.folder, "cmd/"):
+			case strings.HasPrefix(f.folder, "internal/"):
+				f.report(t, spec, "%s imports %s: an internal package knows none of ours", f.folder, used)
+			case strings.HasPrefix(used, "internal/") && listed && f.folder != "schema":
+			case !listed:
+				f.report(t, spec, "%s is in no row of the table of imports and imports %s", f.folder, used)
+			case !slices.Contains(allowed, used) && !f.isTest:
+				f.report(t, spec, "%s imports %s; it may import %q", f.folder, used, allowed)
+			}
+		}
+	}
+}
+
+// TestOnlyDurableRenames: files change their names in one place, which knows
+// how to replace nothing and to lose nothing.
+func TestOnlyDurableRenames(t *testing.T) {
+	renames := []string{"Rename", "Renameat", "Renameat2", "RenameatxNp", "MoveFile", "MoveFileEx"}
+	found := 0
+	for _, f := range sourceFiles(t) {
+		if f.isTest {
+			continue
+		}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			if selector, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(renames, selector.Sel.Name) {
+				if found++; f.folder != "internal/durable" && renaming[f.name()] == "" {
+					f.report(t, call, "%s renames a file by itself; internal/durable does that", f.folder)
+				}
+			}
+			return true
+		})
+	}
+	if found == 0 {
+		t.Error("nothing renames files: does this test still see what it looks for?")
+	}
+}
+
+// TestPackagesDoNotPrint: what a program shows is the command line's to say.
+func TestPackagesDoNotPrint(t *testing.T) {
+	for _, f := range sourceFiles(t) {
+		if f.isTest || strings.HasPrefix(f.folder, "cmd/") {
+			continue
+		}
+		for _, spec := range f.tree.Imports {
+			if spec.Path.Value == `"log"` || spec.Path.Value == `"log/slog"` {
+				f.report(t, spec, "%s imports %s; packages return, they do not print", f.folder, spec.Path.Value)
+			}
+		}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if of, ok := selector.X.(*ast.Ident); ok && prints(of.Name, selector.Sel.Name) {
+				f.report(t, selector, "%s uses %s.%s; packages return, they do not print", f.folder, of.Name, selector.Sel.Name)
+			}
+			return true
+		})
+	}
+}
+
+func prints(of, name string) bool {
+	switch of {
+	case "fmt":
+		return strings.HasPrefix(name, "Print")
+	case "os":
+		return name == "Stdout" || name == "Stderr" || name == "Exit"
+	}
+	return false
+}
+
+func TestFunctionsFitAScreen(t *testing.T) {
+	for _, f := range sourceFiles(t) {
+		for _, declaration := range f.tree.Decls {
+			function, ok := declaration.(*ast.FuncDecl)
+			if !ok || f.isTest {
+				continue
+			}
+			lines := f.set.Position(function.End()).Line - f.set.Position(function.Pos()).Line + 1
+			if lines > maxFunction {
+				f.report(t, function, "%s has %d lines, at most %d are good to read", function.Name.Name, lines, maxFunction)
+			}
+		}
+	}
+}
+
+// TestPackagesSayWhatTheyAreFor: each package has one doc comment.
+func TestPackagesSayWhatTheyAreFor(t *testing.T) {
+	docs := make(map[string]int)
+	for _, f := range sourceFiles(t) {
+		if f.isTest {
+			continue
+		}
+		docs[f.folder] += 0
+		if f.tree.Doc != nil {
+			docs[f.folder]++
+		}
+	}
+	for folder, n := range docs {
+		if n != 1 {
+			t.Errorf("package %s has %d doc comments, want one", folder, n)
+		}
+	}
+}
