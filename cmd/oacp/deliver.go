@@ -84,7 +84,8 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	}
 	// A message with a receipt is sent: it is shown even where a copy waits.
 	if printErr := o.printReceipt(receipt, s); printErr != nil {
-		return errors.Join(err, printErr)
+		printErr = fmt.Errorf("message %s is sent, but that could not be printed: %w", receipt.Message.ID, printErr)
+		return errors.Join(err, &hintedError{printErr, "do not send it again"})
 	}
 	if err != nil || o.wait == "" {
 		return err

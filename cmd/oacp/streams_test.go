@@ -124,6 +124,24 @@ func TestOutputThatFails(t *testing.T) {
 	}
 }
 
+// TestReceiptThatFails makes sure that nobody sends a message again because
+// its receipt was not seen.
+func TestReceiptThatFails(t *testing.T) {
+	c := newSession(t, "a,b")
+	c.stderr.Reset()
+	c.out = bufio.NewWriter(fullDisk{})
+	exit := run(t.Context(), []string{"send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x"}, c.streams)
+	if exit != exitFailed {
+		t.Errorf("exit status is %d, want %d", exit, exitFailed)
+	}
+	if got := c.stderr.String(); !strings.Contains(got, "is sent, but that could not be printed") || !strings.Contains(got, "hint: do not send it again") {
+		t.Errorf("standard error is %q, want it to say that the message is sent", got)
+	}
+	if out := c.must(t, "inbox", "--agent", "b"); !strings.Contains(out, "1 pending") {
+		t.Errorf("the inbox is %q, want the message in it", out)
+	}
+}
+
 func TestProgress(t *testing.T) {
 	now := time.Unix(0, 0)
 	var shown bytes.Buffer
