@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/schema"
@@ -86,16 +85,23 @@ func (a *appender) hasOrigin(ctx context.Context, m *schema.Message) (bool, erro
 		return false, nil
 	}
 	found, err := a.log.FindPrefix(ctx, id[:shortDigits])
-	return slices.ContainsFunc(found, func(e bridge.Entry) bool {
-		return strings.HasPrefix(e.ID, id) && isBornAs(e.Record, o.record)
-	}), err
+	return slices.ContainsFunc(found, func(e bridge.Entry) bool { return isBornAs(e.Record, o.record, o.form.of) }), err
 }
 
-// isBornAs reports whether a record was born in the bridge and says what the other one says.
-func isBornAs(r, other bridge.Record) bool {
-	m, _ := carriedBy(r) // metadata that does not fit leaves the record one that was born in the bridge
-	return m == nil && r.From == other.From && r.To == other.To && r.Type == other.Type &&
+// isBornAs reports whether a record says what the other one says, and carries that message, or none.
+func isBornAs(r, other bridge.Record, of schema.ID) bool {
+	return messageOf(r) == of && r.From == other.From && r.To == other.To && r.Type == other.Type &&
 		r.Signal == other.Signal && r.Content == other.Content
+}
+
+// messageOf returns the id of the message that a record carries, or an empty one: metadata that does not fit
+// leaves the record one that was born in the bridge.
+func messageOf(r bridge.Record) schema.ID {
+	m, _ := carriedBy(r)
+	if m == nil {
+		return ""
+	}
+	return m.ID
 }
 
 // place finds the record's place in the log: it is there already, or the id is free, or it is another
@@ -125,10 +131,9 @@ func (a *appender) place(ctx context.Context, p parcel, claimed map[string]bridg
 // is reports whether a record of the same id is this one, and not another message's.
 func (p parcel) is(r bridge.Record) bool {
 	if p.record.Metadata == nil {
-		return isBornAs(r, p.record)
+		return isBornAs(r, p.record, "")
 	}
-	m, _ := carriedBy(r)
-	return m != nil && m.ID == p.message.ID
+	return messageOf(r) == p.message.ID
 }
 
 // apart returns the record with one more line that tells it apart from another message's. A record that was

@@ -38,6 +38,8 @@ type extra struct {
 	ID     string         `json:"id,omitempty"`
 	Type   *bridge.Type   `json:"type,omitempty"`
 	Signal *bridge.Signal `json:"signal,omitempty"`
+	// Of is the id in the record's metadata.
+	Of schema.ID `json:"oacp,omitempty"`
 }
 
 // form says which of a record's messages is meant.
@@ -46,6 +48,9 @@ type form struct {
 	part int
 	// long asks for the id that other records do not share.
 	long bool
+	// of is the id of the message in the record's metadata, where the record is taken as it stands because
+	// another message has that id.
+	of schema.ID
 }
 
 var usual = form{part: 1}
@@ -72,7 +77,7 @@ func born(r bridge.Record, to []schema.AgentName, f form) (*schema.Message, erro
 	if r.To == "" {
 		m.Channel += BroadcastSuffix
 	}
-	var more extra
+	more := extra{Of: f.of}
 	if !whole {
 		more.ID = r.ID
 	}
@@ -203,6 +208,7 @@ func originOf(m *schema.Message) (o origin, ok bool) {
 		}
 		rand, o.form.part = digits, number
 	}
+	o.form.of = more.Of
 	o.form.long = more.ID != "" && hasDigits(more.ID)
 	o.id, o.digits = more.ID, rand
 	if again, err := born(o.withID(), m.To, o.form); err != nil || !reflect.DeepEqual(again, m) {

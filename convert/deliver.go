@@ -65,8 +65,9 @@ type delivery struct {
 	message *schema.Message
 	entry   bridge.Entry
 	sum     [sha256.Size]byte
-	// carried messages stood in the record's metadata; the others were born in the bridge.
-	carried bool
+	// carried is the message in the record's metadata, nil for one that was born in the bridge. That one's
+	// form is in form.
+	carried *schema.Message
 	form    form
 }
 
@@ -83,13 +84,19 @@ func (d *deliverer) accept(ctx context.Context, e bridge.Entry) error {
 	for _, odd := range warnings(e.Record, m, err) {
 		d.report.warn("%s: line %d: %v", d.source, e.Line, odd)
 	}
-	if m != nil {
-		done, err := d.acceptCarried(ctx, e, m)
-		if done || err != nil {
-			return err
-		}
+	return d.take(ctx, e, m)
+}
+
+// take takes a record with the message in its metadata, if there is one.
+func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message) error {
+	if m == nil {
+		return d.acceptBorn(ctx, e, usual)
 	}
-	return d.acceptBorn(ctx, e, usual)
+	done, err := d.acceptCarried(ctx, e, m)
+	if done || err != nil {
+		return err
+	}
+	return d.acceptBorn(ctx, e, form{part: 1, of: m.ID})
 }
 
 // acceptCarried takes the message in a record's metadata, unless another message has its id here: then the
@@ -119,7 +126,7 @@ func (d *deliverer) acceptCarried(ctx context.Context, e bridge.Entry, m *schema
 	if len(reduced.To) == 0 {
 		return true, d.refuse(e, m, "the workspace knows none of the recipients")
 	}
-	return true, d.queue(ctx, delivery{message: &reduced, entry: e, carried: true})
+	return true, d.queue(ctx, delivery{message: &reduced, entry: e, carried: m})
 }
 
 // acceptBorn takes a record that was born in the bridge.
@@ -201,10 +208,11 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 			return err
 		}
 		// Now that the other one is sent, this one can be judged.
-		if one.carried {
-			return d.accept(ctx, one.entry)
+		if one.carried != nil {
+			return d.take(ctx, one.entry, one.carried)
 		}
-		return d.acceptBorn(ctx, one.entry, form{part: 1, long: true})
+		one.form.part = 1
+		return d.acceptBorn(ctx, one.entry, one.form)
 	}
 	if from := one.message.From; !d.workspace.Knows(from) {
 		if err := d.flush(ctx); err != nil {
@@ -290,13 +298,13 @@ func (d *deliverer) settleTaken(ctx context.Context, one delivery) error {
 	case there:
 		d.report.AlreadyDelivered++
 		return nil
-	case one.carried:
+	case one.carried != nil:
 		d.report.warn("%s: line %d: another message has the id %s; the record is delivered as it stands", d.source, one.entry.Line, one.message.ID)
-		return d.acceptAlone(ctx, one.entry, usual)
+		return d.acceptAlone(ctx, one.entry, form{part: 1, of: one.carried.ID})
 	case one.form.long:
 		return d.refuse(one.entry, one.message, "another message has the id "+string(one.message.ID))
 	}
-	return d.acceptAlone(ctx, one.entry, form{part: 1, long: true})
+	return d.acceptAlone(ctx, one.entry, form{part: 1, long: true, of: one.form.of})
 }
 
 // acceptAlone takes a record as it stands, and delivers it at once.

@@ -81,12 +81,15 @@ func (l letters) folder(from schema.AgentName) string {
 	return filepath.Join(stateFolder(l.workspace), "dead_letter")
 }
 
-// write puts a letter and its reason in place, the reason first, unless the letter is there.
+// write puts a letter and its reason in place, the reason first, unless the letter is there: with its sender,
+// or where it was put while the sender was unknown.
 func (l letters) write(one letter) (path string, there bool, err error) {
 	folder := l.folder(one.reason.From)
-	path = filepath.Join(folder, one.name)
-	if _, err := os.Lstat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return path, err == nil, err
+	for _, folder := range []string{l.folder(""), folder} {
+		path = filepath.Join(folder, one.name)
+		if _, err := os.Lstat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return path, err == nil, err
+		}
 	}
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return path, false, err

@@ -79,7 +79,7 @@ func (m *Mirror) open() (*session, error) {
 	}
 	return &session{
 		mirror: m, direction: direction, outboxes: known,
-		outward: &outward{workspace: m.Workspace, log: m.Log, outboxes: known},
+		outward: &outward{workspace: m.Workspace, log: m.Log, outboxes: known, reported: make(map[fileKey]bool)},
 		inward:  &inward{workspace: m.Workspace, log: m.Log, outboxes: known},
 	}, nil
 }

@@ -242,5 +242,5 @@ func (o *outboxes) listOthers(dir *durable.Dir, agent schema.AgentName) (*otherF
 func isOurs(name string) bool {
 	stamp, _, _ := strings.Cut(name, "_")
 	parsed, err := schema.ParseFileName(name)
-	return err == nil && parsed.Suffix == "" && len(stamp) == len("20060102T1504Z")
+	return err == nil && parsed.Suffix == "" && strings.Contains(stamp, "T") && len(stamp) == len("20060102T1504Z")
 }

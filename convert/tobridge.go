@@ -31,7 +31,7 @@ func ToBridge(m *schema.Message, runID int) ([]bridge.Record, error) {
 		return nil, err
 	}
 	o, born := originOf(m)
-	if born && o.known() {
+	if born && o.known() && o.form.of == "" {
 		return bornRecords(o, runID)
 	}
 	metadata, err := carry(m)
