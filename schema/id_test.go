@@ -1,0 +1,157 @@
+package schema
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+var testTime = time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
+
+func TestParseAgentName(t *testing.T) {
+	for _, name := range []string{"a", "0", "Claude", "claude-code_2.5", "a..b", "a--", "task_request", "x_handoff", strings.Repeat("a", 64)} {
+		if got, err := ParseAgentName(name); err != nil || string(got) != name || !got.Valid() {
+			t.Errorf("ParseAgentName(%q) = %q, %v; want it accepted", name, got, err)
+		}
+	}
+	for _, name := range []string{"", ".", "..", ".a", "-x", "_a", "a/b", `a\b`, "a b", " a", "a\n", "a\x00", "ä", "aä", "a@b", "a:b", strings.Repeat("a", 65)} {
+		if got, err := ParseAgentName(name); err == nil || got != "" || AgentName(name).Valid() {
+			t.Errorf("ParseAgentName(%q) = %q, want it refused", name, got)
+		}
+	}
+}
+
+func TestParseID(t *testing.T) {
+	minute, second := testTime, testTime.Add(7*time.Second)
+	tests := []struct {
+		id   ID
+		want IDParts
+	}{
+		{"msg-20260313T1430Z-claude-a8f3", IDParts{minute, "claude", "a8f3"}},
+		{"msg-20260313T143007Z-claude-a8f3", IDParts{second, "claude", "a8f3"}},
+		{"msg-20260313143007-claude-a8f3", IDParts{second, "claude", "a8f3"}},
+		{"msg-20260313T1430Z-claude-001", IDParts{minute, "claude", "001"}},
+		{"msg-20260313T1430Z-claude-0123456789", IDParts{minute, "claude", "0123456789"}},
+		{ID("msg-20260313T1430Z-claude-" + strings.Repeat("A", 32)), IDParts{minute, "claude", strings.Repeat("A", 32)}},
+		{"msg-20260313T1430Z-claude-code-2-a8f3", IDParts{minute, "claude-code-2", "a8f3"}},
+		{"msg-20260313T1430Z-a_b.c-a8f3", IDParts{minute, "a_b.c", "a8f3"}},
+		{"msg-20240229T2359Z-x-abc", IDParts{time.Date(2024, 2, 29, 23, 59, 0, 0, time.UTC), "x", "abc"}},
+	}
+	for _, test := range tests {
+		if got, err := ParseID(test.id); err != nil || got != test.want {
+			t.Errorf("ParseID(%q) = %+v, %v; want %+v", test.id, got, err, test.want)
+		}
+	}
+	for _, id := range []ID{
+		"", "msg", "msg-", "msg-20260313T1430Z", "msg-20260313T1430Z-a8f3", "msg-20260313T1430Z--a8f3", "msg-20260313T1430Z-claude",
+		"MSG-20260313T1430Z-claude-a8f3", "20260313T1430Z-claude-a8f3", "msg-20260313T1430-claude-a8f3", "msg-20260313T14:30Z-claude-a8f3",
+		"msg-20260230T1430Z-claude-a8f3", "msg-20260313T2460Z-claude-a8f3", "msg-20260313-claude-a8f3", "msg-2026031314300-claude-a8f3",
+		"msg-20260313T1430Z-claude-", "msg-20260313T1430Z-claude-ab", "msg-20260313T1430Z-claude-a_8f", "msg-20260313T1430Z-claude-a8fü",
+		"msg-20260313T1430Z-../x-a8f3", "msg-20260313T1430Z-a b-a8f3", "msg-20260313T1430Z-claude-a8f3\n", "msg-٢٠٢٦٠٣١٣T1430Z-claude-a8f3",
+		ID("msg-20260313T1430Z-claude-" + strings.Repeat("a", 33)),
+		ID("msg-20260313T1430Z-" + strings.Repeat("a", 65) + "-a8f3"),
+		ID("msg-20260313T1430Z-claude-a8f3" + strings.Repeat("-", MaxID)),
+	} {
+		if got, err := ParseID(id); err == nil || got != (IDParts{}) {
+			t.Errorf("ParseID(%q) = %+v, want it refused", id, got)
+		}
+	}
+}
+
+func TestParseConversationID(t *testing.T) {
+	day := time.Date(2026, 3, 13, 0, 0, 0, 0, time.UTC)
+	tests := []struct {
+		id   ConversationID
+		want ConversationParts
+	}{
+		{"conv-20260313-claude-1", ConversationParts{day, "claude", "1"}},
+		{"conv-20260313-claude-000001", ConversationParts{day, "claude", "000001"}},
+		{"conv-20260313-claude-code-42", ConversationParts{day, "claude-code", "42"}},
+	}
+	for _, test := range tests {
+		if got, err := ParseConversationID(test.id); err != nil || got != test.want {
+			t.Errorf("ParseConversationID(%q) = %+v, %v; want %+v", test.id, got, err, test.want)
+		}
+	}
+	for _, id := range []ConversationID{
+		"", "conv-", "conv-20260313-1", "conv-20260313-claude", "conv-20260313-claude-", "conv-20260313-claude-1234567", "conv-20260313-claude-1a",
+		"conv-20260313-claude-١", "conv-20260230-claude-1", "conv-2026-03-13-claude-1", "conv-202603133-claude-1", "conv-20260313T1430Z-claude-1",
+		"Conv-20260313-claude-1", "conv-20260313-../x-1", "conv-20260313-claude-1 ", "conv-20260313--1",
+	} {
+		if got, err := ParseConversationID(id); err == nil || got != (ConversationParts{}) {
+			t.Errorf("ParseConversationID(%q) = %+v, want it refused", id, got)
+		}
+	}
+}
+
+// TestShortIDsOfDifferentTypesNeverMeet: whatever is random, the type shows
+// in the first character of the rand.
+func TestShortIDsOfDifferentTypesNeverMeet(t *testing.T) {
+	owner := make(map[byte]Type)
+	for _, kind := range Types() {
+		for b := range 256 {
+			id, err := NewID(testTime, "claude", kind, ShortRand, bytes.NewReader(bytes.Repeat([]byte{byte(b)}, ShortRand)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts, err := ParseID(id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := parts.Rand[0]
+			if other, taken := owner[first]; taken && other != kind {
+				t.Fatalf("short ids of %s and %s may both begin with %q", other, kind, first)
+			}
+			owner[first] = kind
+		}
+	}
+	if len(owner) != len(idAlphabet) {
+		t.Errorf("short ids begin with %d characters, want all %d", len(owner), len(idAlphabet))
+	}
+}
+
+func TestNewIDNeedsItsRandomness(t *testing.T) {
+	if id, err := NewID(testTime, "claude", Question, LongRand, strings.NewReader("short")); err == nil {
+		t.Errorf("NewID with too little randomness gave %q, want an error", id)
+	}
+}
+
+// FuzzNewID: what is made is read back.
+func FuzzNewID(f *testing.F) {
+	f.Add(int64(1773412200), "claude", uint8(0), uint8(ShortRand), []byte("abcd"))
+	f.Add(int64(0), "a-b_c.d", uint8(11), uint8(LongRand), bytes.Repeat([]byte{255}, LongRand))
+	f.Add(int64(253402300799), "0", uint8(5), uint8(16), []byte{0, 1, 2})
+	f.Fuzz(func(t *testing.T, seconds int64, sender string, kind, length uint8, random []byte) {
+		at := time.Unix(seconds, 0).UTC()
+		if !AgentName(sender).Valid() || at.Year() < 0 || at.Year() > 9999 || length < minRand || length > maxRand {
+			return
+		}
+		random = append(random, make([]byte, length)...)
+		id, err := NewID(at, AgentName(sender), types[int(kind)%len(types)], int(length), bytes.NewReader(random))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ParseID(id)
+		if err != nil || got.Sender != AgentName(sender) || !got.At.Equal(at.Truncate(time.Minute)) || len(got.Rand) != int(length) {
+			t.Errorf("%q reads as %+v (%v), want sender %s at %s", id, got, err, sender, at)
+		}
+	})
+}
+
+// FuzzParseID: what is accepted is put together from its parts again.
+func FuzzParseID(f *testing.F) {
+	for _, id := range []string{"msg-20260313T1430Z-claude-a8f3", "msg-20260313143007-claude-code-a8f3", "msg-20260313T143007Z-a-abc", "msg--", "msg-20260313T1430Z-a"} {
+		f.Add(id)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		parts, err := ParseID(ID(id))
+		if err != nil {
+			return
+		}
+		stamp, _, _ := strings.Cut(strings.TrimPrefix(id, "msg-"), "-")
+		if again := "msg-" + stamp + "-" + string(parts.Sender) + "-" + parts.Rand; again != id {
+			t.Errorf("%q has the parts of %q", id, again)
+		}
+	})
+}
