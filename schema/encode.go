@@ -39,16 +39,24 @@ func Encode(m *Message) ([]byte, error) {
 			}
 		}
 	}
-	if !utf8.Valid(e.out) {
-		return nil, errors.New("the message holds text that is not UTF-8")
+	if e.full() {
+		return nil, fmt.Errorf("%w: over %d bytes", ErrTooLarge, MaxFileSize)
 	}
-	if len(e.out) > MaxFileSize {
-		return nil, fmt.Errorf("%w: %d bytes of %d", ErrTooLarge, len(e.out), MaxFileSize)
+	if e.notUTF8 {
+		return nil, errors.New("the message holds text that is not UTF-8")
 	}
 	return e.out, nil
 }
 
-type encoder struct{ out []byte }
+type encoder struct {
+	out []byte
+	// notUTF8 says that a text is none that a file can hold.
+	notUTF8 bool
+}
+
+// full reports whether the file is too large already. A deep list makes a
+// file much larger than what it was read from, line by line.
+func (e *encoder) full() bool { return len(e.out) > MaxFileSize }
 
 func (e *encoder) indent(depth int) {
 	for range depth {
@@ -100,6 +108,9 @@ func (e *encoder) value(depth int, v Value) {
 		}
 		e.out = append(e.out, '\n')
 		for _, item := range v.Items {
+			if e.full() {
+				return
+			}
 			e.indent(depth + 1)
 			e.out = append(e.out, '-')
 			e.value(depth+1, item)
@@ -111,6 +122,9 @@ func (e *encoder) value(depth int, v Value) {
 		}
 		e.out = append(e.out, '\n')
 		for _, p := range v.Pairs {
+			if e.full() {
+				return
+			}
 			e.pair(depth+1, p.Key, p.Value)
 		}
 	}
@@ -131,6 +145,9 @@ func (e *encoder) text(depth int, text string) {
 		e.out = append(e.out, "|-\n"...)
 	}
 	for line := range strings.SplitSeq(text, "\n") {
+		if e.full() {
+			return
+		}
 		if line != "" {
 			e.indent(depth)
 			e.out = append(e.out, line...)
@@ -144,6 +161,9 @@ func (e *encoder) text(depth int, text string) {
 // printable characters, the first not empty and not indented, none of white
 // space alone, and not ending in blank lines.
 func fitsBlock(text string) bool {
+	if !utf8.ValidString(text) {
+		return false
+	}
 	body, _ := strings.CutSuffix(text, "\n")
 	if body == "" || body == text && !strings.Contains(body, "\n") {
 		return false
@@ -183,6 +203,7 @@ func (e *encoder) scalar(text string) {
 		e.out = append(e.out, text...)
 		return
 	}
+	e.notUTF8 = e.notUTF8 || !utf8.ValidString(text)
 	e.out = append(e.out, '"')
 	for _, r := range text {
 		switch {
