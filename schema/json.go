@@ -13,44 +13,44 @@ import (
 func (m *Message) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for _, name := range fieldNames {
-		var value any
-		switch name {
-		case "to":
-			value = m.To
-			if len(m.To) == 1 {
-				value = m.To[0]
-			}
-		case "body":
-			value = m.Body
-		default:
-			text, _ := m.TextField(name)
-			if *text == "" {
-				continue
-			}
-			value = *text
-		}
-		encoded, err := marshalPlain(value)
-		if err != nil {
-			return nil, fmt.Errorf("field %s: %w", name, err)
+		value := m.jsonField(name)
+		if value.Kind == Absent {
+			continue
 		}
 		if len(out) > 1 {
 			out = append(out, ',')
 		}
-		out = append(append(append(append(out, '"'), name...), '"', ':'), encoded...)
+		out = append(append(append(out, '"'), name...), '"', ':')
+		var err error
+		if out, err = value.appendJSON(out); err != nil {
+			return nil, fmt.Errorf("field %s: %w", name, err)
+		}
 	}
 	return append(out, '}'), nil
 }
 
-// marshalPlain encodes without the HTML escapes that would make text in logs
-// and terminals hard to read.
-func marshalPlain(value any) ([]byte, error) {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, err
+// jsonField returns the value of a field, Absent where the message has none.
+func (m *Message) jsonField(name string) Value {
+	switch name {
+	case "body":
+		return m.Body
+	case "to":
+		names := Value{Kind: List}
+		for _, to := range m.To {
+			names.Items = append(names.Items, TextValue(string(to)))
+		}
+		switch len(names.Items) {
+		case 0:
+			return Value{}
+		case 1:
+			return names.Items[0]
+		}
+		return names
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	if text, _ := m.TextField(name); *text != "" {
+		return TextValue(*text)
+	}
+	return Value{}
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote. Unknown and repeated fields are
@@ -104,34 +104,53 @@ func (m *Message) setJSONField(name string, v Value) error {
 
 // MarshalJSON renders a text as a string, a list as an array, a mapping as an
 // object with its keys in order, and an absent or null value as null.
-func (v Value) MarshalJSON() ([]byte, error) {
+func (v Value) MarshalJSON() ([]byte, error) { return v.appendJSON(nil) }
+
+// appendJSON writes to one slice at every depth: handing parts to the json
+// package would copy the innermost one once for each level around it.
+func (v Value) appendJSON(out []byte) (_ []byte, err error) {
 	switch v.Kind {
 	case Text:
-		return marshalPlain(v.Text)
+		return appendJSONText(out, v.Text)
 	case List:
-		if v.Items == nil {
-			return []byte("[]"), nil
-		}
-		return marshalPlain(v.Items)
-	case Mapping:
-		out := []byte{'{'}
-		for i, p := range v.Pairs {
-			key, err := marshalPlain(p.Key)
-			if err != nil {
-				return nil, err
-			}
-			value, err := p.Value.MarshalJSON()
-			if err != nil {
-				return nil, err
-			}
+		out = append(out, '[')
+		for i, item := range v.Items {
 			if i > 0 {
 				out = append(out, ',')
 			}
-			out = append(append(append(out, key...), ':'), value...)
+			if out, err = item.appendJSON(out); err != nil {
+				return nil, err
+			}
+		}
+		return append(out, ']'), nil
+	case Mapping:
+		out = append(out, '{')
+		for i, p := range v.Pairs {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			if out, err = appendJSONText(out, p.Key); err != nil {
+				return nil, err
+			}
+			if out, err = p.Value.appendJSON(append(out, ':')); err != nil {
+				return nil, err
+			}
 		}
 		return append(out, '}'), nil
 	}
-	return []byte("null"), nil
+	return append(out, "null"...), nil
+}
+
+// appendJSONText encodes without the HTML escapes that would make text in
+// logs and terminals hard to read.
+func appendJSONText(out []byte, text string) ([]byte, error) {
+	buffer := bytes.NewBuffer(out)
+	encoder := json.NewEncoder(buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(text); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n")), nil
 }
 
 // UnmarshalJSON reads a JSON value; numbers and booleans become the text that
