@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -66,4 +67,111 @@ func BenchmarkFind(b *testing.B) {
 			b.Fatalf("%d entries (%v), want 1", len(found), err)
 		}
 	}
+}
+
+func BenchmarkSend(b *testing.B) {
+	for _, sync := range []bool{true, false} {
+		b.Run(map[bool]string{true: "durable", false: "no-sync"}[sync], func(b *testing.B) {
+			w := newWorkspace(b, "claude", "codex")
+			w.files = disk{sync: sync}
+			for b.Loop() {
+				send(b, w, draft("codex"))
+			}
+		})
+	}
+}
+
+// bulk is how many messages one sender sends in BenchmarkBulk; -short takes a
+// tenth.
+const bulk = 20_000
+
+// BenchmarkBulk compares sending with what the disk can do at all: the metric
+// x-raw is the rate of sending divided by that of writing, syncing and linking
+// the same two files per message, one after the other, right before.
+func BenchmarkBulk(b *testing.B) {
+	n := bulk
+	if testing.Short() {
+		n /= 10
+	}
+	drafts := make([]schema.Message, n)
+	for i := range drafts {
+		drafts[i] = draft("codex")
+	}
+	ways := []struct {
+		name string
+		send func(b *testing.B, w *Workspace)
+	}{
+		{"Send", func(b *testing.B, w *Workspace) {
+			for _, m := range drafts {
+				send(b, w, m)
+			}
+		}},
+		{"SendAll", func(b *testing.B, w *Workspace) {
+			for _, result := range w.SendAll(b.Context(), drafts, nil) {
+				if result.Err != nil {
+					b.Fatal(result.Err)
+				}
+			}
+		}},
+	}
+	for _, way := range ways {
+		b.Run(way.name, func(b *testing.B) {
+			var raw, sending time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				raw += writeRaw(b, n)
+				w := newWorkspace(b, "claude", "codex")
+				b.StartTimer()
+				start := time.Now()
+				way.send(b, w)
+				sending += time.Since(start)
+				b.StopTimer()
+				if got := len(files(b, w, "agents/codex/inbox")); got != n {
+					b.Fatalf("the inbox has %d files, want %d", got, n)
+				}
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(n*b.N)/sending.Seconds(), "messages/s")
+			b.ReportMetric(float64(n*b.N)/raw.Seconds(), "raw/s")
+			b.ReportMetric(raw.Seconds()/sending.Seconds(), "x-raw")
+		})
+	}
+}
+
+// writeRaw writes, syncs and links two files for each of n messages, and
+// returns how long that took.
+func writeRaw(b *testing.B, n int) time.Duration {
+	b.Helper()
+	dir := b.TempDir()
+	m := message("0123456789", 0)
+	data, err := schema.Encode(&m)
+	if err != nil {
+		b.Fatal(err)
+	}
+	boxes := []string{filepath.Join(dir, "outbox"), filepath.Join(dir, "inbox")}
+	staging := filepath.Join(dir, "staging")
+	for _, folder := range append(boxes, staging) {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			b.Fatal(err)
+		}
+	}
+	start := time.Now()
+	for i := range n {
+		for j, box := range boxes {
+			staged := filepath.Join(staging, fmt.Sprintf("%d-%d", i, j))
+			if err := errors.Join(writeSynced(staged, data), os.Link(staged, filepath.Join(box, fmt.Sprint(i))), os.Remove(staged)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	return time.Since(start)
+}
+
+func writeSynced(path string, data []byte) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Sync(), file.Close())
 }
