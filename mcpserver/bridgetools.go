@@ -1,0 +1,309 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// addBridgeTools offers the three tools of AgentPair's bridge.
+func (s *Server) addBridgeTools() error {
+	return errors.Join(
+		addTool(s, tool[sendToAgentInput, sentRecord]{
+			name: "send_to_agent", title: "Send to an agent over the bridge",
+			description: "Append a message to the bridge log, from you. The same message sent twice stands in the log " +
+				"once, so a call without an answer may be repeated.",
+			effect: effect{idempotent: true},
+			call:   s.sendToAgent,
+		}),
+		addTool(s, tool[receiveMessagesInput, receivedRecords]{
+			name: "receive_messages", title: "Receive messages from the bridge",
+			description: "Get the bridge messages that are meant for you: those addressed to you, and what others sent to " +
+				"everyone, oldest first. Nothing is taken away: give the last_id of one answer as since_id of the next " +
+				"call to get only what is new.",
+			effect: effect{readOnly: true, idempotent: true},
+			call:   s.receiveMessages,
+		}),
+		addTool(s, tool[struct{}, bridgeStatus]{
+			name: "bridge_status", title: "Status of the bridge",
+			description: "Count what the bridge log holds: messages by agent and by type, and the signals DONE, PASS and FAIL.",
+			effect:      effect{readOnly: true, idempotent: true},
+			call:        s.bridgeStatus,
+		}),
+	)
+}
+
+type sendToAgentInput struct {
+	To          string        `json:"to" jsonschema:"Name of the receiving agent; empty for every agent but you."`
+	MessageType bridge.Type   `json:"message_type" jsonschema:"Kind of message: task asks for work, result is work done, review is feedback on it, signal ends or judges it, chat is anything else."`
+	Content     string        `json:"content" jsonschema:"The message itself, any text including Markdown."`
+	Signal      bridge.Signal `json:"signal,omitempty" jsonschema:"With message_type signal, and only then: DONE says the work is complete, PASS approves it, FAIL rejects it."`
+}
+
+type sentRecord struct {
+	ID        string `json:"id" jsonschema:"Id of the message in the log."`
+	Duplicate bool   `json:"duplicate" jsonschema:"The log already held this message, and nothing was written."`
+	RunID     int    `json:"run_id" jsonschema:"Number of the run the message belongs to."`
+	Line      int    `json:"line" jsonschema:"Line of the message in the log."`
+	Timestamp string `json:"timestamp" jsonschema:"When the message was sent."`
+}
+
+func (s *Server) sendToAgent(ctx context.Context, in sendToAgentInput) (sentRecord, string, error) {
+	record := bridge.Record{
+		From: string(s.agent), To: in.To, Type: in.MessageType, Content: in.Content, Signal: in.Signal,
+	}
+	if err := s.checkRecord(record); err != nil {
+		return sentRecord{}, "", err
+	}
+	log, err := s.bridge.sending()
+	if err != nil {
+		return sentRecord{}, "", err
+	}
+	receipt, err := log.Send(ctx, record)
+	if err != nil {
+		return sentRecord{}, "", err
+	}
+	result := sentRecord{receipt.ID, receipt.Duplicate, receipt.RunID, receipt.Line, receipt.Timestamp}
+	if !receipt.Duplicate {
+		return result, "Message sent: id=" + receipt.ID, nil
+	}
+	if err := checkDuplicate(record, receipt.Entry); err != nil {
+		return sentRecord{}, "", err
+	}
+	return result, fmt.Sprintf("Message duplicate (already sent): id=%s\nIt stands in the log since %s, at line %d.",
+		receipt.ID, receipt.Timestamp, receipt.Line), nil
+}
+
+// checkRecord says what a sender has to mend, before anything is written.
+func (s *Server) checkRecord(r bridge.Record) error {
+	switch {
+	case r.Type == bridge.TypeSignal && r.Signal == "":
+		return argumentErrorf("a message of type signal needs the argument signal: DONE, PASS or FAIL")
+	case r.Type != bridge.TypeSignal && r.Signal != "":
+		return argumentErrorf("the argument signal goes with message_type signal, not %s: send the signal as a message of its own", r.Type)
+	case r.Type != bridge.TypeSignal && strings.TrimSpace(r.Content) == "":
+		return argumentErrorf("the argument content is empty: say what the message is")
+	case r.To == string(s.agent):
+		return argumentErrorf("the argument to is %q, which is you", r.To)
+	case r.To == "":
+		return nil
+	}
+	if s.workspace != nil {
+		return s.workspace.CheckAgent(schema.AgentName(r.To))
+	}
+	_, err := schema.ParseAgentName(r.To)
+	return err
+}
+
+// checkDuplicate tells a message that was sent before from another one with the same id: the documented id
+// covers neither the signal nor where one field ends and the next begins. Such a message is not in the log, and
+// nobody must think that it is.
+func checkDuplicate(r bridge.Record, there bridge.Entry) error {
+	if r.Type == there.Type && r.From == there.From && r.To == there.To && r.Content == there.Content && r.Signal == there.Signal {
+		return nil
+	}
+	standing := fmt.Sprintf("type=%s from=%s to=%s", there.Type, there.From, there.To)
+	if there.Signal != "" {
+		standing += " signal=" + string(there.Signal)
+	}
+	return &hintedError{
+		code: "duplicate_id",
+		err:  fmt.Errorf("not sent: line %d of the log holds another message with the id %s: %s", there.Line, there.ID, standing),
+		hint: "ids are made of type, sender, receiver and content, so say something different in content and call again",
+	}
+}
+
+type receiveMessagesInput struct {
+	Agent   string `json:"agent,omitempty" jsonschema:"Your own name; may be left out."`
+	SinceID string `json:"since_id,omitempty" jsonschema:"Id of a message: only what came after it is returned. At least its first 16 digits."`
+	Limit   limit  `json:"limit,omitempty" jsonschema:"Return at most so many messages, 50 if left out."`
+}
+
+type receivedRecords struct {
+	Agent    string           `json:"agent" jsonschema:"Whose messages these are."`
+	Messages []receivedRecord `json:"messages" jsonschema:"The messages, oldest first."`
+	More     bool             `json:"more" jsonschema:"There are further messages: call again with since_id."`
+	LastID   string           `json:"last_id,omitempty" jsonschema:"What to give as since_id of the next call."`
+}
+
+type receivedRecord struct {
+	ID        string          `json:"id" jsonschema:"Id of the message."`
+	RunID     int             `json:"run_id" jsonschema:"Number of the run."`
+	Type      string          `json:"type" jsonschema:"task, result, review, signal or chat."`
+	From      string          `json:"from" jsonschema:"The sending agent."`
+	To        string          `json:"to" jsonschema:"The receiving agent; empty where all were addressed."`
+	Content   string          `json:"content" jsonschema:"The message itself."`
+	Signal    string          `json:"signal,omitempty" jsonschema:"DONE, PASS or FAIL, of a signal."`
+	Timestamp string          `json:"timestamp" jsonschema:"When the message was sent."`
+	Metadata  json.RawMessage `json:"metadata,omitempty" jsonschema:"Further facts."`
+	Line      int             `json:"line" jsonschema:"Line of the message in the log."`
+}
+
+// maxReceivedBytes bounds one answer of receive_messages. A single message is always given whole.
+const maxReceivedBytes = 64 << 10
+
+func (s *Server) receiveMessages(ctx context.Context, in receiveMessagesInput) (receivedRecords, string, error) {
+	result := receivedRecords{Agent: string(s.agent), Messages: []receivedRecord{}}
+	if in.Agent != "" && in.Agent != string(s.agent) {
+		return result, "", argumentErrorf("this server receives for %s alone, not for %q: leave the argument agent out", s.agent, in.Agent)
+	}
+	log, err := s.bridge.reading()
+	if err != nil {
+		return result, "", err
+	}
+	result.LastID, err = s.findSince(ctx, log, in.SinceID)
+	if err != nil || log == nil {
+		return result, receivedText(result), err
+	}
+	size := 0
+	for e, err := range log.DrainSince(ctx, string(s.agent), result.LastID) {
+		if err != nil {
+			return result, "", err
+		}
+		size += len(e.Content) + len(e.Metadata)
+		if len(result.Messages) == in.Limit.orDefault() || len(result.Messages) > 0 && size > maxReceivedBytes {
+			result.More = true
+			break
+		}
+		if repeated, err := isRepetition(ctx, log, e); err != nil {
+			return result, "", err
+		} else if repeated {
+			continue
+		}
+		result.Messages = append(result.Messages, newReceivedRecord(e))
+	}
+	if n := len(result.Messages); n > 0 {
+		result.LastID = result.Messages[n-1].ID
+	}
+	return result, receivedText(result), nil
+}
+
+// findSince returns the whole id of the message that since names.
+func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (string, error) {
+	if since == "" {
+		return "", nil
+	}
+	if log != nil {
+		e, err := log.Get(ctx, since)
+		if err == nil {
+			return e.ID, nil
+		}
+		if !errors.Is(err, bridge.ErrUnknownID) {
+			return "", err
+		}
+		if shortened.MatchString(since) {
+			found, err := log.FindPrefix(ctx, since)
+			if err == nil && len(found) == 1 {
+				return found[0].ID, nil
+			}
+			if err != nil {
+				return "", err
+			}
+		}
+	}
+	return "", &hintedError{
+		code: "not_found",
+		err:  fmt.Errorf("since_id: no message of the bridge log %s has the id %q", s.bridge.place.Path, since),
+		hint: "give the last_id of an earlier answer, or leave since_id out to receive everything",
+	}
+}
+
+// shortened is the beginning of a documented id that is long enough to be looked for.
+var shortened = regexp.MustCompile(`^[0-9a-f]{16,64}$`)
+
+// isRepetition tells the first record with an id from those that a careless writer appended later. They are the
+// same message; giving them again would make since_id go back to the first.
+func isRepetition(ctx context.Context, log *bridge.Log, e bridge.Entry) (bool, error) {
+	first, err := log.Get(ctx, e.ID)
+	return err == nil && first.Line < e.Line, err
+}
+
+func newReceivedRecord(e bridge.Entry) receivedRecord {
+	return receivedRecord{
+		ID: e.ID, RunID: e.RunID, Type: string(e.Type), From: e.From, To: e.To, Content: e.Content,
+		Signal: string(e.Signal), Timestamp: e.Timestamp, Metadata: e.Metadata, Line: e.Line,
+	}
+}
+
+// receivedText writes messages as AgentPair does, with their ids besides.
+func receivedText(r receivedRecords) string {
+	if len(r.Messages) == 0 {
+		return "No new messages"
+	}
+	var out strings.Builder
+	for i, m := range r.Messages {
+		fmt.Fprintf(&out, "[%d] from=%s type=%s", i+1, oneLine(m.From), oneLine(m.Type))
+		if m.Signal != "" {
+			fmt.Fprintf(&out, " signal=%s", oneLine(m.Signal))
+		}
+		fmt.Fprintf(&out, " id=%s\n%s\n\n", oneLine(m.ID), headingLine.ReplaceAllString(m.Content, " $0"))
+	}
+	if r.More {
+		out.WriteString("There are more. ")
+	}
+	fmt.Fprintf(&out, "To receive what comes after these, call with since_id=%s", oneLine(r.LastID))
+	return out.String()
+}
+
+// headingLine is a line of content that could be taken for the heading of another message; it is indented.
+var headingLine = regexp.MustCompile(`(?m)^\[\d+\] from=`)
+
+type bridgeStatus struct {
+	bridge.Status
+	Log   string `json:"log" jsonschema:"Path of the log."`
+	RunID int    `json:"run_id" jsonschema:"Number of the run that new messages belong to."`
+}
+
+func (s *Server) bridgeStatus(ctx context.Context, _ struct{}) (bridgeStatus, string, error) {
+	result := bridgeStatus{Log: s.bridge.place.Path, RunID: s.bridge.place.RunID}
+	result.ByAgent, result.ByType = map[string]int{}, map[bridge.Type]int{}
+	log, err := s.bridge.reading()
+	if err == nil && log != nil {
+		result.Status, err = log.Status(ctx)
+	}
+	return result, statusText(result), err
+}
+
+// statusText writes the status in the layout that AgentPair documents, and below it what it does not count.
+func statusText(r bridgeStatus) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "Bridge Status:\n  Total Messages: %d\n  Done Signal: %t\n  Pass Count: %d\n  Fail Count: %d\n",
+		r.TotalMessages, r.HasDoneSignal, r.PassCount, r.FailCount)
+	out.WriteString("  Messages by Agent:\n")
+	for _, agent := range slices.Sorted(maps.Keys(r.ByAgent)) {
+		fmt.Fprintf(&out, "    %s: %d\n", oneLine(agent), r.ByAgent[agent])
+	}
+	out.WriteString("  Messages by Type:\n")
+	for _, t := range inOrder(r.ByType) {
+		fmt.Fprintf(&out, "    %s: %d\n", oneLine(string(t)), r.ByType[t])
+	}
+	if r.SkippedLines > 0 {
+		fmt.Fprintf(&out, "  Skipped Lines: %d\n", r.SkippedLines)
+	}
+	fmt.Fprintf(&out, "  Log: %s\n", r.Log)
+	return out.String()
+}
+
+// inOrder lists the documented types first, in their order, and then the others.
+func inOrder(counts map[bridge.Type]int) []bridge.Type {
+	var known, others []bridge.Type
+	for _, t := range bridge.Types() {
+		if counts[t] > 0 {
+			known = append(known, t)
+		}
+	}
+	for _, t := range slices.Sorted(maps.Keys(counts)) {
+		if !t.Known() {
+			others = append(others, t)
+		}
+	}
+	return append(known, others...)
+}

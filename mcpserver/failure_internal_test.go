@@ -1,0 +1,108 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// TestFailures lists what the errors of the packages below become, those among them that a test cannot provoke from outside.
+func TestFailures(t *testing.T) {
+	cause := errors.New("disk is full")
+	for _, test := range []struct {
+		err  error
+		want []string
+	}{
+		{cause, []string{"failed: disk is full"}},
+		{&mailbox.QueuedError{ID: "msg-1", Agents: []schema.AgentName{"codex"}, Err: cause}, []string{"queued: ", "msg-1 is sent", "codex", "disk is full", "hint: do not send it again"}},
+		{&mailbox.NotDurableError{ID: "msg-1", Err: cause}, []string{"not_durable: ", "hint: it is delivered: do not send it again"}},
+		{fmt.Errorf("append: %w: %w", bridge.ErrNotSynced, cause), []string{"not_durable: ", "do not send it again"}},
+		{fmt.Errorf("lock: %w", context.DeadlineExceeded), []string{"timeout: ", "look before you repeat it"}},
+		{fmt.Errorf("call: %w", context.Canceled), []string{"timeout: "}},
+		{&fs.PathError{Op: "open", Path: "/x/inbox", Err: fs.ErrPermission}, []string{"permission: ", "/x/inbox", "a person"}},
+		{&mailbox.UnknownAgentError{Agent: "x", Workspace: "/w"}, []string{"unknown_agent: ", "hint: there are none"}},
+		{argumentErrorf("one"), []string{"usage: one"}},
+	} {
+		got := failed(test.err)
+		text := got.Content[0].(*mcp.TextContent).Text
+		for _, want := range test.want {
+			if !got.IsError || !strings.Contains(text, want) {
+				t.Errorf("%v became %q (error: %t), want an error that holds %q", test.err, text, got.IsError, want)
+			}
+		}
+	}
+}
+
+func inputSchema[In any](t testing.TB) *jsonschema.Schema {
+	t.Helper()
+	s, err := schemaOf[In](inputTypes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestArguments lists arguments that no client of the SDK sends.
+func TestArguments(t *testing.T) {
+	send := inputSchema[sendMessageInput](t)
+	for _, test := range []struct{ raw, want string }{
+		{``, "argument to is missing"},
+		{`null`, "argument to is missing"},
+		{`[]`, "no JSON object"},
+		{`{"to":`, "no JSON object"},
+		{`{"TO":"codex"}`, `there is no argument "TO": did you mean to?`},
+	} {
+		var in sendMessageInput
+		err := decodeArguments([]byte(test.raw), send, &in)
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s gave %v, want an error that holds %q", test.raw, err, test.want)
+		}
+	}
+	s := inputSchema[replyMessageInput](t)
+	var in replyMessageInput
+	if err := decodeArguments([]byte(`{"message_id":"x","body":{"a":1,"a":2}}`), s, &in); err == nil || !strings.Contains(err.Error(), `"a" stands twice`) {
+		t.Errorf("a repeated key of a body gave %v, want an error that names it", err)
+	}
+}
+
+// FuzzArguments checks that whatever a client sends is refused with a reason, or read with values that the schema
+// allows.
+func FuzzArguments(f *testing.F) {
+	for _, seed := range []string{
+		`{"to":"codex","type":"question","subject":"S","body":"B"}`,
+		`{"to":["a","b"],"type":"handoff","subject":"S","body":{"a":[1,null,{"b":"c"}]},"related_pr":42,"priority":null}`,
+		`{"to":7}`, `null`, `[`, `{"to":"a","to":"b"}`, "{\"subject\":\"\xff\"}",
+	} {
+		f.Add([]byte(seed))
+	}
+	s := inputSchema[sendMessageInput](f)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var in sendMessageInput
+		err := decodeArguments(raw, s, &in)
+		if err != nil {
+			var reason *argumentError
+			if !errors.As(err, &reason) || len(reason.problems) == 0 {
+				t.Errorf("%q gave %v, want an error for the caller that says something", raw, err)
+			}
+			return
+		}
+		if !in.Type.Known() || in.Priority != "" && !in.Priority.Known() {
+			t.Errorf("%q was read with type %q and priority %q, want known ones", raw, in.Type, in.Priority)
+		}
+		for _, to := range in.To {
+			if to == "" || strings.ContainsAny(string(to), ",") {
+				t.Errorf("%q was read with the recipient %q", raw, to)
+			}
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Bounds of a connection. A client that is slower or sends more is cut off.
+const (
+	headerTimeout   = 10 * time.Second
+	readTimeout     = time.Minute
+	writeTimeout    = callTimeout + time.Minute
+	idleTimeout     = 2 * time.Minute
+	maxHeader       = 16 << 10
+	shutdownTimeout = 5 * time.Second
+)
+
+// endpoint is the path that clients talk to.
+const endpoint = "/mcp"
+
+// HTTPOptions say where and for whom to answer over HTTP.
+type HTTPOptions struct {
+	// Address is the host and port to listen on; port 0 takes a free one.
+	Address string
+	// Token is what clients have to present as bearer token: at least 16 visible ASCII characters.
+	Token string
+	// AllowRemote permits an address that other machines can reach. There is no encryption: put a proxy that
+	// has it in front.
+	AllowRemote bool
+}
+
+// ErrRemoteAddress is returned for an address that other machines can reach, unless that is allowed.
+var ErrRemoteAddress = errors.New("other machines can reach this address")
+
+// Listener answers clients over streamable HTTP.
+type Listener struct {
+	listener net.Listener
+	server   *http.Server
+	cancel   context.CancelFunc
+}
+
+// Listen takes the address, and returns ErrRemoteAddress for one that is not this machine's own. Nothing is answered
+// until Serve is called.
+//
+// Every request needs the token. Requests whose Host is a name that somebody could have made to lead here, and those
+// that a web page of another origin sent, are refused before it is looked at, so that no browser can be
+// talked into being a client.
+func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
+	if err := checkToken(options.Token); err != nil {
+		return nil, err
+	}
+	host, _, err := net.SplitHostPort(options.Address)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	address, err := net.ResolveTCPAddr("tcp", options.Address)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	local := address.IP.IsLoopback()
+	if !local && !options.AllowRemote {
+		return nil, fmt.Errorf("listening on %s: %w", options.Address, ErrRemoteAddress)
+	}
+	listener, err := net.ListenTCP("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening: %w", err)
+	}
+	handler := http.NewServeMux()
+	handler.Handle(endpoint, mcp.NewStreamableHTTPHandler(
+		func(*http.Request) *mcp.Server { return s.protocol },
+		&mcp.StreamableHTTPOptions{
+			// No call needs to know of another one, so there are no sessions that could pile up or get lost
+			// with the server.
+			Stateless: true, JSONResponse: true,
+			MaxRequestBodyBytes: maxRequest,
+			// The guard checks hosts, names that were listened on among them.
+			DisableLocalhostProtection:   true,
+			PropagateRequestCancellation: true,
+		}))
+	requests, cancel := context.WithCancel(context.Background())
+	return &Listener{
+		listener: listener,
+		cancel:   cancel,
+		server: &http.Server{
+			Handler:           &guard{next: handler, token: options.Token, host: host, local: local},
+			ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+			MaxHeaderBytes: maxHeader,
+			BaseContext:    func(net.Listener) context.Context { return requests },
+			ErrorLog:       log.New(warnWriter{s.warn}, "", 0),
+		},
+	}, nil
+}
+
+// URL is where clients find the tools, with the port that was taken.
+func (l *Listener) URL() string { return "http://" + l.listener.Addr().String() + endpoint }
+
+// Serve answers until ctx ends, which is no error. It lets calls under way finish, for five seconds at most.
+func (l *Listener) Serve(ctx context.Context) error {
+	defer l.cancel()
+	failed := make(chan error, 1)
+	go func() { failed <- l.server.Serve(l.listener) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serving %s: %w", l.URL(), err)
+	case <-ctx.Done():
+	}
+	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+	defer cancel()
+	err := l.server.Shutdown(patience)
+	if errors.Is(err, context.DeadlineExceeded) {
+		l.cancel()
+		err = l.server.Close()
+	}
+	<-failed // http.ErrServerClosed, as was asked for
+	if err != nil {
+		return fmt.Errorf("ending the server of %s: %w", l.URL(), err)
+	}
+	return nil
+}
+
+// Close releases the address of a listener that is not served.
+func (l *Listener) Close() error {
+	l.cancel()
+	return l.listener.Close()
+}
+
+// A guard lets only requests through that a client of ours makes.
+type guard struct {
+	next  http.Handler
+	token string
+	// host is the name that was listened on, and local says that it is this machine's own.
+	host  string
+	local bool
+}
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case !g.expects(r.Host):
+		http.Error(w, fmt.Sprintf("host %q is not served here: use the address that oacp mcp printed", r.Host), http.StatusForbidden)
+	case !fromHere(r):
+		http.Error(w, "requests from web pages are not answered", http.StatusForbidden)
+	case !g.authorized(r):
+		w.Header().Set("WWW-Authenticate", `Bearer realm="oacp"`)
+		http.Error(w, "the header Authorization: Bearer TOKEN is missing, or its token is not the one of this server", http.StatusUnauthorized)
+	default:
+		g.next.ServeHTTP(w, r)
+	}
+}
+
+// expects reports whether a Host can only mean this server. A name that is not ours may have been made to lead here
+// by whoever owns it; an address cannot.
+func (g *guard) expects(hostPort string) bool {
+	host := hostPort
+	if name, _, err := net.SplitHostPort(hostPort); err == nil {
+		host = name
+	}
+	if address := net.ParseIP(strings.Trim(host, "[]")); address != nil {
+		return !g.local || address.IsLoopback()
+	}
+	return strings.EqualFold(host, "localhost") || g.host != "" && strings.EqualFold(host, g.host)
+}
+
+// fromHere reports whether a request comes from no web page, or from one that this very address served.
+func fromHere(r *http.Request) bool {
+	origins := r.Header.Values("Origin")
+	return len(origins) == 0 || len(origins) == 1 && strings.EqualFold(origins[0], "http://"+r.Host)
+}
+
+func (g *guard) authorized(r *http.Request) bool {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.EqualFold(scheme, "Bearer") && sameToken(strings.TrimSpace(token), g.token)
+}
+
+// warnWriter takes what the HTTP server has to say.
+type warnWriter struct{ warn func(error) }
+
+func (w warnWriter) Write(text []byte) (int, error) {
+	w.warn(errors.New(strings.TrimSpace(string(text))))
+	return len(text), nil
+}

@@ -1,0 +1,299 @@
+package mcpserver_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+type sentMessage struct {
+	MessageID      string   `json:"message_id"`
+	From           string   `json:"from"`
+	To             []string `json:"to"`
+	Type           string   `json:"type"`
+	Priority       string   `json:"priority"`
+	Subject        string   `json:"subject"`
+	ConversationID string   `json:"conversation_id"`
+	ParentID       string   `json:"parent_message_id"`
+	Inboxes        []string `json:"inbox_paths"`
+	Outbox         string   `json:"outbox_path"`
+	Warnings       []string `json:"warnings"`
+	Acknowledged   string   `json:"acknowledged"`
+}
+
+type inbox struct {
+	Agent    string `json:"agent"`
+	Total    int    `json:"total"`
+	Messages []struct {
+		MessageID     string `json:"message_id"`
+		Priority      string `json:"priority"`
+		Subject       string `json:"subject"`
+		Excerpt       string `json:"excerpt"`
+		Expired       bool   `json:"expired"`
+		ExpectsAnswer bool   `json:"expects_answer"`
+	} `json:"messages"`
+	Unreadable []struct {
+		Path  string `json:"path"`
+		Error string `json:"error"`
+	} `json:"unreadable"`
+}
+
+type fullMessage struct {
+	Message struct {
+		ID      string
+		Subject string
+		Body    any
+	} `json:"message"`
+	Waits  bool `json:"waits_for_you"`
+	Places []struct {
+		Agent, Box, Path string
+	} `json:"places"`
+	DeadLetter *struct{ Agent, Reason string } `json:"dead_letter"`
+}
+
+// TestMailboxConversation hands a task over and brings it to its end, from list to acknowledgement.
+func TestMailboxConversation(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	claude, codex := r.client(t, "claude"), r.client(t, "codex")
+	var asked sentMessage
+	text := claude.call(t, "send_message", arguments{
+		"to": "codex", "type": "review_request", "subject": "Look at #42", "body": "Please,\nsoon.", "priority": "P1", "related_pr": 42,
+	}, &asked)
+	wantText(t, "the answer to send_message", text, "Sent: id="+asked.MessageID, "a review_request to codex")
+	if asked.From != "claude" || len(asked.Inboxes) != 1 || asked.Warnings == nil {
+		t.Errorf("sent %+v, want it from claude, in one inbox, with an array of warnings", asked)
+	}
+	for _, path := range append(asked.Inboxes, asked.Outbox) {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("a copy that was told of: %v", err)
+		}
+	}
+
+	var waiting inbox
+	text = codex.call(t, "list_inbox", nil, &waiting)
+	wantText(t, "the list", text, "1 waiting for codex", "P1 review_request from claude to codex", "Look at #42", asked.MessageID)
+	if waiting.Total != 1 || waiting.Messages[0].MessageID != asked.MessageID || waiting.Messages[0].Excerpt != "Please, soon." || !waiting.Messages[0].ExpectsAnswer {
+		t.Errorf("listed %+v, want the request", waiting)
+	}
+
+	var read fullMessage
+	text = codex.call(t, "read_message", arguments{"message_id": lastPart(asked.MessageID)}, &read)
+	wantText(t, "the message", text, "id: "+asked.MessageID, "to: codex\n", "related_pr: 42\n", "(in the inbox of codex)", "\n\nPlease,\nsoon.")
+	if read.Message.ID != asked.MessageID || read.Message.Body != "Please,\nsoon." || !read.Waits || len(read.Places) != 2 {
+		t.Errorf("read %+v, want the request, waiting, in two places", read)
+	}
+
+	var answer sentMessage
+	codex.call(t, "reply_message", arguments{"message_id": asked.MessageID, "body": "Two remarks."}, &answer)
+	if answer.Type != "review_feedback" || answer.Subject != "Re: Look at #42" || answer.ParentID != asked.MessageID || answer.ConversationID == "" ||
+		answer.Priority != "P1" || fmt.Sprint(answer.To) != "[claude]" || answer.Acknowledged != "" {
+		t.Errorf("answered %+v, want a threaded review_feedback", answer)
+	}
+
+	var done struct {
+		Already bool
+		Archive string `json:"archive_path"`
+	}
+	codex.call(t, "acknowledge_message", arguments{"message_id": asked.MessageID, "archive": true}, &done)
+	if _, err := os.Stat(done.Archive); err != nil || done.Already {
+		t.Errorf("acknowledged %+v: %v, want the file in the archive", done, err)
+	}
+	codex.call(t, "acknowledge_message", arguments{"message_id": asked.MessageID}, &done)
+	if !done.Already {
+		t.Error("the second acknowledgement does not say that it is the second")
+	}
+
+	var conversation struct {
+		ID       string `json:"conversation_id"`
+		Messages []struct {
+			MessageID string `json:"message_id"`
+			Depth     int
+			Box       string
+		}
+	}
+	claude.call(t, "reply_message", arguments{"message_id": answer.MessageID, "body": "Done.", "acknowledge": true}, nil)
+	text = claude.call(t, "show_thread", arguments{"message_id": asked.MessageID}, &conversation)
+	wantText(t, "the thread", text, "1. P1 review_request", "\n  2. P1 review_feedback", "\n    3. P1 review_addressed", "Two remarks.")
+	if len(conversation.Messages) != 3 || conversation.ID != answer.ConversationID || conversation.Messages[2].Depth != 2 {
+		t.Errorf("the thread is %+v, want three messages, each an answer to the one before", conversation)
+	}
+	if text := claude.call(t, "list_inbox", nil, &waiting); text != "Nothing waits for claude." || waiting.Messages == nil {
+		t.Errorf("claude's inbox: %q, %+v, want it empty: the answer was acknowledged", text, waiting)
+	}
+}
+
+func lastPart(id string) string { return id[strings.LastIndexByte(id, '-')+1:] }
+
+// TestSendForms lists the forms in which arguments may come.
+func TestSendForms(t *testing.T) {
+	r := newRoom(t, "claude", "codex", "gemini")
+	claude := r.client(t, "claude")
+	for _, test := range []struct {
+		name   string
+		change arguments
+		to     string
+	}{
+		{"one name", arguments{"to": "codex"}, "[codex]"},
+		{"names with commas", arguments{"to": "codex, gemini"}, "[codex gemini]"},
+		{"array", arguments{"to": []string{"gemini", "codex"}}, "[gemini codex]"},
+		{"number as text", arguments{"related_pr": "42"}, "[codex]"},
+		{"null for absent", arguments{"priority": nil, "channel": nil, "related_pr": nil}, "[codex]"},
+		{"structured body", arguments{"body": arguments{"files": []string{"a", "b"}, "count": 3}}, "[codex]"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			args := arguments{"to": "codex", "type": "question", "subject": "S", "body": "B"}
+			for name, value := range test.change {
+				args[name] = value
+			}
+			var sent sentMessage
+			claude.call(t, "send_message", args, &sent)
+			if fmt.Sprint(sent.To) != test.to || sent.Priority != "P2" {
+				t.Errorf("sent to %v with %s, want %s with P2", sent.To, sent.Priority, test.to)
+			}
+		})
+	}
+	var sent sentMessage
+	body := arguments{"files": []any{"a", "b"}, "count": "3"}
+	claude.call(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "S", "body": body}, &sent)
+	var read fullMessage
+	text := claude.call(t, "read_message", arguments{"message_id": sent.MessageID}, &read)
+	if fmt.Sprint(read.Message.Body) != fmt.Sprint(map[string]any(body)) {
+		t.Errorf("the body came back as %v, want %v", read.Message.Body, body)
+	}
+	wantText(t, "the text of a structured body", text, `"count": "3"`)
+	var follow sentMessage
+	claude.call(t, "send_message", arguments{"to": "gemini", "type": "notification", "subject": "S", "body": "B", "in_reply_to": sent.MessageID}, &follow)
+	if follow.ParentID != sent.MessageID || follow.ConversationID == "" {
+		t.Errorf("the message that follows is %+v, want it in the conversation of %s", follow, sent.MessageID)
+	}
+	claude.call(t, "send_message", arguments{
+		"to": "gemini", "type": "notification", "subject": "S", "body": "B", "in_reply_to": "msg-20240101T0000Z-codex-abcd", "channel": "a b",
+	}, &follow)
+	if len(follow.Warnings) != 2 {
+		t.Errorf("warnings %q, want one for the odd channel and one for the message that is gone", follow.Warnings)
+	}
+}
+
+// TestMailboxRefuses lists what an agent can get wrong with its mail, and what it is told.
+func TestMailboxRefuses(t *testing.T) {
+	r := newRoom(t, "claude", "codex", "gemini")
+	claude, codex := r.client(t, "claude"), r.client(t, "codex")
+	var sent, other sentMessage
+	claude.call(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "S", "body": "B"}, &sent)
+	claude.call(t, "send_message", arguments{"to": "gemini", "type": "question", "subject": "S", "body": "B"}, &other)
+	for _, test := range []struct {
+		name, tool string
+		args       arguments
+		wants      []string
+	}{
+		{"unknown recipient", "send_message", arguments{"to": "gemni", "type": "question", "subject": "S", "body": "B"}, []string{"unknown_agent: ", "did you mean gemini?"}},
+		{"itself", "send_message", arguments{"to": "codex", "type": "question", "subject": "S", "body": "B"}, []string{"invalid_message: ", "[self-send]", "nothing was sent"}},
+		{"no recipient", "send_message", arguments{"to": "", "type": "question", "subject": "S", "body": "B"}, []string{"invalid_message: "}},
+		{"recipients as numbers", "send_message", arguments{"to": []int{1}, "type": "question", "subject": "S", "body": "B"}, []string{"usage: ", "recipients"}},
+		{"type", "send_message", arguments{"to": "claude", "type": "questoin", "subject": "S", "body": "B"}, []string{"did you mean question?", "task_request"}},
+		{"priority", "send_message", arguments{"to": "claude", "type": "question", "subject": "S", "body": "B", "priority": "p1"}, []string{"did you mean P1?"}},
+		{"long subject", "send_message", arguments{"to": "claude", "type": "question", "subject": strings.Repeat("s", 201), "body": "B"}, []string{"invalid_message: ", "[length]"}},
+		{"several problems", "send_message", arguments{"to": "claude", "type": "question", "subject": "", "body": "", "expires_at": "soon"}, []string{"[missing-field]", "\n", "expires_at"}},
+		{"handoff", "send_message", arguments{"to": "claude", "type": "handoff", "subject": "S", "body": "take it"}, []string{"invalid_message: ", "body"}},
+		{"body as list", "send_message", arguments{"to": "claude", "type": "question", "subject": "S", "body": []string{"x"}}, []string{"body must be of type string or object, not array"}},
+		{"repeated key", "send_message", arguments{"to": "claude", "type": "question", "subject": "S", "body": "B", "sender": "claude"}, []string{`there is no argument "sender"`}},
+		{"no such message", "read_message", arguments{"message_id": "msg-20240101T0000Z-claude-zzzz"}, []string{"not_found: ", "list_inbox"}},
+		{"no id", "read_message", nil, []string{"message_id is missing"}},
+		{"several messages", "read_message", arguments{"message_id": "msg-"}, []string{"ambiguous: ", "give more of the id"}},
+		{"no such thread", "show_thread", arguments{"message_id": "zzzz"}, []string{"not_found: "}},
+		{"answer to nothing", "reply_message", arguments{"message_id": "zzzz", "body": "x"}, []string{"not_found: "}},
+		{"empty answer", "reply_message", arguments{"message_id": sent.MessageID, "body": ""}, []string{"invalid_message: ", "body"}},
+		{"mail of others", "acknowledge_message", arguments{"message_id": other.MessageID}, []string{"not_pending: ", "your own inbox"}},
+		{"nothing to acknowledge", "acknowledge_message", arguments{"message_id": "zzzz"}, []string{"not_found: "}},
+		{"archive as text", "acknowledge_message", arguments{"message_id": sent.MessageID, "archive": "yes"}, []string{"archive must be of type boolean, not string"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			wantText(t, "the answer", codex.refuse(t, test.tool, test.args), test.wants...)
+		})
+	}
+	wantText(t, "an answer to oneself", claude.refuse(t, "reply_message", arguments{"message_id": sent.MessageID, "body": "x"}), "your own", "in_reply_to")
+	var waiting inbox
+	if codex.call(t, "list_inbox", nil, &waiting); waiting.Total != 1 {
+		t.Errorf("after refused calls %d messages wait, want the 1 from before", waiting.Total)
+	}
+}
+
+// TestListInbox checks order, bounds, expired mail and files that are no messages.
+func TestListInbox(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	claude, codex := r.client(t, "claude"), r.client(t, "codex")
+	for _, priority := range []string{"P3", "P0", "P2"} {
+		claude.call(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "of " + priority, "body": "B", "priority": priority}, nil)
+	}
+	_, err := r.workspace.Send(t.Context(), schema.Message{
+		From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: "late", Body: schema.TextValue("B"), Priority: schema.P1,
+		CreatedAt: "2024-01-01T00:00:00Z", ExpiresAt: "2024-01-01T01:00:00Z",
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeInboxFile(t, r, "codex", "bad.yaml", "no message")
+	var got inbox
+	text := codex.call(t, "list_inbox", arguments{"limit": 2}, &got)
+	wantText(t, "the list", text, "4 waiting", "1. P0", "2. P1", "[expired]", "and 2 more", "no message: ", "bad.yaml")
+	if got.Total != 4 || len(got.Messages) != 2 || got.Messages[0].Subject != "of P0" || !got.Messages[1].Expired || len(got.Unreadable) != 1 {
+		t.Errorf("listed %+v, want P0, the expired P1, and one bad file", got)
+	}
+}
+
+// TestDeadLetter reads a message that its recipient gave up.
+func TestDeadLetter(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	claude, codex := r.client(t, "claude"), r.client(t, "codex")
+	var sent sentMessage
+	claude.call(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "S", "body": "B"}, &sent)
+	e, err := r.workspace.InboxEntry(t.Context(), sent.MessageID, "codex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.workspace.Bury(e, mailbox.DeadLetterReason{Reason: "three turns failed"}); err != nil {
+		t.Fatal(err)
+	}
+	var read fullMessage
+	text := claude.call(t, "read_message", arguments{"message_id": sent.MessageID}, &read)
+	wantText(t, "the message", text, "codex gave it up: three turns failed")
+	if read.DeadLetter == nil || read.DeadLetter.Reason != "three turns failed" || read.Waits {
+		t.Errorf("read %+v, want it given up", read)
+	}
+	wantText(t, "acknowledging it", codex.refuse(t, "acknowledge_message", arguments{"message_id": sent.MessageID}), "not_pending: ")
+}
+
+// TestValidateMessage checks that problems come with place, rule and fix.
+func TestValidateMessage(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	codex := r.client(t, "codex")
+	var sent sentMessage
+	codex.call(t, "send_message", arguments{"to": "claude", "type": "question", "subject": "S", "body": "B"}, &sent)
+	file, err := os.ReadFile(sent.Outbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Valid            bool
+		Errors, Warnings int
+		Diagnostics      []struct {
+			Line    int
+			Rule    string
+			Fix     string
+			Message string
+		}
+	}
+	if text := codex.call(t, "validate_message", arguments{"yaml": string(file)}, &got); text != "The message is valid." || !got.Valid || got.Diagnostics == nil {
+		t.Errorf("a message of ours: %q, %+v, want it valid", text, got)
+	}
+	bad := strings.Replace(string(file), "priority: P2", "priority: p2", 1)
+	text := codex.call(t, "validate_message", arguments{"yaml": bad, "file_name": "x.yaml"}, &got)
+	wantText(t, "the report", text, "error: x.yaml:5:", "fix: did you mean P2?", "not valid")
+	if got.Valid || got.Errors == 0 || got.Diagnostics[0].Line != 5 || got.Diagnostics[0].Rule != "priority" {
+		t.Errorf("a bad priority: %+v, want an error at line 5", got)
+	}
+}

@@ -1,0 +1,165 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// addSendTools offers the tools that write messages.
+func (s *Server) addSendTools() error {
+	return errors.Join(
+		addTool(s, tool[sendMessageInput, sentMessage]{
+			name: "send_message", title: "Send a message",
+			description: "Write a message, from you, and deliver it. It is checked first; when the call succeeds it is on disk in " +
+				"every recipient's inbox, and when it fails it is in none unless the answer says that it is sent. To answer a " +
+				"message use reply_message.",
+			call: s.sendMessage,
+		}),
+		addTool(s, tool[replyMessageInput, sentMessage]{
+			name: "reply_message", title: "Answer a message",
+			description: "Answer a message: the answer goes from you to its sender, in its conversation, and takes subject, " +
+				"priority and fitting type from it. The message stays in your inbox until acknowledge_message, or with " +
+				"acknowledge true leaves it once the answer is delivered.",
+			call: s.replyMessage,
+		}),
+	)
+}
+
+type sendMessageInput struct {
+	To             recipients      `json:"to" jsonschema:"The recipients, 1 to 10 agents: one name, names with commas between them, or an array."`
+	Type           schema.Type     `json:"type" jsonschema:"What the message is for. Types handoff, handoff_complete and follow_up have required parts in the body; what is missing is told."`
+	Subject        string          `json:"subject" jsonschema:"What it is about, at most 200 characters."`
+	Body           schema.Value    `json:"body" jsonschema:"The message: a text of at most 20,000 characters, or an object for a structured body."`
+	Priority       schema.Priority `json:"priority,omitempty" jsonschema:"P0 now, P1 soon, P2 usual (the default), P3 some time."`
+	ExpiresAt      string          `json:"expires_at,omitempty" jsonschema:"When the message stops to matter, in UTC: YYYY-MM-DDTHH:MM:SSZ."`
+	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"Id of the message that this one follows: same conversation."`
+	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"A conversation to belong to, where in_reply_to does not say."`
+	Channel        string          `json:"channel,omitempty" jsonschema:"A label of letters, digits, - and _."`
+	RelatedPR      digits          `json:"related_pr,omitempty" jsonschema:"Number of the pull request it is about."`
+	RelatedPacket  string          `json:"related_packet,omitempty" jsonschema:"Name of the packet it is about."`
+	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"What the recipient should know, at most 500 words."`
+}
+
+type replyMessageInput struct {
+	MessageID   string          `json:"message_id" jsonschema:"Id of the message to answer, or as much of it as is unique."`
+	Body        schema.Value    `json:"body" jsonschema:"The answer: a text of at most 20,000 characters, or an object for a structured body."`
+	Type        schema.Type     `json:"type,omitempty" jsonschema:"What the answer is for; by default what fits, such as review_feedback to a review_request."`
+	Subject     string          `json:"subject,omitempty" jsonschema:"By default that of the message, with Re: before it."`
+	Priority    schema.Priority `json:"priority,omitempty" jsonschema:"By default that of the message."`
+	Acknowledge bool            `json:"acknowledge,omitempty" jsonschema:"Take the message out of your inbox once the answer is delivered."`
+}
+
+type sentMessage struct {
+	MessageID      schema.ID             `json:"message_id" jsonschema:"Id of the message that was sent."`
+	From           schema.AgentName      `json:"from" jsonschema:"The sender: you."`
+	To             []schema.AgentName    `json:"to" jsonschema:"The recipients."`
+	Type           schema.Type           `json:"type" jsonschema:"What the message is for."`
+	Priority       schema.Priority       `json:"priority" jsonschema:"Its priority."`
+	Subject        string                `json:"subject" jsonschema:"What it is about."`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc" jsonschema:"When it was sent."`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty" jsonschema:"The conversation it belongs to."`
+	ParentID       schema.ID             `json:"parent_message_id,omitempty" jsonschema:"The message it answers."`
+	Inboxes        []string              `json:"inbox_paths" jsonschema:"The recipients' files."`
+	Outbox         string                `json:"outbox_path" jsonschema:"Your own copy."`
+	Warnings       []string              `json:"warnings" jsonschema:"What is odd about the message, though it was sent."`
+	Acknowledged   schema.ID             `json:"acknowledged,omitempty" jsonschema:"The message that was taken out of your inbox."`
+}
+
+func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMessage, string, error) {
+	draft := schema.Message{
+		From: s.agent, To: in.To, Type: in.Type, Priority: in.Priority, Subject: in.Subject, Body: in.Body,
+		ExpiresAt: schema.Timestamp(in.ExpiresAt), ConversationID: schema.ConversationID(in.ConversationID),
+		Channel: in.Channel, RelatedPR: string(in.RelatedPR), RelatedPacket: in.RelatedPacket, ContextKeys: in.ContextKeys,
+	}
+	warning := ""
+	if in.InReplyTo != "" {
+		found, err := s.workspace.AnswerTo(ctx, &draft, in.InReplyTo)
+		if err != nil {
+			return sentMessage{}, "", err
+		}
+		if !found {
+			warning = "there is no message " + in.InReplyTo + " any more; this one names it all the same"
+		}
+	}
+	result, err := s.deliver(ctx, draft)
+	if err != nil {
+		return sentMessage{}, "", err
+	}
+	if warning != "" {
+		result.Warnings = append(result.Warnings, warning)
+	}
+	return result, sentText(result), nil
+}
+
+func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMessage, string, error) {
+	found, err := s.workspace.Find(ctx, in.MessageID)
+	if err != nil {
+		return sentMessage{}, "", err
+	}
+	original := found[0].Message
+	if original.From == s.agent {
+		return sentMessage{}, "", argumentErrorf(
+			"the message %s is your own, and an answer would go to yourself: use send_message with in_reply_to", original.ID)
+	}
+	draft := mailbox.Reply(original, s.agent)
+	draft.Body = in.Body
+	if in.Type != "" {
+		draft.Type = in.Type
+	}
+	if in.Subject != "" {
+		draft.Subject = in.Subject
+	}
+	if in.Priority != "" {
+		draft.Priority = in.Priority
+	}
+	result, err := s.deliver(ctx, draft)
+	if err != nil {
+		return sentMessage{}, "", err
+	}
+	if in.Acknowledge {
+		if _, err := s.acknowledge(ctx, string(original.ID), false); err != nil {
+			return sentMessage{}, "", &hintedError{
+				code: "not_acknowledged",
+				err:  fmt.Errorf("the answer %s is sent, but %s was not acknowledged: %w", result.MessageID, original.ID, err),
+				hint: "do not answer again; acknowledge_message takes the message out of the inbox",
+			}
+		}
+		result.Acknowledged = original.ID
+	}
+	return result, sentText(result), nil
+}
+
+// deliver sends a draft and says where it is.
+func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage, error) {
+	receipt, err := s.workspace.Send(ctx, draft, nil)
+	if err != nil {
+		return sentMessage{}, err
+	}
+	m := receipt.Message
+	result := sentMessage{
+		MessageID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject,
+		CreatedAt: m.CreatedAt, ConversationID: m.ConversationID, ParentID: m.ParentID,
+		Inboxes: receipt.Inboxes, Outbox: receipt.Outbox, Warnings: []string{},
+	}
+	for _, w := range receipt.Warnings {
+		result.Warnings = append(result.Warnings, w.String())
+	}
+	return result, nil
+}
+
+func sentText(r sentMessage) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "Sent: id=%s, a %s to %s.", r.MessageID, r.Type, listOf(r.To))
+	if r.Acknowledged != "" {
+		fmt.Fprintf(&out, " Acknowledged: %s.", r.Acknowledged)
+	}
+	for _, w := range r.Warnings {
+		fmt.Fprintf(&out, "\nwarning: %s", w)
+	}
+	return out.String()
+}

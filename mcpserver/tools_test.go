@@ -1,0 +1,200 @@
+package mcpserver_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/oacp-go/oacp/mcpserver"
+)
+
+// TestListTools compares what clients are told of the tools with a golden file.
+func TestListTools(t *testing.T) {
+	c := newRoom(t, "claude", "codex").client(t, "codex")
+	tools, err := c.session.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	encoder := json.NewEncoder(&got)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(tools.Tools); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "tools.json", got.Bytes())
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s: got:\n%s\nwant:\n%s\n(go test -run %s -update rewrites it)", path, got, want, t.Name())
+	}
+}
+
+// TestToolsAreDescribed keeps every tool, argument and result understandable without any other document.
+func TestToolsAreDescribed(t *testing.T) {
+	c := newRoom(t, "claude", "codex").client(t, "codex")
+	for tool, err := range c.session.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tool.Title == "" || len(tool.Description) < 60 {
+			t.Errorf("%s: title %q and description %q, want both to say what it does", tool.Name, tool.Title, tool.Description)
+		}
+		if a := tool.Annotations; a == nil || a.DestructiveHint == nil || a.OpenWorldHint == nil || *a.OpenWorldHint {
+			t.Errorf("%s: annotations %+v, want all of them, in a closed world", tool.Name, a)
+		}
+		input := tool.InputSchema.(map[string]any)
+		if input["additionalProperties"] == nil {
+			t.Errorf("%s: unknown arguments are not refused by the schema", tool.Name)
+		}
+		properties, _ := input["properties"].(map[string]any)
+		for name, property := range properties {
+			if property.(map[string]any)["description"] == nil {
+				t.Errorf("%s: argument %s has no description", tool.Name, name)
+			}
+		}
+		if tool.OutputSchema == nil {
+			t.Errorf("%s: no output schema", tool.Name)
+		}
+	}
+}
+
+// TestOffersWhatThereIs checks that a server without a workspace or a log leaves the tools of that out.
+func TestOffersWhatThereIs(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	bridgeTools := []string{"bridge_status", "receive_messages", "send_to_agent"}
+	mailTools := []string{"acknowledge_message", "list_inbox", "read_message", "reply_message", "send_message", "show_thread", "validate_message"}
+	for _, test := range []struct {
+		name    string
+		options mcpserver.Options
+		want    []string
+	}{
+		{"both", mcpserver.Options{Agent: "codex", Workspace: r.workspace, Bridge: &r.bridge}, slices.Sorted(slices.Values(slices.Concat(bridgeTools, mailTools)))},
+		{"mailboxes", mcpserver.Options{Agent: "codex", Workspace: r.workspace}, mailTools},
+		{"bridge", mcpserver.Options{Agent: "codex", Bridge: &r.bridge}, bridgeTools},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, err := mcpserver.New(test.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for tool, err := range inMemory(t, s).session.Tools(t.Context(), nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, tool.Name)
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got the tools %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestNewRefuses lists the options no server is made from.
+func TestNewRefuses(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	for _, test := range []struct {
+		options mcpserver.Options
+		want    string
+	}{
+		{mcpserver.Options{Agent: "codex"}, "neither a workspace nor a bridge log"},
+		{mcpserver.Options{Agent: "../x", Bridge: &r.bridge}, "agent name"},
+		{mcpserver.Options{Workspace: r.workspace}, "agent name"},
+		{mcpserver.Options{Agent: "codx", Workspace: r.workspace}, "codx"},
+	} {
+		if _, err := mcpserver.New(test.options); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("New for %q gave %v, want an error that holds %q", test.options.Agent, err, test.want)
+		}
+	}
+}
+
+// TestIntroduction checks what a client is told when it connects.
+func TestIntroduction(t *testing.T) {
+	r := newRoom(t, "claude", "codex", "gemini")
+	hello := r.client(t, "codex").session.InitializeResult()
+	if hello.ServerInfo.Name != "oacp" || hello.ServerInfo.Version != "1.2.3" {
+		t.Errorf("the server says it is %+v, want oacp 1.2.3", hello.ServerInfo)
+	}
+	wantText(t, "instructions", hello.Instructions, `"codex"`, "claude, gemini", `"room"`, "list_inbox", "since_id")
+}
+
+// TestResultsFitTheirSchemas checks every structured result against the schema that clients are told, with a checker
+// of another origin than the one that made the schema.
+func TestResultsFitTheirSchemas(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	claude, codex := r.client(t, "claude"), r.client(t, "codex")
+	var sent, asked struct {
+		ID string `json:"message_id"`
+	}
+	claude.call(t, "send_message", arguments{"to": "codex", "type": "task_request", "subject": "S", "body": "B"}, &asked)
+	codex.call(t, "send_message", arguments{"to": "claude", "type": "notification", "subject": "S", "body": arguments{"a": "b"}}, &sent)
+	writeInboxFile(t, r, "codex", "bad.yaml", "no message")
+	schemas := map[string]*jsonschema.Schema{}
+	for tool, err := range codex.session.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(tool.OutputSchema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schemas[tool.Name] = jsonschema.MustCompileString(tool.Name+".json", string(text))
+	}
+	for _, call := range []struct {
+		tool string
+		args arguments
+	}{
+		{"bridge_status", nil},
+		{"receive_messages", nil},
+		{"send_to_agent", arguments{"to": "claude", "message_type": "chat", "content": "hi"}},
+		{"send_to_agent", arguments{"to": "claude", "message_type": "chat", "content": "hi"}},
+		{"bridge_status", nil},
+		{"list_inbox", nil},
+		{"read_message", arguments{"message_id": asked.ID}},
+		{"read_message", arguments{"message_id": sent.ID}},
+		{"show_thread", arguments{"message_id": asked.ID}},
+		{"validate_message", arguments{"yaml": "id: 1"}},
+		{"validate_message", arguments{"yaml": ""}},
+		{"reply_message", arguments{"message_id": asked.ID, "body": "done"}},
+		{"acknowledge_message", arguments{"message_id": asked.ID, "archive": true}},
+		{"acknowledge_message", arguments{"message_id": asked.ID}},
+		{"list_inbox", nil},
+	} {
+		answer, err := codex.session.CallTool(t.Context(), &mcp.CallToolParams{Name: call.tool, Arguments: call.args})
+		if err != nil || answer.IsError {
+			t.Fatalf("%s(%v): %v, %+v", call.tool, call.args, err, answer)
+		}
+		if err := schemas[call.tool].Validate(answer.StructuredContent); err != nil {
+			t.Errorf("%s(%v): the result %v does not fit its schema: %v", call.tool, call.args, answer.StructuredContent, err)
+		}
+	}
+}
+
+func writeInboxFile(t *testing.T, r *room, agent, name, text string) {
+	t.Helper()
+	path := filepath.Join(r.workspace.Dir(), "agents", agent, "inbox", name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
