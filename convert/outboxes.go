@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -238,9 +237,9 @@ func (o *outboxes) listOthers(dir *durable.Dir, agent schema.AgentName) (*otherF
 	return files, nil
 }
 
-// isOurs reports whether a file has a name that its message has by itself.
+// isOurs reports whether a file is named as the workspace itself names it, by a time to the minute. Whoever
+// asks does so for every file there is, so the name is not taken apart any further.
 func isOurs(name string) bool {
-	stamp, _, _ := strings.Cut(name, "_")
-	parsed, err := schema.ParseFileName(name)
-	return err == nil && parsed.Suffix == "" && strings.Contains(stamp, "T") && len(stamp) == len("20060102T1504Z")
+	const minute = "20060102T1504Z"
+	return len(name) > len(minute) && name[8] == 'T' && name[len(minute)-1] == 'Z' && name[len(minute)] == '_'
 }

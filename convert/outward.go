@@ -218,22 +218,40 @@ func (o *outward) add(ctx context.Context, s *scan, agent schema.AgentName, name
 		if !schema.IsMessageFile(name) {
 			continue
 		}
-		info, err := dir.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		f := &outboxFile{agent: agent, name: name, key: keyOf(agent, name, nil)}
+		if !isOurs(name) || !o.journal.keys[f.key] {
+			if gone, err := f.stat(dir); gone || err != nil {
+				if err != nil {
+					return err
+				}
+				continue
+			}
 		}
-		if err != nil {
-			return err
-		}
-		key := keyOf(agent, name, info)
 		if s.present != nil {
-			s.present[key] = true
+			s.present[f.key] = true
 		}
-		if !o.journal.keys[key] {
-			s.files = append(s.files, &outboxFile{agent: agent, name: name, key: key, size: info.Size(), modified: info.ModTime()})
+		if !o.journal.keys[f.key] {
+			s.files = append(s.files, f)
 		}
 	}
 	return nil
+}
+
+// stat looks at the file. Files of our names are put in place without replacing any and stay as they are;
+// for other tools' files the name alone does not say that they are the same as before.
+func (f *outboxFile) stat(dir *durable.Dir) (gone bool, err error) {
+	info, err := dir.Lstat(f.name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	f.size, f.modified = info.Size(), info.ModTime()
+	if !isOurs(f.name) {
+		f.key = keyOf(f.agent, f.name, info)
+	}
+	return false, nil
 }
 
 // read reads the files, on all cores.

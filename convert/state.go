@@ -87,11 +87,16 @@ func hasPlace(ctx context.Context, log *bridge.Log, place bridge.Cursor) (bool, 
 	return true, nil
 }
 
-// fileKey stands for a file of an outbox as it was when it was recorded.
+// fileKey stands for a file of an outbox.
 type fileKey [16]byte
 
+// keyOf returns the key of a file as it is described, or of any of its name if it is not.
 func keyOf(agent schema.AgentName, name string, info fs.FileInfo) (key fileKey) {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%d/%d", agent, name, info.Size(), info.ModTime().UnixNano()))
+	text := append(append(append(make([]byte, 0, 128), agent...), '/'), name...)
+	if info != nil {
+		text = fmt.Appendf(text, "/%d/%d", info.Size(), info.ModTime().UnixNano())
+	}
+	sum := sha256.Sum256(text)
 	copy(key[:], sum[:])
 	return key
 }
