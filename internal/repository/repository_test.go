@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -64,6 +65,18 @@ type sourceFile struct {
 
 func sourceFiles(t *testing.T) []sourceFile {
 	t.Helper()
+	files, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 50 {
+		t.Fatalf("found %d files of Go, want those of the whole repository", len(files))
+	}
+	return files
+}
+
+// parsed parses every file of the repository, once for all tests.
+var parsed = sync.OnceValues(func() ([]sourceFile, error) {
 	var files []sourceFile
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		name := entry.Name()
@@ -75,25 +88,22 @@ func sourceFiles(t *testing.T) []sourceFile {
 		case entry.IsDir() || filepath.Ext(name) != ".go":
 			return nil
 		}
-		f := sourceFile{path: path, isTest: strings.HasSuffix(name, "_test.go"), set: token.NewFileSet()}
-		folder, err := filepath.Rel(root, filepath.Dir(path))
-		if err != nil {
-			return err
-		}
-		f.folder = filepath.ToSlash(folder)
-		if f.tree, err = parser.ParseFile(f.set, path, nil, parser.ParseComments|parser.SkipObjectResolution); err != nil {
-			return err
-		}
+		f, err := parse(path)
 		files = append(files, f)
-		return nil
+		return err
 	})
+	return files, err
+})
+
+func parse(path string) (sourceFile, error) {
+	f := sourceFile{path: path, isTest: strings.HasSuffix(path, "_test.go"), set: token.NewFileSet()}
+	folder, err := filepath.Rel(root, filepath.Dir(path))
 	if err != nil {
-		t.Fatal(err)
+		return f, err
 	}
-	if len(files) < 50 {
-		t.Fatalf("found %d files of Go, want those of the whole repository", len(files))
-	}
-	return files
+	f.folder = filepath.ToSlash(folder)
+	f.tree, err = parser.ParseFile(f.set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+	return f, err
 }
 
 // name is the file's path below the module.
