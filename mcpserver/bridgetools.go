@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/schema"
@@ -199,7 +200,7 @@ func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (
 		if !errors.Is(err, bridge.ErrUnknownID) {
 			return "", err
 		}
-		if shortened.MatchString(since) {
+		if isShortenedID(since) {
 			found, err := log.FindPrefix(ctx, since)
 			if err == nil && len(found) == 1 {
 				return found[0].ID, nil
@@ -216,8 +217,11 @@ func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (
 	}
 }
 
-// shortened is the beginning of a documented id that is long enough to be looked for.
-var shortened = regexp.MustCompile(`^[0-9a-f]{16,64}$`)
+// isShortenedID reports whether the text is the beginning of a documented id that is long enough to be looked for.
+func isShortenedID(text string) bool {
+	const shortest, longest = 16, 64
+	return len(text) >= shortest && len(text) <= longest && strings.Trim(text, "0123456789abcdef") == ""
+}
 
 // isRepetition tells the first record with an id from those that a careless writer appended later. They are the
 // same message; giving them again would make since_id go back to the first.
@@ -244,7 +248,7 @@ func receivedText(r receivedRecords) string {
 		if m.Signal != "" {
 			fmt.Fprintf(&out, " signal=%s", oneLine(m.Signal))
 		}
-		fmt.Fprintf(&out, " id=%s\n%s\n\n", oneLine(m.ID), headingLine.ReplaceAllString(m.Content, " $0"))
+		fmt.Fprintf(&out, " id=%s\n%s\n\n", oneLine(m.ID), headingLine().ReplaceAllString(m.Content, " $0"))
 	}
 	if r.More {
 		out.WriteString("There are more. ")
@@ -253,8 +257,9 @@ func receivedText(r receivedRecords) string {
 	return out.String()
 }
 
-// headingLine is a line of content that could be taken for the heading of another message; it is indented.
-var headingLine = regexp.MustCompile(`(?m)^\[\d+\] from=`)
+// headingLine is a line of content that could be taken for the heading of another message; it is indented. Every
+// command of the program would wait for the pattern, were it made at the start.
+var headingLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\[\d+\] from=`) })
 
 type bridgeStatus struct {
 	bridge.Status

@@ -78,17 +78,23 @@ func TestToolsAreDescribed(t *testing.T) {
 	}
 }
 
+var (
+	bridgeTools = []string{"bridge_status", "receive_messages", "send_to_agent"}
+	mailTools   = []string{
+		"acknowledge_message", "list_inbox", "read_message", "reply_message", "send_message", "show_thread", "validate_message",
+	}
+)
+
 // TestOffersWhatThereIs checks that a server without a workspace or a log leaves the tools of that out.
 func TestOffersWhatThereIs(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
-	bridgeTools := []string{"bridge_status", "receive_messages", "send_to_agent"}
-	mailTools := []string{"acknowledge_message", "list_inbox", "read_message", "reply_message", "send_message", "show_thread", "validate_message"}
+	all := slices.Sorted(slices.Values(slices.Concat(bridgeTools, mailTools)))
 	for _, test := range []struct {
 		name    string
 		options mcpserver.Options
 		want    []string
 	}{
-		{"both", mcpserver.Options{Agent: "codex", Workspace: r.workspace, Bridge: &r.bridge}, slices.Sorted(slices.Values(slices.Concat(bridgeTools, mailTools)))},
+		{"both", mcpserver.Options{Agent: "codex", Workspace: r.workspace, Bridge: &r.bridge}, all},
 		{"mailboxes", mcpserver.Options{Agent: "codex", Workspace: r.workspace}, mailTools},
 		{"bridge", mcpserver.Options{Agent: "codex", Bridge: &r.bridge}, bridgeTools},
 	} {
@@ -196,5 +202,37 @@ func writeInboxFile(t *testing.T, r *room, agent, name, text string) {
 	path := filepath.Join(r.workspace.Dir(), "agents", agent, "inbox", name)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestDocumentation checks that the page on the tools names every tool with all of its arguments.
+func TestDocumentation(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "mcp.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{}
+	for line := range strings.Lines(string(page)) {
+		if name, row, ok := strings.Cut(strings.TrimPrefix(line, "| `"), "`"); ok && strings.HasPrefix(line, "| `") {
+			rows[name] = row
+		}
+	}
+	for tool, err := range newRoom(t, "claude", "codex").client(t, "codex").session.Tools(t.Context(), nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, ok := rows[tool.Name]
+		if !ok {
+			t.Errorf("docs/mcp.md has no row for %s", tool.Name)
+		}
+		if strings.Contains(row, "*read*") != tool.Annotations.ReadOnlyHint {
+			t.Errorf("docs/mcp.md on %s: want it marked as *read* if it changes nothing: %t", tool.Name, tool.Annotations.ReadOnlyHint)
+		}
+		properties, _ := tool.InputSchema.(map[string]any)["properties"].(map[string]any)
+		for name := range properties {
+			if !strings.Contains(row, "`"+name+"`") {
+				t.Errorf("docs/mcp.md on %s: the argument %s is missing", tool.Name, name)
+			}
+		}
 	}
 }

@@ -59,6 +59,7 @@ func newApp(s *streams) *cli.App {
 			newReadCommand(s),
 			newThreadCommand(s),
 			newAckCommand(s),
+			newMCPCommand(s),
 			newValidateCommand(s),
 			newSchemaCommand(s),
 			newInitCommand(s),
