@@ -34,7 +34,8 @@
 //
 // A record that cannot be delivered becomes a dead letter, with a reason: of its sender, where the workspace
 // knows it, otherwise in state/mirror/dead_letter. A recipient that the workspace does not know is a reason;
-// an unknown sender is not: who writes into the log exists, and gets a mailbox.
+// an unknown sender is not: who writes into the log exists, and gets a mailbox. Once the recipient is known
+// too, removing state/mirror/*-in.json has the whole log looked at again, and only what was not delivered is.
 //
 // The outboxes are the memory of what was sent. Removing an outbox copy while its records are in the log is
 // safe as long as the files in state/mirror are there.

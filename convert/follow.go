@@ -33,15 +33,17 @@ func (m *Mirror) Follow(ctx context.Context, tell func(Report, error)) (err erro
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	f := &follower{session: s, tell: tell, warned: make(map[string]bool)}
+	rescan := time.NewTicker(rescanEvery)
+	defer rescan.Stop()
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		// Looking every now and then is slower, and finds the same.
 		tell(Report{Warnings: []string{fmt.Sprintf("changes are found by looking every %v only: %v", rescanEvery, err)}}, nil)
-		return f.loop(ctx, make(chan fsnotify.Event), make(chan error))
+		return f.loop(ctx, nil, nil, rescan.C)
 	}
 	defer func() { err = errors.Join(err, watcher.Close()) }()
 	f.watcher = watcher
-	return f.loop(ctx, watcher.Events, watcher.Errors)
+	return f.loop(ctx, watcher.Events, watcher.Errors, rescan.C)
 }
 
 // follower runs a pass when something changed.
@@ -54,15 +56,13 @@ type follower struct {
 }
 
 // loop watches first and looks then, so that nothing can come in between unseen.
-func (f *follower) loop(ctx context.Context, events <-chan fsnotify.Event, problems <-chan error) error {
-	rescan := time.NewTicker(rescanEvery)
-	defer rescan.Stop()
+func (f *follower) loop(ctx context.Context, events <-chan fsnotify.Event, problems <-chan error, rescan <-chan time.Time) error {
 	f.rescan(ctx)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-rescan.C:
+		case <-rescan:
 			f.rescan(ctx)
 		case problem, ok := <-problems:
 			if !ok {

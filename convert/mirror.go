@@ -46,7 +46,8 @@ type Mirror struct {
 // Run carries what is new, first out and then in, and returns. One direction failing does not keep the other
 // from being done; the error is of the log, the workspace or the context.
 //
-// Everything that the report counts is on disk, as far as the log and the workspace are opened to sync.
+// Everything that the report counts as recorded or delivered is on disk, as far as the log and the workspace
+// are opened to sync.
 func (m *Mirror) Run(ctx context.Context) (report Report, err error) {
 	s, err := m.open()
 	if err != nil {

@@ -604,7 +604,8 @@ func TestOneInboxThatRefuses(t *testing.T) {
 	if err := os.WriteFile(inbox, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	p.append(record("chat", "", "claude", "gemini", "refused"), record("chat", "", "claude", "codex", "fine"))
+	// The stranger's record makes the one before it be delivered alone.
+	p.append(record("chat", "", "claude", "gemini", "refused"), record("chat", "", "stranger", "codex", "fine"))
 	report, err := p.mirror(In).Run(context.Background())
 	if err == nil || !strings.Contains(err.Error(), inbox) {
 		t.Errorf("got error %v, want one that names %s", err, inbox)
@@ -617,6 +618,19 @@ func TestOneInboxThatRefuses(t *testing.T) {
 	}
 	if report := p.run(In); report.Delivered != 1 || report.AlreadyDelivered != 1 {
 		t.Errorf("got %+v, want the refused one delivered now", report)
+	}
+}
+
+func TestOneOutboxThatRefuses(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	outbox := p.workspace.BoxPath("codex", mailbox.Outbox)
+	if err := errors.Join(os.RemoveAll(outbox), os.WriteFile(outbox, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	p.send(message(schema.Question))
+	report, err := p.mirror(Out).Run(context.Background())
+	if err == nil || !strings.Contains(err.Error(), outbox) || report.Recorded != 1 {
+		t.Errorf("got %+v, %v, want the other one recorded and an error that names %s", report, err, outbox)
 	}
 }
 
@@ -701,51 +715,5 @@ func TestReportIsPlainJSON(t *testing.T) {
 	want := `{"recorded":1,"already_recorded":0,"delivered":0,"already_delivered":0,"already_dead":0,"skipped":[{"line":2,"reason":"blank line"}]}`
 	if string(data) != want {
 		t.Errorf("got %s, want %s", data, want)
-	}
-}
-
-func TestFollow(t *testing.T) {
-	p := newPlace(t, "claude", "codex")
-	ctx, stop := context.WithCancel(context.Background())
-	reports := make(chan Report, 100)
-	ended := make(chan error)
-	go func() {
-		ended <- p.mirror(Both).Follow(ctx, func(r Report, err error) {
-			if err != nil {
-				t.Errorf("a pass failed: %v", err)
-			}
-			reports <- r
-		})
-	}()
-	var sum Report
-	wait := func(recorded, delivered int) {
-		t.Helper()
-		for sum.Recorded < recorded || sum.Delivered < delivered {
-			select {
-			case r := <-reports:
-				sum.Recorded += r.Recorded
-				sum.Delivered += r.Delivered
-			case <-t.Context().Done():
-				t.Fatalf("got %+v, want %d recorded, %d delivered", sum, recorded, delivered)
-			}
-		}
-	}
-	p.send(message(schema.Question))
-	wait(1, 0)
-	p.append(conversation()[:3]...)
-	wait(1, 3)
-	if _, err := p.workspace.AddAgent("gemini", "", time.Unix(0, 0)); err != nil {
-		t.Fatal(err)
-	}
-	m := message(schema.Question)
-	m.ID, m.From = "msg-20260313T1430Z-gemini-a8f3", "gemini"
-	p.send(m)
-	wait(2, 3)
-	stop()
-	if err := <-ended; err != nil {
-		t.Errorf("got error %v at the end", err)
-	}
-	if got := len(p.records()); sum.Recorded != 2 || got != 5 {
-		t.Errorf("got %d records, %+v, want 5: an echo", got, sum)
 	}
 }

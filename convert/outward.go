@@ -1,29 +1,17 @@
 package convert
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"runtime"
-	"slices"
-	"strings"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
-
-// memoryBudget bounds the bytes of message files that are held at once; those beyond are read twice.
-const memoryBudget = 64 << 20
 
 // outward carries what is new in the outboxes into a log.
 type outward struct {
@@ -36,43 +24,6 @@ type outward struct {
 	journal *journal // loaded when the first outbox turns out to have changed
 	// reported are the files that were reported as bad.
 	reported map[fileKey]bool
-}
-
-// changes are the outbox files that are known to have changed.
-type changes struct {
-	names map[schema.AgentName]map[string]bool
-}
-
-// outboxFile is a file that has not been recorded.
-type outboxFile struct {
-	agent    schema.AgentName
-	name     string
-	key      fileKey
-	size     int64
-	modified time.Time
-
-	created schema.Timestamp
-	id      schema.ID
-	message *schema.Message // nil where it is not held in memory
-	err     error
-}
-
-// compareFiles orders files as their messages were made. Within a second, the files tell who was first.
-func compareFiles(a, b *outboxFile) int {
-	return cmp.Or(
-		strings.Compare(string(a.created), string(b.created)), a.modified.Compare(b.modified),
-		strings.Compare(string(a.id), string(b.id)), strings.Compare(string(a.agent), string(b.agent)), strings.Compare(a.name, b.name),
-	)
-}
-
-// scan is what looking at the outboxes found.
-type scan struct {
-	dirs  map[schema.AgentName]*durable.Dir
-	files []*outboxFile
-	// present are the keys of all files, if every outbox was listed.
-	present map[fileKey]bool
-	// modified are the folders of which everything will have been recorded, with their times.
-	modified map[schema.AgentName]time.Time
 }
 
 func (o *outward) pass(ctx context.Context, named *changes, report *Report, count *progress) (err error) {
@@ -105,7 +56,7 @@ func (o *outward) pass(ctx context.Context, named *changes, report *Report, coun
 		}
 		count.add(len(batch))
 	}
-	return o.finish(ctx, s, report)
+	return errors.Join(o.finish(ctx, s, report), s.failed)
 }
 
 // load reads what is remembered, and forgets it if it is not about this log.
@@ -139,171 +90,6 @@ func (o *outward) needJournal(ctx context.Context) (err error) {
 		o.journal, err = loadJournal(ctx, o.statePath(), o.log)
 	}
 	return err
-}
-
-// look lists the outboxes that changed.
-func (o *outward) look(ctx context.Context, s *scan) error {
-	agents, err := o.workspace.Agents()
-	if err != nil {
-		return err
-	}
-	for _, agent := range agents {
-		modified, err := o.outboxes.modified(agent)
-		if err != nil {
-			return err
-		}
-		if modified.IsZero() {
-			continue
-		}
-		if modified.Equal(o.state.Outboxes[agent]) {
-			s.present = nil
-			continue
-		}
-		delete(o.state.Outboxes, agent)
-		listed := time.Now()
-		names, err := o.names(s, agent)
-		if err != nil {
-			return err
-		}
-		if err := o.add(ctx, s, agent, names); err != nil {
-			return err
-		}
-		if isSettled(modified, listed) {
-			s.modified[agent] = modified
-		}
-	}
-	return nil
-}
-
-// lookAt takes the named files.
-func (o *outward) lookAt(ctx context.Context, s *scan, named *changes) error {
-	s.present = nil
-	for _, agent := range slices.Sorted(maps.Keys(named.names)) {
-		if err := o.add(ctx, s, agent, slices.Sorted(maps.Keys(named.names[agent]))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (o *outward) names(s *scan, agent schema.AgentName) ([]string, error) {
-	dir, err := o.open(s, agent)
-	if err != nil || dir == nil {
-		return nil, err
-	}
-	return dir.Names()
-}
-
-func (o *outward) open(s *scan, agent schema.AgentName) (*durable.Dir, error) {
-	if dir, ok := s.dirs[agent]; ok {
-		return dir, nil
-	}
-	dir, err := o.outboxes.open(agent)
-	if err == nil && dir != nil {
-		s.dirs[agent] = dir
-	}
-	return dir, err
-}
-
-// add puts the files of an outbox that have not been recorded into the scan.
-func (o *outward) add(ctx context.Context, s *scan, agent schema.AgentName, names []string) error {
-	if err := o.needJournal(ctx); err != nil {
-		return err
-	}
-	dir, err := o.open(s, agent)
-	if err != nil || dir == nil {
-		return err
-	}
-	for _, name := range names {
-		if !schema.IsMessageFile(name) {
-			continue
-		}
-		f := &outboxFile{agent: agent, name: name, key: keyOf(agent, name, nil)}
-		if !isOurs(name) || !o.journal.keys[f.key] {
-			if gone, err := f.stat(dir); gone || err != nil {
-				if err != nil {
-					return err
-				}
-				continue
-			}
-		}
-		if s.present != nil {
-			s.present[f.key] = true
-		}
-		if !o.journal.keys[f.key] {
-			s.files = append(s.files, f)
-		}
-	}
-	return nil
-}
-
-// stat looks at the file. Files of our names are put in place without replacing any and stay as they are;
-// for other tools' files the name alone does not say that they are the same as before.
-func (f *outboxFile) stat(dir *durable.Dir) (gone bool, err error) {
-	info, err := dir.Lstat(f.name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	f.size, f.modified = info.Size(), info.ModTime()
-	if !isOurs(f.name) {
-		f.key = keyOf(f.agent, f.name, info)
-	}
-	return false, nil
-}
-
-// read reads the files, on all cores.
-func (o *outward) read(ctx context.Context, s *scan) error {
-	var held, next atomic.Int64
-	var group errgroup.Group
-	for range runtime.GOMAXPROCS(0) {
-		group.Go(func() error {
-			for {
-				n := int(next.Add(1)) - 1
-				if n >= len(s.files) {
-					return nil
-				}
-				if err := context.Cause(ctx); err != nil {
-					return err
-				}
-				f := s.files[n]
-				if s.load(f); f.message == nil {
-					continue
-				}
-				f.created, f.id = f.message.CreatedAt, f.message.ID
-				if held.Add(f.size) > memoryBudget {
-					f.message = nil
-				}
-			}
-		})
-	}
-	return group.Wait()
-}
-
-func (s *scan) load(f *outboxFile) {
-	data, err := s.dirs[f.agent].ReadFile(f.name, schema.MaxFileSize)
-	if err == nil {
-		f.message, err = validate.Read(data)
-	}
-	f.err = err
-}
-
-// settle puts the files in order and reports those that are no messages. Somebody may still be writing
-// them, so their outboxes will be looked at again.
-func (o *outward) settle(s *scan, report *Report) {
-	slices.SortFunc(s.files, compareFiles)
-	s.files = slices.DeleteFunc(s.files, func(f *outboxFile) bool {
-		if f.err != nil && !errors.Is(f.err, fs.ErrNotExist) {
-			if !o.reported[f.key] {
-				o.reported[f.key] = true
-				report.warn("%s: left out: %v", s.dirs[f.agent].Path(f.name), f.err)
-			}
-			delete(s.modified, f.agent)
-		}
-		return f.err != nil
-	})
 }
 
 // record appends the messages of files to the log and then lists the files.
