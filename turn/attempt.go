@@ -1,0 +1,213 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// troubleRetry is how long to wait after trouble with the workspace, such as a
+// full disk.
+const troubleRetry = 2 * time.Second
+
+// workOn does what was decided about a message.
+func (r *Runner) workOn(ctx context.Context, it *item, do verb) outcome {
+	raw, m, err := r.reread(it)
+	switch {
+	case err != nil && mailbox.IsGone(err):
+		return outcome{item: it, settled: true}
+	case errors.Is(err, errReplaced):
+		return r.replaced(it, m)
+	case err != nil:
+		r.problem(&it.record, err)
+		return outcome{item: it, retryAt: r.now().Add(troubleRetry)}
+	}
+	switch do {
+	case try:
+		return r.attempt(ctx, it, m, raw)
+	case giveUp:
+		rec, _ := r.journal.get(it.record.key)
+		return r.bury(ctx, it, m, &rec)
+	}
+	return r.conclude(ctx, it)
+}
+
+// errReplaced says that the file holds another message than before.
+var errReplaced = errors.New("the file was replaced while it waited")
+
+// reread reads the message again, as it is now.
+func (r *Runner) reread(it *item) ([]byte, *schema.Message, error) {
+	raw, err := r.workspace.ReadRaw(it.entry)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := validate.Read(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	k, err := keyOf(m)
+	if err == nil && k != it.record.key {
+		err = errReplaced
+	}
+	return raw, m, err
+}
+
+// attempt gives the message a turn.
+func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw []byte) outcome {
+	conversation := it.record.Conversation
+	var session string
+	r.journal.view(func(h *history) {
+		if c := h.conversations[conversation]; c != nil {
+			session = c.Session
+		}
+	})
+	driver, err := r.drivers.take(ctx, conversation, session)
+	if err != nil {
+		if ctx.Err() != nil {
+			return outcome{item: it}
+		}
+		return outcome{item: it, unavailable: err}
+	}
+	rec, err := r.begin(it)
+	var request agent.Request
+	if err == nil {
+		request, err = r.request(it.entry, m, raw, rec.Attempts)
+	}
+	if err != nil {
+		r.problem(&it.record, errors.Join(err, driver.Stop(context.WithoutCancel(ctx))))
+		return outcome{item: it, retryAt: r.now().Add(troubleRetry)}
+	}
+	result, err := r.takeTurn(ctx, driver, request, &rec)
+	if err == nil {
+		err = r.succeed(ctx, m, &rec, result)
+		if putErr := r.drivers.put(context.WithoutCancel(ctx), conversation, driver); putErr != nil {
+			r.problem(&rec, putErr)
+		}
+		if err != nil {
+			return outcome{item: it, started: true}
+		}
+		o := r.conclude(ctx, it)
+		o.started = true
+		return o
+	}
+	if stopErr := driver.Stop(context.WithoutCancel(ctx)); stopErr != nil {
+		r.problem(&rec, stopErr)
+	}
+	return r.fail(ctx, it, m, &rec, result, err)
+}
+
+// begin writes down that a turn begins, and first that a dead letter came
+// back to life if the message was one.
+func (r *Runner) begin(it *item) (record, error) {
+	if rec, known := r.journal.get(it.record.key); known && rec.Outcome == dead {
+		if err := r.journal.append(fact{Kind: revived, key: rec.key}, false); err != nil {
+			return record{}, err
+		}
+	}
+	if err := r.journal.append(started.about(&it.record), true); err != nil {
+		return record{}, err
+	}
+	rec, _ := r.journal.get(it.record.key)
+	r.observe(EventStarted.about(&rec))
+	return rec, nil
+}
+
+func (r *Runner) takeTurn(ctx context.Context, driver agent.Driver, request agent.Request, rec *record) (agent.Result, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.config.Timeout, errTimeout)
+	defer cancel()
+	result, err := driver.Turn(ctx, request, func(shown agent.Event) {
+		e := EventOutput.about(rec)
+		e.Output = &shown
+		r.observe(e)
+	})
+	if errors.Is(err, errTimeout) {
+		err = fmt.Errorf("%w: it had not ended after %v", errTimeout, r.config.Timeout)
+	}
+	return result, err
+}
+
+// succeed writes the success down, together with what is to be sent.
+func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, result agent.Result) error {
+	f := succeeded.about(rec)
+	f.Session, f.DurationMS, f.Usage = result.SessionID, result.Duration.Milliseconds(), result.Usage
+	answer, err := r.answer(m, rec, result)
+	if err != nil {
+		e := EventUnsendable.about(rec)
+		e.Reason, e.Err = err.Error(), err
+		r.observe(e)
+	} else {
+		f.Send = answer
+	}
+	if err := r.insist(ctx, rec, f); err != nil {
+		return err
+	}
+	e := EventSucceeded.about(rec)
+	e.Duration, e.Usage = result.Duration, result.Usage
+	r.observe(e)
+	return nil
+}
+
+// insist writes a fact down that must not be lost, and tries until it can or
+// the context ends.
+func (r *Runner) insist(ctx context.Context, rec *record, f fact) error {
+	for {
+		err := r.journal.append(f, true)
+		if err == nil {
+			return nil
+		}
+		r.problem(rec, err)
+		timer := time.NewTimer(troubleRetry)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+	}
+}
+
+// fail writes down how a turn failed, and gives the message up if it was the
+// last.
+func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *record, result agent.Result, err error) outcome {
+	stopped := ctx.Err() != nil
+	if stopped || errors.Is(err, agent.ErrUnavailable) {
+		// No attempt is left behind if this cannot be written down: the next
+		// Runner finds that the turn never ended, and counts it.
+		f := interrupted.about(rec)
+		f.Reason = err.Error()
+		if writeErr := r.journal.append(f, true); writeErr != nil {
+			r.problem(rec, writeErr)
+		}
+		e := EventInterrupted.about(rec)
+		e.Reason, e.Err = err.Error(), err
+		r.observe(e)
+		if stopped {
+			return outcome{item: it}
+		}
+		return outcome{item: it, unavailable: err}
+	}
+	f := failed.about(rec)
+	f.Reason, f.Output, f.DurationMS, f.Usage = err.Error(), result.Tail, result.Duration.Milliseconds(), result.Usage
+	if rec.Attempts < r.config.MaxAttempts {
+		f.RetryAt = r.now().Add(r.config.backoff(rec.Attempts)).UTC()
+	}
+	if r.insist(ctx, rec, f) != nil {
+		return outcome{item: it, started: true}
+	}
+	e := EventFailed.about(rec)
+	e.Reason, e.Err, e.RetryAt, e.Duration, e.Usage = err.Error(), err, f.RetryAt, result.Duration, result.Usage
+	r.observe(e)
+	if !f.RetryAt.IsZero() {
+		return outcome{item: it, started: true}
+	}
+	after, _ := r.journal.get(rec.key)
+	o := r.bury(ctx, it, m, &after)
+	o.started = true
+	return o
+}

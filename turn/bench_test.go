@@ -1,0 +1,77 @@
+package turn
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// benchmarkTurns has 200 messages handled, everything synced.
+func benchmarkTurns(b *testing.B, c Config) {
+	const messages = 200
+	c.Agent, c.Once, c.MaxPairTurns = "codex", true, Unlimited
+	for b.Loop() {
+		b.StopTimer()
+		dir := newWorkspace(b).Dir()
+		w, err := mailbox.Open(dir, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		drafts := make([]schema.Message, messages)
+		for i := range drafts {
+			drafts[i] = question(fmt.Sprint(i))
+		}
+		send(b, w, drafts...)
+		r, err := New(w, c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		if err := r.Run(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := w.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(messages*b.N)/b.Elapsed().Seconds(), "turns/s")
+}
+
+func BenchmarkTurns(b *testing.B) {
+	command := func(schema.ConversationID, string) agent.Driver { return agent.NewExec([]string{"true"}, nil) }
+	echo := func(schema.ConversationID, string) agent.Driver { return agent.NewEcho() }
+	for _, bench := range []struct {
+		name   string
+		config Config
+	}{
+		{"command", Config{NewDriver: command}},
+		{"command-parallel", Config{NewDriver: command, Parallel: 8}},
+		{"echo", Config{NewDriver: echo}},
+		{"echo-reply", Config{NewDriver: echo, Reply: true, Input: InputBody}},
+	} {
+		b.Run(bench.name, func(b *testing.B) { benchmarkTurns(b, bench.config) })
+	}
+}
+
+func BenchmarkReadHistory(b *testing.B) {
+	w := newWorkspace(b)
+	j, err := openJournal(w, "codex", time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	j.mustAppend(b, lifeOf(10_000)...)
+	if err := j.close(); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := readHistory(w, "codex"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package turn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// TestTwoAgentsStopAtTheBound lets two agents answer each other for ever.
+func TestTwoAgentsStopAtTheBound(t *testing.T) {
+	const most = 4
+	w := newWorkspace(t)
+	m := question("thanks")
+	m.Type = schema.BrainstormRequest
+	conversation := mailbox.ConversationOf(send(t, w, m)[0])
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var mu sync.Mutex
+	turns := make(map[schema.AgentName]int)
+	// A notice about the bound gets a turn, too, but no answer.
+	trips, notices := make(chan schema.AgentName, 10), make(chan schema.AgentName, 10)
+	var runners sync.WaitGroup
+	for _, name := range []schema.AgentName{"claude", "codex"} {
+		r, _ := newRunner(t, w, Config{
+			Agent: name, Reply: true, MaxTurns: most,
+			NewDriver: plays(func(_ context.Context, request agent.Request) (agent.Result, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if variable(request, "OACP_MESSAGE_FROM") == string(Postmaster) {
+					notices <- name
+				} else {
+					turns[name]++
+				}
+				return agent.Result{Text: "thank you"}, nil
+			}),
+			Observe: func(e Event) {
+				if e.Kind == EventBound {
+					trips <- name
+				}
+			},
+		})
+		runners.Go(func() {
+			if err := r.Run(ctx); err != nil {
+				t.Errorf("%s: Run = %v, want no error", name, err)
+			}
+		})
+	}
+	// codex has the first turn and so the first too many.
+	if got := <-trips; got != "codex" {
+		t.Errorf("the bound of %s tripped first, want codex's", got)
+	}
+	told := []schema.AgentName{<-notices, <-notices}
+	slices.Sort(told)
+	if !slices.Equal(told, []schema.AgentName{"claude", "codex"}) {
+		t.Errorf("the notice went to %v, want both", told)
+	}
+	mu.Lock()
+	if turns["claude"] != most || turns["codex"] != most {
+		t.Errorf("turns %v, want %d each", turns, most)
+	}
+	mu.Unlock()
+
+	held := entries(t, w, "codex", mailbox.Inbox)
+	if len(held) != 1 {
+		t.Fatalf("%d messages wait, want 1", len(held))
+	}
+	if p := progress(t, w, held[0].Message.ID); p.Stage != StageHeld || !strings.Contains(p.Reason, fmt.Sprint(most)) {
+		t.Errorf("progress %+v, want held for the bound", p)
+	}
+	status, err := Status(t.Context(), w, "codex")
+	if err != nil || !status[0].Running || status[0].Held != 1 || len(status[0].Conversations) == 0 || !status[0].Conversations[0].Bound {
+		t.Errorf("status %+v, %v, want a running agent with a held message in a bound conversation", status, err)
+	}
+
+	resumedFor, err := Resume(t.Context(), w, conversation)
+	if err != nil || !slices.Equal(resumedFor, []schema.AgentName{"claude", "codex"}) {
+		t.Errorf("Resume = %v, %v, want both", resumedFor, err)
+	}
+	if got := <-trips; got != "codex" {
+		t.Errorf("the bound of %s tripped next, want codex's", got)
+	}
+	<-notices
+	<-notices
+	cancel()
+	runners.Wait()
+	if turns["claude"] != 2*most || turns["codex"] != 2*most {
+		t.Errorf("turns %v after resuming, want %d each", turns, 2*most)
+	}
+}
+
+func TestResumeOfNothing(t *testing.T) {
+	w := newWorkspace(t)
+	for _, id := range []schema.ConversationID{"conv-20260101-claude-1", "no conversation"} {
+		if told, err := Resume(t.Context(), w, id); err == nil {
+			t.Errorf("Resume(%s) = %v without an error, want one", id, told)
+		}
+	}
+	if _, err := Resume(t.Context(), w, "conv-20260101-claude-1", "nobody"); err == nil {
+		t.Error("Resume for an unknown agent gave no error")
+	}
+}
+
+// TestPairBoundWithinTheHour sends messages of different conversations.
+func TestPairBoundWithinTheHour(t *testing.T) {
+	const most = 3
+	w := newWorkspace(t, "claude", "codex", "other")
+	var drafts []schema.Message
+	for i := range most + 2 {
+		drafts = append(drafts, question(fmt.Sprint("q", i)))
+	}
+	other := question("from another")
+	other.From = "other"
+	send(t, w, append(drafts, other)...)
+	now := time.Now()
+	run := func() *recorder {
+		r, rec := newRunner(t, w, Config{MaxPairTurns: most, Once: true})
+		r.now = func() time.Time { return now }
+		if err := r.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return rec
+	}
+	// The own notice gets a turn as well.
+	rec := run()
+	if got := len(rec.of(EventStarted)); got != most+2 {
+		t.Errorf("%d turns, want %d, the other agent's and the notice's", got, most)
+	}
+	if trips, held := len(rec.of(EventBound)), len(rec.of(EventHeld)); trips != 1 || held != 2 {
+		t.Errorf("%d notices and %d held, want 1 and 2", trips, held)
+	}
+	if got := len(entries(t, w, "claude", mailbox.Inbox)); got != 1 {
+		t.Errorf("%d notices to the sender, want 1", got)
+	}
+	now = now.Add(59 * time.Minute)
+	if rec := run(); len(rec.of(EventBound)) != 0 || slices.ContainsFunc(rec.of(EventStarted), func(s string) bool { return strings.HasPrefix(s, "q") }) {
+		t.Errorf("within the hour: %s, want no further notice and no turn on a question", rec.kinds())
+	}
+	now = now.Add(2 * time.Minute)
+	if rec := run(); len(rec.of(EventStarted)) != 2 {
+		t.Errorf("after an hour: %s, want the two that waited", rec.kinds())
+	}
+}
+
+func TestUnlimited(t *testing.T) {
+	w := newWorkspace(t)
+	var drafts []schema.Message
+	for i := range 5 {
+		m := question(fmt.Sprint(i))
+		m.ConversationID = "conv-20260101-claude-1"
+		drafts = append(drafts, m)
+	}
+	send(t, w, drafts...)
+	if _, err := runOnce(t, w, Config{MaxTurns: Unlimited, MaxPairTurns: Unlimited}); err != nil {
+		t.Fatal(err)
+	}
+	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox))
+}

@@ -1,0 +1,252 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// bury gives a message up: it becomes a dead letter, and its sender is told.
+func (r *Runner) bury(ctx context.Context, it *item, m *schema.Message, rec *record) outcome {
+	reason := fmt.Sprintf("%d turns were started and none succeeded; the last one: %s", rec.Attempts, rec.Reason)
+	if rec.Attempts == 1 {
+		reason = "its turn failed: " + rec.Reason
+	}
+	f := dead.about(rec)
+	f.Reason, f.Send = reason, r.bounce(m, rec, reason)
+	if err := r.journal.append(f, true); err != nil {
+		r.problem(rec, err)
+		return outcome{item: it, retryAt: r.now().Add(troubleRetry)}
+	}
+	o := r.conclude(ctx, it)
+	o.dead = string(rec.ID)
+	return o
+}
+
+// conclude does what is left to do about a message whose outcome is written
+// down.
+func (r *Runner) conclude(ctx context.Context, it *item) outcome {
+	// What is decided is carried out, also when the Runner is to stop.
+	ctx = context.WithoutCancel(ctx)
+	rec, _ := r.journal.get(it.record.key)
+	if rec.done() {
+		return r.dropDuplicate(it, &rec)
+	}
+	if err := r.carryOut(ctx, rec.key, &it.entry); err != nil {
+		r.problem(&rec, err)
+		return outcome{item: it, retryAt: r.now().Add(troubleRetry)}
+	}
+	// Without a removal to be seen, a watch may take the file for what it was.
+	if _, m, err := r.reread(it); errors.Is(err, errReplaced) {
+		return r.replaced(it, m)
+	}
+	return outcome{item: it, settled: true}
+}
+
+// replaced puts the message that came into the file's place in the queue.
+func (r *Runner) replaced(it *item, m *schema.Message) outcome {
+	e := it.entry
+	e.Message = m
+	replacement, err := newItem(e)
+	if err != nil {
+		r.problem(&it.record, err)
+	}
+	return outcome{item: it, settled: true, replacement: replacement}
+}
+
+// dropDuplicate acknowledges a message that was dealt with before.
+func (r *Runner) dropDuplicate(it *item, rec *record) outcome {
+	if err := r.workspace.Acknowledge(it.entry); err != nil && !mailbox.IsGone(err) {
+		r.problem(rec, err)
+		return outcome{item: it, retryAt: r.now().Add(troubleRetry)}
+	}
+	r.observe(EventDuplicate.about(rec))
+	return outcome{item: it, settled: true}
+}
+
+// carryOut does, and writes down, each thing that is left to do about a
+// message. An answer is sent before the message leaves the inbox, because
+// until then nobody takes the message for done; a bounce after the dead letter
+// is one. There is no entry for a message that has left already.
+func (r *Runner) carryOut(ctx context.Context, k key, entry *mailbox.Entry) error {
+	rec, _ := r.journal.get(k)
+	if rec.Outcome == dead {
+		return errors.Join(r.settle(&rec, entry), r.sendUnsent(ctx, &rec, bounced, EventBounced))
+	}
+	if err := r.sendUnsent(ctx, &rec, answered, EventAnswered); err != nil {
+		return err
+	}
+	return r.settle(&rec, entry)
+}
+
+// settle takes the message out of the inbox.
+func (r *Runner) settle(rec *record, entry *mailbox.Entry) error {
+	if rec.Settled {
+		return nil
+	}
+	kind, event := acknowledged, EventAcknowledged.about(rec)
+	var err error
+	switch {
+	case rec.Outcome == dead:
+		kind, event = buried, EventDeadLetter.about(rec)
+		event.Reason = rec.Reason
+		if entry != nil {
+			event.Path, err = r.workspace.Bury(*entry, mailbox.DeadLetterReason{
+				Reason: rec.Reason, ID: rec.ID, From: rec.From, At: schema.NewTimestamp(r.now()),
+				Attempts: rec.Attempts, Output: rec.Output,
+			})
+		}
+	case entry != nil:
+		err = r.acknowledge(rec, entry)
+	}
+	if err != nil && !mailbox.IsGone(err) {
+		return err
+	}
+	if err := r.journal.append(fact{Kind: kind, key: rec.key}, false); err != nil {
+		return err
+	}
+	r.observe(event)
+	return nil
+}
+
+// acknowledge removes the message's file, unless another message has come into
+// its place: some tools replace files.
+func (r *Runner) acknowledge(rec *record, entry *mailbox.Entry) error {
+	raw, err := r.workspace.ReadRaw(*entry)
+	if err != nil {
+		return err
+	}
+	if m, err := validate.Read(raw); err == nil {
+		if k, err := keyOf(m); err == nil && k == rec.key {
+			return r.workspace.Acknowledge(*entry)
+		}
+	}
+	return nil
+}
+
+// sendUnsent sends what is to be sent after the outcome.
+func (r *Runner) sendUnsent(ctx context.Context, rec *record, kind factKind, eventKind EventKind) error {
+	if rec.Unsent == nil {
+		return nil
+	}
+	permanent, err := r.send(ctx, rec.Unsent)
+	if err != nil && !permanent {
+		return fmt.Errorf("sending %s: %w", rec.Unsent.ID, err)
+	}
+	f := fact{Kind: kind, key: rec.key, Sent: rec.Unsent.ID}
+	event := eventKind.about(rec)
+	event.Sent = rec.Unsent.ID
+	if permanent {
+		f = fact{Kind: unsendable, key: rec.key, Reason: err.Error()}
+		event = EventUnsendable.about(rec)
+		event.Reason, event.Err = err.Error(), err
+	}
+	if err := r.journal.append(f, false); err != nil {
+		return err
+	}
+	r.observe(event)
+	return nil
+}
+
+// leftovers finds what is left to do about messages that are no longer in the
+// inbox: somebody took them out, or the Runner before died half-way.
+func (r *Runner) leftovers() {
+	inInbox := make(map[key]bool, len(r.queue.items))
+	for _, it := range r.queue.items {
+		inInbox[it.record.key] = true
+	}
+	r.errands = nil
+	r.journal.view(func(h *history) {
+		for k, rec := range h.records {
+			if rec.Outcome != "" && !rec.done() && !inInbox[k] {
+				r.errands = append(r.errands, &errand{do: func(ctx context.Context) error { return r.carryOut(ctx, k, nil) }})
+			}
+		}
+		for id, c := range h.conversations {
+			if c.Unsent != nil {
+				r.errands = append(r.errands, r.notify(tripped{conversation: id}, c.Unsent))
+			}
+		}
+		for name, s := range h.senders {
+			if s.Unsent != nil {
+				r.errands = append(r.errands, r.notify(tripped{sender: name}, s.Unsent))
+			}
+		}
+	})
+}
+
+// notify is the errand of sending the notice about a bound.
+func (r *Runner) notify(t tripped, notice *schema.Message) *errand {
+	return &errand{do: func(ctx context.Context) error {
+		if permanent, err := r.send(ctx, notice); err != nil {
+			if !permanent {
+				return err
+			}
+			r.observe(Event{Kind: EventUnsendable, Reason: err.Error(), Err: err, Conversation: notice.ConversationID})
+		}
+		return r.journal.append(t.about(notified), false)
+	}}
+}
+
+func (r *Runner) runErrand(ctx context.Context, e *errand) outcome {
+	if err := e.do(context.WithoutCancel(ctx)); err != nil {
+		r.problem(&record{}, err)
+		return outcome{errand: e, retryAt: r.now().Add(errandRetry)}
+	}
+	return outcome{errand: e, settled: true}
+}
+
+// badFile is a file in the inbox that is no message.
+type badFile struct {
+	entry     mailbox.Entry
+	notBefore time.Time
+	busy      bool
+}
+
+// due is when the file is given up.
+func (b *badFile) due() time.Time {
+	if at := b.entry.Modified.Add(invalidAfter); at.After(b.notBefore) {
+		return at
+	}
+	return b.notBefore
+}
+
+// buryInvalid makes a file that is no message a dead letter. Its sender is
+// told if the file says who that is.
+func (r *Runner) buryInvalid(ctx context.Context, b *badFile) outcome {
+	raw, err := r.workspace.ReadRaw(b.entry)
+	var m *schema.Message
+	var reason error = err
+	if err == nil {
+		if _, reason = validate.Read(raw); reason != nil {
+			m, _ = validate.Decode(raw) // what of it can be read
+		}
+	}
+	switch {
+	case mailbox.IsGone(err), reason == nil:
+		return outcome{bad: b, settled: true} // a watch will tell what is there now
+	case err != nil:
+		raw = []byte(b.entry.Name) // too large to be read
+	}
+	rec := record{File: b.entry.Name, key: key{Fingerprint: fingerprint(raw)}}
+	if m != nil {
+		rec.ID, rec.From, rec.Type, rec.Subject = m.ID, m.From, m.Type, m.Subject
+	}
+	f := dead.about(&rec)
+	f.Reason = "the file is no valid message: " + reason.Error()
+	f.Send = r.bounce(m, &rec, f.Reason)
+	if err := r.journal.append(f, true); err != nil {
+		r.problem(&rec, err)
+		return outcome{bad: b, retryAt: r.now().Add(troubleRetry)}
+	}
+	if err := r.carryOut(context.WithoutCancel(ctx), rec.key, &b.entry); err != nil {
+		r.problem(&rec, err)
+		return outcome{bad: b, retryAt: r.now().Add(troubleRetry)}
+	}
+	return outcome{bad: b, settled: true, dead: b.entry.Name}
+}

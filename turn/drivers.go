@@ -1,0 +1,73 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// drivers keeps agents running between the turns of their conversations, a
+// few at most.
+type drivers struct {
+	make func(schema.ConversationID, string) agent.Driver
+	most int
+
+	mu   sync.Mutex
+	idle []idleDriver
+}
+
+type idleDriver struct {
+	conversation schema.ConversationID
+	driver       agent.Driver
+}
+
+// take returns the conversation's agent, started. Any error says that it
+// cannot be started, and that no message is to blame.
+func (d *drivers) take(ctx context.Context, conversation schema.ConversationID, session string) (agent.Driver, error) {
+	d.mu.Lock()
+	for i, idle := range d.idle {
+		if idle.conversation == conversation {
+			d.idle = append(d.idle[:i], d.idle[i+1:]...)
+			d.mu.Unlock()
+			return idle.driver, nil
+		}
+	}
+	d.mu.Unlock()
+	driver := d.make(conversation, session)
+	if err := driver.Start(ctx); err != nil {
+		return nil, errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))
+	}
+	return driver, nil
+}
+
+// put keeps an agent whose turn went well for the next one. It stops the one
+// that has been idle longest when there are too many.
+func (d *drivers) put(ctx context.Context, conversation schema.ConversationID, driver agent.Driver) error {
+	d.mu.Lock()
+	d.idle = append(d.idle, idleDriver{conversation, driver})
+	var old agent.Driver
+	if len(d.idle) > d.most {
+		old = d.idle[0].driver
+		d.idle = d.idle[1:]
+	}
+	d.mu.Unlock()
+	if old == nil {
+		return nil
+	}
+	return old.Stop(ctx)
+}
+
+// stop stops all idle agents.
+func (d *drivers) stop(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var err error
+	for _, idle := range d.idle {
+		err = errors.Join(err, idle.driver.Stop(ctx))
+	}
+	d.idle = nil
+	return err
+}

@@ -1,0 +1,107 @@
+package turn
+
+import (
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// An EventKind says what happened.
+type EventKind string
+
+// What a Runner tells while it works.
+const (
+	// EventStarted is the begin of a turn.
+	EventStarted EventKind = "turn_started"
+	// EventOutput is something the agent showed during a turn.
+	EventOutput EventKind = "output"
+	// EventSucceeded and EventFailed are the ends of a turn. After a failure
+	// there is another attempt at RetryAt, if it is set.
+	EventSucceeded EventKind = "turn_succeeded"
+	EventFailed    EventKind = "turn_failed"
+	// EventInterrupted is a turn that was stopped and counts for nothing.
+	EventInterrupted EventKind = "turn_interrupted"
+	// EventAnswered is an answer that was sent, with the id in Sent.
+	EventAnswered EventKind = "answered"
+	// EventAcknowledged is a message that left the inbox, handled.
+	EventAcknowledged EventKind = "acknowledged"
+	// EventDuplicate is a handled message that turned up again. It is
+	// acknowledged without another turn.
+	EventDuplicate EventKind = "duplicate"
+	// EventDeadLetter is a message, or a file that is none, that was given up.
+	EventDeadLetter EventKind = "dead_letter"
+	// EventBounced is a notice about a dead letter that was sent to the sender.
+	EventBounced EventKind = "bounced"
+	// EventUnsendable is an answer or notice that nobody can be sent.
+	EventUnsendable EventKind = "unsendable"
+	// EventHeld and EventExpired are messages that get no turn and stay.
+	EventHeld    EventKind = "held"
+	EventExpired EventKind = "expired"
+	// EventBound is a conversation, or a pair of agents, that had too many
+	// turns. Both sides are sent the notice in Sent.
+	EventBound EventKind = "bound"
+	// EventUnavailable is an agent that could not be started; no message is
+	// to blame.
+	EventUnavailable EventKind = "unavailable"
+	// EventProblem is trouble of the workspace, such as a full disk. What was
+	// to be done is tried again.
+	EventProblem EventKind = "problem"
+)
+
+// Event is something that happened. The fields that mean nothing for its kind
+// are empty.
+type Event struct {
+	Kind         EventKind             `json:"event"`
+	At           time.Time             `json:"at"`
+	Agent        schema.AgentName      `json:"agent"`
+	ID           schema.ID             `json:"id,omitempty"`
+	From         schema.AgentName      `json:"from,omitempty"`
+	Type         schema.Type           `json:"type,omitempty"`
+	Subject      string                `json:"subject,omitempty"`
+	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
+	// File is the name of the message's file in the inbox, and Path that of a
+	// dead letter.
+	File string `json:"file,omitempty"`
+	Path string `json:"path,omitempty"`
+	// Attempt is the number of the turn on the message, from 1.
+	Attempt int `json:"attempt,omitempty"`
+	// Reason is a sentence for people, and Err the error that it tells, if
+	// there was one.
+	Reason string `json:"reason,omitempty"`
+	Err    error  `json:"-"`
+	// RetryAt is when it is tried again.
+	RetryAt time.Time `json:"retry_at,omitzero"`
+	// Output is what the agent showed.
+	Output *agent.Event `json:"output,omitempty"`
+	// Sent is the message that was sent.
+	Sent     schema.ID     `json:"sent,omitempty"`
+	Duration time.Duration `json:"duration_ns,omitempty"`
+	Usage    agent.Usage   `json:"usage,omitzero"`
+}
+
+// observe tells an event, one at a time.
+func (r *Runner) observe(e Event) {
+	if r.config.Observe == nil {
+		return
+	}
+	e.At, e.Agent = r.now(), r.config.Agent
+	r.observing.Lock()
+	defer r.observing.Unlock()
+	r.config.Observe(e)
+}
+
+// about fills in what an event about a message tells.
+func (k EventKind) about(rec *record) Event {
+	return Event{
+		Kind: k, ID: rec.ID, From: rec.From, Type: rec.Type, Subject: rec.Subject,
+		Conversation: rec.Conversation, File: rec.File, Attempt: rec.Attempts,
+	}
+}
+
+// problem tells of trouble with the workspace.
+func (r *Runner) problem(rec *record, err error) {
+	e := EventProblem.about(rec)
+	e.Reason, e.Err = err.Error(), err
+	r.observe(e)
+}

@@ -1,0 +1,296 @@
+package turn
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// history is what the facts of a journal add up to.
+type history struct {
+	records       map[key]*record
+	conversations map[schema.ConversationID]*conversationState
+	senders       map[schema.AgentName]*senderState
+	// last is the turn that ended last, failures count those that failed since
+	// the last success.
+	last     *record
+	failures int
+}
+
+// record is what is known of a message.
+type record struct {
+	key
+	File         string                `json:"file,omitempty"`
+	From         schema.AgentName      `json:"from,omitempty"`
+	Type         schema.Type           `json:"type,omitempty"`
+	Subject      string                `json:"subject,omitempty"`
+	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
+	// Notice says that the message is a notice of a Runner, which counts
+	// toward no bound.
+	Notice bool `json:"notice,omitempty"`
+
+	// Attempts counts the turns that were begun, without those that were
+	// interrupted.
+	Attempts int `json:"attempts,omitempty"`
+	// Running says that the last turn has not ended.
+	Running bool      `json:"running,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended,omitzero"`
+	RetryAt time.Time `json:"retry_at,omitzero"`
+	// Outcome is succeeded, dead, or nothing yet.
+	Outcome factKind `json:"outcome,omitempty"`
+	// Settled says that the message has left the inbox.
+	Settled bool   `json:"settled,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Output  string `json:"output,omitempty"`
+	Held    string `json:"held,omitempty"`
+	// Unsent waits to be sent; Sent is the id under which it was.
+	Unsent *schema.Message `json:"unsent,omitempty"`
+	Sent   schema.ID       `json:"sent,omitempty"`
+
+	DurationMS int64       `json:"duration_ms,omitempty"`
+	Usage      agent.Usage `json:"usage,omitzero"`
+}
+
+// done reports whether nothing is left to do about the message.
+func (rec *record) done() bool { return rec.Outcome != "" && rec.Settled && rec.Unsent == nil }
+
+// conversationState is what is known of a conversation.
+type conversationState struct {
+	ID schema.ConversationID `json:"id"`
+	// Turns counts since somebody last let the conversation go on.
+	Turns int `json:"turns"`
+	// Bound says that the notice about too many turns was made; Unsent is that
+	// notice until it is sent.
+	Bound  bool            `json:"bound,omitempty"`
+	Unsent *schema.Message `json:"unsent,omitempty"`
+	// Session continues the agent's session.
+	Session string           `json:"session,omitempty"`
+	With    schema.AgentName `json:"with,omitempty"`
+	Last    time.Time        `json:"last"`
+}
+
+// senderState is what is known of an agent that sends.
+type senderState struct {
+	Name schema.AgentName `json:"name"`
+	// Turns are when turns on its messages began within the last hour.
+	Turns  []time.Time     `json:"turns,omitempty"`
+	Bound  bool            `json:"bound,omitempty"`
+	Unsent *schema.Message `json:"unsent,omitempty"`
+}
+
+// pairWindow is the time in which turns of a pair of agents are counted.
+const pairWindow = time.Hour
+
+func newHistory() *history {
+	return &history{
+		records:       make(map[key]*record),
+		conversations: make(map[schema.ConversationID]*conversationState),
+		senders:       make(map[schema.AgentName]*senderState),
+	}
+}
+
+func (h *history) record(k key) *record {
+	rec := h.records[k]
+	if rec == nil {
+		rec = &record{key: k}
+		h.records[k] = rec
+	}
+	return rec
+}
+
+func (h *history) conversation(id schema.ConversationID) *conversationState {
+	c := h.conversations[id]
+	if c == nil {
+		c = &conversationState{ID: id}
+		h.conversations[id] = c
+	}
+	return c
+}
+
+func (h *history) sender(name schema.AgentName) *senderState {
+	s := h.senders[name]
+	if s == nil {
+		s = &senderState{Name: name}
+		h.senders[name] = s
+	}
+	return s
+}
+
+// apply takes a fact in.
+func (h *history) apply(f *fact) {
+	switch f.Kind {
+	case bound, notified, resumed:
+		h.applyBound(f)
+	case snapshot:
+		h.restore(f)
+	default:
+		h.applyToRecord(h.record(f.key), f)
+	}
+}
+
+func (h *history) applyToRecord(rec *record, f *fact) {
+	switch f.Kind {
+	case started:
+		rec.describe(f)
+		rec.Attempts++
+		rec.Running, rec.Started, rec.RetryAt, rec.Held = true, f.At, time.Time{}, ""
+		h.countTurn(rec)
+	case succeeded, failed, lost:
+		rec.Running, rec.Ended, rec.RetryAt = false, f.At, f.RetryAt
+		rec.Reason, rec.Output, rec.DurationMS, rec.Usage = f.Reason, f.Output, f.DurationMS, f.Usage
+		h.last = rec
+		h.failures++
+		if f.Kind == succeeded {
+			h.failures = 0
+			rec.Outcome, rec.Unsent = succeeded, f.Send
+			h.conversation(rec.Conversation).Session = f.Session
+		}
+	case interrupted:
+		h.uncountTurn(rec)
+		rec.Running = false
+		rec.Attempts--
+	case dead:
+		rec.describe(f)
+		rec.Running, rec.Ended, rec.Outcome, rec.Reason, rec.Unsent = false, f.At, dead, f.Reason, f.Send
+	case answered, bounced:
+		rec.Sent, rec.Unsent = f.Sent, nil
+	case unsendable:
+		rec.Unsent = nil
+		rec.Reason = f.Reason
+	case acknowledged, buried:
+		rec.Settled, rec.Output = true, ""
+	case revived:
+		*rec = record{key: rec.key}
+	case held:
+		rec.describe(f)
+		rec.Held = f.Reason
+	}
+}
+
+func (rec *record) describe(f *fact) {
+	rec.File, rec.From, rec.Type, rec.Subject = f.File, f.From, f.Type, f.Subject
+	rec.Conversation, rec.Notice = f.Conversation, f.Notice
+}
+
+func (h *history) countTurn(rec *record) {
+	c := h.conversation(rec.Conversation)
+	c.Last = rec.Started
+	if rec.Notice {
+		return
+	}
+	c.Turns++
+	c.With, c.Bound = rec.From, false
+	s := h.sender(rec.From)
+	s.Turns, s.Bound = append(s.within(rec.Started), rec.Started), false
+}
+
+func (h *history) uncountTurn(rec *record) {
+	if !rec.Running || rec.Notice {
+		return
+	}
+	c := h.conversation(rec.Conversation)
+	c.Turns = max(0, c.Turns-1)
+	s := h.sender(rec.From)
+	if i := slices.Index(s.Turns, rec.Started); i >= 0 {
+		s.Turns = slices.Delete(s.Turns, i, i+1)
+	}
+}
+
+// within returns the turns that still count.
+func (s *senderState) within(now time.Time) []time.Time {
+	return slices.DeleteFunc(s.Turns, func(at time.Time) bool { return now.Sub(at) >= pairWindow })
+}
+
+// applyBound takes in a fact about a conversation or, without one, a sender.
+func (h *history) applyBound(f *fact) {
+	if f.Conversation == "" {
+		s := h.sender(f.From)
+		s.Bound, s.Unsent = f.Kind != resumed, f.Send
+		if f.Kind == resumed {
+			s.Turns = nil
+			h.release(func(rec *record) bool { return rec.From == f.From })
+		}
+		return
+	}
+	c := h.conversation(f.Conversation)
+	c.Bound, c.Unsent = f.Kind != resumed, f.Send
+	if f.Kind == resumed {
+		c.Turns = 0
+		h.release(func(rec *record) bool { return rec.Conversation == f.Conversation })
+	}
+}
+
+// release forgets that messages are held.
+func (h *history) release(which func(*record) bool) {
+	for _, rec := range h.records {
+		if which(rec) {
+			rec.Held = ""
+		}
+	}
+}
+
+func (h *history) restore(f *fact) {
+	switch {
+	case f.Record != nil:
+		h.records[f.Record.key] = f.Record
+		if h.last == nil || f.Record.Ended.After(h.last.Ended) {
+			h.last = f.Record
+		}
+	case f.Thread != nil:
+		h.conversations[f.Thread.ID] = f.Thread
+	case f.Sender != nil:
+		h.senders[f.Sender.Name] = f.Sender
+	}
+}
+
+const (
+	// keepFor is how long a message is remembered after it was dealt with, and
+	// a conversation after its last turn.
+	keepFor = 30 * 24 * time.Hour
+	// keepMost bounds how many are remembered at all.
+	keepMost = 20_000
+)
+
+// snapshots returns the facts that add up to the history, without what is too
+// old to matter.
+func (h *history) snapshots(now time.Time) []fact {
+	var facts []fact
+	for _, rec := range newest(maps.Values(h.records), now, func(rec *record) (time.Time, bool) { return rec.Ended, !rec.done() }) {
+		facts = append(facts, fact{At: now, Kind: snapshot, Record: rec})
+	}
+	for _, c := range newest(maps.Values(h.conversations), now, func(c *conversationState) (time.Time, bool) { return c.Last, c.Bound }) {
+		facts = append(facts, fact{At: now, Kind: snapshot, Thread: c})
+	}
+	for _, s := range h.senders {
+		s.Turns = s.within(now)
+		if len(s.Turns) > 0 || s.Unsent != nil {
+			facts = append(facts, fact{At: now, Kind: snapshot, Sender: s})
+		}
+	}
+	return facts
+}
+
+// newest returns the values that must be kept, and of the others the newest
+// ones, oldest first.
+func newest[Value any](values func(func(Value) bool), now time.Time, describe func(Value) (at time.Time, must bool)) []Value {
+	var kept, others []Value
+	for v := range values {
+		switch at, must := describe(v); {
+		case must:
+			kept = append(kept, v)
+		case now.Sub(at) < keepFor:
+			others = append(others, v)
+		}
+	}
+	slices.SortFunc(others, func(a, b Value) int {
+		atA, _ := describe(a)
+		atB, _ := describe(b)
+		return cmp.Compare(atA.UnixNano(), atB.UnixNano())
+	})
+	return append(others[max(0, len(others)-keepMost):], kept...)
+}

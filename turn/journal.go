@@ -1,0 +1,296 @@
+package turn
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// turnsFolder holds the journals.
+const turnsFolder = "state/turns"
+
+// compactAbove is the size from which a journal is written anew, in bytes. It
+// stays readable in one look, and is read in a fraction of a second.
+const compactAbove = 8 << 20
+
+// journal is the file in which a Runner writes down what it does, and the
+// history that the file adds up to. Only the Runner that works the inbox, and
+// Resume, append to it, each under the journal's own lock; only the Runner
+// writes it anew.
+type journal struct {
+	path string
+	lock *flock.Flock
+	now  func() time.Time
+
+	mu      sync.Mutex
+	file    *os.File
+	history *history
+	// read is how much of the file is in the history.
+	read int64
+	// compactAt is the size at which the file is written anew.
+	compactAt int64
+	// bad counts lines that are no facts.
+	bad int
+}
+
+func journalPath(w *mailbox.Workspace, name schema.AgentName) string {
+	return filepath.Join(w.Dir(), turnsFolder, string(name)+".jsonl")
+}
+
+// openJournal opens the journal of an agent to write, which is made if there
+// is none, and reads it.
+func openJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*journal, error) {
+	if err := makeFolder(w, turnsFolder); err != nil {
+		return nil, err
+	}
+	path := journalPath(w, name)
+	j := &journal{path: path, lock: flock.New(path + ".lock"), now: now, history: newHistory(), compactAt: compactAbove}
+	err := j.locked(func() error {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			// The name must survive a crash before anything is appended.
+			if err := durable.Replace(path, nil, 0o644); err != nil {
+				return err
+			}
+		}
+		if err := j.open(); err != nil {
+			return err
+		}
+		return j.catchUp()
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening journal: %w", err), j.close())
+	}
+	return j, nil
+}
+
+func (j *journal) open() (err error) {
+	j.file, err = os.OpenFile(j.path, os.O_RDWR|os.O_APPEND, 0)
+	return err
+}
+
+// locked calls do while no other process appends.
+func (j *journal) locked(do func() error) error {
+	if err := j.lock.Lock(); err != nil {
+		return fmt.Errorf("locking %s: %w", j.lock.Path(), err)
+	}
+	return errors.Join(do(), j.lock.Unlock())
+}
+
+func (j *journal) close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.file == nil {
+		return nil
+	}
+	file := j.file
+	j.file = nil
+	return file.Close()
+}
+
+// append writes a fact down and takes it into the history. If it is to be
+// durable, it is on disk when append returns.
+func (j *journal) append(f fact, isDurable bool) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f.At = j.now().UTC()
+	line, err := json.Marshal(&f)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", j.path, err)
+	}
+	return j.locked(func() error {
+		// What is not in the history yet, a process that died may have left
+		// unfinished.
+		if err := j.catchUp(); err != nil {
+			return err
+		}
+		return j.write(append(line, '\n'), isDurable)
+	})
+}
+
+// write appends a line whole or not at all.
+func (j *journal) write(line []byte, isDurable bool) error {
+	size, err := j.size()
+	if err != nil {
+		return err
+	}
+	if size > j.read {
+		line = append([]byte{'\n'}, line...) // seals off the unfinished line
+	}
+	_, err = j.file.Write(line)
+	if err == nil && isDurable {
+		err = j.file.Sync()
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", j.path, err), j.file.Truncate(size))
+	}
+	return j.catchUp()
+}
+
+func (j *journal) size() (int64, error) {
+	info, err := j.file.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("reading %s: %w", j.path, err)
+	}
+	return info.Size(), nil
+}
+
+// refresh takes in what others appended.
+func (j *journal) refresh() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.catchUp()
+}
+
+// catchUp takes what is new in the file into the history. A last line without
+// an end is left for later.
+func (j *journal) catchUp() error {
+	size, err := j.size()
+	if err != nil || size <= j.read {
+		return err
+	}
+	data := make([]byte, size-j.read)
+	n, err := j.file.ReadAt(data, j.read)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading %s: %w", j.path, err)
+	}
+	used, bad := j.history.read(data[:n])
+	j.read += used
+	j.bad += bad
+	return nil
+}
+
+// read takes the lines in, up to the last whole one. It returns how many bytes
+// that were, and how many lines are no facts.
+func (h *history) read(data []byte) (used int64, bad int) {
+	for {
+		line, rest, whole := bytes.Cut(data, []byte{'\n'})
+		if !whole {
+			return used, bad
+		}
+		var f fact
+		switch err := json.Unmarshal(line, &f); {
+		case err == nil:
+			h.apply(&f)
+		case len(bytes.TrimSpace(line)) > 0:
+			bad++
+		}
+		used += int64(len(line)) + 1
+		data = rest
+	}
+}
+
+// view calls look with the history, which must not be kept.
+func (j *journal) view(look func(*history)) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	look(j.history)
+}
+
+// get returns a copy of what is known of a message, and whether anything is.
+func (j *journal) get(k key) (rec record, known bool) {
+	j.view(func(h *history) {
+		if there := h.records[k]; there != nil {
+			rec, known = *there, true
+		}
+	})
+	return rec, known
+}
+
+// compact writes the journal anew if it has grown large: a line for each
+// message that matters still. The old one is kept beside it, in place of the
+// one before.
+func (j *journal) compact() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.read < j.compactAt {
+		return nil
+	}
+	j.compactAt += compactAbove // if it fails, not at once again
+	return j.locked(func() error {
+		if err := j.catchUp(); err != nil {
+			return err
+		}
+		var lines bytes.Buffer
+		encoder := json.NewEncoder(&lines)
+		for _, f := range j.history.snapshots(j.now().UTC()) {
+			if err := encoder.Encode(&f); err != nil {
+				return fmt.Errorf("writing %s anew: %w", j.path, err)
+			}
+		}
+		old, err := os.ReadFile(j.path)
+		if err == nil {
+			err = durable.Replace(j.path+".old", old, 0o644)
+		}
+		if err == nil {
+			err = durable.Replace(j.path, lines.Bytes(), 0o644)
+		}
+		if err != nil {
+			return err
+		}
+		return j.reopen(lines.Bytes())
+	})
+}
+
+// reopen goes on with a journal that was just written anew.
+func (j *journal) reopen(lines []byte) error {
+	old := j.file
+	if err := j.open(); err != nil {
+		j.file = old
+		return fmt.Errorf("opening %s again: %w", j.path, err)
+	}
+	failures := j.history.failures
+	j.history = newHistory()
+	j.read, _ = j.history.read(lines)
+	j.history.failures = failures
+	j.compactAt = max(compactAbove, 4*j.read)
+	return old.Close()
+}
+
+// readHistory reads the journal of an agent without writing anything.
+func readHistory(w *mailbox.Workspace, name schema.AgentName) (*history, error) {
+	h := newHistory()
+	data, err := os.ReadFile(journalPath(w, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return h, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading journal: %w", err)
+	}
+	h.read(data)
+	return h, nil
+}
+
+// makeFolder makes a folder in state, and makes its name durable.
+func makeFolder(w *mailbox.Workspace, name string) error {
+	path := filepath.Join(w.Dir(), name)
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return fmt.Errorf("making folder %s: %w", path, err)
+	}
+	root, err := os.OpenRoot(w.Dir())
+	if err != nil {
+		return fmt.Errorf("making folder %s: %w", path, err)
+	}
+	for _, parent := range []string{filepath.Dir(name), "."} {
+		dir, openErr := durable.OpenDir(root, w.Dir(), parent)
+		if err = errors.Join(err, openErr); openErr == nil {
+			err = errors.Join(err, dir.Sync(), dir.Close())
+		}
+	}
+	return errors.Join(err, root.Close())
+}

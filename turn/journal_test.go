@@ -1,0 +1,254 @@
+package turn
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+func newJournal(t testing.TB) *journal {
+	t.Helper()
+	j, err := openJournal(newWorkspace(t), "codex", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.close(); err != nil {
+			t.Errorf("closing: %v", err)
+		}
+	})
+	return j
+}
+
+func (j *journal) mustAppend(t testing.TB, facts ...fact) {
+	t.Helper()
+	for _, f := range facts {
+		if err := j.append(f, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func recordNumber(n int) *record {
+	return &record{
+		key:  key{ID: schema.ID(fmt.Sprintf("msg-20260101T0000Z-claude-%04d", n)), Fingerprint: fmt.Sprintf("%016x", n)},
+		File: fmt.Sprint(n, ".yaml"), From: "claude", Type: schema.Question, Subject: "s",
+		Conversation: schema.ConversationID(fmt.Sprintf("conv-20260101-claude-%d", n%5)),
+	}
+}
+
+// lifeOf returns the facts of messages in all states of their lives.
+func lifeOf(messages int) []fact {
+	var facts []fact
+	for n := range messages {
+		rec := recordNumber(n)
+		answer := &schema.Message{ID: rec.ID + "x", From: "codex", To: []schema.AgentName{"claude"}, Subject: "Re: s", Body: schema.TextValue("b")}
+		won := succeeded.about(rec)
+		won.Session, won.Send, won.DurationMS = fmt.Sprint("session ", n), answer, 12
+		lostIt := failed.about(rec)
+		lostIt.Reason, lostIt.Output, lostIt.RetryAt = "exit status 1", "tail", time.Date(2026, 1, 1, 0, 0, n, 0, time.UTC)
+		gaveUp := dead.about(rec)
+		gaveUp.Reason = "enough"
+		kept := held.about(rec)
+		kept.Reason = "not allowed"
+		life := [][]fact{
+			{},
+			{kept},
+			{started.about(rec)},
+			{started.about(rec), lostIt},
+			{started.about(rec), interrupted.about(rec)},
+			{started.about(rec), won},
+			{started.about(rec), won, {Kind: answered, key: rec.key, Sent: answer.ID}, {Kind: acknowledged, key: rec.key}},
+			{started.about(rec), lostIt, gaveUp, {Kind: buried, key: rec.key}},
+			{started.about(rec), gaveUp, {Kind: buried, key: rec.key}, {Kind: revived, key: rec.key}, started.about(rec)},
+			{started.about(rec), {Kind: bound, Conversation: rec.Conversation, Send: answer}, {Kind: bound, From: "claude"}},
+		}
+		facts = append(facts, life[n%len(life)]...)
+	}
+	return facts
+}
+
+func TestJournalIsReadAgain(t *testing.T) {
+	j := newJournal(t)
+	j.mustAppend(t, lifeOf(40)...)
+	again := newHistory()
+	data, err := os.ReadFile(j.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used, bad := again.read(data); used != int64(len(data)) || bad != 0 {
+		t.Errorf("read %d bytes with %d bad lines, want all %d", used, bad, len(data))
+	}
+	wantSameHistory(t, again, j.history)
+}
+
+func wantSameHistory(t *testing.T, got, want *history) {
+	t.Helper()
+	for k, rec := range want.records {
+		if !reflect.DeepEqual(got.records[k], rec) {
+			t.Errorf("record %+v, want %+v", got.records[k], rec)
+		}
+	}
+	if len(got.records) != len(want.records) || !reflect.DeepEqual(got.conversations, want.conversations) || !reflect.DeepEqual(got.senders, want.senders) {
+		t.Errorf("%d records, conversations %+v and senders %+v, want %d, %+v and %+v",
+			len(got.records), got.conversations, got.senders, len(want.records), want.conversations, want.senders)
+	}
+}
+
+// TestJournalAfterACrash cuts a journal at every byte: what was whole stays,
+// what was torn is passed over, and the next line is not glued to it.
+func TestJournalAfterACrash(t *testing.T) {
+	j := newJournal(t)
+	j.mustAppend(t, started.about(recordNumber(1)), started.about(recordNumber(2)))
+	whole, err := os.ReadFile(j.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := range len(whole) + 1 {
+		if err := os.WriteFile(j.path, whole[:size], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cut, err := openJournal(open(t, filepath.Dir(filepath.Dir(filepath.Dir(j.path)))), "codex", time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(cut.history.records)
+		if want := bytes.Count(whole[:size], []byte("\n")); before != want {
+			t.Errorf("cut at %d: %d records, want %d", size, before, want)
+		}
+		cut.mustAppend(t, started.about(recordNumber(3)))
+		want := before + 1
+		if size < len(whole) && whole[size] == '\n' {
+			want++ // only the end of the line was missing
+		}
+		if got := len(cut.history.records); got != want {
+			t.Errorf("cut at %d: %d records after another line, want %d", size, got, want)
+		}
+		if err := cut.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestJournalTakesInWhatOthersAppend(t *testing.T) {
+	w := newWorkspace(t)
+	var journals []*journal
+	for range 2 {
+		j, err := openJournal(w, "codex", time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		journals = append(journals, j)
+		defer func() { _ = j.close() }()
+	}
+	journals[0].mustAppend(t, started.about(recordNumber(1)))
+	journals[1].mustAppend(t, started.about(recordNumber(2)))
+	if err := journals[0].refresh(); err != nil {
+		t.Fatal(err)
+	}
+	for i, j := range journals {
+		if got := len(j.history.records); got != 2 {
+			t.Errorf("journal %d knows %d messages, want 2", i, got)
+		}
+	}
+}
+
+func TestJournalIsWrittenAnew(t *testing.T) {
+	j := newJournal(t)
+	// The last state leaves a bound that a sender's next turn lifts.
+	j.mustAppend(t, lifeOf(40)...)
+	before := newHistory()
+	data, err := os.ReadFile(j.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before.read(data)
+	for range 2 {
+		j.compactAt = 1
+		if err := j.compact(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, err := os.ReadFile(j.path)
+	if err != nil || len(after) >= len(data) {
+		t.Errorf("%d bytes after %d (%v), want fewer", len(after), len(data), err)
+	}
+	wantSameHistory(t, j.history, before)
+	j.mustAppend(t, started.about(recordNumber(99)))
+	again := newHistory()
+	if data, err = os.ReadFile(j.path); err != nil {
+		t.Fatal(err)
+	}
+	again.read(data)
+	wantSameHistory(t, again, j.history)
+	if old, err := os.ReadFile(j.path + ".old"); err != nil || len(old) == 0 {
+		t.Errorf("the journal before has %d bytes (%v), want it to be kept", len(old), err)
+	}
+}
+
+func TestOldMessagesAreForgotten(t *testing.T) {
+	j := newJournal(t)
+	now := time.Now()
+	j.now = func() time.Time { return now }
+	old, waiting := recordNumber(0), recordNumber(1)
+	j.mustAppend(t, started.about(old), succeeded.about(old), fact{Kind: acknowledged, key: old.key}, started.about(waiting))
+	now = now.Add(keepFor + time.Hour)
+	j.compactAt = 1
+	if err := j.compact(); err != nil {
+		t.Fatal(err)
+	}
+	if _, known := j.get(old.key); known {
+		t.Error("a message that was done with long ago is remembered")
+	}
+	if _, known := j.get(waiting.key); !known {
+		t.Error("a message that is not done with is forgotten")
+	}
+}
+
+func FuzzHistory(f *testing.F) {
+	var lines bytes.Buffer
+	for _, fact := range lifeOf(10) {
+		if err := json.NewEncoder(&lines).Encode(&fact); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Add(lines.Bytes())
+	f.Add([]byte("{\"fact\":\"snapshot\"}\n{\"fact\":\"answered\"}\nnull\n{}\n\x00\n{\"fact\":\"interrupted\",\"id\":\"x\"}\n"))
+	f.Add([]byte(`{"fact":"snapshot","record":{"id":"x"}}` + "\n" + `{"fact":"interrupted","id":"x"}` + "\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		whole := newHistory()
+		used, bad := whole.read(data)
+		if used > int64(len(data)) || bad > bytes.Count(data, []byte("\n")) {
+			t.Errorf("used %d of %d bytes with %d bad lines", used, len(data), bad)
+		}
+		// Reading in two pieces is reading at once.
+		pieces := newHistory()
+		first, badFirst := pieces.read(data[:len(data)/2])
+		second, badSecond := pieces.read(data[first:])
+		if first+second != used || badFirst+badSecond != bad || len(pieces.records) != len(whole.records) {
+			t.Errorf("in two pieces: %d+%d bytes, %d+%d bad, %d records; at once: %d, %d, %d",
+				first, second, badFirst, badSecond, len(pieces.records), used, bad, len(whole.records))
+		}
+	})
+}
+
+func TestJournalThatCannotBeWritten(t *testing.T) {
+	w := newWorkspace(t)
+	if err := os.MkdirAll(filepath.Join(w.Dir(), turnsFolder, "codex.jsonl"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	send(t, w, question("q"))
+	_, err := runOnce(t, w, Config{})
+	if err == nil || !strings.Contains(err.Error(), "codex.jsonl") {
+		t.Errorf("Run = %v, want an error naming the journal", err)
+	}
+	wantTexts(t, "inbox", subjects(t, w, "codex", "inbox"), "q")
+}

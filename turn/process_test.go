@@ -1,0 +1,61 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// The test binary runs itself as a Runner that gets killed: childRole is what
+// it does, childDir the workspace and childAgent the script of its agent.
+const (
+	childRole  = "OACP_TEST_CHILD"
+	childDir   = "OACP_TEST_DIR"
+	childAgent = "OACP_TEST_AGENT"
+)
+
+// killedConfig is how the Runner that gets killed works.
+var killedConfig = Config{
+	Agent: "codex", Reply: true, Once: true, Parallel: 3, MaxPairTurns: Unlimited,
+	Timeout: 200 * time.Millisecond, FirstRetry: time.Millisecond, LastRetry: 10 * time.Millisecond,
+}
+
+// runChild works the inbox of codex and prints a line for each event.
+func runChild(role string) int {
+	if role != "run" {
+		fmt.Fprintln(os.Stderr, "no such role:", role)
+		return 2
+	}
+	w, err := mailbox.Open(os.Getenv(childDir), &mailbox.Options{NoSync: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	config := killedConfig
+	command := []string{"sh", os.Getenv(childAgent)}
+	config.NewDriver = func(schema.ConversationID, string) agent.Driver {
+		return agent.NewExec(command, &agent.ExecOptions{Grace: 10 * time.Millisecond})
+	}
+	config.Observe = func(e Event) {
+		if e.Kind == EventProblem || e.Kind == EventUnavailable {
+			fmt.Fprintln(os.Stderr, e.Kind, e.Reason)
+		}
+		fmt.Println(e.Kind)
+	}
+	r, err := New(w, config)
+	if err == nil {
+		err = r.Run(context.Background())
+	}
+	var given *DeadLettersError
+	if err != nil && !errors.As(err, &given) {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	return 0
+}

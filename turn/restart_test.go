@@ -1,0 +1,327 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// leave writes facts about the only message in the inbox of codex into the
+// journal, as a Runner that died leaves them, and returns the message's record.
+func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *record) []fact) record {
+	t.Helper()
+	e := entries(t, w, "codex", mailbox.Inbox)[0]
+	it, err := newItem(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := openJournal(w, "codex", time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range facts(&it.record) {
+		if err := j.append(f, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+	return it.record
+}
+
+// TestTakesUpWhatWasLeft runs on the journals that a Runner leaves when it
+// dies between two steps.
+func TestTakesUpWhatWasLeft(t *testing.T) {
+	answer := func(rec *record) *schema.Message {
+		return &schema.Message{
+			ID: "msg-20260101T0000Z-codex-0123456789abcdef", CreatedAt: "2026-01-01T00:00:00Z", Priority: schema.P2,
+			From: "codex", To: []schema.AgentName{"claude"}, Type: schema.Notification, Subject: "Re: q",
+			Body: schema.TextValue("the answer"), ParentID: rec.ID, ConversationID: rec.Conversation,
+		}
+	}
+	won := func(rec *record) []fact {
+		f := succeeded.about(rec)
+		f.Send = answer(rec)
+		return []fact{started.about(rec), f}
+	}
+	given := func(rec *record) []fact {
+		f := dead.about(rec)
+		f.Reason, f.Send = "its turn failed", answer(rec)
+		return []fact{started.about(rec), f}
+	}
+	tests := []struct {
+		name  string
+		facts func(rec *record) []fact
+		// then does what the Runner did beside the journal.
+		then func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, rec *record)
+		// turns are how many there are afterwards, and stage where the message
+		// is in the end.
+		turns   int
+		stage   Stage
+		answers int
+	}{
+		{name: "nothing", facts: func(*record) []fact { return nil }, turns: 1, stage: StageDone},
+		{name: "a turn that never ended", facts: func(rec *record) []fact { return []fact{started.about(rec)} }, turns: 1, stage: StageDone},
+		{
+			name: "turns that never ended", turns: 0, stage: StageDead,
+			facts:   func(rec *record) []fact { return []fact{started.about(rec), started.about(rec), started.about(rec)} },
+			answers: 1, // the bounce
+		},
+		{name: "a success", facts: won, stage: StageAnswered, answers: 1},
+		{
+			name: "an answer that was sent", facts: won, stage: StageAnswered, answers: 1,
+			then: func(t *testing.T, w *mailbox.Workspace, _ mailbox.Entry, rec *record) { send(t, w, *answer(rec)) },
+		},
+		{
+			name: "an answer that was sent and noted", stage: StageAnswered, answers: 1,
+			facts: func(rec *record) []fact {
+				return append(won(rec), fact{Kind: answered, key: rec.key, Sent: answer(rec).ID})
+			},
+			then: func(t *testing.T, w *mailbox.Workspace, _ mailbox.Entry, rec *record) { send(t, w, *answer(rec)) },
+		},
+		{
+			name: "a message that was acknowledged", facts: won, stage: StageAnswered, answers: 1,
+			then: func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, _ *record) {
+				if err := w.Acknowledge(e); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+		{name: "a message that was given up", facts: given, stage: StageDead, answers: 1},
+		{
+			name: "a message that was buried", facts: given, stage: StageDead, answers: 1,
+			then: func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, _ *record) {
+				if _, err := w.Bury(e, mailbox.DeadLetterReason{Reason: "its turn failed"}); err != nil {
+					t.Fatal(err)
+				}
+			},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorkspace(t)
+			send(t, w, question("q"))
+			inbox := entries(t, w, "codex", mailbox.Inbox)[0]
+			rec := leave(t, w, test.facts)
+			if test.then != nil {
+				test.then(t, w, inbox, &rec)
+			}
+			// The second run must find nothing left to do.
+			for run := range 2 {
+				events, err := runOnce(t, w, Config{Reply: false})
+				var given *DeadLettersError
+				if err != nil && !errors.As(err, &given) {
+					t.Fatal(err)
+				}
+				want := test.turns
+				if run > 0 {
+					want = 0
+				}
+				if got := len(events.of(EventStarted)); got != want {
+					t.Errorf("run %d began %d turns, want %d: %s", run, got, want, events.kinds())
+				}
+			}
+			if p := progress(t, w, rec.ID); p.Stage != test.stage {
+				t.Errorf("progress %+v, want %s", p, test.stage)
+			}
+			if got := len(entries(t, w, "claude", mailbox.Inbox)); got != test.answers {
+				t.Errorf("%d messages were sent back, want %d", got, test.answers)
+			}
+			wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox))
+		})
+	}
+}
+
+// copyOf puts a copy of a file into the inbox of codex.
+func copyOf(t *testing.T, w *mailbox.Workspace, data []byte, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(w.BoxPath("codex", mailbox.Inbox), name), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOneTurnForEachMessage(t *testing.T) {
+	w := newWorkspace(t)
+	sent := send(t, w, question("q"))[0]
+	raw, err := w.ReadRaw(entries(t, w, "codex", mailbox.Inbox)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The same message under two names, written differently, and another one
+	// with the same id, as tools with short ids make them.
+	copyOf(t, w, append([]byte("# a comment\n"), raw...), "20260101T0000Z_claude_question_copy.yaml")
+	copyOf(t, w, []byte(strings.Replace(string(raw), "the body of q", "another body", 1)), "20260101T0000Z_claude_question_other.yaml")
+	rec, err := runOnce(t, w, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if turns, duplicates := len(rec.of(EventStarted)), len(rec.of(EventDuplicate)); turns != 2 || duplicates != 1 {
+		t.Errorf("%d turns and %d duplicates, want 2 and 1: %s", turns, duplicates, rec.kinds())
+	}
+	// It comes back long after it was done.
+	copyOf(t, w, raw, "20260101T0000Z_claude_question.yaml")
+	rec, err = runOnce(t, w, Config{})
+	if err != nil || rec.kinds() != "duplicate" {
+		t.Errorf("Run = %v with %s, want no error and a duplicate", err, rec.kinds())
+	}
+	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox))
+	if p := progress(t, w, sent.ID); p.Stage != StageDone {
+		t.Errorf("progress %+v, want done", p)
+	}
+}
+
+func TestDeadLetterPutBackGetsTurnsAgain(t *testing.T) {
+	w := newWorkspace(t)
+	sent := send(t, w, question("q"))[0]
+	failing := plays(func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, errors.New("no") })
+	if _, err := runOnce(t, w, Config{NewDriver: failing}); err == nil {
+		t.Fatal("Run gave no error, want a dead letter")
+	}
+	letter := entries(t, w, "codex", mailbox.DeadLetters)[0]
+	if err := os.Rename(letter.Path, filepath.Join(w.BoxPath("codex", mailbox.Inbox), letter.Name)); err != nil {
+		t.Fatal(err)
+	}
+	if p := progress(t, w, sent.ID); p.Stage != StageWaiting {
+		t.Errorf("progress %+v, want waiting", p)
+	}
+	rec, err := runOnce(t, w, Config{})
+	if want := "turn_started turn_succeeded acknowledged"; err != nil || rec.kinds() != want || rec.last(EventStarted).Attempt != 1 {
+		t.Errorf("Run = %v with %s at attempt %d, want %s at 1", err, rec.kinds(), rec.last(EventStarted).Attempt, want)
+	}
+}
+
+// TestReplacedWhileInTurn lets another tool replace the file of a message that
+// has a turn: the new message must not be acknowledged with the old one.
+func TestReplacedWhileInTurn(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("q"))
+	e := entries(t, w, "codex", mailbox.Inbox)[0]
+	raw, err := w.ReadRaw(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bodies []string
+	rec, err := runOnce(t, w, Config{Input: InputBody, NewDriver: plays(func(_ context.Context, request agent.Request) (agent.Result, error) {
+		bodies = append(bodies, request.Prompt)
+		if len(bodies) == 1 {
+			copyOf(t, w, []byte(strings.Replace(string(raw), "the body of q", "another", 1)), e.Name)
+		}
+		return agent.Result{}, nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTexts(t, "turns on", bodies, "the body of q", "another")
+	if got := len(rec.of(EventAcknowledged)); got != 2 {
+		t.Errorf("%d acknowledged, want 2: %s", got, rec.kinds())
+	}
+}
+
+func TestTakenOutByHand(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("q"))
+	e := entries(t, w, "codex", mailbox.Inbox)[0]
+	rec, err := runOnce(t, w, Config{Reply: true, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+		return agent.Result{Text: "answer"}, w.Acknowledge(e)
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "turn_started turn_succeeded answered acknowledged"; rec.kinds() != want {
+		t.Errorf("events %s, want %s", rec.kinds(), want)
+	}
+}
+
+func TestInvalidFiles(t *testing.T) {
+	w := newWorkspace(t)
+	old := time.Now().Add(-2 * invalidAfter)
+	invalid := map[string]string{
+		"garbage.yaml":      "{{{",
+		"with-sender.yaml":  "id: msg-20260101T0000Z-claude-abcd\nfrom: claude\nto: codex\ntype: nonsense\npriority: P2\ncreated_at_utc: 2026-01-01T00:00:00Z\nsubject: s\nbody: b\n",
+		"being-written.yml": "not even looked at",
+	}
+	for name, text := range invalid {
+		copyOf(t, w, []byte(text), name)
+		if err := os.Chtimes(filepath.Join(w.BoxPath("codex", mailbox.Inbox), name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyOf(t, w, []byte("id: msg-2026"), "young.yaml")
+	rec, err := runOnce(t, w, Config{})
+	var given *DeadLettersError
+	if !errors.As(err, &given) || len(given.Messages) != 2 {
+		t.Errorf("Run = %v, want two dead letters", err)
+	}
+	names := make(map[string]bool)
+	letters, err := w.List(t.Context(), "codex", mailbox.DeadLetters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, letter := range letters {
+		names[letter.Name] = true
+		if reason, err := w.Reason(letter); err != nil || !strings.Contains(reason.Reason, "no valid message") {
+			t.Errorf("reason of %s: %+v, %v, want that it is no message", letter.Name, reason, err)
+		}
+	}
+	if len(names) != 2 || !names["garbage.yaml"] || !names["with-sender.yaml"] {
+		t.Errorf("dead letters %v, want the two old files", names)
+	}
+	bounces := entries(t, w, "claude", mailbox.Inbox)
+	if len(bounces) != 1 || bounces[0].Message.Channel != ChannelBounce {
+		t.Errorf("%d messages to the sender that one file names, want a bounce: %s", len(bounces), rec.kinds())
+	}
+	if _, err := os.Lstat(filepath.Join(w.BoxPath("codex", mailbox.Inbox), "young.yaml")); err != nil {
+		t.Errorf("the young file: %v, want it to stay", err)
+	}
+}
+
+func TestSenderWithoutMailbox(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gone")
+	m := question("q")
+	m.From = "gone"
+	send(t, w, m)
+	if err := os.RemoveAll(filepath.Join(w.Dir(), "agents", "gone")); err != nil {
+		t.Fatal(err)
+	}
+	rec, err := runOnce(t, w, Config{Reply: true})
+	if want := "turn_started turn_succeeded unsendable acknowledged"; err != nil || rec.kinds() != want {
+		t.Errorf("Run = %v with %s, want %s", err, rec.kinds(), want)
+	}
+}
+
+// TestJournalLines checks that what is written is what the documents say: one
+// JSON object a line, each with time, fact and id.
+func TestJournalLines(t *testing.T) {
+	w := newWorkspace(t)
+	sent := send(t, w, question("q"))[0]
+	if _, err := runOnce(t, w, Config{Reply: true}); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(w.Dir(), "state", "turns", "codex.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for line := range strings.Lines(string(data)) {
+		var f struct {
+			At   time.Time
+			Fact string
+			ID   schema.ID
+		}
+		if err := json.Unmarshal([]byte(line), &f); err != nil || f.At.IsZero() || f.ID != sent.ID {
+			t.Errorf("line %q: %v, want a time and the id", line, err)
+		}
+		kinds = append(kinds, f.Fact)
+	}
+	wantTexts(t, "facts", kinds, "started", "succeeded", "answered", "acknowledged")
+}

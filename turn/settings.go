@@ -1,0 +1,154 @@
+package turn
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Settings are what a workspace says about the turns of an agent, so that a
+// Runner can be started by the agent's name alone. They stand in the section
+// run of workspace.json, for all agents, and of agents/<name>/config.yaml, for
+// that one; what the second says counts.
+type Settings struct {
+	// Driver is exec, ash or echo; empty means exec.
+	Driver string `yaml:"driver"`
+	// Command is a program and its arguments: the agent for exec, the bridge
+	// to be started for ash.
+	Command []string `yaml:"command"`
+	// Socket is the path of the bridge for ash.
+	Socket string `yaml:"socket"`
+	// Dir is the command's working folder, relative to the workspace.
+	Dir          string             `yaml:"dir"`
+	Input        Input              `yaml:"input"`
+	Reply        bool               `yaml:"reply"`
+	AllowFrom    []schema.AgentName `yaml:"allow_from"`
+	MaxAttempts  int                `yaml:"max_attempts"`
+	MaxTurns     int                `yaml:"max_turns"`
+	MaxPairTurns int                `yaml:"max_pair_turns"`
+	Parallel     int                `yaml:"parallel"`
+	// Timeout and Grace are durations such as 30m.
+	Timeout time.Duration `yaml:"timeout"`
+	Grace   time.Duration `yaml:"grace"`
+}
+
+// settingNames are the names of the settings in a file.
+var settingNames = []string{
+	"driver", "command", "socket", "dir", "input", "reply", "allow_from", "max_attempts", "max_turns",
+	"max_pair_turns", "parallel", "timeout", "grace",
+}
+
+// maxSettings is the largest file that settings are read from, in bytes.
+const maxSettings = 1 << 20
+
+// LoadSettings reads the settings of an agent. A workspace that says nothing
+// has the zero value. Errors name the file and the setting.
+func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error) {
+	if err := w.CheckAgent(name); err != nil {
+		return Settings{}, err
+	}
+	var s Settings
+	for _, path := range []string{
+		filepath.Join(w.Dir(), "workspace.json"),
+		filepath.Join(w.Dir(), "agents", string(name), "config.yaml"),
+	} {
+		if err := s.load(path); err != nil {
+			return Settings{}, fmt.Errorf("settings for turns in %s: %w", path, err)
+		}
+	}
+	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
+		s.Dir = filepath.Join(w.Dir(), s.Dir)
+	}
+	return s, nil
+}
+
+// load takes in what a file says. JSON is YAML, too.
+func (s *Settings) load(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxSettings) {
+		err = errors.New("not a regular file of reasonable size")
+	}
+	if err != nil {
+		return err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var file struct {
+		Run yaml.Node `yaml:"run"`
+	}
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return err
+	}
+	if file.Run.IsZero() || file.Run.Tag == "!!null" {
+		return nil
+	}
+	if file.Run.Kind != yaml.MappingNode {
+		return fmt.Errorf("line %d: run is no mapping", file.Run.Line)
+	}
+	for i := 0; i < len(file.Run.Content); i += 2 {
+		if setting := file.Run.Content[i]; !slices.Contains(settingNames, setting.Value) {
+			return fmt.Errorf("line %d: run has no setting %q; it has %s", setting.Line, setting.Value, strings.Join(settingNames, ", "))
+		}
+	}
+	return file.Run.Decode(s)
+}
+
+// NewDriver returns the maker of drivers that the settings describe, for a
+// Config.
+func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver, error) {
+	options := agent.ExecOptions{Dir: s.Dir, Grace: s.Grace}
+	switch s.Driver {
+	case "", "exec":
+		if len(s.Command) == 0 {
+			return nil, errors.New("no command is given for the agent")
+		}
+		return func(schema.ConversationID, string) agent.Driver { return agent.NewExec(s.Command, &options) }, nil
+	case "ash":
+		if len(s.Command) == 0 && s.Socket == "" {
+			return nil, errors.New("neither a socket nor a command is given for the Ash bridge")
+		}
+		return func(conversation schema.ConversationID, session string) agent.Driver {
+			if session == "" {
+				session = string(conversation)
+			}
+			return agent.NewAsh(agent.AshOptions{Socket: s.Socket, Command: s.Command, Dir: s.Dir, Session: session})
+		}, nil
+	case "echo":
+		return func(schema.ConversationID, string) agent.Driver { return agent.NewEcho() }, nil
+	}
+	return nil, fmt.Errorf("there is no driver %q; there are exec, ash and echo", s.Driver)
+}
+
+// Config returns the configuration that the settings describe. An echo is
+// given the body alone unless the settings say otherwise.
+func (s *Settings) Config(name schema.AgentName) (Config, error) {
+	newDriver, err := s.NewDriver()
+	if err != nil {
+		return Config{}, err
+	}
+	input := s.Input
+	if input == "" && s.Driver == "echo" {
+		input = InputBody
+	}
+	return Config{
+		Agent: name, NewDriver: newDriver, Input: input, Reply: s.Reply, AllowFrom: s.AllowFrom,
+		MaxAttempts: s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns,
+		Timeout: s.Timeout, Parallel: s.Parallel,
+	}, nil
+}

@@ -1,0 +1,131 @@
+package turn
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/schema"
+)
+
+func TestLoadSettings(t *testing.T) {
+	tests := []struct {
+		name      string
+		workspace string // workspace.json
+		agent     string // config.yaml
+		want      Settings
+		wantErr   string
+	}{
+		{name: "nothing"},
+		{name: "no section", workspace: `{"project_name":"p"}`, agent: "autonomy:\n  default_mode: always_pause\n"},
+		{name: "an empty section", workspace: `{"run":null}`, agent: "run:\n"},
+		{
+			name:      "all for all agents",
+			workspace: `{"run":{"driver":"exec","command":["codex","exec"],"reply":true,"timeout":"5m","grace":"1s","parallel":2,"allow_from":["claude"],"max_attempts":5,"max_turns":7,"max_pair_turns":-1,"input":"body","dir":"/work"}}`,
+			want: Settings{
+				Driver: "exec", Command: []string{"codex", "exec"}, Reply: true, Timeout: 5 * time.Minute, Grace: time.Second, Parallel: 2,
+				AllowFrom: []schema.AgentName{"claude"}, MaxAttempts: 5, MaxTurns: 7, MaxPairTurns: Unlimited, Input: InputBody, Dir: "/work",
+			},
+		},
+		{
+			name:      "the agent's own count",
+			workspace: `{"run":{"command":["a","b"],"reply":true,"max_turns":7}}`,
+			agent:     "run:\n  command: [c]\n  reply: false\n  driver: ash\n  socket: /tmp/s\n",
+			want:      Settings{Driver: "ash", Command: []string{"c"}, Socket: "/tmp/s", MaxTurns: 7},
+		},
+		{name: "unknown setting", agent: "other: 1\nrun:\n  max_turn: 3\n", wantErr: `line 3: run has no setting "max_turn"`},
+		{name: "no mapping", agent: "run: [1]\n", wantErr: "line 1"},
+		{name: "a shell line", agent: "run:\n  command: codex exec\n", wantErr: "line 2"},
+		{name: "no duration", agent: "run:\n  timeout: soon\n", wantErr: "soon"},
+		{name: "no YAML", agent: "{{{", wantErr: "config.yaml"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorkspace(t)
+			if test.workspace != "" {
+				write(t, filepath.Join(w.Dir(), "workspace.json"), test.workspace)
+			}
+			if test.agent != "" {
+				write(t, filepath.Join(w.Dir(), "agents", "codex", "config.yaml"), test.agent)
+			}
+			got, err := LoadSettings(w, "codex")
+			if test.wantErr == "" && err != nil || test.wantErr != "" && (err == nil || !strings.Contains(err.Error(), test.wantErr)) {
+				t.Fatalf("error %v, want %q", err, test.wantErr)
+			}
+			if err == nil && !reflect.DeepEqual(got, test.want) {
+				t.Errorf("settings %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLoadSettingsOfUnknownAgent(t *testing.T) {
+	if _, err := LoadSettings(newWorkspace(t), "../codex"); err == nil {
+		t.Error("no error for a name that is none")
+	}
+}
+
+func TestSettingsConfig(t *testing.T) {
+	tests := []struct {
+		name     string
+		settings Settings
+		want     any // the driver's type; nil means an error
+		input    Input
+	}{
+		{"command", Settings{Command: []string{"true"}}, &agent.Exec{}, ""},
+		{"bridge", Settings{Driver: "ash", Socket: "/tmp/s"}, &agent.Ash{}, ""},
+		{"echo", Settings{Driver: "echo"}, &agent.Echo{}, InputBody},
+		{"echo of all", Settings{Driver: "echo", Input: InputMessage}, &agent.Echo{}, InputMessage},
+		{"no command", Settings{}, nil, ""},
+		{"no bridge", Settings{Driver: "ash"}, nil, ""},
+		{"no such driver", Settings{Driver: "magic"}, nil, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c, err := test.settings.Config("codex")
+			if test.want == nil {
+				if err == nil {
+					t.Error("no error, want one")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.NewDriver("conv-20260101-claude-1", ""); reflect.TypeOf(got) != reflect.TypeOf(test.want) || c.Input != test.input || c.Agent != "codex" {
+				t.Errorf("driver %T and config %+v, want %T and input %q", got, c, test.want, test.input)
+			}
+		})
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	w := newWorkspace(t)
+	good := Config{Agent: "codex", NewDriver: says("ok")}
+	for name, change := range map[string]func(*Config){
+		"no agent":          func(c *Config) { c.Agent = "" },
+		"unknown agent":     func(c *Config) { c.Agent = "nobody" },
+		"no driver":         func(c *Config) { c.NewDriver = nil },
+		"no such input":     func(c *Config) { c.Input = "everything" },
+		"no name":           func(c *Config) { c.AllowFrom = []schema.AgentName{"../x"} },
+		"negative attempts": func(c *Config) { c.MaxAttempts = -1 },
+		"negative timeout":  func(c *Config) { c.Timeout = -1 },
+	} {
+		c := good
+		change(&c)
+		if _, err := New(w, c); err == nil {
+			t.Errorf("%s: no error, want one", name)
+		}
+	}
+}

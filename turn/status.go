@@ -1,0 +1,191 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// AgentStatus says how it stands with an agent's inbox.
+type AgentStatus struct {
+	Agent schema.AgentName `json:"agent"`
+	// Running says that a Runner works the inbox, and Runner which process
+	// that is if it can be told.
+	Running bool    `json:"running"`
+	Runner  *Holder `json:"runner,omitempty"`
+	// Pending counts the messages in the inbox that wait for a turn or have
+	// one. Held, Expired and Invalid ones are in the inbox as well.
+	Pending int `json:"pending"`
+	Held    int `json:"held"`
+	Expired int `json:"expired"`
+	Invalid int `json:"invalid"`
+	// Oldest is when the oldest pending message was made.
+	Oldest      time.Time `json:"oldest,omitzero"`
+	DeadLetters int       `json:"dead_letters"`
+	// InTurn are the messages that have a turn right now.
+	InTurn []Turn `json:"in_turn,omitempty"`
+	// Last is the turn that ended last, and Failures how many failed in a row
+	// since one succeeded.
+	Last     *Turn `json:"last,omitempty"`
+	Failures int   `json:"failures"`
+	// Conversations are those with messages in the inbox, those that had a
+	// turn within the hour, and those that are bound; the latest first.
+	Conversations []Conversation `json:"conversations,omitempty"`
+}
+
+// Turn is a turn on a message.
+type Turn struct {
+	ID           schema.ID             `json:"id"`
+	From         schema.AgentName      `json:"from"`
+	Type         schema.Type           `json:"type"`
+	Subject      string                `json:"subject"`
+	Conversation schema.ConversationID `json:"conversation_id"`
+	Attempt      int                   `json:"attempt"`
+	Started      time.Time             `json:"started"`
+	Ended        time.Time             `json:"ended,omitzero"`
+	Succeeded    bool                  `json:"succeeded"`
+	Reason       string                `json:"reason,omitempty"`
+	Usage        agent.Usage           `json:"usage,omitzero"`
+}
+
+// Conversation is how deep a conversation is.
+type Conversation struct {
+	ID   schema.ConversationID `json:"id"`
+	With schema.AgentName      `json:"with"`
+	// Turns counts since the conversation began or was resumed.
+	Turns int `json:"turns"`
+	// Bound says that it has had as many turns as are allowed.
+	Bound bool      `json:"bound"`
+	Last  time.Time `json:"last"`
+}
+
+// Status returns how it stands with the inboxes of the agents, or of all
+// agents if none is named. It changes nothing.
+func Status(ctx context.Context, w *mailbox.Workspace, agents ...schema.AgentName) ([]AgentStatus, error) {
+	if len(agents) == 0 {
+		all, err := w.Agents()
+		if err != nil {
+			return nil, err
+		}
+		agents = all
+	}
+	statuses := make([]AgentStatus, 0, len(agents))
+	for _, name := range agents {
+		status, err := statusOf(ctx, w, name)
+		if err != nil {
+			return nil, err
+		}
+		statuses = append(statuses, status)
+	}
+	return statuses, nil
+}
+
+func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) (AgentStatus, error) {
+	s := AgentStatus{Agent: name}
+	entries, err := w.Inbox(ctx, name)
+	if err != nil {
+		return s, err
+	}
+	if s.Running, s.Runner, err = lockHolder(w, name); err != nil {
+		return s, err
+	}
+	h, err := readHistory(w, name)
+	if err != nil {
+		return s, err
+	}
+	dead, err := w.List(ctx, name, mailbox.DeadLetters)
+	if err != nil {
+		return s, err
+	}
+	s.DeadLetters = len(dead)
+	now := time.Now()
+	waiting := make(map[schema.ConversationID]bool)
+	for _, e := range entries {
+		s.count(e, h, now, waiting)
+	}
+	for _, rec := range h.records {
+		if rec.Running && s.Running {
+			s.InTurn = append(s.InTurn, turnOf(rec))
+		}
+	}
+	slices.SortFunc(s.InTurn, func(a, b Turn) int { return a.Started.Compare(b.Started) })
+	if h.last != nil {
+		last := turnOf(h.last)
+		s.Last, s.Failures = &last, h.failures
+	}
+	s.Conversations = conversationsOf(h, now, waiting)
+	return s, nil
+}
+
+// count counts a message in the inbox.
+func (s *AgentStatus) count(e mailbox.Entry, h *history, now time.Time, waiting map[schema.ConversationID]bool) {
+	if e.Message == nil || e.Err != nil {
+		s.Invalid++
+		return
+	}
+	waiting[mailbox.ConversationOf(e.Message)] = true
+	switch stageInInbox(e.Message, recordFor(h, e.Message), s.Running, now) {
+	case StageHeld:
+		s.Held++
+	case StageExpired:
+		s.Expired++
+	default:
+		s.Pending++
+		if at := e.Message.CreatedAt.Time(); s.Oldest.IsZero() || at.Before(s.Oldest) {
+			s.Oldest = at
+		}
+	}
+}
+
+func recordFor(h *history, m *schema.Message) *record {
+	k, err := keyOf(m)
+	if err != nil {
+		return nil
+	}
+	return h.records[k]
+}
+
+func turnOf(rec *record) Turn {
+	t := Turn{
+		ID: rec.ID, From: rec.From, Type: rec.Type, Subject: rec.Subject, Conversation: rec.Conversation,
+		Attempt: rec.Attempts, Started: rec.Started,
+	}
+	if !rec.Running {
+		t.Ended, t.Succeeded, t.Reason, t.Usage = rec.Ended, rec.Outcome == succeeded, rec.Reason, rec.Usage
+	}
+	return t
+}
+
+func conversationsOf(h *history, now time.Time, waiting map[schema.ConversationID]bool) []Conversation {
+	var conversations []Conversation
+	for id, c := range h.conversations {
+		if c.Bound || waiting[id] || now.Sub(c.Last) < pairWindow {
+			conversations = append(conversations, Conversation{ID: id, With: c.With, Turns: c.Turns, Bound: c.Bound, Last: c.Last})
+		}
+	}
+	slices.SortFunc(conversations, func(a, b Conversation) int { return b.Last.Compare(a.Last) })
+	return conversations
+}
+
+// isQueued reports whether a sent message's copy for the agent still waits to
+// be delivered.
+func isQueued(w *mailbox.Workspace, id schema.ID, name schema.AgentName) (bool, error) {
+	// The names that a delivery gives to what it has not published yet.
+	staged := filepath.Join(w.Dir(), "state", "outgoing", string(id)+"@"+string(name)+"@inbox")
+	for _, path := range []string{staged, staged + "@beside"} {
+		if _, err := os.Lstat(path); err == nil {
+			return true, nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,169 @@
+// Package turn works an inbox: it gives an agent one turn for each message, in
+// processing order, with retries, dead letters, answers and bounds.
+//
+// A message leaves the inbox only after its turn succeeded, or as a dead letter
+// with a reason. What is done is first written to a journal, one line of JSON
+// each, in state/turns/<agent>.jsonl of the workspace; whatever dies when, the
+// next Runner goes on from there:
+//
+//   - Before a turn begins, the journal says so. A turn that never ended counts
+//     as an attempt, so that a message that kills the machine is not tried for
+//     ever. Only a turn that was stopped on purpose, or an agent that could not
+//     be started, counts for nothing.
+//   - A turn has succeeded when the journal holds that, together with the
+//     answer to be sent. Then the answer is sent under an id that stays the
+//     same however often it is tried, and only then the message is
+//     acknowledged. So a message never has two successful turns, nor two
+//     answers.
+//   - A dead letter and the notice to its sender go the same way.
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Defaults of a Config.
+const (
+	DefaultMaxAttempts  = 3
+	DefaultMaxTurns     = 20
+	DefaultMaxPairTurns = 120
+	DefaultTimeout      = 30 * time.Minute
+	defaultFirstRetry   = time.Second
+	defaultLastRetry    = 5 * time.Minute
+)
+
+// Unlimited is a bound that never trips.
+const Unlimited = -1
+
+// Config says how an inbox is worked. Agent and NewDriver are required; zero
+// values of the rest mean the defaults.
+type Config struct {
+	// Agent is whose inbox it is.
+	Agent schema.AgentName
+	// NewDriver makes the agent for a conversation. The session is what the
+	// agent's last turn in the conversation left for continuing it, or empty.
+	NewDriver func(conversation schema.ConversationID, session string) agent.Driver
+	// Input is what a turn is given to read.
+	Input Input
+	// Reply sends what a turn says as an answer, to messages that expect one.
+	Reply bool
+	// AllowFrom are the agents whose messages get turns; empty means all.
+	// Messages of others stay in the inbox.
+	AllowFrom []schema.AgentName
+	// MaxAttempts is how many turns a message gets before it becomes a dead
+	// letter.
+	MaxAttempts int
+	// MaxTurns bounds the turns in one conversation, and MaxPairTurns those on
+	// messages from one agent within an hour. What goes beyond waits in the
+	// inbox; see Resume.
+	MaxTurns     int
+	MaxPairTurns int
+	// Timeout is how long a turn may take.
+	Timeout time.Duration
+	// Parallel is how many conversations have turns side by side. Within a
+	// conversation there is one turn at a time, in processing order.
+	Parallel int
+	// FirstRetry is how long a message waits after its first failed turn. The
+	// time doubles with each further one, up to LastRetry, less a random part
+	// of up to half of it.
+	FirstRetry, LastRetry time.Duration
+	// Once ends the run when nothing is left to do.
+	Once bool
+	// Observe is told what happens, one event at a time. It must not block for
+	// long.
+	Observe func(Event)
+}
+
+// Input says what a turn is given to read.
+type Input string
+
+// What a turn can be given to read.
+const (
+	// InputMessage is the message's file, byte for byte.
+	InputMessage Input = "message"
+	// InputBody is the body alone: its text, or YAML for a structured one.
+	InputBody Input = "body"
+)
+
+func (c *Config) complete() error {
+	if _, err := schema.ParseAgentName(string(c.Agent)); err != nil {
+		return err
+	}
+	if c.NewDriver == nil {
+		return errors.New("no driver is given")
+	}
+	if c.Input == "" {
+		c.Input = InputMessage
+	}
+	if c.Input != InputMessage && c.Input != InputBody {
+		return fmt.Errorf("input %q is neither %s nor %s", c.Input, InputMessage, InputBody)
+	}
+	for _, name := range c.AllowFrom {
+		if _, err := schema.ParseAgentName(string(name)); err != nil {
+			return fmt.Errorf("allowed sender: %w", err)
+		}
+	}
+	if c.MaxAttempts < 0 || c.Parallel < 0 || c.Timeout < 0 || c.FirstRetry < 0 || c.LastRetry < 0 {
+		return errors.New("attempts, parallel turns and times cannot be negative")
+	}
+	setDefault(&c.MaxAttempts, DefaultMaxAttempts)
+	setDefault(&c.MaxTurns, DefaultMaxTurns)
+	setDefault(&c.MaxPairTurns, DefaultMaxPairTurns)
+	setDefault(&c.Timeout, DefaultTimeout)
+	setDefault(&c.Parallel, 1)
+	setDefault(&c.FirstRetry, defaultFirstRetry)
+	setDefault(&c.LastRetry, max(defaultLastRetry, c.FirstRetry))
+	return nil
+}
+
+func setDefault[Value comparable](value *Value, to Value) {
+	var zero Value
+	if *value == zero {
+		*value = to
+	}
+}
+
+// DeadLettersError says that a run with Once did what there was to do, and
+// that some messages could not be handled.
+type DeadLettersError struct {
+	// Messages are the ids of the messages that became dead letters, and the
+	// names of files that were none.
+	Messages []string
+}
+
+// Error tells how many.
+func (e *DeadLettersError) Error() string {
+	if len(e.Messages) == 1 {
+		return e.Messages[0] + " became a dead letter"
+	}
+	return fmt.Sprintf("%d messages became dead letters", len(e.Messages))
+}
+
+// errTimeout is why a turn that takes too long is stopped.
+var errTimeout = errors.New("the turn took too long")
+
+// New prepares to work the inbox of an agent that the workspace knows.
+func New(w *mailbox.Workspace, config Config) (*Runner, error) {
+	if err := config.complete(); err != nil {
+		return nil, fmt.Errorf("configuring the turns of %q: %w", config.Agent, err)
+	}
+	if err := w.CheckAgent(config.Agent); err != nil {
+		return nil, err
+	}
+	return &Runner{workspace: w, config: config, now: time.Now, poll: time.Second}, nil
+}
+
+// Preflight finds out whether the agent can be started at all, without
+// touching any message. Its error matches agent.ErrUnavailable.
+func (r *Runner) Preflight(ctx context.Context) error {
+	driver := r.config.NewDriver("", "")
+	err := driver.Start(ctx)
+	return errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))
+}

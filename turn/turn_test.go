@@ -1,0 +1,560 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+func TestMain(m *testing.M) {
+	// The race detector otherwise holds every process for a second at its end.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	if role := os.Getenv(childRole); role != "" {
+		os.Exit(runChild(role))
+	}
+	os.Exit(m.Run())
+}
+
+// puppet is an agent that a test plays.
+type puppet struct {
+	// start and turn may be nil: then all goes well, and the answer is "ok".
+	start func() error
+	turn  func(ctx context.Context, request agent.Request) (agent.Result, error)
+	// session is what it continues; sessions are what it was asked to.
+	session string
+}
+
+func (p *puppet) Start(context.Context) error {
+	if p.start == nil {
+		return nil
+	}
+	return p.start()
+}
+
+func (p *puppet) Turn(ctx context.Context, request agent.Request, observe func(agent.Event)) (agent.Result, error) {
+	observe(agent.Event{Text: "working"})
+	if p.turn == nil {
+		return agent.Result{Text: "ok", SessionID: p.session}, nil
+	}
+	return p.turn(ctx, request)
+}
+
+func (p *puppet) Interrupt(context.Context) error { return nil }
+func (p *puppet) SessionID() string               { return p.session }
+func (p *puppet) Stop(context.Context) error      { return nil }
+
+// plays returns a maker of drivers whose turns all do the same.
+func plays(turn func(ctx context.Context, request agent.Request) (agent.Result, error)) func(schema.ConversationID, string) agent.Driver {
+	return func(schema.ConversationID, string) agent.Driver { return &puppet{turn: turn} }
+}
+
+func says(text string) func(schema.ConversationID, string) agent.Driver {
+	return plays(func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{Text: text}, nil })
+}
+
+func variable(request agent.Request, name string) string {
+	for _, v := range request.Env {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return "no such variable"
+}
+
+// newWorkspace makes a workspace with claude and codex. Nothing is synced:
+// what these tests kill is processes, not machines.
+func newWorkspace(t testing.TB, agents ...schema.AgentName) *mailbox.Workspace {
+	t.Helper()
+	if len(agents) == 0 {
+		agents = []schema.AgentName{"claude", "codex"}
+	}
+	dir := t.TempDir()
+	if _, err := mailbox.Init(dir, mailbox.InitOptions{Agents: agents, Now: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir)
+}
+
+func open(t testing.TB, dir string) *mailbox.Workspace {
+	t.Helper()
+	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Errorf("closing the workspace: %v", err)
+		}
+	})
+	return w
+}
+
+// question is a message from claude to codex.
+func question(subject string) schema.Message {
+	return schema.Message{
+		From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question,
+		Subject: subject, Body: schema.TextValue("the body of " + subject),
+	}
+}
+
+func send(t testing.TB, w *mailbox.Workspace, drafts ...schema.Message) []*schema.Message {
+	t.Helper()
+	var sent []*schema.Message
+	for _, result := range w.SendAll(t.Context(), drafts, nil) {
+		if result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		sent = append(sent, result.Receipt.Message)
+	}
+	return sent
+}
+
+// recorder keeps the events of a Runner.
+type recorder struct {
+	mu     sync.Mutex
+	events []Event
+	// on is called for each event, if it is set.
+	on func(Event)
+}
+
+func (r *recorder) observe(e Event) {
+	r.mu.Lock()
+	r.events = append(r.events, e)
+	r.mu.Unlock()
+	if r.on != nil {
+		r.on(e)
+	}
+}
+
+// of returns the subjects, files or reasons of the events of a kind.
+func (r *recorder) of(kind EventKind) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for _, e := range r.events {
+		if e.Kind == kind {
+			text := e.Subject
+			if text == "" {
+				text = e.File
+			}
+			if text == "" {
+				text = e.Reason
+			}
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+func (r *recorder) last(kind EventKind) Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range slices.Backward(r.events) {
+		if e.Kind == kind {
+			return e
+		}
+	}
+	return Event{}
+}
+
+func (r *recorder) kinds() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for _, e := range r.events {
+		if e.Kind != EventOutput {
+			all = append(all, string(e.Kind))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// newRunner makes a Runner for codex that loses no time.
+func newRunner(t testing.TB, w *mailbox.Workspace, c Config) (*Runner, *recorder) {
+	t.Helper()
+	rec := &recorder{}
+	if c.Agent == "" {
+		c.Agent = "codex"
+	}
+	if c.NewDriver == nil {
+		c.NewDriver = says("ok")
+	}
+	if c.FirstRetry == 0 {
+		c.FirstRetry, c.LastRetry = time.Millisecond, 2*time.Millisecond
+	}
+	if c.Observe == nil {
+		c.Observe = rec.observe
+	}
+	r, err := New(w, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.poll = 5 * time.Millisecond
+	return r, rec
+}
+
+// runOnce works the inbox of codex until nothing is left to do.
+func runOnce(t testing.TB, w *mailbox.Workspace, c Config) (*recorder, error) {
+	t.Helper()
+	c.Once = true
+	r, rec := newRunner(t, w, c)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := r.Run(ctx)
+	if ctx.Err() != nil {
+		t.Fatalf("the run did not end; it told %s", rec.kinds())
+	}
+	return rec, err
+}
+
+// subjects returns the subjects of the messages in a box, in processing order.
+func subjects(t testing.TB, w *mailbox.Workspace, name schema.AgentName, box mailbox.Box) []string {
+	t.Helper()
+	var all []string
+	for _, e := range entries(t, w, name, box) {
+		all = append(all, e.Message.Subject)
+	}
+	return all
+}
+
+func entries(t testing.TB, w *mailbox.Workspace, name schema.AgentName, box mailbox.Box) []mailbox.Entry {
+	t.Helper()
+	found, err := w.List(t.Context(), name, box)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range found {
+		if e.Err != nil {
+			t.Fatalf("%s: %v", e.Path, e.Err)
+		}
+	}
+	return found
+}
+
+func wantTexts(t testing.TB, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func TestTurnsInProcessingOrder(t *testing.T) {
+	w := newWorkspace(t)
+	urgent, task, late := question("urgent"), question("task"), question("last")
+	urgent.Priority, task.Type, late.Type = schema.P0, schema.TaskRequest, schema.Notification
+	send(t, w, late, question("question"), task, urgent)
+	rec, err := runOnce(t, w, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTexts(t, "turns", rec.of(EventStarted), "urgent", "task", "question", "last")
+	wantTexts(t, "acknowledged", rec.of(EventAcknowledged), "urgent", "task", "question", "last")
+	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox))
+	wantTexts(t, "answers without being asked to", subjects(t, w, "claude", mailbox.Inbox))
+}
+
+func TestRequest(t *testing.T) {
+	w := newWorkspace(t)
+	m := question("$(rm -rf /)\x1b[2J; `id`")
+	m.Channel, m.RelatedPR = "a-channel", "42"
+	sent := send(t, w, m)[0]
+	inbox := entries(t, w, "codex", mailbox.Inbox)[0]
+	raw, err := w.ReadRaw(inbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		input Input
+		want  string
+	}{{InputMessage, string(raw)}, {InputBody, sent.Body.Text}} {
+		var got agent.Request
+		_, err := runOnce(t, w, Config{Input: test.input, MaxAttempts: 5, NewDriver: plays(func(_ context.Context, request agent.Request) (agent.Result, error) {
+			got = request
+			return agent.Result{}, agent.ErrUnavailable
+		})})
+		if !errors.Is(err, agent.ErrUnavailable) {
+			t.Errorf("Run = %v, want ErrUnavailable", err)
+		}
+		if got.Prompt != test.want {
+			t.Errorf("input %s: prompt %q, want %q", test.input, got.Prompt, test.want)
+		}
+		for name, want := range map[string]string{
+			"OACP_MESSAGE_ID": string(sent.ID), "OACP_MESSAGE_FROM": "claude", "OACP_MESSAGE_TO": "codex",
+			"OACP_MESSAGE_TYPE": "question", "OACP_MESSAGE_PRIORITY": "P2", "OACP_MESSAGE_SUBJECT": m.Subject,
+			"OACP_MESSAGE_CHANNEL": "a-channel", "OACP_MESSAGE_RELATED_PR": "42", "OACP_MESSAGE_PARENT_ID": "",
+			"OACP_MESSAGE_CONVERSATION_ID": string(mailbox.ConversationOf(sent)), "OACP_MESSAGE_EXPIRES_AT": "",
+			"OACP_FILE": inbox.Path, "OACP_WORKSPACE": w.Dir(), "OACP_AGENT": "codex", "OACP_ATTEMPT": "1",
+		} {
+			if value := variable(got, name); value != want {
+				t.Errorf("%s=%q, want %q", name, value, want)
+			}
+		}
+	}
+}
+
+func TestBodyText(t *testing.T) {
+	body := schema.Value{Kind: schema.Mapping, Pairs: []schema.Pair{
+		{Key: "a", Value: schema.TextValue("yes")},
+		{Key: "list", Value: schema.Value{Kind: schema.List, Items: []schema.Value{schema.TextValue("1"), {Kind: schema.Null}}}},
+	}}
+	got, err := bodyText(body)
+	if want := "a: \"yes\"\nlist:\n  - \"1\"\n  - null\n"; err != nil || got != want {
+		t.Errorf("body %q, %v, want %q", got, err, want)
+	}
+}
+
+func TestReply(t *testing.T) {
+	w := newWorkspace(t)
+	silent := question("silent")
+	types := map[string]schema.Type{"question": schema.Question, "notification": schema.Notification, "follow_up": schema.FollowUp, "lgtm": schema.ReviewLGTM}
+	for subject, kind := range types {
+		m := question(subject)
+		m.Type = kind
+		send(t, w, m)
+	}
+	asked := send(t, w, silent)[0]
+	rec, err := runOnce(t, w, Config{Reply: true, NewDriver: plays(func(_ context.Context, request agent.Request) (agent.Result, error) {
+		if variable(request, "OACP_MESSAGE_SUBJECT") == "silent" {
+			return agent.Result{Text: " \n"}, nil
+		}
+		return agent.Result{Text: "the answer\x00\x1b[0m\n\n"}, nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTexts(t, "answered", rec.of(EventAnswered), "question")
+	answers := entries(t, w, "claude", mailbox.Inbox)
+	if len(answers) != 1 {
+		t.Fatalf("%d answers, want 1", len(answers))
+	}
+	m := answers[0].Message
+	if m.From != "codex" || m.Subject != "Re: question" || m.Body.Text != "the answer\x00\x1b[0m" || m.ID != rec.last(EventAnswered).Sent {
+		t.Errorf("answer %+v, want one from codex with the text", m)
+	}
+	original, err := w.Find(t.Context(), string(m.ParentID))
+	if err != nil || original[0].Message.Subject != "question" || m.ConversationID != mailbox.ConversationOf(original[0].Message) {
+		t.Errorf("the answer names parent %s in %s (%v), want the question", m.ParentID, m.ConversationID, err)
+	}
+	if p := progress(t, w, asked.ID); p.Stage != StageDone {
+		t.Errorf("stage of the question without an answer: %s, want done", p.Stage)
+	}
+	if p := progress(t, w, m.ParentID); p.Stage != StageAnswered || p.Answer != m.ID || p.Attempts != 1 {
+		t.Errorf("progress of the answered question: %+v, want answered by %s", p, m.ID)
+	}
+}
+
+func progress(t testing.TB, w *mailbox.Workspace, id schema.ID) Progress {
+	t.Helper()
+	all, err := Track(t.Context(), w, string(id))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("Track(%s) = %+v, %v, want one recipient", id, all, err)
+	}
+	return all[0]
+}
+
+func TestLongAnswerSaysThatItWasCut(t *testing.T) {
+	for _, truncated := range []bool{false, true} {
+		w := newWorkspace(t)
+		send(t, w, question("q"))
+		long := strings.Repeat("ü", schema.MaxBody+1)
+		_, err := runOnce(t, w, Config{Reply: true, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+			return agent.Result{Text: long, Truncated: truncated}, nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := entries(t, w, "claude", mailbox.Inbox)[0].Message.Body.Text
+		_, file, ok := strings.Cut(body, " in state/turns/")
+		file, _, ok2 := strings.Cut(file, " of the workspace")
+		if !ok || !ok2 || !strings.HasPrefix(body, strings.Repeat("ü", 1000)) {
+			t.Fatalf("the answer ends in %q, want it to say where the rest is", body[max(0, len(body)-300):])
+		}
+		kept, err := os.ReadFile(w.Dir() + "/state/turns/" + file)
+		if err != nil || string(kept) != long {
+			t.Errorf("%d bytes are kept (%v), want all %d", len(kept), err, len(long))
+		}
+	}
+}
+
+func TestFailureRetryDeadLetterAndBounce(t *testing.T) {
+	w := newWorkspace(t)
+	bad := question("bad")
+	bad.Priority = schema.P0
+	sent := send(t, w, bad, question("good"))
+	calls := 0
+	rec, err := runOnce(t, w, Config{Reply: true, NewDriver: plays(func(_ context.Context, request agent.Request) (agent.Result, error) {
+		if variable(request, "OACP_MESSAGE_SUBJECT") != "bad" {
+			return agent.Result{Text: "fine"}, nil
+		}
+		calls++
+		if got, want := variable(request, "OACP_ATTEMPT"), fmt.Sprint(calls); got != want {
+			t.Errorf("attempt %s, want %s", got, want)
+		}
+		return agent.Result{Text: "half", Tail: "last words"}, errors.New("exit status 3")
+	})})
+	var given *DeadLettersError
+	if !errors.As(err, &given) || len(given.Messages) != 1 || given.Messages[0] != string(sent[0].ID) {
+		t.Errorf("Run = %v, want a DeadLettersError naming %s", err, sent[0].ID)
+	}
+	if calls != DefaultMaxAttempts {
+		t.Errorf("%d turns on the failing message, want %d", calls, DefaultMaxAttempts)
+	}
+	wantTexts(t, "turns", rec.of(EventStarted)[:2], "bad", "good")
+	wantTexts(t, "dead letters", subjects(t, w, "codex", mailbox.DeadLetters), "bad")
+	reason, err := w.Reason(entries(t, w, "codex", mailbox.DeadLetters)[0])
+	if err != nil || reason.Attempts != 3 || reason.Output != "last words" || !strings.Contains(reason.Reason, "exit status 3") {
+		t.Errorf("reason %+v, %v, want 3 attempts, the output and the status", reason, err)
+	}
+	wantTexts(t, "inbox of the sender", subjects(t, w, "claude", mailbox.Inbox), "Not handled: bad", "Re: good")
+	for _, e := range entries(t, w, "claude", mailbox.Inbox) {
+		if e.Message.Subject != "Not handled: bad" {
+			continue
+		}
+		if m := e.Message; m.Type != schema.Notification || m.Channel != ChannelBounce || m.ParentID != sent[0].ID ||
+			!strings.Contains(m.Body.Text, "exit status 3") || !strings.Contains(m.Body.Text, "last words") {
+			t.Errorf("bounce %+v, want a notification with reason and output", m)
+		}
+	}
+	if p := progress(t, w, sent[0].ID); p.Stage != StageDead || p.Attempts != 3 || !strings.Contains(p.Reason, "exit status 3") {
+		t.Errorf("progress %+v, want dead with its reason", p)
+	}
+	// A notice that cannot be handled makes no further notice.
+	failing := plays(func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, errors.New("no") })
+	rec, err = runOnce(t, w, Config{Agent: "claude", NewDriver: failing, MaxAttempts: 1})
+	if err == nil {
+		t.Error("Run gave no error, want dead letters")
+	}
+	wantTexts(t, "bounced", rec.of(EventBounced), "Re: good")
+	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox), "Not handled: Re: good")
+}
+
+func TestTimeout(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("slow"))
+	rec, err := runOnce(t, w, Config{MaxAttempts: 1, Timeout: time.Millisecond, NewDriver: plays(func(ctx context.Context, _ agent.Request) (agent.Result, error) {
+		<-ctx.Done()
+		return agent.Result{}, context.Cause(ctx)
+	})})
+	if err == nil || !strings.Contains(rec.last(EventFailed).Reason, "1ms") {
+		t.Errorf("Run = %v, failure %q, want a dead letter and the timeout", err, rec.last(EventFailed).Reason)
+	}
+}
+
+func TestUnavailableConsumesNothing(t *testing.T) {
+	w := newWorkspace(t)
+	sent := send(t, w, question("q"))[0]
+	missing := fmt.Errorf("%w: no-such-agent", agent.ErrUnavailable)
+	rec, err := runOnce(t, w, Config{NewDriver: func(schema.ConversationID, string) agent.Driver {
+		return &puppet{start: func() error { return missing }}
+	}})
+	if !errors.Is(err, missing) || rec.kinds() != "" {
+		t.Errorf("Run = %v after %q, want ErrUnavailable before anything", err, rec.kinds())
+	}
+	if p := progress(t, w, sent.ID); p.Stage != StageWaiting || p.Attempts != 0 {
+		t.Errorf("progress %+v, want waiting without attempts", p)
+	}
+
+	// Later it goes away at the start of a turn, then in one, and comes back.
+	makes := 0
+	r, rec := newRunner(t, w, Config{MaxAttempts: 1, NewDriver: func(schema.ConversationID, string) agent.Driver {
+		makes++
+		switch makes {
+		case 2, 3:
+			return &puppet{start: func() error { return missing }}
+		case 4, 5:
+			return &puppet{turn: func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, missing }}
+		}
+		return &puppet{}
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	rec.on = func(e Event) {
+		if e.Kind == EventAcknowledged {
+			cancel()
+		}
+	}
+	if err := r.Run(ctx); err != nil {
+		t.Errorf("Run = %v, want no error", err)
+	}
+	if got := len(rec.of(EventUnavailable)); got != 4 {
+		t.Errorf("told %d times that the agent is unavailable, want 4: %s", got, rec.kinds())
+	}
+	if p := progress(t, w, sent.ID); p.Stage != StageDone || p.Attempts != 1 {
+		t.Errorf("progress %+v, want done at the first attempt that counts", p)
+	}
+}
+
+func TestHeldAndExpiredStay(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "stranger")
+	expired, held := question("expired"), question("held")
+	expired.CreatedAt, expired.ExpiresAt = "2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z"
+	held.From = "stranger"
+	sent := send(t, w, expired, held, question("good"))
+	for range 2 {
+		rec, err := runOnce(t, w, Config{AllowFrom: []schema.AgentName{"claude"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTexts(t, "expired", rec.of(EventExpired), "expired")
+		wantTexts(t, "held", rec.of(EventHeld), "held")
+	}
+	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox), "expired", "held")
+	for i, want := range []Stage{StageExpired, StageHeld, StageDone} {
+		if p := progress(t, w, sent[i].ID); p.Stage != want || want == StageHeld && !strings.Contains(p.Reason, "stranger") {
+			t.Errorf("progress %+v, want %s", p, want)
+		}
+	}
+	if _, err := runOnce(t, w, Config{}); err != nil {
+		t.Fatal(err)
+	}
+	wantTexts(t, "inbox when all are allowed", subjects(t, w, "codex", mailbox.Inbox), "expired")
+}
+
+func TestSecondRunnerIsRefused(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("q"))
+	inTurn, second := make(chan struct{}), make(chan error)
+	r, rec := newRunner(t, w, Config{NewDriver: plays(func(ctx context.Context, _ agent.Request) (agent.Result, error) {
+		close(inTurn)
+		<-ctx.Done()
+		return agent.Result{}, context.Cause(ctx)
+	})})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		<-inTurn
+		other, _ := newRunner(t, w, Config{})
+		second <- other.Run(t.Context())
+		cancel()
+	}()
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	err := <-second
+	var busy *BusyError
+	if !errors.As(err, &busy) || busy.Holder == nil || busy.Holder.PID != os.Getpid() {
+		t.Errorf("second Run = %v, want a BusyError naming this process", err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("first Run = %v, want no error", err)
+	}
+	if got, want := rec.kinds(), "turn_started turn_interrupted"; got != want {
+		t.Errorf("events %s, want %s", got, want)
+	}
+	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox), "q")
+	// The attempt that was stopped does not count.
+	if _, err := runOnce(t, w, Config{MaxAttempts: 1}); err != nil {
+		t.Errorf("Run afterwards = %v, want the turn to succeed", err)
+	}
+}
