@@ -27,15 +27,20 @@ func formatCursor(p position, sum uint32) Cursor {
 	return Cursor(fmt.Sprintf("%x-%x-%08x", p.offset, p.line, sum))
 }
 
+// parse takes a cursor apart.
+func (c Cursor) parse() (p position, err error) {
+	var sum uint32
+	_, err = fmt.Sscanf(string(c), "%x-%x-%08x", &p.offset, &p.line, &sum)
+	return p, err
+}
+
 // find returns the cursor's position in the log, read up to end.
 func (c Cursor) find(log *sharedFile, end int64) (position, error) {
-	var p position
 	if c == "" {
-		return p, nil
+		return position{}, nil
 	}
-	var sum uint32
-	if _, err := fmt.Sscanf(string(c), "%x-%x-%08x", &p.offset, &p.line, &sum); err != nil ||
-		log == nil || p.offset < 1 || p.offset > end || p.line < 1 {
+	p, err := c.parse()
+	if err != nil || log == nil || p.offset < 1 || p.offset > end || p.line < 1 {
 		return p, fmt.Errorf("%w: %q", ErrUnknownCursor, c)
 	}
 	sample := make([]byte, min(cursorSample, p.offset))

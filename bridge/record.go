@@ -92,6 +92,13 @@ func (r Record) IsFor(agent string) bool {
 	return r.To == agent
 }
 
+// SaysTheSame reports whether two records agree in what they say: type, sender, receiver, content and signal.
+// Records with the documented id can have one id and differ: it knows nothing of the signal, nor of where one
+// field ends and the next begins.
+func (r Record) SaysTheSame(other Record) bool {
+	return r.Type == other.Type && r.From == other.From && r.To == other.To && r.Content == other.Content && r.Signal == other.Signal
+}
+
 // FieldError says what is wrong with one field of a record.
 type FieldError struct {
 	Field  string // the field's name in JSON

@@ -26,7 +26,7 @@ type Run struct {
 }
 
 // BridgePath is the path of the run's bridge log.
-func (r Run) BridgePath() string { return filepath.Join(r.Folder, "bridge.jsonl") }
+func (r Run) BridgePath() string { return filepath.Join(r.Folder, logName) }
 
 // ManifestPath is the path of the run's manifest.
 func (r Run) ManifestPath() string { return filepath.Join(r.Folder, "manifest.json") }

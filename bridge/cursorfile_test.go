@@ -1,0 +1,30 @@
+package bridge
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCursorFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cursor")
+	if c, err := LoadCursor(path); err != nil || c != "" {
+		t.Errorf("without a file: want the beginning, got %q, %v", c, err)
+	}
+	for _, want := range []Cursor{"1f-2-0000abcd", "", "ffffffffffffffff-ffffffffffffffff-00000000"} {
+		must(t, SaveCursor(path, want))
+		if got, err := LoadCursor(path); err != nil || got != want {
+			t.Errorf("want %q, got %q, %v", want, got, err)
+		}
+	}
+	for c, want := range map[Cursor]int{"": 0, "x": 0, "1f-2-0000abcd": 2, "1f-1f-0000abcd": 31} {
+		if got := c.Line(); got != want {
+			t.Errorf("%q: want line %d, got %d", c, want, got)
+		}
+	}
+	writeFile(t, path, strings.Repeat("x", 1000))
+	if _, err := LoadCursor(path); !errors.Is(err, ErrUnknownCursor) {
+		t.Errorf("a long file: want ErrUnknownCursor, got %v", err)
+	}
+}

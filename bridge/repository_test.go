@@ -1,0 +1,120 @@
+package bridge
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestFindRepository(t *testing.T) {
+	root, top := t.TempDir(), t.TempDir()
+	deep := filepath.Join(top, "a", "b")
+	must(t, os.MkdirAll(deep, 0o700))
+	want := func(folder, repository string) {
+		t.Helper()
+		if got, err := FindRepository(root, folder); err != nil || got != repository {
+			t.Errorf("%s: want %s, got %s, %v", folder, repository, got, err)
+		}
+	}
+	want(deep, deep)
+	_, err := MakeRun(root, top, 1, time.Now())
+	must(t, err)
+	want(deep, deep) // no git repository joins the two
+	must(t, os.Mkdir(filepath.Join(top, "a", ".git"), 0o700))
+	want(deep, filepath.Join(top, "a"))
+	want(top, top)
+	must(t, os.Remove(filepath.Join(top, "a", ".git")))
+	writeFile(t, filepath.Join(top, ".git"), "gitdir: elsewhere\n")
+	want(deep, top)
+	_, err = MakeRun(root, deep, 1, time.Now())
+	must(t, err)
+	want(deep, deep)
+	want(filepath.Dir(deep), top)
+}
+
+func TestMakeRun(t *testing.T) {
+	root, repository := t.TempDir(), t.TempDir()
+	now := time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
+	made, err := MakeRun(root, repository, 7, now)
+	must(t, err)
+	found, err := FindRun(root, made.RepositoryID, 7)
+	if err != nil || found != made {
+		t.Errorf("want the run that was made, got %+v, %v", found, err)
+	}
+	if path, err := made.Repository(); err != nil || path != repository {
+		t.Errorf("want the repository %s, got %s, %v", repository, path, err)
+	}
+	data, err := os.ReadFile(made.ManifestPath())
+	must(t, err)
+	var fields map[string]any
+	must(t, json.Unmarshal(data, &fields))
+	if fields["repo_id"] != made.RepositoryID || fields["id"] != 7.0 || fields["created_at"] != "2026-03-13T14:30:00Z" {
+		t.Errorf("the manifest does not describe the run: %s", data)
+	}
+
+	// A run that is there stays as it is.
+	writeFile(t, made.ManifestPath(), "{")
+	again, err := MakeRun(root, repository, 7, now)
+	if err != nil || again != made {
+		t.Errorf("want the same run, got %+v, %v", again, err)
+	}
+	if _, err := again.Repository(); err == nil {
+		t.Error("want an error that tells of the broken manifest")
+	}
+	must(t, os.Remove(made.ManifestPath()))
+	if path, err := again.Repository(); err != nil || path != "" {
+		t.Errorf("without a manifest: want nothing, got %q, %v", path, err)
+	}
+	if latest, err := LatestRun(root, made.RepositoryID); err != nil || latest != made {
+		t.Errorf("want run 7 as the latest, got %+v, %v", latest, err)
+	}
+	if _, err := LatestRun(root, "0123456789abcdef"); !errors.Is(err, ErrNoRun) {
+		t.Errorf("want ErrNoRun, got %v", err)
+	}
+	for _, id := range []int{0, -1} {
+		if run, err := MakeRun(root, repository, id, now); err == nil {
+			t.Errorf("want no run %d, got %+v", id, run)
+		}
+	}
+}
+
+func TestRunNumber(t *testing.T) {
+	for path, want := range map[string]int{
+		"/runs/0123456789abcdef/12/bridge.jsonl": 12,
+		"/work/bridge.jsonl":                     0,
+		"/0/bridge.jsonl":                        0,
+		"/007/bridge.jsonl":                      0,
+		"bridge.jsonl":                           0,
+	} {
+		if got := RunNumber(filepath.FromSlash(path)); got != want {
+			t.Errorf("%s: want %d, got %d", path, want, got)
+		}
+	}
+}
+
+func TestFindLogs(t *testing.T) {
+	folder := t.TempDir()
+	if logs, err := FindLogs(folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("want that there is none, got %v, %v", logs, err)
+	}
+	var want []string
+	for _, run := range []string{"1", "2"} {
+		must(t, os.Mkdir(filepath.Join(folder, run), 0o700))
+		want = append(want, filepath.Join(folder, run, "bridge.jsonl"))
+		for _, name := range []string{"bridge.jsonl", "transcript.jsonl"} {
+			writeFile(t, filepath.Join(folder, run, name), "")
+		}
+	}
+	if got, err := FindLogs(folder); err != nil || !slices.Equal(got, want) {
+		t.Errorf("want %q, got %q, %v", want, got, err)
+	}
+	other := filepath.Join(folder, "1", "transcript.jsonl")
+	if got, err := FindLogs(other); err != nil || !slices.Equal(got, []string{other}) {
+		t.Errorf("a file is taken as it is: want %s, got %q, %v", other, got, err)
+	}
+}
