@@ -1,0 +1,48 @@
+package validate
+
+import (
+	"errors"
+	"io"
+	"iter"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// ReadFiles yields, for each file that the paths stand for as Files has it,
+// the message in it, as Read does, or the *InvalidError that says why there is
+// none; its findings name the file. Standard input, for the path "-", may be
+// nil.
+func ReadFiles(paths []string, stdin io.Reader) iter.Seq2[*schema.Message, error] {
+	return func(yield func(*schema.Message, error) bool) {
+		run := fileRun{options: &FilesOptions{Stdin: stdin}}
+		buffer := make([]byte, 0, 16<<10)
+		for _, t := range walk(paths) {
+			var m *schema.Message
+			var err error
+			if m, buffer, err = run.message(t, buffer[:0]); !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+// message reads the message of a target, and returns the buffer it read the
+// file into.
+func (r *fileRun) message(t target, buffer []byte) (*schema.Message, []byte, error) {
+	name, problem := t.name, t.problem
+	if problem == nil {
+		buffer, problem = r.read(name, buffer)
+	}
+	if name == stdinPath {
+		name = stdinName
+	}
+	if problem != nil {
+		return nil, buffer, Diagnostics{*problem}.in(name, "").Err()
+	}
+	m, err := Read(buffer)
+	var invalid *InvalidError
+	if errors.As(err, &invalid) {
+		err = invalid.Diagnostics.in(name, string(buffer)).Err()
+	}
+	return m, buffer, err
+}
