@@ -29,12 +29,9 @@ var runtimeMarks = []struct{ variable, runtime string }{
 	{"GEMINI_CLI", "gemini"}, {"GEMINI_AGENT", "gemini"},
 }
 
-// InferAgent returns the agent that is acting, as the environment tells:
-// OACP_AGENT, then AGENT_NAME, then the one agent whose card names the
-// runtime that we run in (OACP_RUNTIME if it is one of Runtimes, or the marks
-// that Claude Code, Codex and Gemini leave). It returns an error matching ErrNoSender if nothing or
-// too much matches.
-func (w *Workspace) InferAgent(getenv func(string) string) (schema.AgentName, error) {
+// AgentFromEnvironment returns the agent that OACP_AGENT or else AGENT_NAME
+// names. If neither is set the error matches ErrNoSender.
+func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) {
 	for _, variable := range []string{"OACP_AGENT", "AGENT_NAME"} {
 		if name := getenv(variable); name != "" {
 			agent, err := schema.ParseAgentName(name)
@@ -43,6 +40,19 @@ func (w *Workspace) InferAgent(getenv func(string) string) (schema.AgentName, er
 			}
 			return agent, nil
 		}
+	}
+	return "", ErrNoSender
+}
+
+// InferAgent returns the agent that is acting, as the environment tells:
+// OACP_AGENT, then AGENT_NAME, then the one agent whose card names the
+// runtime that we run in (OACP_RUNTIME if it is one of Runtimes, or the marks
+// that Claude Code, Codex and Gemini leave). It returns an error matching ErrNoSender if nothing or
+// too much matches.
+func (w *Workspace) InferAgent(getenv func(string) string) (schema.AgentName, error) {
+	agent, err := AgentFromEnvironment(getenv)
+	if !errors.Is(err, ErrNoSender) {
+		return agent, err
 	}
 	runtime := currentRuntime(getenv)
 	if runtime == "" {
