@@ -11,11 +11,13 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 const (
-	// batchSize bounds the files that one batch holds open.
-	batchSize = 128
+	// batchFiles bounds the copies that one batch writes: all of their files
+	// are open until they are synced together.
+	batchFiles = 256
 	// syncsAtOnce is how many files are synced side by side: the journal of
 	// a file system commits them together.
 	syncsAtOnce = 16
@@ -33,9 +35,14 @@ var errComposeAgain = errors.New("the file name or id was taken meanwhile")
 // results are in the order of the messages.
 func (w *Workspace) SendAll(ctx context.Context, drafts []schema.Message, options *SendOptions) []Result {
 	results := make([]Result, len(drafts))
-	for start := 0; start < len(drafts); start += batchSize {
-		end := min(start+batchSize, len(drafts))
+	for start := 0; start < len(drafts); {
+		end, copies := start, 0
+		for end < len(drafts) && (end == start || copies+1+len(drafts[end].To) <= batchFiles) {
+			copies += 1 + len(drafts[end].To)
+			end++
+		}
 		w.sendBatch(ctx, drafts[start:end], options, results[start:end])
+		start = end
 	}
 	return results
 }
@@ -189,21 +196,32 @@ func (b *batch) address(p *parcel) error {
 	return nil
 }
 
-// alreadySent looks whether a message that came with its id is in the outbox.
+// alreadySent looks whether a message that came with its id is in the outbox,
+// under the name it would get now or under the short one that it got when it
+// was first sent.
 func (b *batch) alreadySent(p *parcel) (bool, error) {
-	data, err := p.outbox.dir.ReadFile(p.name, schema.MaxFileSize)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+	for _, name := range []string{p.name, p.message.FileName()} {
+		data, err := p.outbox.dir.ReadFile(name, schema.MaxFileSize)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		if string(data) == string(p.data) {
+			p.name, p.outbox.path = name, p.outbox.dir.Path(name)
+			for _, d := range p.inboxes {
+				d.path = d.dir.Path(name)
+			}
+			p.receipt = p.newReceipt()
+			p.receipt.AlreadySent = true
+			return true, nil
+		}
+		if there, _ := validate.Decode(data); there != nil && there.ID == p.message.ID {
+			return false, fmt.Errorf("%w: %s is in %s", ErrIDTaken, p.message.ID, p.outbox.dir.Path(name))
+		}
 	}
-	if err != nil {
-		return false, err
-	}
-	if string(data) != string(p.data) {
-		return false, fmt.Errorf("%w: %s is in %s", ErrIDTaken, p.message.ID, p.outbox.path)
-	}
-	p.receipt = p.newReceipt()
-	p.receipt.AlreadySent = true
-	return true, nil
+	return false, nil
 }
 
 func (p *parcel) newReceipt() *Receipt {

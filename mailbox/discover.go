@@ -22,8 +22,15 @@ type Place struct {
 	Home string
 	// WorkingDir is the folder from which to look upward.
 	WorkingDir string
-	// Getenv reads the environment.
+	// Getenv reads the environment; nil means that of the process.
 	Getenv func(string) string
+}
+
+func (p Place) getenv(name string) string {
+	if p.Getenv == nil {
+		return os.Getenv(name)
+	}
+	return p.Getenv(name)
 }
 
 // UnknownProjectError says that a home has no such project.
@@ -53,7 +60,7 @@ func (p Place) Find() (string, error) {
 	case p.Project != "":
 		return p.findProject()
 	}
-	if dir := p.Getenv("OACP_WORKSPACE"); dir != "" {
+	if dir := p.getenv("OACP_WORKSPACE"); dir != "" {
 		return dir, nil
 	}
 	if dir, ok := findUpward(p.WorkingDir); ok {
@@ -91,7 +98,7 @@ func (p Place) home() (string, error) {
 	if p.Home != "" {
 		return p.Home, nil
 	}
-	if home := p.Getenv("OACP_HOME"); home != "" {
+	if home := p.getenv("OACP_HOME"); home != "" {
 		return home, nil
 	}
 	if dir, ok := findUpward(p.WorkingDir); ok && filepath.Base(filepath.Dir(dir)) == "projects" {

@@ -112,6 +112,18 @@ func TestSendWithAGivenIDAndNoTimeIsSentOnce(t *testing.T) {
 	wantFiles(t, w, "agents/codex/inbox", filepath.Base(first.Inboxes[0]))
 }
 
+func TestSendAgainWhatHasItsShortName(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	first := send(t, w, draft("codex"))
+	again := send(t, w, *first.Message)
+	if !again.AlreadySent || again.Outbox != first.Outbox {
+		t.Errorf("sending %s again gave %+v, want it known at %s", first.Message.ID, again, first.Outbox)
+	}
+	if got := len(inboxIDs(t, w, "codex")); got != 1 {
+		t.Errorf("inbox has %d messages, want 1", got)
+	}
+}
+
 func withID(m schema.Message, rand string) schema.Message {
 	m.ID = schema.ID("msg-20260313T1430Z-claude-" + rand)
 	return m
