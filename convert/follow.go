@@ -125,7 +125,7 @@ func (f *follower) heard(ctx context.Context, event fsnotify.Event, events <-cha
 // pass runs a pass and tells of it.
 func (f *follower) pass(ctx context.Context, named *changes) {
 	report, err := f.session.pass(ctx, named)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 		err = nil
 	}
 	failure := ""

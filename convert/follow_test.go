@@ -120,3 +120,15 @@ func TestFollowWithoutEvents(t *testing.T) {
 		t.Errorf("got error %v at the end, and %d failures, want 1", err, f.failed)
 	}
 }
+
+// TestFollowStoppedWithACause: being told to stop is no failure, whatever the reason.
+func TestFollowStoppedWithACause(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	p.send(message(schema.Question))
+	ctx, stop := context.WithCancelCause(context.Background())
+	stop(errors.New("told to stop"))
+	tell := func(r Report, err error) { t.Errorf("want nothing told, got %+v, %v", r, err) }
+	if err := p.mirror(Both).Follow(ctx, tell); err != nil {
+		t.Errorf("want no error, got %v", err)
+	}
+}
