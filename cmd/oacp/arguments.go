@@ -58,6 +58,15 @@ type argument struct {
 	words []string
 }
 
+// value is the flag's value, if it has one.
+func (a argument) value() string {
+	if len(a.words) > 1 {
+		return a.words[1]
+	}
+	_, value, _ := strings.Cut(a.words[0], "=")
+	return value
+}
+
 // next takes one flag, command name or other argument.
 func (p *argumentParser) next(args []string) (rest []string, err error) {
 	word := args[0]
@@ -70,7 +79,7 @@ func (p *argumentParser) next(args []string) (rest []string, err error) {
 		return p.flag(args)
 	case len(p.positionals) == 0 && p.enter(word):
 	case p.command == nil:
-		return nil, unknownCommand(p.app.Commands, word)
+		return nil, unknownCommand(p.app.Commands, word, p.app.Name)
 	default:
 		p.positionals = append(p.positionals, word)
 	}
@@ -238,7 +247,9 @@ func (p *argumentParser) unknownFlag(word string) error {
 		"; arguments that begin with a hyphen go behind --")
 }
 
-func unknownCommand(commands []*cli.Command, word string) error {
+// unknownCommand says that the parent, oacp or one of its commands, has no such
+// command.
+func unknownCommand(commands []*cli.Command, word, parent string) error {
 	var names []string
 	for _, c := range commands {
 		if !c.Hidden {
@@ -247,9 +258,9 @@ func unknownCommand(commands []*cli.Command, word string) error {
 	}
 	e := usageErrorf("there is no command %s", quote(word))
 	if near := nearest(names, word); near != "" {
-		return e.withHint("did you mean oacp " + near + "?")
+		return e.withHint("did you mean " + parent + " " + near + "?")
 	}
-	return e.withHint("see oacp help")
+	return e.withHint("see oacp help" + strings.TrimPrefix(parent, "oacp"))
 }
 
 // positionals returns the arguments of a command that are no flags.

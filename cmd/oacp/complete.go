@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/convert"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -165,11 +168,21 @@ func (c *completer) values(placeholder, current string) []candidate {
 	case "FORMAT":
 		return words(validateFormats)
 	case "SCHEMA":
-		return words(schema.DocumentNames())
+		return words(schemaNames())
 	case "SHELL":
 		return words(shells)
 	case "COMMAND":
 		return commandNames(c.parser.app.Commands)
+	case "KIND":
+		return words(bridge.Types())
+	case "SIGNAL":
+		return words(bridge.Signals())
+	case "WAY":
+		return words(convert.Directions())
+	case "FORM":
+		return words([]string{toBridge, toMailbox})
+	case "NUMBER":
+		return c.runNumbers()
 	case "WHAT":
 		return words([]waitFor{waitForAck, waitForReply})
 	case "FILE", "DIR", "PATH":
@@ -190,21 +203,49 @@ func words[Word ~string](all []Word) []candidate {
 func (c *completer) workspace() workspaceOptions {
 	var o workspaceOptions
 	for _, f := range c.parser.flags {
-		value := f.words[len(f.words)-1]
-		if len(f.words) == 1 {
-			_, value, _ = strings.Cut(value, "=")
-		}
 		switch f.name {
 		case "dir":
-			o.dir = value
+			o.dir = f.value()
 		case "project":
-			o.project = value
+			o.project = f.value()
 		case "oacp-dir":
-			o.home = value
+			o.home = f.value()
 		}
 	}
 	if command := c.parser.command; o.project == "" && command != nil && strings.HasPrefix(command.ArgsUsage, "[PROJECT]") && len(c.parser.positionals) > 0 {
 		o.project = c.parser.positionals[0]
+	}
+	return o
+}
+
+// runNumbers returns the numbers of the repository's runs.
+func (c *completer) runNumbers() []candidate {
+	root, repository, err := c.log().runs(c.s)
+	if err != nil {
+		return nil
+	}
+	id, err := bridge.RepositoryID(repository)
+	if err != nil {
+		return nil
+	}
+	runs, _ := bridge.Runs(root, id)
+	found := make([]candidate, len(runs))
+	for i, run := range runs {
+		found[i].text = strconv.Itoa(run.ID)
+	}
+	return found
+}
+
+// log returns what the flags so far say of the bridge log.
+func (c *completer) log() logOptions {
+	var o logOptions
+	for _, f := range c.parser.flags {
+		switch f.name {
+		case "repo":
+			o.repository = f.value()
+		case "runs-dir":
+			o.runsDir = f.value()
+		}
 	}
 	return o
 }

@@ -106,6 +106,26 @@ var demoSteps = []demoStep{
 		command: []string{"send", "--from", "claude", "--to", "codecs", "--type", "question", "--subject", "Are you there?", "--body", "?"},
 		exit:    exitFailed,
 	},
+	{
+		explain: "AgentPair's agents talk through a log of JSON lines, one for each run. What was sent so far, as such records.",
+		command: []string{"mirror"},
+	},
+	{
+		explain: "An agent that knows nothing but that log approves of the work.",
+		command: []string{"bridge", "send", "--from", "reviewer", "--to", "claude", "--signal", "PASS", "--content", "The fix in #43 looks good."},
+	},
+	{
+		explain: "The mirror brings it into claude's inbox. What it has carried before, it does not carry again.",
+		command: []string{"mirror"},
+	},
+	{
+		explain: "There it is, a message like the others.",
+		command: []string{"inbox", "--agent", "claude"},
+	},
+	{
+		explain: "And this is the log, in numbers.",
+		command: []string{"bridge"},
+	},
 }
 
 // nameFirstPending returns a preparation that calls the first message of the
@@ -187,8 +207,11 @@ func newDemo(dir string, s *streams) *demo {
 	inner := *s
 	inner.dir = dir
 	inner.getenv = func(name string) string {
-		if name == "NO_COLOR" || name == "TERM" {
+		switch name {
+		case "NO_COLOR", "TERM":
 			return s.getenv(name)
+		case runsVariable:
+			return filepath.Join(dir, "runs")
 		}
 		return ""
 	}

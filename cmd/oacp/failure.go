@@ -11,6 +11,7 @@ import (
 
 	"github.com/agnivade/levenshtein"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -99,6 +100,8 @@ func newFailure(err error) failure {
 		dead      *mailbox.DeadLetterError
 		gone      *mailbox.NotPendingError
 		several   *mailbox.SeveralInboxesError
+		run       *noRunError
+		shared    *sharedIDError
 	)
 	switch {
 	case errors.Is(err, errTold):
@@ -127,6 +130,16 @@ func newFailure(err error) failure {
 		f.code = "not_pending"
 	case errors.As(err, &several):
 		f.code, f.hint = "ambiguous", "say whose with --agent"
+	case errors.As(err, &run):
+		f.code, f.hint = "unknown_run", run.hint()
+	case errors.As(err, &shared):
+		f.code, f.hint = "duplicate_id", "the id is made of type, sender, receiver and content alone: say it in other words"
+	case errors.Is(err, bridge.ErrUnknownID):
+		f.code, f.hint = "not_found", "--since takes the whole id of a record in this log"
+	case errors.Is(err, bridge.ErrUnknownCursor):
+		f.code, f.hint = "unknown_cursor", "this is not the log that the cursor is of; without its file, records are printed from the beginning"
+	case errors.Is(err, bridge.ErrNotSynced):
+		f.code = "not_durable"
 	case errors.As(err, &dead):
 		f.code = "dead_letter"
 	case errors.As(err, &invalid):

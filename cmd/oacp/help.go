@@ -31,6 +31,10 @@ THE WORKSPACE is the folder that holds agents/, and is found as follows:
    --dir DIR; the project that is named, in $OACP_HOME/projects (or --oacp-dir,
    or ~/oacp); $OACP_WORKSPACE; the nearest one at or above the current folder.
 
+THE BRIDGE LOG is --bridge FILE; the run --run-id of the repository (--repo DIR,
+   or the one around the current folder); its latest run. Runs are in --runs-dir,
+   or $OACP_RUNS, or ~/.agentpair/runs.
+
 THE AGENT that acts is --from or --agent, or OACP_AGENT, or AGENT_NAME, or the
    one whose card names the runtime that oacp runs in.
 
@@ -81,6 +85,7 @@ func newHelpCommand() *cli.Command {
 const (
 	categoryMessages  = "Messages"
 	categoryWorkspace = "Workspace"
+	categoryBridge    = "AgentPair bridge"
 	categoryProgram   = "This program"
 )
 

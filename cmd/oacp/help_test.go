@@ -2,6 +2,7 @@ package main
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,11 +14,11 @@ func TestCommands(t *testing.T) {
 	app := newApp(newSession(t, "").streams)
 	app.Setup()
 	printsNoJSON := map[string]bool{"completion": true, "help": true, "__complete": true}
-	for _, c := range app.Commands {
+	for _, c := range allCommands(app.Commands) {
 		if c.Usage == "" || c.Action == nil && c.Name != "help" {
 			t.Errorf("%s: wants a line of usage and an action", c.Name)
 		}
-		if !c.Hidden && c.Category == "" {
+		if !c.Hidden && c.Category == "" && slices.Contains(app.Commands, c) {
 			t.Errorf("%s: wants a category", c.Name)
 		}
 		if commandFlag(c, "json") == nil && !printsNoJSON[c.Name] {
@@ -30,6 +31,15 @@ func TestCommands(t *testing.T) {
 		}
 		checkFlags(t, c)
 	}
+}
+
+// allCommands returns the commands and those below them.
+func allCommands(commands []*cli.Command) []*cli.Command {
+	all := slices.Clone(commands)
+	for _, c := range commands {
+		all = append(all, allCommands(c.Subcommands)...)
+	}
+	return all
 }
 
 func checkFlags(t *testing.T, c *cli.Command) {
@@ -60,7 +70,7 @@ func TestExamples(t *testing.T) {
 	app.Setup()
 	example := regexp.MustCompile(`(?m)^   .*?\boacp (.*)$`)
 	count := 0
-	for _, c := range app.Commands {
+	for _, c := range allCommands(app.Commands) {
 		for _, match := range example.FindAllStringSubmatch(c.Description, -1) {
 			line, _, _ := strings.Cut(match[1], " | ")
 			line, _, _ = strings.Cut(line, " > ")

@@ -26,11 +26,13 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			testdata, err := filepath.Abs("testdata")
+			env.Setenv("TESTDATA", testdata)
 			env.Setenv("OACP_REFERENCE", os.Getenv("OACP_REFERENCE"))
 			// Else every command that the race detector watches takes a
 			// second to exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
-			return nil
+			return err
 		},
 		Condition: scriptCondition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -38,6 +40,7 @@ func TestScript(t *testing.T) {
 			"let":    let,
 			"shows":  shows,
 			"repeat": repeat,
+			"append": appendBytes,
 		},
 	})
 }
@@ -110,6 +113,26 @@ func shows(ts *testscript.TestScript, neg bool, args []string) {
 	if want := ts.ReadFile(args[0]); got != want {
 		ts.Fatalf("got:\n%s\nwant:\n%s", got, want)
 	}
+}
+
+// append FILE TEXT [COUNT] appends to a file the text COUNT times, in which
+// escapes such as \xff stand for what they do in Go.
+func appendBytes(ts *testscript.TestScript, neg bool, args []string) {
+	count := 1
+	if len(args) == 3 {
+		var err error
+		count, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: append FILE TEXT [COUNT]")
+	}
+	text, err := strconv.Unquote(`"` + strings.ReplaceAll(args[1], `"`, `\"`) + `"`)
+	ts.Check(err)
+	file, err := os.OpenFile(ts.MkAbs(args[0]), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	ts.Check(err)
+	_, err = file.WriteString(strings.Repeat(text, count))
+	ts.Check(errors.Join(err, file.Close()))
 }
 
 // repeat FILE COUNT TEXT writes a file that holds the text COUNT times.

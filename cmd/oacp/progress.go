@@ -12,6 +12,7 @@ type progress struct {
 	s     *streams
 	what  string
 	start time.Time
+	total int
 	bar   *progressbar.ProgressBar
 }
 
@@ -21,12 +22,18 @@ func newProgress(s *streams, what string) *progress {
 	return &progress{s: s, what: what, start: s.now()}
 }
 
-// update is called by one goroutine at a time.
+// update is called by one goroutine at a time. Work that begins anew, with
+// nothing done, is counted anew; the total may grow.
 func (p *progress) update(done, total int) {
+	if done == 0 {
+		p.clear()
+		p.start = p.s.now()
+	}
 	if !p.s.errTerminal || p.s.now().Sub(p.start) < progressAfter {
 		return
 	}
-	if p.bar == nil {
+	if p.bar == nil || p.total != total {
+		p.total = total
 		p.bar = progressbar.NewOptions(total,
 			progressbar.OptionSetWriter(p.s.err), progressbar.OptionSetDescription(p.what),
 			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(),
@@ -40,5 +47,6 @@ func (p *progress) update(done, total int) {
 func (p *progress) clear() {
 	if p.bar != nil {
 		_ = p.bar.Clear()
+		p.bar = nil
 	}
 }

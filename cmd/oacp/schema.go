@@ -7,6 +7,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/ash"
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -24,8 +26,11 @@ func newSchemaCommand(s *streams) *cli.Command {
 		Usage:     "print a JSON Schema",
 		ArgsUsage: "[SCHEMA]",
 		Description: `Prints the JSON Schema (draft 2020-12) of a message, or the one with the name
-SCHEMA. An editor with a YAML language server uses it to help while one types,
-when the file begins with this line:
+SCHEMA: of the body that a type of message has, of a record of the bridge log
+(bridge-record), of a line of the Ash protocol (ash-command, ash-event).
+
+An editor with a YAML language server uses it to help while one types, when the
+file begins with this line:
 
    # yaml-language-server: $schema=message.schema.json
 
@@ -51,7 +56,7 @@ EXAMPLES:
 }
 
 func runSchema(o schemaOptions, s *streams) error {
-	names := schema.DocumentNames()
+	names := schemaNames()
 	switch {
 	case o.list && o.json:
 		return writeJSON(s.out, names)
@@ -62,10 +67,37 @@ func runSchema(o schemaOptions, s *streams) error {
 		return usageErrorf("there is no schema %s", quote(o.name)).
 			withHint(didYouMean(names, o.name, "the schemas are "+strings.Join(names, ", ")))
 	}
-	document, err := schema.Document(o.name)
+	document, err := schemaDocument(o.name)
 	if err != nil {
 		return err
 	}
 	_, err = s.out.Write(document)
 	return err
+}
+
+// lineSchemas are the schemas of what is a line of JSON.
+var lineSchemas = []struct {
+	name     string
+	document func() []byte
+}{
+	{"bridge-record", bridge.RecordSchema},
+	{"ash-command", ash.CommandSchema},
+	{"ash-event", ash.EventSchema},
+}
+
+func schemaNames() []string {
+	names := schema.DocumentNames()
+	for _, one := range lineSchemas {
+		names = append(names, one.name)
+	}
+	return names
+}
+
+func schemaDocument(name string) ([]byte, error) {
+	for _, one := range lineSchemas {
+		if one.name == name {
+			return one.document(), nil
+		}
+	}
+	return schema.Document(name)
 }

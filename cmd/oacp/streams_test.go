@@ -156,7 +156,18 @@ func TestProgress(t *testing.T) {
 	if !strings.Contains(shown.String(), "validating") {
 		t.Errorf("after a while %q is shown, want a bar", shown.String())
 	}
+	shown.Reset()
+	bar.update(500, 2000)
+	if !strings.Contains(shown.String(), "500/2000") {
+		t.Errorf("when there is more to do %q is shown, want the new total", shown.String())
+	}
 	bar.clear()
+	shown.Reset()
+	bar.update(0, 10)
+	bar.update(1, 10)
+	if shown.Len() > 0 {
+		t.Errorf("at the beginning of the next work %q is shown, want nothing", shown.String())
+	}
 
 	s.errTerminal = false
 	shown.Reset()

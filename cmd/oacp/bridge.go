@@ -1,0 +1,33 @@
+package main
+
+import (
+	"github.com/urfave/cli/v2"
+)
+
+const logHelp = `The log is that of --bridge, or of the run --run-id of the repository around the
+current folder, or of its latest run.`
+
+// newBridgeCommand is the parent of the commands for AgentPair's bridge log.
+// By itself it is its most used child.
+func newBridgeCommand(s *streams) *cli.Command {
+	var o bridgeStatusOptions
+	children := []*cli.Command{
+		newBridgeSendCommand(s),
+		newBridgeDrainCommand(s),
+		newBridgeStatusCommand(s),
+	}
+	return &cli.Command{
+		Name:        "bridge",
+		Category:    categoryBridge,
+		Usage:       "use AgentPair's bridge log; without a command, show the status of every run",
+		Description: bridgeStatusHelp,
+		Flags:       o.flags(),
+		Subcommands: children,
+		Action: func(c *cli.Context) error {
+			if rest := positionals(c); len(rest) > 0 {
+				return unknownCommand(children, rest[0], "oacp bridge")
+			}
+			return o.act(c, s)
+		},
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/bridge"
+)
+
+// TestBridgeTerminal: what stands in a log can be read on a terminal, and
+// can do nothing else.
+func TestBridgeTerminal(t *testing.T) {
+	c := newSession(t, "a,b")
+	log := filepath.Join(c.dir, "bridge.jsonl")
+	lines := `{"id":"1","type":"chat","from":"a\u001b[2J","to":"b","content":"` + "\u202etxet\u009b2J" + `"}` + "\n\x1b]0;title\a\n"
+	if err := os.WriteFile(log, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.outTerminal = true
+	for _, args := range [][]string{
+		{"bridge", "--bridge", log},
+		{"bridge", "drain", "--bridge", log, "--agent", "b"},
+		{"convert", "--to", "mailbox", "--dry-run", log},
+		{"convert", "--to", "mailbox", log},
+	} {
+		c.run(t.Context(), args...)
+		for _, out := range []string{c.stdout.String(), c.stderr.String()} {
+			if strings.ContainsAny(out, "\x1b\a\u202e\u009b") {
+				t.Errorf("oacp %s lets through what moves the cursor: %q", strings.Join(args, " "), out)
+			}
+		}
+	}
+}
+
+// TestDrainKeepsItsPlace: the cursor moves only when everything is printed.
+func TestDrainKeepsItsPlace(t *testing.T) {
+	c := newSession(t, "a,b")
+	log, cursor := filepath.Join(c.dir, "bridge.jsonl"), filepath.Join(c.dir, "cursor")
+	c.must(t, "bridge", "send", "--bridge", log, "--from", "a", "--to", "b", "--type", "chat", "--content", "x")
+	drain := []string{"bridge", "drain", "--bridge", log, "--agent", "b", "--cursor", cursor}
+	c.out = bufio.NewWriter(fullDisk{})
+	if exit := run(t.Context(), drain, c.streams); exit != exitFailed {
+		t.Errorf("exit status is %d, want 1: nothing could be printed", exit)
+	}
+	if _, err := os.Stat(cursor); err == nil {
+		t.Error("the cursor was moved")
+	}
+	if out := c.must(t, drain...); strings.Count(out, "\n") != 1 {
+		t.Errorf("got %q, want the record", out)
+	}
+	if out := c.must(t, drain...); out != "" {
+		t.Errorf("got %q, want nothing more", out)
+	}
+}
+
+// TestAgentPair reads with AgentPair itself what oacp wrote, and the other
+// way round. AGENTPAIR_REFERENCE names its program.
+func TestAgentPair(t *testing.T) {
+	program := os.Getenv("AGENTPAIR_REFERENCE")
+	if program == "" {
+		t.Skip("AGENTPAIR_REFERENCE names no agentpair")
+	}
+	home := t.TempDir()
+	c := newSession(t, "claude,codex")
+	c.env[runsVariable] = filepath.Join(home, ".agentpair", "runs")
+	agentpair := func(args ...string) string {
+		t.Helper()
+		command := exec.CommandContext(t.Context(), program, args...)
+		command.Dir = c.dir
+		command.Env = append(os.Environ(), "HOME="+home, "PWD="+c.dir)
+		out, err := command.Output()
+		if err != nil {
+			t.Fatalf("agentpair %s: %v", strings.Join(args, " "), err)
+		}
+		return string(out)
+	}
+	c.must(t, "send", "--from", "claude", "--to", "codex", "--type", "task_request", "--subject", "Implement login form", "--body", "x")
+	c.must(t, "send", "--from", "codex", "--to", "claude", "--type", "notification", "--subject", "Added", "--body", "x")
+	c.must(t, "mirror")
+	c.must(t, "bridge", "send", "--from", "codex", "--signal", "DONE", "--content", "Fixed and ready")
+	c.must(t, "bridge", "send", "--from", "claude", "--signal", "PASS", "--content", "Approved")
+	if got, want := sortedAgents(agentpair("bridge", "--run-id", "1")), c.must(t, "bridge", "--run-id", "1"); got != want {
+		t.Errorf("agentpair says\n%s\nand oacp\n%s", got, want)
+	}
+
+	// What AgentPair's library writes is in testdata; it can read that, too.
+	run, err := bridge.MakeRun(c.env[runsVariable], c.dir, 2, c.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join("testdata", "agentpair.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var whole []string
+	for line := range strings.Lines(string(data)) {
+		if _, err := bridge.ParseRecord([]byte(line)); err == nil {
+			whole = append(whole, line)
+		}
+	}
+	if err := os.WriteFile(run.BridgePath(), []byte(strings.Join(whole, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := sortedAgents(agentpair("bridge", "--run-id", "2")), c.must(t, "bridge", "--run-id", "2"); got != want {
+		t.Errorf("of its own log agentpair says\n%s\nand oacp\n%s", got, want)
+	}
+}
+
+// sortedAgents sorts the lines that AgentPair prints in any order.
+func sortedAgents(status string) string {
+	head, agents, _ := strings.Cut(status, "  By Agent:\n")
+	lines := slices.Sorted(strings.Lines(agents))
+	return head + "  By Agent:\n" + strings.Join(lines, "")
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/mailbox"
+)
+
+type bridgeSendOptions struct {
+	log     logOptions
+	from    string
+	to      string
+	typ     string
+	signal  string
+	content string
+	noSync  bool
+	json    bool
+}
+
+func newBridgeSendCommand(s *streams) *cli.Command {
+	var o bridgeSendOptions
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)", Destination: &o.from},
+		&cli.StringFlag{Name: "to", Usage: "the receiver is `AGENT` (default: everybody)", Destination: &o.to},
+		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the record is a `KIND`: " + nameList(bridge.Types()), Destination: &o.typ},
+		&cli.StringFlag{Name: "signal", Usage: "the control signal is `SIGNAL`: " + nameList(bridge.Signals()) + "; makes the type signal", Destination: &o.signal},
+		&cli.StringFlag{Name: "content", Usage: "the record says `TEXT`, - for standard input", Destination: &o.content},
+		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power cut may lose the record", Destination: &o.noSync},
+		jsonFlag(&o.json),
+	}
+	return &cli.Command{
+		Name:      "send",
+		Usage:     "append a record to the log, once",
+		ArgsUsage: "--from AGENT [--to AGENT] --type KIND [--content TEXT]",
+		Description: logHelp + ` Where the repository has no run, run 1 is made.
+
+A record that the log holds already is not written again, and the answer says
+where it stands; that is no failure, so sending may be repeated. The id is made
+of type, sender, receiver and content alone. Where the log holds a record of the
+same id that says something else, a FAIL with the words of this PASS for example,
+the command fails: the content must differ.
+
+EXAMPLES:
+   oacp bridge send --from claude --to codex --type task --content "Implement login form"
+   git diff | oacp bridge send --from codex --to claude --type result --content -
+   oacp bridge send --from claude --signal PASS --content Approved`,
+		Flags: append(flags, o.log.writingFlags()...),
+		Action: func(c *cli.Context) error {
+			if err := errors.Join(noPositionals(c), o.log.check(c)); err != nil {
+				return err
+			}
+			return runBridgeSend(c.Context, o, s)
+		},
+	}
+}
+
+func runBridgeSend(ctx context.Context, o bridgeSendOptions, s *streams) error {
+	record, err := o.record(s)
+	if err != nil {
+		return err
+	}
+	return o.log.with(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
+		receipt, err := log.Send(ctx, record)
+		if err != nil {
+			return err
+		}
+		if receipt.Duplicate && !receipt.SaysTheSame(record) {
+			return &sharedIDError{log: log.Path(), there: receipt.Entry}
+		}
+		return o.print(log, receipt, s)
+	})
+}
+
+// record returns the record that the command line describes.
+func (o bridgeSendOptions) record(s *streams) (bridge.Record, error) {
+	if o.typ == "" && o.signal != "" {
+		o.typ = string(bridge.TypeSignal)
+	}
+	r := bridge.Record{Type: bridge.Type(o.typ), From: o.from, To: o.to, Signal: bridge.Signal(strings.ToUpper(o.signal))}
+	switch {
+	case o.typ == "":
+		return r, usageErrorf("needs --type").withHint("the types are " + nameList(bridge.Types()))
+	case !r.Type.Known():
+		return r, usageErrorf("--type: there is no type %s", quote(o.typ)).
+			withHint(didYouMean(bridge.Types(), o.typ, "the types are "+nameList(bridge.Types())))
+	case o.signal != "" && !r.Signal.Known():
+		return r, usageErrorf("--signal: there is no signal %s", quote(o.signal)).
+			withHint(didYouMean(bridge.Signals(), o.signal, "the signals are "+nameList(bridge.Signals())))
+	case (r.Type == bridge.TypeSignal) != (r.Signal != ""):
+		return r, usageErrorf("--type signal and --signal go together").withHint("the signals are " + nameList(bridge.Signals()))
+	}
+	if r.From == "" {
+		agent, err := mailbox.AgentFromEnvironment(s.getenv)
+		if err != nil {
+			return r, err
+		}
+		r.From = string(agent)
+	}
+	var err error
+	r.Content, err = o.readContent(s)
+	return r, err
+}
+
+// readContent returns the text given, or what is piped in. A signal may go
+// without.
+func (o bridgeSendOptions) readContent(s *streams) (string, error) {
+	switch {
+	case o.content != "" && o.content != "-":
+		return o.content, nil
+	case o.content == "" && o.signal != "":
+		return "", nil
+	case o.content == "" && s.inTerminal:
+		return "", usageErrorf("content: there is none").withHint("use --content TEXT, or a pipe")
+	}
+	text, err := readInput("-", s)
+	if err != nil {
+		return "", fmt.Errorf("content: %w", err)
+	}
+	if strings.TrimSpace(text) == "" {
+		return "", usageErrorf("content: nothing came in on standard input").withHint("use --content TEXT, or a pipe")
+	}
+	return text, nil
+}
+
+func (o bridgeSendOptions) print(log *bridge.Log, receipt bridge.Receipt, s *streams) error {
+	if o.json {
+		object, err := withKeys(receipt.Record, struct {
+			Duplicate bool   `json:"duplicate"`
+			Line      int    `json:"line"`
+			Bridge    string `json:"bridge_path"`
+		}{receipt.Duplicate, receipt.Line, log.Path()})
+		if err != nil {
+			return err
+		}
+		return writeJSON(s.out, object)
+	}
+	if receipt.Duplicate {
+		fmt.Fprintf(s.out, "duplicate: %s\n  sent:   %s\n", escapeLine(receipt.ID), escapeLine(receipt.Timestamp))
+	} else {
+		fmt.Fprintf(s.out, "OK: %s\n", escapeLine(receipt.ID))
+	}
+	fmt.Fprintf(s.out, "  bridge: %s, line %d\n", escapeLine(log.Path()), receipt.Line)
+	return nil
+}
+
+// nameList joins words for a sentence.
+func nameList[Name ~string](names []Name) string {
+	words := make([]string, len(names))
+	for i, name := range names {
+		words[i] = string(name)
+	}
+	return strings.Join(words, ", ")
+}
+
+// A sharedIDError says that a record was not written because another one has
+// its id.
+type sharedIDError struct {
+	log   string
+	there bridge.Entry
+}
+
+func (e *sharedIDError) Error() string {
+	standing := fmt.Sprintf("%s from %s", e.there.Type, e.there.From)
+	if e.there.Signal != "" {
+		standing = fmt.Sprintf("%s %s from %s", e.there.Type, e.there.Signal, e.there.From)
+	}
+	if e.there.To != "" {
+		standing += " to " + e.there.To
+	}
+	return fmt.Sprintf("not sent: line %d of %s holds another record with the id %s: %s", e.there.Line, e.log, e.there.ID, standing)
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/bridge"
+)
+
+type bridgeStatusOptions struct {
+	log  logOptions
+	all  bool
+	json bool
+}
+
+const bridgeStatusHelp = `Without --bridge and --run-id, the status of every run of the repository around
+the current folder is shown, or with --all of every repository. A line of a log
+that is no record is named on standard error, with its number.
+
+EXAMPLES:
+   oacp bridge
+   oacp bridge --run-id 1
+   oacp bridge status --bridge bridge.jsonl --json`
+
+func (o *bridgeStatusOptions) flags() []cli.Flag {
+	return append(o.log.flags(),
+		&cli.BoolFlag{Name: "all", Usage: "show the runs of every repository", Destination: &o.all},
+		jsonFlag(&o.json))
+}
+
+func newBridgeStatusCommand(s *streams) *cli.Command {
+	var o bridgeStatusOptions
+	return &cli.Command{
+		Name:        "status",
+		Usage:       "show what the logs hold, in numbers",
+		Description: bridgeStatusHelp,
+		Flags:       o.flags(),
+		Action: func(c *cli.Context) error {
+			if err := noPositionals(c); err != nil {
+				return err
+			}
+			return o.act(c, s)
+		},
+	}
+}
+
+func (o bridgeStatusOptions) act(c *cli.Context, s *streams) error {
+	if err := o.log.check(c); err != nil {
+		return err
+	}
+	if o.all && (o.log.file != "" || o.log.runID != 0 || o.log.repository != "") {
+		return usageErrorf("--all means every run of every repository, so no log can be named")
+	}
+	return runBridgeStatus(c.Context, o, s)
+}
+
+func runBridgeStatus(ctx context.Context, o bridgeStatusOptions, s *streams) error {
+	if o.log.file == "" && o.log.runID == 0 {
+		return o.showRuns(ctx, s)
+	}
+	return o.log.reading(s, func(log *bridge.Log) error {
+		answer, err := newStatusAnswer(ctx, log, s)
+		switch {
+		case err != nil:
+			return err
+		case o.json:
+			return writeJSON(s.out, answer)
+		}
+		answer.print(s)
+		return nil
+	})
+}
+
+// showRuns shows the runs of the repository that is meant, or of all.
+func (o bridgeStatusOptions) showRuns(ctx context.Context, s *streams) error {
+	root, repository, err := o.log.runs(s)
+	if err != nil {
+		return err
+	}
+	runs, err := o.runs(root, repository)
+	if err != nil {
+		return err
+	}
+	answers := []statusAnswer{}
+	var failed []error
+	for _, run := range runs {
+		// A run that cannot be read hides no other.
+		err := useLog(run.BridgePath(), bridge.Options{}, s, func(log *bridge.Log) error {
+			answer, err := newStatusAnswer(ctx, log, s)
+			if err != nil {
+				return err
+			}
+			answer.RepositoryID = run.RepositoryID
+			answer.Repository, err = run.Repository()
+			answers = append(answers, answer)
+			return err
+		})
+		failed = append(failed, err)
+	}
+	if o.json {
+		failed = append(failed, writeJSON(s.out, map[string]any{"runs_dir": root, "runs": answers}))
+		return errors.Join(failed...)
+	}
+	if len(runs) == 0 {
+		fmt.Fprintf(s.out, "%s: no runs in %s\n", escapeLine(o.subject(repository)), escapeLine(root))
+	}
+	o.print(answers, s)
+	return errors.Join(failed...)
+}
+
+// runs lists the runs of one or all repositories.
+func (o bridgeStatusOptions) runs(root, repository string) ([]bridge.Run, error) {
+	repositoryID, err := bridge.RepositoryID(repository)
+	if err != nil {
+		return nil, err
+	}
+	repositories := []string{repositoryID}
+	if o.all {
+		if repositories, err = bridge.Repositories(root); err != nil {
+			return nil, err
+		}
+	}
+	var all []bridge.Run
+	for _, id := range repositories {
+		runs, err := bridge.Runs(root, id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, runs...)
+	}
+	return all, nil
+}
+
+func (o bridgeStatusOptions) subject(repository string) string {
+	if o.all {
+		return "all repositories"
+	}
+	return repository
+}
+
+// print shows the runs one below the other, with --all below their
+// repositories.
+func (o bridgeStatusOptions) print(answers []statusAnswer, s *streams) {
+	for i, answer := range answers {
+		if i > 0 {
+			fmt.Fprintln(s.out)
+		}
+		if o.all && (i == 0 || answer.RepositoryID != answers[i-1].RepositoryID) {
+			name := answer.Repository
+			if name == "" {
+				name = "unknown"
+			}
+			fmt.Fprintf(s.out, "Repository %s (%s)\n\n", escapeLine(name), answer.RepositoryID)
+		}
+		answer.print(s)
+	}
+}
+
+// statusAnswer is the status of a log, as JSON.
+type statusAnswer struct {
+	RunID        int    `json:"run_id,omitempty"`
+	RepositoryID string `json:"repository_id,omitempty"`
+	Repository   string `json:"repository,omitempty"`
+	Bridge       string `json:"bridge_path"`
+	bridge.Status
+	Skipped []skippedLine `json:"skipped"`
+}
+
+type skippedLine struct {
+	Line   int    `json:"line"`
+	Reason string `json:"reason"`
+}
+
+// newStatusAnswer counts what the log holds, and names the lines that do not
+// count.
+func newStatusAnswer(ctx context.Context, log *bridge.Log, s *streams) (statusAnswer, error) {
+	answer := statusAnswer{RunID: bridge.RunNumber(log.Path()), Bridge: log.Path(), Skipped: []skippedLine{}}
+	var err error
+	if answer.Status, err = log.Status(ctx); err != nil {
+		return answer, err
+	}
+	answer.Skipped, err = warnOfSkipped(ctx, log, 0, s)
+	if answer.TornBytes > 0 {
+		warn(s, fmt.Sprintf("%s: the last line has no newline (%d bytes): it is being written, or a crash cut it off", log.Path(), answer.TornBytes))
+	}
+	return answer, err
+}
+
+// warnOfSkipped names the lines behind a given one that are no records.
+func warnOfSkipped(ctx context.Context, log *bridge.Log, behind int, s *streams) ([]skippedLine, error) {
+	skipped := []skippedLine{}
+	for line, err := range log.Skipped(ctx) {
+		if err != nil {
+			return skipped, err
+		}
+		if line.Line > behind {
+			warn(s, "skipped "+line.Error())
+			skipped = append(skipped, skippedLine{line.Line, line.Err.Error()})
+		}
+	}
+	return skipped, nil
+}
+
+// print shows the status in AgentPair's layout.
+func (a statusAnswer) print(s *streams) {
+	name := fmt.Sprintf("Run #%d", a.RunID)
+	if a.RunID == 0 {
+		name = a.Bridge
+	}
+	fmt.Fprintf(s.out, "%s Bridge Status:\n", escapeLine(name))
+	fmt.Fprintf(s.out, "  Total Messages: %d\n", a.TotalMessages)
+	fmt.Fprintf(s.out, "  Done Signal: %t\n", a.HasDoneSignal)
+	fmt.Fprintf(s.out, "  Pass Count: %d\n", a.PassCount)
+	fmt.Fprintf(s.out, "  Fail Count: %d\n", a.FailCount)
+	fmt.Fprintln(s.out, "  By Agent:")
+	for _, agent := range slices.Sorted(maps.Keys(a.ByAgent)) {
+		fmt.Fprintf(s.out, "    %s: %d\n", escapeLine(agent), a.ByAgent[agent])
+	}
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+type convertOptions struct {
+	workspace workspaceOptions
+	log       logOptions
+	to        string
+	paths     []string
+	dryRun    bool
+	json      bool
+}
+
+// What convert converts to.
+const (
+	toBridge  = "bridge"
+	toMailbox = "mailbox"
+)
+
+func newConvertCommand(s *streams) *cli.Command {
+	var o convertOptions
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "to", Usage: "make `FORM`: bridge (records of message files) or mailbox (messages of bridge logs)", Destination: &o.to},
+		&cli.BoolFlag{Name: "dry-run", Usage: "print the messages and deliver nothing", Destination: &o.dryRun},
+		jsonFlag(&o.json),
+	}
+	return &cli.Command{
+		Name:      "convert",
+		Category:  categoryBridge,
+		Usage:     "make bridge records of message files, or deliver a bridge log, once",
+		ArgsUsage: "PATH… --to FORM",
+		Description: `PATH is a file, a folder with everything below it, or - for standard input, which
+is also read where no PATH is given.
+
+--to bridge reads message files and prints records, one a line; with --bridge or
+--run-id it appends them to that log. --to mailbox reads bridge logs, in a folder
+those called bridge.jsonl, and delivers their records to the workspace. Both do
+each thing once, however often they are run. What is no message or record, or
+cannot be delivered, is named on standard error and hides nothing else.
+
+EXAMPLES:
+   oacp convert --to bridge agents/claude/outbox > claude.jsonl
+   oacp convert --to bridge agents/claude/outbox --run-id 1
+   oacp convert --to mailbox ~/.agentpair/runs
+   ssh build cat bridge.jsonl | oacp convert --to mailbox -`,
+		Flags: append(append(flags, o.log.writingFlags()...), o.workspace.flags()...),
+		Action: func(c *cli.Context) error {
+			o.paths = positionals(c)
+			if err := o.check(c, s); err != nil {
+				return err
+			}
+			return runConvert(c.Context, o, s)
+		},
+	}
+}
+
+func (o *convertOptions) check(c *cli.Context, s *streams) error {
+	if len(o.paths) == 0 {
+		if s.inTerminal {
+			return usageErrorf("needs a file, a folder, or -")
+		}
+		o.paths = []string{"-"}
+	}
+	switch {
+	case o.to != toBridge && o.to != toMailbox:
+		return usageErrorf("--to: %s is neither %s nor %s", quote(o.to), toBridge, toMailbox).
+			withHint(didYouMean([]string{toBridge, toMailbox}, o.to, "say --to bridge or --to mailbox"))
+	case o.to == toMailbox && o.log.given():
+		return usageErrorf("--to mailbox reads the logs that are named as PATH").withHint("oacp mirror --direction in delivers the log of a run")
+	case o.to == toBridge && o.dryRun:
+		return usageErrorf("--dry-run goes with --to mailbox").withHint("without a log, --to bridge only prints")
+	}
+	return o.log.check(c)
+}
+
+func runConvert(ctx context.Context, o convertOptions, s *streams) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	var err error
+	switch {
+	case o.to == toBridge:
+		err = o.toBridge(ctx, s)
+	case o.dryRun:
+		err = o.showMessages(s)
+	default:
+		err = o.toMailbox(ctx, s)
+	}
+	if stopped := context.Cause(ctx); stopped != nil {
+		return stopped
+	}
+	return err
+}
+
+// toBridge makes records of message files.
+func (o convertOptions) toBridge(ctx context.Context, s *streams) error {
+	var messages []*schema.Message
+	var invalid []string
+	for m, err := range validate.ReadFiles(o.paths, s.in) {
+		if err != nil {
+			invalid = append(invalid, err.Error())
+			continue
+		}
+		messages = append(messages, m)
+	}
+	if o.log.given() {
+		return o.log.with(s, bridge.Options{}, func(log *bridge.Log) error {
+			report, err := convert.Append(ctx, log, messages)
+			if err != nil {
+				return err
+			}
+			return reportAnswer{Bridge: log.Path(), Report: report, Invalid: invalid}.print(o.json, s)
+		})
+	}
+	records, report, err := convert.Records(ctx, messages)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		if err := printRecord(r, s); err != nil {
+			return err
+		}
+	}
+	invalid = append(invalid, report.Warnings...)
+	for _, text := range invalid {
+		warn(s, text)
+	}
+	if len(invalid) > 0 {
+		return errTold
+	}
+	return nil
+}
+
+// toMailbox delivers the records of logs.
+func (o convertOptions) toMailbox(ctx context.Context, s *streams) error {
+	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+		var failed error
+		err := o.eachLog(s, func(name string, log io.Reader) error {
+			report, err := convert.Deliver(ctx, w, name, bridge.ReadRecords(log, name))
+			if err != nil {
+				return err
+			}
+			err = reportAnswer{Bridge: name, Report: report}.print(o.json, s)
+			if errors.Is(err, errTold) {
+				failed, err = err, nil
+			}
+			return err
+		})
+		return errors.Join(err, failed)
+	})
+}
+
+// eachLog opens the logs that the paths stand for, one after the other.
+func (o convertOptions) eachLog(s *streams, use func(name string, log io.Reader) error) error {
+	for _, path := range o.paths {
+		if path == "-" {
+			if err := use("<stdin>", s.in); err != nil {
+				return err
+			}
+			continue
+		}
+		logs, err := bridge.FindLogs(path)
+		if err != nil {
+			return err
+		}
+		for _, name := range logs {
+			if err := useFile(name, use); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func useFile(name string, use func(string, io.Reader) error) error {
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close() // opened for reading: closing cannot lose anything
+	return use(name, file)
+}
+
+// showMessages prints the messages that records become: as files, each behind
+// a line that begins a YAML document, or as JSON. Broadcasts go to the agents
+// of the workspace, if there is one.
+func (o convertOptions) showMessages(s *streams) error {
+	var agents []schema.AgentName
+	err := o.workspace.with(s, nil, func(w *mailbox.Workspace) (err error) {
+		agents, err = w.Agents()
+		return err
+	})
+	if err != nil && !errors.Is(err, mailbox.ErrNoWorkspace) {
+		return err
+	}
+	shown := make(map[schema.ID]bool)
+	failed := false
+	err = o.eachLog(s, func(name string, log io.Reader) error {
+		for e, err := range bridge.ReadRecords(log, name) {
+			var skipped *bridge.LineError
+			if errors.As(err, &skipped) {
+				warn(s, "skipped "+skipped.Error())
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			m, err := convert.FromBridge(e.Record, agents)
+			if err != nil {
+				failed = true
+				warn(s, fmt.Sprintf("%s:%d: undeliverable: %v", name, e.Line, err))
+				continue
+			}
+			if shown[m.ID] { // a record of the same message to another recipient
+				continue
+			}
+			shown[m.ID] = true
+			if err := o.showMessage(m, s); err != nil {
+				return fmt.Errorf("%s:%d: %w", name, e.Line, err)
+			}
+		}
+		return nil
+	})
+	if err == nil && failed {
+		err = errTold
+	}
+	return err
+}
+
+func (o convertOptions) showMessage(m *schema.Message, s *streams) error {
+	if o.json {
+		return writeJSONLine(s.out, m)
+	}
+	data, err := schema.Encode(m)
+	if err != nil {
+		return err
+	}
+	text := string(data)
+	if s.outTerminal {
+		text = escapeLines(text)
+	}
+	_, err = fmt.Fprintf(s.out, "---\n%s", text)
+	return err
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/mailbox"
+)
+
+type mirrorOptions struct {
+	workspace workspaceOptions
+	log       logOptions
+	direction string
+	follow    bool
+	noSync    bool
+	json      bool
+}
+
+func newMirrorCommand(s *streams) *cli.Command {
+	var o mirrorOptions
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "direction", Usage: "carry `WAY`: out (into the log), in (into the mailboxes), or both", Value: string(convert.Both), Destination: &o.direction},
+		&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what is new, as it comes, until stopped", Destination: &o.follow},
+		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power cut may lose what was carried", Destination: &o.noSync},
+		jsonFlag(&o.json),
+	}
+	return &cli.Command{
+		Name:      "mirror",
+		Category:  categoryBridge,
+		Usage:     "keep mailboxes and a bridge log in step",
+		ArgsUsage: "[PROJECT] [--follow] [--direction WAY]",
+		Description: logHelp + ` Where the repository has no run, run 1 is made.
+
+What was sent appears in the log, and what was written into the log appears in
+the mailboxes: each once, however often the command runs and whatever stops it.
+What cannot be delivered becomes a dead letter that says why, and the command
+fails; the rest is carried all the same.
+
+With --follow a line is printed whenever something was carried, until a signal
+stops the command, which then exits with status 0.
+
+EXAMPLES:
+   oacp mirror
+   oacp mirror --run-id 1 --direction out
+   oacp mirror my-project --bridge bridge.jsonl --follow`,
+		Flags: append(append(flags, o.log.writingFlags()...), o.workspace.flags()...),
+		Action: func(c *cli.Context) error {
+			if err := o.log.check(c); err != nil {
+				return err
+			}
+			if err := o.workspace.takeProject(positionals(c)); err != nil {
+				return err
+			}
+			return runMirror(c.Context, o, s)
+		},
+	}
+}
+
+func runMirror(ctx context.Context, o mirrorOptions, s *streams) error {
+	direction, err := convert.ParseDirection(o.direction)
+	if err != nil {
+		return usageErrorf("--direction: %w", err)
+	}
+	return o.workspace.with(s, &mailbox.Options{NoSync: o.noSync}, func(w *mailbox.Workspace) error {
+		return o.log.with(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
+			bar := newProgress(s, "mirroring")
+			mirror := &convert.Mirror{Workspace: w, Log: log, Direction: direction, Progress: bar.update}
+			ctx, stop := untilSignal(ctx)
+			defer stop()
+			if o.follow {
+				return o.followMirror(ctx, mirror, bar, s)
+			}
+			report, err := mirror.Run(ctx)
+			bar.clear()
+			if stopped := context.Cause(ctx); stopped != nil {
+				err = stopped
+			}
+			// What was done before an error is done.
+			if printErr := (reportAnswer{Bridge: log.Path(), Report: report}).print(o.json && err == nil, s); err == nil {
+				err = printErr
+			}
+			return err
+		})
+	})
+}
+
+// followMirror prints a line whenever something was carried, until a signal
+// ends it. That is its usual end, and no failure.
+func (o mirrorOptions) followMirror(ctx context.Context, mirror *convert.Mirror, bar *progress, s *streams) error {
+	var unprintable error
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err := mirror.Follow(ctx, func(report convert.Report, passErr error) {
+		bar.clear()
+		answer := reportAnswer{Bridge: mirror.Log.Path(), Report: report}
+		if passErr != nil {
+			answer.Error = strings.ReplaceAll(passErr.Error(), "\n", "; ")
+			warn(s, answer.Error)
+		}
+		err := answer.print(o.json, s)
+		if errors.Is(err, errTold) {
+			err = nil
+		}
+		if err = errors.Join(err, s.out.Flush()); err != nil {
+			unprintable = err
+			cancel()
+		}
+	})
+	bar.clear()
+	return errors.Join(err, unprintable)
+}
