@@ -9,9 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // ErrNoRun says that there is no folder for a run.
@@ -65,11 +65,14 @@ func RepositoryID(repository string) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-var repositoryIDForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
+// isRepositoryID reports whether a name is 16 lower-case hexadecimal digits.
+func isRepositoryID(name string) bool {
+	return len(name) == 16 && strings.Trim(name, "0123456789abcdef") == ""
+}
 
 // repositoryFolder checks a repository id before a path is built from it.
 func repositoryFolder(root, repositoryID string) (string, error) {
-	if !repositoryIDForm.MatchString(repositoryID) {
+	if !isRepositoryID(repositoryID) {
 		return "", fmt.Errorf("repository id %q is not 16 lower-case hexadecimal digits", repositoryID)
 	}
 	return filepath.Join(root, repositoryID), nil
@@ -84,7 +87,7 @@ func Repositories(root string) ([]string, error) {
 	}
 	var ids []string
 	for _, e := range entries {
-		if e.IsDir() && repositoryIDForm.MatchString(e.Name()) {
+		if e.IsDir() && isRepositoryID(e.Name()) {
 			ids = append(ids, e.Name())
 		}
 	}
