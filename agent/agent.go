@@ -58,11 +58,11 @@ type Request struct {
 type Event struct {
 	// Raw is the driver's own event, byte for byte as the agent sent it. It
 	// is nil for plain output.
-	Raw json.RawMessage
+	Raw json.RawMessage `json:"raw,omitempty"`
 	// Text is what a person following the turn would read of it, if anything.
-	Text string
+	Text string `json:"text,omitempty"`
 	// Error reports that Text came from the agent's error output.
-	Error bool
+	Error bool `json:"error,omitempty"`
 }
 
 // Result is what a turn came to.

@@ -15,8 +15,9 @@ import (
 
 // Bridge serves the Ash bridge protocol with any drivers: it is the handler
 // for an ash.Server. Drivers that tell raw events have them passed on
-// untouched; of others, each piece of the answer becomes an assistant message,
-// and the whole a result message, shaped as those of the Claude Code SDK.
+// untouched; of others, the lines of the answer become assistant messages as
+// they come, and the whole a result message, shaped as those of the Claude Code
+// SDK.
 type Bridge struct {
 	newDriver func(session string) Driver
 
@@ -46,6 +47,7 @@ func (b *Bridge) Query(ctx context.Context, query ash.Query, send ash.Send) erro
 	}
 	relay := &sdkRelay{session: query.SessionID, send: send}
 	result, err := runInterruptible(ctx, driver, Request{Prompt: prompt}, relay.event)
+	relay.say(len(relay.unsent))
 	switch {
 	case err == nil:
 		return relay.finish(result)
@@ -150,26 +152,46 @@ func promptText(query ash.Query) (string, error) {
 	return strings.Join(texts, "\n"), nil
 }
 
+// maxUnsent is how much of an unfinished line is kept back, in bytes.
+const maxUnsent = 64 << 10
+
 // sdkRelay sends the events of one turn to the host.
 type sdkRelay struct {
 	session string
 	send    ash.Send
 	raw     bool
-	err     error
+	// unsent is the beginning of a line whose end has not come yet: hosts take
+	// a message for complete, and show each on lines of its own.
+	unsent string
+	err    error
 }
 
 func (r *sdkRelay) event(e Event) {
 	switch {
-	case r.err != nil || e.Raw == nil && (e.Error || e.Text == ""):
+	case r.err != nil || e.Raw == nil && e.Error:
 	case e.Raw != nil:
 		r.raw = true
 		r.err = r.send(e.Raw)
 	default:
-		r.err = r.message(sdkMessage{
-			Type: "assistant", SessionID: r.session,
-			Message: &sdkContent{Role: "assistant", Content: textContent(e.Text)},
-		})
+		r.unsent += e.Text
+		r.say(strings.LastIndexByte(r.unsent, '\n') + 1)
+		if len(r.unsent) > maxUnsent {
+			r.say(len(r.unsent))
+		}
 	}
+}
+
+// say sends the first bytes of what is unsent.
+func (r *sdkRelay) say(length int) {
+	if r.err != nil || length == 0 {
+		return
+	}
+	text := r.unsent[:length]
+	r.unsent = r.unsent[length:]
+	r.err = r.message(sdkMessage{
+		Type: "assistant", SessionID: r.session,
+		Message: &sdkContent{Role: "assistant", Content: textContent(text)},
+	})
 }
 
 func textContent(text string) json.RawMessage {

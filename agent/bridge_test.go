@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +59,27 @@ func TestBridgeOfPlainOutput(t *testing.T) {
 	}
 	if strings.Join(made, " ") != "s1" {
 		t.Errorf("drivers were made for %q, want one for s1", made)
+	}
+}
+
+// TestBridgeSendsLines lets a command's output come in pieces that are cut
+// anywhere.
+func TestBridgeSendsLines(t *testing.T) {
+	var sent []string
+	relay := &sdkRelay{send: func(data json.RawMessage) error {
+		var m sdkMessage
+		err := json.Unmarshal(data, &m)
+		sent = append(sent, m.assistantText())
+		return err
+	}}
+	long := strings.Repeat("x", maxUnsent)
+	for _, event := range []Event{{Text: "one, "}, {Text: "still one\ntw"}, {Text: "noise", Error: true}, {Text: "o\n"}, {Text: "\n"}, {Text: long}, {Text: "y"}, {Text: "the rest"}} {
+		relay.event(event)
+	}
+	relay.say(len(relay.unsent))
+	want := []string{"one, still one\n", "two\n", "\n", long + "y", "the rest"}
+	if relay.err != nil || !slices.Equal(sent, want) {
+		t.Errorf("messages are %.60q, error %v, want %.60q", sent, relay.err, want)
 	}
 }
 
