@@ -12,10 +12,6 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// troubleRetry is how long to wait after trouble with the workspace, such as a
-// full disk.
-const troubleRetry = 2 * time.Second
-
 // workOn does what was decided about a message.
 func (r *Runner) workOn(ctx context.Context, it *item, do verb) outcome {
 	raw, m, err := r.reread(it)
@@ -25,8 +21,7 @@ func (r *Runner) workOn(ctx context.Context, it *item, do verb) outcome {
 	case errors.Is(err, errReplaced):
 		return r.replaced(it, m)
 	case err != nil:
-		r.problem(&it.record, err)
-		return outcome{item: it, retryAt: r.now().Add(troubleRetry)}
+		return outcome{item: it, trouble: err}
 	}
 	switch do {
 	case try:
@@ -80,8 +75,7 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 		request, err = r.request(it.entry, m, raw, rec.Attempts)
 	}
 	if err != nil {
-		r.problem(&it.record, errors.Join(err, driver.Stop(context.WithoutCancel(ctx))))
-		return outcome{item: it, retryAt: r.now().Add(troubleRetry)}
+		return outcome{item: it, trouble: errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))}
 	}
 	result, err := r.takeTurn(ctx, driver, request, &rec)
 	if err == nil {
@@ -162,7 +156,7 @@ func (r *Runner) insist(ctx context.Context, rec *record, f fact) error {
 			return nil
 		}
 		r.problem(rec, err)
-		timer := time.NewTimer(troubleRetry)
+		timer := time.NewTimer(r.troubleRetry)
 		select {
 		case <-ctx.Done():
 			timer.Stop()

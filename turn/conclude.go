@@ -20,8 +20,7 @@ func (r *Runner) bury(ctx context.Context, it *item, m *schema.Message, rec *rec
 	f := dead.about(rec)
 	f.Reason, f.Send = reason, r.bounce(m, rec, reason)
 	if err := r.journal.append(f, true); err != nil {
-		r.problem(rec, err)
-		return outcome{item: it, retryAt: r.now().Add(troubleRetry)}
+		return outcome{item: it, trouble: err}
 	}
 	o := r.conclude(ctx, it)
 	o.dead = string(rec.ID)
@@ -38,8 +37,7 @@ func (r *Runner) conclude(ctx context.Context, it *item) outcome {
 		return r.dropDuplicate(it, &rec)
 	}
 	if err := r.carryOut(ctx, rec.key, &it.entry); err != nil {
-		r.problem(&rec, err)
-		return outcome{item: it, retryAt: r.now().Add(troubleRetry)}
+		return outcome{item: it, trouble: err}
 	}
 	// Without a removal to be seen, a watch may take the file for what it was.
 	if _, m, err := r.reread(it); errors.Is(err, errReplaced) {
@@ -62,8 +60,7 @@ func (r *Runner) replaced(it *item, m *schema.Message) outcome {
 // dropDuplicate acknowledges a message that was dealt with before.
 func (r *Runner) dropDuplicate(it *item, rec *record) outcome {
 	if err := r.workspace.Acknowledge(it.entry); err != nil && !mailbox.IsGone(err) {
-		r.problem(rec, err)
-		return outcome{item: it, retryAt: r.now().Add(troubleRetry)}
+		return outcome{item: it, trouble: err}
 	}
 	r.observe(EventDuplicate.about(rec))
 	return outcome{item: it, settled: true}
@@ -195,8 +192,7 @@ func (r *Runner) notify(t tripped, notice *schema.Message) *errand {
 
 func (r *Runner) runErrand(ctx context.Context, e *errand) outcome {
 	if err := e.do(context.WithoutCancel(ctx)); err != nil {
-		r.problem(&record{}, err)
-		return outcome{errand: e, retryAt: r.now().Add(errandRetry)}
+		return outcome{errand: e, trouble: err}
 	}
 	return outcome{errand: e, settled: true}
 }
@@ -241,12 +237,10 @@ func (r *Runner) buryInvalid(ctx context.Context, b *badFile) outcome {
 	f.Reason = "the file is no valid message: " + reason.Error()
 	f.Send = r.bounce(m, &rec, f.Reason)
 	if err := r.journal.append(f, true); err != nil {
-		r.problem(&rec, err)
-		return outcome{bad: b, retryAt: r.now().Add(troubleRetry)}
+		return outcome{bad: b, trouble: err}
 	}
 	if err := r.carryOut(context.WithoutCancel(ctx), rec.key, &b.entry); err != nil {
-		r.problem(&rec, err)
-		return outcome{bad: b, retryAt: r.now().Add(troubleRetry)}
+		return outcome{bad: b, trouble: err}
 	}
 	return outcome{bad: b, settled: true, dead: b.entry.Name}
 }

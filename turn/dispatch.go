@@ -12,9 +12,8 @@ import (
 // becomes a dead letter: another tool may still be writing it.
 const invalidAfter = time.Minute
 
-// errandRetry is how often what remains to be done about a message that has
-// left the inbox is tried.
-const errandRetry = 5 * time.Second
+// troubleMost is after how much trouble in a row a run with Once ends.
+const troubleMost = 5
 
 // verb is what is to be done about a message now.
 type verb int
@@ -53,8 +52,8 @@ type outcome struct {
 	settled bool
 	// replacement is what came into the place of the item's file.
 	replacement *item
-	// retryAt is when to go on, for trouble that is nobody's fault.
-	retryAt time.Time
+	// trouble is why it could not be done, if that is no message's fault.
+	trouble error
 	// unavailable is why the agent could not be started.
 	unavailable error
 	// started says that it could.
@@ -154,18 +153,20 @@ func (r *Runner) finished(o outcome) {
 	if o.unavailable != nil {
 		r.pause(o.unavailable)
 	}
+	notBefore := r.trouble(o)
 	switch {
 	case o.errand != nil:
-		o.errand.busy, o.errand.notBefore = false, o.retryAt
+		o.errand.busy, o.errand.notBefore = false, notBefore
 		if o.settled {
 			r.errands = slices.DeleteFunc(r.errands, func(e *errand) bool { return e == o.errand })
 		}
 	case o.bad != nil:
-		o.bad.busy, o.bad.notBefore = false, o.retryAt
+		o.bad.busy, o.bad.notBefore = false, notBefore
 		if o.settled && r.invalid[o.bad.entry.Name] == o.bad {
 			delete(r.invalid, o.bad.entry.Name)
 		}
 	case o.item != nil:
+		o.item.busy, o.item.notBefore = false, notBefore
 		r.finishedItem(o)
 	}
 	if err := r.journal.compact(); err != nil {
@@ -173,9 +174,29 @@ func (r *Runner) finished(o outcome) {
 	}
 }
 
+// trouble tells of what went wrong with the workspace, and returns when to try
+// again.
+func (r *Runner) trouble(o outcome) (notBefore time.Time) {
+	if o.trouble == nil {
+		r.troubles = 0
+		return time.Time{}
+	}
+	about := &record{}
+	switch {
+	case o.item != nil:
+		about = &o.item.record
+	case o.bad != nil:
+		about.File = o.bad.entry.Name
+	}
+	r.problem(about, o.trouble)
+	if r.troubles++; r.config.Once && r.troubles >= troubleMost {
+		r.stop = o.trouble
+	}
+	return r.now().Add(r.troubleRetry)
+}
+
 func (r *Runner) finishedItem(o outcome) {
 	it := o.item
-	it.busy, it.notBefore = false, o.retryAt
 	replacement := it.replacement
 	it.replacement = nil
 	if replacement == nil {
@@ -205,7 +226,7 @@ func (r *Runner) pause(why error) {
 	wait := r.config.backoff(r.pauses)
 	r.pausedUntil = r.now().Add(wait)
 	if r.config.Once {
-		r.unavailable = why
+		r.stop = why
 	}
 	r.observe(Event{Kind: EventUnavailable, Reason: why.Error(), Err: why, RetryAt: r.pausedUntil})
 }

@@ -201,9 +201,13 @@ func (h *history) uncountTurn(rec *record) {
 	}
 }
 
-// within returns the turns that still count.
+// within returns the turns that still count. They are in the order of time.
 func (s *senderState) within(now time.Time) []time.Time {
-	return slices.DeleteFunc(s.Turns, func(at time.Time) bool { return now.Sub(at) >= pairWindow })
+	old := 0
+	for old < len(s.Turns) && now.Sub(s.Turns[old]) >= pairWindow {
+		old++
+	}
+	return s.Turns[old:]
 }
 
 // applyBound takes in a fact about a conversation or, without one, a sender.

@@ -218,7 +218,7 @@ func (j *journal) compact() error {
 	if j.read < j.compactAt {
 		return nil
 	}
-	j.compactAt += compactAbove // if it fails, not at once again
+	j.compactAt = j.read + compactAbove // if it fails, not at once again
 	return j.locked(func() error {
 		if err := j.catchUp(); err != nil {
 			return err
@@ -230,33 +230,38 @@ func (j *journal) compact() error {
 				return fmt.Errorf("writing %s anew: %w", j.path, err)
 			}
 		}
-		old, err := os.ReadFile(j.path)
-		if err == nil {
-			err = durable.Replace(j.path+".old", old, 0o644)
-		}
-		if err == nil {
-			err = durable.Replace(j.path, lines.Bytes(), 0o644)
-		}
-		if err != nil {
-			return err
-		}
-		return j.reopen(lines.Bytes())
+		return errors.Join(j.replace(lines.Bytes()), j.readAnew())
 	})
 }
 
-// reopen goes on with a journal that was just written anew.
-func (j *journal) reopen(lines []byte) error {
-	old := j.file
+// replace puts other lines in the place of the journal's, which are kept
+// beside it. The file is closed first: some systems replace no open file.
+func (j *journal) replace(lines []byte) error {
+	old, err := os.ReadFile(j.path)
+	if err == nil {
+		err = durable.Replace(j.path+".old", old, 0o644)
+	}
+	if err == nil {
+		err = j.file.Close()
+	}
+	if err == nil {
+		err = durable.Replace(j.path, lines, 0o644)
+	}
+	return err
+}
+
+// readAnew opens the journal again and reads it from its beginning.
+func (j *journal) readAnew() error {
+	_ = j.file.Close() // often closed already, and nothing is lost by it
 	if err := j.open(); err != nil {
-		j.file = old
 		return fmt.Errorf("opening %s again: %w", j.path, err)
 	}
 	failures := j.history.failures
-	j.history = newHistory()
-	j.read, _ = j.history.read(lines)
+	j.history, j.read = newHistory(), 0
+	err := j.catchUp()
 	j.history.failures = failures
 	j.compactAt = max(compactAbove, 4*j.read)
-	return old.Close()
+	return err
 }
 
 // readHistory reads the journal of an agent without writing anything.

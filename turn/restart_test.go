@@ -325,3 +325,62 @@ func TestJournalLines(t *testing.T) {
 	}
 	wantTexts(t, "facts", kinds, "started", "succeeded", "answered", "acknowledged")
 }
+
+// TestAnswerThatCannotBeSentYet breaks the delivery of messages during a turn.
+func TestAnswerThatCannotBeSentYet(t *testing.T) {
+	w := newWorkspace(t)
+	sent := send(t, w, question("q"))[0]
+	outgoing := filepath.Join(w.Dir(), "state", "outgoing")
+	rec, err := runOnce(t, w, Config{Reply: true, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+		if err := os.RemoveAll(outgoing); err != nil {
+			return agent.Result{}, err
+		}
+		return agent.Result{Text: "answer"}, os.WriteFile(outgoing, nil, 0o644)
+	})})
+	if err == nil || !strings.Contains(err.Error(), "outgoing") {
+		t.Errorf("Run = %v, want an error naming the folder", err)
+	}
+	if got := len(rec.of(EventProblem)); got != troubleMost {
+		t.Errorf("told of %d problems, want %d: %s", got, troubleMost, rec.kinds())
+	}
+	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox), "q")
+	if err := os.Remove(outgoing); err != nil {
+		t.Fatal(err)
+	}
+	rec, err = runOnce(t, w, Config{})
+	if want := "answered acknowledged"; err != nil || rec.kinds() != want {
+		t.Errorf("Run = %v with %s, want %s", err, rec.kinds(), want)
+	}
+	if p := progress(t, w, sent.ID); p.Stage != StageAnswered {
+		t.Errorf("progress %+v, want answered", p)
+	}
+}
+
+// TestBounceThatCannotBeSentYet is the same for a message that was given up,
+// which has left the inbox by then.
+func TestBounceThatCannotBeSentYet(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("q"))
+	outgoing := filepath.Join(w.Dir(), "state", "outgoing")
+	broken := false
+	r, rec := newRunner(t, w, Config{Once: true, MaxAttempts: 1, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+		broken = true
+		return agent.Result{}, errors.Join(errors.New("no"), os.RemoveAll(outgoing), os.WriteFile(outgoing, nil, 0o644))
+	})})
+	rec.on = func(e Event) {
+		if e.Kind == EventProblem && broken && len(rec.of(EventProblem)) == 2 {
+			if err := os.Remove(outgoing); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	err := r.Run(t.Context())
+	var given *DeadLettersError
+	if !errors.As(err, &given) {
+		t.Errorf("Run = %v, want a DeadLettersError", err)
+	}
+	if want := "turn_started turn_failed dead_letter problem problem bounced"; rec.kinds() != want {
+		t.Errorf("events %s, want %s", rec.kinds(), want)
+	}
+	wantTexts(t, "inbox of the sender", subjects(t, w, "claude", mailbox.Inbox), "Not handled: q")
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -21,15 +20,18 @@ type Runner struct {
 	workspace *mailbox.Workspace
 	config    Config
 	now       func() time.Time
-	// poll is how often it looks whether somebody appended to the journal.
-	poll      time.Duration
-	observing sync.Mutex
+	// poll is how often it looks whether somebody appended to the journal, and
+	// troubleRetry how long it waits after trouble with the workspace.
+	poll, troubleRetry time.Duration
+	observing          sync.Mutex
 
 	journal *journal
 	drivers *drivers
 	queue   *queue
 	// errands are what is left to do about messages that left the inbox.
 	errands []*errand
+	// late are events that the watch told when nobody listened any more.
+	late []mailbox.Event
 	// invalid are files that are no messages, by name.
 	invalid map[string]*badFile
 	// busy are conversations in which somebody is at work, working how many.
@@ -40,8 +42,10 @@ type Runner struct {
 	// a row it could not be started.
 	pausedUntil time.Time
 	pauses      int
-	// unavailable is why the agent could not be started, of interest with Once.
-	unavailable error
+	// troubles counts what went wrong with the workspace in a row.
+	troubles int
+	// stop is why a run with Once cannot go on.
+	stop error
 	// dead are the messages that were given up.
 	dead []string
 }
@@ -78,7 +82,7 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 
 	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
 	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
-	r.queue, r.errands, r.invalid, r.unavailable = newQueue(), nil, make(map[string]*badFile), nil
+	r.queue, r.errands, r.invalid, r.stop = newQueue(), nil, make(map[string]*badFile), nil
 	r.busy, r.done, r.dead = make(map[schema.ConversationID]bool), make(chan outcome), nil
 	return stoppedOr(ctx, r.work(ctx, watcher))
 }
@@ -108,8 +112,8 @@ func (r *Runner) work(ctx context.Context, watcher *mailbox.Watcher) error {
 		if err := r.follow(ctx, watcher); err != nil || ctx.Err() != nil {
 			return err
 		}
-		if r.unavailable != nil {
-			return r.unavailable
+		if r.stop != nil {
+			return r.stop
 		}
 	}
 }
@@ -122,56 +126,69 @@ func (r *Runner) verdict() error {
 	return nil
 }
 
-// scan takes in what is in the inbox and was not taken in yet. It reports
-// whether that was anything.
+// scan takes in what has become of the inbox. It reports whether there are
+// messages in it that were not there before.
 func (r *Runner) scan(ctx context.Context, watcher *mailbox.Watcher) (arrived bool, err error) {
+	for _, event := range r.late {
+		r.take(event)
+		arrived = arrived || event.Kind == mailbox.EventArrived
+	}
+	r.late = nil
 	for event, err := range watcher.Scan(ctx) {
 		if err != nil {
 			return arrived, err
 		}
 		r.take(event)
-		arrived = true
+		arrived = arrived || event.Kind == mailbox.EventArrived
 	}
 	r.leftovers()
 	return arrived, nil
-}
-
-// arrival is what a watch told: an event, or the error that ended it.
-type arrival struct {
-	event mailbox.Event
-	err   error
 }
 
 // follow works until the context ends or, with Once, nothing is left to do,
 // and returns when everybody has stopped.
 func (r *Runner) follow(ctx context.Context, watcher *mailbox.Watcher) error {
 	watching, stopWatching := context.WithCancel(ctx)
-	arrivals := make(chan arrival)
-	var watch sync.WaitGroup
-	watch.Go(func() { forward(watching, watcher.Events(watching), arrivals) })
-	err := r.loop(ctx, arrivals)
+	arrivals := make(chan mailbox.Event)
+	watched := make(chan error, 1)
+	go func() { watched <- r.watch(watching, watcher, arrivals) }()
+	err := r.loop(ctx, arrivals, watched)
 	stopWatching()
-	watch.Wait()
+	if watchErr := <-watched; err == nil {
+		err = watchErr
+	}
 	for r.working > 0 {
 		r.finished(<-r.done)
 	}
 	return err
 }
 
-func forward(ctx context.Context, events iter.Seq2[mailbox.Event, error], to chan<- arrival) {
-	for event, err := range events {
+// watch passes on what happens in the inbox until the context ends. The last
+// event may come too late for that, and is not told again: it is kept for the
+// next scan.
+func (r *Runner) watch(ctx context.Context, watcher *mailbox.Watcher, to chan<- mailbox.Event) error {
+	for event, err := range watcher.Events(ctx) {
+		if err != nil {
+			return err
+		}
 		select {
-		case to <- arrival{event, err}:
+		case to <- event:
 		case <-ctx.Done():
-			return
+			r.late = append(r.late, event)
 		}
 	}
+	return nil
 }
 
-func (r *Runner) loop(ctx context.Context, arrivals <-chan arrival) error {
+// loop gives out work, and takes in what arrives and what comes of the work. It
+// returns early when the watch ends, and leaves its error where it is.
+func (r *Runner) loop(ctx context.Context, arrivals <-chan mailbox.Event, watched chan error) error {
 	for ctx.Err() == nil {
-		next, more := r.dispatch(ctx)
-		if r.config.Once && r.working == 0 && (!more || r.unavailable != nil) {
+		next, more := r.now().Add(r.poll), true
+		if r.stop == nil {
+			next, more = r.dispatch(ctx)
+		}
+		if r.config.Once && r.working == 0 && (!more || r.stop != nil) {
 			return nil
 		}
 		timer := time.NewTimer(min(r.poll, max(0, next.Sub(r.now()))))
@@ -182,12 +199,12 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan arrival) error {
 				timer.Stop()
 				return err
 			}
-		case a := <-arrivals:
-			if a.err != nil {
-				timer.Stop()
-				return a.err
-			}
-			r.take(a.event)
+		case event := <-arrivals:
+			r.take(event)
+		case err := <-watched:
+			watched <- err
+			timer.Stop()
+			return nil
 		case o := <-r.done:
 			r.finished(o)
 		}

@@ -157,7 +157,7 @@ func New(w *mailbox.Workspace, config Config) (*Runner, error) {
 	if err := w.CheckAgent(config.Agent); err != nil {
 		return nil, err
 	}
-	return &Runner{workspace: w, config: config, now: time.Now, poll: time.Second}, nil
+	return &Runner{workspace: w, config: config, now: time.Now, poll: time.Second, troubleRetry: 2 * time.Second}, nil
 }
 
 // Preflight finds out whether the agent can be started at all, without
