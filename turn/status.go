@@ -108,8 +108,16 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 	s.DeadLetters = len(dead)
 	now := time.Now()
 	waiting := make(map[schema.ConversationID]bool)
+	ids := make(map[schema.ID]bool, len(h.records))
+	for k := range h.records {
+		ids[k.ID] = true
+	}
 	for _, e := range entries {
-		s.count(e, h, now, waiting)
+		var rec *record
+		if e.Message != nil && ids[e.Message.ID] {
+			rec = recordFor(h, e.Message)
+		}
+		s.count(e, rec, now, waiting)
 	}
 	for _, rec := range h.records {
 		if rec.Running && s.Running {
@@ -126,13 +134,13 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 }
 
 // count counts a message in the inbox.
-func (s *AgentStatus) count(e mailbox.Entry, h *history, now time.Time, waiting map[schema.ConversationID]bool) {
+func (s *AgentStatus) count(e mailbox.Entry, rec *record, now time.Time, waiting map[schema.ConversationID]bool) {
 	if e.Message == nil || e.Err != nil {
 		s.Invalid++
 		return
 	}
 	waiting[mailbox.ConversationOf(e.Message)] = true
-	switch stageInInbox(e.Message, recordFor(h, e.Message), s.Running, now) {
+	switch stageInInbox(e.Message, rec, s.Running, now) {
 	case StageHeld:
 		s.Held++
 	case StageExpired:
@@ -145,6 +153,7 @@ func (s *AgentStatus) count(e mailbox.Entry, h *history, now time.Time, waiting 
 	}
 }
 
+// recordFor returns what is known of a message, nil if nothing is.
 func recordFor(h *history, m *schema.Message) *record {
 	k, err := keyOf(m)
 	if err != nil {

@@ -55,7 +55,7 @@ type Config struct {
 	// Reply sends what a turn says as an answer, to messages that expect one.
 	Reply bool
 	// AllowFrom are the agents whose messages get turns; empty means all.
-	// Messages of others stay in the inbox.
+	// Messages of others stay in the inbox. Postmaster is always allowed.
 	AllowFrom []schema.AgentName
 	// MaxAttempts is how many turns a message gets before it becomes a dead
 	// letter.
