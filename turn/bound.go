@@ -62,20 +62,14 @@ func (t *tripped) about(kind factKind) fact {
 	return fact{Kind: kind, From: t.sender}
 }
 
-// Resume lets a conversation, or the one that the message with the id belongs
-// to, go on that has had as many turns as are allowed:
+// Resume lets a conversation go on that has had as many turns as are allowed:
 // its turns, and those of the agents in it within the hour, count from zero
 // again. It tells the Runners of the given agents, or of all agents that had
 // turns in the conversation, and returns whose those are. Running ones notice
 // within about a second. It is an error if there are none.
-func Resume(ctx context.Context, w *mailbox.Workspace, id string, agents ...schema.AgentName) ([]schema.AgentName, error) {
-	conversation := schema.ConversationID(id)
+func Resume(ctx context.Context, w *mailbox.Workspace, conversation schema.ConversationID, agents ...schema.AgentName) ([]schema.AgentName, error) {
 	if _, err := schema.ParseConversationID(conversation); err != nil {
-		found, err := w.Find(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		conversation = mailbox.ConversationOf(found[0].Message)
+		return nil, err
 	}
 	all, err := w.Agents()
 	if err != nil {

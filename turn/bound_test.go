@@ -20,7 +20,7 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 	w := newWorkspace(t)
 	m := question("thanks")
 	m.Type = schema.BrainstormRequest
-	first := send(t, w, m)[0]
+	conversation := mailbox.ConversationOf(send(t, w, m)[0])
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -82,7 +82,7 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 		t.Errorf("status %+v, %v, want a running agent with a held message in a bound conversation", status, err)
 	}
 
-	resumedFor, err := Resume(t.Context(), w, string(first.ID))
+	resumedFor, err := Resume(t.Context(), w, conversation)
 	if err != nil || !slices.Equal(resumedFor, []schema.AgentName{"claude", "codex"}) {
 		t.Errorf("Resume = %v, %v, want both", resumedFor, err)
 	}
@@ -100,7 +100,7 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 
 func TestResumeOfNothing(t *testing.T) {
 	w := newWorkspace(t)
-	for _, id := range []string{"conv-20260101-claude-1", "no conversation"} {
+	for _, id := range []schema.ConversationID{"conv-20260101-claude-1", "no conversation"} {
 		if told, err := Resume(t.Context(), w, id); err == nil {
 			t.Errorf("Resume(%s) = %v without an error, want one", id, told)
 		}
