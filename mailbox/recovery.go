@@ -3,7 +3,9 @@ package mailbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -293,4 +295,25 @@ func (b *batch) bury(d *destination, name stagedName, recovered *Recovered) erro
 		recovered.Buried = append(recovered.Buried, dir.Path(placed))
 	}
 	return errors.Join(err, dir.Close())
+}
+
+// IsQueued reports whether the agent's copy of a message is staged and not
+// yet in its inbox.
+func (w *Workspace) IsQueued(id schema.ID, agent schema.AgentName) (bool, error) {
+	if _, err := schema.ParseID(id); err != nil {
+		return false, err
+	}
+	if _, err := schema.ParseAgentName(string(agent)); err != nil {
+		return false, err
+	}
+	staged := stagedName{id, agent, Inbox}.String()
+	for _, name := range []string{staged, staged + besideSuffix} {
+		switch _, err := w.root.Lstat(outgoingName + "/" + name); {
+		case err == nil:
+			return true, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return false, fmt.Errorf("looking at %s: %w", filepath.Join(w.dir, outgoingName, name), err)
+		}
+	}
+	return false, nil
 }

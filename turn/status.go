@@ -2,10 +2,6 @@ package turn
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -182,19 +178,4 @@ func conversationsOf(h *history, now time.Time, waiting map[schema.ConversationI
 	}
 	slices.SortFunc(conversations, func(a, b Conversation) int { return b.Last.Compare(a.Last) })
 	return conversations
-}
-
-// isQueued reports whether a sent message's copy for the agent still waits to
-// be delivered.
-func isQueued(w *mailbox.Workspace, id schema.ID, name schema.AgentName) (bool, error) {
-	// The names that a delivery gives to what it has not published yet.
-	staged := filepath.Join(w.Dir(), "state", "outgoing", string(id)+"@"+string(name)+"@inbox")
-	for _, path := range []string{staged, staged + "@beside"} {
-		if _, err := os.Lstat(path); err == nil {
-			return true, nil
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return false, err
-		}
-	}
-	return false, nil
 }

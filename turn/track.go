@@ -141,7 +141,7 @@ func (p *Progress) trackGone(ctx context.Context, w *mailbox.Workspace, m *schem
 		p.Stage = StageDead
 		return nil
 	}
-	if queued, err := isQueued(w, m.ID, p.Agent); queued || err != nil {
+	if queued, err := w.IsQueued(m.ID, p.Agent); queued || err != nil {
 		p.Stage = StageStored
 		return err
 	}
