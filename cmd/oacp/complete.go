@@ -76,6 +76,9 @@ func (c *completer) candidates(rest []string, current string) []candidate {
 		return append(commandNames(c.parser.commands), c.positional(0, current)...)
 	case c.parser.command == nil:
 		return nil
+	case len(rest) > 0 && strings.Contains(c.parser.command.ArgsUsage, "[-- "):
+		// What follows is a command line of its own.
+		return files
 	}
 	return c.positional(len(c.parser.positionals)+max(0, len(rest)-1), current)
 }
@@ -157,7 +160,7 @@ func (c *completer) values(placeholder, current string) []candidate {
 	case "PROJECT":
 		projects, _ := c.workspace().place(c.s).Projects()
 		return words(projects)
-	case "ID":
+	case "ID", "CONVERSATION-OR-ID":
 		return c.messages(current)
 	case "TYPE":
 		return words(schema.Types())
@@ -183,6 +186,10 @@ func (c *completer) values(placeholder, current string) []candidate {
 		return words([]string{toBridge, toMailbox})
 	case "NUMBER":
 		return c.runNumbers()
+	case "DRIVER":
+		return words(drivers)
+	case "INPUT":
+		return words(inputs)
 	case "WHAT":
 		return words([]waitFor{waitForAck, waitForReply})
 	case "FILE", "DIR", "PATH":
@@ -212,7 +219,7 @@ func (c *completer) workspace() workspaceOptions {
 			o.home = f.value()
 		}
 	}
-	if command := c.parser.command; o.project == "" && command != nil && strings.HasPrefix(command.ArgsUsage, "[PROJECT]") && len(c.parser.positionals) > 0 {
+	if command := c.parser.command; o.project == "" && command != nil && strings.HasPrefix(command.ArgsUsage, "[PROJECT") && len(c.parser.positionals) > 0 {
 		o.project = c.parser.positionals[0]
 	}
 	return o

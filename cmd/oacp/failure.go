@@ -140,6 +140,7 @@ func newFailure(err error) failure {
 		f.code, f.hint = "unknown_cursor", "this is not the log that the cursor is of; without its file, records are printed from the beginning"
 	case errors.Is(err, bridge.ErrNotSynced):
 		f.code = "not_durable"
+	case f.ofTurns():
 	case errors.As(err, &dead):
 		f.code = "dead_letter"
 	case errors.As(err, &invalid):

@@ -8,12 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/ash"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -44,6 +48,20 @@ func TestFailures(t *testing.T) {
 		{&mailbox.QueuedError{Err: errors.New("full")}, 1, "queued", "hint: do not send it again"},
 		{&mailbox.NotDurableError{Err: errors.New("full")}, 1, "not_durable", "hint: do not send it again"},
 		{&mailbox.DeadLetterError{}, 1, "dead_letter", "could not handle"},
+		{&turn.BusyError{Agent: "a", Holder: &turn.Holder{PID: 7, Host: "h"}}, 1, "busy", "hint: one process works an inbox"},
+		{&turn.DeadLettersError{Messages: []string{"x"}}, 1, "dead_letters", "hint: oacp read ID"},
+		{&mailbox.CursorInUseError{Agent: "a"}, 1, "cursor_in_use", "hint: --state-id"},
+		{fmt.Errorf("%w: full", mailbox.ErrCursor), 1, "cursor", "full"},
+		{unavailable(&exec.Error{Name: "cladue", Err: exec.ErrNotFound}), 1, "agent_unavailable", "hint: command -v cladue"},
+		{unavailable(&exec.Error{Name: "./x", Err: fs.ErrPermission}), 1, "agent_unavailable", "hint: chmod +x ./x"},
+		{unavailable(ash.ErrNotReady), 1, "agent_unavailable", "hint: what listens there"},
+		{unavailable(syscall.ECONNREFUSED), 1, "agent_unavailable", "hint: oacp ash serve"},
+		{unavailable(errors.New("x")), 1, "agent_unavailable", "oacp: the agent cannot be started: x\n"},
+		{unavailable(ash.ErrSocketInUse), 1, "socket_in_use", "hint: a bridge answers"},
+		{ash.ErrSocketPath, 1, "bad_socket", "hint: name a socket"},
+		{ash.ErrClosed, 1, "connection_lost", "connection closed"},
+		{&agent.ReportedError{Text: "no credit"}, 1, "turn_failed", "no credit"},
+		{&agent.ExitError{Code: 3}, 1, "turn_failed", "exit status 3"},
 		{context.DeadlineExceeded, 1, "timeout", "deadline"},
 		{fmt.Errorf("opening: %w", fs.ErrPermission), 1, "permission", "oacp: opening: permission denied\n"},
 		{&signalError{syscall.SIGINT}, 130, "interrupted", "oacp: stopped by interrupt\n"},
@@ -71,6 +89,8 @@ func TestFailures(t *testing.T) {
 		}
 	}
 }
+
+func unavailable(err error) error { return fmt.Errorf("%w: %w", agent.ErrUnavailable, err) }
 
 func TestFailureThatWasTold(t *testing.T) {
 	var stdout, stderr bytes.Buffer

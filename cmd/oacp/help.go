@@ -84,6 +84,7 @@ func newHelpCommand() *cli.Command {
 // Categories of commands in the help text.
 const (
 	categoryMessages  = "Messages"
+	categoryTurns     = "Turns"
 	categoryWorkspace = "Workspace"
 	categoryBridge    = "AgentPair bridge"
 	categoryProgram   = "This program"

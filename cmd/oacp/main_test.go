@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -28,7 +29,9 @@ func TestScript(t *testing.T) {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			testdata, err := filepath.Abs("testdata")
 			env.Setenv("TESTDATA", testdata)
-			env.Setenv("OACP_REFERENCE", os.Getenv("OACP_REFERENCE"))
+			for _, name := range references {
+				env.Setenv(name, os.Getenv(name))
+			}
 			// Else every command that the race detector watches takes a
 			// second to exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -41,15 +44,24 @@ func TestScript(t *testing.T) {
 			"shows":  shows,
 			"repeat": repeat,
 			"append": appendBytes,
+			"await":  await,
 		},
 	})
 }
 
+// references name commands of other implementations, which scripts work
+// together with; without them those are skipped.
+var references = map[string]string{
+	"reference":  "OACP_REFERENCE",
+	"ash-client": "ASH_REFERENCE_CLIENT",
+	"ash-bridge": "ASH_REFERENCE_BRIDGE",
+}
+
 func scriptCondition(name string) (bool, error) {
-	switch name {
-	case "reference":
-		return os.Getenv("OACP_REFERENCE") != "", nil
-	case "root":
+	if variable, ok := references[name]; ok {
+		return os.Getenv(variable) != "", nil
+	}
+	if name == "root" {
 		return os.Geteuid() == 0, nil
 	}
 	return false, errors.New("there is no such condition")
@@ -95,6 +107,7 @@ var changing = []struct {
 	instead string
 }{
 	{regexp.MustCompile(`msg-\d{8}T\d{4}Z-([\w.]+)-([a-z0-9]{4}|[a-z0-9]{10})\b`), "msg-TIME-$1-RAND"},
+	{regexp.MustCompile(`msg-\d{8}T\d{4}Z-([\w.]+)-[0-9a-f]{16}\b`), "msg-TIME-$1-HASH"},
 	{regexp.MustCompile(`\b\d{8}T\d{4}Z_`), "TIME_"},
 	{regexp.MustCompile(`conv-\d{8}-([\w.]+)-\d{6}`), "conv-DATE-$1-SEQ"},
 	{regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
@@ -133,6 +146,23 @@ func appendBytes(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	_, err = file.WriteString(strings.Repeat(text, count))
 	ts.Check(errors.Join(err, file.Close()))
+}
+
+// await FILE PATTERN waits until a file, which a command in the background
+// writes, holds what the pattern matches.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: await FILE PATTERN")
+	}
+	pattern := regexp.MustCompile(`(?m)` + args[1])
+	var data []byte
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		data, _ = os.ReadFile(ts.MkAbs(args[0])) // it may not be there yet
+		if pattern.Match(data) {
+			return
+		}
+	}
+	ts.Fatalf("after a minute the pattern %s matches nothing in:\n%s", args[1], data)
 }
 
 // repeat FILE COUNT TEXT writes a file that holds the text COUNT times.

@@ -84,8 +84,10 @@ type place struct {
 	Agent schema.AgentName `json:"agent"`
 	Box   mailbox.Box      `json:"box"`
 	Path  string           `json:"path"`
-	// Reason is why a dead letter is one.
+	// Reason is why a dead letter is one, and Output the end of what its last
+	// turn printed.
 	Reason string `json:"reason,omitempty"`
+	Output string `json:"output,omitempty"`
 }
 
 func places(w *mailbox.Workspace, found []mailbox.Entry) []place {
@@ -97,7 +99,7 @@ func places(w *mailbox.Workspace, found []mailbox.Entry) []place {
 		}
 		// Other tools leave dead letters without a reason.
 		if reason, err := w.Reason(e); err == nil {
-			list[i].Reason = reason.Reason
+			list[i].Reason, list[i].Output = reason.Reason, reason.Output
 		}
 	}
 	return list
@@ -135,6 +137,20 @@ func printMessage(s *streams, m *schema.Message, found []place) {
 	}
 	fmt.Fprintln(s.out)
 	printBody(s, m.Body)
+	for _, p := range found {
+		if p.Output != "" {
+			fmt.Fprintln(s.out, "\nThe output of its last turn ended so:")
+			printIndented(s, p.Output)
+		}
+	}
+}
+
+// printIndented shows what an agent printed, so that it cannot be taken for
+// anything else.
+func printIndented(s *streams, output string) {
+	for line := range strings.Lines(output) {
+		fmt.Fprintf(s.out, "    %s\n", escapeLine(strings.TrimRight(line, "\r\n")))
+	}
 }
 
 func printField(s *streams, name, value string) {

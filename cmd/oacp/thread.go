@@ -21,10 +21,11 @@ type threadOptions struct {
 func newThreadCommand(s *streams) *cli.Command {
 	var o threadOptions
 	return &cli.Command{
-		Name:      "thread",
-		Category:  categoryMessages,
-		Usage:     "show the conversation of a message",
-		ArgsUsage: "ID",
+		Name:        "thread",
+		Category:    categoryMessages,
+		Usage:       "show the conversation of a message",
+		ArgsUsage:   "ID",
+		Subcommands: []*cli.Command{newThreadResumeCommand(s)},
 		Description: `Every message of the conversation, the oldest first, wherever it is now; answers
 are indented below what they answer.
 

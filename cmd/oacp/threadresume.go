@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+)
+
+type threadResumeOptions struct {
+	workspace    workspaceOptions
+	conversation string
+	agent        string
+	json         bool
+}
+
+func newThreadResumeCommand(s *streams) *cli.Command {
+	var o threadResumeOptions
+	return &cli.Command{
+		Name:      "resume",
+		Usage:     "let a conversation go on that had as many turns as are allowed",
+		ArgsUsage: "CONVERSATION-OR-ID",
+		Description: `oacp run gives a conversation a bounded number of turns, so that two agents
+cannot answer each other for ever. resume lets the count begin anew. The
+conversation is named by its own id or by that of a message in it.
+
+EXAMPLES:
+   oacp thread resume conv-20260313-claude-001
+   oacp thread resume k3x9`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "with `AGENT` only (default: with all that had turns in it)", Destination: &o.agent},
+			jsonFlag(&o.json),
+		}, o.workspace.flags()...),
+		Action: func(c *cli.Context) error {
+			var err error
+			if o.conversation, err = oneID(positionals(c)); err != nil {
+				return err
+			}
+			return runThreadResume(c.Context, o, s)
+		},
+	}
+}
+
+func runThreadResume(ctx context.Context, o threadResumeOptions, s *streams) error {
+	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+		conversation := schema.ConversationID(o.conversation)
+		if _, err := schema.ParseConversationID(conversation); err != nil {
+			found, err := w.Find(ctx, o.conversation)
+			if err != nil {
+				return err
+			}
+			conversation = mailbox.ConversationOf(found[0].Message)
+		}
+		var agents []schema.AgentName
+		if o.agent != "" {
+			agents = append(agents, schema.AgentName(o.agent))
+		}
+		resumed, err := turn.Resume(ctx, w, conversation, agents...)
+		if err != nil {
+			return err
+		}
+		if o.json {
+			return writeJSON(s.out, struct {
+				Conversation schema.ConversationID `json:"conversation_id"`
+				Agents       []schema.AgentName    `json:"agents"`
+			}{conversation, resumed})
+		}
+		for _, agent := range resumed {
+			fmt.Fprintf(s.out, "OK: %s goes on with %s\n", conversation, agent)
+		}
+		return nil
+	})
+}
