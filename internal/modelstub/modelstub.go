@@ -1,0 +1,212 @@
+// Package modelstub plays the model behind the claude and codex programs in
+// tests: a server on loopback that speaks the Messages API and the Responses
+// API, streaming, and answers what a script says.
+package modelstub
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Script is the model: it is asked for each answer, by several requests at
+// once where several programs ask. The context ends when the asker hangs up
+// or the test ends.
+type Script func(ctx context.Context, request Request) Reply
+
+// The APIs that a request can come by.
+const (
+	Messages  = "messages"
+	Responses = "responses"
+)
+
+// Request is what a program asked the model.
+type Request struct {
+	// API is Messages (claude) or Responses (codex).
+	API string
+	// Session is the program's own id of its session.
+	Session string
+	Model   string
+	// Prompt is the text of the newest prompt in the conversation, without
+	// what the program adds of its own.
+	Prompt string
+	// Prompts are the texts of all prompts, oldest first.
+	Prompts []string
+	// Results are the results of the tools that the model called last; none
+	// where the prompt is newer.
+	Results []ToolResult
+	// Tools are the names of the tools that the model may call.
+	Tools []string
+	// Body is the request as it came.
+	Body json.RawMessage
+}
+
+// ToolResult is what a tool gave back.
+type ToolResult struct {
+	ID     string
+	Output string
+}
+
+// Reply is what the model answers. The zero value is an answer without text.
+type Reply struct {
+	Text string
+	// Calls are the tools to call after the text.
+	Calls []ToolCall
+	// Failure, if not nil, is sent instead.
+	Failure *Failure
+	// Hold, if not nil, keeps the end of the answer back until it is closed or
+	// the asker hangs up.
+	Hold <-chan struct{}
+	// Cut breaks the connection off in the middle of the answer.
+	Cut bool
+}
+
+// ToolCall calls a tool.
+type ToolCall struct {
+	Name string
+	// Input is the tool's input. A string is given to codex as the input of a
+	// free-form tool; anything else is turned into JSON.
+	Input any
+}
+
+// Failure is an answer of the API that says why there is none.
+type Failure struct {
+	Status  int
+	Type    string
+	Message string
+}
+
+// Tokens that every answer claims to have used.
+const (
+	InputTokens  = 100
+	CachedTokens = 20 // of them, were in the cache
+	OutputTokens = 7
+)
+
+// Answers returns a script that gives the replies one after the other,
+// whoever asks, and fails the test when there are no more.
+func Answers(t testing.TB, replies ...Reply) Script {
+	var mu sync.Mutex
+	next := 0
+	return func(_ context.Context, request Request) Reply {
+		mu.Lock()
+		defer mu.Unlock()
+		if next == len(replies) {
+			t.Errorf("the model was asked %d times; the last prompt was %q", next+1, request.Prompt)
+			return Reply{Failure: &Failure{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: "the script is over"}}
+		}
+		next++
+		return replies[next-1]
+	}
+}
+
+// Server is a model at work.
+type Server struct {
+	script Script
+	http   *httptest.Server
+	stop   context.CancelFunc
+
+	mu       sync.Mutex
+	requests []Request
+	serial   int
+}
+
+// Start runs a server until the test ends. Variables that steer the programs
+// are taken out of the environment for that time. A program that tries to
+// reach anything but the server fails the test, if it was given the
+// environment of ClaudeEnv or CodexEnv.
+func Start(t testing.TB, script Script) *Server {
+	t.Helper()
+	isolate(t)
+	ctx, stop := context.WithCancel(context.Background())
+	s := &Server{script: script, stop: stop}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/messages", func(w http.ResponseWriter, r *http.Request) {
+		s.serve(ctx, w, r, readMessages, streamMessages)
+	})
+	mux.HandleFunc("POST /v1/responses", func(w http.ResponseWriter, r *http.Request) {
+		s.serve(ctx, w, r, readResponses, streamResponses)
+	})
+	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The server is also the programs' proxy, so it sees what they want
+		// from anywhere else.
+		if r.Method == http.MethodConnect || r.URL.Host != "" {
+			t.Errorf("a program wanted to reach %s", r.Host)
+			http.Error(w, "there is no network here", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.close)
+	return s
+}
+
+func (s *Server) close() {
+	s.stop()
+	s.http.CloseClientConnections()
+	s.http.Close()
+}
+
+// URL returns the address of the server, without a path.
+func (s *Server) URL() string { return s.http.URL }
+
+// Requests returns what was asked so far, oldest first.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Request(nil), s.requests...)
+}
+
+func (s *Server) serve(ctx context.Context, w http.ResponseWriter, r *http.Request,
+	read func(*http.Request, []byte) (Request, error), stream func(*events, Request, Reply)) {
+	body, err := io.ReadAll(r.Body)
+	var request Request
+	if err == nil {
+		request, err = read(r, body)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	s.requests = append(s.requests, request)
+	s.serial++
+	serial := s.serial
+	s.mu.Unlock()
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.Context(), cancel)()
+	reply := s.script(ctx, request)
+	if reply.Failure != nil {
+		reply.Failure.write(w)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	stream(&events{w: w, ctx: ctx, serial: serial}, request, reply)
+}
+
+// write sends the failure in the shape that both APIs share.
+func (f *Failure) write(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(f.Status)
+	problem := map[string]any{"type": f.Type, "message": f.Message}
+	// The asker may have hung up.
+	_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": problem})
+}
+
+// text joins the texts that are not empty.
+func text(parts []string) string {
+	var kept []string
+	for _, part := range parts {
+		if part != "" {
+			kept = append(kept, part)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
