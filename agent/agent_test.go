@@ -71,6 +71,10 @@ func helper(kind string, args []string) int {
 		}
 	case "bridge":
 		return serveBridge(args)
+	case "claude":
+		return fakeClaude(args)
+	case "mcp":
+		return serveMCP()
 	default:
 		return 2
 	}

@@ -1,0 +1,288 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fakeClaude plays the claude program where the real one cannot be made to
+// behave so. Its first argument says how it behaves.
+func fakeClaude(args []string) int {
+	if args[0] == "old" {
+		if args[len(args)-1] == "--version" {
+			fmt.Println("1.0.17 (Claude Code)")
+			return 0
+		}
+		fmt.Fprintln(os.Stderr, "error: unknown option '--permission-prompt-tool'")
+		return 1
+	}
+	f := &fake{args: args, out: bufio.NewWriterSize(os.Stdout, 1<<20)}
+	in := bufio.NewReaderSize(os.Stdin, 1<<20)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return 0
+		}
+		m := readClaude(line)
+		if m == nil {
+			return 2
+		}
+		if code := f.answer(m); code >= 0 {
+			return code
+		}
+		if f.out.Flush() != nil {
+			return 1
+		}
+	}
+}
+
+// fake is a claude program that is none.
+type fake struct {
+	args []string
+	out  *bufio.Writer
+	// prompt is the id of the prompt that has no result yet.
+	prompt string
+}
+
+func (f *fake) say(format string, args ...any) { fmt.Fprintf(f.out, format+"\n", args...) }
+
+func (f *fake) result(prompt, text string) {
+	f.say(`{"type":"result","subtype":"success","result":%q,"session_id":"fake","user_message_uuids":[%q],"total_cost_usd":1}`, text, prompt)
+}
+
+// answer answers a line, and returns the exit status, -1 to go on.
+func (f *fake) answer(m *claudeMessage) int {
+	switch m.Type {
+	case "control_request":
+		var request claudeRequest
+		if json.Unmarshal(m.Request, &request) != nil {
+			return 2
+		}
+		if request.Subtype == "initialize" {
+			f.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{}}}`, m.RequestID)
+		}
+	case "control_response":
+		f.result(f.prompt, "answered: "+m.Response.Error)
+	case "user":
+		f.prompt = m.UUID
+		f.say(`{"type":"system","subtype":"init","session_id":"fake","user_message_uuids":[%q]}`, m.UUID)
+		return f.turn()
+	}
+	return -1
+}
+
+func (f *fake) turn() int {
+	switch f.args[0] {
+	case "long":
+		f.say(`{"type":"user","message":{"role":"user","content":[{"type":"tool_result","content":"%s"}]}}`, strings.Repeat("x", 30<<20))
+		f.result(f.prompt, "that was long")
+	case "dies":
+		f.say(`{"type":"assistant","message":{"role":"assistant","content":"half"}}`)
+		f.out.WriteString(`{"type":"result","subtype":"succ`)
+		f.out.Flush()
+		fmt.Fprintln(os.Stderr, "out of memory")
+		return 7
+	case "strange":
+		f.say("a warning that is no JSON")
+		f.say(`{"type":"something_new","error":{"a":[1]},"result":5}`)
+		f.say(`[1,2]`)
+		f.result("somebody else", "of something in the background")
+		f.result(f.prompt, "mine")
+	case "asks":
+		f.say(`{"type":"control_request","request_id":"r1","request":{"subtype":"pick_a_colour"}}`)
+	case "deaf": // to interrupts
+		f.say(`{"type":"assistant","message":{"role":"assistant","content":"hanging"}}`)
+	}
+	return -1
+}
+
+func newFakeClaude(t testing.TB, args ...string) *Claude {
+	t.Helper()
+	return NewClaude(&ClaudeOptions{Command: helperCommand(t, "claude", args...)})
+}
+
+func TestClaudeUnavailable(t *testing.T) {
+	tests := []struct {
+		name    string
+		options ClaudeOptions
+		want    string
+	}{
+		{"missing", ClaudeOptions{Command: []string{"no-such-claude"}}, "npm install -g @anthropic-ai/claude-code"},
+		{"too old", ClaudeOptions{Command: helperCommand(t, "claude", "old")}, "claude 1.0.17, and at least " + oldestClaude.String()},
+		{"fails", ClaudeOptions{Command: helperCommand(t, "fail")}, "it broke"},
+		{"working folder missing", ClaudeOptions{Command: helperCommand(t, "claude", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			driver := NewClaude(&test.options)
+			defer stopped(t, driver)
+			if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Start = %v, want ErrUnavailable and %q", err, test.want)
+			}
+		})
+	}
+	if _, err := NewClaude(nil).Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Turn of a driver that was not started = %v, want ErrUnavailable", err)
+	}
+}
+
+// TestClaudeStartCancelled gives up on a program that never answers.
+func TestClaudeStartCancelled(t *testing.T) {
+	driver := NewClaude(&ClaudeOptions{Command: helperCommand(t, "polite")})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := driver.Start(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Start = %v, want context.DeadlineExceeded", err)
+	}
+}
+
+// TestClaudeLongLine: the real program cannot be made to print 30 MB in one
+// line without a model that says as much, so a fake one does.
+func TestClaudeLongLine(t *testing.T) {
+	driver := newFakeClaude(t, "long")
+	started(t, driver)
+	longest := 0
+	result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, func(e Event) { longest = max(longest, len(e.Raw)) })
+	if err != nil || result.Text != "that was long" || longest < 30<<20 {
+		t.Errorf("error %v, text %.50q, longest event of %d bytes, want an event of 30 MB and the answer behind it", err, result.Text, longest)
+	}
+}
+
+func TestClaudeStrangeLines(t *testing.T) {
+	driver := newFakeClaude(t, "strange")
+	started(t, driver)
+	var raw []string
+	result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, func(e Event) {
+		if e.Raw != nil {
+			raw = append(raw, string(e.Raw))
+		}
+	})
+	if err != nil || result.Text != "mine" {
+		t.Errorf("error %v, text %q, want the result of this turn", err, result.Text)
+	}
+	if want := `{"type":"something_new","error":{"a":[1]},"result":5}`; len(raw) != 4 || raw[1] != want {
+		t.Errorf("events %q, want four, the second %s", raw, want)
+	}
+}
+
+func TestClaudeUnknownRequest(t *testing.T) {
+	driver := newFakeClaude(t, "asks")
+	started(t, driver)
+	if result := turn(t, driver, "go"); !strings.Contains(result.Text, "pick_a_colour") {
+		t.Errorf("the program was told %q, want that its request is not answered", result.Text)
+	}
+}
+
+// TestClaudeDiesTwice: a program that dies over a prompt is given it twice,
+// and no more.
+func TestClaudeDiesTwice(t *testing.T) {
+	driver := newFakeClaude(t, "dies")
+	started(t, driver)
+	result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil)
+	death, ok := died(err)
+	if !ok || !death.Again || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, ErrUnavailable) {
+		t.Errorf("Turn = %v, want that it died twice, and of what", err)
+	}
+	var exit *ExitError
+	if !errors.As(err, &exit) || exit.Code != 7 {
+		t.Errorf("Turn = %v, want exit status 7", err)
+	}
+	if result.Text != "half\nhalf\n" {
+		t.Errorf("text %q, want what was said before each death", result.Text)
+	}
+}
+
+// TestClaudeDeafToInterrupts stops a program that does not heed an interrupt.
+func TestClaudeDeafToInterrupts(t *testing.T) {
+	driver := newFakeClaude(t, "deaf")
+	driver.patience = 50 * time.Millisecond
+	started(t, driver)
+	_, err := driver.Turn(impatient(t), Request{Prompt: "go"}, whenSeen("hanging", func() { _ = driver.Interrupt(t.Context()) }))
+	if !errors.Is(err, ErrInterrupted) {
+		t.Errorf("Turn = %v, want ErrInterrupted", err)
+	}
+	if !driver.process.hasEnded() {
+		t.Error("the program still runs")
+	}
+}
+
+// TestClaudeStopDuringTurn: a driver that is stopped starts nothing again.
+func TestClaudeStopDuringTurn(t *testing.T) {
+	driver := newFakeClaude(t, "deaf")
+	started(t, driver)
+	stopping := make(chan error, 1)
+	_, err := driver.Turn(impatient(t), Request{Prompt: "go"}, whenSeen("hanging", func() {
+		go func() { stopping <- driver.Stop(context.Background()) }()
+	}))
+	if death, ok := died(err); !ok || death.Again {
+		t.Errorf("Turn = %v, want that the program ended", err)
+	}
+	if err := <-stopping; err != nil {
+		t.Errorf("Stop = %v, want no error", err)
+	}
+	if _, err := driver.Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Turn after Stop = %v, want ErrUnavailable", err)
+	}
+}
+
+func TestClaudeMCPArguments(t *testing.T) {
+	driver := NewClaude(&ClaudeOptions{MCP: map[string]MCPServer{
+		"oacp": {Command: []string{"oacp", "mcp", "--agent", "claude"}, Env: []string{"OACP_WORKSPACE=/w"}},
+	}})
+	args := driver.arguments("")
+	want := `{"mcpServers":{"oacp":{"type":"stdio","command":"oacp","args":["mcp","--agent","claude"],"env":{"OACP_WORKSPACE":"/w"}}}}`
+	if got := args[len(args)-1]; got != want {
+		t.Errorf("configuration %s, want %s", got, want)
+	}
+	for tool, want := range map[string]bool{"mcp__oacp__send": true, "mcp__other__send": false, "Bash": false, "mcp__oacp": false} {
+		if got := ofServer(tool, driver.options.MCP); got != want {
+			t.Errorf("tool %s is trusted: %v, want %v", tool, got, want)
+		}
+	}
+}
+
+func TestLineSplitter(t *testing.T) {
+	var lines []string
+	s := lineSplitter{limit: 5, line: func(line []byte) { lines = append(lines, string(line)) }}
+	for _, piece := range []string{"ab", "c\nde\n\n \r\n", "12345\n", "tail"} {
+		if err := s.add([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Join(lines, "|"); got != "abc|de|12345" {
+		t.Errorf("lines %s, want abc|de|12345", got)
+	}
+	if err := s.add([]byte("xx")); err == nil {
+		t.Error("a line over the limit is no error, want one")
+	}
+}
+
+func TestParseVersion(t *testing.T) {
+	tests := []struct {
+		text string
+		want string
+	}{
+		{"2.1.329 (Claude Code)\n", "2.1.329"},
+		{"codex-cli 0.169.0", "0.169.0"},
+		{"codex-cli 0.170.0-alpha.3", "0.170.0"},
+		{"no version 1.2", ""},
+		{"99999999.1.2", ""},
+		{"", ""},
+	}
+	for _, test := range tests {
+		v, ok := parseVersion(test.text)
+		if ok != (test.want != "") || ok && v.String() != test.want {
+			t.Errorf("version of %q is %v (%v), want %q", test.text, v, ok, test.want)
+		}
+	}
+	if !(version{1, 9, 9}).before(version{1, 10, 0}) || (version{2, 0, 0}).before(version{2, 0, 0}) {
+		t.Error("versions are not compared by number")
+	}
+}

@@ -1,0 +1,170 @@
+package agent
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// claudeMessage is what the driver itself reads of a line that the claude
+// program prints. What concerns the result of a turn is in sdkMessage.
+type claudeMessage struct {
+	Type      string `json:"type"`
+	SessionID string `json:"session_id"`
+	// Of a user message that the program repeats when it takes it.
+	UUID     string `json:"uuid"`
+	IsReplay bool   `json:"isReplay"`
+	// UserMessages are the messages that a message belongs to. Old releases do
+	// not tell.
+	UserMessages []string `json:"user_message_uuids"`
+
+	// Of an assistant message that stands for a failure; a word.
+	Error json.RawMessage `json:"error"`
+
+	// Of a result message.
+	IsError        bool     `json:"is_error"`
+	Result         string   `json:"result"`
+	Errors         []string `json:"errors"`
+	TerminalReason string   `json:"terminal_reason"`
+	APIStatus      int      `json:"api_error_status"`
+	// TotalCost counts from the beginning of the session, ModelUsage from the
+	// result before.
+	TotalCost  float64 `json:"total_cost_usd"`
+	ModelUsage map[string]struct {
+		CostUSD float64 `json:"costUSD"`
+	} `json:"model_usage_since_last_result"`
+
+	// Of control requests and responses.
+	RequestID string          `json:"request_id"`
+	Request   json.RawMessage `json:"request"`
+	Response  *claudeResponse `json:"response"`
+}
+
+type claudeResponse struct {
+	Subtype   string          `json:"subtype"`
+	RequestID string          `json:"request_id"`
+	Error     string          `json:"error,omitempty"`
+	Response  json.RawMessage `json:"response,omitempty"`
+}
+
+// claudeRequest is what the program asks of the driver.
+type claudeRequest struct {
+	Subtype     string          `json:"subtype"`
+	ToolName    string          `json:"tool_name"`
+	Input       json.RawMessage `json:"input"`
+	Description string          `json:"description"`
+	BlockedPath string          `json:"blocked_path"`
+}
+
+// detail is what a person would want to know of a request to use a tool.
+func (r *claudeRequest) detail() string {
+	var input struct {
+		Command  string `json:"command"`
+		FilePath string `json:"file_path"`
+	}
+	_ = json.Unmarshal(r.Input, &input) // other tools have other input
+	for _, text := range []string{input.Command, input.FilePath, r.BlockedPath, r.Description} {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// claudeHello is what is read of the answer to the initialize request.
+type claudeHello struct {
+	Version string `json:"claude_code_version"`
+	Account *struct {
+		TokenSource  string `json:"tokenSource"`
+		APIKeySource string `json:"apiKeySource"`
+		APIProvider  string `json:"apiProvider"`
+	} `json:"account"`
+}
+
+// loggedOut reports whether the program says that it has nothing to log in
+// with.
+func (h *claudeHello) loggedOut() bool {
+	a := h.Account
+	return a != nil && a.APIProvider == "firstParty" && a.TokenSource == "none" && a.APIKeySource == ""
+}
+
+// readClaude reads a line. It returns nil if that is no message.
+func readClaude(line []byte) *claudeMessage {
+	var m claudeMessage
+	err := json.Unmarshal(line, &m)
+	if _, other := err.(*json.UnmarshalTypeError); other {
+		err = nil // a message of a type that has fields of other shapes
+	}
+	if err != nil || m.Type == "" {
+		return nil
+	}
+	return &m
+}
+
+// claudeLine returns the message as a line to send.
+func claudeLine(message map[string]any) []byte {
+	data, err := json.Marshal(message)
+	if err != nil {
+		panic(err) // strings, and JSON that was read before
+	}
+	return append(data, '\n')
+}
+
+func claudePrompt(id, prompt string) []byte {
+	return claudeLine(map[string]any{
+		"type": "user", "uuid": id,
+		"message": map[string]any{"role": "user", "content": prompt},
+	})
+}
+
+func claudeAsk(id, subtype string) []byte {
+	return claudeLine(map[string]any{
+		"type": "control_request", "request_id": id,
+		"request": map[string]any{"subtype": subtype},
+	})
+}
+
+func claudeReply(response claudeResponse) []byte {
+	return claudeLine(map[string]any{"type": "control_response", "response": response})
+}
+
+// failureWord returns the word for the failure that the message stands for.
+func (m *claudeMessage) failureWord() string {
+	var word string
+	_ = json.Unmarshal(m.Error, &word) // absent, or of another shape: none
+	return word
+}
+
+// cost returns what the turn cost that ends with this result, where the
+// results before came to a total.
+func (m *claudeMessage) cost(before float64) float64 {
+	if m.ModelUsage == nil {
+		return max(0, m.TotalCost-before)
+	}
+	var sum float64
+	for _, usage := range m.ModelUsage {
+		sum += usage.CostUSD
+	}
+	return sum
+}
+
+// apiError returns the failure of the model's service that the result tells
+// of, nil if it tells of none. The word is that of the last assistant message.
+func (m *claudeMessage) apiError(word string) *APIError {
+	if m.APIStatus == 0 && word == "" && m.TerminalReason != "api_error" {
+		return nil
+	}
+	kind := kindOfStatus(m.APIStatus)
+	switch word {
+	case "authentication_failed", "oauth_org_not_allowed":
+		kind = NotLoggedIn
+	case "rate_limit", "billing_error":
+		kind = RateLimited
+	case "overloaded":
+		kind = Overloaded
+	}
+	text := m.Result
+	if text == "" {
+		text = strings.Join(m.Errors, "; ")
+	}
+	return newAPIError(kind, m.APIStatus, text, claudeLogin)
+}

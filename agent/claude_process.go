@@ -1,0 +1,220 @@
+package agent
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// startLimit is how long a program may take to answer for the first time.
+const startLimit = time.Minute
+
+// claudeProcess is a claude program that runs.
+type claudeProcess struct {
+	*child
+	claude *Claude
+	// greeting is the id of the initialize request, hello its answer.
+	greeting string
+	hello    chan claudeResponse
+	// ready says that lines are for the turn: the answer has come.
+	ready atomic.Bool
+	// refusal is what the program said instead of an answer.
+	refusal atomic.Pointer[string]
+	// total is what the session has cost up to the last result.
+	total float64
+}
+
+// arguments returns the whole command line.
+func (c *Claude) arguments(session string) []string {
+	o := &c.options
+	args := append(slices.Clone(o.Command), "-p", "--input-format", "stream-json", "--output-format", "stream-json",
+		"--verbose", "--replay-user-messages", "--permission-prompt-tool", "stdio")
+	for _, option := range [][2]string{
+		{"--resume", session}, {"--model", o.Model}, {"--permission-mode", o.PermissionMode}, {"--mcp-config", claudeMCP(o.MCP)},
+	} {
+		if option[1] != "" {
+			args = append(args, option[0], option[1])
+		}
+	}
+	return append(args, o.Args...)
+}
+
+// claudeMCP is the configuration of the servers as the program reads it.
+func claudeMCP(servers map[string]MCPServer) string {
+	if len(servers) == 0 {
+		return ""
+	}
+	type entry struct {
+		Type    string            `json:"type"`
+		Command string            `json:"command"`
+		Args    []string          `json:"args"`
+		Env     map[string]string `json:"env,omitempty"`
+	}
+	entries := make(map[string]entry)
+	for name, server := range servers {
+		entries[name] = entry{Type: "stdio", Command: server.program(), Args: server.arguments(), Env: server.variables()}
+	}
+	data, err := json.Marshal(map[string]any{"mcpServers": entries})
+	if err != nil {
+		panic(err) // strings have a JSON form
+	}
+	return string(data)
+}
+
+// launch starts the program and greets it.
+func (c *Claude) launch(ctx context.Context, session string) (*claudeProcess, error) {
+	c.mu.Lock()
+	path := c.path
+	c.mu.Unlock()
+	p := &claudeProcess{claude: c, greeting: newUUID(), hello: make(chan claudeResponse, 1)}
+	started, err := startChild(childSpec{
+		path: path, command: c.arguments(session), dir: c.options.Dir, env: c.options.Env, grace: c.options.Grace,
+		line: p.receive, complaint: p.complain,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.child = started
+	p.send(claudeAsk(p.greeting, "initialize"))
+	timer := time.NewTimer(startLimit)
+	defer timer.Stop()
+	select {
+	case answer := <-p.hello:
+		err = p.check(answer)
+	case <-p.ended:
+		err = p.explain(ctx)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-timer.C:
+		err = fmt.Errorf("%w: claude did not answer within %v", ErrUnavailable, startLimit)
+	}
+	if err != nil {
+		p.stop(ctx)
+		return nil, err
+	}
+	return p, nil
+}
+
+// check makes sure that turns can be run with what has answered.
+func (p *claudeProcess) check(answer claudeResponse) error {
+	if answer.Subtype != "success" {
+		return fmt.Errorf("%w: claude refused to be driven: %s", ErrUnavailable, answer.Error)
+	}
+	var hello claudeHello
+	if err := json.Unmarshal(answer.Response, &hello); err != nil {
+		return fmt.Errorf("%w: reading what claude says about itself: %w", ErrUnavailable, err)
+	}
+	if v, ok := parseVersion(hello.Version); ok && v.before(oldestClaude) {
+		return tooOld("claude", v, oldestClaude, claudeInstall+"@latest")
+	}
+	if hello.loggedOut() {
+		return newAPIError(NotLoggedIn, 0, "claude is not logged in", claudeLogin)
+	}
+	return nil
+}
+
+func tooOld(program string, found, oldest version, advice string) error {
+	return fmt.Errorf("%w: this is %s %v, and at least %v is needed; %s", ErrUnavailable, program, found, oldest, advice)
+}
+
+// explain says why the program ended instead of answering.
+func (p *claudeProcess) explain(ctx context.Context) error {
+	refusal := p.refusal.Load()
+	if refusal != nil && strings.Contains(*refusal, "No conversation found") {
+		return fmt.Errorf("%w: %s", ErrUnknownSession, *refusal)
+	}
+	command := p.claude.options.Command
+	if v, ok := askVersion(ctx, p.spec.path, command, p.spec.env); ok && v.before(oldestClaude) {
+		return tooOld("claude", v, oldestClaude, claudeInstall+"@latest")
+	}
+	said := lastLine(p.complaints())
+	if refusal != nil {
+		said = *refusal
+	}
+	return fmt.Errorf("%w: claude did not start: %w: %s", ErrUnavailable, p.death(), said)
+}
+
+// receive takes a line from the program.
+func (p *claudeProcess) receive(c *child, line []byte) {
+	m := readClaude(line)
+	switch {
+	case m != nil && m.Type == "control_response":
+		if m.Response != nil && m.Response.RequestID == p.greeting && p.ready.CompareAndSwap(false, true) {
+			p.hello <- *m.Response
+		}
+	case !p.ready.Load():
+		if m != nil && m.Type == "result" && len(m.Errors) > 0 {
+			text := strings.Join(m.Errors, "; ")
+			p.refusal.Store(&text)
+		}
+	case !p.claude.turns.deliver(said{line: line, message: m}) && m != nil && m.Type == "control_request":
+		// Asked between turns, by something that runs in the background.
+		c.send(claudeReply(claudeDecide(context.Background(), m, nil, p.claude.options.MCP)))
+	}
+}
+
+func (p *claudeProcess) complain(text string) {
+	if p.ready.Load() {
+		p.claude.turns.deliver(said{complaint: text})
+	}
+}
+
+// claudeDecide answers a control request.
+func claudeDecide(ctx context.Context, m *claudeMessage, approver Approver, trusted map[string]MCPServer) claudeResponse {
+	var request claudeRequest
+	if err := json.Unmarshal(m.Request, &request); err != nil || request.Subtype != "can_use_tool" {
+		return claudeResponse{
+			Subtype: "error", RequestID: m.RequestID,
+			Error: fmt.Sprintf("this client does not answer requests of type %.40q", request.Subtype),
+		}
+	}
+	if ofServer(request.ToolName, trusted) {
+		approver = AllowAll
+	}
+	decision := approve(ctx, approver, Approval{Tool: request.ToolName, Detail: request.detail(), Raw: m.Request})
+	answer := map[string]any{"behavior": "deny", "message": decision.Reason}
+	if decision.Allow {
+		answer = map[string]any{"behavior": "allow", "updatedInput": request.Input}
+	}
+	data, err := json.Marshal(answer)
+	if err != nil {
+		panic(err) // the input was read as JSON
+	}
+	return claudeResponse{Subtype: "success", RequestID: m.RequestID, Response: data}
+}
+
+// ofServer reports whether a tool is one of the servers', by the name that the
+// program gives to it.
+func ofServer(tool string, servers map[string]MCPServer) bool {
+	for name := range servers {
+		if strings.HasPrefix(tool, "mcp__"+name+"__") {
+			return true
+		}
+	}
+	return false
+}
+
+// diedError says that the program ended in the middle of a turn.
+func (p *claudeProcess) diedError() error {
+	return &DiedError{Program: "claude", Complaints: p.complaints(), Err: p.death()}
+}
+
+// died reports whether the error is that of a program that ended.
+func died(err error) (*DiedError, bool) {
+	var e *DiedError
+	return e, errors.As(err, &e)
+}
+
+// newUUID makes up a random UUID.
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0F|0x40, b[8]&0x3F|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,346 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/modelstub"
+)
+
+// realClaude returns a driver for the real claude program, whose model is the
+// script. Changes may be made to its options.
+func realClaude(t testing.TB, script modelstub.Script, change func(*ClaudeOptions)) (*Claude, *modelstub.Server) {
+	t.Helper()
+	program := modelstub.Program(t, "claude")
+	server := modelstub.Start(t, script)
+	options := ClaudeOptions{Command: []string{program}, Dir: t.TempDir(), Env: server.ClaudeEnv(t.TempDir())}
+	if change != nil {
+		change(&options)
+	}
+	return NewClaude(&options), server
+}
+
+// turn runs a turn that must go well.
+func turn(t testing.TB, driver Driver, prompt string) Result {
+	t.Helper()
+	result, err := driver.Turn(t.Context(), Request{Prompt: prompt}, nil)
+	if err != nil {
+		t.Fatalf("turn %q: %v; the end of the output is %q", prompt, err, result.Tail)
+	}
+	return result
+}
+
+func TestClaudeTurns(t *testing.T) {
+	driver, server := realClaude(t, modelstub.Answers(t, modelstub.Reply{Text: "first answer"}, modelstub.Reply{Text: "second answer"}), nil)
+	started(t, driver)
+	if got := driver.SessionID(); got != "" {
+		t.Errorf("session %q before the first turn, want none", got)
+	}
+	var cost float64
+	for i, want := range []string{"first answer", "second answer"} {
+		var events []Event
+		result, err := driver.Turn(impatient(t), Request{Prompt: fmt.Sprintf("prompt %d\nof two lines", i)}, func(e Event) { events = append(events, e) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.Text != want || result.SessionID == "" || result.SessionID != driver.SessionID() || result.Duration <= 0 {
+			t.Errorf("turn %d: result %+v, want the text %q, a duration and the session %q", i, result, want, driver.SessionID())
+		}
+		wantUsage := Usage{InputTokens: modelstub.InputTokens, OutputTokens: modelstub.OutputTokens, CostUSD: result.Usage.CostUSD}
+		if result.Usage != wantUsage || result.Usage.CostUSD <= 0 {
+			t.Errorf("turn %d: usage %+v, want %+v and a cost", i, result.Usage, wantUsage)
+		}
+		if i > 0 && !near(result.Usage.CostUSD, cost) {
+			t.Errorf("turn %d costs %v, want %v as the one before: each turn its own cost", i, result.Usage.CostUSD, cost)
+		}
+		cost = result.Usage.CostUSD
+		checkClaudeEvents(t, events, want)
+	}
+	asked := server.Requests()
+	if got := asked[len(asked)-1].Prompts; len(got) != 2 {
+		t.Errorf("the model was shown the prompts %q, want both turns'", got)
+	}
+}
+
+func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
+
+// checkClaudeEvents makes sure that the events are messages, untouched, and
+// that the answer is among them.
+func checkClaudeEvents(t *testing.T, events []Event, want string) {
+	t.Helper()
+	types := make(map[string]bool)
+	var text string
+	for _, e := range events {
+		if e.Error {
+			continue
+		}
+		var m claudeMessage
+		if err := json.Unmarshal(e.Raw, &m); err != nil {
+			t.Errorf("event %q is no message: %v", e.Raw, err)
+		}
+		types[m.Type] = true
+		text += e.Text
+	}
+	if !types["system"] || !types["assistant"] || !types["result"] || types["control_request"] || types["control_response"] {
+		t.Errorf("events of types %v, want system, assistant and result, and none of control", types)
+	}
+	if text != want {
+		t.Errorf("the events show %q, want %q", text, want)
+	}
+}
+
+// TestClaudeResume goes on with a session in a new program.
+func TestClaudeResume(t *testing.T) {
+	script := modelstub.Answers(t, modelstub.Reply{Text: "noted"}, modelstub.Reply{Text: "forty-two"})
+	first, server := realClaude(t, script, nil)
+	started(t, first)
+	before := turn(t, first, "remember 42")
+	if err := first.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	options := first.options
+	options.Session = before.SessionID
+	second := started(t, NewClaude(&options))
+	result := turn(t, second, "what was it?")
+	if result.Text != "forty-two" || result.SessionID != before.SessionID {
+		t.Errorf("result %+v, want forty-two and the session %s", result, before.SessionID)
+	}
+	if !near(result.Usage.CostUSD, before.Usage.CostUSD) {
+		t.Errorf("the turn costs %v, want %v: what the session cost before is not part of it", result.Usage.CostUSD, before.Usage.CostUSD)
+	}
+	asked := server.Requests()
+	if got := asked[len(asked)-1].Prompts; len(got) != 2 || got[0] != "remember 42" {
+		t.Errorf("the model was shown the prompts %q, want those of both programs", got)
+	}
+}
+
+func TestClaudeUnknownSession(t *testing.T) {
+	driver, _ := realClaude(t, modelstub.Answers(t), func(o *ClaudeOptions) { o.Session = newUUID() })
+	defer stopped(t, driver)
+	if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnavailable) {
+		t.Errorf("Start = %v, want ErrUnknownSession", err)
+	}
+}
+
+func stopped(t *testing.T, driver Driver) {
+	t.Helper()
+	if err := driver.Stop(context.Background()); err != nil {
+		t.Errorf("Stop = %v, want no error", err)
+	}
+}
+
+// TestClaudeInterrupt interrupts a turn while the model speaks, and goes on
+// with the session.
+func TestClaudeInterrupt(t *testing.T) {
+	asked := make(chan struct{})
+	script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
+		if request.Prompt != "never ends" {
+			return modelstub.Reply{Text: "still here"}
+		}
+		close(asked)
+		return modelstub.Reply{Text: "a long answer", Hold: make(chan struct{})}
+	}
+	driver, _ := realClaude(t, script, nil)
+	started(t, driver)
+	interrupted := make(chan error, 1)
+	go func() {
+		<-asked
+		interrupted <- driver.Interrupt(context.Background())
+	}()
+	_, err := driver.Turn(impatient(t), Request{Prompt: "never ends"}, nil)
+	if !errors.Is(err, ErrInterrupted) {
+		t.Errorf("Turn = %v, want ErrInterrupted", err)
+	}
+	if err := <-interrupted; err != nil {
+		t.Errorf("Interrupt = %v, want no error", err)
+	}
+	process := driver.process
+	if result := turn(t, driver, "and now?"); result.Text != "still here" || driver.process != process {
+		t.Errorf("result %+v, want the next answer of the same program", result)
+	}
+	if err := driver.Interrupt(t.Context()); err != nil {
+		t.Errorf("Interrupt without a turn = %v, want no error", err)
+	}
+}
+
+// TestClaudeCancel cancels a turn. The program ends, and another goes on with
+// the session.
+func TestClaudeCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(impatient(t))
+	defer cancel()
+	script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
+		if request.Prompt == "never ends" {
+			cancel()
+			return modelstub.Reply{Hold: make(chan struct{})}
+		}
+		return modelstub.Reply{Text: "answer"}
+	}
+	driver, _ := realClaude(t, script, nil)
+	started(t, driver)
+	session := turn(t, driver, "hello").SessionID
+	process := driver.process
+	if _, err := driver.Turn(ctx, Request{Prompt: "never ends"}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Turn = %v, want context.Canceled", err)
+	}
+	if !process.hasEnded() {
+		t.Error("the program still runs")
+	}
+	if result := turn(t, driver, "and now?"); result.Text != "answer" || result.SessionID != session {
+		t.Errorf("result %+v, want an answer in session %s", result, session)
+	}
+}
+
+// TestClaudeTools has the model write a file, with and without leave.
+func TestClaudeTools(t *testing.T) {
+	tests := []struct {
+		name    string
+		change  func(*ClaudeOptions)
+		written bool
+		// asked is what the approver is asked for, denied what the model hears.
+		asked, denied string
+	}{
+		{name: "nobody to ask", denied: "unattended"},
+		{name: "denied", change: func(o *ClaudeOptions) {
+			o.Approve = func(context.Context, Approval) Decision { return Decision{Reason: "not in this house"} }
+		}, denied: "not in this house"},
+		{name: "allowed", change: func(o *ClaudeOptions) { o.Approve = AllowAll }, written: true},
+		{name: "permission mode", change: func(o *ClaudeOptions) { o.PermissionMode = "acceptEdits" }, written: true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "note.txt")
+			script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
+				if len(request.Results) > 0 {
+					return modelstub.Reply{Text: "the tool said: " + request.Results[0].Output}
+				}
+				return modelstub.Reply{Text: "writing", Calls: []modelstub.ToolCall{
+					{Name: "Write", Input: map[string]any{"file_path": file, "content": "hello\n"}},
+				}}
+			}
+			driver, _ := realClaude(t, script, func(o *ClaudeOptions) {
+				o.Dir = filepath.Dir(file)
+				if test.change != nil {
+					test.change(o)
+				}
+			})
+			started(t, driver)
+			result := turn(t, driver, "write a note")
+			data, err := os.ReadFile(file)
+			if got := err == nil && string(data) == "hello\n"; got != test.written {
+				t.Errorf("the file holds %q (%v), want it written: %v", data, err, test.written)
+			}
+			if !strings.Contains(result.Text, test.denied) {
+				t.Errorf("answer %q, want it to tell of %q", result.Text, test.denied)
+			}
+		})
+	}
+}
+
+// TestClaudeApproval looks at what the approver is asked.
+func TestClaudeApproval(t *testing.T) {
+	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
+		{Name: "Bash", Input: map[string]any{"command": "touch there", "description": "make a file"}},
+	}}, modelstub.Reply{Text: "done"})
+	var asked []Approval
+	driver, _ := realClaude(t, script, func(o *ClaudeOptions) {
+		o.Approve = func(_ context.Context, approval Approval) Decision {
+			asked = append(asked, approval)
+			return Decision{Allow: true}
+		}
+	})
+	started(t, driver)
+	turn(t, driver, "make a file")
+	if len(asked) != 1 || asked[0].Tool != "Bash" || asked[0].Detail != "touch there" || !json.Valid(asked[0].Raw) {
+		t.Errorf("asked %+v, want Bash with its command line, once", asked)
+	}
+	if _, err := os.Stat(filepath.Join(driver.options.Dir, "there")); err != nil {
+		t.Errorf("the command did not run: %v", err)
+	}
+}
+
+func TestClaudeAPIErrors(t *testing.T) {
+	tests := []struct {
+		failure     modelstub.Failure
+		kind        APIErrorKind
+		unavailable bool
+	}{
+		{modelstub.Failure{Status: 401, Type: "authentication_error", Message: "bad key"}, NotLoggedIn, true},
+		{modelstub.Failure{Status: 429, Type: "rate_limit_error", Message: "slow down"}, RateLimited, true},
+		{modelstub.Failure{Status: 529, Type: "overloaded_error", Message: "busy"}, Overloaded, true},
+		{modelstub.Failure{Status: 500, Type: "api_error", Message: "broken"}, OtherAPIError, false},
+		{modelstub.Failure{Status: 400, Type: "invalid_request_error", Message: "bad request"}, OtherAPIError, false},
+	}
+	var next modelstub.Reply
+	driver, _ := realClaude(t, func(context.Context, modelstub.Request) modelstub.Reply { return next }, nil)
+	started(t, driver)
+	for _, test := range tests {
+		next = modelstub.Reply{Failure: &test.failure}
+		_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil)
+		var failure *APIError
+		if !errors.As(err, &failure) || failure.Kind != test.kind || failure.Status != test.failure.Status {
+			t.Errorf("status %d: error %v, want an APIError of kind %s", test.failure.Status, err, test.kind)
+			continue
+		}
+		if got := errors.Is(err, ErrUnavailable); got != test.unavailable {
+			t.Errorf("status %d: error %v, matches ErrUnavailable: %v, want %v", test.failure.Status, err, got, test.unavailable)
+		}
+	}
+	next = modelstub.Reply{Text: "well again"}
+	if result := turn(t, driver, "hello"); result.Text != "well again" {
+		t.Errorf("answer %q after the failures, want that of the model", result.Text)
+	}
+}
+
+func TestClaudeNotLoggedIn(t *testing.T) {
+	driver, _ := realClaude(t, modelstub.Answers(t), func(o *ClaudeOptions) { o.Env = append(o.Env, "ANTHROPIC_API_KEY=") })
+	defer stopped(t, driver)
+	err := driver.Start(impatient(t))
+	var failure *APIError
+	if !errors.As(err, &failure) || failure.Kind != NotLoggedIn || !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "/login") {
+		t.Errorf("Start = %v, want that it is not logged in, and how to", err)
+	}
+}
+
+func TestClaudeRefusesArguments(t *testing.T) {
+	driver, _ := realClaude(t, modelstub.Answers(t), func(o *ClaudeOptions) { o.Args = []string{"--no-such-flag"} })
+	defer stopped(t, driver)
+	if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "--no-such-flag") {
+		t.Errorf("Start = %v, want ErrUnavailable and the flag that is not known", err)
+	}
+}
+
+// TestClaudeModel passes the model and further arguments on.
+func TestClaudeModel(t *testing.T) {
+	driver, server := realClaude(t, modelstub.Answers(t, modelstub.Reply{Text: "yes"}), func(o *ClaudeOptions) {
+		o.Model, o.Args = "claude-stub-9", []string{"--tools", "Read"}
+	})
+	started(t, driver)
+	turn(t, driver, "hello")
+	asked := server.Requests()[0]
+	if asked.Model != "claude-stub-9" || !slices.Contains(asked.Tools, "Read") || slices.Contains(asked.Tools, "Bash") {
+		t.Errorf("asked the model %s with the tools %q, want claude-stub-9 and Read without Bash", asked.Model, asked.Tools)
+	}
+}
+
+// TestClaudeMCP gives the program a server, whose tools it may use without
+// asking.
+func TestClaudeMCP(t *testing.T) {
+	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
+		{Name: "mcp__parrot__say", Input: map[string]any{"text": "hello"}},
+	}}, modelstub.Reply{Text: "done"})
+	driver, server := realClaude(t, script, func(o *ClaudeOptions) {
+		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp"), Env: []string{"PARROT=Polly"}}}
+	})
+	started(t, driver)
+	turn(t, driver, "let the parrot speak")
+	if got := server.Requests()[1].Results; len(got) != 1 || got[0].Output != "Polly says hello" {
+		t.Errorf("the tool said %+v, want: Polly says hello", got)
+	}
+}

@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// claudeTurn is a turn of the claude program.
+type claudeTurn struct {
+	*ongoing
+	claude  *Claude
+	observe func(Event)
+	fold    *sdkFold
+
+	// id is the id of the message that carries the prompt, and acknowledged
+	// says that the program has taken it.
+	id           string
+	acknowledged bool
+	// word tells of a failure of the model's service.
+	word  string
+	final *claudeMessage
+	cost  float64
+}
+
+// afterDeath goes before a prompt that the program had taken when it died.
+const afterDeath = "[The program that ran you ended unexpectedly in the middle of the request below, and was started again. " +
+	"Some of the work may be done already: look at the state of things before you do any of it again.]\n\n"
+
+// run gives the program the prompt, twice if it dies over it.
+func (t *claudeTurn) run(ctx context.Context, prompt string) error {
+	err := t.attempt(ctx, prompt)
+	if _, ok := died(err); !ok || ctx.Err() != nil || t.isInterrupted() || t.claude.isStopped() {
+		return err
+	}
+	if t.acknowledged {
+		prompt = afterDeath + prompt
+	}
+	err = t.attempt(ctx, prompt)
+	if again, ok := died(err); ok {
+		again.Again = true
+	}
+	return err
+}
+
+func (t *claudeTurn) attempt(ctx context.Context, prompt string) error {
+	p, err := t.claude.running(ctx)
+	if err != nil {
+		return err
+	}
+	t.id, t.acknowledged, t.word = newUUID(), false, ""
+	p.send(claudePrompt(t.id, prompt))
+	return t.follow(ctx, p)
+}
+
+// follow takes what the program says until the turn ends.
+func (t *claudeTurn) follow(ctx context.Context, p *claudeProcess) error {
+	asking, stopAsking := context.WithCancel(ctx)
+	defer stopAsking()
+	var overdue <-chan time.Time
+	interrupt := t.interrupt
+	asked := true
+	for {
+		if !asked && t.acknowledged {
+			// Before it had the prompt, there may have been nothing to end.
+			p.send(claudeAsk(newUUID(), "interrupt"))
+			asked = true
+		}
+		select {
+		case s := <-t.said:
+			if t.take(asking, p, s) {
+				return nil
+			}
+		case <-p.ended:
+			return p.diedError()
+		case <-interrupt:
+			stopAsking()
+			p.send(claudeAsk(newUUID(), "interrupt"))
+			interrupt, asked, overdue = nil, t.acknowledged, time.After(t.claude.patience)
+		case <-overdue:
+			return t.halt(ctx, p, ErrInterrupted)
+		case <-ctx.Done():
+			return t.halt(ctx, p, context.Cause(ctx))
+		}
+	}
+}
+
+// halt stops the program. The next turn starts it again.
+func (t *claudeTurn) halt(ctx context.Context, p *claudeProcess, cause error) error {
+	t.claude.turns.end()
+	p.stop(context.WithoutCancel(ctx))
+	return cause
+}
+
+// take deals with what the program said, and reports whether that was the end
+// of the turn.
+func (t *claudeTurn) take(ctx context.Context, p *claudeProcess, s said) bool {
+	if s.line == nil {
+		t.show(Event{Text: s.complaint, Error: true})
+		return false
+	}
+	m, _ := s.message.(*claudeMessage)
+	if m == nil {
+		t.show(Event{Text: safeText(string(s.line)) + "\n"})
+		return false
+	}
+	if m.Type == "control_request" {
+		p.send(claudeReply(claudeDecide(ctx, m, t.claude.options.Approve, t.claude.options.MCP)))
+		return false
+	}
+	t.show(Event{Raw: s.line, Text: t.fold.add(s.line)})
+	t.claude.adopt(m.SessionID, m.Type == "result")
+	named := slices.Contains(m.UserMessages, t.id)
+	switch m.Type {
+	case "user":
+		t.acknowledged = t.acknowledged || m.IsReplay && m.UUID == t.id
+	case "assistant":
+		t.word = m.failureWord()
+	case "result":
+		cost := m.cost(p.total)
+		p.total = m.TotalCost
+		if named || len(m.UserMessages) == 0 && t.acknowledged {
+			t.final, t.cost = m, t.cost+cost
+			return true
+		}
+		// The result of something that ran in the background.
+	}
+	t.acknowledged = t.acknowledged || named
+	return false
+}
+
+func (t *claudeTurn) show(e Event) {
+	if t.observe != nil {
+		t.observe(e)
+	}
+}
+
+// result returns what the turn came to, and an error if the program says that
+// it failed.
+func (t *claudeTurn) result() (Result, error) {
+	result, failure := t.fold.finish()
+	result.Usage.CostUSD = t.cost
+	if t.final != nil && t.final.IsError {
+		if e := t.final.apiError(t.word); e != nil {
+			failure = e
+		}
+	}
+	return result, failure
+}

@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// ErrUnknownSession says that the session to continue is not there (any
+// more). Start and Turn return it; a driver without a session starts a new
+// one.
+var ErrUnknownSession = errors.New("the agent does not know the session")
+
+// An APIErrorKind tells failures of a model's service apart by what can be
+// done about them.
+type APIErrorKind string
+
+// The kinds of failures.
+const (
+	// NotLoggedIn: the service does not accept who asks.
+	NotLoggedIn APIErrorKind = "not_logged_in"
+	// RateLimited: too much was asked, or an account's allowance is used up.
+	RateLimited APIErrorKind = "rate_limited"
+	// Overloaded: the service has too much to do.
+	Overloaded APIErrorKind = "overloaded"
+	// OtherAPIError is any other failure. The message may be to blame.
+	OtherAPIError APIErrorKind = "other"
+)
+
+// APIError says that the service behind an agent did not answer as it should.
+// For all kinds but OtherAPIError it matches ErrUnavailable: no message is to
+// blame, and a later turn can do better.
+type APIError struct {
+	Kind APIErrorKind
+	// Status is the HTTP status, 0 where it is not known.
+	Status int
+	// Text is what the agent said.
+	Text string
+	// Advice says what to do about it, if there is something.
+	Advice string
+}
+
+// Error tells what the agent said, and what to do.
+func (e *APIError) Error() string {
+	text := "the model's service failed: " + e.Text
+	if e.Status != 0 {
+		text = fmt.Sprintf("the model's service failed with status %d: %s", e.Status, e.Text)
+	}
+	if e.Advice != "" {
+		text += "; " + e.Advice
+	}
+	return text
+}
+
+// Is reports whether the failure is one of availability.
+func (e *APIError) Is(target error) bool {
+	return target == ErrUnavailable && e.Kind != OtherAPIError
+}
+
+// kindOfStatus tells the kind of failure from an HTTP status.
+func kindOfStatus(status int) APIErrorKind {
+	const overloaded = 529 // as the Messages API says it
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return NotLoggedIn
+	case http.StatusTooManyRequests, http.StatusPaymentRequired:
+		return RateLimited
+	case http.StatusServiceUnavailable, overloaded:
+		return Overloaded
+	}
+	return OtherAPIError
+}
+
+// newAPIError describes a failure. The login advice is the agent's own.
+func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
+	e := &APIError{Kind: kind, Status: status, Text: cutText(text, maxTail)}
+	switch kind {
+	case NotLoggedIn:
+		e.Advice = login
+	case RateLimited:
+		e.Advice = "wait until the limit is reset, or use another account or model"
+	case Overloaded:
+		e.Advice = "try again later"
+	}
+	return e
+}
+
+// DiedError says that the agent's program ended in the middle of a turn.
+type DiedError struct {
+	// Program is the agent's name.
+	Program string
+	// Again reports that it was started again in the same turn, went on with
+	// the session, and ended once more.
+	Again bool
+	// Complaints is the end of what it printed as errors.
+	Complaints string
+	// Err says how it ended.
+	Err error
+}
+
+// Error tells how the program ended.
+func (e *DiedError) Error() string {
+	text := e.Program + " ended in the middle of the turn"
+	if e.Again {
+		text += ", and once more when it was started again"
+	}
+	text += ": " + e.Err.Error()
+	if line := lastLine(e.Complaints); line != "" {
+		text += ": " + line
+	}
+	return text
+}
+
+// Unwrap returns how the program ended.
+func (e *DiedError) Unwrap() error { return e.Err }
+
+// lastLine returns the last line of a text that says something.
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return cutText(strings.TrimSpace(lines[len(lines)-1]), 1000)
+}

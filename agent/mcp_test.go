@@ -1,0 +1,28 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// serveMCP is an MCP server with one tool, which says what it was given and
+// under which variable it runs.
+func serveMCP() int {
+	type input struct {
+		Text string `json:"text" jsonschema:"what to say"`
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: "parrot", Version: "1.0.0"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "say", Description: "says the text"},
+		func(_ context.Context, _ *mcp.CallToolRequest, in input) (*mcp.CallToolResult, any, error) {
+			text := fmt.Sprintf("%s says %s", os.Getenv("PARROT"), in.Text)
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
+		})
+	if err := server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}

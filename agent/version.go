@@ -1,0 +1,50 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+)
+
+// version is the number of a release: major, minor, patch.
+type version [3]int
+
+func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
+
+func (v version) before(other version) bool { return slices.Compare(v[:], other[:]) < 0 }
+
+var versionPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\b(\d{1,6})\.(\d{1,6})\.(\d{1,6})`)
+})
+
+// parseVersion finds a version in what a program says about itself.
+func parseVersion(text string) (version, bool) {
+	match := versionPattern().FindStringSubmatch(text)
+	if match == nil {
+		return version{}, false
+	}
+	var v version
+	for i := range v {
+		v[i], _ = strconv.Atoi(match[i+1]) // the pattern takes nothing but short numbers
+	}
+	return v, true
+}
+
+// askVersion runs the program with --version. It reports false if that says
+// nothing.
+func askVersion(ctx context.Context, path string, command, env []string) (version, bool) {
+	defer holdThread()()
+	cmd := exec.CommandContext(ctx, path, append(slices.Clone(command[1:]), "--version")...)
+	cmd.Env = environment(env)
+	cmd.WaitDelay = pipeDelay
+	ownGroup(cmd)
+	out, err := cmd.Output()
+	if err != nil {
+		return version{}, false
+	}
+	return parseVersion(string(out))
+}
