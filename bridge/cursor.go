@@ -20,7 +20,7 @@ const cursorSample = 64
 
 // cursorSum is the checksum of the last bytes of a line with its newline.
 func cursorSum(line []byte) uint32 {
-	return crc32.Checksum(line[max(0, len(line)-cursorSample):], castagnoli)
+	return crc32.Checksum(line[max(0, len(line)-cursorSample):], castagnoli())
 }
 
 func formatCursor(p position, sum uint32) Cursor {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"sync"
 	"sync/atomic"
 )
 
@@ -32,7 +33,8 @@ const (
 // errDamaged says that the index is not what this package wrote, or not about the log as it is now.
 var errDamaged = errors.New("index does not fit the log")
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// castagnoli is made when it is first needed: making it costs more than all else that a program does at its start.
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 // footer stands at the end of a segment, little-endian, followed by its checksum.
 type footer struct {
@@ -94,7 +96,7 @@ func (s *segment) check(log io.ReaderAt, size int64, inode uint64) error {
 		return err
 	}
 	body := raw[:footerSize-4]
-	if crc32.Checksum(body, castagnoli) != binary.LittleEndian.Uint32(raw[footerSize-4:]) {
+	if crc32.Checksum(body, castagnoli()) != binary.LittleEndian.Uint32(raw[footerSize-4:]) {
 		return fmt.Errorf("%w: checksum of the footer", errDamaged)
 	}
 	if _, err := binary.Decode(body, binary.LittleEndian, &s.footer); err != nil {
@@ -154,7 +156,7 @@ func (s *segment) summary() (*summary, error) {
 	if _, err := s.file.ReadAt(raw, blockBytes(s.Records)+blockBytes(s.Listed)); err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", s.file.Name(), errDamaged, err)
 	}
-	if crc32.Checksum(raw, castagnoli) != s.SummarySum {
+	if crc32.Checksum(raw, castagnoli()) != s.SummarySum {
 		return nil, fmt.Errorf("%s: %w: checksum of the summary", s.file.Name(), errDamaged)
 	}
 	found := &summary{Counts: newCounts()}
@@ -184,7 +186,7 @@ func (s *segment) checkBlock(number int64, block []byte) error {
 func blockSum(number int64, block []byte) uint32 {
 	var place [8]byte
 	binary.LittleEndian.PutUint64(place[:], uint64(number))
-	return crc32.Update(crc32.Checksum(block[:blockSize-4], castagnoli), castagnoli, place[:])
+	return crc32.Update(crc32.Checksum(block[:blockSize-4], castagnoli()), castagnoli(), place[:])
 }
 
 func decodeCell(block []byte, i int64) cell {

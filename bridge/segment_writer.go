@@ -55,12 +55,12 @@ func (w *segmentWriter) finish(f footer, s summary) error {
 		return err
 	}
 	copy(f.Magic[:], segmentMagic)
-	f.SummarySize, f.SummarySum = int64(len(raw)), crc32.Checksum(raw, castagnoli)
+	f.SummarySize, f.SummarySum = int64(len(raw)), crc32.Checksum(raw, castagnoli())
 	end, err := binary.Append(nil, binary.LittleEndian, f)
 	if err != nil {
 		return err
 	}
-	end = binary.LittleEndian.AppendUint32(end, crc32.Checksum(end, castagnoli))
+	end = binary.LittleEndian.AppendUint32(end, crc32.Checksum(end, castagnoli()))
 	_, err = w.to.Write(append(raw, end...))
 	return err
 }
