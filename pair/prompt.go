@@ -1,0 +1,67 @@
+package pair
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/oacp-go/oacp/bridge"
+)
+
+// A prompt is what an agent is given for a turn. It stands by itself: the
+// agent need not remember anything.
+type prompt struct {
+	manifest *Manifest
+	messages []bridge.Record
+	// repeated says that the agent may have seen a prompt for this turn.
+	repeated bool
+}
+
+func (p prompt) text() string {
+	m := p.manifest
+	var b strings.Builder
+	if m.State == Reviewing {
+		p.review(&b)
+	} else {
+		p.work(&b)
+	}
+	if p.repeated {
+		b.WriteString("\nYour last turn may have been cut off before its end. Look at what is there already, and go on from there.\n")
+	}
+	fmt.Fprintf(&b, "\nTHE TASK\n\n%s\n", strings.TrimSpace(m.Prompt))
+	for _, message := range p.messages {
+		fmt.Fprintf(&b, "\n%s FROM %s\n\n%s\n", heading(message), message.From, strings.TrimSpace(message.Content))
+	}
+	return b.String()
+}
+
+func heading(r bridge.Record) string {
+	if r.Type == bridge.TypeSignal {
+		return strings.ToUpper(string(r.Type)) + " " + string(r.Signal)
+	}
+	return strings.ToUpper(string(r.Type))
+}
+
+func (p prompt) work(b *strings.Builder) {
+	m := p.manifest
+	fmt.Fprintf(b, "You are %s and work on the task below, in the current folder. This is iteration %d of at most %d.\n",
+		m.PrimaryAgent, m.CurrentIteration, m.MaxIterations)
+	if len(m.settings().reviewers()) > 0 {
+		b.WriteString("Your work will be reviewed. Do what the reviews below ask for, if there are any, and say what you did.\n")
+	}
+	fmt.Fprintf(b, "If all of the task is done, end your answer with a line that holds only the word %s.\n", m.DoneSignal)
+	b.WriteString("If it cannot be done at all, say why and end with a line that holds only the word FAIL.\n")
+	if m.ProofCommand != "" {
+		fmt.Fprintf(b, "It is done only if this command succeeds: %s\n", m.ProofCommand)
+	}
+}
+
+func (p prompt) review(b *strings.Builder) {
+	m := p.manifest
+	fmt.Fprintf(b, "You are %s and review how %s did the task below, in the current folder. Do not change files. This is iteration %d of at most %d.\n",
+		m.Turn.Agent, m.PrimaryAgent, m.CurrentIteration, m.MaxIterations)
+	b.WriteString("Look at the files themselves. If all of the task is done, and well, end your answer with a line that holds only the word PASS.\n")
+	b.WriteString("Otherwise say what is to be changed, and end with a line that holds only the word FAIL.\n")
+	if m.Turn.Proof != nil && m.Turn.Proof.Passed {
+		fmt.Fprintf(b, "This command has succeeded: %s\n", m.ProofCommand)
+	}
+}

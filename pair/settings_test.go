@@ -1,0 +1,104 @@
+package pair
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestParseProof(t *testing.T) {
+	for _, test := range []struct {
+		text string
+		want [][]string
+		err  string
+	}{
+		{"", nil, ""},
+		{"  ", nil, ""},
+		{"go test ./...", [][]string{{"go", "test", "./..."}}, ""},
+		{"npm test && npm run lint", [][]string{{"npm", "test"}, {"npm", "run", "lint"}}, ""},
+		{"a&&b", [][]string{{"a"}, {"b"}}, ""},
+		{`grep -c "a && b" 'x | y' z\ w`, [][]string{{"grep", "-c", "a && b", "x | y", "z w"}}, ""},
+		{"echo $HOME *", [][]string{{"echo", "$HOME", "*"}}, ""},
+		{"über é && ж", [][]string{{"über", "é"}, {"ж"}}, ""},
+		{"a | b", nil, "needs a shell"},
+		{"a || b", nil, "needs a shell"},
+		{"a; b", nil, "needs a shell"},
+		{"a > b", nil, "needs a shell"},
+		{"a & b", nil, "needs a shell"},
+		{"a &&", nil, "lacks a command"},
+		{"&& a", nil, "lacks a command"},
+		{`a "b`, nil, "reading"},
+	} {
+		got, err := ParseProof(test.text)
+		if test.err == "" && (err != nil || !reflect.DeepEqual(got, test.want)) {
+			t.Errorf("ParseProof(%q) = %q, %v; want %q", test.text, got, err, test.want)
+		}
+		if test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+			t.Errorf("ParseProof(%q) = %q, %v; want an error with %q", test.text, got, err, test.err)
+		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	for _, test := range []struct {
+		settings Settings
+		err      string
+	}{
+		{Settings{Prompt: "x"}, ""},
+		{Settings{Prompt: "x", Agent: Claude, Review: ReviewNone, MaxIterations: 1000, Done: "over and out"}, ""},
+		{Settings{Prompt: " \n"}, "prompt:"},
+		{Settings{Prompt: "\xff"}, "prompt:"},
+		{Settings{Prompt: "x", Agent: "gemini"}, "agent:"},
+		{Settings{Prompt: "x", Review: "both"}, "review:"},
+		{Settings{Prompt: "x", MaxIterations: -1}, "max_iterations:"},
+		{Settings{Prompt: "x", MaxIterations: 1001}, "max_iterations:"},
+		{Settings{Prompt: "x", Done: "PASS"}, "done_signal:"},
+		{Settings{Prompt: "x", Done: "a\nb"}, "done_signal:"},
+		{Settings{Prompt: "x", Done: " "}, "done_signal:"},
+		{Settings{Prompt: "x", Proof: "a | b"}, "proof:"},
+	} {
+		got, err := test.settings.complete()
+		if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.HasPrefix(err.Error(), test.err)) {
+			t.Errorf("%+v: error %v, want one with %q", test.settings, err, test.err)
+		}
+		if err == nil && (got.Agent == "" || got.Review == "" || got.MaxIterations == 0 || got.Done == "") {
+			t.Errorf("%+v lacks a default", got)
+		}
+	}
+}
+
+func TestLoadConfig(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		want       Config
+		err        string
+	}{
+		{"config.yaml", "agent: claude\nmax_iterations: 5\nproof: go test ./...\nreview_mode: codex\ndone_signal: OK\nuse_tmux: true\nuse_worktree: true\nverbose: true\ntimeout: 1h30m\n",
+			Config{Claude, 5, "go test ./...", ReviewCodex, "OK", true, true, true, Duration(90 * time.Minute)}, ""},
+		{"config.yml", "agent: codex\n", Config{Agent: Codex}, ""},
+		{"config.json", `{"timeout": "2h", "use_tmux": false}`, Config{Timeout: Duration(2 * time.Hour)}, ""},
+		{"config.yaml", "", Config{}, ""},
+		{"config.toml", "x", Config{}, ""},
+		{"config.yaml", "agnet: claude\n", Config{}, "agnet"},
+		{"config.yaml", "agent: gemini\n", Config{}, "gemini"},
+		{"config.yaml", "timeout: soon\n", Config{}, "line 1"},
+		{"config.yaml", "timeout: -1h\n", Config{}, "negative"},
+		{"config.yaml", "max_iterations: 5000\n", Config{}, "5000"},
+		{"config.yaml", "{", Config{}, "config.yaml"},
+	} {
+		folder := t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, test.name), []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := LoadConfig(folder)
+		switch {
+		case test.err == "" && (err != nil || got != test.want):
+			t.Errorf("%s %q: got %+v, %v; want %+v", test.name, test.text, got, err, test.want)
+		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
+			t.Errorf("%s %q: error %v, want one with %q", test.name, test.text, err, test.err)
+		}
+	}
+}

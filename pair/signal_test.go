@@ -1,0 +1,86 @@
+package pair
+
+import (
+	"testing"
+
+	"github.com/oacp-go/oacp/bridge"
+)
+
+func TestDetect(t *testing.T) {
+	for _, test := range []struct {
+		answer, done string
+		want         bridge.Signal
+	}{
+		{"DONE", "", bridge.SignalDone},
+		{"I fixed it.\n\nDONE\n\n  \n", "", bridge.SignalDone},
+		{"ok\r\nPASS\r\n", "", bridge.SignalPass},
+		{"no\rFAIL", "", bridge.SignalFail},
+		{"ok\u2028PASS", "", bridge.SignalPass},
+		{"ok\n**PASS**", "", bridge.SignalPass},
+		{"ok\n`FAIL`.", "", bridge.SignalFail},
+		{"ok\n_DONE._", "", bridge.SignalDone},
+		{"DONE.", "", bridge.SignalDone},
+		{"PASS\nFAIL", "", bridge.SignalFail},
+		{"FAIL\nPASS", "", bridge.SignalPass},
+		{"shipped\n<promise>COMPLETE</promise>", "<promise>COMPLETE</promise>", bridge.SignalDone},
+		{"all good to go", "all good to go", bridge.SignalDone},
+		{"READY.", "READY", bridge.SignalDone},
+		{"**READY**", "READY", bridge.SignalDone},
+		{"PASS", "READY", bridge.SignalPass},
+
+		{"", "", ""},
+		{"\n \n", "", ""},
+		{"The tests did not PASS yet", "", ""},
+		{"the tests did not PASS", "", ""},
+		{"I cannot mark this as DONE", "", ""},
+		{"abandoned", "", ""},
+		{"ABANDONED", "", ""},
+		{"the password check works", "", ""},
+		{"No failures", "", ""},
+		{"PASSED", "", ""},
+		{"FAILURE", "", ""},
+		{"UNDONE", "", ""},
+		{"DONE?", "", ""},
+		{"DONE...", "", ""},
+		{"NOT DONE", "", ""},
+		{"DONE DONE", "", ""},
+		{"PASS or FAIL", "", ""},
+		{"PASS/FAIL", "", ""},
+		{"FAIL: the tests are red", "", ""},
+		{"done", "", ""},
+		{"Pass", "", ""},
+		{"PASS\nexcept for the tests", "", ""},
+		{"DONE\n```", "", ""},
+		{"- [ ] DONE", "", ""},
+		{"> PASS", "", ""},
+		{"\"DONE\"", "", ""},
+		{"~~DONE~~", "", ""},
+		{"*DONE_", "", ""},
+		{"DONE", "READY", ""},
+		{"NOT READY", "READY", ""},
+		{"ready", "READY", ""},
+		{"*", "", ""},
+		{".", "", ""},
+	} {
+		if got := Detect(test.answer, test.done); got != test.want {
+			t.Errorf("Detect(%q, %q) = %q, want %q", test.answer, test.done, got, test.want)
+		}
+	}
+}
+
+// FuzzDetect: an answer is judged by its last line alone, and white space
+// behind it changes nothing.
+func FuzzDetect(f *testing.F) {
+	for _, seed := range []string{"DONE", "x\nPASS", "**FAIL**.", "not PASS", "\n"} {
+		f.Add(seed, "DONE")
+	}
+	f.Fuzz(func(t *testing.T, answer, done string) {
+		got := Detect(answer, done)
+		if again := Detect("PASS\n"+answer+" \n\n", done); lastLine(answer) != "" && again != got {
+			t.Errorf("Detect(%q, %q) = %q, and %q between other lines", answer, done, got, again)
+		}
+		if got != "" && lastLine(answer) == "" {
+			t.Errorf("Detect(%q, %q) = %q of a blank answer", answer, done, got)
+		}
+	})
+}

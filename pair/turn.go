@@ -1,0 +1,262 @@
+package pair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/bridge"
+)
+
+// senderUser is who the task comes from in the bridge, and senderProof who
+// reports that the proof has failed.
+const (
+	senderUser  = "user"
+	senderProof = "proof"
+)
+
+// begin starts the agents and puts the task into the bridge. What stood there
+// before is no message of this run.
+func (s *Session) begin(ctx context.Context) error {
+	m := &s.manifest
+	if m.WorktreePath != "" {
+		if err := makeWorktree(ctx, m, true); err != nil {
+			return err
+		}
+	}
+	for _, name := range m.settings().agents() {
+		_, err := s.driver(ctx, name)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return s.fail(fmt.Sprintf("%s: %v", name, err))
+		}
+	}
+	if err := s.exchange(ctx); err != nil {
+		return err
+	}
+	if m.Cursors == nil {
+		end, err := s.log.End(ctx)
+		if err != nil {
+			return err
+		}
+		m.Cursors = map[Agent]bridge.Cursor{Claude: end, Codex: end}
+		if err := s.save(); err != nil {
+			return err
+		}
+	}
+	task, err := s.publish(ctx, m.Cursors[m.PrimaryAgent], bridge.Record{
+		Type: bridge.TypeTask, From: senderUser, To: string(m.PrimaryAgent), Content: m.Prompt,
+	})
+	if err != nil {
+		return err
+	}
+	m.TaskRecord, m.CurrentIteration, m.Turn = task, 1, &Turn{Agent: m.PrimaryAgent}
+	if err := s.moveTo(Working); err != nil {
+		return err
+	}
+	return s.note(Entry{Type: EntryIteration})
+}
+
+// takeTurn gives the agent its turn and writes down what it came to.
+func (s *Session) takeTurn(ctx context.Context) error {
+	turn := s.manifest.Turn
+	if err := s.exchange(ctx); err != nil {
+		return err
+	}
+	messages, cursor, err := s.drain(ctx, turn.Agent)
+	if err != nil {
+		return err
+	}
+	repeated := turn.Begun
+	if !turn.Begun {
+		if turn.Since, err = s.log.End(ctx); err != nil {
+			return err
+		}
+		turn.Begun = true
+		if err := s.save(); err != nil {
+			return err
+		}
+	}
+	result, err := s.execute(ctx, prompt{manifest: &s.manifest, messages: messages, repeated: repeated})
+	s.manifest.setSession(turn.Agent, result.SessionID)
+	if err != nil {
+		return s.turnFailed(ctx, err)
+	}
+	if turn.Answer, err = s.answer(ctx, result); err != nil {
+		return err
+	}
+	s.manifest.Cursors[turn.Agent] = cursor
+	if err := s.save(); err != nil {
+		return err
+	}
+	usage := result.Usage
+	err = s.note(Entry{Type: EntryResult, Agent: turn.Agent, Content: result.Text, Duration: result.Duration, Usage: &usage})
+	if turn.Answer.Signal != "" {
+		err = errors.Join(err, s.note(Entry{Type: EntrySignal, Agent: turn.Agent, Signal: turn.Answer.Signal}))
+	}
+	return err
+}
+
+// turnFailed ends the run, unless something else than the agent is to blame.
+func (s *Session) turnFailed(ctx context.Context, err error) error {
+	if s.isOutside(ctx, err) {
+		return errors.Join(err, s.save())
+	}
+	return s.fail(fmt.Sprintf("%s: %v", s.manifest.Turn.Agent, err))
+}
+
+// drain returns what is new in the bridge for an agent, and the place behind.
+// The task itself is left out: it is in every prompt.
+func (s *Session) drain(ctx context.Context, name Agent) (messages []bridge.Record, cursor bridge.Cursor, err error) {
+	cursor = s.manifest.Cursors[name]
+	for entry, err := range s.log.DrainAfter(ctx, string(name), cursor) {
+		if err != nil {
+			return nil, "", fmt.Errorf("reading the bridge for %s: %w", name, err)
+		}
+		cursor = entry.Cursor()
+		if entry.ID != s.manifest.TaskRecord {
+			messages = append(messages, entry.Record)
+		}
+	}
+	return messages, cursor, nil
+}
+
+// execute gives the agent the prompt. An agent that fails in its turn is
+// started again, once, in its session, unless its driver did that already. If
+// there is no such session any more it gets a new one: a prompt stands by
+// itself.
+func (s *Session) execute(ctx context.Context, p prompt) (agent.Result, error) {
+	name := s.manifest.Turn.Agent
+	result, err := s.attempt(ctx, name, p.text())
+	s.manifest.setSession(name, result.SessionID)
+	if err == nil || s.isOutside(ctx, err) || !canRestart(err) {
+		return result, err
+	}
+	if errors.Is(err, agent.ErrUnknownSession) {
+		s.manifest.forgetSession(name)
+	}
+	if err := s.note(Entry{Type: EntryRestart, Agent: name, Error: err.Error()}); err != nil {
+		return result, err
+	}
+	if err := s.stopDriver(context.WithoutCancel(ctx), name); err != nil {
+		return result, err
+	}
+	p.repeated = true
+	return s.attempt(ctx, name, p.text())
+}
+
+// canRestart reports whether the agent has not been started again yet.
+func canRestart(err error) bool {
+	var died *agent.DiedError
+	return !errors.As(err, &died) || !died.Again
+}
+
+// isOutside reports whether something else than the agent and its task is to
+// blame, and may be better another time.
+func (s *Session) isOutside(ctx context.Context, err error) bool {
+	if errors.Is(err, agent.ErrUnknownSession) {
+		return false
+	}
+	var disk *transcriptError
+	return ctx.Err() != nil || errors.Is(err, agent.ErrUnavailable) || errors.As(err, &disk)
+}
+
+// attempt is one try at a turn. Every event is in the transcript before the
+// next is taken; when one cannot be written the turn is stopped.
+func (s *Session) attempt(ctx context.Context, name Agent, text string) (agent.Result, error) {
+	driver, err := s.driver(ctx, name)
+	if err != nil {
+		return agent.Result{}, err
+	}
+	if err := s.note(Entry{Type: EntryExecute, Agent: name, State: s.manifest.State, Content: text}); err != nil {
+		return agent.Result{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var unwritten error
+	observe := func(e agent.Event) {
+		entry := Entry{Type: EntryEvent, Agent: name, Raw: e.Raw, Content: e.Text, Stderr: e.Error}
+		if err := s.note(entry); err != nil && unwritten == nil {
+			unwritten = err
+			cancel(err)
+		}
+	}
+	result, err := driver.Turn(ctx, agent.Request{Prompt: text, Env: s.environment(name)}, observe)
+	if unwritten != nil {
+		return result, unwritten
+	}
+	return result, err
+}
+
+// environment tells a process that is started for a turn what it works on.
+func (s *Session) environment(name Agent) []string {
+	role := "worker"
+	if s.manifest.State == Reviewing {
+		role = "reviewer"
+	}
+	return []string{
+		"OACP_AGENT=" + string(name),
+		"OACP_ROLE=" + role,
+		"OACP_RUN_ID=" + strconv.Itoa(s.run.ID),
+		"OACP_ITERATION=" + strconv.Itoa(s.manifest.CurrentIteration),
+		"OACP_BRIDGE=" + s.run.BridgePath(),
+	}
+}
+
+// answer finds the signal that a turn ended in.
+func (s *Session) answer(ctx context.Context, result agent.Result) (*Answer, error) {
+	turn := s.manifest.Turn
+	answer := &Answer{Text: result.Text, Truncated: result.Truncated}
+	if !result.Truncated { // the last line of a cut answer is not the last it had
+		answer.Signal = Detect(result.Text, s.manifest.DoneSignal)
+	}
+	for entry, err := range s.log.Records(ctx, turn.Since) {
+		var bad *bridge.LineError
+		switch {
+		case errors.As(err, &bad): // a foreign writer's; oacp bridge shows it
+		case err != nil:
+			return nil, fmt.Errorf("reading the bridge for signals: %w", err)
+		case entry.Type == bridge.TypeSignal && entry.From == string(turn.Agent):
+			answer.Signal, answer.InBridge = entry.Signal, true
+		}
+	}
+	return answer, nil
+}
+
+// publish appends a record, and returns its id. Words that had been said
+// before the place since are said again under an id of their own: ids know
+// nothing of time. What stands behind that place already was put there by a
+// process that was cut off.
+func (s *Session) publish(ctx context.Context, since bridge.Cursor, r bridge.Record) (string, error) {
+	r.Iteration = s.manifest.CurrentIteration
+	words := r.Content
+	for again := 2; ; again++ {
+		receipt, err := s.log.Send(ctx, r)
+		if err != nil {
+			return "", err
+		}
+		if !receipt.Duplicate || receipt.Line > since.Line() {
+			return receipt.ID, nil
+		}
+		r.Content = fmt.Sprintf("%s\n\n(said for the %s time)", words, ordinal(again))
+	}
+}
+
+func ordinal(n int) string {
+	suffix := "th"
+	if tens := n % 100 / 10; tens != 1 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return strconv.Itoa(n) + suffix
+}
