@@ -73,6 +73,7 @@ type delivery struct {
 }
 
 func newDeliverer(w *mailbox.Workspace, known *outboxes, source string, report *Report) *deliverer {
+	known.begin()
 	return &deliverer{
 		workspace: w, outboxes: known, letters: letters{w}, source: source, report: report,
 		queued: make(map[schema.ID]delivery),
@@ -237,6 +238,7 @@ func (d *deliverer) flush(ctx context.Context) error {
 	waiting := d.waiting
 	d.waiting = nil
 	clear(d.queued)
+	d.outboxes.begin()
 	drafts := make([]schema.Message, len(waiting))
 	for i, one := range waiting {
 		drafts[i] = *one.message

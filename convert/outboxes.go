@@ -29,6 +29,8 @@ type outboxes struct {
 	copies map[schema.ID][]sent
 	// others are the files whose names do not tell which message they hold, of each outbox.
 	others map[schema.AgentName]*otherFiles
+	// round counts the times from which on a folder is to be looked at again; see begin.
+	round int
 }
 
 // sent is what is known of a message in an outbox.
@@ -39,6 +41,7 @@ type sent struct {
 
 // otherFiles are the files of an outbox that other tools named, as far as they have not been read.
 type otherFiles struct {
+	round    int       // in which it was listed last
 	modified time.Time // of the folder, before it was listed
 	listed   time.Time
 	known    map[string]bool
@@ -53,9 +56,14 @@ func openOutboxes(w *mailbox.Workspace) (*outboxes, error) {
 	}
 	return &outboxes{
 		workspace: w, root: root,
-		copies: make(map[schema.ID][]sent), others: make(map[schema.AgentName]*otherFiles),
+		copies: make(map[schema.ID][]sent), others: make(map[schema.AgentName]*otherFiles), round: 1,
 	}, nil
 }
+
+// begin says that what other tools put into outboxes from now on is of interest. Within a round each outbox is
+// listed once at most: the messages that are delivered in it change the folder again and again, and to list it
+// for each of them would cost the square of their number.
+func (o *outboxes) begin() { o.round++ }
 
 func (o *outboxes) close() error { return o.root.Close() }
 
@@ -206,12 +214,15 @@ func (o *outboxes) readOthers(ctx context.Context, dir *durable.Dir, m *schema.M
 	return nil
 }
 
-// listOthers lists an outbox, unless nothing came since it did so last.
+// listOthers lists an outbox, unless it did so in this round or nothing came since it did so last.
 func (o *outboxes) listOthers(dir *durable.Dir, agent schema.AgentName) (*otherFiles, error) {
 	files := o.others[agent]
 	if files == nil {
 		files = &otherFiles{known: make(map[string]bool), byMinute: make(map[int64][]string)}
 		o.others[agent] = files
+	}
+	if files.round == o.round {
+		return files, nil
 	}
 	modified, err := o.modified(agent)
 	if err != nil || modified.Equal(files.modified) && isSettled(modified, files.listed) {
@@ -234,6 +245,7 @@ func (o *outboxes) listOthers(dir *durable.Dir, agent schema.AgentName) (*otherF
 			files.unnamed = append(files.unnamed, name)
 		}
 	}
+	files.round = o.round
 	return files, nil
 }
 
