@@ -180,6 +180,9 @@ func (s *Session) Run(ctx context.Context) (err error) {
 			err = s.step(ctx)
 		}
 	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = context.Cause(ctx)
+	}
 	err = errors.Join(err, s.stopDrivers(context.WithoutCancel(outer)))
 	if err == nil {
 		err = s.finish(ctx)
