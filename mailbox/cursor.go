@@ -10,7 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -27,8 +27,11 @@ const (
 	// cursorPatience is how long a cursor in use is waited for: a scan is
 	// over soon.
 	cursorPatience = time.Second
+	// maxUnsaved is how many changes may be out before the cursor that knows
+	// of them is waited for.
+	maxUnsaved = 1000
 	// cursorShare bounds the time spent on saving: one part in so many.
-	cursorShare = 20
+	cursorShare = 10
 	// cursorRetry is how long a cursor that could not be saved is let rest.
 	cursorRetry = time.Second
 )
@@ -76,16 +79,24 @@ type cursor struct {
 	// goroutine is saving, and the next begins at saveAt or later.
 	dirty, saving bool
 	saveAt        time.Time
-	failure       string
+	// unsaved counts the changes since.
+	unsaved int
+	failure string
 }
 
-var stateIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+// isStateID reports whether the text is 1 to 64 letters, digits, dots,
+// underscores and hyphens.
+func isStateID(text string) bool {
+	return 0 < len(text) && len(text) <= 64 && strings.IndexFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
+	}) < 0
+}
 
 // openCursor locks and reads the cursor of a mailbox.
 func openCursor(ctx context.Context, t *watched, stateID string) (*cursor, error) {
 	name := string(t.agent) + ".json"
 	if stateID != "" {
-		if !stateIDPattern.MatchString(stateID) {
+		if !isStateID(stateID) {
 			return nil, fmt.Errorf("state id %q: want 1 to 64 letters, digits, dots, underscores or hyphens", stateID)
 		}
 		name = string(t.agent) + "." + stateID + ".json"
@@ -184,6 +195,7 @@ func (c *cursor) apply(change change) {
 		c.file.Unreadable[name] = *change.bad
 	}
 	c.dirty = true
+	c.unsaved++
 }
 
 // saveResult is the end of saving a cursor.
@@ -198,7 +210,7 @@ type saveResult struct {
 func (c *cursor) save(done chan<- saveResult) {
 	snapshot := c.file
 	snapshot.Messages, snapshot.Unreadable = maps.Clone(c.file.Messages), maps.Clone(c.file.Unreadable)
-	c.dirty, c.saving = false, true
+	c.dirty, c.saving, c.unsaved = false, true, 0
 	go func() {
 		began := time.Now()
 		err := snapshot.write(c.path)
@@ -224,73 +236,5 @@ func (c *cursor) saved(result saveResult, now time.Time) {
 	if result.err != nil {
 		c.dirty = true
 		c.saveAt = now.Add(max(cursorRetry, cursorShare*result.took))
-	}
-}
-
-// saveDue begins to save the cursors whose time has come.
-func (w *Watcher) saveDue() {
-	now := time.Now()
-	for _, t := range w.targets {
-		if c := t.cursor; c != nil && c.dirty && !c.saving && !now.Before(c.saveAt) {
-			c.save(w.saved)
-		}
-	}
-}
-
-// nextSave returns when the next cursor is to be saved, and the zero time if
-// none is.
-func (w *Watcher) nextSave() time.Time {
-	var next time.Time
-	for _, t := range w.targets {
-		if c := t.cursor; c != nil && c.dirty && !c.saving && (next.IsZero() || c.saveAt.Before(next)) {
-			next = c.saveAt
-		}
-	}
-	return next
-}
-
-// saveDone takes in the end of saving, and reports a failure once.
-func (w *Watcher) saveDone(result saveResult) {
-	c := result.cursor
-	c.saved(result, time.Now())
-	text := ""
-	if result.err != nil {
-		text = result.err.Error()
-	}
-	if text != "" && c.failure == "" {
-		for _, t := range w.targets {
-			if t.cursor == c {
-				w.fail(t, fmt.Errorf("%w: %w", ErrCursor, result.err))
-			}
-		}
-	}
-	c.failure = text
-}
-
-// flush saves all cursors and waits until they are.
-func (w *Watcher) flush() error {
-	w.awaitSaves()
-	var failed []error
-	for _, t := range w.targets {
-		c := t.cursor
-		if c == nil || !c.dirty {
-			continue
-		}
-		if err := c.file.write(c.path); err != nil {
-			failed = append(failed, fmt.Errorf("%w: %w", ErrCursor, err))
-			continue
-		}
-		c.dirty = false
-	}
-	return errors.Join(failed...)
-}
-
-// awaitSaves waits until no cursor is being saved.
-func (w *Watcher) awaitSaves() {
-	for _, t := range w.targets {
-		for t.cursor != nil && t.cursor.saving {
-			result := <-w.saved
-			result.cursor.saved(result, time.Now())
-		}
 	}
 }

@@ -200,8 +200,8 @@ func TestCursorIsSavedInShares(t *testing.T) {
 	c := &cursor{path: filepath.Join(t.TempDir(), "codex.json")}
 	began := time.Now()
 	c.saved(saveResult{cursor: c, took: 30 * time.Millisecond}, began)
-	if want := began.Add(600 * time.Millisecond); !c.saveAt.Equal(want) {
-		t.Errorf("a cursor that takes 30 ms to save is next saved after %v, want 600ms", c.saveAt.Sub(began))
+	if want := began.Add(300 * time.Millisecond); !c.saveAt.Equal(want) {
+		t.Errorf("a cursor that takes 30 ms to save is next saved after %v, want 300ms", c.saveAt.Sub(began))
 	}
 	c.saved(saveResult{cursor: c, took: time.Millisecond, err: os.ErrPermission}, began)
 	if !c.dirty || c.saveAt.Before(began.Add(cursorRetry)) {

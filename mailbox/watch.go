@@ -73,11 +73,12 @@ type WatchOptions struct {
 //
 // With a cursor, each event counts as out when the loop asks for the next
 // one. A loop that is ended by its context has everything out that it was
-// given, and the next Watcher goes on exactly there. The last event of a loop
-// left by break, return or panic, and those of a process killed before the
-// cursor was saved, come again: nothing is ever missed. The cursor is saved
-// at once when little happens, and at the latest after twenty times the time
-// that saving it takes.
+// given, and the next Watcher goes on exactly there. Nothing is ever missed,
+// but some events come again: the last one of a loop left by break, return or
+// panic, and those that a killed process had out and not yet saved. The
+// cursor is saved at once when little happens, otherwise after ten times the
+// time that saving it takes, so that it costs a fraction of a core, and at the
+// latest when some two thousand events are out.
 //
 // A Watcher is used by one goroutine at a time.
 type Watcher struct {
@@ -181,6 +182,7 @@ func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow
 		w.saveDue()
 		switch next := w.nextLook(); {
 		case more || len(w.queue) > 0:
+			w.drain()
 		case follow:
 			w.wait(ctx)
 			err = w.tick(ctx)
@@ -236,16 +238,16 @@ func (w *Watcher) start(ctx context.Context, follow bool) error {
 func (w *Watcher) look(ctx context.Context) (more bool) {
 	for _, t := range w.targets {
 		changes, err := t.look(ctx)
-		if ctx.Err() != nil {
-			return false
-		}
-		w.report(t, err)
 		for _, c := range changes {
 			if c.kind == EventArchived && !w.options.Archived {
 				c.kind = ""
 			}
 			w.queue = append(w.queue, queued{c, t})
 		}
+		if ctx.Err() != nil {
+			return false
+		}
+		w.report(t, err)
 		more = more || err == nil && t.busy()
 	}
 	return more

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,9 +19,9 @@ import (
 type scriptedNotifier struct {
 	events chan fsnotify.Event
 	errors chan error
-	refuse error
-	added  []string
-	closed bool
+	refuse atomic.Bool
+	added  atomic.Int32
+	closed atomic.Bool
 }
 
 func newScriptedNotifier() *scriptedNotifier {
@@ -28,14 +29,15 @@ func newScriptedNotifier() *scriptedNotifier {
 }
 
 func (n *scriptedNotifier) Add(folder string) error {
-	if n.refuse == nil {
-		n.added = append(n.added, folder)
+	if n.refuse.Load() {
+		return syscall.ENOSPC
 	}
-	return n.refuse
+	n.added.Add(1)
+	return nil
 }
 func (n *scriptedNotifier) changes() <-chan fsnotify.Event { return n.events }
 func (n *scriptedNotifier) failures() <-chan error         { return n.errors }
-func (n *scriptedNotifier) Close() error                   { n.closed = true; return nil }
+func (n *scriptedNotifier) Close() error                   { n.closed.Store(true); return nil }
 
 // inBubble watches codex under a clock that the test moves: only while all
 // wait does time pass, and by itself the notifier says nothing.
@@ -164,7 +166,7 @@ func TestWatchOverflow(t *testing.T) {
 		watch.wantNothing("nothing was said")
 		n.errors <- fsnotify.ErrEventOverflow
 		watch.wantNow(EventArrived, sentName(r))
-		if n.closed {
+		if n.closed.Load() {
 			t.Error("the notifier was closed after an overflow, want it kept")
 		}
 	})
@@ -184,40 +186,46 @@ func TestWatchTicksWhereNothingIsNotified(t *testing.T) {
 }
 
 func TestWatchNotifierFails(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, n *scriptedNotifier) {
-		r := send(t, w, draft("codex"))
-		n.errors <- errors.New("read: bad file descriptor")
-		watch.wantNow(EventArrived, sentName(r))
-		if !n.closed {
-			t.Error("the failed notifier is still open")
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkspace(t, "claude", "codex")
+		notifiers := []*scriptedNotifier{newScriptedNotifier(), newScriptedNotifier(), newScriptedNotifier()}
+		failures := []func(){
+			func() { notifiers[0].errors <- errors.New("read: bad file descriptor") },
+			func() { close(notifiers[1].events) },
 		}
-		before := len(n.added)
-		time.Sleep(pollEvery)
-		synctest.Wait()
-		if len(n.added) == before {
-			t.Error("no folder was added again after the notifier failed")
+		watcher, opened := newTestWatcher(t, w, WatchOptions{}, "codex"), 0
+		watcher.notify.open = func() (notifier, error) { opened++; return notifiers[opened-1], nil }
+		watch := startWatching(t, watcher)
+		for i, fail := range failures {
+			synctest.Wait()
+			r := send(t, w, draft("codex"))
+			fail()
+			watch.wantNow(EventArrived, sentName(r))
+			time.Sleep(pollEvery)
+			synctest.Wait()
+			if !notifiers[i].closed.Load() || notifiers[i+1].added.Load() == 0 {
+				t.Errorf("after failure %d: the notifier is closed %t and the next one watches %d folders, want it replaced",
+					i, notifiers[i].closed.Load(), notifiers[i+1].added.Load())
+			}
 		}
-		close(n.events)
-		r = send(t, w, draft("codex"))
-		watch.want(EventArrived, sentName(r))
-		n.events = make(chan fsnotify.Event)
-		time.Sleep(pollEvery)
+		watch.stop()
 	})
 }
 
 func TestWatchLimitsExhausted(t *testing.T) {
 	refusals := map[string]func(n *scriptedNotifier) (notifier, error){
-		"watches":   func(n *scriptedNotifier) (notifier, error) { n.refuse = syscall.ENOSPC; return n, nil },
+		"watches":   func(n *scriptedNotifier) (notifier, error) { return n, nil },
 		"instances": func(*scriptedNotifier) (notifier, error) { return nil, syscall.EMFILE },
 	}
 	for limit, open := range refusals {
 		t.Run(limit, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorkspace(t, "claude", "codex", "gemini")
-				n, full := newScriptedNotifier(), true
+				n := newScriptedNotifier()
+				n.refuse.Store(true)
 				watcher := newTestWatcher(t, w, WatchOptions{}, "codex", "gemini")
 				watcher.notify.open = func() (notifier, error) {
-					if full {
+					if n.refuse.Load() {
 						return open(n)
 					}
 					return n, nil
@@ -230,7 +238,7 @@ func TestWatchLimitsExhausted(t *testing.T) {
 					time.Sleep(pollEvery)
 					watch.wantNow(EventArrived, sentName(r))
 				}
-				full, n.refuse = false, nil
+				n.refuse.Store(false)
 				time.Sleep(2 * pollEvery)
 				r := send(t, w, draft("gemini"))
 				n.events <- fsnotify.Event{Name: r.Inboxes[0], Op: fsnotify.Create}

@@ -152,8 +152,15 @@ func put(t testing.TB, w *Workspace, agent schema.AgentName, name, subject strin
 
 // messageText is a message whose id follows from the name it is put under.
 func messageText(to schema.AgentName, name, subject string) string {
-	return fmt.Sprintf("id: msg-20260313T1430Z-gemini-id%s\nfrom: gemini\nto: %s\ntype: question\npriority: P2\ncreated_at_utc: \"2026-03-13T14:30:00Z\"\nsubject: %s\nbody: |\n  First line.\n  Last line.\n",
-		strings.TrimSuffix(name, ".yaml"), to, subject)
+	rand := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.TrimSuffix(name, schema.FileExtension))
+	return fmt.Sprintf("id: msg-20260313T1430Z-gemini-id%s\n", rand[max(0, len(rand)-20):]) +
+		fmt.Sprintf("from: gemini\nto: %s\ntype: question\npriority: P2\n", to) +
+		fmt.Sprintf("created_at_utc: \"2026-03-13T14:30:00Z\"\nsubject: %s\nbody: |\n  First line.\n  Last line.\n", subject)
 }
 
 func TestWatchReportsArrivalsAndRemovals(t *testing.T) {

@@ -1,0 +1,126 @@
+package mailbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// fill puts messages into codex's inbox that were written a minute ago.
+func fill(b *testing.B, w *Workspace, count int) {
+	b.Helper()
+	old := time.Now().Add(-time.Minute)
+	for i := range count {
+		path := put(b, w, "codex", fmt.Sprintf("20260313T1430Z_gemini_question_%05d.yaml", i), "lying there")
+		if err := os.Chtimes(path, old, old); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkWatchArrival measures from before the rename into the inbox to the
+// event, with a watcher that has nothing else to do.
+func BenchmarkWatchArrival(b *testing.B) {
+	for _, bench := range []struct {
+		lying  int
+		cursor bool
+	}{{0, false}, {10000, false}, {0, true}, {10000, true}} {
+		b.Run(fmt.Sprintf("lying=%d/cursor=%t", bench.lying, bench.cursor), func(b *testing.B) {
+			w := newWorkspace(b, "claude", "codex", "gemini")
+			fill(b, w, bench.lying)
+			watch := follow(b, w, WatchOptions{Cursor: bench.cursor, Since: time.Now().Add(-30 * time.Second)}, "codex")
+			watch.want(EventArrived, sentName(send(b, w, draft("codex"))))
+			var took []time.Duration
+			for b.Loop() {
+				b.StopTimer()
+				name := fmt.Sprintf("arrival%06d.yaml", len(took))
+				put(b, w, "codex", "."+name, "arriving")
+				writeTestFile(b, filepath.Join(w.BoxPath("gemini", Outbox), name), messageText("codex", "."+name, "arriving"))
+				from := filepath.Join(w.BoxPath("codex", Inbox), "."+name)
+				to := filepath.Join(w.BoxPath("codex", Inbox), name)
+				b.StartTimer()
+				began := time.Now()
+				if err := os.Rename(from, to); err != nil {
+					b.Fatal(err)
+				}
+				watch.want(EventArrived, name)
+				took = append(took, time.Since(began))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+		})
+	}
+}
+
+// BenchmarkWatchIdle measures what a watcher does every tickEvery when nothing
+// happens, and the memory it holds.
+func BenchmarkWatchIdle(b *testing.B) {
+	const mailboxes = 100
+	var agents []schema.AgentName
+	for i := range mailboxes {
+		agents = append(agents, schema.AgentName(fmt.Sprintf("agent%d", i)))
+	}
+	w := newWorkspace(b, agents...)
+	long := time.Now().Add(-time.Hour)
+	for _, agent := range agents {
+		if err := os.Chtimes(w.BoxPath(agent, Inbox), long, long); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	watcher := newTestWatcher(b, w, WatchOptions{Cursor: true}, agents...)
+	if err := watcher.start(b.Context(), true); err != nil {
+		b.Fatal(err)
+	}
+	watcher.look(b.Context())
+	for b.Loop() {
+		watcher.tickAt = time.Time{}
+		if err := watcher.tick(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		if watcher.look(b.Context()); len(watcher.queue) > 0 {
+			b.Fatalf("%d events, want none", len(watcher.queue))
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(100*float64(b.Elapsed())/float64(b.N)/float64(tickEvery), "%core")
+	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/mailboxes, "B/mailbox")
+	if err := watcher.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkWatchRescan measures a rescan of an inbox in which nothing has
+// changed.
+func BenchmarkWatchRescan(b *testing.B) {
+	for _, size := range []int{100, 1000, 10000} {
+		for name, how := range map[string]rescan{"names": rescanNames, "files": rescanFiles} {
+			b.Run(fmt.Sprintf("%s/lying=%d", name, size), func(b *testing.B) {
+				w := newWorkspace(b, "codex")
+				fill(b, w, size)
+				watcher := newTestWatcher(b, w, WatchOptions{Since: time.Now()}, "codex")
+				if err := watcher.start(b.Context(), false); err != nil {
+					b.Fatal(err)
+				}
+				for b.Loop() {
+					watcher.targets[0].rescan = how
+					for watcher.look(b.Context()) {
+					}
+				}
+				if err := watcher.Close(); err != nil {
+					b.Fatal(err)
+				}
+			})
+		}
+	}
+}
