@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 )
@@ -18,8 +19,8 @@ type BridgeLog struct {
 	Path string
 	// RunID is given to the records that are sent.
 	RunID int
-	// MakeFolder lets the first record that is sent make the log's folder.
-	MakeFolder bool
+	// Make, where it is set, makes the log's folder before the first record is sent. It may be called again.
+	Make func() error
 }
 
 // RunLog returns the log of a repository's run under root. A run that is named must be there, or the error
@@ -42,7 +43,11 @@ func RunLog(root, repository string, id int) (BridgeLog, error) {
 	if len(runs) > 0 {
 		run = runs[len(runs)-1]
 	}
-	return BridgeLog{Path: run.BridgePath(), RunID: run.ID, MakeFolder: true}, nil
+	makeRun := func() error {
+		_, err := bridge.MakeRun(root, repository, run.ID, time.Now())
+		return err
+	}
+	return BridgeLog{Path: run.BridgePath(), RunID: run.ID, Make: makeRun}, nil
 }
 
 // FileLog returns the log at path. Its folder must be there. Where the folder is named like a run, its records
@@ -78,7 +83,7 @@ type openLog struct {
 // reading returns the log, or nil where not even its folder exists: then there are no records.
 func (o *openLog) reading() (*bridge.Log, error) {
 	log, err := o.open()
-	if o.place.MakeFolder && errors.Is(err, fs.ErrNotExist) {
+	if o.place.Make != nil && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return log, err
@@ -86,8 +91,8 @@ func (o *openLog) reading() (*bridge.Log, error) {
 
 // sending returns the log, and makes its folder if it may.
 func (o *openLog) sending() (*bridge.Log, error) {
-	if o.place.MakeFolder {
-		if err := os.MkdirAll(filepath.Dir(o.place.Path), 0o700); err != nil {
+	if o.place.Make != nil {
+		if err := o.place.Make(); err != nil {
 			return nil, fmt.Errorf("making the folder of the bridge log: %w", err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"os/exec"
 	"os/signal"
 	"runtime"
@@ -47,7 +48,9 @@ func serveStandardStreams(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, w.Close()) }()
 	s, err := mcpserver.New(mcpserver.Options{
 		Agent: schema.AgentName(os.Getenv(childAgent)), Workspace: w,
-		Bridge: &mcpserver.BridgeLog{Path: os.Getenv(childBridge), RunID: 1, MakeFolder: true},
+		Bridge: &mcpserver.BridgeLog{Path: os.Getenv(childBridge), RunID: 1, Make: func() error {
+			return os.MkdirAll(filepath.Dir(os.Getenv(childBridge)), 0o700)
+		}},
 	})
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mcpserver"
 	"github.com/oacp-go/oacp/schema"
@@ -22,9 +21,7 @@ type mcpOptions struct {
 	listen      string
 	tokenFile   string
 	allowRemote bool
-	runID       int
-	bridge      string
-	repository  string
+	log         logOptions
 	json        bool
 }
 
@@ -58,16 +55,16 @@ EXAMPLES:
 			&cli.StringFlag{Name: "listen", Usage: "answer over HTTP at `ADDRESS`, such as 127.0.0.1:7007; port 0 takes a free one", Destination: &o.listen},
 			&cli.StringFlag{Name: "token-file", Usage: "clients must present the token in `FILE`", Destination: &o.tokenFile},
 			&cli.BoolFlag{Name: "allow-remote", Usage: "permit an address that other machines can reach; there is no encryption", Destination: &o.allowRemote},
-			&cli.StringFlag{Name: "bridge", Usage: "the bridge log is `FILE`", Destination: &o.bridge},
-			&cli.IntFlag{Name: "run-id", Usage: "the bridge log is that of the run `NUMBER`", Destination: &o.runID, DefaultText: "the latest"},
-			&cli.StringFlag{Name: "repo", Usage: "runs are those of the repository `DIR` (default: the one around the current folder)", Destination: &o.repository},
 			jsonFlag(&o.json),
-		}, o.workspace.flags()...),
+		}, append(o.log.flags(), o.workspace.flags()...)...),
 		Action: func(c *cli.Context) error {
 			if err := o.workspace.takeProject(positionals(c)); err != nil {
 				return err
 			}
-			if err := o.check(c.IsSet("run-id")); err != nil {
+			if o.listen == "" && (o.tokenFile != "" || o.allowRemote || o.json) {
+				return usageErrorf("--token-file, --allow-remote and --json go with --listen")
+			}
+			if err := o.log.check(c); err != nil {
 				return err
 			}
 			return runMCP(c.Context, o, s)
@@ -75,22 +72,10 @@ EXAMPLES:
 	}
 }
 
-func (o mcpOptions) check(runGiven bool) error {
-	switch {
-	case o.listen == "" && (o.tokenFile != "" || o.allowRemote || o.json):
-		return usageErrorf("--token-file, --allow-remote and --json go with --listen")
-	case runGiven && o.runID < 1:
-		return usageErrorf("--run-id: runs are numbered from 1")
-	case o.bridge != "" && (runGiven || o.repository != ""):
-		return usageErrorf("--bridge names the log, so --run-id and --repo cannot")
-	}
-	return nil
-}
-
 func runMCP(ctx context.Context, o mcpOptions, s *streams) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	log, err := o.log(s)
+	log, err := o.bridgeLog(s)
 	if err != nil {
 		return err
 	}
@@ -101,29 +86,22 @@ func runMCP(ctx context.Context, o mcpOptions, s *streams) error {
 		}
 		return o.serve(ctx, mcpserver.Options{Agent: agent, Workspace: w, Bridge: &log}, s)
 	})
-	if errors.Is(err, mailbox.ErrNoWorkspace) && (o.bridge != "" || o.runID != 0) {
+	if errors.Is(err, mailbox.ErrNoWorkspace) && o.log.given() {
 		return o.serve(ctx, mcpserver.Options{Agent: schema.AgentName(o.agent), Bridge: &log}, s)
 	}
 	return err
 }
 
-// log returns the bridge log that the flags mean.
-func (o mcpOptions) log(s *streams) (mcpserver.BridgeLog, error) {
-	if o.bridge != "" {
-		return mcpserver.FileLog(o.bridge)
+// bridgeLog returns the bridge log that the flags mean.
+func (o mcpOptions) bridgeLog(s *streams) (mcpserver.BridgeLog, error) {
+	if o.log.file != "" {
+		return mcpserver.FileLog(o.log.file)
 	}
-	root, err := bridge.DefaultRoot()
+	root, repository, err := o.log.runs(s)
 	if err != nil {
 		return mcpserver.BridgeLog{}, err
 	}
-	repository := o.repository
-	if repository == "" {
-		if repository, err = enclosingRepository(s.dir); err != nil {
-			// AgentPair takes any folder for a repository.
-			repository = s.dir
-		}
-	}
-	return mcpserver.RunLog(root, repository, o.runID)
+	return mcpserver.RunLog(root, repository, o.log.runID)
 }
 
 func (o mcpOptions) serve(ctx context.Context, options mcpserver.Options, s *streams) (err error) {
