@@ -231,3 +231,30 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 		}
 	}
 }
+
+// TestStart: nothing is compiled when a program starts. A regular expression
+// at the top of a package costs every command of the program, used or not.
+func TestStart(t *testing.T) {
+	for _, file := range sourceFiles(t) {
+		if file.isTest {
+			continue
+		}
+		for _, declaration := range file.tree.Decls {
+			variables, ok := declaration.(*ast.GenDecl)
+			if !ok || variables.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range variables.Specs {
+				for _, value := range spec.(*ast.ValueSpec).Values {
+					call, ok := value.(*ast.CallExpr)
+					if !ok {
+						continue
+					}
+					if selected, ok := call.Fun.(*ast.SelectorExpr); ok && strings.HasPrefix(selected.Sel.Name, "MustCompile") {
+						t.Errorf("%s compiles a pattern at the start; compile it where it is first used", file.set.Position(call.Pos()))
+					}
+				}
+			}
+		}
+	}
+}
