@@ -96,6 +96,7 @@ func TestCursorUnreadable(t *testing.T) {
 		"messages of another shape": `{"agent": "codex", "version": 1, "messages": {"m1.yaml": 7}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // it waits for the message to stand still
 			w := newWorkspace(t, "claude", "codex")
 			put(t, w, "codex", "m1.yaml", "one")
 			path := cursorPath(w, "codex.json")
@@ -141,6 +142,7 @@ func TestCursorRefused(t *testing.T) {
 }
 
 func TestCursorInUse(t *testing.T) {
+	t.Parallel() // it waits for a second
 	w := newWorkspace(t, "claude", "codex")
 	first := newTestWatcher(t, w, WatchOptions{Cursor: true}, "codex")
 	_, err := NewWatcher(t.Context(), []WatchTarget{{w, "codex"}}, &WatchOptions{Cursor: true})

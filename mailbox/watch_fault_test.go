@@ -364,7 +364,7 @@ func TestWatchFoldersComeAndGo(t *testing.T) {
 func TestWatchManyAtOnce(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	watch := follow(t, w, WatchOptions{}, "codex")
-	const files = 1500
+	const files = 600
 	for i := range files {
 		put(t, w, "codex", fmt.Sprintf("m%05d.yaml", i), "one of many")
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // arrivals is how many messages the tests of restarts send.
-var arrivals = flag.Int("arrivals", 2000, "messages to send while watchers are restarted")
+var arrivals = flag.Int("arrivals", 1200, "messages to send while watchers are restarted")
 
 const senders = 8
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/oacp-go/oacp/schema"
@@ -354,31 +355,46 @@ func TestWatchBreakDoesNotLoseTheEvent(t *testing.T) {
 	wantScan(t, w, options, "codex")
 }
 
-func TestWatchCompletesDeliveries(t *testing.T) {
-	w := newWorkspace(t, "claude", "codex")
-	// A delivery that dies after its commit leaves the inbox copy staged.
-	f := &faulty{disk: disk{sync: true}, err: errCrash, failAt: 1 << 30}
-	w.files = f
-	send(t, w, draft("codex"))
-	publish := 0
-	for at := range f.done {
-		other := newWorkspace(t, "claude", "codex")
-		g := &faulty{disk: disk{sync: true}, err: errCrash, failAt: at}
-		other.files = g
-		_, _ = other.Send(t.Context(), draft("codex"), nil)
-		if len(files(t, other, "agents/claude/outbox")) == 1 && len(files(t, other, "agents/codex/inbox")) == 0 {
-			publish++
-			dead := openWorkspace(t, other.dir)
-			watch := follow(t, dead, WatchOptions{Cursor: true, Since: time.Now().Add(time.Hour)}, "codex")
-			if event := watch.next(); event.Kind != EventArrived {
-				t.Errorf("a watcher that starts after a crash in step %d reports %s, want %s", at, describe(event), EventArrived)
-			}
-			watch.stop()
+// crashAfterCommit lets a delivery to codex die when the message counts as
+// sent and its inbox copy is still staged.
+func crashAfterCommit(t *testing.T, w *Workspace) {
+	t.Helper()
+	for at := range 1000 {
+		w.files = &faulty{disk: disk{sync: true}, err: errCrash, failAt: at}
+		before := len(files(t, w, "agents/claude/outbox"))
+		_, err := w.Send(t.Context(), draft("codex"), nil)
+		w.files = disk{sync: true}
+		if len(files(t, w, "agents/claude/outbox")) > before {
+			wantError(t, err, errCrash.Error())
+			return
 		}
 	}
-	if publish == 0 {
-		t.Fatal("no step leaves an incomplete delivery: is the seam still in use?")
+	t.Fatal("no step leaves an incomplete delivery: is the seam still in use?")
+}
+
+func TestWatchCompletesDeliveries(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	crashAfterCommit(t, w)
+	// The message is older than the watcher, but it arrives now.
+	watch := follow(t, w, WatchOptions{Cursor: true, Since: time.Now().Add(time.Hour)}, "codex")
+	if event := watch.next(); event.Kind != EventArrived {
+		t.Errorf("a watcher that starts after a crash reports %s, want %s", describe(event), EventArrived)
 	}
+	watch.stop()
+}
+
+func TestWatchNoticesIncompleteDeliveries(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, _ *scriptedNotifier) {
+		crashAfterCommit(t, w)
+		wantFiles(t, w, "agents/codex/inbox")
+		time.Sleep(recoverEvery + 2*tickEvery)
+		if synctest.Wait(); len(watch.events) != 1 {
+			t.Fatalf("%d events, want the message", len(watch.events))
+		}
+		if event := watch.next(); event.Kind != EventArrived || event.Message.From != "claude" {
+			t.Errorf("the event is %s, want %s", describe(event), EventArrived)
+		}
+	})
 }
 
 func TestParseSince(t *testing.T) {
