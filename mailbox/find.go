@@ -44,14 +44,27 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%d messages have ids that match %s: %s", len(e.Matches), e.Prefix, strings.Join(names, ", "))
 }
 
+// UnreadableError says that some folders of mailboxes could not be read, so
+// that what is in them is missing from an answer.
+type UnreadableError struct{ Err error }
+
+// Error names the folders and the causes.
+func (e *UnreadableError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the causes.
+func (e *UnreadableError) Unwrap() error { return e.Err }
+
 // Find returns the files of the message that has the id, or the only one
 // whose id begins with the text. "msg-" and, where the rest is unique, all
 // before the last hyphen may be left out. The files come in the order inbox,
 // archive, dead letters, outbox. It returns a *NotFoundError or an
-// *AmbiguousError if there is no single such message.
+// *AmbiguousError if there is no single such message. Folders that cannot be
+// read hide nothing that stands elsewhere; where nothing is found, an
+// *UnreadableError tells of them as well.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	found, err := w.collect(ctx, fileNameFilter(id), func(m *schema.Message) bool { return matchesID(m.ID, id) })
-	if err != nil {
+	var unreadable *UnreadableError
+	if err != nil && !errors.As(err, &unreadable) {
 		return nil, err
 	}
 	var ids []schema.ID
@@ -64,7 +77,7 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	slices.Sort(ids)
 	switch ids = slices.Compact(ids); len(ids) {
 	case 0:
-		return nil, &NotFoundError{ID: id, Workspace: w.dir}
+		return nil, errors.Join(&NotFoundError{ID: id, Workspace: w.dir}, err)
 	case 1:
 		return found, nil
 	}
@@ -100,19 +113,22 @@ func fileNameFilter(id string) func(name string) bool {
 }
 
 // collect returns all readable messages of all mailboxes that match accepts,
-// in the order of boxes.
+// in the order of boxes. With an *UnreadableError it returns what it could
+// read.
 func (w *Workspace) collect(ctx context.Context, want func(name string) bool, match func(*schema.Message) bool) ([]Entry, error) {
 	agents, err := w.Agents()
 	if err != nil {
 		return nil, err
 	}
 	var found []Entry
+	var unreadable error
 	for _, box := range boxes {
 		for _, agent := range agents {
 			entries, err := w.load(ctx, agent, box, want)
-			if err != nil {
-				return nil, err
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
 			}
+			unreadable = errors.Join(unreadable, err)
 			for _, e := range entries {
 				if e.Message != nil && match(e.Message) {
 					found = append(found, e)
@@ -120,23 +136,28 @@ func (w *Workspace) collect(ctx context.Context, want func(name string) bool, ma
 			}
 		}
 	}
+	if unreadable != nil {
+		return found, &UnreadableError{unreadable}
+	}
 	return found, nil
 }
 
 // Thread returns the conversation that the message belongs to: every message
 // with its conversation id, and every one tied to one of those as parent or
 // answer. Each message stands once, the oldest first; Entry tells one of the
-// places where it is.
+// places where it is. Where folders cannot be read, the thread of what can be
+// is returned with an *UnreadableError.
 func (w *Workspace) Thread(ctx context.Context, id string) ([]Entry, error) {
 	start, err := w.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	all, err := w.collect(ctx, schema.IsMessageFile, func(*schema.Message) bool { return true })
-	if err != nil {
+	var unreadable *UnreadableError
+	if err != nil && !errors.As(err, &unreadable) {
 		return nil, err
 	}
-	return inOrder(connected(start[0].Message, all)), nil
+	return inOrder(connected(start[0].Message, all)), err
 }
 
 // inOrder sorts a thread by time, and puts no message before what it answers,

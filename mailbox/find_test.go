@@ -91,6 +91,39 @@ func TestFindRefusesWhatIsNotOne(t *testing.T) {
 	}
 }
 
+// TestUnreadableFoldersHideNothingElse: one broken mailbox is no reason to
+// find, follow or acknowledge nothing in the others.
+func TestUnreadableFoldersHideNothingElse(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	first := send(t, w, draft("codex")).Message
+	answer := Reply(first, "codex")
+	answer.Body = schema.TextValue("Done.")
+	second := send(t, w, answer).Message
+	remove(t, w.BoxPath("gemini", Inbox), w.BoxPath("codex", Outbox))
+	writeTestFile(t, w.BoxPath("gemini", Inbox), "no folder")
+	if err := os.Symlink(t.TempDir(), w.BoxPath("codex", Outbox)); err != nil {
+		t.Fatal(err)
+	}
+
+	found, err := w.Find(t.Context(), string(first.ID))
+	if err != nil || len(found) != 2 {
+		t.Errorf("found %v (%v), want the copies in inbox and outbox", found, err)
+	}
+	if e, err := w.InboxEntry(t.Context(), string(first.ID), "codex"); err != nil || e.Message.ID != first.ID {
+		t.Errorf("the pending copy is %v (%v)", e, err)
+	}
+	var unreadable *UnreadableError
+	var missing *NotFoundError
+	if _, err := w.Find(t.Context(), "nothing"); !errors.As(err, &missing) || !errors.As(err, &unreadable) {
+		t.Errorf("finding nothing gave %v, want a NotFoundError and an UnreadableError", err)
+	}
+	thread, err := w.Thread(t.Context(), string(first.ID))
+	if len(thread) != 2 || thread[1].Message.ID != second.ID || !errors.As(err, &unreadable) {
+		t.Errorf("the thread is %v (%v), want both messages and an UnreadableError", thread, err)
+	}
+	wantError(t, err, "gemini/inbox", "codex/outbox")
+}
+
 // exchange is a conversation as rows of: rand, second, parent's rand,
 // conversation.
 type exchange []struct {

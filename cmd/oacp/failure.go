@@ -233,8 +233,11 @@ func (f failure) message() string {
 	if errors.As(f.err, &usage) && usage.command != "" {
 		message = usage.command + ": " + message
 	}
-	return strings.ReplaceAll(strings.TrimSpace(message), "\n", "; ")
+	return oneLine(message)
 }
+
+// oneLine returns the text of one or more errors on one line.
+func oneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
 
 func (f failure) json() any {
 	return struct {

@@ -61,23 +61,33 @@ func runInbox(ctx context.Context, o inboxOptions, s *streams) error {
 		if err != nil {
 			return err
 		}
-		inboxes := make([][]mailbox.Entry, len(agents))
+		inboxes := make([]listing, len(agents))
 		for i, agent := range agents {
-			if inboxes[i], err = w.Inbox(ctx, agent); err != nil {
+			entries, err := w.Inbox(ctx, agent)
+			// Of several inboxes, a bad one hides nothing of the others.
+			if err != nil && (!o.all || context.Cause(ctx) != nil) {
 				return err
 			}
+			inboxes[i] = listing{agent, entries, err}
 		}
 		if o.json {
-			return o.printJSON(w, agents, inboxes, s)
+			return o.printJSON(w, inboxes, s)
 		}
-		for i, agent := range agents {
+		for i, inbox := range inboxes {
 			if i > 0 {
 				fmt.Fprintln(s.out)
 			}
-			printInbox(agent, inboxes[i], s)
+			printInbox(inbox, s)
 		}
 		return nil
 	})
+}
+
+// A listing is what an agent's inbox holds, or why it cannot be listed.
+type listing struct {
+	agent   schema.AgentName
+	entries []mailbox.Entry
+	err     error
 }
 
 func (o inboxOptions) agents(w *mailbox.Workspace, s *streams) ([]schema.AgentName, error) {
@@ -105,6 +115,8 @@ type inboxOfJSON struct {
 	Inbox    string           `json:"inbox_path"`
 	Count    int              `json:"message_count"`
 	Messages []pendingJSON    `json:"messages"`
+	// LoadError says why the inbox cannot be listed.
+	LoadError string `json:"load_error,omitempty"`
 }
 
 type pendingJSON struct {
@@ -137,31 +149,39 @@ func newPendingJSON(e mailbox.Entry, now time.Time) pendingJSON {
 	}
 }
 
-func (o inboxOptions) printJSON(w *mailbox.Workspace, agents []schema.AgentName, inboxes [][]mailbox.Entry, s *streams) error {
+func (o inboxOptions) printJSON(w *mailbox.Workspace, inboxes []listing, s *streams) error {
 	answer := inboxAnswer{Project: w.Project(), Workspace: w.Dir(), Mode: "agent", Agents: []inboxOfJSON{}}
 	if o.all {
 		answer.Mode = "all"
 	}
 	now := s.now()
-	for i, agent := range agents {
+	for _, inbox := range inboxes {
 		one := inboxOfJSON{
-			Agent: agent, Inbox: w.BoxPath(agent, mailbox.Inbox),
-			Count: len(inboxes[i]), Messages: make([]pendingJSON, len(inboxes[i])),
+			Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox),
+			Count: len(inbox.entries), Messages: make([]pendingJSON, len(inbox.entries)),
 		}
-		for j, e := range inboxes[i] {
-			one.Messages[j] = newPendingJSON(e, now)
+		for i, e := range inbox.entries {
+			one.Messages[i] = newPendingJSON(e, now)
+		}
+		if inbox.err != nil {
+			one.LoadError = oneLine(inbox.err.Error())
 		}
 		answer.Agents = append(answer.Agents, one)
 	}
 	return writeJSON(s.out, answer)
 }
 
-func printInbox(agent schema.AgentName, entries []mailbox.Entry, s *streams) {
-	if len(entries) == 0 {
-		fmt.Fprintf(s.out, "%s: nothing pending\n", agent)
+func printInbox(inbox listing, s *streams) {
+	entries := inbox.entries
+	switch {
+	case inbox.err != nil:
+		fmt.Fprintf(s.out, "%s: %s\n", inbox.agent, paint(s, text.Colors{text.FgRed}, "bad: "+escapeLine(oneLine(inbox.err.Error()))))
+		return
+	case len(entries) == 0:
+		fmt.Fprintf(s.out, "%s: nothing pending\n", inbox.agent)
 		return
 	}
-	fmt.Fprintf(s.out, "%s: %d pending\n", agent, len(entries))
+	fmt.Fprintf(s.out, "%s: %d pending\n", inbox.agent, len(entries))
 	const subject, remark, others = 6, 8, 60
 	t := newTable(s, table.Row{"#", "ID", "From", "Type", "Priority", "Subject", "Age", ""}, others, subject, remark)
 	ids := shortIDs(entries)

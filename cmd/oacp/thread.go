@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -49,11 +50,16 @@ EXAMPLES:
 func runThread(ctx context.Context, o threadOptions, s *streams) error {
 	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
 		thread, err := w.Thread(ctx, o.id)
-		if err != nil {
+		unreadable := ""
+		switch incomplete := new(mailbox.UnreadableError); {
+		case len(thread) > 0 && errors.As(err, &incomplete):
+			unreadable = oneLine(incomplete.Error())
+			warn(s, "there may be more: "+unreadable)
+		case err != nil:
 			return err
 		}
 		if o.json {
-			return printThreadJSON(s, w, thread)
+			return printThreadJSON(s, w, thread, unreadable)
 		}
 		depths := threadDepths(thread)
 		for i, e := range thread {
@@ -95,11 +101,12 @@ func threadDepths(thread []mailbox.Entry) map[schema.ID]int {
 	return depths
 }
 
-func printThreadJSON(s *streams, w *mailbox.Workspace, thread []mailbox.Entry) error {
+func printThreadJSON(s *streams, w *mailbox.Workspace, thread []mailbox.Entry, unreadable string) error {
 	answer := struct {
 		ConversationID schema.ConversationID `json:"conversation_id"`
 		Messages       []any                 `json:"messages"`
-	}{Messages: []any{}}
+		LoadError      string                `json:"load_error,omitempty"`
+	}{Messages: []any{}, LoadError: unreadable}
 	for _, e := range thread {
 		if answer.ConversationID == "" {
 			answer.ConversationID = e.Message.ConversationID
