@@ -53,6 +53,8 @@ func helper(arguments []string) error {
 		return nil
 	case "hang":
 		select {}
+	case "follow":
+		return followHelper(arguments[1])
 	case "drive":
 		return drive(arguments[1], arguments[2], arguments[3])
 	case "create":

@@ -159,12 +159,6 @@ func (s *Session) SetMaxIterations(most int) error {
 	return s.save()
 }
 
-// SetTmuxSession writes down in which tmux session the run is shown.
-func (s *Session) SetTmuxSession(name string) error {
-	s.manifest.TmuxSession = name
-	return s.save()
-}
-
 // Run drives the run until it is complete, which is no error, or has failed,
 // which is a *FailedError. If the context ends first the error is its cause,
 // and if something outside the run stands in the way, such as a full disk or

@@ -176,3 +176,10 @@ func ParseProof(text string) ([][]string, error) {
 		}
 	}
 }
+
+// Check returns what Create would say of the settings. The error names the
+// setting.
+func (s Settings) Check() error {
+	_, err := s.complete()
+	return err
+}

@@ -53,9 +53,9 @@ type Entry struct {
 	Raw json.RawMessage `json:"raw,omitempty"`
 }
 
-// line returns the entry as one line of JSON. The raw event is put in as it
+// Line returns the entry as one line of JSON, newline and all. The raw event is put in as it
 // is: encoding/json would write it anew.
-func (e Entry) line() ([]byte, error) {
+func (e Entry) Line() ([]byte, error) {
 	raw := e.Raw
 	e.Raw = nil
 	var line bytes.Buffer
@@ -119,7 +119,7 @@ func sealLine(file *os.File) error {
 }
 
 func (t *transcript) append(e Entry) error {
-	line, err := e.line()
+	line, err := e.Line()
 	if err == nil {
 		_, err = t.file.Write(line)
 	}

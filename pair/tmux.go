@@ -1,0 +1,65 @@
+package pair
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// FindTmux returns an error that says so where there is no tmux.
+func FindTmux() error {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		return fmt.Errorf("two transcripts side by side need tmux: %w", err)
+	}
+	return nil
+}
+
+// ShowInTmux shows the agents side by side in a tmux session, and returns its
+// name. Follow gives the program, with its arguments, that shows an agent; the
+// session ends with the last of them. A session that is there already is left
+// as it is.
+func (s *Session) ShowInTmux(ctx context.Context, follow func(Agent) []string) (name string, err error) {
+	name = tmuxName(&s.manifest)
+	// Here and below, = keeps tmux from taking a longer name that begins so.
+	if _, err := tmux(ctx, "has-session", "-t", "="+name); err == nil {
+		return name, nil
+	}
+	for i, who := range s.manifest.settings().agents() {
+		arguments := []string{"new-session", "-d", "-s", name, "-x", "200", "-y", "50", "--"}
+		if i > 0 {
+			arguments = []string{"split-window", "-d", "-h", "-t", "=" + name + ":", "--"}
+		}
+		// Several words are a program and its arguments; one would be given to
+		// a shell.
+		if _, err := tmux(ctx, append(arguments, follow(who)...)...); err != nil {
+			return "", err
+		}
+	}
+	if s.manifest.TmuxSession == name {
+		return name, nil
+	}
+	s.manifest.TmuxSession = name
+	return name, s.save()
+}
+
+// tmuxName is unique among all runs, and free of what tmux does not allow.
+func tmuxName(m *Manifest) string {
+	safe := func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
+			return r
+		}
+		return '_'
+	}
+	return fmt.Sprintf("agentpair-%s-%.8s-%d", strings.Map(safe, filepath.Base(m.RepoPath)), m.RepoID, m.ID)
+}
+
+func tmux(ctx context.Context, arguments ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, "tmux", arguments...).CombinedOutput()
+	text := strings.TrimSpace(string(out))
+	if err != nil {
+		return "", fmt.Errorf("tmux %s: %w: %s", arguments[0], err, tail(text, 500))
+	}
+	return text, nil
+}

@@ -1,0 +1,154 @@
+package pair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/bridge"
+)
+
+// TestFollow: whoever follows an agent sees what is there, what comes, and
+// nothing of the other agent.
+func TestFollow(t *testing.T) {
+	seen := make(chan string, 100)
+	s := newSession(t, Settings{Prompt: "x", Review: ReviewClaude}, scripted(func(c call) (string, error) {
+		c.observe(agent.Event{Text: string(c.agent) + " at work"})
+		if c.agent == Claude {
+			for text := range seen { // the follower keeps up while the run goes on
+				if text == "codex at work" {
+					break
+				}
+			}
+			return "PASS", nil
+		}
+		return "DONE", nil
+	}))
+	var entries []Entry
+	done := make(chan error)
+	go func() {
+		for e, err := range Follow(t.Context(), s.Place(), Codex) {
+			if err != nil {
+				done <- err
+				return
+			}
+			entries = append(entries, e)
+			seen <- e.Content
+		}
+		done <- nil
+	}()
+	if err := errors.Join(s.Run(t.Context()), <-done); err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	for _, e := range entries {
+		if e.Agent == Claude {
+			t.Errorf("an entry of claude: %+v", e)
+		}
+		types = append(types, string(e.Type))
+	}
+	want := "start state iteration execute event result signal state state end"
+	if got := strings.Join(types, " "); got != want {
+		t.Errorf("followed %s, want %s", got, want)
+	}
+}
+
+func TestFollowStops(t *testing.T) {
+	var calls []call
+	s := newSession(t, Settings{Prompt: "x"}, lines(t, &calls))
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var last error
+	for _, err := range Follow(ctx, s.Place(), Codex) {
+		if last = err; err == nil {
+			cancel(enough)
+		}
+	}
+	if !errors.Is(last, enough) {
+		t.Errorf("error %v, want the cause", last)
+	}
+}
+
+// followHelper prints what an agent shows, and waits until it is told to end.
+func followHelper(folder string) error {
+	run := bridge.Run{ID: 1, Folder: folder}
+	for e, err := range Follow(context.Background(), run, Agent(os.Args[4])) {
+		if err != nil {
+			return err
+		}
+		fmt.Println(e.Type, e.Content)
+	}
+	return nil
+}
+
+// TestTmux shows a run in a real tmux, with a server of the test's own.
+func TestTmux(t *testing.T) {
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("tmux is not installed")
+	}
+	sockets, err := os.MkdirTemp("", "t") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMUX_TMPDIR", sockets)
+	t.Setenv("TMUX", "")
+	t.Cleanup(func() {
+		// Without a session left the server has ended by itself.
+		_, _ = tmux(context.Background(), "kill-server")
+		if err := os.RemoveAll(sockets); err != nil {
+			t.Error(err)
+		}
+	})
+	var name string
+	s := newSession(t, Settings{Prompt: "x", Review: ReviewClaude}, Options{})
+	s.options.NewDriver = scripted(func(c call) (string, error) {
+		c.observe(agent.Event{Text: "says " + string(c.agent)})
+		if c.agent == Claude {
+			waitForPanes(t, name)
+			return "PASS", nil
+		}
+		return "DONE", nil
+	}).NewDriver
+	name, err = s.ShowInTmux(t.Context(), func(who Agent) []string {
+		return []string{os.Args[0], "-helper", "follow", s.Place().Folder, string(who)}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.ShowInTmux(t.Context(), nil); err != nil || again != name || s.Manifest().TmuxSession != name {
+		t.Errorf("shown again in %q, %v; want %q, as the manifest", again, err, name)
+	}
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitForPanes waits until each agent's pane shows what that agent said, and
+// only that.
+func waitForPanes(t *testing.T, name string) {
+	for t.Context().Err() == nil {
+		left, err := tmux(t.Context(), "capture-pane", "-p", "-t", "="+name+":.0")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		right, err := tmux(t.Context(), "capture-pane", "-p", "-t", "="+name+":.1")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if strings.Contains(left, "says claude") || strings.Contains(right, "says codex") {
+			t.Errorf("the panes show\n%s\nand\n%s", left, right)
+			return
+		}
+		if strings.Contains(left, "says codex") && strings.Contains(right, "says claude") {
+			return
+		}
+	}
+}
