@@ -87,7 +87,9 @@ func (b *batch) tryLock() (bool, error) {
 	return locked, nil
 }
 
-func (b *batch) newLock() *flock.Flock { return flock.New(b.outgoing.Path("../deliver.lock")) }
+func (b *batch) newLock() *flock.Flock {
+	return flock.New(b.outgoing.Path("../deliver.lock"), flock.SetFlag(durable.LockFlags))
+}
 
 // box opens a mailbox folder once per batch and checks that it can be
 // written to, so that most refusals come before anything is staged.

@@ -371,7 +371,10 @@ func publishCopy(files fileSystem, d *destination, m *schema.Message, name strin
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return name, nil
+		// What is still staged has not gone: its inbox has.
+		if waits, lookErr := d.place.dir.Exists(d.place.name); !waits {
+			return name, lookErr
+		}
 	}
 	return name, err
 }

@@ -221,6 +221,23 @@ func TestSendRefusesFoldersThatAreNone(t *testing.T) {
 	}
 }
 
+// TestSendIntoAnInboxThatVanishes: its folder is removed between the commit
+// and the copy's publication, so the copy is queued and not taken for one
+// that somebody else has published.
+func TestSendIntoAnInboxThatVanishes(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	w.files = &interrupted{ending: "@codex@inbox", happen: func() { remove(t, w.BoxPath("codex", Inbox)) }}
+	r, err := w.Send(t.Context(), draft("codex"), nil)
+	var queued *QueuedError
+	if r == nil || !errors.As(err, &queued) {
+		t.Fatalf("sending gave %v, %v; want a receipt and a QueuedError", r, err)
+	}
+	mustRecover(t, w)
+	if got := inboxIDs(t, w, "codex"); len(got) != 1 || got[0] != r.Message.ID {
+		t.Errorf("the inbox made anew has %v, want %s", got, r.Message.ID)
+	}
+}
+
 func TestSendStopsBeforeTheCommitWhenCancelled(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,0 +1,46 @@
+package mailbox
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestLockIsNoLink: a link in the lock's place leads nowhere, so nothing is
+// made outside the workspace.
+func TestLockIsNoLink(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	outside := filepath.Join(t.TempDir(), "made")
+	if err := os.Symlink(outside, filepath.Join(w.dir, "state/deliver.lock")); err != nil {
+		t.Skipf("this file system has no links: %v", err)
+	}
+	_, err := w.Send(t.Context(), faultDraft(true), nil)
+	wantError(t, err, "state/deliver.lock")
+	if _, err := os.Lstat(outside); !os.IsNotExist(err) {
+		t.Errorf("the lock was made outside the workspace (%v)", err)
+	}
+	wantFiles(t, w, "agents/claude/outbox")
+	send(t, w, draft("codex"))
+}
+
+// TestLockDoesNotWaitForAPipe: opening a pipe would wait for its other end,
+// and no signal would end that.
+func TestLockDoesNotWaitForAPipe(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	makePipe(t, filepath.Join(w.dir, "state/deliver.lock"))
+	done := make(chan error, 1)
+	go func() {
+		_, err := w.Send(t.Context(), faultDraft(true), nil)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		// Refusing it would be as good.
+		if n := len(files(t, w, "agents/claude/outbox")); (err == nil) != (n == 1) {
+			t.Errorf("the outbox has %d messages, and sending gave %v", n, err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("sending waits for the other end of a pipe")
+	}
+}
