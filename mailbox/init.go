@@ -214,15 +214,22 @@ const maxMarkerSize = 1 << 20
 // Project returns the workspace's project name: the one in workspace.json, or
 // else the name of its folder.
 func (w *Workspace) Project() string {
-	name := filepath.Base(w.dir)
+	if m, err := w.readMarker(); err == nil && m.ProjectName != "" {
+		return m.ProjectName
+	}
+	return filepath.Base(w.dir)
+}
+
+// readMarker reads workspace.json.
+func (w *Workspace) readMarker() (m marker, err error) {
 	dir, err := durable.OpenDir(w.root, w.dir, ".")
 	if err != nil {
-		return name
+		return m, err
 	}
-	defer dir.Close() // opened for reading: closing cannot lose anything
-	var m marker
-	if data, err := dir.ReadFile(markerName, maxMarkerSize); err == nil && json.Unmarshal(data, &m) == nil && m.ProjectName != "" {
-		name = m.ProjectName
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	data, err := dir.ReadFile(markerName, maxMarkerSize)
+	if err == nil {
+		err = json.Unmarshal(data, &m)
 	}
-	return name
+	return m, err
 }

@@ -38,9 +38,10 @@ type Finding struct {
 	Message  string
 	// Hint says what to do about it.
 	Hint string
-	// Mend repairs what is safe to repair and says what it did. It is nil
-	// where a person has to decide.
-	Mend func(context.Context) (string, error)
+	// Mend repairs what is safe to repair and says what it did, a line for
+	// each thing, also where it then fails. It is nil where a person has to
+	// decide.
+	Mend func(context.Context) ([]string, error)
 }
 
 // inspection collects findings.
@@ -85,20 +86,31 @@ func (w *Workspace) Inspect(ctx context.Context) ([]Finding, error) {
 
 func (i *inspection) workspace() {
 	i.category = "Workspace"
-	info, err := i.w.root.Lstat(markerName)
-	switch {
+	switch _, err := i.w.root.Lstat(markerName); {
 	case errors.Is(err, fs.ErrNotExist):
 		f := i.add(markerName, SeverityWarning, "oacp doctor --fix makes it", "is missing: the workspace is not found from folders inside it")
-		f.Mend = func(context.Context) (string, error) {
+		f.Mend = mend("made "+markerName, func() error {
 			_, err := i.w.initFiles(InitOptions{Now: i.w.now()})
-			return "made " + markerName, err
-		}
+			return err
+		})
 	case err != nil:
 		i.fail(markerName, err)
-	case info.Mode().IsRegular() && info.Size() == 0:
-		i.add(markerName, SeverityError, "remove it and run oacp init", "is empty")
 	default:
+		if _, err := i.w.readMarker(); err != nil {
+			i.add(markerName, SeverityError, "move it away and run oacp init", "cannot be read: %v", err)
+			return
+		}
 		i.add(markerName, SeverityOK, "", "is there")
+	}
+}
+
+// mend makes a Mend of a repair that is done as a whole or not at all.
+func mend(done string, repair func() error) func(context.Context) ([]string, error) {
+	return func(context.Context) ([]string, error) {
+		if err := repair(); err != nil {
+			return nil, err
+		}
+		return []string{done}, nil
 	}
 }
 
@@ -140,7 +152,7 @@ func (i *inspection) folder(agent schema.AgentName, box Box) {
 	dir, err := i.w.openBox(agent, box)
 	if errors.Is(err, fs.ErrNotExist) {
 		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "is missing")
-		f.Mend = func(context.Context) (string, error) { return "made " + name, i.w.makeFolder(name) }
+		f.Mend = mend("made "+name, func() error { return i.w.makeFolder(name) })
 		return
 	}
 	if err != nil {
@@ -176,7 +188,7 @@ func (i *inspection) delivery() {
 	for _, left := range groups {
 		f := i.add(string(left.id), SeverityWarning, "oacp doctor --fix delivers or sweeps it",
 			"has copies in %s: a delivery that runs right now, was killed, or was refused by an inbox", outgoingName)
-		f.Mend = i.mendDelivery(left.id)
+		f.Mend = i.mendDelivery(left)
 	}
 	for _, name := range names {
 		if _, _, ok := parseStagedName(name); !ok {
@@ -188,22 +200,25 @@ func (i *inspection) delivery() {
 	}
 }
 
-func (i *inspection) mendDelivery(id schema.ID) func(context.Context) (string, error) {
-	return func(ctx context.Context) (string, error) {
-		recovered, err := i.w.Recover(ctx)
+func (i *inspection) mendDelivery(left *leftovers) func(context.Context) ([]string, error) {
+	return func(context.Context) (done []string, err error) {
+		b, err := i.w.openBatch(nil)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		for outcome, paths := range map[string][]string{
-			"delivered": recovered.Published, "swept": recovered.Swept, "moved to the sender's dead letters": recovered.Buried,
-		} {
-			for _, path := range paths {
-				if strings.Contains(path, string(id)) || outcome == "delivered" {
-					return outcome + " " + path, nil
-				}
-			}
+		defer func() { err = errors.Join(err, b.close()) }()
+		var recovered Recovered
+		err = b.recoverMessage(left, &recovered)
+		for _, path := range recovered.Published {
+			done = append(done, "delivered "+path)
 		}
-		return "", nil
+		for _, path := range recovered.Swept {
+			done = append(done, "swept "+path)
+		}
+		for _, path := range recovered.Buried {
+			done = append(done, "moved to the sender's dead letters: "+path)
+		}
+		return done, err
 	}
 }
 
@@ -264,7 +279,7 @@ func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
 		switch {
 		case isReason && !there[letter]:
 			f := i.add(path, SeverityWarning, "oacp doctor --fix removes it", "is a reason without its dead letter")
-			f.Mend = func(context.Context) (string, error) { return "removed " + path, i.w.root.Remove(path) }
+			f.Mend = mend("removed "+path, func() error { return i.w.root.Remove(path) })
 		case schema.IsMessageFile(name) && !there[name+reasonSuffix]:
 			letters++
 			f := i.add(path, SeverityWarning, "oacp doctor --fix writes one that says so", "is a dead letter without a reason")
@@ -278,11 +293,11 @@ func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
 	}
 }
 
-func (i *inspection) mendReason(agent schema.AgentName, name string) func(context.Context) (string, error) {
-	return func(context.Context) (string, error) {
-		folder := boxName(agent, DeadLetters)
+func (i *inspection) mendReason(agent schema.AgentName, name string) func(context.Context) ([]string, error) {
+	folder := boxName(agent, DeadLetters)
+	return mend("wrote "+folder+"/"+name+reasonSuffix, func() error {
 		reason := fmt.Sprintf("{\n  \"reason\": \"unknown: found without a reason\",\n  \"at\": %q\n}\n", schema.NewTimestamp(i.w.now()))
 		_, err := i.w.addFiles(folder, []newFile{{name + reasonSuffix, []byte(reason)}})
-		return "wrote " + folder + "/" + name + reasonSuffix, err
-	}
+		return err
+	})
 }

@@ -49,7 +49,15 @@ var troubles = []trouble{
 	{"no marker", func(t *testing.T, w *Workspace) { remove(t, filepath.Join(w.dir, markerName)) },
 		"Workspace", "workspace.json", SeverityWarning, []string{"missing"}, true},
 	{"empty marker", func(t *testing.T, w *Workspace) { writeTestFile(t, filepath.Join(w.dir, markerName), "") },
-		"Workspace", "workspace.json", SeverityError, []string{"empty"}, false},
+		"Workspace", "workspace.json", SeverityError, []string{"unexpected end"}, false},
+	{"marker is no JSON", func(t *testing.T, w *Workspace) { writeTestFile(t, filepath.Join(w.dir, markerName), "{project") },
+		"Workspace", "workspace.json", SeverityError, []string{"cannot be read", "invalid character"}, false},
+	{"marker leads out", func(t *testing.T, w *Workspace) {
+		remove(t, filepath.Join(w.dir, markerName))
+		if err := os.Symlink(filepath.Join(t.TempDir(), "other.json"), filepath.Join(w.dir, markerName)); err != nil {
+			t.Fatal(err)
+		}
+	}, "Workspace", "workspace.json", SeverityError, []string{"cannot be read", "escapes"}, false},
 	{"no inbox", func(t *testing.T, w *Workspace) { remove(t, w.BoxPath("codex", Inbox)) },
 		"Mailboxes", "agents/codex/inbox", SeverityWarning, []string{"missing"}, true},
 	{"inbox is a file", func(t *testing.T, w *Workspace) {
@@ -145,7 +153,7 @@ func TestInspectFindsAndMends(t *testing.T) {
 				return
 			}
 			done, err := found.Mend(t.Context())
-			if err != nil || done == "" {
+			if err != nil || len(done) != 1 {
 				t.Errorf("mending did %q (%v), want it to say what", done, err)
 			}
 			if again, ok := find(inspect(t, w), trouble); ok {
@@ -175,16 +183,34 @@ func TestInspectMendsAKilledDelivery(t *testing.T) {
 		var done []string
 		for _, f := range inspect(t, w) {
 			if f.Category == "Delivery" && f.Mend != nil {
-				text, err := f.Mend(t.Context())
+				lines, err := f.Mend(t.Context())
 				if err != nil {
 					t.Error(err)
 				}
-				done = append(done, text)
+				done = append(done, lines...)
 			}
 		}
-		if want := map[bool]int{true: 0, false: 3}[delay > 0]; len(files(t, w, outgoingName)) != want {
+		if want := map[bool]int{true: 0, false: 3}[delay > 0]; len(files(t, w, outgoingName)) != want || len(done) != 3-want {
 			t.Errorf("%v later mending did %q and left %q", delay, done, files(t, w, outgoingName))
 		}
+	}
+}
+
+// TestMendSaysAllThatItDid: of a message to two, the one copy arrives and the
+// other cannot.
+func TestMendSaysAllThatItDid(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	killBefore(t, w, false, "sync outbox")
+	remove(t, w.BoxPath("gemini", Inbox))
+	writeTestFile(t, w.BoxPath("gemini", Inbox), "no folder")
+	found, ok := find(inspect(t, w), trouble{category: "Delivery", finding: "msg-"})
+	if !ok {
+		t.Fatal("the killed delivery is not found")
+	}
+	done, err := found.Mend(t.Context())
+	wantError(t, err, "gemini/inbox")
+	if len(done) != 1 || !strings.HasPrefix(done[0], "delivered "+w.BoxPath("codex", Inbox)) {
+		t.Errorf("mending did %q, want the delivery to codex", done)
 	}
 }
 

@@ -131,17 +131,16 @@ func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, answer
 	if err != nil {
 		return err
 	}
+	var failed []doctorResult
 	if o.fix {
 		for _, f := range findings {
 			if f.Mend == nil {
 				continue
 			}
 			done, err := f.Mend(ctx)
+			answer.Fixed = append(answer.Fixed, done...)
 			if err != nil {
-				return fmt.Errorf("mending %s: %w", f.Name, err)
-			}
-			if done != "" {
-				answer.Fixed = append(answer.Fixed, done)
+				failed = append(failed, doctorResult{f.Name, mailbox.SeverityError, oneLine(err.Error()), ""})
 			}
 		}
 		if findings, err = w.Inspect(ctx); err != nil {
@@ -150,6 +149,9 @@ func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, answer
 	}
 	for _, f := range findings {
 		answer.add(f.Category, doctorResult{f.Name, f.Severity, f.Message, f.Hint})
+	}
+	for _, r := range failed {
+		answer.add("Not mended", r)
 	}
 	return nil
 }
