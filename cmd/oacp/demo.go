@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -52,6 +53,9 @@ type demoStep struct {
 	// command is what is typed behind "oacp". "{name}" stands for what
 	// prepare put into demo.names.
 	command []string
+	// beside, where there is one, is a command that runs meanwhile, as in
+	// another terminal, and is stopped in the end.
+	beside []string
 	// exit is the status that the command is to end with.
 	exit int
 }
@@ -178,7 +182,7 @@ func runDemo(ctx context.Context, o demoOptions, s *streams) (err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
 	d := newDemo(dir, s)
-	for i, step := range demoSteps {
+	for i, step := range slices.Concat(demoSteps, turnSteps) {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -225,6 +229,9 @@ type demoResult struct {
 	Command string `json:"command"`
 	Exit    int    `json:"exit"`
 	Output  string `json:"output"`
+	// Beside is the command that ran meanwhile.
+	Beside       string `json:"beside,omitempty"`
+	BesideOutput string `json:"beside_output,omitempty"`
 }
 
 func (d *demo) run(ctx context.Context, step demoStep) (demoResult, error) {
@@ -243,14 +250,25 @@ func (d *demo) run(ctx context.Context, step demoStep) (demoResult, error) {
 	var output bytes.Buffer
 	inner := *d.streams
 	inner.out, inner.err = bufio.NewWriter(&output), &output
-	exit := run(ctx, args, &inner)
+	result := demoResult{Explain: step.explain, Command: commandLine(args)}
+	if step.beside == nil {
+		result.Exit = run(ctx, args, &inner)
+	} else {
+		var err error
+		result.Beside = commandLine(step.beside)
+		result.BesideOutput, err = d.runBeside(ctx, step.beside, func() { result.Exit = run(ctx, args, &inner) })
+		if err != nil {
+			return demoResult{}, err
+		}
+	}
 	if err := context.Cause(ctx); err != nil {
 		return demoResult{}, err
 	}
-	if exit != step.exit {
-		return demoResult{}, fmt.Errorf("oacp %s ended with status %d instead of %d: %s", args[0], exit, step.exit, output.String())
+	if result.Exit != step.exit {
+		return demoResult{}, fmt.Errorf("oacp %s ended with status %d instead of %d: %s", args[0], result.Exit, step.exit, output.String())
 	}
-	return demoResult{Explain: step.explain, Command: commandLine(args), Exit: exit, Output: output.String()}, nil
+	result.Output = output.String()
+	return result, nil
 }
 
 // commandLine returns the command as one types it into a shell.
@@ -275,10 +293,17 @@ func (r demoResult) print(step int, o demoOptions, s *streams) error {
 		fmt.Fprintln(s.out, strings.TrimRight(line, " \n"))
 	}
 	fmt.Fprintln(s.out)
-	fmt.Fprintf(s.out, "   %s\n", paint(s, text.Colors{text.Bold}, "$ "+r.Command))
-	for line := range strings.Lines(r.Output) {
+	if r.Beside != "" {
+		printCommand(s, r.Beside, r.BesideOutput)
+	}
+	printCommand(s, r.Command, r.Output)
+	return s.out.Flush()
+}
+
+func printCommand(s *streams, command, output string) {
+	fmt.Fprintf(s.out, "   %s\n", paint(s, text.Colors{text.Bold}, "$ "+command))
+	for line := range strings.Lines(output) {
 		fmt.Fprintf(s.out, "   %s", line)
 	}
 	fmt.Fprintln(s.out)
-	return s.out.Flush()
 }
