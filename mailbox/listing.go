@@ -24,12 +24,12 @@ type Entry struct {
 	// Name is the file's name, and Path its path.
 	Name string
 	Path string
-	// Message is nil when the file could not be read as one.
+	// Message is nil when the file could not be read as one; then Err says why:
+	// a *validate.InvalidError, or an error of the file system.
 	Message *schema.Message
-	// Err says what is wrong with the file: a *validate.InvalidError, or an error of
-	// the file system. A message with an error may still be there to be shown.
-	Err error
-	// Modified is when the file was last written.
+	Err     error
+	// Modified is when the file was last written; of a link that cannot be
+	// followed, when the link was made.
 	Modified time.Time
 }
 
@@ -50,7 +50,7 @@ func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) (
 
 // compareEntries orders readable messages before bad files.
 func compareEntries(a, b Entry) int {
-	badA, badB := a.Err != nil || a.Message == nil, b.Err != nil || b.Message == nil
+	badA, badB := a.Message == nil, b.Message == nil
 	switch {
 	case badA && badB:
 		return strings.Compare(a.Name, b.Name)
@@ -103,6 +103,9 @@ func readEntry(dir *durable.Dir, agent schema.AgentName, box Box, name string) E
 		}
 	}
 	if err != nil {
+		if info, lookErr := dir.Lstat(name); modified.IsZero() && lookErr == nil {
+			e.Modified = info.ModTime()
+		}
 		e.Err = err
 		return e
 	}

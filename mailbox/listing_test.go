@@ -124,6 +124,9 @@ func TestInboxShowsBadFilesAsRows(t *testing.T) {
 		if e.Path != filepath.Join(inbox, want.name) || e.Agent != "codex" || e.Box != Inbox {
 			t.Errorf("row %d says that it is %s in %s of %s", i+1, e.Path, e.Box, e.Agent)
 		}
+		if e.Modified.IsZero() {
+			t.Errorf("%s does not say since when it is there", e.Name)
+		}
 	}
 }
 

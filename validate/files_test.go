@@ -97,6 +97,30 @@ func TestFilesWorkspace(t *testing.T) {
 	}
 }
 
+// TestFilesOfAgentsWithConfusingNames: an agent called like a folder of the
+// workspace hides no other one.
+func TestFilesOfAgentsWithConfusingNames(t *testing.T) {
+	tree(t, map[string]string{
+		"agents/agents/inbox/a.yaml":         message("aaaa"),
+		"agents/agents/agent_card.yaml":      "not: a message",
+		"agents/claude/inbox/b.yaml":         message("bbbb"),
+		"agents/inbox/inbox/c.yaml":          message("cccc"),
+		"agents/inbox/status.yaml":           "not: a message",
+		"agents/outbox/outbox/d.yaml":        message("dddd"),
+		"agents/state/archive/e.yaml":        message("eeee"),
+		"agents/state/state/packets/no.yaml": "not: a message",
+	})
+	want := strings.Join([]string{
+		"agents/agents/inbox/a.yaml", "agents/claude/inbox/b.yaml", "agents/inbox/inbox/c.yaml",
+		"agents/outbox/outbox/d.yaml", "agents/state/archive/e.yaml",
+	}, "\n")
+	for _, path := range []string{".", "agents"} {
+		if got := lines(t, nil, path); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", path, got, want)
+		}
+	}
+}
+
 func TestFilesDuplicates(t *testing.T) {
 	tree(t, map[string]string{
 		"same/a.yaml":     message("aaaa"),

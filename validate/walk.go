@@ -63,7 +63,7 @@ func (w *walker) path(path string) {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		w.folder(path)
+		w.folder(path, otherFolder)
 	case err == nil:
 		w.file(path)
 	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?["):
@@ -96,32 +96,73 @@ var mailboxFolders = []string{"inbox", "outbox", "dead_letter", "archive"}
 // otherFiles are YAML files in the folder of an agent that are no messages.
 var otherFiles = []string{"agent_card.yaml", "config.yaml", "status.yaml", "profile.yaml"}
 
+// A role is what a folder is to a workspace.
+type role int
+
+const (
+	otherFolder role = iota
+	workspaceFolder
+	agentsFolder
+	agentFolder
+	mailboxFolder
+)
+
+// roleOf guesses what a folder is from its place and from what is in it.
+func roleOf(folder string, has func(name string) bool) role {
+	whole := absolute(folder)
+	name, parent := filepath.Base(whole), filepath.Base(filepath.Dir(whole))
+	isAgent := has("inbox") || has("outbox")
+	switch {
+	case name == "agents" && !(parent == "agents" && isAgent):
+		return agentsFolder
+	case has("agents"):
+		return workspaceFolder
+	case isAgent, parent == "agents":
+		return agentFolder
+	}
+	return otherFolder
+}
+
+// below returns what a folder of the name in a folder of the role is. Below a
+// workspace that is known and not guessed: agents may be called like any of
+// these folders. It returns false for a folder that holds no messages.
+func (r role) below(name string) (role, bool) {
+	switch r {
+	case workspaceFolder:
+		return agentsFolder, name == "agents"
+	case agentsFolder:
+		return agentFolder, true
+	case agentFolder, mailboxFolder:
+		return mailboxFolder, r == mailboxFolder || slices.Contains(mailboxFolders, name)
+	}
+	return otherFolder, name != "state"
+}
+
 // folder adds the messages in a folder. Of a workspace these are the files
 // in the mailboxes, and of any other folder all files with the name of a
 // message, to the bottom. Hidden entries and links to folders are left out.
-func (w *walker) folder(folder string) {
+func (w *walker) folder(folder string, known role) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		w.fail(folder, reason(err), "")
 		return
 	}
-	has := func(name string) bool {
-		return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.IsDir() && e.Name() == name })
+	if known == otherFolder {
+		known = roleOf(folder, func(name string) bool {
+			return slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.IsDir() && e.Name() == name })
+		})
 	}
-	isWorkspace := has("agents")
-	whole := absolute(folder)
-	isAgent := !isWorkspace && (filepath.Base(filepath.Dir(whole)) == "agents" || has("inbox") || has("outbox"))
-	holdsAgents := filepath.Base(whole) == "agents"
+	holdsFiles := known != workspaceFolder && known != agentFolder
 	for _, entry := range entries {
 		name := entry.Name()
 		path := filepath.Join(folder, name)
 		switch {
 		case strings.HasPrefix(name, "."):
-		case isWorkspace && name != "agents", isAgent && !slices.Contains(mailboxFolders, name):
-		case entry.IsDir() && name == "state" && !holdsAgents:
 		case entry.IsDir():
-			w.folder(path)
-		case schema.IsMessageFile(name) && !slices.Contains(otherFiles, name) && !isFolder(path, entry):
+			if inner, ok := known.below(name); ok {
+				w.folder(path, inner)
+			}
+		case holdsFiles && schema.IsMessageFile(name) && !slices.Contains(otherFiles, name) && !isFolder(path, entry):
 			w.file(path)
 		}
 	}
