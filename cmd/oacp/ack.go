@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -64,13 +65,18 @@ func runAck(ctx context.Context, o ackOptions, s *streams) error {
 		if err != nil && !errors.Is(err, mailbox.ErrNoSender) {
 			return err
 		}
-		entries := make([]mailbox.Entry, len(o.ids))
-		for i, id := range o.ids {
-			if entries[i], err = w.InboxEntry(ctx, id, agent); err != nil {
+		var entries []mailbox.Entry
+		for _, id := range o.ids {
+			e, err := w.InboxEntry(ctx, id, agent)
+			if err != nil {
 				return err
 			}
+			// A message that is named twice is dealt with once.
+			if !slices.ContainsFunc(entries, func(other mailbox.Entry) bool { return other.Path == e.Path }) {
+				entries = append(entries, e)
+			}
 		}
-		done := []acknowledgedJSON{}
+		var done []acknowledgedJSON
 		for _, e := range entries {
 			var one acknowledgedJSON
 			if one, err = o.acknowledge(w, e); err != nil {
@@ -78,7 +84,10 @@ func runAck(ctx context.Context, o ackOptions, s *streams) error {
 			}
 			done = append(done, one)
 		}
-		return errors.Join(o.print(done, s), err)
+		if len(done) > 0 {
+			err = errors.Join(o.print(done, s), err)
+		}
+		return err
 	})
 }
 
@@ -95,7 +104,8 @@ func (o ackOptions) acknowledge(w *mailbox.Workspace, e mailbox.Entry) (acknowle
 
 func (o ackOptions) print(done []acknowledgedJSON, s *streams) error {
 	if o.json {
-		return writeJSON(s.out, map[string]any{"acknowledged": done})
+		// One line: where a later message fails, its error is another one.
+		return writeJSONLine(s.out, map[string]any{"acknowledged": done})
 	}
 	for _, one := range done {
 		fmt.Fprintf(s.out, "OK: %s\n", one.MessageID)

@@ -18,9 +18,12 @@ import (
 
 // composeOptions are the parts of a new message that send and reply share.
 type composeOptions struct {
-	from            string
-	subject         string
-	body            string
+	from    string
+	subject string
+	body    string
+	// bodyGiven tells an empty --body from none: that one waits for nothing
+	// on standard input.
+	bodyGiven       bool
 	bodyFile        string
 	priority        string
 	expires         string
@@ -102,7 +105,9 @@ func (o *composeOptions) readBody(s *streams) (string, error) {
 	source := o.bodyFile
 	switch {
 	case source != "":
-	case o.body != "":
+	case o.bodyGiven && strings.TrimSpace(o.body) == "":
+		return "", noBody("--body is empty")
+	case o.bodyGiven:
 		return o.body, nil
 	case s.inTerminal:
 		return "", noBody("there is none")

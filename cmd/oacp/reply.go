@@ -44,6 +44,7 @@ EXAMPLES:
 			if o.id, err = oneID(positionals(c)); err != nil {
 				return err
 			}
+			o.compose.bodyGiven = c.IsSet("body")
 			return runReply(c.Context, o, s)
 		},
 	}

@@ -54,6 +54,7 @@ what it was waited for.`,
 			if err := o.workspace.takeProject(positionals(c)); err != nil {
 				return err
 			}
+			o.compose.bodyGiven = c.IsSet("body")
 			return runSend(c.Context, o, s)
 		},
 	}
