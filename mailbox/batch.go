@@ -34,7 +34,7 @@ type batch struct {
 func (w *Workspace) openBatch(options *SendOptions) (*batch, error) {
 	outgoing, err := durable.OpenDir(w.root, w.dir, outgoingName)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := w.makeFolder(outgoingName); err != nil {
+		if _, err := w.makeState(); err != nil {
 			return nil, err
 		}
 		outgoing, err = durable.OpenDir(w.root, w.dir, outgoingName)

@@ -91,15 +91,23 @@ func (w *Workspace) initFiles(options InitOptions) (made []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	files := []newFile{
-		{markerName, append(data, '\n')},
-		// state holds cursors, locks and what is on its way on this machine.
-		{".gitignore", []byte("/state/\n")},
+	if made, err = w.makeState(); err != nil {
+		return made, err
 	}
-	if err := w.makeFolder(outgoingName); err != nil {
+	paths, err := w.addFiles(".", []newFile{{markerName, append(data, '\n')}})
+	return append(paths, made...), err
+}
+
+// makeState makes the folder of cursors, locks and what is on its way on this
+// machine, and keeps git out of it whatever the repository around ignores.
+func (w *Workspace) makeState() (made []string, err error) {
+	if err := w.makeFolder(stateName); err != nil {
 		return nil, err
 	}
-	return w.addFiles(".", files)
+	if made, err = w.addFiles(stateName, []newFile{{".gitignore", []byte("*\n")}}); err != nil {
+		return made, err
+	}
+	return made, w.makeFolder(outgoingName)
 }
 
 // A newFile is a file to be made where none is.

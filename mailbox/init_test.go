@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -51,6 +52,44 @@ func TestInitMakesAWorkspaceOnce(t *testing.T) {
 	made, err = Init(dir, options)
 	if err != nil || len(made) != 3 || !strings.Contains(made[0], "gemini") {
 		t.Errorf("Init with one agent more made %q (%v), want its three folders", made, err)
+	}
+}
+
+// TestGitDoesNotSeeState: what is on its way on this machine is committed
+// neither where init made the workspace nor where another tool did, and
+// whatever the repository around ignores.
+func TestGitDoesNotSeeState(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skipf("there is no git: %v", err)
+	}
+	run := func(dir string, args ...string) string {
+		t.Helper()
+		output, err := exec.Command(git, append([]string{"-C", dir}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, output)
+		}
+		return string(output)
+	}
+	byInit, byOthers := t.TempDir(), t.TempDir()
+	if _, err := Init(byInit, InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: testTime}); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"state", "agents/claude/inbox", "agents/claude/outbox", "agents/codex/inbox"} {
+		if err := os.MkdirAll(filepath.Join(byOthers, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{byInit, byOthers} {
+		run(dir, "init", "--quiet")
+		writeTestFile(t, filepath.Join(dir, ".gitignore"), "node_modules\n")
+		w := openWorkspace(t, dir)
+		send(t, w, draft("codex"))
+		writeTestFile(t, filepath.Join(dir, outgoingName, "left"), "behind")
+		status := run(dir, "status", "--porcelain", "--untracked-files=all")
+		if strings.Contains(status, "state/") || !strings.Contains(status, "agents/codex/inbox/") {
+			t.Errorf("git sees\n%swant the messages and nothing in state", status)
+		}
 	}
 }
 

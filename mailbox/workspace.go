@@ -28,7 +28,8 @@ import (
 const (
 	markerName   = "workspace.json"
 	agentsName   = "agents"
-	outgoingName = "state/outgoing"
+	stateName    = "state"
+	outgoingName = stateName + "/outgoing"
 )
 
 // A Box is one of the folders of a mailbox.
