@@ -64,6 +64,7 @@ func newApp(s *streams) *cli.App {
 			newSchemaCommand(s),
 			newWatchCommand(s),
 			newRunCommand(s),
+			newPairCommand(s),
 			newStatusCommand(s),
 			newAshCommand(s),
 			newInitCommand(s),

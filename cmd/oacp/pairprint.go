@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/pair"
+)
+
+// A pairPrinter tells how a run goes on. What cannot be printed does not stop
+// the agents; it is told in the end.
+type pairPrinter struct {
+	o   pairOptions
+	s   *streams
+	err error
+}
+
+func (p *pairPrinter) print(e pair.Entry) {
+	if e.Type == pair.EntryEvent && !p.o.verbose {
+		return
+	}
+	var err error
+	if p.o.json {
+		var line []byte
+		if line, err = e.Line(); err == nil {
+			_, err = p.s.out.Write(line)
+		}
+	} else if line := p.line(e); line != "" {
+		_, err = fmt.Fprintln(p.s.out, line)
+	}
+	if err = errors.Join(err, p.s.out.Flush()); err != nil && p.err == nil {
+		p.err = err
+	}
+}
+
+// line is the entry for people; nothing where there is nothing to tell.
+func (p *pairPrinter) line(e pair.Entry) string {
+	words, colors := p.words(e)
+	if words == "" {
+		return ""
+	}
+	if e.Type == pair.EntryEvent {
+		return "    " + strings.ReplaceAll(escapeLines(strings.TrimRight(words, "\n")), "\n", "\n    ")
+	}
+	return e.Timestamp.Local().Format(time.TimeOnly) + "  " + paint(p.s, colors, escapeLine(words))
+}
+
+func (p *pairPrinter) words(e pair.Entry) (string, text.Colors) {
+	switch e.Type {
+	case pair.EntryStart:
+		return fmt.Sprintf("run %d: %s", e.RunID, e.Content), nil
+	case pair.EntryIteration:
+		return fmt.Sprintf("iteration %d", e.Iteration), text.Colors{text.Bold}
+	case pair.EntryExecute:
+		return fmt.Sprintf("%s %s", e.Agent, map[pair.State]string{pair.Working: "works", pair.Reviewing: "reviews"}[e.State]), nil
+	case pair.EntryEvent:
+		return e.Content, nil
+	case pair.EntryResult:
+		return fmt.Sprintf("%s has ended its turn after %v", e.Agent, e.Duration.Round(time.Second)), nil
+	case pair.EntrySignal:
+		return fmt.Sprintf("%s says %s", e.Agent, e.Signal), signalColors[e.Signal]
+	case pair.EntryProof:
+		if e.Error != "" {
+			return e.Error, signalColors[bridge.SignalFail]
+		}
+		return "the proof has succeeded", signalColors[bridge.SignalPass]
+	case pair.EntryRestart:
+		return fmt.Sprintf("%s is started again: %s", e.Agent, e.Error), text.Colors{text.FgYellow}
+	case pair.EntryEnd:
+		return fmt.Sprintf("run %d is %s in iteration %d", e.RunID, e.State, e.Iteration), nil
+	}
+	return "", nil // a state is told by what comes next, an error on standard error
+}
+
+var signalColors = map[bridge.Signal]text.Colors{
+	bridge.SignalDone: {text.FgGreen},
+	bridge.SignalPass: {text.FgGreen},
+	bridge.SignalFail: {text.FgRed},
+}
