@@ -116,8 +116,10 @@ func (r *arrivals) stage() (from, to string) { return r.stageFrom("claude") }
 func (r *arrivals) stageFrom(sender schema.AgentName) (from, to string) {
 	r.b.Helper()
 	r.staged++
+	// Random ids of four characters would repeat.
+	id := schema.ID(fmt.Sprintf("msg-20260313T1430Z-%s-%010d", sender, r.staged))
 	m, data, _, err := r.workspace.Compose(schema.Message{
-		From: sender, To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: fmt.Sprint("Arriving ", r.staged), Body: schema.TextValue("x"),
+		ID: id, From: sender, To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: fmt.Sprint("Arriving ", r.staged), Body: schema.TextValue("x"),
 	}, nil)
 	if err != nil {
 		r.b.Fatal(err)
