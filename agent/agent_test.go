@@ -73,6 +73,8 @@ func helper(kind string, args []string) int {
 		return serveBridge(args)
 	case "claude":
 		return fakeClaude(args)
+	case "codex":
+		return fakeCodex(args)
 	case "mcp":
 		return serveMCP()
 	default:

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 )
 
@@ -87,4 +88,18 @@ func (s MCPServer) variables() map[string]string {
 		}
 	}
 	return variables
+}
+
+// checkServers makes sure that the names of the servers can stand in the
+// names of tools and in configurations.
+func checkServers(servers map[string]MCPServer) error {
+	for name, server := range servers {
+		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
+			return fmt.Errorf("%w: the MCP server name %.40q has other characters than letters, digits, - and _", ErrUnavailable, name)
+		}
+		if server.program() == "" {
+			return fmt.Errorf("%w: the MCP server %s has no command", ErrUnavailable, name)
+		}
+	}
+	return nil
 }

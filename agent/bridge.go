@@ -102,13 +102,26 @@ func (b *Bridge) driver(ctx context.Context, session string) (Driver, error) {
 	if ok {
 		return driver, nil
 	}
-	driver = b.newDriver(session)
-	if err := driver.Start(ctx); err != nil {
-		return nil, errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))
+	driver, err := b.start(ctx, session)
+	if errors.Is(err, ErrUnknownSession) {
+		// Hosts choose the names of their sessions. One that the agent has
+		// never heard of begins here.
+		driver, err = b.start(ctx, "")
+	}
+	if err != nil {
+		return nil, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.sessions[session] = driver
+	return driver, nil
+}
+
+func (b *Bridge) start(ctx context.Context, session string) (Driver, error) {
+	driver := b.newDriver(session)
+	if err := driver.Start(ctx); err != nil {
+		return nil, errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))
+	}
 	return driver, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 )
@@ -17,7 +18,10 @@ type childSpec struct {
 	command []string
 	dir     string
 	env     []string
-	grace   time.Duration
+	// grace is how long the program may take to end, and pipeDelay how long
+	// its output may be held open by what escaped from its group. Zero means
+	// the usual.
+	grace, pipeDelay time.Duration
 	// line is given each line of the standard output, without its end, and
 	// may keep it. A last line that was cut off is not given.
 	line func(c *child, line []byte)
@@ -36,6 +40,10 @@ type child struct {
 	ended chan struct{}
 	err   error
 
+	// partial is the beginning of a character of the error output whose end has
+	// not come yet.
+	partial []byte
+
 	mu   sync.Mutex
 	tail ring
 	// failure is why the driver ended the program, if it did.
@@ -48,6 +56,9 @@ func startChild(spec childSpec) (*child, error) {
 	if spec.grace <= 0 {
 		spec.grace = defaultGrace
 	}
+	if spec.pipeDelay <= 0 {
+		spec.pipeDelay = pipeDelay
+	}
 	c := &child{spec: spec, ended: make(chan struct{})}
 	c.input.init()
 	started := make(chan error)
@@ -59,79 +70,101 @@ func startChild(spec childSpec) (*child, error) {
 }
 
 // run starts the program, tells so, and waits for its end on the same thread;
-// see holdThread.
+// see holdThread. The pipes are ours, so that the end of the program itself is
+// seen at once, whatever of it still holds them.
 func (c *child) run(started chan<- error) {
 	defer holdThread()()
-	cmd := &exec.Cmd{
-		Path: c.spec.path, Args: c.spec.command, Dir: c.spec.dir, Env: environment(c.spec.env),
-		Stderr: writerFunc(c.complain), WaitDelay: pipeDelay,
-	}
+	cmd := &exec.Cmd{Path: c.spec.path, Args: c.spec.command, Dir: c.spec.dir, Env: environment(c.spec.env)}
 	ownGroup(cmd)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		started <- err
-		return
-	}
-	stdout, itsEnd, err := os.Pipe()
-	if err != nil {
-		started <- errors.Join(err, stdin.Close())
-		return
-	}
-	cmd.Stdout = itsEnd
-	err = cmd.Start()
-	closeErr := itsEnd.Close()
-	if err != nil {
-		started <- errors.Join(err, closeErr, stdout.Close(), stdin.Close())
-		return
-	}
+	pipes, err := startPiped(cmd)
 	c.process = cmd.Process
-	started <- nil
-
+	started <- err
+	if err != nil {
+		return
+	}
 	var inOut sync.WaitGroup
-	inOut.Go(func() { c.write(stdin) })
-	inOut.Go(func() { c.read(stdout) })
+	lines := lineSplitter{line: func(line []byte) { c.spec.line(c, line) }, limit: maxLine}
+	inOut.Go(func() { c.write(pipes.in) })
+	inOut.Go(func() { c.read(pipes.out, lines.add) })
+	inOut.Go(func() { c.read(pipes.complaints, c.complain) })
 	err = cmd.Wait()
 	killGroup(cmd.Process)
 	c.input.close()
-	finishReading(stdout)
+	c.finishReading(pipes.out)
+	c.finishReading(pipes.complaints)
 	inOut.Wait()
 	c.err = exitError(err)
 	close(c.ended)
 }
 
+// childPipes are our ends of the pipes to a child.
+type childPipes struct {
+	in              io.WriteCloser
+	out, complaints *os.File
+}
+
+// startPiped starts the command with pipes for input, output and error output.
+func startPiped(cmd *exec.Cmd) (pipes childPipes, err error) {
+	var theirs, ours []io.Closer
+	defer func() {
+		if err == nil {
+			ours = nil
+		}
+		for _, end := range append(theirs, ours...) {
+			_ = end.Close() // nothing was written to it by us
+		}
+	}()
+	if pipes.in, err = cmd.StdinPipe(); err != nil {
+		return pipes, err
+	}
+	ours = append(ours, pipes.in)
+	for _, output := range []struct {
+		end    **os.File
+		writer *io.Writer
+	}{{&pipes.out, &cmd.Stdout}, {&pipes.complaints, &cmd.Stderr}} {
+		end, writer, err := os.Pipe()
+		if err != nil {
+			return pipes, err
+		}
+		*output.end, *output.writer = end, writer
+		ours, theirs = append(ours, end), append(theirs, writer)
+	}
+	return pipes, cmd.Start()
+}
+
 // finishReading has the reader of a pipe stop when it finds nothing to read
 // for a while. Whatever holds the other end has escaped from the group.
-func finishReading(pipe *os.File) {
-	if pipe.SetReadDeadline(time.Now().Add(pipeDelay)) != nil {
+func (c *child) finishReading(pipe *os.File) {
+	delay := c.spec.pipeDelay
+	if errors.Is(pipe.SetReadDeadline(time.Now().Add(delay)), os.ErrNoDeadline) {
 		// Not all systems can. What has not come by then is given up.
-		time.AfterFunc(pipeDelay, func() { _ = pipe.Close() })
+		time.AfterFunc(delay, func() { _ = pipe.Close() })
 	}
 }
 
-// read passes the output on, line by line, and closes the pipe in the end.
-func (c *child) read(pipe *os.File) {
-	lines := lineSplitter{line: func(line []byte) { c.spec.line(c, line) }, limit: maxLine}
+// read passes output on, and closes the pipe in the end.
+func (c *child) read(pipe *os.File, take func([]byte) error) {
+	defer pipe.Close() // nothing was written to it
 	buffer := make([]byte, 64<<10)
 	progress := false
 	for {
 		n, err := pipe.Read(buffer)
 		if n > 0 {
 			progress = true
-			if err := lines.add(buffer[:n]); err != nil {
+			if err := take(buffer[:n]); err != nil {
 				c.fail(err)
-				break
+				return
 			}
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) && progress {
-			progress = false // whoever takes the lines was slow
-			finishReading(pipe)
+			progress = false // whoever takes it was slow
+			c.finishReading(pipe)
 			continue
 		}
 		if err != nil {
-			break
+			return
 		}
 	}
-	_ = pipe.Close() // nothing was written to it
 }
 
 // write writes the lines that are sent, and closes the input after the last.
@@ -149,11 +182,16 @@ func (c *child) write(stdin io.WriteCloser) {
 	}
 }
 
-func (c *child) complain(data []byte) {
+// complain takes a piece of the error output.
+func (c *child) complain(data []byte) error {
 	c.mu.Lock()
 	c.tail.write(data)
 	c.mu.Unlock()
-	c.spec.complaint(safeText(string(data)))
+	piece := append(c.partial, data...)
+	whole := wholeRunes(piece)
+	c.partial = slices.Clone(piece[whole:])
+	c.spec.complaint(safeText(string(piece[:whole])))
+	return nil
 }
 
 // complaints returns the end of the error output.
@@ -230,11 +268,4 @@ func (c *child) endsWithin(ctx context.Context, limit time.Duration) bool {
 	case <-ctx.Done():
 	}
 	return false
-}
-
-type writerFunc func([]byte)
-
-func (f writerFunc) Write(data []byte) (int, error) {
-	f(data)
-	return len(data), nil
 }

@@ -82,7 +82,7 @@ const (
 )
 
 // oldestClaude is the first release that the driver is known to work with.
-var oldestClaude = version{2, 0, 0}
+var oldestClaude = version{2, 1, 0}
 
 // Start starts the program and makes sure that it understands the driver, is
 // new enough, and is logged in.
@@ -91,7 +91,7 @@ func (c *Claude) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, claudeInstall)
 	}
-	if err := checkFolder(c.options.Dir); err != nil {
+	if err := errors.Join(checkFolder(c.options.Dir), checkServers(c.options.MCP)); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -136,14 +136,14 @@ func (c *Claude) isStopped() bool {
 // running returns the program, and starts it where it does not run.
 func (c *Claude) running(ctx context.Context) (*claudeProcess, error) {
 	c.mu.Lock()
-	p, session, established := c.process, c.session, c.established
+	p, session := c.process, c.session
 	c.mu.Unlock()
 	if p != nil && !p.hasEnded() {
 		return p, nil
 	}
 	p, err := c.launch(ctx, session)
-	if errors.Is(err, ErrUnknownSession) && !established {
-		p, err = c.launch(ctx, "") // nothing of it was kept yet
+	if errors.Is(err, ErrUnknownSession) && c.forget() {
+		p, err = c.launch(ctx, "")
 	}
 	if err != nil {
 		return nil, err
@@ -166,6 +166,17 @@ func (c *Claude) adopt(session string, established bool) {
 		c.session = session
 		c.established = c.established || established
 	}
+}
+
+// forget gives a session up of which the program has kept nothing yet. It
+// reports false if that is another one.
+func (c *Claude) forget() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.established {
+		c.session = ""
+	}
+	return !c.established
 }
 
 // Interrupt asks the program to end the running turn. One that does not within

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 )
 
@@ -24,8 +25,10 @@ type claudeMessage struct {
 	IsError        bool     `json:"is_error"`
 	Result         string   `json:"result"`
 	Errors         []string `json:"errors"`
+	NumTurns       int      `json:"num_turns"`
 	TerminalReason string   `json:"terminal_reason"`
 	APIStatus      int      `json:"api_error_status"`
+	APIError       string   `json:"api_error"`
 	// TotalCost counts from the beginning of the session, ModelUsage from the
 	// result before.
 	TotalCost  float64 `json:"total_cost_usd"`
@@ -100,6 +103,12 @@ func readClaude(line []byte) *claudeMessage {
 	return &m
 }
 
+// isRefusal reports whether the message is the result of no turn at all: it
+// says why the program ends.
+func (m *claudeMessage) isRefusal() bool {
+	return m.Type == "result" && m.IsError && len(m.Errors) > 0 && m.NumTurns == 0 && len(m.UserMessages) == 0
+}
+
 // claudeLine returns the message as a line to send.
 func claudeLine(message map[string]any) []byte {
 	data, err := json.Marshal(message)
@@ -150,10 +159,17 @@ func (m *claudeMessage) cost(before float64) float64 {
 // apiError returns the failure of the model's service that the result tells
 // of, nil if it tells of none. The word is that of the last assistant message.
 func (m *claudeMessage) apiError(word string) *APIError {
-	if m.APIStatus == 0 && word == "" && m.TerminalReason != "api_error" {
+	status := m.APIStatus
+	if rest, ok := strings.CutPrefix(m.Result, "API Error: "); ok && status == 0 {
+		status, _ = strconv.Atoi(rest[:min(3, len(rest))]) // old releases tell in no other way
+	}
+	if status == 0 && word == "" && m.TerminalReason != "api_error" {
 		return nil
 	}
-	kind := kindOfStatus(m.APIStatus)
+	kind := kindOfStatus(status)
+	if m.APIError == "connection_failed" {
+		kind = Unreachable
+	}
 	switch word {
 	case "authentication_failed", "oauth_org_not_allowed":
 		kind = NotLoggedIn
@@ -166,5 +182,5 @@ func (m *claudeMessage) apiError(word string) *APIError {
 	if text == "" {
 		text = strings.Join(m.Errors, "; ")
 	}
-	return newAPIError(kind, m.APIStatus, text, claudeLogin)
+	return newAPIError(kind, status, text, claudeLogin)
 }

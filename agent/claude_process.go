@@ -125,16 +125,15 @@ func tooOld(program string, found, oldest version, advice string) error {
 
 // explain says why the program ended instead of answering.
 func (p *claudeProcess) explain(ctx context.Context) error {
-	refusal := p.refusal.Load()
-	if refusal != nil && strings.Contains(*refusal, "No conversation found") {
-		return fmt.Errorf("%w: %s", ErrUnknownSession, *refusal)
+	if err := p.unknownSession(); err != nil {
+		return err
 	}
 	command := p.claude.options.Command
 	if v, ok := askVersion(ctx, p.spec.path, command, p.spec.env); ok && v.before(oldestClaude) {
 		return tooOld("claude", v, oldestClaude, claudeInstall+"@latest")
 	}
 	said := lastLine(p.complaints())
-	if refusal != nil {
+	if refusal := p.refusal.Load(); refusal != nil {
 		said = *refusal
 	}
 	return fmt.Errorf("%w: claude did not start: %w: %s", ErrUnavailable, p.death(), said)
@@ -148,11 +147,10 @@ func (p *claudeProcess) receive(c *child, line []byte) {
 		if m.Response != nil && m.Response.RequestID == p.greeting && p.ready.CompareAndSwap(false, true) {
 			p.hello <- *m.Response
 		}
-	case !p.ready.Load():
-		if m != nil && m.Type == "result" && len(m.Errors) > 0 {
-			text := strings.Join(m.Errors, "; ")
-			p.refusal.Store(&text)
-		}
+	case m != nil && m.isRefusal():
+		text := strings.Join(m.Errors, "; ")
+		p.refusal.Store(&text)
+	case !p.ready.Load(): // something on the way to the answer
 	case !p.claude.turns.deliver(said{line: line, message: m}) && m != nil && m.Type == "control_request":
 		// Asked between turns, by something that runs in the background.
 		c.send(claudeReply(claudeDecide(context.Background(), m, nil, p.claude.options.MCP)))
@@ -200,8 +198,26 @@ func ofServer(tool string, servers map[string]MCPServer) bool {
 	return false
 }
 
-// diedError says that the program ended in the middle of a turn.
-func (p *claudeProcess) diedError() error {
+// unknownSession returns an error if the program ended because it was to go
+// on with a session that is not there.
+func (p *claudeProcess) unknownSession() error {
+	said := lastLine(p.complaints()) // where old releases say it
+	if refusal := p.refusal.Load(); refusal != nil {
+		said = *refusal
+	}
+	// The second is said of names that are no ids of sessions at all.
+	if strings.Contains(said, "No conversation found") || strings.Contains(said, "requires a valid session ID") {
+		return fmt.Errorf("%w: %s", ErrUnknownSession, said)
+	}
+	return nil
+}
+
+// endError says that the program ended in the middle of a turn. Old releases
+// look for the session not before there is a prompt.
+func (p *claudeProcess) endError() error {
+	if err := p.unknownSession(); err != nil {
+		return err
+	}
 	return &DiedError{Program: "claude", Complaints: p.complaints(), Err: p.death()}
 }
 

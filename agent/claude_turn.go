@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -37,6 +38,9 @@ func (t *claudeTurn) run(ctx context.Context, prompt string) error {
 		prompt = afterDeath + prompt
 	}
 	err = t.attempt(ctx, prompt)
+	if errors.Is(err, ErrUnknownSession) && t.claude.forget() {
+		err = t.attempt(ctx, prompt)
+	}
 	if again, ok := died(err); ok {
 		again.Again = true
 	}
@@ -72,7 +76,7 @@ func (t *claudeTurn) follow(ctx context.Context, p *claudeProcess) error {
 				return nil
 			}
 		case <-p.ended:
-			return p.diedError()
+			return p.endError()
 		case <-interrupt:
 			stopAsking()
 			p.send(claudeAsk(newUUID(), "interrupt"))

@@ -24,6 +24,8 @@ const (
 	RateLimited APIErrorKind = "rate_limited"
 	// Overloaded: the service has too much to do.
 	Overloaded APIErrorKind = "overloaded"
+	// Unreachable: the service could not be connected to.
+	Unreachable APIErrorKind = "unreachable"
 	// OtherAPIError is any other failure. The message may be to blame.
 	OtherAPIError APIErrorKind = "other"
 )
@@ -82,6 +84,8 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 		e.Advice = "wait until the limit is reset, or use another account or model"
 	case Overloaded:
 		e.Advice = "try again later"
+	case Unreachable:
+		e.Advice = "check the network"
 	}
 	return e
 }

@@ -1,0 +1,138 @@
+//go:build unix
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// startHelper starts a child that the test binary plays.
+func startHelper(t *testing.T, spec childSpec, kind string, args ...string) *child {
+	t.Helper()
+	spec.command = helperCommand(t, kind, args...)
+	spec.path = spec.command[0]
+	if spec.line == nil {
+		spec.line = func(*child, []byte) {}
+	}
+	if spec.complaint == nil {
+		spec.complaint = func(string) {}
+	}
+	c, err := startChild(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.stop(context.Background()) })
+	return c
+}
+
+// awaitChild waits for the child's end.
+func awaitChild(t *testing.T, c *child) {
+	t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(time.Minute):
+		t.Fatal("the program has not ended within a minute")
+	}
+}
+
+func TestChildLines(t *testing.T) {
+	var lines []string
+	c := startHelper(t, childSpec{line: func(_ *child, line []byte) { lines = append(lines, string(line)) }}, "cat")
+	c.send([]byte("one\n"))
+	c.send([]byte("two\nthree\n\ncut off"))
+	c.finish(t.Context())
+	if got := strings.Join(lines, "|"); got != "one|two|three" || c.err != nil {
+		t.Errorf("lines %s (%v), want one|two|three: what is cut off is no line", got, c.err)
+	}
+	c.send([]byte("too late\n"))
+}
+
+// TestChildSlowTaker: what a program printed before it ended is not lost on
+// somebody who takes longer over it than a pipe may be held open.
+func TestChildSlowTaker(t *testing.T) {
+	taken := 0
+	c := startHelper(t, childSpec{pipeDelay: 10 * time.Millisecond, line: func(*child, []byte) {
+		if taken%100 == 0 {
+			<-time.After(20 * time.Millisecond) // the delay passes
+		}
+		taken++
+	}}, "flood", "200000")
+	awaitChild(t, c)
+	if want := 200000/(15*64+1) + 2; taken != want {
+		t.Errorf("took %d lines, want all %d", taken, want)
+	}
+}
+
+func TestChildLongLine(t *testing.T) {
+	c := startHelper(t, childSpec{}, "cat")
+	for range maxLine>>20 + 1 {
+		c.send(make([]byte, 1<<20))
+	}
+	awaitChild(t, c)
+	if err := c.death(); err == nil || !strings.Contains(err.Error(), "a line of more than") {
+		t.Errorf("the program ended because of %v, want its long line", err)
+	}
+}
+
+// TestChildFinish ends programs that do and do not heed it.
+func TestChildFinish(t *testing.T) {
+	for kind, want := range map[string]string{"cat": "", "hang": "terminated", "stubborn": "killed"} {
+		t.Run(kind, func(t *testing.T) {
+			ready := make(chan struct{})
+			c := startHelper(t, childSpec{grace: 50 * time.Millisecond, line: func(*child, []byte) { close(ready) }}, kind)
+			c.send([]byte("hello\n"))
+			<-ready
+			c.finish(t.Context())
+			var exit *ExitError
+			if errors.As(c.err, &exit); want == "" && c.err != nil || want != "" && (exit == nil || exit.Signal != want) {
+				t.Errorf("ended with %v, want signal %q", c.err, want)
+			}
+			c.finish(t.Context())
+		})
+	}
+}
+
+// TestChildFinishInHaste: a context that has ended leaves no time.
+func TestChildFinishInHaste(t *testing.T) {
+	ready := make(chan struct{})
+	c := startHelper(t, childSpec{grace: time.Hour, line: func(*child, []byte) { close(ready) }}, "stubborn")
+	<-ready
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c.finish(ctx)
+	if !c.hasEnded() {
+		t.Error("the program still runs")
+	}
+}
+
+func TestChildComplaints(t *testing.T) {
+	var complaints strings.Builder
+	c := startHelper(t, childSpec{complaint: func(text string) { complaints.WriteString(text) }}, "fail")
+	awaitChild(t, c)
+	if complaints.String() != "it broke\n" || c.complaints() != "it broke\n" {
+		t.Errorf("complaints %q, and %q in the end, want: it broke", complaints.String(), c.complaints())
+	}
+	complaints.Reset()
+	for _, piece := range []string{"gr\xc3", "\xbcn", "\x00\xff"} {
+		if err := c.complain([]byte(piece)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := complaints.String(); got != "grün\uFFFD" {
+		t.Errorf("complaints %q, want characters whole and nothing that is none", got)
+	}
+}
+
+// TestChildDoesNotRead sends more than a pipe holds to a program that has
+// closed its input. Nobody waits for it.
+func TestChildDoesNotRead(t *testing.T) {
+	c := startHelper(t, childSpec{}, "deaf")
+	for range 10 {
+		c.send(make([]byte, 1<<20))
+	}
+	awaitChild(t, c)
+}

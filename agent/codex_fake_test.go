@@ -1,0 +1,296 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fakeCodex plays the codex program where the real one cannot be made to
+// behave so. Its first argument says how it behaves.
+func fakeCodex(args []string) int {
+	kind, args := args[0], args[1:]
+	old := map[string]string{"ancient": "0.20.0", "old": "0.90.0", "foreign server": "0.95.1"}[kind]
+	switch {
+	case slices.Contains(args, "--version"):
+		fmt.Println("codex-cli " + old)
+		return 0
+	case args[0] == "exec":
+		if _, err := io.ReadAll(os.Stdin); err != nil {
+			return 1
+		}
+		if kind == "dies" {
+			fmt.Println(`{"type":"thread.started","thread_id":"t"}`)
+			fmt.Fprintln(os.Stderr, "out of memory")
+			return 7
+		}
+		fmt.Println("no JSON at all\n" + `{"type":"turn.started"}` + "\n" + `{"type":"item.completed","item":{"type":"agent_message","text":"from exec"}}` + "\n" + `{"type":"turn.completed"}`)
+		return 0
+	case kind == "old" || kind == "ancient":
+		fmt.Fprintln(os.Stderr, "error: unrecognized subcommand 'app-server'")
+		return 2
+	}
+	in, out := bufio.NewReaderSize(os.Stdin, 1<<20), bufio.NewWriterSize(os.Stdout, 1<<20)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return 0
+		}
+		if code := answerAsCodex(kind, old, readRPC(line), out); code >= 0 {
+			return code
+		}
+		if out.Flush() != nil {
+			return 1
+		}
+	}
+}
+
+// answerAsCodex answers a line, and returns the exit status, -1 to go on.
+func answerAsCodex(kind, version string, m *rpcMessage, out *bufio.Writer) int {
+	say := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
+	switch m.Method {
+	case "initialize":
+		say(`{"id":%s,"result":{"userAgent":"oacp/%s (fake)"}}`, m.ID, version)
+	case "account/read":
+		say(`{"id":%s,"result":{"account":null,"requiresOpenaiAuth":false}}`, m.ID)
+	case "thread/start", "thread/resume":
+		say(`{"id":%s,"result":{"thread":{"id":"t"}}}`, m.ID)
+	case "turn/start":
+		say(`{"id":%s,"result":{"turn":{"id":"u","status":"inProgress"}}}`, m.ID)
+		return turnAsCodex(kind, out, say)
+	case "":
+		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":%q}}}`, m.Error.Message)
+		say(`{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"u","status":"completed"}}}`)
+	}
+	return -1
+}
+
+func turnAsCodex(kind string, out *bufio.Writer, say func(string, ...any)) int {
+	switch kind {
+	case "long":
+		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"fileChange","diff":"%s"}}}`, strings.Repeat("x", 30<<20))
+	case "strange":
+		say("a warning that is no JSON")
+		say(`{"method":"something/new","params":[1,2]}`)
+		say(`{"method":"turn/completed","params":{"threadId":"another","turn":{"id":"u","status":"failed"}}}`)
+		say(`{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"another","status":"failed"}}}`)
+	case "asks":
+		say(`{"id":"a1","method":"item/colour/pick","params":{}}`)
+		return -1
+	case "dies":
+		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"half"}}}`)
+		fmt.Fprint(out, `{"method":"turn/compl`)
+		out.Flush()
+		fmt.Fprintln(os.Stderr, "out of memory")
+		return 7
+	case "deaf":
+		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"hanging"}}}`)
+		return -1
+	}
+	say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"mine"}}}`)
+	say(`{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"u","status":"completed"}}}`)
+	return -1
+}
+
+func newFakeCodex(t testing.TB, kind string) *Codex {
+	t.Helper()
+	return NewCodex(&CodexOptions{Command: helperCommand(t, "codex", kind)})
+}
+
+func TestCodexUnavailable(t *testing.T) {
+	tests := []struct {
+		name    string
+		options CodexOptions
+		want    string
+	}{
+		{"missing", CodexOptions{Command: []string{"no-such-codex"}}, "npm install -g @openai/codex"},
+		{"too old", CodexOptions{Command: helperCommand(t, "codex", "ancient")}, "codex 0.20.0, and at least " + oldestCodex.String()},
+		{"too old for exec", CodexOptions{Command: helperCommand(t, "codex", "ancient"), Exec: true}, "codex 0.20.0, and at least"},
+		{"fails", CodexOptions{Command: helperCommand(t, "fail")}, "it broke"},
+		{"working folder missing", CodexOptions{Command: helperCommand(t, "codex", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
+		{"server name", CodexOptions{Command: helperCommand(t, "codex", "long"), MCP: map[string]MCPServer{"a.b": {Command: []string{"x"}}}}, `"a.b"`},
+		{"server command", CodexOptions{Command: helperCommand(t, "codex", "long"), MCP: map[string]MCPServer{"ab": {}}}, "no command"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			driver := NewCodex(&test.options)
+			defer stopped(t, driver)
+			if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Start = %v, want ErrUnavailable and %q", err, test.want)
+			}
+		})
+	}
+	if _, err := NewCodex(nil).Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Turn of a driver that was not started = %v, want ErrUnavailable", err)
+	}
+}
+
+// TestCodexWithoutServer uses the exec command of releases that have no app
+// server, or one that speaks otherwise.
+func TestCodexWithoutServer(t *testing.T) {
+	for _, kind := range []string{"old", "foreign server"} {
+		driver := newFakeCodex(t, kind)
+		started(t, driver)
+		if result := turn(t, driver, "go"); result.Text != "from exec" {
+			t.Errorf("%s: answer %q, want that of the exec command", kind, result.Text)
+		}
+	}
+}
+
+// TestCodexLongLine: the real program cannot be made to print 30 MB in one
+// line without a model that says as much, so a fake one does.
+func TestCodexLongLine(t *testing.T) {
+	driver := newFakeCodex(t, "long")
+	started(t, driver)
+	longest := 0
+	result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, func(e Event) { longest = max(longest, len(e.Raw)) })
+	if err != nil || result.Text != "mine" || longest < 30<<20 {
+		t.Errorf("error %v, text %.50q, longest event of %d bytes, want an event of 30 MB and the answer behind it", err, result.Text, longest)
+	}
+}
+
+func TestCodexStrangeLines(t *testing.T) {
+	driver := newFakeCodex(t, "strange")
+	started(t, driver)
+	var raw []string
+	result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, func(e Event) {
+		if e.Raw != nil {
+			raw = append(raw, string(e.Raw))
+		}
+	})
+	if err != nil || result.Text != "mine" {
+		t.Errorf("error %v, text %q, want the result of this turn", err, result.Text)
+	}
+	if want := `{"method":"something/new","params":[1,2]}`; len(raw) != 5 || raw[0] != want {
+		t.Errorf("events %q, want five, the first %s", raw, want)
+	}
+}
+
+func TestCodexUnknownRequest(t *testing.T) {
+	driver := newFakeCodex(t, "asks")
+	started(t, driver)
+	if result := turn(t, driver, "go"); !strings.Contains(result.Text, "item/colour/pick") {
+		t.Errorf("the program was told %q, want that its request is not answered", result.Text)
+	}
+}
+
+// TestCodexDiesTwice: a program that dies over a prompt is given it twice, and
+// no more.
+func TestCodexDiesTwice(t *testing.T) {
+	for name, exec := range map[string]bool{"app server": false, "exec": true} {
+		t.Run(name, func(t *testing.T) {
+			driver := newFakeCodex(t, "dies")
+			driver.options.Exec = exec
+			started(t, driver)
+			result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil)
+			death, ok := died(err)
+			if !ok || !death.Again || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, ErrUnavailable) {
+				t.Errorf("Turn = %v, want that it died twice, and of what", err)
+			}
+			var exit *ExitError
+			if !errors.As(err, &exit) || exit.Code != 7 {
+				t.Errorf("Turn = %v, want exit status 7", err)
+			}
+			if !exec && result.Text != "half" {
+				t.Errorf("text %q, want what was said before the death", result.Text)
+			}
+		})
+	}
+}
+
+// TestCodexDeafToInterrupts stops a program that does not heed an interrupt.
+func TestCodexDeafToInterrupts(t *testing.T) {
+	driver := newFakeCodex(t, "deaf")
+	driver.patience = 50 * time.Millisecond
+	started(t, driver)
+	_, err := driver.Turn(impatient(t), Request{Prompt: "go"}, whenSeen("hanging", func() { _ = driver.Interrupt(t.Context()) }))
+	if !errors.Is(err, ErrInterrupted) {
+		t.Errorf("Turn = %v, want ErrInterrupted", err)
+	}
+	if !driver.server.hasEnded() {
+		t.Error("the program still runs")
+	}
+}
+
+// TestCodexStopDuringTurn: a driver that is stopped starts nothing again.
+func TestCodexStopDuringTurn(t *testing.T) {
+	driver := newFakeCodex(t, "deaf")
+	started(t, driver)
+	stopping := make(chan error, 1)
+	_, err := driver.Turn(impatient(t), Request{Prompt: "go"}, whenSeen("hanging", func() {
+		go func() { stopping <- driver.Stop(context.Background()) }()
+	}))
+	if death, ok := died(err); !ok || death.Again {
+		t.Errorf("Turn = %v, want that the program ended", err)
+	}
+	if err := <-stopping; err != nil {
+		t.Errorf("Stop = %v, want no error", err)
+	}
+	if _, err := driver.Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Turn after Stop = %v, want ErrUnavailable", err)
+	}
+}
+
+func TestCodexArguments(t *testing.T) {
+	driver := NewCodex(&CodexOptions{
+		Model: "m", Sandbox: "read-only", ApprovalPolicy: "never", Args: []string{"-c", "a=1"},
+		MCP: map[string]MCPServer{"oacp": {Command: []string{"oacp", "mcp", `--agent="x"`}, Env: []string{"A=b\n"}}},
+	})
+	servers := []string{
+		"-c", `mcp_servers.oacp.command="oacp"`, "-c", `mcp_servers.oacp.args=["mcp","--agent=\"x\""]`,
+		"-c", `mcp_servers.oacp.default_tools_approval_mode="approve"`, "-c", `mcp_servers.oacp.env.A="b\n"`, "-c", "a=1",
+	}
+	if got, want := driver.arguments("app-server"), append([]string{"codex", "app-server"}, servers...); !slices.Equal(got, want) {
+		t.Errorf("arguments %q, want %q", got, want)
+	}
+	want := append(append([]string{"codex", "exec", "--json", "--skip-git-repo-check"}, servers...),
+		"--model", "m", "--sandbox", "read-only", "-c", `approval_policy="never"`, "resume", "t", "-")
+	if got := driver.execArguments("t"); !slices.Equal(got, want) {
+		t.Errorf("arguments %q, want %q", got, want)
+	}
+}
+
+func TestCodexFailures(t *testing.T) {
+	tests := []struct {
+		failure string
+		kind    APIErrorKind // "" for a failure of another sort
+		status  int
+	}{
+		{`{"message":"x","codexErrorInfo":"unauthorized"}`, NotLoggedIn, 0},
+		{`{"message":"x","codexErrorInfo":"usageLimitExceeded"}`, RateLimited, 0},
+		{`{"message":"x","codexErrorInfo":"serverOverloaded"}`, Overloaded, 0},
+		{`{"message":"x","codexErrorInfo":"contextWindowExceeded"}`, OtherAPIError, 0},
+		{`{"message":"x","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":401}}}`, NotLoggedIn, 401},
+		{`{"message":"x","codexErrorInfo":{"httpConnectionFailed":{"httpStatusCode":null}}}`, Unreachable, 0},
+		{`{"message":"x","codexErrorInfo":{"responseTooManyFailedAttempts":{"httpStatusCode":429}}}`, RateLimited, 429},
+		{`{"message":"exceeded retry limit, last status: 429 Too Many Requests"}`, RateLimited, 429},
+		{`{"message":"unexpected status 401 Unauthorized: x","codexErrorInfo":"other"}`, NotLoggedIn, 401},
+		{`{"message":"x","codexErrorInfo":"other"}`, "", 0},
+		{`{"message":"x"}`, "", 0},
+		{`{"message":"x","codexErrorInfo":[1]}`, "", 0},
+	}
+	for _, test := range tests {
+		var failure codexFailure
+		if err := json.Unmarshal([]byte(test.failure), &failure); err != nil {
+			t.Fatal(err)
+		}
+		err := failure.err()
+		var api *APIError
+		var kind APIErrorKind
+		status := 0
+		if errors.As(err, &api) {
+			kind, status = api.Kind, api.Status
+		}
+		if kind != test.kind || status != test.status || !strings.Contains(err.Error(), failure.Message) {
+			t.Errorf("failure %s is %v of kind %q, want kind %q with status %d", test.failure, err, kind, test.kind, test.status)
+		}
+	}
+}

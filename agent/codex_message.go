@@ -1,0 +1,92 @@
+package agent
+
+import (
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"sync"
+)
+
+// codexNotice is what is read of the parameters of a notification of the app
+// server.
+type codexNotice struct {
+	ThreadID string     `json:"threadId"`
+	TurnID   string     `json:"turnId"`
+	Turn     *codexDone `json:"turn"`
+	Item     *codexItem `json:"item"`
+	// TokenUsage counts the session; Last is the part of the last answer of
+	// the model.
+	TokenUsage *struct {
+		Total codexTokens `json:"total"`
+		Last  codexTokens `json:"last"`
+	} `json:"tokenUsage"`
+}
+
+// codexDone is a turn that has ended, in the one way or another.
+type codexDone struct {
+	ID     string        `json:"id"`
+	Status string        `json:"status"`
+	Error  *codexFailure `json:"error"`
+}
+
+type codexItem struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+type codexTokens struct {
+	Input  int64 `json:"inputTokens"`
+	Output int64 `json:"outputTokens"`
+}
+
+// codexFailure is why a turn failed.
+type codexFailure struct {
+	Message string `json:"message"`
+	// Info is a word, or an object of one word and the details.
+	Info json.RawMessage `json:"codexErrorInfo"`
+}
+
+// err returns the failure as an error.
+func (f *codexFailure) err() error {
+	word, status := f.info()
+	kind := kindOfStatus(status)
+	switch word {
+	case "unauthorized":
+		kind = NotLoggedIn
+	case "usageLimitExceeded", "rateLimitExceeded":
+		kind = RateLimited
+	case "serverOverloaded":
+		kind = Overloaded
+	case "httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected":
+		if status == 0 {
+			kind = Unreachable
+		}
+	case "", "other", "badRequest", "sandboxError":
+		if status == 0 && word != "badRequest" {
+			return &ReportedError{Text: cutText(f.Message, maxTail)}
+		}
+	}
+	return newAPIError(kind, status, f.Message, codexLogin)
+}
+
+// statusPattern finds an HTTP status in what codex says of a failure.
+var statusPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\bstatus:? (\d{3})\b`)
+})
+
+// info returns the word for the failure and the HTTP status, as far as the
+// program tells. Some tell the status in the message alone.
+func (f *codexFailure) info() (word string, status int) {
+	var details map[string]struct {
+		Status int `json:"httpStatusCode"`
+	}
+	if json.Unmarshal(f.Info, &word) != nil && json.Unmarshal(f.Info, &details) == nil {
+		for name, detail := range details { // there is one
+			word, status = name, detail.Status
+		}
+	}
+	if match := statusPattern().FindStringSubmatch(f.Message); match != nil && status == 0 {
+		status, _ = strconv.Atoi(match[1]) // three digits
+	}
+	return word, status
+}

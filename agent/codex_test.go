@@ -1,0 +1,347 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/modelstub"
+)
+
+// realCodex returns a driver for the real codex program, whose model is the
+// script. Changes may be made to its options.
+func realCodex(t testing.TB, script modelstub.Script, change func(*CodexOptions)) (*Codex, *modelstub.Server) {
+	t.Helper()
+	program := modelstub.Program(t, "codex")
+	server := modelstub.Start(t, script)
+	options := CodexOptions{Command: []string{program}, Dir: t.TempDir(), Env: server.CodexEnv(t, t.TempDir())}
+	if change != nil {
+		change(&options)
+	}
+	return NewCodex(&options), server
+}
+
+// useExec has the driver run the exec command.
+func useExec(o *CodexOptions) { o.Exec = true }
+
+func TestCodexTurns(t *testing.T) {
+	for name, change := range map[string]func(*CodexOptions){"app server": nil, "exec": useExec} {
+		t.Run(name, func(t *testing.T) {
+			driver, server := realCodex(t, modelstub.Answers(t, modelstub.Reply{Text: "first answer"}, modelstub.Reply{Text: "second answer"}), change)
+			started(t, driver)
+			if got := driver.SessionID(); got != "" {
+				t.Errorf("session %q before the first turn, want none", got)
+			}
+			for i, want := range []string{"first answer", "second answer"} {
+				var text string
+				result, err := driver.Turn(impatient(t), Request{Prompt: fmt.Sprintf("prompt %d\nof two lines", i)}, func(e Event) {
+					if !e.Error && !json.Valid(e.Raw) {
+						t.Errorf("event %+v, want JSON", e)
+					}
+					if !e.Error {
+						text += e.Text
+					}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if result.Text != want || text != want || result.SessionID == "" || result.SessionID != driver.SessionID() || result.Duration <= 0 {
+					t.Errorf("turn %d: result %+v, events %q, want the text %q, a duration and the session %q", i, result, text, want, driver.SessionID())
+				}
+				if want := (Usage{InputTokens: modelstub.InputTokens, OutputTokens: modelstub.OutputTokens}); result.Usage != want {
+					t.Errorf("turn %d: usage %+v, want %+v", i, result.Usage, want)
+				}
+			}
+			asked := server.Requests()
+			if got := asked[len(asked)-1].Prompts; len(got) != 2 || got[0] != "prompt 0\nof two lines" {
+				t.Errorf("the model was shown the prompts %q, want both turns'", got)
+			}
+		})
+	}
+}
+
+// TestCodexResume goes on with a session in a new program.
+func TestCodexResume(t *testing.T) {
+	for name, change := range map[string]func(*CodexOptions){"app server": nil, "exec": useExec} {
+		t.Run(name, func(t *testing.T) {
+			first, server := realCodex(t, modelstub.Answers(t, modelstub.Reply{Text: "noted"}, modelstub.Reply{Text: "forty-two"}), change)
+			started(t, first)
+			before := turn(t, first, "remember 42")
+			stopped(t, first)
+			options := first.options
+			options.Session = before.SessionID
+			second := started(t, NewCodex(&options))
+			result := turn(t, second, "what was it?")
+			if result.Text != "forty-two" || result.SessionID != before.SessionID {
+				t.Errorf("result %+v, want forty-two and the session %s", result, before.SessionID)
+			}
+			if result.Usage.InputTokens > modelstub.InputTokens {
+				t.Errorf("usage %+v, want no more than that of the turn", result.Usage)
+			}
+			asked := server.Requests()
+			if got := asked[len(asked)-1].Prompts; len(got) != 2 || got[0] != "remember 42" {
+				t.Errorf("the model was shown the prompts %q, want those of both programs", got)
+			}
+		})
+	}
+}
+
+func TestCodexUnknownSession(t *testing.T) {
+	driver, _ := realCodex(t, modelstub.Answers(t), func(o *CodexOptions) { o.Session = newUUID() })
+	defer stopped(t, driver)
+	if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnavailable) {
+		t.Errorf("Start = %v, want ErrUnknownSession", err)
+	}
+	exec := NewCodex(&driver.options)
+	exec.options.Exec = true
+	started(t, exec)
+	if _, err := exec.Turn(impatient(t), Request{Prompt: "hello"}, nil); !errors.Is(err, ErrUnknownSession) {
+		t.Errorf("Turn of exec = %v, want ErrUnknownSession", err)
+	}
+}
+
+// TestCodexInterrupt interrupts a turn while the model speaks, and goes on
+// with the session.
+func TestCodexInterrupt(t *testing.T) {
+	for name, change := range map[string]func(*CodexOptions){"app server": nil, "exec": useExec} {
+		t.Run(name, func(t *testing.T) {
+			asked := make(chan struct{})
+			script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
+				if request.Prompt != "never ends" {
+					return modelstub.Reply{Text: "still here"}
+				}
+				close(asked)
+				return modelstub.Reply{Text: "a long answer", Hold: make(chan struct{})}
+			}
+			driver, _ := realCodex(t, script, change)
+			started(t, driver)
+			interrupted := make(chan error, 1)
+			go func() {
+				<-asked
+				interrupted <- driver.Interrupt(context.Background())
+			}()
+			before, err := driver.Turn(impatient(t), Request{Prompt: "never ends"}, nil)
+			if !errors.Is(err, ErrInterrupted) {
+				t.Errorf("Turn = %v, want ErrInterrupted", err)
+			}
+			if err := <-interrupted; err != nil {
+				t.Errorf("Interrupt = %v, want no error", err)
+			}
+			server := driver.server
+			if result := turn(t, driver, "and now?"); result.Text != "still here" || result.SessionID != before.SessionID || driver.server != server {
+				t.Errorf("result %+v, want the next answer in session %s from the same program", result, before.SessionID)
+			}
+			if err := driver.Interrupt(t.Context()); err != nil {
+				t.Errorf("Interrupt without a turn = %v, want no error", err)
+			}
+		})
+	}
+}
+
+// TestCodexCancel cancels a turn. The program ends, and another goes on with
+// the session.
+func TestCodexCancel(t *testing.T) {
+	for name, change := range map[string]func(*CodexOptions){"app server": nil, "exec": useExec} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(impatient(t))
+			defer cancel()
+			script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
+				if request.Prompt == "never ends" {
+					cancel()
+					return modelstub.Reply{Hold: make(chan struct{})}
+				}
+				return modelstub.Reply{Text: "answer"}
+			}
+			driver, _ := realCodex(t, script, change)
+			started(t, driver)
+			session := turn(t, driver, "hello").SessionID
+			server := driver.server
+			if _, err := driver.Turn(ctx, Request{Prompt: "never ends"}, nil); !errors.Is(err, context.Canceled) {
+				t.Errorf("Turn = %v, want context.Canceled", err)
+			}
+			if server != nil && !server.hasEnded() || server == nil && !driver.command.hasEnded() {
+				t.Error("the program still runs")
+			}
+			if result := turn(t, driver, "and now?"); result.Text != "answer" || result.SessionID != session {
+				t.Errorf("result %+v, want an answer in session %s", result, session)
+			}
+		})
+	}
+}
+
+// TestCodexTools has the model run a command that the program asks leave for.
+func TestCodexTools(t *testing.T) {
+	tests := []struct {
+		name    string
+		approve Approver
+		allowed bool
+	}{
+		{"nobody to ask", nil, false},
+		{"allowed", AllowAll, true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			script := modelstub.Answers(t, modelstub.Reply{Text: "I will", Calls: []modelstub.ToolCall{
+				{Name: "exec_command", Input: map[string]any{"cmd": "touch there"}},
+			}}, modelstub.Reply{Text: "done"})
+			var asked []Approval
+			driver, server := realCodex(t, script, func(o *CodexOptions) {
+				o.ApprovalPolicy, o.Sandbox = "untrusted", "danger-full-access"
+				o.Approve = func(ctx context.Context, approval Approval) Decision {
+					asked = append(asked, approval)
+					return approve(ctx, test.approve, approval)
+				}
+			})
+			started(t, driver)
+			result := turn(t, driver, "make a file")
+			if len(asked) != 1 || asked[0].Tool != "item/commandExecution/requestApproval" || !strings.Contains(asked[0].Detail, "touch there") || !json.Valid(asked[0].Raw) {
+				t.Errorf("asked %+v, want the command line, once", asked)
+			}
+			_, err := os.Stat(filepath.Join(driver.options.Dir, "there"))
+			if got := err == nil; got != test.allowed {
+				t.Errorf("the file is there: %v (%v), want %v; the tool said %+v", got, err, test.allowed, server.Requests()[1].Results)
+			}
+			if want := (Usage{InputTokens: 2 * modelstub.InputTokens, OutputTokens: 2 * modelstub.OutputTokens}); result.Text != "done" || result.Usage != want {
+				t.Errorf("result %+v, want the last answer and the usage %+v", result, want)
+			}
+		})
+	}
+}
+
+func TestCodexAPIErrors(t *testing.T) {
+	tests := []struct {
+		status int
+		kind   APIErrorKind
+	}{
+		{401, NotLoggedIn},
+		{429, RateLimited},
+		{503, Overloaded},
+		{500, OtherAPIError},
+		{400, OtherAPIError},
+	}
+	var next modelstub.Reply
+	driver, _ := realCodex(t, func(context.Context, modelstub.Request) modelstub.Reply { return next }, nil)
+	started(t, driver)
+	exec := NewCodex(&driver.options)
+	exec.options.Exec = true
+	started(t, exec)
+	for _, test := range tests {
+		next = modelstub.Reply{Failure: &modelstub.Failure{Status: test.status, Type: "scripted", Message: "as the script says"}}
+		_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil)
+		var failure *APIError
+		var reported *ReportedError
+		switch known := errors.As(err, &failure); {
+		case known && failure.Kind != test.kind, !known && (test.kind != OtherAPIError || !errors.As(err, &reported)):
+			t.Errorf("status %d: error %v, want an error of kind %s", test.status, err, test.kind)
+		case errors.Is(err, ErrUnavailable) != (test.kind != OtherAPIError):
+			t.Errorf("status %d: error %v, matches ErrUnavailable: %v, want otherwise", test.status, err, errors.Is(err, ErrUnavailable))
+		}
+	}
+	next = modelstub.Reply{Failure: &modelstub.Failure{Status: 429, Type: "scripted", Message: "as the script says"}}
+	var failure *APIError
+	if _, err := exec.Turn(impatient(t), Request{Prompt: "hello"}, nil); !errors.As(err, &failure) || failure.Kind != RateLimited {
+		t.Errorf("exec: error %v, want an APIError of kind %s", err, RateLimited)
+	}
+	next = modelstub.Reply{Text: "well again"}
+	if result := turn(t, driver, "hello"); result.Text != "well again" {
+		t.Errorf("answer %q after the failures, want that of the model", result.Text)
+	}
+}
+
+func TestCodexNotLoggedIn(t *testing.T) {
+	driver, _ := realCodex(t, modelstub.Answers(t), func(o *CodexOptions) { o.Args = []string{"-c", `model_provider="openai"`} })
+	defer stopped(t, driver)
+	err := driver.Start(impatient(t))
+	var failure *APIError
+	if !errors.As(err, &failure) || failure.Kind != NotLoggedIn || !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "codex login") {
+		t.Errorf("Start = %v, want that it is not logged in, and how to", err)
+	}
+}
+
+func TestCodexRefusesArguments(t *testing.T) {
+	driver, _ := realCodex(t, modelstub.Answers(t), func(o *CodexOptions) { o.Args = []string{"--no-such-flag"} })
+	defer stopped(t, driver)
+	if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "exit status 2") {
+		t.Errorf("Start = %v, want ErrUnavailable and the exit status", err)
+	}
+}
+
+// parrots is a script that has the parrot speak and repeats what it said.
+func parrots(_ context.Context, request modelstub.Request) modelstub.Reply {
+	if len(request.Results) > 0 {
+		return modelstub.Reply{Text: request.Results[0].Output}
+	}
+	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "mcp__parrot.say", Input: map[string]any{"text": "hello"}}}}
+}
+
+// TestCodexMCP gives the program a server, whose tools it may use without
+// asking.
+func TestCodexMCP(t *testing.T) {
+	for name, change := range map[string]func(*CodexOptions){"app server": nil, "exec": useExec} {
+		t.Run(name, func(t *testing.T) {
+			driver, _ := realCodex(t, parrots, func(o *CodexOptions) {
+				o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp"), Env: []string{`PARROT=Polly "the" = bird`}}}
+				if change != nil {
+					change(o)
+				}
+			})
+			started(t, driver)
+			if result := turn(t, driver, "let the parrot speak"); !strings.Contains(result.Text, `Polly "the" = bird says hello`) {
+				t.Errorf("answer %q, want what the tool said", result.Text)
+			}
+		})
+	}
+}
+
+// TestCodexForeignMCP: the tools of servers from elsewhere are asked for.
+func TestCodexForeignMCP(t *testing.T) {
+	for _, allow := range []bool{false, true} {
+		var asked []Approval
+		driver, _ := realCodex(t, parrots, func(o *CodexOptions) {
+			command := helperCommand(t, "mcp")
+			o.Args = []string{"-c", "mcp_servers.parrot.command=" + quoted(command[0]), "-c", `mcp_servers.parrot.args=["` + strings.Join(command[1:], `","`) + `"]`}
+			o.Approve = func(_ context.Context, approval Approval) Decision {
+				asked = append(asked, approval)
+				return Decision{Allow: allow}
+			}
+		})
+		started(t, driver)
+		result := turn(t, driver, "let the parrot speak")
+		if got := strings.Contains(result.Text, "says hello"); got != allow || len(asked) != 1 || !strings.Contains(asked[0].Detail, "parrot") {
+			t.Errorf("allowed %v: answer %q, asked %+v, want to be asked once, and an answer accordingly", allow, result.Text, asked)
+		}
+	}
+}
+
+func TestCodexAnswers(t *testing.T) {
+	tests := []struct {
+		method, params string
+		allow, deny    string
+	}{
+		{"item/fileChange/requestApproval", `{}`, `{"decision":"accept"}`, `{"decision":"decline"}`},
+		{"execCommandApproval", `{"command":["rm","-r"]}`, `{"decision":"approved"}`, `{"decision":"denied"}`},
+		{"item/permissions/requestApproval", `{"permissions":{"network":{"enabled":true}}}`, `{"permissions":{"network":{"enabled":true}}}`, `{"permissions":{}}`},
+		{"mcpServer/elicitation/request", `{"serverName":"s","_meta":{"codex_approval_kind":"mcp_tool_call"}}`, `{"action":"accept","content":{}}`, `{"action":"decline"}`},
+		{"mcpServer/elicitation/request", `{"serverName":"s"}`, `{"action":"decline"}`, `{"action":"decline"}`},
+		{"account/chatgptAuthTokens/refresh", `{}`, "", ""},
+		{"item/fileChange/requestApproval", `["odd"]`, `{"decision":"accept"}`, `{"decision":"decline"}`},
+	}
+	for _, test := range tests {
+		for approver, want := range map[*Approver]string{new(Approver(AllowAll)): test.allow, new(Approver(DenyAll)): test.deny} {
+			line := codexDecide(t.Context(), &rpcMessage{ID: json.RawMessage("7"), Method: test.method, Params: json.RawMessage(test.params)}, *approver, nil)
+			got := readRPC(line)
+			if want == "" {
+				if got.Error == nil || got.Error.Code != rpcNoMethod {
+					t.Errorf("%s: answer %s, want an error: nobody can answer this", test.method, line)
+				}
+			} else if string(got.ID) != "7" || string(got.Result) != want {
+				t.Errorf("%s %s: answer %s, want %s", test.method, test.params, line, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,87 @@
+//go:build unix
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/modelstub"
+)
+
+// TestCodexKilled kills the real program while the model speaks, in the first
+// turn of a session and in a later one.
+func TestCodexKilled(t *testing.T) {
+	for name, change := range map[string]func(*CodexOptions){"app server": nil, "exec": useExec} {
+		t.Run(name, func(t *testing.T) {
+			var driver *Codex
+			var kills atomic.Int32
+			victim := func() int {
+				driver.mu.Lock()
+				defer driver.mu.Unlock()
+				if driver.exec {
+					return driver.command.process.Pid
+				}
+				return driver.server.process.Pid
+			}
+			var last int
+			script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
+				if strings.HasPrefix(request.Prompt, "kill") {
+					kills.Add(1)
+					last = victim()
+					_ = syscall.Kill(last, syscall.SIGKILL)
+					return modelstub.Reply{Hold: make(chan struct{})}
+				}
+				return modelstub.Reply{Text: "done: " + request.Prompt}
+			}
+			driver, server := realCodex(t, script, change)
+			started(t, driver)
+			for n, prompt := range []string{"kill first", "kill second"} {
+				result := turn(t, driver, prompt)
+				if !strings.HasPrefix(result.Text, "done: [The program that ran you ended") || !strings.HasSuffix(result.Text, prompt) {
+					t.Errorf("answer %q, want that to the prompt with a note", result.Text)
+				}
+				if kills.Load() != int32(n+1) {
+					t.Errorf("killed %d times, want %d", kills.Load(), n+1)
+				}
+				awaitEnd(t, last)
+			}
+			asked := server.Requests()
+			if got := strings.Join(asked[len(asked)-1].Prompts, "|"); !strings.Contains(got, "kill first") {
+				t.Errorf("the model was shown %q, want the session's first turn", got)
+			}
+		})
+	}
+}
+
+// TestCodexStopsTools cancels a turn in which the program runs a command that
+// never ends.
+func TestCodexStopsTools(t *testing.T) {
+	script := func(context.Context, modelstub.Request) modelstub.Reply {
+		return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "exec_command", Input: map[string]any{
+			"cmd": "echo $$ > pid; " + helperShell(t, "hang"), "yield_time_ms": 60000,
+		}}}}
+	}
+	driver, _ := realCodex(t, script, func(o *CodexOptions) { o.Approve, o.Sandbox = AllowAll, "danger-full-access" })
+	started(t, driver)
+	ctx, cancel := context.WithCancel(impatient(t))
+	defer cancel()
+	pids := make(chan int, 1)
+	go func() {
+		defer cancel()
+		pids <- awaitPID(ctx, filepath.Join(driver.options.Dir, "pid"))
+	}()
+	if _, err := driver.Turn(ctx, Request{Prompt: "wait"}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Turn = %v, want context.Canceled", err)
+	}
+	pid := <-pids
+	if pid <= 1 {
+		t.Fatalf("the command's process id is %d, want one: did it run?", pid)
+	}
+	awaitEnd(t, pid)
+}
