@@ -65,6 +65,7 @@ func newApp(s *streams) *cli.App {
 			newWatchCommand(s),
 			newRunCommand(s),
 			newPairCommand(s),
+			newDashboardCommand(s),
 			newStatusCommand(s),
 			newAshCommand(s),
 			newInitCommand(s),

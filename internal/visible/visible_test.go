@@ -1,4 +1,4 @@
-package main
+package visible
 
 import (
 	"testing"
@@ -20,11 +20,11 @@ func TestEscape(t *testing.T) {
 		{"\x00\x7f", `\x00\x7f`, `\x00\x7f`},
 	}
 	for _, test := range tests {
-		if got := escapeLine(test.text); got != test.line {
-			t.Errorf("escapeLine(%q) is %q, want %q", test.text, got, test.line)
+		if got := Line(test.text); got != test.line {
+			t.Errorf("Line(%q) is %q, want %q", test.text, got, test.line)
 		}
-		if got := escapeLines(test.text); got != test.lines {
-			t.Errorf("escapeLines(%q) is %q, want %q", test.text, got, test.lines)
+		if got := Lines(test.text); got != test.lines {
+			t.Errorf("Lines(%q) is %q, want %q", test.text, got, test.lines)
 		}
 	}
 }
@@ -36,17 +36,17 @@ func FuzzEscape(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		line := escapeLine(text)
+		line := Line(text)
 		if !utf8.ValidString(line) {
-			t.Fatalf("escapeLine(%q) is %q, no UTF-8", text, line)
+			t.Fatalf("Line(%q) is %q, no UTF-8", text, line)
 		}
 		for _, r := range line {
 			if r < 0x20 || 0x7f <= r && r < 0xa0 || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 {
-				t.Fatalf("escapeLine(%q) is %q, which holds %U", text, line, r)
+				t.Fatalf("Line(%q) is %q, which holds %U", text, line, r)
 			}
 		}
-		if again := escapeLine(line); again != line {
-			t.Fatalf("escapeLine of %q is %q, want no change", line, again)
+		if again := Line(line); again != line {
+			t.Fatalf("Line of %q is %q, want no change", line, again)
 		}
 	})
 }

@@ -1,0 +1,83 @@
+// Package dashboard tells how it stands with workspaces and runs: it gathers
+// snapshots, at a cost that follows what has changed, and lays them out as
+// frames of text. It prints nothing.
+package dashboard
+
+import (
+	"time"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/pair"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+)
+
+// Snapshot is how it stood at one time.
+type Snapshot struct {
+	At         time.Time   `json:"at"`
+	Workspaces []Workspace `json:"workspaces"`
+	// Runs are the latest of each repository, by the time of their last step,
+	// the latest first.
+	Runs []Run `json:"runs"`
+	// Problem says why runs are missing.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Workspace is how it stands in a workspace.
+type Workspace struct {
+	Dir     string  `json:"dir"`
+	Project string  `json:"project,omitempty"`
+	Agents  []Agent `json:"agents"`
+	// Messages are the latest ones, the oldest of them first.
+	Messages []Message `json:"messages"`
+	// Problem says what could not be read.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Agent is how it stands with an agent.
+type Agent struct {
+	// Status was looked at lately: of an inbox that takes long to read it can
+	// be older than the rest.
+	turn.AgentStatus
+	// Inbox counts the message files in the inbox, of whatever kind.
+	Inbox int `json:"inbox"`
+	// Activity is when something last came into the mailbox, left it, or had
+	// a turn.
+	Activity time.Time `json:"activity,omitzero"`
+	// Problem says what of this could not be read.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Message is a message without its body.
+type Message struct {
+	ID             schema.ID             `json:"id"`
+	From           schema.AgentName      `json:"from"`
+	To             []schema.AgentName    `json:"to"`
+	Type           schema.Type           `json:"type"`
+	Priority       schema.Priority       `json:"priority"`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
+	Subject        string                `json:"subject"`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
+	// Waiting are the agents that have it in their inbox.
+	Waiting []schema.AgentName `json:"waiting,omitempty"`
+}
+
+// Run is how it stands with a run of a pair.
+type Run struct {
+	ID            int           `json:"id"`
+	RepositoryID  string        `json:"repository_id"`
+	Repository    string        `json:"repository,omitempty"`
+	Prompt        string        `json:"prompt"`
+	State         pair.State    `json:"state"`
+	Iteration     int           `json:"iteration"`
+	MaxIterations int           `json:"max_iterations"`
+	Turn          pair.Agent    `json:"turn,omitempty"` // whose turn it is
+	Updated       time.Time     `json:"updated"`
+	Error         string        `json:"error,omitempty"` // why the run failed
+	Bridge        bridge.Status `json:"bridge"`
+	// CostUSD and Tokens add up what the agents told of their turns.
+	CostUSD float64 `json:"cost_usd"`
+	Tokens  int64   `json:"tokens"`
+	// Problem says what of this could not be read.
+	Problem string `json:"problem,omitempty"`
+}

@@ -1,0 +1,181 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/pair"
+	"github.com/oacp-go/oacp/schema"
+)
+
+func workspace(t *testing.T, agents ...schema.AgentName) *mailbox.Workspace {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := mailbox.Init(dir, mailbox.InitOptions{Agents: agents}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func send(t *testing.T, w *mailbox.Workspace, subject string) *mailbox.Receipt {
+	t.Helper()
+	receipt, err := w.Send(t.Context(), schema.Message{
+		From: "claude", To: []schema.AgentName{"codex"}, Type: schema.TaskRequest, Subject: subject, Body: schema.TextValue("text"),
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return receipt
+}
+
+func gather(t *testing.T, s *Source) Snapshot {
+	t.Helper()
+	snapshot, err := s.Gather(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return snapshot
+}
+
+// TestGatherFollows has a Source follow what happens in a workspace.
+func TestGatherFollows(t *testing.T) {
+	w := workspace(t, "claude", "codex")
+	s := NewSource(Config{Workspaces: []*mailbox.Workspace{w}})
+	if got := gather(t, s).Workspaces[0]; len(got.Agents) != 2 || len(got.Messages) != 0 || got.Agents[1].Inbox != 0 {
+		t.Fatalf("the empty workspace is %+v", got)
+	}
+	first := send(t, w, "first")
+	send(t, w, "second")
+	got := gather(t, s).Workspaces[0]
+	if inbox := got.Agents[1].Inbox; inbox != 2 || len(got.Messages) != 2 {
+		t.Fatalf("inbox is %d and messages are %+v, want 2 of each", inbox, got.Messages)
+	}
+	if m := got.Messages[0]; len(m.Waiting) != 1 || m.Waiting[0] != "codex" {
+		t.Errorf("waiting is %v, want codex", m.Waiting)
+	}
+	if got.Agents[0].Activity.IsZero() || got.Agents[1].Activity.IsZero() {
+		t.Errorf("activity is %v and %v, want times", got.Agents[0].Activity, got.Agents[1].Activity)
+	}
+	entry, err := w.InboxEntry(t.Context(), string(first.Message.ID), "codex")
+	if err := errors.Join(err, w.Acknowledge(entry)); err != nil {
+		t.Fatal(err)
+	}
+	got = gather(t, s).Workspaces[0]
+	waiting := 0
+	for _, m := range got.Messages {
+		waiting += len(m.Waiting)
+	}
+	if got.Agents[1].Inbox != 1 || len(got.Messages) != 2 || waiting != 1 {
+		t.Errorf("after one is acknowledged: inbox %d, messages %d, waiting %d, want 1, 2, 1", got.Agents[1].Inbox, len(got.Messages), waiting)
+	}
+}
+
+// TestGatherReadsOnce has files that were read made unreadable as messages
+// without a change of their time: a Source that has read them does not notice.
+func TestGatherReadsOnce(t *testing.T) {
+	w := workspace(t, "claude", "codex")
+	s := NewSource(Config{Workspaces: []*mailbox.Workspace{w}})
+	receipt := send(t, w, "once")
+	gather(t, s)
+	for _, path := range append([]string{receipt.Outbox}, receipt.Inboxes...) {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(w.Dir(), path)
+		}
+		info, err := os.Stat(path)
+		if err == nil {
+			err = errors.Join(os.WriteFile(path, []byte("no message"), 0o644), os.Chtimes(path, info.ModTime(), info.ModTime()))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := gather(t, s).Workspaces[0].Messages; len(got) != 1 || got[0].Subject != "once" {
+		t.Errorf("messages are %+v, want the one that was read", got)
+	}
+}
+
+func TestGatherRun(t *testing.T) {
+	root, repository := t.TempDir(), t.TempDir()
+	id, err := bridge.RepositoryID(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := bridge.MakeRun(root, repository, 3, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSource(Config{RunsRoot: root, RepositoryID: id})
+	if got := gather(t, s).Runs; len(got) != 1 || got[0].ID != 3 || got[0].State != pair.Working || got[0].Problem != "" {
+		t.Fatalf("runs are %+v, want run 3, working", got)
+	}
+	log, err := run.Open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = log.Send(t.Context(), bridge.Record{Type: bridge.TypeSignal, From: "claude", To: "codex", Signal: bridge.SignalPass})
+	if err := errors.Join(err, log.Close()); err != nil {
+		t.Fatal(err)
+	}
+	line := `{"type":"result","usage":{"cost_usd":0.25,"input_tokens":100}}` + "\n"
+	appendTo(t, run.TranscriptPath(), line+"no JSON\n"+line[:20])
+	if got := gather(t, s).Runs[0]; got.Bridge.PassCount != 1 || got.CostUSD != 0.25 || got.Tokens != 100 {
+		t.Errorf("run is %+v, want one PASS, $0.25, 100 tokens", got)
+	}
+	appendTo(t, run.TranscriptPath(), line[20:])
+	if got := gather(t, s).Runs[0]; got.CostUSD != 0.5 || got.Tokens != 200 {
+		t.Errorf("cost is %v and tokens are %v, want 0.5 and 200", got.CostUSD, got.Tokens)
+	}
+	if err := os.WriteFile(run.ManifestPath(), []byte("{cut off"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := gather(t, s); len(got.Runs) != 1 || got.Runs[0].Problem == "" {
+		t.Errorf("snapshot is %+v, want a run with a problem", got)
+	}
+}
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteString(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLatest(t *testing.T) {
+	dir := t.TempDir()
+	base := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	names := []string{"no_time.yaml", "20260101T1000Z_a_notification.yaml", "20260101110000_a_notification_abcd.yaml"}
+	for i := range 3 {
+		name := fmt.Sprintf("20260101T1030Z_a_notification_%d.yaml", i)
+		path := filepath.Join(dir, name)
+		at := base.Add(time.Duration(-i) * time.Second)
+		if err := errors.Join(os.WriteFile(path, nil, 0o644), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	got := latest(dir, names, 3)
+	want := []string{"20260101110000_a_notification_abcd.yaml", "20260101T1030Z_a_notification_0.yaml", "20260101T1030Z_a_notification_1.yaml"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("latest are %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,195 @@
+package dashboard
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// agentsGrid shows the agents of all workspaces.
+func agentsGrid(s Snapshot) grid {
+	g := grid{
+		header:  []string{"AGENT", "INBOX", "HELD", "BAD", "DEAD", "ACTIVE", "TURN"},
+		numbers: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true},
+	}
+	for _, w := range s.Workspaces {
+		if w.Problem != "" {
+			g.rows = append(g.rows, []string{w.name(), "", "", "", "", "", w.Problem})
+		}
+		for _, a := range w.Agents {
+			name := string(a.Agent)
+			if len(s.Workspaces) > 1 {
+				name = w.name() + "/" + name
+			}
+			g.rows = append(g.rows, []string{
+				name, strconv.Itoa(a.Inbox), strconv.Itoa(a.Held), strconv.Itoa(a.Invalid), strconv.Itoa(a.DeadLetters),
+				age(a.Activity, s.At), a.turnText(s.At),
+			})
+		}
+	}
+	return g
+}
+
+// name is how people call the workspace.
+func (w Workspace) name() string {
+	if w.Project != "" {
+		return w.Project
+	}
+	return filepath.Base(w.Dir)
+}
+
+// turnText says what the agent does.
+func (a Agent) turnText(now time.Time) string {
+	switch {
+	case a.Problem != "":
+		return a.Problem
+	case len(a.InTurn) > 0:
+		t := a.InTurn[0]
+		more := ""
+		if len(a.InTurn) > 1 {
+			more = fmt.Sprintf(" (and %d more)", len(a.InTurn)-1)
+		}
+		return fmt.Sprintf("for %s on %s: %s%s", age(t.Started, now), t.From, t.Subject, more)
+	case a.Failures > 0 && a.Last != nil:
+		return fmt.Sprintf("%d failed, lastly: %s", a.Failures, a.Last.Reason)
+	case a.Running:
+		return "waiting for messages"
+	}
+	return "nobody runs it"
+}
+
+// runsGrid shows the runs.
+func runsGrid(s Snapshot) grid {
+	g := grid{
+		header:  []string{"RUN", "STATE", "ITER", "SIGNALS", "COST", "ACTIVE", "TASK"},
+		numbers: map[int]bool{4: true, 5: true},
+	}
+	if s.Problem != "" {
+		g.rows = append(g.rows, []string{"", "", "", "", "", "", s.Problem})
+	}
+	several := false
+	for _, r := range s.Runs {
+		several = several || r.RepositoryID != s.Runs[0].RepositoryID
+	}
+	for _, r := range s.Runs {
+		name := strconv.Itoa(r.ID)
+		if several {
+			name = r.repositoryName() + "#" + name
+		}
+		g.rows = append(g.rows, []string{
+			name, r.stateText(), fmt.Sprintf("%d/%d", r.Iteration, r.MaxIterations), r.signals(), r.cost(),
+			age(r.Updated, s.At), r.task(),
+		})
+	}
+	return g
+}
+
+func (r Run) repositoryName() string {
+	if r.Repository == "" {
+		return r.RepositoryID
+	}
+	return filepath.Base(r.Repository)
+}
+
+// stateText names the state and whose turn it is.
+func (r Run) stateText() string {
+	if r.Turn != "" {
+		return fmt.Sprintf("%s (%s)", r.State, r.Turn)
+	}
+	return string(r.State)
+}
+
+// signals says which signals the log has.
+func (r Run) signals() string {
+	var all []string
+	if r.Bridge.HasDoneSignal {
+		all = append(all, "DONE")
+	}
+	if r.Bridge.PassCount > 0 {
+		all = append(all, fmt.Sprintf("%d PASS", r.Bridge.PassCount))
+	}
+	if r.Bridge.FailCount > 0 {
+		all = append(all, fmt.Sprintf("%d FAIL", r.Bridge.FailCount))
+	}
+	return strings.Join(all, " ")
+}
+
+// cost says what the run cost or, where the agents did not tell, what it
+// used.
+func (r Run) cost() string {
+	switch {
+	case r.CostUSD > 0:
+		return fmt.Sprintf("$%.2f", r.CostUSD)
+	case r.Tokens >= 10_000:
+		return fmt.Sprintf("%dk tokens", r.Tokens/1000)
+	case r.Tokens > 0:
+		return fmt.Sprintf("%d tokens", r.Tokens)
+	}
+	return ""
+}
+
+// task says what the run is about, or what went wrong.
+func (r Run) task() string {
+	for _, text := range []string{r.Problem, r.Error} {
+		if text != "" {
+			return text
+		}
+	}
+	return r.Prompt
+}
+
+// messagesGrid shows messages.
+func messagesGrid(messages []Message, now time.Time) grid {
+	g := grid{header: []string{"TIME", "FROM", "TO", "TYPE", "PRIO", "STATE", "SUBJECT"}}
+	for _, m := range messages {
+		state := "handled"
+		if len(m.Waiting) > 0 {
+			state = "waiting"
+		}
+		g.rows = append(g.rows, []string{
+			clock(m.CreatedAt, now), string(m.From), joinNames(m.To), string(m.Type), string(m.Priority), state, m.Subject,
+		})
+	}
+	return g
+}
+
+func joinNames(names []schema.AgentName) string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = string(name)
+	}
+	return strings.Join(texts, ",")
+}
+
+// clock is the time of a message, in UTC as it stands there: of today the time,
+// otherwise the date.
+func clock(at schema.Timestamp, now time.Time) string {
+	t := at.Time()
+	switch {
+	case t.IsZero():
+		return string(at)
+	case t.Format(time.DateOnly) == now.UTC().Format(time.DateOnly):
+		return t.Format("15:04")
+	}
+	return t.Format(time.DateOnly)
+}
+
+// age says how long ago something was, in its greatest unit.
+func age(from, now time.Time) string {
+	d := max(0, now.Sub(from))
+	switch {
+	case from.IsZero():
+		return ""
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
