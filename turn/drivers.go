@@ -36,6 +36,16 @@ func (d *drivers) take(ctx context.Context, conversation schema.ConversationID, 
 		}
 	}
 	d.mu.Unlock()
+	driver, err := d.start(ctx, conversation, session)
+	if session != "" && errors.Is(err, agent.ErrUnknownSession) {
+		// The agent has forgotten the session; the conversation goes on
+		// without it, rather than never.
+		return d.start(ctx, conversation, "")
+	}
+	return driver, err
+}
+
+func (d *drivers) start(ctx context.Context, conversation schema.ConversationID, session string) (agent.Driver, error) {
 	driver := d.make(conversation, session)
 	if err := driver.Start(ctx); err != nil {
 		return nil, errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))

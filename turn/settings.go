@@ -22,11 +22,14 @@ import (
 // run of workspace.json, for all agents, and of agents/<name>/config.yaml, for
 // that one; what the second says counts.
 type Settings struct {
-	// Driver is exec, ash or echo; empty means exec.
+	// Driver is exec, ash, claude, codex or echo; empty means exec.
 	Driver string `yaml:"driver"`
 	// Command is a program and its arguments: the agent for exec, the bridge
-	// to be started for ash.
+	// to be started for ash, and for claude and codex the program where it is
+	// not the one of that name.
 	Command []string `yaml:"command"`
+	// Model is what claude and codex are to use; empty leaves it to them.
+	Model string `yaml:"model"`
 	// Socket is the path of the bridge for ash.
 	Socket string `yaml:"socket"`
 	// Dir is the command's working folder, relative to the workspace.
@@ -45,7 +48,7 @@ type Settings struct {
 
 // settingNames are the names of the settings in a file.
 var settingNames = []string{
-	"driver", "command", "socket", "dir", "input", "reply", "allow_from", "max_attempts", "max_turns",
+	"driver", "command", "model", "socket", "dir", "input", "reply", "allow_from", "max_attempts", "max_turns",
 	"max_pair_turns", "parallel", "timeout", "grace",
 }
 
@@ -129,10 +132,18 @@ func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver
 			}
 			return agent.NewAsh(agent.AshOptions{Socket: s.Socket, Command: s.Command, Dir: s.Dir, Session: session})
 		}, nil
+	case "claude":
+		return func(_ schema.ConversationID, session string) agent.Driver {
+			return agent.NewClaude(&agent.ClaudeOptions{Command: s.Command, Dir: s.Dir, Session: session, Model: s.Model, Grace: s.Grace})
+		}, nil
+	case "codex":
+		return func(_ schema.ConversationID, session string) agent.Driver {
+			return agent.NewCodex(&agent.CodexOptions{Command: s.Command, Dir: s.Dir, Session: session, Model: s.Model, Grace: s.Grace})
+		}, nil
 	case "echo":
 		return func(schema.ConversationID, string) agent.Driver { return agent.NewEcho() }, nil
 	}
-	return nil, fmt.Errorf("there is no driver %q; there are exec, ash and echo", s.Driver)
+	return nil, fmt.Errorf("there is no driver %q; there are exec, ash, claude, codex and echo", s.Driver)
 }
 
 // Config returns the configuration that the settings describe. An echo is

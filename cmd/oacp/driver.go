@@ -23,7 +23,7 @@ type driverOptions struct {
 // flags returns the flags; socket says what the command does with --socket.
 func (o *driverOptions) flags(socket string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "driver", Usage: "reach the agent by `DRIVER`: exec (a command for each turn), ash (an Ash bridge) or echo (no agent at all)", Destination: &o.name},
+		&cli.StringFlag{Name: "driver", Usage: "reach the agent by `DRIVER`: exec (a command for each turn), ash (an Ash bridge), claude, codex or echo (no agent at all)", Destination: &o.name},
 		&cli.StringFlag{Name: "socket", Usage: socket, Destination: &o.socket},
 	}
 }
