@@ -42,8 +42,10 @@ func TestPrograms(t *testing.T) {
 		if name == Claude {
 			return agent.NewClaude(&agent.ClaudeOptions{Command: []string{claude}, Dir: dir, Session: session, Env: server.ClaudeEnv(claudeHome)})
 		}
-		command := []string{codex, "exec", "--dangerously-bypass-approvals-and-sandbox", "-"}
-		return agent.NewExec(command, &agent.ExecOptions{Dir: dir, Env: server.CodexEnv(t, codexHome)})
+		return agent.NewCodex(&agent.CodexOptions{
+			Command: []string{codex}, Dir: dir, Session: session, Env: server.CodexEnv(t, codexHome),
+			Sandbox: "danger-full-access", ApprovalPolicy: "never",
+		})
 	}}
 	root := t.TempDir()
 	s, err := Create(root, repository, Settings{Prompt: "Write the answer", Review: ReviewClaude, Proof: helperProof(t, "exists", file)}, options)
@@ -53,8 +55,12 @@ func TestPrograms(t *testing.T) {
 	if err := s.Run(ctx); !errors.Is(err, enough) {
 		t.Fatalf("error %v, want the cause", err)
 	}
-	run := s.Place()
+	codexSession := s.Manifest().CodexSessionID
 	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	run, err := FindSession(root, s.Manifest().RepoID, codexSession)
+	if err != nil {
 		t.Fatal(err)
 	}
 	if s, err = Resume(run, options); err != nil {
@@ -63,14 +69,14 @@ func TestPrograms(t *testing.T) {
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if m := s.Manifest(); m.State != Complete || m.CurrentIteration != 2 || m.ClaudeSessionID == "" {
-		t.Errorf("manifest %+v, want it completed in iteration 2, with a session of claude", m)
+	if m := s.Manifest(); m.State != Complete || m.CurrentIteration != 2 || m.CodexSessionID != codexSession || m.ClaudeSessionID == "" {
+		t.Errorf("manifest %+v, want it completed in iteration 2, in the sessions it had", m)
 	}
 	want := []string{
 		"0 task user>codex Write the answer",
-		"1 result codex>claude I wrote it.|DONE|", "1 signal codex>claude DONE in iteration 1DONE",
+		"1 result codex>claude I wrote it.|DONE", "1 signal codex>claude DONE in iteration 1DONE",
 		"1 review claude>codex It is 42.|FAIL", "1 signal claude>codex FAIL in iteration 1FAIL",
-		"2 result codex>claude I wrote it.|DONE|||(said for the 2nd time)", "2 signal codex>claude DONE in iteration 2DONE",
+		"2 result codex>claude I wrote it.|DONE||(said for the 2nd time)", "2 signal codex>claude DONE in iteration 2DONE",
 		"2 review claude>codex Right.|PASS", "2 signal claude>codex PASS in iteration 2PASS",
 	}
 	if got := records(t, s); !reflect.DeepEqual(got, want) {
@@ -113,25 +119,24 @@ func reviewAnswer(t *testing.T, file string, request modelstub.Request) modelstu
 	return modelstub.Reply{Text: "FAIL"}
 }
 
-// checkRawEvents: what the programs showed is in the transcript, claude's as
-// its own events.
+// checkRawEvents: the programs' own events are in the transcript.
 func checkRawEvents(t *testing.T, run bridge.Run) {
 	t.Helper()
 	data, err := os.ReadFile(run.TranscriptPath())
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := make(map[Agent]int)
+	raw := make(map[Agent]int)
 	for line := range strings.Lines(string(data)) {
 		var e Entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
 		}
-		if e.Type == EntryEvent && (e.Raw != nil || e.Agent == Codex) {
-			shown[e.Agent]++
+		if e.Type == EntryEvent && e.Raw != nil {
+			raw[e.Agent]++
 		}
 	}
-	if shown[Claude] == 0 || shown[Codex] == 0 {
-		t.Errorf("the transcript has %v events, want some of both agents", shown)
+	if raw[Claude] == 0 || raw[Codex] == 0 {
+		t.Errorf("the transcript has %v raw events, want some of both agents", raw)
 	}
 }

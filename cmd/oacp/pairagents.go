@@ -56,13 +56,13 @@ func (o reachOptions) drivers(bridgePath func() string) (func(pair.Agent, string
 		if command := commands[name]; command != nil {
 			return agent.NewExec(command, &agent.ExecOptions{Dir: dir})
 		}
-		if name == pair.Codex {
-			return o.newCodex(dir)
-		}
 		tools := map[string]agent.MCPServer{
 			"oacp": {Command: []string{program, "mcp", "--agent", string(name), "--bridge", bridgePath()}},
 		}
-		return o.newClaude(dir, session, tools)
+		if name == pair.Claude {
+			return o.newClaude(dir, session, tools)
+		}
+		return o.newCodex(dir, session, tools)
 	}, nil
 }
 
@@ -77,15 +77,13 @@ func (o reachOptions) newClaude(dir, session string, tools map[string]agent.MCPS
 	return agent.NewClaude(options)
 }
 
-// newCodex runs codex for each turn. A prompt stands by itself, so that it
-// needs no session.
-func (o reachOptions) newCodex(dir string) agent.Driver {
-	command := []string{"codex", "exec"}
+func (o reachOptions) newCodex(dir, session string, tools map[string]agent.MCPServer) agent.Driver {
+	options := &agent.CodexOptions{Dir: dir, Session: session, MCP: tools}
 	switch o.allow {
 	case "edits":
-		command = append(command, "--sandbox", "workspace-write")
+		options.Sandbox = "workspace-write"
 	case "all":
-		command = append(command, "--dangerously-bypass-approvals-and-sandbox")
+		options.Sandbox, options.Approve = "danger-full-access", agent.AllowAll
 	}
-	return agent.NewExec(append(command, "-"), &agent.ExecOptions{Dir: dir})
+	return agent.NewCodex(options)
 }
