@@ -32,6 +32,7 @@ var imports = map[string][]string{
 	"agent":     {"schema", "ash"},
 	"turn":      {"schema", "validate", "mailbox", "agent"},
 	"pair":      {"bridge", "agent"},
+	"dashboard": {"schema", "validate", "mailbox", "bridge", "agent", "turn", "pair"},
 	"mcpserver": {"schema", "validate", "mailbox", "bridge", "convert"},
 	"gitmail":   {"schema", "validate", "mailbox"},
 }
