@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	tea "charm.land/bubbletea/v2"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
@@ -26,14 +27,17 @@ func newDashboardCommand(s *streams) *cli.Command {
 	return &cli.Command{
 		Name:      "dashboard",
 		Category:  categoryTurns,
-		Usage:     "show agents, runs and messages, in one frame",
+		Usage:     "show agents, runs and messages, live",
 		ArgsUsage: "[PROJECT]",
 		Description: `The agents of the workspace with what is in their inboxes and the turn they are
 in, the runs of oacp pair in the repository around the current folder, and the
-latest messages. Outside a workspace there are only the runs.
+latest messages. Outside a workspace there are only the runs. The view follows
+what happens; enter on a message opens its conversation, and q ends it.
+
+--once prints one frame instead, and --json the same for programs.
 
 EXAMPLES:
-   oacp dashboard --once
+   oacp dashboard
    oacp dashboard --once --json
    oacp dashboard --once --all-projects --all-runs`,
 		Flags: append([]cli.Flag{
@@ -59,8 +63,10 @@ func runDashboard(ctx context.Context, o dashboardOptions, s *streams) (err erro
 		return usageErrorf("--all-projects and one workspace exclude each other")
 	case o.allRuns && o.log.repository != "":
 		return usageErrorf("--all-runs and --repo exclude each other")
-	case !o.once:
-		return usageErrorf("--once is missing")
+	case o.json && !o.once:
+		return usageErrorf("--json goes with --once")
+	case !o.once && !(s.inTerminal && s.outTerminal):
+		return usageErrorf("there is no terminal to show a live view").withHint("--once prints one frame")
 	}
 	config := dashboard.Config{Now: s.now}
 	config.Workspaces, err = o.open(s)
@@ -82,6 +88,9 @@ func runDashboard(ctx context.Context, o dashboardOptions, s *streams) (err erro
 			return err
 		}
 	}
+	if !o.once {
+		return showDashboard(ctx, config)
+	}
 	snapshot, err := dashboard.NewSource(config).Gather(ctx)
 	if err != nil {
 		return err
@@ -91,6 +100,56 @@ func runDashboard(ctx context.Context, o dashboardOptions, s *streams) (err erro
 	}
 	_, err = fmt.Fprint(s.out, dashboard.Frame(snapshot, s.width))
 	return err
+}
+
+// showDashboard shows the live view until it is left.
+func showDashboard(ctx context.Context, config dashboard.Config) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	watching, stopWatching := context.WithCancel(ctx)
+	model := dashboard.NewModel(watching, dashboard.NewSource(config))
+	program := tea.NewProgram(model, tea.WithContext(ctx), tea.WithoutSignalHandler())
+	watched := make(chan error, 1)
+	go func() { watched <- tellChanges(watching, config, program) }()
+	_, err := program.Run()
+	stopWatching()
+	if ctx.Err() != nil {
+		err = nil // to be told to stop is no failure
+	}
+	return errors.Join(err, <-watched)
+}
+
+// tellChanges tells the program what happens in the inboxes. New agents it
+// finds by itself.
+func tellChanges(ctx context.Context, config dashboard.Config, program *tea.Program) (err error) {
+	var targets []mailbox.WatchTarget
+	for _, w := range config.Workspaces {
+		agents, err := w.Agents()
+		if err != nil {
+			return err
+		}
+		for _, agent := range agents {
+			targets = append(targets, mailbox.WatchTarget{Workspace: w, Agent: agent})
+		}
+	}
+	if len(targets) == 0 {
+		return nil
+	}
+	watcher, err := mailbox.NewWatcher(ctx, targets, &mailbox.WatchOptions{Since: config.Now(), Archived: true})
+	if ctx.Err() != nil && watcher == nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, watcher.Close()) }()
+	for _, err := range watcher.Events(ctx) {
+		if err != nil {
+			return err
+		}
+		program.Send(dashboard.Changed{})
+	}
+	return nil
 }
 
 // open opens the workspaces that are meant. Without one that is named, none

@@ -1,0 +1,174 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// showing returns a model of the size that shows the sample.
+func showing(t *testing.T, width, height int) *Model {
+	t.Helper()
+	m := NewModel(t.Context(), NewSource(Config{}))
+	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+	m.Update(snapshotMsg{snapshot: sample()})
+	return m
+}
+
+// keys are the names that special keys have, and their codes.
+var keys = map[string]rune{"up": tea.KeyUp, "down": tea.KeyDown, "tab": tea.KeyTab, "enter": tea.KeyEnter, "esc": tea.KeyEscape, "end": tea.KeyEnd, "home": tea.KeyHome, "pgup": tea.KeyPgUp}
+
+func press(t *testing.T, m *Model, names ...string) (last tea.Cmd) {
+	t.Helper()
+	for _, name := range names {
+		key := tea.Key{Code: keys[name]}
+		if key.Code == 0 {
+			key = tea.Key{Code: rune(name[0]), Text: name}
+		}
+		if got := tea.KeyPressMsg(key).String(); got != name {
+			t.Fatalf("key is %q, want %q", got, name)
+		}
+		_, last = m.Update(tea.KeyPressMsg(key))
+	}
+	return last
+}
+
+func screenText(m *Model) string {
+	var out strings.Builder
+	for _, l := range m.screen() {
+		out.WriteString(l.text + "\n")
+	}
+	return out.String()
+}
+
+func TestScreen(t *testing.T) {
+	for _, size := range []struct{ width, height int }{{80, 24}, {120, 40}} {
+		m := showing(t, size.width, size.height)
+		checkGolden(t, fmt.Sprintf("screen_%dx%d.txt", size.width, size.height), screenText(m))
+		press(t, m, "tab", "down", "down")
+		checkGolden(t, fmt.Sprintf("screen_agents_%dx%d.txt", size.width, size.height), screenText(m))
+		press(t, m, "tab", "tab", "enter")
+		entry := mailbox.Entry{Message: &schema.Message{From: "claude", To: []schema.AgentName{"codex", "gemini"}, Type: schema.Question,
+			Priority: schema.P0, CreatedAt: "2026-03-04T10:19:00Z", Subject: "evil \x1b[2J", Body: schema.TextValue("a\tb\nlong " + strings.Repeat("漢字 ", 60) + "\n\x1b]52;c;x\a\n")}}
+		m.Update(threadMsg{id: m.thread.id, entries: []mailbox.Entry{entry, entry}})
+		checkGolden(t, fmt.Sprintf("screen_thread_%dx%d.txt", size.width, size.height), screenText(m))
+	}
+}
+
+// TestScreenFits has every view in every size: as many lines as the screen
+// has, none wider, and nothing in them that a terminal acts on.
+func TestScreenFits(t *testing.T) {
+	for width := 1; width < 130; width += 7 {
+		for height := 1; height < 45; height += 3 {
+			m := showing(t, width, height)
+			for _, key := range []string{"tab", "down", "end", "tab", "home", "tab", "pgup", "enter", "up", "end", "esc"} {
+				press(t, m, key)
+				screen := screenText(m)
+				checkPlain(t, screen, width)
+				if got := strings.Count(screen, "\n"); got != height {
+					t.Fatalf("%dx%d after %s: %d lines, want %d", width, height, key, got, height)
+				}
+			}
+		}
+	}
+}
+
+func TestSelectionFollows(t *testing.T) {
+	m := showing(t, 80, 24)
+	next := sample()
+	more := next.Workspaces[0].Messages[29]
+	more.ID, more.CreatedAt = "msg-20260304T1020Z-claude-zzzz", "2026-03-04T10:20:00Z"
+	next.Workspaces[0].Messages = append(next.Workspaces[0].Messages[1:], more)
+	press(t, m, "up")
+	m.Update(snapshotMsg{snapshot: next})
+	if got := m.selected[messagesPane]; got != 27 {
+		t.Errorf("message %d is selected, want the same as before, 27", got)
+	}
+	press(t, m, "end")
+	m.Update(snapshotMsg{snapshot: sample()})
+	if got := m.selected[messagesPane]; got != 29 {
+		t.Errorf("message %d is selected, want the last, 29", got)
+	}
+	m.Update(snapshotMsg{snapshot: Snapshot{}})
+	m.Update(snapshotMsg{snapshot: sample()})
+	if got := m.selected[messagesPane]; got != 29 {
+		t.Errorf("after none, message %d is selected, want the last, 29", got)
+	}
+}
+
+// TestLooksOnceAtATime has changes come while the model looks.
+func TestLooksOnceAtATime(t *testing.T) {
+	m := NewModel(t.Context(), NewSource(Config{}))
+	if _, command := m.Update(Changed{}); command != nil {
+		t.Error("a change before the first look has a command, want none: one is due")
+	}
+	_, look := m.Update(lookMsg{})
+	if _, command := m.Update(Changed{}); command == nil {
+		t.Error("a change during a look has no command, want another look")
+	}
+	if _, command := m.Update(lookMsg{}); command != nil {
+		t.Error("a second look has begun beside the first, want none")
+	}
+	if _, command := m.Update(look()); command == nil || !m.scheduled {
+		t.Error("after the look none is due, want the one that was put off")
+	}
+}
+
+func TestConversationFollows(t *testing.T) {
+	w := workspace(t, "claude", "codex")
+	receipt := send(t, w, "the question")
+	m := NewModel(t.Context(), NewSource(Config{Workspaces: []*mailbox.Workspace{w}}))
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+	look := func() tea.Cmd {
+		_, command := m.Update(lookMsg{})
+		_, command = m.Update(command())
+		return command
+	}
+	look()
+	m.Update(press(t, m, "enter")())
+	if screen := screenText(m); !strings.Contains(screen, "\nthe question\ntext\n") {
+		t.Fatalf("the conversation is\n%s", screen)
+	}
+	if command := look(); command != nil {
+		t.Error("nothing has changed, and the conversation is read again")
+	}
+	answer := mailbox.Reply(receipt.Message, "codex")
+	answer.Body = schema.TextValue("the answer")
+	if _, err := w.Send(t.Context(), answer, nil); err != nil {
+		t.Fatal(err)
+	}
+	command := look()
+	if command == nil {
+		t.Fatal("a message has come, and the conversation is not read again")
+	}
+	m.Update(command())
+	if screen := screenText(m); !strings.Contains(screen, "\nthe answer\n") {
+		t.Errorf("the conversation is\n%s", screen)
+	}
+}
+
+func TestQuit(t *testing.T) {
+	m := showing(t, 80, 24)
+	command := press(t, m, "q")
+	if _, ok := command().(tea.QuitMsg); !ok {
+		t.Errorf("q gives %v, want the end", command())
+	}
+	_, command = m.Update(snapshotMsg{err: errors.New("stopped")})
+	if _, ok := command().(tea.QuitMsg); !ok {
+		t.Errorf("an ended context gives %v, want the end", command())
+	}
+}
+
+func TestViewStyles(t *testing.T) {
+	content := showing(t, 80, 24).View().Content
+	if !strings.Contains(content, string(reverse)) || text.StringWidth(strings.Split(content, "\n")[0]) == 0 {
+		t.Errorf("the view is %q, want a selected line", content)
+	}
+}

@@ -1,0 +1,135 @@
+package dashboard
+
+import (
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/oacp-go/oacp/internal/visible"
+)
+
+// style is how a line looks. None is needed to understand it.
+type style string
+
+const (
+	plain   style = ""
+	bold    style = "\x1b[1m"
+	faint   style = "\x1b[2m"
+	reverse style = "\x1b[7m"
+	reset   style = "\x1b[m"
+)
+
+// line is a line of the screen.
+type line struct {
+	text  string
+	style style
+}
+
+const (
+	panesKeys  = "tab next part  up/down select  enter open conversation  q quit"
+	threadKeys = "up/down scroll  end follow  esc back  q quit"
+)
+
+// View shows the screen.
+func (m *Model) View() tea.View {
+	var out strings.Builder
+	for i, l := range m.screen() {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		if l.style == plain {
+			out.WriteString(l.text)
+			continue
+		}
+		out.WriteString(string(l.style) + l.text + string(reset))
+	}
+	view := tea.NewView(out.String())
+	view.AltScreen = true
+	return view
+}
+
+// screen returns as many lines as the screen has, none wider than it.
+func (m *Model) screen() []line {
+	lines, keys := []line{{m.snapshot.title(), bold}}, panesKeys
+	switch {
+	case !m.ready:
+		lines = []line{{"reading", plain}}
+	case m.thread != nil:
+		keys = threadKeys
+		lines[0] = line{"Conversation: " + visible.Line(m.thread.subject), bold}
+		lines = append(lines, line{})
+		lines = append(lines, m.thread.window(m.width, max(1, m.height-frameLines))...)
+	default:
+		lines = append(lines, m.paneLines()...)
+	}
+	for len(lines) < m.height-1 {
+		lines = append(lines, line{})
+	}
+	lines = append(lines[:max(0, min(len(lines), m.height-1))], line{keys, faint})
+	for i := range lines {
+		lines[i].text = cut(lines[i].text, m.width)
+	}
+	return lines
+}
+
+// paneLines lays out the panes below the title, or only the one in focus
+// where there is no room for all.
+func (m *Model) paneLines() []line {
+	grids := [panes]grid{agentsGrid(m.snapshot), runsGrid(m.snapshot), messagesGrid(m.messages, m.snapshot.At)}
+	const title, keys, above = 1, 1, 2 // above each pane are a blank and its header
+	room := m.height - title - keys - above*int(panes)
+	if room < int(panes) {
+		return m.pane(m.focus, grids[m.focus], max(1, m.height-title-keys-above))
+	}
+	var lines []line
+	for p, height := range share(room, m.sizes()) {
+		lines = append(lines, m.pane(pane(p), grids[p], height)...)
+	}
+	return lines
+}
+
+// share divides the room: a quarter each for agents and runs at the most, as
+// long as messages need the rest.
+func share(room int, sizes [panes]int) [panes]int {
+	var heights [panes]int
+	for p := agentsPane; p < messagesPane; p++ {
+		heights[p] = min(max(1, sizes[p]), max(1, room/4))
+	}
+	heights[messagesPane] = room - heights[agentsPane] - heights[runsPane]
+	spare := max(0, heights[messagesPane]-max(1, sizes[messagesPane]))
+	for p := agentsPane; p < messagesPane; p++ {
+		more := max(0, min(spare, sizes[p]-heights[p]))
+		heights[p] += more
+		heights[messagesPane] -= more
+		spare -= more
+	}
+	return heights
+}
+
+// pane lays out a pane with so many rows that the selected one is among them.
+func (m *Model) pane(p pane, g grid, height int) []line {
+	const mark, noMark = "> ", "  "
+	header, rows := g.lines(max(1, m.width-len(mark)))
+	top := max(0, m.selected[p]-height+1)
+	end := min(len(rows), top+height)
+	if len(rows) > height {
+		header += fmt.Sprintf("  (%d to %d of %d)", top+1, end, len(rows))
+	}
+	headerMark := noMark
+	if p == m.focus {
+		headerMark = "* "
+	}
+	lines := []line{{}, {headerMark + header, bold}}
+	if len(rows) == 0 {
+		return append(lines, line{noMark + "(none)", faint})
+	}
+	for i := top; i < end; i++ {
+		if p == m.focus && i == m.selected[p] {
+			lines = append(lines, line{mark + rows[i], reverse})
+			continue
+		}
+		lines = append(lines, line{noMark + rows[i], plain})
+	}
+	return lines
+}
