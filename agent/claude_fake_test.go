@@ -197,6 +197,9 @@ func TestClaudeDiesTwice(t *testing.T) {
 	if result.Text != "half\nhalf\n" {
 		t.Errorf("text %q, want what was said before each death", result.Text)
 	}
+	if !strings.Contains(result.Tail, "out of memory") {
+		t.Errorf("tail %q, want the error output in it", result.Tail)
+	}
 }
 
 // TestClaudeDeafToInterrupts stops a program that does not heed an interrupt.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -10,6 +11,7 @@ import (
 // program prints. What concerns the result of a turn is in sdkMessage.
 type claudeMessage struct {
 	Type      string `json:"type"`
+	Subtype   string `json:"subtype"`
 	SessionID string `json:"session_id"`
 	// Of a user message that the program repeats when it takes it.
 	UUID     string `json:"uuid"`
@@ -18,8 +20,10 @@ type claudeMessage struct {
 	// not tell.
 	UserMessages []string `json:"user_message_uuids"`
 
-	// Of an assistant message that stands for a failure; a word.
-	Error json.RawMessage `json:"error"`
+	// Of an assistant message that stands for a failure, or of a system message
+	// about one that the program gets over by itself; a word.
+	Error       json.RawMessage `json:"error"`
+	ErrorStatus int             `json:"error_status"`
 
 	// Of a result message.
 	IsError        bool     `json:"is_error"`
@@ -141,6 +145,19 @@ func (m *claudeMessage) failureWord() string {
 	var word string
 	_ = json.Unmarshal(m.Error, &word) // absent, or of another shape: none
 	return word
+}
+
+// retry says for people what the program does about a failure, "" if the
+// message tells of none.
+func (m *claudeMessage) retry() string {
+	if m.Type != "system" || m.Subtype != "api_retry" {
+		return ""
+	}
+	what := m.failureWord()
+	if m.ErrorStatus != 0 {
+		what += fmt.Sprintf(", status %d", m.ErrorStatus)
+	}
+	return "the model's service failed (" + what + "); claude tries again\n"
 }
 
 // cost returns what the turn cost that ends with this result, where the

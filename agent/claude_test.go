@@ -298,6 +298,32 @@ func TestClaudeAPIErrors(t *testing.T) {
 	}
 }
 
+// TestClaudeRetries: the program asks again by itself, and people see why the
+// turn takes long.
+func TestClaudeRetries(t *testing.T) {
+	script := modelstub.Answers(t, modelstub.Reply{Failure: &modelstub.Failure{Status: 529, Type: "overloaded_error", Message: "busy"}}, modelstub.Reply{Text: "at last"})
+	driver, _ := realClaude(t, script, func(o *ClaudeOptions) { o.Env = append(o.Env, "CLAUDE_CODE_MAX_RETRIES=1") })
+	started(t, driver)
+	seen := false
+	result, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, whenSeen("status 529); claude tries again", func() { seen = true }))
+	if err != nil || result.Text != "at last" || !seen {
+		t.Errorf("answer %q (%v), retry seen: %v, want the second answer and the retry", result.Text, err, seen)
+	}
+}
+
+// nowhere is an address at which nobody listens.
+const nowhere = "http://127.0.0.1:1"
+
+func TestClaudeUnreachable(t *testing.T) {
+	driver, _ := realClaude(t, modelstub.Answers(t), func(o *ClaudeOptions) { o.Env = append(o.Env, "ANTHROPIC_BASE_URL="+nowhere) })
+	started(t, driver)
+	_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil)
+	var failure *APIError
+	if !errors.As(err, &failure) || failure.Kind != Unreachable || !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Turn = %v, want an APIError of kind %s", err, Unreachable)
+	}
+}
+
 func TestClaudeNotLoggedIn(t *testing.T) {
 	driver, _ := realClaude(t, modelstub.Answers(t), func(o *ClaudeOptions) { o.Env = append(o.Env, "ANTHROPIC_API_KEY=") })
 	defer stopped(t, driver)

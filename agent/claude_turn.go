@@ -100,6 +100,7 @@ func (t *claudeTurn) halt(ctx context.Context, p *claudeProcess, cause error) er
 // of the turn.
 func (t *claudeTurn) take(ctx context.Context, p *claudeProcess, s said) bool {
 	if s.line == nil {
+		t.fold.said.complain(s.complaint)
 		t.show(Event{Text: s.complaint, Error: true})
 		return false
 	}
@@ -112,7 +113,11 @@ func (t *claudeTurn) take(ctx context.Context, p *claudeProcess, s said) bool {
 		p.send(claudeReply(claudeDecide(ctx, m, t.claude.options.Approve, t.claude.options.MCP)))
 		return false
 	}
-	t.show(Event{Raw: s.line, Text: t.fold.add(s.line)})
+	event := Event{Raw: s.line, Text: t.fold.add(s.line)}
+	if retry := m.retry(); retry != "" {
+		event.Text, event.Error = retry, true
+	}
+	t.show(event)
 	t.claude.adopt(m.SessionID, m.Type == "result")
 	named := slices.Contains(m.UserMessages, t.id)
 	switch m.Type {

@@ -100,6 +100,7 @@ func (t *codexTurn) followExec(ctx context.Context, p *child) error {
 // the end of the turn.
 func (t *codexTurn) takeExec(what said) bool {
 	if what.line == nil {
+		t.spoken.complain(what.complaint)
 		t.show(Event{Text: what.complaint, Error: true})
 		return false
 	}

@@ -14,6 +14,9 @@ type codexNotice struct {
 	TurnID   string     `json:"turnId"`
 	Turn     *codexDone `json:"turn"`
 	Item     *codexItem `json:"item"`
+	// Error is a failure that the program gets over by itself, or that ends
+	// the turn.
+	Error *codexFailure `json:"error"`
 	// TokenUsage counts the session; Last is the part of the last answer of
 	// the model.
 	TokenUsage *struct {

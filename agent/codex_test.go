@@ -253,6 +253,19 @@ func TestCodexAPIErrors(t *testing.T) {
 	}
 }
 
+// TestCodexUnreachable: the program waits for a network by itself, says so, and
+// can be interrupted in it.
+func TestCodexUnreachable(t *testing.T) {
+	driver, _ := realCodex(t, modelstub.Answers(t), func(o *CodexOptions) {
+		o.Args = []string{"-c", "model_providers.stub.base_url=" + quoted(nowhere+"/v1")}
+	})
+	started(t, driver)
+	_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, whenSeen("waiting for network", func() { _ = driver.Interrupt(t.Context()) }))
+	if !errors.Is(err, ErrInterrupted) {
+		t.Errorf("Turn = %v, want ErrInterrupted", err)
+	}
+}
+
 func TestCodexNotLoggedIn(t *testing.T) {
 	driver, _ := realCodex(t, modelstub.Answers(t), func(o *CodexOptions) { o.Args = []string{"-c", `model_provider="openai"`} })
 	defer stopped(t, driver)

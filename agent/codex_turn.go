@@ -118,6 +118,7 @@ func (t *codexTurn) halt(ctx context.Context, p *child, cause error) error {
 // of the turn.
 func (t *codexTurn) take(ctx context.Context, s *codexServer, what said) bool {
 	if what.line == nil {
+		t.spoken.complain(what.complaint)
 		t.show(Event{Text: what.complaint, Error: true})
 		return false
 	}
@@ -138,6 +139,9 @@ func (t *codexTurn) take(ctx context.Context, s *codexServer, what said) bool {
 	if item := notice.Item; m.Method == "item/completed" && item != nil && item.Type == "agentMessage" {
 		t.answer, event.Text = item.Text, item.Text
 		t.spoken.add(item.Text + "\n")
+	}
+	if m.Method == "error" && notice.Error != nil {
+		event.Text, event.Error = safeText(notice.Error.Message)+"\n", true
 	}
 	t.show(event)
 	return t.note(s, m.Method, &notice)

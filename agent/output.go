@@ -34,6 +34,9 @@ func (o *output) stream(isError bool) io.Writer {
 // add takes text in as standard output.
 func (o *output) add(text string) { _, _ = o.stream(false).Write([]byte(text)) } // Write never fails
 
+// complain takes text in as error output.
+func (o *output) complain(text string) { _, _ = o.stream(true).Write([]byte(text)) } // Write never fails
+
 // result returns what was collected. Output that still comes is not waited
 // for.
 func (o *output) result() Result {
