@@ -12,15 +12,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
 // TestClaude lets the real Claude Code command line list the tools, of a server that it starts and of one that it
 // reaches over HTTP. It needs no account: the tools are listed before any model is asked.
 func TestClaude(t *testing.T) {
-	claude, err := exec.LookPath("claude")
-	if err != nil {
-		t.Skip("the claude command line is not on PATH; npm install @anthropic-ai/claude-code brings it")
-	}
+	claude := modelstub.Program(t, "claude")
 	r := newRoom(t, "claude", "codex")
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"type":"error","error":{"type":"authentication_error","message":"no account"}}`, http.StatusUnauthorized)
