@@ -15,10 +15,11 @@ var ErrSigned = errors.New("a signed message is never rendered again")
 var ErrTooLarge = errors.New("the message is larger than a message file may be")
 
 // Encode renders the message in the canonical form: fields in fixed order,
-// two-space literal blocks for multi-line text, double quotes with JSON-style
-// escapes wherever a plain scalar could be misread or a block cannot hold the
-// text. Any YAML parser and naive line-based readers understand it. Decoding
-// what Encode wrote gives the same message, for every valid message.
+// two-space literal blocks for prose of several lines, double quotes with
+// JSON-style escapes wherever a plain scalar could be misread or a block
+// cannot hold the text. Any YAML parser and naive line-based readers
+// understand it. Decoding what Encode wrote gives the same message, for every
+// valid message.
 //
 // It returns ErrSigned and ErrTooLarge, and an error for text that is not
 // UTF-8; it does not otherwise judge the message.
@@ -34,8 +35,12 @@ func Encode(m *Message) ([]byte, error) {
 		case "body":
 			e.pair(0, name, m.Body)
 		default:
-			if text, _ := m.TextField(name); *text != "" {
+			switch text, prose := m.TextField(name); {
+			case *text == "":
+			case prose:
 				e.pair(0, name, TextValue(*text))
+			default:
+				e.line(name, *text)
 			}
 		}
 	}
@@ -81,6 +86,13 @@ func (e *encoder) recipients(names []AgentName) {
 		e.scalar(string(name))
 	}
 	e.out = append(e.out, "]\n"...)
+}
+
+// line writes a field on one line, whatever is in it.
+func (e *encoder) line(name, text string) {
+	e.out = append(append(e.out, name...), ": "...)
+	e.scalar(text)
+	e.out = append(e.out, '\n')
 }
 
 // pair writes a key and its value as an entry of a block mapping that stands

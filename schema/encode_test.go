@@ -142,6 +142,19 @@ func TestEncodeText(t *testing.T) {
 	}
 }
 
+// TestEncodeSingleLineFields: only prose stands in blocks. A reader that goes
+// by lines finds every other field whole behind its name.
+func TestEncodeSingleLineFields(t *testing.T) {
+	got, err := Encode(&Message{
+		ID: "a", To: []AgentName{"b"}, Channel: "one\ntwo", Subject: "one\n\ntwo\n",
+		ContextKeys: "one\ntwo\n", Body: TextValue("one\ntwo\n"),
+	})
+	want := "id: a\nto: b\nchannel: \"one\\ntwo\"\ncontext_keys: |\n  one\n  two\nsubject: \"one\\n\\ntwo\\n\"\nbody: |\n  one\n  two\n"
+	if err != nil || string(got) != want {
+		t.Errorf("the file is\n%s(%v), want\n%s", got, err, want)
+	}
+}
+
 func TestEncodeStructuredBody(t *testing.T) {
 	text := TextValue
 	body := Value{Kind: Mapping, Pairs: []Pair{
