@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/oacp-go/oacp/internal/durable"
 )
 
 var (
@@ -149,7 +151,7 @@ func withSocketLock(path string, work func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
 	defer cancel()
 	for {
-		lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+		lock := durable.NewLock(path + ".lock")
 		if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
 			return fmt.Errorf("ash: lock %s: %w", lock.Path(), errors.Join(err, lock.Close()))
 		}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gofrs/flock"
+	"github.com/oacp-go/oacp/internal/durable"
 )
 
 // Sentinels of this package, to be matched with errors.Is.
@@ -143,7 +143,7 @@ func (l *Log) warn(err error) {
 // lock takes the log's lock; the caller calls the function it returns.
 func (l *Log) lock(ctx context.Context) (unlock func() error, err error) {
 	const pause = 500 * time.Microsecond
-	lock := flock.New(l.path + ".lock")
+	lock := durable.NewLock(l.path + ".lock")
 	if _, err := lock.TryLockContext(ctx, pause); err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (l *Log) refresh(ctx context.Context, locked bool) error {
 	if !locked && (l.due() || size-l.end >= sealBytes) {
 		// Worth indexing, so that the next process need not read it all again. When another process holds
 		// the lock, or the folder does not take a lock file, reading goes on without.
-		lock := flock.New(l.path + ".lock")
+		lock := durable.NewLock(l.path + ".lock")
 		if free, err := lock.TryLock(); err == nil && free {
 			locked = true
 			defer func() {

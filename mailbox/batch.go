@@ -88,7 +88,7 @@ func (b *batch) tryLock() (bool, error) {
 }
 
 func (b *batch) newLock() *flock.Flock {
-	return flock.New(b.outgoing.Path("../deliver.lock"), flock.SetFlag(durable.LockFlags))
+	return durable.NewLock(b.outgoing.Path("../deliver.lock"))
 }
 
 // box opens a mailbox folder once per batch and checks that it can be

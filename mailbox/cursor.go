@@ -108,7 +108,7 @@ func openCursor(ctx context.Context, t *watched, stateID string) (*cursor, error
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCursor, err)
 	}
-	c := &cursor{path: dir.Path(name), lock: flock.New(dir.Path(name + ".lock"))}
+	c := &cursor{path: dir.Path(name), lock: durable.NewLock(dir.Path(name + ".lock"))}
 	c.file = newCursorFile(t, stateID)
 	if err := c.acquire(ctx); err != nil {
 		return nil, errors.Join(err, dir.Close())

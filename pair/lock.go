@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/durable"
 )
@@ -48,7 +46,7 @@ const (
 // the lock or dies.
 func takeLock(run bridge.Run, now time.Time) (release func() error, err error) {
 	path := filepath.Join(run.Folder, lockName)
-	lock := flock.New(path, flock.SetPermissions(0o600))
+	lock := durable.NewLock(path)
 	locked, err := lock.TryLock()
 	switch {
 	case err != nil:

@@ -57,7 +57,7 @@ func openJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Ti
 		return nil, err
 	}
 	path := journalPath(w, name)
-	j := &journal{path: path, lock: flock.New(path + ".lock"), now: now, history: newHistory(), compactAt: compactAbove}
+	j := &journal{path: path, lock: durable.NewLock(path + ".lock"), now: now, history: newHistory(), compactAt: compactAbove}
 	err := j.locked(func() error {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			// The name must survive a crash before anything is appended.

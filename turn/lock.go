@@ -9,8 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
-
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -67,7 +66,7 @@ func takeLock(ctx context.Context, w *mailbox.Workspace, name schema.AgentName, 
 	}
 	patience, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
-	lock := flock.New(path)
+	lock := durable.NewLock(path)
 	locked, err := lock.TryLockContext(patience, lockRetry)
 	switch {
 	case ctx.Err() != nil:
@@ -112,7 +111,7 @@ func lockHolder(w *mailbox.Workspace, name schema.AgentName) (running bool, hold
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return false, nil, nil
 	}
-	lock := flock.New(path)
+	lock := durable.NewLock(path)
 	locked, err := lock.TryRLock()
 	if err != nil {
 		return false, nil, errors.Join(fmt.Errorf("looking at %s: %w", path, err), lock.Close())

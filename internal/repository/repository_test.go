@@ -165,6 +165,32 @@ func TestOnlyDurableRenames(t *testing.T) {
 	}
 }
 
+// TestOnlyDurableMakesLocks: a lock file is opened in one place, which follows
+// no links and waits for no pipes.
+func TestOnlyDurableMakesLocks(t *testing.T) {
+	found := 0
+	for _, f := range sourceFiles(t) {
+		if f.isTest {
+			continue
+		}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if of, ok := selector.X.(*ast.Ident); ok && of.Name == "flock" && strings.HasPrefix(selector.Sel.Name, "New") {
+				if found++; f.folder != "internal/durable" {
+					f.report(t, selector, "%s makes a lock by itself; durable.NewLock does that", f.folder)
+				}
+			}
+			return true
+		})
+	}
+	if found == 0 {
+		t.Error("nothing makes locks: does this test still see what it looks for?")
+	}
+}
+
 // TestPackagesDoNotPrint: what a program shows is the command line's to say.
 func TestPackagesDoNotPrint(t *testing.T) {
 	for _, f := range sourceFiles(t) {

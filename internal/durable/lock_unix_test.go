@@ -1,0 +1,76 @@
+//go:build unix
+
+package durable
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestLockKeepsOthersOut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first, second := NewLock(path), NewLock(path)
+	for _, step := range []struct {
+		what string
+		lock func() (bool, error)
+		want bool
+	}{
+		{"the first", first.TryLock, true},
+		{"a second", second.TryLock, false},
+		{"the second after the first let go", func() (bool, error) {
+			if err := first.Unlock(); err != nil {
+				return false, err
+			}
+			return second.TryLock()
+		}, true},
+	} {
+		if got, err := step.lock(); got != step.want || err != nil {
+			t.Errorf("%s: locked %t (%v), want %t", step.what, got, err, step.want)
+		}
+	}
+	if err := second.Unlock(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLockIsNoLink: nothing is made or locked where a link leads.
+func TestLockIsNoLink(t *testing.T) {
+	folder := t.TempDir()
+	path, outside := filepath.Join(folder, "lock"), filepath.Join(folder, "outside")
+	if err := os.Symlink(outside, path); err != nil {
+		t.Fatal(err)
+	}
+	if locked, err := NewLock(path).TryLock(); locked || err == nil {
+		t.Errorf("a link was locked (%t, %v), want it refused", locked, err)
+	}
+	if _, err := os.Lstat(outside); !os.IsNotExist(err) {
+		t.Errorf("the file that the link leads to was made (%v)", err)
+	}
+}
+
+// TestLockDoesNotWaitForAPipe: opening a pipe would wait for its other end,
+// and no signal would end that.
+func TestLockDoesNotWaitForAPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Skipf("this file system has no pipes: %v", err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		lock := NewLock(path)
+		_, err := lock.TryLock() // refusing it would be as good
+		if err == nil {
+			err = lock.Unlock()
+		}
+		done <- err
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("locking waits for the other end of a pipe")
+	}
+}
