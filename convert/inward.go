@@ -52,7 +52,7 @@ func (i *inward) statePath() string { return statePath(i.workspace, i.log, In) }
 
 func (i *inward) save() error {
 	i.saved = time.Now()
-	return saveState(i.statePath(), i.state)
+	return saveState(i.workspace, i.statePath(), i.state)
 }
 
 // deliver delivers what stands behind the saved place, of which end is known to be a part.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/durable"
@@ -82,13 +81,10 @@ func (j *journal) reset() error {
 	return nil
 }
 
-// add lists files that were recorded before the place.
+// add lists files that were recorded before the place. The journal's folder is there.
 func (j *journal) add(keys []fileKey, place bridge.Cursor) (err error) {
 	for _, key := range keys {
 		j.keys[key] = true
-	}
-	if err := os.MkdirAll(filepath.Dir(j.path), 0o755); err != nil {
-		return err
 	}
 	file, err := os.OpenFile(j.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {

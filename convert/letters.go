@@ -78,7 +78,14 @@ func (l letters) folder(from schema.AgentName) string {
 	if l.workspace.Knows(from) {
 		return l.workspace.BoxPath(from, mailbox.DeadLetters)
 	}
-	return filepath.Join(stateFolder(l.workspace), "dead_letter")
+	return filepath.Join(l.workspace.Dir(), lettersName)
+}
+
+func (l letters) makeFolder(from schema.AgentName) error {
+	if l.workspace.Knows(from) {
+		return os.MkdirAll(l.folder(from), 0o755)
+	}
+	return l.workspace.MakeStateFolder(lettersName)
 }
 
 // write puts a letter and its reason in place, the reason first, unless the letter is there: with its sender,
@@ -91,7 +98,7 @@ func (l letters) write(one letter) (path string, there bool, err error) {
 			return path, err == nil, err
 		}
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := l.makeFolder(one.reason.From); err != nil {
 		return path, false, err
 	}
 	one.reason.At = schema.NewTimestamp(time.Now())

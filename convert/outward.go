@@ -118,9 +118,10 @@ func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, repo
 	if err != nil {
 		return err
 	}
-	if err := o.journal.add(keys, place); err != nil {
-		stateWarning(report, err)
+	if err = o.workspace.MakeStateFolder(stateName); err == nil {
+		err = o.journal.add(keys, place)
 	}
+	stateWarning(report, err)
 	return nil
 }
 
@@ -135,7 +136,7 @@ func (o *outward) finish(ctx context.Context, s *scan, report *Report) error {
 	}
 	o.state.Recorded = place
 	maps.Copy(o.state.Outboxes, s.modified)
-	err = saveState(o.statePath(), o.state)
+	err = saveState(o.workspace, o.statePath(), o.state)
 	if s.present != nil {
 		err = errors.Join(err, o.journal.keep(s.present, place))
 	}

@@ -18,8 +18,14 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// stateFolder is where a workspace keeps what mirrors remember.
-func stateFolder(w *mailbox.Workspace) string { return filepath.Join(w.Dir(), "state", "mirror") }
+// In a workspace, stateName is the folder of what mirrors remember, and lettersName that of dead letters whose
+// sender it does not know.
+const (
+	stateName   = "state/mirror"
+	lettersName = stateName + "/dead_letter"
+)
+
+func stateFolder(w *mailbox.Workspace) string { return filepath.Join(w.Dir(), stateName) }
 
 // statePath is the path, without extension, of what is remembered of a log in one direction. Two directions
 // never share a file, so that two processes need not agree on one.
@@ -57,13 +63,13 @@ func loadState[S any](path string) (state S) {
 	return none
 }
 
-// saveState puts a state file in place.
-func saveState(path string, state any) error {
+// saveState puts a state file of the workspace in place.
+func saveState(w *mailbox.Workspace, path string, state any) error {
 	data, err := json.MarshalIndent(state, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing %s.json: %w", path, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := w.MakeStateFolder(stateName); err != nil {
 		return err
 	}
 	return durable.Replace(path+".json", append(data, '\n'), 0o644)

@@ -101,7 +101,7 @@ func openCursor(ctx context.Context, t *watched, stateID string) (*cursor, error
 		}
 		name = string(t.agent) + "." + stateID + ".json"
 	}
-	if err := t.workspace.makeFolder(cursorsName); err != nil {
+	if err := t.workspace.MakeStateFolder(cursorsName); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCursor, err)
 	}
 	dir, err := durable.OpenDir(t.workspace.root, t.workspace.dir, cursorsName)

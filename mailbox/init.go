@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -108,6 +109,23 @@ func (w *Workspace) makeState() (made []string, err error) {
 		return made, err
 	}
 	return made, w.makeFolder(outgoingName)
+}
+
+// MakeStateFolder makes a folder below state, and keeps git out of it: state is
+// about this machine alone. The name is the folder's path below the workspace,
+// such as state/turns. A folder that is there is left as it is.
+func (w *Workspace) MakeStateFolder(name string) error {
+	name = filepath.ToSlash(name)
+	if path.Clean(name) != name || !strings.HasPrefix(name, stateName+"/") {
+		return fmt.Errorf("making folder %s: it is not in state", name)
+	}
+	if info, err := w.root.Stat(name); err == nil && info.IsDir() {
+		return nil
+	}
+	if _, err := w.makeState(); err != nil {
+		return err
+	}
+	return w.makeFolder(name)
 }
 
 // A newFile is a file to be made where none is.

@@ -53,7 +53,7 @@ func journalPath(w *mailbox.Workspace, name schema.AgentName) string {
 // openJournal opens the journal of an agent to write, which is made if there
 // is none, and reads it.
 func openJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*journal, error) {
-	if err := makeFolder(w, turnsFolder); err != nil {
+	if err := w.MakeStateFolder(turnsFolder); err != nil {
 		return nil, err
 	}
 	path := journalPath(w, name)
@@ -276,26 +276,4 @@ func readHistory(w *mailbox.Workspace, name schema.AgentName) (*history, error) 
 	}
 	h.read(data)
 	return h, nil
-}
-
-// makeFolder makes a folder in state, and makes its name durable.
-func makeFolder(w *mailbox.Workspace, name string) error {
-	path := filepath.Join(w.Dir(), name)
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil
-	}
-	if err := os.MkdirAll(path, 0o755); err != nil {
-		return fmt.Errorf("making folder %s: %w", path, err)
-	}
-	root, err := os.OpenRoot(w.Dir())
-	if err != nil {
-		return fmt.Errorf("making folder %s: %w", path, err)
-	}
-	for _, parent := range []string{filepath.Dir(name), "."} {
-		dir, openErr := durable.OpenDir(root, w.Dir(), parent)
-		if err = errors.Join(err, openErr); openErr == nil {
-			err = errors.Join(err, dir.Sync(), dir.Close())
-		}
-	}
-	return errors.Join(err, root.Close())
 }

@@ -61,7 +61,7 @@ func holderPath(w *mailbox.Workspace, name schema.AgentName) string {
 // the lock or dies.
 func takeLock(ctx context.Context, w *mailbox.Workspace, name schema.AgentName, now time.Time) (release func() error, err error) {
 	path := lockPath(w, name)
-	if err := makeFolder(w, runFolder); err != nil {
+	if err := w.MakeStateFolder(runFolder); err != nil {
 		return nil, err
 	}
 	patience, cancel := context.WithTimeout(ctx, lockPatience)

@@ -61,7 +61,7 @@ func (r *Runner) answer(m *schema.Message, rec *record, result agent.Result) (*s
 	}
 	if count := utf8.RuneCountInString(text); count > schema.MaxBody || result.Truncated {
 		name := filepath.Join(turnsFolder, string(r.config.Agent)+".answers", string(rec.ID)+"."+rec.Fingerprint+".txt")
-		if err := makeFolder(r.workspace, filepath.Dir(name)); err != nil {
+		if err := r.workspace.MakeStateFolder(filepath.Dir(name)); err != nil {
 			return nil, err
 		}
 		if err := durable.Replace(filepath.Join(r.workspace.Dir(), name), []byte(text), 0o644); err != nil {

@@ -117,7 +117,7 @@ func TestRunningIsNotClaimedOfTheDead(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	rec := leave(t, w, func(rec *record) []fact { return []fact{started.about(rec)} })
-	if err := makeFolder(w, runFolder); err != nil {
+	if err := w.MakeStateFolder(runFolder); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.WriteFile(lockPath(w, "codex"), nil, 0o644), writeHolder(w, "codex", time.Now())); err != nil {
