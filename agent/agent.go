@@ -19,16 +19,17 @@ type Driver interface {
 	// says that no turn was begun and that no message is to blame.
 	Start(ctx context.Context) error
 	// Turn runs one turn. Events are handed to observe, which may be nil, in
-	// order and before Turn returns; observe must not call the driver. The
-	// result is filled in as far as the turn came, also when there is an
-	// error. Cancelling the context stops the agent with everything it
-	// started, and then returns the context's cause.
+	// order and before Turn returns; observe must not call the driver, but for
+	// SessionID. The result is filled in as far as the turn came, also when
+	// there is an error. Cancelling the context stops the agent with everything
+	// it started, and then returns the context's cause.
 	Turn(ctx context.Context, request Request, observe func(Event)) (Result, error)
 	// Interrupt asks the running turn to end early; Turn then returns
 	// ErrInterrupted. Without a running turn it does nothing.
 	Interrupt(ctx context.Context) error
 	// SessionID returns what a later driver needs to continue the agent's
-	// session, or "" where there is no such thing or no turn was run yet.
+	// session, or "" where there is no such thing or none was begun yet. An
+	// agent's first event may be the one that begins it.
 	SessionID() string
 	// Stop ends what Start started and waits for it. It may be called at any
 	// time and more than once.

@@ -117,8 +117,8 @@ func (t *claudeTurn) take(ctx context.Context, p *claudeProcess, s said) bool {
 	if retry := m.retry(); retry != "" {
 		event.Text, event.Error = retry, true
 	}
-	t.show(event)
 	t.claude.adopt(m.SessionID, m.Type == "result")
+	t.show(event)
 	named := slices.Contains(m.UserMessages, t.id)
 	switch m.Type {
 	case "user":

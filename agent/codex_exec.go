@@ -113,11 +113,12 @@ func (t *codexTurn) takeExec(what said) bool {
 		t.answer, event.Text = m.Item.Text, m.Item.Text
 		t.spoken.add(m.Item.Text + "\n")
 	}
-	t.show(event)
-	switch m.Type {
-	case "thread.started":
+	if m.Type == "thread.started" {
 		t.id = m.ThreadID
 		t.codex.adopt(m.ThreadID, false)
+	}
+	t.show(event)
+	switch m.Type {
 	case "turn.completed":
 		t.failure = nil
 		t.countExec(m)

@@ -18,8 +18,8 @@ import (
 const Version = 1
 
 // Manifest is where a run stands, as manifest.json holds it. The fields that
-// AgentPair has too have its names; version, base_commit, cursors, task_record
-// and turn are ours.
+// AgentPair has too have its names; version, base_commit, cursors, acknowledged,
+// task_record and turn are ours.
 type Manifest struct {
 	// Version tells the form of the file. AgentPair's own manifests have none.
 	Version int `json:"version"`
@@ -55,6 +55,8 @@ type Manifest struct {
 	// Cursors stand behind what each agent was given of the bridge in turns
 	// that are finished.
 	Cursors map[Agent]bridge.Cursor `json:"cursors,omitempty"`
+	// Acknowledged stand behind what has been acknowledged of that elsewhere.
+	Acknowledged map[Agent]bridge.Cursor `json:"acknowledged,omitempty"`
 	// TaskRecord is the id of the record that holds the task.
 	TaskRecord string `json:"task_record,omitempty"`
 	// Turn is the turn that is to be run, runs, or is to be decided on.

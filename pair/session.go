@@ -20,6 +20,10 @@ type Options struct {
 	// and when the session ends. It is the place to carry messages between the
 	// bridge and elsewhere.
 	Exchange func(ctx context.Context) error
+	// Acknowledge, if not nil, is told which records of the bridge an agent was
+	// given in turns that it ended, after the Exchange that follows. It may be
+	// told the same records again.
+	Acknowledge func(ctx context.Context, name Agent, records []bridge.Record) error
 	// Observe, if not nil, is told each entry when the transcript has it. It
 	// must not call the session.
 	Observe func(Entry)
@@ -226,10 +230,43 @@ func (s *Session) finish(ctx context.Context) error {
 }
 
 func (s *Session) exchange(ctx context.Context) error {
-	if s.options.Exchange == nil {
+	if s.options.Exchange != nil {
+		if err := s.options.Exchange(ctx); err != nil {
+			return err
+		}
+	}
+	if s.options.Acknowledge == nil {
 		return nil
 	}
-	return s.options.Exchange(ctx)
+	return errors.Join(s.acknowledge(ctx, Claude), s.acknowledge(ctx, Codex))
+}
+
+// acknowledge tells of the records that an agent has dealt with since the last
+// time, and writes down that it did.
+func (s *Session) acknowledge(ctx context.Context, name Agent) error {
+	m := &s.manifest
+	from, to := m.Acknowledged[name], m.Cursors[name]
+	if from == to {
+		return nil
+	}
+	var dealtWith []bridge.Record
+	for entry, err := range s.log.DrainAfter(ctx, string(name), from) {
+		if err != nil {
+			return fmt.Errorf("reading what %s was given: %w", name, err)
+		}
+		if entry.Line > to.Line() {
+			break
+		}
+		dealtWith = append(dealtWith, entry.Record)
+	}
+	if err := s.options.Acknowledge(ctx, name, dealtWith); err != nil {
+		return fmt.Errorf("acknowledging what %s was given: %w", name, err)
+	}
+	if m.Acknowledged == nil {
+		m.Acknowledged = make(map[Agent]bridge.Cursor)
+	}
+	m.Acknowledged[name] = to
+	return s.save()
 }
 
 // Close lets go of the run. It may be called more than once.

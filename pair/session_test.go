@@ -355,6 +355,63 @@ func TestStopAndResume(t *testing.T) {
 	}
 }
 
+// TestSessionIsKept: an agent's session is on disk before its first turn ends.
+func TestSessionIsKept(t *testing.T) {
+	var s *Session
+	s = newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
+		c.observe(agent.Event{Text: "hello"})
+		if m, err := ReadManifest(s.Place()); err != nil || m.CodexSessionID != "session of codex" {
+			t.Errorf("session %q, %v in the middle of the turn", m.CodexSessionID, err)
+		}
+		return "DONE", nil
+	}))
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAcknowledge: what an agent was given is acknowledged after its turn,
+// and again if that failed; what it was not given is not.
+func TestAcknowledge(t *testing.T) {
+	var calls []call
+	var acknowledged []string
+	full := errors.New("disk full")
+	failing := true
+	options := lines(t, &calls, "codex: one\nDONE", "claude: no\nFAIL", "codex: two\nDONE", "claude: yes\nPASS")
+	options.Acknowledge = func(_ context.Context, name Agent, records []bridge.Record) error {
+		if failing && len(calls) > 1 {
+			return full
+		}
+		for _, r := range records {
+			acknowledged = append(acknowledged, fmt.Sprintf("%s %s after %d", name, r.Type, len(calls)))
+		}
+		return nil
+	}
+	s := newSession(t, Settings{Prompt: "x", Review: ReviewClaude}, options)
+	if err := s.Run(t.Context()); !errors.Is(err, full) {
+		t.Fatalf("error %v, want %v", err, full)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	failing = false
+	s, err := Resume(s.Place(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"codex task after 1",
+		"claude result after 2", "claude signal after 2", "codex review after 3", "codex signal after 3",
+		"claude result after 4", "claude signal after 4",
+	}
+	if !reflect.DeepEqual(acknowledged, want) {
+		t.Errorf("acknowledged:\n%s\nwant:\n%s", strings.Join(acknowledged, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 func TestTimeout(t *testing.T) {
 	s := newSession(t, Settings{Prompt: "x"}, scripted(func(c call) (string, error) {
 		<-c.ctx.Done()

@@ -124,17 +124,17 @@ func (t *transcript) append(e Entry) error {
 		_, err = t.file.Write(line)
 	}
 	if err != nil {
-		return &transcriptError{err}
+		return &unwrittenError{fmt.Errorf("transcript: %w", err)}
 	}
 	return nil
 }
 
-// A transcriptError says that an entry could not be written. No agent is to
-// blame for it.
-type transcriptError struct{ err error }
+// An unwrittenError says that a turn was stopped because what it came to could
+// not be written down. No agent is to blame for it.
+type unwrittenError struct{ err error }
 
-func (e *transcriptError) Error() string { return "transcript: " + e.err.Error() }
-func (e *transcriptError) Unwrap() error { return e.err }
+func (e *unwrittenError) Error() string { return e.err.Error() }
+func (e *unwrittenError) Unwrap() error { return e.err }
 
 func (t *transcript) close() error {
 	return errors.Join(t.file.Sync(), t.file.Close())

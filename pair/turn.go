@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 
 	"github.com/oacp-go/oacp/agent"
@@ -44,6 +45,7 @@ func (s *Session) begin(ctx context.Context) error {
 			return err
 		}
 		m.Cursors = map[Agent]bridge.Cursor{Claude: end, Codex: end}
+		m.Acknowledged = maps.Clone(m.Cursors)
 		if err := s.save(); err != nil {
 			return err
 		}
@@ -161,7 +163,7 @@ func (s *Session) isOutside(ctx context.Context, err error) bool {
 	if errors.Is(err, agent.ErrUnknownSession) {
 		return false
 	}
-	var disk *transcriptError
+	var disk *unwrittenError
 	return ctx.Err() != nil || errors.Is(err, agent.ErrUnavailable) || errors.As(err, &disk)
 }
 
@@ -180,7 +182,7 @@ func (s *Session) attempt(ctx context.Context, name Agent, text string) (agent.R
 	var unwritten error
 	observe := func(e agent.Event) {
 		entry := Entry{Type: EntryEvent, Agent: name, Raw: e.Raw, Content: e.Text, Stderr: e.Error}
-		if err := s.note(entry); err != nil && unwritten == nil {
+		if err := errors.Join(s.keepSession(name, driver), s.note(entry)); err != nil && unwritten == nil {
 			unwritten = err
 			cancel(err)
 		}
@@ -190,6 +192,20 @@ func (s *Session) attempt(ctx context.Context, name Agent, text string) (agent.R
 		return result, unwritten
 	}
 	return result, err
+}
+
+// keepSession writes the agent's session down as soon as it has one, so that a
+// process that is killed in the agent's first turn does not lose it.
+func (s *Session) keepSession(name Agent, driver agent.Driver) error {
+	id := driver.SessionID()
+	if id == "" || id == s.manifest.SessionID(name) {
+		return nil
+	}
+	s.manifest.setSession(name, id)
+	if err := s.save(); err != nil {
+		return &unwrittenError{err}
+	}
+	return nil
 }
 
 // environment tells a process that is started for a turn what it works on.

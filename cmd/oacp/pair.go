@@ -229,6 +229,10 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *streams
 	}
 	if w != nil {
 		options.Exchange = func(ctx context.Context) error { return exchange(ctx, w, session.Log(), s) }
+		options.Acknowledge = func(ctx context.Context, name pair.Agent, given []bridge.Record) error {
+			_, err := convert.Acknowledge(ctx, w, schema.AgentName(name), given)
+			return err
+		}
 	}
 	if o.tmux {
 		if err := pair.FindTmux(); err != nil {

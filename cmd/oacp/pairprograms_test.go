@@ -1,49 +1,84 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/pair"
 )
 
-// TestPairPrograms runs the command as a user would, with the real claude and
-// codex in the path and a scripted model behind them: codex mends a test that
-// fails, claude fails that once for its looks, and passes it then, with the tools of oacp mcp.
-func TestPairPrograms(t *testing.T) {
+// A pairScene is a repository with a test that fails, and the real claude and
+// codex with a scripted model behind them.
+type pairScene struct {
+	t *testing.T
+	// oacp is the program, home the folder that stands for the user's.
+	oacp, home, repository string
+	env                    []string
+}
+
+func newPairScene(t *testing.T) *pairScene {
+	t.Helper()
 	bin := filepath.Dir(modelstub.Program(t, "claude"))
 	modelstub.Program(t, "codex")
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	scratch, home := t.TempDir(), t.TempDir()
-	oacp := filepath.Join(scratch, "oacp")
-	mustRun(t, ".", "go", "build", "-o", oacp, ".")
-	repository := filepath.Join(scratch, "repository")
+	scene := &pairScene{t: t, oacp: filepath.Join(scratch, "oacp"), home: home, repository: filepath.Join(scratch, "repository")}
+	mustRun(t, ".", "go", "build", "-o", scene.oacp, ".")
 	for name, text := range map[string]string{
 		"go.mod":      "module example.com/sum\n\ngo 1.26\n",
 		"sum.go":      "package sum\n\nfunc Sum(a, b int) int { return a - b }\n",
 		"sum_test.go": "package sum\n\nimport \"testing\"\n\nfunc TestSum(t *testing.T) {\n\tif Sum(2, 2) != 4 {\n\t\tt.Fatal(\"want 4\")\n\t}\n}\n",
 	} {
-		if err := os.MkdirAll(repository, 0o700); err != nil {
+		if err := os.MkdirAll(scene.repository, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(repository, name), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(scene.repository, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	mustRun(t, repository, "git", "init", "--quiet")
-
+	mustRun(t, scene.repository, "git", "init", "--quiet")
 	server := modelstub.Start(t, func(_ context.Context, request modelstub.Request) modelstub.Reply {
-		return pairModel(filepath.Join(repository, "sum.go"), request)
+		return pairModel(filepath.Join(scene.repository, "sum.go"), request)
 	})
 	goCache := strings.TrimSpace(mustRun(t, ".", "go", "env", "GOCACHE"))
-	command := exec.Command(oacp, "pair", "--agent", "codex", "--review", "claude", "--allow", "all", "--max-iterations", "3", "--proof", "go test ./...", "Fix the failing test")
-	command.Dir = repository
-	command.Env = append(append(append(os.Environ(), server.ClaudeEnv(home)...), server.CodexEnv(t, home)...), "GOCACHE="+goCache)
-	out, err := command.CombinedOutput()
+	scene.env = append(append(append(os.Environ(), server.ClaudeEnv(home)...), server.CodexEnv(t, home)...), "GOCACHE="+goCache)
+	return scene
+}
+
+// command is oacp with the arguments, in the repository.
+func (s *pairScene) command(arguments ...string) *exec.Cmd {
+	command := exec.Command(s.oacp, arguments...)
+	command.Dir, command.Env = s.repository, s.env
+	return command
+}
+
+// task is what the pair is told, as a user would.
+func (s *pairScene) task(more ...string) []string {
+	return append([]string{
+		"pair", "--agent", "codex", "--review", "claude", "--allow", "all", "--max-iterations", "3",
+		"--proof", "go test ./...", "Fix the failing test",
+	}, more...)
+}
+
+// TestPairPrograms runs the command as a user would: codex mends a test that
+// fails, claude fails that once for its looks, and passes it then, with the
+// tools of oacp mcp.
+func TestPairPrograms(t *testing.T) {
+	scene := newPairScene(t)
+	out, err := scene.command(scene.task()...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -52,12 +87,127 @@ func TestPairPrograms(t *testing.T) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
 	}
-	for arguments, want := range map[string]string{"bridge --json": `"pass_count": 1`, "bridge drain --agent codex --json": "sent with a tool"} {
-		look := exec.Command(oacp, strings.Fields(arguments)...)
-		look.Dir, look.Env = repository, command.Env
-		if out, err := look.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+	for arguments, want := range map[string]string{
+		"bridge --json": `"pass_count": 1`, "bridge drain --agent codex --json": "sent with a tool", "dashboard --once": "completed",
+	} {
+		if out, err := scene.command(strings.Fields(arguments)...).CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("oacp %s: %v, want %s in\n%s", arguments, err, want, out)
 		}
+	}
+}
+
+// TestPairKilled kills the command at random entries, with claude and codex in
+// the middle of whatever they do, and resumes until the run is done. It ends
+// in the same place, with nothing said twice. PAIR_KILL_ROUNDS asks for more
+// runs.
+func TestPairKilled(t *testing.T) {
+	rounds := 1
+	if text := os.Getenv("PAIR_KILL_ROUNDS"); text != "" {
+		var err error
+		if rounds, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for seed := range uint64(rounds) {
+		random := rand.New(rand.NewPCG(seed, 2))
+		scene := newPairScene(t)
+		kills := 0
+		for ; !scene.driveUntil(kills == 0, 2+random.IntN(40)); kills++ {
+			if kills > 100 {
+				t.Fatalf("seed %d: the run does not end", seed)
+			}
+		}
+		if kills == 0 {
+			t.Errorf("seed %d: the run was over before it was killed", seed)
+		}
+		scene.checkUndisturbed(fmt.Sprintf("seed %d, %d kills", seed, kills))
+	}
+}
+
+// driveUntil begins the run or goes on with it, and kills it after so many
+// entries. It reports whether the run was over before that.
+func (s *pairScene) driveUntil(first bool, entries int) (done bool) {
+	s.t.Helper()
+	arguments := []string{"pair", "--run-id", "1", "--allow", "all", "--json", "--verbose"}
+	if first {
+		arguments = s.task("--json", "--verbose")
+	}
+	command := s.command(arguments...)
+	var complaints strings.Builder
+	command.Stderr = &complaints
+	out, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	for err == nil && entries > 0 {
+		if _, err = lines.ReadSlice('\n'); errors.Is(err, bufio.ErrBufferFull) {
+			err = nil // the rest of a long line
+			continue
+		}
+		entries--
+	}
+	killed := err == nil
+	if killed {
+		err = command.Process.Kill()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		s.t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, lines); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := command.Wait(); err != nil && !killed {
+		s.t.Fatalf("%v\n%s", err, complaints.String())
+	}
+	return !killed
+}
+
+// checkUndisturbed compares a run that is over with what it comes to where
+// nothing happens to it.
+func (s *pairScene) checkUndisturbed(when string) {
+	s.t.Helper()
+	repositoryID, err := bridge.RepositoryID(s.repository)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	run, err := bridge.FindRun(filepath.Join(s.home, ".agentpair", "runs"), repositoryID, 1)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if m, err := pair.ReadManifest(run); err != nil || m.State != pair.Complete || m.CurrentIteration != 2 {
+		s.t.Errorf("%s: %v, state %s in iteration %d, want completed in 2", when, err, m.State, m.CurrentIteration)
+	}
+	log, err := run.Open(nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var got []string
+	for e, err := range log.Records(s.t.Context(), "") {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%d %s %s>%s %s%s", e.Iteration, e.Type, e.From, e.To, strings.ReplaceAll(e.Content, "\n", "|"), e.Signal))
+	}
+	if err := log.Close(); err != nil {
+		s.t.Error(err)
+	}
+	want := []string{
+		"0 task user>codex Fix the failing test",
+		"1 result codex>claude Mended.|DONE", "1 signal codex>claude DONE in iteration 1DONE",
+		"1 review claude>codex It works, but add a comment.|FAIL", "1 signal claude>codex FAIL in iteration 1FAIL",
+		"2 result codex>claude Mended.|DONE||(said for the 2nd time)", "2 signal codex>claude DONE in iteration 2DONE",
+		"0 signal claude>codex sent with a toolPASS", "2 review claude>codex I sent my verdict.",
+	}
+	if !slices.Equal(got, want) {
+		s.t.Errorf("%s: records\n%s\nwant\n%s", when, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	text, err := os.ReadFile(filepath.Join(s.repository, "sum.go"))
+	if want := "package sum\n\n// Sum adds.\nfunc Sum(a, b int) int { return a + b }\n"; err != nil || string(text) != want {
+		s.t.Errorf("%s: sum.go is %q, %v; want %q", when, text, err, want)
 	}
 }
 
@@ -78,9 +228,10 @@ func pairModel(file string, request modelstub.Request) modelstub.Reply {
 	case len(request.Results) > 0:
 		return modelstub.Reply{Text: "Mended.\nDONE"}
 	}
+	// Both edits change nothing the second time.
 	edit := "sed 's/a - b/a + b/' sum.go > new && mv new sum.go"
 	if reviewed {
-		edit = "sed 's/^func/\\/\\/ Sum adds.\\n&/' sum.go > new && mv new sum.go"
+		edit = "sed -e '/^\\/\\/ Sum/d' -e 's/^func/\\/\\/ Sum adds.\\n&/' sum.go > new && mv new sum.go"
 	}
 	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "exec_command", Input: map[string]any{"cmd": edit}}}}
 }
