@@ -1,0 +1,112 @@
+package exclusive
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+func newLock(t *testing.T) Lock {
+	t.Helper()
+	folder := t.TempDir()
+	return Lock{Path: filepath.Join(folder, "lock"), Note: filepath.Join(folder, "holder.json")}
+}
+
+func TestTake(t *testing.T) {
+	l := newLock(t)
+	if held, holder, err := l.Held(); held || holder != nil || err != nil {
+		t.Fatalf("before anybody took it: held %t by %v, %v", held, holder, err)
+	}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	release, err := l.Take(t.Context(), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, holder, err := l.Held(); !held || holder == nil || holder.PID != os.Getpid() || !holder.Since.Equal(now) || err != nil {
+		t.Errorf("held %t by %+v, %v; want it held by this process", held, holder, err)
+	}
+	var other *HeldError
+	if _, err := l.Take(t.Context(), now); !errors.As(err, &other) || other.Holder == nil || other.Holder.PID != os.Getpid() {
+		t.Errorf("taken twice: %v, want a HeldError that names this process", err)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	if held, _, err := l.Held(); held || err != nil {
+		t.Errorf("after it was released: held %t, %v", held, err)
+	}
+}
+
+// TestNote: a note that is missing or half written keeps nobody from seeing
+// that the lock is held.
+func TestNote(t *testing.T) {
+	l := newLock(t)
+	release, err := l.Take(t.Context(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"", `{"pid": 1`} {
+		if err := os.WriteFile(l.Note, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if held, holder, err := l.Held(); !held || holder != nil || err != nil {
+			t.Errorf("with the note %q: held %t by %v, %v; want held by nobody known", text, held, holder, err)
+		}
+	}
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLookersKeepNobodyOut: however often somebody looks, the lock can be taken.
+func TestLookersKeepNobodyOut(t *testing.T) {
+	l := newLock(t)
+	done := make(chan struct{})
+	var looker sync.WaitGroup
+	looker.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if _, _, err := l.Held(); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for range 20 {
+		release, err := l.Take(t.Context(), time.Now())
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(done)
+	looker.Wait()
+}
+
+func TestTakeEnds(t *testing.T) {
+	l := newLock(t)
+	release, err := l.Take(t.Context(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	if _, err := l.Take(ctx, time.Now()); !errors.Is(err, enough) {
+		t.Errorf("got %v, want the cause", err)
+	}
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+}
