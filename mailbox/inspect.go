@@ -6,15 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
-
-// unansweredAfter is how long a message may lie in an inbox before it counts
-// as stale.
-const unansweredAfter = 24 * time.Hour
 
 // A Severity says how bad a Finding is.
 type Severity string
@@ -49,6 +44,8 @@ type inspection struct {
 	w        *Workspace
 	category string
 	findings []Finding
+	// known are the agents that were looked for among those of the workspace.
+	known map[schema.AgentName]bool
 }
 
 func (i *inspection) add(name string, severity Severity, hint, format string, args ...any) *Finding {
@@ -219,36 +216,6 @@ func (i *inspection) mendDelivery(left *leftovers) func(context.Context) ([]stri
 			done = append(done, "moved to the sender's dead letters: "+path)
 		}
 		return done, err
-	}
-}
-
-// inbox checks the messages that wait for an agent.
-func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
-	i.category = "Inbox Health"
-	entries, err := i.w.Inbox(ctx, agent)
-	if err != nil {
-		i.fail(string(agent), err)
-		return
-	}
-	now := i.w.now()
-	before := len(i.findings)
-	for _, e := range entries {
-		name := boxName(agent, Inbox) + "/" + e.Name
-		switch {
-		case e.Err != nil:
-			i.add(name, SeverityError, "oacp validate "+e.Path, "cannot be read as a message: %v", e.Err)
-		case e.Message.ExpiredAt(now):
-			i.add(name, SeverityWarning, "oacp ack "+string(e.Message.ID)+" --agent "+string(agent), "expired at %s", e.Message.ExpiresAt)
-		case !e.Message.IsFor(agent):
-			i.add(name, SeverityWarning, "", "is addressed to %v, not to %s", e.Message.To, agent)
-		case !i.w.Knows(e.Message.From):
-			i.add(name, SeverityWarning, "oacp add-agent "+string(e.Message.From), "is from %q, which the workspace does not know", e.Message.From)
-		case now.Sub(e.Message.CreatedAt.Time()) > unansweredAfter:
-			i.add(name, SeverityWarning, "is anybody reading this inbox?", "has waited since %s", e.Message.CreatedAt)
-		}
-	}
-	if len(i.findings) == before {
-		i.add(string(agent), SeverityOK, "", "%d pending", len(entries))
 	}
 }
 

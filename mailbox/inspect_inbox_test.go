@@ -1,0 +1,63 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// TestInspectSumsUp: of any number of files with one trouble, a single finding
+// tells, with their number and the oldest.
+func TestInspectSumsUp(t *testing.T) {
+	const n = 7
+	tests := map[string]struct {
+		change func(i int, m *schema.Message)
+		words  []string
+		hint   string
+	}{
+		"stale": {func(i int, m *schema.Message) {
+			m.CreatedAt = schema.Timestamp(fmt.Sprintf("2026-03-0%dT00:00:00Z", n-i+1))
+		}, []string{"7 messages have waited", "it's 6.yaml", "since 2026-03-02T00:00:00Z"}, "oacp inbox --agent codex"},
+		"expired": {func(_ int, m *schema.Message) { m.ExpiresAt = "2026-03-13T14:30:00Z" },
+			[]string{"7 messages have expired", "it's 0.yaml"}, "oacp inbox --agent codex"},
+		"for another": {func(_ int, m *schema.Message) { m.To = []schema.AgentName{"gemini"} },
+			[]string{"7 messages are not addressed to codex", "gemini"}, "oacp inbox --agent codex"},
+		"from strangers": {func(_ int, m *schema.Message) { m.From = "stranger" },
+			[]string{"7 messages are from senders", `"stranger"`}, "oacp add-agent stranger"},
+		"bad": {func(_ int, m *schema.Message) { m.Subject = "" },
+			[]string{"7 files cannot be read", "subject"}, `oacp ack --agent codex 'it'\''s 0.yaml'`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkspace(t, "claude", "codex")
+			for i := range n {
+				m := message(fmt.Sprintf("aaa%d", i), i)
+				test.change(i, &m)
+				place(t, w, "codex", Inbox, fmt.Sprintf("it's %d.yaml", i), m)
+				at := testTime.AddDate(0, 0, i)
+				path := filepath.Join(w.BoxPath("codex", Inbox), fmt.Sprintf("it's %d.yaml", i))
+				if err := os.Chtimes(path, at, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var found []Finding
+			for _, f := range inspect(t, w) {
+				if f.Category == "Inbox Health" && f.Severity != SeverityOK {
+					found = append(found, f)
+				}
+			}
+			if len(found) != 1 || found[0].Name != "agents/codex/inbox" {
+				t.Fatalf("the findings are %+v, want one", found)
+			}
+			wantError(t, errors.New(found[0].Message), test.words...)
+			if !strings.Contains(found[0].Hint, test.hint) {
+				t.Errorf("the hint is %q, want %q in it", found[0].Hint, test.hint)
+			}
+		})
+	}
+}
