@@ -84,6 +84,20 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	return nil, &AmbiguousError{Prefix: id, Matches: ids}
 }
 
+// FindNamed is Find, but takes the name of a file in an inbox as well; see
+// InboxFile for that and the agent. Then the one entry may be no message.
+func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema.AgentName) ([]Entry, error) {
+	e, err := w.InboxFile(idOrName, agent)
+	var missing *NotFoundError
+	switch {
+	case err == nil:
+		return []Entry{e}, nil
+	case errors.As(err, &missing):
+		return w.Find(ctx, idOrName)
+	}
+	return nil, err
+}
+
 func matchesID(id schema.ID, text string) bool {
 	if text == "" {
 		return false

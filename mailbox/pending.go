@@ -2,7 +2,10 @@ package mailbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"strings"
 
 	"github.com/oacp-go/oacp/schema"
@@ -33,6 +36,7 @@ func (e *NotPendingError) Error() string {
 // SeveralInboxesError says that a message waits in several inboxes, so whose
 // is meant has to be said.
 type SeveralInboxesError struct {
+	// ID is the message's id, or the name of its file where that was asked for.
 	ID     schema.ID
 	Agents []schema.AgentName
 }
@@ -72,9 +76,85 @@ func (w *Workspace) InboxEntry(ctx context.Context, id string, agent schema.Agen
 	case 1:
 		return pending[0], nil
 	}
-	several := &SeveralInboxesError{ID: pending[0].Message.ID}
-	for _, e := range pending {
+	return Entry{}, newSeveralInboxes(pending[0].Message.ID, pending)
+}
+
+func newSeveralInboxes(id schema.ID, entries []Entry) *SeveralInboxesError {
+	several := &SeveralInboxesError{ID: id}
+	for _, e := range entries {
 		several.Agents = append(several.Agents, e.Agent)
 	}
-	return Entry{}, several
+	return several
+}
+
+// Pending is InboxEntry, but takes the name of a file as well, as Inbox lists
+// it. So can be named what is no message and has no id. A file of the name goes
+// first: no whole id reads like one.
+func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.AgentName) (Entry, error) {
+	e, err := w.InboxFile(idOrName, agent)
+	var missing *NotFoundError
+	if errors.As(err, &missing) {
+		return w.InboxEntry(ctx, idOrName, agent)
+	}
+	return e, err
+}
+
+// InboxFile returns the file of the name in the agent's inbox or, for an empty
+// agent, in the only inbox that has one. It need not hold a message. Names
+// that Inbox does not list, paths among them, name nothing. It returns a
+// *NotFoundError if there is no such file and a *SeveralInboxesError if there
+// are several; inboxes that cannot be read hide nothing that is in others.
+func (w *Workspace) InboxFile(name string, agent schema.AgentName) (Entry, error) {
+	agents := []schema.AgentName{agent}
+	var err error
+	if agent == "" {
+		agents, err = w.Agents()
+	} else {
+		err = w.CheckAgent(agent)
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	missing := error(&NotFoundError{ID: name, Workspace: w.dir})
+	if !schema.IsMessageFile(name) || filepath.Base(name) != name {
+		return Entry{}, missing
+	}
+	var found []Entry
+	var unreadable error
+	for _, agent := range agents {
+		switch e, err := w.inboxFile(name, agent); {
+		case err == nil:
+			found = append(found, e)
+		case !errors.Is(err, fs.ErrNotExist):
+			unreadable = errors.Join(unreadable, err)
+		}
+	}
+	switch {
+	case len(found) == 0 && unreadable != nil:
+		return Entry{}, errors.Join(missing, &UnreadableError{unreadable})
+	case len(found) == 0:
+		return Entry{}, missing
+	case len(found) == 1:
+		return found[0], nil
+	}
+	return Entry{}, newSeveralInboxes(schema.ID(name), found)
+}
+
+// inboxFile returns an error matching fs.ErrNotExist when there is no such
+// file.
+func (w *Workspace) inboxFile(name string, agent schema.AgentName) (e Entry, err error) {
+	dir, err := w.openBox(agent, Inbox)
+	if err != nil {
+		return e, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	// What the entry is, its own place says and not where a link leads.
+	if _, err := dir.Lstat(name); err != nil {
+		return e, err
+	}
+	e = readEntry(dir, agent, Inbox, name)
+	if errors.Is(e.Err, fs.ErrNotExist) {
+		return e, e.Err // it was there a moment ago
+	}
+	return e, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,15 +27,19 @@ func newAckCommand(s *streams) *cli.Command {
 		Name:      "ack",
 		Category:  categoryMessages,
 		Usage:     "say that messages are dealt with",
-		ArgsUsage: "ID…",
+		ArgsUsage: "ID|FILE…",
 		Description: `The message leaves the inbox: its file is removed, or with --archive moved to
 the agent's archive. The sender keeps a copy in its outbox. Of a message to
 several agents, only the copy of the one that acts is dealt with.
+
+A file that is no message has no id: it is named as oacp inbox lists it. Nobody
+else may have a copy of such a file, so look at it first, or archive it.
 
 When one of the ids is unknown, nothing is done.
 
 EXAMPLES:
    oacp ack k3x9
+   oacp ack notes.yaml --archive
    oacp ack k3x9 p0q2 --archive --agent codex`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "in the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
@@ -51,9 +56,10 @@ EXAMPLES:
 	}
 }
 
-// acknowledgedJSON is one message that was dealt with.
+// acknowledgedJSON is one message, or bad file, that was dealt with.
 type acknowledgedJSON struct {
-	MessageID schema.ID        `json:"message_id"`
+	MessageID schema.ID        `json:"message_id,omitempty"`
+	File      string           `json:"file"`
 	Agent     schema.AgentName `json:"agent"`
 	Path      string           `json:"path"`
 	Archived  string           `json:"archive_path,omitempty"`
@@ -67,7 +73,7 @@ func runAck(ctx context.Context, o ackOptions, s *streams) error {
 		}
 		var entries []mailbox.Entry
 		for _, id := range o.ids {
-			e, err := w.InboxEntry(ctx, id, agent)
+			e, err := w.Pending(ctx, id, agent)
 			if err != nil {
 				return err
 			}
@@ -92,7 +98,10 @@ func runAck(ctx context.Context, o ackOptions, s *streams) error {
 }
 
 func (o ackOptions) acknowledge(w *mailbox.Workspace, e mailbox.Entry) (acknowledgedJSON, error) {
-	done := acknowledgedJSON{MessageID: e.Message.ID, Agent: e.Agent, Path: e.Path}
+	done := acknowledgedJSON{File: e.Name, Agent: e.Agent, Path: e.Path}
+	if e.Message != nil {
+		done.MessageID = e.Message.ID
+	}
 	var err error
 	if o.archive {
 		done.Archived, err = w.ArchiveEntry(e)
@@ -108,7 +117,7 @@ func (o ackOptions) print(done []acknowledgedJSON, s *streams) error {
 		return writeJSONLine(s.out, map[string]any{"acknowledged": done})
 	}
 	for _, one := range done {
-		fmt.Fprintf(s.out, "OK: %s\n", one.MessageID)
+		fmt.Fprintf(s.out, "OK: %s\n", escapeLine(cmp.Or(string(one.MessageID), one.File)))
 		if one.Archived != "" {
 			fmt.Fprintf(s.out, "  archive: %s\n", escapeLine(one.Archived))
 		}

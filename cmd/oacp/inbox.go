@@ -31,7 +31,7 @@ func newInboxCommand(s *streams) *cli.Command {
 		ArgsUsage: "[PROJECT] [--agent AGENT | --all]",
 		Description: `The urgent comes first; within a priority requests come first, and notifications
 and follow-ups last; then the oldest. A file that is no message is listed with
-what is wrong with it. Listing changes nothing.
+what is wrong with it; read --raw and ack take its name. Listing changes nothing.
 
 The ID column is the shortest text by which the other commands know a message.
 
@@ -127,6 +127,7 @@ type pendingJSON struct {
 	Subject        string                `json:"subject"`
 	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
 	Age            string                `json:"age"`
+	File           string                `json:"file"`
 	Path           string                `json:"path"`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
 	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
@@ -139,12 +140,12 @@ func newPendingJSON(e mailbox.Entry, now time.Time) pendingJSON {
 	if m == nil {
 		return pendingJSON{
 			From: "?", Type: "?", Priority: "?", CreatedAt: schema.NewTimestamp(e.Modified),
-			Age: age(e.Modified, now), Path: e.Path, LoadError: e.Err.Error(),
+			Age: age(e.Modified, now), File: e.Name, Path: e.Path, LoadError: e.Err.Error(),
 		}
 	}
 	return pendingJSON{
 		ID: m.ID, From: string(m.From), Type: string(m.Type), Priority: string(m.Priority), Subject: m.Subject,
-		CreatedAt: m.CreatedAt, Age: age(m.CreatedAt.Time(), now), Path: e.Path,
+		CreatedAt: m.CreatedAt, Age: age(m.CreatedAt.Time(), now), File: e.Name, Path: e.Path,
 		ConversationID: m.ConversationID, ExpiresAt: m.ExpiresAt, Expired: m.ExpiredAt(now),
 	}
 }
@@ -201,6 +202,10 @@ func printInbox(inbox listing, s *streams) {
 			escapeLine(m.Subject), age(m.CreatedAt.Time(), now), mark})
 	}
 	printTable(s, t)
+	// Bad files come last, and one of them shows how to deal with all.
+	if last := entries[len(entries)-1]; last.Message == nil {
+		fmt.Fprintf(s.out, "hint: %s\n", escapeLine(mailbox.BadFileHint(last)))
+	}
 }
 
 // shortIDs returns for each entry the last part of its message's id, or all

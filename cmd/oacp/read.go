@@ -15,6 +15,7 @@ import (
 type readOptions struct {
 	workspace workspaceOptions
 	id        string
+	agent     string
 	raw       bool
 	json      bool
 }
@@ -25,18 +26,21 @@ func newReadCommand(s *streams) *cli.Command {
 		Name:      "read",
 		Category:  categoryMessages,
 		Usage:     "show a message",
-		ArgsUsage: "ID",
+		ArgsUsage: "ID|FILE",
 		Description: `The message may be in any mailbox: pending, sent, archived, or a dead letter.
 Reading changes nothing; oacp ack says that it is dealt with. ID may be the
 beginning of an id, or its last part, as oacp inbox shows it.
 
 On a terminal, characters that could disturb it are written out. --raw prints
-the bytes of the file as they are.
+the bytes of the file as they are, also of a file in an inbox that is no
+message: it has no id and is named as oacp inbox lists it.
 
 EXAMPLES:
+   oacp read notes.yaml --raw
    oacp read k3x9
    oacp read k3x9 --json | jq -r .body`,
 		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "where FILE is in several inboxes: that of `AGENT`", Destination: &o.agent},
 			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes", Destination: &o.raw},
 			jsonFlag(&o.json),
 		}, o.workspace.flags()...),
@@ -55,11 +59,13 @@ EXAMPLES:
 
 func runRead(ctx context.Context, o readOptions, s *streams) error {
 	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
-		found, err := w.Find(ctx, o.id)
+		found, err := w.FindNamed(ctx, o.id, schema.AgentName(o.agent))
 		if err != nil {
 			return err
 		}
 		switch {
+		case found[0].Message == nil && !o.raw:
+			return badFile(found[0])
 		case o.raw:
 			data, err := w.ReadRaw(found[0])
 			if err != nil {
@@ -77,6 +83,12 @@ func runRead(ctx context.Context, o readOptions, s *streams) error {
 		printMessage(s, found[0].Message, places(w, found))
 		return nil
 	})
+}
+
+// badFile is the error of a file that is to be shown as the message that it is
+// not.
+func badFile(e mailbox.Entry) error {
+	return &hintedError{fmt.Errorf("%s is no message: %w", e.Name, e.Err), mailbox.BadFileHint(e)}
 }
 
 // A place is a file that holds a message.

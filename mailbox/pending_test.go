@@ -1,0 +1,107 @@
+package mailbox
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// badNames are names of files that are no messages, and as Inbox lists them.
+var badNames = []string{"bad.yaml", "-x.yaml", "a b.yaml", "it's $(x).yaml", "a\nb.yaml", "naïve.yaml", "msg-x.yaml"}
+
+// TestPendingTakesWhatInboxLists: every row of an inbox can be named and dealt
+// with.
+func TestPendingTakesWhatInboxLists(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	r := send(t, w, draft("codex"))
+	inbox := w.BoxPath("codex", Inbox)
+	for _, name := range badNames {
+		if err := os.WriteFile(filepath.Join(inbox, name), []byte("id: ["), 0o644); err != nil {
+			t.Logf("this system has no files called %q", name)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(inbox, "folder.yaml"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(t.TempDir(), "outside.yaml")
+	writeTestFile(t, outside, "id: [")
+	if err := os.Symlink(outside, filepath.Join(inbox, "link.yaml")); err != nil {
+		t.Logf("this file system has no links: %v", err)
+	}
+	entries, err := w.Inbox(t.Context(), "codex")
+	if err != nil || len(entries) < 3 {
+		t.Fatalf("the inbox lists %d files (%v)", len(entries), err)
+	}
+	for _, listed := range entries {
+		e, err := w.Pending(t.Context(), listed.Name, "")
+		if err != nil || e.Path != listed.Path || (e.Message == nil) != (listed.Message == nil) {
+			t.Errorf("the file %q is found as %+v (%v)", listed.Name, e, err)
+			continue
+		}
+		if err := w.Acknowledge(e); err != nil {
+			t.Errorf("acknowledging %q: %v", listed.Name, err)
+		}
+	}
+	wantFiles(t, w, "agents/codex/inbox")
+	if readFile(t, outside) != "id: [" {
+		t.Error("acknowledging a link changed what it leads to")
+	}
+	if _, err := w.Pending(t.Context(), string(r.Message.ID), ""); err == nil {
+		t.Error("the acknowledged message is still found")
+	}
+}
+
+// TestInboxFileNamesInboxFilesOnly: a name leads nowhere else, and names
+// nothing that Inbox does not list.
+func TestInboxFileNamesInboxFilesOnly(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	inbox := w.BoxPath("codex", Inbox)
+	if err := os.Mkdir(filepath.Join(inbox, "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"sub/x.yaml", ".hidden.yaml", "notes.txt", "../x.yaml"} {
+		writeTestFile(t, filepath.Join(inbox, path), "id: [")
+	}
+	bad := []string{"", ".", "..", "sub/x.yaml", "./sub/x.yaml", "../x.yaml", "../inbox/sub/x.yaml", ".hidden.yaml", "notes.txt",
+		"missing.yaml", filepath.Join(inbox, "sub", "x.yaml"), "x.yaml\x00", ".yaml"}
+	for _, agent := range []schema.AgentName{"", "codex"} {
+		for _, name := range bad {
+			e, err := w.InboxFile(name, agent)
+			var missing *NotFoundError
+			if !errors.As(err, &missing) {
+				t.Errorf("%q in the inbox of %q is %+v (%v), want a *NotFoundError", name, agent, e, err)
+			}
+		}
+	}
+	var unknown *UnknownAgentError
+	if _, err := w.InboxFile("x.yaml", "nobody"); !errors.As(err, &unknown) {
+		t.Errorf("in the inbox of nobody: %v, want an *UnknownAgentError", err)
+	}
+}
+
+func TestInboxFileInSeveralInboxes(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	for _, agent := range []schema.AgentName{"codex", "gemini"} {
+		writeTestFile(t, filepath.Join(w.BoxPath(agent, Inbox), "bad.yaml"), "id: [")
+	}
+	var several *SeveralInboxesError
+	_, err := w.Pending(t.Context(), "bad.yaml", "")
+	if !errors.As(err, &several) || !slices.Equal(several.Agents, []schema.AgentName{"codex", "gemini"}) {
+		t.Errorf("a file in two inboxes gives %v, want a *SeveralInboxesError", err)
+	}
+	if e, err := w.Pending(t.Context(), "bad.yaml", "gemini"); err != nil || e.Agent != "gemini" {
+		t.Errorf("the file of gemini is %+v (%v)", e, err)
+	}
+	// An inbox that cannot be read hides nothing of the others.
+	remove(t, w.BoxPath("codex", Inbox))
+	writeTestFile(t, w.BoxPath("codex", Inbox), "no folder")
+	if e, err := w.Pending(t.Context(), "bad.yaml", ""); err != nil || e.Agent != "gemini" {
+		t.Errorf("beside an unreadable inbox, the file is %+v (%v)", e, err)
+	}
+	_, err = w.InboxFile("other.yaml", "")
+	wantError(t, err, "other.yaml", "codex/inbox")
+}
