@@ -2,11 +2,9 @@ package validate
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -54,6 +52,10 @@ func (r *Result) HasErrors() bool {
 // patterns, and standard input for "-", on all cores. A path that leads to no
 // file is a finding like any other. In a workspace only what is in mailboxes
 // is a message; a file that is named itself is always taken for one.
+//
+// A path that is named may be a link to anywhere. What is found in a folder or
+// by a pattern may be a link to a file of its own folder; any other link is a
+// finding, and what it leads to is not read.
 //
 // Besides what Bytes finds in each, Files finds ids that name two messages:
 // files with the same id and different content, and two files with one
@@ -107,19 +109,24 @@ type checkedFile struct {
 	digest       uint64
 }
 
+// firstBuffer is room for all of an ordinary message file.
+const firstBuffer = 16 << 10
+
 // progressStep is how many files are done between two calls of Progress.
 const progressStep = 256
 
 // work validates targets until none is left or the context ends.
 func (r *fileRun) work(ctx context.Context) {
-	buffer := make([]byte, 0, 16<<10)
+	from := reader{stdin: r.options.Stdin}
+	defer from.close()
+	buffer := make([]byte, 0, firstBuffer)
 	count := 0
 	for ctx.Err() == nil {
 		i := int(r.next.Add(1)) - 1
 		if i >= len(r.targets) {
 			break
 		}
-		buffer = r.check(i, buffer[:0])
+		buffer = r.check(i, &from, buffer[:0])
 		if count++; count == progressStep {
 			r.report(count)
 			count = 0
@@ -140,17 +147,10 @@ func (r *fileRun) report(count int) {
 
 // check validates the target with the number and returns the buffer it read
 // the file into.
-func (r *fileRun) check(i int, buffer []byte) []byte {
+func (r *fileRun) check(i int, from *reader, buffer []byte) []byte {
 	t, out := &r.targets[i], &r.checked[i]
-	out.Name = t.name
-	if t.name == stdinPath {
-		out.Name = stdinName
-	}
-	if t.problem != nil {
-		out.Diagnostics = Diagnostics{*t.problem}.in(out.Name, "")
-		return buffer
-	}
-	buffer, problem := r.read(t.name, buffer)
+	out.Name = t.shownName()
+	buffer, problem := from.read(t, buffer)
 	if problem != nil {
 		out.Diagnostics = Diagnostics{*problem}.in(out.Name, "")
 		return buffer
@@ -164,61 +164,6 @@ func (r *fileRun) check(i int, buffer []byte) []byte {
 		out.digest = maphash.Bytes(r.seed, buffer)
 	}
 	return buffer
-}
-
-// read reads a target to its end, but never more than shows that it is too
-// large.
-func (r *fileRun) read(name string, buffer []byte) ([]byte, *Diagnostic) {
-	fail := func(message string) ([]byte, *Diagnostic) {
-		problem := treeProblem(0, 0, nil, RuleFileUnreadable, message, "")
-		return buffer, &problem
-	}
-	var from io.Reader
-	if name == stdinPath {
-		if r.options.Stdin == nil {
-			return fail("there is no standard input")
-		}
-		from = r.options.Stdin
-	} else {
-		// Opening a pipe would wait for its writer, so look first.
-		info, err := os.Stat(name)
-		if err != nil {
-			return fail(reason(err))
-		}
-		if !info.Mode().IsRegular() {
-			return fail("it is not a regular file")
-		}
-		file, err := os.Open(name)
-		if err != nil {
-			return fail(reason(err))
-		}
-		defer file.Close()
-		from = file
-	}
-	buffer, err := readBounded(from, buffer)
-	if err != nil {
-		return fail(reason(err))
-	}
-	return buffer, nil
-}
-
-// readBounded appends what the reader gives to the buffer, at most one byte
-// more than a message file may have.
-func readBounded(from io.Reader, buffer []byte) ([]byte, error) {
-	for len(buffer) <= schema.MaxFileSize {
-		if len(buffer) == cap(buffer) {
-			buffer = slices.Grow(buffer, cap(buffer))
-		}
-		n, err := from.Read(buffer[len(buffer):min(cap(buffer), schema.MaxFileSize+1)])
-		buffer = buffer[:len(buffer)+n]
-		if errors.Is(err, io.EOF) {
-			return buffer, nil
-		}
-		if err != nil {
-			return buffer, err
-		}
-	}
-	return buffer, nil
 }
 
 // reportDuplicates adds a finding to every file whose id names another

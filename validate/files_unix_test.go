@@ -3,6 +3,7 @@
 package validate
 
 import (
+	"path/filepath"
 	"syscall"
 	"testing"
 )
@@ -15,5 +16,29 @@ func TestFilesPipe(t *testing.T) {
 	}
 	if got, want := lines(t, nil, "in", "/dev/null"), "in/a.yaml\nin/pipe.yaml file-unreadable\n/dev/null file-unreadable"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestReadPipe: what was a file when it was looked at may be a pipe when it is
+// opened, and is not waited for then either.
+func TestReadPipe(t *testing.T) {
+	tree(t, map[string]string{"in/a.yaml": message("aaaa")})
+	if err := syscall.Mkfifo("in/pipe.yaml", 0o644); err != nil {
+		t.Skip(err)
+	}
+	targets := []target{
+		{name: "in/pipe.yaml"},
+		{name: "in/pipe.yaml", base: "in", below: "pipe.yaml"},
+		{name: "in/pipe.yaml", base: ".", below: "in/pipe.yaml"},
+		{name: "in/pipe.yaml/a.yaml", base: "in/pipe.yaml", below: "a.yaml"},
+		{name: "in/pipe.yaml/a.yaml", base: "in", below: filepath.Join("pipe.yaml", "a.yaml")},
+	}
+	from := reader{}
+	defer from.close()
+	for _, target := range targets {
+		data, problem := from.read(&target, nil)
+		if problem == nil || problem.Rule != RuleFileUnreadable {
+			t.Errorf("reading %+v gave %q and the finding %v, want it refused", target, data, problem)
+		}
 	}
 }

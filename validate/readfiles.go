@@ -14,12 +14,13 @@ import (
 // nil.
 func ReadFiles(paths []string, stdin io.Reader) iter.Seq2[*schema.Message, error] {
 	return func(yield func(*schema.Message, error) bool) {
-		run := fileRun{options: &FilesOptions{Stdin: stdin}}
-		buffer := make([]byte, 0, 16<<10)
+		from := reader{stdin: stdin}
+		defer from.close()
+		buffer := make([]byte, 0, firstBuffer)
 		for _, t := range walk(paths) {
 			var m *schema.Message
 			var err error
-			if m, buffer, err = run.message(t, buffer[:0]); !yield(m, err) {
+			if m, buffer, err = from.message(&t, buffer[:0]); !yield(m, err) {
 				return
 			}
 		}
@@ -28,21 +29,15 @@ func ReadFiles(paths []string, stdin io.Reader) iter.Seq2[*schema.Message, error
 
 // message reads the message of a target, and returns the buffer it read the
 // file into.
-func (r *fileRun) message(t target, buffer []byte) (*schema.Message, []byte, error) {
-	name, problem := t.name, t.problem
-	if problem == nil {
-		buffer, problem = r.read(name, buffer)
-	}
-	if name == stdinPath {
-		name = stdinName
-	}
+func (r *reader) message(t *target, buffer []byte) (*schema.Message, []byte, error) {
+	buffer, problem := r.read(t, buffer)
 	if problem != nil {
-		return nil, buffer, Diagnostics{*problem}.in(name, "").Err()
+		return nil, buffer, Diagnostics{*problem}.in(t.shownName(), "").Err()
 	}
 	m, err := Read(buffer)
 	var invalid *InvalidError
 	if errors.As(err, &invalid) {
-		err = invalid.Diagnostics.in(name, string(buffer)).Err()
+		err = invalid.Diagnostics.in(t.shownName(), string(buffer)).Err()
 	}
 	return m, buffer, err
 }

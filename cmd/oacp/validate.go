@@ -30,6 +30,7 @@ func newValidateCommand(s *streams) *cli.Command {
 input. All problems are reported, each with its place, its rule, and how to mend
 it where that is clear. Besides single files, ids that two messages share are
 found. Invalid and unreadable files are a failure (status 1), warnings are not.
+Links that lead out of a folder are reported and not followed, unless PATH is one.
 
 EXAMPLES:
    oacp validate agents
