@@ -121,6 +121,34 @@ func TestFilesOfAgentsWithConfusingNames(t *testing.T) {
 	}
 }
 
+// TestFilesOfOneAgentWithConfusingName: a mailbox and its folders can be named
+// themselves, whatever the agent is called.
+func TestFilesOfOneAgentWithConfusingName(t *testing.T) {
+	for _, agent := range []string{"agents", "inbox", "outbox", "archive", "state", "codex"} {
+		tree(t, map[string]string{
+			"agents/" + agent + "/agent_card.yaml":       "not: a message",
+			"agents/" + agent + "/trust/signers.yaml":    "not: a message",
+			"agents/" + agent + "/inbox/a.yaml":          message("aaaa"),
+			"agents/" + agent + "/archive/2026/b.yaml":   message("bbbb"),
+			"agents/" + agent + "/dead_letter/c.yaml":    message("cccc"),
+			"agents/" + agent + "/outbox/d.yaml":         message("dddd"),
+			"agents/" + agent + "/outbox/.d.yaml.reason": "not: a message",
+		})
+		all := []string{"archive/2026/b.yaml", "dead_letter/c.yaml", "inbox/a.yaml", "outbox/d.yaml"}
+		tests := map[string][]string{"": all, "archive": all[:1], "archive/2026": all[:1], "dead_letter": all[1:2], "inbox": all[2:3], "outbox": all[3:]}
+		for below, found := range tests {
+			var want []string
+			for _, name := range found {
+				want = append(want, "agents/"+agent+"/"+name)
+			}
+			folder := filepath.Join("agents", agent, below)
+			if got := lines(t, nil, folder); got != strings.Join(want, "\n") {
+				t.Errorf("%s: got %q, want %q", folder, got, want)
+			}
+		}
+	}
+}
+
 func TestFilesDuplicates(t *testing.T) {
 	tree(t, map[string]string{
 		"same/a.yaml":     message("aaaa"),

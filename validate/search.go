@@ -30,9 +30,12 @@ const (
 // roleOf guesses what a folder is from its place and from what is in it.
 func roleOf(folder string, has func(name string) bool) role {
 	whole := absolute(folder)
-	name, parent := filepath.Base(whole), filepath.Base(filepath.Dir(whole))
+	above := filepath.Dir(whole)
+	name, parent, second := filepath.Base(whole), filepath.Base(above), filepath.Base(filepath.Dir(above))
 	isAgent := has("inbox") || has("outbox")
 	switch {
+	case second == "agents" && parent == "agents" && !isAgent && slices.Contains(mailboxFolders, name):
+		return mailboxFolder // of an agent called agents
 	case name == "agents" && !(parent == "agents" && isAgent):
 		return agentsFolder
 	case has("agents"):
