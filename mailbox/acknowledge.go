@@ -36,7 +36,7 @@ func (w *Workspace) Acknowledge(e Entry) (err error) {
 func (w *Workspace) ArchiveEntry(e Entry) (path string, err error) {
 	return w.move(e, Archive, func(from, to *durable.Dir) (string, error) {
 		return publishFree(e.Name, func(name string) error {
-			return carry(w.files, from, e.Name, to, name)
+			return w.carry(from, e.Name, to, name)
 		})
 	})
 }
@@ -58,37 +58,6 @@ func (w *Workspace) move(e Entry, box Box, put func(from, to *durable.Dir) (stri
 		return "", err
 	}
 	return to.Path(name), errors.Join(w.files.syncDir(to), w.files.syncDir(from))
-}
-
-// carry publishes a file in another folder, which may be on another file
-// system. There it becomes a copy, and the original goes when the copy is
-// durable: a crash between the two leaves both, rather than neither.
-func carry(files fileSystem, from *durable.Dir, name string, to *durable.Dir, newName string) error {
-	if from.SameFileSystem(to) {
-		return files.publish(from, name, to, newName)
-	}
-	data, err := from.ReadFile(name, schema.MaxFileSize)
-	if err != nil {
-		return err
-	}
-	hidden := ".oacp-" + newName + ".copy"
-	if err := writeFile(files, to, hidden, data); err != nil {
-		return err
-	}
-	if err := files.publish(to, hidden, to, newName); err != nil {
-		_, takeErr := files.take(to, hidden)
-		return errors.Join(err, takeErr)
-	}
-	if err := files.syncDir(to); err != nil {
-		return err
-	}
-	took, err := files.take(from, name)
-	if err == nil && !took {
-		// Somebody else dealt with the original meanwhile.
-		_, err = files.take(to, newName)
-		err = errors.Join(fs.ErrNotExist, err)
-	}
-	return err
 }
 
 // publishFree publishes under the name, or under the first free one with a
@@ -134,8 +103,8 @@ func (w *Workspace) Bury(e Entry, reason DeadLetterReason) (path string, err err
 		reason.ID, reason.From = m.ID, m.From
 	}
 	return w.move(e, DeadLetters, func(from, to *durable.Dir) (string, error) {
-		return w.bury(func(files fileSystem, to *durable.Dir, name string) error {
-			return carry(files, from, e.Name, to, name)
+		return w.bury(func(_ fileSystem, to *durable.Dir, name string) error {
+			return w.carry(from, e.Name, to, name)
 		}, to, e.Name, reason)
 	})
 }

@@ -73,6 +73,9 @@ func (w *Workspace) Inspect(ctx context.Context) ([]Finding, error) {
 	i.mailboxes(agents)
 	i.delivery()
 	for _, agent := range agents {
+		i.leftCopies(agent)
+	}
+	for _, agent := range agents {
 		i.inbox(ctx, agent)
 	}
 	for _, agent := range agents {
@@ -194,6 +197,44 @@ func (i *inspection) delivery() {
 	}
 	if len(names) == 0 {
 		i.add(outgoingName, SeverityOK, "", "nothing is stuck")
+	}
+}
+
+// leftCopies reports copies that died on their way to where messages are moved.
+func (i *inspection) leftCopies(agent schema.AgentName) {
+	for _, box := range []Box{Archive, DeadLetters} {
+		dir, err := i.w.openBox(agent, box)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			i.fail(boxName(agent, box), err)
+			continue
+		}
+		left, err := i.w.leftCopies(dir)
+		if err = errors.Join(err, dir.Close()); err != nil {
+			i.fail(boxName(agent, box), err)
+		}
+		if len(left) > 0 {
+			f := i.add(boxName(agent, box), SeverityWarning, "oacp doctor --fix removes them",
+				"has %d unfinished copies of messages that were moved here from another file system when a process died, such as %s", len(left), left[0])
+			f.Mend = i.mendCopies(agent, box)
+		}
+	}
+}
+
+func (i *inspection) mendCopies(agent schema.AgentName, box Box) func(context.Context) ([]string, error) {
+	return func(context.Context) (done []string, err error) {
+		dir, err := i.w.openBox(agent, box)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, dir.Close()) }()
+		swept, err := i.w.sweepCopies(dir)
+		for _, path := range swept {
+			done = append(done, "swept "+path)
+		}
+		return done, err
 	}
 }
 

@@ -97,6 +97,14 @@ var troubles = []trouble{
 		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"stranger"}, false},
 	{"stale", placeAt("a.yaml", func(m *schema.Message) { m.CreatedAt = "2026-03-12T14:29:59Z" }),
 		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"waited", "2026-03-12"}, false},
+	{"left copy", func(t *testing.T, w *Workspace) {
+		path := filepath.Join(w.BoxPath("codex", Archive), ".oacp-a.yaml.0123456789.copy")
+		writeTestFile(t, path, "id: ")
+		old := testTime.Add(-2 * staleAfter)
+		if err := os.Chtimes(path, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}, "Delivery", "agents/codex/archive", SeverityWarning, []string{"1 unfinished copies", ".oacp-a.yaml.0123456789.copy"}, true},
 	{"letter without a reason", func(t *testing.T, w *Workspace) { place(t, w, "codex", DeadLetters, "a.yaml", message("aaaa", 0)) },
 		"Dead Letters", "agents/codex/dead_letter/a.yaml", SeverityWarning, []string{"without a reason"}, true},
 	{"reason without a letter", func(t *testing.T, w *Workspace) {

@@ -149,22 +149,24 @@ func (b *batch) sweep(outbox *destination, left *leftovers, recovered *Recovered
 // id may be sent again at this moment, under the same staged names, and those
 // are not to be taken for the old ones.
 func (b *batch) isStale(dir *durable.Dir, name string) (bool, error) {
-	old, err := b.isOld(dir, name)
+	old, err := b.w.isOld(dir, name)
 	if !old || err != nil || b.lock != nil {
 		return old, err
 	}
 	if locked, err := b.tryLock(); !locked {
 		return false, err
 	}
-	return b.isOld(dir, name)
+	return b.w.isOld(dir, name)
 }
 
-func (b *batch) isOld(dir *durable.Dir, name string) (bool, error) {
+// isOld reports whether a file was last written so long ago that the process
+// that was to publish it is dead.
+func (w *Workspace) isOld(dir *durable.Dir, name string) (bool, error) {
 	info, err := dir.Lstat(name)
 	if err != nil {
 		return false, ignoreMissing(err)
 	}
-	return b.w.now().Sub(info.ModTime()) >= staleAfter, nil
+	return w.now().Sub(info.ModTime()) >= staleAfter, nil
 }
 
 func ignoreMissing(err error) error {

@@ -38,6 +38,10 @@ func parseStagedName(name string) (parsed stagedName, beside, ok bool) {
 	return parsed, beside, ok
 }
 
+// hiddenPrefix begins the names of what is on its way in a mailbox's folder.
+// They do not end in .yaml: the reference implementation lists those.
+const hiddenPrefix = ".oacp-"
+
 // staged is where a copy waits to be published: in state/outgoing or, where
 // its destination is on another file system, hidden beside the destination
 // with an empty file in state/outgoing that tells of it.
@@ -53,7 +57,7 @@ func newStaged(outgoing, destination *durable.Dir, name stagedName) staged {
 		return staged{dir: outgoing, name: name.String()}
 	}
 	return staged{
-		dir: destination, name: ".oacp-" + name.String(),
+		dir: destination, name: hiddenPrefix + name.String(),
 		marker: outgoing, mark: name.String() + besideSuffix,
 	}
 }

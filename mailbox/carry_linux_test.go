@@ -1,0 +1,108 @@
+package mailbox
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/durable"
+)
+
+// leftBehind returns the hidden copies in the folders to which codex moves
+// messages.
+func leftBehind(t *testing.T, w *Workspace) (left []string) {
+	t.Helper()
+	for _, box := range []Box{Archive, DeadLetters} {
+		for _, name := range files(t, w, boxName("codex", box)) {
+			if strings.HasPrefix(name, hiddenPrefix) {
+				left = append(left, name)
+			}
+		}
+	}
+	return left
+}
+
+// TestLeftCopiesAreSwept kills whoever moves a message to another file system
+// at every step. What that leaves is swept when it is an hour old, by whoever
+// moves a message the same way and by doctor, and not before.
+func TestLeftCopiesAreSwept(t *testing.T) {
+	sweepers := map[string]func(t *testing.T, w *Workspace, deal func(*Workspace, Entry) error){
+		"the next one": func(t *testing.T, w *Workspace, deal func(*Workspace, Entry) error) {
+			if err := deal(w, received(t, w)); err != nil {
+				t.Errorf("dealing with the next message: %v", err)
+			}
+		},
+		"doctor": func(t *testing.T, w *Workspace, _ func(*Workspace, Entry) error) {
+			for _, f := range inspect(t, w) {
+				if f.Mend == nil || !strings.Contains(f.Message, "unfinished copies") {
+					continue
+				}
+				if done, err := f.Mend(t.Context()); err != nil || len(done) != 1 {
+					t.Errorf("mending did %q (%v)", done, err)
+				}
+			}
+		},
+	}
+	seen := 0
+	for _, dealing := range dealings[1:] {
+		for failAt := range 8 {
+			for name, sweep := range sweepers {
+				w := newSplitWorkspace(t, splits[0]...)
+				f := &faulty{failAt: failAt, err: errCrash, torn: true}
+				e := received(t, w)
+				w.files = f
+				_ = dealing.deal(w, e) // it may be past its last step
+				w.files = disk{}
+				left := len(leftBehind(t, w))
+				seen += left
+
+				after(w, 0)
+				sweep(t, w, dealing.deal)
+				if young := leftBehind(t, w); len(young) != left {
+					t.Errorf("%s died at %q: %s leaves %q at once, want %d copies that may be somebody's", dealing.name, f.name, name, young, left)
+				}
+				after(w, 2*staleAfter)
+				sweep(t, w, dealing.deal)
+				if old := leftBehind(t, w); len(old) != 0 {
+					t.Errorf("%s died at %q: %s leaves %q after %v", dealing.name, f.name, name, old, 2*staleAfter)
+				}
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no crash leaves a copy: does this test still see what it looks for?")
+	}
+}
+
+// sweptMeanwhile is a file system on which an hour passes, and others sweep,
+// just before a hidden copy is published.
+type sweptMeanwhile struct{ disk }
+
+func (s sweptMeanwhile) publish(from *durable.Dir, name string, to *durable.Dir, newName string) error {
+	if isCopyName(name) {
+		if err := from.Remove(name); err != nil {
+			return err
+		}
+	}
+	return s.disk.publish(from, name, to, newName)
+}
+
+// TestSlowMoverLosesNothing: whoever finds its copy swept says so, and not
+// that the message has gone.
+func TestSlowMoverLosesNothing(t *testing.T) {
+	for _, dealing := range dealings[1:] {
+		w := newSplitWorkspace(t, splits[0]...)
+		e := received(t, w)
+		w.files = sweptMeanwhile{}
+		err := dealing.deal(w, e)
+		w.files = disk{}
+		if err == nil || IsGone(err) {
+			t.Errorf("%s gave %v, want an error that does not say that the message has gone", dealing.name, err)
+		}
+		wantError(t, err, "swept", e.Name)
+		wantFiles(t, w, "agents/codex/inbox", filepath.Base(e.Path))
+		if err := dealing.deal(w, e); err != nil {
+			t.Errorf("%s again: %v", dealing.name, err)
+		}
+	}
+}
