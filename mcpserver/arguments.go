@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -61,7 +61,7 @@ func decodeArguments(raw json.RawMessage, s *jsonschema.Schema, into any) error 
 
 func unknownArgument(name string, known []string) string {
 	problem := fmt.Sprintf("there is no argument %q", name)
-	if near := nearest(known, name); near != "" {
+	if near := spelling.Nearest(name, known); near != "" {
 		return problem + ": did you mean " + near + "?"
 	}
 	if len(known) == 0 {
@@ -105,7 +105,7 @@ func checkEnum(name string, value json.RawMessage, enum []any) string {
 		return ""
 	}
 	problem := fmt.Sprintf("%q is no %s", text, name)
-	if near := nearest(values, text); near != "" {
+	if near := spelling.Nearest(text, values); near != "" {
 		problem += ": did you mean " + near + "?"
 	}
 	return problem + " It is one of " + strings.Join(values, ", ")
@@ -128,20 +128,6 @@ func kindOf(value json.RawMessage) string {
 		return "number"
 	}
 	return "integer"
-}
-
-// nearest returns the candidate that the text is a likely misspelling of, or nothing.
-func nearest[Name ~string](candidates []Name, text string) Name {
-	plain := strings.ToLower(strings.NewReplacer("-", "_", " ", "_").Replace(text))
-	// A swap of two letters counts as two changes.
-	most := max(1, min(3, len(plain)/2))
-	var best Name
-	for _, candidate := range candidates {
-		if distance := levenshtein.ComputeDistance(strings.ToLower(string(candidate)), plain); distance <= most {
-			best, most = candidate, distance-1
-		}
-	}
-	return best
 }
 
 // recipients are given as one name, as several with commas between them, or as an array.

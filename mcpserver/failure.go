@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -88,7 +89,7 @@ func newFailure(err error) failure {
 
 // agentHint names the agent that was probably meant, or all of them.
 func agentHint(e *mailbox.UnknownAgentError) string {
-	if near := nearest(e.Known, string(e.Agent)); near != "" {
+	if near := spelling.Nearest(string(e.Agent), e.Known); near != "" {
 		return fmt.Sprintf("did you mean %s? There are %s", near, listOf(e.Known))
 	}
 	return "there are " + listOf(e.Known)

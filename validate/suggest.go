@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/agnivade/levenshtein"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -26,7 +26,7 @@ func suggestField(name string) string {
 	if field, ok := otherNames[plain]; ok {
 		return fmt.Sprintf("did you mean %s?", field)
 	}
-	if field := nearest(plain, schema.FieldNames()); field != "" {
+	if field := spelling.Nearest(name, schema.FieldNames()); field != "" {
 		return fmt.Sprintf("did you mean %s?", field)
 	}
 	return "leave it out; what is not a field of its own goes into the body"
@@ -34,13 +34,12 @@ func suggestField(name string) string {
 
 func suggestType(name string) string {
 	known := schema.Types()
+	if t := spelling.Nearest(name, known); t != "" {
+		return fmt.Sprintf("did you mean %s?", t)
+	}
 	names := make([]string, len(known))
 	for i, t := range known {
 		names[i] = string(t)
-	}
-	plain := strings.ToLower(strings.NewReplacer("-", "_", " ", "_").Replace(name))
-	if t := nearest(plain, names); t != "" {
-		return fmt.Sprintf("did you mean %s?", t)
 	}
 	return "write one of " + strings.Join(names, ", ")
 }
@@ -74,20 +73,4 @@ func suggestTime(text string) string {
 		}
 	}
 	return "write a time such as 2026-03-13T14:30:00Z"
-}
-
-// nearest returns the candidate that differs least from the name, none where
-// even that one differs much.
-func nearest(name string, candidates []string) string {
-	const longest = 40
-	if len(name) > longest {
-		return ""
-	}
-	best, distance := "", len(name)/3+1
-	for _, candidate := range candidates {
-		if d := levenshtein.ComputeDistance(name, candidate); d <= distance && (best == "" || d < distance) {
-			best, distance = candidate, d
-		}
-	}
-	return best
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/spelling"
 )
 
 // An invocation is a command line taken apart.
@@ -240,7 +242,7 @@ func (p *argumentParser) unknownFlag(word string) error {
 		}
 	}
 	e := p.usage("there is no flag %s", written)
-	if near := nearest(names, strings.TrimLeft(written, "-")); near != "" {
+	if near := spelling.Nearest(strings.TrimLeft(written, "-"), names); near != "" {
 		return e.withHint("did you mean --" + near + "?")
 	}
 	return e.withHint("see " + strings.Join(append([]string{"oacp help"}, p.path[1:]...), " ") +
@@ -257,7 +259,7 @@ func unknownCommand(commands []*cli.Command, word, parent string) error {
 		}
 	}
 	e := usageErrorf("there is no command %s", quote(word))
-	if near := nearest(names, word); near != "" {
+	if near := spelling.Nearest(word, names); near != "" {
 		return e.withHint("did you mean " + parent + " " + near + "?")
 	}
 	return e.withHint("see oacp help" + strings.TrimPrefix(parent, "oacp"))

@@ -108,15 +108,3 @@ func FuzzParseArguments(f *testing.F) {
 		}
 	})
 }
-
-func TestNearest(t *testing.T) {
-	names := []string{"send", "reply", "inbox", "read", "thread", "ack", "validate", "version"}
-	for text, want := range map[string]string{
-		"sned": "send", "SEND": "send", "valdate": "validate", "versoin": "version", "val": "validate",
-		"fly": "", "x": "", "": "", "completely-different": "",
-	} {
-		if got := nearest(names, text); got != want {
-			t.Errorf("nearest(%q) is %q, want %q", text, got, want)
-		}
-	}
-}

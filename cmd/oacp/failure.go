@@ -9,9 +9,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/agnivade/levenshtein"
-
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -157,32 +156,10 @@ func newFailure(err error) failure {
 }
 
 func didYouMean[Name ~string](known []Name, name, otherwise string) string {
-	names := make([]string, len(known))
-	for i, n := range known {
-		names[i] = string(n)
-	}
-	if near := nearest(names, name); near != "" {
-		return "did you mean " + near + "?"
+	if near := spelling.Nearest(name, known); near != "" {
+		return "did you mean " + string(near) + "?"
 	}
 	return otherwise
-}
-
-// nearest returns the candidate that the text is a likely misspelling of, or
-// nothing.
-func nearest(candidates []string, text string) string {
-	// A swap of two letters counts as two changes.
-	most := max(1, min(3, len(text)/2))
-	best, bestDistance := "", most+1
-	for _, candidate := range candidates {
-		distance := levenshtein.ComputeDistance(strings.ToLower(candidate), strings.ToLower(text))
-		if len(text) > 2 && strings.HasPrefix(candidate, text) {
-			distance = 1
-		}
-		if distance < bestDistance {
-			best, bestDistance = candidate, distance
-		}
-	}
-	return best
 }
 
 // report prints the failure and returns the exit status.

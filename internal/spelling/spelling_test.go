@@ -1,0 +1,96 @@
+package spelling
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestNearest(t *testing.T) {
+	commands := []string{"send", "reply", "inbox", "read", "thread", "ack", "validate", "version"}
+	fields := []string{"id", "from", "to", "type", "created_at_utc", "expires_at", "related_packet", "related_pr", "parent_message_id"}
+	tests := []struct {
+		text       string
+		candidates []string
+		want       string
+	}{
+		{"send", commands, "send"},
+		{"sned", commands, "send"},
+		{"SEND", commands, "send"},
+		{"valdate", commands, "validate"},
+		{"versoin", commands, "version"},
+		{"redd", commands, "read"},
+		{"reed", []string{"reads", "read", "reel"}, "read"},
+		{"reed", []string{"reel", "read"}, "reel"},
+
+		// The beginning of a name.
+		{"val", commands, "validate"},
+		{"VAL", commands, "validate"},
+		{"va", commands, ""},
+		{"rel", fields, "related_packet"},
+		{"related_pr", fields, "related_pr"},
+		{"parent", fields, "parent_message_id"},
+
+		// Signs between words.
+		{"created-at-utc", fields, "created_at_utc"},
+		{"Created At Utc", fields, "created_at_utc"},
+		{"dry_run", []string{"dry-run"}, "dry-run"},
+
+		// How much may be wrong depends on the length.
+		{"", commands, ""},
+		{"", []string{"a"}, ""},
+		{"x", []string{"a", "xy"}, ""},
+		{"A", []string{"a"}, "a"},
+		{"ac", []string{"ack"}, "ack"},
+		{"fly", commands, ""},
+		{"form", fields, "from"},
+		{"expires_at_utc", fields, "expires_at"},
+		{"expired_in_utc", fields, ""},
+		{"completely-different", commands, ""},
+		{"send" + strings.Repeat("!", 1<<20), commands, ""},
+		{"send", nil, ""},
+
+		// Characters count, not bytes.
+		{"žlutý", []string{"zluty"}, "zluty"},
+		{"åß", []string{"ab"}, ""},
+		{"\xff\xfe", commands, ""},
+	}
+	for _, test := range tests {
+		if got := Nearest(test.text, test.candidates); got != test.want {
+			t.Errorf("Nearest(%.40q, %q) is %q, want %q", test.text, test.candidates, got, test.want)
+		}
+	}
+}
+
+// FuzzNearest: what is suggested is one of the candidates, no other one is
+// nearer, and a candidate is its own best suggestion.
+func FuzzNearest(f *testing.F) {
+	f.Add("sned", "send,inbox,read")
+	f.Add("SEND-all", "send_all,send all,,sendall")
+	f.Add("žl\xff", "zl,ŽL\xff,K")
+	f.Add("a", "a,b")
+	f.Fuzz(func(t *testing.T, text, list string) {
+		candidates := strings.Split(list, ",")
+		near := Nearest(text, candidates)
+		if near != "" && !slices.Contains(candidates, near) {
+			t.Fatalf("%q for %q is none of %q", near, text, candidates)
+		}
+		length := utf8.RuneCountInString(folded(text))
+		changes := length
+		if near != "" {
+			changes, _ = distance(folded(text), folded(near), length, length)
+		}
+		if 2*changes > length && near != "" {
+			t.Errorf("%q for %q: %d of %d characters are wrong", near, text, changes, length)
+		}
+		for _, candidate := range candidates {
+			if other, ok := distance(folded(text), folded(candidate), length, length); ok && near != "" && other < changes {
+				t.Errorf("%q for %q takes %d changes, %q takes %d", near, text, changes, candidate, other)
+			}
+			if own := Nearest(candidate, candidates); folded(own) != folded(candidate) {
+				t.Errorf("%q for %q, which is a candidate itself", own, candidate)
+			}
+		}
+	})
+}
