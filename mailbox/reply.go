@@ -5,18 +5,32 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/schema"
 )
 
+// originChannels say where one message comes from, and nothing of what its
+// conversation is about: out of a bridge log, where a broadcast has -all
+// behind it, or from a runner, whose notices are never answered automatically.
+var originChannels = []string{
+	"bridge-task", "bridge-result", "bridge-review", "bridge-chat", "bridge-done", "bridge-pass", "bridge-fail", "bridge-other",
+	"bounce", "bound",
+}
+
 // Reply returns the draft of an answer to a message: back to its sender, in
-// its conversation, of the type that answers its type, without a body.
+// its conversation, of the type that answers its type, without a body. It is
+// on the message's channel, unless that one says where the message comes from.
 func Reply(original *schema.Message, from schema.AgentName) schema.Message {
+	channel := original.Channel
+	if slices.Contains(originChannels, strings.TrimSuffix(channel, "-all")) {
+		channel = ""
+	}
 	return schema.Message{
 		From: from, To: []schema.AgentName{original.From},
 		Type: original.Type.Answer(), Priority: original.Priority,
-		Subject: replySubject(original.Subject), Channel: original.Channel,
+		Subject: replySubject(original.Subject), Channel: channel,
 		RelatedPacket: original.RelatedPacket, RelatedPR: original.RelatedPR,
 		ParentID: original.ID, ConversationID: ConversationOf(original),
 	}

@@ -37,6 +37,21 @@ func TestReplyToEveryType(t *testing.T) {
 	}
 }
 
+// TestReplyClaimsNoOrigin: an answer is on no channel that says where a message
+// comes from; a channel that only looks like one is kept.
+func TestReplyClaimsNoOrigin(t *testing.T) {
+	for channel, want := range map[string]string{
+		"bridge-task": "", "bridge-done": "", "bridge-chat-all": "", "bounce": "", "bound": "",
+		"bridge-design": "bridge-design", "bridge": "bridge", "all": "all", "reviews-all": "reviews-all", "": "",
+	} {
+		original := message("aaaa", 0)
+		original.Channel = channel
+		if got := Reply(&original, "codex").Channel; got != want {
+			t.Errorf("an answer to a message on channel %q is on %q, want %q", channel, got, want)
+		}
+	}
+}
+
 func TestReplySubject(t *testing.T) {
 	tests := []struct{ subject, want string }{
 		{"Hi", "Re: Hi"},
