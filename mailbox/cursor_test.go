@@ -164,7 +164,7 @@ func TestCursorCannotBeSaved(t *testing.T) {
 		watcher := newTestWatcher(t, w, WatchOptions{Cursor: true}, "codex")
 		watcher.notify.open = func() (notifier, error) { return newScriptedNotifier(), nil }
 		watch := startWatching(t, watcher)
-		time.Sleep(tickEvery)
+		synctest.Wait() // until the first cursor is saved
 		path := cursorPath(w, "codex.json")
 		// What stands in the cursor's place cannot be replaced by a file.
 		if err := errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "full"), 0o755)); err != nil {
@@ -174,10 +174,9 @@ func TestCursorCannotBeSaved(t *testing.T) {
 		for range 2 {
 			r := send(t, w, draft("codex"))
 			names = append(names, sentName(r))
-			time.Sleep(5 * tickEvery)
-			watch.wantNow(EventArrived, sentName(r))
+			watch.want(EventArrived, sentName(r))
 			if len(names) == 1 {
-				if event := watch.wantNow(EventError, ""); !errors.Is(event.Err, ErrCursor) {
+				if event := watch.want(EventError, ""); !errors.Is(event.Err, ErrCursor) {
 					t.Errorf("the event is %s, want ErrCursor", describe(event))
 				}
 			}
@@ -185,7 +184,8 @@ func TestCursorCannotBeSaved(t *testing.T) {
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * tickEvery)
+		// Saving again is no event: it is due when the bubble's clock has gone on.
+		time.Sleep(cursorRetry + tickEvery)
 		synctest.Wait()
 		for _, name := range names {
 			if !strings.Contains(readFile(t, path), name) {
