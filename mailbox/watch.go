@@ -90,7 +90,9 @@ type Watcher struct {
 	recovery []*recovery
 	saved    chan saveResult
 	seeded   bool
-	tickAt   time.Time
+	// looked says that a loop has ended before.
+	looked bool
+	tickAt time.Time
 	// warned says that the one warning was queued.
 	warned bool
 }
@@ -160,8 +162,10 @@ func (w *Watcher) Events(ctx context.Context) iter.Seq2[Event, error] {
 
 // Scan reports what is there and ends. It waits, for about a second at most,
 // for files that are just being written; what is still growing then is left
-// to the next Scan. The error, reported last, says that the context ended
-// before all was seen, or what Events says.
+// to the next Scan. Only the first loop of a Watcher waits for files that have
+// gone to come back, as they do when somebody edits them; after it, what has
+// just gone is left to the next one as well. The error, reported last, says
+// that the context ended before all was seen, or what Events says.
 func (w *Watcher) Scan(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		w.run(ctx, yield, false)
@@ -169,6 +173,8 @@ func (w *Watcher) Scan(ctx context.Context) iter.Seq2[Event, error] {
 }
 
 func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow bool) {
+	first := !w.looked
+	w.looked = true
 	err := w.start(ctx, follow)
 	deadline := time.Now().Add(scanPatience)
 	for err == nil {
@@ -180,7 +186,7 @@ func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow
 			break
 		}
 		w.saveDue()
-		switch next := w.nextLook(); {
+		switch next := w.nextLook(follow || first); {
 		case more || len(w.queue) > 0:
 			w.drain()
 		case follow:

@@ -29,7 +29,7 @@ const (
 // has to be looked at again, a cursor to be saved, the next tick.
 func (w *Watcher) wait(ctx context.Context) {
 	next := w.tickAt
-	for _, at := range []time.Time{w.nextLook(), w.nextSave()} {
+	for _, at := range []time.Time{w.nextLook(true), w.nextSave()} {
 		if !at.IsZero() && at.Before(next) {
 			next = at
 		}
@@ -178,11 +178,11 @@ func (w *Watcher) drop(workspace *Workspace, err error) error {
 }
 
 // nextLook returns when the next file has to be looked at again, and the zero
-// time if there is none.
-func (w *Watcher) nextLook() time.Time {
+// time if there is none. Those that have gone count if goneToo.
+func (w *Watcher) nextLook(goneToo bool) time.Time {
 	var next time.Time
 	for _, t := range w.targets {
-		if at := t.next(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+		if at := t.next(goneToo); !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}

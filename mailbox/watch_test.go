@@ -109,6 +109,44 @@ func describe(e Event) string {
 	return text
 }
 
+// TestLaterScanDoesNotWaitForWhatWent: whoever looked before and looks once
+// more, as a run that is done does, gets its answer at once. What went is told
+// by the next look, here and after a restart.
+func TestLaterScanDoesNotWaitForWhatWent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorkspace(t, "claude", "codex")
+		r := send(t, w, draft("codex"))
+		watcher := newTestWatcher(t, w, WatchOptions{Cursor: true, Archived: true}, "codex")
+		scan := func(watcher *Watcher) (told []string, took time.Duration) {
+			began := time.Now()
+			for event, err := range watcher.Scan(t.Context()) {
+				if err != nil {
+					t.Error(err)
+				}
+				told = append(told, string(event.Kind))
+			}
+			return told, time.Since(began)
+		}
+		if told, _ := scan(watcher); len(told) != 1 {
+			t.Fatalf("the first scan tells %q, want the arrival", told)
+		}
+		remove(t, r.Inboxes[0])
+		if told, took := scan(watcher); len(told) != 0 || took != 0 {
+			t.Errorf("the second scan tells %q after %v, want nothing at once", told, took)
+		}
+		if err := watcher.Close(); err != nil {
+			t.Fatal(err)
+		}
+		next := newTestWatcher(t, w, WatchOptions{Cursor: true, Archived: true}, "codex")
+		if told, took := scan(next); len(told) != 1 || told[0] != string(EventArchived) || took < stillGone {
+			t.Errorf("after a restart a scan tells %q after %v, want the removal when it is certain", told, took)
+		}
+		if err := next.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 // scan returns what one scan of the agent's inbox reports.
 func scan(t testing.TB, w *Workspace, options WatchOptions, agent schema.AgentName) []Event {
 	t.Helper()

@@ -259,10 +259,14 @@ func (t *tracker) due(now time.Time) []string {
 	return names
 }
 
-// next returns when a file is due first, and the zero time if none is.
-func (t *tracker) next() time.Time {
+// next returns when a file is due first, and the zero time if none is. Those
+// that have gone count if goneToo.
+func (t *tracker) next(goneToo bool) time.Time {
 	var next time.Time
 	for _, s := range t.settling {
+		if s.last.state == fileGone && !goneToo {
+			continue
+		}
 		if next.IsZero() || s.next.Before(next) {
 			next = s.next
 		}

@@ -74,7 +74,7 @@ func TestTracker(t *testing.T) {
 				if !slices.Equal(got, s.want) {
 					t.Fatalf("step %d reports %q, want %q", i, got, s.want)
 				}
-				if next := tracker.next(); !next.IsZero() && (!next.After(now) || next.Sub(now) > lookAgainMost) {
+				if next := tracker.next(true); !next.IsZero() && (!next.After(now) || next.Sub(now) > lookAgainMost) {
 					t.Errorf("after step %d the file is due in %v, want at most %v", i, next.Sub(now), lookAgainMost)
 				}
 			}
