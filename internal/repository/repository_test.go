@@ -78,6 +78,12 @@ func sourceFiles(t *testing.T) []sourceFile {
 	return files
 }
 
+// programFiles are those that are no tests.
+func programFiles(t *testing.T) []sourceFile {
+	t.Helper()
+	return slices.DeleteFunc(slices.Clone(sourceFiles(t)), func(f sourceFile) bool { return f.isTest })
+}
+
 // parsed parses every file of the repository, once for all tests.
 var parsed = sync.OnceValues(func() ([]sourceFile, error) {
 	var files []sourceFile
@@ -117,6 +123,19 @@ func (f sourceFile) report(t *testing.T, at ast.Node, format string, args ...any
 	t.Errorf("%s: "+format, append([]any{f.set.Position(at.Pos())}, args...)...)
 }
 
+// selections calls visit for everything that the file takes from a name, such
+// as the Exit of os.Exit.
+func (f sourceFile) selections(visit func(from string, selected *ast.SelectorExpr)) {
+	ast.Inspect(f.tree, func(n ast.Node) bool {
+		if selected, ok := n.(*ast.SelectorExpr); ok {
+			if from, ok := selected.X.(*ast.Ident); ok {
+				visit(from.Name, selected)
+			}
+		}
+		return true
+	})
+}
+
 func TestImportsPointOneWay(t *testing.T) {
 	for _, f := range sourceFiles(t) {
 		allowed, listed := imports[f.folder]
@@ -146,10 +165,7 @@ func TestImportsPointOneWay(t *testing.T) {
 func TestOnlyDurableRenames(t *testing.T) {
 	renames := []string{"Rename", "Renameat", "Renameat2", "RenameatxNp", "MoveFile", "MoveFileEx"}
 	found := 0
-	for _, f := range sourceFiles(t) {
-		if f.isTest {
-			continue
-		}
+	for _, f := range programFiles(t) {
 		ast.Inspect(f.tree, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
@@ -172,21 +188,13 @@ func TestOnlyDurableRenames(t *testing.T) {
 // no links and waits for no pipes.
 func TestOnlyDurableMakesLocks(t *testing.T) {
 	found := 0
-	for _, f := range sourceFiles(t) {
-		if f.isTest {
-			continue
-		}
-		ast.Inspect(f.tree, func(n ast.Node) bool {
-			selector, ok := n.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			if of, ok := selector.X.(*ast.Ident); ok && of.Name == "flock" && strings.HasPrefix(selector.Sel.Name, "New") {
+	for _, f := range programFiles(t) {
+		f.selections(func(from string, selected *ast.SelectorExpr) {
+			if from == "flock" && strings.HasPrefix(selected.Sel.Name, "New") {
 				if found++; f.folder != "internal/durable" {
-					f.report(t, selector, "%s makes a lock by itself; durable.NewLock does that", f.folder)
+					f.report(t, selected, "%s makes a lock by itself; durable.NewLock does that", f.folder)
 				}
 			}
-			return true
 		})
 	}
 	if found == 0 {
@@ -196,8 +204,8 @@ func TestOnlyDurableMakesLocks(t *testing.T) {
 
 // TestPackagesDoNotPrint: what a program shows is the command line's to say.
 func TestPackagesDoNotPrint(t *testing.T) {
-	for _, f := range sourceFiles(t) {
-		if f.isTest || strings.HasPrefix(f.folder, "cmd/") {
+	for _, f := range programFiles(t) {
+		if strings.HasPrefix(f.folder, "cmd/") {
 			continue
 		}
 		for _, spec := range f.tree.Imports {
@@ -205,15 +213,10 @@ func TestPackagesDoNotPrint(t *testing.T) {
 				f.report(t, spec, "%s imports %s; packages return, they do not print", f.folder, spec.Path.Value)
 			}
 		}
-		ast.Inspect(f.tree, func(n ast.Node) bool {
-			selector, ok := n.(*ast.SelectorExpr)
-			if !ok {
-				return true
+		f.selections(func(from string, selected *ast.SelectorExpr) {
+			if prints(from, selected.Sel.Name) {
+				f.report(t, selected, "%s uses %s.%s; packages return, they do not print", f.folder, from, selected.Sel.Name)
 			}
-			if of, ok := selector.X.(*ast.Ident); ok && prints(of.Name, selector.Sel.Name) {
-				f.report(t, selector, "%s uses %s.%s; packages return, they do not print", f.folder, of.Name, selector.Sel.Name)
-			}
-			return true
 		})
 	}
 }
@@ -229,10 +232,10 @@ func prints(of, name string) bool {
 }
 
 func TestFunctionsFitAScreen(t *testing.T) {
-	for _, f := range sourceFiles(t) {
+	for _, f := range programFiles(t) {
 		for _, declaration := range f.tree.Decls {
 			function, ok := declaration.(*ast.FuncDecl)
-			if !ok || f.isTest {
+			if !ok {
 				continue
 			}
 			lines := f.set.Position(function.End()).Line - f.set.Position(function.Pos()).Line + 1
@@ -246,10 +249,7 @@ func TestFunctionsFitAScreen(t *testing.T) {
 // TestPackagesSayWhatTheyAreFor: each package has one doc comment.
 func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 	docs := make(map[string]int)
-	for _, f := range sourceFiles(t) {
-		if f.isTest {
-			continue
-		}
+	for _, f := range programFiles(t) {
 		docs[f.folder] += 0
 		if f.tree.Doc != nil {
 			docs[f.folder]++
@@ -265,26 +265,44 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 // TestStart: nothing is compiled when a program starts. A regular expression
 // at the top of a package costs every command of the program, used or not.
 func TestStart(t *testing.T) {
-	for _, file := range sourceFiles(t) {
-		if file.isTest {
-			continue
-		}
-		for _, declaration := range file.tree.Decls {
-			variables, ok := declaration.(*ast.GenDecl)
-			if !ok || variables.Tok != token.VAR {
-				continue
-			}
-			for _, spec := range variables.Specs {
-				for _, value := range spec.(*ast.ValueSpec).Values {
-					call, ok := value.(*ast.CallExpr)
-					if !ok {
-						continue
-					}
-					if selected, ok := call.Fun.(*ast.SelectorExpr); ok && strings.HasPrefix(selected.Sel.Name, "MustCompile") {
-						t.Errorf("%s compiles a pattern at the start; compile it where it is first used", file.set.Position(call.Pos()))
-					}
+	for _, f := range programFiles(t) {
+		for _, declaration := range f.tree.Decls {
+			if variables, ok := declaration.(*ast.GenDecl); ok && variables.Tok == token.VAR {
+				for _, at := range compiledAtOnce(variables) {
+					f.report(t, at, "it compiles a pattern at the start; compile it where it is first used")
 				}
 			}
+		}
+	}
+}
+
+// compiledAtOnce returns the patterns that variables compile when they are
+// made: all but those in functions, which may be called later or never.
+func compiledAtOnce(variables *ast.GenDecl) (found []ast.Node) {
+	ast.Inspect(variables, func(n ast.Node) bool {
+		if selected, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(selected.Sel.Name, "MustCompile") {
+			found = append(found, selected)
+		}
+		_, isFunction := n.(*ast.FuncLit)
+		return !isFunction
+	})
+	return found
+}
+
+func TestCompiledAtOnce(t *testing.T) {
+	tests := map[string]int{
+		`var a = regexp.MustCompile("a")`:                                                  1,
+		`var a = map[string]*regexp.Regexp{"a": regexp.MustCompile("a")}`:                  1,
+		`var a, b = regexp.MustCompile("a"), regexp.MustCompilePOSIX("b")`:                 2,
+		`var a = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("a") })`: 0,
+	}
+	for source, want := range tests {
+		file, err := parser.ParseFile(token.NewFileSet(), "a.go", "package a\n"+source, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(compiledAtOnce(file.Decls[0].(*ast.GenDecl))); got != want {
+			t.Errorf("%s: found %d, want %d", source, got, want)
 		}
 	}
 }
