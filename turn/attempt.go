@@ -27,7 +27,7 @@ func (r *Runner) workOn(ctx context.Context, it *item, do verb) outcome {
 	case try:
 		return r.attempt(ctx, it, m, raw)
 	case giveUp:
-		rec, _ := r.journal.get(it.record.key)
+		rec, _ := r.journal.get(it.key)
 		return r.bury(ctx, it, m, &rec)
 	}
 	return r.conclude(ctx, it)
@@ -38,7 +38,7 @@ var errReplaced = errors.New("the file was replaced while it waited")
 
 // reread reads the message again, as it is now.
 func (r *Runner) reread(it *item) ([]byte, *schema.Message, error) {
-	raw, err := r.workspace.ReadRaw(it.entry)
+	raw, err := r.workspace.ReadRaw(r.entryOf(it))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -47,7 +47,7 @@ func (r *Runner) reread(it *item) ([]byte, *schema.Message, error) {
 		return nil, nil, err
 	}
 	k, err := keyOf(m)
-	if err == nil && k != it.record.key {
+	if err == nil && k != it.key {
 		err = errReplaced
 	}
 	return raw, m, err
@@ -55,7 +55,7 @@ func (r *Runner) reread(it *item) ([]byte, *schema.Message, error) {
 
 // attempt gives the message a turn.
 func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw []byte) outcome {
-	conversation := it.record.Conversation
+	conversation := it.Conversation
 	var session string
 	r.journal.view(func(h *history) {
 		if c := h.conversations[conversation]; c != nil {
@@ -72,7 +72,7 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 	rec, err := r.begin(it)
 	var request agent.Request
 	if err == nil {
-		request, err = r.request(it.entry, m, raw, rec.Attempts)
+		request, err = r.request(r.entryOf(it), m, raw, rec.Attempts)
 	}
 	if err != nil {
 		return outcome{item: it, trouble: errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))}
@@ -81,7 +81,7 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 	if err == nil {
 		err = r.succeed(ctx, m, &rec, result)
 		if putErr := r.drivers.put(context.WithoutCancel(ctx), conversation, driver); putErr != nil {
-			r.problem(&rec, putErr)
+			r.problem(EventProblem.about(&rec), putErr)
 		}
 		if err != nil {
 			return outcome{item: it, started: true}
@@ -91,7 +91,7 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 		return o
 	}
 	if stopErr := driver.Stop(context.WithoutCancel(ctx)); stopErr != nil {
-		r.problem(&rec, stopErr)
+		r.problem(EventProblem.about(&rec), stopErr)
 	}
 	return r.fail(ctx, it, m, &rec, result, err)
 }
@@ -99,15 +99,15 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 // begin writes down that a turn begins, and first that a dead letter came
 // back to life if the message was one.
 func (r *Runner) begin(it *item) (record, error) {
-	if rec, known := r.journal.get(it.record.key); known && rec.Outcome == dead {
+	if rec, known := r.journal.get(it.key); known && rec.Outcome == dead {
 		if err := r.journal.append(fact{Kind: revived, key: rec.key}, false); err != nil {
 			return record{}, err
 		}
 	}
-	if err := r.journal.append(started.about(&it.record), true); err != nil {
+	if err := r.journal.append(started.of(&it.envelope), true); err != nil {
 		return record{}, err
 	}
-	rec, _ := r.journal.get(it.record.key)
+	rec, _ := r.journal.get(it.key)
 	r.observe(EventStarted.about(&rec))
 	return rec, nil
 }
@@ -155,7 +155,7 @@ func (r *Runner) insist(ctx context.Context, rec *record, f fact) error {
 		if err == nil {
 			return nil
 		}
-		r.problem(rec, err)
+		r.problem(EventProblem.about(rec), err)
 		timer := time.NewTimer(r.troubleRetry)
 		select {
 		case <-ctx.Done():
@@ -176,7 +176,7 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 		f := interrupted.about(rec)
 		f.Reason = err.Error()
 		if writeErr := r.journal.append(f, true); writeErr != nil {
-			r.problem(rec, writeErr)
+			r.problem(EventProblem.about(rec), writeErr)
 		}
 		e := EventInterrupted.about(rec)
 		e.Reason, e.Err = err.Error(), err

@@ -26,18 +26,18 @@ type tripped struct {
 
 // checkBounds returns the bound that a turn on the message would exceed, or
 // nil.
-func (c *Config) checkBounds(h *history, rec *record, now time.Time) *tripped {
-	if rec.Notice {
+func (c *Config) checkBounds(h *history, m *envelope, now time.Time) *tripped {
+	if m.Notice {
 		return nil
 	}
-	if thread := h.conversations[rec.Conversation]; thread != nil && c.MaxTurns > 0 && thread.Turns >= c.MaxTurns {
+	if thread := h.conversations[m.Conversation]; thread != nil && c.MaxTurns > 0 && thread.Turns >= c.MaxTurns {
 		return &tripped{
-			conversation: rec.Conversation, sender: rec.From, noticed: thread.Bound,
-			reason:  fmt.Sprintf("conversation %s has had %d turns, the most that are allowed", rec.Conversation, thread.Turns),
-			letGoOn: fmt.Sprintf("`oacp thread resume %s` lets the conversation go on.", rec.Conversation),
+			conversation: m.Conversation, sender: m.From, noticed: thread.Bound,
+			reason:  fmt.Sprintf("conversation %s has had %d turns, the most that are allowed", m.Conversation, thread.Turns),
+			letGoOn: fmt.Sprintf("`oacp thread resume %s` lets the conversation go on.", m.Conversation),
 		}
 	}
-	sender := h.senders[rec.From]
+	sender := h.senders[m.From]
 	if sender == nil || c.MaxPairTurns < 0 {
 		return nil
 	}
@@ -47,10 +47,10 @@ func (c *Config) checkBounds(h *history, rec *record, now time.Time) *tripped {
 	}
 	until := turns[len(turns)-c.MaxPairTurns].Add(pairWindow)
 	return &tripped{
-		sender: rec.From, noticed: sender.Bound, until: until,
-		reason: fmt.Sprintf("messages from %s have had %d turns within an hour, the most that are allowed", rec.From, len(turns)),
+		sender: m.From, noticed: sender.Bound, until: until,
+		reason: fmt.Sprintf("messages from %s have had %d turns within an hour, the most that are allowed", m.From, c.MaxPairTurns),
 		letGoOn: fmt.Sprintf("It goes on by itself at %s; `oacp thread resume %s` lets it go on now.",
-			until.UTC().Format("15:04 UTC"), rec.Conversation),
+			until.UTC().Format("15:04 UTC"), m.Conversation),
 	}
 }
 

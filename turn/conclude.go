@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -32,11 +31,12 @@ func (r *Runner) bury(ctx context.Context, it *item, m *schema.Message, rec *rec
 func (r *Runner) conclude(ctx context.Context, it *item) outcome {
 	// What is decided is carried out, also when the Runner is to stop.
 	ctx = context.WithoutCancel(ctx)
-	rec, _ := r.journal.get(it.record.key)
+	rec, _ := r.journal.get(it.key)
 	if rec.done() {
 		return r.dropDuplicate(it, &rec)
 	}
-	if err := r.carryOut(ctx, rec.key, &it.entry); err != nil {
+	entry := r.entryOf(it)
+	if err := r.carryOut(ctx, rec.key, &entry); err != nil {
 		return outcome{item: it, trouble: err}
 	}
 	// Without a removal to be seen, a watch may take the file for what it was.
@@ -48,18 +48,16 @@ func (r *Runner) conclude(ctx context.Context, it *item) outcome {
 
 // replaced puts the message that came into the file's place in the queue.
 func (r *Runner) replaced(it *item, m *schema.Message) outcome {
-	e := it.entry
-	e.Message = m
-	replacement, err := newItem(e)
+	replacement, err := newItem(it.File, m)
 	if err != nil {
-		r.problem(&it.record, err)
+		r.problem(EventProblem.of(&it.envelope), err)
 	}
 	return outcome{item: it, settled: true, replacement: replacement}
 }
 
 // dropDuplicate acknowledges a message that was dealt with before.
 func (r *Runner) dropDuplicate(it *item, rec *record) outcome {
-	if err := r.workspace.Acknowledge(it.entry); err != nil && !mailbox.IsGone(err) {
+	if err := r.workspace.Acknowledge(r.entryOf(it)); err != nil && !mailbox.IsGone(err) {
 		return outcome{item: it, trouble: err}
 	}
 	r.observe(EventDuplicate.about(rec))
@@ -153,9 +151,9 @@ func (r *Runner) sendUnsent(ctx context.Context, rec *record, kind factKind, eve
 // leftovers finds what is left to do about messages that are no longer in the
 // inbox: somebody took them out, or the Runner before died half-way.
 func (r *Runner) leftovers() {
-	inInbox := make(map[key]bool, len(r.queue.items))
-	for _, it := range r.queue.items {
-		inInbox[it.record.key] = true
+	inInbox := make(map[key]bool, len(r.schedule.items))
+	for _, it := range r.schedule.items {
+		inInbox[it.key] = true
 	}
 	r.errands = nil
 	r.journal.view(func(h *history) {
@@ -195,52 +193,4 @@ func (r *Runner) runErrand(ctx context.Context, e *errand) outcome {
 		return outcome{errand: e, trouble: err}
 	}
 	return outcome{errand: e, settled: true}
-}
-
-// badFile is a file in the inbox that is no message.
-type badFile struct {
-	entry     mailbox.Entry
-	notBefore time.Time
-	busy      bool
-}
-
-// due is when the file is given up.
-func (b *badFile) due() time.Time {
-	if at := b.entry.Modified.Add(invalidAfter); at.After(b.notBefore) {
-		return at
-	}
-	return b.notBefore
-}
-
-// buryInvalid makes a file that is no message a dead letter. Its sender is
-// told if the file says who that is.
-func (r *Runner) buryInvalid(ctx context.Context, b *badFile) outcome {
-	raw, err := r.workspace.ReadRaw(b.entry)
-	var m *schema.Message
-	var reason error = err
-	if err == nil {
-		if _, reason = validate.Read(raw); reason != nil {
-			m, _ = validate.Decode(raw) // what of it can be read
-		}
-	}
-	switch {
-	case mailbox.IsGone(err), reason == nil:
-		return outcome{bad: b, settled: true} // a watch will tell what is there now
-	case err != nil:
-		raw = []byte(b.entry.Name) // too large to be read
-	}
-	rec := record{File: b.entry.Name, key: key{Fingerprint: fingerprint(raw)}}
-	if m != nil {
-		rec.ID, rec.From, rec.Type, rec.Subject = m.ID, m.From, m.Type, m.Subject
-	}
-	f := dead.about(&rec)
-	f.Reason = "the file is no valid message: " + reason.Error()
-	f.Send = r.bounce(m, &rec, f.Reason)
-	if err := r.journal.append(f, true); err != nil {
-		return outcome{bad: b, trouble: err}
-	}
-	if err := r.carryOut(context.WithoutCancel(ctx), rec.key, &b.entry); err != nil {
-		return outcome{bad: b, trouble: err}
-	}
-	return outcome{bad: b, settled: true, dead: b.entry.Name}
 }

@@ -93,15 +93,22 @@ func (r *Runner) observe(e Event) {
 
 // about fills in what an event about a message tells.
 func (k EventKind) about(rec *record) Event {
+	e := k.of(&rec.envelope)
+	e.Attempt = rec.Attempts
+	return e
+}
+
+// of is about for a message that had no turn yet.
+func (k EventKind) of(m *envelope) Event {
 	return Event{
-		Kind: k, ID: rec.ID, From: rec.From, Type: rec.Type, Subject: rec.Subject,
-		Conversation: rec.Conversation, File: rec.File, Attempt: rec.Attempts,
+		Kind: k, ID: m.ID, From: m.From, Type: m.Type, Subject: m.Subject,
+		Conversation: m.Conversation, File: m.File,
 	}
 }
 
-// problem tells of trouble with the workspace.
-func (r *Runner) problem(rec *record, err error) {
-	e := EventProblem.about(rec)
-	e.Reason, e.Err = err.Error(), err
-	r.observe(e)
+// problem tells of trouble with the workspace. The event says what it is
+// about, and may be empty.
+func (r *Runner) problem(about Event, err error) {
+	about.Kind, about.Reason, about.Err = EventProblem, err.Error(), err
+	r.observe(about)
 }

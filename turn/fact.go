@@ -109,9 +109,16 @@ func fingerprint(data ...[]byte) string {
 
 // about begins a fact about a message.
 func (k factKind) about(rec *record) fact {
-	f := fact{Kind: k, key: rec.key, Attempt: rec.Attempts}
+	f := k.of(&rec.envelope)
+	f.Attempt = rec.Attempts
+	return f
+}
+
+// of begins a fact about a message that had no turn yet.
+func (k factKind) of(m *envelope) fact {
+	f := fact{Kind: k, key: m.key}
 	if k == started || k == dead || k == held {
-		f.File, f.From, f.Type, f.Subject, f.Conversation, f.Notice = rec.File, rec.From, rec.Type, rec.Subject, rec.Conversation, rec.Notice
+		f.File, f.From, f.Type, f.Subject, f.Conversation, f.Notice = m.File, m.From, m.Type, m.Subject, m.Conversation, m.Notice
 	}
 	return f
 }

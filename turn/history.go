@@ -19,19 +19,39 @@ type history struct {
 	// the last success.
 	last     *record
 	failures int
+	// changed is nil where nobody asks for it.
+	changed *changes
+}
+
+// changes are what facts have changed in a history of what a judgement comes
+// from. That a message is held, or somebody was told of a bound, changes none.
+type changes struct {
+	conversations map[schema.ConversationID]bool
+	// senders are those whose turns, or whose bound, have changed.
+	senders map[schema.AgentName]bool
+	// all says that anything may be different.
+	all bool
+}
+
+func newChanges() *changes {
+	return &changes{conversations: make(map[schema.ConversationID]bool), senders: make(map[schema.AgentName]bool)}
+}
+
+func (h *history) touchConversation(id schema.ConversationID) {
+	if h.changed != nil && !h.changed.all {
+		h.changed.conversations[id] = true
+	}
+}
+
+func (h *history) touchSender(name schema.AgentName) {
+	if h.changed != nil && !h.changed.all {
+		h.changed.senders[name] = true
+	}
 }
 
 // record is what is known of a message.
 type record struct {
-	key
-	File         string                `json:"file,omitempty"`
-	From         schema.AgentName      `json:"from,omitempty"`
-	Type         schema.Type           `json:"type,omitempty"`
-	Subject      string                `json:"subject,omitempty"`
-	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
-	// Notice says that the message is a notice of a Runner, which counts
-	// toward no bound.
-	Notice bool `json:"notice,omitempty"`
+	envelope
 
 	// Attempts counts the turns that were begun, without those that were
 	// interrupted.
@@ -97,7 +117,7 @@ func newHistory() *history {
 func (h *history) record(k key) *record {
 	rec := h.records[k]
 	if rec == nil {
-		rec = &record{key: k}
+		rec = &record{envelope: envelope{key: k}}
 		h.records[k] = rec
 	}
 	return rec
@@ -134,6 +154,13 @@ func (h *history) apply(f *fact) {
 }
 
 func (h *history) applyToRecord(rec *record, f *fact) {
+	if f.Kind == held {
+		rec.describe(f)
+		rec.Held = f.Reason
+		return
+	}
+	h.touchConversation(rec.Conversation)
+	defer func() { h.touchConversation(rec.Conversation) }()
 	switch f.Kind {
 	case started:
 		rec.describe(f)
@@ -165,10 +192,7 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 	case acknowledged, buried:
 		rec.Settled, rec.Output = true, ""
 	case revived:
-		*rec = record{key: rec.key}
-	case held:
-		rec.describe(f)
-		rec.Held = f.Reason
+		*rec = record{envelope: envelope{key: rec.key}}
 	}
 }
 
@@ -186,6 +210,7 @@ func (h *history) countTurn(rec *record) {
 	c.Turns++
 	c.With, c.Bound = rec.From, false
 	s := h.sender(rec.From)
+	h.touchSender(rec.From)
 	s.Turns, s.Bound = append(s.within(rec.Started), rec.Started), false
 }
 
@@ -196,6 +221,7 @@ func (h *history) uncountTurn(rec *record) {
 	c := h.conversation(rec.Conversation)
 	c.Turns = max(0, c.Turns-1)
 	s := h.sender(rec.From)
+	h.touchSender(rec.From)
 	if i := slices.Index(s.Turns, rec.Started); i >= 0 {
 		s.Turns = slices.Delete(s.Turns, i, i+1)
 	}
@@ -216,6 +242,7 @@ func (h *history) applyBound(f *fact) {
 		s := h.sender(f.From)
 		s.Bound, s.Unsent = f.Kind != resumed, f.Send
 		if f.Kind == resumed {
+			h.touchSender(f.From)
 			s.Turns = nil
 			h.release(func(rec *record) bool { return rec.From == f.From })
 		}
@@ -224,6 +251,7 @@ func (h *history) applyBound(f *fact) {
 	c := h.conversation(f.Conversation)
 	c.Bound, c.Unsent = f.Kind != resumed, f.Send
 	if f.Kind == resumed {
+		h.touchConversation(f.Conversation)
 		c.Turns = 0
 		h.release(func(rec *record) bool { return rec.Conversation == f.Conversation })
 	}
@@ -239,6 +267,9 @@ func (h *history) release(which func(*record) bool) {
 }
 
 func (h *history) restore(f *fact) {
+	if h.changed != nil {
+		h.changed.all = true
+	}
 	switch {
 	case f.Record != nil:
 		h.records[f.Record.key] = f.Record

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -35,15 +36,32 @@ type journal struct {
 	lock *flock.Flock
 	now  func() time.Time
 
-	mu      sync.Mutex
-	file    *os.File
-	history *history
-	// read is how much of the file is in the history.
-	read int64
+	// access is a token for whoever works with the file, which the fields up
+	// to bad go with. Nobody else waits for the disk: who looks at the history
+	// does not need it, and who appends can be served by another.
+	access chan struct{}
+	file   *os.File
+	// read is how much of the file is in the history; anew says that the
+	// history is of a file before this one.
+	read atomic.Int64
+	anew bool
 	// compactAt is the size at which the file is written anew.
 	compactAt int64
 	// bad counts lines that are no facts.
 	bad int
+
+	mu      sync.Mutex
+	history *history
+	// waiting are the lines to be written by whoever gets access next.
+	waiting []*waitingLine
+}
+
+// waitingLine is a fact that is to be written.
+type waitingLine struct {
+	line    []byte
+	durable bool
+	// written gets what came of it.
+	written chan error
 }
 
 func journalPath(w *mailbox.Workspace, name schema.AgentName) string {
@@ -58,6 +76,8 @@ func openJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Ti
 	}
 	path := journalPath(w, name)
 	j := &journal{path: path, lock: durable.NewLock(path + ".lock"), now: now, history: newHistory(), compactAt: compactAbove}
+	j.access = make(chan struct{}, 1)
+	j.history.changed = newChanges()
 	err := j.locked(func() error {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			// The name must survive a crash before anything is appended.
@@ -90,8 +110,8 @@ func (j *journal) locked(do func() error) error {
 }
 
 func (j *journal) close() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	j.access <- struct{}{}
+	defer func() { <-j.access }()
 	if j.file == nil {
 		return nil
 	}
@@ -101,35 +121,68 @@ func (j *journal) close() error {
 }
 
 // append writes a fact down and takes it into the history. If it is to be
-// durable, it is on disk when append returns.
+// durable, it is on disk when append returns, and in no history before.
+//
+// Facts that are to be written at the same time share one write and one sync:
+// whoever gets access to the file writes for all who wait.
 func (j *journal) append(f fact, isDurable bool) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
 	f.At = j.now().UTC()
 	line, err := json.Marshal(&f)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", j.path, err)
 	}
-	return j.locked(func() error {
+	mine := &waitingLine{line: append(line, '\n'), durable: isDurable, written: make(chan error, 1)}
+	j.mu.Lock()
+	j.waiting = append(j.waiting, mine)
+	j.mu.Unlock()
+	select {
+	case err := <-mine.written:
+		return err
+	case j.access <- struct{}{}:
+	}
+	j.writeWaiting()
+	<-j.access
+	return <-mine.written
+}
+
+// writeWaiting writes the lines that wait, all or none.
+func (j *journal) writeWaiting() {
+	j.mu.Lock()
+	waiting := j.waiting
+	j.waiting = nil
+	j.mu.Unlock()
+	if len(waiting) == 0 {
+		return
+	}
+	var lines []byte
+	isDurable := false
+	for _, w := range waiting {
+		lines = append(lines, w.line...)
+		isDurable = isDurable || w.durable
+	}
+	err := j.locked(func() error {
 		// What is not in the history yet, a process that died may have left
 		// unfinished.
 		if err := j.catchUp(); err != nil {
 			return err
 		}
-		return j.write(append(line, '\n'), isDurable)
+		return j.write(lines, isDurable)
 	})
+	for _, w := range waiting {
+		w.written <- err
+	}
 }
 
-// write appends a line whole or not at all.
-func (j *journal) write(line []byte, isDurable bool) error {
+// write appends lines whole or not at all.
+func (j *journal) write(lines []byte, isDurable bool) error {
 	size, err := j.size()
 	if err != nil {
 		return err
 	}
-	if size > j.read {
-		line = append([]byte{'\n'}, line...) // seals off the unfinished line
+	if size > j.read.Load() {
+		lines = append([]byte{'\n'}, lines...) // seals off the unfinished line
 	}
-	_, err = j.file.Write(line)
+	_, err = j.file.Write(lines)
 	if err == nil && isDurable {
 		err = j.file.Sync()
 	}
@@ -147,10 +200,14 @@ func (j *journal) size() (int64, error) {
 	return info.Size(), nil
 }
 
-// refresh takes in what others appended.
+// refresh takes in what others appended. Whoever has access does so as well.
 func (j *journal) refresh() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
+	select {
+	case j.access <- struct{}{}:
+	default:
+		return nil
+	}
+	defer func() { <-j.access }()
 	return j.catchUp()
 }
 
@@ -158,16 +215,23 @@ func (j *journal) refresh() error {
 // an end is left for later.
 func (j *journal) catchUp() error {
 	size, err := j.size()
-	if err != nil || size <= j.read {
+	if err != nil || size <= j.read.Load() && !j.anew {
 		return err
 	}
-	data := make([]byte, size-j.read)
-	n, err := j.file.ReadAt(data, j.read)
+	data := make([]byte, size-j.read.Load())
+	n, err := j.file.ReadAt(data, j.read.Load())
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading %s: %w", j.path, err)
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.anew {
+		fresh := newHistory()
+		fresh.failures, fresh.changed = j.history.failures, &changes{all: true}
+		j.history, j.anew = fresh, false
+	}
 	used, bad := j.history.read(data[:n])
-	j.read += used
+	j.read.Add(used)
 	j.bad += bad
 	return nil
 }
@@ -199,6 +263,16 @@ func (j *journal) view(look func(*history)) {
 	look(j.history)
 }
 
+// takeChanges returns what has changed in the history since it was called
+// before.
+func (j *journal) takeChanges() *changes {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	changed := j.history.changed
+	j.history.changed = newChanges()
+	return changed
+}
+
 // get returns a copy of what is known of a message, and whether anything is.
 func (j *journal) get(k key) (rec record, known bool) {
 	j.view(func(h *history) {
@@ -213,25 +287,35 @@ func (j *journal) get(k key) (rec record, known bool) {
 // message that matters still. The old one is kept beside it, in place of the
 // one before.
 func (j *journal) compact() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.read < j.compactAt {
+	if j.read.Load() < j.compactAt {
 		return nil
 	}
-	j.compactAt = j.read + compactAbove // if it fails, not at once again
+	j.access <- struct{}{}
+	defer func() { <-j.access }()
+	j.compactAt = j.read.Load() + compactAbove // if it fails, not at once again
 	return j.locked(func() error {
 		if err := j.catchUp(); err != nil {
 			return err
 		}
-		var lines bytes.Buffer
-		encoder := json.NewEncoder(&lines)
-		for _, f := range j.history.snapshots(j.now().UTC()) {
-			if err := encoder.Encode(&f); err != nil {
-				return fmt.Errorf("writing %s anew: %w", j.path, err)
-			}
+		lines, err := j.snapshot()
+		if err != nil {
+			return fmt.Errorf("writing %s anew: %w", j.path, err)
 		}
-		return errors.Join(j.replace(lines.Bytes()), j.readAnew())
+		return errors.Join(j.replace(lines), j.readAnew())
 	})
+}
+
+func (j *journal) snapshot() ([]byte, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	for _, f := range j.history.snapshots(j.now().UTC()) {
+		if err := encoder.Encode(&f); err != nil {
+			return nil, err
+		}
+	}
+	return lines.Bytes(), nil
 }
 
 // replace puts other lines in the place of the journal's, which are kept
@@ -256,11 +340,10 @@ func (j *journal) readAnew() error {
 	if err := j.open(); err != nil {
 		return fmt.Errorf("opening %s again: %w", j.path, err)
 	}
-	failures := j.history.failures
-	j.history, j.read = newHistory(), 0
+	j.read.Store(0)
+	j.anew = true
 	err := j.catchUp()
-	j.history.failures = failures
-	j.compactAt = max(compactAbove, 4*j.read)
+	j.compactAt = max(compactAbove, 4*j.read.Load())
 	return err
 }
 

@@ -38,11 +38,11 @@ func (j *journal) mustAppend(t testing.TB, facts ...fact) {
 }
 
 func recordNumber(n int) *record {
-	return &record{
+	return &record{envelope: envelope{
 		key:  key{ID: schema.ID(fmt.Sprintf("msg-20260101T0000Z-claude-%04d", n)), Fingerprint: fmt.Sprintf("%016x", n)},
 		File: fmt.Sprint(n, ".yaml"), From: "claude", Type: schema.Question, Subject: "s",
 		Conversation: schema.ConversationID(fmt.Sprintf("conv-20260101-claude-%d", n%5)),
-	}
+	}}
 }
 
 // lifeOf returns the facts of messages in all states of their lives.

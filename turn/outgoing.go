@@ -122,19 +122,19 @@ func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.M
 }
 
 // boundNotice makes the notice to both sides that a bound has tripped.
-func (r *Runner) boundNotice(rec *record, reason, letGoOn string) *schema.Message {
+func (r *Runner) boundNotice(m *envelope, reason, letGoOn string) *schema.Message {
 	draft := schema.Message{
 		From: Postmaster, Type: schema.Notification, Priority: schema.P1, Channel: ChannelBound,
-		Subject:        firstRunes(fmt.Sprintf("Paused: %s and %s", r.config.Agent, rec.From), schema.MaxSubject),
-		ConversationID: rec.Conversation, ParentID: rec.ID,
+		Subject:        firstRunes(fmt.Sprintf("Paused: %s and %s", r.config.Agent, m.From), schema.MaxSubject),
+		ConversationID: m.Conversation, ParentID: m.ID,
 		Body: schema.TextValue(fmt.Sprintf("%s: %s.\n\nWhat comes now waits in the inbox of %s. %s", r.config.Agent, reason, r.config.Agent, letGoOn)),
 	}
-	for _, name := range []schema.AgentName{r.config.Agent, rec.From} {
+	for _, name := range []schema.AgentName{r.config.Agent, m.From} {
 		if name != Postmaster && r.workspace.Knows(name) && !draft.IsFor(name) {
 			draft.To = append(draft.To, name)
 		}
 	}
-	r.finishDraft(&draft, "bound", string(rec.ID), rec.Fingerprint, r.now().Format(time.RFC3339Nano))
+	r.finishDraft(&draft, "bound", string(m.ID), m.Fingerprint, r.now().Format(time.RFC3339Nano))
 	return &draft
 }
 

@@ -20,7 +20,7 @@ import (
 func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *record) []fact) record {
 	t.Helper()
 	e := entries(t, w, "codex", mailbox.Inbox)[0]
-	it, err := newItem(e)
+	it, err := newItem(e.Name, e.Message)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *record) []fact) r
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range facts(&it.record) {
+	for _, f := range facts(&record{envelope: it.envelope}) {
 		if err := j.append(f, false); err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *record) []fact) r
 	if err := j.close(); err != nil {
 		t.Fatal(err)
 	}
-	return it.record
+	return record{envelope: it.envelope}
 }
 
 // TestTakesUpWhatWasLeft runs on the journals that a Runner leaves when it

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -27,15 +27,14 @@ type Runner struct {
 
 	journal *journal
 	drivers *drivers
-	queue   *queue
+	// schedule holds the messages of the inbox, invalid its other files.
+	schedule *schedule
+	invalid  badFiles
 	// errands are what is left to do about messages that left the inbox.
 	errands []*errand
 	// late are events that the watch told when nobody listened any more.
 	late []mailbox.Event
-	// invalid are files that are no messages, by name.
-	invalid map[string]*badFile
-	// busy are conversations in which somebody is at work, working how many.
-	busy    map[schema.ConversationID]bool
+	// working counts those who are at work.
 	working int
 	done    chan outcome
 	// pausedUntil is when to try to start the agent again, pauses how often in
@@ -82,8 +81,8 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 
 	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
 	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
-	r.queue, r.errands, r.invalid, r.stop = newQueue(), nil, make(map[string]*badFile), nil
-	r.busy, r.done, r.dead = make(map[schema.ConversationID]bool), make(chan outcome), nil
+	r.schedule, r.invalid = newSchedule(r.judge, r.tell), badFiles{named: make(map[string]*badFile)}
+	r.errands, r.stop, r.done, r.dead = nil, nil, make(chan outcome), nil
 	return stoppedOr(ctx, r.work(ctx, watcher))
 }
 
@@ -217,36 +216,44 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan mailbox.Event, watche
 func (r *Runner) take(event mailbox.Event) {
 	switch event.Kind {
 	case mailbox.EventArrived:
-		delete(r.invalid, event.Name)
+		r.invalid.remove(event.Name)
 		r.takeMessage(event.Entry)
 	case mailbox.EventArchived:
-		delete(r.invalid, event.Name)
-		if it := r.queue.byName[event.Name]; it != nil && !it.busy {
-			r.drop(it)
+		r.invalid.remove(event.Name)
+		if it := r.schedule.items[event.Name]; it != nil && !it.busy {
+			r.schedule.remove(it.File)
+			r.leave(it.key)
 		}
 	case mailbox.EventError:
 		var invalid *validate.InvalidError
 		if event.Name != "" && (errors.As(event.Err, &invalid) || errors.Is(event.Err, durable.ErrTooLarge)) {
-			r.invalid[event.Name] = &badFile{entry: event.Entry}
+			r.invalid.add(event.Entry)
 			return
 		}
-		r.problem(&record{File: event.Name}, event.Err)
+		r.problem(Event{File: event.Name}, event.Err)
 	default:
-		r.problem(&record{File: event.Name}, event.Err)
+		r.problem(Event{File: event.Name}, event.Err)
 	}
 }
 
 func (r *Runner) takeMessage(e mailbox.Entry) {
-	it, err := newItem(e)
+	it, err := newItem(e.Name, e.Message)
 	if err != nil {
-		r.problem(&record{File: e.Name}, err)
+		r.problem(Event{File: e.Name}, err)
 		return
 	}
-	if old := r.queue.byName[e.Name]; old != nil && old.busy {
+	if old := r.schedule.items[e.Name]; old != nil && old.busy {
 		old.replacement = it
 		return
 	}
-	r.queue.add(it)
+	r.schedule.add(it)
+}
+
+// entryOf returns the inbox entry of an item, as far as it takes to find the
+// file.
+func (r *Runner) entryOf(it *item) mailbox.Entry {
+	inbox := r.workspace.BoxPath(r.config.Agent, mailbox.Inbox)
+	return mailbox.Entry{Agent: r.config.Agent, Box: mailbox.Inbox, Name: it.File, Path: filepath.Join(inbox, it.File)}
 }
 
 // backoff returns how long to wait after so many failures in a row.
@@ -273,7 +280,7 @@ func (r *Runner) takeUp() error {
 		}
 	})
 	if bad := r.journal.bad; bad > 0 {
-		r.problem(&record{}, fmt.Errorf("%s holds %d lines that are no facts, of a crash or another program; they are passed over", r.journal.path, bad))
+		r.problem(Event{}, fmt.Errorf("%s holds %d lines that are no facts, of a crash or another program; they are passed over", r.journal.path, bad))
 	}
 	for _, rec := range running {
 		f := lost.about(&rec)

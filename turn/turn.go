@@ -16,6 +16,34 @@
 //     acknowledged. So a message never has two successful turns, nor two
 //     answers.
 //   - A dead letter and the notice to its sender go the same way.
+//
+// # Which message is next
+//
+// The messages in the inbox are judged (try it, wait, pass it over, give it up,
+// finish it), and those of them that there is something to do about are worked
+// on in processing order. What is known flows one way: arrivals, outcomes, the
+// passing of time and the facts of the journal go into the schedule, and work
+// comes out; whoever works reports an outcome and writes facts. So an arrival
+// costs the same with one message in the inbox as with a hundred thousand that
+// wait. These rules hold between any two steps of the Runner's loop:
+//
+//   - The messages of a conversation wait in a lane, in processing order. A lane
+//     is busy while one of its messages is worked on; or due, to be judged; or it
+//     waits, because its first message was judged to. What comes behind a first
+//     message that waits is not judged.
+//   - Due lanes are judged in the processing order of their first messages, as
+//     long as somebody is free. A message passed over (expired, or of a sender
+//     who gets no turns here) leaves its lane, and keeps nobody waiting.
+//   - A judgement stands until something changes that it came from, and then the
+//     lane is due again. That is: what is first in the lane; a fact about a
+//     message of the conversation, or its state; for a message that a bound on
+//     its sender holds, the sender's turns; for one that waits for the agent, when
+//     the agent is to be started again; and time, which can be told beforehand:
+//     the end of a wait, and when the message expires. A message passed over is
+//     judged again only when it expires. When the clock is set, or the journal is
+//     written anew, everything is.
+//   - So nothing that could be worked on waits longer than it would if each
+//     message were judged anew at each step. A test holds the two together.
 package turn
 
 import (
