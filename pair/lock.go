@@ -35,14 +35,14 @@ func lockOf(run bridge.Run) exclusive.Lock {
 }
 
 // takeLock makes this process the one that drives the run, until it releases
-// the lock or dies.
-func takeLock(run bridge.Run, now time.Time) (release func() error, err error) {
-	release, err = lockOf(run).Take(context.Background(), now)
+// the lock or dies. What a process that was killed has left behind is ended.
+func takeLock(run bridge.Run, now time.Time) (*exclusive.Hold, error) {
+	hold, err := lockOf(run).Take(context.Background(), now)
 	var held *exclusive.HeldError
 	if errors.As(err, &held) {
 		return nil, &BusyError{Run: run.ID, Holder: held.Holder}
 	}
-	return release, err
+	return hold, err
 }
 
 // Driven reports whether a process drives the run, and which if that can be

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/exclusive"
 )
 
 // Options are what a session needs besides its run.
@@ -70,7 +71,7 @@ type Session struct {
 	manifest   Manifest
 	log        *bridge.Log
 	transcript *transcript
-	release    func() error
+	hold       *exclusive.Hold
 	drivers    map[Agent]agent.Driver
 }
 
@@ -128,7 +129,7 @@ func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Se
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.release, err = takeLock(run, options.Now()); err != nil {
+	if s.hold, err = takeLock(run, options.Now()); err != nil {
 		return nil, err
 	}
 	if s.manifest, err = load(); err != nil {
@@ -170,6 +171,7 @@ func (s *Session) SetMaxIterations(most int) error {
 // its last step, and can be resumed.
 func (s *Session) Run(ctx context.Context) (err error) {
 	outer := ctx
+	ctx = s.hold.Context(ctx)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.Timeout, fmt.Errorf("%w: %v", ErrTimeout, s.options.Timeout))
 	defer cancel()
 	begin := time.Now()
@@ -279,9 +281,9 @@ func (s *Session) Close() error {
 		err = errors.Join(err, s.transcript.close())
 		s.transcript = nil
 	}
-	if s.release != nil {
-		err = errors.Join(err, s.release())
-		s.release = nil
+	if s.hold != nil {
+		err = errors.Join(err, s.hold.Release())
+		s.hold = nil
 	}
 	return err
 }

@@ -46,12 +46,15 @@ func takeLock(ctx context.Context, w *mailbox.Workspace, name schema.AgentName, 
 	if err := w.MakeStateFolder(runFolder); err != nil {
 		return nil, err
 	}
-	release, err = lockOf(w, name).Take(ctx, now)
+	hold, err := lockOf(w, name).Take(ctx, now)
 	var held *exclusive.HeldError
 	if errors.As(err, &held) {
 		return nil, &BusyError{Agent: name, Holder: held.Holder}
 	}
-	return release, err
+	if err != nil {
+		return nil, err
+	}
+	return hold.Release, nil
 }
 
 // lockHolder reports whether a process works the inbox, and who if it can be

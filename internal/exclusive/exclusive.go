@@ -1,6 +1,7 @@
 // Package exclusive lets one process at a time do a thing, and tells the
 // others which process that is. The lock ends with the process that holds it,
-// however that ends.
+// however that ends; what that process has started and left behind is ended by
+// the next one that takes the lock.
 package exclusive
 
 import (
@@ -12,7 +13,10 @@ import (
 	"os"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 // Holder is the process that holds a lock.
@@ -21,6 +25,8 @@ type Holder struct {
 	Host string `json:"host"`
 	// Since is when the process took the lock.
 	Since time.Time `json:"since"`
+	// Mark is on all that the process starts in the context of its Hold.
+	Mark orphans.Mark `json:"mark,omitempty"`
 }
 
 // HeldError says that another process holds the lock.
@@ -53,8 +59,10 @@ const (
 )
 
 // Take takes the lock until it is released or the process ends. Where another
-// process holds it the error is a *HeldError, after half a second at most.
-func (l Lock) Take(ctx context.Context, now time.Time) (release func() error, err error) {
+// process holds it the error is a *HeldError, after half a second at most. If
+// the process that held it before was killed, all that it had started is ended
+// first.
+func (l Lock) Take(ctx context.Context, now time.Time) (*Hold, error) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	lock := durable.NewLock(l.Path)
@@ -67,10 +75,70 @@ func (l Lock) Take(ctx context.Context, now time.Time) (release func() error, er
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("locking %s: %w", l.Path, err), lock.Close())
 	}
-	if err := l.sign(now); err != nil {
+	hold := &Hold{lock: l, held: lock, mark: orphans.NewMark()}
+	if hold.Orphans, err = l.endOrphans(ctx); err == nil {
+		err = l.sign(now, hold.mark)
+	}
+	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
 	}
-	return lock.Unlock, nil
+	return hold, nil
+}
+
+// endOrphans ends what the last holder left behind, if it could not release
+// the lock: then its note is still there.
+func (l Lock) endOrphans(ctx context.Context) (ended int, err error) {
+	last := l.holder()
+	if last == nil {
+		return 0, nil
+	}
+	if host, err := os.Hostname(); err != nil || host != last.Host {
+		return 0, nil // its processes are not on this machine
+	}
+	return orphans.End(ctx, last.Mark)
+}
+
+// Hold is a lock that this process holds.
+type Hold struct {
+	// Orphans is how many processes the last holder had left behind.
+	Orphans int
+
+	lock Lock
+	held *flock.Flock
+	mark orphans.Mark
+}
+
+// Context returns a context in which processes are to be started that must
+// not outlive the Hold.
+func (h *Hold) Context(ctx context.Context) context.Context { return orphans.WithMark(ctx, h.mark) }
+
+// Lost reports whether the lock's file is no longer the one that this process
+// has locked, so that another process may hold a lock of the same name.
+func (h *Hold) Lost() (bool, error) {
+	ours, err := h.held.Stat()
+	if err != nil {
+		return false, fmt.Errorf("looking at %s: %w", h.lock.Path, err)
+	}
+	named, err := os.Lstat(h.lock.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return !os.SameFile(ours, named), nil
+}
+
+// Release lets go of the lock. What was started is for the caller to end.
+func (h *Hold) Release() error {
+	lost, err := h.Lost()
+	if err == nil && !lost {
+		err = os.Remove(h.lock.Note)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // somebody cleaned up
+	}
+	return errors.Join(err, h.held.Unlock())
 }
 
 // Held reports whether a process holds the lock, and which if that can be
@@ -91,12 +159,12 @@ func (l Lock) Held() (held bool, holder *Holder, err error) {
 }
 
 // sign notes that this process holds the lock.
-func (l Lock) sign(now time.Time) error {
+func (l Lock) sign(now time.Time, mark orphans.Mark) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	data, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: now.UTC()})
+	data, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: now.UTC(), Mark: mark})
 	if err != nil {
 		return err
 	}

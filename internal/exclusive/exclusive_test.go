@@ -22,7 +22,7 @@ func TestTake(t *testing.T) {
 		t.Fatalf("before anybody took it: held %t by %v, %v", held, holder, err)
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	release, err := l.Take(t.Context(), now)
+	hold, err := l.Take(t.Context(), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestTake(t *testing.T) {
 	if _, err := l.Take(t.Context(), now); !errors.As(err, &other) || other.Holder == nil || other.Holder.PID != os.Getpid() {
 		t.Errorf("taken twice: %v, want a HeldError that names this process", err)
 	}
-	if err := release(); err != nil {
+	if err := hold.Release(); err != nil {
 		t.Fatal(err)
 	}
 	if held, _, err := l.Held(); held || err != nil {
@@ -45,7 +45,7 @@ func TestTake(t *testing.T) {
 // that the lock is held.
 func TestNote(t *testing.T) {
 	l := newLock(t)
-	release, err := l.Take(t.Context(), time.Now())
+	hold, err := l.Take(t.Context(), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestNote(t *testing.T) {
 			t.Errorf("with the note %q: held %t by %v, %v; want held by nobody known", text, held, holder, err)
 		}
 	}
-	if err := release(); err != nil {
+	if err := hold.Release(); err != nil {
 		t.Error(err)
 	}
 }
@@ -81,12 +81,12 @@ func TestLookersKeepNobodyOut(t *testing.T) {
 		}
 	})
 	for range 20 {
-		release, err := l.Take(t.Context(), time.Now())
+		hold, err := l.Take(t.Context(), time.Now())
 		if err != nil {
 			t.Error(err)
 			break
 		}
-		if err := release(); err != nil {
+		if err := hold.Release(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestLookersKeepNobodyOut(t *testing.T) {
 
 func TestTakeEnds(t *testing.T) {
 	l := newLock(t)
-	release, err := l.Take(t.Context(), time.Now())
+	hold, err := l.Take(t.Context(), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,41 @@ func TestTakeEnds(t *testing.T) {
 	if _, err := l.Take(ctx, time.Now()); !errors.Is(err, enough) {
 		t.Errorf("got %v, want the cause", err)
 	}
-	if err := release(); err != nil {
+	if err := hold.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLost: a lock whose file was removed or replaced is no longer ours alone.
+func TestLost(t *testing.T) {
+	l := newLock(t)
+	hold, err := l.Take(t.Context(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := hold.Lost(); lost || err != nil {
+		t.Errorf("lost %t, %v; want it held", lost, err)
+	}
+	if err := os.Remove(l.Path); err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := hold.Lost(); !lost || err != nil {
+		t.Errorf("its file removed: lost %t, %v; want it lost", lost, err)
+	}
+	other, err := l.Take(t.Context(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := hold.Lost(); !lost || err != nil {
+		t.Errorf("another took it: lost %t, %v; want it lost", lost, err)
+	}
+	if err := hold.Release(); err != nil {
+		t.Error(err)
+	}
+	if held, holder, err := l.Held(); !held || holder == nil || err != nil {
+		t.Errorf("after the lost one was released: held %t by %v, %v; want the other's note left alone", held, holder, err)
+	}
+	if err := other.Release(); err != nil {
 		t.Error(err)
 	}
 }

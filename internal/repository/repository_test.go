@@ -36,7 +36,7 @@ var imports = map[string][]string{
 	"mcpserver": {"schema", "validate", "mailbox", "bridge", "convert"},
 	"gitmail":   {"schema", "validate", "mailbox"},
 
-	"internal/exclusive": {"internal/durable"},
+	"internal/exclusive": {"internal/durable", "internal/orphans"},
 }
 
 // renaming are the files outside internal/durable that rename, and why they

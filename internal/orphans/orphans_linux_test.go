@@ -1,0 +1,115 @@
+package orphans
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// start runs a shell script with the variables, waits until it has said that
+// it runs, and returns its output, which ends with the last process that
+// holds it.
+func start(t *testing.T, script string, env ...string) (output io.Reader) {
+	t.Helper()
+	command := exec.Command("sh", "-c", script)
+	command.Env = append(os.Environ(), env...)
+	pipe, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill() // if the test has not done it
+		_ = command.Wait()
+	})
+	lines := bufio.NewReader(pipe)
+	if line, err := lines.ReadString('\n'); err != nil || line != "running\n" {
+		t.Fatalf("the script said %q, %v", line, err)
+	}
+	return lines
+}
+
+// TestEnd: all that has the mark dies, whatever it did to get away, and
+// nothing else.
+func TestEnd(t *testing.T) {
+	mark, other := NewMark(), NewMark()
+	env := Environ(WithMark(t.Context(), mark))
+	// A child in a session of its own, whose parent is gone.
+	escaped := start(t, "setsid sh -c 'echo running; sleep 1000 & sleep 1000' & exit", env...)
+	direct := start(t, "echo running; sleep 1000; :", env...)
+	spared := start(t, "echo running; read line; sleep 1000", Environ(WithMark(t.Context(), other))...)
+
+	ended, err := End(t.Context(), mark)
+	if err != nil || ended < 4 {
+		t.Errorf("ended %d, %v; want both shells and what they run", ended, err)
+	}
+	for name, output := range map[string]io.Reader{"escaped": escaped, "direct": direct} {
+		if _, err := io.ReadAll(output); err != nil { // it ends when they are dead
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if again, err := End(t.Context(), mark); again != 0 || err != nil {
+		t.Errorf("the second time it ended %d, %v; want none", again, err)
+	}
+	if left, err := End(t.Context(), other); left == 0 || err != nil {
+		t.Errorf("another mark's: %d, %v; want them to have lived until now", left, err)
+	}
+	if _, err := io.ReadAll(spared); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEndSparesTheCaller: a process may have the mark itself, when what it
+// looks after has started it.
+func TestEndSparesTheCaller(t *testing.T) {
+	if mark := Mark(os.Getenv(Variable)); mark != "" {
+		if ended, err := End(t.Context(), mark); ended != 0 || err != nil {
+			t.Errorf("ended %d, %v", ended, err)
+		}
+		return
+	}
+	command := exec.Command(os.Args[0], "-test.run=^TestEndSparesTheCaller$", "-test.v")
+	command.Env = append(os.Environ(), Environ(WithMark(t.Context(), NewMark()))...)
+	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestMarksFromFiles: a damaged mark ends nothing.
+func TestMarksFromFiles(t *testing.T) {
+	for _, mark := range []Mark{"", "x", NewMark()[1:], NewMark() + "a", NewMark()[:25] + "\x00"} {
+		if mark.valid() {
+			t.Errorf("%q is valid, want not", mark)
+		}
+		if ended, err := End(t.Context(), mark); ended != 0 || err != nil {
+			t.Errorf("%q ended %d, %v; want none", mark, ended, err)
+		}
+	}
+	if Environ(context.Background()) != nil || Environ(WithMark(t.Context(), "")) != nil {
+		t.Error("a context without a mark has variables, want none")
+	}
+}
+
+func TestEndStops(t *testing.T) {
+	mark := NewMark()
+	output := start(t, "echo running; exec sleep 1000", Environ(WithMark(t.Context(), mark))...)
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	if _, err := End(ctx, mark); !errors.Is(err, enough) {
+		t.Errorf("got %v, want the cause", err)
+	}
+	if _, err := End(t.Context(), mark); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.ReadAll(output); err != nil {
+		t.Error(err)
+	}
+}
