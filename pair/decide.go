@@ -12,7 +12,8 @@ import (
 )
 
 // needsProof reports whether the answer stands or falls with the proof, and
-// the proof has not been run in this iteration.
+// the proof has not been run since: the work that is complete is that which
+// the last reviewer has seen and left behind, whatever was proven before.
 func (s *Session) needsProof() bool {
 	m := &s.manifest
 	if m.ProofCommand == "" || m.Turn.Proof != nil {
@@ -113,7 +114,7 @@ func (s *Session) decideWork() error {
 	case proof != nil && !proof.Passed:
 		return s.nextIteration()
 	case len(reviewers) > 0:
-		m.Turn = &Turn{Agent: reviewers[0], Proof: proof}
+		m.Turn = &Turn{Agent: reviewers[0], Proven: proof != nil}
 		return s.moveTo(Reviewing)
 	case answer.Signal == bridge.SignalDone:
 		return s.moveTo(Complete)
@@ -128,7 +129,7 @@ func (s *Session) decideReview() error {
 	case turn.Answer.Signal != bridge.SignalPass, turn.Proof != nil && !turn.Proof.Passed:
 		return s.nextIteration()
 	case next < len(reviewers):
-		m.Turn = &Turn{Agent: reviewers[next], Reviewer: next, Proof: turn.Proof}
+		m.Turn = &Turn{Agent: reviewers[next], Reviewer: next, Proven: turn.Proven}
 		return s.save()
 	}
 	return s.moveTo(Complete)

@@ -18,9 +18,9 @@
 // its reviewers. If it says DONE and there is a proof command, the command
 // must succeed first; otherwise the end of its output goes back to the worker.
 // Then each reviewer is given what is new for it and answers with PASS or
-// FAIL. The run is complete when all have passed, and the proof with them. A
-// review that fails, or says neither, ends the iteration. With nobody to
-// review, DONE completes the run.
+// FAIL. When all have passed the proof is run once more, and if it succeeds
+// the run is complete. A review that fails, or says neither, ends the
+// iteration. With nobody to review, DONE and the proof complete the run.
 //
 // # Signals
 //

@@ -74,7 +74,9 @@ type Turn struct {
 	Since bridge.Cursor `json:"since,omitempty"`
 	// Answer is there when the agent has finished.
 	Answer *Answer `json:"answer,omitempty"`
-	// Proof is there when the proof has been run in this iteration.
+	// Proven says that the proof has succeeded on what is reviewed.
+	Proven bool `json:"proven,omitempty"`
+	// Proof is there when the proof has been run after the answer.
 	Proof *ProofResult `json:"proof,omitempty"`
 }
 

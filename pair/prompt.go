@@ -61,7 +61,7 @@ func (p prompt) review(b *strings.Builder) {
 		m.Turn.Agent, m.PrimaryAgent, m.CurrentIteration, m.MaxIterations)
 	b.WriteString("Look at the files themselves. If all of the task is done, and well, end your answer with a line that holds only the word PASS.\n")
 	b.WriteString("Otherwise say what is to be changed, and end with a line that holds only the word FAIL.\n")
-	if m.Turn.Proof != nil && m.Turn.Proof.Passed {
+	if m.Turn.Proven {
 		fmt.Fprintf(b, "This command has succeeded: %s\n", m.ProofCommand)
 	}
 }

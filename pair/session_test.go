@@ -278,6 +278,33 @@ func TestProof(t *testing.T) {
 			t.Errorf("the reviewer was not told of the proof:\n%s", got)
 		}
 	})
+	t.Run("broken by the reviewer", func(t *testing.T) {
+		made := filepath.Join(t.TempDir(), "made")
+		var s *Session
+		var prompts []string
+		s = newSession(t, Settings{Prompt: "x", Review: ReviewClaude, Proof: helperProof(t, "exists", made)}, scripted(func(c call) (string, error) {
+			prompts = append(prompts, c.request.Prompt)
+			if c.agent == Codex {
+				return "DONE", os.WriteFile(made, nil, 0o600)
+			}
+			if len(prompts) == 2 {
+				return "PASS", os.Remove(made)
+			}
+			return "PASS", nil
+		}))
+		proofs := 0
+		s.options.Observe = func(e Entry) {
+			if e.Type == EntryProof {
+				proofs++
+			}
+		}
+		if err := s.Run(t.Context()); err != nil || len(prompts) != 4 || proofs != 4 {
+			t.Fatalf("error %v after %d turns and %d proofs, want none after 4 and 4", err, len(prompts), proofs)
+		}
+		if !strings.Contains(prompts[2], "there is no file "+made) {
+			t.Errorf("the worker was not told how the proof failed after the review:\n%s", prompts[2])
+		}
+	})
 	t.Run("PASS without DONE", func(t *testing.T) {
 		var calls []call
 		s := newSession(t, Settings{Prompt: "x", Review: ReviewClaude, Proof: helperProof(t, "exists", marker+".not"), MaxIterations: 1},
