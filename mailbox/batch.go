@@ -14,8 +14,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// lockRetry is how often the lock of given ids is tried again.
-const lockRetry = 10 * time.Millisecond
+// lockRetry is how often a lock is tried again. A delivery holds it for about a
+// millisecond, so a longer pause would be most of the wait.
+const lockRetry = 2 * time.Millisecond
 
 // A batch delivers parcels together. It keeps the folders it needs open.
 type batch struct {
