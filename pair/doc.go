@@ -26,5 +26,8 @@
 //
 // A signal is a bridge record of type signal that the agent sent during its
 // turn, the last one if there are several; otherwise the last line of its
-// answer that is not blank, if that is the word and nothing else. See Detect.
+// answer that is not blank, if that is the word and nothing else (see Detect).
+// Where a turn took several attempts, what was sent during those before the
+// last counts only if that one says nothing. A reviewer that says FAIL in one
+// of the two ways and PASS in the other says FAIL.
 package pair

@@ -238,7 +238,7 @@ func TestSignalsInTheBridge(t *testing.T) {
 			return "DONE", nil
 		}
 		send(Claude, bridge.SignalPass, "now")
-		return "FAIL", nil
+		return "hm", nil
 	}))
 	if err := s.Run(t.Context()); err != nil || turns != 4 {
 		t.Errorf("error %v after %d turns, want none after 4", err, turns)
@@ -251,6 +251,83 @@ func TestSignalsInTheBridge(t *testing.T) {
 	}
 	if passes != 2 {
 		t.Errorf("%d records of PASS, want the two that claude sent", passes)
+	}
+}
+
+// TestWhichSignalCounts: that of the last attempt before those of the others,
+// and none that came out of a mailbox.
+func TestWhichSignalCounts(t *testing.T) {
+	const mail = `{"oacp":{"id":"msg-20260101T0000Z-claude-abcd"}}`
+	type signal struct {
+		signal   bridge.Signal
+		metadata string
+	}
+	for _, test := range []struct {
+		name string
+		// first is sent in an attempt that dies, if there is something in it,
+		// and second in the next.
+		first, second []signal
+		text          string
+		complete      bool
+		// records are the signals of claude in the log.
+		records []bridge.Signal
+	}{
+		{"sent", nil, []signal{{"PASS", ""}}, "hm", true, []bridge.Signal{"PASS"}},
+		{"sent last", nil, []signal{{"FAIL", ""}, {"PASS", ""}}, "hm", true, []bridge.Signal{"FAIL", "PASS"}},
+		{"other metadata", nil, []signal{{"PASS", `{"tool":"x"}`}}, "hm", true, []bridge.Signal{"PASS"}},
+		{"from a mailbox", nil, []signal{{"PASS", mail}}, "hm", false, []bridge.Signal{"PASS"}},
+		{"from a mailbox, and said", nil, []signal{{"PASS", mail}}, "FAIL", false, []bridge.Signal{"PASS", "FAIL"}},
+		{"PASS sent, FAIL said", nil, []signal{{"PASS", ""}}, "FAIL", false, []bridge.Signal{"PASS", "FAIL"}},
+		{"FAIL sent, PASS said", nil, []signal{{"FAIL", ""}}, "PASS", false, []bridge.Signal{"FAIL"}},
+		{"sent before it died, nothing after", []signal{{"PASS", ""}}, nil, "hm", true, []bridge.Signal{"PASS"}},
+		{"sent before it died, and the same again", []signal{{"PASS", ""}}, []signal{{"PASS", ""}}, "hm", true, []bridge.Signal{"PASS"}},
+		{"PASS sent before it died, FAIL said", []signal{{"PASS", ""}}, nil, "FAIL", false, []bridge.Signal{"PASS", "FAIL"}},
+		{"PASS sent before it died, FAIL sent", []signal{{"PASS", ""}}, []signal{{"FAIL", ""}}, "hm", false, []bridge.Signal{"PASS", "FAIL"}},
+		{"FAIL sent before it died, PASS said", []signal{{"FAIL", ""}}, nil, "PASS", true, []bridge.Signal{"FAIL", "PASS"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var s *Session
+			send := func(signals []signal) {
+				for _, sent := range signals {
+					record := bridge.Record{Type: bridge.TypeSignal, From: "claude", To: "codex", Signal: sent.signal, Content: string(sent.signal), Metadata: json.RawMessage(sent.metadata)}
+					if sent.metadata == "" {
+						record.Metadata = nil
+					}
+					if _, err := s.Log().Send(t.Context(), record); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			reviews := 0
+			s = newSession(t, Settings{Prompt: "x", Review: ReviewClaude, MaxIterations: 1}, scripted(func(c call) (string, error) {
+				if c.agent == Codex {
+					return "DONE", nil
+				}
+				if reviews++; reviews == 1 && test.first != nil {
+					send(test.first)
+					return "", errors.New("a crash")
+				}
+				send(test.second)
+				return test.text, nil
+			}))
+			err := s.Run(t.Context())
+			var failed *FailedError
+			if test.complete && err != nil || !test.complete && !errors.As(err, &failed) {
+				t.Errorf("error %v, want the run complete: %v", err, test.complete)
+			}
+			var got []bridge.Signal
+			for e, err := range s.Log().Records(t.Context(), "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.From == "claude" && e.Signal != "" {
+					got = append(got, e.Signal)
+				}
+			}
+			if !reflect.DeepEqual(got, test.records) {
+				t.Errorf("claude's signals in the log are %v, want %v", got, test.records)
+			}
+		})
 	}
 }
 

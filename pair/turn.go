@@ -83,12 +83,12 @@ func (s *Session) takeTurn(ctx context.Context) error {
 			return err
 		}
 	}
-	result, err := s.execute(ctx, prompt{manifest: &s.manifest, messages: messages, repeated: repeated})
+	result, began, err := s.execute(ctx, prompt{manifest: &s.manifest, messages: messages, repeated: repeated})
 	s.manifest.setSession(turn.Agent, result.SessionID)
 	if err != nil {
 		return s.turnFailed(ctx, err)
 	}
-	if turn.Answer, err = s.answer(ctx, result); err != nil {
+	if turn.Answer, err = s.answer(ctx, result, began); err != nil {
 		return err
 	}
 	s.manifest.Cursors[turn.Agent] = cursor
@@ -130,22 +130,23 @@ func (s *Session) drain(ctx context.Context, name Agent) (messages []bridge.Reco
 // execute gives the agent the prompt. An agent that fails in its turn is
 // started again, once, in its session, unless its driver did that already. If
 // there is no such session any more it gets a new one: a prompt stands by
-// itself.
-func (s *Session) execute(ctx context.Context, p prompt) (agent.Result, error) {
+// itself. Began is the end of the bridge log when the attempt began that the
+// result is of.
+func (s *Session) execute(ctx context.Context, p prompt) (result agent.Result, began bridge.Cursor, err error) {
 	name := s.manifest.Turn.Agent
-	result, err := s.attempt(ctx, name, p.text())
+	result, began, err = s.attempt(ctx, name, p.text())
 	s.manifest.setSession(name, result.SessionID)
 	if err == nil || s.isOutside(ctx, err) || !canRestart(err) {
-		return result, err
+		return result, began, err
 	}
 	if errors.Is(err, agent.ErrUnknownSession) {
 		s.manifest.forgetSession(name)
 	}
 	if err := s.note(Entry{Type: EntryRestart, Agent: name, Error: err.Error()}); err != nil {
-		return result, err
+		return result, began, err
 	}
 	if err := s.stopDriver(context.WithoutCancel(ctx), name); err != nil {
-		return result, err
+		return result, began, err
 	}
 	p.repeated = true
 	return s.attempt(ctx, name, p.text())
@@ -169,13 +170,16 @@ func (s *Session) isOutside(ctx context.Context, err error) bool {
 
 // attempt is one try at a turn. Every event is in the transcript before the
 // next is taken; when one cannot be written the turn is stopped.
-func (s *Session) attempt(ctx context.Context, name Agent, text string) (agent.Result, error) {
+func (s *Session) attempt(ctx context.Context, name Agent, text string) (result agent.Result, began bridge.Cursor, err error) {
 	driver, err := s.driver(ctx, name)
 	if err != nil {
-		return agent.Result{}, err
+		return result, "", err
+	}
+	if began, err = s.log.End(ctx); err != nil {
+		return result, "", err
 	}
 	if err := s.note(Entry{Type: EntryExecute, Agent: name, State: s.manifest.State, Content: text}); err != nil {
-		return agent.Result{}, err
+		return result, began, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -187,11 +191,11 @@ func (s *Session) attempt(ctx context.Context, name Agent, text string) (agent.R
 			cancel(err)
 		}
 	}
-	result, err := driver.Turn(ctx, agent.Request{Prompt: text, Env: s.environment(name)}, observe)
+	result, err = driver.Turn(ctx, agent.Request{Prompt: text, Env: s.environment(name)}, observe)
 	if unwritten != nil {
-		return result, unwritten
+		err = unwritten
 	}
-	return result, err
+	return result, began, err
 }
 
 // keepSession writes the agent's session down as soon as it has one, so that a
@@ -221,26 +225,6 @@ func (s *Session) environment(name Agent) []string {
 		"OACP_ITERATION=" + strconv.Itoa(s.manifest.CurrentIteration),
 		"OACP_BRIDGE=" + s.run.BridgePath(),
 	}
-}
-
-// answer finds the signal that a turn ended in.
-func (s *Session) answer(ctx context.Context, result agent.Result) (*Answer, error) {
-	turn := s.manifest.Turn
-	answer := &Answer{Text: result.Text, Truncated: result.Truncated}
-	if !result.Truncated { // the last line of a cut answer is not the last it had
-		answer.Signal = Detect(result.Text, s.manifest.DoneSignal)
-	}
-	for entry, err := range s.log.Records(ctx, turn.Since) {
-		var bad *bridge.LineError
-		switch {
-		case errors.As(err, &bad): // a foreign writer's; oacp bridge shows it
-		case err != nil:
-			return nil, fmt.Errorf("reading the bridge for signals: %w", err)
-		case entry.Type == bridge.TypeSignal && entry.From == string(turn.Agent):
-			answer.Signal, answer.InBridge = entry.Signal, true
-		}
-	}
-	return answer, nil
 }
 
 // publish appends a record, and returns its id. Words that had been said
