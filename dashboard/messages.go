@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,13 +59,15 @@ func (s *Source) messages(w *mailbox.Workspace, agents []schema.AgentName) []Mes
 	return result[max(0, len(result)-latestMessages):]
 }
 
-// sortMessages puts the oldest first.
+// sortMessages puts the oldest first, those of one second in the order in
+// which their files were written.
 func sortMessages(messages []Message) {
 	slices.SortFunc(messages, func(a, b Message) int {
-		if c := strings.Compare(string(a.CreatedAt), string(b.CreatedAt)); c != 0 {
-			return c
-		}
-		return strings.Compare(string(a.ID), string(b.ID))
+		return cmp.Or(
+			strings.Compare(string(a.CreatedAt), string(b.CreatedAt)),
+			a.written.Compare(b.written),
+			strings.Compare(string(a.ID), string(b.ID)),
+		)
 	})
 }
 
@@ -91,7 +94,7 @@ func (s *Source) message(w *mailbox.Workspace, agent schema.AgentName, in mailbo
 	}
 	reading.message = &Message{
 		ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, CreatedAt: m.CreatedAt,
-		Subject: m.Subject, ConversationID: m.ConversationID,
+		Subject: m.Subject, ConversationID: m.ConversationID, written: info.ModTime(),
 	}
 	return reading.message
 }

@@ -60,6 +60,9 @@ type Message struct {
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
 	// Waiting are the agents that have it in their inbox.
 	Waiting []schema.AgentName `json:"waiting,omitempty"`
+
+	// written is when its file was: a second has room for many messages.
+	written time.Time
 }
 
 // Run is how it stands with a run of a pair.

@@ -109,6 +109,69 @@ func TestGatherReadsOnce(t *testing.T) {
 	}
 }
 
+// TestOrderWithinASecond has many messages of one second, which stand in the
+// order in which they were sent, in the list and in their conversation.
+func TestOrderWithinASecond(t *testing.T) {
+	w := workspace(t, "claude", "codex")
+	now := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
+	var want []string
+	var first *mailbox.Receipt
+	for i := range 12 {
+		m := schema.Message{
+			From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: fmt.Sprint(i), Body: schema.TextValue("text"),
+			CreatedAt: schema.NewTimestamp(now), ConversationID: "conv-20260304-claude-1",
+		}
+		receipt, err := w.Send(t.Context(), m, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The clock of a file system may be too coarse to tell them apart.
+		for _, path := range append([]string{receipt.Outbox}, receipt.Inboxes...) {
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(w.Dir(), path)
+			}
+			if err := os.Chtimes(path, now, now.Add(time.Duration(i)*time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want = append(want, m.Subject)
+		if first == nil {
+			first = receipt
+		}
+	}
+	s := NewSource(Config{Workspaces: []*mailbox.Workspace{w}})
+	var listed, told []string
+	for _, m := range gather(t, s).Workspaces[0].Messages {
+		listed = append(listed, m.Subject)
+	}
+	entries, err := s.thread(t.Context(), first.Message.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		told = append(told, e.Message.Subject)
+	}
+	if fmt.Sprint(listed) != fmt.Sprint(want) || fmt.Sprint(told) != fmt.Sprint(want) {
+		t.Errorf("the list is %v and the conversation is %v, want %v in both", listed, told, want)
+	}
+}
+
+// TestAnswersFollow has an answer whose file is older than that of the
+// question, as copying a workspace can leave them.
+func TestAnswersFollow(t *testing.T) {
+	at := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
+	entry := func(id, parent string, after time.Duration) mailbox.Entry {
+		return mailbox.Entry{Message: &schema.Message{ID: schema.ID(id), ParentID: schema.ID(parent), CreatedAt: "2026-03-04T10:00:00Z"}, Modified: at.Add(after)}
+	}
+	var got []string
+	for _, e := range inOrder([]mailbox.Entry{entry("b", "", 2), entry("c", "b", 1), entry("a", "", 3), entry("d", "", 0)}) {
+		got = append(got, string(e.Message.ID))
+	}
+	if want := "[d b c a]"; fmt.Sprint(got) != want {
+		t.Errorf("the order is %v, want %s", got, want)
+	}
+}
+
 func TestGatherRun(t *testing.T) {
 	root, repository := t.TempDir(), t.TempDir()
 	id, err := bridge.RepositoryID(repository)

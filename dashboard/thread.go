@@ -1,9 +1,11 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +28,30 @@ func (s *Source) thread(ctx context.Context, id schema.ID) ([]mailbox.Entry, err
 			failed = errors.Join(failed, err)
 		}
 	}
-	return entries, failed
+	return inOrder(entries), failed
+}
+
+// inOrder sorts a conversation as sortMessages does, but puts no message
+// before what it answers. That is how it comes, but for the order of messages
+// of one second.
+func inOrder(entries []mailbox.Entry) []mailbox.Entry {
+	type place struct {
+		created string
+		written time.Time
+	}
+	compare := func(a, b place) int {
+		return cmp.Or(strings.Compare(a.created, b.created), a.written.Compare(b.written))
+	}
+	places := make(map[schema.ID]place, len(entries))
+	for _, e := range entries {
+		at := place{string(e.Message.CreatedAt), e.Modified}
+		if answered, ok := places[e.Message.ParentID]; ok && compare(at, answered) < 0 {
+			at = answered
+		}
+		places[e.Message.ID] = at
+	}
+	slices.SortStableFunc(entries, func(a, b mailbox.Entry) int { return compare(places[a.Message.ID], places[b.Message.ID]) })
+	return entries
 }
 
 // thread is a conversation on the screen.
