@@ -166,25 +166,25 @@ func (s *Session) report(ctx context.Context) error {
 
 // records lists what there is to tell: the answer, its signal unless the agent
 // sent that itself, and the proof's failure. An answer to oneself goes to the
-// other agent.
+// partner; drain gives it back where it is needed.
 func (s *Session) records() []bridge.Record {
 	m := &s.manifest
 	turn := m.Turn
-	kind, to := bridge.TypeReview, m.PrimaryAgent
+	kind, to := bridge.TypeReview, string(m.PrimaryAgent)
 	if m.State == Working {
-		kind, to = bridge.TypeResult, turn.Agent.Other()
+		kind = bridge.TypeResult
 	}
-	if to == turn.Agent {
-		to = turn.Agent.Other()
+	if turn.Agent == m.PrimaryAgent {
+		to = m.partner()
 	}
 	text := turn.Answer.Text
 	if strings.TrimSpace(text) == "" {
 		text = "(nothing was said)"
 	}
-	records := []bridge.Record{{Type: kind, From: string(turn.Agent), To: string(to), Content: text}}
+	records := []bridge.Record{{Type: kind, From: string(turn.Agent), To: to, Content: text}}
 	if turn.Answer.Signal != "" && !turn.Answer.InBridge {
 		records = append(records, bridge.Record{
-			Type: bridge.TypeSignal, From: string(turn.Agent), To: string(to), Signal: turn.Answer.Signal,
+			Type: bridge.TypeSignal, From: string(turn.Agent), To: to, Signal: turn.Answer.Signal,
 			Content: fmt.Sprintf("%s in iteration %d", turn.Answer.Signal, m.CurrentIteration),
 		})
 	}

@@ -190,6 +190,18 @@ func (m *Manifest) settings() Settings {
 	}
 }
 
+// Agents lists who takes part, the worker first.
+func (m *Manifest) Agents() []Agent { return m.settings().agents() }
+
+// partner is who the worker's answers go to: the other agent where it takes
+// part, otherwise whoever gave the task.
+func (m *Manifest) partner() string {
+	if agents := m.Agents(); len(agents) > 1 {
+		return string(agents[1])
+	}
+	return senderUser
+}
+
 // Dir is where the agents work.
 func (m *Manifest) Dir() string {
 	if m.WorktreePath != "" {

@@ -26,7 +26,7 @@ func (s *Session) ShowInTmux(ctx context.Context, follow func(Agent) []string) (
 	if _, err := tmux(ctx, "has-session", "-t", "="+name); err == nil {
 		return name, nil
 	}
-	for i, who := range s.manifest.settings().agents() {
+	for i, who := range s.manifest.Agents() {
 		arguments := []string{"new-session", "-d", "-s", name, "-x", "200", "-y", "50", "--"}
 		if i > 0 {
 			arguments = []string{"split-window", "-d", "-h", "-t", "=" + name + ":", "--"}

@@ -27,7 +27,7 @@ func (s *Session) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range m.settings().agents() {
+	for _, name := range m.Agents() {
 		_, err := s.driver(ctx, name)
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -115,9 +115,15 @@ func (s *Session) turnFailed(ctx context.Context, err error) error {
 // The task itself is left out: it is in every prompt.
 func (s *Session) drain(ctx context.Context, name Agent) (messages []bridge.Record, cursor bridge.Cursor, err error) {
 	cursor = s.manifest.Cursors[name]
-	for entry, err := range s.log.DrainAfter(ctx, string(name), cursor) {
-		if err != nil {
+	for entry, err := range s.log.Records(ctx, cursor) {
+		var bad *bridge.LineError
+		switch {
+		case errors.As(err, &bad): // a foreign writer's; oacp bridge shows it
+			continue
+		case err != nil:
 			return nil, "", fmt.Errorf("reading the bridge for %s: %w", name, err)
+		case !entry.IsFor(string(name)) && !s.toldItself(entry.Record, name):
+			continue
 		}
 		cursor = entry.Cursor()
 		if entry.ID != s.manifest.TaskRecord {
@@ -125,6 +131,16 @@ func (s *Session) drain(ctx context.Context, name Agent) (messages []bridge.Reco
 		}
 	}
 	return messages, cursor, nil
+}
+
+// toldItself reports whether a record is what an agent that reviews its own
+// work said in its other role, and has to know in this one.
+func (s *Session) toldItself(r bridge.Record, name Agent) bool {
+	role := bridge.TypeReview
+	if s.manifest.State == Reviewing {
+		role = bridge.TypeResult
+	}
+	return r.From == string(name) && r.Type == role && r.Iteration > 0 && !isMail(r)
 }
 
 // execute gives the agent the prompt. An agent that fails in its turn is

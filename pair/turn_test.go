@@ -1,0 +1,189 @@
+package pair
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/bridge"
+)
+
+// TestOwnReview: an agent that reviews its own work is given what it did then,
+// and what it found when it works again, each once. Commands remember nothing.
+func TestOwnReview(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		settings Settings
+		answers  []string
+		// given are the words that a turn's prompt has of answers, by turn.
+		given []string
+		to    []string
+	}{
+		{
+			"alone", Settings{Agent: Claude, Review: ReviewClaude},
+			[]string{"claude: made 1\nDONE", "claude: found 1\nFAIL", "claude: made 2\nDONE", "claude: found 2\nPASS"},
+			[]string{"", "made 1", "found 1", "made 2"}, []string{"user", "user", "user", "user"},
+		},
+		{
+			"the second of two", Settings{Agent: Codex, Review: ReviewClaudex},
+			[]string{"codex: made 1\nDONE", "claude: good 1\nPASS", "codex: found 1\nFAIL", "codex: made 2\nDONE", "claude: good 2\nPASS", "codex: found 2\nPASS"},
+			[]string{"", "made 1", "made 1,good 1", "found 1", "found 1,made 2", "made 2,good 2"},
+			[]string{"claude", "codex", "claude", "claude", "codex", "claude"},
+		},
+		{"nobody reviews", Settings{Agent: Codex, Review: ReviewNone}, []string{"codex: made 1", "codex: made 2\nDONE"}, []string{"", ""}, []string{"user", "user"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.settings.Prompt = "x"
+			var calls []call
+			s := newSession(t, test.settings, lines(t, &calls, test.answers...))
+			if err := s.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for i, c := range calls {
+				var given []string
+				for _, words := range []string{"found 1", "made 1", "good 1", "found 2", "made 2", "good 2"} {
+					switch strings.Count(c.request.Prompt, words) {
+					case 0:
+					case 1:
+						given = append(given, words)
+					default:
+						t.Errorf("turn %d is given %q more than once:\n%s", i, words, c.request.Prompt)
+					}
+				}
+				if got := strings.Join(given, ","); got != test.given[i] {
+					t.Errorf("turn %d is given %q, want %q", i, got, test.given[i])
+				}
+			}
+			var to []string
+			for e, err := range s.Log().Records(t.Context(), "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.Type == bridge.TypeResult || e.Type == bridge.TypeReview {
+					to = append(to, e.To)
+				}
+			}
+			if !reflect.DeepEqual(to, test.to) {
+				t.Errorf("the answers went to %q, want %q", to, test.to)
+			}
+		})
+	}
+}
+
+// TestSignalsInTheBridge: what an agent sends during its turn goes before what
+// it says, and what others send or it sent before is none of it.
+func TestSignalsInTheBridge(t *testing.T) {
+	var s *Session
+	send := func(from Agent, signal bridge.Signal, content string) {
+		if _, err := s.Log().Send(t.Context(), bridge.Record{Type: bridge.TypeSignal, From: string(from), To: string(from.Other()), Signal: signal, Content: content}); err != nil {
+			t.Error(err)
+		}
+	}
+	turns := 0
+	s = newSession(t, Settings{Prompt: "x", Review: ReviewClaude}, scripted(func(c call) (string, error) {
+		switch turns++; turns {
+		case 1:
+			send(Codex, bridge.SignalFail, "no")
+			send(Claude, bridge.SignalPass, "too early")
+			send(Codex, bridge.SignalDone, "after all")
+			return "I give up\nFAIL", nil
+		case 2:
+			return "hm", nil
+		case 3:
+			return "DONE", nil
+		}
+		send(Claude, bridge.SignalPass, "now")
+		return "hm", nil
+	}))
+	if err := s.Run(t.Context()); err != nil || turns != 4 {
+		t.Errorf("error %v after %d turns, want none after 4", err, turns)
+	}
+	passes := 0
+	for _, r := range records(t, s) {
+		if strings.HasSuffix(r, "PASS") {
+			passes++
+		}
+	}
+	if passes != 2 {
+		t.Errorf("%d records of PASS, want the two that claude sent", passes)
+	}
+}
+
+// TestWhichSignalCounts: that of the last attempt before those of the others,
+// and none that came out of a mailbox.
+func TestWhichSignalCounts(t *testing.T) {
+	const mail = `{"oacp":{"id":"msg-20260101T0000Z-claude-abcd"}}`
+	type signal struct {
+		signal   bridge.Signal
+		metadata string
+	}
+	for _, test := range []struct {
+		name string
+		// first is sent in an attempt that dies, if there is something in it,
+		// and second in the next.
+		first, second []signal
+		text          string
+		complete      bool
+		// records are the signals of claude in the log.
+		records []bridge.Signal
+	}{
+		{"sent", nil, []signal{{"PASS", ""}}, "hm", true, []bridge.Signal{"PASS"}},
+		{"sent last", nil, []signal{{"FAIL", ""}, {"PASS", ""}}, "hm", true, []bridge.Signal{"FAIL", "PASS"}},
+		{"other metadata", nil, []signal{{"PASS", `{"tool":"x"}`}}, "hm", true, []bridge.Signal{"PASS"}},
+		{"from a mailbox", nil, []signal{{"PASS", mail}}, "hm", false, []bridge.Signal{"PASS"}},
+		{"from a mailbox, and said", nil, []signal{{"PASS", mail}}, "FAIL", false, []bridge.Signal{"PASS", "FAIL"}},
+		{"PASS sent, FAIL said", nil, []signal{{"PASS", ""}}, "FAIL", false, []bridge.Signal{"PASS", "FAIL"}},
+		{"FAIL sent, PASS said", nil, []signal{{"FAIL", ""}}, "PASS", false, []bridge.Signal{"FAIL"}},
+		{"sent before it died, nothing after", []signal{{"PASS", ""}}, nil, "hm", true, []bridge.Signal{"PASS"}},
+		{"sent before it died, and the same again", []signal{{"PASS", ""}}, []signal{{"PASS", ""}}, "hm", true, []bridge.Signal{"PASS"}},
+		{"PASS sent before it died, FAIL said", []signal{{"PASS", ""}}, nil, "FAIL", false, []bridge.Signal{"PASS", "FAIL"}},
+		{"PASS sent before it died, FAIL sent", []signal{{"PASS", ""}}, []signal{{"FAIL", ""}}, "hm", false, []bridge.Signal{"PASS", "FAIL"}},
+		{"FAIL sent before it died, PASS said", []signal{{"FAIL", ""}}, nil, "PASS", true, []bridge.Signal{"FAIL", "PASS"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var s *Session
+			send := func(signals []signal) {
+				for _, sent := range signals {
+					record := bridge.Record{Type: bridge.TypeSignal, From: "claude", To: "codex", Signal: sent.signal, Content: string(sent.signal), Metadata: json.RawMessage(sent.metadata)}
+					if sent.metadata == "" {
+						record.Metadata = nil
+					}
+					if _, err := s.Log().Send(t.Context(), record); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			reviews := 0
+			s = newSession(t, Settings{Prompt: "x", Review: ReviewClaude, MaxIterations: 1}, scripted(func(c call) (string, error) {
+				if c.agent == Codex {
+					return "DONE", nil
+				}
+				if reviews++; reviews == 1 && test.first != nil {
+					send(test.first)
+					return "", errors.New("a crash")
+				}
+				send(test.second)
+				return test.text, nil
+			}))
+			err := s.Run(t.Context())
+			var failed *FailedError
+			if test.complete && err != nil || !test.complete && !errors.As(err, &failed) {
+				t.Errorf("error %v, want the run complete: %v", err, test.complete)
+			}
+			var got []bridge.Signal
+			for e, err := range s.Log().Records(t.Context(), "") {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.From == "claude" && e.Signal != "" {
+					got = append(got, e.Signal)
+				}
+			}
+			if !reflect.DeepEqual(got, test.records) {
+				t.Errorf("claude's signals in the log are %v, want %v", got, test.records)
+			}
+		})
+	}
+}
