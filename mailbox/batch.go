@@ -28,6 +28,9 @@ type batch struct {
 	// claimed are the short names, and started the ids, of this round.
 	claimed map[string]bool
 	started map[schema.ID]bool
+	// unready is why the names of the staged copies of this round may not be
+	// durable.
+	unready error
 	// unsynced is why the outboxes of this round may not be durable.
 	unsynced error
 }

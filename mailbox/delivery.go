@@ -232,11 +232,13 @@ func (p *parcel) newReceipt() *Receipt {
 	return r
 }
 
-// finish makes the staged copies durable, all side by side.
+// finish makes the staged copies durable, and their names, all side by side:
+// a file system commits together what is asked of it at the same time.
 func (b *batch) finish(parcels []*parcel) {
 	var group errgroup.Group
 	group.SetLimit(syncsAtOnce)
 	failures := make(map[*destination]*error)
+	folders := make(map[*durable.Dir]bool)
 	for _, p := range parcels {
 		if !p.staged() {
 			continue
@@ -244,13 +246,17 @@ func (b *batch) finish(parcels []*parcel) {
 		for _, d := range p.destinations() {
 			failure := new(error)
 			failures[d] = failure
+			folders[d.place.dir] = true
 			group.Go(func() error {
 				*failure = b.w.files.finish(d.file)
 				return nil
 			})
 		}
 	}
-	_ = group.Wait() // each failure is kept with its destination
+	for folder := range folders {
+		group.Go(func() error { return b.w.files.syncDir(folder) })
+	}
+	b.unready = group.Wait() // the failure of a file is kept with its destination
 	for _, p := range parcels {
 		if !p.staged() {
 			continue
@@ -292,13 +298,12 @@ func (b *batch) discard(p *parcel, which int) error {
 // sent. It is the last place where a cancelled context stops anything. The
 // copies are durable before any inbox copy is seen.
 func (b *batch) commit(ctx context.Context, parcels []*parcel) {
-	ready := b.w.files.syncDir(b.outgoing)
 	outboxes := make(map[*durable.Dir]bool)
 	for _, p := range parcels {
 		if !p.staged() {
 			continue
 		}
-		if err := errors.Join(ready, context.Cause(ctx)); err != nil {
+		if err := errors.Join(b.unready, context.Cause(ctx)); err != nil {
 			p.err = errors.Join(err, b.discard(p, createdHere))
 			continue
 		}

@@ -1,0 +1,89 @@
+package mailbox
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/durable"
+)
+
+// ordered is the disk, and watches the order in which it is used: when a copy
+// in an outbox is published, which is the commit, every name that was made
+// must have been synced.
+type ordered struct {
+	disk
+	t     *testing.T
+	mutex sync.Mutex
+	// unsynced are the folders with names that are not durable, and files
+	// those that are not.
+	unsynced, files map[string]bool
+	commits         int
+}
+
+func newOrdered(t *testing.T) *ordered {
+	return &ordered{disk: disk{sync: true}, t: t, unsynced: make(map[string]bool), files: make(map[string]bool)}
+}
+
+func (o *ordered) create(dir *durable.Dir, name string, data []byte) (*os.File, error) {
+	file, err := o.disk.create(dir, name, data)
+	if err == nil {
+		o.mutex.Lock()
+		defer o.mutex.Unlock()
+		o.unsynced[dir.Path("")], o.files[file.Name()] = true, true
+	}
+	return file, err
+}
+
+func (o *ordered) finish(file *os.File) error {
+	name := file.Name()
+	err := o.disk.finish(file)
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	delete(o.files, name)
+	return err
+}
+
+func (o *ordered) syncDir(dir *durable.Dir) error {
+	err := o.disk.syncDir(dir)
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	delete(o.unsynced, dir.Path(""))
+	return err
+}
+
+func (o *ordered) publish(from *durable.Dir, name string, to *durable.Dir, newName string) error {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	for _, left := range []map[string]bool{o.unsynced, o.files} {
+		for path := range left {
+			o.t.Errorf("%s is published while %s is not durable", to.Path(newName), path)
+		}
+	}
+	err := o.disk.publish(from, name, to, newName)
+	o.unsynced[to.Path("")] = true
+	if strings.HasSuffix(to.Path(""), "outbox") {
+		o.commits++
+	}
+	return err
+}
+
+// TestEverythingIsDurableBeforeTheCommit: also what is staged beside its
+// destination, and the outbox copies before any inbox copy.
+func TestEverythingIsDurableBeforeTheCommit(t *testing.T) {
+	for _, split := range append(splits, nil) {
+		t.Run(strings.Join(split, ","), func(t *testing.T) {
+			w := newSplitWorkspace(t, split...)
+			o := newOrdered(t)
+			w.files = o
+			m := draft("codex")
+			if _, err := w.Send(t.Context(), m, nil); err != nil {
+				t.Fatal(err)
+			}
+			if o.commits != 1 || len(o.unsynced) != 0 {
+				t.Errorf("%d commits, and in the end %v are not durable; want one and none", o.commits, o.unsynced)
+			}
+		})
+	}
+}
