@@ -70,6 +70,7 @@ func sample() Snapshot {
 			Bridge: bridge.Status{HasDoneSignal: true, FailCount: 2}, CostUSD: 1.5},
 		{ID: 1, State: pair.Failed, Iteration: 20, MaxIterations: 20, Updated: ago(26 * time.Hour), Prompt: "Port to Windows",
 			Error: "not done after 20 iterations", Tokens: 123456},
+		{ID: 3, State: pair.Reviewing, Driven: new(bool), Turn: pair.Codex, Iteration: 1, MaxIterations: 20, Updated: ago(49 * time.Hour), Prompt: "Be killed"},
 	}
 	return s
 }

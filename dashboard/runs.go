@@ -25,8 +25,19 @@ type runReading struct {
 	manifest, bridge, transcript  fileMark
 	offset                        int64 // how much of the transcript was read
 	manifestErr, bridgeErr, error error
+	kind                          runKind
 	seen                          int
 }
+
+// runKind says whose run it is.
+type runKind int
+
+const (
+	unreadable runKind = iota
+	unwritten          // there is no manifest yet
+	foreign            // AgentPair's own
+	ours
+)
 
 // fileMark changes when a file does.
 type fileMark struct {
@@ -82,6 +93,7 @@ func (s *Source) run(ctx context.Context, run bridge.Run) Run {
 	if now := markOf(run.ManifestPath()); first || now != r.manifest {
 		r.manifest, r.manifestErr = now, r.readManifest(run)
 	}
+	drivenErr := r.findDriver(run)
 	if now := markOf(run.BridgePath()); now != r.bridge {
 		r.bridge, r.bridgeErr = now, r.readBridge(ctx, run)
 	}
@@ -89,22 +101,55 @@ func (s *Source) run(ctx context.Context, run bridge.Run) Run {
 		r.transcript, r.error = now, r.readTranscript(run.TranscriptPath())
 	}
 	r.run.Problem = ""
-	if err := errors.Join(r.manifestErr, r.bridgeErr, r.error); err != nil {
+	if err := errors.Join(r.manifestErr, drivenErr, r.bridgeErr, r.error); err != nil {
 		r.run.Problem = err.Error()
 	}
 	return r.run
 }
 
+// findDriver tells whether a process drives a run that is not over.
+func (r *runReading) findDriver(run bridge.Run) error {
+	r.run.Driven = nil
+	if r.run.State.Final() || r.kind != ours && r.kind != unwritten {
+		return nil
+	}
+	driven, _, err := pair.Driven(run)
+	if err != nil {
+		return err
+	}
+	if !driven {
+		// The process may have ended since the manifest was read, and the run
+		// with it: nothing is written behind its back.
+		if now := markOf(run.ManifestPath()); now != r.manifest {
+			if r.manifest, r.manifestErr = now, r.readManifest(run); r.manifestErr != nil || r.run.State.Final() {
+				return nil
+			}
+		}
+		if r.kind == unwritten {
+			return errNoManifest
+		}
+	}
+	r.run.Driven = &driven
+	return nil
+}
+
+// errNoManifest says that whoever made a run's folder has left it at that.
+var errNoManifest = errors.New("it has no manifest")
+
 // readManifest reads the manifest. One of AgentPair's own has the same names.
 func (r *runReading) readManifest(run bridge.Run) error {
 	m, err := pair.ReadManifest(run)
+	r.kind = ours
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // the run is being made
+		r.kind = unwritten
+		return nil
 	case errors.Is(err, pair.ErrForeignRun):
+		r.kind = foreign
 		m, err = readForeign(run.ManifestPath())
 	}
 	if err != nil {
+		r.kind = unreadable
 		return err
 	}
 	r.run.Repository, r.run.Prompt, r.run.State = m.RepoPath, m.Prompt, m.State

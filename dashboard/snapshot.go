@@ -67,17 +67,20 @@ type Message struct {
 
 // Run is how it stands with a run of a pair.
 type Run struct {
-	ID            int           `json:"id"`
-	RepositoryID  string        `json:"repository_id"`
-	Repository    string        `json:"repository,omitempty"`
-	Prompt        string        `json:"prompt"`
-	State         pair.State    `json:"state"`
-	Iteration     int           `json:"iteration"`
-	MaxIterations int           `json:"max_iterations"`
-	Turn          pair.Agent    `json:"turn,omitempty"` // whose turn it is
-	Updated       time.Time     `json:"updated"`
-	Error         string        `json:"error,omitempty"` // why the run failed
-	Bridge        bridge.Status `json:"bridge"`
+	ID            int        `json:"id"`
+	RepositoryID  string     `json:"repository_id"`
+	Repository    string     `json:"repository,omitempty"`
+	Prompt        string     `json:"prompt"`
+	State         pair.State `json:"state"`
+	Iteration     int        `json:"iteration"`
+	MaxIterations int        `json:"max_iterations"`
+	Turn          pair.Agent `json:"turn,omitempty"` // whose turn it is
+	// Driven tells whether a process drives the run. It is nil of a run that is
+	// over, and where that cannot be told, as of one of AgentPair's own.
+	Driven  *bool         `json:"driven,omitempty"`
+	Updated time.Time     `json:"updated"`
+	Error   string        `json:"error,omitempty"` // why the run failed
+	Bridge  bridge.Status `json:"bridge"`
 	// CostUSD and Tokens add up what the agents told of their turns.
 	CostUSD float64 `json:"cost_usd"`
 	Tokens  int64   `json:"tokens"`

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -208,6 +209,47 @@ func TestGatherRun(t *testing.T) {
 	}
 	if got := gather(t, s); len(got.Runs) != 1 || got.Runs[0].Problem == "" {
 		t.Errorf("snapshot is %+v, want a run with a problem", got)
+	}
+}
+
+// TestGatherStoppedRun has a process leave a run that is not over.
+func TestGatherStoppedRun(t *testing.T) {
+	root, repository := t.TempDir(), t.TempDir()
+	session, err := pair.Create(root, repository, pair.Settings{Prompt: "x"}, pair.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSource(Config{RunsRoot: root})
+	check := func(driven, state string) {
+		t.Helper()
+		r := gather(t, s).Runs[0]
+		data, err := json.Marshal(r.Driven)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.stateText(); string(data) != driven || got != state || r.Problem != "" {
+			t.Errorf("the run is %q, driven %s, problem %q, want %q, %s, none", got, data, r.Problem, state, driven)
+		}
+	}
+	check("true", string(pair.Init))
+	if err := session.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check("false", "stopped ("+string(pair.Init)+")")
+
+	run := session.Place()
+	m := session.Manifest()
+	m.State = pair.Complete
+	data, err := json.Marshal(m)
+	if err := errors.Join(err, os.WriteFile(run.ManifestPath(), data, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	check("null", "completed")
+	if err := os.Remove(run.ManifestPath()); err != nil {
+		t.Fatal(err)
+	}
+	if got := gather(t, NewSource(s.config)).Runs[0]; got.Problem == "" || got.Driven != nil {
+		t.Errorf("without a manifest the run is %+v, want a problem", got)
 	}
 }
 

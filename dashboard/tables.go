@@ -81,7 +81,7 @@ func runsGrid(s Snapshot) grid {
 			name = r.repositoryName() + "#" + name
 		}
 		g.rows = append(g.rows, []string{
-			name, r.stateText(), fmt.Sprintf("%d/%d", r.Iteration, r.MaxIterations), r.signals(), r.cost(),
+			name, r.stateText(), r.iterationText(), r.signals(), r.cost(),
 			age(r.Updated, s.At), r.task(),
 		})
 	}
@@ -95,12 +95,25 @@ func (r Run) repositoryName() string {
 	return filepath.Base(r.Repository)
 }
 
-// stateText names the state and whose turn it is.
+// stateText names the state and whose turn it is, or the state in which the
+// run stopped, to be resumed.
 func (r Run) stateText() string {
+	if r.Driven != nil && !*r.Driven {
+		return fmt.Sprintf("stopped (%s)", r.State)
+	}
 	if r.Turn != "" {
 		return fmt.Sprintf("%s (%s)", r.State, r.Turn)
 	}
 	return string(r.State)
+}
+
+// iterationText tells the iteration, and how many there may be, once there is
+// a manifest that says so.
+func (r Run) iterationText() string {
+	if r.MaxIterations == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", r.Iteration, r.MaxIterations)
 }
 
 // signals says which signals the log has.
