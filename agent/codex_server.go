@@ -133,7 +133,7 @@ func (s *codexServer) openThread(ctx context.Context, session string) error {
 	err := s.calls.call(ctx, s.child, method, params, &opened)
 	var refused *rpcError
 	switch {
-	case errors.As(err, &refused) && session != "" && strings.Contains(refused.Message, "no rollout found"):
+	case errors.As(err, &refused) && session != "" && saysUnknownSession(refused.Message):
 		return fmt.Errorf("%w: %s", ErrUnknownSession, refused.Message)
 	case err != nil:
 		return s.refusal("codex did not open the session", err)
@@ -141,6 +141,12 @@ func (s *codexServer) openThread(ctx context.Context, session string) error {
 	s.thread = opened.Thread.ID
 	s.ready.Store(true)
 	return nil
+}
+
+// saysUnknownSession reports whether a session is refused because there is no
+// such one. The second is said of names that are no ids of sessions at all.
+func saysUnknownSession(said string) bool {
+	return strings.Contains(said, "no rollout found") || strings.Contains(said, "invalid session id")
 }
 
 // noServer replaces the error of a server that ended at once, if the program

@@ -12,7 +12,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -22,7 +21,7 @@ import (
 // run of workspace.json, for all agents, and of agents/<name>/config.yaml, for
 // that one; what the second says counts.
 type Settings struct {
-	// Driver is exec, ash, claude, codex or echo; empty means exec.
+	// Driver is the name of one of the Drivers; empty means the first.
 	Driver string `yaml:"driver"`
 	// Command is a program and its arguments: the agent for exec, the bridge
 	// to be started for ash, and for claude and codex the program where it is
@@ -110,40 +109,6 @@ func (s *Settings) load(path string) error {
 		}
 	}
 	return file.Run.Decode(s)
-}
-
-// NewDriver returns the maker of drivers that the settings describe, for a
-// Config.
-func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver, error) {
-	options := agent.ExecOptions{Dir: s.Dir, Grace: s.Grace}
-	switch s.Driver {
-	case "", "exec":
-		if len(s.Command) == 0 {
-			return nil, errors.New("no command is given for the agent")
-		}
-		return func(schema.ConversationID, string) agent.Driver { return agent.NewExec(s.Command, &options) }, nil
-	case "ash":
-		if len(s.Command) == 0 && s.Socket == "" {
-			return nil, errors.New("neither a socket nor a command is given for the Ash bridge")
-		}
-		return func(conversation schema.ConversationID, session string) agent.Driver {
-			if session == "" {
-				session = string(conversation)
-			}
-			return agent.NewAsh(agent.AshOptions{Socket: s.Socket, Command: s.Command, Dir: s.Dir, Session: session})
-		}, nil
-	case "claude":
-		return func(_ schema.ConversationID, session string) agent.Driver {
-			return agent.NewClaude(&agent.ClaudeOptions{Command: s.Command, Dir: s.Dir, Session: session, Model: s.Model, Grace: s.Grace})
-		}, nil
-	case "codex":
-		return func(_ schema.ConversationID, session string) agent.Driver {
-			return agent.NewCodex(&agent.CodexOptions{Command: s.Command, Dir: s.Dir, Session: session, Model: s.Model, Grace: s.Grace})
-		}, nil
-	case "echo":
-		return func(schema.ConversationID, string) agent.Driver { return agent.NewEcho() }, nil
-	}
-	return nil, fmt.Errorf("there is no driver %q; there are exec, ash, claude, codex and echo", s.Driver)
 }
 
 // Config returns the configuration that the settings describe. An echo is

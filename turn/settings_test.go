@@ -87,6 +87,8 @@ func TestSettingsConfig(t *testing.T) {
 		{"bridge", Settings{Driver: "ash", Socket: "/tmp/s"}, &agent.Ash{}, ""},
 		{"echo", Settings{Driver: "echo"}, &agent.Echo{}, InputBody},
 		{"echo of all", Settings{Driver: "echo", Input: InputMessage}, &agent.Echo{}, InputMessage},
+		{"claude", Settings{Driver: "claude"}, &agent.Claude{}, ""},
+		{"codex", Settings{Driver: "codex"}, &agent.Codex{}, ""},
 		{"no command", Settings{}, nil, ""},
 		{"no bridge", Settings{Driver: "ash"}, nil, ""},
 		{"no such driver", Settings{Driver: "magic"}, nil, ""},
@@ -107,6 +109,27 @@ func TestSettingsConfig(t *testing.T) {
 				t.Errorf("driver %T and config %+v, want %T and input %q", got, c, test.want, test.input)
 			}
 		})
+	}
+}
+
+// TestDocumentedSettings holds the table of settings in docs/turns.md to the
+// code.
+func TestDocumentedSettings(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "turns.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, setting := range settingNames {
+		if !strings.Contains(string(page), "\n| `"+setting+"` | ") {
+			t.Errorf("docs/turns.md has no row for the setting %s", setting)
+		}
+	}
+	_, row, _ := strings.Cut(string(page), "\n| `driver` | ")
+	row, _, _ = strings.Cut(row, "\n")
+	for _, kind := range Drivers() {
+		if want := "`" + kind.Name + "` (" + kind.Summary + ")"; !strings.Contains(row, want) {
+			t.Errorf("docs/turns.md, driver: %s lacks %s", row, want)
+		}
 	}
 }
 

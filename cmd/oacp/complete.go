@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/convert"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 )
 
 // A candidate is a word that may come next.
@@ -152,9 +153,18 @@ func (c *completer) positional(index int, current string) []candidate {
 	return c.values(names[min(index, len(names)-1)], current)
 }
 
-// values returns what a value of the placeholder's name may be.
+// values returns what a value of the placeholder's name may be, or of the names
+// that a bar stands between.
 func (c *completer) values(placeholder, current string) []candidate {
-	switch strings.Trim(placeholder, "[]…") {
+	var found []candidate
+	for name := range strings.SplitSeq(strings.Trim(placeholder, "[]…"), "|") {
+		found = append(found, c.valuesOf(name, current)...)
+	}
+	return found
+}
+
+func (c *completer) valuesOf(name, current string) []candidate {
+	switch name {
 	case "AGENT":
 		return c.agents(current)
 	case "PROJECT":
@@ -187,7 +197,7 @@ func (c *completer) values(placeholder, current string) []candidate {
 	case "NUMBER":
 		return c.runNumbers()
 	case "DRIVER":
-		return words(drivers)
+		return driverCandidates()
 	case "INPUT":
 		return words(inputs)
 	case "WHAT":
@@ -196,6 +206,14 @@ func (c *completer) values(placeholder, current string) []candidate {
 		return files
 	}
 	return nil
+}
+
+func driverCandidates() []candidate {
+	var found []candidate
+	for _, kind := range turn.Drivers() {
+		found = append(found, candidate{kind.Name, kind.Summary})
+	}
+	return found
 }
 
 func words[Word ~string](all []Word) []candidate {

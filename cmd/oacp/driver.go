@@ -9,10 +9,6 @@ import (
 	"github.com/oacp-go/oacp/turn"
 )
 
-// drivers are the ways of reaching an agent. The first is meant where none is
-// named.
-var drivers = []string{"exec", "ash", "echo"}
-
 // driverOptions say how an agent is reached.
 type driverOptions struct {
 	name    string
@@ -23,12 +19,23 @@ type driverOptions struct {
 // flags returns the flags; socket says what the command does with --socket.
 func (o *driverOptions) flags(socket string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "driver", Usage: "reach the agent by `DRIVER`: exec (a command for each turn), ash (an Ash bridge), claude, codex or echo (no agent at all)", Destination: &o.name},
+		&cli.StringFlag{Name: "driver", Usage: "reach the agent by `DRIVER`: " + driverSummary(), Destination: &o.name},
 		&cli.StringFlag{Name: "socket", Usage: socket, Destination: &o.socket},
 	}
 }
 
+// driverSummary says what drivers there are.
+func driverSummary() string {
+	var words []string
+	for _, kind := range turn.Drivers() {
+		words = append(words, kind.Name+" ("+kind.Summary+")")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
 func (o *driverOptions) checkName() error {
+	drivers := turn.DriverNames()
 	if o.name == "" || slices.Contains(drivers, o.name) {
 		return nil
 	}
@@ -59,7 +66,7 @@ func (o *driverOptions) override(settings *turn.Settings) error {
 	if len(o.command) > 0 && name == "echo" {
 		return usageErrorf("an echo needs no command, and there is one behind --")
 	}
-	if before := settings.Driver; before != name && (before != "" || name != drivers[0]) {
+	if before := settings.Driver; before != name && (before != "" || name != turn.DriverNames()[0]) {
 		settings.Command, settings.Socket = nil, ""
 	}
 	settings.Driver = name

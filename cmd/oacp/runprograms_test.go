@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/modelstub"
+)
+
+// A programScene is a workspace and the real claude or codex, with a scripted
+// model behind it.
+type programScene struct {
+	t                    *testing.T
+	oacp, workspace, dir string
+	env                  []string
+}
+
+func newProgramScene(t *testing.T, name string, script modelstub.Script) *programScene {
+	t.Helper()
+	program := modelstub.Program(t, name)
+	scratch, home := t.TempDir(), t.TempDir()
+	scene := &programScene{
+		t: t, oacp: filepath.Join(scratch, "oacp"),
+		workspace: filepath.Join(scratch, "workspace"), dir: filepath.Join(scratch, "work"),
+	}
+	mustRun(t, ".", "go", "build", "-o", scene.oacp, ".")
+	for _, folder := range []string{scene.workspace, scene.dir} {
+		if err := os.Mkdir(folder, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := modelstub.Start(t, script)
+	environment := server.ClaudeEnv(home)
+	if name == "codex" {
+		environment = server.CodexEnv(t, home)
+	}
+	path := filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH")
+	scene.env = append(append(os.Environ(), environment...), "PATH="+path, "OACP_WORKSPACE="+scene.workspace)
+	scene.must("init", "--dir", scene.workspace, "--agents", "asker,worker")
+	return scene
+}
+
+// command is oacp with the arguments, in the folder of the work.
+func (s *programScene) command(arguments ...string) *exec.Cmd {
+	command := exec.Command(s.oacp, arguments...)
+	command.Dir, command.Env = s.dir, s.env
+	return command
+}
+
+// must runs oacp and returns its standard output.
+func (s *programScene) must(arguments ...string) string {
+	s.t.Helper()
+	command := s.command(arguments...)
+	var complaints strings.Builder
+	command.Stderr = &complaints
+	out, err := command.Output()
+	if err != nil {
+		s.t.Fatalf("oacp %s: %v\n%s%s", strings.Join(arguments, " "), err, out, complaints.String())
+	}
+	return string(out)
+}
+
+// ask sends a question to the worker and returns its id.
+func (s *programScene) ask(text string) string {
+	s.t.Helper()
+	var sent struct {
+		ID string `json:"id"`
+	}
+	out := s.must("send", "--from", "asker", "--to", "worker", "--type", "question", "--subject", "A question", "--body", text, "--json")
+	if err := json.Unmarshal([]byte(out), &sent); err != nil {
+		s.t.Fatalf("reading %s: %v", out, err)
+	}
+	return sent.ID
+}
+
+// answer returns the one message that the asker has got.
+func (s *programScene) answer() string {
+	s.t.Helper()
+	found, err := filepath.Glob(filepath.Join(s.workspace, "agents", "asker", "inbox", "*.yaml"))
+	if err != nil || len(found) != 1 {
+		s.t.Fatalf("the asker has %q (%v), want one message", found, err)
+	}
+	text, err := os.ReadFile(found[0])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// serve starts a bridge with the driver, and stops it when the test ends.
+func (s *programScene) serve(driver string, arguments ...string) (socket string) {
+	s.t.Helper()
+	command := s.command(append([]string{"ash", "serve", "--driver", driver, "--json"}, arguments...)...)
+	var complaints strings.Builder
+	command.Stderr = &complaints
+	out, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+			s.t.Error(err)
+		}
+		if err := command.Wait(); err != nil {
+			s.t.Errorf("ash serve: %v\n%s", err, complaints.String())
+		}
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		_, _ = io.Copy(io.Discard, out) // it says on standard error why
+		s.t.Fatalf("ash serve printed no address: %v", err)
+	}
+	var listening struct {
+		Socket string `json:"socket"`
+	}
+	if err := json.Unmarshal([]byte(line), &listening); err != nil {
+		s.t.Fatalf("reading %s: %v", line, err)
+	}
+	return listening.Socket
+}
+
+// TestRunPrograms gives turns to the real programs, named alone, through run
+// and through a bridge.
+func TestRunPrograms(t *testing.T) {
+	for _, name := range []string{"claude", "codex"} {
+		t.Run(name, func(t *testing.T) {
+			scene := newProgramScene(t, name, modelstub.Answers(t,
+				modelstub.Reply{Text: "Port 8080."}, modelstub.Reply{Text: "Host seven."}))
+			scene.ask("Which port?")
+			scene.must("run", "--agent", "worker", "--once", "--driver", name, "--reply", "--max-attempts", "1")
+			if got := scene.answer(); !strings.Contains(got, "Port 8080.") {
+				t.Errorf("the answer is\n%s\nwant Port 8080.", got)
+			}
+			socket := scene.serve(name)
+			if got := scene.must("ash", "query", "Which host?", "--socket", socket); name == "claude" && got != "Host seven.\n" {
+				t.Errorf("ash query printed %q, want Host seven.", got)
+			}
+		})
+	}
+}
