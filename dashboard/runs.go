@@ -221,11 +221,15 @@ func (r *runReading) addUsage(line []byte) {
 		return
 	}
 	var entry pair.Entry
-	if json.Unmarshal(line, &entry) != nil || entry.Type != pair.EntryResult || entry.Usage == nil {
+	if json.Unmarshal(line, &entry) != nil || entry.Usage == nil {
 		return
 	}
+	tokens := entry.Usage.InputTokens + entry.Usage.OutputTokens
 	r.run.CostUSD += entry.Usage.CostUSD
-	r.run.Tokens += entry.Usage.InputTokens + entry.Usage.OutputTokens
+	r.run.Tokens += tokens
+	if entry.Usage.CostUSD == 0 {
+		r.run.UnpricedTokens += tokens
+	}
 }
 
 // readLine returns a line and its length. Of one that is longer than any

@@ -81,9 +81,12 @@ type Run struct {
 	Updated time.Time     `json:"updated"`
 	Error   string        `json:"error,omitempty"` // why the run failed
 	Bridge  bridge.Status `json:"bridge"`
-	// CostUSD and Tokens add up what the agents told of their turns.
-	CostUSD float64 `json:"cost_usd"`
-	Tokens  int64   `json:"tokens"`
+	// CostUSD and Tokens add up what the agents told of their turns, also of
+	// those that failed. UnpricedTokens are those of turns that no cost is known
+	// of: codex tells none.
+	CostUSD        float64 `json:"cost_usd"`
+	Tokens         int64   `json:"tokens"`
+	UnpricedTokens int64   `json:"unpriced_tokens"`
 	// Problem says what of this could not be read.
 	Problem string `json:"problem,omitempty"`
 }

@@ -204,6 +204,13 @@ func TestGatherRun(t *testing.T) {
 	if got := gather(t, s).Runs[0]; got.CostUSD != 0.5 || got.Tokens != 200 {
 		t.Errorf("cost is %v and tokens are %v, want 0.5 and 200", got.CostUSD, got.Tokens)
 	}
+	appendTo(t, run.TranscriptPath(), `{"type":"result","agent":"codex","usage":{"input_tokens":30000,"output_tokens":10000}}`+"\n"+
+		`{"type":"restart","agent":"claude","usage":{"cost_usd":0.25,"input_tokens":1}}`+"\n"+
+		`{"type":"event","agent":"claude","raw":{"usage":{"cost_usd":7,"input_tokens":7}}}`+"\n")
+	if got := gather(t, s).Runs[0]; got.CostUSD != 0.75 || got.Tokens != 40_201 || got.UnpricedTokens != 40_000 {
+		t.Errorf("with turns of codex and turns that failed, cost is %v, tokens are %v, of which %v have no price, want 0.75, 40201, 40000",
+			got.CostUSD, got.Tokens, got.UnpricedTokens)
+	}
 	if err := os.WriteFile(run.ManifestPath(), []byte("{cut off"), 0o644); err != nil {
 		t.Fatal(err)
 	}

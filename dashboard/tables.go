@@ -131,18 +131,32 @@ func (r Run) signals() string {
 	return strings.Join(all, " ")
 }
 
-// cost says what the run cost or, where the agents did not tell, what it
-// used.
+// cost says what the run cost and, of the turns whose agents did not tell,
+// what they used.
 func (r Run) cost() string {
+	var parts []string
 	switch {
+	case r.CostUSD >= 0.01:
+		parts = append(parts, fmt.Sprintf("$%.2f", r.CostUSD))
 	case r.CostUSD > 0:
-		return fmt.Sprintf("$%.2f", r.CostUSD)
-	case r.Tokens >= 10_000:
-		return fmt.Sprintf("%dk tokens", r.Tokens/1000)
-	case r.Tokens > 0:
-		return fmt.Sprintf("%d tokens", r.Tokens)
+		parts = append(parts, "<$0.01")
 	}
-	return ""
+	if r.UnpricedTokens > 0 {
+		parts = append(parts, tokenCount(r.UnpricedTokens)+" tok")
+	}
+	return strings.Join(parts, " + ")
+}
+
+// tokenCount is a number of tokens in the greatest unit that leaves it two
+// digits.
+func tokenCount(tokens int64) string {
+	switch {
+	case tokens < 10_000:
+		return strconv.FormatInt(tokens, 10)
+	case tokens < 10_000_000:
+		return fmt.Sprintf("%dk", tokens/1000)
+	}
+	return fmt.Sprintf("%dM", tokens/1_000_000)
 }
 
 // task says what the run is about, or what went wrong.
