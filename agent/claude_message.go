@@ -183,21 +183,34 @@ func (m *claudeMessage) apiError(word string) *APIError {
 	if status == 0 && word == "" && m.TerminalReason != "api_error" {
 		return nil
 	}
-	kind := kindOfStatus(status)
-	if m.APIError == "connection_failed" {
-		kind = Unreachable
-	}
-	switch word {
-	case "authentication_failed", "oauth_org_not_allowed":
-		kind = NotLoggedIn
-	case "rate_limit", "billing_error":
-		kind = RateLimited
-	case "overloaded":
-		kind = Overloaded
-	}
+	kind := m.apiErrorKind(word, status)
 	text := m.Result
 	if text == "" {
 		text = strings.Join(m.Errors, "; ")
 	}
 	return newAPIError(kind, status, text, claudeLogin)
+}
+
+func (m *claudeMessage) apiErrorKind(word string, status int) APIErrorKind {
+	switch m.APIError {
+	case "connection_failed", "network_edge_blocked":
+		return Unreachable
+	case "api_key_auth_disabled":
+		return NotLoggedIn
+	}
+	switch word {
+	case "authentication_failed", "oauth_org_not_allowed", "account_on_hold", "verification_required", "cloud_credential_error":
+		return NotLoggedIn
+	case "rate_limit", "billing_error":
+		return RateLimited
+	case "overloaded":
+		return Overloaded
+	case "model_not_found":
+		return UnknownModel
+	case "invalid_request", "max_output_tokens":
+		if status == 0 {
+			return Refused
+		}
+	}
+	return kindOfStatus(status)
 }

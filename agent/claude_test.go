@@ -265,39 +265,6 @@ func TestClaudeApproval(t *testing.T) {
 	}
 }
 
-func TestClaudeAPIErrors(t *testing.T) {
-	tests := []struct {
-		failure     modelstub.Failure
-		kind        APIErrorKind
-		unavailable bool
-	}{
-		{modelstub.Failure{Status: 401, Type: "authentication_error", Message: "bad key"}, NotLoggedIn, true},
-		{modelstub.Failure{Status: 429, Type: "rate_limit_error", Message: "slow down"}, RateLimited, true},
-		{modelstub.Failure{Status: 529, Type: "overloaded_error", Message: "busy"}, Overloaded, true},
-		{modelstub.Failure{Status: 500, Type: "api_error", Message: "broken"}, OtherAPIError, false},
-		{modelstub.Failure{Status: 400, Type: "invalid_request_error", Message: "bad request"}, OtherAPIError, false},
-	}
-	var next modelstub.Reply
-	driver, _ := realClaude(t, func(context.Context, modelstub.Request) modelstub.Reply { return next }, nil)
-	started(t, driver)
-	for _, test := range tests {
-		next = modelstub.Reply{Failure: &test.failure}
-		_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil)
-		var failure *APIError
-		if !errors.As(err, &failure) || failure.Kind != test.kind || failure.Status != test.failure.Status {
-			t.Errorf("status %d: error %v, want an APIError of kind %s", test.failure.Status, err, test.kind)
-			continue
-		}
-		if got := errors.Is(err, ErrUnavailable); got != test.unavailable {
-			t.Errorf("status %d: error %v, matches ErrUnavailable: %v, want %v", test.failure.Status, err, got, test.unavailable)
-		}
-	}
-	next = modelstub.Reply{Text: "well again"}
-	if result := turn(t, driver, "hello"); result.Text != "well again" {
-		t.Errorf("answer %q after the failures, want that of the model", result.Text)
-	}
-}
-
 // TestClaudeRetries: the program asks again by itself, and people see why the
 // turn takes long.
 func TestClaudeRetries(t *testing.T) {

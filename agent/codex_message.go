@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -52,24 +53,67 @@ type codexFailure struct {
 // err returns the failure as an error.
 func (f *codexFailure) err() error {
 	word, status := f.info()
-	kind := kindOfStatus(status)
-	switch word {
-	case "unauthorized":
-		kind = NotLoggedIn
-	case "usageLimitExceeded", "rateLimitExceeded":
-		kind = RateLimited
-	case "serverOverloaded":
-		kind = Overloaded
-	case "httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected":
-		if status == 0 {
-			kind = Unreachable
-		}
-	case "", "other", "badRequest", "sandboxError":
-		if status == 0 && word != "badRequest" {
-			return &ReportedError{Text: cutText(f.Message, maxTail)}
-		}
+	kind := f.kind(word, status)
+	if kind == "" {
+		return &ReportedError{Text: cutText(f.Message, maxTail)}
 	}
 	return newAPIError(kind, status, f.Message, codexLogin)
+}
+
+// kind tells the kind of a failure of the model's service, "" for a failure of
+// another sort.
+func (f *codexFailure) kind(word string, status int) APIErrorKind {
+	switch word {
+	case "unauthorized":
+		return NotLoggedIn
+	case "usageLimitExceeded", "rateLimitExceeded":
+		return RateLimited
+	case "serverOverloaded", "flexUnavailable", "policyCapacityUnavailable":
+		return Overloaded
+	case "modelNotFound":
+		return UnknownModel
+	case "contextWindowExceeded", "sessionBudgetExceeded", "cyberPolicy", "misalignmentPolicyViolation", "tooManyDenials",
+		"inferenceHookDenied", "badRequest":
+		return Refused
+	case "threadRollbackFailed", "sandboxError", "activeTurnNotSteerable":
+		return ""
+	}
+	if status != 0 {
+		return kindOfStatus(status)
+	}
+	switch word {
+	case "httpConnectionFailed", "responseStreamConnectionFailed", "responseStreamDisconnected":
+		return Unreachable
+	case "internalServerError", "responseTooManyFailedAttempts":
+		return Failing
+	}
+	return f.kindOfText()
+}
+
+// kindOfText tells the kind of a failure that the program has no word for, as
+// the exec command never has.
+func (f *codexFailure) kindOfText() APIErrorKind {
+	for _, known := range []struct {
+		text string
+		kind APIErrorKind
+	}{
+		{"content_filter", Refused}, // said as a stream that was disconnected
+		{"context window", Refused},
+		{"stream disconnected", Unreachable},
+		{"onnection failed", Unreachable},
+		{"high demand", Failing}, // its words for status 500
+		{"at capacity", Overloaded},
+		{"capacity is unavailable", Overloaded},
+		{"usage limit", RateLimited},
+		{"uota exceeded", RateLimited},
+		{"out of credits", RateLimited},
+		{"spend cap", RateLimited},
+	} {
+		if strings.Contains(f.Message, known.text) {
+			return known.kind
+		}
+	}
+	return ""
 }
 
 // statusPattern finds an HTTP status in what codex says of a failure.

@@ -213,46 +213,6 @@ func TestCodexTools(t *testing.T) {
 	}
 }
 
-func TestCodexAPIErrors(t *testing.T) {
-	tests := []struct {
-		status int
-		kind   APIErrorKind
-	}{
-		{401, NotLoggedIn},
-		{429, RateLimited},
-		{503, Overloaded},
-		{500, OtherAPIError},
-		{400, OtherAPIError},
-	}
-	var next modelstub.Reply
-	driver, _ := realCodex(t, func(context.Context, modelstub.Request) modelstub.Reply { return next }, nil)
-	started(t, driver)
-	exec := NewCodex(&driver.options)
-	exec.options.Exec = true
-	started(t, exec)
-	for _, test := range tests {
-		next = modelstub.Reply{Failure: &modelstub.Failure{Status: test.status, Type: "scripted", Message: "as the script says"}}
-		_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil)
-		var failure *APIError
-		var reported *ReportedError
-		switch known := errors.As(err, &failure); {
-		case known && failure.Kind != test.kind, !known && (test.kind != OtherAPIError || !errors.As(err, &reported)):
-			t.Errorf("status %d: error %v, want an error of kind %s", test.status, err, test.kind)
-		case errors.Is(err, ErrUnavailable) != (test.kind != OtherAPIError):
-			t.Errorf("status %d: error %v, matches ErrUnavailable: %v, want otherwise", test.status, err, errors.Is(err, ErrUnavailable))
-		}
-	}
-	next = modelstub.Reply{Failure: &modelstub.Failure{Status: 429, Type: "scripted", Message: "as the script says"}}
-	var failure *APIError
-	if _, err := exec.Turn(impatient(t), Request{Prompt: "hello"}, nil); !errors.As(err, &failure) || failure.Kind != RateLimited {
-		t.Errorf("exec: error %v, want an APIError of kind %s", err, RateLimited)
-	}
-	next = modelstub.Reply{Text: "well again"}
-	if result := turn(t, driver, "hello"); result.Text != "well again" {
-		t.Errorf("answer %q after the failures, want that of the model", result.Text)
-	}
-}
-
 // TestCodexUnreachable: the program waits for a network by itself, says so, and
 // can be interrupted in it.
 func TestCodexUnreachable(t *testing.T) {

@@ -24,15 +24,21 @@ const (
 	RateLimited APIErrorKind = "rate_limited"
 	// Overloaded: the service has too much to do.
 	Overloaded APIErrorKind = "overloaded"
-	// Unreachable: the service could not be connected to.
+	// Unreachable: the service could not be connected to, or hung up.
 	Unreachable APIErrorKind = "unreachable"
-	// OtherAPIError is any other failure. The message may be to blame.
-	OtherAPIError APIErrorKind = "other"
+	// Failing: the service failed for reasons of its own, or what answered is
+	// no such service, such as a proxy with a page that says so.
+	Failing APIErrorKind = "failing"
+	// UnknownModel: the service has no such model for who asks.
+	UnknownModel APIErrorKind = "unknown_model"
+	// Refused: the service understood what was asked and does not take it:
+	// too long, malformed, against a policy. The message may be to blame.
+	Refused APIErrorKind = "refused"
 )
 
 // APIError says that the service behind an agent did not answer as it should.
-// For all kinds but OtherAPIError it matches ErrUnavailable: no message is to
-// blame, and a later turn can do better.
+// For all kinds but Refused it matches ErrUnavailable: no message is to blame,
+// and a later turn can do better.
 type APIError struct {
 	Kind APIErrorKind
 	// Status is the HTTP status, 0 where it is not known.
@@ -57,10 +63,11 @@ func (e *APIError) Error() string {
 
 // Is reports whether the failure is one of availability.
 func (e *APIError) Is(target error) bool {
-	return target == ErrUnavailable && e.Kind != OtherAPIError
+	return target == ErrUnavailable && e.Kind != Refused
 }
 
-// kindOfStatus tells the kind of failure from an HTTP status.
+// kindOfStatus tells the kind of failure from an HTTP status. What is not
+// known to be about the request, which zero is not, is the service's failure.
 func kindOfStatus(status int) APIErrorKind {
 	const overloaded = 529 // as the Messages API says it
 	switch status {
@@ -70,8 +77,10 @@ func kindOfStatus(status int) APIErrorKind {
 		return RateLimited
 	case http.StatusServiceUnavailable, overloaded:
 		return Overloaded
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+		return Refused
 	}
-	return OtherAPIError
+	return Failing
 }
 
 // newAPIError describes a failure. The login advice is the agent's own.
@@ -82,10 +91,12 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 		e.Advice = login
 	case RateLimited:
 		e.Advice = "wait until the limit is reset, or use another account or model"
-	case Overloaded:
+	case Overloaded, Failing:
 		e.Advice = "try again later"
 	case Unreachable:
 		e.Advice = "check the network"
+	case UnknownModel:
+		e.Advice = "check the name of the model and the address of the service"
 	}
 	return e
 }

@@ -79,6 +79,10 @@ type Failure struct {
 	Status  int
 	Type    string
 	Message string
+	// ContentType and Body are sent instead of the type and the message where
+	// what answers is no such API, as a proxy's page is none.
+	ContentType string
+	Body        string
 }
 
 // Tokens that every answer claims to have used.
@@ -193,6 +197,12 @@ func (s *Server) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 
 // write sends the failure in the shape that both APIs share.
 func (f *Failure) write(w http.ResponseWriter) {
+	if f.ContentType != "" {
+		w.Header().Set("Content-Type", f.ContentType)
+		w.WriteHeader(f.Status)
+		_, _ = io.WriteString(w, f.Body) // the asker may have hung up
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.Status)
 	problem := map[string]any{"type": f.Type, "message": f.Message}

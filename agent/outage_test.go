@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/modelstub"
+)
+
+// refusal is a failure as the model's API tells it.
+func refusal(status int, kind string) modelstub.Reply {
+	return modelstub.Reply{Failure: &modelstub.Failure{Status: status, Type: kind, Message: "as the script says"}}
+}
+
+// stranger is an answer of something that is no model's API.
+func stranger(status int, contentType, body string) modelstub.Reply {
+	return modelstub.Reply{Failure: &modelstub.Failure{Status: status, ContentType: contentType, Body: body}}
+}
+
+// TestAPIErrors has the service behind the real programs fail in all ways, and
+// looks for whom the driver blames. No message is to blame for an outage.
+func TestAPIErrors(t *testing.T) {
+	tests := []struct {
+		name          string
+		reply         modelstub.Reply
+		claude, codex APIErrorKind
+		// exec has the exec command try it too, which tells no words and is slow.
+		exec bool
+	}{
+		{"400", refusal(400, "invalid_request_error"), Refused, "", true},
+		{"401", refusal(401, "authentication_error"), NotLoggedIn, NotLoggedIn, false},
+		{"402", refusal(402, "billing_error"), RateLimited, RateLimited, false},
+		{"403", refusal(403, "permission_error"), NotLoggedIn, NotLoggedIn, false},
+		{"404, no such model", refusal(404, "not_found_error"), UnknownModel, Refused, false},
+		{"404, a page", stranger(404, "text/html", "<html>nothing here</html>"), UnknownModel, Refused, false},
+		{"407", stranger(407, "text/html", "<html>who are you?</html>"), Failing, Failing, false},
+		{"408", refusal(408, "timeout_error"), Failing, Failing, false},
+		{"413", refusal(413, "request_too_large"), Refused, Refused, false},
+		{"422", refusal(422, "invalid_request_error"), Refused, Refused, false},
+		{"429", refusal(429, "rate_limit_error"), RateLimited, RateLimited, true},
+		{"500", refusal(500, "api_error"), Failing, Failing, true},
+		{"502, a page", stranger(502, "text/html", "<html>bad gateway</html>"), Failing, Failing, false},
+		{"503", refusal(503, "api_error"), Overloaded, Overloaded, false},
+		{"504", refusal(504, "timeout_error"), Failing, Failing, false},
+		{"529", refusal(529, "overloaded_error"), Overloaded, Overloaded, false},
+		{"200, a page", stranger(200, "text/html", "<html>accept our terms</html>"), Failing, Unreachable, true},
+		{"200, no events", stranger(200, "text/event-stream", ""), Failing, Unreachable, false},
+		{"200, events that are none", stranger(200, "text/event-stream", "event: message_start\ndata: {not json\n\n"), Failing, Unreachable, false},
+		{"hangs up", modelstub.Reply{Text: "abcdef", Cut: true}, Unreachable, Unreachable, true},
+	}
+	var next modelstub.Reply
+	script := func(context.Context, modelstub.Request) modelstub.Reply { return next }
+	claude, _ := realClaude(t, script, nil)
+	codex, _ := realCodex(t, script, nil)
+	codexExec, _ := realCodex(t, script, useExec)
+	for name, driver := range map[string]Driver{"claude": claude, "codex": codex, "codex exec": codexExec} {
+		started(t, driver)
+		for _, test := range tests {
+			if driver == Driver(codexExec) && !test.exec {
+				continue
+			}
+			t.Run(name+"/"+test.name, func(t *testing.T) {
+				next = test.reply
+				_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil)
+				want := test.codex
+				if name == "claude" {
+					want = test.claude
+				}
+				t.Log(verdict(err))
+				blamed := want == Refused || want == ""
+				if got := apiKind(err); got != want || err == nil || errors.Is(err, ErrUnavailable) == blamed {
+					t.Errorf("error %v is of kind %q, matches ErrUnavailable: %v; want kind %q", err, got, errors.Is(err, ErrUnavailable), want)
+				}
+			})
+		}
+		next = modelstub.Reply{Text: "well again"}
+		if result := turn(t, driver, "hello"); result.Text != "well again" {
+			t.Errorf("%s answers %q after the failures, want that of the model", name, result.Text)
+		}
+	}
+}
+
+// apiKind returns the kind of failure, "" if it is none of the service.
+func apiKind(err error) APIErrorKind {
+	var failure *APIError
+	if errors.As(err, &failure) {
+		return failure.Kind
+	}
+	return ""
+}
+
+// verdict is a line of the matrix that go test -v prints.
+func verdict(err error) string {
+	blame := "the message may be to blame"
+	if errors.Is(err, ErrUnavailable) {
+		blame = "no message is to blame"
+	}
+	return fmt.Sprintf("%-13s %s: %.150v", apiKind(err), blame, err)
+}
