@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/oacp-go/oacp/agent"
 )
@@ -13,10 +14,8 @@ func (s *Session) driver(ctx context.Context, name Agent) (agent.Driver, error) 
 	if driver := s.drivers[name]; driver != nil {
 		return driver, nil
 	}
-	if s.manifest.WorktreePath != "" {
-		if err := makeWorktree(ctx, &s.manifest, false); err != nil {
-			return nil, err
-		}
+	if err := s.makeSureOfFolder(ctx); err != nil {
+		return nil, err
 	}
 	driver, err := s.startDriver(ctx, name)
 	if errors.Is(err, agent.ErrUnknownSession) {
@@ -28,6 +27,16 @@ func (s *Session) driver(ctx context.Context, name Agent) (agent.Driver, error) 
 	}
 	s.drivers[name] = driver
 	return driver, nil
+}
+
+// makeSureOfFolder makes the folder in which the agents work if it is one of
+// the run's own and not there (any more).
+func (s *Session) makeSureOfFolder(ctx context.Context) error {
+	if s.manifest.WorktreePath != "" {
+		return makeWorktree(ctx, &s.manifest, false)
+	}
+	_, err := os.Stat(s.manifest.RepoPath)
+	return err
 }
 
 func (s *Session) startDriver(ctx context.Context, name Agent) (agent.Driver, error) {

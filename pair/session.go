@@ -79,7 +79,7 @@ type Session struct {
 // runs, and a session that drives it. Any number of processes may do so at
 // once. An error of a setting names it.
 func Create(root, repository string, settings Settings, options Options) (*Session, error) {
-	settings, err := settings.complete()
+	settings, err := settings.forNewRun()
 	if err != nil {
 		return nil, err
 	}
@@ -153,8 +153,11 @@ func (s *Session) Log() *bridge.Log { return s.log }
 // Manifest tells where the run stands.
 func (s *Session) Manifest() Manifest { return s.manifest }
 
-// SetMaxIterations changes how long a run that is not over may go on.
+// SetMaxIterations changes how long a run may go on, unless it is over.
 func (s *Session) SetMaxIterations(most int) error {
+	if state := s.manifest.State; state.Final() {
+		return fmt.Errorf("max_iterations: run %d is %s, and a run that is over stays over", s.run.ID, state)
+	}
 	settings := s.manifest.settings()
 	settings.MaxIterations = most
 	if err := settings.check(); err != nil {

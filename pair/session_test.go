@@ -56,6 +56,11 @@ func scripted(answer func(call) (string, error)) Options {
 	}}
 }
 
+// unstartable is an agent that is there and does not work.
+type unstartable struct{ script }
+
+func (*unstartable) Start(context.Context) error { return errors.New("it speaks another protocol") }
+
 // lines returns the answers one after the other, which name their agent, as
 // in "codex: I did it\nDONE".
 func lines(t *testing.T, calls *[]call, answers ...string) Options {
@@ -277,7 +282,7 @@ func TestProof(t *testing.T) {
 	})
 	for name, command := range map[string]string{
 		"never ends":  helperProof(t, "hang"),
-		"is missing":  "no-such-program-anywhere",
+		"is missing":  "./no-such-program",
 		"second of 2": helperProof(t, "exists", os.Args[0]) + " && " + helperProof(t, "exists", "nowhere"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -290,8 +295,12 @@ func TestProof(t *testing.T) {
 			if err := s.Run(t.Context()); !errors.As(err, &failed) {
 				t.Errorf("error %v, want a FailedError", err)
 			}
-			if got := strings.Join(records(t, s), "\n"); !strings.Contains(got, "result proof>codex the proof ") {
-				t.Errorf("the proof's failure is not in the bridge:\n%s", got)
+			got := strings.Join(records(t, s), "\n")
+			if !strings.Contains(got, "result proof>codex the proof ") || strings.Contains(got, "agent") {
+				t.Errorf("the proof's failure is not in the bridge, or it speaks of an agent:\n%s", got)
+			}
+			if name == "is missing" && !strings.Contains(got, "it cannot be run") {
+				t.Errorf("it is not said that the program is missing:\n%s", got)
 			}
 		})
 	}
@@ -337,6 +346,9 @@ func TestStopAndResume(t *testing.T) {
 	s, err = Resume(s.Place(), lines(t, &calls))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if err := s.SetMaxIterations(50); err == nil || !strings.Contains(err.Error(), "run 1 is completed") {
+		t.Errorf("error %v, want one that says that the run is over", err)
 	}
 	if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
 		t.Error(err)
@@ -419,9 +431,26 @@ func TestUnavailable(t *testing.T) {
 		return agent.NewExec([]string{"no-such-program-anywhere"}, nil)
 	}}
 	s := newSession(t, Settings{Prompt: "x"}, missing)
+	if err := s.Run(t.Context()); !errors.Is(err, agent.ErrUnavailable) || !strings.Contains(err.Error(), "no-such-program") || s.Manifest().State != Init {
+		t.Errorf("error %v in state %s, want ErrUnavailable that names the program, in a run that has not begun", err, s.Manifest().State)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// When it has been installed the run begins.
+	var calls []call
+	s, err := Resume(s.Place(), lines(t, &calls, "codex: DONE", "claude: PASS", "codex: PASS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
+		t.Error(err)
+	}
+	// What is the agent's own failure ends it.
+	s = newSession(t, Settings{Prompt: "x"}, Options{NewDriver: func(Agent, string, string) agent.Driver { return &unstartable{} }})
 	var failed *FailedError
-	if err := s.Run(t.Context()); !errors.As(err, &failed) || !strings.Contains(err.Error(), "no-such-program") {
-		t.Errorf("error %v, want a FailedError that names the program", err)
+	if err := s.Run(t.Context()); !errors.As(err, &failed) || !strings.Contains(err.Error(), "codex: it speaks another protocol") {
+		t.Errorf("error %v, want a FailedError", err)
 	}
 	// Once a run has begun it outlives an agent that cannot be started.
 	s = newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(call) (string, error) { return "", agent.ErrUnavailable }))

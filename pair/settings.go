@@ -180,6 +180,18 @@ func ParseProof(text string) ([][]string, error) {
 // Check returns what Create would say of the settings. The error names the
 // setting.
 func (s Settings) Check() error {
-	_, err := s.complete()
+	_, err := s.forNewRun()
 	return err
+}
+
+// forNewRun is complete for a run that begins here and now.
+func (s Settings) forNewRun() (Settings, error) {
+	s, err := s.complete()
+	if err != nil {
+		return s, err
+	}
+	if err := findProof(s.Proof); err != nil {
+		return s, fmt.Errorf("proof: %w", err)
+	}
+	return s, nil
 }

@@ -59,8 +59,10 @@ func TestSettings(t *testing.T) {
 		{Settings{Prompt: "x", Done: "a\nb"}, "done_signal:"},
 		{Settings{Prompt: "x", Done: " "}, "done_signal:"},
 		{Settings{Prompt: "x", Proof: "a | b"}, "proof:"},
+		{Settings{Prompt: "x", Proof: "true && no-such-program ./..."}, "proof: there is no program no-such-program"},
+		{Settings{Prompt: "x", Proof: "./to-be-made"}, ""},
 	} {
-		got, err := test.settings.complete()
+		got, err := test.settings.forNewRun()
 		if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.HasPrefix(err.Error(), test.err)) {
 			t.Errorf("%+v: error %v, want one with %q", test.settings, err, test.err)
 		}

@@ -32,6 +32,8 @@ func (s *Session) begin(ctx context.Context) error {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return context.Cause(ctx)
+		case err != nil && s.isOutside(ctx, err):
+			return fmt.Errorf("%s: %w", name, err)
 		case err != nil:
 			return s.fail(fmt.Sprintf("%s: %v", name, err))
 		}

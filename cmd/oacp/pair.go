@@ -274,7 +274,7 @@ func (o pairOptions) open(options pair.Options, s *streams) (*pair.Session, erro
 		return nil, err
 	}
 	session, err := pair.Resume(run, options)
-	if err == nil && o.most != 0 && !session.Manifest().State.Final() {
+	if err == nil && o.most != 0 {
 		if err = session.SetMaxIterations(o.most); err != nil {
 			err = errors.Join(usageErrorf("%w", err), session.Close())
 		}

@@ -1,0 +1,144 @@
+package pair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/bridge"
+)
+
+// needsProof reports whether the answer stands or falls with the proof, and
+// the proof has not been run since: the work that is complete is that which
+// the last reviewer has seen and left behind, whatever was proven before.
+func (s *Session) needsProof() bool {
+	m := &s.manifest
+	if m.ProofCommand == "" || m.Turn.Proof != nil {
+		return false
+	}
+	if m.State == Working {
+		return m.Turn.Answer.Signal == bridge.SignalDone
+	}
+	last := m.Turn.Reviewer == len(m.settings().reviewers())-1
+	return last && m.Turn.Answer.Signal == bridge.SignalPass
+}
+
+// maxProofOutput is how much of the end of a proof's output goes back to the
+// worker, in bytes.
+const maxProofOutput = 8 << 10
+
+// prove runs the proof and writes down what it came to.
+func (s *Session) prove(ctx context.Context) error {
+	commands, err := ParseProof(s.manifest.ProofCommand)
+	if err != nil {
+		return err
+	}
+	if err := s.makeSureOfFolder(ctx); err != nil {
+		return err
+	}
+	result := &ProofResult{Passed: true}
+	begin := time.Now()
+	for _, command := range commands {
+		report, err := s.runProof(ctx, command)
+		if err != nil {
+			return err
+		}
+		if report != "" {
+			result = &ProofResult{Report: report}
+			break
+		}
+	}
+	s.manifest.Turn.Proof = result
+	if err := s.save(); err != nil {
+		return err
+	}
+	entry := Entry{Type: EntryProof, Duration: time.Since(begin)}
+	if !result.Passed {
+		entry.Error, entry.Content, _ = strings.Cut(result.Report, "\n")
+	}
+	return s.note(entry)
+}
+
+// runProof runs one command of the proof. A report says how it failed; an
+// error, that it was not the command that did.
+func (s *Session) runProof(ctx context.Context, command []string) (report string, err error) {
+	tooLong := fmt.Errorf("it was stopped after %v", s.options.ProofTimeout)
+	limited, cancel := context.WithTimeoutCause(ctx, s.options.ProofTimeout, tooLong)
+	defer cancel()
+	driver := agent.NewExec(fromFolder(s.manifest.Dir(), command), &agent.ExecOptions{Dir: s.manifest.Dir()})
+	err = driver.Start(limited)
+	var result agent.Result
+	if err == nil {
+		result, err = driver.Turn(limited, agent.Request{}, nil)
+	}
+	if err == nil {
+		return "", nil
+	}
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
+	return fmt.Sprintf("the proof %s failed: %s\n%s", strings.Join(command, " "), howProofFailed(err), tail(result.Tail, maxProofOutput)), nil
+}
+
+// fromFolder is the command with its program found from the folder it is run
+// in, if it is named by a path.
+func fromFolder(dir string, command []string) []string {
+	program := command[0]
+	if isBare(program) || filepath.IsAbs(program) {
+		return command
+	}
+	return append([]string{filepath.Join(dir, program)}, command[1:]...)
+}
+
+// isBare reports whether a program is looked for in PATH.
+func isBare(program string) bool { return filepath.Base(program) == program }
+
+// howProofFailed says why a command of the proof did not succeed. The driver
+// takes it for an agent.
+func howProofFailed(err error) string {
+	var file *fs.PathError
+	var program *exec.Error
+	switch {
+	case !errors.Is(err, agent.ErrUnavailable):
+		return err.Error()
+	case errors.As(err, &file):
+		return "it cannot be run: " + file.Err.Error()
+	case errors.As(err, &program):
+		return "it cannot be run: " + program.Err.Error()
+	}
+	return "it cannot be run"
+}
+
+// findProof looks for the programs of a proof that no worker will make: those
+// that are looked for in PATH.
+func findProof(text string) error {
+	commands, err := ParseProof(text)
+	if err != nil {
+		return err
+	}
+	for _, command := range commands {
+		if _, err := exec.LookPath(command[0]); err != nil && isBare(command[0]) {
+			return fmt.Errorf("there is no program %s in PATH", command[0])
+		}
+	}
+	return nil
+}
+
+// tail returns the end of a text, whole characters and, if there are any,
+// whole lines of it.
+func tail(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	text = text[len(text)-most:]
+	if _, lines, found := strings.Cut(text, "\n"); found && lines != "" {
+		return lines
+	}
+	return strings.ToValidUTF8(text, "")
+}
