@@ -76,7 +76,7 @@ func sample() Snapshot {
 }
 
 func TestFrame(t *testing.T) {
-	for _, width := range []int{0, 80, 120} {
+	for _, width := range []int{0, 40, 60, 80, 120} {
 		frame := Frame(sample(), width)
 		checkGolden(t, fmt.Sprintf("frame_%d.txt", width), frame)
 		checkPlain(t, frame, width)

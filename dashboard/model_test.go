@@ -49,7 +49,7 @@ func screenText(m *Model) string {
 }
 
 func TestScreen(t *testing.T) {
-	for _, size := range []struct{ width, height int }{{80, 24}, {120, 40}} {
+	for _, size := range []struct{ width, height int }{{40, 12}, {60, 20}, {80, 24}, {120, 40}} {
 		m := showing(t, size.width, size.height)
 		checkGolden(t, fmt.Sprintf("screen_%dx%d.txt", size.width, size.height), screenText(m))
 		press(t, m, "tab", "down", "down")
@@ -75,6 +75,25 @@ func TestScreenFits(t *testing.T) {
 				if got := strings.Count(screen, "\n"); got != height {
 					t.Fatalf("%dx%d after %s: %d lines, want %d", width, height, key, got, height)
 				}
+			}
+		}
+	}
+}
+
+// TestNarrow has what matters most in sight on terminals that are narrow.
+func TestNarrow(t *testing.T) {
+	for _, width := range []int{40, 60, 80} {
+		m := showing(t, width, 12)
+		press(t, m, "home")
+		for _, want := range []string{"SUBJECT", "Message 0", "\nq quit"} {
+			if screen := screenText(m); !strings.Contains(screen, want) {
+				t.Errorf("%d columns have no %q:\n%s", width, want, screen)
+			}
+		}
+		press(t, m, "tab", "tab")
+		for _, want := range []string{"TASK", "Fix the", "stopped"} {
+			if screen := screenText(m); !strings.Contains(screen, want) {
+				t.Errorf("%d columns have no %q:\n%s", width, want, screen)
 			}
 		}
 	}

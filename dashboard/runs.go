@@ -85,7 +85,7 @@ func (s *Source) gatherRuns(ctx context.Context, snapshot *Snapshot) {
 func (s *Source) run(ctx context.Context, run bridge.Run) Run {
 	r := s.runs[run.Folder]
 	if r == nil {
-		r = &runReading{run: Run{ID: run.ID, RepositoryID: run.RepositoryID}}
+		r = &runReading{run: Run{ID: run.ID, RepositoryID: run.RepositoryID, place: run}}
 		s.runs[run.Folder] = r
 	}
 	first := r.seen == 0

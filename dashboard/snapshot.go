@@ -89,4 +89,6 @@ type Run struct {
 	UnpricedTokens int64   `json:"unpriced_tokens"`
 	// Problem says what of this could not be read.
 	Problem string `json:"problem,omitempty"`
+
+	place bridge.Run
 }

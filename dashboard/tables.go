@@ -12,23 +12,23 @@ import (
 
 // agentsGrid shows the agents of all workspaces.
 func agentsGrid(s Snapshot) grid {
-	g := grid{
-		header:  []string{"AGENT", "INBOX", "HELD", "BAD", "DEAD", "ACTIVE", "TURN"},
-		numbers: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true},
-	}
+	g := grid{columns: []column{
+		{name: "AGENT"}, {name: "INBOX", number: true}, {name: "HELD", number: true, forgo: 2}, {name: "BAD", number: true, forgo: 3},
+		{name: "DEAD", number: true, forgo: 4}, {name: "ACTIVE", number: true, forgo: 1}, {name: "TURN"},
+	}}
 	for _, w := range s.Workspaces {
 		if w.Problem != "" {
-			g.rows = append(g.rows, []string{w.name(), "", "", "", "", "", w.Problem})
+			g.rows = append(g.rows, row{cells: []string{w.name(), "", "", "", "", "", w.Problem}})
 		}
 		for _, a := range w.Agents {
 			name := string(a.Agent)
 			if len(s.Workspaces) > 1 {
 				name = w.name() + "/" + name
 			}
-			g.rows = append(g.rows, []string{
+			g.rows = append(g.rows, row{target{folder: w.Dir, agent: a.Agent}, []string{
 				name, strconv.Itoa(a.Inbox), strconv.Itoa(a.Held), strconv.Itoa(a.Invalid), strconv.Itoa(a.DeadLetters),
 				age(a.Activity, s.At), a.turnText(s.At),
-			})
+			}})
 		}
 	}
 	return g
@@ -64,12 +64,12 @@ func (a Agent) turnText(now time.Time) string {
 
 // runsGrid shows the runs.
 func runsGrid(s Snapshot) grid {
-	g := grid{
-		header:  []string{"RUN", "STATE", "ITER", "SIGNALS", "COST", "ACTIVE", "TASK"},
-		numbers: map[int]bool{4: true, 5: true},
-	}
+	g := grid{columns: []column{
+		{name: "RUN"}, {name: "STATE"}, {name: "ITER", forgo: 4}, {name: "SIGNALS", forgo: 3},
+		{name: "COST", number: true, forgo: 2}, {name: "ACTIVE", number: true, forgo: 1}, {name: "TASK"},
+	}}
 	if s.Problem != "" {
-		g.rows = append(g.rows, []string{"", "", "", "", "", "", s.Problem})
+		g.rows = append(g.rows, row{cells: []string{"", "", "", "", "", "", s.Problem}})
 	}
 	several := false
 	for _, r := range s.Runs {
@@ -80,10 +80,10 @@ func runsGrid(s Snapshot) grid {
 		if several {
 			name = r.repositoryName() + "#" + name
 		}
-		g.rows = append(g.rows, []string{
+		g.rows = append(g.rows, row{target{folder: r.place.Folder}, []string{
 			name, r.stateText(), r.iterationText(), r.signals(), r.cost(),
 			age(r.Updated, s.At), r.task(),
-		})
+		}})
 	}
 	return g
 }
@@ -171,15 +171,18 @@ func (r Run) task() string {
 
 // messagesGrid shows messages.
 func messagesGrid(messages []Message, now time.Time) grid {
-	g := grid{header: []string{"TIME", "FROM", "TO", "TYPE", "PRIO", "STATE", "SUBJECT"}}
+	g := grid{columns: []column{
+		{name: "TIME", forgo: 5}, {name: "FROM"}, {name: "TO", forgo: 4}, {name: "TYPE", forgo: 2},
+		{name: "PRIO", forgo: 1}, {name: "STATE", forgo: 3}, {name: "SUBJECT"},
+	}}
 	for _, m := range messages {
 		state := "handled"
 		if len(m.Waiting) > 0 {
 			state = "waiting"
 		}
-		g.rows = append(g.rows, []string{
+		g.rows = append(g.rows, row{target{message: m.ID}, []string{
 			clock(m.CreatedAt, now), string(m.From), joinNames(m.To), string(m.Type), string(m.Priority), state, m.Subject,
-		})
+		}})
 	}
 	return g
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/oacp-go/oacp/internal/visible"
 )
@@ -26,10 +27,22 @@ type line struct {
 	style style
 }
 
-const (
-	panesKeys  = "tab next part  up/down select  enter open conversation  q quit"
-	threadKeys = "up/down scroll  end follow  esc back  q quit"
+// panesKeys and threadKeys say what the keys do, the most needed first.
+var (
+	panesKeys  = []string{"q quit", "tab next", "enter conversation", "up/down select"}
+	threadKeys = []string{"q quit", "esc back", "end follow", "up/down scroll"}
 )
+
+// help joins as much of what the keys do as there is room for.
+func help(keys []string, width int) string {
+	line := keys[0]
+	for _, key := range keys[1:] {
+		if more := line + between + key; len(more) <= width {
+			line = more
+		}
+	}
+	return line
+}
 
 // View shows the screen.
 func (m *Model) View() tea.View {
@@ -66,7 +79,7 @@ func (m *Model) screen() []line {
 	for len(lines) < m.height-1 {
 		lines = append(lines, line{})
 	}
-	lines = append(lines[:max(0, min(len(lines), m.height-1))], line{keys, faint})
+	lines = append(lines[:max(0, min(len(lines), m.height-1))], line{help(keys, m.width), faint})
 	for i := range lines {
 		lines[i].text = cut(lines[i].text, m.width)
 	}
@@ -78,8 +91,9 @@ func (m *Model) screen() []line {
 func (m *Model) paneLines() []line {
 	grids := [panes]grid{agentsGrid(m.snapshot), runsGrid(m.snapshot), messagesGrid(m.messages, m.snapshot.At)}
 	const title, keys, above = 1, 1, 2 // above each pane are a blank and its header
+	const fewest = 3                   // rows a pane, on average, that are worth to be shown beside others
 	room := m.height - title - keys - above*int(panes)
-	if room < int(panes) {
+	if sizes := m.sizes(); room < fewest*int(panes) && room < max(1, sizes[0])+max(1, sizes[1])+max(1, sizes[2]) {
 		return m.pane(m.focus, grids[m.focus], max(1, m.height-title-keys-above))
 	}
 	var lines []line
@@ -87,6 +101,16 @@ func (m *Model) paneLines() []line {
 		lines = append(lines, m.pane(pane(p), grids[p], height)...)
 	}
 	return lines
+}
+
+// counted says which rows of how many are shown, if there is room for it.
+func counted(first, last, all, room int) string {
+	for _, form := range []string{"  (%d to %d of %d)", " %d-%d/%d"} {
+		if count := fmt.Sprintf(form, first, last, all); len(count) <= room {
+			return count
+		}
+	}
+	return ""
 }
 
 // share divides the room: a quarter each for agents and runs at the most, as
@@ -114,7 +138,7 @@ func (m *Model) pane(p pane, g grid, height int) []line {
 	top := max(0, m.selected[p]-height+1)
 	end := min(len(rows), top+height)
 	if len(rows) > height {
-		header += fmt.Sprintf("  (%d to %d of %d)", top+1, end, len(rows))
+		header += counted(top+1, end, len(rows), m.width-len(mark)-text.StringWidth(header))
 	}
 	headerMark := noMark
 	if p == m.focus {

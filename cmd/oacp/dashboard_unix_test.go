@@ -90,9 +90,9 @@ func TestDashboardLive(t *testing.T) {
 	term.awaitText("first task", "second task")
 
 	term.tmux("resize-window", "-x", "40", "-y", "11")
-	term.awaitText("* TIME", "up/down")
+	term.awaitText("* TIME", "q quit  tab next")
 	term.tmux("resize-window", "-x", "120", "-y", "40")
-	term.awaitText("RUN", "enter open conversation  q quit")
+	term.awaitText("RUN", "q quit  tab next  enter conversation")
 
 	term.tmux("send-keys", "q")
 	term.awaitText("left with 0")
