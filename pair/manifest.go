@@ -161,26 +161,49 @@ func parseManifest(data []byte) (Manifest, error) {
 
 // check looks for what no step leaves behind.
 func (m *Manifest) check() error {
-	settings := m.settings()
-	if err := settings.check(); err != nil {
+	if err := m.settings().check(); err != nil {
 		return err
 	}
-	turn := m.Turn
+	for _, places := range []map[Agent]bridge.Cursor{m.Cursors, m.Acknowledged} {
+		_, claude := places[Claude]
+		_, codex := places[Codex]
+		if places != nil && !(claude && codex) || (places == nil) != (m.Cursors == nil) {
+			return errors.New("cursors: there is not one of each kind for each agent")
+		}
+	}
+	// A run that failed may never have begun.
+	hasBegun := m.CurrentIteration > 0
+	acts := m.State == Working || m.State == Reviewing
 	switch {
 	case !m.State.Known():
 		return fmt.Errorf("state: %q is none", m.State)
-	case (m.State == Working || m.State == Reviewing) != (turn != nil):
-		return fmt.Errorf("turn: a run that is %s has one exactly where an agent is to act", m.State)
-	case turn == nil:
-		return nil
-	case m.CurrentIteration < 1:
+	case m.CurrentIteration < 0 || hasBegun == (m.State == Init) && m.State != Failed:
 		return fmt.Errorf("current_iteration: %d is none of a run that is %s", m.CurrentIteration, m.State)
-	case m.State == Working && turn.Agent == m.PrimaryAgent && turn.Reviewer == 0:
-		return nil
-	case m.State == Reviewing && turn.Reviewer >= 0 && turn.Reviewer < len(settings.reviewers()) && turn.Agent == settings.reviewers()[turn.Reviewer]:
-		return nil
+	case hasBegun && m.Cursors == nil:
+		return errors.New("cursors: a run that has begun has them")
+	case hasBegun != (m.TaskRecord != ""):
+		return errors.New("task_record: a run has one if it has begun")
+	case acts != (m.Turn != nil):
+		return fmt.Errorf("turn: a run that is %s has one exactly where an agent is to act", m.State)
+	case acts:
+		return m.checkTurn()
 	}
-	return fmt.Errorf("turn: it is not that of %q as reviewer %d in a run that is %s", turn.Agent, turn.Reviewer, m.State)
+	return nil
+}
+
+func (m *Manifest) checkTurn() error {
+	turn, reviewers := m.Turn, m.settings().reviewers()
+	isOf := m.State == Working && turn.Agent == m.PrimaryAgent && turn.Reviewer == 0 ||
+		m.State == Reviewing && turn.Reviewer >= 0 && turn.Reviewer < len(reviewers) && turn.Agent == reviewers[turn.Reviewer]
+	switch {
+	case !isOf:
+		return fmt.Errorf("turn: it is not that of %q as reviewer %d in a run that is %s", turn.Agent, turn.Reviewer, m.State)
+	case turn.Proof != nil && turn.Answer == nil:
+		return errors.New("turn: a proof is run after the answer")
+	case turn.Answer != nil && turn.Answer.Signal != "" && !turn.Answer.Signal.Known():
+		return fmt.Errorf("turn: %q is no signal", turn.Answer.Signal)
+	}
+	return nil
 }
 
 func (m *Manifest) settings() Settings {

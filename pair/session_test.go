@@ -540,6 +540,31 @@ func TestManifests(t *testing.T) {
 			t.Errorf("%s: error %v, want %v with the path", name, err, test.want)
 		}
 	}
+	for name, change := range map[string]func(*Manifest){
+		"a turn without places in the log": func(m *Manifest) { m.Cursors, m.Acknowledged = nil, nil },
+		"one place in the log":             func(m *Manifest) { delete(m.Cursors, Codex) },
+		"nothing acknowledged":             func(m *Manifest) { m.Acknowledged = nil },
+		"no task":                          func(m *Manifest) { m.TaskRecord = "" },
+		"iteration 0":                      func(m *Manifest) { m.CurrentIteration = 0 },
+		"a proof without an answer":        func(m *Manifest) { m.Turn.Proof = &ProofResult{} },
+		"no such signal":                   func(m *Manifest) { m.Turn.Answer = &Answer{Signal: "MAYBE"} },
+		"over and done":                    func(m *Manifest) { m.State = Complete },
+		"over and never begun":             func(m *Manifest) { m.State, m.CurrentIteration, m.TaskRecord, m.Turn = Complete, 0, "", nil },
+	} {
+		m := s.Manifest()
+		m.State, m.CurrentIteration, m.TaskRecord, m.Turn = Working, 1, "an id", &Turn{Agent: Codex}
+		m.Cursors, m.Acknowledged = map[Agent]bridge.Cursor{Claude: "", Codex: ""}, map[Agent]bridge.Cursor{Claude: "", Codex: ""}
+		if err := m.check(); err != nil {
+			t.Fatal(err)
+		}
+		change(&m)
+		if err := m.write(s.Place()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadManifest(s.Place()); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: error %v, want ErrDamaged", name, err)
+		}
+	}
 	for length := range len(whole) - 2 {
 		if err := os.WriteFile(path, whole[:length], 0o600); err != nil {
 			t.Fatal(err)
