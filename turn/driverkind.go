@@ -15,6 +15,9 @@ type DriverKind struct {
 	Name string
 	// Summary says in a few words what it reaches.
 	Summary string
+	// Model says that the model, the permission and the arguments of Settings
+	// are for it.
+	Model bool
 
 	maker func(*Settings) (driverMaker, error)
 }
@@ -27,11 +30,11 @@ type driverMaker = func(conversation schema.ConversationID, session string) agen
 // named.
 func Drivers() []DriverKind {
 	return []DriverKind{
-		{"exec", "a command for each turn", (*Settings).execMaker},
-		{"ash", "an Ash bridge", (*Settings).ashMaker},
-		{"claude", "Claude Code", (*Settings).claudeMaker},
-		{"codex", "Codex", (*Settings).codexMaker},
-		{"echo", "no agent at all", (*Settings).echoMaker},
+		{"exec", "a command for each turn", false, (*Settings).execMaker},
+		{"ash", "an Ash bridge", false, (*Settings).ashMaker},
+		{"claude", "Claude Code", true, (*Settings).claudeMaker},
+		{"codex", "Codex", true, (*Settings).codexMaker},
+		{"echo", "no agent at all", false, (*Settings).echoMaker},
 	}
 }
 
@@ -44,26 +47,48 @@ func DriverNames() []string {
 	return names
 }
 
-// NewDriver returns the maker of drivers that the settings describe, for a
-// Config.
-func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver, error) {
+// Kind returns the way of reaching the agent that the settings name.
+func (s *Settings) Kind() (DriverKind, error) {
 	kinds := Drivers()
 	if s.Driver == "" {
-		return kinds[0].maker(s)
+		return kinds[0], nil
 	}
 	for _, kind := range kinds {
 		if kind.Name == s.Driver {
-			return kind.maker(s)
+			return kind, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no driver %q; there are %s", s.Driver, strings.Join(DriverNames(), ", "))
+	return DriverKind{}, fmt.Errorf("there is no driver %q; there are %s", s.Driver, strings.Join(DriverNames(), ", "))
+}
+
+// SetDriver names another driver. What the settings say of the one before
+// means nothing to it, and is dropped.
+func (s *Settings) SetDriver(name string) {
+	before := s.Driver
+	if before == "" {
+		before = DriverNames()[0]
+	}
+	if name != before {
+		s.Command, s.Socket, s.Model, s.Args = nil, "", "", nil
+	}
+	s.Driver = name
+}
+
+// NewDriver returns the maker of drivers that the settings describe, for a
+// Config.
+func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver, error) {
+	kind, err := s.Kind()
+	if err != nil {
+		return nil, err
+	}
+	return kind.maker(s)
 }
 
 func (s *Settings) execMaker() (driverMaker, error) {
 	if len(s.Command) == 0 {
 		return nil, errors.New("no command is given for the agent")
 	}
-	options := agent.ExecOptions{Dir: s.Dir, Grace: s.Grace}
+	options := agent.ExecOptions{Dir: s.Dir, Env: s.env, Grace: s.Grace}
 	return func(schema.ConversationID, string) agent.Driver { return agent.NewExec(s.Command, &options) }, nil
 }
 
@@ -75,19 +100,27 @@ func (s *Settings) ashMaker() (driverMaker, error) {
 		if session == "" {
 			session = string(conversation)
 		}
-		return agent.NewAsh(agent.AshOptions{Socket: s.Socket, Command: s.Command, Dir: s.Dir, Session: session})
+		return agent.NewAsh(agent.AshOptions{Socket: s.Socket, Command: s.Command, Dir: s.Dir, Env: s.env, Session: session})
 	}, nil
 }
 
 func (s *Settings) claudeMaker() (driverMaker, error) {
 	return func(_ schema.ConversationID, session string) agent.Driver {
-		return agent.NewClaude(&agent.ClaudeOptions{Command: s.Command, Dir: s.Dir, Session: session, Model: s.Model, Grace: s.Grace})
+		options := &agent.ClaudeOptions{
+			Command: s.Command, Dir: s.Dir, Env: s.env, Session: session, Model: s.Model, Args: s.Args, MCP: s.MCP, Grace: s.Grace,
+		}
+		options.Permit(s.Allow)
+		return agent.NewClaude(options)
 	}, nil
 }
 
 func (s *Settings) codexMaker() (driverMaker, error) {
 	return func(_ schema.ConversationID, session string) agent.Driver {
-		return agent.NewCodex(&agent.CodexOptions{Command: s.Command, Dir: s.Dir, Session: session, Model: s.Model, Grace: s.Grace})
+		options := &agent.CodexOptions{
+			Command: s.Command, Dir: s.Dir, Env: s.env, Session: session, Model: s.Model, Args: s.Args, MCP: s.MCP, Grace: s.Grace,
+		}
+		options.Permit(s.Allow)
+		return agent.NewCodex(options)
 	}, nil
 }
 

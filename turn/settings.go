@@ -12,6 +12,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -29,6 +30,10 @@ type Settings struct {
 	Command []string `yaml:"command"`
 	// Model is what claude and codex are to use; empty leaves it to them.
 	Model string `yaml:"model"`
+	// Allow is what claude and codex may do without asking.
+	Allow agent.Permission `yaml:"allow"`
+	// Args are further arguments for claude and codex.
+	Args []string `yaml:"args"`
 	// Socket is the path of the bridge for ash.
 	Socket string `yaml:"socket"`
 	// Dir is the command's working folder, relative to the workspace.
@@ -43,12 +48,18 @@ type Settings struct {
 	// Timeout and Grace are durations such as 30m.
 	Timeout time.Duration `yaml:"timeout"`
 	Grace   time.Duration `yaml:"grace"`
+
+	// MCP are the servers whose tools claude and codex are given. No file says
+	// them.
+	MCP map[string]agent.MCPServer `yaml:"-"`
+	// env tells a program that lives longer than a turn where it works.
+	env []string
 }
 
 // settingNames are the names of the settings in a file.
 var settingNames = []string{
-	"driver", "command", "model", "socket", "dir", "input", "reply", "allow_from", "max_attempts", "max_turns",
-	"max_pair_turns", "parallel", "timeout", "grace",
+	"driver", "command", "model", "allow", "args", "socket", "dir", "input", "reply", "allow_from", "max_attempts",
+	"max_turns", "max_pair_turns", "parallel", "timeout", "grace",
 }
 
 // maxSettings is the largest file that settings are read from, in bytes.
@@ -72,6 +83,7 @@ func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error)
 	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
 		s.Dir = filepath.Join(w.Dir(), s.Dir)
 	}
+	s.env = []string{"OACP_WORKSPACE=" + w.Dir(), "OACP_AGENT=" + string(name)}
 	return s, nil
 }
 
@@ -107,6 +119,15 @@ func (s *Settings) load(path string) error {
 		if setting := file.Run.Content[i]; !slices.Contains(settingNames, setting.Value) {
 			return fmt.Errorf("line %d: run has no setting %q; it has %s", setting.Line, setting.Value, strings.Join(settingNames, ", "))
 		}
+	}
+	var named struct {
+		Driver *string `yaml:"driver"`
+	}
+	if err := file.Run.Decode(&named); err != nil {
+		return err
+	}
+	if named.Driver != nil {
+		s.SetDriver(*named.Driver)
 	}
 	return file.Run.Decode(s)
 }

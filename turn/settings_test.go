@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,18 @@ func TestLoadSettings(t *testing.T) {
 			agent:     "run:\n  command: [c]\n  reply: false\n  driver: ash\n  socket: /tmp/s\n",
 			want:      Settings{Driver: "ash", Command: []string{"c"}, Socket: "/tmp/s", MaxTurns: 7},
 		},
+		{
+			name:      "a program and what it may do",
+			workspace: `{"run":{"driver":"claude","model":"m","allow":"edits","args":["--verbose"]}}`,
+			want:      Settings{Driver: "claude", Model: "m", Allow: agent.PermitEdits, Args: []string{"--verbose"}},
+		},
+		{
+			name:      "another driver for the agent",
+			workspace: `{"run":{"driver":"claude","command":["my-claude"],"model":"m","allow":"edits","args":["--verbose"]}}`,
+			agent:     "run:\n  driver: codex\n",
+			want:      Settings{Driver: "codex", Allow: agent.PermitEdits},
+		},
+		{name: "no such permission", agent: "run:\n  allow: everything\n", wantErr: `there is no permission "everything"; there are none, edits, all`},
 		{name: "unknown setting", agent: "other: 1\nrun:\n  max_turn: 3\n", wantErr: `line 3: run has no setting "max_turn"`},
 		{name: "no mapping", agent: "run: [1]\n", wantErr: "line 1"},
 		{name: "a shell line", agent: "run:\n  command: codex exec\n", wantErr: "line 2"},
@@ -56,6 +69,10 @@ func TestLoadSettings(t *testing.T) {
 			if test.wantErr == "" && err != nil || test.wantErr != "" && (err == nil || !strings.Contains(err.Error(), test.wantErr)) {
 				t.Fatalf("error %v, want %q", err, test.wantErr)
 			}
+			if want := []string{"OACP_WORKSPACE=" + w.Dir(), "OACP_AGENT=codex"}; err == nil && !slices.Equal(got.env, want) {
+				t.Errorf("the agent is told %q, want %q", got.env, want)
+			}
+			got.env = nil
 			if err == nil && !reflect.DeepEqual(got, test.want) {
 				t.Errorf("settings %+v, want %+v", got, test.want)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -43,19 +44,18 @@ func newAshServeCommand(s *streams) *cli.Command {
 		ArgsUsage: "[--socket FILE] [--driver DRIVER] [-- COMMAND…]",
 		Description: `The socket is made for this user alone, and removed in the end. A host that
 starts the bridge itself names it in ASH_BRIDGE_SOCKET. serve goes on until a host
-says shutdown or it is told to stop, which is no failure.
+says shutdown or it is told to stop, which is no failure. With OACP_AGENT and
+OACP_WORKSPACE set, as under oacp run, claude and codex have the tools of oacp mcp.
 
 EXAMPLES:
    oacp ash serve --socket /tmp/ash-1.sock -- cat
+   oacp ash serve --driver claude --allow edits
    oacp ash serve --driver echo`,
 		Flags: slices.Concat([]cli.Flag{jsonFlag(&o.json)}, o.driver.flags("listen on `FILE` (default: ASH_BRIDGE_SOCKET, or a new one below /tmp)")),
 		Action: func(c *cli.Context) error {
 			before, command := positionalsAndRest(c)
 			if len(before) > 0 {
 				return usageErrorf("unexpected argument %s", quote(before[0])).withHint("the command goes behind --")
-			}
-			if err := o.driver.checkName(); err != nil {
-				return err
 			}
 			o.driver.command = command
 			return runAshServe(c.Context, o, s)
@@ -64,8 +64,10 @@ EXAMPLES:
 }
 
 func runAshServe(ctx context.Context, o ashServeOptions, s *streams) error {
-	// The socket is where the bridge listens, not where its agent is.
-	settings := turn.Settings{Driver: o.driver.name, Command: o.driver.command}
+	settings, err := o.settings(s)
+	if err != nil {
+		return err
+	}
 	newDriver, err := settings.NewDriver()
 	if err != nil {
 		return usageErrorf("%w", err).withHint("name a command behind --, or --driver echo")
@@ -96,6 +98,23 @@ func runAshServe(ctx context.Context, o ashServeOptions, s *streams) error {
 		return errors.Join(err, server.Close())
 	}
 	return errors.Join(server.Serve(ctx), bridge.Stop(context.WithoutCancel(ctx)))
+}
+
+// settings describe the agent. One that works for a mailbox, as under run, is
+// given the tools of oacp mcp.
+func (o ashServeOptions) settings(s *streams) (settings turn.Settings, err error) {
+	reach := o.driver
+	reach.socket = "" // where the bridge listens, not where its agent is
+	if err := reach.override(&settings); err != nil {
+		return settings, err
+	}
+	workspace, name := s.getenv("OACP_WORKSPACE"), s.getenv("OACP_AGENT")
+	if workspace == "" || name == "" {
+		return settings, nil
+	}
+	program, err := os.Executable()
+	settings.MCP = oacpTools(program, "--agent", name, "--dir", workspace)
+	return settings, err
 }
 
 // checkAvailable finds out whether the agent can be started, before a host

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/convert"
 	"github.com/oacp-go/oacp/mailbox"
@@ -198,6 +199,8 @@ func (c *completer) valuesOf(name, current string) []candidate {
 		return c.runNumbers()
 	case "DRIVER":
 		return driverCandidates()
+	case "PERMISSION":
+		return words(agent.Permissions())
 	case "INPUT":
 		return words(inputs)
 	case "WHAT":

@@ -6,6 +6,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/turn"
 )
 
@@ -13,7 +14,17 @@ import (
 type driverOptions struct {
 	name    string
 	socket  string
+	model   string
+	allow   string
 	command []string
+}
+
+// permissionSummary says what --allow can be given.
+const permissionSummary = "none (what their own settings say), edits (of files in their folder), or all"
+
+// oacpTools is oacp mcp as the server of an agent's tools.
+func oacpTools(program string, arguments ...string) map[string]agent.MCPServer {
+	return map[string]agent.MCPServer{"oacp": {Command: append([]string{program, "mcp"}, arguments...)}}
 }
 
 // flags returns the flags; socket says what the command does with --socket.
@@ -21,6 +32,8 @@ func (o *driverOptions) flags(socket string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "driver", Usage: "reach the agent by `DRIVER`: " + driverSummary(), Destination: &o.name},
 		&cli.StringFlag{Name: "socket", Usage: socket, Destination: &o.socket},
+		&cli.StringFlag{Name: "model", Usage: "claude and codex use `MODEL`", Destination: &o.model},
+		&cli.StringFlag{Name: "allow", Usage: "let claude and codex do what the `PERMISSION` says without asking: " + permissionSummary, Destination: &o.allow},
 	}
 }
 
@@ -34,7 +47,11 @@ func driverSummary() string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-func (o *driverOptions) checkName() error {
+// check refuses values that mean nothing.
+func (o *driverOptions) check() error {
+	if _, err := agent.ParsePermission(o.allow); err != nil {
+		return usageErrorf("--allow: %w", err)
+	}
 	drivers := turn.DriverNames()
 	if o.name == "" || slices.Contains(drivers, o.name) {
 		return nil
@@ -44,34 +61,39 @@ func (o *driverOptions) checkName() error {
 }
 
 // override puts what the command line says in the place of what the
-// workspace says. What the workspace says of one driver means nothing to
-// another.
+// workspace says.
 func (o *driverOptions) override(settings *turn.Settings) error {
-	if err := o.checkName(); err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
-	name := o.name
 	switch {
-	case name != "":
+	case o.name != "":
+		settings.SetDriver(o.name)
 	case o.socket != "":
-		name = "ash"
+		settings.SetDriver("ash")
 	case len(o.command) > 0:
-		name = "exec"
-	default:
-		return nil
+		settings.SetDriver("exec")
 	}
-	if o.socket != "" && name != "ash" {
-		return usageErrorf("--socket is for an Ash bridge, and the driver is %s", name)
+	kind, err := settings.Kind()
+	if err != nil {
+		return usageErrorf("%w", err)
 	}
-	if len(o.command) > 0 && name == "echo" {
+	switch {
+	case o.socket != "" && kind.Name != "ash":
+		return usageErrorf("--socket is for an Ash bridge, and the driver is %s", kind.Name)
+	case len(o.command) > 0 && kind.Name == "echo":
 		return usageErrorf("an echo needs no command, and there is one behind --")
+	case (o.model != "" || o.allow != "") && !kind.Model:
+		return usageErrorf("--model and --allow are for claude and codex, and the driver is %s", kind.Name)
 	}
-	if before := settings.Driver; before != name && (before != "" || name != turn.DriverNames()[0]) {
-		settings.Command, settings.Socket = nil, ""
-	}
-	settings.Driver = name
 	if o.socket != "" {
 		settings.Socket = o.socket
+	}
+	if o.model != "" {
+		settings.Model = o.model
+	}
+	if o.allow != "" {
+		settings.Allow = agent.Permission(o.allow)
 	}
 	if len(o.command) > 0 {
 		settings.Command = o.command

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -36,8 +37,10 @@ func newRunCommand(s *streams) *cli.Command {
 		Description: `The command is started once for each message, in processing order, with the
 message on its standard input and what there is to know of it in OACP_MESSAGE_ID,
 OACP_MESSAGE_FROM, OACP_MESSAGE_TYPE, OACP_MESSAGE_SUBJECT, OACP_FILE and others.
-It never passes through a shell. When it succeeds the message is acknowledged,
-and with --reply what it printed is sent as the answer; when it fails it is tried
+It never passes through a shell. With --driver claude or codex, that program is
+the agent, with the tools of oacp mcp, and does what --allow says without asking.
+When a turn succeeds the message is acknowledged,
+and with --reply what it said is sent as the answer; when it fails it is tried
 again, and in the end the message becomes a dead letter and its sender is told.
 
 What is not said here is taken from the section run of agents/AGENT/config.yaml
@@ -51,6 +54,7 @@ it ends when nothing is left to do, and fails if there were dead letters.
 EXAMPLES:
    oacp run --agent codex --reply -- cat
    oacp run --agent codex --once --timeout 10m -- ./on-message.sh
+   oacp run --agent claude --driver claude --allow edits --reply
    oacp run --agent codex --driver ash --socket /tmp/ash-1.sock --reply`,
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "work the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
@@ -151,6 +155,11 @@ func runRun(ctx context.Context, o runOptions, override func(*turn.Settings) err
 		if err := override(&settings); err != nil {
 			return err
 		}
+		program, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		settings.MCP = oacpTools(program, "--agent", string(agent), "--dir", w.Dir())
 		config, err := settings.Config(agent)
 		if err != nil {
 			return usageErrorf("%w", err).withHint("name a command behind --, or a --driver, or write it under run: in agents/" + string(agent) + "/config.yaml")

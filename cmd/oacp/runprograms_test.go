@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -144,6 +146,56 @@ func TestRunPrograms(t *testing.T) {
 			socket := scene.serve(name)
 			if got := scene.must("ash", "query", "Which host?", "--socket", socket); name == "claude" && got != "Host seven.\n" {
 				t.Errorf("ash query printed %q, want Host seven.", got)
+			}
+		})
+	}
+}
+
+// TestRunProgramsSettings has the programs do what the settings let them: run
+// a command, which finds out where it works, and use a tool of oacp mcp.
+func TestRunProgramsSettings(t *testing.T) {
+	tests := []struct {
+		name, arguments string
+		shell, tool     modelstub.ToolCall
+	}{
+		{
+			name: "claude", arguments: `[--append-system-prompt, Speak softly.]`,
+			shell: modelstub.ToolCall{Name: "Bash", Input: map[string]any{"command": `echo "$OACP_AGENT in $OACP_WORKSPACE" >where.txt`, "description": "look"}},
+			tool:  modelstub.ToolCall{Name: "mcp__oacp__list_inbox", Input: map[string]any{}},
+		},
+		{
+			name: "codex", arguments: `[-c, 'developer_instructions="Speak softly."']`,
+			shell: modelstub.ToolCall{Name: "exec_command", Input: map[string]any{"cmd": `echo "$OACP_AGENT in $OACP_WORKSPACE" >where.txt`}},
+			tool:  modelstub.ToolCall{Name: "mcp__oacp.list_inbox", Input: map[string]any{}},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			requests := make(chan modelstub.Request, 3)
+			replies := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{test.shell}},
+				modelstub.Reply{Calls: []modelstub.ToolCall{test.tool}}, modelstub.Reply{Text: "Done."})
+			scene := newProgramScene(t, test.name, func(ctx context.Context, request modelstub.Request) modelstub.Reply {
+				requests <- request
+				return replies(ctx, request)
+			})
+			config := fmt.Sprintf("run:\n  driver: %s\n  model: stub-9\n  allow: all\n  args: %s\n  reply: true\n  max_attempts: 1\n", test.name, test.arguments)
+			if err := os.WriteFile(filepath.Join(scene.workspace, "agents", "worker", "config.yaml"), []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			scene.ask("Do something useful.")
+			scene.must("run", "--agent", "worker", "--once")
+			first := <-requests
+			if first.Model != "stub-9" || !strings.Contains(string(first.Body), "Speak softly.") {
+				t.Errorf("the model %s was asked\n%s\nwant stub-9 and the argument", first.Model, first.Body)
+			}
+			where, err := os.ReadFile(filepath.Join(scene.dir, "where.txt"))
+			if want := "worker in " + scene.workspace + "\n"; err != nil || string(where) != want {
+				t.Errorf("the command saw %q (%v), want %q; it said %q", where, err, want, (<-requests).Results)
+			} else {
+				<-requests
+			}
+			if last := <-requests; len(last.Results) != 1 || !strings.Contains(last.Results[0].Output, "A question") {
+				t.Errorf("the tool gave %q, want the message in the inbox", last.Results)
 			}
 		})
 	}
