@@ -53,6 +53,8 @@ type follower struct {
 	watcher *fsnotify.Watcher // nil where nothing can be watched
 	warned  map[string]bool
 	failure string // what was told of last
+	// grown fires when the files that somebody was still writing are to be looked at again.
+	grown <-chan time.Time
 }
 
 // loop watches first and looks then, so that nothing can come in between unseen.
@@ -64,6 +66,8 @@ func (f *follower) loop(ctx context.Context, events <-chan fsnotify.Event, probl
 			return nil
 		case <-rescan:
 			f.rescan(ctx)
+		case <-f.grown:
+			f.pass(ctx, f.session.outward.young.names())
 		case problem, ok := <-problems:
 			if !ok {
 				return nil
@@ -87,16 +91,13 @@ func (f *follower) rescan(ctx context.Context) {
 
 // heard looks at what the event, and those that have come in meanwhile, tell of.
 func (f *follower) heard(ctx context.Context, event fsnotify.Event, events <-chan fsnotify.Event) {
-	named := &changes{names: make(map[schema.AgentName]map[string]bool)}
+	named := newChanges()
 	newFolder, touched := false, false
 	for {
 		switch agent, name := f.outboxFile(event.Name); {
 		case agent != "":
 			if event.Has(fsnotify.Create) || event.Has(fsnotify.Write) || event.Has(fsnotify.Rename) {
-				if named.names[agent] == nil {
-					named.names[agent] = make(map[string]bool)
-				}
-				named.names[agent][name] = true
+				named.add(agent, name)
 				touched = true
 			}
 		case event.Name == f.session.mirror.Log.Path():
@@ -125,6 +126,10 @@ func (f *follower) heard(ctx context.Context, event fsnotify.Event, events <-cha
 // pass runs a pass and tells of it.
 func (f *follower) pass(ctx context.Context, named *changes) {
 	report, err := f.session.pass(ctx, named)
+	f.grown = nil
+	if young := f.session.outward.young; len(young.waiting) > 0 {
+		f.grown = time.After(young.due.Sub(young.now()))
+	}
 	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 		err = nil
 	}

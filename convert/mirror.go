@@ -41,6 +41,8 @@ type Mirror struct {
 	// Progress, if not nil, is told how many of the messages and lines that are to be looked at have been.
 	// The total grows when the second direction begins.
 	Progress func(done, total int)
+
+	young *nursery // nil but in tests
 }
 
 // Run carries what is new, first out and then in, and returns. One direction failing does not keep the other
@@ -54,6 +56,7 @@ func (m *Mirror) Run(ctx context.Context) (report Report, err error) {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
+	s.outward.patience = patience
 	return s.pass(ctx, nil)
 }
 
@@ -78,10 +81,16 @@ func (m *Mirror) open() (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	young := m.young
+	if young == nil {
+		young = newNursery()
+	}
 	return &session{
 		mirror: m, direction: direction, outboxes: known,
-		outward: &outward{workspace: m.Workspace, log: m.Log, outboxes: known, reported: make(map[fileKey]bool)},
-		inward:  &inward{workspace: m.Workspace, log: m.Log, outboxes: known},
+		outward: &outward{
+			workspace: m.Workspace, log: m.Log, outboxes: known, young: young, reported: make(map[fileKey]bool),
+		},
+		inward: &inward{workspace: m.Workspace, log: m.Log, outboxes: known},
 	}, nil
 }
 

@@ -22,6 +22,9 @@ type outward struct {
 	loaded  bool
 	state   outwardState
 	journal *journal // loaded when the first outbox turns out to have changed
+	young   *nursery
+	// patience is for how long files that are being written are waited for, where no further pass follows.
+	patience time.Duration
 	// reported are the files that were reported as bad.
 	reported map[fileKey]bool
 }
@@ -30,7 +33,10 @@ func (o *outward) pass(ctx context.Context, named *changes, report *Report, coun
 	if err := o.load(ctx); err != nil {
 		return err
 	}
-	s := &scan{dirs: make(map[schema.AgentName]*durable.Dir), present: make(map[fileKey]bool), modified: make(map[schema.AgentName]time.Time)}
+	s := &scan{
+		dirs: make(map[schema.AgentName]*durable.Dir), present: make(map[fileKey]bool),
+		modified: make(map[schema.AgentName]time.Time), again: make(map[schema.AgentName]bool),
+	}
 	defer func() {
 		for _, dir := range s.dirs {
 			err = errors.Join(err, dir.Close())
@@ -44,7 +50,7 @@ func (o *outward) pass(ctx context.Context, named *changes, report *Report, coun
 	if err != nil {
 		return err
 	}
-	if err := o.read(ctx, s); err != nil {
+	if err := o.readAll(ctx, s); err != nil {
 		return err
 	}
 	o.settle(s, report)
@@ -57,6 +63,29 @@ func (o *outward) pass(ctx context.Context, named *changes, report *Report, coun
 		count.add(len(batch))
 	}
 	return errors.Join(o.finish(ctx, s, report), s.failed)
+}
+
+// readAll reads what was found. A mirror with patience then waits for what is being written.
+func (o *outward) readAll(ctx context.Context, s *scan) error {
+	deadline := o.young.now().Add(o.patience)
+	for {
+		if err := o.read(ctx, s); err != nil {
+			return err
+		}
+		o.young.leave(s.young)
+		now := o.young.now()
+		if o.patience == 0 || len(s.young) == 0 || o.young.due.After(deadline) {
+			return nil
+		}
+		if err := o.young.pause(ctx, o.young.due.Sub(now)); err != nil {
+			return err
+		}
+		again := o.young.names()
+		s.young = nil
+		if err := o.addNamed(s, again); err != nil {
+			return err
+		}
+	}
 }
 
 // load reads what is remembered, and forgets it if it is not about this log.
@@ -95,19 +124,23 @@ func (o *outward) needJournal(ctx context.Context) (err error) {
 // record appends the messages of files to the log and then lists the files.
 func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, report *Report) error {
 	messages := make([]*schema.Message, 0, len(files))
-	keys := make([]fileKey, 0, len(files))
+	done := make([]journalEntry, 0, len(files))
 	for _, f := range files {
 		if f.message == nil {
 			s.load(f)
 		}
-		if f.err != nil { // it was there a moment ago
-			delete(s.modified, f.agent)
+		if f.err != nil { // it was there, and as it was, a moment ago
+			s.again[f.agent] = true
 			continue
 		}
 		if err := o.outboxes.note(f.message); err != nil {
 			return err
 		}
-		messages, keys = append(messages, f.message), append(keys, f.key)
+		sum, err := sumOf(f.message)
+		if err != nil {
+			return err
+		}
+		messages, done = append(messages, f.message), append(done, journalEntry{f.key, recordedAs(f.message.ID, sum)})
 		f.message = nil
 	}
 	a := appender{log: o.log, report: report}
@@ -119,7 +152,7 @@ func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, repo
 		return err
 	}
 	if err = o.workspace.MakeStateFolder(stateName); err == nil {
-		err = o.journal.add(keys, place)
+		err = o.journal.add(done, place)
 	}
 	stateWarning(report, err)
 	return nil
@@ -127,7 +160,14 @@ func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, repo
 
 // finish remembers that all that was found is recorded.
 func (o *outward) finish(ctx context.Context, s *scan, report *Report) error {
-	if len(s.files) == 0 && len(s.modified) == 0 {
+	forgotten := false
+	for agent := range s.again {
+		_, known := o.state.Outboxes[agent]
+		forgotten = forgotten || known
+		delete(o.state.Outboxes, agent)
+		delete(s.modified, agent)
+	}
+	if len(s.files) == 0 && len(s.modified) == 0 && !forgotten {
 		return nil
 	}
 	place, err := o.log.End(ctx)

@@ -60,7 +60,7 @@ func openPlace(t testing.TB, dir, path string) *place {
 }
 
 func (p *place) mirror(direction Direction) *Mirror {
-	return &Mirror{Workspace: p.workspace, Log: p.log, Direction: direction}
+	return &Mirror{Workspace: p.workspace, Log: p.log, Direction: direction, young: inNoTime()}
 }
 
 // run mirrors without an error.
@@ -204,4 +204,11 @@ func golden(t *testing.T, name, got string) {
 	if got != string(want) {
 		t.Errorf("%s differs; run with -update and look at the difference\ngot:\n%s", path, got)
 	}
+}
+
+// inNoTime takes every file as it is: what tests write is whole.
+func inNoTime() *nursery {
+	young := newNursery()
+	young.quiet = 0
+	return young
 }

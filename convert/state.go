@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -96,12 +95,11 @@ func hasPlace(ctx context.Context, log *bridge.Log, place bridge.Cursor) (bool, 
 // fileKey stands for a file of an outbox.
 type fileKey [16]byte
 
-// keyOf returns the key of a file as it is described, or of any of its name if it is not.
-func keyOf(agent schema.AgentName, name string, info fs.FileInfo) (key fileKey) {
+// keyOf returns the key of a file that was found like this. The name alone would not do: files leave an outbox,
+// and their names are used again.
+func keyOf(agent schema.AgentName, name string, found stamp) (key fileKey) {
 	text := append(append(append(make([]byte, 0, 128), agent...), '/'), name...)
-	if info != nil {
-		text = fmt.Appendf(text, "/%d/%d", info.Size(), info.ModTime().UnixNano())
-	}
+	text = fmt.Appendf(text, "/%d/%d/%d", found.size, found.modified, found.inode)
 	sum := sha256.Sum256(text)
 	copy(key[:], sum[:])
 	return key

@@ -1,0 +1,123 @@
+package convert
+
+import (
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// question is a message whose file has the same name as every other one's.
+func question(id schema.ID, text string) schema.Message {
+	m := message(schema.Question)
+	m.ID, m.Body = id, schema.TextValue(text)
+	return m
+}
+
+// put writes a message file as other tools do: in its place, or beside it and then moved.
+func (p *place) put(m schema.Message, path string, moved bool) {
+	p.t.Helper()
+	data, err := schema.Encode(&m)
+	target := path
+	if moved {
+		path = filepath.Join(p.t.TempDir(), "moved")
+	}
+	if err == nil {
+		err = os.WriteFile(path, data, 0o644)
+	}
+	if err == nil && moved {
+		err = os.Rename(path, target)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestNameUsedAgain: a name that becomes free in an outbox is given to the next message of the same minute.
+func TestNameUsedAgain(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	first := p.send(question("", "first"))
+	if report := p.run(Both); report.Recorded != 1 {
+		t.Fatalf("got %+v, want the first message recorded", report)
+	}
+	path := filepath.Join(p.workspace.BoxPath("claude", mailbox.Outbox), first.FileName())
+	err := errors.Join(p.workspace.Acknowledge(p.box("codex", mailbox.Inbox)[0]), os.Remove(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.send(question("", "second"))
+	if _, err := os.Lstat(path); err != nil {
+		t.Fatalf("the second message has another name: %v", err)
+	}
+	if report := p.run(Both); report.Recorded != 1 {
+		t.Errorf("got %+v, want the second message recorded", report)
+	}
+}
+
+// TestNameTakenOver: another message that is moved over one that was recorded is recorded, too.
+func TestNameTakenOver(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	first := question("msg-20260313T1430Z-claude-a8f3", "first")
+	path := filepath.Join(p.workspace.BoxPath("claude", mailbox.Outbox), first.FileName())
+	p.send(first)
+	p.run(Out)
+	p.put(question("msg-20260313T1430Z-claude-b8f3", "words2"), path, true) // as long as the first
+	if report := p.run(Out); report.Recorded != 1 {
+		t.Errorf("got %+v, want the second message recorded", report)
+	}
+	if report := p.run(Out); !report.Quiet() {
+		t.Errorf("got %+v, want nothing new", report)
+	}
+}
+
+// TestJournalOfNames: a journal that knew files by their names alone is no reason to pass them over, nor to
+// record them twice.
+func TestJournalOfNames(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	p.send(question("msg-20260313T1430Z-claude-a8f3", "first"))
+	p.run(Out)
+	path := statePath(p.workspace, p.log, Out) + ".journal"
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old strings.Builder
+	for line := range strings.Lines(string(data)) {
+		if key, _, ok := strings.Cut(line, " "); ok && !strings.HasPrefix(line, placeMark) {
+			line = key + "\n"
+		}
+		old.WriteString(line)
+	}
+	if old.Len() >= len(data) || !strings.Contains(old.String(), placeMark) {
+		t.Fatalf("the journal has another form: %s", data)
+	}
+	if err := os.WriteFile(path, []byte(old.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.send(question("msg-20260313T1431Z-claude-b8f3", "second"))
+	if report := p.run(Out); report.Recorded != 1 || report.AlreadyRecorded != 1 {
+		t.Errorf("got %+v, want the second recorded and the first found in the log", report)
+	}
+}
+
+// FuzzJournalEntry: a line of a journal is what it was written as, and a damaged one is none.
+func FuzzJournalEntry(f *testing.F) {
+	f.Add("0123456789abcdef0123456789abcdef 0123456789abcdef msg-20260313T1430Z-claude-a8f3")
+	f.Add("0123456789abcdef0123456789abcdef")
+	f.Add("0123456789abcdef0123456789abcdef  ")
+	f.Fuzz(func(t *testing.T, line string) {
+		e, ok := parseEntry([]byte(line))
+		if !ok {
+			return
+		}
+		got := hex.EncodeToString(e.key[:]) + " " + hex.EncodeToString(e.sum[:]) + " " + string(e.id)
+		if !strings.EqualFold(got, line) {
+			t.Errorf("got %q of %q", got, line)
+		}
+	})
+}
