@@ -53,6 +53,7 @@ func BenchmarkTurns(b *testing.B) {
 		{"command", Config{NewDriver: command}},
 		{"command-parallel", Config{NewDriver: command, Parallel: 8}},
 		{"echo", Config{NewDriver: echo}},
+		{"echo-parallel", Config{NewDriver: echo, Parallel: 8}},
 		{"echo-reply", Config{NewDriver: echo, Reply: true, Input: InputBody}},
 	} {
 		b.Run(bench.name, func(b *testing.B) { benchmarkTurns(b, bench.config) })

@@ -81,9 +81,15 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 
 	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
 	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
+	r.forget()
+	return stoppedOr(ctx, r.work(ctx, watcher))
+}
+
+// forget begins with an empty inbox. What was done about messages is in the
+// journal.
+func (r *Runner) forget() {
 	r.schedule, r.invalid = newSchedule(r.judge, r.tell), badFiles{named: make(map[string]*badFile)}
 	r.errands, r.stop, r.done, r.dead = nil, nil, make(chan outcome), nil
-	return stoppedOr(ctx, r.work(ctx, watcher))
 }
 
 // stoppedOr returns nil for an error that only says that the context ended.
