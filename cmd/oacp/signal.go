@@ -9,25 +9,36 @@ import (
 )
 
 // untilSignal returns a context that is cancelled when the process is told to
-// stop (SIGINT, SIGTERM), with a *signalError as its cause; a second signal
-// then kills. Commands with nothing to put away do without: they just die.
-// The function returned must be called; it gives the signals back.
+// stop (SIGINT, SIGTERM, or SIGHUP when its terminal goes away), with a
+// *signalError as its cause; a second signal then kills. Commands with nothing
+// to put away do without: they just die. The function returned must be called;
+// it gives the signals back.
+//
+// A SIGHUP never kills as the second: a terminal that is closed sends several.
+// Where it is ignored, as nohup has it, it stays so.
 func untilSignal(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 1)
+	signals, hangups := make(chan os.Signal, 1), make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(hangups, syscall.SIGHUP)
+	}
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
+		var got os.Signal
 		select {
-		case got := <-signals:
-			signal.Stop(signals)
-			number, _ := got.(syscall.Signal)
-			cancel(&signalError{number})
+		case got = <-signals:
+		case got = <-hangups:
 		case <-ctx.Done():
+			return
 		}
+		signal.Stop(signals)
+		number, _ := got.(syscall.Signal)
+		cancel(&signalError{number})
 	})
 	return ctx, func() {
 		signal.Stop(signals)
+		signal.Stop(hangups)
 		cancel(nil)
 		waiting.Wait()
 	}

@@ -13,7 +13,7 @@ import (
 
 // TestSignal stops a real process that waits.
 func TestSignal(t *testing.T) {
-	for signal, want := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
+	for signal, want := range map[syscall.Signal]int{syscall.SIGHUP: 129, syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		c := newSession(t, "a,b")
 		command := exec.CommandContext(t.Context(), "oacp", "send", "--dir", c.dir,
 			"--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x", "--wait", "--json")
