@@ -20,7 +20,7 @@ func FindSession(root, repositoryID, session string) (bridge.Run, error) {
 	for _, run := range slices.Backward(runs) {
 		m, err := ReadManifest(run)
 		switch {
-		case errors.Is(err, ErrForeignRun): // nothing to go on with
+		case errors.Is(err, ErrForeignRun), errors.Is(err, ErrNeverBegun): // nothing to go on with
 		case err != nil:
 			unread = append(unread, err)
 		case session != "" && (m.ClaudeSessionID == session || m.CodexSessionID == session):

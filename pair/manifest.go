@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -105,6 +106,9 @@ var (
 	ErrForeignRun = errors.New("the run was not made by this program")
 	// ErrDamaged says that the manifest is cut off or no manifest.
 	ErrDamaged = errors.New("the manifest is damaged")
+	// ErrNeverBegun says that there is a folder for the run and no manifest:
+	// whoever made it did not come as far as to say what the run is about.
+	ErrNeverBegun = errors.New("the run was never begun")
 )
 
 // maxManifest bounds a manifest in bytes: an answer and a prompt at their
@@ -112,10 +116,13 @@ var (
 const maxManifest = 32 << 20
 
 // ReadManifest reads the manifest of a run. Errors match ErrDamaged,
-// ErrNewerVersion, ErrForeignRun, or fs.ErrNotExist, and name the file.
+// ErrNewerVersion, ErrForeignRun, or ErrNeverBegun, and name the file.
 func ReadManifest(run bridge.Run) (Manifest, error) {
 	path := run.ManifestPath()
 	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Manifest{}, fmt.Errorf("%w, or it has lost its manifest: %w", ErrNeverBegun, err)
+	}
 	if err != nil {
 		return Manifest{}, err
 	}

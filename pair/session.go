@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -110,7 +111,16 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 	if settings.Worktree {
 		manifest.WorktreePath = worktreePath(run)
 	}
-	return open(run, options, func() (Manifest, error) { return manifest, manifest.write(run) })
+	begun := false
+	s, err := open(run, options, func() (Manifest, error) {
+		err := manifest.write(run)
+		begun = err == nil
+		return manifest, err
+	})
+	if err != nil && !begun {
+		err = errors.Join(err, os.RemoveAll(run.Folder)) // nothing is in it
+	}
+	return s, err
 }
 
 // Resume makes a session that goes on with a run where it stopped. A

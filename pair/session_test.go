@@ -576,8 +576,34 @@ func TestManifests(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(s.Place(), Options{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("error %v, want fs.ErrNotExist", err)
+	if _, err := Resume(s.Place(), Options{}); !errors.Is(err, ErrNeverBegun) || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v, want ErrNeverBegun with the path", err)
+	}
+}
+
+// TestNeverBegun: a run whose manifest could not be written leaves nothing,
+// and one that was killed before it keeps its number.
+func TestNeverBegun(t *testing.T) {
+	root, repository := t.TempDir(), t.TempDir()
+	repositoryID, err := bridge.RepositoryID(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed, err := bridge.NewRun(root, repositoryID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := Resume(killed, Options{}); !errors.Is(err, ErrNeverBegun) {
+			t.Errorf("error %v, want ErrNeverBegun", err)
+		}
+	}
+	s, err := Create(root, repository, Settings{Prompt: "x"}, Options{})
+	if err != nil || s.Place().ID != 2 {
+		t.Fatalf("run %d, %v; want 2", s.Place().ID, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -140,6 +140,7 @@ func newFailure(err error) failure {
 	case errors.Is(err, bridge.ErrNotSynced):
 		f.code = "not_durable"
 	case f.ofTurns():
+	case f.ofPairs():
 	case errors.As(err, &dead):
 		f.code = "dead_letter"
 	case errors.As(err, &invalid):

@@ -285,13 +285,15 @@ func (o pairOptions) open(options pair.Options, s *streams) (*pair.Session, erro
 // run returns the run that is named by its number or a session.
 func (o pairOptions) run(root, repository string, s *streams) (bridge.Run, error) {
 	if o.session == "" {
-		return o.log.run(false, s)
+		run, err := o.log.run(false, s)
+		return run, unknownPair(repository, err)
 	}
 	repositoryID, err := bridge.RepositoryID(repository)
 	if err != nil {
 		return bridge.Run{}, err
 	}
-	return pair.FindSession(root, repositoryID, o.session)
+	run, err := pair.FindSession(root, repositoryID, o.session)
+	return run, unknownPair(repository, err)
 }
 
 // exchange carries what is new between the mailboxes and the log, both ways.
