@@ -68,8 +68,10 @@ type WatchOptions struct {
 // A message is reported once its file stands still: at once when it was
 // delivered by Send, and shortly after the last write when another tool
 // writes it in place. A file that is no message is reported once, and again
-// when it has changed. Hidden files and names that do not end in .yaml are
-// passed over.
+// when it has changed. A file that takes the place of one with the same id,
+// within a moment or while nobody watches, is the same message: an id names
+// one, and editors, git and backups put files back. Hidden files and names that
+// do not end in .yaml are passed over.
 //
 // With a cursor, each event counts as out when the loop asks for the next
 // one. A loop that is ended by its context has everything out that it was
