@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/schema"
@@ -187,31 +188,60 @@ func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
 		there[name] = true
 	}
 	letters := 0
+	var alone, unexplained []string
 	for _, name := range names {
-		path := boxName(agent, DeadLetters) + "/" + name
 		letter, isReason := strings.CutSuffix(name, reasonSuffix)
 		switch {
 		case isReason && !there[letter]:
-			f := i.add(path, SeverityWarning, "oacp doctor --fix removes it", "is a reason without its dead letter")
-			f.Mend = mend("removed "+path, func() error { return i.w.root.Remove(path) })
-		case schema.IsMessageFile(name) && !there[name+reasonSuffix]:
-			letters++
-			f := i.add(path, SeverityWarning, "oacp doctor --fix writes one that says so", "is a dead letter without a reason")
-			f.Mend = i.mendReason(agent, name)
+			alone = append(alone, name)
 		case schema.IsMessageFile(name):
 			letters++
+			if !there[name+reasonSuffix] {
+				unexplained = append(unexplained, name)
+			}
 		}
 	}
+	folder := boxName(agent, DeadLetters)
+	i.each(folder, alone, "oacp doctor --fix removes it", "is a reason without its dead letter", func(name string) (string, error) {
+		return "removed " + folder + "/" + name, i.w.root.Remove(folder + "/" + name)
+	})
+	i.each(folder, unexplained, "oacp doctor --fix writes one that says so", "is a dead letter without a reason", func(name string) (string, error) {
+		return i.explain(folder, name)
+	})
 	if letters > 0 {
 		i.add(string(agent), SeverityWarning, "look into "+i.w.BoxPath(agent, DeadLetters), "%d dead letters", letters)
 	}
 }
 
-func (i *inspection) mendReason(agent schema.AgentName, name string) func(context.Context) ([]string, error) {
-	folder := boxName(agent, DeadLetters)
-	return mend("wrote "+folder+"/"+name+reasonSuffix, func() error {
-		reason := fmt.Sprintf("{\n  \"reason\": \"unknown: found without a reason\",\n  \"at\": %q\n}\n", schema.NewTimestamp(i.w.now()))
-		_, err := i.w.addFiles(folder, []newFile{{name + reasonSuffix, []byte(reason)}})
-		return err
-	})
+// each reports files of a folder that have one trouble, in a single finding
+// however many they are. Mending goes on past those that cannot be mended.
+func (i *inspection) each(folder string, names []string, hint, message string, repair func(name string) (done string, err error)) {
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	f := i.add(folder+"/"+names[0], SeverityWarning, hint, "%s", message)
+	if more := len(names) - 1; more > 0 {
+		f.Message += fmt.Sprintf(", and so are %d more files there", more)
+	}
+	f.Mend = func(ctx context.Context) (all []string, err error) {
+		for _, name := range names {
+			if ctx.Err() != nil {
+				return all, errors.Join(err, context.Cause(ctx))
+			}
+			done, repairErr := repair(name)
+			if repairErr == nil {
+				all = append(all, done)
+			}
+			err = errors.Join(err, repairErr)
+		}
+		return all, err
+	}
+}
+
+// explain writes the reason beside a dead letter that has none.
+func (i *inspection) explain(folder, name string) (done string, err error) {
+	reason := fmt.Sprintf("{\n  \"reason\": \"unknown: found without a reason\",\n  \"at\": %q\n}\n", schema.NewTimestamp(i.w.now()))
+	_, err = i.w.addFiles(folder, []newFile{{name + reasonSuffix, []byte(reason)}})
+	return "wrote " + folder + "/" + name + reasonSuffix, err
 }

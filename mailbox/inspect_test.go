@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -219,6 +220,33 @@ func TestMendSaysAllThatItDid(t *testing.T) {
 	wantError(t, err, "gemini/inbox")
 	if len(done) != 1 || !strings.HasPrefix(done[0], "delivered "+w.BoxPath("codex", Inbox)) {
 		t.Errorf("mending did %q, want the delivery to codex", done)
+	}
+}
+
+// TestInspectSumsUpDeadLetters: one finding for any number of files, which
+// mends all of them.
+func TestInspectSumsUpDeadLetters(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	const n = 5
+	for k := range n {
+		place(t, w, "codex", DeadLetters, fmt.Sprintf("a%d.yaml", k), message(fmt.Sprintf("aaa%d", k), k))
+		writeTestFile(t, filepath.Join(w.BoxPath("codex", DeadLetters), fmt.Sprintf("b%d.yaml%s", k, reasonSuffix)), "{}")
+	}
+	for _, name := range []string{"a0.yaml", "b0.yaml.reason.json"} {
+		finding := trouble{category: "Dead Letters", finding: "agents/codex/dead_letter/" + name}
+		found, ok := find(inspect(t, w), finding)
+		if !ok || !strings.Contains(found.Message, "4 more") {
+			t.Fatalf("the finding is %+v, want one for %s and 4 more", found, name)
+		}
+		if done, err := found.Mend(t.Context()); err != nil || len(done) != n {
+			t.Errorf("mending did %q (%v), want %d things", done, err, n)
+		}
+		if again, ok := find(inspect(t, w), finding); ok {
+			t.Errorf("the mended trouble is found again: %+v", again)
+		}
+	}
+	if left := files(t, w, "agents/codex/dead_letter"); len(left) != 2*n {
+		t.Errorf("there are %q, want %d letters with their reasons", left, n)
 	}
 }
 
