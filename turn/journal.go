@@ -163,7 +163,7 @@ func (j *journal) writeWaiting() {
 	err := j.locked(func() error {
 		// What is not in the history yet, a process that died may have left
 		// unfinished.
-		if err := j.catchUp(); err != nil {
+		if err := errors.Join(j.follow(), j.catchUp()); err != nil {
 			return err
 		}
 		return j.write(lines, isDurable)
@@ -171,6 +171,20 @@ func (j *journal) writeWaiting() {
 	for _, w := range waiting {
 		w.written <- err
 	}
+}
+
+// follow opens the journal again if another process has written it anew since:
+// what is appended to the old one is lost.
+func (j *journal) follow() error {
+	there, err := os.Stat(j.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	open, openErr := j.file.Stat()
+	if err = errors.Join(err, openErr); err != nil || os.SameFile(there, open) {
+		return err
+	}
+	return j.readAnew()
 }
 
 // write appends lines whole or not at all.

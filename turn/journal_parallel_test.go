@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"strings"
@@ -105,6 +106,9 @@ func TestAppendsSideBySide(t *testing.T) {
 			if err := ours.refresh(); err != nil {
 				t.Error(err)
 			}
+			if err := ours.compact(); err != nil {
+				t.Error(err)
+			}
 			ours.get(recordNumber(1).key)
 			ours.takeChanges()
 		}
@@ -122,8 +126,6 @@ func TestAppendsSideBySide(t *testing.T) {
 			}
 		})
 	}
-	// Only the Runner writes a journal anew, and others must not have it open
-	// then: theirs is closed before.
 	all.Go(func() {
 		for range each {
 			if err := theirs.append(fact{Kind: resumed, Conversation: "conv-20260101-claude-1"}, false); err != nil {
@@ -132,19 +134,44 @@ func TestAppendsSideBySide(t *testing.T) {
 		}
 	})
 	all.Wait()
-	if err := theirs.close(); err != nil {
-		t.Error(err)
-	}
-	if err := ours.compact(); err != nil {
-		t.Error(err)
-	}
 	close(done)
 	looking.Wait()
 	h, err := readHistory(w, schema.AgentName("codex"))
 	if err != nil || len(h.records) != writers*each {
 		t.Errorf("%d records (%v), want %d", len(h.records), err, writers*each)
 	}
-	if err := ours.close(); err != nil {
+	if err := errors.Join(ours.close(), theirs.close()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAppendAfterTheJournalWasWrittenAnew: what Resume appends is not lost when
+// the Runner has written the journal anew since Resume opened it.
+func TestAppendAfterTheJournalWasWrittenAnew(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open file is not replaced there")
+	}
+	w := newWorkspace(t)
+	var journals [2]*journal
+	for i := range journals {
+		j, err := openJournal(w, "codex", time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		journals[i] = j
+		defer func() { _ = j.close() }()
+	}
+	ours, theirs := journals[0], journals[1]
+	ours.mustAppend(t, lifeOf(10)...)
+	ours.compactAt = 1
+	if err := ours.compact(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.mustAppend(t, fact{Kind: resumed, Conversation: "conv-20260101-claude-4"})
+	if err := ours.refresh(); err != nil {
+		t.Fatal(err)
+	}
+	if c := ours.history.conversations["conv-20260101-claude-4"]; c.Turns != 0 || c.Bound {
+		t.Errorf("%+v after it was resumed, want no turns", c)
 	}
 }
