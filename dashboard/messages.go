@@ -94,7 +94,7 @@ func (s *Source) message(w *mailbox.Workspace, agent schema.AgentName, in mailbo
 	}
 	reading.message = &Message{
 		ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, CreatedAt: m.CreatedAt,
-		Subject: m.Subject, ConversationID: m.ConversationID, written: info.ModTime(),
+		Subject: m.Subject, ConversationID: m.ConversationID, written: info.ModTime(), parent: m.ParentID,
 	}
 	return reading.message
 }

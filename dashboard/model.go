@@ -2,12 +2,10 @@ package dashboard
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
-
-	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/schema"
 )
 
 // Changed tells a Model that something has happened in a workspace.
@@ -35,24 +33,37 @@ const (
 type Model struct {
 	ctx      context.Context
 	source   *Source
+	work     work
 	snapshot Snapshot
-	messages []Message // of all workspaces
-	ready    bool      // there is a snapshot
+	ready    bool // there is a snapshot
 
 	width, height int
 	focus         pane
 	selected      [panes]int
-	// thread is the conversation that is shown instead of the panes.
-	thread *thread
+	rows          [panes][]row
+	// laid are the rows as they are shown at the width.
+	laid [panes]laid
+	// conversation is shown instead of the panes.
+	conversation *conversation
 
 	// Looking is due, under way, and due once more behind that.
 	scheduled, looking, again bool
 }
 
-// NewModel makes a Model, which uses the Source until its program has ended.
+// laid is a header and rows as text.
+type laid struct {
+	header string
+	rows   []string
+}
+
+// NewModel makes a Model, which uses the Source until it is closed.
 func NewModel(ctx context.Context, source *Source) *Model {
 	return &Model{ctx: ctx, source: source, focus: messagesPane, scheduled: true}
 }
+
+// Close waits until nothing is read any more. It is for when the program and
+// the context have ended.
+func (m *Model) Close() { m.work.close() }
 
 type (
 	tickMsg     struct{}
@@ -61,10 +72,9 @@ type (
 		snapshot Snapshot
 		err      error
 	}
-	threadMsg struct {
-		id      schema.ID
-		entries []mailbox.Entry
-		err     error
+	readMsg struct {
+		conversation *conversation
+		reading      reading
 	}
 )
 
@@ -81,7 +91,7 @@ func (m *Model) Init() tea.Cmd {
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
-		m.width, m.height = msg.Width, msg.Height
+		m.resize(msg.Width, msg.Height)
 	case tea.KeyPressMsg:
 		return m, m.press(msg.String())
 	case tickMsg:
@@ -92,12 +102,23 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.look()
 	case snapshotMsg:
 		return m, m.take(msg)
-	case threadMsg:
-		if m.thread != nil && m.thread.id == msg.id {
-			m.thread.entries, m.thread.err = msg.entries, msg.err
-		}
+	case readMsg:
+		return m, m.takeReading(msg)
 	}
 	return m, nil
+}
+
+// resize fits what is shown into a terminal of another size.
+func (m *Model) resize(width, height int) {
+	m.height = height
+	if width == m.width {
+		return
+	}
+	m.width = width
+	m.layOut()
+	if m.conversation != nil {
+		m.conversation.resize(width)
+	}
 }
 
 // schedule has the model look soon, once for whatever happens until then.
@@ -116,67 +137,61 @@ func (m *Model) look() tea.Cmd {
 		return nil
 	}
 	m.looking = true
-	return func() tea.Msg {
+	return m.work.command(func() tea.Msg {
 		snapshot, err := m.source.Gather(m.ctx)
 		return snapshotMsg{snapshot, err}
-	}
+	})
 }
 
-// take takes a snapshot. The selected message stays selected, and the last
-// one stays the last.
+// take takes a snapshot.
 func (m *Model) take(msg snapshotMsg) tea.Cmd {
 	m.looking = false
 	if msg.err != nil {
 		return tea.Quit // whoever ended the context knows why
 	}
-	before := m.messages
-	at := m.selected[messagesPane]
-	last := !m.ready || at >= len(before)-1
-	m.snapshot, m.messages, m.ready = msg.snapshot, msg.snapshot.allMessages(), true
-	switch {
-	case last:
-		m.selected[messagesPane] = len(m.messages) - 1
-	default:
-		for i := range m.messages {
-			if m.messages[i].ID == before[at].ID {
-				m.selected[messagesPane] = i
-			}
-		}
-	}
-	m.clamp()
+	before := m.snapshot
+	m.snapshot = msg.snapshot
+	m.layOut()
+	m.ready = true
 	var commands []tea.Cmd
 	if m.again {
 		m.again = false
 		commands = append(commands, m.schedule())
 	}
-	if m.thread != nil && !sameMessages(before, m.messages) {
-		commands = append(commands, m.readThread())
+	if c := m.conversation; c != nil && c.grows(before.allMessages(), m.snapshot.allMessages()) {
+		commands = append(commands, m.read(c))
 	}
 	return tea.Batch(commands...)
 }
 
-func sameMessages(a, b []Message) bool {
-	if len(a) != len(b) {
-		return false
+// layOut lays out the rows for the width. What is selected stays so.
+func (m *Model) layOut() {
+	grids := [panes]grid{agentsGrid(m.snapshot), runsGrid(m.snapshot), messagesGrid(m.snapshot.allMessages(), m.snapshot.At)}
+	for p, g := range grids {
+		before := m.rows[p]
+		m.rows[p] = g.rows
+		m.laid[p].header, m.laid[p].rows = g.lines(max(1, m.width-len(noMark)))
+		m.selected[p] = m.reselect(pane(p), before)
 	}
-	for i := range a {
-		if a[i].ID != b[i].ID {
-			return false
+}
+
+// reselect finds the row that was selected. In the list of messages the last
+// one stays the last, and elsewhere the first the first, until another is
+// chosen.
+func (m *Model) reselect(p pane, before []row) int {
+	rows, at := m.rows[p], m.selected[p]
+	switch {
+	case p == messagesPane && (!m.ready || at >= len(before)-1):
+		return max(0, len(rows)-1)
+	case p != messagesPane && p != m.focus && at == 0:
+		return 0
+	case at < len(before):
+		found := slices.IndexFunc(rows, func(r row) bool { return r.target == before[at].target })
+		if found >= 0 {
+			return found
 		}
 	}
-	return true
-}
-
-// sizes tells how many rows each pane has.
-func (m *Model) sizes() [panes]int {
-	return [panes]int{len(agentsGrid(m.snapshot).rows), len(runsGrid(m.snapshot).rows), len(m.messages)}
-}
-
-// clamp keeps the selection on the rows that there are.
-func (m *Model) clamp() {
-	for p, size := range m.sizes() {
-		m.selected[p] = max(0, min(m.selected[p], size-1))
-	}
+	return max(0, min(at, len(rows)-1))
 }
 
 // press does what a key is for.
@@ -185,7 +200,7 @@ func (m *Model) press(key string) tea.Cmd {
 	case "q", "ctrl+c":
 		return tea.Quit
 	case "esc", "backspace":
-		m.thread = nil
+		m.conversation = nil
 	case "tab", "right":
 		m.focus = (m.focus + 1) % panes
 	case "shift+tab", "left":
@@ -199,9 +214,9 @@ func (m *Model) press(key string) tea.Cmd {
 	case "pgdown":
 		m.move(max(1, m.height/2))
 	case "home", "g":
-		m.move(-1 << 30)
+		m.moveToEnd(false)
 	case "end", "G":
-		m.move(1 << 30)
+		m.moveToEnd(true)
 	case "enter":
 		return m.open()
 	}
@@ -209,28 +224,63 @@ func (m *Model) press(key string) tea.Cmd {
 }
 
 func (m *Model) move(by int) {
-	if m.thread != nil {
-		m.thread.move(by, m.width, m.height)
+	if m.conversation != nil {
+		m.conversation.move(by, m.conversationHeight())
 		return
 	}
-	m.selected[m.focus] += by
-	m.clamp()
+	m.selected[m.focus] = max(0, min(m.selected[m.focus]+by, len(m.rows[m.focus])-1))
 }
 
-// open shows the conversation of the selected message.
+func (m *Model) moveToEnd(end bool) {
+	switch {
+	case m.conversation != nil:
+		m.conversation.moveToEnd(end, m.conversationHeight())
+	case end:
+		m.selected[m.focus] = max(0, len(m.rows[m.focus])-1)
+	default:
+		m.selected[m.focus] = 0
+	}
+}
+
+// open shows what the selected row is about.
 func (m *Model) open() tea.Cmd {
-	if m.focus != messagesPane || m.thread != nil || len(m.messages) == 0 {
+	rows := m.rows[m.focus]
+	if m.conversation != nil || len(rows) == 0 {
 		return nil
 	}
-	message := m.messages[m.selected[messagesPane]]
-	m.thread = &thread{id: message.ID, subject: message.Subject, follow: true}
-	return m.readThread()
+	selected := rows[m.selected[m.focus]]
+	c := &conversation{title: selected.cells[len(selected.cells)-1], follow: true}
+	switch m.focus {
+	case messagesPane:
+		c.reader = &messageReader{workspaces: m.source.config.Workspaces, id: selected.target.message}
+	default:
+		return nil
+	}
+	c.resize(m.width)
+	m.conversation = c
+	return m.read(c)
 }
 
-func (m *Model) readThread() tea.Cmd {
-	id := m.thread.id
-	return func() tea.Msg {
-		entries, err := m.source.thread(m.ctx, id)
-		return threadMsg{id, entries, err}
+// read reads a conversation, once at a time.
+func (m *Model) read(c *conversation) tea.Cmd {
+	if c.reading {
+		c.again = true
+		return nil
 	}
+	c.reading = true
+	return m.work.command(func() tea.Msg { return readMsg{c, c.reader.read(m.ctx)} })
+}
+
+// takeReading takes what was read of a conversation.
+func (m *Model) takeReading(msg readMsg) tea.Cmd {
+	c := msg.conversation
+	if c.reading = false; c != m.conversation {
+		return nil // it is not shown any more
+	}
+	c.take(msg.reading)
+	if c.again {
+		c.again = false
+		return m.read(c)
+	}
+	return nil
 }

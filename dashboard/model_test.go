@@ -13,6 +13,19 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
+// numbered are entries with so many lines of text each.
+func numbered(entries, lines int) reading {
+	r := reading{changed: true}
+	for i := range entries {
+		var text strings.Builder
+		for l := range lines {
+			fmt.Fprintf(&text, "  line %d of the body with some words in it to be wrapped at the edge of the screen\n", l)
+		}
+		r.entries = append(r.entries, &entry{id: fmt.Sprint(i), head: fmt.Sprint("entry ", i), text: text.String()})
+	}
+	return r
+}
+
 // showing returns a model of the size that shows the sample.
 func showing(t *testing.T, width, height int) *Model {
 	t.Helper()
@@ -55,9 +68,9 @@ func TestScreen(t *testing.T) {
 		press(t, m, "tab", "down", "down")
 		checkGolden(t, fmt.Sprintf("screen_agents_%dx%d.txt", size.width, size.height), screenText(m))
 		press(t, m, "tab", "tab", "enter")
-		entry := mailbox.Entry{Message: &schema.Message{From: "claude", To: []schema.AgentName{"codex", "gemini"}, Type: schema.Question,
-			Priority: schema.P0, CreatedAt: "2026-03-04T10:19:00Z", Subject: "evil \x1b[2J", Body: schema.TextValue("a\tb\nlong " + strings.Repeat("漢字 ", 60) + "\n\x1b]52;c;x\a\n")}}
-		m.Update(threadMsg{id: m.thread.id, entries: []mailbox.Entry{entry, entry}})
+		said := entry{head: "2026-03-04 10:19:00  claude -> codex,gemini  question P0", subject: "evil \x1b[2J",
+			text: "a\tb\nlong " + strings.Repeat("漢字 ", 60) + "\n" + strings.Repeat("漢字", 70) + "\n\x1b]52;c;x\a\n"}
+		m.Update(readMsg{m.conversation, reading{changed: true, entries: []*entry{&said, &said}, omitted: 7}})
 		checkGolden(t, fmt.Sprintf("screen_thread_%dx%d.txt", size.width, size.height), screenText(m))
 	}
 }
@@ -70,6 +83,9 @@ func TestScreenFits(t *testing.T) {
 			m := showing(t, width, height)
 			for _, key := range []string{"tab", "down", "end", "tab", "home", "tab", "pgup", "enter", "up", "end", "esc"} {
 				press(t, m, key)
+				if c := m.conversation; c != nil {
+					c.take(numbered(5, 3))
+				}
 				screen := screenText(m)
 				checkPlain(t, screen, width)
 				if got := strings.Count(screen, "\n"); got != height {
@@ -155,21 +171,74 @@ func TestConversationFollows(t *testing.T) {
 	if screen := screenText(m); !strings.Contains(screen, "\nthe question\ntext\n") {
 		t.Fatalf("the conversation is\n%s", screen)
 	}
+	send(t, w, "something else")
 	if command := look(); command != nil {
-		t.Error("nothing has changed, and the conversation is read again")
+		t.Error("a message of another conversation has come, and this one is read again")
 	}
-	answer := mailbox.Reply(receipt.Message, "codex")
-	answer.Body = schema.TextValue("the answer")
-	if _, err := w.Send(t.Context(), answer, nil); err != nil {
-		t.Fatal(err)
+	for _, text := range []string{"the answer", "and another"} {
+		answer := mailbox.Reply(receipt.Message, "codex")
+		answer.Body = schema.TextValue(text)
+		receipt, err := w.Send(t.Context(), answer, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := look()
+		if command == nil {
+			t.Fatalf("%s has come, and the conversation is not read again", receipt.Message.ID)
+		}
+		m.Update(command())
+		if screen := screenText(m); !strings.Contains(screen, "\n"+text+"\n") {
+			t.Errorf("the conversation lacks %q:\n%s", text, screen)
+		}
 	}
-	command := look()
-	if command == nil {
-		t.Fatal("a message has come, and the conversation is not read again")
+}
+
+// TestReadsOnceAtATime has messages come while the conversation is read.
+func TestReadsOnceAtATime(t *testing.T) {
+	m := showing(t, 80, 24)
+	read := press(t, m, "enter")
+	if read == nil {
+		t.Fatal("enter reads nothing")
 	}
-	m.Update(command())
-	if screen := screenText(m); !strings.Contains(screen, "\nthe answer\n") {
-		t.Errorf("the conversation is\n%s", screen)
+	c := m.conversation
+	if m.read(c) != nil || !c.again {
+		t.Error("the conversation is read twice at once, want one reading behind the other")
+	}
+	if _, command := m.Update(readMsg{c, reading{}}); command == nil || c.again {
+		t.Error("the reading that was put off has not begun")
+	}
+	press(t, m, "esc")
+	if _, command := m.Update(readMsg{c, numbered(1, 1)}); command != nil || len(c.entries) != 0 {
+		t.Error("a conversation that is not shown any more is still read")
+	}
+}
+
+// TestCloseWaits closes a model while it looks, and asks it to look after
+// that.
+func TestCloseWaits(t *testing.T) {
+	m := showing(t, 80, 24)
+	begun, end, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go m.work.command(func() tea.Msg {
+		close(begun)
+		<-end
+		close(done)
+		return nil
+	})()
+	<-begun
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		m.Close()
+		select {
+		case <-done:
+		default:
+			t.Error("the model is closed while it works")
+		}
+	}()
+	close(end)
+	<-closed
+	if got := m.work.command(func() tea.Msg { return tickMsg{} })(); got != nil {
+		t.Errorf("a closed model works, and gives %v", got)
 	}
 }
 

@@ -63,6 +63,7 @@ type Message struct {
 
 	// written is when its file was: a second has room for many messages.
 	written time.Time
+	parent  schema.ID // what it answers
 }
 
 // Run is how it stands with a run of a pair.

@@ -145,7 +145,7 @@ func TestOrderWithinASecond(t *testing.T) {
 	for _, m := range gather(t, s).Workspaces[0].Messages {
 		listed = append(listed, m.Subject)
 	}
-	entries, err := s.thread(t.Context(), first.Message.ID)
+	entries, err := (&messageReader{s.config.Workspaces, first.Message.ID}).thread(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,12 +246,12 @@ func TestGatherStoppedRun(t *testing.T) {
 
 	run := session.Place()
 	m := session.Manifest()
-	m.State = pair.Complete
+	m.State = pair.Failed
 	data, err := json.Marshal(m)
 	if err := errors.Join(err, os.WriteFile(run.ManifestPath(), data, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	check("null", "completed")
+	check("null", "failed")
 	if err := os.Remove(run.ManifestPath()); err != nil {
 		t.Fatal(err)
 	}

@@ -27,10 +27,10 @@ type line struct {
 	style style
 }
 
-// panesKeys and threadKeys say what the keys do, the most needed first.
+// panesKeys and conversationKeys say what the keys do, the most needed first.
 var (
-	panesKeys  = []string{"q quit", "tab next", "enter conversation", "up/down select"}
-	threadKeys = []string{"q quit", "esc back", "end follow", "up/down scroll"}
+	panesKeys        = []string{"q quit", "tab next", "enter conversation", "up/down select"}
+	conversationKeys = []string{"q quit", "esc back", "end follow", "up/down scroll"}
 )
 
 // help joins as much of what the keys do as there is room for.
@@ -68,11 +68,9 @@ func (m *Model) screen() []line {
 	switch {
 	case !m.ready:
 		lines = []line{{"reading", plain}}
-	case m.thread != nil:
-		keys = threadKeys
-		lines[0] = line{"Conversation: " + visible.Line(m.thread.subject), bold}
-		lines = append(lines, line{})
-		lines = append(lines, m.thread.window(m.width, max(1, m.height-frameLines))...)
+	case m.conversation != nil:
+		keys = conversationKeys
+		lines = append(m.conversationHead(), m.conversation.window(m.conversationHeight())...)
 	default:
 		lines = append(lines, m.paneLines()...)
 	}
@@ -86,19 +84,45 @@ func (m *Model) screen() []line {
 	return lines
 }
 
+// conversationHeight is how many lines of the screen a conversation has. The
+// others are its title, what there is to say about it, and the keys.
+func (m *Model) conversationHeight() int { return max(1, m.height-3) }
+
+// conversationHead names the conversation, and says what is not shown of it.
+func (m *Model) conversationHead() []line {
+	c := m.conversation
+	about := line{"", faint}
+	switch {
+	case c.err != nil:
+		about = line{visible.Line(c.err.Error()), bold}
+	case !c.ready:
+		about.text = "reading"
+	case c.omitted > 0:
+		about.text = fmt.Sprintf("the latest %d are shown, %d older ones are not", len(c.entries), c.omitted)
+	case len(c.entries) == 0:
+		about.text = "(none)"
+	}
+	return []line{{"Conversation: " + visible.Line(c.title), bold}, about}
+}
+
 // paneLines lays out the panes below the title, or only the one in focus
 // where there is no room for all.
 func (m *Model) paneLines() []line {
-	grids := [panes]grid{agentsGrid(m.snapshot), runsGrid(m.snapshot), messagesGrid(m.messages, m.snapshot.At)}
+	var sizes [panes]int
+	all := 0
+	for p, rows := range m.rows {
+		sizes[p] = max(1, len(rows))
+		all += sizes[p]
+	}
 	const title, keys, above = 1, 1, 2 // above each pane are a blank and its header
 	const fewest = 3                   // rows a pane, on average, that are worth to be shown beside others
 	room := m.height - title - keys - above*int(panes)
-	if sizes := m.sizes(); room < fewest*int(panes) && room < max(1, sizes[0])+max(1, sizes[1])+max(1, sizes[2]) {
-		return m.pane(m.focus, grids[m.focus], max(1, m.height-title-keys-above))
+	if room < fewest*int(panes) && room < all {
+		return m.pane(m.focus, max(1, m.height-title-keys-above))
 	}
 	var lines []line
-	for p, height := range share(room, m.sizes()) {
-		lines = append(lines, m.pane(pane(p), grids[p], height)...)
+	for p, height := range share(room, sizes) {
+		lines = append(lines, m.pane(pane(p), height)...)
 	}
 	return lines
 }
@@ -118,10 +142,10 @@ func counted(first, last, all, room int) string {
 func share(room int, sizes [panes]int) [panes]int {
 	var heights [panes]int
 	for p := agentsPane; p < messagesPane; p++ {
-		heights[p] = min(max(1, sizes[p]), max(1, room/4))
+		heights[p] = min(sizes[p], max(1, room/4))
 	}
 	heights[messagesPane] = room - heights[agentsPane] - heights[runsPane]
-	spare := max(0, heights[messagesPane]-max(1, sizes[messagesPane]))
+	spare := max(0, heights[messagesPane]-sizes[messagesPane])
 	for p := agentsPane; p < messagesPane; p++ {
 		more := max(0, min(spare, sizes[p]-heights[p]))
 		heights[p] += more
@@ -131,18 +155,25 @@ func share(room int, sizes [panes]int) [panes]int {
 	return heights
 }
 
+// The marks before the selected row, the header of the pane in focus, and
+// everything else.
+const (
+	selectedMark = "> "
+	focusMark    = "* "
+	noMark       = "  "
+)
+
 // pane lays out a pane with so many rows that the selected one is among them.
-func (m *Model) pane(p pane, g grid, height int) []line {
-	const mark, noMark = "> ", "  "
-	header, rows := g.lines(max(1, m.width-len(mark)))
+func (m *Model) pane(p pane, height int) []line {
+	header, rows := m.laid[p].header, m.laid[p].rows
 	top := max(0, m.selected[p]-height+1)
 	end := min(len(rows), top+height)
 	if len(rows) > height {
-		header += counted(top+1, end, len(rows), m.width-len(mark)-text.StringWidth(header))
+		header += counted(top+1, end, len(rows), m.width-len(noMark)-text.StringWidth(header))
 	}
 	headerMark := noMark
 	if p == m.focus {
-		headerMark = "* "
+		headerMark = focusMark
 	}
 	lines := []line{{}, {headerMark + header, bold}}
 	if len(rows) == 0 {
@@ -150,7 +181,7 @@ func (m *Model) pane(p pane, g grid, height int) []line {
 	}
 	for i := top; i < end; i++ {
 		if p == m.focus && i == m.selected[p] {
-			lines = append(lines, line{mark + rows[i], reverse})
+			lines = append(lines, line{selectedMark + rows[i], reverse})
 			continue
 		}
 		lines = append(lines, line{noMark + rows[i], plain})

@@ -113,6 +113,7 @@ func showDashboard(ctx context.Context, config dashboard.Config) error {
 	go func() { watched <- tellChanges(watching, config, program) }()
 	_, err := program.Run()
 	stopWatching()
+	model.Close()
 	if ctx.Err() != nil {
 		err = nil // to be told to stop is no failure
 	}

@@ -1,0 +1,199 @@
+package dashboard
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+func TestWrap(t *testing.T) {
+	tests := []struct {
+		content string
+		width   int
+		want    string
+	}{
+		{"", 10, ""},
+		{"short", 10, "short"},
+		{"exactly 10", 10, "exactly 10"},
+		{"the words stay whole", 10, "the words|stay whole"},
+		{"just at the  edge", 7, "just at|the|edge"},
+		{"  indented text", 10, "  indented|text"},
+		{"incomprehensibilities are long", 10, "incomprehe|nsibilitie|s are long"},
+		{"    incomprehensibilities", 10, "    incomp|rehensibil|ities"},
+		{"a\n\nb\n\n", 10, "a||b"},
+		{"漢字漢字漢字", 5, "漢字|漢字|漢字"},
+		{"ab 漢字", 5, "ab|漢字"},
+		{"a\tb", 10, "a    b"},
+		{"\x1b[2J and more", 10, `\x1b[2J|and more`},
+		{"wide 漢", 1, "w|i|d|e|漢"},
+		{"blanks       ", 8, "blanks"},
+		{"             ", 8, ""},
+	}
+	for _, test := range tests {
+		var got []string
+		for _, l := range wrap(test.content, test.width, plain) {
+			got = append(got, l.text)
+		}
+		if got := strings.Join(got, "|"); got != test.want {
+			t.Errorf("%q in %d columns is %q, want %q", test.content, test.width, got, test.want)
+		}
+	}
+}
+
+// FuzzWrap checks that no line is too wide and nothing but blanks is lost.
+func FuzzWrap(f *testing.F) {
+	f.Add("the words stay whole, incomprehensibilities do not", uint8(10))
+	f.Add("漢字 漢字漢字\n\n\x1b[2J\te\u0301 \xff", uint8(3))
+	f.Fuzz(func(t *testing.T, content string, width uint8) {
+		columns := max(2, int(width)) // the widest character has two
+		squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
+		var got, want strings.Builder
+		for _, l := range wrap(content, columns, plain) {
+			sum := 0
+			for _, r := range l.text {
+				sum += text.RuneWidth(r)
+			}
+			if sum > columns {
+				t.Errorf("line %q is %d columns wide, want at most %d", l.text, sum, columns)
+			}
+			got.WriteString(l.text)
+		}
+		for _, l := range wrap(content, 1<<30, plain) {
+			want.WriteString(l.text)
+		}
+		if squeeze(got.String()) != squeeze(want.String()) {
+			t.Errorf("%q in %d columns is %q, want all of %q", content, columns, got.String(), want.String())
+		}
+	})
+}
+
+// TestScroll compares what is in view with a window on all lines.
+func TestScroll(t *testing.T) {
+	for _, count := range []int{0, 1, 2, 7} {
+		for _, height := range []int{1, 4, 30} {
+			c := &conversation{follow: true}
+			c.resize(30)
+			c.take(numbered(count, 3))
+			var all []string
+			for i := range c.entries {
+				for _, l := range c.linesOf(i) {
+					all = append(all, l.text)
+				}
+			}
+			last := max(0, len(all)-height)
+			top := last
+			check := func(what string) {
+				t.Helper()
+				var got []string
+				for _, l := range c.window(height) {
+					got = append(got, l.text)
+				}
+				want := all[top:min(top+height, len(all))]
+				if strings.Join(got, "\n") != strings.Join(want, "\n") {
+					t.Errorf("%d entries in %d lines, after %s:\ngot  %q\nwant %q", count, height, what, got, want)
+				}
+				if c.follow != (top == last) {
+					t.Errorf("%d entries in %d lines, after %s: follow is %v, want it at the end only", count, height, what, c.follow)
+				}
+			}
+			check("opening")
+			for _, by := range []int{-1, -5, 3, -100, 1, 100, -2, 8, -40, 5} {
+				c.move(by, height)
+				top = max(0, min(top+by, last))
+				check(fmt.Sprint("moving by ", by))
+			}
+			c.moveToEnd(true, height)
+			top = last
+			check("going to the end")
+			c.moveToEnd(false, height)
+			top = 0
+			check("going to the beginning")
+		}
+	}
+}
+
+// TestConversationStays has entries come and go while others are in view.
+func TestConversationStays(t *testing.T) {
+	c := &conversation{follow: true}
+	c.resize(200)
+	r := numbered(10, 1)
+	c.take(r)
+	c.moveToEnd(false, 4)
+	c.move(6, 4) // to the head of entry 2, behind a blank
+	want := c.window(4)[0].text
+	r.entries = append(r.entries[1:], &entry{id: "new", head: "new"})
+	c.take(r)
+	if got := c.window(4)[0].text; got != want || want != "entry 2" {
+		t.Errorf("after one more the screen begins with %q, before with %q, want entry 2", got, want)
+	}
+	r.entries = r.entries[5:]
+	c.take(r)
+	if got := c.window(4)[0].text; got != "entry 6" {
+		t.Errorf("when what was in view is gone the screen begins with %q, want the first there is, entry 6", got)
+	}
+	c.take(reading{changed: true, err: fmt.Errorf("gone")})
+	if got := c.window(4)[0].text; got != "entry 6" || c.err == nil {
+		t.Errorf("when nothing can be read the screen begins with %q and the error is %v, want what was there and an error", got, c.err)
+	}
+}
+
+func TestBacklog(t *testing.T) {
+	var b backlog
+	for i := range mostEntries + 3 {
+		b.add(&entry{id: fmt.Sprint(i)})
+	}
+	if len(b.entries) != mostEntries || b.omitted != 3 || b.entries[0].id != "3" {
+		t.Errorf("%d entries are held from %s on, %d are omitted, want %d from 3 on, 3", len(b.entries), b.entries[0].id, b.omitted, mostEntries)
+	}
+	b = backlog{}
+	for i := range 200 {
+		b.add(&entry{id: fmt.Sprint(i), text: strings.Repeat("漢", mostText/3+i)})
+		if size := len(b.entries[len(b.entries)-1].text); size > mostText+40 {
+			t.Fatalf("a text of %d bytes is held, want at most %d", size, mostText)
+		}
+	}
+	if b.size > mostHeld || len(b.entries)+b.omitted != 200 {
+		t.Errorf("%d bytes are held, with %d entries and %d omitted, want at most %d bytes and 200 in all", b.size, len(b.entries), b.omitted, mostHeld)
+	}
+}
+
+// long shows a conversation of 5,000 messages of 60 lines.
+func long(b *testing.B) *Model {
+	b.Helper()
+	m := NewModel(b.Context(), NewSource(Config{}))
+	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
+	m.Update(snapshotMsg{snapshot: sample()})
+	m.Update(tea.KeyPressMsg(tea.Key{Code: tea.KeyEnter}))
+	m.Update(readMsg{m.conversation, numbered(5000, 60)})
+	b.ReportAllocs()
+	return m
+}
+
+func BenchmarkConversationFrame(b *testing.B) {
+	m := long(b)
+	for b.Loop() {
+		m.View()
+	}
+}
+
+// BenchmarkConversationKey scrolls through the conversation.
+func BenchmarkConversationKey(b *testing.B) {
+	m := long(b)
+	up := tea.KeyPressMsg(tea.Key{Code: tea.KeyPgUp})
+	for b.Loop() {
+		m.Update(up)
+	}
+}
+
+// BenchmarkConversationGrows has a message come while the end is in view.
+func BenchmarkConversationGrows(b *testing.B) {
+	m := long(b)
+	all := numbered(5000, 60)
+	for b.Loop() {
+		m.Update(readMsg{m.conversation, all})
+		m.View()
+	}
+}
