@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -13,7 +12,7 @@ import (
 
 // LoadCursor returns the cursor that SaveCursor left in a file; the beginning where there is no file.
 func LoadCursor(path string) (Cursor, error) {
-	file, err := os.Open(path)
+	file, err := openRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

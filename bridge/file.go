@@ -13,8 +13,32 @@ type sharedFile struct {
 	users atomic.Int32
 }
 
+// errNotRegular says that a pipe or a device stands where a log should be: opening it might wait for ever.
+var errNotRegular = errors.New("not a regular file")
+
+// openRegular opens a file to read it. What is no regular file is refused, and not waited for.
+func openRegular(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|openNonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRegular(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// checkRegular refuses an open file that is none.
+func checkRegular(file *os.File) error {
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &os.PathError{Op: "open", Path: file.Name(), Err: errNotRegular}
+	}
+	return err
+}
+
 func openShared(path string) (*sharedFile, error) {
-	file, err := os.Open(path)
+	file, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}

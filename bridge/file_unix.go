@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// openNonblock keeps open from waiting for the other end of a pipe.
+const openNonblock = syscall.O_NONBLOCK
+
 // inode tells a file from one that was put in its place.
 func inode(info os.FileInfo) uint64 {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -105,6 +105,8 @@ func resolve(path string) (string, error) {
 	switch {
 	case err == nil && info.IsDir():
 		return "", errors.New("is a folder")
+	case err == nil && !info.Mode().IsRegular():
+		return "", errNotRegular
 	case err == nil:
 		return filepath.EvalSymlinks(path)
 	case !errors.Is(err, fs.ErrNotExist):

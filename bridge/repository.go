@@ -1,10 +1,8 @@
 package bridge
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -110,65 +108,6 @@ func RunNumber(path string) int {
 		return 0
 	}
 	return id
-}
-
-// manifest is what AgentPair writes down about a run; its own run has more to say.
-type manifest struct {
-	ID               int       `json:"id"`
-	RepositoryPath   string    `json:"repo_path"`
-	RepositoryID     string    `json:"repo_id"`
-	Prompt           string    `json:"prompt"`
-	State            string    `json:"state"`
-	PrimaryAgent     string    `json:"primary_agent"`
-	ReviewMode       string    `json:"review_mode"`
-	MaxIterations    int       `json:"max_iterations"`
-	CurrentIteration int       `json:"current_iteration"`
-	DoneSignal       string    `json:"done_signal"`
-	CreatedAt        time.Time `json:"created_at"`
-	UpdatedAt        time.Time `json:"updated_at"`
-}
-
-// writeManifest writes the manifest of a run that nobody drives, unless there is one.
-func (r Run) writeManifest(repository string, now time.Time) error {
-	data, err := json.MarshalIndent(manifest{
-		ID: r.ID, RepositoryPath: repository, RepositoryID: r.RepositoryID, State: "working",
-		DoneSignal: string(SignalDone), CreatedAt: now, UpdatedAt: now,
-	}, "", "  ")
-	if err != nil {
-		return err
-	}
-	file, err := os.OpenFile(r.ManifestPath(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(append(data, '\n'))
-	return errors.Join(err, file.Close())
-}
-
-// maxManifest bounds what is read of a manifest.
-const maxManifest = 1 << 20
-
-// Repository returns the path of the run's repository, as its manifest tells; nothing where there is no
-// manifest.
-func (r Run) Repository() (string, error) {
-	file, err := os.Open(r.ManifestPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	defer file.Close() // it is only read
-	var m struct {
-		RepositoryPath string `json:"repo_path"`
-	}
-	if err := json.NewDecoder(io.LimitReader(file, maxManifest)).Decode(&m); err != nil {
-		return "", fmt.Errorf("manifest %s: %w", r.ManifestPath(), err)
-	}
-	return m.RepositoryPath, nil
 }
 
 // logName is what the log of a run is called.

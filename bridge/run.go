@@ -100,6 +100,11 @@ func Runs(root, repositoryID string) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	return runsIn(folder)
+}
+
+// runsIn lists the runs in a repository's folder.
+func runsIn(folder string) ([]Run, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list runs: %w", err)
@@ -110,7 +115,7 @@ func Runs(root, repositoryID string) ([]Run, error) {
 		if err != nil || id < 1 || strconv.Itoa(id) != e.Name() || !e.IsDir() {
 			continue
 		}
-		runs = append(runs, Run{repositoryID, id, filepath.Join(folder, e.Name())})
+		runs = append(runs, Run{filepath.Base(folder), id, filepath.Join(folder, e.Name())})
 	}
 	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.ID, b.ID) })
 	return runs, nil

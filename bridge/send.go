@@ -129,9 +129,12 @@ func (l *Log) openWriter() error {
 }
 
 func openAppend(path string) (appendFile, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|openNonblock, 0o600)
 	if err != nil {
 		return nil, err // not (*os.File)(nil) in an interface
+	}
+	if err := checkRegular(file); err != nil {
+		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
 }
