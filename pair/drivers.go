@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/oacp-go/oacp/agent"
 )
@@ -27,16 +26,6 @@ func (s *Session) driver(ctx context.Context, name Agent) (agent.Driver, error) 
 	}
 	s.drivers[name] = driver
 	return driver, nil
-}
-
-// makeSureOfFolder makes the folder in which the agents work if it is one of
-// the run's own and not there (any more).
-func (s *Session) makeSureOfFolder(ctx context.Context) error {
-	if s.manifest.WorktreePath != "" {
-		return makeWorktree(ctx, &s.manifest, false)
-	}
-	_, err := os.Stat(s.manifest.RepoPath)
-	return err
 }
 
 func (s *Session) startDriver(ctx context.Context, name Agent) (agent.Driver, error) {

@@ -19,8 +19,8 @@ import (
 const Version = 1
 
 // Manifest is where a run stands, as manifest.json holds it. The fields that
-// AgentPair has too have its names; version, base_commit, cursors, acknowledged,
-// task_record and turn are ours.
+// AgentPair has too have its names; version, base_commit, worktree_lost, cursors,
+// acknowledged, task_record and turn are ours.
 type Manifest struct {
 	// Version tells the form of the file. AgentPair's own manifests have none.
 	Version int `json:"version"`
@@ -43,6 +43,8 @@ type Manifest struct {
 	// and BaseCommit what the worktree was made from.
 	WorktreePath string `json:"worktree_path,omitempty"`
 	BaseCommit   string `json:"base_commit,omitempty"`
+	// WorktreeLost says that the worktree was made again since the last turn.
+	WorktreeLost bool   `json:"worktree_lost,omitempty"`
 	TmuxSession  string `json:"tmux_session,omitempty"`
 	ProofCommand string `json:"proof_command,omitempty"`
 	DoneSignal   string `json:"done_signal"`

@@ -27,6 +27,9 @@ func (p prompt) text() string {
 	if p.repeated {
 		b.WriteString("\nYour last turn may have been cut off before its end. Look at what is there already, and go on from there.\n")
 	}
+	if m.WorktreeLost {
+		b.WriteString("\nThe folder was removed and has been made again from the last commit. What was not committed in it is lost.\n")
+	}
 	fmt.Fprintf(&b, "\nTHE TASK\n\n%s\n", strings.TrimSpace(m.Prompt))
 	for _, message := range p.messages {
 		fmt.Fprintf(&b, "\n%s FROM %s\n\n%s\n", heading(message), message.From, strings.TrimSpace(message.Content))

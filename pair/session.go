@@ -87,6 +87,9 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 	if repository, err = filepath.Abs(repository); err != nil {
 		return nil, err
 	}
+	if root, err = filepath.Abs(root); err != nil {
+		return nil, err
+	}
 	repositoryID, err := bridge.RepositoryID(repository)
 	if err != nil {
 		return nil, err
@@ -236,9 +239,12 @@ func (s *Session) finish(ctx context.Context) error {
 	if s.manifest.WorktreePath == "" {
 		return nil
 	}
-	removed, err := tidyWorktree(ctx, &s.manifest)
-	if err != nil || !removed {
+	kept, err := tidyWorktree(ctx, &s.manifest)
+	if err != nil {
 		return err
+	}
+	if kept != "" {
+		return s.note(Entry{Type: EntryNotice, Content: kept + " holds changes and is kept"})
 	}
 	s.manifest.WorktreePath = ""
 	return s.save()

@@ -16,7 +16,8 @@ import (
 // EntryType says what an Entry is about.
 type EntryType string
 
-// The types. All but EntryEvent, EntryProof and EntryRestart are AgentPair's.
+// The types. All but EntryEvent, EntryProof, EntryRestart and EntryNotice are
+// AgentPair's.
 const (
 	EntryStart     EntryType = "start"     // a process begins to drive the run; Content is the task
 	EntryIteration EntryType = "iteration" // an iteration begins
@@ -27,6 +28,7 @@ const (
 	EntryProof     EntryType = "proof"     // the proof was run; Error and Content say how it failed
 	EntryRestart   EntryType = "restart"   // an agent died in its turn and is started again; Error says of what
 	EntryState     EntryType = "state"     // the run's state changed
+	EntryNotice    EntryType = "notice"    // Content is something to know that stops nothing
 	EntryError     EntryType = "error"     // the run cannot go on
 	EntryEnd       EntryType = "end"       // the process leaves the run, in this state
 )

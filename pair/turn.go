@@ -23,7 +23,7 @@ const (
 func (s *Session) begin(ctx context.Context) error {
 	m := &s.manifest
 	if m.WorktreePath != "" {
-		if err := makeWorktree(ctx, m, true); err != nil {
+		if err := s.beginWorktree(ctx); err != nil {
 			return err
 		}
 	}
@@ -93,7 +93,7 @@ func (s *Session) takeTurn(ctx context.Context) error {
 	if turn.Answer, err = s.answer(ctx, result, began); err != nil {
 		return err
 	}
-	s.manifest.Cursors[turn.Agent] = cursor
+	s.manifest.Cursors[turn.Agent], s.manifest.WorktreeLost = cursor, false
 	if err := s.save(); err != nil {
 		return err
 	}

@@ -32,18 +32,43 @@ func baseCommit(repository string) (string, error) {
 	return commit, nil
 }
 
-// makeWorktree makes the run's worktree unless it is there. A fresh one is
-// made anew: what a process that was cut off left behind is no one's work.
-func makeWorktree(ctx context.Context, m *Manifest, fresh bool) error {
-	_, err := os.Stat(m.WorktreePath)
-	there := err == nil
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+// makeSureOfFolder makes the folder in which the agents work if it is one of
+// the run's own and not there (any more).
+func (s *Session) makeSureOfFolder(ctx context.Context) error {
+	m := &s.manifest
+	_, err := os.Stat(m.Dir())
+	if m.WorktreePath == "" || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if there && !fresh {
-		return nil
+	// Written down first: whoever comes after a crash would not know it.
+	m.WorktreeLost = true
+	if err := s.save(); err != nil {
+		return err
 	}
-	if there {
+	if err := makeWorktree(ctx, m, false); err != nil {
+		return err
+	}
+	return s.note(Entry{Type: EntryNotice, Content: fmt.Sprintf("the worktree %s was gone, with all that was not committed in it, and is made again", m.WorktreePath)})
+}
+
+// beginWorktree makes a new run's worktree. What a process that was cut off
+// left behind is no one's work.
+func (s *Session) beginWorktree(ctx context.Context) error {
+	m := &s.manifest
+	if err := makeWorktree(ctx, m, true); err != nil {
+		return err
+	}
+	changes, err := git(ctx, m.RepoPath, "status", "--porcelain")
+	if err != nil || changes == "" {
+		return err
+	}
+	return s.note(Entry{Type: EntryNotice, Content: fmt.Sprintf("%s has changes that are not committed, and the worktree is without them", m.RepoPath)})
+}
+
+// makeWorktree makes the run's worktree. A fresh one takes the place of what
+// is there, and its branch is its own.
+func makeWorktree(ctx context.Context, m *Manifest, fresh bool) error {
+	if fresh {
 		if err := os.RemoveAll(m.WorktreePath); err != nil {
 			return fmt.Errorf("removing what is left of a worktree: %w", err)
 		}
@@ -51,8 +76,8 @@ func makeWorktree(ctx context.Context, m *Manifest, fresh bool) error {
 	if _, err := git(ctx, m.RepoPath, "worktree", "prune"); err != nil {
 		return err
 	}
+	tip, err := m.tip(ctx)
 	add := []string{"worktree", "add", "--quiet", "-b", m.branch(), m.WorktreePath, m.BaseCommit}
-	tip, err := git(ctx, m.RepoPath, "for-each-ref", "--format=%(objectname)", "refs/heads/"+m.branch())
 	switch {
 	case err != nil:
 		return err
@@ -65,27 +90,111 @@ func makeWorktree(ctx context.Context, m *Manifest, fresh bool) error {
 	return err
 }
 
-// tidyWorktree removes the run's worktree and branch if they hold no changes,
-// and reports whether they are gone.
-func tidyWorktree(ctx context.Context, m *Manifest) (removed bool, err error) {
-	if _, err := os.Stat(m.WorktreePath); errors.Is(err, fs.ErrNotExist) {
-		return true, nil
+// tip returns the commit that the run's branch is at, or nothing if there is
+// no such branch.
+func (m *Manifest) tip(ctx context.Context) (string, error) {
+	return git(ctx, m.RepoPath, "for-each-ref", "--format=%(objectname)", "refs/heads/"+m.branch())
+}
+
+// tidyWorktree removes the run's worktree and branch unless they hold changes,
+// and tells what is kept because it does. The worktree goes first: wherever
+// this is cut off, doing it again finishes it.
+func tidyWorktree(ctx context.Context, m *Manifest) (kept string, err error) {
+	tip, err := m.tip(ctx)
+	if err != nil {
+		return "", err
 	}
-	status, err := git(ctx, m.WorktreePath, "status", "--porcelain", "--untracked-files=normal")
-	if err != nil || status != "" {
-		return false, err
-	}
-	for _, name := range []string{"HEAD", "refs/heads/" + m.branch()} {
-		commit, err := git(ctx, m.WorktreePath, "rev-parse", "--verify", name)
-		if err != nil || commit != m.BaseCommit {
-			return false, err
+	committed := tip != "" && tip != m.BaseCommit
+	_, err = os.Stat(m.WorktreePath)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && committed:
+		return "the branch " + m.branch(), nil
+	case errors.Is(err, fs.ErrNotExist): // removed before
+	case err != nil:
+		return "", err
+	default:
+		changed, err := holdsChanges(ctx, m)
+		if err != nil {
+			return "", err
+		}
+		if committed || changed {
+			return fmt.Sprintf("the worktree %s with the branch %s", m.WorktreePath, m.branch()), nil
+		}
+		if err := removeWorktree(ctx, m); err != nil {
+			return "", err
 		}
 	}
-	if _, err := git(ctx, m.RepoPath, "worktree", "remove", m.WorktreePath); err != nil {
-		return false, err
+	if tip == "" {
+		return "", nil
 	}
 	_, err = git(ctx, m.RepoPath, "branch", "--quiet", "-D", m.branch())
-	return err == nil, err
+	return "", err
+}
+
+// holdsChanges reports whether something would be lost with the worktree.
+func holdsChanges(ctx context.Context, m *Manifest) (bool, error) {
+	status, err := git(ctx, m.WorktreePath, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none")
+	if err != nil || status != "" {
+		return true, err
+	}
+	head, err := git(ctx, m.WorktreePath, "rev-parse", "--verify", "HEAD")
+	if err != nil || head != m.BaseCommit {
+		return true, err
+	}
+	modules, err := submodules(ctx, m.WorktreePath)
+	if err != nil {
+		return true, err
+	}
+	for _, module := range modules {
+		// The commits of the worktree itself are in the repository; those of a
+		// submodule are only here, unless they came from elsewhere.
+		own, err := git(ctx, module, "rev-list", "--max-count=1", "--exclude=refs/tags/*", "--all", "--not", "--remotes", "HEAD")
+		if err != nil || own != "" {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// submodules lists the folders of the submodules that have been initialised,
+// those within others after them.
+func submodules(ctx context.Context, folder string) ([]string, error) {
+	index, err := git(ctx, folder, "ls-files", "--stage", "-z")
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for entry := range strings.SplitSeq(index, "\x00") {
+		about, name, _ := strings.Cut(entry, "\t")
+		module := filepath.Join(folder, name)
+		if !strings.HasPrefix(about, "160000 ") {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(module, ".git")); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		within, err := submodules(ctx, module)
+		if err != nil {
+			return nil, err
+		}
+		found = append(append(found, module), within...)
+	}
+	return found, nil
+}
+
+// removeWorktree removes a worktree that holds nothing.
+func removeWorktree(ctx context.Context, m *Manifest) error {
+	remove := []string{"worktree", "remove", m.WorktreePath}
+	if modules, err := submodules(ctx, m.WorktreePath); err != nil {
+		return err
+	} else if len(modules) > 0 {
+		// Git refuses otherwise, whatever is in the submodules.
+		remove = []string{"worktree", "remove", "--force", m.WorktreePath}
+	}
+	_, err := git(ctx, m.RepoPath, remove...)
+	return err
 }
 
 // git runs a git command in a folder and returns what it printed, without

@@ -1,10 +1,12 @@
 package pair
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -116,6 +118,157 @@ func TestWorktreeMadeAgain(t *testing.T) {
 	}
 	if got := mustGit(t, m.WorktreePath, "rev-parse", "HEAD"); got != tip {
 		t.Errorf("the worktree is at %s, want %s", got, tip)
+	}
+}
+
+// TestWorktreeSubmodules: git does not remove worktrees with submodules, which
+// may have commits of their own.
+func TestWorktreeSubmodules(t *testing.T) {
+	library := newRepository(t)
+	for name, test := range map[string]struct {
+		work func(t *testing.T, module string)
+		kept bool
+	}{
+		"not initialised": {nil, false},
+		"initialised":     {func(*testing.T, string) {}, false},
+		"changed":         {func(t *testing.T, module string) { write(t, module, "file") }, true},
+		"new file":        {func(t *testing.T, module string) { write(t, module, "new") }, true},
+		"commit": {func(t *testing.T, module string) {
+			mustGit(t, module, "-c", "user.name=x", "-c", "user.email=x", "commit", "--quiet", "--allow-empty", "-m", "two")
+		}, true},
+		"left branch": {func(t *testing.T, module string) {
+			mustGit(t, module, "checkout", "--quiet", "-b", "other")
+			mustGit(t, module, "-c", "user.name=x", "-c", "user.email=x", "commit", "--quiet", "--allow-empty", "-m", "two")
+			mustGit(t, module, "checkout", "--quiet", "HEAD^")
+		}, true},
+		"stash": {func(t *testing.T, module string) {
+			write(t, module, "file")
+			mustGit(t, module, "-c", "user.name=x", "-c", "user.email=x", "stash", "--quiet")
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			repository := newRepository(t)
+			mustGit(t, repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library, "a library")
+			mustGit(t, repository, "commit", "--quiet", "-m", "with a submodule")
+			s, err := Create(t.TempDir(), repository, Settings{Prompt: "x", Review: ReviewNone, Worktree: true}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := s.Manifest().WorktreePath
+			s.options.NewDriver = scripted(func(call) (string, error) {
+				if test.work != nil {
+					mustGit(t, dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")
+					test.work(t, filepath.Join(dir, "a library"))
+				}
+				return "DONE", nil
+			}).NewDriver
+			if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
+				t.Fatal(err)
+			}
+			branches := mustGit(t, repository, "branch", "--list", "agentpair/*")
+			if _, err := os.Stat(dir); (err == nil) != test.kept || (branches != "") != test.kept {
+				t.Errorf("the worktree: %v, with branches %q; want it kept: %v", err, branches, test.kept)
+			}
+		})
+	}
+}
+
+// notices are what a run had to tell, from the transcript on.
+func notices(s *Session) *[]string {
+	var told []string
+	s.options.Observe = func(e Entry) {
+		if e.Type == EntryNotice {
+			told = append(told, e.Content)
+		}
+	}
+	return &told
+}
+
+// TestWorktreeNotices: what is not in a worktree, what is lost with it, and
+// what is kept of it is told.
+func TestWorktreeNotices(t *testing.T) {
+	repository := newRepository(t)
+	write(t, repository, "not committed")
+	var calls []call
+	s, err := Create(t.TempDir(), repository, Settings{Prompt: "x", Review: ReviewClaude, Proof: "true", Worktree: true}, lines(t, &calls, "codex: DONE", "claude: FAIL", "codex: DONE", "claude: PASS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := notices(s)
+	dir := s.Manifest().WorktreePath
+	enough := errors.New("enough")
+	ctx, stop := context.WithCancelCause(t.Context())
+	observe := s.options.Observe
+	s.options.Observe = func(e Entry) {
+		observe(e)
+		if e.Type == EntryResult && len(calls) == 1 {
+			stop(enough) // before the proof
+		}
+	}
+	if err := s.Run(ctx); !errors.Is(err, enough) {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Close(), os.RemoveAll(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Resume(s.Place(), s.options); err != nil {
+		t.Fatal(err)
+	}
+	s.options.Observe = func(e Entry) {
+		observe(e)
+		if e.Type == EntryIteration && e.Iteration == 2 {
+			write(t, dir, "new")
+		}
+	}
+	if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		repository + " has changes that are not committed, and the worktree is without them",
+		"the worktree " + dir + " was gone, with all that was not committed in it, and is made again",
+		"the worktree " + dir + " with the branch agentpair/run-1 holds changes and is kept",
+	}
+	if !slices.Equal(*told, want) {
+		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(*told, "\n"), strings.Join(want, "\n"))
+	}
+	for i, c := range calls {
+		if got, want := strings.Contains(c.request.Prompt, "The folder was removed"), i == 1; got != want {
+			t.Errorf("turn %d is told that the worktree was lost: %v, want %v", i, got, want)
+		}
+	}
+}
+
+// TestWorktreeHalfRemoved: a process that was cut off between the worktree and
+// its branch leaves a branch that is removed later, unless it holds commits.
+func TestWorktreeHalfRemoved(t *testing.T) {
+	for name, commits := range map[string]bool{"nothing in it": false, "commits": true} {
+		t.Run(name, func(t *testing.T) {
+			repository := newRepository(t)
+			s, err := Create(t.TempDir(), repository, Settings{Prompt: "x", Worktree: true}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := s.Manifest()
+			if err := makeWorktree(t.Context(), &m, true); err != nil {
+				t.Fatal(err)
+			}
+			if commits {
+				mustGit(t, m.WorktreePath, "commit", "--quiet", "--allow-empty", "-m", "two")
+			}
+			mustGit(t, repository, "worktree", "remove", m.WorktreePath)
+			for range 2 {
+				kept, err := tidyWorktree(t.Context(), &m)
+				if err != nil || (kept != "") != commits {
+					t.Errorf("kept %q, %v; want something kept: %v", kept, err, commits)
+				}
+			}
+			if branches := mustGit(t, repository, "branch", "--list", "agentpair/*"); (branches != "") != commits {
+				t.Errorf("branches %q, want some: %v", branches, commits)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

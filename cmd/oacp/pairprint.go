@@ -71,6 +71,8 @@ func (p *pairPrinter) words(e pair.Entry) (string, text.Colors) {
 		return "the proof has succeeded", signalColors[bridge.SignalPass]
 	case pair.EntryRestart:
 		return fmt.Sprintf("%s is started again: %s", e.Agent, e.Error), text.Colors{text.FgYellow}
+	case pair.EntryNotice:
+		return e.Content, text.Colors{text.FgYellow}
 	case pair.EntryEnd:
 		return fmt.Sprintf("run %d is %s in iteration %d", e.RunID, e.State, e.Iteration), nil
 	}
