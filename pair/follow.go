@@ -20,8 +20,9 @@ const followInterval = 100 * time.Millisecond
 
 // Follow yields the transcript of a run from its beginning, and then what is
 // added to it: the entries of one agent and those of none. It ends when the
-// transcript ends in an EntryEnd, and with the context's cause when that ends.
-// A line that a crash cut off is left out.
+// transcript ends in an EntryEnd or no process drives the run any more, and
+// with the context's cause when that ends. A line that a crash cut off is left
+// out.
 func Follow(ctx context.Context, run bridge.Run, name Agent) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		file, err := os.Open(run.TranscriptPath())
@@ -30,29 +31,22 @@ func Follow(ctx context.Context, run bridge.Run, name Agent) iter.Seq2[Entry, er
 			return
 		}
 		defer file.Close() // it is only read
+		f := follower{reader: bufio.NewReader(file), name: name}
 		tick := time.NewTicker(followInterval)
 		defer tick.Stop()
-		reader := bufio.NewReader(file)
-		var line []byte
-		ended := false
 		for {
-			part, err := reader.ReadBytes('\n')
-			line = append(line, part...)
-			switch {
-			case err == nil:
-				var e Entry
-				if json.Unmarshal(line, &e) == nil {
-					ended = e.Type == EntryEnd
-					if (e.Agent == "" || e.Agent == name) && !yield(e, nil) {
-						return
-					}
-				}
-				line = nil
-				continue
-			case !errors.Is(err, io.EOF):
+			// What is written before a process leaves the run is there when it
+			// has left: so this is asked first.
+			driven, _, err := Driven(run)
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+			switch more, err := f.read(yield); {
+			case err != nil:
 				yield(Entry{}, fmt.Errorf("reading the transcript of run %d: %w", run.ID, err))
 				return
-			case ended && len(line) == 0:
+			case !more || f.ended || !driven:
 				return
 			}
 			select {
@@ -62,5 +56,38 @@ func Follow(ctx context.Context, run bridge.Run, name Agent) iter.Seq2[Entry, er
 				return
 			}
 		}
+	}
+}
+
+// A follower reads a transcript that grows.
+type follower struct {
+	reader *bufio.Reader
+	name   Agent
+	// line is the beginning of a line whose end has not come yet.
+	line []byte
+	// ended says that the last entry was an EntryEnd.
+	ended bool
+}
+
+// read yields what is there, and reports whether more is wanted.
+func (f *follower) read(yield func(Entry, error) bool) (more bool, err error) {
+	for {
+		part, err := f.reader.ReadBytes('\n')
+		f.line = append(f.line, part...)
+		if errors.Is(err, io.EOF) {
+			f.ended = f.ended && len(f.line) == 0
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		var e Entry
+		if json.Unmarshal(f.line, &e) == nil {
+			f.ended = e.Type == EntryEnd
+			if (e.Agent == "" || e.Agent == f.name) && !yield(e, nil) {
+				return false, nil
+			}
+		}
+		f.line = nil
 	}
 }

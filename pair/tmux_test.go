@@ -1,6 +1,7 @@
 package pair
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -73,6 +74,61 @@ func TestFollowStops(t *testing.T) {
 	if !errors.Is(last, enough) {
 		t.Errorf("error %v, want the cause", last)
 	}
+}
+
+// TestFollowKilled: who follows a run sees all of it and no more waits when the
+// process that drives it is killed, and when it was killed before.
+func TestFollowKilled(t *testing.T) {
+	root, repository := t.TempDir(), t.TempDir()
+	cmd := exec.Command(os.Args[0], "-helper", "drive-and-hang", root, repository)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	repositoryID, err := bridge.RepositoryID(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := bridge.FindRun(root, repositoryID, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		last := ""
+		for e, err := range Follow(t.Context(), run, Codex) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if last = e.Content; last == "hanging" {
+				if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+					t.Fatal(err)
+				}
+			}
+		}
+		if last != "hanging" {
+			t.Errorf("the last entry that was followed is %q, want the agent's last", last)
+		}
+		_ = cmd.Wait() // it was killed
+	}
+}
+
+// driveAndHang drives a run whose agent does not come to an end.
+func driveAndHang(root, repository string) error {
+	s, err := Create(root, repository, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
+		c.observe(agent.Event{Text: "hanging"})
+		fmt.Println("hanging")
+		select {}
+	}))
+	if err != nil {
+		return err
+	}
+	return s.Run(context.Background())
 }
 
 // followHelper prints what an agent shows, and waits until it is told to end.
