@@ -42,6 +42,17 @@ func (l *Log) Get(ctx context.Context, id string) (Entry, error) {
 	return found[0], nil
 }
 
+// Find returns the records with the given id, in log order: more than one, where a foreign writer wrote it
+// twice.
+func (l *Log) Find(ctx context.Context, id string) ([]Entry, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.refresh(ctx, false); err != nil {
+		return nil, err
+	}
+	return l.lookup(ctx, false, keyOf(id), 0, func(r *Record) bool { return r.ID == id })
+}
+
 // FindPrefix returns the records whose id begins with prefix, in log order. The prefix must be at least 16
 // lower-case hexadecimal digits: so many are indexed.
 func (l *Log) FindPrefix(ctx context.Context, prefix string) ([]Entry, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/schema"
@@ -34,6 +35,10 @@ func Append(ctx context.Context, log *bridge.Log, messages []*schema.Message) (R
 type appender struct {
 	log    *bridge.Log
 	report *Report
+	// since is when the messages begin that belong in the log. OwnOnly keeps those out that were born in
+	// another log.
+	since   time.Time
+	ownOnly bool
 }
 
 // parcel is a record of a message on its way into the log.
@@ -53,12 +58,16 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 			a.report.warn("message %s: %v", m.ID, err)
 			continue
 		}
-		there, err := a.hasOrigin(ctx, m)
+		born, there, err := a.hasOrigin(ctx, m)
 		if err != nil {
 			return err
 		}
 		if there {
 			a.report.AlreadyRecorded++
+			continue
+		}
+		if born && a.ownOnly || m.CreatedAt.Time().Before(a.since) {
+			a.report.LeftOut++
 			continue
 		}
 		for _, r := range records {
@@ -77,15 +86,20 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 	return a.write(ctx, missing)
 }
 
-// hasOrigin reports whether the log holds the record that a born message was born from.
-func (a *appender) hasOrigin(ctx context.Context, m *schema.Message) (bool, error) {
+// hasOrigin reports whether a message was born in a log, and whether this log holds the record that it was
+// born from. Records may share an id, whoever made it up.
+func (a *appender) hasOrigin(ctx context.Context, m *schema.Message) (born, there bool, err error) {
 	o, born := originOf(m)
-	id := o.withID().ID
-	if !born || !hasDigits(id) {
-		return false, nil
+	if !born {
+		return false, false, nil
 	}
-	found, err := a.log.FindPrefix(ctx, id[:shortDigits])
-	return slices.ContainsFunc(found, func(e bridge.Entry) bool { return isBornAs(e.Record, o.record, o.form.of) }), err
+	var found []bridge.Entry
+	if id := o.withID().ID; hasDigits(id) {
+		found, err = a.log.FindPrefix(ctx, id[:shortDigits])
+	} else {
+		found, err = a.log.Find(ctx, id)
+	}
+	return true, slices.ContainsFunc(found, func(e bridge.Entry) bool { return isBornAs(e.Record, o.record, o.form.of) }), err
 }
 
 // isBornAs reports whether a record says what the other one says, and carries that message, or none.
@@ -109,18 +123,18 @@ func messageOf(r bridge.Record) schema.ID {
 func (a *appender) place(ctx context.Context, p parcel, claimed map[string]bridge.Record) (placed parcel, there bool, err error) {
 	for {
 		owner, taken := claimed[p.record.ID]
-		if !taken {
-			e, err := a.log.Get(ctx, p.record.ID)
-			if errors.Is(err, bridge.ErrUnknownID) {
-				return p, false, nil
-			}
-			if err != nil {
-				return p, false, err
-			}
-			owner = e.Record
-		}
-		if p.is(owner) {
+		if taken && p.is(owner) {
 			return p, true, nil
+		}
+		found, err := a.log.Find(ctx, p.record.ID)
+		if err != nil {
+			return p, false, err
+		}
+		if slices.ContainsFunc(found, func(e bridge.Entry) bool { return p.is(e.Record) }) {
+			return p, true, nil
+		}
+		if !taken && len(found) == 0 {
+			return p, false, nil
 		}
 		if p, err = p.apart(); err != nil {
 			return p, false, err
@@ -157,6 +171,9 @@ func (a *appender) write(ctx context.Context, parcels []parcel) error {
 			records[i] = p.record
 		}
 		receipts, err := a.log.SendAll(ctx, records)
+		if errors.Is(err, bridge.ErrNotSynced) {
+			return err // what was written may not survive, so it counts as little as what was not
+		}
 		var shared []parcel
 		for i, receipt := range receipts {
 			switch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
@@ -38,6 +39,12 @@ type Mirror struct {
 	Log       *bridge.Log
 	// Direction is Both where it is empty.
 	Direction Direction
+	// Since keeps messages that were made before it out of the log. Where it is zero that is the beginning of
+	// the log's run, see bridge.Beginning: what is older belongs to the runs before.
+	Since time.Time
+	// All puts everything into the log that the outboxes hold: also messages of the time before, and those
+	// that came from other logs, which otherwise are never written into this one.
+	All bool
 	// Progress, if not nil, is told how many of the messages and lines that are to be looked at have been.
 	// The total grows when the second direction begins.
 	Progress func(done, total int)
@@ -77,6 +84,13 @@ func (m *Mirror) open() (*session, error) {
 	if _, err := ParseDirection(string(direction)); err != nil {
 		return nil, err
 	}
+	since := m.Since
+	if since.IsZero() && !m.All && direction != In {
+		var err error
+		if since, err = bridge.Beginning(m.Log.Path()); err != nil {
+			return nil, fmt.Errorf("from when on messages belong in %s: %w", m.Log.Path(), err)
+		}
+	}
 	known, err := openOutboxes(m.Workspace)
 	if err != nil {
 		return nil, err
@@ -89,6 +103,7 @@ func (m *Mirror) open() (*session, error) {
 		mirror: m, direction: direction, outboxes: known,
 		outward: &outward{
 			workspace: m.Workspace, log: m.Log, outboxes: known, young: young, reported: make(map[fileKey]bool),
+			since: since.Truncate(time.Second), all: m.All, afresh: m.All || !m.Since.IsZero(),
 		},
 		inward: &inward{workspace: m.Workspace, log: m.Log, outboxes: known},
 	}, nil

@@ -510,8 +510,8 @@ func TestAnotherLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	report := p.run(Both)
-	if report.Delivered != 1 || report.Recorded != 7 {
-		t.Errorf("got %+v, want everything recorded anew and 1 delivered", report)
+	if report.Delivered != 1 || report.Recorded != 1 || report.LeftOut != 6 {
+		t.Errorf("got %+v, want what was sent here recorded anew, what came from the log that was left out, and 1 delivered", report)
 	}
 	if err := os.Remove(p.log.Path()); err != nil {
 		t.Fatal(err)
@@ -519,8 +519,15 @@ func TestAnotherLog(t *testing.T) {
 	if report := p.run(In); report.Delivered != 0 {
 		t.Errorf("without a log: got %+v", report)
 	}
-	if report := p.run(Both); report.Recorded != 8 || report.Delivered != 0 {
-		t.Errorf("got %+v, want everything recorded anew", report)
+	if report := p.run(Both); report.Recorded != 1 || report.LeftOut != 7 || report.Delivered != 0 {
+		t.Errorf("got %+v, want what was sent here recorded anew", report)
+	}
+	all := p.mirror(Both)
+	all.All = true
+	for _, want := range []int{7, 0} {
+		if report, err := all.Run(context.Background()); err != nil || report.Recorded != want || report.LeftOut != 0 || report.Delivered != 0 {
+			t.Errorf("all: got %+v, %v, want %d recorded", report, err, want)
+		}
 	}
 }
 

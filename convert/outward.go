@@ -25,6 +25,11 @@ type outward struct {
 	young   *nursery
 	// patience is for how long files that are being written are waited for, where no further pass follows.
 	patience time.Duration
+	// since and all say what belongs in the log; see Mirror. Afresh says that the caller did so, and what was
+	// left out before is to be looked at again.
+	since  time.Time
+	all    bool
+	afresh bool
 	// reported are the files that were reported as bad.
 	reported map[fileKey]bool
 }
@@ -93,6 +98,9 @@ func (o *outward) load(ctx context.Context) error {
 	if !o.loaded {
 		o.state = loadState[outwardState](o.statePath())
 		o.state.Log, o.loaded = o.log.Path(), true
+		if o.afresh {
+			clear(o.state.Outboxes)
+		}
 	}
 	if o.state.Outboxes == nil {
 		o.state.Outboxes = make(map[schema.AgentName]time.Time)
@@ -117,6 +125,9 @@ func (o *outward) statePath() string { return statePath(o.workspace, o.log, Out)
 func (o *outward) needJournal(ctx context.Context) (err error) {
 	if o.journal == nil {
 		o.journal, err = loadJournal(ctx, o.statePath(), o.log)
+		if err == nil && o.afresh {
+			clear(o.journal.files)
+		}
 	}
 	return err
 }
@@ -143,7 +154,7 @@ func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, repo
 		messages, done = append(messages, f.message), append(done, journalEntry{f.key, recordedAs(f.message.ID, sum)})
 		f.message = nil
 	}
-	a := appender{log: o.log, report: report}
+	a := appender{log: o.log, report: report, since: o.since, ownOnly: !o.all}
 	if err := a.append(ctx, messages); err != nil {
 		return err
 	}

@@ -1,7 +1,9 @@
 package convert
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/oacp-go/oacp/bridge"
@@ -12,7 +14,7 @@ import (
 // FuzzMirrorConverges runs a script in which agents write into mailboxes and into the log, mirrors run in all
 // directions, and acknowledge and forget, and checks that in the end each thing is in both places once.
 func FuzzMirrorConverges(f *testing.F) {
-	for _, script := range []string{"", "smr", "ssssmss", "rrrrmrr", "rsrsorsi", "wdwdmfm", "srfmsrfmaf", "bwsrdmdmbf"} {
+	for _, script := range []string{"", "smr", "ssssmss", "rrrrmrr", "rsrsorsi", "wdwdmfm", "srfmsrfmaf", "bwsrdmdmbf", "xxxm", "xyxmfmyxfo", "ysxwmxfom"} {
 		f.Add(script)
 	}
 	f.Fuzz(func(t *testing.T, script string) {
@@ -22,6 +24,7 @@ func FuzzMirrorConverges(f *testing.F) {
 		p := newPlace(t, "claude", "codex", "gemini")
 		var messages []*schema.Message
 		var born []bridge.Record
+		repeated := 0
 		for i, step := range []byte(script) {
 			switch step {
 			case 's', 'w': // a message; with w the same words again and again
@@ -45,6 +48,19 @@ func FuzzMirrorConverges(f *testing.F) {
 				before := len(p.records())
 				if p.append(r); len(p.records()) > before {
 					born = append(born, r)
+				}
+			case 'x', 'y': // a record that shares its id, which is no hash, with others; some say the same
+				r := record(bridge.TypeTask, "", "claude", "codex", fmt.Sprint(step, i%3))
+				r.ID = "shared-" + string(step)
+				line, err := r.Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.write(string(line))
+				if !slices.ContainsFunc(born, func(b bridge.Record) bool { return b.ID == r.ID && b.SaysTheSame(r) }) {
+					born = append(born, r)
+				} else {
+					repeated++
 				}
 			case 'm':
 				p.run(Both)
@@ -79,8 +95,8 @@ func FuzzMirrorConverges(f *testing.F) {
 				delete(carrying, string(m.ID)+" "+string(to))
 			}
 		}
-		if len(carrying) > 0 || plain != len(born) {
-			t.Errorf("the log has %d records that were born there, want %d, and echoes %v", plain, len(born), carrying)
+		if len(carrying) > 0 || plain != len(born)+repeated {
+			t.Errorf("the log has %d records that were born there, want %d, and echoes %v", plain, len(born)+repeated, carrying)
 		}
 		if got, want := len(p.box("claude", mailbox.Outbox)), len(messages)+len(born); got != want {
 			t.Errorf("the outbox has %d messages, want %d", got, want)
@@ -90,6 +106,11 @@ func FuzzMirrorConverges(f *testing.F) {
 		p.run(Both)
 		if d := diff(p.snapshot(), want); d != "" {
 			t.Errorf("a run that remembers nothing changed something:\n%s", d)
+		}
+		all := p.mirror(Both)
+		all.All = true
+		if report, err := all.Run(context.Background()); err != nil || !report.Quiet() {
+			t.Errorf("a run that records all: got %+v, %v, want nothing new", report, err)
 		}
 	})
 }

@@ -12,6 +12,9 @@ type Report struct {
 	// Recorded counts the records that were appended to the log, and AlreadyRecorded those that were there.
 	Recorded        int `json:"recorded"`
 	AlreadyRecorded int `json:"already_recorded"`
+	// LeftOut counts the messages that do not belong in the log: made before its run began, or born in
+	// another log. See Mirror for how to have them recorded.
+	LeftOut int `json:"left_out,omitempty"`
 	// Delivered counts the messages that were delivered, and AlreadyDelivered the records whose message
 	// was there.
 	Delivered        int `json:"delivered"`
@@ -48,7 +51,7 @@ const maxWarnings = 1000
 
 // Quiet reports whether there is nothing to tell of but what had been done before.
 func (r *Report) Quiet() bool {
-	return r.Recorded == 0 && r.Delivered == 0 && len(r.DeadLetters) == 0 && len(r.Skipped) == 0 && len(r.Warnings) == 0
+	return r.Recorded == 0 && r.LeftOut == 0 && r.Delivered == 0 && len(r.DeadLetters) == 0 && len(r.Skipped) == 0 && len(r.Warnings) == 0
 }
 
 func (r *Report) warn(format string, args ...any) {
