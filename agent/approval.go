@@ -27,8 +27,10 @@ type Decision struct {
 	Reason string
 }
 
-// Approver answers what an agent asks for. The agent waits meanwhile. The
-// context ends with the turn, or when the turn is interrupted.
+// Approver answers what an agent asks for. The agent waits meanwhile, but may
+// ask for something else. The context ends when no answer is wanted any more:
+// with the turn, when the turn is interrupted, or when the agent takes its
+// question back. The turn does not end before the Approver has returned.
 type Approver func(context.Context, Approval) Decision
 
 // DenyAll is the Approver of drivers that are given none: nobody is there to
@@ -46,10 +48,13 @@ func approve(ctx context.Context, approver Approver, approval Approval) Decision
 	if approver == nil {
 		approver = DenyAll
 	}
+	var decision Decision
+	if ctx.Err() == nil {
+		decision = approver(ctx, approval)
+	}
 	if ctx.Err() != nil {
 		return Decision{Reason: "the turn is being ended"}
 	}
-	decision := approver(ctx, approval)
 	if !decision.Allow && decision.Reason == "" {
 		decision.Reason = "this is not allowed here"
 	}

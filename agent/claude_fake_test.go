@@ -68,6 +68,8 @@ func (f *fake) answer(m *claudeMessage) int {
 		if request.Subtype == "initialize" {
 			f.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{}}}`, m.RequestID)
 		}
+	case "now":
+		f.say(`{"type":"control_cancel_request","request_id":"r1"}`)
 	case "control_response":
 		f.result(f.prompt, "answered: "+m.Response.Error)
 	case "user":
@@ -97,6 +99,8 @@ func (f *fake) turn() int {
 		f.result(f.prompt, "mine")
 	case "asks":
 		f.say(`{"type":"control_request","request_id":"r1","request":{"subtype":"pick_a_colour"}}`)
+	case "takes back": // what it asked
+		f.say(`{"type":"control_request","request_id":"r1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{}}}`)
 	case "deaf": // to interrupts
 		f.say(`{"type":"assistant","message":{"role":"assistant","content":"hanging"}}`)
 	}

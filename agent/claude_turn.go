@@ -59,28 +59,28 @@ func (t *claudeTurn) attempt(ctx context.Context, prompt string) error {
 
 // follow takes what the program says until the turn ends.
 func (t *claudeTurn) follow(ctx context.Context, p *claudeProcess) error {
-	asking, stopAsking := context.WithCancel(ctx)
-	defer stopAsking()
+	asked := newQuestions(ctx)
+	defer asked.end()
 	var overdue <-chan time.Time
 	interrupt := t.interrupt
-	asked := true
+	told := true
 	for {
-		if !asked && t.acknowledged {
+		if !told && t.acknowledged {
 			// Before it had the prompt, there may have been nothing to end.
 			p.send(claudeAsk(newUUID(), "interrupt"))
-			asked = true
+			told = true
 		}
 		select {
 		case s := <-t.said:
-			if t.take(asking, p, s) {
+			if t.take(asked, p, s) {
 				return nil
 			}
 		case <-p.ended:
 			return p.endError()
 		case <-interrupt:
-			stopAsking()
 			p.send(claudeAsk(newUUID(), "interrupt"))
-			interrupt, asked, overdue = nil, t.acknowledged, time.After(t.claude.patience)
+			asked.refuse()
+			interrupt, told, overdue = nil, t.acknowledged, time.After(t.claude.patience)
 		case <-overdue:
 			return t.halt(ctx, p, ErrInterrupted)
 		case <-ctx.Done():
@@ -98,7 +98,7 @@ func (t *claudeTurn) halt(ctx context.Context, p *claudeProcess, cause error) er
 
 // take deals with what the program said, and reports whether that was the end
 // of the turn.
-func (t *claudeTurn) take(ctx context.Context, p *claudeProcess, s said) bool {
+func (t *claudeTurn) take(asked *questions, p *claudeProcess, s said) bool {
 	if s.line == nil {
 		t.fold.said.complain(s.complaint)
 		t.show(Event{Text: s.complaint, Error: true})
@@ -109,8 +109,14 @@ func (t *claudeTurn) take(ctx context.Context, p *claudeProcess, s said) bool {
 		t.show(Event{Text: safeText(string(s.line)) + "\n"})
 		return false
 	}
-	if m.Type == "control_request" {
-		p.send(claudeReply(claudeDecide(ctx, m, t.claude.options.Approve, t.claude.options.MCP)))
+	switch m.Type {
+	case "control_request":
+		asked.ask(m.RequestID, func(ctx context.Context) []byte {
+			return claudeReply(claudeDecide(ctx, m, t.claude.options.Approve, t.claude.options.MCP))
+		}, p.send)
+		return false
+	case "control_cancel_request":
+		asked.withdraw(m.RequestID)
 		return false
 	}
 	event := Event{Raw: s.line, Text: t.fold.add(s.line)}

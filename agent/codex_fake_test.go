@@ -66,6 +66,8 @@ func answerAsCodex(kind, version string, m *rpcMessage, out *bufio.Writer) int {
 	case "turn/start":
 		say(`{"id":%s,"result":{"turn":{"id":"u","status":"inProgress"}}}`, m.ID)
 		return turnAsCodex(kind, out, say)
+	case "now":
+		say(`{"method":"serverRequest/resolved","params":{"threadId":"t","requestId":"a1"}}`)
 	case "":
 		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":%q}}}`, m.Error.Message)
 		say(`{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"u","status":"completed"}}}`)
@@ -84,6 +86,9 @@ func turnAsCodex(kind string, out *bufio.Writer, say func(string, ...any)) int {
 		say(`{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"another","status":"failed"}}}`)
 	case "asks":
 		say(`{"id":"a1","method":"item/colour/pick","params":{}}`)
+		return -1
+	case "takes back":
+		say(`{"id":"a1","method":"item/fileChange/requestApproval","params":{}}`)
 		return -1
 	case "dies":
 		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"half"}}}`)

@@ -15,6 +15,8 @@ type codexNotice struct {
 	TurnID   string     `json:"turnId"`
 	Turn     *codexDone `json:"turn"`
 	Item     *codexItem `json:"item"`
+	// RequestID is that of a request of the program's that is settled.
+	RequestID json.RawMessage `json:"requestId"`
 	// Error is a failure that the program gets over by itself, or that ends
 	// the turn.
 	Error *codexFailure `json:"error"`

@@ -56,16 +56,17 @@ func (t *codexTurn) attempt(ctx context.Context, prompt string) error {
 
 // follow takes what the server says until the turn ends.
 func (t *codexTurn) follow(ctx context.Context, s *codexServer, answer <-chan *rpcMessage) error {
-	asking, stopAsking := context.WithCancel(ctx)
-	defer stopAsking()
+	asked := newQuestions(ctx)
+	defer asked.end()
 	var overdue <-chan time.Time
 	interrupt := t.interrupt
-	asked := true
+	told := true
 	for {
-		if !asked && t.id != "" {
+		if !told && t.id != "" {
 			line, _ := s.calls.begin("turn/interrupt", map[string]any{"threadId": s.thread, "turnId": t.id})
 			s.send(line)
-			asked = true
+			asked.refuse() // after the interrupt, so that no turn goes on without
+			told = true
 		}
 		select {
 		case m := <-answer:
@@ -73,14 +74,13 @@ func (t *codexTurn) follow(ctx context.Context, s *codexServer, answer <-chan *r
 				return err
 			}
 		case what := <-t.said:
-			if t.take(asking, s, what) {
+			if t.take(asked, s, what) {
 				return t.failure
 			}
 		case <-s.ended:
 			return &DiedError{Program: "codex", Complaints: s.complaints(), Err: s.death()}
 		case <-interrupt:
-			stopAsking()
-			interrupt, asked, overdue = nil, false, time.After(t.codex.patience)
+			interrupt, told, overdue = nil, false, time.After(t.codex.patience)
 		case <-overdue:
 			return t.halt(ctx, s.child, ErrInterrupted)
 		case <-ctx.Done():
@@ -116,7 +116,7 @@ func (t *codexTurn) halt(ctx context.Context, p *child, cause error) error {
 
 // take deals with what the server said, and reports whether that was the end
 // of the turn.
-func (t *codexTurn) take(ctx context.Context, s *codexServer, what said) bool {
+func (t *codexTurn) take(asked *questions, s *codexServer, what said) bool {
 	if what.line == nil {
 		t.spoken.complain(what.complaint)
 		t.show(Event{Text: what.complaint, Error: true})
@@ -128,12 +128,20 @@ func (t *codexTurn) take(ctx context.Context, s *codexServer, what said) bool {
 		t.show(Event{Text: safeText(string(what.line)) + "\n"})
 		return false
 	case m.isRequest():
-		s.send(codexDecide(ctx, m, t.codex.options.Approve, t.codex.options.MCP))
+		asked.ask(string(m.ID), func(ctx context.Context) []byte {
+			return codexDecide(ctx, m, t.codex.options.Approve, t.codex.options.MCP)
+		}, s.send)
 		return false
 	}
 	var notice codexNotice
-	if json.Unmarshal(m.Params, &notice) != nil || notice.ThreadID != s.thread {
-		notice = codexNotice{} // of another shape, or of another thread
+	if json.Unmarshal(m.Params, &notice) != nil {
+		notice = codexNotice{} // of another shape
+	}
+	if m.Method == "serverRequest/resolved" {
+		asked.withdraw(string(notice.RequestID))
+	}
+	if notice.ThreadID != s.thread {
+		notice = codexNotice{}
 	}
 	event := Event{Raw: what.line}
 	if item := notice.Item; m.Method == "item/completed" && item != nil && item.Type == "agentMessage" {

@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/modelstub"
+)
+
+// program is one of the ways in which a driver runs a real agent.
+type program struct {
+	name string
+	// create returns a driver for the program, whose model is the script.
+	create func(testing.TB, modelstub.Script, demands) (Driver, *modelstub.Server)
+	// shell is what a model says to have a command run.
+	shell func(command string) modelstub.Reply
+	// running is the program that the driver runs.
+	running func(Driver) *child
+	// asks reports whether the driver is asked for leave.
+	asks bool
+}
+
+// demands are the options that all drivers have.
+type demands struct {
+	session string
+	approve Approver
+	mcp     map[string]MCPServer
+}
+
+var programs = []program{
+	{
+		name: "claude", asks: true, shell: bash,
+		create: func(t testing.TB, script modelstub.Script, d demands) (Driver, *modelstub.Server) {
+			return realClaude(t, script, func(o *ClaudeOptions) { o.Session, o.Approve, o.MCP = d.session, d.approve, d.mcp })
+		},
+		running: func(driver Driver) *child {
+			c := driver.(*Claude)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.process.child
+		},
+	},
+	{name: "codex", asks: true, shell: execCommand, create: codexProgram(false), running: runningCodex},
+	{name: "codex exec", shell: execCommand, create: codexProgram(true), running: runningCodex},
+}
+
+// bash is what a model says to claude to have a command run.
+func bash(command string) modelstub.Reply {
+	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "Bash", Input: map[string]any{"command": command, "description": "a test"}}}}
+}
+
+// execCommand is what a model says to codex to have a command run.
+func execCommand(command string) modelstub.Reply {
+	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "exec_command", Input: map[string]any{"cmd": command, "yield_time_ms": 60000}}}}
+}
+
+func codexProgram(exec bool) func(testing.TB, modelstub.Script, demands) (Driver, *modelstub.Server) {
+	return func(t testing.TB, script modelstub.Script, d demands) (Driver, *modelstub.Server) {
+		return realCodex(t, script, func(o *CodexOptions) {
+			o.Session, o.Approve, o.MCP, o.Exec = d.session, d.approve, d.mcp, exec
+			o.Sandbox, o.ApprovalPolicy = "danger-full-access", "never"
+			if d.approve != nil {
+				o.ApprovalPolicy = "untrusted"
+			}
+		})
+	}
+}
+
+func runningCodex(driver Driver) *child {
+	c := driver.(*Codex)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.exec {
+		return c.command
+	}
+	return c.server.child
+}
+
+// withPrograms runs a test with each program.
+func withPrograms(t *testing.T, test func(*testing.T, program)) {
+	for _, p := range programs {
+		t.Run(p.name, func(t *testing.T) { test(t, p) })
+	}
+}
