@@ -39,6 +39,8 @@ type pairOptions struct {
 	proofTimeout time.Duration
 	// most is a new bound for a run that is resumed.
 	most int
+	// again are the flags with which the run is to be gone on with.
+	again []string
 }
 
 func newPairCommand(s *streams) *cli.Command {
@@ -52,7 +54,8 @@ func newPairCommand(s *streams) *cli.Command {
 succeeds, the reviewers look at what it did and say PASS or FAIL. That goes on
 until all have passed it. What the agents tell each other, and all that they
 show, is kept in the run's folder (see oacp help bridge). Whatever stops the
-command, oacp pair --run-id NUMBER goes on where it was.
+command, oacp pair --run-id NUMBER goes on where it was. A PROMPT of - is read
+from standard input.
 
 A proof is a command, or several joined by &&. It never passes through a shell.
 What no flag says is taken from ~/.agentpair/config.yaml.
@@ -68,7 +71,7 @@ EXAMPLES:
    oacp pair --run-id 3`,
 		Flags: o.flags(),
 		Action: func(c *cli.Context) error {
-			if err := o.take(c); err != nil {
+			if err := o.take(c, s); err != nil {
 				return err
 			}
 			if o.follow != "" {
@@ -106,10 +109,14 @@ func (o *pairOptions) flags() []cli.Flag {
 }
 
 // take reads the settings and what the command line says.
-func (o *pairOptions) take(c *cli.Context) error {
+func (o *pairOptions) take(c *cli.Context, s *streams) error {
 	o.resumed = c.IsSet("run-id") || o.session != ""
 	if err := o.check(c); err != nil {
 		return err
+	}
+	o.again = flagsToRepeat(c)
+	if o.follow != "" {
+		return nil
 	}
 	root, err := bridge.DefaultRoot()
 	if err != nil {
@@ -119,10 +126,10 @@ func (o *pairOptions) take(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	o.override(c, config)
-	if rest := positionals(c); len(rest) > 0 {
-		o.settings.Prompt = rest[0]
+	if err := o.takePrompt(positionals(c), s); err != nil {
+		return err
 	}
+	o.override(c, config)
 	if o.most = 0; c.IsSet("max-iterations") {
 		o.most = o.settings.MaxIterations
 	}
@@ -133,6 +140,17 @@ func (o *pairOptions) take(c *cli.Context) error {
 		return usageErrorf("%w", err).withHint("see oacp help pair")
 	}
 	return nil
+}
+
+// takePrompt takes the task, which is on standard input where it is "-".
+func (o *pairOptions) takePrompt(rest []string, s *streams) (err error) {
+	if len(rest) > 0 {
+		o.prompt = rest[0]
+	}
+	if o.prompt == "-" {
+		o.prompt, err = readInput("-", s)
+	}
+	return err
 }
 
 // check refuses what the flags cannot mean together.
@@ -153,6 +171,8 @@ func (o *pairOptions) check(c *cli.Context) error {
 		return usageErrorf("an agent alone is named already, and nobody reviews, so --agent and --review cannot go with it")
 	case o.resumed && (len(rest) > 0 || o.prompt != ""):
 		return usageErrorf("a run that is resumed has its task")
+	case c.IsSet("max-iterations") && c.Int("max-iterations") < 1:
+		return usageErrorf("--max-iterations: a run has at least one")
 	case o.follow != "" && o.follow != string(pair.Claude) && o.follow != string(pair.Codex):
 		return usageErrorf("--follow: %s is neither claude nor codex", quote(o.follow))
 	case o.follow != "" && !o.resumed:
@@ -176,7 +196,7 @@ func (o *pairOptions) override(c *cli.Context, config pair.Config) {
 		Prompt: o.prompt, Agent: config.Agent, Review: config.Review, MaxIterations: config.MaxIterations,
 		Proof: config.Proof, Done: config.Done, Worktree: config.Worktree,
 	}
-	o.verbose, o.tmux, o.timeout = config.Verbose, config.Tmux, time.Duration(config.Timeout)
+	o.verbose, o.tmux, o.timeout = config.Verbose, config.Tmux, config.Timeout
 	switch {
 	case o.claudeOnly:
 		o.settings.Agent, o.settings.Review = pair.Claude, pair.ReviewNone
@@ -252,7 +272,7 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *streams
 	}
 	err = errors.Join(session.Run(ctx), printer.err)
 	if err != nil && !session.Manifest().State.Final() {
-		return &hintedError{err, fmt.Sprintf("oacp pair --run-id %d goes on where it stopped", session.Place().ID)}
+		return &hintedError{err, o.resumption(session.Place().ID) + " goes on where it stopped"}
 	}
 	return err
 }
