@@ -32,6 +32,9 @@
 // decides that: a record is in the log or is not, a message is in its sender's outbox or is not. The files it
 // keeps in state/mirror only spare it looking at what it has dealt with; they may be lost at any time.
 //
+// Into the log of a run go the messages made since it began, and no message that was born in another log: see
+// [Mirror]. A file that somebody may still be writing is left alone until it has been quiet for a while.
+//
 // A record that cannot be delivered becomes a dead letter, with a reason: of its sender, where the workspace
 // knows it, otherwise in state/mirror/dead_letter. A recipient that the workspace does not know is a reason;
 // an unknown sender is not: who writes into the log exists, and gets a mailbox. Once the recipient is known

@@ -16,6 +16,8 @@ type mirrorOptions struct {
 	workspace workspaceOptions
 	log       logOptions
 	direction string
+	since     string
+	all       bool
 	follow    bool
 	noSync    bool
 	json      bool
@@ -25,6 +27,8 @@ func newMirrorCommand(s *streams) *cli.Command {
 	var o mirrorOptions
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "direction", Usage: "carry `WAY`: out (into the log), in (into the mailboxes), or both", Value: string(convert.Both), Destination: &o.direction},
+		&cli.StringFlag{Name: "since", Usage: "record what was made from `TIME` on: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began", Destination: &o.since},
+		&cli.BoolFlag{Name: "all", Usage: "record everything in the outboxes, also what is older than the run and what came from other logs", Destination: &o.all},
 		&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what is new, as it comes, until stopped", Destination: &o.follow},
 		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power cut may lose what was carried", Destination: &o.noSync},
 		jsonFlag(&o.json),
@@ -38,6 +42,11 @@ func newMirrorCommand(s *streams) *cli.Command {
 
 What was sent appears in the log, and what was written into the log appears in
 the mailboxes: each once, however often the command runs and whatever stops it.
+
+The log of a run takes in what was sent since the run began, a repository's first
+run and a log without a manifest beside it everything; what came from another log
+stays there. Messages that are left out are counted; --since and --all record them.
+
 What cannot be delivered becomes a dead letter that says why, and the command
 fails; the rest is carried all the same.
 
@@ -47,6 +56,7 @@ stops the command, which then exits with status 0.
 EXAMPLES:
    oacp mirror
    oacp mirror --run-id 1 --direction out
+   oacp mirror --run-id 2 --since 2h
    oacp mirror my-project --bridge bridge.jsonl --follow`,
 		Flags: append(append(flags, o.log.writingFlags()...), o.workspace.flags()...),
 		Action: func(c *cli.Context) error {
@@ -62,14 +72,14 @@ EXAMPLES:
 }
 
 func runMirror(ctx context.Context, o mirrorOptions, s *streams) error {
-	direction, err := convert.ParseDirection(o.direction)
+	mirror, err := o.mirror(s)
 	if err != nil {
-		return usageErrorf("--direction: %w", err)
+		return err
 	}
 	return o.workspace.with(s, &mailbox.Options{NoSync: o.noSync}, func(w *mailbox.Workspace) error {
 		return o.log.with(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
 			bar := newProgress(s, "mirroring")
-			mirror := &convert.Mirror{Workspace: w, Log: log, Direction: direction, Progress: bar.update}
+			mirror.Workspace, mirror.Log, mirror.Progress = w, log, bar.update
 			ctx, stop := untilSignal(ctx)
 			defer stop()
 			if o.follow {
@@ -87,6 +97,25 @@ func runMirror(ctx context.Context, o mirrorOptions, s *streams) error {
 			return err
 		})
 	})
+}
+
+// mirror returns the mirror that the flags describe.
+func (o mirrorOptions) mirror(s *streams) (*convert.Mirror, error) {
+	direction, err := convert.ParseDirection(o.direction)
+	if err != nil {
+		return nil, usageErrorf("--direction: %w", err)
+	}
+	m := &convert.Mirror{Direction: direction, All: o.all}
+	if o.since == "" {
+		return m, nil
+	}
+	if o.all {
+		return nil, usageErrorf("--since and --all exclude each other")
+	}
+	if m.Since, err = mailbox.ParseSince(o.since, s.now()); err != nil {
+		return nil, usageErrorf("--since: %w", err)
+	}
+	return m, nil
 }
 
 // followMirror prints a line whenever something was carried, until a signal

@@ -61,6 +61,7 @@ func (a reportAnswer) summary() string {
 		{already, "there already"},
 		{len(a.DeadLetters), "undeliverable"},
 		{len(a.Invalid), "invalid"},
+		{a.LeftOut, "left out"},
 		{len(a.Skipped), "skipped"},
 	} {
 		if more.count > 0 {
