@@ -85,13 +85,14 @@ func (c *child) run(started chan<- error) {
 	var inOut sync.WaitGroup
 	lines := lineSplitter{line: func(line []byte) { c.spec.line(c, line) }, limit: maxLine}
 	inOut.Go(func() { c.write(pipes.in) })
-	inOut.Go(func() { c.read(pipes.out, lines.add) })
-	inOut.Go(func() { c.read(pipes.complaints, c.complain) })
+	out, complaints := &outlet{file: pipes.out}, &outlet{file: pipes.complaints}
+	inOut.Go(func() { c.read(out, lines.add) })
+	inOut.Go(func() { c.read(complaints, c.complain) })
 	err = cmd.Wait()
 	killGroup(cmd.Process)
 	c.input.close()
-	c.finishReading(pipes.out)
-	c.finishReading(pipes.complaints)
+	out.expire(c.spec.pipeDelay)
+	complaints.expire(c.spec.pipeDelay)
 	inOut.Wait()
 	c.err = exitError(err)
 	close(c.ended)
@@ -132,38 +133,10 @@ func startPiped(cmd *exec.Cmd) (pipes childPipes, err error) {
 	return pipes, cmd.Start()
 }
 
-// finishReading has the reader of a pipe stop when it finds nothing to read
-// for a while. Whatever holds the other end has escaped from the group.
-func (c *child) finishReading(pipe *os.File) {
-	delay := c.spec.pipeDelay
-	if errors.Is(pipe.SetReadDeadline(time.Now().Add(delay)), os.ErrNoDeadline) {
-		// Not all systems can. What has not come by then is given up.
-		time.AfterFunc(delay, func() { _ = pipe.Close() })
-	}
-}
-
-// read passes output on, and closes the pipe in the end.
-func (c *child) read(pipe *os.File, take func([]byte) error) {
-	defer pipe.Close() // nothing was written to it
-	buffer := make([]byte, 64<<10)
-	progress := false
-	for {
-		n, err := pipe.Read(buffer)
-		if n > 0 {
-			progress = true
-			if err := take(buffer[:n]); err != nil {
-				c.fail(err)
-				return
-			}
-		}
-		if errors.Is(err, os.ErrDeadlineExceeded) && progress {
-			progress = false // whoever takes it was slow
-			c.finishReading(pipe)
-			continue
-		}
-		if err != nil {
-			return
-		}
+// read passes output on. A program whose output cannot be taken is ended.
+func (c *child) read(out *outlet, take func([]byte) error) {
+	if err := out.read(take); err != nil {
+		c.fail(err)
 	}
 }
 
@@ -239,23 +212,32 @@ func (c *child) death() error {
 
 // finish lets the program end by itself, which it does when its input ends,
 // and stops it if it does not.
-func (c *child) finish(ctx context.Context) {
+func (c *child) finish(ctx context.Context) error {
 	c.input.close()
-	if !c.endsWithin(ctx, c.spec.grace) {
-		c.stop(ctx)
+	if c.endsWithin(ctx, c.spec.grace) {
+		return nil
 	}
+	return c.stop(ctx)
 }
 
+// killDelay is how long a killed program may take to end. One that waits for a
+// disk or a network share may not end before that answers.
+const killDelay = 5 * time.Second
+
 // stop asks the program and its children to end, and kills them if they do
-// not. It waits for the end.
-func (c *child) stop(ctx context.Context) {
+// not. It waits for the end, but not for ever.
+func (c *child) stop(ctx context.Context) error {
 	if !c.hasEnded() {
 		terminateGroup(c.process)
 	}
-	if !c.endsWithin(ctx, c.spec.grace) {
-		killGroup(c.process)
-		<-c.ended
+	if c.endsWithin(ctx, c.spec.grace) {
+		return nil
 	}
+	killGroup(c.process)
+	if !c.endsWithin(context.WithoutCancel(ctx), killDelay+c.spec.pipeDelay) {
+		return fmt.Errorf("process %d was killed, but has not ended", c.process.Pid)
+	}
+	return nil
 }
 
 func (c *child) endsWithin(ctx context.Context, limit time.Duration) bool {

@@ -5,7 +5,9 @@ package agent
 import (
 	"context"
 	"errors"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -25,7 +27,11 @@ func startHelper(t *testing.T, spec childSpec, kind string, args ...string) *chi
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.stop(context.Background()) })
+	t.Cleanup(func() {
+		if err := c.stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	return c
 }
 
@@ -44,7 +50,9 @@ func TestChildLines(t *testing.T) {
 	c := startHelper(t, childSpec{line: func(_ *child, line []byte) { lines = append(lines, string(line)) }}, "cat")
 	c.send([]byte("one\n"))
 	c.send([]byte("two\nthree\n\ncut off"))
-	c.finish(t.Context())
+	if err := c.finish(t.Context()); err != nil {
+		t.Error(err)
+	}
 	if got := strings.Join(lines, "|"); got != "one|two|three" || c.err != nil {
 		t.Errorf("lines %s (%v), want one|two|three: what is cut off is no line", got, c.err)
 	}
@@ -86,12 +94,16 @@ func TestChildFinish(t *testing.T) {
 			c := startHelper(t, childSpec{grace: 50 * time.Millisecond, line: func(*child, []byte) { close(ready) }}, kind)
 			c.send([]byte("hello\n"))
 			<-ready
-			c.finish(t.Context())
+			if err := c.finish(t.Context()); err != nil {
+				t.Error(err)
+			}
 			var exit *ExitError
 			if errors.As(c.err, &exit); want == "" && c.err != nil || want != "" && (exit == nil || exit.Signal != want) {
 				t.Errorf("ended with %v, want signal %q", c.err, want)
 			}
-			c.finish(t.Context())
+			if err := c.finish(t.Context()); err != nil {
+				t.Errorf("finish once more = %v, want no error", err)
+			}
 		})
 	}
 }
@@ -103,9 +115,8 @@ func TestChildFinishInHaste(t *testing.T) {
 	<-ready
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	c.finish(ctx)
-	if !c.hasEnded() {
-		t.Error("the program still runs")
+	if err := c.finish(ctx); err != nil || !c.hasEnded() {
+		t.Errorf("the program still runs (%v)", err)
 	}
 }
 
@@ -135,4 +146,38 @@ func TestChildDoesNotRead(t *testing.T) {
 		c.send(make([]byte, 1<<20))
 	}
 	awaitChild(t, c)
+}
+
+// TestChildLeavesNoise: what a program left behind outside its group may hold
+// its output and write to it for ever. Nobody waits for it.
+func TestChildLeavesNoise(t *testing.T) {
+	if _, err := exec.LookPath("setsid"); err != nil {
+		t.Skip("needs setsid")
+	}
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, noise := range map[string]string{"a little": "echo noise >&2; echo noise; sleep 0.02", "much": "echo noise; echo noise >&2"} {
+		t.Run(name, func(t *testing.T) {
+			lines := make(chan string, 1)
+			c, err := startChild(childSpec{
+				path: shell, command: []string{"sh", "-c", "setsid sh -c 'while :; do " + noise + "; done' & echo child $!; read line"}, pipeDelay: 100 * time.Millisecond,
+				line: func(_ *child, line []byte) {
+					if strings.HasPrefix(string(line), "child") {
+						lines <- string(line)
+					}
+					<-time.After(time.Millisecond) // slower than the noise
+				},
+				complaint: func(string) {},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			pid := childOf(t, <-lines)
+			defer func() { _ = syscall.Kill(-pid, syscall.SIGKILL) }() // it may have died of a closed pipe
+			c.send([]byte("end\n"))
+			awaitChild(t, c)
+		})
+	}
 }

@@ -151,8 +151,7 @@ func (c *Claude) running(ctx context.Context) (*claudeProcess, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.path == "" { // stopped meanwhile
-		p.stop(ctx)
-		return nil, errNotStarted
+		return nil, errors.Join(errNotStarted, p.stop(ctx))
 	}
 	c.process = p
 	return p, nil
@@ -201,8 +200,8 @@ func (c *Claude) Stop(ctx context.Context) error {
 	p := c.process
 	c.process, c.path = nil, ""
 	c.mu.Unlock()
-	if p != nil {
-		p.finish(ctx)
+	if p == nil {
+		return nil
 	}
-	return nil
+	return p.finish(ctx)
 }

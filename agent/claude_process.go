@@ -95,8 +95,7 @@ func (c *Claude) launch(ctx context.Context, session string) (*claudeProcess, er
 		err = fmt.Errorf("%w: claude did not answer within %v", ErrUnavailable, startLimit)
 	}
 	if err != nil {
-		p.stop(ctx)
-		return nil, err
+		return nil, errors.Join(err, p.stop(ctx))
 	}
 	return p, nil
 }

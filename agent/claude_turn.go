@@ -92,8 +92,7 @@ func (t *claudeTurn) follow(ctx context.Context, p *claudeProcess) error {
 // halt stops the program. The next turn starts it again.
 func (t *claudeTurn) halt(ctx context.Context, p *claudeProcess, cause error) error {
 	t.claude.turns.end()
-	p.stop(context.WithoutCancel(ctx))
-	return cause
+	return errors.Join(cause, p.stop(context.WithoutCancel(ctx)))
 }
 
 // take deals with what the program said, and reports whether that was the end

@@ -192,8 +192,7 @@ func (c *Codex) running(ctx context.Context) (*codexServer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.path == "" { // stopped meanwhile
-		s.stop(ctx)
-		return nil, errNotStarted
+		return nil, errors.Join(errNotStarted, s.stop(ctx))
 	}
 	c.server = s
 	return s, nil
@@ -229,11 +228,12 @@ func (c *Codex) Stop(ctx context.Context) error {
 	s, command := c.server, c.command
 	c.server, c.command, c.path = nil, nil, ""
 	c.mu.Unlock()
+	var err error
 	if s != nil {
-		s.finish(ctx)
+		err = s.finish(ctx)
 	}
 	if command != nil {
-		command.stop(ctx)
+		err = errors.Join(err, command.stop(ctx))
 	}
-	return nil
+	return err
 }

@@ -79,8 +79,7 @@ func (c *Codex) launch(ctx context.Context, session string) (*codexServer, error
 		fmt.Errorf("%w: codex did not answer within %v", ErrUnavailable, startLimit))
 	defer cancel()
 	if err := s.open(limited, session); err != nil {
-		s.stop(ctx)
-		return nil, err
+		return nil, errors.Join(err, s.stop(ctx))
 	}
 	return s, nil
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -110,8 +111,7 @@ func (t *codexTurn) begun(s *codexServer, id string) {
 // halt stops the program. The next turn starts it again.
 func (t *codexTurn) halt(ctx context.Context, p *child, cause error) error {
 	t.codex.turns.end()
-	p.stop(context.WithoutCancel(ctx))
-	return cause
+	return errors.Join(cause, p.stop(context.WithoutCancel(ctx)))
 }
 
 // take deals with what the server said, and reports whether that was the end
