@@ -10,8 +10,10 @@ import (
 // show it or to scroll follows the size of the screen, not its own: entries
 // are broken into lines when they come into view.
 type conversation struct {
-	title  string
-	reader reader
+	// title is the subject of a conversation in messages, and run the folder
+	// of one in a run's bridge log.
+	title, run string
+	reader     reader
 	// Reading is under way, and due once more behind that.
 	reading, again bool
 
@@ -65,6 +67,9 @@ func (c *conversation) grows(before, now []Message) bool {
 	known := make(map[schema.ID]bool, len(before))
 	for _, m := range before {
 		known[m.ID] = true
+	}
+	if c.run != "" {
+		return false
 	}
 	tied, continues := false, len(before) == 0
 	for _, m := range now {

@@ -16,6 +16,8 @@ const (
 	refreshEvery = 2 * time.Second
 	// gathering is how long changes are collected before a Model looks.
 	gathering = 50 * time.Millisecond
+	// followEvery is how often the log of a run that is shown is looked at.
+	followEvery = 500 * time.Millisecond
 )
 
 // pane is a part of the screen.
@@ -43,6 +45,8 @@ type Model struct {
 	rows          [panes][]row
 	// laid are the rows as they are shown at the width.
 	laid [panes]laid
+	// only is the agent whose messages alone are listed, if not empty.
+	only target
 	// conversation is shown instead of the panes.
 	conversation *conversation
 
@@ -76,6 +80,7 @@ type (
 		conversation *conversation
 		reading      reading
 	}
+	followMsg struct{ conversation *conversation }
 )
 
 func tick() tea.Cmd {
@@ -104,6 +109,10 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.take(msg)
 	case readMsg:
 		return m, m.takeReading(msg)
+	case followMsg:
+		if msg.conversation == m.conversation {
+			return m, m.read(msg.conversation)
+		}
 	}
 	return m, nil
 }
@@ -158,7 +167,7 @@ func (m *Model) take(msg snapshotMsg) tea.Cmd {
 		m.again = false
 		commands = append(commands, m.schedule())
 	}
-	if c := m.conversation; c != nil && c.grows(before.allMessages(), m.snapshot.allMessages()) {
+	if c := m.conversation; c != nil && c.grows(before.messages(target{}), m.snapshot.messages(target{})) {
 		commands = append(commands, m.read(c))
 	}
 	return tea.Batch(commands...)
@@ -166,7 +175,7 @@ func (m *Model) take(msg snapshotMsg) tea.Cmd {
 
 // layOut lays out the rows for the width. What is selected stays so.
 func (m *Model) layOut() {
-	grids := [panes]grid{agentsGrid(m.snapshot), runsGrid(m.snapshot), messagesGrid(m.snapshot.allMessages(), m.snapshot.At)}
+	grids := [panes]grid{agentsGrid(m.snapshot), runsGrid(m.snapshot), messagesGrid(m.snapshot.messages(m.only), m.snapshot.At)}
 	for p, g := range grids {
 		before := m.rows[p]
 		m.rows[p] = g.rows
@@ -200,7 +209,7 @@ func (m *Model) press(key string) tea.Cmd {
 	case "q", "ctrl+c":
 		return tea.Quit
 	case "esc", "backspace":
-		m.conversation = nil
+		m.back()
 	case "tab", "right":
 		m.focus = (m.focus + 1) % panes
 	case "shift+tab", "left":
@@ -242,23 +251,53 @@ func (m *Model) moveToEnd(end bool) {
 	}
 }
 
-// open shows what the selected row is about.
+// open shows what the selected row is about: of an agent its messages, and
+// of a run or a message the conversation.
 func (m *Model) open() tea.Cmd {
 	rows := m.rows[m.focus]
 	if m.conversation != nil || len(rows) == 0 {
 		return nil
 	}
-	selected := rows[m.selected[m.focus]]
-	c := &conversation{title: selected.cells[len(selected.cells)-1], follow: true}
+	selected := rows[m.selected[m.focus]].target
+	c := &conversation{follow: true}
 	switch m.focus {
-	case messagesPane:
-		c.reader = &messageReader{workspaces: m.source.config.Workspaces, id: selected.target.message}
-	default:
+	case agentsPane:
+		if selected.agent != "" {
+			m.showOnly(selected)
+		}
 		return nil
+	case runsPane:
+		run, found := m.snapshot.run(selected.folder)
+		if !found {
+			return nil
+		}
+		c.run, c.reader = run.place.Folder, &logReader{run: run.place}
+	default:
+		message := rows[m.selected[m.focus]].cells
+		c.title = message[len(message)-1]
+		c.reader = &messageReader{workspaces: m.source.config.Workspaces, id: selected.message}
 	}
 	c.resize(m.width)
 	m.conversation = c
 	return m.read(c)
+}
+
+// back leaves the conversation, or shows the messages of all agents again.
+func (m *Model) back() {
+	switch {
+	case m.conversation != nil:
+		m.conversation = nil
+	case m.only != target{}:
+		m.only = target{}
+		m.layOut()
+	}
+}
+
+// showOnly lists only the messages from or to an agent.
+func (m *Model) showOnly(agent target) {
+	m.only, m.focus = agent, messagesPane
+	m.layOut()
+	m.moveToEnd(true)
 }
 
 // read reads a conversation, once at a time.
@@ -282,5 +321,8 @@ func (m *Model) takeReading(msg readMsg) tea.Cmd {
 		c.again = false
 		return m.read(c)
 	}
-	return nil
+	if c.run == "" {
+		return nil // it is read again when a message has come
+	}
+	return tea.Tick(followEvery, func(time.Time) tea.Msg { return followMsg{c} })
 }

@@ -138,6 +138,52 @@ func TestSelectionFollows(t *testing.T) {
 	}
 }
 
+// TestMessagesOfAnAgent lists the messages from and to an agent alone.
+func TestMessagesOfAnAgent(t *testing.T) {
+	m := showing(t, 80, 40)
+	next := sample()
+	all := next.Workspaces[0].Messages
+	all[3].From, all[5].To = "gemini", []schema.AgentName{"codex", "gemini"}
+	m.Update(snapshotMsg{snapshot: next})
+	press(t, m, "tab", "down", "down", "enter")
+	if got := m.laid[messagesPane].rows; len(got) != 2 || !strings.Contains(got[0], "Message 3") || m.selected[messagesPane] != 1 || m.focus != messagesPane {
+		t.Errorf("the rows are %q, of which %d is selected, want messages 3 and 5, the last one selected", got, m.selected[messagesPane])
+	}
+	if screen := screenText(m); !strings.Contains(screen, "messages of gemini only") || !strings.Contains(screen, "esc all messages") {
+		t.Errorf("the screen does not say what is shown:\n%s", screen)
+	}
+	m.Update(snapshotMsg{snapshot: next})
+	if got := len(m.laid[messagesPane].rows); got != 2 {
+		t.Errorf("the next snapshot shows %d messages, want 2", got)
+	}
+	press(t, m, "enter")
+	press(t, m, "esc")
+	if got := len(m.laid[messagesPane].rows); m.conversation != nil || got != 2 {
+		t.Errorf("back from a conversation there are %d messages, want 2", got)
+	}
+	press(t, m, "esc")
+	if got := len(m.laid[messagesPane].rows); got != 30 {
+		t.Errorf("after esc there are %d messages, want all 30", got)
+	}
+}
+
+// TestSelectedRunStays has runs change their order.
+func TestSelectedRunStays(t *testing.T) {
+	m := showing(t, 80, 40)
+	next := sample()
+	for i := range next.Runs {
+		next.Runs[i].place.Folder = fmt.Sprint(i)
+	}
+	m.Update(snapshotMsg{snapshot: next})
+	press(t, m, "tab", "tab", "down")
+	later := next
+	later.Runs = []Run{next.Runs[2], next.Runs[0], next.Runs[1]}
+	m.Update(snapshotMsg{snapshot: later})
+	if got := m.selected[runsPane]; got != 2 {
+		t.Errorf("run %d is selected, want the same as before, 2", got)
+	}
+}
+
 // TestLooksOnceAtATime has changes come while the model looks.
 func TestLooksOnceAtATime(t *testing.T) {
 	m := NewModel(t.Context(), NewSource(Config{}))

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -27,10 +28,15 @@ type line struct {
 	style style
 }
 
-// panesKeys and conversationKeys say what the keys do, the most needed first.
+// What the keys do, the most needed first: in a conversation, and in each
+// pane.
 var (
-	panesKeys        = []string{"q quit", "tab next", "enter conversation", "up/down select"}
 	conversationKeys = []string{"q quit", "esc back", "end follow", "up/down scroll"}
+	panesKeys        = [panes][]string{
+		agentsPane:   {"q quit", "tab runs", "enter its messages", "up/down select"},
+		runsPane:     {"q quit", "tab messages", "enter conversation", "up/down select"},
+		messagesPane: {"q quit", "tab agents", "enter conversation", "up/down select"},
+	}
 )
 
 // help joins as much of what the keys do as there is room for.
@@ -64,7 +70,11 @@ func (m *Model) View() tea.View {
 
 // screen returns as many lines as the screen has, none wider than it.
 func (m *Model) screen() []line {
-	lines, keys := []line{{m.snapshot.title(), bold}}, panesKeys
+	lines, keys := []line{{m.snapshot.title(), bold}}, panesKeys[m.focus]
+	if m.only != (target{}) {
+		keys = slices.Insert(slices.Clone(keys), 1, "esc all messages")
+		lines[0].text = "messages of " + string(m.only.agent) + " only  " + lines[0].text
+	}
 	switch {
 	case !m.ready:
 		lines = []line{{"reading", plain}}
@@ -102,7 +112,11 @@ func (m *Model) conversationHead() []line {
 	case len(c.entries) == 0:
 		about.text = "(none)"
 	}
-	return []line{{"Conversation: " + visible.Line(c.title), bold}, about}
+	title := "Conversation: " + c.title
+	if run, found := m.snapshot.run(c.run); found {
+		title = fmt.Sprintf("Run %d  %s  %s  %s", run.ID, run.stateText(), run.iterationText(), run.task())
+	}
+	return []line{{visible.Line(title), bold}, about}
 }
 
 // paneLines lays out the panes below the title, or only the one in focus

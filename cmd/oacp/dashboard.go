@@ -32,7 +32,7 @@ func newDashboardCommand(s *streams) *cli.Command {
 		Description: `The agents of the workspace with what is in their inboxes and the turn they are
 in, the runs of oacp pair in the repository around the current folder, and the
 latest messages. Outside a workspace there are only the runs. The view follows
-what happens; enter on a message opens its conversation, and q ends it.
+what happens; enter opens the conversation of a message or a run, and q ends it.
 
 --once prints one frame instead, and --json the same for programs.
 

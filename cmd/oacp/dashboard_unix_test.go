@@ -5,7 +5,9 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -90,10 +92,85 @@ func TestDashboardLive(t *testing.T) {
 	term.awaitText("first task", "second task")
 
 	term.tmux("resize-window", "-x", "40", "-y", "11")
-	term.awaitText("* TIME", "q quit  tab next")
+	term.awaitText("* TIME", "q quit  tab agents  enter conversation")
 	term.tmux("resize-window", "-x", "120", "-y", "40")
-	term.awaitText("RUN", "q quit  tab next  enter conversation")
+	term.awaitText("RUN", "q quit  tab agents  enter conversation  up/down select")
 
+	term.tmux("send-keys", "q")
+	term.awaitText("left with 0")
+	term.tmux("send-keys", "Enter")
+}
+
+// startPair has a pair at work in a folder, whose worker waits for a line in
+// each of its turns before it answers. The reviewer is never content.
+func startPair(t *testing.T, program, folder string) (pair *exec.Cmd, answer func()) {
+	t.Helper()
+	lines := filepath.Join(folder, "lines")
+	if err := syscall.Mkfifo(lines, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	worker := "#!/bin/sh\ncat >/dev/null\nread line <'" + lines + "'\necho I did it\necho DONE\n"
+	reviewer := "#!/bin/sh\ncat >/dev/null\necho it is not right\necho FAIL\n"
+	for name, text := range map[string]string{"worker": worker, "reviewer": reviewer} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pipe, err := os.OpenFile(lines, os.O_RDWR, 0) // to write alone would wait for a reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer = func() {
+		if _, err := pipe.WriteString("\n"); err != nil {
+			t.Error(err)
+		}
+	}
+	pair = exec.CommandContext(t.Context(), program, "pair", "mend it", "--review", "claude",
+		"--codex-command", filepath.Join(folder, "worker"), "--claude-command", filepath.Join(folder, "reviewer"))
+	pair.Dir, pair.Env = folder, append(os.Environ(), "OACP_RUNS="+filepath.Join(folder, "runs"), "HOME="+folder)
+	if err := pair.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = pair.Process.Kill() // it was, unless the test has failed
+		_ = pair.Wait()
+		answer() // the worker that has lost its pair ends, too
+		if err := pipe.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return pair, answer
+}
+
+// TestDashboardRunLive follows the conversation of a run in a real terminal,
+// until the process that drives it is killed.
+func TestDashboardRunLive(t *testing.T) {
+	c := newSession(t, "claude,codex")
+	program, err := exec.LookPath("oacp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	term := newTerminal(t, "sh", "-c", `cd "$1" && "$0" dashboard --runs-dir "$1/runs"; echo "left with $?"; read line`, program, c.dir)
+	pair, answer := startPair(t, program, c.dir)
+	term.awaitText("working (codex)", "mend it")
+
+	term.tmux("send-keys", "BTab")
+	term.awaitText("* RUN", "> 1", "q quit  tab messages  enter conversation")
+	term.tmux("send-keys", "Enter")
+	term.awaitText("Run 1  working (codex)  1/20  mend it", "user -> codex  task", "esc back")
+
+	answer()
+	term.awaitText("codex -> claude  signal DONE  iteration 1", "it is not right", "Run 1  working (codex)  2/20")
+
+	if err := pair.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	term.awaitText("Run 1  stopped (working)  2/20  mend it")
+	term.tmux("send-keys", "Escape")
+	term.awaitText("* RUN", "stopped (working)", "DONE 1 FAIL")
+
+	term.tmux("send-keys", "BTab", "Down", "Enter")
+	term.awaitText("messages of codex only", "esc all messages")
 	term.tmux("send-keys", "q")
 	term.awaitText("left with 0")
 	term.tmux("send-keys", "Enter")
