@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // Direction says which way a Mirror carries.
@@ -45,11 +46,16 @@ type Mirror struct {
 	// All puts everything into the log that the outboxes hold: also messages of the time before, and those
 	// that came from other logs, which otherwise are never written into this one.
 	All bool
+	// Only, if not nil, says which messages go from the outboxes into the log, the same of a message each
+	// time. The others are passed over and not done with: a mirror without it carries them.
+	Only func(*schema.Message) bool
 	// Progress, if not nil, is told how many of the messages and lines that are to be looked at have been.
 	// The total grows when the second direction begins.
 	Progress func(done, total int)
 
-	young *nursery // nil but in tests
+	// passedOver are the files of messages that Only does not want, so that they are read once.
+	passedOver map[fileKey]bool
+	young      *nursery // nil but in tests
 }
 
 // Run carries what is new, first out and then in, and returns. One direction failing does not keep the other
@@ -99,10 +105,14 @@ func (m *Mirror) open() (*session, error) {
 	if young == nil {
 		young = newNursery()
 	}
+	if m.passedOver == nil {
+		m.passedOver = make(map[fileKey]bool)
+	}
 	return &session{
 		mirror: m, direction: direction, outboxes: known,
 		outward: &outward{
 			workspace: m.Workspace, log: m.Log, outboxes: known, young: young, reported: make(map[fileKey]bool),
+			only: m.Only, passedOver: m.passedOver,
 			since: since.Truncate(time.Second), all: m.All, afresh: m.All || !m.Since.IsZero(),
 		},
 		inward: &inward{workspace: m.Workspace, log: m.Log, outboxes: known},

@@ -30,6 +30,9 @@ type outward struct {
 	since  time.Time
 	all    bool
 	afresh bool
+	// only is Mirror.Only, and passedOver the files of messages that it does not want.
+	only       func(*schema.Message) bool
+	passedOver map[fileKey]bool
 	// reported are the files that were reported as bad.
 	reported map[fileKey]bool
 }
@@ -142,6 +145,12 @@ func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, repo
 		}
 		if f.err != nil { // it was there, and as it was, a moment ago
 			s.again[f.agent] = true
+			continue
+		}
+		if o.only != nil && !o.only(f.message) {
+			// The state says what is done with, and an outbox that holds this is not.
+			o.passedOver[f.key], s.again[f.agent] = true, true
+			f.message = nil
 			continue
 		}
 		if err := o.outboxes.note(f.message); err != nil {

@@ -186,6 +186,10 @@ func (o *outward) add(s *scan, agent schema.AgentName, names []string) error {
 		if _, done := o.journal.files[f.key]; done {
 			continue
 		}
+		if o.only != nil && o.passedOver[f.key] {
+			s.again[agent] = true
+			continue
+		}
 		if o.young.isYoung(f) {
 			s.young = append(s.young, f)
 		} else {
