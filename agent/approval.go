@@ -63,7 +63,8 @@ func approve(ctx context.Context, approver Approver, approval Approval) Decision
 
 // MCPServer is a Model Context Protocol server that an agent starts for
 // itself and talks to over standard input and output. What an agent is given
-// so, it may use without asking.
+// so, it may use without asking. Its name is made of letters, digits, - and
+// single underscores.
 type MCPServer struct {
 	// Command is the server as a program and its arguments.
 	Command []string
@@ -101,6 +102,9 @@ func checkServers(servers map[string]MCPServer) error {
 	for name, server := range servers {
 		if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
 			return fmt.Errorf("%w: the MCP server name %.40q has other characters than letters, digits, - and _", ErrUnavailable, name)
+		}
+		if strings.Contains(name, "__") || strings.HasSuffix(name, "_") {
+			return fmt.Errorf("%w: the MCP server name %.40q has two underscores, or one at its end, and its tools could be taken for another server's", ErrUnavailable, name)
 		}
 		if server.program() == "" {
 			return fmt.Errorf("%w: the MCP server %s has no command", ErrUnavailable, name)

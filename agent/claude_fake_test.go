@@ -248,9 +248,25 @@ func TestClaudeMCPArguments(t *testing.T) {
 	if got := args[len(args)-1]; got != want {
 		t.Errorf("configuration %s, want %s", got, want)
 	}
-	for tool, want := range map[string]bool{"mcp__oacp__send": true, "mcp__other__send": false, "Bash": false, "mcp__oacp": false} {
-		if got := ofServer(tool, driver.options.MCP); got != want {
+}
+
+// TestTrustedTools: a tool is trusted by its name, which another server's must
+// not be mistaken for.
+func TestTrustedTools(t *testing.T) {
+	servers := map[string]MCPServer{"oacp": {Command: []string{"oacp"}}}
+	for tool, want := range map[string]bool{
+		"mcp__oacp__send": true, "mcp__oacp__send_message": true, "mcp__oacp__send-2": true,
+		"mcp__other__send": false, "Bash": false, "mcp__oacp": false, "mcp__oacp__": false, "mcp__oacp2__send": false,
+		"mcp__oacp__evil__send": false, "mcp__oacp___send": false, "mcp____oacp__send": false,
+	} {
+		if got := ofServer(tool, servers); got != want {
 			t.Errorf("tool %s is trusted: %v, want %v", tool, got, want)
+		}
+	}
+	for name, want := range map[string]bool{"oacp": true, "o_a-c2": true, "": false, "o.a": false, "oacp__evil": false, "oacp_": false} {
+		err := checkServers(map[string]MCPServer{name: {Command: []string{"oacp"}}})
+		if (err == nil) != want || err != nil && !errors.Is(err, ErrUnavailable) {
+			t.Errorf("server name %q: %v, want it to be right: %v", name, err, want)
 		}
 	}
 }

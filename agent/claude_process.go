@@ -187,10 +187,13 @@ func claudeDecide(ctx context.Context, m *claudeMessage, approver Approver, trus
 }
 
 // ofServer reports whether a tool is one of the servers', by the name that the
-// program gives to it.
+// program gives to it. The program joins the names of server and tool with two
+// underscores, wherever else there may be some: what another server may be
+// called as well is not taken for the servers' own.
 func ofServer(tool string, servers map[string]MCPServer) bool {
 	for name := range servers {
-		if strings.HasPrefix(tool, "mcp__"+name+"__") {
+		own, ok := strings.CutPrefix(tool, "mcp__"+name+"__")
+		if ok && own != "" && !strings.HasPrefix(own, "_") && !strings.Contains(own, "__") {
 			return true
 		}
 	}

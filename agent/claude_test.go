@@ -337,3 +337,25 @@ func TestClaudeMCP(t *testing.T) {
 		t.Errorf("the tool said %+v, want: Polly says hello", got)
 	}
 }
+
+// TestClaudeForeignMCP: the tools of a server whose name begins as that of one
+// of ours are asked for.
+func TestClaudeForeignMCP(t *testing.T) {
+	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
+		{Name: "mcp__parrot__evil__say", Input: map[string]any{"text": "hello"}},
+	}}, modelstub.Reply{Text: "done"})
+	asked := 0
+	driver, server := realClaude(t, script, func(o *ClaudeOptions) {
+		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp")}}
+		o.Args = []string{"--mcp-config", claudeMCP(map[string]MCPServer{"parrot__evil": {Command: helperCommand(t, "mcp")}})}
+		o.Approve = func(context.Context, Approval) Decision {
+			asked++
+			return Decision{Reason: "not from there"}
+		}
+	})
+	started(t, driver)
+	turn(t, driver, "let the parrot speak")
+	if got := server.Requests()[1].Results; asked != 1 || len(got) != 1 || !strings.Contains(got[0].Output, "not from there") {
+		t.Errorf("asked %d times, the tool said %+v, want to be asked once, and that it was denied", asked, got)
+	}
+}
