@@ -231,7 +231,7 @@ func (m *Manifest) partner() string {
 	if agents := m.Agents(); len(agents) > 1 {
 		return string(agents[1])
 	}
-	return senderUser
+	return User
 }
 
 // Dir is where the agents work.

@@ -11,12 +11,11 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// senderUser is who the task comes from in the bridge, and senderProof who
-// reports that the proof has failed.
-const (
-	senderUser  = "user"
-	senderProof = "proof"
-)
+// User is who the task comes from in the bridge.
+const User = "user"
+
+// senderProof reports that the proof has failed.
+const senderProof = "proof"
 
 // begin starts the agents and puts the task into the bridge. What stood there
 // before is no message of this run.
@@ -53,7 +52,7 @@ func (s *Session) begin(ctx context.Context) error {
 		}
 	}
 	task, err := s.publish(ctx, m.Cursors[m.PrimaryAgent], bridge.Record{
-		Type: bridge.TypeTask, From: senderUser, To: string(m.PrimaryAgent), Content: m.Prompt,
+		Type: bridge.TypeTask, From: User, To: string(m.PrimaryAgent), Content: m.Prompt,
 	})
 	if err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/convert"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/pair"
 	"github.com/oacp-go/oacp/schema"
@@ -248,11 +247,8 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *streams
 		return err
 	}
 	if w != nil {
-		options.Exchange = func(ctx context.Context) error { return exchange(ctx, w, session.Log(), s) }
-		options.Acknowledge = func(ctx context.Context, name pair.Agent, given []bridge.Record) error {
-			_, err := convert.Acknowledge(ctx, w, schema.AgentName(name), given)
-			return err
-		}
+		mail := &pairMail{workspace: w, s: s, session: func() *pair.Session { return session }}
+		options.Exchange, options.Acknowledge = mail.exchange, mail.acknowledge
 	}
 	if o.tmux {
 		if err := pair.FindTmux(); err != nil {
@@ -314,17 +310,4 @@ func (o pairOptions) run(root, repository string, s *streams) (bridge.Run, error
 	}
 	run, err := pair.FindSession(root, repositoryID, o.session)
 	return run, unknownPair(repository, err)
-}
-
-// exchange carries what is new between the mailboxes and the log, both ways.
-func exchange(ctx context.Context, w *mailbox.Workspace, log *bridge.Log, s *streams) error {
-	mirror := &convert.Mirror{Workspace: w, Log: log}
-	report, err := mirror.Run(ctx)
-	for _, letter := range report.DeadLetters {
-		warn(s, fmt.Sprintf("a record could not be delivered and became the dead letter %s: %s", letter.Path, letter.Reason))
-	}
-	for _, text := range report.Warnings {
-		warn(s, text)
-	}
-	return err
 }
