@@ -245,7 +245,7 @@ func TestClaudeMCPArguments(t *testing.T) {
 	}})
 	args := driver.arguments("")
 	want := `{"mcpServers":{"oacp":{"type":"stdio","command":"oacp","args":["mcp","--agent","claude"],"env":{"OACP_WORKSPACE":"/w"}}}}`
-	if got := args[len(args)-1]; got != want {
+	if got := args[len(args)-1]; got != "--mcp-config="+want {
 		t.Errorf("configuration %s, want %s", got, want)
 	}
 }

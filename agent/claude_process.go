@@ -39,7 +39,7 @@ func (c *Claude) arguments(session string) []string {
 		{"--resume", session}, {"--model", o.Model}, {"--permission-mode", o.PermissionMode}, {"--mcp-config", claudeMCP(o.MCP)},
 	} {
 		if option[1] != "" {
-			args = append(args, option[0], option[1])
+			args = append(args, option[0]+"="+option[1]) // whatever it begins with
 		}
 	}
 	return append(args, o.Args...)

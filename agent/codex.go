@@ -106,7 +106,7 @@ func (c *Codex) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, codexInstall)
 	}
-	if err := errors.Join(checkFolder(c.options.Dir), checkServers(c.options.MCP)); err != nil {
+	if err := errors.Join(checkFolder(c.options.Dir), checkServers(c.options.MCP), checkSession(c.options.Session)); err != nil {
 		return err
 	}
 	c.mu.Lock()

@@ -27,16 +27,16 @@ func (c *Codex) execArguments(session string) []string {
 	args := c.arguments("exec", "--json", "--skip-git-repo-check")
 	for _, option := range [][2]string{{"--model", o.Model}, {"--sandbox", o.Sandbox}} {
 		if option[1] != "" {
-			args = append(args, option[0], option[1])
+			args = append(args, option[0]+"="+option[1])
 		}
 	}
 	if o.ApprovalPolicy != "" {
 		args = append(args, "-c", "approval_policy="+quoted(o.ApprovalPolicy))
 	}
 	if session != "" {
-		args = append(args, "resume", session)
+		return append(args, "resume", "--", session, "-")
 	}
-	return append(args, "-")
+	return append(args, "--", "-")
 }
 
 // attemptExec runs the exec command on the prompt.

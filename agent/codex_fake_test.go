@@ -257,7 +257,7 @@ func TestCodexArguments(t *testing.T) {
 		t.Errorf("arguments %q, want %q", got, want)
 	}
 	want := append(append([]string{"codex", "exec", "--json", "--skip-git-repo-check"}, servers...),
-		"--model", "m", "--sandbox", "read-only", "-c", `approval_policy="never"`, "resume", "t", "-")
+		"--model=m", "--sandbox=read-only", "-c", `approval_policy="never"`, "resume", "--", "t", "-")
 	if got := driver.execArguments("t"); !slices.Equal(got, want) {
 		t.Errorf("arguments %q, want %q", got, want)
 	}

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/modelstub"
@@ -36,6 +38,9 @@ var programs = []program{
 			c := driver.(*Claude)
 			c.mu.Lock()
 			defer c.mu.Unlock()
+			if c.process == nil {
+				return nil
+			}
 			return c.process.child
 		},
 	},
@@ -69,7 +74,7 @@ func runningCodex(driver Driver) *child {
 	c := driver.(*Codex)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.exec {
+	if c.exec || c.server == nil {
 		return c.command
 	}
 	return c.server.child
@@ -80,4 +85,21 @@ func withPrograms(t *testing.T, test func(*testing.T, program)) {
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) { test(t, p) })
 	}
+}
+
+// TestSessionInjection: the id of a session is no place for options.
+func TestSessionInjection(t *testing.T) {
+	withPrograms(t, func(t *testing.T, p program) {
+		for _, session := range []string{
+			"--permission-mode=bypassPermissions", "--dangerously-bypass-approvals-and-sandbox", "-", "a b", "a\nb", "\x00", "a/b", strings.Repeat("a", 201),
+		} {
+			driver, _ := p.create(t, modelstub.Answers(t), demands{session: session})
+			if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnavailable) {
+				t.Errorf("Start with session %q = %v, want ErrUnknownSession", session, err)
+			}
+			if p.running(driver) != nil {
+				t.Errorf("session %q: a program was started, want none", session)
+			}
+		}
+	})
 }

@@ -12,6 +12,16 @@ import (
 // one.
 var ErrUnknownSession = errors.New("the agent does not know the session")
 
+// checkSession makes sure that the id of a session is one: it may have come
+// from afar, and stands among the arguments of a program.
+func checkSession(id string) error {
+	const digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	if id == "" || len(id) <= 200 && strings.Contains(digits, id[:1]) && strings.Trim(id, digits+"-_.:") == "" {
+		return nil
+	}
+	return fmt.Errorf("%w: %.60q is no id of one", ErrUnknownSession, id)
+}
+
 // An APIErrorKind tells failures of a model's service apart by what can be
 // done about them.
 type APIErrorKind string
