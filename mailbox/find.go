@@ -174,12 +174,13 @@ func (w *Workspace) Thread(ctx context.Context, id string) ([]Entry, error) {
 	return inOrder(connected(start[0].Message, all)), err
 }
 
-// inOrder sorts a thread by time, and puts no message before what it answers,
-// also where all were written in one second.
+// inOrder sorts a thread by time, messages of one second in the order in which
+// their files were written, and puts no message before what it answers.
 func inOrder(thread []Entry) []Entry {
 	slices.SortFunc(thread, func(a, b Entry) int {
 		return cmp.Or(
 			strings.Compare(string(a.Message.CreatedAt), string(b.Message.CreatedAt)),
+			a.Modified.Compare(b.Modified),
 			strings.Compare(string(a.Message.ID), string(b.Message.ID)),
 		)
 	})
