@@ -52,6 +52,9 @@ type deliverer struct {
 	letters   letters
 	source    string
 	report    *Report
+	// wasRecorded reports whether a message, in these words, was recorded from an outbox of this workspace.
+	// Nil where nobody knows.
+	wasRecorded func(context.Context, recorded) (bool, error)
 
 	waiting []delivery
 	queued  map[schema.ID]delivery
@@ -113,6 +116,13 @@ func (d *deliverer) acceptCarried(ctx context.Context, e bridge.Entry, m *schema
 		d.report.AlreadyDelivered++
 		return true, nil
 	}
+	if sent, err := d.wasSentHere(ctx, m); sent || err != nil {
+		if sent && taken {
+			d.report.warn("%s: line %d: message %s was changed in its outbox after it was recorded; it is not delivered again", d.source, e.Line, m.ID)
+		}
+		d.report.AlreadyDelivered++
+		return true, err
+	}
 	if to != "" && !d.workspace.Knows(to) {
 		return true, d.refuse(e, m, d.workspace.CheckAgent(to).Error())
 	}
@@ -129,6 +139,23 @@ func (d *deliverer) acceptCarried(ctx context.Context, e bridge.Entry, m *schema
 		return true, d.refuse(e, m, "the workspace knows none of the recipients")
 	}
 	return true, d.queue(ctx, delivery{message: &reduced, entry: e, carried: m})
+}
+
+// wasSentHere reports whether a message that is not in its sender's outbox, or not in these words, was there
+// when it was recorded: then its recipients got it when it was sent.
+func (d *deliverer) wasSentHere(ctx context.Context, m *schema.Message) (bool, error) {
+	if d.wasRecorded == nil {
+		return false, nil
+	}
+	sum, err := sumOf(m)
+	if err != nil {
+		return false, err
+	}
+	// With these words there, others are meant: recipients that the workspace did not know.
+	if slices.ContainsFunc(d.outboxes.copies[m.ID], func(c sent) bool { return c.sum == sum }) {
+		return false, nil
+	}
+	return d.wasRecorded(ctx, recordedAs(m.ID, sum))
 }
 
 // acceptBorn takes a record that was born in the bridge.

@@ -17,6 +17,8 @@ type inward struct {
 	workspace *mailbox.Workspace
 	log       *bridge.Log
 	outboxes  *outboxes
+	// wasRecorded is what the way out knows; see deliverer.
+	wasRecorded func(context.Context, recorded) (bool, error)
 
 	loaded bool
 	state  inwardState
@@ -62,6 +64,7 @@ func (i *inward) deliver(ctx context.Context, end bridge.Cursor, report *Report,
 		return err
 	}
 	d := newDeliverer(i.workspace, i.outboxes, i.log.Path(), report)
+	d.wasRecorded = i.wasRecorded
 	handled := i.state.Delivered
 	first := true
 	for e, err := range i.log.Records(ctx, i.state.Delivered) {

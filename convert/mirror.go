@@ -108,15 +108,13 @@ func (m *Mirror) open() (*session, error) {
 	if m.passedOver == nil {
 		m.passedOver = make(map[fileKey]bool)
 	}
-	return &session{
-		mirror: m, direction: direction, outboxes: known,
-		outward: &outward{
-			workspace: m.Workspace, log: m.Log, outboxes: known, young: young, reported: make(map[fileKey]bool),
-			only: m.Only, passedOver: m.passedOver,
-			since: since.Truncate(time.Second), all: m.All, afresh: m.All || !m.Since.IsZero(),
-		},
-		inward: &inward{workspace: m.Workspace, log: m.Log, outboxes: known},
-	}, nil
+	out := &outward{
+		workspace: m.Workspace, log: m.Log, outboxes: known, young: young, reported: make(map[fileKey]bool),
+		only: m.Only, passedOver: m.passedOver,
+		since: since.Truncate(time.Second), all: m.All, afresh: m.All || !m.Since.IsZero(),
+	}
+	in := &inward{workspace: m.Workspace, log: m.Log, outboxes: known, wasRecorded: out.wasRecorded}
+	return &session{mirror: m, direction: direction, outboxes: known, outward: out, inward: in}, nil
 }
 
 func (s *session) close() error { return s.outboxes.close() }

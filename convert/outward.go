@@ -135,6 +135,14 @@ func (o *outward) needJournal(ctx context.Context) (err error) {
 	return err
 }
 
+// wasRecorded reports whether a message was recorded from an outbox, in these words.
+func (o *outward) wasRecorded(ctx context.Context, as recorded) (bool, error) {
+	if err := o.needJournal(ctx); err != nil {
+		return false, err
+	}
+	return o.journal.messages[as], nil
+}
+
 // record appends the messages of files to the log and then lists the files.
 func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, report *Report) error {
 	messages := make([]*schema.Message, 0, len(files))

@@ -121,3 +121,39 @@ func FuzzJournalEntry(f *testing.F) {
 		}
 	})
 }
+
+// TestChangedBetweenOutAndIn: a message whose outbox copy was changed, or removed, after it was recorded is no
+// other message's: its recipient has it.
+func TestChangedBetweenOutAndIn(t *testing.T) {
+	for _, change := range []string{"changed in place", "changed and moved", "removed"} {
+		for _, next := range []Direction{In, Both} {
+			p := newPlace(t, "claude", "codex")
+			sent := p.send(question("", "as it was"))
+			if report := p.run(Out); report.Recorded != 1 {
+				t.Fatalf("got %+v, want it recorded", report)
+			}
+			path := filepath.Join(p.workspace.BoxPath("claude", mailbox.Outbox), sent.FileName())
+			changed := *sent
+			changed.Body = schema.TextValue("as it is now")
+			if change == "removed" {
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				p.put(changed, path, change != "changed in place")
+			}
+			report := p.run(next)
+			if got := len(p.box("codex", mailbox.Inbox)); got != 1 || report.Delivered != 0 {
+				t.Errorf("%s, then %s: got %+v and %d messages, want the one that was sent", change, next, report, got)
+			}
+			if warned := len(report.Warnings) == 1; warned != (change != "removed") {
+				t.Errorf("%s, then %s: got warnings %q", change, next, report.Warnings)
+			}
+			for range 2 {
+				if report := p.run(Both); report.Delivered != 0 {
+					t.Errorf("%s, then %s: got %+v later", change, next, report)
+				}
+			}
+		}
+	}
+}
