@@ -92,6 +92,18 @@ type Answer struct {
 	InBridge bool `json:"in_bridge,omitempty"`
 }
 
+// lastWords are what is to be known where nothing follows the turn: how the
+// proof failed, otherwise the end of the answer, if there is one.
+func (t *Turn) lastWords() string {
+	switch {
+	case t == nil || t.Answer == nil:
+		return ""
+	case t.Proof != nil && !t.Proof.Passed:
+		return t.Proof.Report
+	}
+	return fmt.Sprintf("%s:\n%s", t.Agent, tail(t.Answer.Text, maxProofOutput))
+}
+
 // ProofResult is what a proof came to.
 type ProofResult struct {
 	Passed bool `json:"passed"`

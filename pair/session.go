@@ -320,6 +320,10 @@ func (s *Session) moveTo(next State) error {
 		return err
 	}
 	s.manifest.State = state
+	entry := Entry{Type: EntryState, State: next, Error: s.manifest.Error}
+	if next == Failed {
+		entry.Content = s.manifest.Turn.lastWords()
+	}
 	if next.Final() {
 		now := s.options.Now().UTC()
 		s.manifest.CompletedAt, s.manifest.Turn = &now, nil
@@ -327,7 +331,7 @@ func (s *Session) moveTo(next State) error {
 	if err := s.save(); err != nil {
 		return err
 	}
-	return s.note(Entry{Type: EntryState, State: next, Error: s.manifest.Error})
+	return s.note(entry)
 }
 
 // fail ends the run.

@@ -27,7 +27,7 @@ const (
 	EntrySignal    EntryType = "signal"    // a turn ended in a signal
 	EntryProof     EntryType = "proof"     // the proof was run; Error and Content say how it failed
 	EntryRestart   EntryType = "restart"   // an agent died in its turn and is started again; Error says of what
-	EntryState     EntryType = "state"     // the run's state changed
+	EntryState     EntryType = "state"     // the run's state changed; Content is what was said last in a run that failed
 	EntryNotice    EntryType = "notice"    // Content is something to know that stops nothing
 	EntryError     EntryType = "error"     // the run cannot go on
 	EntryEnd       EntryType = "end"       // the process leaves the run, in this state

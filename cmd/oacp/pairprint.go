@@ -44,7 +44,7 @@ func (p *pairPrinter) line(e pair.Entry) string {
 	if words == "" {
 		return ""
 	}
-	if e.Type == pair.EntryEvent {
+	if e.Type == pair.EntryEvent || e.Type == pair.EntryState {
 		return "    " + strings.ReplaceAll(escapeLines(strings.TrimRight(words, "\n")), "\n", "\n    ")
 	}
 	return e.Timestamp.Local().Format(time.TimeOnly) + "  " + paint(p.s, colors, escapeLine(words))
@@ -58,8 +58,8 @@ func (p *pairPrinter) words(e pair.Entry) (string, text.Colors) {
 		return fmt.Sprintf("iteration %d", e.Iteration), text.Colors{text.Bold}
 	case pair.EntryExecute:
 		return fmt.Sprintf("%s %s", e.Agent, map[pair.State]string{pair.Working: "works", pair.Reviewing: "reviews"}[e.State]), nil
-	case pair.EntryEvent:
-		return e.Content, nil
+	case pair.EntryEvent, pair.EntryState:
+		return e.Content, nil // a state is told by what comes next, the last words of a run that failed by nothing else
 	case pair.EntryResult:
 		return fmt.Sprintf("%s has ended its turn after %v", e.Agent, e.Duration.Round(time.Second)), nil
 	case pair.EntrySignal:
@@ -76,7 +76,7 @@ func (p *pairPrinter) words(e pair.Entry) (string, text.Colors) {
 	case pair.EntryEnd:
 		return fmt.Sprintf("run %d is %s in iteration %d", e.RunID, e.State, e.Iteration), nil
 	}
-	return "", nil // a state is told by what comes next, an error on standard error
+	return "", nil // an error is told on standard error
 }
 
 var signalColors = map[bridge.Signal]text.Colors{
