@@ -40,6 +40,8 @@ type extra struct {
 	Signal *bridge.Signal `json:"signal,omitempty"`
 	// Of is the id in the record's metadata.
 	Of schema.ID `json:"oacp,omitempty"`
+	// Run is the number of the record's run.
+	Run string `json:"run,omitempty"`
 }
 
 // form says which of a record's messages is meant.
@@ -51,6 +53,8 @@ type form struct {
 	// of is the id of the message in the record's metadata, where the record is taken as it stands because
 	// another message has that id.
 	of schema.ID
+	// run is the number of the record's run, where the same record of another run has the message without.
+	run string
 }
 
 var usual = form{part: 1}
@@ -77,7 +81,7 @@ func born(r bridge.Record, to []schema.AgentName, f form) (*schema.Message, erro
 	if r.To == "" {
 		m.Channel += BroadcastSuffix
 	}
-	more := extra{Of: f.of}
+	more := extra{Of: f.of, Run: f.run}
 	if !whole {
 		more.ID = r.ID
 	}
@@ -113,7 +117,7 @@ func randOf(r bridge.Record, f form) (rand string, own bool) {
 	if own {
 		rand = r.ID[:shortDigits]
 	} else {
-		rand = hashMark + hashOf(r)[:longDigits]
+		rand = hashMark + hashOf(r, f.run)[:longDigits]
 	}
 	if f.part > 1 {
 		rand += partMark + strconv.Itoa(f.part)
@@ -122,10 +126,15 @@ func randOf(r bridge.Record, f form) (rand string, own bool) {
 }
 
 // hashOf returns the SHA-256 of all that a born message keeps of its record but the time, so that records
-// that differ have messages that do, even where a careless writer gave them one id.
-func hashOf(r bridge.Record) string {
+// that differ have messages that do, even where a careless writer gave them one id. The run is a part of it
+// where it is not empty.
+func hashOf(r bridge.Record, run string) string {
 	h := sha256.New()
-	for _, text := range []string{r.ID, string(r.Type), r.From, r.To, r.Content, string(r.Signal)} {
+	texts := []string{r.ID, string(r.Type), r.From, r.To, r.Content, string(r.Signal)}
+	if run != "" {
+		texts = append(texts, run)
+	}
+	for _, text := range texts {
 		fmt.Fprintf(h, "%d:%s", len(text), text) // a hash never fails to write
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -208,7 +217,7 @@ func originOf(m *schema.Message) (o origin, ok bool) {
 		}
 		rand, o.form.part = digits, number
 	}
-	o.form.of = more.Of
+	o.form.of, o.form.run = more.Of, more.Run
 	o.form.long = more.ID != "" && hasDigits(more.ID)
 	o.id, o.digits = more.ID, rand
 	if again, err := born(o.withID(), m.To, o.form); err != nil || !reflect.DeepEqual(again, m) {

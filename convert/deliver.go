@@ -55,6 +55,8 @@ type deliverer struct {
 	// wasRecorded reports whether a message, in these words, was recorded from an outbox of this workspace.
 	// Nil where nobody knows.
 	wasRecorded func(context.Context, recorded) (bool, error)
+	// others are the other logs that the workspace is mirrored with; nil where the records are of no log.
+	others *otherLogs
 
 	waiting []delivery
 	queued  map[schema.ID]delivery
@@ -203,6 +205,15 @@ func (d *deliverer) broadcast(ctx context.Context, e bridge.Entry, to []schema.A
 		had, err := d.outboxes.recipients(ctx, m)
 		if err != nil {
 			return err
+		}
+		if had != nil && f.part == 1 {
+			other, err := d.isOfAnotherRun(ctx, delivery{message: m, entry: e, form: f})
+			if err != nil {
+				return err
+			}
+			if other {
+				return d.broadcast(ctx, e, to, named(e.Record, f.of))
+			}
 		}
 		if had == nil {
 			if err := d.queue(ctx, delivery{message: m, entry: e, form: f}); err != nil {

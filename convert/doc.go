@@ -19,11 +19,12 @@
 //   - The body is the content. Content that no text body holds, because it is blank or longer than a body may
 //     be, stands in a structured body under the key content.
 //   - created_at_utc is the timestamp, to the second. A timestamp that is no time becomes the year 1970.
-//   - What is left, an id of another form, an undocumented type or signal, or the id of a message in the
-//     metadata that another message has here, stands in context_keys, behind "bridge-record: ".
+//   - What is left, an id of another form, an undocumented type or signal, the id of a message in the metadata
+//     that another message has here, or the run where another one has the same record of the same second, stands
+//     in context_keys, behind "bridge-record: ".
 //
-// What a born message does not carry (fractions of the second, the run, other metadata) stays in the log,
-// where the message's id leads back to the record itself.
+// What a born message does not carry (fractions of the second, otherwise the run, other metadata) stays in the
+// log, where the message's id leads back to the record itself.
 //
 // # The mirror
 //

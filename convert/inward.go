@@ -58,13 +58,15 @@ func (i *inward) save() error {
 }
 
 // deliver delivers what stands behind the saved place, of which end is known to be a part.
-func (i *inward) deliver(ctx context.Context, end bridge.Cursor, report *Report, count *progress) error {
+func (i *inward) deliver(ctx context.Context, end bridge.Cursor, report *Report, count *progress) (err error) {
 	lines, err := i.lines(ctx)
 	if err != nil {
 		return err
 	}
 	d := newDeliverer(i.workspace, i.outboxes, i.log.Path(), report)
 	d.wasRecorded = i.wasRecorded
+	d.others = &otherLogs{workspace: i.workspace, own: i.log.Path()}
+	defer func() { err = errors.Join(err, d.others.close()) }()
 	handled := i.state.Delivered
 	first := true
 	for e, err := range i.log.Records(ctx, i.state.Delivered) {

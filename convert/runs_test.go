@@ -132,3 +132,76 @@ func TestBrokenManifest(t *testing.T) {
 		t.Errorf("all: got %+v, %v, want 1 recorded", report, err)
 	}
 }
+
+// TestTheSameWordsInTwoRuns: records of two runs that say the same within a second are two messages, whichever
+// is looked at first and however often.
+func TestTheSameWordsInTwoRuns(t *testing.T) {
+	for _, to := range []string{"codex", ""} {
+		for _, id := range []string{"", "0123456789abcdef0123", "no-hash"} {
+			r := newRuns(t)
+			var logs []*place
+			for i, fraction := range []string{".1", ".25", ""} {
+				p := r.open(i+1, time.Unix(0, 0))
+				one := record("chat", "", "claude", to, "hello")
+				one.Timestamp, one.RunID = "2024-03-28T10:00:00"+fraction+"Z", i+1
+				if id != "" {
+					one.ID = id
+				}
+				p.append(one)
+				logs = append(logs, p)
+			}
+			wantAll := func(what string) {
+				t.Helper()
+				if got := len(logs[0].box("codex", mailbox.Inbox)); got != len(logs) {
+					t.Errorf("to %q, id %q: %s: got %d messages, want %d", to, id, what, got, len(logs))
+				}
+				for _, p := range logs {
+					if got := len(p.records()); got != 1 {
+						t.Errorf("to %q, id %q: %s: %s holds %d records, want 1", to, id, what, p.log.Path(), got)
+					}
+				}
+			}
+			for _, p := range logs {
+				if report := p.run(Both); report.Delivered != 1 {
+					t.Errorf("to %q, id %q: got %+v, want 1 delivered", to, id, report)
+				}
+			}
+			wantAll("once")
+			for range 2 {
+				for i := range logs {
+					logs[len(logs)-1-i].run(Both)
+				}
+				wantAll("again")
+				logs[0].forget()
+				for _, p := range logs {
+					p.run(Both)
+				}
+				wantAll("with nothing remembered")
+				logs[0].forget()
+			}
+			for _, e := range logs[0].box("codex", mailbox.Inbox) {
+				if o, ok := originOf(e.Message); !ok || o.record.Content != "hello" {
+					t.Errorf("to %q, id %q: message %s does not tell what it was born from", to, id, e.Message.ID)
+				}
+			}
+		}
+	}
+}
+
+// TestCopyOfALog: a log that was copied tells nothing new.
+func TestCopyOfALog(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	p.append(conversation()...)
+	p.run(Both)
+	data, err := os.ReadFile(p.log.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "bridge.jsonl")
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if report := openPlace(t, p.workspace.Dir(), path).run(Both); report.Delivered != 0 || report.Recorded != 0 {
+		t.Errorf("got %+v, want nothing new", report)
+	}
+}

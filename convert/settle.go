@@ -18,8 +18,17 @@ func (d *deliverer) settle(ctx context.Context, one delivery, result mailbox.Res
 	var unknown *mailbox.UnknownAgentError
 	switch err := result.Err; {
 	case err == nil && result.Receipt.AlreadySent:
+		if err := d.outboxes.note(one.message); err != nil {
+			return err
+		}
+		if other, err := d.isOfAnotherRun(ctx, one); other || err != nil {
+			if err != nil {
+				return err
+			}
+			return d.acceptAlone(ctx, one.entry, named(one.entry.Record, one.form.of))
+		}
 		d.report.AlreadyDelivered++
-		return d.outboxes.note(one.message)
+		return nil
 	case errors.As(err, &queued):
 		d.report.warn("%s: line %d: %v", d.source, one.entry.Line, err)
 		fallthrough
