@@ -37,6 +37,7 @@ func (t *claudeTurn) run(ctx context.Context, prompt string) error {
 	if t.acknowledged {
 		prompt = afterDeath + prompt
 	}
+	t.fold.said.restart()
 	err = t.attempt(ctx, prompt)
 	if errors.Is(err, ErrUnknownSession) && t.claude.forget() {
 		err = t.attempt(ctx, prompt)

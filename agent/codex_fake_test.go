@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,6 +66,9 @@ func answerAsCodex(kind, version string, m *rpcMessage, out *bufio.Writer) int {
 		say(`{"id":%s,"result":{"thread":{"id":"t"}}}`, m.ID)
 	case "turn/start":
 		say(`{"id":%s,"result":{"turn":{"id":"u","status":"inProgress"}}}`, m.ID)
+		if kind == "dies once" && bytes.Contains(m.Params, []byte("ended unexpectedly")) {
+			kind = "has nothing to say"
+		}
 		return turnAsCodex(kind, out, say)
 	case "now":
 		say(`{"method":"serverRequest/resolved","params":{"threadId":"t","requestId":"a1"}}`)
@@ -77,6 +81,15 @@ func answerAsCodex(kind, version string, m *rpcMessage, out *bufio.Writer) int {
 
 func turnAsCodex(kind string, out *bufio.Writer, say func(string, ...any)) int {
 	switch kind {
+	case "dies once":
+		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"I could not finish: PASS"}}}`)
+		say(`{"method":"thread/tokenUsage/updated","params":{"threadId":"t","turnId":"u","tokenUsage":{"total":{"inputTokens":1000,"outputTokens":10},"last":{"inputTokens":1000,"outputTokens":10}}}}`)
+		out.Flush()
+		return 7
+	case "has nothing to say":
+		say(`{"method":"thread/tokenUsage/updated","params":{"threadId":"t","turnId":"u","tokenUsage":{"total":{"inputTokens":1200,"outputTokens":12},"last":{"inputTokens":200,"outputTokens":2}}}}`)
+		say(`{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"u","status":"completed"}}}`)
+		return -1
 	case "long":
 		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"fileChange","diff":"%s"}}}`, strings.Repeat("x", 30<<20))
 	case "strange":

@@ -14,10 +14,11 @@ type codexTurn struct {
 	codex   *Codex
 	observe func(Event)
 
-	// spoken is all that the agent said, answer the last of it.
+	// spoken is all that the agent said, answer the last of it in this attempt.
 	spoken *output
 	answer string
-	usage  Usage
+	// usage is what this attempt used up, spent what those before did.
+	usage, spent Usage
 	// before is what the session had used before the turn, once it is known.
 	before *codexTokens
 	// id is the program's own id of the turn. With it, the prompt was taken.
@@ -35,7 +36,9 @@ func (t *codexTurn) run(ctx context.Context, prompt string, attempt func(context
 	if t.id != "" {
 		prompt = afterDeath + prompt
 	}
-	t.id, t.before = "", nil
+	t.id, t.before, t.answer = "", nil, ""
+	t.spent, t.usage = t.usage, Usage{}
+	t.spoken.restart()
 	err = attempt(ctx, prompt)
 	if again, ok := died(err); ok {
 		again.Again = true
@@ -215,6 +218,9 @@ func (t *codexTurn) result() Result {
 		last := answer.result()
 		result.Text, result.Truncated = last.Text, last.Truncated
 	}
-	result.Usage = t.usage
+	result.Usage = Usage{
+		InputTokens:  t.spent.InputTokens + t.usage.InputTokens,
+		OutputTokens: t.spent.OutputTokens + t.usage.OutputTokens,
+	}
 	return result
 }

@@ -103,3 +103,20 @@ func TestSessionInjection(t *testing.T) {
 		}
 	})
 }
+
+// TestDiesOnce: what an attempt said that was not the last is no answer, but
+// what it used up was used up.
+func TestDiesOnce(t *testing.T) {
+	for name, driver := range map[string]Driver{"claude": newFakeClaude(t, "dies once"), "codex": newFakeCodex(t, "dies once")} {
+		t.Run(name, func(t *testing.T) {
+			started(t, driver)
+			result := turn(t, driver, "go")
+			if result.Text != "" || !strings.Contains(result.Tail, "could not finish") {
+				t.Errorf("text %q, tail %q, want that of the first attempt in the tail alone", result.Text, result.Tail)
+			}
+			if want := (Usage{InputTokens: 1200, OutputTokens: 12}); name == "codex" && result.Usage != want {
+				t.Errorf("usage %+v, want %+v", result.Usage, want)
+			}
+		})
+	}
+}

@@ -37,6 +37,13 @@ func (o *output) add(text string) { _, _ = o.stream(false).Write([]byte(text)) }
 // complain takes text in as error output.
 func (o *output) complain(text string) { _, _ = o.stream(true).Write([]byte(text)) } // Write never fails
 
+// restart drops the answer so far: another begins. The tail is kept.
+func (o *output) restart() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.text, o.truncated = nil, false
+}
+
 // result returns what was collected. Output that still comes is not waited
 // for.
 func (o *output) result() Result {
