@@ -100,14 +100,15 @@ func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
 }
 
 // Turn sends the prompt as a query. A bridge cannot be given variables, so
-// those of the request are left out. When the connection was lost before the
-// first message of the turn came, the driver connects again, once.
+// those of the request are left out. When the connection is found lost before
+// the bridge has the query, the driver connects again, once. A bridge that is
+// lost later may have died of the query, or done its work: the turn fails.
 func (a *Ash) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	a.beginTurn()
 	defer a.endTurn()
 	fold, err := a.query(ctx, request, observe)
-	if errors.Is(err, ash.ErrClosed) && fold.messages == 0 && ctx.Err() == nil {
+	if errors.Is(err, ash.ErrNotSent) && ctx.Err() == nil {
 		if err = a.restore(ctx); err == nil {
 			fold, err = a.query(ctx, request, observe)
 		}

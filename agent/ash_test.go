@@ -165,11 +165,12 @@ func TestAshReconnects(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	// The first connection is closed once it is established, the second answers.
-	served, connected := make(chan error, 1), make(chan struct{})
-	go func() { served <- serveTwice(listener, connected) }()
+	// The first connection is closed between turns, the second answers.
+	served, connected, closed := make(chan error, 1), make(chan struct{}), make(chan struct{})
+	go func() { served <- serveTwice(listener, connected, closed) }()
 	driver := started(t, NewAsh(AshOptions{Socket: listener.Addr().String(), Session: "s"}))
 	close(connected)
+	<-closed
 	result, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil)
 	if err != nil || result.Text != "again\n" {
 		t.Errorf("result %+v, error %v, want the answer of the second connection", result, err)
@@ -179,7 +180,7 @@ func TestAshReconnects(t *testing.T) {
 	}
 }
 
-func serveTwice(listener net.Listener, connected <-chan struct{}) error {
+func serveTwice(listener net.Listener, connected <-chan struct{}, closed chan<- struct{}) error {
 	for i := range 2 {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -203,8 +204,56 @@ func serveTwice(listener net.Listener, connected <-chan struct{}) error {
 		if err := conn.Close(); err != nil {
 			return err
 		}
+		if i == 0 {
+			close(closed)
+		}
 	}
 	return nil
+}
+
+// TestAshLosesBridge: a bridge that ends over a query, with no message, has it
+// once, and the turn has failed.
+func TestAshLosesBridge(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		t.Run(fmt.Sprintf("listens on %v", again), func(t *testing.T) {
+			listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			queries := make(chan int, 1)
+			go func() { queries <- dieOfQueries(listener, again) }()
+			driver := started(t, NewAsh(AshOptions{Socket: listener.Addr().String(), Session: "s"}))
+			if _, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil); !errors.Is(err, ash.ErrClosed) || errors.Is(err, ErrUnavailable) {
+				t.Errorf("error %v, want that the connection was lost, and no ErrUnavailable", err)
+			}
+			if err := errors.Join(driver.Stop(t.Context()), listener.Close()); err != nil && !errors.Is(err, net.ErrClosed) {
+				t.Error(err)
+			}
+			if got := <-queries; got != 1 {
+				t.Errorf("the bridge was asked %d times, want once", got)
+			}
+		})
+	}
+}
+
+// dieOfQueries closes every connection on which a query comes, and listens no
+// more unless told so. It returns how many there were.
+func dieOfQueries(listener net.Listener, again bool) (queries int) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return queries
+		}
+		_, _ = fmt.Fprintln(conn, `{"ev":"ready"}`) // reading says what came of it
+		if n, _ := conn.Read(make([]byte, 4096)); n > 0 {
+			queries++
+		}
+		if !again {
+			_ = listener.Close()
+		}
+		_ = conn.Close()
+	}
 }
 
 // TestAshSpawn runs real bridge processes, of which the second dies in each

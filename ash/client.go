@@ -13,6 +13,8 @@ import (
 var (
 	// ErrClosed says that the connection to the bridge is gone; [Client.Reconnect] makes a new one. Its text says why.
 	ErrClosed = errors.New("ash: connection closed")
+	// ErrNotSent says, besides [ErrClosed], that the command did not reach the bridge whole, which has done nothing of it.
+	ErrNotSent = errors.New("ash: the command was not sent")
 	// ErrBusy says that a query is already running on this client.
 	ErrBusy = errors.New("ash: a query is already running")
 	// ErrNotReady says that the bridge did not say ready in time.

@@ -105,9 +105,9 @@ func (l *link) deliver(event Event) {
 func (l *link) begin(session string) (*hostTurn, error) {
 	select {
 	case <-l.ended:
-		return nil, l.err
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, l.err)
 	case <-l.quit:
-		return nil, ErrClosed
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, ErrClosed)
 	default:
 	}
 	l.order.Lock()
@@ -142,7 +142,7 @@ func (l *link) interrupt(ctx context.Context) error {
 	return l.write(ctx, Interrupt{})
 }
 
-// write sends a command. It is ErrClosed when the command cannot have reached the bridge whole.
+// write sends a command. It is ErrNotSent when the command cannot have reached the bridge whole.
 func (l *link) write(ctx context.Context, command Command) error {
 	line, err := EncodeCommand(command)
 	if err != nil {
@@ -152,7 +152,7 @@ func (l *link) write(ctx context.Context, command Command) error {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		return fmt.Errorf("%w: %w", ErrClosed, err)
+		return fmt.Errorf("%w: %w: %w", ErrNotSent, ErrClosed, err)
 	}
 	return nil
 }

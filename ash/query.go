@@ -13,8 +13,8 @@ import (
 // the result begins, anew for each range.
 //
 // The turn has succeeded when the range ends without an error. A pair with an error is the last one: an [Error] when
-// the bridge reported one (the first, if there were several), [ErrClosed] when the connection was lost, [ErrBusy] when
-// a query is running already, the cause of ctx when that ended, or what kept the command from being encoded. Use a ctx
+// the bridge reported one (the first, if there were several), [ErrClosed] when the connection was lost, with
+// [ErrNotSent] if that was before the bridge had the command, [ErrBusy] when a query is running already, the cause of ctx when that ended, or what kept the command from being encoded. Use a ctx
 // with a deadline to bound a turn.
 //
 // Leaving the range early, or ending ctx, interrupts the turn and waits for its done, for at most the settle timeout;
