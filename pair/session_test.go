@@ -452,10 +452,54 @@ func TestUnavailable(t *testing.T) {
 	if err := s.Run(t.Context()); !errors.As(err, &failed) || !strings.Contains(err.Error(), "codex: it speaks another protocol") {
 		t.Errorf("error %v, want a FailedError", err)
 	}
-	// Once a run has begun it outlives an agent that cannot be started.
-	s = newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(call) (string, error) { return "", agent.ErrUnavailable }))
-	if err := s.Run(t.Context()); !errors.Is(err, agent.ErrUnavailable) || s.Manifest().State != Working {
-		t.Errorf("error %v in state %s, want ErrUnavailable in a run that can be resumed", err, s.Manifest().State)
+}
+
+// TestOutage: a run that has begun outlives an agent that cannot be started
+// and a service that does not answer, whoever's turn it is, also when that is
+// what comes of starting an agent again. A refusal is the agent's failure.
+func TestOutage(t *testing.T) {
+	overloaded := &agent.APIError{Kind: agent.Overloaded, Status: 529, Text: "overloaded"}
+	refused := &agent.APIError{Kind: agent.Refused, Status: 400, Text: "too long"}
+	for _, test := range []struct {
+		name string
+		// failures are those of the turns of an agent, nil for none.
+		of       Agent
+		failures []error
+		outside  bool
+	}{
+		{"not started", Codex, []error{agent.ErrUnavailable}, true},
+		{"overloaded", Codex, []error{overloaded}, true},
+		{"failing", Codex, []error{&agent.APIError{Kind: agent.Failing, Status: 500}}, true},
+		{"reviewer overloaded", Claude, []error{overloaded}, true},
+		{"died, then overloaded", Codex, []error{errors.New("a crash"), overloaded}, true},
+		{"refused", Codex, []error{refused, refused}, false},
+		{"refused, then overloaded", Codex, []error{refused, overloaded}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			turns := make(map[Agent]int)
+			options := scripted(func(c call) (string, error) {
+				turns[c.agent]++
+				if n := turns[c.agent]; c.agent == test.of && n <= len(test.failures) {
+					return "", test.failures[n-1]
+				}
+				return map[Agent]string{Codex: "DONE", Claude: "PASS"}[c.agent], nil
+			})
+			s := newSession(t, Settings{Prompt: "x", Review: ReviewClaude}, options)
+			err := s.Run(t.Context())
+			var failed *FailedError
+			if errors.Is(err, agent.ErrUnavailable) != test.outside || errors.As(err, &failed) == test.outside {
+				t.Fatalf("error %v, want the run to be left as it is: %v", err, test.outside)
+			}
+			if err := s.Close(); err != nil || !test.outside {
+				return
+			}
+			if s, err = Resume(s.Place(), options); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
+				t.Errorf("gone on with when the service is back: %v", err)
+			}
+		})
 	}
 }
 
