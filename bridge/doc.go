@@ -9,8 +9,9 @@
 // the lock, AgentPair itself among them, are coped with: lines are found where they stand, never where they
 // were expected.
 //
-// A last line without a newline is the trace of a crash. Readers do not see it; the next Send closes it off
-// with a newline before appending, so it is never merged with another record. A line that is no record is
+// A last line without a newline is the trace of a crash, or somebody without our lock is writing it. Readers do
+// not see it. The next Send waits until it is whole or the log has not been written for two seconds; then it
+// closes it off with a newline before appending, so it is never merged with another record. A line that is no record is
 // skipped and reported with its number, and never hides the records around it.
 //
 // # Reading

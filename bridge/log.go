@@ -53,6 +53,7 @@ type Log struct {
 
 	mu     sync.Mutex // guards what follows
 	closed bool
+	clock  clock
 	index  index
 	file   *sharedFile // for reading; nil while there is no log
 	chain  chain       // what the index knows of the log
@@ -83,6 +84,7 @@ func Open(path string, options *Options) (*Log, error) {
 		path:    real,
 		sending: make(chan struct{}, 1),
 		open:    openAppend,
+		clock:   clock{time.Now, pause},
 		index:   index{folder: real + ".index"},
 		tail:    newTail(),
 	}

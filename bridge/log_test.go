@@ -27,12 +27,22 @@ func openLog(t testing.TB, path string, options *Options) *Log {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.clock = hurried()
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return l
+}
+
+// hurried is a clock by which nobody waits.
+func hurried() clock {
+	now := time.Now()
+	return clock{
+		now:   func() time.Time { return now },
+		pause: func(_ context.Context, d time.Duration) error { now = now.Add(1000 * d); return nil },
+	}
 }
 
 // quiet are options that collect warnings.

@@ -83,7 +83,7 @@ func (l *Log) locked(ctx context.Context, do func() error) (err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.refresh(ctx, true); err != nil {
+	if err := l.awaitTornLine(ctx); err != nil {
 		return err
 	}
 	if have, err := l.writer.Stat(); err != nil || l.file == nil || !os.SameFile(have, l.file.info) {
@@ -139,39 +139,79 @@ func openAppend(path string) (appendFile, error) {
 	return file, nil
 }
 
-// closeTornLine ends a last line that has no newline, so that what follows is a line of its own. Writers
-// without our lock may be in the middle of a write: a last line that still grows is waited for.
-func (l *Log) closeTornLine(ctx context.Context) error {
-	const grace = 10 * time.Millisecond
-	for l.torn > 0 {
-		before := l.end + l.torn
-		select {
-		case <-time.After(grace):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if err := l.refresh(ctx, true); err != nil {
+// tornAge is how long a log must have been left alone for a last line without a newline to be what a crash left.
+// Until then it may be a line that somebody without our lock writes piece by piece.
+const tornAge = 2 * time.Second
+
+// tornPause is how often a log with such a line is looked at.
+const tornPause = 10 * time.Millisecond
+
+// awaitTornLine reads the log to its end, and waits for a last line without a newline to become whole or old. A
+// file system may tell the time differently, so it is also old when it was seen not to grow for as long. Others
+// read on meanwhile: the caller holds mu, but not while waiting.
+func (l *Log) awaitTornLine(ctx context.Context) error {
+	var size int64
+	var since time.Time
+	for {
+		if err := l.refresh(ctx, true); err != nil || l.torn == 0 {
 			return err
 		}
-		if l.torn == 0 || l.end+l.torn != before {
-			continue
-		}
-		fragment := make([]byte, l.torn)
-		if _, err := l.file.ReadAt(fragment, l.end); err != nil {
+		info, err := l.file.Stat()
+		if err != nil {
 			return err
 		}
-		number := l.lines + 1
-		_, whole := parse(trimLine(fragment, l.end))
-		if whole == nil {
-			whole = errors.New("it holds a whole record, which is kept")
+		now := l.clock.now()
+		if grown := l.end + l.torn; grown != size {
+			size, since = grown, now
 		}
-		if _, err := l.writer.Write([]byte("\n")); err != nil {
+		if now.Sub(info.ModTime()) >= tornAge || now.Sub(since) >= tornAge {
+			return nil
+		}
+		l.mu.Unlock()
+		err = l.clock.pause(ctx, tornPause)
+		l.mu.Lock()
+		if err != nil {
 			return err
 		}
-		if err := l.refresh(ctx, true); err != nil {
-			return err
-		}
-		l.warn(&LineError{l.path, int(number), fmt.Errorf("%w; closed off: %w", errTorn, whole)})
 	}
+}
+
+// clock is the time that waiting takes; tests have their own.
+type clock struct {
+	now   func() time.Time
+	pause func(context.Context, time.Duration) error
+}
+
+// pause waits, unless the context ends.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// closeTornLine ends a last line that has no newline, so that what follows is a line of its own.
+func (l *Log) closeTornLine(ctx context.Context) error {
+	if l.torn == 0 {
+		return nil
+	}
+	fragment := make([]byte, l.torn)
+	if _, err := l.file.ReadAt(fragment, l.end); err != nil {
+		return err
+	}
+	number := l.lines + 1
+	_, whole := parse(trimLine(fragment, l.end))
+	if whole == nil {
+		whole = errors.New("it holds a whole record, which is kept")
+	}
+	if _, err := l.writer.Write([]byte("\n")); err != nil {
+		return err
+	}
+	if err := l.refresh(ctx, true); err != nil {
+		return err
+	}
+	l.warn(&LineError{l.path, int(number), fmt.Errorf("%w; closed off: %w", errTorn, whole)})
 	return nil
 }

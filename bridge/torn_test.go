@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTornTail: whatever a crash left behind the last newline is closed off by the next Send, reported,
@@ -196,4 +197,77 @@ func distinct(records []Record) int {
 		ids[GenerateID(r.Type, r.From, r.To, r.Content)] = true
 	}
 	return len(ids)
+}
+
+// TestLineInPieces: a line that somebody without our lock writes piece by piece is waited for, for as long as the
+// pieces come, and is not taken apart.
+func TestLineInPieces(t *testing.T) {
+	ctx := context.Background()
+	path := logPath(t)
+	l := openLog(t, path, nil)
+	line := `{"id":"1","type":"task","from":"a","to":"b","content":"in pieces"}` + "\n"
+	pieces := strings.SplitAfter(line, ",")
+	now := time.Now()
+	writePiece := func() {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		must(t, err)
+		_, err = file.WriteString(pieces[0])
+		must(t, errors.Join(err, file.Close()))
+		must(t, os.Chtimes(path, now, now))
+		pieces = pieces[1:]
+	}
+	writePiece()
+	waited := time.Duration(0)
+	l.clock.now = func() time.Time { return now }
+	l.clock.pause = func(_ context.Context, d time.Duration) error {
+		now = now.Add(d)
+		if waited += d; waited%(tornAge-tornPause) == 0 && len(pieces) > 0 {
+			writePiece() // the last moment
+		}
+		// Others read meanwhile.
+		if status, err := l.Status(ctx); err != nil || status.TotalMessages != 1-min(1, len(pieces)) {
+			t.Errorf("with %d pieces to come: got %+v, %v", len(pieces), status, err)
+		}
+		return nil
+	}
+	mustSend(t, l, task("a", "b", "next"))
+	wantContents(t, l.Drain(ctx, "b", nil), "in pieces", "next")
+	if len(pieces) > 0 {
+		t.Errorf("nobody waited for %q", pieces)
+	}
+}
+
+// TestTornLineOnAnotherClock: a log that seems to have been written in the future does not keep a sender for ever.
+func TestTornLineOnAnotherClock(t *testing.T) {
+	path := logPath(t)
+	writeFile(t, path, `{"id":`)
+	future := time.Now().Add(time.Hour)
+	must(t, os.Chtimes(path, future, future))
+	var warnings []error
+	l := openLog(t, path, quiet(&warnings))
+	if mustSend(t, l, task("a", "b", "next")); len(warnings) != 1 {
+		t.Errorf("got warnings %v, want the line closed off", warnings)
+	}
+}
+
+// TestStoppedBeforeATornLine: a sender that is stopped while it waits has written nothing.
+func TestStoppedBeforeATornLine(t *testing.T) {
+	path := logPath(t)
+	writeFile(t, path, `{"id":`)
+	l := openLog(t, path, nil)
+	ctx, stop := context.WithCancel(context.Background())
+	l.clock.pause = func(ctx context.Context, d time.Duration) error {
+		stop()
+		return pause(ctx, d)
+	}
+	if _, err := l.Send(ctx, task("a", "b", "next")); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	if got := readFile(t, path); got != `{"id":` {
+		t.Errorf("got %q, want the log as it was", got)
+	}
+	l.clock.pause = pause
+	if status, err := l.Status(context.Background()); err != nil || status.TornBytes == 0 {
+		t.Errorf("got %+v, %v, want the log usable", status, err)
+	}
 }
