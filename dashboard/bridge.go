@@ -20,7 +20,7 @@ type logReader struct {
 	held   backlog
 }
 
-func (r *logReader) read(ctx context.Context) reading {
+func (r *logReader) read(ctx context.Context, _ []Message) reading {
 	now := markOf(r.run.BridgePath())
 	if now == r.mark && now != (fileMark{}) {
 		return reading{}

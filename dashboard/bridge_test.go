@@ -36,7 +36,7 @@ func newRun(t *testing.T, root string) (bridge.Run, func(records ...bridge.Recor
 func said(r reading) string {
 	var parts []string
 	for _, e := range r.entries {
-		parts = append(parts, strings.TrimSpace(e.head+" "+e.text))
+		parts = append(parts, strings.TrimSpace(e.head+" "+e.subject+e.text))
 	}
 	return strings.Join(parts, "\n")
 }
@@ -44,23 +44,23 @@ func said(r reading) string {
 func TestLogReader(t *testing.T) {
 	run, tell := newRun(t, t.TempDir())
 	r := &logReader{run: run}
-	if got := r.read(t.Context()); got.err != nil || len(got.entries) != 0 {
+	if got := r.read(t.Context(), nil); got.err != nil || len(got.entries) != 0 {
 		t.Fatalf("without a log there is %+v, want nothing", got)
 	}
 	tell(bridge.Record{Type: bridge.TypeTask, From: "user", To: "codex", Content: "do it"},
 		bridge.Record{Type: bridge.TypeSignal, From: "codex", Signal: bridge.SignalDone, Iteration: 2})
 	const first = "2026-03-04 10:00:00  user -> codex  task do it\n2026-03-04 10:00:00  codex -> all  signal DONE  iteration 2"
-	before := r.read(t.Context())
+	before := r.read(t.Context(), nil)
 	if got := said(before); got != first || before.err != nil {
 		t.Fatalf("the conversation is\n%s, %v, want\n%s", got, before.err, first)
 	}
-	if got := r.read(t.Context()); got.changed {
+	if got := r.read(t.Context(), nil); got.changed {
 		t.Errorf("nothing has come, and there is %+v", got)
 	}
 
 	appendTo(t, run.BridgePath(), "no record\n{\"torn")
 	for range 2 { // a line that is no record is told once
-		got := r.read(t.Context())
+		got := r.read(t.Context(), nil)
 		if want := first + "\nline 3 is no record: "; !strings.HasPrefix(said(got), want) || len(got.entries) != 3 {
 			t.Errorf("the conversation is\n%s\nwant\n%s", said(got), want)
 		}
@@ -74,13 +74,13 @@ func TestLogReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	tell(bridge.Record{Type: bridge.TypeChat, From: "a", To: "b", Content: "another log"})
-	if got, want := said(r.read(t.Context())), "2026-03-04 10:00:00  a -> b  chat another log"; got != want {
+	if got, want := said(r.read(t.Context(), nil)), "2026-03-04 10:00:00  a -> b  chat another log"; got != want {
 		t.Errorf("of the log that took the place of the other there is\n%s\nwant\n%s", got, want)
 	}
 	if err := os.RemoveAll(run.Folder); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.read(t.Context()); got.err == nil {
+	if got := r.read(t.Context(), nil); got.err == nil {
 		t.Errorf("of a run that was removed there is %+v, want an error", got)
 	}
 }

@@ -16,6 +16,10 @@ type conversation struct {
 	reader     reader
 	// Reading is under way, and due once more behind that.
 	reading, again bool
+	// arrived are the messages that are to be read, unless what has come is
+	// unknown.
+	arrived []Message
+	unknown bool
 
 	entries []*entry
 	omitted int // how many older ones are not among them
@@ -61,22 +65,38 @@ func (c *conversation) take(r reading) {
 	c.resize(c.width)
 }
 
-// grows reports whether messages that have come belong to it, as far as can
-// be told: so many may have come that none of those before is listed any more.
-func (c *conversation) grows(before, now []Message) bool {
+// expect takes note of the messages that have come and belong to it, and
+// reports whether it is to be read.
+func (c *conversation) expect(before, now []Message) bool {
+	if c.run != "" {
+		return false // it is looked at anyway
+	}
 	known := make(map[schema.ID]bool, len(before))
 	for _, m := range before {
 		known[m.ID] = true
 	}
-	if c.run != "" {
-		return false
-	}
-	tied, continues := false, len(before) == 0
+	continues, some := len(before) == 0, false
 	for _, m := range now {
-		continues = continues || known[m.ID]
-		tied = tied || !known[m.ID] && (!c.ready || m.tiedBy(c.ties))
+		switch {
+		case known[m.ID]:
+			continues = true
+		case !c.ready || m.tiedBy(c.ties):
+			c.arrived, some = append(c.arrived, m), true
+		}
 	}
-	return tied || !continues
+	// So many may have come that none of those before is listed any more.
+	c.unknown = c.unknown || !c.ready || !continues
+	return some || !continues
+}
+
+// due returns which messages are to be read, or nil where that is unknown.
+func (c *conversation) due() []Message {
+	due := c.arrived
+	if c.unknown {
+		due = nil
+	}
+	c.arrived, c.unknown = nil, false
+	return due
 }
 
 // resize has the entries broken into lines anew.

@@ -2,11 +2,16 @@ package dashboard
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
 )
 
 func TestWrap(t *testing.T) {
@@ -137,6 +142,63 @@ func TestConversationStays(t *testing.T) {
 	c.take(reading{changed: true, err: fmt.Errorf("gone")})
 	if got := c.window(4)[0].text; got != "entry 6" || c.err == nil {
 		t.Errorf("when nothing can be read the screen begins with %q and the error is %v, want what was there and an error", got, c.err)
+	}
+}
+
+// TestReadsMore compares what a reader that is told of each message makes of
+// them with what one finds that looks for all.
+func TestReadsMore(t *testing.T) {
+	w := workspace(t, "claude", "codex")
+	workspaces := []*mailbox.Workspace{w}
+	source := NewSource(Config{Workspaces: workspaces})
+	at := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
+	post := func(after time.Duration, conversation schema.ConversationID, parent schema.ID, subject string) schema.ID {
+		t.Helper()
+		receipt, err := w.Send(t.Context(), schema.Message{
+			From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: subject, Body: schema.TextValue("text"),
+			CreatedAt: schema.NewTimestamp(at.Add(after)), ConversationID: conversation, ParentID: parent,
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return receipt.Message.ID
+	}
+	first := post(0, "conv-20260304-claude-1", "", "first")
+	c := &conversation{unknown: true, reader: &messageReader{workspaces: workspaces, id: first}}
+	known := gather(t, source).messages(target{})
+	c.take(c.reader.read(t.Context(), c.due()))
+	other := post(time.Second, "conv-20260304-claude-2", "", "of another conversation")
+	steps := []struct {
+		what         string
+		after        time.Duration
+		conversation schema.ConversationID
+		parent       schema.ID
+		more         bool // it is read without looking for all
+	}{
+		{"one more", 2 * time.Second, "conv-20260304-claude-1", "", true},
+		{"an answer", 3 * time.Second, "conv-20260304-claude-1", first, true},
+		{"an older one", time.Second, "conv-20260304-claude-1", "", false},
+		{"one that ties another conversation", 4 * time.Second, "conv-20260304-claude-1", other, false},
+		{"an answer of no conversation", 5 * time.Second, "", first, false},
+	}
+	for _, step := range steps {
+		post(step.after, step.conversation, step.parent, step.what)
+		now := gather(t, source).messages(target{})
+		if !c.expect(known, now) {
+			t.Errorf("%s is not expected", step.what)
+		}
+		known = now
+		due := c.due()
+		reader := *c.reader.(*messageReader)
+		reader.ties = maps.Clone(reader.ties)
+		if got := reader.readMore(t.Context(), due); got != step.more {
+			t.Errorf("%s is read alone: %v, want %v", step.what, got, step.more)
+		}
+		c.take(c.reader.read(t.Context(), due))
+		all := (&messageReader{workspaces: workspaces, id: first}).read(t.Context(), nil)
+		if got, want := said(reading{entries: c.entries}), said(all); got != want {
+			t.Errorf("with %s the conversation is\n%s\nwant\n%s", step.what, got, want)
+		}
 	}
 }
 

@@ -167,7 +167,7 @@ func (m *Model) take(msg snapshotMsg) tea.Cmd {
 		m.again = false
 		commands = append(commands, m.schedule())
 	}
-	if c := m.conversation; c != nil && c.grows(before.messages(target{}), m.snapshot.messages(target{})) {
+	if c := m.conversation; c != nil && c.expect(before.messages(target{}), m.snapshot.messages(target{})) {
 		commands = append(commands, m.read(c))
 	}
 	return tea.Batch(commands...)
@@ -259,7 +259,7 @@ func (m *Model) open() tea.Cmd {
 		return nil
 	}
 	selected := rows[m.selected[m.focus]].target
-	c := &conversation{follow: true}
+	c := &conversation{follow: true, unknown: true}
 	switch m.focus {
 	case agentsPane:
 		if selected.agent != "" {
@@ -307,7 +307,8 @@ func (m *Model) read(c *conversation) tea.Cmd {
 		return nil
 	}
 	c.reading = true
-	return m.work.command(func() tea.Msg { return readMsg{c, c.reader.read(m.ctx)} })
+	due := c.due()
+	return m.work.command(func() tea.Msg { return readMsg{c, c.reader.read(m.ctx, due)} })
 }
 
 // takeReading takes what was read of a conversation.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -74,7 +75,8 @@ func (b *backlog) add(e *entry) {
 // A reader reads a conversation, again whenever there may be more of it. Its
 // calls do not overlap; they may while the Source gathers.
 type reader interface {
-	read(ctx context.Context) reading
+	// read is told which messages have come, or nil where that is not known.
+	read(ctx context.Context, arrived []Message) reading
 }
 
 // reading is what a conversation holds.
@@ -107,25 +109,75 @@ func (m Message) tiedBy(ties map[tie]bool) bool {
 type messageReader struct {
 	workspaces []*mailbox.Workspace
 	id         schema.ID
+
+	held backlog
+	ties map[tie]bool
+	last moment // of the message that was written last
 }
 
-func (r *messageReader) read(ctx context.Context) reading {
-	entries, err := r.thread(ctx)
-	result := reading{changed: true, err: err, ties: make(map[tie]bool, 2*len(entries))}
-	var held backlog
-	for _, e := range entries {
-		m := e.Message
-		held.add(&entry{
-			id: string(m.ID), subject: m.Subject, text: bodyText(m.Body),
-			head: m.CreatedAt.Time().Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
-				"  " + string(m.Type) + " " + string(m.Priority),
-		})
-		result.ties[tie{conversation: m.ConversationID}] = true
-		result.ties[tie{id: m.ParentID}] = true
-		result.ties[tie{answered: m.ID}] = true
+func (r *messageReader) read(ctx context.Context, arrived []Message) reading {
+	var err error
+	if arrived == nil || !r.readMore(ctx, arrived) {
+		err = r.readAll(ctx)
 	}
-	result.entries, result.omitted = held.entries, held.omitted
-	return result
+	return reading{
+		changed: true, entries: slices.Clone(r.held.entries), omitted: r.held.omitted, ties: maps.Clone(r.ties), err: err,
+	}
+}
+
+// readAll looks for the conversation in all mailboxes.
+func (r *messageReader) readAll(ctx context.Context) error {
+	entries, err := r.thread(ctx)
+	if len(entries) == 0 && err != nil {
+		return err
+	}
+	r.held, r.ties, r.last = backlog{}, make(map[tie]bool, 3*len(entries)), moment{}
+	for _, e := range entries {
+		r.add(e)
+	}
+	return err
+}
+
+// readMore reads messages that continue the conversation. It is false where
+// one may stand elsewhere in it than at the end, or tie others to it.
+func (r *messageReader) readMore(ctx context.Context, arrived []Message) bool {
+	for _, m := range arrived {
+		tied := r.ties[tie{conversation: m.ConversationID}] && (m.parent == "" || r.ties[tie{answered: m.parent}])
+		at := moment{string(m.CreatedAt), m.written}
+		if m.ConversationID == "" || !tied || r.ties[tie{id: m.ID}] || r.ties[tie{answered: m.ID}] || at.compare(r.last) < 0 {
+			return false
+		}
+		e, found := r.find(ctx, m.ID)
+		if !found {
+			return false
+		}
+		r.add(e)
+	}
+	return true
+}
+
+func (r *messageReader) find(ctx context.Context, id schema.ID) (mailbox.Entry, bool) {
+	for _, w := range r.workspaces {
+		if found, err := w.Find(ctx, string(id)); err == nil {
+			return found[0], true
+		}
+	}
+	return mailbox.Entry{}, false
+}
+
+func (r *messageReader) add(e mailbox.Entry) {
+	m := e.Message
+	r.held.add(&entry{
+		id: string(m.ID), subject: m.Subject, text: bodyText(m.Body),
+		head: m.CreatedAt.Time().Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
+			"  " + string(m.Type) + " " + string(m.Priority),
+	})
+	r.ties[tie{conversation: m.ConversationID}] = true
+	r.ties[tie{id: m.ParentID}] = true
+	r.ties[tie{answered: m.ID}] = true
+	if at := momentOf(e); at.compare(r.last) > 0 {
+		r.last = at
+	}
 }
 
 // thread returns the messages of the conversation, in order.
@@ -142,26 +194,32 @@ func (r *messageReader) thread(ctx context.Context) ([]mailbox.Entry, error) {
 	return inOrder(entries), failed
 }
 
+// moment is when a message was made, and its file written: a second has room
+// for many messages.
+type moment struct {
+	created string
+	written time.Time
+}
+
+func momentOf(e mailbox.Entry) moment { return moment{string(e.Message.CreatedAt), e.Modified} }
+
+func (m moment) compare(other moment) int {
+	return cmp.Or(strings.Compare(m.created, other.created), m.written.Compare(other.written))
+}
+
 // inOrder sorts a conversation as sortMessages does, but puts no message
 // before what it answers. That is how it comes, but for the order of messages
 // of one second.
 func inOrder(entries []mailbox.Entry) []mailbox.Entry {
-	type place struct {
-		created string
-		written time.Time
-	}
-	compare := func(a, b place) int {
-		return cmp.Or(strings.Compare(a.created, b.created), a.written.Compare(b.written))
-	}
-	places := make(map[schema.ID]place, len(entries))
+	moments := make(map[schema.ID]moment, len(entries))
 	for _, e := range entries {
-		at := place{string(e.Message.CreatedAt), e.Modified}
-		if answered, ok := places[e.Message.ParentID]; ok && compare(at, answered) < 0 {
+		at := momentOf(e)
+		if answered, ok := moments[e.Message.ParentID]; ok && at.compare(answered) < 0 {
 			at = answered
 		}
-		places[e.Message.ID] = at
+		moments[e.Message.ID] = at
 	}
-	slices.SortStableFunc(entries, func(a, b mailbox.Entry) int { return compare(places[a.Message.ID], places[b.Message.ID]) })
+	slices.SortStableFunc(entries, func(a, b mailbox.Entry) int { return moments[a.Message.ID].compare(moments[b.Message.ID]) })
 	return entries
 }
 

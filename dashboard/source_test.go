@@ -145,7 +145,7 @@ func TestOrderWithinASecond(t *testing.T) {
 	for _, m := range gather(t, s).Workspaces[0].Messages {
 		listed = append(listed, m.Subject)
 	}
-	entries, err := (&messageReader{s.config.Workspaces, first.Message.ID}).thread(t.Context())
+	entries, err := (&messageReader{workspaces: s.config.Workspaces, id: first.Message.ID}).thread(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
