@@ -52,6 +52,7 @@ type Claude struct {
 	// patience is how long an interrupt may take.
 	patience time.Duration
 	turns    turnSlot
+	life     lifetime
 
 	mu      sync.Mutex
 	path    string
@@ -97,13 +98,14 @@ func (c *Claude) Start(ctx context.Context) error {
 	c.mu.Lock()
 	c.path = path
 	c.mu.Unlock()
+	c.life.begin()
 	_, err = c.running(ctx)
 	return err
 }
 
 // Turn runs one turn. Its prompt is a message of the user.
 func (c *Claude) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
-	if c.isStopped() {
+	if c.life.hasEnded() {
 		return Result{}, errNotStarted
 	}
 	begin := time.Now()
@@ -127,21 +129,20 @@ func (c *Claude) Turn(ctx context.Context, request Request, observe func(Event))
 // errNotStarted is the error of a turn without a program to run it.
 var errNotStarted = fmt.Errorf("%w: the driver was not started, or was stopped", ErrUnavailable)
 
-func (c *Claude) isStopped() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.path == ""
-}
-
 // running returns the program, and starts it where it does not run.
 func (c *Claude) running(ctx context.Context) (*claudeProcess, error) {
+	ctx, leave, err := c.life.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	c.mu.Lock()
 	p, session := c.process, c.session
 	c.mu.Unlock()
 	if p != nil && !p.hasEnded() {
 		return p, nil
 	}
-	p, err := c.launch(ctx, session)
+	p, err = c.launch(ctx, session)
 	if errors.Is(err, ErrUnknownSession) && c.forget() {
 		p, err = c.launch(ctx, "")
 	}
@@ -150,10 +151,7 @@ func (c *Claude) running(ctx context.Context) (*claudeProcess, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.path == "" { // stopped meanwhile
-		return nil, errors.Join(errNotStarted, p.stop(ctx))
-	}
-	c.process = p
+	c.process = p // to be stopped, also if that is to be now
 	return p, nil
 }
 
@@ -196,9 +194,10 @@ func (c *Claude) SessionID() string {
 // Stop has the program end, in stages: its input ends, then SIGTERM, then
 // SIGKILL. A turn that is running fails.
 func (c *Claude) Stop(ctx context.Context) error {
+	c.life.end()
 	c.mu.Lock()
 	p := c.process
-	c.process, c.path = nil, ""
+	c.process = nil
 	c.mu.Unlock()
 	if p == nil {
 		return nil

@@ -24,6 +24,9 @@ func fakeClaude(args []string) int {
 		fmt.Fprintln(os.Stderr, "error: unknown option '--permission-prompt-tool'")
 		return 1
 	}
+	if args[0] == "hangs again" && !hangsAgain(args[1]) {
+		return 1
+	}
 	f := &fake{args: args, out: bufio.NewWriterSize(os.Stdout, 1<<20)}
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
 	for {
@@ -89,6 +92,8 @@ func (f *fake) turn() int {
 	case "long":
 		f.say(`{"type":"user","message":{"role":"user","content":[{"type":"tool_result","content":"%s"}]}}`, strings.Repeat("x", 30<<20))
 		f.result(f.prompt, "that was long")
+	case "hangs again":
+		return 7
 	case "dies":
 		f.say(`{"type":"assistant","message":{"role":"assistant","content":"half"}}`)
 		f.out.WriteString(`{"type":"result","subtype":"succ`)

@@ -31,7 +31,7 @@ const afterDeath = "[The program that ran you ended unexpectedly in the middle o
 // run gives the program the prompt, twice if it dies over it.
 func (t *claudeTurn) run(ctx context.Context, prompt string) error {
 	err := t.attempt(ctx, prompt)
-	if _, ok := died(err); !ok || ctx.Err() != nil || t.isInterrupted() || t.claude.isStopped() {
+	if _, ok := died(err); !ok || ctx.Err() != nil || t.isInterrupted() || t.claude.life.hasEnded() {
 		return err
 	}
 	if t.acknowledged {
@@ -49,7 +49,9 @@ func (t *claudeTurn) run(ctx context.Context, prompt string) error {
 }
 
 func (t *claudeTurn) attempt(ctx context.Context, prompt string) error {
-	p, err := t.claude.running(ctx)
+	starting, done := t.interruptible(ctx)
+	p, err := t.claude.running(starting)
+	done()
 	if err != nil {
 		return err
 	}

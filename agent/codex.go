@@ -56,6 +56,7 @@ type Codex struct {
 	// patience is how long an interrupt may take.
 	patience time.Duration
 	turns    turnSlot
+	life     lifetime
 
 	mu     sync.Mutex
 	path   string
@@ -112,6 +113,12 @@ func (c *Codex) Start(ctx context.Context) error {
 	c.mu.Lock()
 	c.path, c.exec = path, c.options.Exec
 	c.mu.Unlock()
+	c.life.begin()
+	ctx, leave, err := c.life.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if !c.options.Exec {
 		_, err := c.running(ctx)
 		if !errors.Is(err, errNoServer) {
@@ -142,12 +149,12 @@ func (c *Codex) checkVersion(ctx context.Context) error {
 
 // Turn runs one turn.
 func (c *Codex) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
-	c.mu.Lock()
-	path, useExec := c.path, c.exec
-	c.mu.Unlock()
-	if path == "" {
+	if c.life.hasEnded() {
 		return Result{}, errNotStarted
 	}
+	c.mu.Lock()
+	useExec := c.exec
+	c.mu.Unlock()
 	begin := time.Now()
 	t := &codexTurn{codex: c, ongoing: c.turns.begin(), observe: observe, spoken: newOutput(nil)}
 	defer c.turns.end()
@@ -168,21 +175,20 @@ func (c *Codex) Turn(ctx context.Context, request Request, observe func(Event)) 
 	return result, err
 }
 
-func (c *Codex) isStopped() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.path == ""
-}
-
 // running returns the app server, and starts it where it does not run.
 func (c *Codex) running(ctx context.Context) (*codexServer, error) {
+	ctx, leave, err := c.life.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	c.mu.Lock()
 	s, session, established := c.server, c.session, c.established
 	c.mu.Unlock()
 	if s != nil && !s.hasEnded() {
 		return s, nil
 	}
-	s, err := c.launch(ctx, session)
+	s, err = c.launch(ctx, session)
 	if errors.Is(err, ErrUnknownSession) && !established {
 		s, err = c.launch(ctx, "") // the program has kept nothing of it yet
 	}
@@ -191,10 +197,7 @@ func (c *Codex) running(ctx context.Context) (*codexServer, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.path == "" { // stopped meanwhile
-		return nil, errors.Join(errNotStarted, s.stop(ctx))
-	}
-	c.server = s
+	c.server = s // to be stopped, also if that is to be now
 	return s, nil
 }
 
@@ -224,9 +227,10 @@ func (c *Codex) SessionID() string {
 // Stop has the program end, in stages: its input ends, then SIGTERM, then
 // SIGKILL. A turn that is running fails.
 func (c *Codex) Stop(ctx context.Context) error {
+	c.life.end()
 	c.mu.Lock()
 	s, command := c.server, c.command
-	c.server, c.command, c.path = nil, nil, ""
+	c.server, c.command = nil, nil
 	c.mu.Unlock()
 	var err error
 	if s != nil {

@@ -41,7 +41,7 @@ func (c *Codex) execArguments(session string) []string {
 
 // attemptExec runs the exec command on the prompt.
 func (t *codexTurn) attemptExec(ctx context.Context, prompt string) error {
-	p, err := t.startExec()
+	p, err := t.startExec(ctx)
 	if err != nil {
 		return err
 	}
@@ -50,13 +50,15 @@ func (t *codexTurn) attemptExec(ctx context.Context, prompt string) error {
 	return t.followExec(ctx, p)
 }
 
-func (t *codexTurn) startExec() (*child, error) {
+func (t *codexTurn) startExec(ctx context.Context) (*child, error) {
 	c := t.codex
+	_, leave, err := c.life.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.path == "" {
-		return nil, errNotStarted
-	}
 	p, err := startChild(childSpec{
 		path: c.path, command: c.execArguments(c.session), dir: c.options.Dir, env: c.options.Env, grace: c.options.Grace,
 		line: func(_ *child, line []byte) {

@@ -39,6 +39,9 @@ func fakeCodex(args []string) int {
 		fmt.Fprintln(os.Stderr, "error: unrecognized subcommand 'app-server'")
 		return 2
 	}
+	if kind == "hangs again" && !hangsAgain(args[0]) {
+		return 1
+	}
 	in, out := bufio.NewReaderSize(os.Stdin, 1<<20), bufio.NewWriterSize(os.Stdout, 1<<20)
 	for {
 		line, err := in.ReadBytes('\n')
@@ -81,6 +84,8 @@ func answerAsCodex(kind, version string, m *rpcMessage, out *bufio.Writer) int {
 
 func turnAsCodex(kind string, out *bufio.Writer, say func(string, ...any)) int {
 	switch kind {
+	case "hangs again":
+		return 7
 	case "dies once":
 		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"I could not finish: PASS"}}}`)
 		say(`{"method":"thread/tokenUsage/updated","params":{"threadId":"t","turnId":"u","tokenUsage":{"total":{"inputTokens":1000,"outputTokens":10},"last":{"inputTokens":1000,"outputTokens":10}}}}`)

@@ -30,7 +30,7 @@ type codexTurn struct {
 // run gives the program the prompt, twice if it dies over it.
 func (t *codexTurn) run(ctx context.Context, prompt string, attempt func(context.Context, string) error) error {
 	err := attempt(ctx, prompt)
-	if _, ok := died(err); !ok || ctx.Err() != nil || t.isInterrupted() || t.codex.isStopped() {
+	if _, ok := died(err); !ok || ctx.Err() != nil || t.isInterrupted() || t.codex.life.hasEnded() {
 		return err
 	}
 	if t.id != "" {
@@ -47,7 +47,9 @@ func (t *codexTurn) run(ctx context.Context, prompt string, attempt func(context
 }
 
 func (t *codexTurn) attempt(ctx context.Context, prompt string) error {
-	s, err := t.codex.running(ctx)
+	starting, done := t.interruptible(ctx)
+	s, err := t.codex.running(starting)
+	done()
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func codexProgram(exec bool) func(testing.TB, modelstub.Script, demands) (Driver
 		return realCodex(t, script, func(o *CodexOptions) {
 			o.Session, o.Approve, o.MCP, o.Exec = d.session, d.approve, d.mcp, exec
 			o.Sandbox, o.ApprovalPolicy = "danger-full-access", "never"
-			if d.approve != nil {
+			if d.approve != nil && !exec {
 				o.ApprovalPolicy = "untrusted"
 			}
 		})

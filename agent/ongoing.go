@@ -1,6 +1,9 @@
 package agent
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // said is one thing that an agent's program said: a line of its output or a
 // piece of its error output.
@@ -35,6 +38,24 @@ func (o *ongoing) isInterrupted() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// interruptible returns a context that ends when the turn is interrupted, too.
+// The function ends it when that is not needed any more.
+func (o *ongoing) interruptible(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-o.interrupt:
+			cancel(ErrInterrupted)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() {
+		cancel(nil)
+		watching.Wait()
 	}
 }
 
