@@ -106,6 +106,10 @@ func TestRunConversation(t *testing.T) {
 	if screen := screenText(m); !strings.Contains(screen, "codex -> claude  signal DONE\nI did\n") {
 		t.Errorf("after one more record the conversation is\n%s", screen)
 	}
+	m.Update(snapshotMsg{snapshot: Snapshot{}})
+	if screen := screenText(m); !strings.HasPrefix(screen, "Run 3\n") || !strings.Contains(screen, "I did") {
+		t.Errorf("when the run is gone the conversation is\n%s\nwant what was shown", screen)
+	}
 	left := m.conversation
 	press(t, m, "esc")
 	if _, read := m.Update(followMsg{left}); read != nil {

@@ -10,8 +10,7 @@ import (
 // show it or to scroll follows the size of the screen, not its own: entries
 // are broken into lines when they come into view.
 type conversation struct {
-	// title is the subject of a conversation in messages, and run the folder
-	// of one in a run's bridge log.
+	// title names it. Of one in a run's bridge log, run is the run's folder.
 	title, run string
 	reader     reader
 	// Reading is under way, and due once more behind that.

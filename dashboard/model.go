@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -271,10 +272,10 @@ func (m *Model) open() tea.Cmd {
 		if !found {
 			return nil
 		}
-		c.run, c.reader = run.place.Folder, &logReader{run: run.place}
+		c.title, c.run, c.reader = fmt.Sprintf("Run %d", run.ID), run.place.Folder, &logReader{run: run.place}
 	default:
 		message := rows[m.selected[m.focus]].cells
-		c.title = message[len(message)-1]
+		c.title = "Conversation: " + message[len(message)-1]
 		c.reader = &messageReader{workspaces: m.source.config.Workspaces, id: selected.message}
 	}
 	c.resize(m.width)

@@ -112,9 +112,9 @@ func (m *Model) conversationHead() []line {
 	case len(c.entries) == 0:
 		about.text = "(none)"
 	}
-	title := "Conversation: " + c.title
+	title := c.title
 	if run, found := m.snapshot.run(c.run); found {
-		title = fmt.Sprintf("Run %d  %s  %s  %s", run.ID, run.stateText(), run.iterationText(), run.task())
+		title = fmt.Sprintf("%s  %s  %s  %s", c.title, run.stateText(), run.iterationText(), run.task())
 	}
 	return []line{{visible.Line(title), bold}, about}
 }
