@@ -14,9 +14,9 @@ func (m *Model) press(key string) tea.Cmd {
 	case "esc", "backspace":
 		m.back()
 	case "tab", "right":
-		m.focus = (m.focus + 1) % panes
+		m.turn(1)
 	case "shift+tab", "left":
-		m.focus = (m.focus + panes - 1) % panes
+		m.turn(panes - 1)
 	case "up", "k":
 		m.move(-1)
 	case "down", "j":
@@ -33,6 +33,13 @@ func (m *Model) press(key string) tea.Cmd {
 		return m.open()
 	}
 	return nil
+}
+
+// turn goes to another pane, of those that are shown.
+func (m *Model) turn(by pane) {
+	if m.conversation == nil {
+		m.focus = (m.focus + by) % panes
+	}
 }
 
 func (m *Model) move(by int) {

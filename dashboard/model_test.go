@@ -246,6 +246,9 @@ func TestReadsOnceAtATime(t *testing.T) {
 	if read == nil {
 		t.Fatal("enter reads nothing")
 	}
+	if press(t, m, "tab"); m.focus != messagesPane {
+		t.Errorf("behind the conversation, pane %d is chosen", m.focus)
+	}
 	c := m.conversation
 	if m.read(c) != nil || !c.again {
 		t.Error("the conversation is read twice at once, want one reading behind the other")
