@@ -133,7 +133,7 @@ func (a *Ash) query(ctx context.Context, request Request, observe func(Event)) (
 	if client == nil {
 		return fold, fmt.Errorf("%w: the driver was not started", ErrUnavailable)
 	}
-	query := ash.Query{Prompt: safeText(request.Prompt), SessionID: a.options.Session}
+	query := ash.Query{Prompt: safeText(request.Prompt), SessionID: a.name()}
 	for raw, err := range client.Query(ctx, query) {
 		if err != nil {
 			return fold, err
@@ -142,6 +142,9 @@ func (a *Ash) query(ctx context.Context, request Request, observe func(Event)) (
 		if observe != nil {
 			observe(Event{Raw: raw, Text: text})
 		}
+	}
+	if session := client.SessionID(); session != "" {
+		a.rename(session)
 	}
 	return fold, nil
 }
@@ -198,6 +201,20 @@ func (a *Ash) adopt(session string) string {
 		a.session = a.options.Session
 	}
 	return a.session
+}
+
+// name returns the name under which the bridge knows the session.
+func (a *Ash) name() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.options.Session
+}
+
+// rename takes the name that the bridge has given to the session.
+func (a *Ash) rename(session string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.options.Session = session
 }
 
 // Interrupt asks the bridge to end the running turn.

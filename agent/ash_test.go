@@ -256,6 +256,53 @@ func dieOfQueries(listener net.Listener, again bool) (queries int) {
 	}
 }
 
+// TestAshAdoptsSession: the bridge calls the session something else, which the
+// next turn names.
+func TestAshAdoptsSession(t *testing.T) {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	served := make(chan error, 1)
+	go func() { served <- nameSession(listener) }()
+	driver := started(t, NewAsh(AshOptions{Socket: listener.Addr().String(), Session: "mine"}))
+	for range 2 {
+		result, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil)
+		if err != nil || result.SessionID != "theirs" || driver.SessionID() != "theirs" {
+			t.Errorf("result %+v, error %v, want the session that the bridge told", result, err)
+		}
+	}
+	if err := errors.Join(driver.Stop(t.Context()), <-served); err != nil {
+		t.Error(err)
+	}
+}
+
+// nameSession answers two queries in the session theirs.
+func nameSession(listener net.Listener) error {
+	conn, err := listener.Accept()
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(conn, `{"ev":"ready"}`); err != nil {
+		return err
+	}
+	buffer := make([]byte, 4096)
+	for _, want := range []string{"mine", "theirs"} {
+		n, err := conn.Read(buffer)
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(string(buffer[:n]), `"sessionId":"`+want+`"`) {
+			err = fmt.Errorf("the bridge read %s, want the session %s", buffer[:n], want)
+		}
+		if _, sayErr := fmt.Fprintln(conn, `{"ev":"done","sessionId":"theirs"}`); err != nil || sayErr != nil {
+			return errors.Join(err, sayErr)
+		}
+	}
+	return conn.Close()
+}
+
 // TestAshSpawn runs real bridge processes, of which the second dies in each
 // turn and is started again.
 func TestAshSpawn(t *testing.T) {

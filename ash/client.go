@@ -69,9 +69,10 @@ type Client struct {
 	options ClientOptions
 	bridge  *process // nil unless spawned
 
-	mu     sync.Mutex
-	link   *link
-	closed bool
+	mu      sync.Mutex
+	link    *link
+	closed  bool
+	session string // what the latest done told
 }
 
 // Connect connects to the bridge that listens at path and waits for its ready. Options may be nil. Nobody listening is

@@ -162,6 +162,30 @@ func TestQueryFaults(t *testing.T) {
 
 // TestLateDone: a done that comes some time after its error ends the query that failed, and not the next one of the
 // same session.
+// TestDoneOfAnotherSession: whatever its id, a done ends the turn. The client
+// tells the id.
+func TestDoneOfAnotherSession(t *testing.T) {
+	path := fakeBridge(t, func(w *wire) {
+		w.say(`{"ev":"ready"}`)
+		w.wantLine(queryLine)
+		w.say(`{"ev":"done","sessionId":"given-by-the-bridge"}`)
+		w.untilGone()
+	})
+	client, err := ash.Connect(context.Background(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, err := range client.Query(ctx, ash.Query{Prompt: "hello", SessionID: "s1"}) {
+		t.Fatalf("error %v, want the turn to end without a message", err)
+	}
+	if got := client.SessionID(); got != "given-by-the-bridge" {
+		t.Errorf("the session is %q, want what the done told", got)
+	}
+}
+
 func TestLateDone(t *testing.T) {
 	seen := make(chan struct{})
 	path := fakeBridge(t, func(w *wire) {

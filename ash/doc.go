@@ -24,6 +24,8 @@
 //     all connections. A query that comes too early is refused with an error. If its connection is running a turn, the
 //     next done is that turn's; if it is not, a done follows at once. A session whose turn is being aborted is not
 //     refused: the new turn waits for the end of the old one.
+//   - For a host, any done is that of its connection's turn, whatever session it names: a bridge may have given the
+//     session an id of its own, which the host adopts.
 //   - An interrupt means the turn of the connection it comes on. Its answer is that turn's done. With no turn running
 //     it has no effect and no answer, so it can never hit a later query.
 //   - A line that is no command gets an error, no done, and the connection goes on. A line over [MaxLine] bytes gets an

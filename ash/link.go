@@ -27,9 +27,10 @@ type link struct {
 
 // hostTurn is the turn in flight as the host sees it.
 type hostTurn struct {
+	events chan Event
+	over   chan struct{} // closed when nobody receives events any more
+	// session is the id that its done told.
 	session string
-	events  chan Event
-	over    chan struct{} // closed when nobody receives events any more
 }
 
 func newLink(conn net.Conn, options ClientOptions) *link {
@@ -101,8 +102,8 @@ func (l *link) deliver(event Event) {
 	}
 }
 
-// begin makes room for a turn of this session, or says why there is none.
-func (l *link) begin(session string) (*hostTurn, error) {
+// begin makes room for a turn, or says why there is none.
+func (l *link) begin() (*hostTurn, error) {
 	select {
 	case <-l.ended:
 		return nil, fmt.Errorf("%w: %w", ErrNotSent, l.err)
@@ -117,7 +118,7 @@ func (l *link) begin(session string) (*hostTurn, error) {
 	if l.turn != nil {
 		return nil, ErrBusy
 	}
-	l.turn = &hostTurn{session: session, events: make(chan Event), over: make(chan struct{})}
+	l.turn = &hostTurn{events: make(chan Event), over: make(chan struct{})}
 	return l.turn, nil
 }
 

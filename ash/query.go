@@ -20,12 +20,12 @@ import (
 // Leaving the range early, or ending ctx, interrupts the turn and waits for its done, for at most the settle timeout;
 // then the connection is closed. After [Client.Interrupt] the messages go on until the bridge says done.
 func (c *Client) Query(ctx context.Context, query Query) iter.Seq2[json.RawMessage, error] {
-	return c.run(ctx, query, query.SessionID)
+	return c.run(ctx, query)
 }
 
 // Resume lets a session go on and yields the messages of the turn, as [Client.Query] does.
 func (c *Client) Resume(ctx context.Context, sessionID string) iter.Seq2[json.RawMessage, error] {
-	return c.run(ctx, Resume{SessionID: sessionID}, sessionID)
+	return c.run(ctx, Resume{SessionID: sessionID})
 }
 
 // Interrupt asks the bridge to end the running query, which then ends as any query does; the range over it says when.
@@ -41,20 +41,21 @@ func (c *Client) Interrupt(ctx context.Context) error {
 	return nil
 }
 
-func (c *Client) run(ctx context.Context, command Command, session string) iter.Seq2[json.RawMessage, error] {
+func (c *Client) run(ctx context.Context, command Command) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		link, err := c.current()
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		turn, err := link.begin(session)
+		turn, err := link.begin()
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		left, err := link.runTurn(ctx, turn, command, c.options.SettleTimeout, yield)
 		link.finish(turn)
+		c.noteSession(turn.session)
 		if err != nil && !left {
 			yield(nil, err)
 		}
@@ -84,9 +85,8 @@ func (l *link) runTurn(ctx context.Context, turn *hostTurn, command Command, set
 					reported = event
 				}
 			case Done:
-				if turn.endsWith(event) {
-					return false, reported
-				}
+				turn.session = event.SessionID
+				return false, reported
 			}
 			if reported != nil {
 				overdue = time.After(settle)
@@ -113,7 +113,8 @@ func (l *link) giveUp(turn *hostTurn, settle time.Duration) error {
 	for {
 		select {
 		case event := <-turn.events:
-			if done, ok := event.(Done); ok && turn.endsWith(done) {
+			if done, ok := event.(Done); ok {
+				turn.session = done.SessionID
 				return nil
 			}
 		case <-l.ended:
@@ -125,8 +126,18 @@ func (l *link) giveUp(turn *hostTurn, settle time.Duration) error {
 	}
 }
 
-// endsWith says whether this done is the turn's. A turn without a session id takes any: the bridge may have given it
-// one.
-func (t *hostTurn) endsWith(done Done) bool {
-	return t.session == "" || done.SessionID == t.session
+// SessionID returns the id that the bridge told with the latest done, "" if none told one. The done of a connection is
+// its turn's, whatever its id: a bridge may have given the session another one than the host did.
+func (c *Client) SessionID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session
+}
+
+func (c *Client) noteSession(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id != "" {
+		c.session = id
+	}
 }

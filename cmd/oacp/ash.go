@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -127,6 +129,7 @@ type ashQueryOptions struct {
 	prompt  string
 	socket  string
 	session string
+	timeout time.Duration
 	json    bool
 }
 
@@ -138,7 +141,7 @@ func newAshQueryCommand(s *streams) *cli.Command {
 		ArgsUsage: "PROMPT --socket FILE",
 		Description: `A PROMPT of - is read from standard input. The answer is printed as it comes;
 --json prints the agent's own messages instead, a line each, byte for byte. ^C
-interrupts the turn.
+interrupts the turn; whatever else ends the command breaks it off at once.
 
 EXAMPLES:
    oacp ash query "What is in this folder?" --socket /tmp/ash-1.sock
@@ -146,10 +149,14 @@ EXAMPLES:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "socket", Usage: "the bridge listens on `FILE`", Destination: &o.socket},
 			&cli.StringFlag{Name: "session", Usage: "start or continue the session `NAME`", Destination: &o.session},
+			&cli.DurationFlag{Name: "timeout", Usage: "give the turn up after `TIME`", DefaultText: "never", Destination: &o.timeout},
 			jsonFlag(&o.json),
 		},
 		Action: func(c *cli.Context) error {
 			args := positionals(c)
+			if c.IsSet("timeout") && o.timeout <= 0 {
+				return usageErrorf("--timeout: a turn needs some time")
+			}
 			if len(args) != 1 {
 				return usageErrorf("needs one PROMPT")
 			}
@@ -173,7 +180,13 @@ func runAshQuery(ctx context.Context, o ashQueryOptions, s *streams) (err error)
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
+	if o.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the turn has not ended after %v: %w", o.timeout, context.DeadlineExceeded))
+		defer cancel()
+	}
 	driver := agent.NewAsh(agent.AshOptions{Socket: o.socket, Session: o.session})
+	defer breakOff(ctx, driver)()
 	defer func() { err = errors.Join(err, driver.Stop(context.WithoutCancel(ctx))) }()
 	if err := driver.Start(ctx); err != nil {
 		return err
@@ -183,6 +196,25 @@ func runAshQuery(ctx context.Context, o ashQueryOptions, s *streams) (err error)
 		printErr = errors.Join(printErr, o.print(e, s))
 	})
 	return errors.Join(err, printErr)
+}
+
+// breakOff has the driver's turn end at once when the context does, unless that
+// was ^C, after which the bridge has a moment to end it well. The function
+// returned must be called.
+func breakOff(ctx context.Context, driver *agent.Ash) func() {
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(over)
+		var told *signalError
+		if cause := context.Cause(ctx); !errors.As(cause, &told) || told.signal != syscall.SIGINT {
+			_ = driver.Stop(ctx) // the turn tells of the end of its connection
+		}
+	})
+	return func() {
+		if !stop() {
+			<-over
+		}
+	}
 }
 
 func (o ashQueryOptions) print(e agent.Event, s *streams) error {
