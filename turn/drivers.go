@@ -3,6 +3,7 @@ package turn
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/oacp-go/oacp/agent"
@@ -20,22 +21,33 @@ type drivers struct {
 }
 
 type idleDriver struct {
+	// conversation is empty for an agent that has had no turn yet.
 	conversation schema.ConversationID
 	driver       agent.Driver
+}
+
+// preflight finds out whether the agent can be started at all. The one that is
+// started for that is kept for the first conversation that begins: some
+// bridges say only once that they are ready.
+func (d *drivers) preflight(ctx context.Context) error {
+	driver, err := d.start(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	return d.put(context.WithoutCancel(ctx), "", driver)
 }
 
 // take returns the conversation's agent, started. Any error says that it
 // cannot be started, and that no message is to blame.
 func (d *drivers) take(ctx context.Context, conversation schema.ConversationID, session string) (agent.Driver, error) {
-	d.mu.Lock()
-	for i, idle := range d.idle {
-		if idle.conversation == conversation {
-			d.idle = append(d.idle[:i], d.idle[i+1:]...)
-			d.mu.Unlock()
-			return idle.driver, nil
+	if driver := d.takeIdle(conversation); driver != nil {
+		return driver, nil
+	}
+	if session == "" {
+		if driver := d.takeIdle(""); driver != nil {
+			return driver, nil
 		}
 	}
-	d.mu.Unlock()
 	driver, err := d.start(ctx, conversation, session)
 	if session != "" && errors.Is(err, agent.ErrUnknownSession) {
 		// The agent has forgotten the session; the conversation goes on
@@ -43,6 +55,19 @@ func (d *drivers) take(ctx context.Context, conversation schema.ConversationID, 
 		return d.start(ctx, conversation, "")
 	}
 	return driver, err
+}
+
+// takeIdle returns the conversation's agent if one is idle, or nil.
+func (d *drivers) takeIdle(conversation schema.ConversationID) agent.Driver {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := slices.IndexFunc(d.idle, func(idle idleDriver) bool { return idle.conversation == conversation })
+	if i < 0 {
+		return nil
+	}
+	driver := d.idle[i].driver
+	d.idle = slices.Delete(d.idle, i, i+1)
+	return driver
 }
 
 func (d *drivers) start(ctx context.Context, conversation schema.ConversationID, session string) (agent.Driver, error) {

@@ -27,8 +27,10 @@ func TestMain(m *testing.M) {
 
 // puppet is an agent that a test plays.
 type puppet struct {
-	// start and turn may be nil: then all goes well, and the answer is "ok".
+	// start, turn and stop may be nil: then all goes well, and the answer is
+	// "ok".
 	start func() error
+	stop  func() error
 	turn  func(ctx context.Context, request agent.Request) (agent.Result, error)
 	// session is what it continues; sessions are what it was asked to.
 	session string
@@ -51,7 +53,13 @@ func (p *puppet) Turn(ctx context.Context, request agent.Request, observe func(a
 
 func (p *puppet) Interrupt(context.Context) error { return nil }
 func (p *puppet) SessionID() string               { return p.session }
-func (p *puppet) Stop(context.Context) error      { return nil }
+
+func (p *puppet) Stop(context.Context) error {
+	if p.stop == nil {
+		return nil
+	}
+	return p.stop()
+}
 
 // plays returns a maker of drivers whose turns all do the same.
 func plays(turn func(ctx context.Context, request agent.Request) (agent.Result, error)) func(schema.ConversationID, string) agent.Driver {

@@ -105,9 +105,7 @@ func TestSessionsGoOn(t *testing.T) {
 	}
 	var made []string
 	driver := func(c schema.ConversationID, session string) agent.Driver {
-		if c != "" {
-			made = append(made, string(c)+"/"+session)
-		}
+		made = append(made, string(c)+"/"+session)
 		return &puppet{session: "session-1"}
 	}
 	send(t, w, inConversation("one"), inConversation("two"))
@@ -117,7 +115,61 @@ func TestSessionsGoOn(t *testing.T) {
 		}
 		send(t, w, inConversation("three"))
 	}
-	wantTexts(t, "drivers made", made, string(conversation)+"/", string(conversation)+"/session-1")
+	// That of the preflight serves the conversation that begins.
+	wantTexts(t, "drivers made", made, "/", "/", string(conversation)+"/session-1")
+}
+
+// TestOneStartForTheFirstConversation: an agent that can be started only once,
+// such as a bridge that says once that it is ready, is started once.
+func TestOneStartForTheFirstConversation(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("q"))
+	starts, stops := 0, 0
+	driver := func(schema.ConversationID, string) agent.Driver {
+		return &puppet{
+			start: func() error {
+				if starts++; starts > 1 {
+					return agent.ErrUnavailable
+				}
+				return nil
+			},
+			stop: func() error { stops++; return nil },
+		}
+	}
+	rec, err := runOnce(t, w, Config{NewDriver: driver})
+	if want := "turn_started turn_succeeded acknowledged"; err != nil || rec.kinds() != want {
+		t.Errorf("Run = %v with %s, want %s", err, rec.kinds(), want)
+	}
+	if starts != 1 || stops != 1 {
+		t.Errorf("the agent was started %d times and stopped %d times, want once each", starts, stops)
+	}
+}
+
+// TestFinish ends a Runner while it gives a turn: that turn is carried through,
+// and no other begins.
+func TestFinish(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("one"), question("two"))
+	for _, once := range []bool{false, true} {
+		var r *Runner
+		r, rec := newRunner(t, w, Config{Reply: true, Once: once})
+		rec.on = func(e Event) {
+			if e.Kind == EventStarted {
+				r.Finish()
+				r.Finish()
+			}
+		}
+		if err := r.Run(t.Context()); err != nil {
+			t.Errorf("Run = %v, want no error", err)
+		}
+		if want := "turn_started turn_succeeded answered acknowledged"; rec.kinds() != want {
+			t.Errorf("events %s, want %s", rec.kinds(), want)
+		}
+		if err := r.Run(t.Context()); err != nil || len(rec.of(EventStarted)) != 1 {
+			t.Errorf("after it has finished: %v, %s, want no further turn", err, rec.kinds())
+		}
+	}
+	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox))
 }
 
 // TestArrivalsWhileRunning sends while a Runner follows the inbox.

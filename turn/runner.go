@@ -47,6 +47,9 @@ type Runner struct {
 	stop error
 	// dead are the messages that were given up.
 	dead []string
+	// finish is closed when no further turns are to begin.
+	finish     chan struct{}
+	finishOnce sync.Once
 }
 
 // Run works the inbox until the context ends, or with Once until nothing is
@@ -54,18 +57,20 @@ type Runner struct {
 // are stopped when the context ends: their messages stay in the inbox, and the
 // attempts do not count.
 //
-// It returns nil when the context ended or all is done. Else it returns a
-// *BusyError if another Runner works the inbox, an error matching
-// agent.ErrUnavailable if the agent cannot be started at the begin (or at any
-// time with Once), a *DeadLettersError if with Once some messages could not be
-// handled, or what is wrong with the workspace.
+// It returns nil when the context ended, all is done, or Finish was called.
+// Else it returns a *BusyError if another Runner works the inbox, an error
+// matching agent.ErrUnavailable if the agent cannot be started at the begin (or
+// at any time with Once), a *DeadLettersError if with Once some messages could
+// not be handled, or what is wrong with the workspace.
 func (r *Runner) Run(ctx context.Context) (err error) {
 	release, err := takeLock(ctx, r.workspace, r.config.Agent, r.now())
 	if err != nil {
 		return stoppedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	if err := r.Preflight(ctx); err != nil {
+	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
+	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
+	if err := r.drivers.preflight(ctx); err != nil {
 		return stoppedOr(ctx, err)
 	}
 	if r.journal, err = openJournal(r.workspace, r.config.Agent, r.now); err != nil {
@@ -79,10 +84,23 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, watcher.Close()) }()
 
-	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
-	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
 	r.forget()
 	return stoppedOr(ctx, r.work(ctx, watcher))
+}
+
+// Finish has Run end when the turns that run now are over, with their answers
+// sent and their messages acknowledged, and begin no further ones. It may be
+// called from any goroutine, from Observe too, before Run as well, and more
+// than once. With Once, Run returns what it came to until then.
+func (r *Runner) Finish() { r.finishOnce.Do(func() { close(r.finish) }) }
+
+func (r *Runner) finishing() bool {
+	select {
+	case <-r.finish:
+		return true
+	default:
+		return false
+	}
 }
 
 // forget begins with an empty inbox. What was done about messages is in the
@@ -120,12 +138,15 @@ func (r *Runner) work(ctx context.Context, watcher *mailbox.Watcher) error {
 		if r.stop != nil {
 			return r.stop
 		}
+		if r.finishing() {
+			return r.verdict()
+		}
 	}
 }
 
 // verdict is what a run with Once comes to.
 func (r *Runner) verdict() error {
-	if len(r.dead) > 0 {
+	if r.config.Once && len(r.dead) > 0 {
 		return &DeadLettersError{Messages: r.dead}
 	}
 	return nil
@@ -188,17 +209,21 @@ func (r *Runner) watch(ctx context.Context, watcher *mailbox.Watcher, to chan<- 
 // loop gives out work, and takes in what arrives and what comes of the work. It
 // returns early when the watch ends, and leaves its error where it is.
 func (r *Runner) loop(ctx context.Context, arrivals <-chan mailbox.Event, watched chan error) error {
+	finish := r.finish
 	for ctx.Err() == nil {
 		next, more := r.now().Add(r.poll), true
-		if r.stop == nil {
+		finishing := r.finishing()
+		if r.stop == nil && !finishing {
 			next, more = r.dispatch(ctx)
 		}
-		if r.config.Once && r.working == 0 && (!more || r.stop != nil) {
+		if r.working == 0 && (finishing || r.config.Once && (!more || r.stop != nil)) {
 			return nil
 		}
 		timer := time.NewTimer(min(r.poll, max(0, next.Sub(r.now()))))
 		select {
 		case <-ctx.Done():
+		case <-finish:
+			finish = nil // once is enough to look again
 		case <-timer.C:
 			if err := r.journal.refresh(); err != nil {
 				timer.Stop()

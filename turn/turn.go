@@ -47,7 +47,6 @@
 package turn
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -185,13 +184,5 @@ func New(w *mailbox.Workspace, config Config) (*Runner, error) {
 	if err := w.CheckAgent(config.Agent); err != nil {
 		return nil, err
 	}
-	return &Runner{workspace: w, config: config, now: time.Now, poll: time.Second, troubleRetry: 2 * time.Second}, nil
-}
-
-// Preflight finds out whether the agent can be started at all, without
-// touching any message. Its error matches agent.ErrUnavailable.
-func (r *Runner) Preflight(ctx context.Context) error {
-	driver := r.config.NewDriver("", "")
-	err := driver.Start(ctx)
-	return errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))
+	return &Runner{workspace: w, config: config, now: time.Now, poll: time.Second, troubleRetry: 2 * time.Second, finish: make(chan struct{})}, nil
 }

@@ -220,14 +220,14 @@ func TestUnavailableConsumesNothing(t *testing.T) {
 		t.Errorf("progress %+v, want waiting without attempts", p)
 	}
 
-	// Later it goes away at the start of a turn, then in one, and comes back.
+	// Later it goes away in a turn, then at the start of one, and comes back.
 	makes := 0
 	r, rec := newRunner(t, w, Config{MaxAttempts: 1, NewDriver: func(schema.ConversationID, string) agent.Driver {
 		makes++
 		switch makes {
 		case 2, 3:
 			return &puppet{start: func() error { return missing }}
-		case 4, 5:
+		case 1, 4:
 			return &puppet{turn: func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, missing }}
 		}
 		return &puppet{}
