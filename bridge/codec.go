@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -113,8 +114,17 @@ func setText[T ~string](to *T, raw []byte) error {
 
 func setNumber(to *int, raw []byte) error {
 	*to = 0
-	if json.Unmarshal(raw, to) != nil {
+	if json.Unmarshal(raw, to) == nil {
+		return nil
+	}
+	// JSON knows one kind of number: 1.0 and 1e2 are whole ones, too.
+	const exact = 1 << 53 // beyond, several whole numbers are one float
+	var number float64
+	if err := json.Unmarshal(raw, &number); err != nil || number != math.Trunc(number) || math.Abs(number) > exact {
 		return errors.New("is no integer")
+	}
+	if *to = int(number); float64(*to) != number {
+		return errors.New("is too large")
 	}
 	return nil
 }
