@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -27,6 +30,9 @@ func argumentErrorf(format string, values ...any) error {
 // null is as good as absent: that is how many models leave one out.
 func decodeArguments(raw json.RawMessage, s *jsonschema.Schema, into any) error {
 	given := map[string]json.RawMessage{}
+	if !utf8.Valid(raw) {
+		return argumentErrorf("the arguments are not UTF-8: send their text as JSON demands")
+	}
 	if len(bytes.TrimSpace(raw)) > 0 {
 		if err := json.Unmarshal(raw, &given); err != nil {
 			return argumentErrorf("the arguments are no JSON object: %v", err)
@@ -35,9 +41,13 @@ func decodeArguments(raw json.RawMessage, s *jsonschema.Schema, into any) error 
 	maps.DeleteFunc(given, func(_ string, value json.RawMessage) bool { return kindOf(value) == "null" })
 	var problems []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if property, known := s.Properties[name]; !known {
+		property, known := s.Properties[name]
+		if !known {
 			problems = append(problems, unknownArgument(name, s.PropertyOrder))
-		} else if problem := checkArgument(name, given[name], property); problem != "" {
+			continue
+		}
+		given[name] = plainInteger(given[name])
+		if problem := checkArgument(name, given[name], property); problem != "" {
 			problems = append(problems, problem)
 		}
 	}
@@ -111,6 +121,30 @@ func checkEnum(name string, value json.RawMessage, enum []any) string {
 	return problem + " It is one of " + strings.Join(values, ", ")
 }
 
+// plainInteger writes a whole number that came with a fraction or an exponent, 1.0 or 1e2, as Go's decoder takes
+// it. Anything else stays as it is.
+func plainInteger(value json.RawMessage) json.RawMessage {
+	const exact = 1 << 53 // beyond, several whole numbers are one float
+	text := string(bytes.TrimSpace(value))
+	if kindOf(value) != "integer" || !strings.ContainsAny(text, ".eE") {
+		return value
+	}
+	number, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.Abs(number) > exact {
+		return value
+	}
+	return strconv.AppendInt(nil, int64(number), 10)
+}
+
+// isWhole reports whether a number in JSON has no fraction, however it is written.
+func isWhole(text string) bool {
+	if !strings.ContainsAny(text, ".eE") {
+		return true
+	}
+	number, err := strconv.ParseFloat(text, 64)
+	return err == nil && number == math.Trunc(number)
+}
+
 // kindOf names the JSON type of a value as schemas do; a number without a fraction is an integer.
 func kindOf(value json.RawMessage) string {
 	switch text := string(bytes.TrimSpace(value)); {
@@ -124,10 +158,10 @@ func kindOf(value json.RawMessage) string {
 		return "object"
 	case text[0] == '[':
 		return "array"
-	case strings.ContainsAny(text, ".eE"):
-		return "number"
+	case isWhole(text):
+		return "integer"
 	}
-	return "integer"
+	return "number"
 }
 
 // recipients are given as one name, as several with commas between them, or as an array.

@@ -79,8 +79,10 @@ func newFailure(err error) failure {
 		f.hint = "nothing was sent: mend the message and call again"
 	case errors.Is(err, bridge.ErrNotSynced):
 		f.code, f.hint = "not_durable", "the record is in the log: do not send it again"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.DeadlineExceeded):
 		f.code, f.hint = "timeout", "it is not known how far the call got: look before you repeat it"
+	case errors.Is(err, context.Canceled):
+		f.code, f.hint = "cancelled", "the call was given up; it is not known how far it got: look before you repeat it"
 	case errors.Is(err, fs.ErrPermission):
 		f.code, f.hint = "permission", "a person has to give access to this path"
 	}

@@ -28,7 +28,7 @@ func TestFailures(t *testing.T) {
 		{&mailbox.NotDurableError{ID: "msg-1", Err: cause}, []string{"not_durable: ", "hint: it is delivered: do not send it again"}},
 		{fmt.Errorf("append: %w: %w", bridge.ErrNotSynced, cause), []string{"not_durable: ", "do not send it again"}},
 		{fmt.Errorf("lock: %w", context.DeadlineExceeded), []string{"timeout: ", "look before you repeat it"}},
-		{fmt.Errorf("call: %w", context.Canceled), []string{"timeout: "}},
+		{fmt.Errorf("call: %w", context.Canceled), []string{"cancelled: ", "look before you repeat it"}},
 		{&fs.PathError{Op: "open", Path: "/x/inbox", Err: fs.ErrPermission}, []string{"permission: ", "/x/inbox", "a person"}},
 		{&mailbox.UnknownAgentError{Agent: "x", Workspace: "/w"}, []string{"unknown_agent: ", "hint: there are none"}},
 		{argumentErrorf("one"), []string{"usage: one"}},
@@ -68,10 +68,34 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%s gave %v, want an error that holds %q", test.raw, err, test.want)
 		}
 	}
+	if err := decodeArguments([]byte("{\"to\":\"codex\",\"type\":\"question\",\"subject\":\"S\",\"body\":\"\xff\"}"), send, new(sendMessageInput)); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
+		t.Errorf("bytes that are no UTF-8 gave %v, want them refused", err)
+	}
 	s := inputSchema[replyMessageInput](t)
 	var in replyMessageInput
 	if err := decodeArguments([]byte(`{"message_id":"x","body":{"a":1,"a":2}}`), s, &in); err == nil || !strings.Contains(err.Error(), `"a" stands twice`) {
 		t.Errorf("a repeated key of a body gave %v, want an error that names it", err)
+	}
+}
+
+// TestWholeNumbers: JSON has one kind of number, and a whole one is an integer however it is written.
+func TestWholeNumbers(t *testing.T) {
+	for _, test := range []struct {
+		limit, want string // the number that is read, or what the error says
+	}{
+		{"100", "100"}, {"1e2", "100"}, {"1.0", "1"}, {"100.00E0", "100"}, {"5e-1", "not number"}, {"1.5", "not number"},
+		{"1e20", "must be from 1 to 500, not 1e20"}, {"99999999999999999999", "must be from 1 to 500"}, {"1e999999999", "not number"},
+	} {
+		var in receiveMessagesInput
+		err := decodeArguments([]byte(`{"limit":`+test.limit+`}`), inputSchema[receiveMessagesInput](t), &in)
+		if got := fmt.Sprint(in.Limit, err); !strings.Contains(got, test.want) {
+			t.Errorf("limit %s: got %s, want %s", test.limit, got, test.want)
+		}
+	}
+	var in sendMessageInput
+	args := `{"to":"codex","type":"question","subject":"S","body":"B","related_pr":4.2e1}`
+	if err := decodeArguments([]byte(args), inputSchema[sendMessageInput](t), &in); err != nil || in.RelatedPR != "42" {
+		t.Errorf("related_pr 4.2e1: got %q, %v, want 42", in.RelatedPR, err)
 	}
 }
 
