@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -288,6 +289,58 @@ func TestForeignLog(t *testing.T) {
 		t.Errorf("since two received %+v, want nothing: the repetition is no news", got)
 	}
 	wantText(t, "the status", codex.call(t, "bridge_status", nil, nil), "Total Messages: 3", "    poem: 1", "Skipped Lines: 1")
+}
+
+// TestReceiveSharedIDs: records that share an id and differ are all given, each once, however they are asked for.
+func TestReceiveSharedIDs(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	line := func(id, signal, content string) string {
+		return fmt.Sprintf(`{"id":%q,"run_id":7.0,"type":"signal","from":"claude","to":"codex","content":%q,"signal":%q,"timestamp":"2024-03-28T10:00:00Z"}`, id, content, signal) + "\n"
+	}
+	id := bridge.GenerateID("signal", "claude", "codex", "Tests")
+	log := line(id, "FAIL", "Tests") + line("a@1", "DONE", "x") + line(id, "FAIL", "Tests") + line(id, "PASS", "Tests") +
+		line("a", "DONE", "y") + line("a", "DONE", "z")
+	want := []string{"FAIL Tests", "DONE x", "PASS Tests", "DONE y", "DONE z"}
+	last := []string{id, "a@1", id + "@4", "a", "a@6"}
+	if err := os.MkdirAll(filepath.Dir(r.bridge.Path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(r.bridge.Path, []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	codex := r.client(t, "codex")
+	for limit := 1; limit <= len(want); limit++ {
+		var all []string
+		for since := ""; ; {
+			var got received
+			codex.call(t, "receive_messages", arguments{"since_id": since, "limit": limit}, &got)
+			for _, m := range got.Messages {
+				all = append(all, m.Signal+" "+m.Content)
+			}
+			if n := len(all); n > len(want) || got.LastID != last[n-1] {
+				t.Fatalf("limit %d: after %q the last_id is %s, want %s", limit, all, got.LastID, last[min(n, len(last))-1])
+			}
+			if since = got.LastID; !got.More {
+				break
+			}
+		}
+		if !slices.Equal(all, want) {
+			t.Errorf("limit %d: received %q, want %q", limit, all, want)
+		}
+		var nothing received
+		codex.call(t, "receive_messages", arguments{"since_id": last[len(last)-1]}, &nothing)
+		if len(nothing.Messages) != 0 || nothing.LastID != last[len(last)-1] {
+			t.Errorf("since the last one came %+v, want nothing", nothing)
+		}
+	}
+	var got received
+	codex.call(t, "receive_messages", arguments{"since_id": id[:16]}, &got)
+	if len(got.Messages) != 4 {
+		t.Errorf("since the beginning of the shared id came %+v, want what follows the first record that has it", got)
+	}
+	for _, wrong := range []string{id + "@2", id + "@", id + "@04", "@1", "a@7"} {
+		wantText(t, wrong, codex.refuse(t, "receive_messages", arguments{"since_id": wrong}), "not_found: since_id")
+	}
 }
 
 // TestManySenders lets two servers send at once, as two agents would.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -108,7 +109,7 @@ func (s *Server) checkRecord(r bridge.Record) error {
 // covers neither the signal nor where one field ends and the next begins. Such a message is not in the log, and
 // nobody must think that it is.
 func checkDuplicate(r bridge.Record, there bridge.Entry) error {
-	if r.Type == there.Type && r.From == there.From && r.To == there.To && r.Content == there.Content && r.Signal == there.Signal {
+	if there.SaysTheSame(r) {
 		return nil
 	}
 	standing := fmt.Sprintf("type=%s from=%s to=%s", there.Type, there.From, there.To)
@@ -124,7 +125,7 @@ func checkDuplicate(r bridge.Record, there bridge.Entry) error {
 
 type receiveMessagesInput struct {
 	Agent   string `json:"agent,omitempty" jsonschema:"Your own name; may be left out."`
-	SinceID string `json:"since_id,omitempty" jsonschema:"Id of a message: only what came after it is returned. At least its first 16 digits."`
+	SinceID string `json:"since_id,omitempty" jsonschema:"The last_id of an earlier answer or the id of a message: only what came after it is returned. At least the first 16 digits of an id."`
 	Limit   limit  `json:"limit,omitempty" jsonschema:"Return at most so many messages, 50 if left out."`
 }
 
@@ -132,7 +133,7 @@ type receivedRecords struct {
 	Agent    string           `json:"agent" jsonschema:"Whose messages these are."`
 	Messages []receivedRecord `json:"messages" jsonschema:"The messages, oldest first."`
 	More     bool             `json:"more" jsonschema:"There are further messages: call again with since_id."`
-	LastID   string           `json:"last_id,omitempty" jsonschema:"What to give as since_id of the next call."`
+	LastID   string           `json:"last_id,omitempty" jsonschema:"What to give as since_id of the next call: an id, with @ and a line of the log behind it where an earlier message has the same."`
 }
 
 type receivedRecord struct {
@@ -160,61 +161,102 @@ func (s *Server) receiveMessages(ctx context.Context, in receiveMessagesInput) (
 	if err != nil {
 		return result, "", err
 	}
-	result.LastID, err = s.findSince(ctx, log, in.SinceID)
+	after, err := s.findSince(ctx, log, in.SinceID)
 	if err != nil || log == nil {
 		return result, receivedText(result), err
 	}
-	size := 0
-	for e, err := range log.DrainSince(ctx, string(s.agent), result.LastID) {
+	if result.LastID, err = placeOf(ctx, log, after); err != nil {
+		return result, "", err
+	}
+	size, last := 0, after
+	for e, err := range log.DrainAfter(ctx, string(s.agent), cursorOf(after)) {
 		if err != nil {
 			return result, "", err
-		}
-		size += len(e.Content) + len(e.Metadata)
-		if len(result.Messages) == in.Limit.orDefault() || len(result.Messages) > 0 && size > maxReceivedBytes {
-			result.More = true
-			break
 		}
 		if repeated, err := isRepetition(ctx, log, e); err != nil {
 			return result, "", err
 		} else if repeated {
 			continue
 		}
-		result.Messages = append(result.Messages, newReceivedRecord(e))
+		size += len(e.Content) + len(e.Metadata)
+		if len(result.Messages) == in.Limit.orDefault() || len(result.Messages) > 0 && size > maxReceivedBytes {
+			result.More = true
+			break
+		}
+		result.Messages, last = append(result.Messages, newReceivedRecord(e)), &e
 	}
-	if n := len(result.Messages); n > 0 {
-		result.LastID = result.Messages[n-1].ID
+	if result.LastID, err = placeOf(ctx, log, last); err != nil {
+		return result, "", err
 	}
 	return result, receivedText(result), nil
 }
 
-// findSince returns the whole id of the message that since names.
-func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (string, error) {
-	if since == "" {
+// lineMark stands between an id and a line in the names of records whose id an earlier record has, too.
+const lineMark = "@"
+
+// placeOf names a record so that findSince finds it: by its id, which means the first record that has it, or by its
+// id and line. The name of nil is empty.
+func placeOf(ctx context.Context, log *bridge.Log, e *bridge.Entry) (string, error) {
+	if e == nil {
 		return "", nil
 	}
+	first, err := log.Get(ctx, e.ID)
+	if err != nil || first.Line == e.Line {
+		return e.ID, err
+	}
+	return e.ID + lineMark + strconv.Itoa(e.Line), nil
+}
+
+// cursorOf is the place behind a record; of nil the beginning.
+func cursorOf(e *bridge.Entry) bridge.Cursor {
+	if e == nil {
+		return ""
+	}
+	return e.Cursor()
+}
+
+// findSince returns the message that since names; none where it is empty.
+func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (*bridge.Entry, error) {
+	if since == "" {
+		return nil, nil
+	}
 	if log != nil {
-		e, err := log.Get(ctx, since)
-		if err == nil {
-			return e.ID, nil
-		}
-		if !errors.Is(err, bridge.ErrUnknownID) {
-			return "", err
-		}
-		if isShortenedID(since) {
-			found, err := log.FindPrefix(ctx, since)
-			if err == nil && len(found) == 1 {
-				return found[0].ID, nil
-			}
-			if err != nil {
-				return "", err
-			}
+		if e, err := findNamed(ctx, log, since); e != nil || err != nil {
+			return e, err
 		}
 	}
-	return "", &hintedError{
+	return nil, &hintedError{
 		code: "not_found",
 		err:  fmt.Errorf("since_id: no message of the bridge log %s has the id %q", s.bridge.place.Path, since),
 		hint: "give the last_id of an earlier answer, or leave since_id out to receive everything",
 	}
+}
+
+// findNamed returns the record that a whole id, an id with a line, or the beginning of one id names; or nil.
+func findNamed(ctx context.Context, log *bridge.Log, name string) (*bridge.Entry, error) {
+	found, err := log.Find(ctx, name)
+	if err != nil || len(found) > 0 {
+		return firstOf(found), err
+	}
+	if i := strings.LastIndex(name, lineMark); i >= 0 {
+		found, err := log.Find(ctx, name[:i])
+		return firstOf(slices.DeleteFunc(found, func(e bridge.Entry) bool { return strconv.Itoa(e.Line) != name[i+1:] })), err
+	}
+	if !isShortenedID(name) {
+		return nil, nil
+	}
+	found, err = log.FindPrefix(ctx, name)
+	if slices.ContainsFunc(found, func(e bridge.Entry) bool { return e.ID != found[0].ID }) {
+		return nil, err
+	}
+	return firstOf(found), err
+}
+
+func firstOf(found []bridge.Entry) *bridge.Entry {
+	if len(found) == 0 {
+		return nil
+	}
+	return &found[0]
 }
 
 // isShortenedID reports whether the text is the beginning of a documented id that is long enough to be looked for.
@@ -223,11 +265,11 @@ func isShortenedID(text string) bool {
 	return len(text) >= shortest && len(text) <= longest && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-// isRepetition tells the first record with an id from those that a careless writer appended later. They are the
-// same message; giving them again would make since_id go back to the first.
+// isRepetition tells a record from those that a careless writer appended again later. Records that share an id and
+// say something else, a FAIL and a PASS with the same words for example, are messages of their own.
 func isRepetition(ctx context.Context, log *bridge.Log, e bridge.Entry) (bool, error) {
-	first, err := log.Get(ctx, e.ID)
-	return err == nil && first.Line < e.Line, err
+	found, err := log.Find(ctx, e.ID)
+	return slices.ContainsFunc(found, func(f bridge.Entry) bool { return f.Line < e.Line && f.SaysTheSame(e.Record) }), err
 }
 
 func newReceivedRecord(e bridge.Entry) receivedRecord {
