@@ -14,21 +14,40 @@ import (
 )
 
 // Bridge serves the Ash bridge protocol with any drivers: it is the handler
-// for an ash.Server. Drivers that tell raw events have them passed on
-// untouched; of others, the lines of the answer become assistant messages as
-// they come, and the whole a result message, shaped as those of the Claude Code
-// SDK.
+// for an ash.Server. The raw events of an SDKDriver are passed on untouched; of
+// others, the lines of the answer become assistant messages as they come, and
+// the whole a result message, shaped as those of the Claude Code SDK.
+//
+// A session goes on after a turn that failed, with the id that its driver had
+// for it. So do those whose drivers were stopped because others are in use.
 type Bridge struct {
 	newDriver func(session string) Driver
 
 	mu       sync.Mutex
-	sessions map[string]Driver
+	sessions map[string]*bridgeSession
+	// turns counts what was begun, to know which driver was idle longest.
+	turns int
 }
+
+// bridgeSession is a session as its host names it.
+type bridgeSession struct {
+	// driver is nil when none runs, and busy while it has a turn.
+	driver Driver
+	busy   bool
+	// used is the number of its last turn.
+	used int
+	// id is the agent's own id of the session, if it has one.
+	id string
+}
+
+// maxIdleDrivers is how many drivers are kept running between turns. Hosts
+// may make up a new session for each query.
+const maxIdleDrivers = 8
 
 // NewBridge returns a bridge that makes a driver for each session when it is
 // first named. The driver is to continue the session if it can.
 func NewBridge(newDriver func(session string) Driver) *Bridge {
-	return &Bridge{newDriver: newDriver, sessions: make(map[string]Driver)}
+	return &Bridge{newDriver: newDriver, sessions: make(map[string]*bridgeSession)}
 }
 
 var _ ash.Handler = (*Bridge)(nil)
@@ -45,14 +64,14 @@ func (b *Bridge) Query(ctx context.Context, query ash.Query, send ash.Send) erro
 	if err != nil {
 		return err
 	}
-	relay := &sdkRelay{session: query.SessionID, send: send}
+	relay := newSDKRelay(query.SessionID, driver, send)
 	result, err := runInterruptible(ctx, driver, Request{Prompt: prompt}, relay.event)
 	relay.say(len(relay.unsent))
 	switch {
 	case err == nil:
-		return relay.finish(result)
+		return errors.Join(relay.finish(result), b.rest(ctx, query.SessionID))
 	case errors.Is(err, ErrInterrupted):
-		return context.Cause(ctx)
+		return errors.Join(context.Cause(ctx), b.rest(ctx, query.SessionID))
 	}
 	return errors.Join(err, b.drop(ctx, query.SessionID))
 }
@@ -89,20 +108,32 @@ func runInterruptible(ctx context.Context, driver Driver, request Request, obser
 
 // Resume makes sure that the session can go on, and runs no turn.
 func (b *Bridge) Resume(ctx context.Context, resume ash.Resume, _ ash.Send) error {
-	_, err := b.driver(ctx, resume.SessionID)
-	return err
+	if _, err := b.driver(ctx, resume.SessionID); err != nil {
+		return err
+	}
+	return b.rest(ctx, resume.SessionID)
 }
 
-// driver returns the session's driver, started. A session has one turn at a
-// time, so nobody else starts the same one meanwhile.
-func (b *Bridge) driver(ctx context.Context, session string) (Driver, error) {
+// driver returns the session's driver, started and busy. A session has one
+// turn at a time, so nobody else starts the same one meanwhile.
+func (b *Bridge) driver(ctx context.Context, name string) (Driver, error) {
 	b.mu.Lock()
-	driver, ok := b.sessions[session]
-	b.mu.Unlock()
-	if ok {
-		return driver, nil
+	s := b.sessions[name]
+	if s == nil {
+		s = &bridgeSession{}
+		b.sessions[name] = s
 	}
-	driver, err := b.start(ctx, session)
+	b.turns++
+	s.used, s.busy = b.turns, s.driver != nil
+	running, id := s.driver, s.id
+	b.mu.Unlock()
+	if running != nil {
+		return running, nil
+	}
+	if id == "" {
+		id = name
+	}
+	driver, err := b.start(ctx, id)
 	if errors.Is(err, ErrUnknownSession) {
 		// Hosts choose the names of their sessions. One that the agent has
 		// never heard of begins here.
@@ -113,7 +144,7 @@ func (b *Bridge) driver(ctx context.Context, session string) (Driver, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sessions[session] = driver
+	s.driver, s.busy = driver, true
 	return driver, nil
 }
 
@@ -127,12 +158,48 @@ func (b *Bridge) start(ctx context.Context, session string) (Driver, error) {
 
 // drop stops a driver whose turn failed, which may be broken. The session's
 // next turn gets a new one.
-func (b *Bridge) drop(ctx context.Context, session string) error {
+func (b *Bridge) drop(ctx context.Context, name string) error {
 	b.mu.Lock()
-	driver := b.sessions[session]
-	delete(b.sessions, session)
+	driver := b.sessions[name].release()
 	b.mu.Unlock()
 	return driver.Stop(context.WithoutCancel(ctx))
+}
+
+// rest has a driver wait for the session's next turn. It stops the one that
+// has been idle longest when there are too many.
+func (b *Bridge) rest(ctx context.Context, name string) error {
+	b.mu.Lock()
+	b.sessions[name].busy = false
+	idle := 0
+	var oldest *bridgeSession
+	for _, s := range b.sessions {
+		if s.driver == nil || s.busy {
+			continue
+		}
+		if idle++; oldest == nil || s.used < oldest.used {
+			oldest = s
+		}
+	}
+	var driver Driver
+	if idle > maxIdleDrivers {
+		driver = oldest.release()
+	}
+	b.mu.Unlock()
+	if driver == nil {
+		return nil
+	}
+	return driver.Stop(context.WithoutCancel(ctx))
+}
+
+// release returns the driver, which is the session's no more, and keeps what
+// continues the session.
+func (s *bridgeSession) release() Driver {
+	driver := s.driver
+	if id := driver.SessionID(); id != "" {
+		s.id = id
+	}
+	s.driver, s.busy = nil, false
+	return driver
 }
 
 // Stop stops the drivers of all sessions. Call it when the server has ended.
@@ -140,9 +207,10 @@ func (b *Bridge) Stop(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var err error
-	for session, driver := range b.sessions {
-		err = errors.Join(err, driver.Stop(ctx))
-		delete(b.sessions, session)
+	for _, s := range b.sessions {
+		if s.driver != nil {
+			err = errors.Join(err, s.release().Stop(ctx))
+		}
 	}
 	return err
 }
@@ -163,79 +231,6 @@ func promptText(query ash.Query) (string, error) {
 		texts[i] = block.Text
 	}
 	return strings.Join(texts, "\n"), nil
-}
-
-// maxUnsent is how much of an unfinished line is kept back, in bytes.
-const maxUnsent = 64 << 10
-
-// sdkRelay sends the events of one turn to the host.
-type sdkRelay struct {
-	session string
-	send    ash.Send
-	raw     bool
-	// unsent is the beginning of a line whose end has not come yet: hosts take
-	// a message for complete, and show each on lines of its own.
-	unsent string
-	err    error
-}
-
-func (r *sdkRelay) event(e Event) {
-	switch {
-	case r.err != nil || e.Raw == nil && e.Error:
-	case e.Raw != nil:
-		r.raw = true
-		r.err = r.send(e.Raw)
-	default:
-		r.unsent += e.Text
-		r.say(strings.LastIndexByte(r.unsent, '\n') + 1)
-		if len(r.unsent) > maxUnsent {
-			r.say(len(r.unsent))
-		}
-	}
-}
-
-// say sends the first bytes of what is unsent.
-func (r *sdkRelay) say(length int) {
-	if r.err != nil || length == 0 {
-		return
-	}
-	text := r.unsent[:length]
-	r.unsent = r.unsent[length:]
-	r.err = r.message(sdkMessage{
-		Type: "assistant", SessionID: r.session,
-		Message: &sdkContent{Role: "assistant", Content: textContent(text)},
-	})
-}
-
-func textContent(text string) json.RawMessage {
-	content, err := json.Marshal([]sdkBlock{{Type: "text", Text: text}})
-	if err != nil {
-		panic(err) // strings always have a JSON form
-	}
-	return content
-}
-
-func (r *sdkRelay) message(m sdkMessage) error {
-	data, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return r.send(data)
-}
-
-// finish sends the result message of an agent that has none of its own.
-func (r *sdkRelay) finish(result Result) error {
-	if r.err != nil || r.raw {
-		return r.err
-	}
-	m := sdkMessage{
-		Type: "result", Subtype: "success", SessionID: r.session,
-		Result: result.Text, DurationMS: result.Duration.Milliseconds(), TotalCostUSD: result.Usage.CostUSD,
-	}
-	if u := result.Usage; u.InputTokens != 0 || u.OutputTokens != 0 {
-		m.Usage = &sdkUsage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens}
-	}
-	return r.message(m)
 }
 
 // newSessionName makes up a name for a session.

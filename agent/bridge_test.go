@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -66,12 +67,12 @@ func TestBridgeOfPlainOutput(t *testing.T) {
 // anywhere.
 func TestBridgeSendsLines(t *testing.T) {
 	var sent []string
-	relay := &sdkRelay{send: func(data json.RawMessage) error {
+	relay := newSDKRelay("s", NewEcho(), func(data json.RawMessage) error {
 		var m sdkMessage
 		err := json.Unmarshal(data, &m)
 		sent = append(sent, m.assistantText())
 		return err
-	}}
+	})
 	long := strings.Repeat("x", maxUnsent)
 	for _, event := range []Event{{Text: "one, "}, {Text: "still one\ntw"}, {Text: "noise", Error: true}, {Text: "o\n"}, {Text: "\n"}, {Text: long}, {Text: "y"}, {Text: "the rest"}} {
 		relay.event(event)
@@ -90,6 +91,81 @@ func TestBridgePassesRawEvents(t *testing.T) {
 	messages, err := query(t, client, ash.Query{Prompt: "x", SessionID: "s"})
 	if err != nil || len(messages) != 1 || messages[0] != message {
 		t.Errorf("messages %q, error %v, want only %q", messages, err, message)
+	}
+}
+
+// foreign is a driver whose raw events are no SDK's, and which fails where the
+// prompt says so.
+type foreign struct {
+	Echo
+	session string
+	stopped *int
+}
+
+func (f *foreign) SessionID() string          { return f.session }
+func (f *foreign) Stop(context.Context) error { *f.stopped++; return nil }
+
+func (f *foreign) Turn(_ context.Context, request Request, observe func(Event)) (Result, error) {
+	if f.session == "" {
+		f.session = "thread-7"
+	}
+	observe(Event{Raw: json.RawMessage(`{"method":"item/completed"}`), Text: "half of it"})
+	observe(Event{Raw: json.RawMessage(`{"method":"thread/tokenUsage/updated"}`)})
+	if request.Prompt == "fail" {
+		return Result{}, errors.New("it failed")
+	}
+	return Result{Text: "all of it", Usage: Usage{InputTokens: 3, OutputTokens: 4}}, nil
+}
+
+// foreignBridge knows the sessions that its drivers have begun, and notes what
+// it was asked for.
+func foreignBridge(made *[]string, stopped *int) *Bridge {
+	return NewBridge(func(session string) Driver {
+		*made = append(*made, session)
+		if session != "thread-7" {
+			session = ""
+		}
+		return &foreign{session: session, stopped: stopped}
+	})
+}
+
+func TestBridgeOfForeignEvents(t *testing.T) {
+	var made []string
+	client := hostOf(t, foreignBridge(&made, new(int)))
+	messages, err := query(t, client, ash.Query{Prompt: "x", SessionID: "s"})
+	want := []string{
+		`{"type":"assistant","session_id":"thread-7","message":{"role":"assistant","content":[{"type":"text","text":"half of it\n"}]}}`,
+		`{"type":"result","subtype":"success","session_id":"thread-7","result":"all of it","usage":{"input_tokens":3,"output_tokens":4}}`,
+	}
+	if err != nil || !slices.Equal(messages, want) {
+		t.Errorf("messages are\n%s\n%v, want\n%s", strings.Join(messages, "\n"), err, strings.Join(want, "\n"))
+	}
+}
+
+// TestBridgeRemembersSessions: the conversation goes on after a turn that
+// failed, and when its driver had to make room for others.
+func TestBridgeRemembersSessions(t *testing.T) {
+	var made []string
+	stopped := 0
+	client := hostOf(t, foreignBridge(&made, &stopped))
+	for _, prompt := range []string{"x", "fail", "x"} {
+		if _, err := query(t, client, ash.Query{Prompt: prompt, SessionID: "s"}); (err != nil) != (prompt == "fail") {
+			t.Errorf("%s: error %v", prompt, err)
+		}
+	}
+	if got := strings.Join(made, " "); got != "s thread-7" || stopped != 1 {
+		t.Errorf("drivers were made for %q and %d stopped, want s, stopped, and then its own thread-7", got, stopped)
+	}
+	for i := range maxIdleDrivers {
+		if _, err := query(t, client, ash.Query{Prompt: "x", SessionID: fmt.Sprint("other", i)}); err != nil {
+			t.Error(err)
+		}
+	}
+	if stopped != 2 {
+		t.Errorf("%d drivers were stopped, want 2: the one that failed and the one that was idle longest", stopped)
+	}
+	if _, err := query(t, client, ash.Query{Prompt: "x", SessionID: "s"}); err != nil || made[len(made)-1] != "thread-7" {
+		t.Errorf("error %v, and a driver was made for %q, want thread-7", err, made[len(made)-1])
 	}
 }
 
