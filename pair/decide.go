@@ -55,7 +55,11 @@ func (s *Session) decideReview() error {
 func (s *Session) nextIteration() error {
 	m := &s.manifest
 	if m.CurrentIteration >= m.MaxIterations {
-		return s.fail(fmt.Sprintf("it is not done after %d iterations", m.CurrentIteration))
+		iterations := "iterations"
+		if m.CurrentIteration == 1 {
+			iterations = "iteration"
+		}
+		return s.fail(fmt.Sprintf("it is not done after %d %s", m.CurrentIteration, iterations))
 	}
 	m.CurrentIteration++
 	m.Turn = &Turn{Agent: m.PrimaryAgent}

@@ -14,7 +14,7 @@ func (s *Session) driver(ctx context.Context, name Agent) (agent.Driver, error) 
 		return driver, nil
 	}
 	if err := s.makeSureOfFolder(ctx); err != nil {
-		return nil, err
+		return nil, &outsideError{err}
 	}
 	driver, err := s.startDriver(ctx, name)
 	if errors.Is(err, agent.ErrUnknownSession) {

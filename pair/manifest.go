@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
@@ -92,14 +93,15 @@ type Answer struct {
 	InBridge bool `json:"in_bridge,omitempty"`
 }
 
-// lastWords are what is to be known where nothing follows the turn: how the
-// proof failed, otherwise the end of the answer, if there is one.
+// lastWords are what is to be known where nothing follows the turn: what the
+// proof printed that failed, otherwise the end of the answer, if there is one.
 func (t *Turn) lastWords() string {
 	switch {
 	case t == nil || t.Answer == nil:
 		return ""
 	case t.Proof != nil && !t.Proof.Passed:
-		return t.Proof.Report
+		_, output, _ := strings.Cut(t.Proof.Report, "\n")
+		return output
 	}
 	return fmt.Sprintf("%s:\n%s", t.Agent, tail(t.Answer.Text, maxProofOutput))
 }

@@ -536,6 +536,60 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
+// TestFolderGone: a repository that is not there, as a disk that is not
+// mounted, ends no run, and neither does git when it makes no worktree.
+func TestFolderGone(t *testing.T) {
+	for _, worktree := range []bool{false, true} {
+		repository := newRepository(t)
+		elsewhere := repository + ".elsewhere"
+		turns := 0
+		options := scripted(func(call) (string, error) {
+			if turns++; turns == 1 {
+				return "DONE", nil
+			}
+			return "PASS", nil
+		})
+		s, err := Create(t.TempDir(), repository, Settings{Prompt: "x", Review: ReviewClaude, Worktree: worktree}, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancelCause(t.Context())
+		s.options.Observe = func(e Entry) {
+			if e.Type == EntryResult {
+				stop(errors.New("enough"))
+			}
+		}
+		if err := s.Run(ctx); err == nil {
+			t.Fatal("the run did not stop")
+		}
+		dir := s.manifest.WorktreePath
+		if err := errors.Join(s.Close(), os.Rename(repository, elsewhere), os.RemoveAll(dir)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if s, err = Resume(s.Place(), options); err != nil {
+				t.Fatal(err)
+			}
+			var failed *FailedError
+			if err := s.Run(t.Context()); err == nil || errors.As(err, &failed) {
+				t.Errorf("without the repository: error %v, want one that leaves the run as it is", err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Rename(elsewhere, repository); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = Resume(s.Place(), options); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestOneProcessDrives(t *testing.T) {
 	var calls []call
 	s := newSession(t, Settings{Prompt: "x"}, lines(t, &calls))

@@ -126,17 +126,10 @@ func (t *transcript) append(e Entry) error {
 		_, err = t.file.Write(line)
 	}
 	if err != nil {
-		return &unwrittenError{fmt.Errorf("transcript: %w", err)}
+		return &outsideError{fmt.Errorf("transcript: %w", err)}
 	}
 	return nil
 }
-
-// An unwrittenError says that a turn was stopped because what it came to could
-// not be written down. No agent is to blame for it.
-type unwrittenError struct{ err error }
-
-func (e *unwrittenError) Error() string { return e.err.Error() }
-func (e *unwrittenError) Unwrap() error { return e.err }
 
 func (t *transcript) close() error {
 	return errors.Join(t.file.Sync(), t.file.Close())

@@ -181,9 +181,17 @@ func (s *Session) isOutside(ctx context.Context, err error) bool {
 	if errors.Is(err, agent.ErrUnknownSession) {
 		return false
 	}
-	var disk *unwrittenError
-	return ctx.Err() != nil || errors.Is(err, agent.ErrUnavailable) || errors.As(err, &disk)
+	var outside *outsideError
+	return ctx.Err() != nil || errors.Is(err, agent.ErrUnavailable) || errors.As(err, &outside)
 }
+
+// An outsideError says that a turn could not be given, or was stopped, because
+// of something outside the run: what it came to could not be written down, or
+// the folder of the work is not there. No agent is to blame for it.
+type outsideError struct{ err error }
+
+func (e *outsideError) Error() string { return e.err.Error() }
+func (e *outsideError) Unwrap() error { return e.err }
 
 // attempt is one try at a turn. Every event is in the transcript before the
 // next is taken; when one cannot be written the turn is stopped.
@@ -193,7 +201,7 @@ func (s *Session) attempt(ctx context.Context, name Agent, text string) (result 
 		return result, "", err
 	}
 	if began, err = s.log.End(ctx); err != nil {
-		return result, "", err
+		return result, "", &outsideError{err}
 	}
 	if err := s.note(Entry{Type: EntryExecute, Agent: name, State: s.manifest.State, Content: text}); err != nil {
 		return result, began, err
@@ -224,7 +232,7 @@ func (s *Session) keepSession(name Agent, driver agent.Driver) error {
 	}
 	s.manifest.setSession(name, id)
 	if err := s.save(); err != nil {
-		return &unwrittenError{err}
+		return &outsideError{err}
 	}
 	return nil
 }
