@@ -105,6 +105,8 @@ func newFailure(err error) failure {
 	switch {
 	case errors.Is(err, errTold):
 		f.code = ""
+	case errors.Is(err, errOutputGone):
+		f.code, f.exit = "", exitSignal+int(syscall.SIGPIPE)
 	case errors.As(err, &signal):
 		f.code, f.exit = "interrupted", exitSignal+int(signal.signal)
 	case errors.As(err, &usage):

@@ -257,6 +257,10 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *streams
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
+	defer outliveOutput()()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	printer.gone = func() { cancel(errOutputGone) }
 	if session, err = o.open(options, s); err != nil {
 		return err
 	}

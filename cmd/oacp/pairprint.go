@@ -18,6 +18,8 @@ type pairPrinter struct {
 	o   pairOptions
 	s   *streams
 	err error
+	// gone is called when nobody reads what is printed; it may be nil.
+	gone func()
 }
 
 func (p *pairPrinter) print(e pair.Entry) {
@@ -34,7 +36,9 @@ func (p *pairPrinter) print(e pair.Entry) {
 		_, err = fmt.Fprintln(p.s.out, line)
 	}
 	if err = errors.Join(err, p.s.out.Flush()); err != nil && p.err == nil {
-		p.err = err
+		if p.err = outputError(err); errors.Is(p.err, errOutputGone) && p.gone != nil {
+			p.gone()
+		}
 	}
 }
 

@@ -46,7 +46,8 @@ again, and in the end the message becomes a dead letter and its sender is told.
 What is not said here is taken from the section run of agents/AGENT/config.yaml
 or workspace.json, so that oacp run alone can be enough. One process at a time
 works an inbox. run goes on until it is told to stop, which is no failure; a turn
-that is running then is stopped, and its message stays in the inbox. With --once
+that is running then is stopped, and its message stays in the inbox. When nobody
+reads the output any more, run ends with the turn that is running. With --once
 it ends when nothing is left to do, and fails if there were dead letters.
 
 --json prints an object a line for each thing that happens.
@@ -171,6 +172,8 @@ func runRun(ctx context.Context, o runOptions, override func(*turn.Settings) err
 		if err != nil {
 			return err
 		}
+		printer.gone = runner.Finish
+		defer outliveOutput()()
 		ctx, stop := untilSignal(ctx)
 		defer stop()
 		err = runner.Run(ctx)
@@ -184,6 +187,8 @@ type runPrinter struct {
 	o   runOptions
 	s   *streams
 	err error
+	// gone is called when nobody reads what is printed.
+	gone func()
 }
 
 func (p *runPrinter) print(e turn.Event) {
@@ -200,7 +205,9 @@ func (p *runPrinter) print(e turn.Event) {
 		_, err = fmt.Fprintln(p.s.out, p.line(e))
 	}
 	if err = errors.Join(err, p.s.out.Flush()); err != nil && p.err == nil {
-		p.err = err
+		if p.err = outputError(err); errors.Is(p.err, errOutputGone) {
+			p.gone()
+		}
 	}
 }
 

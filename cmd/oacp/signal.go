@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"sync"
@@ -42,4 +44,27 @@ func untilSignal(parent context.Context) (context.Context, func()) {
 		cancel(nil)
 		waiting.Wait()
 	}
+}
+
+// errOutputGone says that nobody reads the output any more. The command ends
+// as if SIGPIPE had killed it, without a word.
+var errOutputGone = errors.New("nobody reads the output")
+
+// outputError is the error of writing output, which matches errOutputGone if
+// that is the reason.
+func outputError(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("%w: %w", errOutputGone, err)
+	}
+	return err
+}
+
+// outliveOutput has the process live on when nobody reads its output, so that
+// it can put away what it is doing. What it starts dies of a SIGPIPE as ever.
+// The function returned must be called.
+func outliveOutput() func() {
+	// Nobody receives it: that it is asked for makes writes fail instead.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	return func() { signal.Stop(pipes) }
 }

@@ -5,8 +5,10 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -83,4 +85,55 @@ func TestSignalBreaksOffQuery(t *testing.T) {
 			t.Errorf("%v: exit status is %d, want %d", signal, got, want)
 		}
 	}
+}
+
+// TestBrokenPipe: a runner whose output nobody reads ends the turn that it is
+// in, begins no other, and says nothing.
+func TestBrokenPipe(t *testing.T) {
+	c := newSession(t, "a,b")
+	for range 2 {
+		c.must(t, "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x")
+	}
+	status, complaints := runUnread(t, "run", "--dir", c.dir, "--agent", "b", "--once", "--", "cat")
+	if want := 128 + int(syscall.SIGPIPE); status != want || complaints != "" {
+		t.Errorf("exit status %d, standard error %q, want %d and nothing", status, complaints, want)
+	}
+	if out := c.must(t, "inbox", "--agent", "b"); !strings.Contains(out, "1 pending") {
+		t.Errorf("the inbox is %q, want one message handled and one left", out)
+	}
+	journal, err := os.ReadFile(filepath.Join(c.dir, "state", "turns", "b.jsonl"))
+	if got := bytes.Count(journal, []byte("\"started\"")); err != nil || got != 1 {
+		t.Errorf("%d turns were begun (%v), want 1; the journal is\n%s", got, err, journal)
+	}
+}
+
+// TestBrokenPipeOfPair: a run that nobody watches stops, and can be resumed.
+func TestBrokenPipeOfPair(t *testing.T) {
+	repository := t.TempDir()
+	runs := []string{"--runs-dir", t.TempDir(), "--repo", repository}
+	status, complaints := runUnread(t, append([]string{"pair", "--claude-only", "--claude-command", "sh -c 'echo DONE'", "x"}, runs...)...)
+	if want := 128 + int(syscall.SIGPIPE); status != want || complaints != "" {
+		t.Errorf("exit status %d, standard error %q, want %d and nothing", status, complaints, want)
+	}
+	out, err := exec.Command("oacp", append([]string{"pair", "--run-id", "1", "--claude-command", "sh -c 'echo DONE'"}, runs...)...).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "completed") {
+		t.Errorf("resuming: %v\n%s", err, out)
+	}
+}
+
+// runUnread runs oacp with a standard output that nobody reads.
+func runUnread(t *testing.T, arguments ...string) (status int, complaints string) {
+	t.Helper()
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	command := exec.Command("oacp", arguments...)
+	command.Stdout, command.Stderr = writer, &stderr
+	if err := errors.Join(reader.Close(), command.Start(), writer.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_ = command.Wait() // the status says it
+	return command.ProcessState.ExitCode(), stderr.String()
 }
