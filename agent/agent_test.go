@@ -75,12 +75,35 @@ func helper(kind string, args []string) int {
 		return fakeClaude(args)
 	case "codex":
 		return fakeCodex(args)
+	case "runner":
+		return runTurn(args)
 	case "mcp":
 		return serveMCP()
 	default:
 		return 2
 	}
 	return 0
+}
+
+// runTurn runs a turn of the agent that the arguments name: with which program,
+// in which folder and with which variables.
+func runTurn(args []string) int {
+	command, dir, env := args[1:2], args[2], args[3:]
+	var driver Driver
+	switch args[0] {
+	case "claude":
+		driver = NewClaude(&ClaudeOptions{Command: command, Dir: dir, Env: env, Approve: AllowAll})
+	case "codex", "codex exec":
+		driver = NewCodex(&CodexOptions{Command: command, Dir: dir, Env: env, Sandbox: "danger-full-access", ApprovalPolicy: "never", Exec: args[0] != "codex"})
+	default:
+		driver = NewExec(command, &ExecOptions{Dir: dir, Env: env})
+	}
+	err := driver.Start(context.Background())
+	if err == nil {
+		_, err = driver.Turn(context.Background(), Request{Prompt: "go"}, nil)
+	}
+	fmt.Fprintln(os.Stderr, "the turn has ended:", err)
+	return 1
 }
 
 // hangsAgain reports whether the program runs for the first time. If not, it

@@ -9,7 +9,10 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 // childSpec says how a child is started.
@@ -18,6 +21,10 @@ type childSpec struct {
 	command []string
 	dir     string
 	env     []string
+	// farewell is the signal at which the program ends and takes its tools with
+	// it, also when this process dies: killed, it would leave them at work. Zero
+	// means SIGTERM.
+	farewell syscall.Signal
 	// grace is how long the program may take to end, and pipeDelay how long
 	// its output may be held open by what escaped from its group. Zero means
 	// the usual.
@@ -50,12 +57,17 @@ type child struct {
 	failure error
 }
 
-// startChild starts a program. Its environment is that of this process and
-// the variables of the spec.
-func startChild(spec childSpec) (*child, error) {
+// startChild starts a program. Its environment is that of this process, the
+// variables of the spec, and the mark of the context, by which what a killed
+// process has left is found.
+func startChild(ctx context.Context, spec childSpec) (*child, error) {
+	if spec.farewell == 0 {
+		spec.farewell = syscall.SIGTERM
+	}
 	if spec.grace <= 0 {
 		spec.grace = defaultGrace
 	}
+	spec.env = append(slices.Clone(spec.env), orphans.Environ(ctx)...)
 	if spec.pipeDelay <= 0 {
 		spec.pipeDelay = pipeDelay
 	}
@@ -75,7 +87,7 @@ func startChild(spec childSpec) (*child, error) {
 func (c *child) run(started chan<- error) {
 	defer holdThread()()
 	cmd := &exec.Cmd{Path: c.spec.path, Args: c.spec.command, Dir: c.spec.dir, Env: environment(c.spec.env)}
-	ownGroup(cmd)
+	ownGroup(cmd, c.spec.farewell)
 	pipes, err := startPiped(cmd)
 	c.process = cmd.Process
 	started <- err
@@ -228,7 +240,7 @@ const killDelay = 5 * time.Second
 // not. It waits for the end, but not for ever.
 func (c *child) stop(ctx context.Context) error {
 	if !c.hasEnded() {
-		terminateGroup(c.process)
+		signalGroup(c.process, c.spec.farewell)
 	}
 	if c.endsWithin(ctx, c.spec.grace) {
 		return nil

@@ -23,7 +23,7 @@ func startHelper(t *testing.T, spec childSpec, kind string, args ...string) *chi
 	if spec.complaint == nil {
 		spec.complaint = func(string) {}
 	}
-	c, err := startChild(spec)
+	c, err := startChild(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestChildLeavesNoise(t *testing.T) {
 	for name, noise := range map[string]string{"a little": "echo noise >&2; echo noise; sleep 0.02", "much": "echo noise; echo noise >&2"} {
 		t.Run(name, func(t *testing.T) {
 			lines := make(chan string, 1)
-			c, err := startChild(childSpec{
+			c, err := startChild(t.Context(), childSpec{
 				path: shell, command: []string{"sh", "-c", "setsid sh -c 'while :; do " + noise + "; done' & echo child $!; read line"}, pipeDelay: 100 * time.Millisecond,
 				line: func(_ *child, line []byte) {
 					if strings.HasPrefix(string(line), "child") {

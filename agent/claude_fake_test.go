@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 // fakeClaude plays the claude program where the real one cannot be made to
@@ -94,6 +96,8 @@ func (f *fake) turn() int {
 		f.result(f.prompt, "that was long")
 	case "hangs again":
 		return 7
+	case "mark":
+		f.result(f.prompt, os.Getenv(orphans.Variable))
 	case "dies":
 		f.say(`{"type":"assistant","message":{"role":"assistant","content":"half"}}`)
 		f.out.WriteString(`{"type":"result","subtype":"succ`)

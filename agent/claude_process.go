@@ -73,7 +73,7 @@ func (c *Claude) launch(ctx context.Context, session string) (*claudeProcess, er
 	path := c.path
 	c.mu.Unlock()
 	p := &claudeProcess{claude: c, greeting: newUUID(), hello: make(chan claudeResponse, 1)}
-	started, err := startChild(childSpec{
+	started, err := startChild(ctx, childSpec{
 		path: path, command: c.arguments(session), dir: c.options.Dir, env: c.options.Env, grace: c.options.Grace,
 		line: p.receive, complaint: p.complain,
 	})

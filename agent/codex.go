@@ -224,8 +224,8 @@ func (c *Codex) SessionID() string {
 	return c.session
 }
 
-// Stop has the program end, in stages: its input ends, then SIGTERM, then
-// SIGKILL. A turn that is running fails.
+// Stop has the program end, in stages: its input ends, then SIGTERM (the
+// exec command: SIGINT), then SIGKILL. A turn that is running fails.
 func (c *Codex) Stop(ctx context.Context) error {
 	c.life.end()
 	c.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"syscall"
 )
 
 // codexLine is what is read of a line that the exec command prints.
@@ -59,8 +60,9 @@ func (t *codexTurn) startExec(ctx context.Context) (*child, error) {
 	defer leave()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, err := startChild(childSpec{
+	p, err := startChild(ctx, childSpec{
 		path: c.path, command: c.execArguments(c.session), dir: c.options.Dir, env: c.options.Env, grace: c.options.Grace,
+		farewell: syscall.SIGINT, // at SIGTERM, it leaves its tools behind
 		line: func(_ *child, line []byte) {
 			var m codexLine
 			_ = json.Unmarshal(line, &m) // a line that is no message has no type

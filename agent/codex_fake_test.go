@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 // fakeCodex plays the codex program where the real one cannot be made to
@@ -27,6 +29,10 @@ func fakeCodex(args []string) int {
 	case args[0] == "exec":
 		if _, err := io.ReadAll(os.Stdin); err != nil {
 			return 1
+		}
+		if kind == "mark" {
+			fmt.Printf(`{"type":"item.completed","item":{"type":"agent_message","text":%q}}`+"\n"+`{"type":"turn.completed"}`+"\n", os.Getenv(orphans.Variable))
+			return 0
 		}
 		if kind == "dies" {
 			fmt.Println(`{"type":"thread.started","thread_id":"t"}`)
@@ -86,6 +92,10 @@ func turnAsCodex(kind string, out *bufio.Writer, say func(string, ...any)) int {
 	switch kind {
 	case "hangs again":
 		return 7
+	case "mark":
+		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":%q}}}`, os.Getenv(orphans.Variable))
+		say(`{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"u","status":"completed"}}}`)
+		return -1
 	case "dies once":
 		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"I could not finish: PASS"}}}`)
 		say(`{"method":"thread/tokenUsage/updated","params":{"threadId":"t","turnId":"u","tokenUsage":{"total":{"inputTokens":1000,"outputTokens":10},"last":{"inputTokens":1000,"outputTokens":10}}}}`)

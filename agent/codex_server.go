@@ -67,7 +67,7 @@ func (c *Codex) launch(ctx context.Context, session string) (*codexServer, error
 	path := c.path
 	c.mu.Unlock()
 	s := &codexServer{codex: c}
-	started, err := startChild(childSpec{
+	started, err := startChild(ctx, childSpec{
 		path: path, command: c.arguments("app-server"), dir: c.options.Dir, env: c.options.Env, grace: c.options.Grace,
 		line: s.receive, complaint: s.complain,
 	})

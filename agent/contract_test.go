@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 // program is one of the ways in which a driver runs a real agent.
@@ -19,6 +20,9 @@ type program struct {
 	running func(Driver) *child
 	// asks reports whether the driver is asked for leave.
 	asks bool
+	// helper is the program, the folder and the variables with which the
+	// helper of the same name runs it.
+	helper func(Driver) []string
 }
 
 // demands are the options that all drivers have.
@@ -43,9 +47,13 @@ var programs = []program{
 			}
 			return c.process.child
 		},
+		helper: func(driver Driver) []string {
+			o := driver.(*Claude).options
+			return append([]string{o.Command[0], o.Dir}, o.Env...)
+		},
 	},
-	{name: "codex", asks: true, shell: execCommand, create: codexProgram(false), running: runningCodex},
-	{name: "codex exec", shell: execCommand, create: codexProgram(true), running: runningCodex},
+	{name: "codex", asks: true, shell: execCommand, create: codexProgram(false), running: runningCodex, helper: codexHelper},
+	{name: "codex exec", shell: execCommand, create: codexProgram(true), running: runningCodex, helper: codexHelper},
 }
 
 // bash is what a model says to claude to have a command run.
@@ -78,6 +86,11 @@ func runningCodex(driver Driver) *child {
 		return c.command
 	}
 	return c.server.child
+}
+
+func codexHelper(driver Driver) []string {
+	o := driver.(*Codex).options
+	return append([]string{o.Command[0], o.Dir}, o.Env...)
 }
 
 // withPrograms runs a test with each program.
@@ -116,6 +129,30 @@ func TestDiesOnce(t *testing.T) {
 			}
 			if want := (Usage{InputTokens: 1200, OutputTokens: 12}); name == "codex" && result.Usage != want {
 				t.Errorf("usage %+v, want %+v", result.Usage, want)
+			}
+		})
+	}
+}
+
+// TestMark: whatever a driver starts has the mark of the context, by which what
+// a killed runner has left is found.
+func TestMark(t *testing.T) {
+	exec := newFakeCodex(t, "mark")
+	exec.options.Exec = true
+	for name, driver := range map[string]Driver{
+		"claude": newFakeClaude(t, "mark"), "codex": newFakeCodex(t, "mark"), "codex exec": exec,
+		"exec": NewExec(helperCommand(t, "env", orphans.Variable), nil),
+	} {
+		t.Run(name, func(t *testing.T) {
+			mark := orphans.NewMark()
+			ctx := orphans.WithMark(impatient(t), mark)
+			if err := driver.Start(ctx); err != nil {
+				t.Fatal(err)
+			}
+			defer stopped(t, driver)
+			result, err := driver.Turn(ctx, Request{Prompt: "go"}, nil)
+			if err != nil || !strings.Contains(result.Text, string(mark)) {
+				t.Errorf("the program's mark is %q (%v), want %s", result.Text, err, mark)
 			}
 		})
 	}

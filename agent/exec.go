@@ -9,7 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 const (
@@ -154,11 +157,11 @@ func (e *Exec) run(ctx context.Context, request Request, out *output) error {
 	defer holdThread()()
 	cmd := &exec.Cmd{
 		Path: e.path, Args: e.command, Dir: e.options.Dir,
-		Env:   environment(e.options.Env, request.Env),
+		Env:   environment(e.options.Env, request.Env, orphans.Environ(ctx)),
 		Stdin: strings.NewReader(request.Prompt), Stdout: out.stream(false), Stderr: out.stream(true),
 		WaitDelay: e.pipeDelay,
 	}
-	ownGroup(cmd)
+	ownGroup(cmd, syscall.SIGKILL)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -191,7 +194,7 @@ func stopOnCancel(ctx context.Context, leader *os.Process, ended <-chan struct{}
 		return false
 	default:
 	}
-	terminateGroup(leader)
+	signalGroup(leader, syscall.SIGTERM)
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {

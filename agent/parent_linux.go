@@ -5,10 +5,12 @@ import (
 	"syscall"
 )
 
-// dieWithParent has a child killed when this process dies, whatever of. The
-// kernel takes the end of the thread that started the child for that, so the
-// thread must be held meanwhile; see holdThread.
-func dieWithParent(attributes *syscall.SysProcAttr) { attributes.Pdeathsig = syscall.SIGKILL }
+// dieWithParent has a child sent a signal when this process dies, whatever of.
+// The kernel takes the end of the thread that started the child for that, so
+// the thread must be held meanwhile; see holdThread.
+func dieWithParent(attributes *syscall.SysProcAttr, signal syscall.Signal) {
+	attributes.Pdeathsig = signal
+}
 
 // holdThread keeps the goroutine on its thread until the returned function is
 // called.

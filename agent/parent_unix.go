@@ -5,4 +5,4 @@ package agent
 import "syscall"
 
 // dieWithParent does nothing: there is no such thing on this system.
-func dieWithParent(*syscall.SysProcAttr) {}
+func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}

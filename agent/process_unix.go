@@ -9,18 +9,19 @@ import (
 )
 
 // ownGroup gives a command a process group of its own, so that it can be
-// stopped together with its children.
-func ownGroup(cmd *exec.Cmd) {
+// stopped together with its children. Where the system can, the command is sent
+// the signal when this process dies.
+func ownGroup(cmd *exec.Cmd, death syscall.Signal) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	dieWithParent(cmd.SysProcAttr)
+	dieWithParent(cmd.SysProcAttr, death)
 }
 
-// terminateGroup asks a process and its children to end. That there are none
-// left is no error.
-func terminateGroup(leader *os.Process) { _ = syscall.Kill(-leader.Pid, syscall.SIGTERM) }
+// signalGroup sends a signal to a process and its children. That there are
+// none left is no error.
+func signalGroup(leader *os.Process, signal syscall.Signal) { _ = syscall.Kill(-leader.Pid, signal) }
 
 // killGroup ends a process and its children.
-func killGroup(leader *os.Process) { _ = syscall.Kill(-leader.Pid, syscall.SIGKILL) }
+func killGroup(leader *os.Process) { signalGroup(leader, syscall.SIGKILL) }
 
 // signalOf names the signal that ended a process, if one did.
 func signalOf(state *os.ProcessState) string {

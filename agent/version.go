@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
+
+	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 // version is the number of a release: major, minor, patch.
@@ -39,9 +42,9 @@ func parseVersion(text string) (version, bool) {
 func askVersion(ctx context.Context, path string, command, env []string) (version, bool) {
 	defer holdThread()()
 	cmd := exec.CommandContext(ctx, path, append(slices.Clone(command[1:]), "--version")...)
-	cmd.Env = environment(env)
+	cmd.Env = environment(env, orphans.Environ(ctx))
 	cmd.WaitDelay = pipeDelay
-	ownGroup(cmd)
+	ownGroup(cmd, syscall.SIGKILL)
 	out, err := cmd.Output()
 	if err != nil {
 		return version{}, false

@@ -1,0 +1,34 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/modelstub"
+)
+
+// TestKilledRunner kills the process that runs a turn, in the middle of a tool
+// that never ends. The tool ends.
+func TestKilledRunner(t *testing.T) {
+	withPrograms(t, func(t *testing.T, p program) {
+		tool := newFIFO(t)
+		script := func(context.Context, modelstub.Request) modelstub.Reply {
+			return p.shell("exec 3>" + tool.path + "; echo runs >&3; sleep 1000; :")
+		}
+		driver, _ := p.create(t, script, demands{})
+		command := helperCommand(t, "runner", append([]string{p.name}, p.helper(driver)...)...)
+		runner := exec.Command(command[0], command[1:]...)
+		runner.Stderr = os.Stderr
+		if err := runner.Start(); err != nil {
+			t.Fatal(err)
+		}
+		tool.line(t)
+		if err := runner.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = runner.Wait() // it was killed
+		tool.end(t)
+	})
+}
