@@ -156,6 +156,9 @@ func (r *Runner) insist(ctx context.Context, rec *record, f fact) error {
 			return nil
 		}
 		r.problem(EventProblem.about(rec), err)
+		if errors.Is(err, ErrStateLost) {
+			return err
+		}
 		timer := time.NewTimer(r.troubleRetry)
 		select {
 		case <-ctx.Done():

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"errors"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
@@ -107,8 +108,15 @@ func (k EventKind) of(m *envelope) Event {
 }
 
 // problem tells of trouble with the workspace. The event says what it is
-// about, and may be empty.
+// about, and may be empty. What ends the run is left to Run to tell.
 func (r *Runner) problem(about Event, err error) {
+	if errors.Is(err, ErrStateLost) {
+		select {
+		case r.lost <- err:
+		default: // it is known
+		}
+		return
+	}
 	about.Kind, about.Reason, about.Err = EventProblem, err.Error(), err
 	r.observe(about)
 }

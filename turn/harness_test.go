@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"slices"
 	"strings"
@@ -263,4 +264,18 @@ func progress(t testing.TB, w *mailbox.Workspace, id schema.ID) Progress {
 		t.Fatalf("Track(%s) = %+v, %v, want one recipient", id, all, err)
 	}
 	return all[0]
+}
+
+// factKinds returns the kinds of the facts in a journal.
+func factKinds(t testing.TB, data []byte) []string {
+	t.Helper()
+	var kinds []string
+	for line := range strings.Lines(string(data)) {
+		var f fact
+		if err := json.Unmarshal([]byte(line), &f); err != nil {
+			t.Errorf("line %q: %v", line, err)
+		}
+		kinds = append(kinds, string(f.Kind))
+	}
+	return kinds
 }

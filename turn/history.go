@@ -179,8 +179,10 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 		}
 	case interrupted:
 		h.uncountTurn(rec)
+		if rec.Running {
+			rec.Attempts--
+		}
 		rec.Running = false
-		rec.Attempts--
 	case dead:
 		rec.describe(f)
 		rec.Running, rec.Ended, rec.Outcome, rec.Reason, rec.Unsent = false, f.At, dead, f.Reason, f.Send

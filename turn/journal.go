@@ -35,6 +35,9 @@ type journal struct {
 	path string
 	lock *flock.Flock
 	now  func() time.Time
+	// mayWrite, which is nil for Resume, returns an error when the inbox is
+	// no longer worked by this process alone.
+	mayWrite func() error
 
 	// access is a token for whoever works with the file, which the fields up
 	// to bad go with. Nobody else waits for the disk: who looks at the history
@@ -103,10 +106,28 @@ func (j *journal) open() (err error) {
 
 // locked calls do while no other process appends.
 func (j *journal) locked(do func() error) error {
-	if err := j.lock.Lock(); err != nil {
+	err := j.lock.Lock()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrStateLost, err) // the folder is gone
+	}
+	if err != nil {
 		return fmt.Errorf("locking %s: %w", j.lock.Path(), err)
 	}
 	return errors.Join(do(), j.lock.Unlock())
+}
+
+// upToDate makes sure that the file is the journal still, and takes what others
+// appended into the history.
+func (j *journal) upToDate() error {
+	if j.mayWrite != nil {
+		if err := j.mayWrite(); err != nil {
+			return err
+		}
+	}
+	if err := j.follow(); err != nil {
+		return err
+	}
+	return j.catchUp()
 }
 
 func (j *journal) close() error {
@@ -163,7 +184,7 @@ func (j *journal) writeWaiting() {
 	err := j.locked(func() error {
 		// What is not in the history yet, a process that died may have left
 		// unfinished.
-		if err := errors.Join(j.follow(), j.catchUp()); err != nil {
+		if err := j.upToDate(); err != nil {
 			return err
 		}
 		return j.write(lines, isDurable)
@@ -173,16 +194,20 @@ func (j *journal) writeWaiting() {
 	}
 }
 
-// follow opens the journal again if another process has written it anew since:
-// what is appended to the old one is lost.
+// follow opens the journal again if another one has taken its place, written
+// anew by the Runner or by anybody: what is appended to the old one is lost.
+// One that was cut short is read again, too.
 func (j *journal) follow() error {
 	there, err := os.Stat(j.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return fmt.Errorf("%w: %w", ErrStateLost, err)
 	}
 	open, openErr := j.file.Stat()
-	if err = errors.Join(err, openErr); err != nil || os.SameFile(there, open) {
+	if err = errors.Join(err, openErr); err != nil {
 		return err
+	}
+	if os.SameFile(there, open) && open.Size() >= j.read.Load() {
+		return nil
 	}
 	return j.readAnew()
 }
@@ -222,7 +247,7 @@ func (j *journal) refresh() error {
 		return nil
 	}
 	defer func() { <-j.access }()
-	return j.catchUp()
+	return j.upToDate()
 }
 
 // catchUp takes what is new in the file into the history. A last line without
@@ -308,7 +333,7 @@ func (j *journal) compact() error {
 	defer func() { <-j.access }()
 	j.compactAt = j.read.Load() + compactAbove // if it fails, not at once again
 	return j.locked(func() error {
-		if err := j.catchUp(); err != nil {
+		if err := j.upToDate(); err != nil {
 			return err
 		}
 		lines, err := j.snapshot()

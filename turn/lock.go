@@ -31,6 +31,10 @@ func (e *BusyError) Error() string {
 		e.Agent, e.Holder.PID, e.Holder.Host, e.Holder.Since.UTC().Format(time.RFC3339))
 }
 
+// ErrStateLost says that the lock or the journal of a Runner was removed or
+// replaced while it worked. Then another one may work the inbox, too.
+var ErrStateLost = errors.New("the state of the inbox was removed or replaced while it was worked")
+
 // runFolder holds, for each agent, the file that is locked and one that says
 // who locked it.
 const runFolder = "state/run"
@@ -42,7 +46,7 @@ func lockOf(w *mailbox.Workspace, name schema.AgentName) exclusive.Lock {
 
 // takeLock makes this process the one that works the inbox, until it releases
 // the lock or dies.
-func takeLock(ctx context.Context, w *mailbox.Workspace, name schema.AgentName, now time.Time) (release func() error, err error) {
+func takeLock(ctx context.Context, w *mailbox.Workspace, name schema.AgentName, now time.Time) (*exclusive.Hold, error) {
 	if err := w.MakeStateFolder(runFolder); err != nil {
 		return nil, err
 	}
@@ -51,10 +55,17 @@ func takeLock(ctx context.Context, w *mailbox.Workspace, name schema.AgentName, 
 	if errors.As(err, &held) {
 		return nil, &BusyError{Agent: name, Holder: held.Holder}
 	}
-	if err != nil {
-		return nil, err
+	return hold, err
+}
+
+// checkHeld returns an error matching ErrStateLost if the lock is no longer
+// held by this process alone.
+func (r *Runner) checkHeld() error {
+	lost, err := r.hold.Lost()
+	if lost {
+		err = fmt.Errorf("%w: %s", ErrStateLost, lockOf(r.workspace, r.config.Agent).Path)
 	}
-	return hold.Release, nil
+	return err
 }
 
 // lockHolder reports whether a process works the inbox, and who if it can be

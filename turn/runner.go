@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -25,6 +26,7 @@ type Runner struct {
 	poll, troubleRetry time.Duration
 	observing          sync.Mutex
 
+	hold    *exclusive.Hold
 	journal *journal
 	drivers *drivers
 	// schedule holds the messages of the inbox, invalid its other files.
@@ -43,6 +45,8 @@ type Runner struct {
 	pauses      int
 	// troubles counts what went wrong with the workspace in a row.
 	troubles int
+	// lost gets an error that matches ErrStateLost.
+	lost chan error
 	// stop is why a run with Once cannot go on.
 	stop error
 	// dead are the messages that were given up.
@@ -61,13 +65,13 @@ type Runner struct {
 // Else it returns a *BusyError if another Runner works the inbox, an error
 // matching agent.ErrUnavailable if the agent cannot be started at the begin (or
 // at any time with Once), a *DeadLettersError if with Once some messages could
-// not be handled, or what is wrong with the workspace.
+// not be handled, an error matching ErrStateLost if state was removed meanwhile,
+// or what else is wrong with the workspace.
 func (r *Runner) Run(ctx context.Context) (err error) {
-	release, err := takeLock(ctx, r.workspace, r.config.Agent, r.now())
-	if err != nil {
+	if r.hold, err = takeLock(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
 		return stoppedOr(ctx, err)
 	}
-	defer func() { err = errors.Join(err, release()) }()
+	defer func() { err = errors.Join(err, r.hold.Release()) }()
 	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
 	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
 	if err := r.drivers.preflight(ctx); err != nil {
@@ -77,6 +81,7 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.journal.close()) }()
+	r.journal.mayWrite = r.checkHeld
 	watcher, err := mailbox.NewWatcher(ctx, []mailbox.WatchTarget{{Workspace: r.workspace, Agent: r.config.Agent}},
 		&mailbox.WatchOptions{Archived: true})
 	if err != nil {
@@ -107,7 +112,8 @@ func (r *Runner) finishing() bool {
 // journal.
 func (r *Runner) forget() {
 	r.schedule, r.invalid = newSchedule(r.judge, r.tell), badFiles{named: make(map[string]*badFile)}
-	r.errands, r.stop, r.done, r.dead = nil, nil, make(chan outcome), nil
+	r.errands, r.stop, r.dead = nil, nil, nil
+	r.done, r.lost = make(chan outcome), make(chan error, 1)
 }
 
 // stoppedOr returns nil for an error that only says that the context ended.
@@ -172,13 +178,19 @@ func (r *Runner) scan(ctx context.Context, watcher *mailbox.Watcher) (arrived bo
 }
 
 // follow works until the context ends or, with Once, nothing is left to do,
-// and returns when everybody has stopped.
+// and returns when everybody has stopped. Where nothing can be written down any
+// more, turns are broken off.
 func (r *Runner) follow(ctx context.Context, watcher *mailbox.Watcher) error {
+	ctx, breakOff := context.WithCancelCause(ctx)
+	defer breakOff(nil)
 	watching, stopWatching := context.WithCancel(ctx)
 	arrivals := make(chan mailbox.Event)
 	watched := make(chan error, 1)
 	go func() { watched <- r.watch(watching, watcher, arrivals) }()
 	err := r.loop(ctx, arrivals, watched)
+	if err != nil {
+		breakOff(err)
+	}
 	stopWatching()
 	if watchErr := <-watched; err == nil {
 		err = watchErr
@@ -186,7 +198,12 @@ func (r *Runner) follow(ctx context.Context, watcher *mailbox.Watcher) error {
 	for r.working > 0 {
 		r.finished(<-r.done)
 	}
-	return err
+	select {
+	case lost := <-r.lost:
+		return lost
+	default:
+		return err
+	}
 }
 
 // watch passes on what happens in the inbox until the context ends. The last
@@ -210,6 +227,8 @@ func (r *Runner) watch(ctx context.Context, watcher *mailbox.Watcher, to chan<- 
 // returns early when the watch ends, and leaves its error where it is.
 func (r *Runner) loop(ctx context.Context, arrivals <-chan mailbox.Event, watched chan error) error {
 	finish := r.finish
+	refresh := time.NewTicker(r.poll)
+	defer refresh.Stop()
 	for ctx.Err() == nil {
 		next, more := r.now().Add(r.poll), true
 		finishing := r.finishing()
@@ -225,10 +244,14 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan mailbox.Event, watche
 		case <-finish:
 			finish = nil // once is enough to look again
 		case <-timer.C:
+		case <-refresh.C:
 			if err := r.journal.refresh(); err != nil {
 				timer.Stop()
 				return err
 			}
+		case err := <-r.lost:
+			timer.Stop()
+			return err
 		case event := <-arrivals:
 			r.take(event)
 		case err := <-watched:

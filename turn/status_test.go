@@ -117,9 +117,9 @@ func TestRunningIsNotClaimedOfTheDead(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	rec := leave(t, w, func(rec *record) []fact { return []fact{started.about(rec)} })
-	release, err := takeLock(t.Context(), w, "codex", time.Now()) // a dead one leaves the same files
+	hold, err := takeLock(t.Context(), w, "codex", time.Now()) // a dead one leaves the same files
 	if err == nil {
-		err = release()
+		err = hold.Release()
 	}
 	if err != nil {
 		t.Fatal(err)

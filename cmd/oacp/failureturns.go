@@ -25,6 +25,8 @@ func (f *failure) ofTurns() bool {
 	switch err := f.err; {
 	case errors.As(err, &busy):
 		f.code, f.hint = "busy", "one process works an inbox, with --parallel several conversations at a time; oacp status shows them all"
+	case errors.Is(err, turn.ErrStateLost):
+		f.code, f.hint = "state_lost", "nothing may be removed from state while a runner works; the next oacp run takes up what is in the inbox"
 	case errors.As(err, &dead):
 		f.code, f.hint = "dead_letters", "oacp read ID says why; agents/NAME/dead_letter holds them, each with its reason"
 	case errors.As(err, &cursor):

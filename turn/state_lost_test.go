@@ -1,0 +1,129 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
+)
+
+func removeState(t *testing.T, w *mailbox.Workspace) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(w.Dir(), "state")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStateRemoved takes the state away from under a Runner, as `git clean`
+// does: it must stop before another one, which finds nobody there, gives a
+// second turn beside its own.
+func TestStateRemoved(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("one"), question("two"))
+	turns := 0
+	r, rec := newRunner(t, w, Config{NewDriver: plays(func(ctx context.Context, _ agent.Request) (agent.Result, error) {
+		turns++
+		removeState(t, w)
+		<-ctx.Done()
+		return agent.Result{}, context.Cause(ctx)
+	})})
+	if err := r.Run(t.Context()); !errors.Is(err, ErrStateLost) {
+		t.Errorf("Run = %v, want ErrStateLost", err)
+	}
+	if want := "turn_started turn_interrupted"; rec.kinds() != want || turns != 1 {
+		t.Errorf("events %s, want %s", rec.kinds(), want)
+	}
+	if got := len(subjects(t, w, "codex", mailbox.Inbox)); got != 2 {
+		t.Errorf("%d messages in the inbox, want both", got)
+	}
+	rec, err := runOnce(t, w, Config{})
+	if got := len(rec.of(EventAcknowledged)); err != nil || got != 2 {
+		t.Errorf("the next Run = %v with %s, want both handled", err, rec.kinds())
+	}
+}
+
+// TestNoTurnAfterStateWasRemoved: between two looks at the lock, too, no turn
+// begins and none counts.
+func TestNoTurnAfterStateWasRemoved(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("one"), question("two"))
+	r, rec := newRunner(t, w, Config{NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+		removeState(t, w)
+		hold, err := takeLock(t.Context(), w, "codex", time.Now())
+		if err == nil {
+			t.Cleanup(func() {
+				if err := hold.Release(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return agent.Result{Text: "ok"}, err
+	})})
+	r.poll = time.Hour
+	if err := r.Run(t.Context()); !errors.Is(err, ErrStateLost) {
+		t.Errorf("Run = %v, want ErrStateLost", err)
+	}
+	if want := "turn_started"; rec.kinds() != want {
+		t.Errorf("events %s, want %s", rec.kinds(), want)
+	}
+	if got := len(subjects(t, w, "codex", mailbox.Inbox)); got != 2 {
+		t.Errorf("%d messages in the inbox, want both", got)
+	}
+	if running, holder, err := lockHolder(w, "codex"); !running || holder == nil || err != nil {
+		t.Errorf("held %t by %v, %v; want the other's lock left alone", running, holder, err)
+	}
+}
+
+// TestJournalOnItsOwn: a journal that is gone ends the run; one that was
+// replaced or emptied is what counts, and what is written goes there.
+func TestJournalOnItsOwn(t *testing.T) {
+	other := `{"at":"2026-01-01T00:00:00Z","fact":"started","id":"msg-20260101T0000Z-claude-abcd"}` + "\n"
+	tests := map[string]struct {
+		change func(path string) error
+		want   string
+	}{
+		"removed": {change: os.Remove},
+		"replaced": {change: func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", []byte(other), 0o644), os.Rename(path+".new", path))
+		}, want: "started succeeded acknowledged"},
+		"emptied": {change: func(path string) error { return os.Truncate(path, 0) }, want: "succeeded acknowledged"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkspace(t)
+			send(t, w, question("q"))
+			path := journalPath(w, "codex")
+			var r *Runner
+			r, rec := newRunner(t, w, Config{NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+				return agent.Result{}, test.change(path)
+			})})
+			r.poll = time.Hour
+			rec.on = func(e Event) {
+				if e.Kind == EventAcknowledged {
+					r.Finish()
+				}
+			}
+			err := r.Run(t.Context())
+			if test.want == "" {
+				if !errors.Is(err, ErrStateLost) || !strings.Contains(err.Error(), path) {
+					t.Errorf("Run = %v, want ErrStateLost and the path", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantTexts(t, "facts", factKinds(t, data), strings.Fields(test.want)...)
+		})
+	}
+}
