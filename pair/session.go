@@ -121,9 +121,19 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 		return manifest, err
 	})
 	if err != nil && !begun {
-		err = errors.Join(err, os.RemoveAll(run.Folder)) // nothing is in it
+		discard(run)
 	}
 	return s, err
+}
+
+// discard removes the folder of a run that was never begun, unless somebody
+// else has put something into it. What stays says of itself that it was never
+// begun.
+func discard(run bridge.Run) {
+	lock := lockOf(run)
+	for _, path := range []string{lock.Path, lock.Note, run.Folder} {
+		_ = os.Remove(path)
+	}
 }
 
 // Resume makes a session that goes on with a run where it stopped. A

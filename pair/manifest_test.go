@@ -1,0 +1,146 @@
+package pair
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/bridge"
+)
+
+func TestManifests(t *testing.T) {
+	var calls []call
+	s := newSession(t, Settings{Prompt: "x"}, lines(t, &calls))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := s.Place().ManifestPath()
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(old, new string) string {
+		t.Helper()
+		if !strings.Contains(string(whole), old) {
+			t.Fatalf("the manifest lacks %s", old)
+		}
+		return strings.Replace(string(whole), old, new, 1)
+	}
+	for name, test := range map[string]struct {
+		text string
+		want error
+	}{
+		"empty":         {"", ErrDamaged},
+		"null":          {"null", ErrForeignRun},
+		"newer":         {change(`"version": 1`, `"version": 2`), ErrNewerVersion},
+		"newer, odd":    {`{"version": 99, "state": 5}`, ErrNewerVersion},
+		"no version":    {change(`"version": 1,`, ``), ErrForeignRun},
+		"unknown state": {change(`"submitted"`, `"sleeping"`), ErrDamaged},
+		"no turn":       {change(`"submitted"`, `"working"`), ErrDamaged},
+		"other run":     {change(`"id": 1`, `"id": 2`), ErrDamaged},
+		"two":           {string(whole) + string(whole), ErrDamaged},
+	} {
+		if err := os.WriteFile(path, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Resume(s.Place(), Options{}); !errors.Is(err, test.want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: error %v, want %v with the path", name, err, test.want)
+		}
+	}
+	for name, change := range map[string]func(*Manifest){
+		"a turn without places in the log": func(m *Manifest) { m.Cursors, m.Acknowledged = nil, nil },
+		"one place in the log":             func(m *Manifest) { delete(m.Cursors, Codex) },
+		"nothing acknowledged":             func(m *Manifest) { m.Acknowledged = nil },
+		"no task":                          func(m *Manifest) { m.TaskRecord = "" },
+		"iteration 0":                      func(m *Manifest) { m.CurrentIteration = 0 },
+		"a proof without an answer":        func(m *Manifest) { m.Turn.Proof = &ProofResult{} },
+		"no such signal":                   func(m *Manifest) { m.Turn.Answer = &Answer{Signal: "MAYBE"} },
+		"over and done":                    func(m *Manifest) { m.State = Complete },
+		"over and never begun":             func(m *Manifest) { m.State, m.CurrentIteration, m.TaskRecord, m.Turn = Complete, 0, "", nil },
+	} {
+		m := s.Manifest()
+		m.State, m.CurrentIteration, m.TaskRecord, m.Turn = Working, 1, "an id", &Turn{Agent: Codex}
+		m.Cursors, m.Acknowledged = map[Agent]bridge.Cursor{Claude: "", Codex: ""}, map[Agent]bridge.Cursor{Claude: "", Codex: ""}
+		if err := m.check(); err != nil {
+			t.Fatal(err)
+		}
+		change(&m)
+		if err := m.write(s.Place()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadManifest(s.Place()); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: error %v, want ErrDamaged", name, err)
+		}
+	}
+	for length := range len(whole) - 2 {
+		if err := os.WriteFile(path, whole[:length], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadManifest(s.Place()); !errors.Is(err, ErrDamaged) {
+			t.Errorf("cut after %d bytes: error %v, want ErrDamaged", length, err)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Resume(s.Place(), Options{}); !errors.Is(err, ErrNeverBegun) || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v, want ErrNeverBegun with the path", err)
+	}
+}
+
+// TestNeverBegun: a run whose manifest could not be written leaves nothing,
+// and one that was killed before it keeps its number.
+func TestNeverBegun(t *testing.T) {
+	root, repository := t.TempDir(), t.TempDir()
+	repositoryID, err := bridge.RepositoryID(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed, err := bridge.NewRun(root, repositoryID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := Resume(killed, Options{}); !errors.Is(err, ErrNeverBegun) {
+			t.Errorf("error %v, want ErrNeverBegun", err)
+		}
+	}
+	s, err := Create(root, repository, Settings{Prompt: "x"}, Options{})
+	if err != nil || s.Place().ID != 2 {
+		t.Fatalf("run %d, %v; want 2", s.Place().ID, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFindSession(t *testing.T) {
+	root, repository := t.TempDir(), t.TempDir()
+	for range 2 {
+		s, err := Create(root, repository, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(call) (string, error) { return "DONE", nil }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	repositoryID, err := bridge.RepositoryID(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run, err := FindSession(root, repositoryID, "session of codex"); err != nil || run.ID != 2 {
+		t.Errorf("run %d, %v; want 2", run.ID, err)
+	}
+	if err := os.WriteFile(filepath.Join(root, repositoryID, "1", "manifest.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, session := range []string{"another", ""} {
+		if _, err := FindSession(root, repositoryID, session); !errors.Is(err, bridge.ErrNoRun) || !errors.Is(err, ErrDamaged) {
+			t.Errorf("session %q: error %v, want ErrNoRun, and ErrDamaged of run 1", session, err)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package pair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+)
+
+func TestUnavailable(t *testing.T) {
+	missing := Options{NewDriver: func(Agent, string, string) agent.Driver {
+		return agent.NewExec([]string{"no-such-program-anywhere"}, nil)
+	}}
+	s := newSession(t, Settings{Prompt: "x"}, missing)
+	if err := s.Run(t.Context()); !errors.Is(err, agent.ErrUnavailable) || !strings.Contains(err.Error(), "no-such-program") || s.Manifest().State != Init {
+		t.Errorf("error %v in state %s, want ErrUnavailable that names the program, in a run that has not begun", err, s.Manifest().State)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// When it has been installed the run begins.
+	var calls []call
+	s, err := Resume(s.Place(), lines(t, &calls, "codex: DONE", "claude: PASS", "codex: PASS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
+		t.Error(err)
+	}
+	// What is the agent's own failure ends it.
+	s = newSession(t, Settings{Prompt: "x"}, Options{NewDriver: func(Agent, string, string) agent.Driver { return &unstartable{} }})
+	var failed *FailedError
+	if err := s.Run(t.Context()); !errors.As(err, &failed) || !strings.Contains(err.Error(), "codex: it speaks another protocol") {
+		t.Errorf("error %v, want a FailedError", err)
+	}
+}
+
+// TestOutage: a run that has begun outlives an agent that cannot be started
+// and a service that does not answer, whoever's turn it is, also when that is
+// what comes of starting an agent again. A refusal is the agent's failure.
+func TestOutage(t *testing.T) {
+	overloaded := &agent.APIError{Kind: agent.Overloaded, Status: 529, Text: "overloaded"}
+	refused := &agent.APIError{Kind: agent.Refused, Status: 400, Text: "too long"}
+	for _, test := range []struct {
+		name string
+		// failures are those of the turns of an agent, nil for none.
+		of       Agent
+		failures []error
+		outside  bool
+	}{
+		{"not started", Codex, []error{agent.ErrUnavailable}, true},
+		{"overloaded", Codex, []error{overloaded}, true},
+		{"failing", Codex, []error{&agent.APIError{Kind: agent.Failing, Status: 500}}, true},
+		{"reviewer overloaded", Claude, []error{overloaded}, true},
+		{"died, then overloaded", Codex, []error{errors.New("a crash"), overloaded}, true},
+		{"refused", Codex, []error{refused, refused}, false},
+		{"refused, then overloaded", Codex, []error{refused, overloaded}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			turns := make(map[Agent]int)
+			options := scripted(func(c call) (string, error) {
+				turns[c.agent]++
+				if n := turns[c.agent]; c.agent == test.of && n <= len(test.failures) {
+					return "", test.failures[n-1]
+				}
+				return map[Agent]string{Codex: "DONE", Claude: "PASS"}[c.agent], nil
+			})
+			s := newSession(t, Settings{Prompt: "x", Review: ReviewClaude}, options)
+			err := s.Run(t.Context())
+			var failed *FailedError
+			if errors.Is(err, agent.ErrUnavailable) != test.outside || errors.As(err, &failed) == test.outside {
+				t.Fatalf("error %v, want the run to be left as it is: %v", err, test.outside)
+			}
+			if err := s.Close(); err != nil || !test.outside {
+				return
+			}
+			if s, err = Resume(s.Place(), options); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
+				t.Errorf("gone on with when the service is back: %v", err)
+			}
+		})
+	}
+}
+
+// TestFolderGone: a repository that is not there, as a disk that is not
+// mounted, ends no run, and neither does git when it makes no worktree.
+func TestFolderGone(t *testing.T) {
+	for _, worktree := range []bool{false, true} {
+		repository := newRepository(t)
+		elsewhere := repository + ".elsewhere"
+		turns := 0
+		options := scripted(func(call) (string, error) {
+			if turns++; turns == 1 {
+				return "DONE", nil
+			}
+			return "PASS", nil
+		})
+		s, err := Create(t.TempDir(), repository, Settings{Prompt: "x", Review: ReviewClaude, Worktree: worktree}, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancelCause(t.Context())
+		s.options.Observe = func(e Entry) {
+			if e.Type == EntryResult {
+				stop(errors.New("enough"))
+			}
+		}
+		if err := s.Run(ctx); err == nil {
+			t.Fatal("the run did not stop")
+		}
+		dir := s.manifest.WorktreePath
+		if err := errors.Join(s.Close(), os.Rename(repository, elsewhere), os.RemoveAll(dir)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if s, err = Resume(s.Place(), options); err != nil {
+				t.Fatal(err)
+			}
+			var failed *FailedError
+			if err := s.Run(t.Context()); err == nil || errors.As(err, &failed) {
+				t.Errorf("without the repository: error %v, want one that leaves the run as it is", err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Rename(elsewhere, repository); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = Resume(s.Place(), options); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRestarts: an agent is started again once, by its driver or here, and
+// without its session where that is gone.
+func TestRestarts(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		failures []error
+		sessions []string
+		failed   bool
+	}{
+		{"died", []error{&agent.DiedError{Program: "codex", Err: errors.New("x")}}, []string{"", "session of codex"}, false},
+		{"died twice in the driver", []error{&agent.DiedError{Program: "codex", Again: true, Err: errors.New("x")}}, []string{""}, true},
+		{"unknown session", []error{fmt.Errorf("gone: %w", agent.ErrUnknownSession)}, []string{"", ""}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var sessions []string
+			s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
+				sessions = append(sessions, c.session)
+				if len(sessions) <= len(test.failures) {
+					return "", test.failures[len(sessions)-1]
+				}
+				return "DONE", nil
+			}))
+			var failed *FailedError
+			if err := s.Run(t.Context()); errors.As(err, &failed) != test.failed || !test.failed && err != nil {
+				t.Errorf("error %v, want a FailedError: %v", err, test.failed)
+			}
+			if !reflect.DeepEqual(sessions, test.sessions) {
+				t.Errorf("sessions %q, want %q", sessions, test.sessions)
+			}
+		})
+	}
+}
+
+func TestTimeout(t *testing.T) {
+	s := newSession(t, Settings{Prompt: "x"}, scripted(func(c call) (string, error) {
+		<-c.ctx.Done()
+		return "", context.Cause(c.ctx)
+	}))
+	s.options.Timeout = time.Millisecond
+	if err := s.Run(t.Context()); !errors.Is(err, ErrTimeout) {
+		t.Errorf("error %v, want ErrTimeout", err)
+	}
+	if m, err := ReadManifest(s.Place()); err != nil || m.State.Final() {
+		t.Errorf("state %s, %v; want one that can be resumed", m.State, err)
+	}
+}

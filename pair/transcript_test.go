@@ -1,0 +1,62 @@
+package pair
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/agent"
+)
+
+// TestTranscript: each entry is a line, raw events are as they came, and a
+// line that a crash cut off costs no other.
+func TestTranscript(t *testing.T) {
+	raw := []string{`{"type":"x", "html":"<&>",  "big":12345678901234567890}`, "{\n\"a\": 1\n}", `no JSON`, `"` + strings.Repeat("y", 30<<20) + `"`}
+	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
+		for _, r := range raw {
+			c.observe(agent.Event{Raw: json.RawMessage(r)})
+		}
+		c.observe(agent.Event{Text: "oops\n", Error: true})
+		return "DONE", nil
+	}))
+	file, err := os.OpenFile(s.Place().TranscriptPath(), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString(`{"type":"event","raw":{"cut`); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(file.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Resume(s.Place(), s.options); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(s.Place().TranscriptPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	bad := 0
+	for line := range strings.Lines(string(data)) {
+		var e Entry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			bad++
+			continue
+		}
+		types = append(types, string(e.Type))
+	}
+	if got, want := strings.Join(types, " "), "start start state iteration execute event event event event event result signal state end"; bad != 1 || got != want {
+		t.Errorf("%d bad lines and %s, want 1 and %s", bad, got, want)
+	}
+	for i, want := range []string{raw[0], `{"a":1}`, `"no JSON"`, raw[3]} {
+		if !strings.Contains(string(data), `"raw":`+want+"}\n") {
+			t.Errorf("raw event %d is not in the transcript as it came", i)
+		}
+	}
+}
