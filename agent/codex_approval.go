@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 )
 
 // codexRequest is what is read of a request of the app server.
 type codexRequest struct {
-	// Command is a text, or a list of arguments in the older requests.
-	Command     json.RawMessage `json:"command"`
+	Command     string          `json:"command"`
 	Reason      string          `json:"reason"`
 	Message     string          `json:"message"`
 	ServerName  string          `json:"serverName"`
@@ -24,12 +22,7 @@ type codexRequest struct {
 
 // detail is what a person would want to know of the request.
 func (r *codexRequest) detail() string {
-	var command string
-	var arguments []string
-	if json.Unmarshal(r.Command, &command) != nil && json.Unmarshal(r.Command, &arguments) == nil {
-		command = strings.Join(arguments, " ")
-	}
-	for _, text := range []string{command, r.Message, r.Reason} {
+	for _, text := range []string{r.Command, r.Message, r.Reason} {
 		if text != "" {
 			return text
 		}
@@ -71,8 +64,6 @@ func codexAnswers(method string, request *codexRequest) ([2]map[string]any, bool
 	switch method {
 	case "item/commandExecution/requestApproval", "item/fileChange/requestApproval":
 		return decisions("accept", "decline")
-	case "execCommandApproval", "applyPatchApproval":
-		return decisions("approved", "denied")
 	case "mcpServer/elicitation/request":
 		accept, decline := map[string]any{"action": "accept", "content": map[string]any{}}, map[string]any{"action": "decline"}
 		if request.Meta.Kind != "mcp_tool_call" {
@@ -80,8 +71,12 @@ func codexAnswers(method string, request *codexRequest) ([2]map[string]any, bool
 		}
 		return [2]map[string]any{accept, decline}, true
 	case "item/permissions/requestApproval":
-		nothing := map[string]any{}
-		return [2]map[string]any{{"permissions": request.Permissions}, {"permissions": nothing}}, true
+		nothing := json.RawMessage(`{}`)
+		asked := request.Permissions
+		if asked == nil {
+			asked = nothing
+		}
+		return [2]map[string]any{{"permissions": asked}, {"permissions": nothing}}, true
 	}
 	return [2]map[string]any{}, false
 }

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
@@ -97,10 +100,10 @@ func TestCodexUnknownSession(t *testing.T) {
 	if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnavailable) {
 		t.Errorf("Start = %v, want ErrUnknownSession", err)
 	}
-	exec := NewCodex(&driver.options)
-	exec.options.Exec = true
-	started(t, exec)
-	if _, err := exec.Turn(impatient(t), Request{Prompt: "hello"}, nil); !errors.Is(err, ErrUnknownSession) {
+	other := NewCodex(&driver.options)
+	other.options.Exec = true
+	started(t, other)
+	if _, err := other.Turn(impatient(t), Request{Prompt: "hello"}, nil); !errors.Is(err, ErrUnknownSession) {
 		t.Errorf("Turn of exec = %v, want ErrUnknownSession", err)
 	}
 }
@@ -291,18 +294,26 @@ func TestCodexForeignMCP(t *testing.T) {
 	}
 }
 
+// TestCodexAnswers: the program's requests are answered in the shapes that its
+// own schema demands.
 func TestCodexAnswers(t *testing.T) {
+	schemas := codexSchemas(t)
 	tests := []struct {
 		method, params string
 		allow, deny    string
+		schema         string
 	}{
-		{"item/fileChange/requestApproval", `{}`, `{"decision":"accept"}`, `{"decision":"decline"}`},
-		{"execCommandApproval", `{"command":["rm","-r"]}`, `{"decision":"approved"}`, `{"decision":"denied"}`},
-		{"item/permissions/requestApproval", `{"permissions":{"network":{"enabled":true}}}`, `{"permissions":{"network":{"enabled":true}}}`, `{"permissions":{}}`},
-		{"mcpServer/elicitation/request", `{"serverName":"s","_meta":{"codex_approval_kind":"mcp_tool_call"}}`, `{"action":"accept","content":{}}`, `{"action":"decline"}`},
-		{"mcpServer/elicitation/request", `{"serverName":"s"}`, `{"action":"decline"}`, `{"action":"decline"}`},
-		{"account/chatgptAuthTokens/refresh", `{}`, "", ""},
-		{"item/fileChange/requestApproval", `["odd"]`, `{"decision":"accept"}`, `{"decision":"decline"}`},
+		{"item/commandExecution/requestApproval", `{"command":"rm -r"}`, `{"decision":"accept"}`, `{"decision":"decline"}`, "CommandExecutionRequestApproval"},
+		{"item/fileChange/requestApproval", `{}`, `{"decision":"accept"}`, `{"decision":"decline"}`, "FileChangeRequestApproval"},
+		{"item/fileChange/requestApproval", `["odd"]`, `{"decision":"accept"}`, `{"decision":"decline"}`, "FileChangeRequestApproval"},
+		{"item/permissions/requestApproval", `{"permissions":{"network":{"enabled":true}}}`, `{"permissions":{"network":{"enabled":true}}}`, `{"permissions":{}}`, "PermissionsRequestApproval"},
+		{"item/permissions/requestApproval", `{}`, `{"permissions":{}}`, `{"permissions":{}}`, "PermissionsRequestApproval"},
+		{"mcpServer/elicitation/request", `{"serverName":"s","_meta":{"codex_approval_kind":"mcp_tool_call"}}`, `{"action":"accept","content":{}}`, `{"action":"decline"}`, "McpServerElicitationRequest"},
+		{"mcpServer/elicitation/request", `{"serverName":"s"}`, `{"action":"decline"}`, `{"action":"decline"}`, "McpServerElicitationRequest"},
+		{"item/tool/requestUserInput", `{}`, "", "", ""},
+		{"item/tool/call", `{}`, "", "", ""},
+		{"account/chatgptAuthTokens/refresh", `{}`, "", "", ""},
+		{"execCommandApproval", `{"command":["rm","-r"]}`, "", "", ""}, // of another protocol, which the driver does not speak
 	}
 	for _, test := range tests {
 		for approver, want := range map[*Approver]string{new(Approver(AllowAll)): test.allow, new(Approver(DenyAll)): test.deny} {
@@ -312,9 +323,36 @@ func TestCodexAnswers(t *testing.T) {
 				if got.Error == nil || got.Error.Code != rpcNoMethod {
 					t.Errorf("%s: answer %s, want an error: nobody can answer this", test.method, line)
 				}
-			} else if string(got.ID) != "7" || string(got.Result) != want {
+				continue
+			}
+			if string(got.ID) != "7" || string(got.Result) != want {
 				t.Errorf("%s %s: answer %s, want %s", test.method, test.params, line, want)
+			}
+			var answer any
+			if err := json.Unmarshal(got.Result, &answer); err != nil {
+				t.Fatal(err)
+			}
+			schema, err := jsonschema.Compile(filepath.Join(schemas, test.schema+"Response.json"))
+			if err == nil {
+				err = schema.Validate(answer)
+			}
+			if err != nil {
+				t.Errorf("%s: answer %s: %v", test.method, got.Result, err)
 			}
 		}
 	}
+}
+
+// codexSchemas has the installed program write the schemas of its protocol, and
+// returns their folder.
+func codexSchemas(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	program := modelstub.Program(t, "codex")
+	command := exec.Command(program, "app-server", "generate-json-schema", "--out", folder)
+	command.Env = append(os.Environ(), "CODEX_HOME="+t.TempDir())
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return folder
 }
