@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/oacp-go/oacp/ash"
+	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 // AshOptions says where an Ash bridge is and how it is used.
@@ -37,6 +39,9 @@ type AshOptions struct {
 // Where the agent's SDK tells its own session id, SessionID is that one.
 type Ash struct {
 	options AshOptions
+
+	// complaints is the end of what bridges of ours printed as errors.
+	complaints complaints
 
 	mu          sync.Mutex
 	client      *ash.Client
@@ -95,8 +100,51 @@ func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
 	if socket == "" {
 		socket = ash.NewSocketPath()
 	}
-	cmd := &exec.Cmd{Path: path, Args: a.options.Command, Dir: a.options.Dir, Env: environment(a.options.Env)}
-	return ash.Spawn(ctx, cmd, socket, a.options.Client)
+	cmd := &exec.Cmd{
+		Path: path, Args: a.options.Command, Dir: a.options.Dir, Env: environment(a.options.Env, orphans.Environ(ctx)),
+		Stderr: &a.complaints,
+	}
+	client, err := ash.Spawn(ctx, cmd, socket, a.options.Client)
+	return client, a.explain(err)
+}
+
+// explain adds to an error what a bridge of ours said last.
+func (a *Ash) explain(err error) error {
+	if said := lastLine(a.complaints.String()); err != nil && said != "" {
+		return fmt.Errorf("%w: %s", err, said)
+	}
+	return err
+}
+
+// complaints keeps the end of the error output of a bridge.
+type complaints struct {
+	mu   sync.Mutex
+	tail ring
+}
+
+// Write never fails, so that a bridge never dies of it.
+func (c *complaints) Write(data []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tail.write(data)
+	return len(data), nil
+}
+
+func (c *complaints) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tail.String()
+}
+
+// tail returns the end of what the agent said in the turn and of what its
+// bridge printed, where there is room for both.
+func (a *Ash) tail(said string) string {
+	printed := a.complaints.String()
+	if len(said)+len(printed) > maxTail {
+		printed = strings.ToValidUTF8(printed[len(printed)-min(len(printed), maxTail/2):], "")
+		said = strings.ToValidUTF8(said[len(said)-min(len(said), maxTail/2):], "")
+	}
+	return said + printed
 }
 
 // Turn sends the prompt as a query. A bridge cannot be given variables, so
@@ -115,6 +163,7 @@ func (a *Ash) Turn(ctx context.Context, request Request, observe func(Event)) (R
 	}
 	result, failure := fold.finish()
 	result.Duration = time.Since(begin)
+	result.Tail = a.tail(result.Tail)
 	result.SessionID = a.adopt(result.SessionID)
 	switch {
 	case ctx.Err() != nil && err != nil:
@@ -122,7 +171,7 @@ func (a *Ash) Turn(ctx context.Context, request Request, observe func(Event)) (R
 	case a.wasInterrupted():
 		return result, ErrInterrupted
 	case err != nil:
-		return result, bridgeError(err)
+		return result, a.bridgeError(err)
 	}
 	return result, failure
 }
@@ -165,12 +214,12 @@ func (a *Ash) restore(ctx context.Context) error {
 }
 
 // bridgeError turns what the bridge reported into an error of this package.
-func bridgeError(err error) error {
+func (a *Ash) bridgeError(err error) error {
 	var reported ash.Error
 	if errors.As(err, &reported) {
 		return &ReportedError{Text: reported.Text}
 	}
-	return err
+	return a.explain(err)
 }
 
 func (a *Ash) beginTurn() {
@@ -250,5 +299,9 @@ func (a *Ash) Stop(ctx context.Context) error {
 	case len(a.options.Command) == 0:
 		return client.Close()
 	}
-	return client.Shutdown(ctx)
+	err := client.Shutdown(ctx)
+	if errors.Is(err, ash.ErrNotSent) {
+		return client.Close() // the connection was lost before, which the turn has told
+	}
+	return err
 }

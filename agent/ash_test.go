@@ -74,7 +74,7 @@ func TestAshUnavailable(t *testing.T) {
 		{"nothing given", AshOptions{}, "neither"},
 		{"nobody listens", AshOptions{Socket: nobody}, nobody},
 		{"bridge command missing", AshOptions{Command: []string{"no-such-bridge"}}, "no-such-bridge"},
-		{"bridge command fails", AshOptions{Command: helperCommand(t, "fail")}, "exit status 3"},
+		{"bridge command fails", AshOptions{Command: helperCommand(t, "fail")}, "exit status 3: it broke"},
 		{"working folder missing", AshOptions{Command: helperCommand(t, "bridge"), Dir: "/no/such/folder"}, "folder"},
 	}
 	for _, test := range tests {
@@ -312,8 +312,14 @@ func TestAshSpawn(t *testing.T) {
 			t.Errorf("answer %q, error %v, want %q", result.Text, err, prompt)
 		}
 	}
+	killing := []string{"sh", "-c", `echo out of memory >&2; exec "$@"`, "sh"}
+	killed := started(t, NewAsh(AshOptions{Command: append(killing, helperCommand(t, "bridge", "sh", "-c", "kill -KILL $PPID")...)}))
+	result, err := killed.Turn(impatient(t), Request{Prompt: "x"}, nil)
+	if !errors.Is(err, ash.ErrBridgeExited) || !strings.HasSuffix(err.Error(), ": out of memory") || result.Tail != "out of memory\n" {
+		t.Errorf("error %v, tail %q, want that the bridge ended and what it said last", err, result.Tail)
+	}
 	dying := started(t, NewAsh(AshOptions{Command: helperCommand(t, "bridge", helperCommand(t, "fail")...)}))
-	_, err := dying.Turn(impatient(t), Request{Prompt: "x"}, nil)
+	_, err = dying.Turn(impatient(t), Request{Prompt: "x"}, nil)
 	var reported *ReportedError
 	if !errors.As(err, &reported) || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("error %v, want what the bridge reported of its agent", err)

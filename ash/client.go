@@ -96,7 +96,8 @@ func Connect(ctx context.Context, path string, options *ClientOptions) (*Client,
 
 // Spawn starts a bridge process, connects to it at path and waits for its ready. The command is one that has not been
 // started; it is given a process group of its own and learns the path from ASH_BRIDGE_SOCKET in its environment. Its
-// output goes where the command says, nowhere by default. Options may be nil, ctx bounds the start alone.
+// output goes where the command says, nowhere by default. On Linux it gets SIGTERM when this process dies, whatever of.
+// Options may be nil, ctx bounds the start alone.
 //
 // Errors besides those of starting a command: [ErrSocketInUse], [ErrNotReady], [ErrBridgeExited]. After an error no
 // process is left.

@@ -30,19 +30,29 @@ func startProcess(command *exec.Cmd, path string) (*process, error) {
 		command.WaitDelay = pipeDelay
 	}
 	ownGroup(command)
-	if err := command.Start(); err != nil {
+	p := &process{command: command, exited: make(chan struct{})}
+	started := make(chan error)
+	go p.run(started)
+	if err := <-started; err != nil {
 		return nil, err
 	}
-	p := &process{command: command, exited: make(chan struct{})}
-	go func() {
-		defer close(p.exited)
-		err := command.Wait()
-		killGroup(command.Process) // what the bridge left behind
-		if !errors.Is(err, exec.ErrWaitDelay) {
-			p.err = err // that such a leftover held the output open is no failure of the bridge
-		}
-	}()
 	return p, nil
+}
+
+// run starts the process, tells so, and waits for its end on the same thread; see holdThread.
+func (p *process) run(started chan<- error) {
+	defer holdThread()()
+	err := p.command.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	defer close(p.exited)
+	err = p.command.Wait()
+	killGroup(p.command.Process) // what the bridge left behind
+	if !errors.Is(err, exec.ErrWaitDelay) {
+		p.err = err // that such a leftover held the output open is no failure of the bridge
+	}
 }
 
 // dial connects to the socket that the process is about to make.

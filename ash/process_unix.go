@@ -14,6 +14,7 @@ func ownGroup(command *exec.Cmd) {
 		command.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	command.SysProcAttr.Setpgid = true
+	dieWithParent(command.SysProcAttr)
 }
 
 // terminateGroup asks a process and its children to end. That there are none left is no error.

@@ -56,6 +56,9 @@ func (c *Client) run(ctx context.Context, command Command) iter.Seq2[json.RawMes
 		left, err := link.runTurn(ctx, turn, command, c.options.SettleTimeout, yield)
 		link.finish(turn)
 		c.noteSession(turn.session)
+		if c.bridge != nil {
+			err = c.bridge.explain(err)
+		}
 		if err != nil && !left {
 			yield(nil, err)
 		}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestKilledRunnerLeavesNoBridge: a bridge that a runner started ends with it,
+// whatever the runner dies of, and takes its socket away.
+func TestKilledRunnerLeavesNoBridge(t *testing.T) {
+	c := newSession(t, "a,b")
+	c.must(t, "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x")
+	note := filepath.Join(t.TempDir(), "socket.txt")
+	command := exec.Command("oacp", "run", "--dir", c.dir, "--agent", "b", "--driver", "ash", "--", "oacp", "ash", "serve", "--",
+		"sh", "-c", `echo $ASH_BRIDGE_SOCKET >"$1.new" && mv "$1.new" "$1" && sleep 1000`, "sh", note)
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var socket []byte
+	for socket == nil {
+		var err error
+		if socket, err = os.ReadFile(note); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+	if err := command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = command.Wait() // it was killed
+	for {              // the test's own limit ends it
+		_, err := os.Lstat(strings.TrimSpace(string(socket)))
+		if errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+}
