@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
@@ -74,97 +72,6 @@ type Session struct {
 	transcript *transcript
 	hold       *exclusive.Hold
 	drivers    map[Agent]agent.Driver
-}
-
-// Create makes a new run of the repository below root, the folder of all
-// runs, and a session that drives it. Any number of processes may do so at
-// once. An error of a setting names it.
-func Create(root, repository string, settings Settings, options Options) (*Session, error) {
-	settings, err := settings.forNewRun()
-	if err != nil {
-		return nil, err
-	}
-	if repository, err = filepath.Abs(repository); err != nil {
-		return nil, err
-	}
-	if root, err = filepath.Abs(root); err != nil {
-		return nil, err
-	}
-	repositoryID, err := bridge.RepositoryID(repository)
-	if err != nil {
-		return nil, err
-	}
-	options.fill()
-	now := options.Now().UTC()
-	manifest := Manifest{
-		Version: Version, RepoPath: repository, RepoID: repositoryID, Prompt: settings.Prompt, State: Init,
-		PrimaryAgent: settings.Agent, ReviewMode: settings.Review, MaxIterations: settings.MaxIterations,
-		ProofCommand: settings.Proof, DoneSignal: settings.Done, CreatedAt: now, UpdatedAt: now,
-	}
-	if settings.Worktree {
-		if manifest.BaseCommit, err = baseCommit(repository); err != nil {
-			return nil, err
-		}
-	}
-	run, err := bridge.NewRun(root, repositoryID)
-	if err != nil {
-		return nil, err
-	}
-	manifest.ID = run.ID
-	if settings.Worktree {
-		manifest.WorktreePath = worktreePath(run)
-	}
-	begun := false
-	s, err := open(run, options, func() (Manifest, error) {
-		err := manifest.write(run)
-		begun = err == nil
-		return manifest, err
-	})
-	if err != nil && !begun {
-		discard(run)
-	}
-	return s, err
-}
-
-// discard removes the folder of a run that was never begun, unless somebody
-// else has put something into it. What stays says of itself that it was never
-// begun.
-func discard(run bridge.Run) {
-	lock := lockOf(run)
-	for _, path := range []string{lock.Path, lock.Note, run.Folder} {
-		_ = os.Remove(path)
-	}
-}
-
-// Resume makes a session that goes on with a run where it stopped. A
-// *BusyError says that another process drives it; ReadManifest tells what
-// other errors there are.
-func Resume(run bridge.Run, options Options) (*Session, error) {
-	options.fill()
-	return open(run, options, func() (Manifest, error) { return ReadManifest(run) })
-}
-
-// open takes the run's lock, and then what it locks.
-func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Session, err error) {
-	s := &Session{run: run, options: options, drivers: make(map[Agent]agent.Driver)}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Close())
-		}
-	}()
-	if s.hold, err = takeLock(run, options.Now()); err != nil {
-		return nil, err
-	}
-	if s.manifest, err = load(); err != nil {
-		return nil, err
-	}
-	if s.log, err = run.Open(&bridge.Options{Now: options.Now, Warn: options.Warn}); err != nil {
-		return nil, err
-	}
-	if s.transcript, err = openTranscript(run.TranscriptPath()); err != nil {
-		return nil, err
-	}
-	return s, s.note(Entry{Type: EntryStart, State: s.manifest.State, Content: s.manifest.Prompt})
 }
 
 // Place is the run's place among the others.
@@ -257,46 +164,6 @@ func (s *Session) finish(ctx context.Context) error {
 		return s.note(Entry{Type: EntryNotice, Content: kept + " holds changes and is kept"})
 	}
 	s.manifest.WorktreePath = ""
-	return s.save()
-}
-
-func (s *Session) exchange(ctx context.Context) error {
-	if s.options.Exchange != nil {
-		if err := s.options.Exchange(ctx); err != nil {
-			return err
-		}
-	}
-	if s.options.Acknowledge == nil {
-		return nil
-	}
-	return errors.Join(s.acknowledge(ctx, Claude), s.acknowledge(ctx, Codex))
-}
-
-// acknowledge tells of the records that an agent has dealt with since the last
-// time, and writes down that it did.
-func (s *Session) acknowledge(ctx context.Context, name Agent) error {
-	m := &s.manifest
-	from, to := m.Acknowledged[name], m.Cursors[name]
-	if from == to {
-		return nil
-	}
-	var dealtWith []bridge.Record
-	for entry, err := range s.log.DrainAfter(ctx, string(name), from) {
-		if err != nil {
-			return fmt.Errorf("reading what %s was given: %w", name, err)
-		}
-		if entry.Line > to.Line() {
-			break
-		}
-		dealtWith = append(dealtWith, entry.Record)
-	}
-	if err := s.options.Acknowledge(ctx, name, dealtWith); err != nil {
-		return fmt.Errorf("acknowledging what %s was given: %w", name, err)
-	}
-	if m.Acknowledged == nil {
-		m.Acknowledged = make(map[Agent]bridge.Cursor)
-	}
-	m.Acknowledged[name] = to
 	return s.save()
 }
 
