@@ -45,6 +45,9 @@ const (
 	// EventUnavailable is an agent that could not be started; no message is
 	// to blame.
 	EventUnavailable EventKind = "unavailable"
+	// EventWarning is something that a person may want to know, and need do
+	// nothing about.
+	EventWarning EventKind = "warning"
 	// EventProblem is trouble of the workspace, such as a full disk. What was
 	// to be done is tried again.
 	EventProblem EventKind = "problem"

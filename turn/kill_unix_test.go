@@ -76,22 +76,22 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		if kills > messages/20 {
 			events = -1
 		}
-		ended = runAndKill(t, w, script, events)
+		ended = runAndKill(t, w, roleRun, script, events)
 	}
 	t.Logf("killed %d times", kills-1)
 	checkKilled(t, w, sent)
 }
 
-// runAndKill runs the Runner, kills it after so many events, and reports
-// whether it had ended by itself before.
-func runAndKill(t *testing.T, w *mailbox.Workspace, script string, events int) bool {
+// runAndKill runs the Runner in a role, kills it after so many events, and
+// reports whether it had ended by itself before.
+func runAndKill(t *testing.T, w *mailbox.Workspace, role, script string, events int) bool {
 	t.Helper()
 	executable, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	child := exec.Command(executable)
-	child.Env = append(os.Environ(), childRole+"=run", childDir+"="+w.Dir(), childAgent+"="+script)
+	child.Env = append(os.Environ(), childRole+"="+role, childDir+"="+w.Dir(), childAgent+"="+script)
 	child.Stderr = os.Stderr
 	out, err := child.StdoutPipe()
 	if err != nil {

@@ -26,9 +26,21 @@ var killedConfig = Config{
 	Timeout: 200 * time.Millisecond, FirstRetry: time.Millisecond, LastRetry: 10 * time.Millisecond,
 }
 
+// The roles of the Runner that gets killed: runs as killedConfig says, and runs
+// that waits for its agent as well.
+const (
+	roleRun  = "run"
+	roleWait = "wait"
+)
+
 // runChild works the inbox of codex and prints a line for each event.
 func runChild(role string) int {
-	if role != "run" {
+	config := killedConfig
+	switch role {
+	case roleRun:
+	case roleWait:
+		config.Timeout = time.Minute
+	default:
 		fmt.Fprintln(os.Stderr, "no such role:", role)
 		return 2
 	}
@@ -37,7 +49,6 @@ func runChild(role string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	config := killedConfig
 	command := []string{"sh", os.Getenv(childAgent)}
 	config.NewDriver = func(schema.ConversationID, string) agent.Driver {
 		return agent.NewExec(command, &agent.ExecOptions{Grace: 10 * time.Millisecond})

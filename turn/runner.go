@@ -72,6 +72,11 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 		return stoppedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, r.hold.Release()) }()
+	if ended := r.hold.Orphans; ended > 0 {
+		r.observe(Event{Kind: EventWarning, Reason: fmt.Sprintf("the runner before was killed; what its agents had left behind was ended (processes: %d)", ended)})
+	}
+	// Whatever is started from here on does not outlive the next runner's start.
+	ctx = r.hold.Context(ctx)
 	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
 	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
 	if err := r.drivers.preflight(ctx); err != nil {

@@ -230,6 +230,7 @@ var eventWords = map[turn.EventKind]struct {
 	turn.EventExpired:      {"expired", text.Colors{text.FgYellow}},
 	turn.EventBound:        {"bound", text.Colors{text.FgYellow}},
 	turn.EventUnavailable:  {"unavailable", text.Colors{text.FgRed}},
+	turn.EventWarning:      {"warning", text.Colors{text.FgYellow}},
 	turn.EventProblem:      {"problem", text.Colors{text.FgRed}},
 }
 

@@ -1,0 +1,55 @@
+package turn
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// escaping is an agent that has its work done by a process that no longer
+// belongs to it. At the second attempt it says whether that still runs.
+const escaping = `
+cat >/dev/null
+worker="$OACP_WORKSPACE/worker"
+case "$OACP_ATTEMPT" in
+1)
+	setsid sh -c 'echo $$ >"$0"; echo begun; exec sleep 1000' "$worker" &
+	wait
+	;;
+*)
+	if grep -q sleep "/proc/$(cat "$worker")/cmdline"; then echo beside; else echo alone; fi
+	;;
+esac
+`
+
+// TestOrphansEndBeforeTheNextTurn kills a Runner whose agent has a process that
+// outlives both: it must be dead before the message gets another turn.
+func TestOrphansEndBeforeTheNextTurn(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("q"))
+	script := filepath.Join(t.TempDir(), "agent")
+	if err := os.WriteFile(script, []byte(escaping), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if runAndKill(t, w, roleWait, script, 2) { // the turn has begun, and so has the worker
+		t.Fatal("the runner ended by itself, want it killed")
+	}
+	rec, err := runOnce(t, w, Config{Reply: true, NewDriver: func(schema.ConversationID, string) agent.Driver {
+		return agent.NewExec([]string{"sh", script}, nil)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if warnings := rec.of(EventWarning); len(warnings) != 1 || !strings.Contains(warnings[0], "left behind") {
+		t.Errorf("warnings %q, want one of what was left behind", warnings)
+	}
+	answers := entries(t, w, "claude", mailbox.Inbox)
+	if len(answers) != 1 || strings.TrimSpace(answers[0].Message.Body.Text) != "alone" {
+		t.Errorf("the second turn answered %v, want that it was alone", answers)
+	}
+}
