@@ -156,7 +156,7 @@ func (c *Codex) Turn(ctx context.Context, request Request, observe func(Event)) 
 	useExec := c.exec
 	c.mu.Unlock()
 	begin := time.Now()
-	t := &codexTurn{codex: c, ongoing: c.turns.begin(), observe: observe, spoken: newOutput(nil)}
+	t := &codexTurn{codex: c, ongoing: c.turns.begin(), observe: observe, spoken: newOutput(nil), items: make(map[string]*codexItem)}
 	defer c.turns.end()
 	attempt := t.attempt
 	if useExec {

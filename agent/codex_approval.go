@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // codexRequest is what is read of a request of the app server.
@@ -13,6 +14,15 @@ type codexRequest struct {
 	Message     string          `json:"message"`
 	ServerName  string          `json:"serverName"`
 	Permissions json.RawMessage `json:"permissions"`
+	// ItemID is the item that the request is about; GrantRoot the folder below
+	// which files are to be written from now on.
+	ItemID    string `json:"itemId"`
+	GrantRoot string `json:"grantRoot"`
+	// Network is what a command wants to connect to.
+	Network *struct {
+		Host     string `json:"host"`
+		Protocol string `json:"protocol"`
+	} `json:"networkApprovalContext"`
 	// Meta says whether an MCP server's question to the user is really the
 	// program's, whether a tool may be used.
 	Meta struct {
@@ -20,32 +30,64 @@ type codexRequest struct {
 	} `json:"_meta"`
 }
 
-// detail is what a person would want to know of the request.
-func (r *codexRequest) detail() string {
-	for _, text := range []string{r.Command, r.Message, r.Reason} {
+// detail is what a person would want to know of the request, which is about
+// the changes of the item.
+func (r *codexRequest) detail(item *codexItem) string {
+	var parts []string
+	add := func(format, text string) {
 		if text != "" {
-			return text
+			parts = append(parts, fmt.Sprintf(format, text))
 		}
 	}
-	return ""
+	add("%s", r.Command)
+	add("%s", r.Message)
+	if item != nil {
+		for _, change := range item.Changes {
+			add("%s", change.Kind.Type+" "+change.Path+"\n"+change.Diff)
+		}
+	}
+	if r.Network != nil {
+		add("connect to %s", r.Network.Protocol+" "+r.Network.Host)
+	}
+	add("write below %s from now on", r.GrantRoot)
+	add("permissions %s", string(r.Permissions))
+	if len(parts) == 0 {
+		add("%s", r.Reason)
+	}
+	return cutText(strings.TrimSpace(strings.Join(parts, "\n")), maxTail)
 }
 
-// codexDecide answers a request of the app server, as a line.
-func codexDecide(ctx context.Context, m *rpcMessage, approver Approver, trusted map[string]MCPServer) []byte {
-	var request codexRequest
-	if json.Unmarshal(m.Params, &request) != nil {
-		request = codexRequest{} // of another shape: judged by its method
+// codexAsked is a request of the app server, with what it is about.
+type codexAsked struct {
+	message *rpcMessage
+	request codexRequest
+	item    *codexItem
+}
+
+// readAsked reads a request. The items are those that have begun and not
+// ended.
+func readAsked(m *rpcMessage, items map[string]*codexItem) *codexAsked {
+	asked := &codexAsked{message: m}
+	if json.Unmarshal(m.Params, &asked.request) != nil {
+		asked.request = codexRequest{} // of another shape: judged by its method
 	}
-	if _, ok := trusted[request.ServerName]; ok {
+	asked.item = items[asked.request.ItemID]
+	return asked
+}
+
+// decide answers the request, as a line.
+func (a *codexAsked) decide(ctx context.Context, approver Approver, trusted map[string]MCPServer) []byte {
+	m := a.message
+	if _, ok := trusted[a.request.ServerName]; ok {
 		approver = AllowAll
 	}
-	answers, known := codexAnswers(m.Method, &request)
+	answers, known := codexAnswers(m.Method, &a.request)
 	if !known {
 		text := fmt.Sprintf("this client does not answer %.60q", m.Method)
 		return rpcMessage{ID: m.ID, Error: &rpcError{Code: rpcNoMethod, Message: text}}.line()
 	}
 	answer := answers[1]
-	if approve(ctx, approver, Approval{Tool: m.Method, Detail: request.detail(), Raw: m.Params}).Allow {
+	if approve(ctx, approver, Approval{Tool: m.Method, Detail: a.request.detail(a.item), Raw: m.Params}).Allow {
 		answer = answers[0]
 	}
 	data, err := json.Marshal(answer)

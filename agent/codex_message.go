@@ -35,9 +35,19 @@ type codexDone struct {
 	Error  *codexFailure `json:"error"`
 }
 
+// codexItem is something that the agent says or does.
 type codexItem struct {
+	ID   string `json:"id"`
 	Type string `json:"type"`
 	Text string `json:"text"`
+	// Changes are those of files.
+	Changes []struct {
+		Path string `json:"path"`
+		Kind struct {
+			Type string `json:"type"`
+		} `json:"kind"`
+		Diff string `json:"diff"`
+	} `json:"changes"`
 }
 
 type codexTokens struct {

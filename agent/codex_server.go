@@ -181,7 +181,7 @@ func (s *codexServer) receive(c *child, line []byte) {
 	case s.ready.Load() && s.codex.turns.deliver(said{line: line, message: m}):
 	case m != nil && m.isRequest():
 		// Asked between turns, by something that runs in the background.
-		c.send(codexDecide(context.Background(), m, nil, s.codex.options.MCP))
+		c.send(readAsked(m, nil).decide(context.Background(), nil, s.codex.options.MCP))
 	}
 }
 

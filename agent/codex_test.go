@@ -317,7 +317,7 @@ func TestCodexAnswers(t *testing.T) {
 	}
 	for _, test := range tests {
 		for approver, want := range map[*Approver]string{new(Approver(AllowAll)): test.allow, new(Approver(DenyAll)): test.deny} {
-			line := codexDecide(t.Context(), &rpcMessage{ID: json.RawMessage("7"), Method: test.method, Params: json.RawMessage(test.params)}, *approver, nil)
+			line := readAsked(&rpcMessage{ID: json.RawMessage("7"), Method: test.method, Params: json.RawMessage(test.params)}, nil).decide(t.Context(), *approver, nil)
 			got := readRPC(line)
 			if want == "" {
 				if got.Error == nil || got.Error.Code != rpcNoMethod {
@@ -339,6 +339,48 @@ func TestCodexAnswers(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: answer %s: %v", test.method, got.Result, err)
 			}
+		}
+	}
+}
+
+// TestCodexFileChange: who approves a change of files sees what it is.
+func TestCodexFileChange(t *testing.T) {
+	script := modelstub.Answers(t, execCommand("apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: note.txt\n+hello\n*** End Patch\nEOF\n"), modelstub.Reply{Text: "done"})
+	var asked []Approval
+	driver, _ := realCodex(t, script, func(o *CodexOptions) {
+		o.ApprovalPolicy, o.Sandbox = "untrusted", "read-only"
+		o.Approve = func(_ context.Context, approval Approval) Decision {
+			asked = append(asked, approval)
+			return Decision{Allow: true}
+		}
+	})
+	started(t, driver)
+	turn(t, driver, "write a note")
+	file := filepath.Join(driver.options.Dir, "note.txt")
+	if len(asked) != 1 || asked[0].Tool != "item/fileChange/requestApproval" || asked[0].Detail != "add "+file+"\nhello" {
+		t.Errorf("asked %+v, want the file and what goes into it, once", asked)
+	}
+	if data, err := os.ReadFile(file); err != nil || string(data) != "hello\n" {
+		t.Errorf("the file holds %q (%v), want it written", data, err)
+	}
+}
+
+func TestCodexDetails(t *testing.T) {
+	changes := &codexItem{ID: "i"}
+	if err := json.Unmarshal([]byte(`{"id":"i","type":"fileChange","changes":[{"path":"/a","kind":{"type":"delete"},"diff":""},{"path":"/b","kind":{"type":"update"},"diff":"@@"}]}`), changes); err != nil {
+		t.Fatal(err)
+	}
+	for params, want := range map[string]string{
+		`{"command":"ls","reason":"to see"}`: "ls",
+		`{"reason":"to see"}`:                "to see",
+		`{"itemId":"i","grantRoot":"/w"}`:    "delete /a\n\nupdate /b\n@@\nwrite below /w from now on",
+		`{"itemId":"j"}`:                     "",
+		`{"command":null,"networkApprovalContext":{"host":"h","protocol":"https"}}`: "connect to https h",
+		`{"permissions":{"network":{"enabled":true}},"reason":"r"}`:                 `permissions {"network":{"enabled":true}}`,
+	} {
+		asked := readAsked(&rpcMessage{Params: json.RawMessage(params)}, map[string]*codexItem{"i": changes})
+		if got := asked.request.detail(asked.item); got != want {
+			t.Errorf("detail of %s is %q, want %q", params, got, want)
 		}
 	}
 }

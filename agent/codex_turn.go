@@ -21,6 +21,9 @@ type codexTurn struct {
 	usage, spent Usage
 	// before is what the session had used before the turn, once it is known.
 	before *codexTokens
+	// items are the changes of files that have begun and not ended: a request
+	// to approve one names it by its id.
+	items map[string]*codexItem
 	// id is the program's own id of the turn. With it, the prompt was taken.
 	id string
 	// failure is the end of a turn that was not a good one.
@@ -133,8 +136,9 @@ func (t *codexTurn) take(asked *questions, s *codexServer, what said) bool {
 		t.show(Event{Text: safeText(string(what.line)) + "\n"})
 		return false
 	case m.isRequest():
+		request := readAsked(m, t.items)
 		asked.ask(string(m.ID), func(ctx context.Context) []byte {
-			return codexDecide(ctx, m, t.codex.options.Approve, t.codex.options.MCP)
+			return request.decide(ctx, t.codex.options.Approve, t.codex.options.MCP)
 		}, s.send)
 		return false
 	}
@@ -142,8 +146,17 @@ func (t *codexTurn) take(asked *questions, s *codexServer, what said) bool {
 	if json.Unmarshal(m.Params, &notice) != nil {
 		notice = codexNotice{} // of another shape
 	}
-	if m.Method == "serverRequest/resolved" {
+	switch m.Method {
+	case "serverRequest/resolved":
 		asked.withdraw(string(notice.RequestID))
+	case "item/started":
+		if notice.Item != nil && len(notice.Item.Changes) > 0 {
+			t.items[notice.Item.ID] = notice.Item
+		}
+	case "item/completed":
+		if notice.Item != nil {
+			delete(t.items, notice.Item.ID)
+		}
 	}
 	if notice.ThreadID != s.thread {
 		notice = codexNotice{}
