@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/oacp-go/oacp/ash"
@@ -31,7 +32,14 @@ type AshOptions struct {
 	Session string
 	// Client tunes the connection. It may be nil.
 	Client *ash.ClientOptions
+	// Greeted, which drivers for one socket share, is set when the bridge has
+	// said ready to one of them. A bridge may say it only once, so the others
+	// then take one that says nothing for a second for ready. It may be nil.
+	Greeted *atomic.Bool
 }
+
+// silence is how long a bridge that has said ready before may say nothing.
+const silence = time.Second
 
 // Ash is the driver for an agent behind an Ash bridge. The events of a turn
 // are the messages of the agent's SDK, byte for byte.
@@ -87,7 +95,7 @@ func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
 		if a.options.Socket == "" {
 			return nil, errors.New("neither the socket of an Ash bridge nor a command is given")
 		}
-		return ash.Connect(ctx, a.options.Socket, a.options.Client)
+		return a.join(ctx)
 	}
 	path, err := findProgram(a.options.Command[0])
 	if err == nil {
@@ -106,6 +114,23 @@ func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
 	}
 	client, err := ash.Spawn(ctx, cmd, socket, a.options.Client)
 	return client, a.explain(err)
+}
+
+// join connects to a bridge that runs already.
+func (a *Ash) join(ctx context.Context) (*ash.Client, error) {
+	var options ash.ClientOptions
+	if a.options.Client != nil {
+		options = *a.options.Client
+	}
+	greeted := a.options.Greeted
+	if greeted != nil && greeted.Load() {
+		options.ReadyTimeout, options.AssumeReady = silence, true
+	}
+	client, err := ash.Connect(ctx, a.options.Socket, &options)
+	if err == nil && greeted != nil {
+		greeted.Store(true)
+	}
+	return client, err
 }
 
 // explain adds to an error what a bridge of ours said last.

@@ -31,6 +31,8 @@ type ClientOptions struct {
 	// protocol has it. Negative means not to wait for a ready: for a bridge that says it once, and has said it to an
 	// earlier connection.
 	ReadyTimeout time.Duration
+	// AssumeReady takes a bridge that says nothing in that time for ready, instead of failing with [ErrNotReady].
+	AssumeReady bool
 	// SettleTimeout is how long a turn that reported an error, or was given up, may take to its done. When it takes
 	// longer the connection is closed, so that a late done never ends the next query. Zero means five seconds.
 	SettleTimeout time.Duration
@@ -225,8 +227,11 @@ func (c *Client) adopt(ctx context.Context, conn net.Conn) error {
 		case <-link.ended:
 			return link.err
 		case <-ctx.Done():
-			link.close()
-			return context.Cause(ctx)
+			cause := context.Cause(ctx)
+			if !c.options.AssumeReady || !errors.Is(cause, ErrNotReady) {
+				link.close()
+				return cause
+			}
 		}
 	}
 	c.link = link

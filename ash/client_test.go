@@ -162,6 +162,24 @@ func TestQueryFaults(t *testing.T) {
 
 // TestLateDone: a done that comes some time after its error ends the query that failed, and not the next one of the
 // same session.
+// TestAssumeReady: a bridge that says nothing may be asked all the same, if its
+// user says so.
+func TestAssumeReady(t *testing.T) {
+	path := fakeBridge(t, func(w *wire) {
+		w.wantLine(queryLine)
+		w.say(`{"ev":"done","sessionId":"s1"}`)
+		w.untilGone()
+	})
+	client, err := ash.Connect(context.Background(), path, &ash.ClientOptions{ReadyTimeout: time.Millisecond, AssumeReady: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, err := range client.Query(context.Background(), ash.Query{Prompt: "hello", SessionID: "s1"}) {
+		t.Errorf("error %v, want the turn to end without a message", err)
+	}
+}
+
 // TestDoneOfAnotherSession: whatever its id, a done ends the turn. The client
 // tells the id.
 func TestDoneOfAnotherSession(t *testing.T) {

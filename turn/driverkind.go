@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/schema"
@@ -96,11 +97,14 @@ func (s *Settings) ashMaker() (driverMaker, error) {
 	if len(s.Command) == 0 && s.Socket == "" {
 		return nil, errors.New("neither a socket nor a command is given for the Ash bridge")
 	}
+	greeted := new(atomic.Bool)
 	return func(conversation schema.ConversationID, session string) agent.Driver {
 		if session == "" {
 			session = string(conversation)
 		}
-		return agent.NewAsh(agent.AshOptions{Socket: s.Socket, Command: s.Command, Dir: s.Dir, Env: s.env, Session: session})
+		return agent.NewAsh(agent.AshOptions{
+			Socket: s.Socket, Command: s.Command, Dir: s.Dir, Env: s.env, Session: session, Greeted: greeted,
+		})
 	}, nil
 }
 

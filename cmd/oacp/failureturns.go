@@ -58,7 +58,7 @@ func unavailableHint(err error) string {
 	case errors.As(err, &program):
 		return "command -v " + program.Name + " shows whether it is there; no message was touched"
 	case errors.Is(err, ash.ErrNotReady):
-		return "what listens there does not say that it is an Ash bridge"
+		return "what listens there does not say that it is an Ash bridge; one that says ready only once may have said it to another host: start it again"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
 		return "oacp ash serve is such a bridge, and prints where it listens"
 	}

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -136,4 +137,53 @@ func runUnread(t *testing.T, arguments ...string) (status int, complaints string
 	}
 	_ = command.Wait() // the status says it
 	return command.ProcessState.ExitCode(), stderr.String()
+}
+
+// TestReadyOnce: run, with two conversations, and then ash query get their
+// turns from a bridge that says ready once in its life.
+func TestReadyOnce(t *testing.T) {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan struct{})
+	go func() { defer close(served); sayReadyOnce(listener) }()
+	c := newSession(t, "a,b")
+	for range 2 {
+		c.must(t, "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x")
+	}
+	socket := listener.Addr().String()
+	out, err := exec.Command("oacp", "run", "--dir", c.dir, "--agent", "b", "--once", "--driver", "ash", "--socket", socket).CombinedOutput()
+	if err != nil || bytes.Count(out, []byte("acknowledged")) != 2 {
+		t.Errorf("run: %v, want two messages acknowledged:\n%s", err, out)
+	}
+	if out, err := exec.Command("oacp", "ash", "query", "x", "--socket", socket).CombinedOutput(); err != nil || string(out) != "hi\n" {
+		t.Errorf("ash query: %v, %q, want hi", err, out)
+	}
+	if err := listener.Close(); err != nil {
+		t.Error(err)
+	}
+	<-served
+}
+
+// sayReadyOnce is a bridge with one answer to everything, which ends with the
+// listener and the connections.
+func sayReadyOnce(listener net.Listener) {
+	var hosts sync.WaitGroup
+	defer hosts.Wait()
+	for greeting := "{\"ev\":\"ready\"}\n"; ; greeting = "" {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		hosts.Go(func() {
+			defer conn.Close()
+			_, err := io.WriteString(conn, greeting)
+			for lines := bufio.NewReader(conn); err == nil; {
+				if _, err = lines.ReadString('\n'); err == nil {
+					_, err = io.WriteString(conn, `{"ev":"message","data":{"type":"assistant","text":"hi"}}`+"\n"+`{"ev":"done","sessionId":"x"}`+"\n")
+				}
+			}
+		})
+	}
 }
