@@ -1,10 +1,7 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -12,9 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/pair"
-	"github.com/oacp-go/oacp/schema"
 )
 
 type pairOptions struct {
@@ -218,100 +213,4 @@ func (o *pairOptions) override(c *cli.Context, config pair.Config) {
 			take()
 		}
 	}
-}
-
-func runPair(ctx context.Context, o pairOptions, s *streams) error {
-	if !o.mailbox {
-		return o.drive(ctx, nil, s)
-	}
-	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
-		for _, name := range []pair.Agent{pair.Claude, pair.Codex} {
-			if err := w.CheckAgent(schema.AgentName(name)); err != nil {
-				return err
-			}
-		}
-		return o.drive(ctx, w, s)
-	})
-}
-
-// drive drives the run, and carries messages between it and the workspace if
-// there is one.
-func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *streams) (err error) {
-	printer := &pairPrinter{o: o, s: s}
-	var session *pair.Session
-	options := pair.Options{
-		Observe: printer.print, Warn: func(err error) { warn(s, err.Error()) },
-		Timeout: o.timeout, ProofTimeout: o.proofTimeout, Now: s.now,
-	}
-	if options.NewDriver, err = o.reach.drivers(func() string { return session.Place().BridgePath() }); err != nil {
-		return err
-	}
-	if w != nil {
-		mail := &pairMail{workspace: w, s: s, session: func() *pair.Session { return session }}
-		options.Exchange, options.Acknowledge = mail.exchange, mail.acknowledge
-	}
-	if o.tmux {
-		if err := pair.FindTmux(); err != nil {
-			return err
-		}
-	}
-	ctx, stop := untilSignal(ctx)
-	defer stop()
-	defer outliveOutput()()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	printer.gone = func() { cancel(errOutputGone) }
-	if session, err = o.open(options, s); err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, session.Close()) }()
-	if o.tmux && !session.Manifest().State.Final() {
-		if err := o.showInTmux(ctx, session, s); err != nil {
-			return err
-		}
-	}
-	err = errors.Join(session.Run(ctx), printer.err)
-	if err != nil && !session.Manifest().State.Final() {
-		return &hintedError{err, o.resumption(session.Place().ID) + " goes on where it stopped"}
-	}
-	return err
-}
-
-// open makes a new run or takes up the one that is named.
-func (o pairOptions) open(options pair.Options, s *streams) (*pair.Session, error) {
-	root, repository, err := o.log.runs(s)
-	if err != nil {
-		return nil, err
-	}
-	if !o.resumed {
-		if _, err := os.Stat(repository); err != nil {
-			return nil, err
-		}
-		return pair.Create(root, repository, o.settings, options)
-	}
-	run, err := o.run(root, repository, s)
-	if err != nil {
-		return nil, err
-	}
-	session, err := pair.Resume(run, options)
-	if err == nil && o.most != 0 {
-		if err = session.SetMaxIterations(o.most); err != nil {
-			err = errors.Join(usageErrorf("%w", err), session.Close())
-		}
-	}
-	return session, err
-}
-
-// run returns the run that is named by its number or a session.
-func (o pairOptions) run(root, repository string, s *streams) (bridge.Run, error) {
-	if o.session == "" {
-		run, err := o.log.run(false, s)
-		return run, unknownPair(repository, err)
-	}
-	repositoryID, err := bridge.RepositoryID(repository)
-	if err != nil {
-		return bridge.Run{}, err
-	}
-	run, err := pair.FindSession(root, repositoryID, o.session)
-	return run, unknownPair(repository, err)
 }

@@ -37,7 +37,8 @@ func (f *failure) ofPairs() bool {
 	return true
 }
 
-// unknownPair is noRun as pair says it, which takes no log by its path.
+// unknownPair is the error of a run that is not there, with advice for a command
+// that takes no log by its path.
 func unknownPair(repository string, err error) error {
 	var missing *noRunError
 	if !errors.As(err, &missing) && errors.Is(err, bridge.ErrNoRun) {
