@@ -133,10 +133,12 @@ func (s *Server) addTools() error {
 }
 
 // ServeStream answers one client that writes JSON-RPC messages to in, one a line, and reads the answers from out,
-// until the client closes in or ctx ends; neither is an error. In is closed at the end. A read of it that closing
-// does not end, as may be with a terminal, is left behind.
+// until the client closes in or ctx ends; neither is an error. Lines that are no messages are answered with an
+// error. Calls of tools are carried out one after the other, in the order of their lines; those that came in
+// before the end of in are answered. In is closed at the end. A read of it that closing does not end, as may be
+// with a terminal, is left behind.
 func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.Writer) error {
-	err := s.protocol.Run(ctx, &mcp.IOTransport{Reader: in, Writer: unclosed{out}, MaxLineLength: maxRequest})
+	err := s.protocol.Run(ctx, newStream(in, out))
 	if err != nil && ctx.Err() != nil {
 		return nil
 	}
@@ -145,8 +147,3 @@ func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.Write
 	}
 	return nil
 }
-
-// unclosed is a writer that stays open for whoever owns it.
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }

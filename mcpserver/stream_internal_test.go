@@ -1,0 +1,80 @@
+package mcpserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// TestCallsInTurn: one call of a tool is handed on at a time, other messages are not kept back by it, and a call
+// that is given up before its turn is not carried out.
+func TestCallsInTurn(t *testing.T) {
+	var out bytes.Buffer
+	call := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call"}` + "\n" }
+	s := newStream(io.NopCloser(strings.NewReader(call("1")+call("2")+call("3")+
+		`{"jsonrpc":"2.0","id":4,"method":"ping"}`+"\n"+
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`+"\n")), &out)
+	ctx := context.Background()
+	connection, err := s.Connect(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(id any, method string) *jsonrpc.Request {
+		t.Helper()
+		message, err := connection.Read(ctx)
+		request, ok := message.(*jsonrpc.Request)
+		if err != nil || !ok || request.ID.Raw() != id || request.Method != method {
+			t.Fatalf("got %+v, %v, want %s with the id %v", message, err, method, id)
+		}
+		return request
+	}
+	answer := func(r *jsonrpc.Request) {
+		t.Helper()
+		if err := connection.Write(ctx, &jsonrpc.Response{ID: r.ID, Result: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := read(int64(1), methodCall)
+	ping := read(int64(4), "ping")
+	read(nil, methodCancelled)
+	answer(ping)
+	answer(first)
+	answer(read(int64(3), methodCall))
+	if message, err := connection.Read(ctx); !errors.Is(err, io.EOF) {
+		t.Errorf("got %+v, %v, want the end", message, err)
+	}
+	if got, want := strings.Count(out.String(), "\n"), 3; got != want {
+		t.Errorf("got %d answers, want %d: %s", got, want, out.String())
+	}
+	if err := connection.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStreamIsStopped: a stream whose calls do not end is left when it is told to end.
+func TestStreamIsStopped(t *testing.T) {
+	s := newStream(io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`)), io.Discard)
+	ctx, stop := context.WithCancel(context.Background())
+	connection, err := s.Connect(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connection.Read(ctx); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if message, err := connection.Read(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %+v, %v, want %v", message, err, context.Canceled)
+	}
+	if err := connection.Close(); err != nil {
+		t.Error(err)
+	}
+	if message, err := connection.Read(context.Background()); !errors.Is(err, io.EOF) {
+		t.Errorf("after Close: got %+v, %v, want the end", message, err)
+	}
+}
