@@ -56,8 +56,10 @@ type record struct {
 	// Attempts counts the turns that were begun, without those that were
 	// interrupted.
 	Attempts int `json:"attempts,omitempty"`
-	// Running says that the last turn has not ended.
+	// Running says that the last turn has not ended, and Lost that it was lost
+	// with its runner.
 	Running bool      `json:"running,omitempty"`
+	Lost    bool      `json:"lost,omitempty"`
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
 	RetryAt time.Time `json:"retry_at,omitzero"`
@@ -168,7 +170,7 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 		rec.Running, rec.Started, rec.RetryAt, rec.Held = true, f.At, time.Time{}, ""
 		h.countTurn(rec)
 	case succeeded, failed, lost:
-		rec.Running, rec.Ended, rec.RetryAt = false, f.At, f.RetryAt
+		rec.Running, rec.Lost, rec.Ended, rec.RetryAt = false, f.Kind == lost, f.At, f.RetryAt
 		rec.Reason, rec.Output, rec.DurationMS, rec.Usage = f.Reason, f.Output, f.DurationMS, f.Usage
 		h.last = rec
 		h.failures++
@@ -185,7 +187,8 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 		rec.Running = false
 	case dead:
 		rec.describe(f)
-		rec.Running, rec.Ended, rec.Outcome, rec.Reason, rec.Unsent = false, f.At, dead, f.Reason, f.Send
+		rec.Running, rec.Lost, rec.Ended = false, false, f.At
+		rec.Outcome, rec.Reason, rec.Unsent = dead, f.Reason, f.Send
 	case answered, bounced:
 		rec.Sent, rec.Unsent = f.Sent, nil
 	case unsendable:

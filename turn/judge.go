@@ -30,6 +30,10 @@ const (
 // the schedule must be told when that changes.
 type judgement struct {
 	do verb
+	// alone says that no other turn may run beside it. What has lost its turn
+	// may have killed the runner, and those whose turns ran beside it: they are
+	// told apart by giving each a turn alone.
+	alone bool
 	// at is when to look again, if that can be told.
 	at time.Time
 	// will says that there is more to come without anybody's doing.
@@ -76,7 +80,7 @@ func (c *Config) judge(h *history, it *item, now, pausedUntil time.Time) judgeme
 	if bound := c.checkBounds(h, &it.envelope, now); bound != nil {
 		return judgement{do: wait, at: bound.until, kind: EventHeld, reason: bound.reason, bound: bound}
 	}
-	return judgement{do: try}
+	return judgement{do: try, alone: rec.Lost}
 }
 
 func (c *Config) allows(name schema.AgentName) bool {

@@ -200,3 +200,53 @@ func readKilledFacts(t *testing.T, w *mailbox.Workspace) map[schema.ID]*killedFa
 	}
 	return all
 }
+
+// poison is an agent that kills its runner when a message says so, once the
+// others have begun their turns; those end well if they may.
+const poison = `
+cat >/dev/null
+cd "$OACP_WORKSPACE"
+case "$OACP_MESSAGE_SUBJECT:$OACP_ATTEMPT" in
+poison:1)
+	while ! [ -e begun-neighbour-1 ] || ! [ -e begun-neighbour-2 ]; do sleep 0.01; done
+	kill -9 $PPID
+	;;
+poison:*)
+	[ -e busy ] && touch overlap
+	kill -9 $PPID
+	;;
+*:1)
+	touch "begun-$OACP_MESSAGE_SUBJECT"
+	exec sleep 1000
+	;;
+*)
+	mkdir busy || touch overlap
+	rmdir busy
+	;;
+esac
+`
+
+// TestPoisonTakesNobodyWithIt: a message that kills the runner whenever it has
+// a turn becomes a dead letter, and those that had turns beside it do not.
+func TestPoisonTakesNobodyWithIt(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("neighbour-1"), question("poison"), question("neighbour-2"))
+	script := filepath.Join(t.TempDir(), "agent")
+	if err := os.WriteFile(script, []byte(poison), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	runs := 1
+	for ; !runAndKill(t, w, roleWait, script, -1); runs++ {
+		if runs > DefaultMaxAttempts {
+			t.Fatalf("after %d runs the runner is still killed", runs)
+		}
+	}
+	if runs != DefaultMaxAttempts+1 {
+		t.Errorf("%d runs, want one for each attempt and one to bury the message", runs)
+	}
+	wantTexts(t, "dead letters", subjects(t, w, "codex", mailbox.DeadLetters), "poison")
+	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox))
+	if _, err := os.Lstat(filepath.Join(w.Dir(), "overlap")); err == nil {
+		t.Error("turns that followed lost ones ran side by side, want each alone")
+	}
+}

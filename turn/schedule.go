@@ -29,6 +29,10 @@ type schedule struct {
 	aside heapOf[*item, byExpiry]
 	// willing counts the lanes that wait and go on by themselves.
 	willing int
+	// working counts the items that are worked on. While one has its turn
+	// alone no other is, and while it waits for that none is begun.
+	working         int
+	alone, emptying bool
 	// looked is when times were compared last.
 	looked time.Time
 }
@@ -118,9 +122,13 @@ func (s *schedule) remove(file string) {
 }
 
 // next returns the first item that there is something to do about, and what.
-// Its lane is busy until the item is given back.
+// Its lane is busy until the item is given back. An item that is to have its
+// turn alone keeps all that come behind it waiting.
 func (s *schedule) next(now time.Time) (it *item, do verb, ok bool) {
-	for s.due.Len() > 0 {
+	if s.working == 0 {
+		s.alone, s.emptying = false, false
+	}
+	for s.due.Len() > 0 && !s.alone && !s.emptying {
 		l := s.due.first()
 		it := l.waiting.first()
 		j := s.judge(it, now)
@@ -135,8 +143,13 @@ func (s *schedule) next(now time.Time) (it *item, do verb, ok bool) {
 			s.park(l, j, now)
 			s.tell(it, j)
 		default:
+			if s.emptying = j.alone && s.working > 0; s.emptying {
+				continue
+			}
 			s.due.remove(l)
 			l.waiting.remove(it)
+			s.working++
+			s.alone = j.alone
 			l.busy, it.busy, it.reported = true, true, ""
 			return it, j.do, true
 		}
@@ -164,6 +177,7 @@ func (s *schedule) comeBack(it *item) {
 func (s *schedule) giveBack(it *item, settled bool) {
 	l := s.lanes[it.Conversation]
 	it.busy, l.busy = false, false
+	s.working--
 	if settled {
 		delete(s.items, it.File)
 	} else {

@@ -193,7 +193,11 @@ func (l *life) work() {
 }
 
 func (l *life) endTurn(file string, rec *record) {
-	switch l.random.IntN(4) {
+	switch l.random.IntN(5) {
+	case 2:
+		// As if the runner had been killed, and another one had taken it up.
+		l.fact(lost.about(rec))
+		l.giveBack(file, false, 0)
 	case 0:
 		l.fact(interrupted.about(rec))
 		l.unavailable(file)

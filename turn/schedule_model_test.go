@@ -68,7 +68,6 @@ type incremental struct {
 	teller
 	*schedule
 	config      *Config
-	working     int
 	pausedUntil time.Time
 	judged      int
 }
@@ -96,7 +95,6 @@ func (s *incremental) dispatch(now time.Time) ([]string, bool) {
 		if !ok {
 			break
 		}
-		s.working++
 		s.log = append(s.log, fmt.Sprint("verdict ", do, " ", it.File))
 	}
 	_, will := s.waits()
@@ -104,7 +102,6 @@ func (s *incremental) dispatch(now time.Time) ([]string, bool) {
 }
 
 func (s *incremental) giveBack(file string, settled bool, notBefore time.Time) {
-	s.working--
 	it := s.items[file]
 	it.notBefore = notBefore
 	s.schedule.giveBack(it, settled)
@@ -130,6 +127,8 @@ type exhaustive struct {
 	busy        map[schema.ConversationID]bool
 	working     int
 	pausedUntil time.Time
+	// alone is worked on alone, or waits for that.
+	alone string
 }
 
 func newExhaustive(c *Config) *exhaustive {
@@ -161,10 +160,13 @@ func (s *exhaustive) inOrder() []*item {
 
 func (s *exhaustive) dispatch(now time.Time) ([]string, bool) {
 	s.log = nil
+	if s.working == 0 {
+		s.alone = ""
+	}
 	more := false
 	waiting := make(map[schema.ConversationID]bool)
 	for _, it := range s.inOrder() {
-		if s.working >= s.config.Parallel {
+		if s.working >= s.config.Parallel || s.alone != "" {
 			return s.log, true
 		}
 		if it.busy || s.busy[it.Conversation] || waiting[it.Conversation] {
@@ -179,6 +181,12 @@ func (s *exhaustive) dispatch(now time.Time) ([]string, bool) {
 			waiting[it.Conversation] = true
 			s.tell(it, j)
 		default:
+			if j.alone {
+				s.alone = it.File
+			}
+			if j.alone && s.working > 0 {
+				return s.log, true
+			}
 			it.busy, it.reported, s.busy[it.Conversation] = true, "", true
 			s.working++
 			s.log = append(s.log, fmt.Sprint("verdict ", j.do, " ", it.File))

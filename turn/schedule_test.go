@@ -80,10 +80,17 @@ func checkSchedule(t *testing.T, s *schedule) {
 			}
 		}
 	}
+	working := 0
 	for _, it := range s.items {
 		if it.aside || it.busy {
 			waiting++
 		}
+		if it.busy {
+			working++
+		}
+	}
+	if working != s.working || s.alone && working > 1 {
+		t.Errorf("%d are worked on, %d are counted, alone %t", working, s.working, s.alone)
 	}
 	if waiting != len(s.items) || willing != s.willing || s.timed.Len() > len(s.lanes) {
 		t.Errorf("%d of %d items have a place; %d lanes go on by themselves and %d are counted", waiting, len(s.items), willing, s.willing)

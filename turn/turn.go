@@ -34,6 +34,10 @@
 //   - Due lanes are judged in the processing order of their first messages, as
 //     long as somebody is free. A message passed over (expired, or of a sender
 //     who gets no turns here) leaves its lane, and keeps nobody waiting.
+//   - A message whose last turn was lost with its runner has the next one
+//     alone. Nothing else is begun from when it is that message's turn, in
+//     processing order, until that turn is over: so a message that kills its
+//     runner takes no other with it more than once.
 //   - A judgement stands until something changes that it came from, and then the
 //     lane is due again. That is: what is first in the lane; a fact about a
 //     message of the conversation, or its state; for a message that a bound on
