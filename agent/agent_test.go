@@ -60,6 +60,11 @@ func helper(kind string, args []string) int {
 			return 1
 		}
 		fmt.Println("did not listen")
+	case "mute":
+		if os.Stdout.Close() != nil || os.Stderr.Close() != nil {
+			return 1
+		}
+		time.Sleep(time.Hour)
 	case "killed":
 		if process, err := os.FindProcess(os.Getpid()); err != nil || process.Kill() != nil {
 			return 1

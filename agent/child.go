@@ -30,7 +30,7 @@ type childSpec struct {
 	// the usual.
 	grace, pipeDelay time.Duration
 	// line is given each line of the standard output, without its end, and
-	// may keep it. A last line that was cut off is not given.
+	// may keep it. The last may have been cut off.
 	line func(c *child, line []byte)
 	// complaint is given the error output, in pieces.
 	complaint func(text string)
@@ -46,13 +46,17 @@ type child struct {
 	// group, and all of its output was passed on. err then says how it ended.
 	ended chan struct{}
 	err   error
+	// exited is closed when the program has ended, output or not.
+	exited chan struct{}
 
 	// partial is the beginning of a character of the error output whose end has
 	// not come yet.
 	partial []byte
 
-	mu   sync.Mutex
-	tail ring
+	mu sync.Mutex
+	// tail is the end of the error output, plain that of what was printed
+	// beside it and is no message.
+	tail, plain ring
 	// failure is why the driver ended the program, if it did.
 	failure error
 }
@@ -71,7 +75,7 @@ func startChild(ctx context.Context, spec childSpec) (*child, error) {
 	if spec.pipeDelay <= 0 {
 		spec.pipeDelay = pipeDelay
 	}
-	c := &child{spec: spec, ended: make(chan struct{})}
+	c := &child{spec: spec, ended: make(chan struct{}), exited: make(chan struct{})}
 	c.input.init()
 	started := make(chan error)
 	go c.run(started)
@@ -98,9 +102,14 @@ func (c *child) run(started chan<- error) {
 	lines := lineSplitter{line: func(line []byte) { c.spec.line(c, line) }, limit: maxLine}
 	inOut.Go(func() { c.write(pipes.in) })
 	out, complaints := &outlet{file: pipes.out}, &outlet{file: pipes.complaints}
-	inOut.Go(func() { c.read(out, lines.add) })
+	inOut.Go(func() {
+		c.read(out, lines.add)
+		lines.end()
+		c.expectExit()
+	})
 	inOut.Go(func() { c.read(complaints, c.complain) })
 	err = cmd.Wait()
+	close(c.exited)
 	killGroup(cmd.Process)
 	c.input.close()
 	out.expire(c.spec.pipeDelay)
@@ -152,6 +161,18 @@ func (c *child) read(out *outlet, take func([]byte) error) {
 	}
 }
 
+// expectExit ends a program that has closed its output and does not end by
+// itself. Nothing would ever be heard of it.
+func (c *child) expectExit() {
+	timer := time.NewTimer(c.spec.grace)
+	defer timer.Stop()
+	select {
+	case <-c.exited:
+	case <-timer.C:
+		c.fail(errors.New("the agent closed its output"))
+	}
+}
+
 // write writes the lines that are sent, and closes the input after the last.
 func (c *child) write(stdin io.WriteCloser) {
 	for {
@@ -179,11 +200,20 @@ func (c *child) complain(data []byte) error {
 	return nil
 }
 
-// complaints returns the end of the error output.
+// note takes a line that is no message. Programs that fail may say why there.
+func (c *child) note(line []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plain.write(line)
+	c.plain.write([]byte("\n"))
+}
+
+// complaints returns the end of what was noted, and of the error output behind
+// it.
 func (c *child) complaints() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.tail.String()
+	return c.plain.String() + c.tail.String()
 }
 
 // send has a line written, without waiting for it. The line ends with "\n".

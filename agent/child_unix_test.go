@@ -53,8 +53,8 @@ func TestChildLines(t *testing.T) {
 	if err := c.finish(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(lines, "|"); got != "one|two|three" || c.err != nil {
-		t.Errorf("lines %s (%v), want one|two|three: what is cut off is no line", got, c.err)
+	if got := strings.Join(lines, "|"); got != "one|two|three|cut off" || c.err != nil {
+		t.Errorf("lines %s (%v), want one|two|three|cut off", got, c.err)
 	}
 	c.send([]byte("too late\n"))
 }
@@ -179,5 +179,14 @@ func TestChildLeavesNoise(t *testing.T) {
 			c.send([]byte("end\n"))
 			awaitChild(t, c)
 		})
+	}
+}
+
+// TestChildClosesOutput: a program that nothing more can be heard of is ended.
+func TestChildClosesOutput(t *testing.T) {
+	c := startHelper(t, childSpec{grace: 50 * time.Millisecond}, "mute")
+	awaitChild(t, c)
+	if err := c.death(); err == nil || !strings.Contains(err.Error(), "closed its output") {
+		t.Errorf("the program ended because of %v, want its closed output", err)
 	}
 }

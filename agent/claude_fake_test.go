@@ -96,6 +96,11 @@ func (f *fake) turn() int {
 		f.result(f.prompt, "that was long")
 	case "hangs again":
 		return 7
+	case "says why":
+		f.say("Credit balance is too low")
+		f.out.WriteString("no newline at the end")
+		f.out.Flush()
+		return 1
 	case "mark":
 		f.result(f.prompt, os.Getenv(orphans.Variable))
 	case "dies":
@@ -304,6 +309,12 @@ func TestLineSplitter(t *testing.T) {
 	}
 	if err := s.add([]byte("xx")); err == nil {
 		t.Error("a line over the limit is no error, want one")
+	}
+	for range 2 {
+		s.end()
+	}
+	if got := strings.Join(lines, "|"); got != "abc|de|12345|tail" {
+		t.Errorf("lines %s, want the last one, too, once", got)
 	}
 }
 

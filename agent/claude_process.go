@@ -141,6 +141,9 @@ func (p *claudeProcess) explain(ctx context.Context) error {
 // receive takes a line from the program.
 func (p *claudeProcess) receive(c *child, line []byte) {
 	m := readClaude(line)
+	if m == nil {
+		c.note(line)
+	}
 	switch {
 	case m != nil && m.Type == "control_response":
 		if m.Response != nil && m.Response.RequestID == p.greeting && p.ready.CompareAndSwap(false, true) {

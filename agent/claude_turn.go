@@ -108,7 +108,9 @@ func (t *claudeTurn) take(asked *questions, p *claudeProcess, s said) bool {
 	}
 	m, _ := s.message.(*claudeMessage)
 	if m == nil {
-		t.show(Event{Text: safeText(string(s.line)) + "\n"})
+		text := safeText(string(s.line)) + "\n"
+		t.fold.said.complain(text)
+		t.show(Event{Text: text})
 		return false
 	}
 	switch m.Type {

@@ -63,9 +63,12 @@ func (t *codexTurn) startExec(ctx context.Context) (*child, error) {
 	p, err := startChild(ctx, childSpec{
 		path: c.path, command: c.execArguments(c.session), dir: c.options.Dir, env: c.options.Env, grace: c.options.Grace,
 		farewell: syscall.SIGINT, // at SIGTERM, it leaves its tools behind
-		line: func(_ *child, line []byte) {
+		line: func(p *child, line []byte) {
 			var m codexLine
 			_ = json.Unmarshal(line, &m) // a line that is no message has no type
+			if m.Type == "" {
+				p.note(line)
+			}
 			c.turns.deliver(said{line: line, message: &m})
 		},
 		complaint: func(text string) { c.turns.deliver(said{complaint: text}) },
@@ -113,6 +116,7 @@ func (t *codexTurn) takeExec(what said) bool {
 	switch {
 	case m.Type == "":
 		event = Event{Text: safeText(string(what.line)) + "\n"}
+		t.spoken.complain(event.Text)
 	case m.Type == "item.completed" && m.Item != nil && m.Item.Type == "agent_message":
 		t.answer, event.Text = m.Item.Text, m.Item.Text
 		t.spoken.add(m.Item.Text + "\n")

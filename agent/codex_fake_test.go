@@ -30,6 +30,10 @@ func fakeCodex(args []string) int {
 		if _, err := io.ReadAll(os.Stdin); err != nil {
 			return 1
 		}
+		if kind == "says why" {
+			fmt.Print("Credit balance is too low\nno newline at the end")
+			return 1
+		}
 		if kind == "mark" {
 			fmt.Printf(`{"type":"item.completed","item":{"type":"agent_message","text":%q}}`+"\n"+`{"type":"turn.completed"}`+"\n", os.Getenv(orphans.Variable))
 			return 0
@@ -92,6 +96,10 @@ func turnAsCodex(kind string, out *bufio.Writer, say func(string, ...any)) int {
 	switch kind {
 	case "hangs again":
 		return 7
+	case "says why":
+		fmt.Fprint(out, "Credit balance is too low\nno newline at the end")
+		out.Flush()
+		return 1
 	case "mark":
 		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":%q}}}`, os.Getenv(orphans.Variable))
 		say(`{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"u","status":"completed"}}}`)

@@ -175,6 +175,9 @@ func (s *codexServer) refusal(what string, err error) error {
 // receive takes a line from the server.
 func (s *codexServer) receive(c *child, line []byte) {
 	m := readRPC(line)
+	if m == nil {
+		c.note(line)
+	}
 	switch {
 	case m != nil && m.isResponse():
 		s.calls.resolve(m)

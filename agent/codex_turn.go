@@ -133,7 +133,9 @@ func (t *codexTurn) take(asked *questions, s *codexServer, what said) bool {
 	m, _ := what.message.(*rpcMessage)
 	switch {
 	case m == nil:
-		t.show(Event{Text: safeText(string(what.line)) + "\n"})
+		text := safeText(string(what.line)) + "\n"
+		t.spoken.complain(text)
+		t.show(Event{Text: text})
 		return false
 	case m.isRequest():
 		request := readAsked(m, t.items)

@@ -157,3 +157,22 @@ func TestMark(t *testing.T) {
 		})
 	}
 }
+
+// TestDeathInWords: what a program says in words before it dies is told.
+func TestDeathInWords(t *testing.T) {
+	exec := newFakeCodex(t, "says why")
+	exec.options.Exec = true
+	for name, driver := range map[string]Driver{"claude": newFakeClaude(t, "says why"), "codex": newFakeCodex(t, "says why"), "codex exec": exec} {
+		t.Run(name, func(t *testing.T) {
+			started(t, driver)
+			result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil)
+			death, ok := died(err)
+			if !ok || !strings.Contains(err.Error(), "no newline at the end") || !strings.Contains(death.Complaints, "Credit balance is too low") {
+				t.Errorf("Turn = %v, want that it died, and all that it said", err)
+			}
+			if !strings.Contains(result.Tail, "Credit balance is too low\nno newline at the end") {
+				t.Errorf("tail %q, want all that it said", result.Tail)
+			}
+		})
+	}
+}

@@ -118,7 +118,8 @@ type DiedError struct {
 	// Again reports that it was started again in the same turn, went on with
 	// the session, and ended once more.
 	Again bool
-	// Complaints is the end of what it printed as errors.
+	// Complaints is the end of what it printed that is no message, its error
+	// output last.
 	Complaints string
 	// Err says how it ended.
 	Err error

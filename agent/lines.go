@@ -43,6 +43,15 @@ func (s *lineSplitter) add(data []byte) error {
 	return nil
 }
 
+// end takes what came last for a line: its end has not come, and will not.
+func (s *lineSplitter) end() {
+	line := s.partial
+	s.partial = nil
+	if len(bytes.TrimSpace(line)) > 0 {
+		s.line(line)
+	}
+}
+
 // lineQueue holds lines that wait to be written, so that whoever sends one
 // never waits for a program that itself waits to be read.
 type lineQueue struct {
