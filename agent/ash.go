@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,8 @@ type AshOptions struct {
 	// listen on from ASH_BRIDGE_SOCKET. Without a command the driver connects
 	// to a bridge that runs already, and never stops it.
 	Command []string
-	// Dir and Env are for the command; see ExecOptions.
+	// Dir and Env are for the command; see ExecOptions. A program that is named
+	// by a relative path is the one there is in Dir.
 	Dir string
 	Env []string
 	// Session names the session to start or to continue. Bridges demand a
@@ -97,7 +99,7 @@ func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
 		}
 		return a.join(ctx)
 	}
-	path, err := findProgram(a.options.Command[0])
+	path, err := findProgram(pathWithin(a.options.Dir, a.options.Command[0]))
 	if err == nil {
 		err = checkFolder(a.options.Dir)
 	}
@@ -114,6 +116,15 @@ func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
 	}
 	client, err := ash.Spawn(ctx, cmd, socket, a.options.Client)
 	return client, a.explain(err)
+}
+
+// pathWithin returns the path of a program as seen from here, where the one
+// given is as seen from the folder. A bare name is no path.
+func pathWithin(dir, program string) string {
+	if dir == "" || filepath.IsAbs(program) || filepath.Base(program) == program {
+		return program
+	}
+	return filepath.Join(dir, program)
 }
 
 // join connects to a bridge that runs already.

@@ -312,6 +312,15 @@ func TestAshSpawn(t *testing.T) {
 			t.Errorf("answer %q, error %v, want %q", result.Text, err, prompt)
 		}
 	}
+	dir := t.TempDir()
+	script := "#!/bin/sh\nexec '" + strings.Join(helperCommand(t, "bridge"), "' '") + "'\n"
+	if err := os.WriteFile(filepath.Join(dir, "bridge.sh"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	beside := started(t, NewAsh(AshOptions{Command: []string{"./bridge.sh"}, Dir: dir}))
+	if result, err := beside.Turn(impatient(t), Request{Prompt: "three"}, nil); err != nil || result.Text != "three" {
+		t.Errorf("answer %q of a bridge in its own folder, error %v, want three", result.Text, err)
+	}
 	killing := []string{"sh", "-c", `echo out of memory >&2; exec "$@"`, "sh"}
 	killed := started(t, NewAsh(AshOptions{Command: append(killing, helperCommand(t, "bridge", "sh", "-c", "kill -KILL $PPID")...)}))
 	result, err := killed.Turn(impatient(t), Request{Prompt: "x"}, nil)
