@@ -143,6 +143,7 @@ func (o *pairOptions) takePrompt(rest []string, s *streams) (err error) {
 	}
 	if o.prompt == "-" {
 		o.prompt, err = readInput("-", s)
+		o.prompt = strings.TrimRight(o.prompt, "\r\n")
 	}
 	return err
 }
