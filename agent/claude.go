@@ -42,7 +42,9 @@ type ClaudeOptions struct {
 // A program that dies in the middle of a turn is started again once, with the
 // same session, and given the prompt again with a note that says so. Failures
 // of the model's service are *APIErrors. An Interrupt that comes too late,
-// when the turn has ended well, changes nothing. Variables of a request do not
+// when the turn has ended well, changes nothing. What the program does between
+// turns, for commands that run in the background, is told and counted with the
+// next turn. Variables of a request do not
 // reach a program that runs already, so they are left out.
 //
 // The driver changes no settings of the user's. What the program may do
@@ -53,6 +55,8 @@ type Claude struct {
 	patience time.Duration
 	turns    turnSlot
 	life     lifetime
+	// background is what the program did between turns.
+	background background
 
 	mu      sync.Mutex
 	path    string
@@ -111,6 +115,7 @@ func (c *Claude) Turn(ctx context.Context, request Request, observe func(Event))
 	begin := time.Now()
 	t := &claudeTurn{claude: c, ongoing: c.turns.begin(), observe: observe, fold: newSDKFold()}
 	defer c.turns.end()
+	t.catchUp()
 	err := t.run(ctx, safeText(request.Prompt))
 	result, failure := t.result()
 	result.Duration = time.Since(begin)

@@ -56,6 +56,7 @@ type fake struct {
 	out  *bufio.Writer
 	// prompt is the id of the prompt that has no result yet.
 	prompt string
+	turns  int
 	// again says that the prompt was given to a program before, which died.
 	again bool
 }
@@ -101,6 +102,11 @@ func (f *fake) turn() int {
 		f.out.WriteString("no newline at the end")
 		f.out.Flush()
 		return 1
+	case "busy": // between turns, too
+		f.turns++
+		f.say(`{"type":"result","subtype":"success","result":"mine","user_message_uuids":[%q],"total_cost_usd":%d,"usage":{"input_tokens":10,"output_tokens":1}}`, f.prompt, 3*f.turns-2)
+		f.say(`{"type":"assistant","message":{"role":"assistant","content":"in between"}}`)
+		f.say(`{"type":"result","subtype":"success","result":"not mine","user_message_uuids":["x"],"total_cost_usd":%d,"usage":{"input_tokens":5,"output_tokens":2}}`, 3*f.turns)
 	case "mark":
 		f.result(f.prompt, os.Getenv(orphans.Variable))
 	case "dies":
@@ -198,6 +204,37 @@ func TestClaudeStrangeLines(t *testing.T) {
 	}
 	if want := `{"type":"something_new","error":{"a":[1]},"result":5}`; len(raw) != 4 || raw[1] != want {
 		t.Errorf("events %q, want four, the second %s", raw, want)
+	}
+}
+
+// TestClaudeBackground: the next turn tells of what happened between turns, and
+// pays for it.
+func TestClaudeBackground(t *testing.T) {
+	driver := newFakeClaude(t, "busy")
+	started(t, driver)
+	want := []Usage{{InputTokens: 10, OutputTokens: 1, CostUSD: 1}, {InputTokens: 15, OutputTokens: 3, CostUSD: 3}, {InputTokens: 15, OutputTokens: 3, CostUSD: 3}}
+	for i := range want {
+		var seen string
+		result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, func(e Event) { seen += e.Text + "|" })
+		if err != nil || result.Text != "mine" || result.Usage != want[i] {
+			t.Errorf("turn %d: result %+v (%v), want the usage %+v", i, result, err, want[i])
+		}
+		if got := strings.Count(seen, "in between"); got != min(i, 1) {
+			t.Errorf("turn %d shows %q, want what happened since the turn before", i, seen)
+		}
+	}
+}
+
+func TestBackgroundBounded(t *testing.T) {
+	var b background
+	for range 3 {
+		b.add(Event{Raw: make([]byte, maxBackground/2)}, Usage{InputTokens: 1})
+	}
+	if events, used := b.take(); len(events) != 2 || used.InputTokens != 3 {
+		t.Errorf("%d events and the usage %+v, want the last two events and all of the usage", len(events), used)
+	}
+	if events, used := b.take(); len(events) != 0 || used != (Usage{}) {
+		t.Errorf("%d events and the usage %+v for the second time, want none", len(events), used)
 	}
 }
 

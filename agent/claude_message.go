@@ -26,13 +26,14 @@ type claudeMessage struct {
 	ErrorStatus int             `json:"error_status"`
 
 	// Of a result message.
-	IsError        bool     `json:"is_error"`
-	Result         string   `json:"result"`
-	Errors         []string `json:"errors"`
-	NumTurns       int      `json:"num_turns"`
-	TerminalReason string   `json:"terminal_reason"`
-	APIStatus      int      `json:"api_error_status"`
-	APIError       string   `json:"api_error"`
+	IsError        bool      `json:"is_error"`
+	Result         string    `json:"result"`
+	Errors         []string  `json:"errors"`
+	NumTurns       int       `json:"num_turns"`
+	TerminalReason string    `json:"terminal_reason"`
+	APIStatus      int       `json:"api_error_status"`
+	APIError       string    `json:"api_error"`
+	Usage          *sdkUsage `json:"usage"`
 	// TotalCost counts from the beginning of the session, ModelUsage from the
 	// result before.
 	TotalCost  float64 `json:"total_cost_usd"`
@@ -44,6 +45,9 @@ type claudeMessage struct {
 	RequestID string          `json:"request_id"`
 	Request   json.RawMessage `json:"request"`
 	Response  *claudeResponse `json:"response"`
+
+	// used is what a result says was used up since the one before.
+	used Usage
 }
 
 type claudeResponse struct {
@@ -160,8 +164,8 @@ func (m *claudeMessage) retry() string {
 	return "the model's service failed (" + what + "); claude tries again\n"
 }
 
-// cost returns what the turn cost that ends with this result, where the
-// results before came to a total.
+// cost returns what the session cost since the result before this one, where
+// those before came to a total.
 func (m *claudeMessage) cost(before float64) float64 {
 	if m.ModelUsage == nil {
 		return max(0, m.TotalCost-before)

@@ -26,7 +26,8 @@ type claudeProcess struct {
 	ready atomic.Bool
 	// refusal is what the program said instead of an answer.
 	refusal atomic.Pointer[string]
-	// total is what the session has cost up to the last result.
+	// total is what the session has cost up to the last result. It belongs to
+	// whoever reads the output.
 	total float64
 }
 
@@ -141,8 +142,13 @@ func (p *claudeProcess) explain(ctx context.Context) error {
 // receive takes a line from the program.
 func (p *claudeProcess) receive(c *child, line []byte) {
 	m := readClaude(line)
-	if m == nil {
+	switch {
+	case m == nil:
 		c.note(line)
+	case m.Type == "result":
+		m.used = m.Usage.usage()
+		m.used.CostUSD = m.cost(p.total)
+		p.total = m.TotalCost
 	}
 	switch {
 	case m != nil && m.Type == "control_response":
@@ -153,9 +159,13 @@ func (p *claudeProcess) receive(c *child, line []byte) {
 		text := strings.Join(m.Errors, "; ")
 		p.refusal.Store(&text)
 	case !p.ready.Load(): // something on the way to the answer
-	case !p.claude.turns.deliver(said{line: line, message: m}) && m != nil && m.Type == "control_request":
+	case p.claude.turns.deliver(said{line: line, message: m}):
+	case m == nil || m.Type == "control_cancel_request":
+	case m.Type == "control_request":
 		// Asked between turns, by something that runs in the background.
 		c.send(claudeReply(claudeDecide(context.Background(), m, nil, p.claude.options.MCP)))
+	default:
+		p.claude.background.add(Event{Raw: line, Text: newSDKFold().add(line)}, m.used)
 	}
 }
 

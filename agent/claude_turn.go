@@ -21,7 +21,9 @@ type claudeTurn struct {
 	// word tells of a failure of the model's service.
 	word  string
 	final *claudeMessage
-	cost  float64
+	// background is what was used up by what ran in the background since the
+	// turn before.
+	background Usage
 }
 
 // afterDeath goes before a prompt that the program had taken when it died.
@@ -46,6 +48,15 @@ func (t *claudeTurn) run(ctx context.Context, prompt string) error {
 		again.Again = true
 	}
 	return err
+}
+
+// catchUp tells of what happened since the turn before.
+func (t *claudeTurn) catchUp() {
+	events, used := t.claude.background.take()
+	t.background = used
+	for _, event := range events {
+		t.show(event)
+	}
 }
 
 func (t *claudeTurn) attempt(ctx context.Context, prompt string) error {
@@ -123,26 +134,27 @@ func (t *claudeTurn) take(asked *questions, p *claudeProcess, s said) bool {
 		asked.withdraw(m.RequestID)
 		return false
 	}
+	named := slices.Contains(m.UserMessages, t.id)
+	if m.Type == "result" && !named && (len(m.UserMessages) > 0 || !t.acknowledged) {
+		// Of something that ran in the background.
+		t.background = t.background.plus(m.used)
+		t.show(Event{Raw: s.line})
+		return false
+	}
 	event := Event{Raw: s.line, Text: t.fold.add(s.line)}
 	if retry := m.retry(); retry != "" {
 		event.Text, event.Error = retry, true
 	}
 	t.claude.adopt(m.SessionID, m.Type == "result")
 	t.show(event)
-	named := slices.Contains(m.UserMessages, t.id)
 	switch m.Type {
 	case "user":
 		t.acknowledged = t.acknowledged || m.IsReplay && m.UUID == t.id
 	case "assistant":
 		t.word = m.failureWord()
 	case "result":
-		cost := m.cost(p.total)
-		p.total = m.TotalCost
-		if named || len(m.UserMessages) == 0 && t.acknowledged {
-			t.final, t.cost = m, t.cost+cost
-			return true
-		}
-		// The result of something that ran in the background.
+		t.final = m
+		return true
 	}
 	t.acknowledged = t.acknowledged || named
 	return false
@@ -158,7 +170,10 @@ func (t *claudeTurn) show(e Event) {
 // it failed.
 func (t *claudeTurn) result() (Result, error) {
 	result, failure := t.fold.finish()
-	result.Usage.CostUSD = t.cost
+	result.Usage = t.background
+	if t.final != nil {
+		result.Usage = result.Usage.plus(t.final.used)
+	}
 	if t.final != nil && t.final.IsError {
 		if e := t.final.apiError(t.word); e != nil {
 			failure = e

@@ -235,9 +235,6 @@ func (t *codexTurn) result() Result {
 		last := answer.result()
 		result.Text, result.Truncated = last.Text, last.Truncated
 	}
-	result.Usage = Usage{
-		InputTokens:  t.spent.InputTokens + t.usage.InputTokens,
-		OutputTokens: t.spent.OutputTokens + t.usage.OutputTokens,
-	}
+	result.Usage = t.spent.plus(t.usage)
 	return result
 }

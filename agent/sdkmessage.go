@@ -45,6 +45,14 @@ type sdkUsage struct {
 	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens,omitempty"`
 }
 
+// usage counts all input alike. There may be none.
+func (u *sdkUsage) usage() Usage {
+	if u == nil {
+		return Usage{}
+	}
+	return Usage{InputTokens: u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens, OutputTokens: u.OutputTokens}
+}
+
 // sdkFold makes the result of a turn out of its messages.
 type sdkFold struct {
 	// messages counts what came, of any type.
@@ -116,11 +124,8 @@ func (f *sdkFold) finish() (Result, error) {
 		given := answer.result()
 		result.Text, result.Truncated = given.Text, given.Truncated
 	}
+	result.Usage = m.Usage.usage()
 	result.Usage.CostUSD = m.TotalCostUSD
-	if m.Usage != nil {
-		result.Usage.InputTokens = m.Usage.InputTokens + m.Usage.CacheReadInputTokens + m.Usage.CacheCreationInputTokens
-		result.Usage.OutputTokens = m.Usage.OutputTokens
-	}
 	if !m.IsError && !strings.HasPrefix(m.Subtype, "error") {
 		return result, nil
 	}
