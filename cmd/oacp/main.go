@@ -14,7 +14,17 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func main() { os.Exit(run(context.Background(), os.Args[1:], processStreams())) }
+func main() {
+	status, first, err := runAsFirst()
+	switch {
+	case err != nil:
+		failure := newFailure(err)
+		status = failure.report(processStreams(), false)
+	case !first:
+		status = run(context.Background(), os.Args[1:], processStreams())
+	}
+	os.Exit(status)
+}
 
 // run carries out a command line and returns the exit status. Every error of
 // every command ends here.
