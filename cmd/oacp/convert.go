@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/oacp-go/oacp/convert"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 type convertOptions struct {
@@ -95,7 +93,7 @@ func runConvert(ctx context.Context, o convertOptions, s *streams) error {
 	case o.to == toBridge:
 		err = o.toBridge(ctx, s)
 	case o.dryRun:
-		err = o.showMessages(s)
+		err = o.showMessages(ctx, s)
 	default:
 		err = o.toMailbox(ctx, s)
 	}
@@ -107,14 +105,9 @@ func runConvert(ctx context.Context, o convertOptions, s *streams) error {
 
 // toBridge makes records of message files.
 func (o convertOptions) toBridge(ctx context.Context, s *streams) error {
-	var messages []*schema.Message
-	var invalid []string
-	for m, err := range validate.ReadFiles(o.paths, s.in) {
-		if err != nil {
-			invalid = append(invalid, err.Error())
-			continue
-		}
-		messages = append(messages, m)
+	messages, invalid, err := o.readMessages(ctx, s)
+	if err != nil {
+		return err
 	}
 	if o.log.given() {
 		return o.log.with(s, bridge.Options{}, func(log *bridge.Log) error {
@@ -148,7 +141,7 @@ func (o convertOptions) toBridge(ctx context.Context, s *streams) error {
 func (o convertOptions) toMailbox(ctx context.Context, s *streams) error {
 	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
 		var failed error
-		err := o.eachLog(s, func(name string, log io.Reader) error {
+		err := o.eachLog(ctx, s, func(name string, log io.Reader) error {
 			report, err := convert.Deliver(ctx, w, name, bridge.ReadRecords(log, name))
 			if err != nil {
 				return err
@@ -163,41 +156,10 @@ func (o convertOptions) toMailbox(ctx context.Context, s *streams) error {
 	})
 }
 
-// eachLog opens the logs that the paths stand for, one after the other.
-func (o convertOptions) eachLog(s *streams, use func(name string, log io.Reader) error) error {
-	for _, path := range o.paths {
-		if path == "-" {
-			if err := use("<stdin>", s.in); err != nil {
-				return err
-			}
-			continue
-		}
-		logs, err := bridge.FindLogs(path)
-		if err != nil {
-			return err
-		}
-		for _, name := range logs {
-			if err := useFile(name, use); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func useFile(name string, use func(string, io.Reader) error) error {
-	file, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close() // opened for reading: closing cannot lose anything
-	return use(name, file)
-}
-
 // showMessages prints the messages that records become: as files, each behind
 // a line that begins a YAML document, or as JSON. Broadcasts go to the agents
 // of the workspace, if there is one.
-func (o convertOptions) showMessages(s *streams) error {
+func (o convertOptions) showMessages(ctx context.Context, s *streams) error {
 	var agents []schema.AgentName
 	err := o.workspace.with(s, nil, func(w *mailbox.Workspace) (err error) {
 		agents, err = w.Agents()
@@ -208,7 +170,7 @@ func (o convertOptions) showMessages(s *streams) error {
 	}
 	shown := make(map[schema.ID]bool)
 	failed := false
-	err = o.eachLog(s, func(name string, log io.Reader) error {
+	err = o.eachLog(ctx, s, func(name string, log io.Reader) error {
 		for e, err := range bridge.ReadRecords(log, name) {
 			var skipped *bridge.LineError
 			if errors.As(err, &skipped) {

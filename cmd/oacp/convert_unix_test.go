@@ -1,0 +1,118 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func makePipe(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Skipf("this file system has no pipes: %v", err)
+	}
+	return path
+}
+
+// TestConvertPipe: a pipe with a name is read to its end.
+func TestConvertPipe(t *testing.T) {
+	c := newSession(t, "a,b")
+	pipe := makePipe(t)
+	written := make(chan error, 1)
+	go func() {
+		written <- os.WriteFile(pipe, []byte(`{"id":"x","type":"task","from":"a","to":"b","content":"piped","timestamp":"2024-03-28T10:00:00Z"}`+"\n"), 0)
+	}()
+	if out := c.must(t, "convert", "--to", "mailbox", pipe); !strings.HasPrefix(out, "0 recorded, 1 delivered") {
+		t.Errorf("got %q, want 1 delivered", out)
+	}
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSignalBreaksOffConvert: a pipe into which nobody writes does not keep the
+// command from stopping when it is told to.
+func TestSignalBreaksOffConvert(t *testing.T) {
+	c := newSession(t, "a,b")
+	for _, to := range []string{"mailbox", "bridge"} {
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		command := exec.CommandContext(t.Context(), "oacp", "convert", "--dir", c.dir, "--to", to, "-")
+		var stderr bytes.Buffer
+		command.Stdin, command.Stderr = reader, &stderr
+		if err := errors.Join(command.Start(), reader.Close()); err != nil {
+			t.Fatal(err)
+		}
+		// More than a pipe holds, so the command is reading, and waits for more.
+		if _, err := writer.Write(bytes.Repeat([]byte(" "), 256<<10)); err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		_ = command.Wait() // the status says it
+		if got, want := command.ProcessState.ExitCode(), 128+int(syscall.SIGTERM); got != want {
+			t.Errorf("to %s: exit status is %d, want %d; standard error:\n%s", to, got, want, stderr.String())
+		}
+		if err := writer.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestOpeningAPipeEndsWithTheContext: opening one waits for a writer.
+func TestOpeningAPipeEndsWithTheContext(t *testing.T) {
+	pipe := makePipe(t)
+	ctx, stop := context.WithCancelCause(context.Background())
+	opening, opened := make(chan struct{}), make(chan struct{})
+	in := startReading(ctx, func() (io.ReadCloser, error) {
+		defer close(opened)
+		close(opening)
+		return os.Open(pipe)
+	})
+	<-opening
+	told := errors.New("told to stop")
+	stop(told)
+	if _, err := io.ReadAll(in); !errors.Is(err, told) {
+		t.Errorf("got %v, want %v", err, told)
+	}
+	// The open is still under way: let it end.
+	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+	if err == nil {
+		err = writer.Close()
+	}
+	<-opened
+	if err = errors.Join(err, in.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPipeAsLog: a pipe is no log, and no command waits for it.
+func TestPipeAsLog(t *testing.T) {
+	c := newSession(t, "a,b")
+	pipe := makePipe(t)
+	for _, args := range [][]string{
+		{"bridge", "status"}, {"bridge", "drain", "--agent", "a"},
+		{"bridge", "send", "--from", "a", "--type", "chat", "--content", "x"}, {"mirror", "--dir", c.dir},
+	} {
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		out, err := exec.CommandContext(ctx, "oacp", append(args, "--bridge", pipe)...).CombinedOutput()
+		if ctx.Err() != nil || err == nil || !strings.Contains(string(out), "not a regular file") {
+			t.Errorf("%q: got %v, %s, want it refused", args, err, out)
+		}
+		stop()
+	}
+}
