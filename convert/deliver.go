@@ -254,7 +254,7 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 		one.form.part = 1
 		return d.acceptBorn(ctx, one.entry, one.form)
 	}
-	if from := one.message.From; !d.workspace.Knows(from) {
+	if from := one.message.From; from != mailbox.Postmaster && !d.workspace.Knows(from) {
 		if err := d.flush(ctx); err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func (d *deliverer) flush(ctx context.Context) error {
 	for i, one := range waiting {
 		drafts[i] = *one.message
 	}
-	for i, result := range d.workspace.SendAll(ctx, drafts, nil) {
+	for i, result := range d.workspace.SendAll(ctx, drafts, &mailbox.SendOptions{Notices: true}) {
 		err := d.settle(ctx, waiting[i], result)
 		if err == nil {
 			d.inARow = 0

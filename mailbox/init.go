@@ -46,7 +46,7 @@ type marker struct {
 // what exists is never changed. It returns the paths that it made.
 func Init(dir string, options InitOptions) (made []string, err error) {
 	for _, agent := range options.Agents {
-		if _, err := schema.ParseAgentName(string(agent)); err != nil {
+		if err := checkNewAgent(agent); err != nil {
 			return nil, err
 		}
 	}
@@ -161,7 +161,7 @@ var Runtimes = []string{"claude", "codex", "cursor", "gemini", "human"}
 // for a runtime, the card and status files of the reference implementation.
 // What exists is never changed. It returns the paths that it made.
 func (w *Workspace) AddAgent(agent schema.AgentName, runtime string, now time.Time) (made []string, err error) {
-	if _, err := schema.ParseAgentName(string(agent)); err != nil {
+	if err := checkNewAgent(agent); err != nil {
 		return nil, err
 	}
 	if runtime != "" && !slices.Contains(Runtimes, runtime) {

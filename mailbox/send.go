@@ -16,7 +16,16 @@ type SendOptions struct {
 	// Create makes a mailbox for a sender or recipient that the workspace
 	// does not know, instead of refusing the message.
 	Create bool
+	// Notices lets Postmaster send, whose mailbox is made if need be.
+	Notices bool
 }
+
+// Postmaster is in whose name programs send notices. It is no agent: nobody
+// works in its name, and its mailbox is there only because a sender has one.
+const Postmaster schema.AgentName = "oacp"
+
+// ErrPostmaster is returned where Postmaster is meant to be an agent.
+var ErrPostmaster = fmt.Errorf("%s is who sends notices, and no name for an agent", Postmaster)
 
 // Receipt says where an accepted message is.
 type Receipt struct {
@@ -138,8 +147,10 @@ func (p *parcel) given() bool { return p.draft.ID != "" }
 func (w *Workspace) compose(p *parcel, options *SendOptions, claimed map[string]bool) error {
 	m := p.draft
 	p.message = &m
-	create := options != nil && options.Create
-	if err := w.checkAgent(m.From, create); err != nil {
+	if options == nil {
+		options = &SendOptions{}
+	}
+	if err := w.checkSender(m.From, options); err != nil {
 		return fmt.Errorf("sender: %w", err)
 	}
 	if m.Priority == "" {
@@ -158,7 +169,7 @@ func (w *Workspace) compose(p *parcel, options *SendOptions, claimed map[string]
 		return err
 	}
 	for _, to := range m.To {
-		if err := w.checkAgent(to, create); err != nil {
+		if err := w.checkAgent(to, options.Create); err != nil {
 			return fmt.Errorf("recipient: %w", err)
 		}
 	}
@@ -175,12 +186,30 @@ func (w *Workspace) creationTime(id schema.ID) schema.Timestamp {
 	return schema.NewTimestamp(w.now())
 }
 
+func (w *Workspace) checkSender(agent schema.AgentName, options *SendOptions) error {
+	switch {
+	case agent != Postmaster:
+		return w.checkAgent(agent, options.Create)
+	case !options.Notices:
+		return ErrPostmaster
+	}
+	return nil
+}
+
 func (w *Workspace) checkAgent(agent schema.AgentName, create bool) error {
-	if create {
-		_, err := schema.ParseAgentName(string(agent))
-		return err
+	if create && !w.Knows(agent) {
+		return checkNewAgent(agent)
 	}
 	return w.CheckAgent(agent)
+}
+
+// checkNewAgent returns an error if no agent may have the name.
+func checkNewAgent(name schema.AgentName) error {
+	if name == Postmaster {
+		return ErrPostmaster
+	}
+	_, err := schema.ParseAgentName(string(name))
+	return err
 }
 
 // giveID makes the message's id. The short id goes with the short file name:

@@ -151,6 +151,59 @@ func TestPairBoundWithinTheHour(t *testing.T) {
 	}
 }
 
+// TestNobodyPassesForANotice puts messages into the inbox that look like
+// notices, or come from Postmaster: none of them but a notice gets past the
+// allowed senders or the bounds.
+func TestNobodyPassesForANotice(t *testing.T) {
+	likeANotice := func(from schema.AgentName, kind schema.Type, channel string, n int) schema.Message {
+		return schema.Message{
+			ID:   schema.ID(fmt.Sprintf("msg-20260101T0000Z-%s-%04d", from, n)),
+			From: from, To: []schema.AgentName{"codex"}, Type: kind, Channel: channel, Priority: schema.P2,
+			CreatedAt: "2026-01-01T00:00:00Z", Subject: fmt.Sprint(from, " ", kind, " ", channel, " ", n), Body: schema.TextValue("b"),
+		}
+	}
+	put := func(t *testing.T, w *mailbox.Workspace, m schema.Message) {
+		t.Helper()
+		data, err := schema.Encode(&m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copyOf(t, w, data, string(m.ID)+".yaml")
+	}
+	t.Run("allowed senders", func(t *testing.T) {
+		w := newWorkspace(t)
+		put(t, w, likeANotice(Postmaster, schema.Question, "", 1))
+		put(t, w, likeANotice(Postmaster, schema.Notification, "general", 2))
+		put(t, w, likeANotice(Postmaster, schema.Question, ChannelBound, 3))
+		put(t, w, likeANotice("gemini", schema.Notification, ChannelBound, 4))
+		put(t, w, likeANotice("gemini", schema.Notification, ChannelBounce, 5))
+		put(t, w, likeANotice(Postmaster, schema.Notification, ChannelBound, 6))
+		rec, err := runOnce(t, w, Config{AllowFrom: []schema.AgentName{"claude"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTexts(t, "turns", rec.of(EventStarted), "oacp notification bound 6")
+		if got := len(rec.of(EventHeld)); got != 5 {
+			t.Errorf("%d held, want 5: %s", got, rec.kinds())
+		}
+	})
+	t.Run("bounds", func(t *testing.T) {
+		const most = 3
+		w := newWorkspace(t)
+		for n := range most + 2 {
+			put(t, w, likeANotice("claude", schema.Notification, ChannelBounce, n))
+		}
+		rec, err := runOnce(t, w, Config{MaxPairTurns: most})
+		if err != nil {
+			t.Fatal(err)
+		}
+		started := slices.DeleteFunc(rec.of(EventStarted), func(subject string) bool { return strings.HasPrefix(subject, "Paused") })
+		if held := len(rec.of(EventHeld)); len(started) != most || held != 2 {
+			t.Errorf("%d turns and %d held, want %d and 2", len(started), held, most)
+		}
+	})
+}
+
 func TestUnlimited(t *testing.T) {
 	w := newWorkspace(t)
 	var drafts []schema.Message

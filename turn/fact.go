@@ -59,7 +59,7 @@ type fact struct {
 	Type         schema.Type           `json:"type,omitempty"`
 	Subject      string                `json:"subject,omitempty"`
 	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
-	// Notice says that the message is a notice of a Runner.
+	// Notice says that the message is a notice of Postmaster.
 	Notice bool `json:"notice,omitempty"`
 
 	Attempt    int         `json:"attempt,omitempty"`

@@ -19,7 +19,7 @@ type envelope struct {
 	Type         schema.Type           `json:"type,omitempty"`
 	Subject      string                `json:"subject,omitempty"`
 	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
-	// Notice says that the message is a notice of a Runner, which counts
+	// Notice says that the message is a notice of Postmaster, which counts
 	// toward no bound.
 	Notice bool `json:"notice,omitempty"`
 }

@@ -68,7 +68,7 @@ func (c *Config) judge(h *history, it *item, now, pausedUntil time.Time) judgeme
 		return judgement{do: finish}
 	case !it.expires.IsZero() && !now.Before(it.expires):
 		return judgement{do: pass, kind: EventExpired, reason: "it expired at " + string(schema.NewTimestamp(it.expires))}
-	case !c.allows(it.From):
+	case !it.Notice && !c.allows(it.From):
 		return judgement{do: pass, kind: EventHeld, reason: "messages from " + string(it.From) + " get no turns here"}
 	case rec.Outcome != dead && rec.Attempts >= c.MaxAttempts:
 		return judgement{do: giveUp}
@@ -84,5 +84,5 @@ func (c *Config) judge(h *history, it *item, now, pausedUntil time.Time) judgeme
 }
 
 func (c *Config) allows(name schema.AgentName) bool {
-	return len(c.AllowFrom) == 0 || name == Postmaster || slices.Contains(c.AllowFrom, name)
+	return len(c.AllowFrom) == 0 || slices.Contains(c.AllowFrom, name)
 }

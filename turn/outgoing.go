@@ -17,7 +17,9 @@ import (
 )
 
 // Channels of the messages that a Runner writes by itself. None of them is
-// ever answered automatically or bounced.
+// ever answered automatically or bounced. Whoever sends on one of them is held
+// to the same bounds as on any other; only what comes from Postmaster is a
+// notice.
 const (
 	// ChannelBounce marks the notice that a message became a dead letter. It
 	// comes from the agent that could not handle it.
@@ -29,11 +31,16 @@ const (
 
 // Postmaster is the agent in whose name notices to both sides of a
 // conversation are sent. Its mailbox is made for the first of them.
-const Postmaster schema.AgentName = "oacp"
+const Postmaster = mailbox.Postmaster
 
-// isNotice reports whether the message is a notice of a Runner.
-func isNotice(m *schema.Message) bool {
-	return m.Type == schema.Notification && (m.Channel == ChannelBounce || m.Channel == ChannelBound && m.From == Postmaster)
+// isNotice reports whether the message is a notice of Postmaster. Everybody
+// is to read it, so it counts toward no bound and needs nobody's permission.
+func isNotice(m *schema.Message) bool { return m.From == Postmaster && isAutomatic(m) }
+
+// isAutomatic reports whether the message looks like one that a Runner writes by
+// itself.
+func isAutomatic(m *schema.Message) bool {
+	return m.Type == schema.Notification && (m.Channel == ChannelBounce || m.Channel == ChannelBound)
 }
 
 // finishDraft gives a draft an id that depends on what it follows from alone,
@@ -98,9 +105,9 @@ func lastRunes(text string, most int) string {
 }
 
 // bounce makes the notice to the sender of a dead letter, nil if nobody can be
-// told. A notice is never bounced: that could go on for ever.
+// told. What is automatic is never bounced: that could go on for ever.
 func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.Message {
-	if m == nil || isNotice(m) || m.From == r.config.Agent || !r.workspace.Knows(m.From) {
+	if m == nil || isAutomatic(m) || m.From == r.config.Agent || !r.workspace.Knows(m.From) {
 		return nil
 	}
 	body := fmt.Sprintf("Message %s to %s could not be handled and is now a dead letter.\n\nSubject: %s\nReason: %s\nTurns started: %d\n",
@@ -141,7 +148,7 @@ func (r *Runner) boundNotice(m *envelope, reason, letGoOn string) *schema.Messag
 // send sends a draft that has its id. Trying again after any error is safe.
 // permanent reports that no further try can succeed.
 func (r *Runner) send(ctx context.Context, draft *schema.Message) (permanent bool, err error) {
-	_, err = r.workspace.Send(ctx, *draft, &mailbox.SendOptions{Create: draft.From == Postmaster})
+	_, err = r.workspace.Send(ctx, *draft, &mailbox.SendOptions{Notices: true})
 	var queued *mailbox.QueuedError
 	var unsure *mailbox.NotDurableError
 	var unknown *mailbox.UnknownAgentError

@@ -86,7 +86,7 @@ type Config struct {
 	// Reply sends what a turn says as an answer, to messages that expect one.
 	Reply bool
 	// AllowFrom are the agents whose messages get turns; empty means all.
-	// Messages of others stay in the inbox. Postmaster is always allowed.
+	// Messages of others stay in the inbox, but for notices of Postmaster.
 	AllowFrom []schema.AgentName
 	// MaxAttempts is how many turns a message gets before it becomes a dead
 	// letter.
@@ -126,6 +126,9 @@ const (
 func (c *Config) complete() error {
 	if _, err := schema.ParseAgentName(string(c.Agent)); err != nil {
 		return err
+	}
+	if c.Agent == Postmaster {
+		return mailbox.ErrPostmaster
 	}
 	if c.NewDriver == nil {
 		return errors.New("no driver is given")

@@ -119,6 +119,8 @@ func newFailure(err error) failure {
 		f.code, f.hint = "unknown_project", didYouMean(project.Known, project.Project, "oacp init "+project.Project+" makes it; an agent is named with a flag")
 	case errors.As(err, &agent):
 		f.code, f.hint = "unknown_agent", didYouMean(agent.Known, string(agent.Agent), "oacp add-agent "+string(agent.Agent)+" adds it")
+	case errors.Is(err, mailbox.ErrPostmaster):
+		f.code, f.hint = "reserved_name", "give the agent another name"
 	case errors.As(err, &missing):
 		f.code, f.hint = "not_found", "oacp inbox lists what is pending"
 	case errors.As(err, &ambiguous):
