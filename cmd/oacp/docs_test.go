@@ -45,3 +45,27 @@ func code[Text ~string](text Text) string {
 	}
 	return "`" + string(text) + "`"
 }
+
+// TestDocumentedService holds the units in docs/turns.md to what the text
+// around them and the exit statuses say.
+func TestDocumentedService(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "turns.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for begin, want := range map[string][]string{
+		"```ini\n": {
+			"WorkingDirectory=", "Environment=OACP_WORKSPACE=", "Environment=PATH=", "Restart=on-failure",
+			fmt.Sprintf("RestartPreventExitStatus=%d", exitUsage), "KillMode=mixed",
+		},
+		"```xml\n": {"<key>WorkingDirectory</key>", "<key>OACP_WORKSPACE</key>", "<key>PATH</key>", "<key>KeepAlive</key>"},
+	} {
+		_, unit, _ := strings.Cut(string(page), begin)
+		unit, _, _ = strings.Cut(unit, "```")
+		for _, line := range want {
+			if !strings.Contains(unit, line) {
+				t.Errorf("docs/turns.md: the unit lacks %s:\n%s", line, unit)
+			}
+		}
+	}
+}
