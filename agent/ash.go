@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -99,7 +98,7 @@ func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
 		}
 		return a.join(ctx)
 	}
-	path, err := findProgram(pathWithin(a.options.Dir, a.options.Command[0]))
+	path, err := findProgram(a.options.Dir, a.options.Command[0])
 	if err == nil {
 		err = checkFolder(a.options.Dir)
 	}
@@ -116,15 +115,6 @@ func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
 	}
 	client, err := ash.Spawn(ctx, cmd, socket, a.options.Client)
 	return client, a.explain(err)
-}
-
-// pathWithin returns the path of a program as seen from here, where the one
-// given is as seen from the folder. A bare name is no path.
-func pathWithin(dir, program string) string {
-	if dir == "" || filepath.IsAbs(program) || filepath.Base(program) == program {
-		return program
-	}
-	return filepath.Join(dir, program)
 }
 
 // join connects to a bridge that runs already.

@@ -92,7 +92,7 @@ var oldestClaude = version{2, 1, 0}
 // Start starts the program and makes sure that it understands the driver, is
 // new enough, and is logged in.
 func (c *Claude) Start(ctx context.Context) error {
-	path, err := findProgram(c.options.Command[0])
+	path, err := findProgram(c.options.Dir, c.options.Command[0])
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, claudeInstall)
 	}

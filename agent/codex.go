@@ -103,7 +103,7 @@ var (
 // Start starts the program's app server and makes sure that it is new enough
 // and logged in. Where the exec command is used, nothing is started.
 func (c *Codex) Start(ctx context.Context) error {
-	path, err := findProgram(c.options.Command[0])
+	path, err := findProgram(c.options.Dir, c.options.Command[0])
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, codexInstall)
 	}

@@ -25,7 +25,8 @@ const (
 
 // ExecOptions tunes an Exec. The zero value is ready to use.
 type ExecOptions struct {
-	// Dir is the command's working folder; empty means that of this process.
+	// Dir is the command's working folder; empty means that of this process. A
+	// program that is given as a relative path is looked for from there.
 	Dir string
 	// Env are variables of the form NAME=value, added to those of this
 	// process.
@@ -40,9 +41,9 @@ type ExecOptions struct {
 // argument vector and never passes through a shell. It runs in a process group
 // of its own, which is stopped as one; on Linux it also dies with the process
 // that started it, so that an agent never outlives the runner that watches
-// over it. A command may exit without reading its input. Processes that it
-// leaves behind with its output still open are given two seconds, and then
-// killed; those that closed it are left alone.
+// over it. A command may exit without reading its input. Processes of its group
+// that it leaves behind are killed; where they hold its output open, they are
+// given two seconds first. What is to live on needs a group of its own.
 //
 // A turn whose command exits with a status other than zero, or by a signal,
 // fails with an *ExitError.
@@ -95,7 +96,7 @@ func (e *Exec) Start(context.Context) error {
 	if len(e.command) == 0 || e.command[0] == "" {
 		return fmt.Errorf("%w: no command is given", ErrUnavailable)
 	}
-	path, err := findProgram(e.command[0])
+	path, err := findProgram(e.options.Dir, e.command[0])
 	if err == nil {
 		err = checkFolder(e.options.Dir)
 	}
@@ -103,9 +104,15 @@ func (e *Exec) Start(context.Context) error {
 	return err
 }
 
-// findProgram returns the absolute path of a program, looked for as a shell
-// does.
-func findProgram(name string) (string, error) {
+// findProgram returns the absolute path of a program that is to run in a
+// folder, looked for as a shell in that folder does.
+func findProgram(dir, name string) (string, error) {
+	if filepath.Base(name) != name && !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+		if filepath.Base(name) == name { // not to be looked for elsewhere
+			name = "." + string(filepath.Separator) + name
+		}
+	}
 	path, err := exec.LookPath(name)
 	if err == nil {
 		path, err = filepath.Abs(path)
@@ -170,12 +177,9 @@ func (e *Exec) run(ctx context.Context, request Request, out *output) error {
 	go func() { stopped <- stopOnCancel(ctx, cmd.Process, ended, e.options.Grace) }()
 	err := cmd.Wait()
 	close(ended)
+	killGroup(cmd.Process)
 	if <-stopped {
-		killGroup(cmd.Process)
 		return context.Cause(ctx)
-	}
-	if err != nil {
-		killGroup(cmd.Process)
 	}
 	return exitError(err)
 }

@@ -18,6 +18,9 @@ func TestExecStart(t *testing.T) {
 	if err := os.WriteFile(plain, []byte("no program"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink(helperCommand(t, "cat")[0], filepath.Join(dir, "program")); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		name    string
 		command []string
@@ -26,6 +29,10 @@ func TestExecStart(t *testing.T) {
 	}{
 		{"found in the path", []string{"go"}, "", ""},
 		{"found by its path", helperCommand(t, "cat"), "", ""},
+		{"found from the working folder", []string{"./program"}, dir, ""},
+		{"found from the working folder below", []string{filepath.Join("..", filepath.Base(dir), "program")}, dir, ""},
+		{"not in the folder of this process", []string{"./exec_test.go"}, dir, "exec_test.go"},
+		{"not in the path", []string{"./go"}, ".", "go"},
 		{"no command", nil, "", "no command"},
 		{"empty command", []string{""}, "", "no command"},
 		{"missing in the path", []string{"no-such-agent", "--flag"}, "", "no-such-agent"},

@@ -32,6 +32,17 @@ func TestExecKillsWhatHoldsTheOutput(t *testing.T) {
 	}
 }
 
+// TestExecEndsItsGroup: what a command leaves in its group ends with it, also
+// if the command did well and nothing holds its output.
+func TestExecEndsItsGroup(t *testing.T) {
+	left := newFIFO(t)
+	driver := started(t, NewExec([]string{"sh", "-c", "sleep 1000 >" + left.path + " 2>&1 & echo done"}, nil))
+	if result, err := driver.Turn(impatient(t), Request{}, nil); err != nil || result.Text != "done\n" {
+		t.Errorf("answer %q (%v), want that of the command", result.Text, err)
+	}
+	left.end(t)
+}
+
 // TestExecStopsTheWholeGroup cancels a turn whose command has a child.
 func TestExecStopsTheWholeGroup(t *testing.T) {
 	driver := started(t, NewExec([]string{"sh", "-c", helperShell(t, "stubborn") + " & echo child $!; wait"}, &ExecOptions{Grace: 50 * time.Millisecond}))
