@@ -188,7 +188,7 @@ func BenchmarkFlat(b *testing.B) {
 		}
 		var known Record
 		l := openLog(b, path, &Options{})
-		receipt, err := l.Send(ctx, task("claude", "claude", "known"))
+		receipt, err := l.Send(ctx, task("codex", "claude", "known"))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -107,10 +107,10 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
 
-// Validate checks a record made here against AgentPair's bridge reference: a documented type, a sender, a
-// documented signal where there is one and always on type signal, an RFC 3339 timestamp, metadata that is a
-// JSON object, and text that is UTF-8. An empty id or timestamp is right: Send fills them in. The error
-// joins one *FieldError a finding.
+// Validate checks a record made here against AgentPair's bridge reference: a documented type, a sender that is
+// not the receiver, a documented signal where there is one and always on type signal, an RFC 3339 timestamp,
+// metadata that is a JSON object, and text that is UTF-8. An empty id or timestamp is right: Send fills them
+// in. The error joins one *FieldError a finding.
 func (r Record) Validate() error {
 	var found []error
 	report := func(field, format string, args ...any) {
@@ -119,8 +119,11 @@ func (r Record) Validate() error {
 	if !r.Type.Known() {
 		report("type", "%q is not one of %v", r.Type, Types())
 	}
-	if r.From == "" {
+	switch {
+	case r.From == "":
 		report("from", "is empty")
+	case r.To == r.From:
+		report("to", "%q is the sender", r.To)
 	}
 	switch {
 	case r.Signal != "" && !r.Signal.Known():

@@ -171,6 +171,7 @@ func TestValidate(t *testing.T) {
 		{"no type", func(r *Record) { r.Type = "" }, "type"},
 		{"unknown type", func(r *Record) { r.Type = "TASK" }, "type"},
 		{"no sender", func(r *Record) { r.From = "" }, "from"},
+		{"to itself", func(r *Record) { r.To = r.From }, "to"},
 		{"unknown signal", func(r *Record) { r.Signal = "OK" }, "signal"},
 		{"no signal", func(r *Record) { r.Type = TypeSignal }, "signal"},
 		{"timestamp", func(r *Record) { r.Timestamp = "today" }, "timestamp"},

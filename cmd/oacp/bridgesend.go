@@ -102,6 +102,9 @@ func (o bridgeSendOptions) record(s *streams) (bridge.Record, error) {
 		}
 		r.From = string(agent)
 	}
+	if r.To == r.From {
+		return r, usageErrorf("--to: %s is the sender", quote(r.To)).withHint("leave --to out to send to everybody else")
+	}
 	var err error
 	r.Content, err = o.readContent(s)
 	return r, err
