@@ -80,8 +80,10 @@ type Turn struct {
 	Answer *Answer `json:"answer,omitempty"`
 	// Proven says that the proof has succeeded on what is reviewed.
 	Proven bool `json:"proven,omitempty"`
-	// Proof is there when the proof has been run after the answer.
-	Proof *ProofResult `json:"proof,omitempty"`
+	// Proof is there when the proof has been run after the answer, and while it
+	// runs ProofMark is on all that it starts.
+	Proof     *ProofResult `json:"proof,omitempty"`
+	ProofMark string       `json:"proof_mark,omitempty"`
 }
 
 // Answer is what a turn came to.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 // needsProof reports whether the answer stands or falls with the proof, and
@@ -33,28 +34,28 @@ func (s *Session) needsProof() bool {
 // worker, in bytes.
 const maxProofOutput = 8 << 10
 
-// prove runs the proof and writes down what it came to.
+// prove runs the proof and writes down what it came to. Nothing that the proof
+// started is at work when that is known, and nothing that one started which
+// was cut off when the next begins.
 func (s *Session) prove(ctx context.Context) error {
-	commands, err := ParseProof(s.manifest.ProofCommand)
-	if err != nil {
-		return err
-	}
 	if err := s.makeSureOfFolder(ctx); err != nil {
 		return err
 	}
-	result := &ProofResult{Passed: true}
-	begin := time.Now()
-	for _, command := range commands {
-		report, err := s.runProof(ctx, command)
-		if err != nil {
-			return err
-		}
-		if report != "" {
-			result = &ProofResult{Report: report}
-			break
-		}
+	if err := s.endProof(ctx); err != nil {
+		return err
 	}
-	s.manifest.Turn.Proof = result
+	turn := s.manifest.Turn
+	mark := orphans.NewMark()
+	turn.ProofMark = string(mark)
+	if err := s.save(); err != nil {
+		return err
+	}
+	begin := time.Now()
+	result, err := s.runCommands(orphans.WithMark(ctx, mark))
+	if err := errors.Join(err, s.endProof(context.WithoutCancel(ctx))); err != nil {
+		return err
+	}
+	turn.Proof, turn.ProofMark = result, ""
 	if err := s.save(); err != nil {
 		return err
 	}
@@ -63,6 +64,36 @@ func (s *Session) prove(ctx context.Context) error {
 		entry.Error, entry.Content, _ = strings.Cut(result.Report, "\n")
 	}
 	return s.note(entry)
+}
+
+// endProof ends what a proof has left behind.
+func (s *Session) endProof(ctx context.Context) error {
+	ended, err := orphans.End(ctx, orphans.Mark(s.manifest.Turn.ProofMark))
+	if err != nil {
+		return fmt.Errorf("ending what the proof left behind: %w", err)
+	}
+	if ended == 0 {
+		return nil
+	}
+	return s.note(Entry{Type: EntryNotice, Content: fmt.Sprintf("what the proof had left behind was ended (processes: %d)", ended)})
+}
+
+// runCommands runs the commands of the proof until one fails.
+func (s *Session) runCommands(ctx context.Context) (*ProofResult, error) {
+	commands, err := ParseProof(s.manifest.ProofCommand)
+	if err != nil {
+		return nil, err
+	}
+	for _, command := range commands {
+		report, err := s.runProof(ctx, command)
+		if err != nil {
+			return nil, err
+		}
+		if report != "" {
+			return &ProofResult{Report: report}, nil
+		}
+	}
+	return &ProofResult{Passed: true}, nil
 }
 
 // runProof runs one command of the proof. A report says how it failed; an
