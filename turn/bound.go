@@ -10,13 +10,23 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
+// boundKind says which bound it is.
+type boundKind string
+
+const (
+	onConversation boundKind = "conversation"
+	onPair         boundKind = "pair"
+)
+
 // tripped is a bound that keeps a message from getting a turn.
 type tripped struct {
 	// conversation is empty for the bound on a pair of agents.
 	conversation schema.ConversationID
 	sender       schema.AgentName
-	reason       string
-	letGoOn      string
+	// most is the bound on a pair of agents.
+	most    int
+	reason  string
+	letGoOn string
 	// noticed says that both sides have been sent, or are about to be sent, a
 	// notice.
 	noticed bool
@@ -47,19 +57,26 @@ func (c *Config) checkBounds(h *history, m *envelope, now time.Time) *tripped {
 	}
 	until := turns[len(turns)-c.MaxPairTurns].Add(pairWindow)
 	return &tripped{
-		sender: m.From, noticed: sender.Bound, until: until,
+		sender: m.From, most: c.MaxPairTurns, noticed: sender.Bound, until: until,
 		reason: fmt.Sprintf("messages from %s have had %d turns within an hour, the most that are allowed", m.From, c.MaxPairTurns),
 		letGoOn: fmt.Sprintf("It goes on by itself at %s; `oacp thread resume %s` lets it go on now.",
 			until.UTC().Format("15:04 UTC"), m.Conversation),
 	}
 }
 
+func (t *tripped) kind() boundKind {
+	if t.conversation != "" {
+		return onConversation
+	}
+	return onPair
+}
+
 // about makes a fact about the bound.
 func (t *tripped) about(kind factKind) fact {
-	if t.conversation != "" {
+	if t.kind() == onConversation {
 		return fact{Kind: kind, Conversation: t.conversation}
 	}
-	return fact{Kind: kind, From: t.sender}
+	return fact{Kind: kind, From: t.sender, Most: t.most}
 }
 
 // Resume lets a conversation go on that has had as many turns as are allowed:

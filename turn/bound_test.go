@@ -151,6 +151,92 @@ func TestPairBoundWithinTheHour(t *testing.T) {
 	}
 }
 
+// TestOneNoticeAtThePairBound lets turns drop out of the hour one by one, each
+// of which lets another one in.
+func TestOneNoticeAtThePairBound(t *testing.T) {
+	const most = 4
+	w := newWorkspace(t)
+	var drafts []schema.Message
+	for i := range 8 * most {
+		drafts = append(drafts, question(fmt.Sprint("q", i)))
+	}
+	send(t, w, drafts...)
+	now := time.Now()
+	turns, notices := 0, 0
+	run := func() {
+		t.Helper()
+		r, rec := newRunner(t, w, Config{MaxPairTurns: most, Once: true, NewDriver: plays(func(_ context.Context, request agent.Request) (agent.Result, error) {
+			if variable(request, "OACP_MESSAGE_FROM") == "claude" {
+				turns++
+				now = now.Add(10 * time.Minute)
+			}
+			return agent.Result{}, nil
+		})})
+		r.now = func() time.Time { return now }
+		if err := r.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		notices += len(rec.of(EventBound))
+	}
+	run()
+	if turns != most || notices != 1 {
+		t.Errorf("%d turns and %d notices, want %d and 1", turns, notices, most)
+	}
+	for range most {
+		now = now.Add(10 * time.Minute)
+		run()
+	}
+	if turns <= most || notices != 1 {
+		t.Errorf("%d turns and %d notices as turns drop out of the hour, want more turns and the one notice", turns, notices)
+	}
+	now = now.Add(2 * time.Hour)
+	run()
+	if notices != 2 {
+		t.Errorf("%d notices after a quiet time, want another one", notices)
+	}
+	wantTexts(t, "notices to the sender", subjects(t, w, "claude", mailbox.Inbox), "Paused: codex and claude", "Paused: codex and claude")
+}
+
+// TestHeldAgainAfterResume holds a message, has the conversation go on, and
+// holds it again for the same reason: it must not show as waiting.
+func TestHeldAgainAfterResume(t *testing.T) {
+	w := newWorkspace(t)
+	sent := send(t, w, question("1"), question("2"), question("3"))
+	heldNow, done := make(chan schema.ID, 10), make(chan schema.ID, 10)
+	r, _ := newRunner(t, w, Config{MaxPairTurns: 1, Observe: func(e Event) {
+		switch {
+		case e.Kind == EventHeld:
+			heldNow <- e.ID
+		case e.Kind == EventAcknowledged && e.From == "claude":
+			done <- e.ID
+		}
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- r.Run(ctx) }()
+	first := <-done
+	<-heldNow
+	<-heldNow
+	i := slices.IndexFunc(sent, func(m *schema.Message) bool { return m.ID == first })
+	if _, err := Resume(ctx, w, mailbox.ConversationOf(sent[i])); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	select {
+	case id := <-heldNow:
+		if p := progress(t, w, id); p.Stage != StageHeld || p.Reason == "" {
+			t.Errorf("progress %+v, want held again", p)
+		}
+	case <-ctx.Done():
+		t.Error("nobody was told that the last message is held again")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNobodyPassesForANotice puts messages into the inbox that look like
 // notices, or come from Postmaster: none of them but a notice gets past the
 // allowed senders or the bounds.

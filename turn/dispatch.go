@@ -51,8 +51,8 @@ func (r *Runner) dispatch(ctx context.Context) (next time.Time, more bool) {
 			next = at
 		}
 	}
+	known := len(r.errands)
 	for _, e := range r.errands {
-		more = true
 		if later(e.notBefore); r.free() && !e.busy && !e.notBefore.After(now) {
 			e.busy = true
 			r.start(ctx, func(ctx context.Context) outcome { return r.runErrand(ctx, e) })
@@ -75,7 +75,10 @@ func (r *Runner) dispatch(ctx context.Context) (next time.Time, more bool) {
 	}
 	at, will := r.schedule.waits()
 	later(at)
-	return next, more || will || r.working > 0
+	if len(r.errands) > known { // a bound has tripped just now
+		next = now
+	}
+	return next, len(r.errands) > 0 || will || r.working > 0
 }
 
 // free reports whether there is room for somebody more to work.
@@ -179,14 +182,15 @@ func (r *Runner) tell(it *item, j judgement) {
 	if j.bound != nil && !j.bound.noticed {
 		r.trip(it, j.bound)
 	}
-	if j.reason == "" || j.reason == it.reported {
+	// What is held was released since, if the journal does not say it.
+	rec, _ := r.journal.get(it.key)
+	unknown := j.kind == EventHeld && rec.Held != j.reason
+	if j.reason == "" || j.reason == it.reported && !unknown {
 		return
 	}
 	it.reported = j.reason
-	if rec, _ := r.journal.get(it.key); rec.Held != j.reason && j.kind == EventHeld {
-		f := held.of(&it.envelope)
-		f.Reason = j.reason
-		if err := r.journal.append(f, false); err != nil {
+	if unknown {
+		if err := r.journal.append(j.held(it), false); err != nil {
 			r.problem(EventProblem.of(&it.envelope), err)
 		}
 	}

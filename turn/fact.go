@@ -72,6 +72,10 @@ type fact struct {
 	// Send is the message to be sent because of the fact, complete with its
 	// id, so that sending it twice is sending it once.
 	Send *schema.Message `json:"send,omitempty"`
+	// By is what holds a message, if that is a bound.
+	By boundKind `json:"by,omitempty"`
+	// Most is the bound on a pair of agents that has tripped.
+	Most int `json:"most,omitempty"`
 	// Sent is the id of what was sent.
 	Sent schema.ID `json:"sent,omitempty"`
 

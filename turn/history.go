@@ -69,7 +69,9 @@ type record struct {
 	Settled bool   `json:"settled,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Output  string `json:"output,omitempty"`
-	Held    string `json:"held,omitempty"`
+	// Held says why it gets no turn, and HeldBy by which bound, if by any.
+	Held   string    `json:"held,omitempty"`
+	HeldBy boundKind `json:"held_by,omitempty"`
 	// Unsent waits to be sent; Sent is the id under which it was.
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	Sent   schema.ID       `json:"sent,omitempty"`
@@ -100,8 +102,12 @@ type conversationState struct {
 type senderState struct {
 	Name schema.AgentName `json:"name"`
 	// Turns are when turns on its messages began within the last hour.
-	Turns  []time.Time     `json:"turns,omitempty"`
+	Turns []time.Time `json:"turns,omitempty"`
+	// Bound says that the notice about too many turns was made, when Most were
+	// allowed. There is another one only after they have become half as many:
+	// at the bound, each turn that drops out of the hour lets one more in.
 	Bound  bool            `json:"bound,omitempty"`
+	Most   int             `json:"most,omitempty"`
 	Unsent *schema.Message `json:"unsent,omitempty"`
 }
 
@@ -158,7 +164,7 @@ func (h *history) apply(f *fact) {
 func (h *history) applyToRecord(rec *record, f *fact) {
 	if f.Kind == held {
 		rec.describe(f)
-		rec.Held = f.Reason
+		rec.Held, rec.HeldBy = f.Reason, f.By
 		return
 	}
 	h.touchConversation(rec.Conversation)
@@ -167,7 +173,8 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 	case started:
 		rec.describe(f)
 		rec.Attempts++
-		rec.Running, rec.Started, rec.RetryAt, rec.Held = true, f.At, time.Time{}, ""
+		rec.Running, rec.Started, rec.RetryAt = true, f.At, time.Time{}
+		rec.Held, rec.HeldBy = "", ""
 		h.countTurn(rec)
 	case succeeded, failed, lost:
 		rec.Running, rec.Lost, rec.Ended, rec.RetryAt = false, f.Kind == lost, f.At, f.RetryAt
@@ -216,7 +223,8 @@ func (h *history) countTurn(rec *record) {
 	c.With, c.Bound = rec.From, false
 	s := h.sender(rec.From)
 	h.touchSender(rec.From)
-	s.Turns, s.Bound = append(s.within(rec.Started), rec.Started), false
+	before := s.within(rec.Started)
+	s.Turns, s.Bound = append(before, rec.Started), s.Bound && len(before) > s.Most/2
 }
 
 func (h *history) uncountTurn(rec *record) {
@@ -245,20 +253,26 @@ func (s *senderState) within(now time.Time) []time.Time {
 func (h *history) applyBound(f *fact) {
 	if f.Conversation == "" {
 		s := h.sender(f.From)
-		s.Bound, s.Unsent = f.Kind != resumed, f.Send
-		if f.Kind == resumed {
+		s.Unsent = f.Send
+		switch f.Kind {
+		case bound:
+			s.Bound, s.Most = true, f.Most
+		case resumed:
 			h.touchSender(f.From)
-			s.Turns = nil
-			h.release(func(rec *record) bool { return rec.From == f.From })
+			s.Bound, s.Turns = false, nil
+			h.release(func(rec *record) bool { return rec.HeldBy == onPair && rec.From == f.From })
 		}
 		return
 	}
 	c := h.conversation(f.Conversation)
-	c.Bound, c.Unsent = f.Kind != resumed, f.Send
-	if f.Kind == resumed {
+	c.Unsent = f.Send
+	switch f.Kind {
+	case bound:
+		c.Bound = true
+	case resumed:
 		h.touchConversation(f.Conversation)
-		c.Turns = 0
-		h.release(func(rec *record) bool { return rec.Conversation == f.Conversation })
+		c.Bound, c.Turns = false, 0
+		h.release(func(rec *record) bool { return rec.HeldBy == onConversation && rec.Conversation == f.Conversation })
 	}
 }
 
@@ -266,7 +280,7 @@ func (h *history) applyBound(f *fact) {
 func (h *history) release(which func(*record) bool) {
 	for _, rec := range h.records {
 		if which(rec) {
-			rec.Held = ""
+			rec.Held, rec.HeldBy = "", ""
 		}
 	}
 }

@@ -48,10 +48,20 @@ type judgement struct {
 
 // sender returns whose turns keep the message waiting, if they do.
 func (j *judgement) sender() schema.AgentName {
-	if j.bound == nil || j.bound.conversation != "" {
+	if j.bound == nil || j.bound.kind() != onPair {
 		return ""
 	}
 	return j.bound.sender
+}
+
+// held makes the fact that the message is held.
+func (j *judgement) held(it *item) fact {
+	f := held.of(&it.envelope)
+	f.Reason = j.reason
+	if j.bound != nil {
+		f.By = j.bound.kind()
+	}
+	return f
 }
 
 // judge decides what is to be done about a message, for an agent that is not

@@ -37,13 +37,14 @@ func (l *teller) tell(it *item, j judgement) {
 		l.history.apply(&f)
 		l.log = append(l.log, "notice for "+it.File)
 	}
-	if j.reason == "" || j.reason == it.reported {
+	rec := l.history.records[it.key]
+	unknown := j.kind == EventHeld && (rec == nil || rec.Held != j.reason)
+	if j.reason == "" || j.reason == it.reported && !unknown {
 		return
 	}
 	it.reported = j.reason
-	if j.kind == EventHeld {
-		f := held.of(&it.envelope)
-		f.Reason = j.reason
+	if unknown {
+		f := j.held(it)
 		l.history.apply(&f)
 	}
 	l.log = append(l.log, fmt.Sprint(j.kind, " ", it.File, ": ", j.reason))
