@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/oacp-go/oacp/ash"
-	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 // AshOptions says where an Ash bridge is and how it is used.
@@ -54,6 +51,7 @@ type Ash struct {
 
 	mu          sync.Mutex
 	client      *ash.Client
+	reservation *ash.Reservation
 	session     string
 	running     bool
 	interrupted bool
@@ -89,88 +87,6 @@ func (a *Ash) current() *ash.Client {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.client
-}
-
-func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
-	if len(a.options.Command) == 0 {
-		if a.options.Socket == "" {
-			return nil, errors.New("neither the socket of an Ash bridge nor a command is given")
-		}
-		return a.join(ctx)
-	}
-	path, err := findProgram(a.options.Dir, a.options.Command[0])
-	if err == nil {
-		err = checkFolder(a.options.Dir)
-	}
-	if err != nil {
-		return nil, err
-	}
-	socket := a.options.Socket
-	if socket == "" {
-		socket = ash.NewSocketPath()
-	}
-	cmd := &exec.Cmd{
-		Path: path, Args: a.options.Command, Dir: a.options.Dir, Env: environment(a.options.Env, orphans.Environ(ctx)),
-		Stderr: &a.complaints,
-	}
-	client, err := ash.Spawn(ctx, cmd, socket, a.options.Client)
-	return client, a.explain(err)
-}
-
-// join connects to a bridge that runs already.
-func (a *Ash) join(ctx context.Context) (*ash.Client, error) {
-	var options ash.ClientOptions
-	if a.options.Client != nil {
-		options = *a.options.Client
-	}
-	greeted := a.options.Greeted
-	if greeted != nil && greeted.Load() {
-		options.ReadyTimeout, options.AssumeReady = silence, true
-	}
-	client, err := ash.Connect(ctx, a.options.Socket, &options)
-	if err == nil && greeted != nil {
-		greeted.Store(true)
-	}
-	return client, err
-}
-
-// explain adds to an error what a bridge of ours said last.
-func (a *Ash) explain(err error) error {
-	if said := lastLine(a.complaints.String()); err != nil && said != "" {
-		return fmt.Errorf("%w: %s", err, said)
-	}
-	return err
-}
-
-// complaints keeps the end of the error output of a bridge.
-type complaints struct {
-	mu   sync.Mutex
-	tail ring
-}
-
-// Write never fails, so that a bridge never dies of it.
-func (c *complaints) Write(data []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tail.write(data)
-	return len(data), nil
-}
-
-func (c *complaints) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.tail.String()
-}
-
-// tail returns the end of what the agent said in the turn and of what its
-// bridge printed, where there is room for both.
-func (a *Ash) tail(said string) string {
-	printed := a.complaints.String()
-	if len(said)+len(printed) > maxTail {
-		printed = strings.ToValidUTF8(printed[len(printed)-min(len(printed), maxTail/2):], "")
-		said = strings.ToValidUTF8(said[len(said)-min(len(said), maxTail/2):], "")
-	}
-	return said + printed
 }
 
 // Turn sends the prompt as a query. A bridge cannot be given variables, so
@@ -316,18 +232,22 @@ func (a *Ash) SessionID() string {
 // Stop ends the connection, and the bridge if the driver started it.
 func (a *Ash) Stop(ctx context.Context) error {
 	a.mu.Lock()
-	client := a.client
-	a.client = nil
+	client, reservation := a.client, a.reservation
+	a.client, a.reservation = nil, nil
 	a.mu.Unlock()
+	var err error
 	switch {
 	case client == nil:
-		return nil
 	case len(a.options.Command) == 0:
-		return client.Close()
+		err = client.Close()
+	default:
+		err = client.Shutdown(ctx)
+		if errors.Is(err, ash.ErrNotSent) {
+			err = client.Close() // the connection was lost before, which the turn has told
+		}
 	}
-	err := client.Shutdown(ctx)
-	if errors.Is(err, ash.ErrNotSent) {
-		return client.Close() // the connection was lost before, which the turn has told
+	if reservation != nil {
+		err = errors.Join(err, reservation.Release())
 	}
 	return err
 }

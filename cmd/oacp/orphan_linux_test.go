@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/oacp-go/oacp/ash"
 )
 
 // TestKilledRunnerLeavesNoBridge: a bridge that a runner started ends with it,
@@ -37,11 +39,22 @@ func TestKilledRunnerLeavesNoBridge(t *testing.T) {
 	for {              // the test's own limit ends it
 		_, err := os.Lstat(strings.TrimSpace(string(socket)))
 		if errors.Is(err, fs.ErrNotExist) {
-			return
+			break
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		runtime.Gosched()
+	}
+	// The next start of a bridge clears away what reserved the socket.
+	reservation, err := ash.ReserveSocket()
+	if err == nil {
+		err = reservation.Release()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(strings.TrimSpace(string(socket)) + "*"); err != nil || len(left) > 0 {
+		t.Errorf("%q are left (%v), want nothing", left, err)
 	}
 }
