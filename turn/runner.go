@@ -77,16 +77,21 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	}
 	// Whatever is started from here on does not outlive the next runner's start.
 	ctx = r.hold.Context(ctx)
-	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
-	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
-	if err := r.drivers.preflight(ctx); err != nil {
-		return stoppedOr(ctx, err)
-	}
 	if r.journal, err = openJournal(r.workspace, r.config.Agent, r.now); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.journal.close()) }()
 	r.journal.mayWrite = r.checkHeld
+	r.forget()
+	// First of all, so that nobody takes the turns of a dead Runner for ours.
+	if err := r.takeUp(); err != nil {
+		return err
+	}
+	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
+	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
+	if err := r.drivers.preflight(ctx); err != nil {
+		return stoppedOr(ctx, err)
+	}
 	watcher, err := mailbox.NewWatcher(ctx, []mailbox.WatchTarget{{Workspace: r.workspace, Agent: r.config.Agent}},
 		&mailbox.WatchOptions{Archived: true})
 	if err != nil {
@@ -94,7 +99,6 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, watcher.Close()) }()
 
-	r.forget()
 	return stoppedOr(ctx, r.work(ctx, watcher))
 }
 
@@ -132,9 +136,6 @@ func stoppedOr(ctx context.Context, err error) error {
 // work takes everything that is there in before the first turn begins, so that
 // the most urgent goes first.
 func (r *Runner) work(ctx context.Context, watcher *mailbox.Watcher) error {
-	if err := r.takeUp(); err != nil {
-		return err
-	}
 	for first := true; ; first = false {
 		arrived, err := r.scan(ctx, watcher)
 		if err != nil {

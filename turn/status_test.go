@@ -131,3 +131,27 @@ func TestRunningIsNotClaimedOfTheDead(t *testing.T) {
 		t.Errorf("status %+v, want nobody running and one pending", s)
 	}
 }
+
+// TestDeadTurnIsNotTakenForOurs looks at the same while the next Runner finds
+// out whether the agent can be started.
+func TestDeadTurnIsNotTakenForOurs(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("q"))
+	rec := leave(t, w, func(rec *record) []fact { return []fact{started.about(rec)} })
+	looked := false
+	_, err := runOnce(t, w, Config{NewDriver: func(schema.ConversationID, string) agent.Driver {
+		return &puppet{start: func() error {
+			looked = true
+			if p := progress(t, w, rec.ID); p.Stage != StageWaiting {
+				t.Errorf("progress %+v, want waiting", p)
+			}
+			if s := statusFor(t, w, "codex"); !s.Running || len(s.InTurn) != 0 {
+				t.Errorf("status %+v, want somebody running and nothing in a turn", s)
+			}
+			return nil
+		}}
+	}})
+	if err != nil || !looked {
+		t.Errorf("Run = %v, looked %t", err, looked)
+	}
+}
