@@ -71,7 +71,10 @@ type Session struct {
 	log        *bridge.Log
 	transcript *transcript
 	hold       *exclusive.Hold
-	drivers    map[Agent]agent.Driver
+	// spent is what the agent told to have used up in a turn that failed, as
+	// long as the transcript does not say so.
+	spent   *agent.Usage
+	drivers map[Agent]agent.Driver
 }
 
 // Place is the run's place among the others.
@@ -120,7 +123,8 @@ func (s *Session) Run(ctx context.Context) (err error) {
 	if err == nil {
 		err = s.finish(ctx)
 	}
-	end := Entry{Type: EntryEnd, State: s.manifest.State, Duration: time.Since(begin), Error: s.manifest.Error}
+	end := Entry{Type: EntryEnd, State: s.manifest.State, Duration: time.Since(begin), Error: s.manifest.Error, Usage: s.spent}
+	s.spent = nil
 	if err != nil {
 		noted := s.note(Entry{Type: EntryError, Error: err.Error()})
 		end.Error = err.Error()

@@ -43,7 +43,7 @@ func (s *script) Stop(context.Context) error {
 
 func (s *script) Turn(ctx context.Context, request agent.Request, observe func(agent.Event)) (agent.Result, error) {
 	text, err := s.answer(call{ctx, s.name, s.session, request, observe})
-	return agent.Result{Text: text, SessionID: s.SessionID(), Duration: time.Second}, err
+	return agent.Result{Text: text, SessionID: s.SessionID(), Duration: time.Second, Usage: agent.Usage{InputTokens: 1}}, err
 }
 
 // scripted returns options for agents that answer by a function.

@@ -60,3 +60,24 @@ func TestTranscript(t *testing.T) {
 		}
 	}
 }
+
+// TestUsage: what every attempt has used up is in the transcript once,
+// whatever became of it.
+func TestUsage(t *testing.T) {
+	var calls []call
+	var used int64
+	options := lines(t, &calls, "codex: dies: once", "codex: fine", "codex: dies: once more", "codex: dies: and again")
+	options.Observe = func(e Entry) {
+		if e.Usage != nil {
+			used += e.Usage.InputTokens
+		}
+	}
+	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, options)
+	var failed *FailedError
+	if err := s.Run(t.Context()); !errors.As(err, &failed) || len(calls) != 4 {
+		t.Fatalf("error %v after %d attempts, want a FailedError after 4", err, len(calls))
+	}
+	if used != 4 {
+		t.Errorf("the transcript tells of %d attempts' use, want 4", used)
+	}
+}

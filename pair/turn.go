@@ -87,6 +87,7 @@ func (s *Session) takeTurn(ctx context.Context) error {
 	result, began, err := s.execute(ctx, prompt{manifest: &s.manifest, messages: messages, repeated: repeated})
 	s.manifest.setSession(turn.Agent, result.SessionID)
 	if err != nil {
+		s.spent = spent(result)
 		return s.turnFailed(ctx, err)
 	}
 	if turn.Answer, err = s.answer(ctx, result, began); err != nil {
@@ -102,6 +103,14 @@ func (s *Session) takeTurn(ctx context.Context) error {
 		err = errors.Join(err, s.note(Entry{Type: EntrySignal, Agent: turn.Agent, Signal: turn.Answer.Signal}))
 	}
 	return err
+}
+
+// spent is what a turn that failed has used up, nil if nothing is known of it.
+func spent(result agent.Result) *agent.Usage {
+	if result.Usage == (agent.Usage{}) {
+		return nil
+	}
+	return &result.Usage
 }
 
 // turnFailed ends the run, unless something else than the agent is to blame.
@@ -159,7 +168,7 @@ func (s *Session) execute(ctx context.Context, p prompt) (result agent.Result, b
 	if errors.Is(err, agent.ErrUnknownSession) {
 		s.manifest.forgetSession(name)
 	}
-	if err := s.note(Entry{Type: EntryRestart, Agent: name, Error: err.Error()}); err != nil {
+	if err := s.note(Entry{Type: EntryRestart, Agent: name, Error: err.Error(), Usage: spent(result)}); err != nil {
 		return result, began, err
 	}
 	if err := s.stopDriver(context.WithoutCancel(ctx), name); err != nil {
