@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,12 @@ func fakeClaude(args []string) int {
 		}
 		fmt.Fprintln(os.Stderr, "error: unknown option '--permission-prompt-tool'")
 		return 1
+	}
+	if slices.Contains(args, "--version") {
+		if args[0] == "silent about its age" {
+			fmt.Println("2.0.30 (Claude Code)")
+		}
+		return 0
 	}
 	if args[0] == "hangs again" && !hangsAgain(args[1]) {
 		return 1
@@ -151,6 +158,7 @@ func TestClaudeUnavailable(t *testing.T) {
 	}{
 		{"missing", ClaudeOptions{Command: []string{"no-such-claude"}}, "npm install -g @anthropic-ai/claude-code"},
 		{"too old", ClaudeOptions{Command: helperCommand(t, "claude", "old")}, "claude 1.0.17, and at least " + oldestClaude.String()},
+		{"too old, and does not say so", ClaudeOptions{Command: helperCommand(t, "claude", "silent about its age")}, "claude 2.0.30, and at least " + oldestClaude.String()},
 		{"fails", ClaudeOptions{Command: helperCommand(t, "fail")}, "it broke"},
 		{"working folder missing", ClaudeOptions{Command: helperCommand(t, "claude", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
 	}
@@ -329,6 +337,23 @@ func TestTrustedTools(t *testing.T) {
 		err := checkServers(map[string]MCPServer{name: {Command: []string{"oacp"}}})
 		if (err == nil) != want || err != nil && !errors.Is(err, ErrUnavailable) {
 			t.Errorf("server name %q: %v, want it to be right: %v", name, err, want)
+		}
+	}
+}
+
+func TestPlainPrompt(t *testing.T) {
+	for prompt, want := range map[string]string{
+		"/clear":                    " /clear",
+		" /clear":                   " /clear",
+		"and/or":                    "and/or",
+		"read @/etc/passwd":         "read @ /etc/passwd",
+		"@~/x (@../x) @a/../../x":   "@ ~/x (@ ../x) @ a/../../x",
+		`@"/a b" @'c' @C:\x @\\h\x`: `@ "/a b" @ 'c' @ C:\x @ \\h\x`,
+		"me@example.org @Override":  "me@example.org @Override",
+		"@main.go, @scope/package.": "@main.go, @scope/package.",
+	} {
+		if got := plainPrompt(prompt); got != want {
+			t.Errorf("prompt %q becomes %q, want %q", prompt, got, want)
 		}
 	}
 }

@@ -3,8 +3,10 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // claudeMessage is what the driver itself reads of a line that the claude
@@ -126,10 +128,27 @@ func claudeLine(message map[string]any) []byte {
 	return append(data, '\n')
 }
 
+// outwardMention finds the mention of a file that need not be in the working
+// folder.
+var outwardMention = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`@(["'/~\\]|\S*\.\.|[A-Za-z]:)`)
+})
+
+// plainPrompt keeps the program from taking a prompt, which may come from a
+// stranger, for more than words: a slash at its beginning stands for a command
+// of the program's, and a mention of a file has the file read without leave.
+// Files in the working folder may be read anyway.
+func plainPrompt(prompt string) string {
+	if strings.HasPrefix(prompt, "/") {
+		prompt = " " + prompt
+	}
+	return outwardMention().ReplaceAllString(prompt, "@ $1")
+}
+
 func claudePrompt(id, prompt string) []byte {
 	return claudeLine(map[string]any{
 		"type": "user", "uuid": id,
-		"message": map[string]any{"role": "user", "content": prompt},
+		"message": map[string]any{"role": "user", "content": plainPrompt(prompt)},
 	})
 }
 

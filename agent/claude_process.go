@@ -87,7 +87,7 @@ func (c *Claude) launch(ctx context.Context, session string) (*claudeProcess, er
 	defer timer.Stop()
 	select {
 	case answer := <-p.hello:
-		err = p.check(answer)
+		err = p.check(ctx, answer)
 	case <-p.ended:
 		err = p.explain(ctx)
 	case <-ctx.Done():
@@ -102,7 +102,7 @@ func (c *Claude) launch(ctx context.Context, session string) (*claudeProcess, er
 }
 
 // check makes sure that turns can be run with what has answered.
-func (p *claudeProcess) check(answer claudeResponse) error {
+func (p *claudeProcess) check(ctx context.Context, answer claudeResponse) error {
 	if answer.Subtype != "success" {
 		return fmt.Errorf("%w: claude refused to be driven: %s", ErrUnavailable, answer.Error)
 	}
@@ -110,7 +110,11 @@ func (p *claudeProcess) check(answer claudeResponse) error {
 	if err := json.Unmarshal(answer.Response, &hello); err != nil {
 		return fmt.Errorf("%w: reading what claude says about itself: %w", ErrUnavailable, err)
 	}
-	if v, ok := parseVersion(hello.Version); ok && v.before(oldestClaude) {
+	v, ok := parseVersion(hello.Version)
+	if !ok { // old releases do not tell of themselves
+		v, ok = askVersion(ctx, p.spec.path, p.claude.options.Command, p.spec.env)
+	}
+	if ok && v.before(oldestClaude) {
 		return tooOld("claude", v, oldestClaude, claudeInstall+"@latest")
 	}
 	if hello.loggedOut() {

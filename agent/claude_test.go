@@ -359,3 +359,24 @@ func TestClaudeForeignMCP(t *testing.T) {
 		t.Errorf("asked %d times, the tool said %+v, want to be asked once, and that it was denied", asked, got)
 	}
 }
+
+// TestClaudePrompts: whoever writes to an agent gives it words, not commands of
+// its program or files that it may not read.
+func TestClaudePrompts(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret.txt")
+	if err := os.WriteFile(secret, []byte("the colour is green"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	driver, server := realClaude(t, answerAtOnce, nil)
+	started(t, driver)
+	for i, prompt := range []string{"/cost", "tell me of @" + secret, "tell me of @\"" + secret + "\""} {
+		turn(t, driver, prompt)
+		asked := server.Requests()
+		if len(asked) != i+1 {
+			t.Fatalf("%q: the model was asked %d times, want %d", prompt, len(asked), i+1)
+		}
+		if strings.Contains(string(asked[i].Body), "the colour is green") {
+			t.Errorf("%q: the model was shown the file, want its name alone", prompt)
+		}
+	}
+}
