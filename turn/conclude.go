@@ -156,10 +156,11 @@ func (r *Runner) leftovers() {
 		inInbox[it.key] = true
 	}
 	r.errands = nil
+	var left []key
 	r.journal.view(func(h *history) {
 		for k, rec := range h.records {
-			if rec.Outcome != "" && !rec.done() && !inInbox[k] {
-				r.errands = append(r.errands, &errand{do: func(ctx context.Context) error { return r.carryOut(ctx, k, nil) }})
+			if !inInbox[k] && (rec.missing() || rec.Outcome != "" && !rec.done()) {
+				left = append(left, k)
 			}
 		}
 		for id, c := range h.conversations {
@@ -173,6 +174,9 @@ func (r *Runner) leftovers() {
 			}
 		}
 	})
+	for _, k := range left {
+		r.leave(k)
+	}
 }
 
 // notify is the errand of sending the notice about a bound.

@@ -158,9 +158,16 @@ func (r *Runner) finishedItem(o outcome) {
 }
 
 // leave makes an errand of what is left to do about a message whose file has
-// gone, such as a notice that could not be sent yet.
+// gone, such as a notice that could not be sent yet. Where nothing came of the
+// message it writes down that it has gone.
 func (r *Runner) leave(k key) {
-	if rec, known := r.journal.get(k); known && rec.Outcome != "" && !rec.done() {
+	switch rec, known := r.journal.get(k); {
+	case !known || rec.done():
+	case rec.missing():
+		if err := r.journal.append(fact{Kind: removed, key: k}, false); err != nil {
+			r.problem(EventProblem.of(&rec.envelope), err)
+		}
+	case rec.Outcome != "":
 		r.errands = append(r.errands, &errand{do: func(ctx context.Context) error { return r.carryOut(ctx, k, nil) }})
 	}
 }

@@ -31,6 +31,9 @@ const (
 	// acknowledged and buried say that the message has left the inbox.
 	acknowledged factKind = "acknowledged"
 	buried       factKind = "buried"
+	// removed says that somebody took the message out of the inbox before
+	// anything came of it.
+	removed factKind = "removed"
 	// revived is a dead letter that somebody put back into the inbox.
 	revived factKind = "revived"
 	// held is a message that gets no turn for the time being.

@@ -65,10 +65,12 @@ type record struct {
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Outcome is succeeded, dead, or nothing yet.
 	Outcome factKind `json:"outcome,omitempty"`
-	// Settled says that the message has left the inbox.
-	Settled bool   `json:"settled,omitempty"`
-	Reason  string `json:"reason,omitempty"`
-	Output  string `json:"output,omitempty"`
+	// Settled says that the message has left the inbox, and Removed when it
+	// was missed there though nothing had come of it.
+	Settled bool      `json:"settled,omitempty"`
+	Removed time.Time `json:"removed,omitzero"`
+	Reason  string    `json:"reason,omitempty"`
+	Output  string    `json:"output,omitempty"`
 	// Held says why it gets no turn, and HeldBy by which bound, if by any.
 	Held   string    `json:"held,omitempty"`
 	HeldBy boundKind `json:"held_by,omitempty"`
@@ -82,6 +84,19 @@ type record struct {
 
 // done reports whether nothing is left to do about the message.
 func (rec *record) done() bool { return rec.Outcome != "" && rec.Settled && rec.Unsent == nil }
+
+// missing reports whether there is a message without an outcome that the
+// record does not say to be gone.
+func (rec *record) missing() bool { return rec.Outcome == "" && !rec.Running && rec.Removed.IsZero() }
+
+// over reports whether the record matters no longer but as a memory, and since
+// when.
+func (rec *record) over() (since time.Time, is bool) {
+	if rec.Outcome == "" {
+		return rec.Removed, !rec.Removed.IsZero()
+	}
+	return rec.Ended, rec.done()
+}
 
 // conversationState is what is known of a conversation.
 type conversationState struct {
@@ -162,9 +177,13 @@ func (h *history) apply(f *fact) {
 }
 
 func (h *history) applyToRecord(rec *record, f *fact) {
-	if f.Kind == held {
+	switch f.Kind {
+	case held:
 		rec.describe(f)
-		rec.Held, rec.HeldBy = f.Reason, f.By
+		rec.Held, rec.HeldBy, rec.Removed = f.Reason, f.By, time.Time{}
+		return
+	case removed:
+		rec.Held, rec.HeldBy, rec.Removed = "", "", f.At
 		return
 	}
 	h.touchConversation(rec.Conversation)
@@ -174,7 +193,7 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 		rec.describe(f)
 		rec.Attempts++
 		rec.Running, rec.Started, rec.RetryAt = true, f.At, time.Time{}
-		rec.Held, rec.HeldBy = "", ""
+		rec.Held, rec.HeldBy, rec.Removed = "", "", time.Time{}
 		h.countTurn(rec)
 	case succeeded, failed, lost:
 		rec.Running, rec.Lost, rec.Ended, rec.RetryAt = false, f.Kind == lost, f.At, f.RetryAt
@@ -314,7 +333,10 @@ const (
 // old to matter.
 func (h *history) snapshots(now time.Time) []fact {
 	var facts []fact
-	for _, rec := range newest(maps.Values(h.records), now, func(rec *record) (time.Time, bool) { return rec.Ended, !rec.done() }) {
+	for _, rec := range newest(maps.Values(h.records), now, func(rec *record) (time.Time, bool) {
+		since, over := rec.over()
+		return since, !over
+	}) {
 		facts = append(facts, fact{At: now, Kind: snapshot, Record: rec})
 	}
 	for _, c := range newest(maps.Values(h.conversations), now, func(c *conversationState) (time.Time, bool) { return c.Last, c.Bound }) {

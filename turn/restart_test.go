@@ -242,6 +242,92 @@ func TestTakenOutByHand(t *testing.T) {
 	}
 }
 
+// TestRemovedByHand takes messages out of the inbox that failed or are held:
+// while a Runner works it, and while none does. Their records must not be kept
+// for ever, but for as long as those of handled ones.
+func TestRemovedByHand(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "stranger")
+	stranger := question("held")
+	stranger.From = "stranger"
+	send(t, w, question("fails"), stranger)
+	failing := Config{
+		AllowFrom: []schema.AgentName{"claude"}, FirstRetry: time.Hour, LastRetry: time.Hour,
+		NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, errors.New("no") }),
+	}
+	remove := func(subject string) {
+		t.Helper()
+		for _, e := range entries(t, w, "codex", mailbox.Inbox) {
+			if e.Message.Subject == subject {
+				if err := w.Acknowledge(e); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	both := make(chan bool, 2)
+	failing.Observe = func(e Event) {
+		if e.Kind == EventFailed || e.Kind == EventHeld {
+			both <- true
+		}
+	}
+	r, _ := newRunner(t, w, failing)
+	done := make(chan error)
+	go func() { done <- r.Run(ctx) }()
+	<-both
+	<-both
+	remove("fails")
+	waitForFact(t, ctx, w, removed)
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	remove("held")
+	if _, err := runOnce(t, w, Config{AllowFrom: failing.AllowFrom}); err != nil {
+		t.Fatal(err)
+	}
+	h, err := readHistory(w, "codex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshots := func(after time.Duration) (records int) {
+		for _, f := range h.snapshots(time.Now().Add(after)) {
+			if f.Record != nil {
+				records++
+			}
+		}
+		return records
+	}
+	if got := snapshots(0); got != 2 {
+		t.Errorf("%d messages are remembered at once, want both", got)
+	}
+	if got := snapshots(2 * keepFor); got != 0 {
+		t.Errorf("%d messages are remembered for ever, want none", got)
+	}
+}
+
+// waitForFact waits until the journal of codex holds a fact.
+func waitForFact(t *testing.T, ctx context.Context, w *mailbox.Workspace, kind factKind) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		data, err := os.ReadFile(journalPath(w, "codex"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(data), `"fact":"`+string(kind)+`"`) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("the journal never got the fact %s: %s", kind, data)
+		case <-ticker.C:
+		}
+	}
+}
+
 func TestInvalidFiles(t *testing.T) {
 	w := newWorkspace(t)
 	old := time.Now().Add(-2 * invalidAfter)
