@@ -63,14 +63,15 @@ func (s *Settings) Kind() (DriverKind, error) {
 }
 
 // SetDriver names another driver. What the settings say of the one before
-// means nothing to it, and is dropped.
+// means nothing to it, and is dropped. A model and arguments without a driver
+// that has such are of the one to come.
 func (s *Settings) SetDriver(name string) {
-	before := s.Driver
-	if before == "" {
-		before = DriverNames()[0]
-	}
-	if name != before {
-		s.Command, s.Socket, s.Model, s.Args = nil, "", "", nil
+	before, err := s.Kind()
+	if err != nil || before.Name != name {
+		s.Command, s.Socket = nil, ""
+		if before.Model {
+			s.Model, s.Args = "", nil
+		}
 	}
 	s.Driver = name
 }

@@ -49,6 +49,12 @@ func TestLoadSettings(t *testing.T) {
 			agent:     "run:\n  driver: codex\n",
 			want:      Settings{Driver: "codex", Allow: agent.PermitEdits},
 		},
+		{
+			name:      "a model for whichever driver",
+			workspace: `{"run":{"model":"m","args":["--verbose"]}}`,
+			agent:     "run:\n  driver: claude\n",
+			want:      Settings{Driver: "claude", Model: "m", Args: []string{"--verbose"}},
+		},
 		{name: "no such permission", agent: "run:\n  allow: everything\n", wantErr: `there is no permission "everything"; there are none, edits, all`},
 		{name: "unknown setting", agent: "other: 1\nrun:\n  max_turn: 3\n", wantErr: `line 3: run has no setting "max_turn"`},
 		{name: "no mapping", agent: "run: [1]\n", wantErr: "line 1"},

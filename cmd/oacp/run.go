@@ -39,9 +39,9 @@ message on its standard input and what there is to know of it in OACP_MESSAGE_ID
 OACP_MESSAGE_FROM, OACP_MESSAGE_TYPE, OACP_MESSAGE_SUBJECT, OACP_FILE and others.
 It never passes through a shell. With --driver claude or codex, that program is
 the agent, with the tools of oacp mcp, and does what --allow says without asking.
-When a turn succeeds the message is acknowledged,
-and with --reply what it said is sent as the answer; when it fails it is tried
-again, and in the end the message becomes a dead letter and its sender is told.
+When a turn succeeds the message is acknowledged, and with --reply what it said is
+sent as the answer; when it fails it is tried again, and in the end the message
+becomes a dead letter and its sender is told.
 
 What is not said here is taken from the section run of agents/AGENT/config.yaml
 or workspace.json, so that oacp run alone can be enough. One process at a time

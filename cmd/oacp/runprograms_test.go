@@ -131,29 +131,10 @@ func (s *programScene) serve(driver string, arguments ...string) (socket string)
 	return listening.Socket
 }
 
-// TestRunPrograms gives turns to the real programs, named alone, through run
-// and through a bridge.
+// TestRunPrograms names the programs alone, and has them do what the settings
+// let them: run a command, which finds out where it works, use a tool of oacp
+// mcp, and answer. Then a host asks them through a bridge.
 func TestRunPrograms(t *testing.T) {
-	for _, name := range []string{"claude", "codex"} {
-		t.Run(name, func(t *testing.T) {
-			scene := newProgramScene(t, name, modelstub.Answers(t,
-				modelstub.Reply{Text: "Port 8080."}, modelstub.Reply{Text: "Host seven."}))
-			scene.ask("Which port?")
-			scene.must("run", "--agent", "worker", "--once", "--driver", name, "--reply", "--max-attempts", "1")
-			if got := scene.answer(); !strings.Contains(got, "Port 8080.") {
-				t.Errorf("the answer is\n%s\nwant Port 8080.", got)
-			}
-			socket := scene.serve(name)
-			if got := scene.must("ash", "query", "Which host?", "--socket", socket); got != "Host seven.\n" {
-				t.Errorf("ash query printed %q, want Host seven.", got)
-			}
-		})
-	}
-}
-
-// TestRunProgramsSettings has the programs do what the settings let them: run
-// a command, which finds out where it works, and use a tool of oacp mcp.
-func TestRunProgramsSettings(t *testing.T) {
 	tests := []struct {
 		name, arguments string
 		shell, tool     modelstub.ToolCall
@@ -171,19 +152,22 @@ func TestRunProgramsSettings(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			requests := make(chan modelstub.Request, 3)
+			requests := make(chan modelstub.Request, 4)
 			replies := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{test.shell}},
-				modelstub.Reply{Calls: []modelstub.ToolCall{test.tool}}, modelstub.Reply{Text: "Done."})
+				modelstub.Reply{Calls: []modelstub.ToolCall{test.tool}}, modelstub.Reply{Text: "Port 8080."}, modelstub.Reply{Text: "Host seven."})
 			scene := newProgramScene(t, test.name, func(ctx context.Context, request modelstub.Request) modelstub.Reply {
 				requests <- request
 				return replies(ctx, request)
 			})
-			config := fmt.Sprintf("run:\n  driver: %s\n  model: stub-9\n  allow: all\n  args: %s\n  reply: true\n  max_attempts: 1\n", test.name, test.arguments)
+			config := fmt.Sprintf("run:\n  model: stub-9\n  allow: all\n  args: %s\n  reply: true\n  max_attempts: 1\n", test.arguments)
 			if err := os.WriteFile(filepath.Join(scene.workspace, "agents", "worker", "config.yaml"), []byte(config), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			scene.ask("Do something useful.")
-			scene.must("run", "--agent", "worker", "--once")
+			scene.must("run", "--agent", "worker", "--once", "--driver", test.name)
+			if got := scene.answer(); !strings.Contains(got, "Port 8080.") {
+				t.Errorf("the answer is\n%s\nwant Port 8080.", got)
+			}
 			first := <-requests
 			if first.Model != "stub-9" || !strings.Contains(string(first.Body), "Speak softly.") {
 				t.Errorf("the model %s was asked\n%s\nwant stub-9 and the argument", first.Model, first.Body)
@@ -196,6 +180,14 @@ func TestRunProgramsSettings(t *testing.T) {
 			}
 			if last := <-requests; len(last.Results) != 1 || !strings.Contains(last.Results[0].Output, "A question") {
 				t.Errorf("the tool gave %q, want the message in the inbox", last.Results)
+			}
+			scene.env = append(scene.env, "OACP_AGENT=worker")
+			socket := scene.serve(test.name)
+			if got := scene.must("ash", "query", "Which host?", "--socket", socket); got != "Host seven.\n" {
+				t.Errorf("ash query printed %q, want Host seven.", got)
+			}
+			if bridged := <-requests; !strings.Contains(string(bridged.Body), "list_inbox") {
+				t.Errorf("behind the bridge the agent has the tools %q, want those of oacp mcp, too", bridged.Tools)
 			}
 		})
 	}
