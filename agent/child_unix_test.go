@@ -158,7 +158,7 @@ func TestChildLeavesNoise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, noise := range map[string]string{"a little": "echo noise >&2; echo noise; sleep 0.02", "much": "echo noise; echo noise >&2"} {
+	for name, noise := range map[string]string{"a little": "echo noise >&2; echo noise; sleep 0.02", "much": "echo " + strings.Repeat("noise", 800) + "; echo noise >&2"} {
 		t.Run(name, func(t *testing.T) {
 			lines := make(chan string, 1)
 			c, err := startChild(t.Context(), childSpec{

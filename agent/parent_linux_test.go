@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 // TestKilledRunner kills the process that runs a turn, in the middle of a tool
@@ -18,7 +19,10 @@ func TestKilledRunner(t *testing.T) {
 			return p.shell("exec 3>" + tool.path + "; echo runs >&3; sleep 1000; :")
 		}
 		driver, _ := p.create(t, script, demands{})
-		command := helperCommand(t, "runner", append([]string{p.name}, p.helper(driver)...)...)
+		mark := orphans.NewMark()
+		how := append([]string{p.name}, p.helper(driver)...)
+		how = append(how, orphans.Environ(orphans.WithMark(t.Context(), mark))...)
+		command := helperCommand(t, "runner", how...)
 		runner := exec.Command(command[0], command[1:]...)
 		runner.Stderr = os.Stderr
 		if err := runner.Start(); err != nil {
@@ -30,5 +34,9 @@ func TestKilledRunner(t *testing.T) {
 		}
 		_ = runner.Wait() // it was killed
 		tool.end(t)
+		// The agent itself may take a little longer.
+		if _, err := orphans.End(impatient(t), mark); err != nil {
+			t.Error(err)
+		}
 	})
 }
