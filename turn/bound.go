@@ -52,7 +52,7 @@ func (c *Config) checkBounds(h *history, m *envelope, now time.Time) *tripped {
 		return nil
 	}
 	turns := sender.within(now)
-	if sender.Turns = turns; len(turns) < c.MaxPairTurns {
+	if len(turns) < c.MaxPairTurns {
 		return nil
 	}
 	until := turns[len(turns)-c.MaxPairTurns].Add(pairWindow)

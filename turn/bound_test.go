@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -234,6 +235,44 @@ func TestHeldAgainAfterResume(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestClockSetBack sets the clock back by days after a message has failed and a
+// sender has come to its bound: neither waits until the clock is there again.
+func TestClockSetBack(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("1"), question("2"))
+	now := time.Now().Add(7 * 24 * time.Hour)
+	run := func(turn func(context.Context, agent.Request) (agent.Result, error)) *recorder {
+		t.Helper()
+		c := Config{MaxPairTurns: 1, Once: true, FirstRetry: time.Minute, LastRetry: time.Minute}
+		if turn != nil {
+			c.NewDriver = plays(turn)
+		}
+		r, rec := newRunner(t, w, c)
+		r.now = func() time.Time { return now }
+		rec.on = func(e Event) {
+			if e.Kind == EventFailed {
+				r.Finish()
+			}
+		}
+		if err := r.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return rec
+	}
+	fails := func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, errors.New("no") }
+	if rec := run(fails); len(rec.of(EventFailed)) != 1 {
+		t.Fatalf("events %s, want a failed turn", rec.kinds())
+	}
+	now = now.Add(-7 * 24 * time.Hour)
+	if rec := run(nil); len(rec.of(EventAcknowledged)) != 2 { // a question and the notice that the next one is held
+		t.Errorf("events %s, want one of the questions handled", rec.kinds())
+	}
+	now = now.Add(-24 * time.Hour)
+	if rec := run(nil); len(rec.of(EventAcknowledged)) != 1 {
+		t.Errorf("events %s, want the other one handled, too", rec.kinds())
 	}
 }
 

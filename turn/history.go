@@ -244,6 +244,7 @@ func (h *history) countTurn(rec *record) {
 	h.touchSender(rec.From)
 	before := s.within(rec.Started)
 	s.Turns, s.Bound = append(before, rec.Started), s.Bound && len(before) > s.Most/2
+	slices.SortFunc(s.Turns, time.Time.Compare) // clocks do not always go forward
 }
 
 func (h *history) uncountTurn(rec *record) {
@@ -259,13 +260,21 @@ func (h *history) uncountTurn(rec *record) {
 	}
 }
 
-// within returns the turns that still count. They are in the order of time.
+// clockBack is how much earlier it may be than at a turn that counts. One that
+// is more than that in the future began before the clock was set back, and must
+// not keep others waiting until the clock is there again.
+const clockBack = time.Minute
+
+// within returns the turns that count at a time. They are in the order of time.
 func (s *senderState) within(now time.Time) []time.Time {
-	old := 0
-	for old < len(s.Turns) && now.Sub(s.Turns[old]) >= pairWindow {
-		old++
+	from, to := 0, len(s.Turns)
+	for from < to && now.Sub(s.Turns[from]) >= pairWindow {
+		from++
 	}
-	return s.Turns[old:]
+	for from < to && s.Turns[to-1].Sub(now) > clockBack {
+		to--
+	}
+	return s.Turns[from:to]
 }
 
 // applyBound takes in a fact about a conversation or, without one, a sender.

@@ -71,6 +71,10 @@ func (c *Config) judge(h *history, it *item, now, pausedUntil time.Time) judgeme
 	if rec == nil {
 		rec = &record{}
 	}
+	// A retry that is too far away was planned before the clock was set back,
+	// and does not count until the clock is near it again.
+	near := rec.RetryAt.Add(-c.LastRetry)
+	far := near.After(now)
 	switch {
 	case it.notBefore.After(now):
 		return judgement{do: wait, at: it.notBefore, will: true}
@@ -82,13 +86,17 @@ func (c *Config) judge(h *history, it *item, now, pausedUntil time.Time) judgeme
 		return judgement{do: pass, kind: EventHeld, reason: "messages from " + string(it.From) + " get no turns here"}
 	case rec.Outcome != dead && rec.Attempts >= c.MaxAttempts:
 		return judgement{do: giveUp}
-	case rec.Outcome != dead && rec.RetryAt.After(now):
+	case rec.Outcome != dead && rec.RetryAt.After(now) && !far:
 		return judgement{do: wait, at: rec.RetryAt, will: true}
 	case pausedUntil.After(now):
 		return judgement{do: wait, at: pausedUntil, will: true, needsAgent: true}
 	}
 	if bound := c.checkBounds(h, &it.envelope, now); bound != nil {
-		return judgement{do: wait, at: bound.until, kind: EventHeld, reason: bound.reason, bound: bound}
+		at := bound.until
+		if far && (at.IsZero() || near.Before(at)) {
+			at = near
+		}
+		return judgement{do: wait, at: at, kind: EventHeld, reason: bound.reason, bound: bound}
 	}
 	return judgement{do: try, alone: rec.Lost}
 }
