@@ -59,12 +59,6 @@ type pendingCall struct {
 	batch  *batchOfCalls // that it came in, or nil
 }
 
-// batchOfCalls collects the answers of calls that came in one line.
-type batchOfCalls struct {
-	missing int
-	answers []json.RawMessage
-}
-
 // Connect begins to read.
 func (s *stream) Connect(context.Context) (mcp.Connection, error) {
 	go readLines(s.in, s.lines, s.closed)
@@ -199,12 +193,6 @@ func (s *stream) take(line inputLine) error {
 	return failed
 }
 
-func (s *stream) hasBatches() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.batches
-}
-
 // admit takes note of a call, so that its answer is waited for. A call that waits and is given up is none any more.
 func (s *stream) admit(message jsonrpc.Message, batch *batchOfCalls) error {
 	request, ok := message.(*jsonrpc.Request)
@@ -272,28 +260,6 @@ func (s *stream) refuse(err error, batch *batchOfCalls) error {
 	return nil
 }
 
-// complete puts an answer to its batch, which is written when none is missing.
-func (s *stream) complete(batch *batchOfCalls, answer json.RawMessage) error {
-	if batch == nil {
-		return nil
-	}
-	s.mu.Lock()
-	if answer != nil {
-		batch.answers = append(batch.answers, answer)
-	}
-	batch.missing--
-	whole := batch.missing == 0 && len(batch.answers) > 0
-	s.mu.Unlock()
-	if !whole {
-		return nil
-	}
-	answers, err := json.Marshal(batch.answers)
-	if err != nil {
-		return err
-	}
-	return s.write(answers)
-}
-
 // Write writes an answer, or what the server has to say.
 func (s *stream) Write(ctx context.Context, message jsonrpc.Message) error {
 	if err := ctx.Err(); err != nil {
@@ -329,15 +295,6 @@ func (s *stream) Write(ctx context.Context, message jsonrpc.Message) error {
 	default:
 	}
 	return err
-}
-
-// allowsBatches reports whether the version in an answer to initialize is one of those that allow batches.
-func allowsBatches(result json.RawMessage) bool {
-	var agreed struct {
-		Version string `json:"protocolVersion"`
-	}
-	err := json.Unmarshal(result, &agreed)
-	return err == nil && slices.Contains([]string{"2024-11-05", "2025-03-26"}, agreed.Version)
 }
 
 func (s *stream) write(text []byte) error {
