@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -160,12 +161,15 @@ func TestChildLeavesNoise(t *testing.T) {
 	}
 	for name, noise := range map[string]string{"a little": "echo noise >&2; echo noise; sleep 0.02", "much": "echo " + strings.Repeat("noise", 800) + "; echo noise >&2"} {
 		t.Run(name, func(t *testing.T) {
-			lines := make(chan string, 1)
+			lines, noisy := make(chan string, 1), make(chan struct{})
+			begun := sync.OnceFunc(func() { close(noisy) })
 			c, err := startChild(t.Context(), childSpec{
 				path: shell, command: []string{"sh", "-c", "setsid sh -c 'while :; do " + noise + "; done' & echo child $!; read line"}, pipeDelay: 100 * time.Millisecond,
 				line: func(_ *child, line []byte) {
 					if strings.HasPrefix(string(line), "child") {
 						lines <- string(line)
+					} else {
+						begun()
 					}
 					<-time.After(time.Millisecond) // slower than the noise
 				},
@@ -176,6 +180,7 @@ func TestChildLeavesNoise(t *testing.T) {
 			}
 			pid := childOf(t, <-lines)
 			defer func() { _ = syscall.Kill(-pid, syscall.SIGKILL) }() // it may have died of a closed pipe
+			<-noisy                                                    // so it has left the group
 			c.send([]byte("end\n"))
 			awaitChild(t, c)
 		})

@@ -43,9 +43,9 @@ type CodexOptions struct {
 
 // Codex is the driver for the codex program: its app server, kept running
 // between turns, spoken to in JSON-RPC. The events of a turn are the server's
-// notifications, byte for byte. Where the program is too old for that, or the
-// options say so, its exec command is run for each turn; the events are then
-// the lines that it prints.
+// notifications, byte for byte. Where the program is too old for that, has
+// nothing but CODEX_API_KEY to log in with, or the options say so, its exec
+// command is run for each turn; the events are then the lines that it prints.
 //
 // Deaths of the program, failures of the model's service, late interrupts and
 // variables of a request are dealt with as by Claude.
@@ -90,7 +90,7 @@ func NewCodex(options *CodexOptions) *Codex {
 
 const (
 	codexInstall = "install codex with: npm install -g @openai/codex"
-	codexLogin   = "log in once with: codex login"
+	codexLogin   = "log in once with: codex login (or set CODEX_API_KEY)"
 )
 
 // Releases of codex. The app server of those before oldestCodexServer speaks
@@ -132,7 +132,7 @@ func (c *Codex) Start(ctx context.Context) error {
 }
 
 // errNoServer says that the program has no app server that can be used.
-var errNoServer = fmt.Errorf("%w: this release of codex has no app server, or another one", ErrUnavailable)
+var errNoServer = fmt.Errorf("%w: codex has no app server that can be used", ErrUnavailable)
 
 // checkVersion makes sure that the program is not too old. One that does not
 // tell its version was built from source.

@@ -106,6 +106,9 @@ func (s *codexServer) open(ctx context.Context, session string) error {
 		return s.refusal("codex does not tell who is logged in", err)
 	}
 	if login.Needed && (len(login.Account) == 0 || string(login.Account) == "null") {
+		if lookupVariable(s.spec.env, "CODEX_API_KEY") != "" {
+			return errNoServer // the exec command alone takes a key from there
+		}
 		return newAPIError(NotLoggedIn, 0, "codex is not logged in", codexLogin)
 	}
 	return s.openThread(ctx, session)

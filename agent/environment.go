@@ -2,6 +2,7 @@ package agent
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -23,6 +24,18 @@ func environment(lists ...[]string) []string {
 		}
 	}
 	return variables
+}
+
+// lookupVariable returns the value of a variable of a program that is started
+// with the list, "" if it has none.
+func lookupVariable(list []string, name string) string {
+	variables := environment(list)
+	for _, variable := range slices.Backward(variables) {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // safeText drops NUL bytes, which no system can pass on, and replaces what is
