@@ -68,7 +68,9 @@ func approve(ctx context.Context, approver Approver, approval Approval) Decision
 type MCPServer struct {
 	// Command is the server as a program and its arguments.
 	Command []string
-	// Env are variables of the form NAME=value for it.
+	// Env are variables of the form NAME=value for it. They do not stand among
+	// the agent's arguments, which everybody can read; codex has them in its own
+	// environment, so all its servers share their values.
 	Env []string
 }
 

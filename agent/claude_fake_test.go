@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -313,9 +314,25 @@ func TestClaudeMCPArguments(t *testing.T) {
 	driver := NewClaude(&ClaudeOptions{MCP: map[string]MCPServer{
 		"oacp": {Command: []string{"oacp", "mcp", "--agent", "claude"}, Env: []string{"OACP_WORKSPACE=/w"}},
 	}})
-	args := driver.arguments("")
+	args := driver.arguments("id", "file")
+	if got := args[len(args)-2:]; !slices.Equal(got, []string{"--resume=id", "--mcp-config=file"}) {
+		t.Errorf("arguments end in %q, want the session and the configuration", got)
+	}
 	want := `{"mcpServers":{"oacp":{"type":"stdio","command":"oacp","args":["mcp","--agent","claude"],"env":{"OACP_WORKSPACE":"/w"}}}}`
-	if got := args[len(args)-1]; got != "--mcp-config="+want {
+	path, err := writeServers(driver.options.MCP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(path)
+	info, err := os.Stat(path)
+	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("the configuration has the mode %v (%v), want it to be nobody else's to read", info.Mode(), err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(data); got != want {
 		t.Errorf("configuration %s, want %s", got, want)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -31,13 +32,14 @@ type claudeProcess struct {
 	total float64
 }
 
-// arguments returns the whole command line.
-func (c *Claude) arguments(session string) []string {
+// arguments returns the whole command line. The file has the configuration of
+// the MCP servers, if there are any.
+func (c *Claude) arguments(session, servers string) []string {
 	o := &c.options
 	args := append(slices.Clone(o.Command), "-p", "--input-format", "stream-json", "--output-format", "stream-json",
 		"--verbose", "--replay-user-messages", "--permission-prompt-tool", "stdio")
 	for _, option := range [][2]string{
-		{"--resume", session}, {"--model", o.Model}, {"--permission-mode", o.PermissionMode}, {"--mcp-config", claudeMCP(o.MCP)},
+		{"--resume", session}, {"--model", o.Model}, {"--permission-mode", o.PermissionMode}, {"--mcp-config", servers},
 	} {
 		if option[1] != "" {
 			args = append(args, option[0]+"="+option[1]) // whatever it begins with
@@ -46,11 +48,27 @@ func (c *Claude) arguments(session string) []string {
 	return append(args, o.Args...)
 }
 
+// writeServers writes the configuration of the servers to a file that nobody
+// else can read, as arguments can be, and returns its path, "" where there are
+// no servers.
+func writeServers(servers map[string]MCPServer) (path string, err error) {
+	if len(servers) == 0 {
+		return "", nil
+	}
+	file, err := os.CreateTemp("", "oacp-mcp-*.json")
+	if err == nil {
+		_, err = file.WriteString(claudeMCP(servers))
+		err = errors.Join(err, file.Close())
+		path = file.Name()
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: writing the configuration of the MCP servers: %w", ErrUnavailable, err)
+	}
+	return path, err
+}
+
 // claudeMCP is the configuration of the servers as the program reads it.
 func claudeMCP(servers map[string]MCPServer) string {
-	if len(servers) == 0 {
-		return ""
-	}
 	type entry struct {
 		Type    string            `json:"type"`
 		Command string            `json:"command"`
@@ -68,14 +86,30 @@ func claudeMCP(servers map[string]MCPServer) string {
 	return string(data)
 }
 
-// launch starts the program and greets it.
+// launch starts the program with its servers.
 func (c *Claude) launch(ctx context.Context, session string) (*claudeProcess, error) {
+	var p *claudeProcess
+	servers, err := writeServers(c.options.MCP)
+	if err == nil {
+		p, err = c.greet(ctx, session, servers)
+	}
+	if servers != "" { // which the program has read when it answers
+		err = errors.Join(err, os.Remove(servers))
+	}
+	if err != nil && p != nil {
+		return nil, errors.Join(err, p.stop(ctx))
+	}
+	return p, err
+}
+
+// greet starts the program and waits for its first answer.
+func (c *Claude) greet(ctx context.Context, session, servers string) (*claudeProcess, error) {
 	c.mu.Lock()
 	path := c.path
 	c.mu.Unlock()
 	p := &claudeProcess{claude: c, greeting: newUUID(), hello: make(chan claudeResponse, 1)}
 	started, err := startChild(ctx, childSpec{
-		path: path, command: c.arguments(session), dir: c.options.Dir, env: c.options.Env, grace: c.options.Grace,
+		path: path, command: c.arguments(session, servers), dir: c.options.Dir, env: c.options.Env, grace: c.options.Grace,
 		line: p.receive, complaint: p.complain,
 	})
 	if err != nil {
@@ -104,7 +138,7 @@ func (c *Claude) launch(ctx context.Context, session string) (*claudeProcess, er
 // check makes sure that turns can be run with what has answered.
 func (p *claudeProcess) check(ctx context.Context, answer claudeResponse) error {
 	if answer.Subtype != "success" {
-		return fmt.Errorf("%w: claude refused to be driven: %s", ErrUnavailable, answer.Error)
+		return fmt.Errorf("%w: claude refused to be driven: %s", ErrUnavailable, reason(answer.Error))
 	}
 	var hello claudeHello
 	if err := json.Unmarshal(answer.Response, &hello); err != nil {
@@ -140,7 +174,7 @@ func (p *claudeProcess) explain(ctx context.Context) error {
 	if refusal := p.refusal.Load(); refusal != nil {
 		said = *refusal
 	}
-	return fmt.Errorf("%w: claude did not start: %w: %s", ErrUnavailable, p.death(), said)
+	return fmt.Errorf("%w: claude did not start: %w: %s", ErrUnavailable, p.death(), reason(said))
 }
 
 // receive takes a line from the program.

@@ -331,7 +331,11 @@ func TestClaudeMCP(t *testing.T) {
 	driver, server := realClaude(t, script, func(o *ClaudeOptions) {
 		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp"), Env: []string{"PARROT=Polly"}}}
 	})
+	t.Setenv("TMPDIR", t.TempDir())
 	started(t, driver)
+	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "oacp-mcp-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind %q (%v), want no configuration", left, err)
+	}
 	turn(t, driver, "let the parrot speak")
 	if got := server.Requests()[1].Results; len(got) != 1 || got[0].Output != "Polly says hello" {
 		t.Errorf("the tool said %+v, want: Polly says hello", got)

@@ -60,6 +60,7 @@ type Codex struct {
 
 	mu     sync.Mutex
 	path   string
+	env    []string
 	exec   bool
 	server *codexServer
 	// command is the exec command of the turn that runs.
@@ -107,11 +108,12 @@ func (c *Codex) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w; %s", err, codexInstall)
 	}
-	if err := errors.Join(checkFolder(c.options.Dir), checkServers(c.options.MCP), checkSession(c.options.Session)); err != nil {
+	env, err := c.environ()
+	if err := errors.Join(err, checkFolder(c.options.Dir), checkServers(c.options.MCP), checkSession(c.options.Session)); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	c.path, c.exec = path, c.options.Exec
+	c.path, c.env, c.exec = path, env, c.options.Exec
 	c.mu.Unlock()
 	c.life.begin()
 	ctx, leave, err := c.life.enter(ctx)

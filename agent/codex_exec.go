@@ -61,7 +61,7 @@ func (t *codexTurn) startExec(ctx context.Context) (*child, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p, err := startChild(ctx, childSpec{
-		path: c.path, command: c.execArguments(c.session), dir: c.options.Dir, env: c.options.Env, grace: c.options.Grace,
+		path: c.path, command: c.execArguments(c.session), dir: c.options.Dir, env: c.env, grace: c.options.Grace,
 		farewell: syscall.SIGINT, // at SIGTERM, it leaves its tools behind
 		line: func(p *child, line []byte) {
 			var m codexLine

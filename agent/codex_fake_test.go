@@ -158,6 +158,7 @@ func TestCodexUnavailable(t *testing.T) {
 		{"fails", CodexOptions{Command: helperCommand(t, "fail")}, "it broke"},
 		{"working folder missing", CodexOptions{Command: helperCommand(t, "codex", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
 		{"server name", CodexOptions{Command: helperCommand(t, "codex", "long"), MCP: map[string]MCPServer{"a.b": {Command: []string{"x"}}}}, `"a.b"`},
+		{"server variables", CodexOptions{Command: helperCommand(t, "codex", "long"), Env: []string{"A=1"}, MCP: map[string]MCPServer{"ab": {Command: []string{"x"}, Env: []string{"A=2"}}}}, `"A"`},
 		{"server command", CodexOptions{Command: helperCommand(t, "codex", "long"), MCP: map[string]MCPServer{"ab": {}}}, "no command"},
 	}
 	for _, test := range tests {
@@ -287,7 +288,7 @@ func TestCodexArguments(t *testing.T) {
 	})
 	servers := []string{
 		"-c", `mcp_servers.oacp.command="oacp"`, "-c", `mcp_servers.oacp.args=["mcp","--agent=\"x\""]`,
-		"-c", `mcp_servers.oacp.default_tools_approval_mode="approve"`, "-c", `mcp_servers.oacp.env.A="b\n"`, "-c", "a=1",
+		"-c", `mcp_servers.oacp.default_tools_approval_mode="approve"`, "-c", `mcp_servers.oacp.env_vars=["A"]`, "-c", "a=1",
 	}
 	if got, want := driver.arguments("app-server"), append([]string{"codex", "app-server"}, servers...); !slices.Equal(got, want) {
 		t.Errorf("arguments %q, want %q", got, want)
@@ -333,6 +334,8 @@ func TestCodexFailures(t *testing.T) {
 		{`{"message":"unexpected status 401 Unauthorized: x","codexErrorInfo":"other"}`, NotLoggedIn, 401},
 		{`{"message":"x","codexErrorInfo":"other"}`, "", 0},
 		{`{"message":"x"}`, "", 0},
+		{`{}`, "", 0},
+		{`{"codexErrorInfo":"serverOverloaded"}`, Overloaded, 0},
 		{`{"message":"x","codexErrorInfo":[1]}`, "", 0},
 	}
 	for _, test := range tests {
@@ -347,7 +350,7 @@ func TestCodexFailures(t *testing.T) {
 		if errors.As(err, &api) {
 			kind, status = api.Kind, api.Status
 		}
-		if kind != test.kind || status != test.status || !strings.Contains(err.Error(), failure.Message) {
+		if kind != test.kind || status != test.status || !strings.Contains(err.Error(), reason(failure.Message)) {
 			t.Errorf("failure %s is %v of kind %q, want kind %q with status %d", test.failure, err, kind, test.kind, test.status)
 		}
 	}

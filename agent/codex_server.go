@@ -46,11 +46,37 @@ func codexMCP(name string, server MCPServer) []string {
 		"-c", key + "args=[" + strings.Join(list, ",") + "]",
 		"-c", key + `default_tools_approval_mode="approve"`,
 	}
-	variables := server.variables()
-	for _, variable := range slices.Sorted(maps.Keys(variables)) {
-		args = append(args, "-c", key+"env."+variable+"="+quoted(variables[variable]))
+	// Arguments are for everybody to read, so the values stand in the program's
+	// environment, from where it hands them on.
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(server.variables())) {
+		names = append(names, quoted(name))
+	}
+	if len(names) > 0 {
+		args = append(args, "-c", key+"env_vars=["+strings.Join(names, ",")+"]")
 	}
 	return args
+}
+
+// environ returns the variables of the program with those of the servers. A
+// variable that is to have two values is an error.
+func (c *Codex) environ() ([]string, error) {
+	env := slices.Clone(c.options.Env)
+	values := make(map[string]string)
+	for _, variable := range env {
+		name, value, _ := strings.Cut(variable, "=")
+		values[name] = value
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.options.MCP)) {
+		for variable, value := range c.options.MCP[name].variables() {
+			if other, ok := values[variable]; ok && other != value {
+				return nil, fmt.Errorf("%w: codex cannot give the variable %.60q of the MCP server %s another value than the one it has elsewhere", ErrUnavailable, variable, name)
+			}
+			values[variable] = value
+			env = append(env, variable+"="+value)
+		}
+	}
+	return env, nil
 }
 
 func quoted(text string) string {
@@ -64,11 +90,11 @@ func quoted(text string) string {
 // launch starts the app server and a thread on it.
 func (c *Codex) launch(ctx context.Context, session string) (*codexServer, error) {
 	c.mu.Lock()
-	path := c.path
+	path, env := c.path, c.env
 	c.mu.Unlock()
 	s := &codexServer{codex: c}
 	started, err := startChild(ctx, childSpec{
-		path: path, command: c.arguments("app-server"), dir: c.options.Dir, env: c.options.Env, grace: c.options.Grace,
+		path: path, command: c.arguments("app-server"), dir: c.options.Dir, env: env, grace: c.options.Grace,
 		line: s.receive, complaint: s.complain,
 	})
 	if err != nil {

@@ -61,9 +61,9 @@ type APIError struct {
 
 // Error tells what the agent said, and what to do.
 func (e *APIError) Error() string {
-	text := "the model's service failed: " + e.Text
+	text := "the model's service failed: " + reason(e.Text)
 	if e.Status != 0 {
-		text = fmt.Sprintf("the model's service failed with status %d: %s", e.Status, e.Text)
+		text = fmt.Sprintf("the model's service failed with status %d: %s", e.Status, reason(e.Text))
 	}
 	if e.Advice != "" {
 		text += "; " + e.Advice
@@ -91,6 +91,14 @@ func kindOfStatus(status int) APIErrorKind {
 		return Refused
 	}
 	return Failing
+}
+
+// reason is what was said of a failure, or that nothing was.
+func reason(said string) string {
+	if strings.TrimSpace(said) == "" {
+		return "it does not say why"
+	}
+	return said
 }
 
 // newAPIError describes a failure. The login advice is the agent's own.

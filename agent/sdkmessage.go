@@ -143,4 +143,4 @@ type ReportedError struct {
 }
 
 // Error returns what the agent said.
-func (e *ReportedError) Error() string { return "the agent reported a failure: " + e.Text }
+func (e *ReportedError) Error() string { return "the agent reported a failure: " + reason(e.Text) }
