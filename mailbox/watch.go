@@ -261,17 +261,18 @@ func (w *Watcher) look(ctx context.Context) (more bool) {
 	return more
 }
 
-// report queues an error of a mailbox once, and again when it has gone and
-// come back.
+// report queues an error of a mailbox once, and again when it comes back after
+// it has been gone for a while: folders come and go in a checkout.
 func (w *Watcher) report(t *watched, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
+	if err == nil {
+		t.failing = false
+		return
 	}
-	if text != t.failure && text != "" {
+	now := time.Now()
+	if err.Error() != t.failure || !t.failing && now.Sub(t.failedAt) >= failureAgain {
 		w.fail(t, err)
 	}
-	t.failure = text
+	t.failing, t.failure, t.failedAt = true, err.Error(), now
 }
 
 // fail queues an error that is about no single file.

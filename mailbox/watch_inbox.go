@@ -39,9 +39,15 @@ type watched struct {
 	// notifications that takes.
 	attached bool
 	chain    []string
-	// failure is the error that was reported last and still lasts.
-	failure string
+	// failure is the error that was reported last, and failedAt when it was
+	// there last. It lasts if failing.
+	failure  string
+	failedAt time.Time
+	failing  bool
 }
+
+// failureAgain is how long an error must have been gone to be told again.
+const failureAgain = time.Minute
 
 func (t *watched) is(target WatchTarget) bool {
 	return t.agent == target.Agent && t.workspace.dir == target.Workspace.dir

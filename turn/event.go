@@ -49,7 +49,8 @@ const (
 	// nothing about.
 	EventWarning EventKind = "warning"
 	// EventProblem is trouble of the workspace, such as a full disk. What was
-	// to be done is tried again.
+	// to be done is tried again. A file in the inbox that is no message is one
+	// as well, and becomes a dead letter at RetryAt if it stays so.
 	EventProblem EventKind = "problem"
 )
 

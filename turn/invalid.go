@@ -2,6 +2,10 @@ package turn
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -29,12 +33,27 @@ type byDue struct{}
 func (byDue) before(a, b *badFile) bool { return a.due.Before(b.due) }
 func (byDue) place(b *badFile) *int     { return &b.place }
 
-// add puts a file in, in place of one of the same name.
-func (f *badFiles) add(e mailbox.Entry) {
+// add puts a file in, in place of one of the same name, and returns when it is
+// given up.
+func (f *badFiles) add(e mailbox.Entry) (due time.Time) {
 	f.remove(e.Name)
 	b := &badFile{entry: e, due: e.Modified.Add(invalidAfter)}
 	f.named[e.Name] = b
 	f.waiting.push(b)
+	return b.due
+}
+
+// names returns the names of those that are there still, sorted. A watch does
+// not tell when one goes.
+func (f *badFiles) names() []string {
+	var names []string
+	for name, b := range f.named {
+		if _, err := os.Lstat(b.entry.Path); !errors.Is(err, fs.ErrNotExist) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // remove takes a file out that is no longer there, or is a message now.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -348,6 +349,11 @@ func TestInvalidFiles(t *testing.T) {
 	if !errors.As(err, &given) || len(given.Messages) != 2 {
 		t.Errorf("Run = %v, want two dead letters", err)
 	}
+	var invalidFiles *InvalidFilesError
+	if !errors.As(err, &invalidFiles) || !slices.Equal(invalidFiles.Files, []string{"young.yaml"}) {
+		t.Errorf("Run = %v, want that young.yaml is no message", err)
+	}
+	wantTexts(t, "problems", rec.of(EventProblem), "young.yaml")
 	names := make(map[string]bool)
 	letters, err := w.List(t.Context(), "codex", mailbox.DeadLetters)
 	if err != nil {
@@ -369,6 +375,29 @@ func TestInvalidFiles(t *testing.T) {
 	if _, err := os.Lstat(filepath.Join(w.BoxPath("codex", mailbox.Inbox), "young.yaml")); err != nil {
 		t.Errorf("the young file: %v, want it to stay", err)
 	}
+}
+
+// TestInvalidFileThatWasRemoved: what is gone in the end is nobody's fault.
+func TestInvalidFileThatWasRemoved(t *testing.T) {
+	w := newWorkspace(t)
+	copyOf(t, w, []byte("id: msg-2026"), "young.yaml")
+	send(t, w, question("q"))
+	rec, err := runOnce(t, w, Config{NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+		return agent.Result{}, os.Remove(filepath.Join(w.BoxPath("codex", mailbox.Inbox), "young.yaml"))
+	})})
+	if err != nil {
+		t.Errorf("Run = %v with %s, want no error", err, rec.kinds())
+	}
+}
+
+// TestLimitationsAreNoProblems: a watch that has to do without notifications
+// goes on, only slower.
+func TestLimitationsAreNoProblems(t *testing.T) {
+	r, rec := newRunner(t, newWorkspace(t), Config{})
+	r.forget()
+	r.take(mailbox.Event{Kind: mailbox.EventWarning, Entry: mailbox.Entry{Err: errors.New("changes are not notified")}})
+	wantTexts(t, "warnings", rec.of(EventWarning), "changes are not notified")
+	wantTexts(t, "problems", rec.of(EventProblem))
 }
 
 func TestSenderWithoutMailbox(t *testing.T) {

@@ -64,8 +64,9 @@ type Runner struct {
 // It returns nil when the context ended, all is done, or Finish was called.
 // Else it returns a *BusyError if another Runner works the inbox, an error
 // matching agent.ErrUnavailable if the agent cannot be started at the begin (or
-// at any time with Once), a *DeadLettersError if with Once some messages could
-// not be handled, an error matching ErrStateLost if state was removed meanwhile,
+// at any time with Once), with Once a *DeadLettersError if some messages could
+// not be handled and an *InvalidFilesError if there are files that may be given
+// up later, an error matching ErrStateLost if state was removed meanwhile,
 // or what else is wrong with the workspace.
 func (r *Runner) Run(ctx context.Context) (err error) {
 	if r.hold, err = takeLock(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
@@ -158,10 +159,14 @@ func (r *Runner) work(ctx context.Context, watcher *mailbox.Watcher) error {
 
 // verdict is what a run with Once comes to.
 func (r *Runner) verdict() error {
+	var errs []error
 	if r.config.Once && len(r.dead) > 0 {
-		return &DeadLettersError{Messages: r.dead}
+		errs = append(errs, &DeadLettersError{Messages: r.dead})
 	}
-	return nil
+	if files := r.invalid.names(); r.config.Once && len(files) > 0 {
+		errs = append(errs, &InvalidFilesError{Files: files})
+	}
+	return errors.Join(errs...)
 }
 
 // scan takes in what has become of the inbox. It reports whether there are
@@ -287,12 +292,15 @@ func (r *Runner) take(event mailbox.Event) {
 	case mailbox.EventError:
 		var invalid *validate.InvalidError
 		if event.Name != "" && (errors.As(event.Err, &invalid) || errors.Is(event.Err, durable.ErrTooLarge)) {
-			r.invalid.add(event.Entry)
+			// What is given up at once is told then.
+			if due := r.invalid.add(event.Entry); due.After(r.now()) {
+				r.problem(Event{File: event.Name, RetryAt: due}, event.Err)
+			}
 			return
 		}
 		r.problem(Event{File: event.Name}, event.Err)
-	default:
-		r.problem(Event{File: event.Name}, event.Err)
+	case mailbox.EventWarning:
+		r.observe(Event{Kind: EventWarning, File: event.Name, Reason: event.Err.Error(), Err: event.Err})
 	}
 }
 

@@ -155,3 +155,24 @@ func TestDeadTurnIsNotTakenForOurs(t *testing.T) {
 		t.Errorf("Run = %v, looked %t", err, looked)
 	}
 }
+
+// TestDoneByHandAfterAFailure acknowledges a message whose turn failed: how it
+// failed is no reason why it is done.
+func TestDoneByHandAfterAFailure(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("q"))
+	rec := leave(t, w, func(rec *record) []fact {
+		f := failed.about(rec)
+		f.Reason, f.RetryAt = "the command ended with exit status 1", time.Now().Add(time.Hour)
+		return []fact{started.about(rec), f}
+	})
+	if p := progress(t, w, rec.ID); p.Stage != StageWaiting || p.Reason == "" {
+		t.Errorf("progress %+v, want waiting, with the reason", p)
+	}
+	if err := w.Acknowledge(entries(t, w, "codex", mailbox.Inbox)[0]); err != nil {
+		t.Fatal(err)
+	}
+	if p := progress(t, w, rec.ID); p.Stage != StageDone || p.Reason != "" {
+		t.Errorf("progress %+v, want done, for no reason", p)
+	}
+}

@@ -39,7 +39,8 @@ type Progress struct {
 	// Agent is the recipient.
 	Agent schema.AgentName `json:"agent"`
 	Stage Stage            `json:"stage"`
-	// Reason says why it is held or dead, or how its last turn failed.
+	// Reason says why it is held or dead, how its last turn failed, or why it
+	// has no answer.
 	Reason string `json:"reason,omitempty"`
 	// Attempts counts the turns on it.
 	Attempts int       `json:"attempts"`
@@ -146,6 +147,9 @@ func (p *Progress) trackGone(ctx context.Context, w *mailbox.Workspace, m *schem
 		return err
 	}
 	p.Stage, p.Answer = StageDone, rec.Sent
+	if rec.Outcome == "" {
+		p.Reason = "" // how a turn failed that no longer matters
+	}
 	if p.Answer == "" {
 		var err error
 		if p.Answer, err = answerBy(ctx, w, m, p.Agent); err != nil {

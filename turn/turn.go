@@ -180,6 +180,22 @@ func (e *DeadLettersError) Error() string {
 	return fmt.Sprintf("%d messages became dead letters", len(e.Messages))
 }
 
+// InvalidFilesError says that at the end of a run with Once there were files in
+// the inbox that are no messages. Somebody may be writing them still, so they
+// become dead letters only when they have stayed so for a minute.
+type InvalidFilesError struct {
+	// Files are their names.
+	Files []string
+}
+
+// Error names the file, or tells how many there are.
+func (e *InvalidFilesError) Error() string {
+	if len(e.Files) == 1 {
+		return e.Files[0] + " in the inbox is no message"
+	}
+	return fmt.Sprintf("%d files in the inbox are no messages", len(e.Files))
+}
+
 // errTimeout is why a turn that takes too long is stopped.
 var errTimeout = errors.New("the turn took too long")
 

@@ -18,6 +18,7 @@ func (f *failure) ofTurns() bool {
 	var (
 		busy     *turn.BusyError
 		dead     *turn.DeadLettersError
+		files    *turn.InvalidFilesError
 		cursor   *mailbox.CursorInUseError
 		reported *agent.ReportedError
 		exit     *agent.ExitError
@@ -29,6 +30,8 @@ func (f *failure) ofTurns() bool {
 		f.code, f.hint = "state_lost", "nothing may be removed from state while a runner works; the next oacp run takes up what is in the inbox"
 	case errors.As(err, &dead):
 		f.code, f.hint = "dead_letters", "oacp read ID says why; agents/NAME/dead_letter holds them, each with its reason"
+	case errors.As(err, &files):
+		f.code, f.hint = "invalid_message", "oacp doctor says what is wrong with it; after a minute it becomes a dead letter"
 	case errors.As(err, &cursor):
 		f.code, f.hint = "cursor_in_use", "--state-id NAME keeps a place of its own for this one"
 	case errors.Is(err, mailbox.ErrCursor):
