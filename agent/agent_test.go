@@ -53,7 +53,7 @@ func helper(kind string, args []string) int {
 	case "polite":
 		return untilTerminated()
 	case "forks":
-		return leaveChild(args[0])
+		return leaveChild(args[0], args[1])
 	case "deaf":
 		// Standard input is closed at once, with everything still in it.
 		if os.Stdin.Close() != nil {
@@ -162,14 +162,19 @@ func untilTerminated() int {
 	return 0
 }
 
-// leaveChild starts a process that never ends by itself and holds our output.
-func leaveChild(kind string) int {
+// leaveChild starts a process that never ends by itself and holds our output
+// and the file.
+func leaveChild(kind, file string) int {
 	child := exec.Command(os.Args[0], helperArgument, kind)
 	child.Stdout = os.Stdout
-	if err := child.Start(); err != nil {
+	held, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err == nil {
+		child.ExtraFiles = []*os.File{held}
+		err = child.Start()
+	}
+	if err != nil {
 		return 1
 	}
-	fmt.Printf("child %d\n", child.Process.Pid)
 	return 0
 }
 

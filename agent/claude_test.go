@@ -96,31 +96,6 @@ func checkClaudeEvents(t *testing.T, events []Event, want string) {
 	}
 }
 
-// TestClaudeResume goes on with a session in a new program.
-func TestClaudeResume(t *testing.T) {
-	script := modelstub.Answers(t, modelstub.Reply{Text: "noted"}, modelstub.Reply{Text: "forty-two"})
-	first, server := realClaude(t, script, nil)
-	started(t, first)
-	before := turn(t, first, "remember 42")
-	if err := first.Stop(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	options := first.options
-	options.Session = before.SessionID
-	second := started(t, NewClaude(&options))
-	result := turn(t, second, "what was it?")
-	if result.Text != "forty-two" || result.SessionID != before.SessionID {
-		t.Errorf("result %+v, want forty-two and the session %s", result, before.SessionID)
-	}
-	if !near(result.Usage.CostUSD, before.Usage.CostUSD) {
-		t.Errorf("the turn costs %v, want %v: what the session cost before is not part of it", result.Usage.CostUSD, before.Usage.CostUSD)
-	}
-	asked := server.Requests()
-	if got := asked[len(asked)-1].Prompts; len(got) != 2 || got[0] != "remember 42" {
-		t.Errorf("the model was shown the prompts %q, want those of both programs", got)
-	}
-}
-
 func TestClaudeUnknownSession(t *testing.T) {
 	driver, _ := realClaude(t, modelstub.Answers(t), func(o *ClaudeOptions) { o.Session = newUUID() })
 	defer stopped(t, driver)
@@ -133,67 +108,6 @@ func stopped(t *testing.T, driver Driver) {
 	t.Helper()
 	if err := driver.Stop(context.Background()); err != nil {
 		t.Errorf("Stop = %v, want no error", err)
-	}
-}
-
-// TestClaudeInterrupt interrupts a turn while the model speaks, and goes on
-// with the session.
-func TestClaudeInterrupt(t *testing.T) {
-	asked := make(chan struct{})
-	script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
-		if request.Prompt != "never ends" {
-			return modelstub.Reply{Text: "still here"}
-		}
-		close(asked)
-		return modelstub.Reply{Text: "a long answer", Hold: make(chan struct{})}
-	}
-	driver, _ := realClaude(t, script, nil)
-	started(t, driver)
-	interrupted := make(chan error, 1)
-	go func() {
-		<-asked
-		interrupted <- driver.Interrupt(context.Background())
-	}()
-	_, err := driver.Turn(impatient(t), Request{Prompt: "never ends"}, nil)
-	if !errors.Is(err, ErrInterrupted) {
-		t.Errorf("Turn = %v, want ErrInterrupted", err)
-	}
-	if err := <-interrupted; err != nil {
-		t.Errorf("Interrupt = %v, want no error", err)
-	}
-	process := driver.process
-	if result := turn(t, driver, "and now?"); result.Text != "still here" || driver.process != process {
-		t.Errorf("result %+v, want the next answer of the same program", result)
-	}
-	if err := driver.Interrupt(t.Context()); err != nil {
-		t.Errorf("Interrupt without a turn = %v, want no error", err)
-	}
-}
-
-// TestClaudeCancel cancels a turn. The program ends, and another goes on with
-// the session.
-func TestClaudeCancel(t *testing.T) {
-	ctx, cancel := context.WithCancel(impatient(t))
-	defer cancel()
-	script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
-		if request.Prompt == "never ends" {
-			cancel()
-			return modelstub.Reply{Hold: make(chan struct{})}
-		}
-		return modelstub.Reply{Text: "answer"}
-	}
-	driver, _ := realClaude(t, script, nil)
-	started(t, driver)
-	session := turn(t, driver, "hello").SessionID
-	process := driver.process
-	if _, err := driver.Turn(ctx, Request{Prompt: "never ends"}, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("Turn = %v, want context.Canceled", err)
-	}
-	if !process.hasEnded() {
-		t.Error("the program still runs")
-	}
-	if result := turn(t, driver, "and now?"); result.Text != "answer" || result.SessionID != session {
-		t.Errorf("result %+v, want an answer in session %s", result, session)
 	}
 }
 

@@ -74,7 +74,7 @@ func answerAsCodex(kind, version string, m *rpcMessage, out *bufio.Writer) int {
 	case "initialize":
 		say(`{"id":%s,"result":{"userAgent":"oacp/%s (fake)"}}`, m.ID, version)
 	case "account/read":
-		say(`{"id":%s,"result":{"account":null,"requiresOpenaiAuth":false}}`, m.ID)
+		say(`{"id":%s,"result":{"account":null,"requiresOpenaiAuth":%v}}`, m.ID, kind == "logged out")
 	case "thread/start", "thread/resume":
 		say(`{"id":%s,"result":{"thread":{"id":"t"}}}`, m.ID)
 	case "turn/start":
@@ -184,6 +184,19 @@ func TestCodexWithoutServer(t *testing.T) {
 		if result := turn(t, driver, "go"); result.Text != "from exec" {
 			t.Errorf("%s: answer %q, want that of the exec command", kind, result.Text)
 		}
+	}
+}
+
+// TestCodexKey: a key in the environment is good for the exec command alone.
+func TestCodexKey(t *testing.T) {
+	driver := newFakeCodex(t, "logged out")
+	if err := driver.Start(t.Context()); apiKind(err) != NotLoggedIn {
+		t.Errorf("Start = %v, want that it is not logged in", err)
+	}
+	driver.options.Env = []string{"CODEX_API_KEY=not-a-real-key"}
+	started(t, driver)
+	if result := turn(t, driver, "go"); result.Text != "from exec" {
+		t.Errorf("answer %q, want that of the exec command", result.Text)
 	}
 }
 

@@ -68,37 +68,6 @@ func TestCodexTurns(t *testing.T) {
 	}
 }
 
-// TestCodexResume goes on with a session in a new program.
-func TestCodexResume(t *testing.T) {
-	for name, change := range map[string]func(*CodexOptions){"app server": nil, "exec": useExec} {
-		t.Run(name, func(t *testing.T) {
-			first, server := realCodex(t, modelstub.Answers(t, modelstub.Reply{Text: "noted"}, modelstub.Reply{Text: "forty-two"}), change)
-			started(t, first)
-			before := turn(t, first, "remember 42")
-			stopped(t, first)
-			options := first.options
-			options.Session = before.SessionID
-			second := NewCodex(&options)
-			started(t, second)
-			result := turn(t, second, "what was it?")
-			if result.Text != "forty-two" || result.SessionID != before.SessionID {
-				t.Errorf("result %+v, want forty-two and the session %s", result, before.SessionID)
-			}
-			want := Usage{InputTokens: modelstub.InputTokens, OutputTokens: modelstub.OutputTokens}
-			if second.options.Exec {
-				want = Usage{} // the command counts the session, of which the driver has seen nothing
-			}
-			if result.Usage != want {
-				t.Errorf("usage %+v, want %+v", result.Usage, want)
-			}
-			asked := server.Requests()
-			if got := asked[len(asked)-1].Prompts; len(got) != 2 || got[0] != "remember 42" {
-				t.Errorf("the model was shown the prompts %q, want those of both programs", got)
-			}
-		})
-	}
-}
-
 func TestCodexUnknownSession(t *testing.T) {
 	driver, _ := realCodex(t, modelstub.Answers(t), func(o *CodexOptions) { o.Session = newUUID() })
 	defer stopped(t, driver)
@@ -110,75 +79,6 @@ func TestCodexUnknownSession(t *testing.T) {
 	started(t, other)
 	if _, err := other.Turn(impatient(t), Request{Prompt: "hello"}, nil); !errors.Is(err, ErrUnknownSession) {
 		t.Errorf("Turn of exec = %v, want ErrUnknownSession", err)
-	}
-}
-
-// TestCodexInterrupt interrupts a turn while the model speaks, and goes on
-// with the session.
-func TestCodexInterrupt(t *testing.T) {
-	for name, change := range map[string]func(*CodexOptions){"app server": nil, "exec": useExec} {
-		t.Run(name, func(t *testing.T) {
-			asked := make(chan struct{})
-			script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
-				if request.Prompt != "never ends" {
-					return modelstub.Reply{Text: "still here"}
-				}
-				close(asked)
-				return modelstub.Reply{Text: "a long answer", Hold: make(chan struct{})}
-			}
-			driver, _ := realCodex(t, script, change)
-			started(t, driver)
-			interrupted := make(chan error, 1)
-			go func() {
-				<-asked
-				interrupted <- driver.Interrupt(context.Background())
-			}()
-			before, err := driver.Turn(impatient(t), Request{Prompt: "never ends"}, nil)
-			if !errors.Is(err, ErrInterrupted) {
-				t.Errorf("Turn = %v, want ErrInterrupted", err)
-			}
-			if err := <-interrupted; err != nil {
-				t.Errorf("Interrupt = %v, want no error", err)
-			}
-			server := driver.server
-			if result := turn(t, driver, "and now?"); result.Text != "still here" || result.SessionID != before.SessionID || driver.server != server {
-				t.Errorf("result %+v, want the next answer in session %s from the same program", result, before.SessionID)
-			}
-			if err := driver.Interrupt(t.Context()); err != nil {
-				t.Errorf("Interrupt without a turn = %v, want no error", err)
-			}
-		})
-	}
-}
-
-// TestCodexCancel cancels a turn. The program ends, and another goes on with
-// the session.
-func TestCodexCancel(t *testing.T) {
-	for name, change := range map[string]func(*CodexOptions){"app server": nil, "exec": useExec} {
-		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(impatient(t))
-			defer cancel()
-			script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
-				if request.Prompt == "never ends" {
-					cancel()
-					return modelstub.Reply{Hold: make(chan struct{})}
-				}
-				return modelstub.Reply{Text: "answer"}
-			}
-			driver, _ := realCodex(t, script, change)
-			started(t, driver)
-			session := turn(t, driver, "hello").SessionID
-			server := driver.server
-			if _, err := driver.Turn(ctx, Request{Prompt: "never ends"}, nil); !errors.Is(err, context.Canceled) {
-				t.Errorf("Turn = %v, want context.Canceled", err)
-			}
-			if server != nil && !server.hasEnded() || server == nil && !driver.command.hasEnded() {
-				t.Error("the program still runs")
-			}
-			if result := turn(t, driver, "and now?"); result.Text != "answer" || result.SessionID != session {
-				t.Errorf("result %+v, want an answer in session %s", result, session)
-			}
-		})
 	}
 }
 
@@ -241,17 +141,6 @@ func TestCodexNotLoggedIn(t *testing.T) {
 	var failure *APIError
 	if !errors.As(err, &failure) || failure.Kind != NotLoggedIn || !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "codex login") {
 		t.Errorf("Start = %v, want that it is not logged in, and how to", err)
-	}
-}
-
-// TestCodexKey: a key in the environment is good for the exec command alone.
-func TestCodexKey(t *testing.T) {
-	driver, server := realCodex(t, modelstub.Answers(t, modelstub.Reply{Text: "let in"}), nil)
-	driver.options.Env = append(driver.options.Env, "CODEX_API_KEY=not-a-real-key")
-	driver.options.Args = []string{"-c", `model_provider="openai"`, "-c", "openai_base_url=" + quoted(server.URL()+"/v1"), "-c", "features.responses_websockets=false"}
-	started(t, driver)
-	if result := turn(t, driver, "hello"); result.Text != "let in" {
-		t.Errorf("answer %q, want that of the model", result.Text)
 	}
 }
 

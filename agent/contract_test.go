@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -14,12 +15,17 @@ type program struct {
 	name string
 	// create returns a driver for the program, whose model is the script.
 	create func(testing.TB, modelstub.Script, demands) (Driver, *modelstub.Server)
+	// resume returns a driver as the given one that continues a session.
+	resume func(driver Driver, session string) Driver
 	// shell is what a model says to have a command run.
 	shell func(command string) modelstub.Reply
 	// running is the program that the driver runs.
 	running func(Driver) *child
 	// asks reports whether the driver is asked for leave.
 	asks bool
+	// blind reports whether the usage of a resumed session's first turn is not
+	// known.
+	blind bool
 	// helper is the program, the folder and the variables with which the
 	// helper of the same name runs it.
 	helper func(Driver) []string
@@ -47,13 +53,18 @@ var programs = []program{
 			}
 			return c.process.child
 		},
+		resume: func(driver Driver, session string) Driver {
+			options := driver.(*Claude).options
+			options.Session = session
+			return NewClaude(&options)
+		},
 		helper: func(driver Driver) []string {
 			o := driver.(*Claude).options
 			return append([]string{o.Command[0], o.Dir}, o.Env...)
 		},
 	},
-	{name: "codex", asks: true, shell: execCommand, create: codexProgram(false), running: runningCodex, helper: codexHelper},
-	{name: "codex exec", shell: execCommand, create: codexProgram(true), running: runningCodex, helper: codexHelper},
+	{name: "codex", asks: true, shell: execCommand, create: codexProgram(false), running: runningCodex, helper: codexHelper, resume: resumeCodex},
+	{name: "codex exec", blind: true, shell: execCommand, create: codexProgram(true), running: runningCodex, helper: codexHelper, resume: resumeCodex},
 }
 
 // bash is what a model says to claude to have a command run.
@@ -86,6 +97,12 @@ func runningCodex(driver Driver) *child {
 		return c.command
 	}
 	return c.server.child
+}
+
+func resumeCodex(driver Driver, session string) Driver {
+	options := driver.(*Codex).options
+	options.Session = session
+	return NewCodex(&options)
 }
 
 func codexHelper(driver Driver) []string {
@@ -175,4 +192,139 @@ func TestDeathInWords(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestResume goes on with a session in a new program.
+func TestResume(t *testing.T) {
+	withPrograms(t, func(t *testing.T, p program) {
+		answers := map[string]string{"remember 42": "noted", "what was it?": "forty-two"}
+		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
+			return modelstub.Reply{Text: answers[request.Prompt]}
+		}
+		first, server := p.create(t, script, demands{})
+		started(t, first)
+		before := turn(t, first, "remember 42")
+		stopped(t, first)
+		second := p.resume(first, before.SessionID)
+		started(t, second)
+		result := turn(t, second, "what was it?")
+		if result.Text != "forty-two" || result.SessionID != before.SessionID || result.SessionID == "" {
+			t.Errorf("result %+v, want forty-two and the session %s", result, before.SessionID)
+		}
+		want := Usage{InputTokens: modelstub.InputTokens, OutputTokens: modelstub.OutputTokens, CostUSD: result.Usage.CostUSD}
+		if p.blind {
+			want = Usage{}
+		}
+		if result.Usage != want || !near(result.Usage.CostUSD, before.Usage.CostUSD) {
+			t.Errorf("usage %+v after %+v, want %+v: what the session used before is not part of it", result.Usage, before.Usage, want)
+		}
+		asked := server.Requests()
+		if got := asked[len(asked)-1].Prompts; len(got) != 2 || got[0] != "remember 42" {
+			t.Errorf("the model was shown the prompts %q, want those of both programs", got)
+		}
+	})
+}
+
+// TestInterrupt interrupts a turn while the model speaks, and goes on with the
+// session.
+func TestInterrupt(t *testing.T) {
+	withPrograms(t, func(t *testing.T, p program) {
+		asked := make(chan struct{})
+		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
+			if request.Prompt != "never ends" {
+				return modelstub.Reply{Text: "still here"}
+			}
+			close(asked)
+			return modelstub.Reply{Text: "a long answer", Hold: make(chan struct{})}
+		}
+		driver, _ := p.create(t, script, demands{})
+		started(t, driver)
+		interrupted := make(chan error, 1)
+		go func() {
+			<-asked
+			interrupted <- driver.Interrupt(context.Background())
+		}()
+		before, err := driver.Turn(impatient(t), Request{Prompt: "never ends"}, nil)
+		if !errors.Is(err, ErrInterrupted) {
+			t.Errorf("Turn = %v, want ErrInterrupted", err)
+		}
+		if err := <-interrupted; err != nil {
+			t.Errorf("Interrupt = %v, want no error", err)
+		}
+		process := p.running(driver)
+		result := turn(t, driver, "and now?")
+		if result.Text != "still here" || result.SessionID != before.SessionID {
+			t.Errorf("result %+v, want the next answer in session %s", result, before.SessionID)
+		}
+		if p.asks && p.running(driver) != process { // the others run one for each turn
+			t.Error("the program is another, want the same")
+		}
+		if err := driver.Interrupt(t.Context()); err != nil {
+			t.Errorf("Interrupt without a turn = %v, want no error", err)
+		}
+	})
+}
+
+// TestCancel cancels a turn. The program ends, and another goes on with the
+// session.
+func TestCancel(t *testing.T) {
+	withPrograms(t, func(t *testing.T, p program) {
+		ctx, cancel := context.WithCancel(impatient(t))
+		defer cancel()
+		var process *child
+		var driver Driver
+		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
+			if request.Prompt == "never ends" {
+				process = p.running(driver)
+				cancel()
+				return modelstub.Reply{Hold: make(chan struct{})}
+			}
+			return modelstub.Reply{Text: "answer"}
+		}
+		driver, _ = p.create(t, script, demands{})
+		started(t, driver)
+		session := turn(t, driver, "hello").SessionID
+		if _, err := driver.Turn(ctx, Request{Prompt: "never ends"}, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("Turn = %v, want context.Canceled", err)
+		}
+		if !process.hasEnded() {
+			t.Error("the program still runs")
+		}
+		if result := turn(t, driver, "and now?"); result.Text != "answer" || result.SessionID != session {
+			t.Errorf("result %+v, want an answer in session %s", result, session)
+		}
+	})
+}
+
+// TestKilled kills the program while the model speaks, in the first turn of a
+// session and in a later one.
+func TestKilled(t *testing.T) {
+	withPrograms(t, func(t *testing.T, p program) {
+		var driver Driver
+		var victims []*child
+		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
+			if strings.HasPrefix(request.Prompt, "kill") {
+				victim := p.running(driver)
+				victims = append(victims, victim)
+				_ = victim.process.Kill() // the turn tells whether it worked
+				return modelstub.Reply{Hold: make(chan struct{})}
+			}
+			return modelstub.Reply{Text: "done: " + request.Prompt}
+		}
+		driver, server := p.create(t, script, demands{})
+		started(t, driver)
+		for n, prompt := range []string{"kill first", "kill second"} {
+			result := turn(t, driver, prompt)
+			if !strings.HasPrefix(result.Text, "done: [The program that ran you ended") || !strings.HasSuffix(result.Text, prompt) {
+				t.Errorf("answer %q, want that to the prompt with a note", result.Text)
+			}
+			if len(victims) != n+1 || !victims[n].hasEnded() {
+				t.Errorf("%d programs were killed, want %d, and the last ended", len(victims), n+1)
+			}
+		}
+		asked := server.Requests()
+		if got := strings.Join(asked[len(asked)-1].Prompts, "|"); !strings.Contains(got, "kill first") {
+			t.Errorf("the model was shown %q, want the session's first turn", got)
+		}
+	})
 }

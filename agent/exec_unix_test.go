@@ -6,11 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -20,14 +18,14 @@ import (
 func TestExecKillsWhatHoldsTheOutput(t *testing.T) {
 	for _, kind := range []string{"hang", "stubborn"} {
 		t.Run(kind, func(t *testing.T) {
-			driver := NewExec(helperCommand(t, "forks", kind), nil)
+			left := newFIFO(t)
+			driver := NewExec(helperCommand(t, "forks", kind, left.path), nil)
 			driver.pipeDelay = 200 * time.Millisecond
 			started(t, driver)
-			result, err := driver.Turn(impatient(t), Request{}, nil)
-			if err != nil {
+			if _, err := driver.Turn(impatient(t), Request{}, nil); err != nil {
 				t.Errorf("error %v, want none: the command itself did well", err)
 			}
-			awaitEnd(t, childOf(t, result.Text))
+			left.end(t)
 		})
 	}
 }
@@ -45,14 +43,15 @@ func TestExecEndsItsGroup(t *testing.T) {
 
 // TestExecStopsTheWholeGroup cancels a turn whose command has a child.
 func TestExecStopsTheWholeGroup(t *testing.T) {
-	driver := started(t, NewExec([]string{"sh", "-c", helperShell(t, "stubborn") + " & echo child $!; wait"}, &ExecOptions{Grace: 50 * time.Millisecond}))
+	tool := newFIFO(t)
+	driver := started(t, NewExec([]string{"sh", "-c", "exec 3>" + tool.path + "; " + helperShell(t, "stubborn") + " & wait"}, &ExecOptions{Grace: 50 * time.Millisecond}))
 	ctx, cancel := context.WithCancel(impatient(t))
 	defer cancel()
-	result, err := driver.Turn(ctx, Request{}, whenSeen("hanging", cancel))
+	_, err := driver.Turn(ctx, Request{}, whenSeen("hanging", cancel))
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
-	awaitEnd(t, childOf(t, result.Text))
+	tool.end(t)
 }
 
 func helperShell(t *testing.T, kind string) string {
@@ -71,25 +70,6 @@ func childOf(t *testing.T, text string) int {
 		t.Fatalf("output %q names no child: %v", text, err)
 	}
 	return pid
-}
-
-// awaitEnd waits until there is no such process, or only what is left of one
-// that nobody has waited for.
-func awaitEnd(t *testing.T, pid int) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || isZombie(pid) {
-			return
-		}
-	}
-	t.Errorf("process %d still runs", pid)
-	_ = syscall.Kill(pid, syscall.SIGKILL)
-}
-
-func isZombie(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, rest, ok := strings.Cut(string(stat), ") ")
-	return err == nil && ok && strings.HasPrefix(rest, "Z")
 }
 
 // TestExecBoundedMemory lets a command print a gigabyte.
