@@ -1,7 +1,9 @@
 package mailbox
 
 import (
+	"strings"
 	"time"
+	"unique"
 
 	"github.com/oacp-go/oacp/schema"
 )
@@ -52,8 +54,13 @@ type seenMessage struct {
 	fileVersion
 }
 
+// newSeenMessage copies what it keeps of the message, whose texts would keep
+// the whole file in memory. What many messages have is kept once.
 func newSeenMessage(name string, m *schema.Message, v fileVersion) seenMessage {
-	return seenMessage{File: name, From: m.From, ID: m.ID, Priority: m.Priority, Subject: m.Subject, Type: m.Type, fileVersion: v}
+	return seenMessage{
+		File: name, From: unique.Make(m.From).Value(), ID: schema.ID(strings.Clone(string(m.ID))),
+		Priority: unique.Make(m.Priority).Value(), Subject: strings.Clone(m.Subject), Type: unique.Make(m.Type).Value(), fileVersion: v,
+	}
 }
 
 // message returns what is left of the message.

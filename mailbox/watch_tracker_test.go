@@ -3,8 +3,10 @@ package mailbox
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/oacp-go/oacp/schema"
 )
@@ -79,5 +81,31 @@ func TestTracker(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSeenMessageKeepsNoFile: of a message that was reported, nothing of its
+// file stays in memory but what is remembered of it.
+func TestSeenMessageKeepsNoFile(t *testing.T) {
+	const id, from, kind, priority, subject = "msg-20260313T1430Z-claude-ab12", "claude", "question", "P2", "Which port?"
+	file := strings.Join([]string{id, from, kind, priority, subject, strings.Repeat("body ", 1000)}, "\n")
+	part := func(text string) string {
+		i := strings.Index(file, text)
+		return file[i : i+len(text)]
+	}
+	seen := newSeenMessage("m.yaml", &schema.Message{
+		ID: schema.ID(part(id)), From: schema.AgentName(part(from)), Type: schema.Type(part(kind)),
+		Priority: schema.Priority(part(priority)), Subject: part(subject),
+	}, fileVersion{})
+	begin := uintptr(unsafe.Pointer(unsafe.StringData(file)))
+	for what, text := range map[string]string{
+		id: string(seen.ID), from: string(seen.From), kind: string(seen.Type), priority: string(seen.Priority), subject: seen.Subject,
+	} {
+		if text != what {
+			t.Errorf("got %q, want %q", text, what)
+		}
+		if at := uintptr(unsafe.Pointer(unsafe.StringData(text))); at >= begin && at < begin+uintptr(len(file)) {
+			t.Errorf("%q is a part of the file, want a copy", text)
+		}
 	}
 }
