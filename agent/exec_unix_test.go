@@ -72,6 +72,27 @@ func childOf(t *testing.T, text string) int {
 	return pid
 }
 
+// TestAskVersionOfTheMute: a program that does not tell its version is not
+// waited for.
+func TestAskVersionOfTheMute(t *testing.T) {
+	left := newFIFO(t)
+	command := []string{"sh", "-c", "exec 3>" + left.path + "; echo asked >&3; " + helperShell(t, "stubborn") + "; :"}
+	path, err := findProgram("", command[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(impatient(t))
+	defer cancel()
+	go func() {
+		defer cancel()
+		left.line(t)
+	}()
+	if v, ok := askVersion(ctx, path, command, nil); ok {
+		t.Errorf("the version is %v, want none", v)
+	}
+	left.end(t)
+}
+
 // TestExecBoundedMemory lets a command print a gigabyte.
 func TestExecBoundedMemory(t *testing.T) {
 	if _, err := exec.LookPath("head"); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/orphans"
 )
@@ -37,14 +38,23 @@ func parseVersion(text string) (version, bool) {
 	return v, true
 }
 
+// versionLimit is how long a program may take to tell its version.
+const versionLimit = 10 * time.Second
+
 // askVersion runs the program with --version. It reports false if that says
-// nothing.
+// nothing in time.
 func askVersion(ctx context.Context, path string, command, env []string) (version, bool) {
 	defer holdThread()()
+	ctx, cancel := context.WithTimeout(ctx, versionLimit)
+	defer cancel()
 	cmd := exec.CommandContext(ctx, path, append(slices.Clone(command[1:]), "--version")...)
 	cmd.Env = environment(env, orphans.Environ(ctx))
 	cmd.WaitDelay = pipeDelay
 	ownGroup(cmd, syscall.SIGKILL)
+	cmd.Cancel = func() error {
+		killGroup(cmd.Process)
+		return nil
+	}
 	out, err := cmd.Output()
 	if err != nil {
 		return version{}, false
