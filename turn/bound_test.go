@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,18 +163,20 @@ func TestOneNoticeAtThePairBound(t *testing.T) {
 		drafts = append(drafts, question(fmt.Sprint("q", i)))
 	}
 	send(t, w, drafts...)
-	now := time.Now()
+	begin := time.Now()
+	var passed atomic.Int64
+	pass := func(by time.Duration) { passed.Add(int64(by)) }
 	turns, notices := 0, 0
 	run := func() {
 		t.Helper()
 		r, rec := newRunner(t, w, Config{MaxPairTurns: most, Once: true, NewDriver: plays(func(_ context.Context, request agent.Request) (agent.Result, error) {
 			if variable(request, "OACP_MESSAGE_FROM") == "claude" {
 				turns++
-				now = now.Add(10 * time.Minute)
+				pass(10 * time.Minute)
 			}
 			return agent.Result{}, nil
 		})})
-		r.now = func() time.Time { return now }
+		r.now = func() time.Time { return begin.Add(time.Duration(passed.Load())) }
 		if err := r.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -184,13 +187,13 @@ func TestOneNoticeAtThePairBound(t *testing.T) {
 		t.Errorf("%d turns and %d notices, want %d and 1", turns, notices, most)
 	}
 	for range most {
-		now = now.Add(10 * time.Minute)
+		pass(10 * time.Minute)
 		run()
 	}
 	if turns <= most || notices != 1 {
 		t.Errorf("%d turns and %d notices as turns drop out of the hour, want more turns and the one notice", turns, notices)
 	}
-	now = now.Add(2 * time.Hour)
+	pass(2 * time.Hour)
 	run()
 	if notices != 2 {
 		t.Errorf("%d notices after a quiet time, want another one", notices)

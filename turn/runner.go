@@ -9,10 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // Runner works the inbox of one agent. Make one with New. It is for one Run at
@@ -275,46 +273,6 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan mailbox.Event, watche
 		timer.Stop()
 	}
 	return nil
-}
-
-// take takes in what a watch saw.
-func (r *Runner) take(event mailbox.Event) {
-	switch event.Kind {
-	case mailbox.EventArrived:
-		r.invalid.remove(event.Name)
-		r.takeMessage(event.Entry)
-	case mailbox.EventArchived:
-		r.invalid.remove(event.Name)
-		if it := r.schedule.items[event.Name]; it != nil && !it.busy {
-			r.schedule.remove(it.File)
-			r.leave(it.key)
-		}
-	case mailbox.EventError:
-		var invalid *validate.InvalidError
-		if event.Name != "" && (errors.As(event.Err, &invalid) || errors.Is(event.Err, durable.ErrTooLarge)) {
-			// What is given up at once is told then.
-			if due := r.invalid.add(event.Entry); due.After(r.now()) {
-				r.problem(Event{File: event.Name, RetryAt: due}, event.Err)
-			}
-			return
-		}
-		r.problem(Event{File: event.Name}, event.Err)
-	case mailbox.EventWarning:
-		r.observe(Event{Kind: EventWarning, File: event.Name, Reason: event.Err.Error(), Err: event.Err})
-	}
-}
-
-func (r *Runner) takeMessage(e mailbox.Entry) {
-	it, err := newItem(e.Name, e.Message)
-	if err != nil {
-		r.problem(Event{File: e.Name}, err)
-		return
-	}
-	if old := r.schedule.items[e.Name]; old != nil && old.busy {
-		old.replacement = it
-		return
-	}
-	r.schedule.add(it)
 }
 
 // entryOf returns the inbox entry of an item, as far as it takes to find the

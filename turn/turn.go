@@ -16,6 +16,8 @@
 //     acknowledged. So a message never has two successful turns, nor two
 //     answers.
 //   - A dead letter and the notice to its sender go the same way.
+//   - What a killed Runner's agents left running is ended before the next one
+//     begins, and a Runner whose lock or journal is taken away stops.
 //
 // # Which message is next
 //
