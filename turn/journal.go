@@ -108,7 +108,7 @@ func (j *journal) open() (err error) {
 func (j *journal) locked(do func() error) error {
 	err := j.lock.Lock()
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: %w", ErrStateLost, err) // the folder is gone
+		return fmt.Errorf("%w: %s", ErrStateLost, filepath.Dir(j.path))
 	}
 	if err != nil {
 		return fmt.Errorf("locking %s: %w", j.lock.Path(), err)
