@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
 // childSpec says how a child is started.
@@ -86,12 +87,12 @@ func startChild(ctx context.Context, spec childSpec) (*child, error) {
 }
 
 // run starts the program, tells so, and waits for its end on the same thread;
-// see holdThread. The pipes are ours, so that the end of the program itself is
+// see processgroup.Hold. The pipes are ours, so that the end of the program itself is
 // seen at once, whatever of it still holds them.
 func (c *child) run(started chan<- error) {
-	defer holdThread()()
+	defer processgroup.Hold()()
 	cmd := &exec.Cmd{Path: c.spec.path, Args: c.spec.command, Dir: c.spec.dir, Env: environment(c.spec.env)}
-	ownGroup(cmd, c.spec.farewell)
+	processgroup.Lead(cmd, c.spec.farewell)
 	pipes, err := startPiped(cmd)
 	c.process = cmd.Process
 	started <- err
@@ -110,7 +111,7 @@ func (c *child) run(started chan<- error) {
 	inOut.Go(func() { c.read(complaints, c.complain) })
 	err = cmd.Wait()
 	close(c.exited)
-	killGroup(cmd.Process)
+	processgroup.Kill(cmd.Process)
 	c.input.close()
 	out.expire(c.spec.pipeDelay)
 	complaints.expire(c.spec.pipeDelay)
@@ -226,7 +227,7 @@ func (c *child) fail(err error) {
 		c.failure = err
 	}
 	c.mu.Unlock()
-	killGroup(c.process)
+	processgroup.Kill(c.process)
 }
 
 // hasEnded reports whether the program has ended.
@@ -270,12 +271,12 @@ const killDelay = 5 * time.Second
 // not. It waits for the end, but not for ever.
 func (c *child) stop(ctx context.Context) error {
 	if !c.hasEnded() {
-		signalGroup(c.process, c.spec.farewell)
+		processgroup.Signal(c.process, c.spec.farewell)
 	}
 	if c.endsWithin(ctx, c.spec.grace) {
 		return nil
 	}
-	killGroup(c.process)
+	processgroup.Kill(c.process)
 	if !c.endsWithin(context.WithoutCancel(ctx), killDelay+c.spec.pipeDelay) {
 		return fmt.Errorf("process %d was killed, but has not ended", c.process.Pid)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
 const (
@@ -161,14 +162,14 @@ func (e *Exec) Turn(ctx context.Context, request Request, observe func(Event)) (
 // run starts the command and waits until it, and what it left behind, is
 // done with.
 func (e *Exec) run(ctx context.Context, request Request, out *output) error {
-	defer holdThread()()
+	defer processgroup.Hold()()
 	cmd := &exec.Cmd{
 		Path: e.path, Args: e.command, Dir: e.options.Dir,
 		Env:   environment(e.options.Env, request.Env, orphans.Environ(ctx)),
 		Stdin: strings.NewReader(request.Prompt), Stdout: out.stream(false), Stderr: out.stream(true),
 		WaitDelay: e.pipeDelay,
 	}
-	ownGroup(cmd, syscall.SIGKILL)
+	processgroup.Lead(cmd, syscall.SIGKILL)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -177,7 +178,7 @@ func (e *Exec) run(ctx context.Context, request Request, out *output) error {
 	go func() { stopped <- stopOnCancel(ctx, cmd.Process, ended, e.options.Grace) }()
 	err := cmd.Wait()
 	close(ended)
-	killGroup(cmd.Process)
+	processgroup.Kill(cmd.Process)
 	if <-stopped {
 		return context.Cause(ctx)
 	}
@@ -198,13 +199,13 @@ func stopOnCancel(ctx context.Context, leader *os.Process, ended <-chan struct{}
 		return false
 	default:
 	}
-	signalGroup(leader, syscall.SIGTERM)
+	processgroup.Signal(leader, syscall.SIGTERM)
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-ended:
 	case <-timer.C:
-		killGroup(leader)
+		processgroup.Kill(leader)
 		<-ended
 	}
 	return true

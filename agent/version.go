@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
 // version is the number of a release: major, minor, patch.
@@ -44,15 +45,15 @@ const versionLimit = 10 * time.Second
 // askVersion runs the program with --version. It reports false if that says
 // nothing in time.
 func askVersion(ctx context.Context, path string, command, env []string) (version, bool) {
-	defer holdThread()()
+	defer processgroup.Hold()()
 	ctx, cancel := context.WithTimeout(ctx, versionLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, append(slices.Clone(command[1:]), "--version")...)
 	cmd.Env = environment(env, orphans.Environ(ctx))
 	cmd.WaitDelay = pipeDelay
-	ownGroup(cmd, syscall.SIGKILL)
+	processgroup.Lead(cmd, syscall.SIGKILL)
 	cmd.Cancel = func() error {
-		killGroup(cmd.Process)
+		processgroup.Kill(cmd.Process)
 		return nil
 	}
 	out, err := cmd.Output()

@@ -7,7 +7,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
 // process is a bridge process that a client started, and the group of processes it may have started in turn.
@@ -29,7 +32,8 @@ func startProcess(command *exec.Cmd, path string) (*process, error) {
 	if command.WaitDelay == 0 {
 		command.WaitDelay = pipeDelay
 	}
-	ownGroup(command)
+	// At SIGTERM a bridge can end its agent and remove its socket.
+	processgroup.Lead(command, syscall.SIGTERM)
 	p := &process{command: command, exited: make(chan struct{})}
 	started := make(chan error)
 	go p.run(started)
@@ -39,9 +43,9 @@ func startProcess(command *exec.Cmd, path string) (*process, error) {
 	return p, nil
 }
 
-// run starts the process, tells so, and waits for its end on the same thread; see holdThread.
+// run starts the process, tells so, and waits for its end on the same thread; see processgroup.Hold.
 func (p *process) run(started chan<- error) {
-	defer holdThread()()
+	defer processgroup.Hold()()
 	err := p.command.Start()
 	started <- err
 	if err != nil {
@@ -49,7 +53,7 @@ func (p *process) run(started chan<- error) {
 	}
 	defer close(p.exited)
 	err = p.command.Wait()
-	killGroup(p.command.Process) // what the bridge left behind
+	processgroup.Kill(p.command.Process) // what the bridge left behind
 	if !errors.Is(err, exec.ErrWaitDelay) {
 		p.err = err // that such a leftover held the output open is no failure of the bridge
 	}
@@ -129,12 +133,12 @@ func (p *process) stop(path string, timeout time.Duration) error {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	if !p.hasExited() {
-		terminateGroup(p.command.Process)
+		processgroup.Signal(p.command.Process, syscall.SIGTERM)
 	}
 	select {
 	case <-p.exited:
 	case <-timer.C:
-		killGroup(p.command.Process)
+		processgroup.Kill(p.command.Process)
 		<-p.exited
 	}
 	if _, err := os.Lstat(path); err != nil {

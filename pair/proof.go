@@ -102,7 +102,7 @@ func (s *Session) runProof(ctx context.Context, command []string) (report string
 	tooLong := fmt.Errorf("it was stopped after %v", s.options.ProofTimeout)
 	limited, cancel := context.WithTimeoutCause(ctx, s.options.ProofTimeout, tooLong)
 	defer cancel()
-	driver := agent.NewExec(fromFolder(s.manifest.Dir(), command), &agent.ExecOptions{Dir: s.manifest.Dir()})
+	driver := agent.NewExec(command, &agent.ExecOptions{Dir: s.manifest.Dir()})
 	err = driver.Start(limited)
 	var result agent.Result
 	if err == nil {
@@ -115,16 +115,6 @@ func (s *Session) runProof(ctx context.Context, command []string) (report string
 		return "", context.Cause(ctx)
 	}
 	return fmt.Sprintf("the proof %s failed: %s\n%s", strings.Join(command, " "), howProofFailed(err), tail(result.Tail, maxProofOutput)), nil
-}
-
-// fromFolder is the command with its program found from the folder it is run
-// in, if it is named by a path.
-func fromFolder(dir string, command []string) []string {
-	program := command[0]
-	if isBare(program) || filepath.IsAbs(program) {
-		return command
-	}
-	return append([]string{filepath.Join(dir, program)}, command[1:]...)
 }
 
 // isBare reports whether a program is looked for in PATH.

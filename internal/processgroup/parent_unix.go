@@ -1,8 +1,7 @@
 //go:build unix && !linux
 
-package agent
+package processgroup
 
 import "syscall"
 
-// dieWithParent does nothing: there is no such thing on this system.
 func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}

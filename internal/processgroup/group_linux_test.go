@@ -1,0 +1,84 @@
+package processgroup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "-parent" {
+		if err := parent(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// parent starts a shell that tells when it is asked to end, and waits for it.
+func parent() error {
+	child := exec.Command("sh", "-c", "trap 'echo asked; exit' TERM; echo running; while :; do sleep 0.01; done")
+	child.Stdout = os.Stdout
+	Lead(child, syscall.SIGTERM)
+	defer Hold()()
+	return errors.Join(child.Start(), child.Wait())
+}
+
+// TestKill: those that the leader has started end with it.
+func TestKill(t *testing.T) {
+	command := exec.Command("sh", "-c", "sleep 1000 & echo running; wait")
+	Lead(command, syscall.SIGKILL)
+	defer Hold()()
+	pipe, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	output := bufio.NewReader(pipe)
+	if line, err := output.ReadString('\n'); err != nil || line != "running\n" {
+		t.Fatalf("the leader said %q, %v", line, err)
+	}
+	Kill(command.Process)
+	if _, err := io.ReadAll(output); err != nil { // which ends with the last of them
+		t.Error(err)
+	}
+	if err := command.Wait(); err == nil {
+		t.Error("the leader ended well, want it killed")
+	}
+	Kill(command.Process) // there are none left
+}
+
+// TestDeath: a process is told when the one that started it was killed.
+func TestDeath(t *testing.T) {
+	command := exec.Command(os.Args[0], "-parent")
+	command.Stderr = os.Stderr
+	pipe, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	output := bufio.NewReader(pipe)
+	if line, err := output.ReadString('\n'); err != nil || line != "running\n" {
+		t.Fatalf("the child said %q, %v", line, err)
+	}
+	if err := command.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(output); err != nil || string(rest) != "asked\n" {
+		t.Errorf("the child said %q, %v; want it asked to end", rest, err)
+	}
+	if err := command.Wait(); err == nil {
+		t.Error("the parent ended well, want it killed")
+	}
+}

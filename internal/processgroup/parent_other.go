@@ -1,0 +1,5 @@
+//go:build !linux
+
+package processgroup
+
+func hold() func() { return func() {} }
