@@ -45,6 +45,7 @@ type appender struct {
 type parcel struct {
 	record  bridge.Record
 	message *schema.Message
+	origin  *origin // of a message that was born in a log, otherwise nil
 }
 
 // append writes what the log does not hold of the messages. When it returns without an error, they are all
@@ -58,7 +59,7 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 			a.report.warn("message %s: %v", m.ID, err)
 			continue
 		}
-		born, there, err := a.hasOrigin(ctx, m)
+		origin, there, err := a.hasOrigin(ctx, m)
 		if err != nil {
 			return err
 		}
@@ -66,12 +67,16 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 			a.report.AlreadyRecorded++
 			continue
 		}
-		if born && a.ownOnly || m.CreatedAt.Time().Before(a.since) {
+		if origin != nil && a.ownOnly || m.CreatedAt.Time().Before(a.since) {
 			a.report.LeftOut++
 			continue
 		}
 		for _, r := range records {
-			p, there, err := a.place(ctx, parcel{r, m}, claimed)
+			p, err := parcel{r, m, origin}.marked()
+			if err != nil {
+				return err
+			}
+			p, there, err := a.place(ctx, p, claimed)
 			switch {
 			case err != nil:
 				return err
@@ -86,20 +91,22 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 	return a.write(ctx, missing)
 }
 
-// hasOrigin reports whether a message was born in a log, and whether this log holds the record that it was
-// born from. Records may share an id, whoever made it up.
-func (a *appender) hasOrigin(ctx context.Context, m *schema.Message) (born, there bool, err error) {
+// hasOrigin returns the origin of a message that was born in a log, and reports whether this log holds the record
+// that it was born from, or a copy of it. Records may share an id, whoever made it up.
+func (a *appender) hasOrigin(ctx context.Context, m *schema.Message) (*origin, bool, error) {
 	o, born := originOf(m)
 	if !born {
-		return false, false, nil
+		return nil, false, nil
 	}
 	var found []bridge.Entry
+	var err error
 	if id := o.withID().ID; hasDigits(id) {
 		found, err = a.log.FindPrefix(ctx, id[:shortDigits])
 	} else {
 		found, err = a.log.Find(ctx, id)
 	}
-	return true, slices.ContainsFunc(found, func(e bridge.Entry) bool { return isBornAs(e.Record, o.record, o.form.of) }), err
+	p := parcel{message: m, origin: &o}
+	return &o, slices.ContainsFunc(found, func(e bridge.Entry) bool { return p.is(e.Record) }), err
 }
 
 // isBornAs reports whether a record says what the other one says, and carries that message, or none.
@@ -142,23 +149,40 @@ func (a *appender) place(ctx context.Context, p parcel, claimed map[string]bridg
 	}
 }
 
-// is reports whether a record of the same id is this one, and not another message's.
+// is reports whether a record stands for this message, and not for another one that shares its id. Of the messages
+// that one broadcast became, a copy of any is a copy of the broadcast.
 func (p parcel) is(r bridge.Record) bool {
-	if p.record.Metadata == nil {
-		return isBornAs(r, p.record, "")
+	m, _ := carriedBy(r)
+	if m != nil && m.ID == p.message.ID {
+		return true
 	}
-	return messageOf(r) == p.message.ID
+	if p.origin == nil {
+		return false
+	}
+	if o, born := originOfCopy(m); born && o.isOfOneRecord(*p.origin) {
+		return true
+	}
+	return isBornAs(r, p.origin.record, p.origin.form.of)
 }
 
-// apart returns the record with one more line that tells it apart from another message's. A record that was
-// born in the bridge then needs the metadata to be known for what it is.
+// marked returns the record with the message in its metadata. One that was born in another log would otherwise be
+// taken for a message of this one, and be delivered once more.
+func (p parcel) marked() (parcel, error) {
+	var err error
+	if p.record.Metadata == nil {
+		p.record.Metadata, err = carry(p.message)
+	}
+	return p, err
+}
+
+// apart returns the record with one more line that tells it apart from another message's.
 func (p parcel) apart() (parcel, error) {
-	metadata, err := carry(p.message)
+	p, err := p.marked()
 	if err != nil {
 		return p, err
 	}
 	r := &p.record
-	r.Content, r.Metadata = r.Content+idLine(p.message.ID), metadata
+	r.Content += idLine(p.message.ID)
 	r.ID = bridge.GenerateID(r.Type, r.From, r.To, r.Content)
 	return p, nil
 }

@@ -241,6 +241,21 @@ func (o origin) withID() bridge.Record {
 	return r
 }
 
+// isOfOneRecord reports whether two messages were born from one record: they are parts of one broadcast.
+func (o origin) isOfOneRecord(other origin) bool {
+	o.form.part, other.form.part = 1, 1
+	return reflect.DeepEqual(o, other)
+}
+
+// originOfCopy returns the origin of the message that a record carries, nil where it carries none. A record with
+// one is a copy: the record that the message was born from stands in another log.
+func originOfCopy(carried *schema.Message) (o origin, ok bool) {
+	if carried == nil {
+		return origin{}, false
+	}
+	return originOf(carried)
+}
+
 // extraOf reads what context_keys say of the record.
 func extraOf(m *schema.Message) (more extra, ok bool) {
 	text, marked := strings.CutPrefix(m.ContextKeys, recordMark)

@@ -125,6 +125,13 @@ func (d *deliverer) acceptCarried(ctx context.Context, e bridge.Entry, m *schema
 		d.report.AlreadyDelivered++
 		return true, err
 	}
+	if o, born := originOfCopy(m); born && e.To == "" {
+		// A broadcast is for the agents of this workspace, and not for those of the one that copied it.
+		original := o.withID()
+		original.Metadata = e.Metadata // so it is still known for a copy
+		e.Record = original
+		return true, d.acceptBorn(ctx, e, o.form)
+	}
 	if to != "" && !d.workspace.Knows(to) {
 		return true, d.refuse(e, m, d.workspace.CheckAgent(to).Error())
 	}

@@ -66,7 +66,7 @@ func (o *otherLogs) close() error {
 // and not for this one. A message belongs to one record only. It is the other one's if that was delivered and has
 // no message that names its run; so in the end there are as many messages as records, whichever came first.
 func (d *deliverer) isOfAnotherRun(ctx context.Context, one delivery) (bool, error) {
-	if d.others == nil || one.carried != nil || one.form.run != "" {
+	if d.others == nil || one.carried != nil || one.form.run != "" || isCopy(one.entry.Record) {
 		return false, nil
 	}
 	if err := d.others.find(ctx); err != nil {
@@ -78,7 +78,7 @@ func (d *deliverer) isOfAnotherRun(ctx context.Context, one delivery) (bool, err
 			continue // a log that cannot be read tells nothing
 		}
 		for _, e := range found {
-			if e.Line > log.delivered || !isTwin(e.Record, one.entry.Record) {
+			if e.Line > log.delivered || !isTwin(e.Record, one.entry.Record) || isCopy(e.Record) {
 				continue
 			}
 			if named, err := d.hasNamed(ctx, e.Record, one); err != nil || !named {
@@ -94,6 +94,13 @@ func isTwin(r, of bridge.Record) bool {
 	at, _ := timeOf(r.Timestamp)
 	same, _ := timeOf(of.Timestamp)
 	return r.RunID != of.RunID && r.SaysTheSame(of) && at.Equal(same)
+}
+
+// isCopy reports whether a record is a copy of one in another log, which is the one that its message belongs to.
+func isCopy(r bridge.Record) bool {
+	m, _ := carriedBy(r)
+	_, born := originOfCopy(m)
+	return born
 }
 
 // hasNamed reports whether the message that names the run of a record is in the outbox.

@@ -18,7 +18,7 @@ import (
 //
 // A message that was born in the bridge gives the record it was born from, without metadata. Where its id
 // does not tell that record's whole id (it was not the documented one), only the log can give the record
-// itself, as a Mirror and Append do; ToBridge then makes one with the documented id and the message in its
+// itself; ToBridge then makes one with the documented id and the message in its
 // metadata.
 //
 // The error is a *validate.InvalidError where the message is not valid.
