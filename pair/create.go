@@ -11,7 +11,8 @@ import (
 
 // Create makes a new run of the repository below root, the folder of all
 // runs, and a session that drives it. Any number of processes may do so at
-// once. An error of a setting names it.
+// once. An error of a setting names it. A *BegunError says that the run is
+// there all the same.
 func Create(root, repository string, settings Settings, options Options) (*Session, error) {
 	settings, err := settings.forNewRun()
 	if err != nil {
@@ -53,11 +54,27 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 		begun = err == nil
 		return manifest, err
 	})
-	if err != nil && !begun {
+	switch {
+	case err != nil && begun:
+		return nil, &BegunError{Run: run.ID, Err: err}
+	case err != nil:
 		discard(run)
 	}
 	return s, err
 }
+
+// BegunError says that Create has made a run, but no session that drives it.
+// The run can be resumed.
+type BegunError struct {
+	Run int
+	Err error
+}
+
+// Error says what stood in the way.
+func (e *BegunError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what stood in the way.
+func (e *BegunError) Unwrap() error { return e.Err }
 
 // discard removes the folder of a run that was never begun, unless somebody
 // else has put something into it. What stays says of itself that it was never

@@ -177,6 +177,22 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
+// TestStopReachesAgentFirst: at a shutdown an agent may die before this process
+// is told to stop. That is neither its failure nor a reason to start it again.
+func TestStopReachesAgentFirst(t *testing.T) {
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	turns := 0
+	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(call) (string, error) {
+		turns++
+		go cancel(enough)
+		return "", &agent.DiedError{Program: "codex", Err: errors.New("signal: terminated")}
+	}))
+	if err := s.Run(ctx); !errors.Is(err, enough) || turns != 1 || s.Manifest().State != Working {
+		t.Errorf("error %v after %d turns in state %s, want the cause after 1 in a run that can be resumed", err, turns, s.Manifest().State)
+	}
+}
+
 func TestTimeout(t *testing.T) {
 	s := newSession(t, Settings{Prompt: "x"}, scripted(func(c call) (string, error) {
 		<-c.ctx.Done()

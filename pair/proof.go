@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // needsProof reports whether the answer stands or falls with the proof, and
@@ -80,7 +81,7 @@ func (s *Session) endProof(ctx context.Context) error {
 
 // runCommands runs the commands of the proof until one fails.
 func (s *Session) runCommands(ctx context.Context) (*ProofResult, error) {
-	commands, err := ParseProof(s.manifest.ProofCommand)
+	commands, err := ParseCommands(s.manifest.ProofCommand)
 	if err != nil {
 		return nil, err
 	}
@@ -111,10 +112,10 @@ func (s *Session) runProof(ctx context.Context, command []string) (report string
 	if err == nil {
 		return "", nil
 	}
-	if ctx.Err() != nil {
+	if stopComes(ctx) {
 		return "", context.Cause(ctx)
 	}
-	return fmt.Sprintf("the proof %s failed: %s\n%s", strings.Join(command, " "), howProofFailed(err), tail(result.Tail, maxProofOutput)), nil
+	return fmt.Sprintf("the proof %s failed: %s\n%s", visible.Shell(command...), howProofFailed(err), tail(result.Tail, maxProofOutput)), nil
 }
 
 // isBare reports whether a program is looked for in PATH.
@@ -139,7 +140,7 @@ func howProofFailed(err error) string {
 // findProof looks for the programs of a proof that no worker will make: those
 // that are looked for in PATH.
 func findProof(text string) error {
-	commands, err := ParseProof(text)
+	commands, err := ParseCommands(text)
 	if err != nil {
 		return err
 	}

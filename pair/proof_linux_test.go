@@ -1,6 +1,7 @@
 package pair
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -79,5 +80,28 @@ func TestProofCutOff(t *testing.T) {
 	var exit *exec.ExitError
 	if err := left.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Errorf("what was left behind ended with %v, want it killed", err)
+	}
+}
+
+// TestStopReachesProofFirst: at a shutdown a proof may end before this process
+// is told to. It has not failed then.
+func TestStopReachesProofFirst(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		_, err := os.ReadFile(fifo) // to the end of the proof
+		cancel(errors.Join(enough, err))
+	}()
+	var calls []call
+	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone, MaxIterations: 1, Proof: "sh -c 'exec 3>" + fifo + "; exit 1'"}, lines(t, &calls, "codex: DONE"))
+	if err := s.Run(ctx); !errors.Is(err, enough) {
+		t.Errorf("error %v, want the cause", err)
+	}
+	if m := s.Manifest(); m.State != Working || m.Turn.Proof != nil {
+		t.Errorf("state %s with the proof %+v, want it to be run again", m.State, m.Turn.Proof)
 	}
 }

@@ -161,10 +161,14 @@ func (s *Session) finish(ctx context.Context) error {
 		return nil
 	}
 	kept, err := tidyWorktree(ctx, &s.manifest)
-	if err != nil {
-		return err
-	}
-	if kept != "" {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		// What the run came to stands, whatever has become of the worktree.
+		kept = fmt.Sprintf("the worktree %s could not be removed and is kept: %v", s.manifest.WorktreePath, err)
+		return s.note(Entry{Type: EntryNotice, Content: kept})
+	case kept != "":
 		return s.note(Entry{Type: EntryNotice, Content: kept + " holds changes and is kept"})
 	}
 	s.manifest.WorktreePath = ""

@@ -62,7 +62,7 @@ type Settings struct {
 	// MaxIterations is after how many iterations the run fails, 1 to 1000;
 	// zero means DefaultMaxIterations.
 	MaxIterations int
-	// Proof is the command that must succeed, as ParseProof reads it; empty
+	// Proof is the command that must succeed, as ParseCommands reads it; empty
 	// means none.
 	Proof string
 	// Done is the word that is DONE in answers; empty means DONE.
@@ -96,7 +96,7 @@ func (s Settings) complete() (Settings, error) {
 }
 
 func (s Settings) check() error {
-	_, proofErr := ParseProof(s.Proof)
+	_, proofErr := ParseCommands(s.Proof)
 	switch {
 	case strings.TrimSpace(s.Prompt) == "":
 		return errors.New("prompt: there is no task")
@@ -105,7 +105,7 @@ func (s Settings) check() error {
 	case !s.Agent.known():
 		return fmt.Errorf("agent: %q is neither claude nor codex", s.Agent)
 	case s.reviewers() == nil && s.Review != ReviewNone:
-		return fmt.Errorf("review: %q is none of claude, codex and claudex", s.Review)
+		return fmt.Errorf("review: %q is not claude, codex, claudex or none", s.Review)
 	case s.MaxIterations < 1 || s.MaxIterations > maxIterations:
 		return fmt.Errorf("max_iterations: %d is not between 1 and %d", s.MaxIterations, maxIterations)
 	case proofErr != nil:
@@ -145,14 +145,19 @@ func (s Settings) agents() []Agent {
 	return []Agent{s.Agent}
 }
 
-// ParseProof reads a proof: a command, or several that are joined by && and
-// must all succeed, in that order. Words are separated and quoted as in a
-// shell, but no shell is involved: variables, patterns and substitutions are
-// plain text, and what only a shell can do, such as a pipe or a redirection,
-// is an error. An empty text is no proof.
-func ParseProof(text string) ([][]string, error) {
-	if strings.TrimSpace(text) == "" {
+// ParseCommands reads a command, or several that are joined by && and must all
+// succeed, in that order. Words are separated and quoted as in a shell, but no
+// shell is involved: variables, patterns and substitutions are plain text, and
+// what only a shell can do, such as a pipe or a redirection, is an error. So is
+// a line break outside of quotes, which is a new command to a shell. An empty
+// text is no command.
+func ParseCommands(text string) ([][]string, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
 		return nil, nil
+	}
+	if breaksLine(text) {
+		return nil, fmt.Errorf("%q stands on several lines: join commands by &&, or put them into a script", text)
 	}
 	var commands [][]string
 	for rest := text; ; {
@@ -172,9 +177,30 @@ func ParseProof(text string) ([][]string, error) {
 		runes := []rune(rest)
 		operator := string(runes[parser.Position:])
 		if rest, _ = strings.CutPrefix(operator, "&&"); rest == operator {
-			return nil, fmt.Errorf("%q needs a shell for what follows from %.20q, and a proof is run without one: quote it, or put it into a script", text, operator)
+			return nil, fmt.Errorf("%q needs a shell for what follows from %.20q, and there is none: quote it, or put it into a script", text, operator)
 		}
 	}
+}
+
+// breaksLine reports whether a text has a line break outside of quotes.
+func breaksLine(text string) bool {
+	var quote rune
+	escaped := false
+	for _, c := range text {
+		switch {
+		case quote == 0 && (c == '\n' || c == '\r'):
+			return true
+		case escaped:
+			escaped = false
+		case c == '\\' && quote != '\'':
+			escaped = true
+		case c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		}
+	}
+	return false
 }
 
 // Check returns what Create would say of the settings. The error names the

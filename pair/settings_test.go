@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestParseProof(t *testing.T) {
+func TestParseCommands(t *testing.T) {
 	for _, test := range []struct {
 		text string
 		want [][]string
@@ -31,13 +31,19 @@ func TestParseProof(t *testing.T) {
 		{"a &&", nil, "lacks a command"},
 		{"&& a", nil, "lacks a command"},
 		{`a "b`, nil, "reading"},
+		{"go test ./...\n", [][]string{{"go", "test", "./..."}}, ""},
+		{"true\nfalse", nil, "several lines"},
+		{"true &&\nfalse", nil, "several lines"},
+		{"true \\\nfalse", nil, "several lines"},
+		{"it\\'s\nfalse", nil, "several lines"},
+		{"echo 'a\nb' \"c\\\"\nd\"", [][]string{{"echo", "a\nb", "c\"\nd"}}, ""},
 	} {
-		got, err := ParseProof(test.text)
+		got, err := ParseCommands(test.text)
 		if test.err == "" && (err != nil || !reflect.DeepEqual(got, test.want)) {
-			t.Errorf("ParseProof(%q) = %q, %v; want %q", test.text, got, err, test.want)
+			t.Errorf("ParseCommands(%q) = %q, %v; want %q", test.text, got, err, test.want)
 		}
 		if test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
-			t.Errorf("ParseProof(%q) = %q, %v; want an error with %q", test.text, got, err, test.err)
+			t.Errorf("ParseCommands(%q) = %q, %v; want an error with %q", test.text, got, err, test.err)
 		}
 	}
 }

@@ -55,8 +55,8 @@ type Entry struct {
 	Raw json.RawMessage `json:"raw,omitempty"`
 }
 
-// Line returns the entry as one line of JSON, newline and all. The raw event is put in as it
-// is: encoding/json would write it anew.
+// Line returns the entry as one line of JSON, newline and all. The raw event is
+// put in as it is: encoding/json would write it anew.
 func (e Entry) Line() ([]byte, error) {
 	raw := e.Raw
 	e.Raw = nil

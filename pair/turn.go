@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"time"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
@@ -226,10 +227,31 @@ func (s *Session) attempt(ctx context.Context, name Agent, text string) (result 
 		}
 	}
 	result, err = driver.Turn(ctx, agent.Request{Prompt: text, Env: s.environment(name)}, observe)
-	if unwritten != nil {
+	switch {
+	case unwritten != nil:
 		err = unwritten
+	case err != nil && stopComes(ctx):
+		err = context.Cause(ctx)
 	}
 	return result, began, err
+}
+
+// stopDelay is how far a stop of this process may be behind that of the
+// processes it has started. At a shutdown, and when a service is stopped, all
+// are told at once, and theirs says nothing about their work.
+const stopDelay = 250 * time.Millisecond
+
+// stopComes reports whether the context has ended, or ends in a moment. It is
+// asked when a process has failed, before that is held against it.
+func stopComes(ctx context.Context) bool {
+	timer := time.NewTimer(stopDelay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return true
+	case <-timer.C:
+		return false
+	}
 }
 
 // keepSession writes the agent's session down as soon as it has one, so that a

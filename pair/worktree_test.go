@@ -49,6 +49,12 @@ func TestWorktree(t *testing.T) {
 		"changed":  {func(t *testing.T, dir string) { write(t, dir, "file") }, true},
 		"staged":   {func(t *testing.T, dir string) { write(t, dir, "new"); mustGit(t, dir, "add", ".") }, true},
 		"commit":   {func(t *testing.T, dir string) { mustGit(t, dir, "commit", "--quiet", "--allow-empty", "-m", "two") }, true},
+		"locked":   {func(t *testing.T, dir string) { mustGit(t, dir, "worktree", "lock", ".") }, true},
+		"no git": {func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
+				t.Error(err)
+			}
+		}, true},
 		"left branch": {func(t *testing.T, dir string) {
 			mustGit(t, dir, "commit", "--quiet", "--allow-empty", "-m", "two")
 			mustGit(t, dir, "checkout", "--quiet", "--detach", "HEAD^")

@@ -80,7 +80,7 @@ func (o *pairOptions) flags() []cli.Flag {
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the task is `TEXT`", Destination: &o.prompt},
 		&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "`AGENT` works, claude or codex", DefaultText: string(pair.DefaultAgent)},
-		&cli.StringFlag{Name: "review", Usage: "`WHO` reviews: claude, codex, or claudex (both must pass)", DefaultText: string(pair.DefaultReview)},
+		&cli.StringFlag{Name: "review", Usage: "`WHO` reviews: claude, codex, claudex (both must pass), or none", DefaultText: string(pair.DefaultReview)},
 		&cli.IntFlag{Name: "max-iterations", Aliases: []string{"m"}, Usage: "give up after `N` iterations", DefaultText: fmt.Sprint(pair.DefaultMaxIterations)},
 		&cli.StringSliceFlag{Name: "proof", Usage: "done is done only if `COMMAND` succeeds; may be repeated"},
 		&cli.StringFlag{Name: "done", Usage: "the worker says `WORD` for DONE", DefaultText: string(bridge.SignalDone)},

@@ -33,7 +33,7 @@ func (o reachOptions) drivers(bridgePath func() string) (func(pair.Agent, string
 	}
 	commands := make(map[pair.Agent][]string)
 	for name, text := range map[pair.Agent]string{pair.Claude: o.claude, pair.Codex: o.codex} {
-		words, err := pair.ParseProof(text)
+		words, err := pair.ParseCommands(text)
 		if err != nil {
 			return nil, usageErrorf("--%s-command: %w", name, err)
 		}

@@ -53,19 +53,27 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *streams
 	defer cancel(nil)
 	printer.gone = func() { cancel(errOutputGone) }
 	if session, err = o.open(options, s); err != nil {
+		var begun *pair.BegunError
+		if errors.As(err, &begun) {
+			return o.hintResumption(err, begun.Run)
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
 	if o.tmux && !session.Manifest().State.Final() {
-		if err := o.showInTmux(ctx, session, s); err != nil {
-			return err
-		}
+		err = o.showInTmux(ctx, session, s)
 	}
-	err = errors.Join(session.Run(ctx), printer.err)
+	if err == nil {
+		err = errors.Join(session.Run(ctx), printer.err)
+	}
 	if err != nil && !session.Manifest().State.Final() {
-		return &hintedError{err, o.resumption(session.Place().ID) + " goes on where it stopped"}
+		return o.hintResumption(err, session.Place().ID)
 	}
 	return err
+}
+
+func (o pairOptions) hintResumption(err error, run int) error {
+	return &hintedError{err, o.resumption(run) + " goes on where it stopped"}
 }
 
 // open makes a new run or takes up the one that is named.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/convert"
@@ -21,6 +22,8 @@ type pairMail struct {
 	mirror  *convert.Mirror
 	// takesPart are the agents of the run and who gave it its task.
 	takesPart []schema.AgentName
+	// over is when the run ended that is taken up again.
+	over *time.Time
 }
 
 // exchange carries what is new between the mailboxes and the log, both ways.
@@ -32,6 +35,7 @@ func (p *pairMail) exchange(ctx context.Context) error {
 		for _, name := range manifest.Agents() {
 			p.takesPart = append(p.takesPart, schema.AgentName(name))
 		}
+		p.over = manifest.CompletedAt
 		p.mirror = &convert.Mirror{Workspace: p.workspace, Log: session.Log(), Only: p.concerns}
 	}
 	report, err := p.mirror.Run(ctx)
@@ -45,8 +49,12 @@ func (p *pairMail) exchange(ctx context.Context) error {
 }
 
 // concerns reports whether a message is from or to somebody who takes part in
-// the run. What is older than the run the mirror itself leaves out.
+// the run, and was not sent after its end. What is older than the run the
+// mirror itself leaves out.
 func (p *pairMail) concerns(m *schema.Message) bool {
+	if p.over != nil && m.CreatedAt.Time().After(*p.over) {
+		return false
+	}
 	takesPart := func(name schema.AgentName) bool { return slices.Contains(p.takesPart, name) }
 	return takesPart(m.From) || slices.ContainsFunc(m.To, takesPart)
 }
