@@ -16,7 +16,7 @@ import (
 )
 
 // A journal lists the outbox files that were dealt with, a line each: the file's key, a sum of the message in it
-// and the message's id. It is only appended to, so that remembering a file costs the same in any workspace.
+// and the message's id. Of a message whose file is no more, there is a dash for the key. It is only appended to, so that remembering a file costs the same in any workspace.
 // Behind the lines of each batch stands one with the place in the log that they were recorded before: a log
 // that lacks one of these places has lost records, and then nothing of the journal is believed. A line that is
 // torn or damaged is ignored: its file is looked at once more, and found recorded. So are those of journals
@@ -40,9 +40,14 @@ func recordedAs(id schema.ID, sum [sha256.Size]byte) recorded {
 
 // journalEntry is a line of a journal.
 type journalEntry struct {
-	key fileKey
+	key fileKey // noFile of a message whose file is no more
 	recorded
 }
+
+// noFile is the key of no file, and noFileMark how a journal says so.
+var noFile fileKey
+
+const noFileMark = "-"
 
 // placeMark begins a line with a place in the log.
 const placeMark = "recorded-before "
@@ -93,17 +98,27 @@ func loadJournal(ctx context.Context, path string, log *bridge.Log) (*journal, e
 func parseEntry(line []byte) (e journalEntry, ok bool) {
 	key, rest, _ := bytes.Cut(line, []byte(" "))
 	sum, id, ok := bytes.Cut(rest, []byte(" "))
-	if !ok || len(key) != hex.EncodedLen(len(e.key)) || len(sum) != hex.EncodedLen(len(e.sum)) || len(id) == 0 {
+	if !ok || len(sum) != hex.EncodedLen(len(e.sum)) || len(id) == 0 {
 		return e, false
 	}
-	_, keyErr := hex.Decode(e.key[:], key)
-	_, sumErr := hex.Decode(e.sum[:], sum)
+	if _, err := hex.Decode(e.sum[:], sum); err != nil {
+		return e, false
+	}
 	e.id = schema.ID(id)
-	return e, keyErr == nil && sumErr == nil
+	if string(key) == noFileMark {
+		return e, true
+	}
+	if len(key) != hex.EncodedLen(len(e.key)) {
+		return e, false
+	}
+	_, err := hex.Decode(e.key[:], key)
+	return e, err == nil && e.key != noFile
 }
 
 func (j *journal) note(e journalEntry) {
-	j.files[e.key] = e.recorded
+	if e.key != noFile {
+		j.files[e.key] = e.recorded
+	}
 	j.messages[e.recorded] = true
 }
 
@@ -144,12 +159,19 @@ func (j *journal) keep(present map[fileKey]bool, place bridge.Cursor) error {
 	return j.rewrite(place)
 }
 
-// rewrite puts a journal of the same files in place that has but one place. What another process appends
+// rewrite puts a journal of the same files and messages in place that has but one place. What another process appends
 // meanwhile may get lost, as any of it may.
 func (j *journal) rewrite(place bridge.Cursor) error {
-	entries := make([]journalEntry, 0, len(j.files))
+	entries := make([]journalEntry, 0, len(j.messages))
+	filed := make(map[recorded]bool, len(j.files))
 	for key, as := range j.files {
 		entries = append(entries, journalEntry{key, as})
+		filed[as] = true
+	}
+	for as := range j.messages {
+		if !filed[as] {
+			entries = append(entries, journalEntry{noFile, as})
+		}
 	}
 	return durable.Replace(j.path, render(entries, place), 0o644)
 }
@@ -158,7 +180,12 @@ func render(entries []journalEntry, place bridge.Cursor) []byte {
 	const usual = 100 // bytes of a line
 	lines := make([]byte, 0, len(entries)*usual+len(placeMark)+len(place)+1)
 	for _, e := range entries {
-		lines = append(hex.AppendEncode(lines, e.key[:]), ' ')
+		if e.key == noFile {
+			lines = append(lines, noFileMark...)
+		} else {
+			lines = hex.AppendEncode(lines, e.key[:])
+		}
+		lines = append(lines, ' ')
 		lines = append(hex.AppendEncode(lines, e.sum[:]), ' ')
 		lines = append(append(lines, e.id...), '\n')
 	}

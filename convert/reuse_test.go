@@ -1,7 +1,7 @@
 package convert
 
 import (
-	"encoding/hex"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -110,12 +110,14 @@ func FuzzJournalEntry(f *testing.F) {
 	f.Add("0123456789abcdef0123456789abcdef 0123456789abcdef msg-20260313T1430Z-claude-a8f3")
 	f.Add("0123456789abcdef0123456789abcdef")
 	f.Add("0123456789abcdef0123456789abcdef  ")
+	f.Add("- 0123456789abcdef msg-20260313T1430Z-claude-a8f3")
+	f.Add("00000000000000000000000000000000 0123456789abcdef msg-20260313T1430Z-claude-a8f3")
 	f.Fuzz(func(t *testing.T, line string) {
 		e, ok := parseEntry([]byte(line))
 		if !ok {
 			return
 		}
-		got := hex.EncodeToString(e.key[:]) + " " + hex.EncodeToString(e.sum[:]) + " " + string(e.id)
+		got, _, _ := strings.Cut(string(render([]journalEntry{e}, "")), "\n")
 		if !strings.EqualFold(got, line) {
 			t.Errorf("got %q of %q", got, line)
 		}
@@ -155,5 +157,47 @@ func TestChangedBetweenOutAndIn(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestCompactedJournal: a journal that is written anew forgets files that are no more, and no message: its
+// recipient has it, whoever reads the journal next.
+func TestCompactedJournal(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	gone := p.send(question("", "gone"))
+	if report := p.run(Out); report.Recorded != 1 {
+		t.Fatalf("got %+v, want 1 recorded", report)
+	}
+	if err := os.Remove(filepath.Join(p.workspace.BoxPath("claude", mailbox.Outbox), gone.FileName())); err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	end, err := p.log.End(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := loadJournal(ctx, statePath(p.workspace, p.log, Out), p.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range placesToCompact + 1 { // so many that it is time
+		j.note(journalEntry{fileKey{1, byte(i), byte(i >> 8)}, recorded{id: gone.ID}})
+	}
+	for range 2 { // what was compacted is so again
+		if err := j.keep(nil, end); err != nil {
+			t.Fatal(err)
+		}
+		if j, err = loadJournal(ctx, statePath(p.workspace, p.log, Out), p.log); err != nil {
+			t.Fatal(err)
+		}
+		if len(j.files) != 0 {
+			t.Errorf("the journal lists %d files, want none", len(j.files))
+		}
+		if err := j.rewrite(end); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if report := p.run(In); report.Delivered != 0 || report.AlreadyDelivered != 1 {
+		t.Errorf("got %+v, want nothing delivered again", report)
 	}
 }
