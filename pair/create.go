@@ -96,7 +96,7 @@ func Resume(run bridge.Run, options Options) (*Session, error) {
 
 // open takes the run's lock, and then what it locks.
 func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Session, err error) {
-	s := &Session{run: run, options: options, drivers: make(map[Agent]agent.Driver)}
+	s := &Session{run: run, options: options, drivers: make(map[Agent]agent.Driver), stopDelay: stopDelay}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())

@@ -112,7 +112,7 @@ func (s *Session) runProof(ctx context.Context, command []string) (report string
 	if err == nil {
 		return "", nil
 	}
-	if stopComes(ctx) {
+	if s.stopComes(ctx) {
 		return "", context.Cause(ctx)
 	}
 	return fmt.Sprintf("the proof %s failed: %s\n%s", visible.Shell(command...), howProofFailed(err), tail(result.Tail, maxProofOutput)), nil

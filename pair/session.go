@@ -73,8 +73,10 @@ type Session struct {
 	hold       *exclusive.Hold
 	// spent is what the agent told to have used up in a turn that failed, as
 	// long as the transcript does not say so.
-	spent   *agent.Usage
-	drivers map[Agent]agent.Driver
+	spent *agent.Usage
+	// stopDelay is stopDelay, but in tests in which no stop comes.
+	stopDelay time.Duration
+	drivers   map[Agent]agent.Driver
 }
 
 // Place is the run's place among the others.

@@ -230,7 +230,7 @@ func (s *Session) attempt(ctx context.Context, name Agent, text string) (result 
 	switch {
 	case unwritten != nil:
 		err = unwritten
-	case err != nil && stopComes(ctx):
+	case err != nil && s.stopComes(ctx):
 		err = context.Cause(ctx)
 	}
 	return result, began, err
@@ -243,8 +243,8 @@ const stopDelay = 250 * time.Millisecond
 
 // stopComes reports whether the context has ended, or ends in a moment. It is
 // asked when a process has failed, before that is held against it.
-func stopComes(ctx context.Context) bool {
-	timer := time.NewTimer(stopDelay)
+func (s *Session) stopComes(ctx context.Context) bool {
+	timer := time.NewTimer(s.stopDelay)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
