@@ -39,6 +39,8 @@ type appender struct {
 	// another log.
 	since   time.Time
 	ownOnly bool
+	// leftOut are the messages that were kept out.
+	leftOut map[*schema.Message]bool
 }
 
 // parcel is a record of a message on its way into the log.
@@ -68,7 +70,7 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 			continue
 		}
 		if origin != nil && a.ownOnly || m.CreatedAt.Time().Before(a.since) {
-			a.report.LeftOut++
+			a.leaveOut(m)
 			continue
 		}
 		for _, r := range records {
@@ -89,6 +91,14 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 		}
 	}
 	return a.write(ctx, missing)
+}
+
+func (a *appender) leaveOut(m *schema.Message) {
+	a.report.LeftOut++
+	if a.leftOut == nil {
+		a.leftOut = make(map[*schema.Message]bool)
+	}
+	a.leftOut[m] = true
 }
 
 // hasOrigin returns the origin of a message that was born in a log, and reports whether this log holds the record

@@ -101,9 +101,10 @@ func (o *outward) load(ctx context.Context) error {
 	if !o.loaded {
 		o.state = loadState[outwardState](o.statePath())
 		o.state.Log, o.loaded = o.log.Path(), true
-		if o.afresh {
+		if o.afresh || o.state.Bound != o.bound() {
 			clear(o.state.Outboxes)
 		}
+		o.state.Bound = o.bound()
 	}
 	if o.state.Outboxes == nil {
 		o.state.Outboxes = make(map[schema.AgentName]time.Time)
@@ -121,6 +122,24 @@ func (o *outward) load(ctx context.Context) error {
 		return err
 	}
 	return o.journal.reset()
+}
+
+// bound says in a word what belongs in the log.
+func (o *outward) bound() string {
+	if o.all {
+		return "all"
+	}
+	return "since " + o.since.UTC().Format(time.RFC3339)
+}
+
+// isDone reports whether a file was dealt with, and under which key it is listed.
+func (o *outward) isDone(key fileKey) (listed fileKey, done bool) {
+	if _, done := o.journal.files[key]; done {
+		return key, true
+	}
+	listed = key.leftOutKey(o.bound())
+	_, done = o.journal.files[listed]
+	return listed, done
 }
 
 func (o *outward) statePath() string { return statePath(o.workspace, o.log, Out) }
@@ -174,6 +193,11 @@ func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, repo
 	a := appender{log: o.log, report: report, since: o.since, ownOnly: !o.all}
 	if err := a.append(ctx, messages); err != nil {
 		return err
+	}
+	for i, m := range messages {
+		if a.leftOut[m] {
+			done[i].key = done[i].key.leftOutKey(o.bound())
+		}
 	}
 	place, err := o.log.End(ctx)
 	if err != nil {

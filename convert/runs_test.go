@@ -2,6 +2,7 @@ package convert
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -92,6 +93,45 @@ func TestSecondRunBeginsEmpty(t *testing.T) {
 	}
 	if report := second.run(In); report.Delivered != 0 {
 		t.Errorf("got %+v, want nothing back", report)
+	}
+}
+
+// TestLeftOutOnce: what one run of the mirror left out is for the next one to look at, by its own bound.
+func TestLeftOutOnce(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	ctx := context.Background()
+	p.send(at(20, "a question"))
+	since := p.mirror(Out)
+	since.Since = time.Date(2036, 3, 13, 14, 0, 0, 0, time.UTC)
+	for range 2 {
+		if report, err := since.Run(ctx); err != nil || report.Recorded != 0 || report.LeftOut != 1 {
+			t.Errorf("since a time to come: got %+v, %v, want 1 left out", report, err)
+		}
+	}
+	if report := p.run(Out); report.Recorded != 1 {
+		t.Errorf("without a bound: got %+v, want 1 recorded", report)
+	}
+	if report := p.run(Out); !report.Quiet() {
+		t.Errorf("again: got %+v, want nothing new", report)
+	}
+	// A mirror that began before has nothing that hides what another one left out meanwhile.
+	s, err := p.mirror(Out).open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = s.pass(ctx, nil); err == nil {
+		p.send(at(21, "another question"))
+		_, err = since.Run(ctx)
+	}
+	if err == nil {
+		s.outward.state.Outboxes = nil
+		err = saveState(p.workspace, s.outward.statePath(), s.outward.state)
+	}
+	if err = errors.Join(err, s.close()); err != nil {
+		t.Fatal(err)
+	}
+	if report := p.run(Out); report.Recorded != 1 {
+		t.Errorf("with the state of one and the journal of the other: got %+v, want 1 recorded", report)
 	}
 }
 

@@ -183,7 +183,10 @@ func (o *outward) add(s *scan, agent schema.AgentName, names []string) error {
 		if !wasMoved(f) && o.young.age(f) < slowWriting {
 			s.again[agent] = true
 		}
-		if _, done := o.journal.files[f.key]; done {
+		if listed, done := o.isDone(f.key); done {
+			if s.present != nil {
+				s.present[listed] = true
+			}
 			continue
 		}
 		if o.only != nil && o.passedOver[f.key] {

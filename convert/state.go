@@ -48,6 +48,8 @@ type outwardState struct {
 	// Recorded is a place in the log behind everything that was recorded. A log that does not have it is
 	// not the one that the outboxes were recorded in.
 	Recorded bridge.Cursor `json:"recorded"`
+	// Bound is what belonged in the log; see outward.bound. With another one the outboxes are looked at again.
+	Bound string `json:"bound"`
 	// Outboxes has, for each outbox of which everything was recorded, when it was last modified then.
 	Outboxes map[schema.AgentName]time.Time `json:"outboxes"`
 }
@@ -101,6 +103,14 @@ func keyOf(agent schema.AgentName, name string, found stamp) (key fileKey) {
 	text := append(append(append(make([]byte, 0, 128), agent...), '/'), name...)
 	text = fmt.Appendf(text, "/%d/%d/%d", found.size, found.modified, found.inode)
 	sum := sha256.Sum256(text)
+	copy(key[:], sum[:])
+	return key
+}
+
+// leftOutKey is the key under which a file is listed that the bound kept out of the log: another bound does not
+// find it.
+func (k fileKey) leftOutKey(bound string) (key fileKey) {
+	sum := sha256.Sum256(append(k[:], bound...))
 	copy(key[:], sum[:])
 	return key
 }
