@@ -49,8 +49,9 @@ type stream struct {
 
 	mu      sync.Mutex // guards what follows
 	pending map[jsonrpc.ID]*pendingCall
-	calling jsonrpc.ID // the call of a tool that was handed on
-	batches bool       // the version that was agreed on has them
+	writes  int          // answers that are being written
+	calling *pendingCall // the call of a tool that was handed on
+	batches bool         // the version that was agreed on has them
 }
 
 // pendingCall is a call that has not been answered.
@@ -124,10 +125,10 @@ func (s *stream) Read(ctx context.Context) (jsonrpc.Message, error) {
 func (s *stream) next() jsonrpc.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.held) > 0 && !s.calling.IsValid() {
+	if len(s.held) > 0 && s.calling == nil {
 		call := s.held[0]
 		s.held = s.held[1:]
-		s.calling = call.ID
+		s.calling = s.pending[call.ID]
 		return call
 	}
 	for len(s.queue) > 0 {
@@ -137,8 +138,8 @@ func (s *stream) next() jsonrpc.Message {
 		if !ok || !request.IsCall() || request.Method != methodCall {
 			return message
 		}
-		if !s.calling.IsValid() && len(s.held) == 0 {
-			s.calling = request.ID
+		if s.calling == nil && len(s.held) == 0 {
+			s.calling = s.pending[request.ID]
 			return request
 		}
 		s.held = append(s.held, request)
@@ -150,6 +151,9 @@ func (s *stream) next() jsonrpc.Message {
 func (s *stream) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.writes > 0 {
+		return false
+	}
 	for _, call := range s.pending {
 		if call.method != methodListen {
 			return false
@@ -273,11 +277,14 @@ func (s *stream) Write(ctx context.Context, message jsonrpc.Message) error {
 	if !ok {
 		return s.write(text)
 	}
+	// Before the answer is written: who has read it may use its id again.
 	s.mu.Lock()
 	call := s.pending[response.ID]
+	delete(s.pending, response.ID)
 	if call != nil && call.method == methodInitialize {
 		s.batches = allowsBatches(response.Result)
 	}
+	s.writes++
 	s.mu.Unlock()
 	if call != nil && call.batch != nil {
 		err = s.complete(call.batch, text)
@@ -285,9 +292,9 @@ func (s *stream) Write(ctx context.Context, message jsonrpc.Message) error {
 		err = s.write(text)
 	}
 	s.mu.Lock()
-	delete(s.pending, response.ID)
-	if s.calling == response.ID {
-		s.calling = jsonrpc.ID{}
+	s.writes--
+	if call != nil && s.calling == call {
+		s.calling = nil
 	}
 	s.mu.Unlock()
 	select {

@@ -78,3 +78,51 @@ func TestStreamIsStopped(t *testing.T) {
 		t.Errorf("after Close: got %+v, %v, want the end", message, err)
 	}
 }
+
+// writerFunc is a client that does something when it gets an answer.
+type writerFunc func(text []byte) (int, error)
+
+func (f writerFunc) Write(text []byte) (int, error) { return f(text) }
+
+// TestIDUsedAgain: a client that has read an answer may use its id again, before the server knows that it was written.
+func TestIDUsedAgain(t *testing.T) {
+	ctx := context.Background()
+	call, err := parseMessage([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s *stream
+	calls := 1
+	s = newStream(io.NopCloser(strings.NewReader("")), writerFunc(func(text []byte) (int, error) {
+		// The client has the answer now, and the server is still in the middle of writing it.
+		if s.idle() {
+			t.Error("an answer that is being written counts as written")
+		}
+		if calls++; calls == 2 {
+			if err := s.admit(call, nil); err != nil {
+				t.Errorf("the id of an answered call: got %v, want it taken", err)
+			}
+			s.queue = append(s.queue, call)
+		}
+		return len(text), nil
+	}))
+	if err := s.admit(call, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.queue = append(s.queue, call)
+	for range 2 {
+		request, ok := s.next().(*jsonrpc.Request)
+		if !ok {
+			t.Fatal("no call was handed on, want two after another")
+		}
+		if again := s.next(); again != nil {
+			t.Errorf("got %+v while a call is under way", again)
+		}
+		if err := s.Write(ctx, &jsonrpc.Response{ID: request.ID, Result: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !s.idle() {
+		t.Error("both calls are answered, and the stream waits for more")
+	}
+}
