@@ -3,6 +3,8 @@ package convert
 import (
 	"context"
 	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
 )
 
 // A message file's body stands last in it, so most beginnings of a message are a message. What somebody may
@@ -65,9 +67,12 @@ func (n *nursery) age(f *outboxFile) time.Duration {
 	return n.now().Sub(time.Unix(0, f.stamp.modified))
 }
 
-// wasMoved reports whether a file that is named as the workspace names them got its name after its last byte,
-// as the workspace has it. Writing sets both times, so while a file is written in its place they are the same.
-func wasMoved(f *outboxFile) bool { return isOurs(f.name) && f.stamp.changed > f.stamp.modified }
+// wasMoved reports whether the workspace put a file into its place whole, and nobody has written it since: it has
+// the mark that the mailbox gives. Writing sets both times to one, of any number of nanoseconds.
+func wasMoved(f *outboxFile) bool {
+	return isOurs(f.name) && f.stamp.modified%int64(mailbox.MovedStep) == 0 &&
+		f.stamp.changed-f.stamp.modified >= int64(mailbox.MovedBack)
+}
 
 // leave remembers the files that were left, for the next look.
 func (n *nursery) leave(files []*outboxFile) {

@@ -179,10 +179,6 @@ func TestMovedFilesAreWhole(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	sent := p.send(question("", longText))
 	path := filepath.Join(p.workspace.BoxPath("claude", mailbox.Outbox), sent.FileName())
-	written := time.Now().Add(-time.Millisecond) // so that the move is later on any clock
-	if err := os.Chtimes(path, written, written); err != nil {
-		t.Fatal(err)
-	}
 	info, err := os.Lstat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -196,6 +192,31 @@ func TestMovedFilesAreWhole(t *testing.T) {
 	m.young.pause = func(context.Context, time.Duration) error { return errors.New("it is waited for") }
 	if report, err := m.Run(context.Background()); err != nil || report.Recorded != 1 {
 		t.Errorf("got %+v, %v, want the message recorded at once", report, err)
+	}
+}
+
+// TestMovedMark: only what has the mark of the mailbox is taken at once, and not what was touched in another way.
+func TestMovedMark(t *testing.T) {
+	const ours = "20260313T1430Z_claude_question.yaml"
+	second := int64(time.Second)
+	back := int64(mailbox.MovedBack)
+	for _, test := range []struct {
+		what, name        string
+		modified, changed int64
+		want              bool
+	}{
+		{"as the mailbox puts it", ours, 5 * second, 5*second + back, true},
+		{"and looked at later", ours, 5 * second, 9 * second, true},
+		{"of another tool", "by hand.yaml", 5 * second, 5*second + back, false},
+		{"being written", ours, 5*second + 123456, 5*second + 123456, false},
+		{"renamed soon after it was written", ours, 5*second + 123456, 5*second + 200000, false},
+		{"whose mode was changed later", ours, 5*second + 123456, 9 * second, false},
+		{"where nothing tells of changes", ours, 5 * second, 0, false},
+	} {
+		f := &outboxFile{name: test.name, stamp: stamp{modified: test.modified, changed: test.changed}}
+		if got := wasMoved(f); got != test.want {
+			t.Errorf("a file %s: got %t, want %t", test.what, got, test.want)
+		}
 	}
 }
 

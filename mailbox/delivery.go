@@ -158,6 +158,8 @@ func (b *batch) stage(p *parcel) error {
 			return err
 		}
 	}
+	// Without the mark, who carries messages on waits until the file has been left alone; nothing else depends on it.
+	_ = p.outbox.place.markMoved(p.outbox.file)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
@@ -76,6 +77,23 @@ func (s staged) create(files fileSystem, data []byte) (*os.File, error) {
 		err = errors.Join(err, takeErr)
 	}
 	return file, err
+}
+
+// An outbox copy is marked for one that was moved into its place whole: its modification time is MovedBack before
+// it was written, less what is over a multiple of MovedStep. The file system sets the time of the file's last change
+// when it is moved, so both can be compared on the clock of that file system, however coarse it is.
+const (
+	MovedBack = 20 * time.Millisecond
+	MovedStep = time.Millisecond
+)
+
+// markMoved marks the copy, which is not published yet.
+func (s staged) markMoved(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return s.dir.SetModified(s.name, info.ModTime().Add(-MovedBack).Truncate(MovedStep))
 }
 
 // publish consumes the copy; see durable.Dir.Publish.

@@ -137,6 +137,14 @@ func (d *Dir) Lstat(name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
+// SetModified says when an entry of the folder was last written.
+func (d *Dir) SetModified(name string, at time.Time) error {
+	if err := d.root.Chtimes(name, at, at); err != nil {
+		return fmt.Errorf("setting the time of %s: %w", d.Path(name), cause(err))
+	}
+	return nil
+}
+
 // Exists reports whether the folder has an entry of the name.
 func (d *Dir) Exists(name string) (bool, error) {
 	_, err := d.Lstat(name)
