@@ -47,6 +47,7 @@ type Server struct {
 	bridge    *openLog
 	warn      func(error)
 	protocol  *mcp.Server
+	patience  time.Duration // for calls under way when a stream is to end
 }
 
 // New returns a server. An agent that the workspace does not know is a *mailbox.UnknownAgentError.
@@ -57,7 +58,7 @@ func New(options Options) (*Server, error) {
 	if options.Workspace == nil && options.Bridge == nil {
 		return nil, errors.New("neither a workspace nor a bridge log to work on")
 	}
-	s := &Server{agent: options.Agent, workspace: options.Workspace, warn: options.Warn}
+	s := &Server{agent: options.Agent, workspace: options.Workspace, warn: options.Warn, patience: shutdownTimeout}
 	if s.warn == nil {
 		s.warn = func(error) {}
 	}
@@ -133,12 +134,13 @@ func (s *Server) addTools() error {
 }
 
 // ServeStream answers one client that writes JSON-RPC messages to in, one a line, and reads the answers from out,
-// until the client closes in or ctx ends; neither is an error. Lines that are no messages are answered with an
+// until the client closes in or ctx ends; neither is an error. When ctx ends, calls that came in are carried out and
+// answered, for five seconds at most; what is then under way is cancelled. Lines that are no messages are answered with an
 // error. Calls of tools are carried out one after the other, in the order of their lines; those that came in
 // before the end of in are answered. In is closed at the end. A read of it that closing does not end, as may be
 // with a terminal, is left behind.
 func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.Writer) error {
-	err := s.protocol.Run(ctx, newStream(in, out))
+	err := s.protocol.Run(context.WithoutCancel(ctx), newStream(in, out).endsWith(ctx, s.patience))
 	if err != nil && ctx.Err() != nil {
 		return nil
 	}

@@ -41,9 +41,11 @@ type stream struct {
 	changed chan struct{}
 
 	// What Read alone knows.
-	queue []jsonrpc.Message // admitted, to be handed on next
-	held  []*jsonrpc.Request
-	ended <-chan time.Time // fires when calls have had their time after the end; nil before that
+	queue  []jsonrpc.Message // admitted, to be handed on next
+	held   []*jsonrpc.Request
+	ended  <-chan time.Time // fires when calls have had their time after the end; nil before that
+	stop   <-chan struct{}  // says that the server is to end; nil when it was heard
+	within time.Duration    // for which calls may go on then
 
 	writing sync.Mutex // guards out
 
@@ -58,6 +60,12 @@ type stream struct {
 type pendingCall struct {
 	method string
 	batch  *batchOfCalls // that it came in, or nil
+}
+
+// endsWith makes the stream end with the context: calls that came in by then are answered, within the time.
+func (s *stream) endsWith(ctx context.Context, within time.Duration) *stream {
+	s.stop, s.within = ctx.Done(), within
+	return s
 }
 
 // Connect begins to read.
@@ -105,6 +113,8 @@ func (s *stream) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, io.EOF
 		case <-s.ended:
 			return nil, io.EOF
+		case <-s.stop:
+			s.stop, s.ended = nil, time.After(s.within)
 		case <-s.changed:
 		case line := <-lines:
 			switch {
@@ -233,11 +243,16 @@ func (s *stream) giveUp(request *jsonrpc.Request) error {
 	if err != nil || !id.IsValid() {
 		return nil
 	}
-	isIt := func(call *jsonrpc.Request) bool { return call.ID == id }
-	if !slices.ContainsFunc(s.held, isIt) {
+	before := len(s.held) + len(s.queue)
+	s.held = slices.DeleteFunc(s.held, func(call *jsonrpc.Request) bool { return call.ID == id })
+	// In a batch, what stands before the cancellation has not been looked at yet.
+	s.queue = slices.DeleteFunc(s.queue, func(message jsonrpc.Message) bool {
+		request, ok := message.(*jsonrpc.Request)
+		return ok && request.Method == methodCall && request.IsCall() && request.ID == id
+	})
+	if len(s.held)+len(s.queue) == before {
 		return nil
 	}
-	s.held = slices.DeleteFunc(s.held, isIt)
 	s.mu.Lock()
 	call := s.pending[id]
 	delete(s.pending, id)

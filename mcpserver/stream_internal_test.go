@@ -5,10 +5,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/oacp-go/oacp/internal/durable"
 )
 
 // TestCallsInTurn: one call of a tool is handed on at a time, other messages are not kept back by it, and a call
@@ -124,5 +128,79 @@ func TestIDUsedAgain(t *testing.T) {
 	}
 	if !s.idle() {
 		t.Error("both calls are answered, and the stream waits for more")
+	}
+}
+
+// TestCancelledInItsBatch: a call that is given up in the line that it came in is not carried out, and its batch is
+// answered without it.
+func TestCancelledInItsBatch(t *testing.T) {
+	var out bytes.Buffer
+	s := newStream(io.NopCloser(strings.NewReader("")), &out)
+	s.batches = true
+	err := s.take(inputLine{text: []byte(`[{"jsonrpc":"2.0","id":1,"method":"tools/call"},{"jsonrpc":"2.0","id":2,"method":"ping"},` +
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}]`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for message := s.next(); message != nil; message = s.next() {
+		request, ok := message.(*jsonrpc.Request)
+		if !ok || request.Method == methodCall {
+			t.Fatalf("got %+v, want the call given up", message)
+		}
+		if !request.IsCall() {
+			continue
+		}
+		if err := s.Write(context.Background(), &jsonrpc.Response{ID: request.ID, Result: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := strings.Count(out.String(), "\n"), 1; got != want || !s.idle() {
+		t.Errorf("got %d answers, want %d: %s", got, want, out.String())
+	}
+}
+
+// TestStopWithACallUnderWay: a server that is told to end answers what it can within its patience, and cancels the rest.
+func TestStopWithACallUnderWay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "bridge.jsonl")
+	s, err := New(Options{Agent: "claude", Bridge: &BridgeLog{Path: path}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.patience = time.Millisecond
+	// Another process is in the middle of writing into the log, and stays there.
+	lock := durable.NewLock(path + ".lock")
+	if err := lock.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := lock.Unlock(); err != nil {
+			t.Error(err)
+		}
+	}()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	in, send := io.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		served <- s.ServeStream(ctx, in, writerFunc(func(text []byte) (int, error) { return len(text), nil }))
+	}()
+	for _, line := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"send_to_agent","arguments":{"to":"codex","message_type":"chat","content":"c"}}}`,
+		`{"jsonrpc":"2.0","id":3,"method":"ping"}`,
+	} {
+		if _, err := io.WriteString(send, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	if err := <-served; err != nil {
+		t.Errorf("got %v, want no error", err)
 	}
 }
