@@ -29,9 +29,10 @@
 // # The mirror
 //
 // [Mirror] carries what is new from the outboxes into the log and from the log into the mailboxes, each thing
-// once, however often it runs, whatever kills it, and however many processes do the same. Nothing it keeps
-// decides that: a record is in the log or is not, a message is in its sender's outbox or is not. The files it
-// keeps in state/mirror only spare it looking at what it has dealt with; they may be lost at any time.
+// once, however often it runs, whatever kills it, and however many processes do the same. A record is in the
+// log or is not, a message is in its sender's outbox or is not, and that decides. The files it keeps in
+// state/mirror only spare it looking at what it has dealt with; they may be lost at any time, as long as the
+// outboxes are as they were recorded.
 //
 // Into the log of a run go the messages made since it began, and no message that was born in another log: see
 // [Mirror]. A file that somebody may still be writing is left alone until it has been quiet for a while.
@@ -41,6 +42,6 @@
 // an unknown sender is not: who writes into the log exists, and gets a mailbox. Once the recipient is known
 // too, removing state/mirror/*-in.json has the whole log looked at again, and only what was not delivered is.
 //
-// The outboxes are the memory of what was sent. Removing an outbox copy while its records are in the log is
-// safe as long as the files in state/mirror are there.
+// The outboxes are the memory of what was sent. Removing or changing an outbox copy while its records are in
+// the log is safe as long as the files in state/mirror are there.
 package convert

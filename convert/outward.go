@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"time"
 
@@ -171,7 +172,11 @@ func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, repo
 			s.load(f)
 		}
 		if f.err != nil { // it was there, and as it was, a moment ago
-			s.again[f.agent] = true
+			if errors.Is(f.err, fs.ErrNotExist) {
+				s.again[f.agent] = true
+			} else {
+				o.leave(s, f, f.err, report)
+			}
 			continue
 		}
 		if o.only != nil && !o.only(f.message) {

@@ -272,23 +272,25 @@ func (s *scan) load(f *outboxFile) {
 // Somebody may still be writing them, so their outboxes will be looked at again.
 func (o *outward) settle(s *scan, report *Report) {
 	slices.SortFunc(s.files, compareFiles)
-	leave := func(f *outboxFile, reason any) {
-		s.again[f.agent] = true
-		if !o.reported[f.key] {
-			o.reported[f.key] = true
-			report.warn("%s: left out: %v", s.dirs[f.agent].Path(f.name), reason)
-		}
-	}
 	s.files = slices.DeleteFunc(s.files, func(f *outboxFile) bool {
 		if f.err != nil && !errors.Is(f.err, fs.ErrNotExist) {
-			leave(f, f.err)
+			o.leave(s, f, f.err, report)
 		}
 		return f.err != nil
 	})
 	for _, f := range s.young {
 		s.again[f.agent] = true
 		if o.patience > 0 {
-			leave(f, errChanging)
+			o.leave(s, f, errChanging, report)
 		}
+	}
+}
+
+// leave leaves a file for another time, and names it once.
+func (o *outward) leave(s *scan, f *outboxFile, reason error, report *Report) {
+	s.again[f.agent] = true
+	if !o.reported[f.key] {
+		o.reported[f.key] = true
+		report.warn("%s: left out: %v", s.dirs[f.agent].Path(f.name), reason)
 	}
 }

@@ -248,3 +248,41 @@ func TestFileChangesWhileItIsRead(t *testing.T) {
 		t.Errorf("a file that is not as it was found: got %+v, %v, want an error", f.message, f.err)
 	}
 }
+
+// TestFileChangesBeforeItIsReadAgain: a file that was too much to be kept in memory, and is another one when it is
+// read again, is named and left for another time.
+func TestFileChangesBeforeItIsReadAgain(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	sent := p.send(question("", longText))
+	s, err := p.mirror(Out).open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	dir, err := s.outboxes.open("claude")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := dir.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	ctx := context.Background()
+	if err := errors.Join(s.outward.load(ctx), s.outward.needJournal(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	found := &scan{dirs: map[schema.AgentName]*durable.Dir{"claude": dir}, again: make(map[schema.AgentName]bool)}
+	var report Report
+	f := &outboxFile{agent: "claude", name: sent.FileName()} // with another stamp than it has now
+	if err := s.outward.record(ctx, found, []*outboxFile{f}, &report); err != nil {
+		t.Fatal(err)
+	}
+	if report.Recorded != 0 || !found.again["claude"] || len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], f.name) {
+		t.Errorf("got %+v, again %v, want a warning that names the file", report, found.again)
+	}
+}
