@@ -73,10 +73,10 @@ func (s *Session) endProof(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ending what the proof left behind: %w", err)
 	}
-	if ended == 0 {
+	if len(ended) == 0 {
 		return nil
 	}
-	return s.note(Entry{Type: EntryNotice, Content: fmt.Sprintf("what the proof had left behind was ended (processes: %d)", ended)})
+	return s.note(Entry{Type: EntryNotice, Content: "what the proof had left behind was ended: " + orphans.List(ended)})
 }
 
 // runCommands runs the commands of the proof until one fails.

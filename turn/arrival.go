@@ -29,6 +29,10 @@ func (r *Runner) take(event mailbox.Event) {
 			}
 			return
 		}
+		if event.Name != "" {
+			r.invalid.remove(event.Name)
+			r.invalid.unread[event.Name] = event.Entry
+		}
 		r.problem(Event{File: event.Name}, event.Err)
 	case mailbox.EventWarning:
 		r.observe(Event{Kind: EventWarning, File: event.Name, Reason: event.Err.Error(), Err: event.Err})

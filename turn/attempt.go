@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -69,7 +70,8 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 		}
 		return outcome{item: it, unavailable: err}
 	}
-	rec, err := r.begin(it)
+	mark := orphans.NewMark()
+	rec, err := r.begin(it, driver.mark, mark)
 	var request agent.Request
 	if err == nil {
 		request, err = r.request(r.entryOf(it), m, raw, rec.Attempts)
@@ -77,7 +79,7 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 	if err != nil {
 		return outcome{item: it, trouble: errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))}
 	}
-	result, err := r.takeTurn(ctx, driver, request, &rec)
+	result, err := r.takeTurn(orphans.WithMark(ctx, mark), driver, request, &rec)
 	if err == nil {
 		err = r.succeed(ctx, m, &rec, result)
 		if putErr := r.drivers.put(context.WithoutCancel(ctx), conversation, driver); putErr != nil {
@@ -96,15 +98,17 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 	return r.fail(ctx, it, m, &rec, result, err)
 }
 
-// begin writes down that a turn begins, and first that a dead letter came
-// back to life if the message was one.
-func (r *Runner) begin(it *item) (record, error) {
+// begin writes down that a turn begins and what marks its processes bear, and
+// first that a dead letter came back to life if the message was one.
+func (r *Runner) begin(it *item, marks ...orphans.Mark) (record, error) {
 	if rec, known := r.journal.get(it.key); known && rec.Outcome == dead {
 		if err := r.journal.append(fact{Kind: revived, key: rec.key}, false); err != nil {
 			return record{}, err
 		}
 	}
-	if err := r.journal.append(started.of(&it.envelope), true); err != nil {
+	f := started.of(&it.envelope)
+	f.Marks = marks
+	if err := r.journal.append(f, true); err != nil {
 		return record{}, err
 	}
 	rec, _ := r.journal.get(it.key)

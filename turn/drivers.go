@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -23,7 +24,14 @@ type drivers struct {
 type idleDriver struct {
 	// conversation is empty for an agent that has had no turn yet.
 	conversation schema.ConversationID
-	driver       agent.Driver
+	driver       *markedDriver
+}
+
+// A markedDriver is a driver that was started, with the mark of what it has
+// started for more than one turn.
+type markedDriver struct {
+	agent.Driver
+	mark orphans.Mark
 }
 
 // preflight finds out whether the agent can be started at all. The one that is
@@ -39,7 +47,7 @@ func (d *drivers) preflight(ctx context.Context) error {
 
 // take returns the conversation's agent, started. Any error says that it
 // cannot be started, and that no message is to blame.
-func (d *drivers) take(ctx context.Context, conversation schema.ConversationID, session string) (agent.Driver, error) {
+func (d *drivers) take(ctx context.Context, conversation schema.ConversationID, session string) (*markedDriver, error) {
 	if driver := d.takeIdle(conversation); driver != nil {
 		return driver, nil
 	}
@@ -58,7 +66,7 @@ func (d *drivers) take(ctx context.Context, conversation schema.ConversationID, 
 }
 
 // takeIdle returns the conversation's agent if one is idle, or nil.
-func (d *drivers) takeIdle(conversation schema.ConversationID) agent.Driver {
+func (d *drivers) takeIdle(conversation schema.ConversationID) *markedDriver {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := slices.IndexFunc(d.idle, func(idle idleDriver) bool { return idle.conversation == conversation })
@@ -70,9 +78,9 @@ func (d *drivers) takeIdle(conversation schema.ConversationID) agent.Driver {
 	return driver
 }
 
-func (d *drivers) start(ctx context.Context, conversation schema.ConversationID, session string) (agent.Driver, error) {
-	driver := d.make(conversation, session)
-	if err := driver.Start(ctx); err != nil {
+func (d *drivers) start(ctx context.Context, conversation schema.ConversationID, session string) (*markedDriver, error) {
+	driver := &markedDriver{d.make(conversation, session), orphans.NewMark()}
+	if err := driver.Start(orphans.WithMark(ctx, driver.mark)); err != nil {
 		return nil, errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))
 	}
 	return driver, nil
@@ -80,10 +88,10 @@ func (d *drivers) start(ctx context.Context, conversation schema.ConversationID,
 
 // put keeps an agent whose turn went well for the next one. It stops the one
 // that has been idle longest when there are too many.
-func (d *drivers) put(ctx context.Context, conversation schema.ConversationID, driver agent.Driver) error {
+func (d *drivers) put(ctx context.Context, conversation schema.ConversationID, driver *markedDriver) error {
 	d.mu.Lock()
 	d.idle = append(d.idle, idleDriver{conversation, driver})
-	var old agent.Driver
+	var old *markedDriver
 	if len(d.idle) > d.most {
 		old = d.idle[0].driver
 		d.idle = d.idle[1:]

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -64,6 +65,9 @@ type fact struct {
 	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
 	// Notice says that the message is a notice of Postmaster.
 	Notice bool `json:"notice,omitempty"`
+
+	// Marks are borne by the processes of a turn that has started.
+	Marks []orphans.Mark `json:"marks,omitempty"`
 
 	Attempt    int         `json:"attempt,omitempty"`
 	Reason     string      `json:"reason,omitempty"`

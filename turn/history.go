@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -58,11 +59,13 @@ type record struct {
 	Attempts int `json:"attempts,omitempty"`
 	// Running says that the last turn has not ended, and Lost that it was lost
 	// with its runner.
-	Running bool      `json:"running,omitempty"`
-	Lost    bool      `json:"lost,omitempty"`
-	Started time.Time `json:"started,omitzero"`
-	Ended   time.Time `json:"ended,omitzero"`
-	RetryAt time.Time `json:"retry_at,omitzero"`
+	Running bool `json:"running,omitempty"`
+	Lost    bool `json:"lost,omitempty"`
+	// Marks are borne by the processes of a turn that runs.
+	Marks   []orphans.Mark `json:"marks,omitempty"`
+	Started time.Time      `json:"started,omitzero"`
+	Ended   time.Time      `json:"ended,omitzero"`
+	RetryAt time.Time      `json:"retry_at,omitzero"`
 	// Outcome is succeeded, dead, or nothing yet.
 	Outcome factKind `json:"outcome,omitempty"`
 	// Settled says that the message has left the inbox, and Removed when it
@@ -193,10 +196,12 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 		rec.describe(f)
 		rec.Attempts++
 		rec.Running, rec.Started, rec.RetryAt = true, f.At, time.Time{}
+		rec.Marks = f.Marks
 		rec.Held, rec.HeldBy, rec.Removed = "", "", time.Time{}
 		h.countTurn(rec)
 	case succeeded, failed, lost:
 		rec.Running, rec.Lost, rec.Ended, rec.RetryAt = false, f.Kind == lost, f.At, f.RetryAt
+		rec.Marks = nil
 		rec.Reason, rec.Output, rec.DurationMS, rec.Usage = f.Reason, f.Output, f.DurationMS, f.Usage
 		h.last = rec
 		h.failures++
@@ -210,10 +215,10 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 		if rec.Running {
 			rec.Attempts--
 		}
-		rec.Running = false
+		rec.Running, rec.Marks = false, nil
 	case dead:
 		rec.describe(f)
-		rec.Running, rec.Lost, rec.Ended = false, false, f.At
+		rec.Running, rec.Lost, rec.Marks, rec.Ended = false, false, nil, f.At
 		rec.Outcome, rec.Reason, rec.Unsent = dead, f.Reason, f.Send
 	case answered, bounced:
 		rec.Sent, rec.Unsent = f.Sent, nil

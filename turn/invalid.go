@@ -26,6 +26,12 @@ type badFiles struct {
 	named map[string]*badFile
 	// waiting are those that nobody works on, the first to be given up first.
 	waiting heapOf[*badFile, byDue]
+	// unread are those that may be messages, by name: they could not be read.
+	unread map[string]mailbox.Entry
+}
+
+func newBadFiles() badFiles {
+	return badFiles{named: make(map[string]*badFile), unread: make(map[string]mailbox.Entry)}
 }
 
 type byDue struct{}
@@ -43,21 +49,33 @@ func (f *badFiles) add(e mailbox.Entry) (due time.Time) {
 	return b.due
 }
 
-// names returns the names of those that are there still, sorted. A watch does
-// not tell when one goes.
-func (f *badFiles) names() []string {
-	var names []string
+// names returns the names of those that are there still, sorted: those that are
+// no messages, and those that could not be read. A watch does not tell when one
+// goes.
+func (f *badFiles) names() (invalid, unread []string) {
 	for name, b := range f.named {
-		if _, err := os.Lstat(b.entry.Path); !errors.Is(err, fs.ErrNotExist) {
-			names = append(names, name)
+		if isThere(b.entry) {
+			invalid = append(invalid, name)
 		}
 	}
-	slices.Sort(names)
-	return names
+	for name, e := range f.unread {
+		if isThere(e) {
+			unread = append(unread, name)
+		}
+	}
+	slices.Sort(invalid)
+	slices.Sort(unread)
+	return invalid, unread
+}
+
+func isThere(e mailbox.Entry) bool {
+	_, err := os.Lstat(e.Path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // remove takes a file out that is no longer there, or is a message now.
 func (f *badFiles) remove(name string) {
+	delete(f.unread, name)
 	if b := f.named[name]; b != nil {
 		delete(f.named, name)
 		f.waiting.remove(b)

@@ -62,6 +62,26 @@ func TestInvalidFiles(t *testing.T) {
 	}
 }
 
+// TestUnreadableFiles: a run with Once does not end well beside files that it
+// could not read.
+func TestUnreadableFiles(t *testing.T) {
+	w := newWorkspace(t)
+	inbox := w.BoxPath("codex", mailbox.Inbox)
+	for _, err := range []error{
+		os.Mkdir(filepath.Join(inbox, "folder.yaml"), 0o700),
+		os.Symlink(filepath.Join(t.TempDir(), "elsewhere"), filepath.Join(inbox, "link.yaml")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := runOnce(t, w, Config{})
+	var unread *UnreadableFilesError
+	if !errors.As(err, &unread) || !slices.Equal(unread.Files, []string{"folder.yaml", "link.yaml"}) {
+		t.Errorf("Run = %v, want that both could not be read", err)
+	}
+}
+
 // TestInvalidFileThatWasRemoved: what is gone in the end is nobody's fault.
 func TestInvalidFileThatWasRemoved(t *testing.T) {
 	w := newWorkspace(t)

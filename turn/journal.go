@@ -202,11 +202,12 @@ func (j *journal) follow() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", ErrStateLost, err)
 	}
-	open, openErr := j.file.Stat()
-	if err = errors.Join(err, openErr); err != nil {
+	if err != nil {
 		return err
 	}
-	if os.SameFile(there, open) && open.Size() >= j.read.Load() {
+	// Without an open file, opening one failed before.
+	open, err := j.file.Stat()
+	if err == nil && os.SameFile(there, open) && open.Size() >= j.read.Load() {
 		return nil
 	}
 	return j.readAnew()

@@ -3,7 +3,9 @@ package turn
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/oacp-go/oacp/agent"
@@ -45,11 +47,52 @@ func TestOrphansEndBeforeTheNextTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if warnings := rec.of(EventWarning); len(warnings) != 1 || !strings.Contains(warnings[0], "left behind") {
-		t.Errorf("warnings %q, want one of what was left behind", warnings)
+	if warnings := rec.of(EventWarning); len(warnings) != 1 || !strings.Contains(warnings[0], "still at work") {
+		t.Errorf("warnings %q, want one of what was still at work", warnings)
 	}
 	answers := entries(t, w, "claude", mailbox.Inbox)
 	if len(answers) != 1 || strings.TrimSpace(answers[0].Message.Body.Text) != "alone" {
 		t.Errorf("the second turn answered %v, want that it was alone", answers)
+	}
+}
+
+// TestServersOutliveTheirTurns: what a turn that ended has left at work, in a
+// session of its own, is not taken for what a later one left when its Runner
+// was killed.
+func TestServersOutliveTheirTurns(t *testing.T) {
+	w := newWorkspace(t)
+	file := filepath.Join(w.Dir(), "server")
+	serve := "cat >/dev/null; setsid sh -c 'echo $$ >\"$0\"; exec sleep 1000' " + file + " >/dev/null 2>&1 </dev/null & until test -s " + file + "; do sleep 0.01; done"
+	send(t, w, question("serve"))
+	if _, err := runOnce(t, w, Config{NewDriver: func(schema.ConversationID, string) agent.Driver {
+		return agent.NewExec([]string{"sh", "-c", serve}, nil)
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(id, syscall.SIGKILL) }) // if it still lives
+
+	send(t, w, question("q"))
+	script := filepath.Join(t.TempDir(), "agent")
+	if err := os.WriteFile(script, []byte(escaping), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if runAndKill(t, w, roleWait, script, 2) {
+		t.Fatal("the runner ended by itself, want it killed")
+	}
+	if _, err := runOnce(t, w, Config{NewDriver: func(schema.ConversationID, string) agent.Driver {
+		return agent.NewExec([]string{"sh", script}, nil)
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := os.ReadFile("/proc/" + strconv.Itoa(id) + "/cmdline"); err != nil || !strings.Contains(string(line), "sleep") {
+		t.Errorf("the server is %q, %v; want it at work", line, err)
 	}
 }

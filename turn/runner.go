@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/exclusive"
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
@@ -63,19 +64,14 @@ type Runner struct {
 // Else it returns a *BusyError if another Runner works the inbox, an error
 // matching agent.ErrUnavailable if the agent cannot be started at the begin (or
 // at any time with Once), with Once a *DeadLettersError if some messages could
-// not be handled and an *InvalidFilesError if there are files that may be given
-// up later, an error matching ErrStateLost if state was removed meanwhile,
+// not be handled, an *InvalidFilesError if there are files that may be given up
+// later, and an *UnreadableFilesError if some could not be read, an error matching ErrStateLost if state was removed meanwhile,
 // or what else is wrong with the workspace.
 func (r *Runner) Run(ctx context.Context) (err error) {
 	if r.hold, err = takeLock(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
 		return stoppedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, r.hold.Release()) }()
-	if ended := r.hold.Orphans; ended > 0 {
-		r.observe(Event{Kind: EventWarning, Reason: fmt.Sprintf("the runner before was killed; what its agents had left behind was ended (processes: %d)", ended)})
-	}
-	// Whatever is started from here on does not outlive the next runner's start.
-	ctx = r.hold.Context(ctx)
 	if r.journal, err = openJournal(r.workspace, r.config.Agent, r.now); err != nil {
 		return err
 	}
@@ -83,8 +79,8 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	r.journal.mayWrite = r.checkHeld
 	r.forget()
 	// First of all, so that nobody takes the turns of a dead Runner for ours.
-	if err := r.takeUp(); err != nil {
-		return err
+	if err := r.takeUp(ctx); err != nil {
+		return stoppedOr(ctx, err)
 	}
 	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
 	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
@@ -119,7 +115,7 @@ func (r *Runner) finishing() bool {
 // forget begins with an empty inbox. What was done about messages is in the
 // journal.
 func (r *Runner) forget() {
-	r.schedule, r.invalid = newSchedule(r.judge, r.tell), badFiles{named: make(map[string]*badFile)}
+	r.schedule, r.invalid = newSchedule(r.judge, r.tell), newBadFiles()
 	r.errands, r.stop, r.dead = nil, nil, nil
 	r.done, r.lost = make(chan outcome), make(chan error, 1)
 }
@@ -161,8 +157,12 @@ func (r *Runner) verdict() error {
 	if r.config.Once && len(r.dead) > 0 {
 		errs = append(errs, &DeadLettersError{Messages: r.dead})
 	}
-	if files := r.invalid.names(); r.config.Once && len(files) > 0 {
-		errs = append(errs, &InvalidFilesError{Files: files})
+	invalid, unread := r.invalid.names()
+	if r.config.Once && len(invalid) > 0 {
+		errs = append(errs, &InvalidFilesError{Files: invalid})
+	}
+	if r.config.Once && len(unread) > 0 {
+		errs = append(errs, &UnreadableFilesError{Files: unread})
 	}
 	return errors.Join(errs...)
 }
@@ -296,7 +296,7 @@ func (c *Config) backoff(failures int) time.Duration {
 
 // takeUp takes up what the Runner before left: turns that never ended count as
 // attempts.
-func (r *Runner) takeUp() error {
+func (r *Runner) takeUp(ctx context.Context) error {
 	var running []record
 	r.journal.view(func(h *history) {
 		for _, rec := range h.records {
@@ -308,6 +308,9 @@ func (r *Runner) takeUp() error {
 	if bad := r.journal.bad; bad > 0 {
 		r.problem(Event{}, fmt.Errorf("%s holds %d lines that are no facts, of a crash or another program; they are passed over", r.journal.path, bad))
 	}
+	if err := r.endOrphans(ctx, running); err != nil {
+		return err
+	}
 	for _, rec := range running {
 		f := lost.about(&rec)
 		f.Reason = "the turn never ended: its runner was killed, or the machine went down"
@@ -316,4 +319,18 @@ func (r *Runner) takeUp() error {
 		}
 	}
 	return nil
+}
+
+// endOrphans ends what still works on turns whose Runner is dead. What turns
+// left behind that had ended was left there on purpose.
+func (r *Runner) endOrphans(ctx context.Context, running []record) error {
+	var marks []orphans.Mark
+	for _, rec := range running {
+		marks = append(marks, rec.Marks...)
+	}
+	ended, err := orphans.End(ctx, marks...)
+	if len(ended) > 0 {
+		r.observe(Event{Kind: EventWarning, Reason: "a runner was killed in a turn; what was still at work there was ended: " + orphans.List(ended)})
+	}
+	return err
 }

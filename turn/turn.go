@@ -198,6 +198,21 @@ func (e *InvalidFilesError) Error() string {
 	return fmt.Sprintf("%d files in the inbox are no messages", len(e.Files))
 }
 
+// UnreadableFilesError says that at the end of a run with Once there were files
+// in the inbox that could not be read.
+type UnreadableFilesError struct {
+	// Files are their names.
+	Files []string
+}
+
+// Error names the file, or tells how many there are.
+func (e *UnreadableFilesError) Error() string {
+	if len(e.Files) == 1 {
+		return e.Files[0] + " in the inbox could not be read"
+	}
+	return fmt.Sprintf("%d files in the inbox could not be read", len(e.Files))
+}
+
 // errTimeout is why a turn that takes too long is stopped.
 var errTimeout = errors.New("the turn took too long")
 

@@ -19,6 +19,7 @@ func (f *failure) ofTurns() bool {
 		busy     *turn.BusyError
 		dead     *turn.DeadLettersError
 		files    *turn.InvalidFilesError
+		unread   *turn.UnreadableFilesError
 		cursor   *mailbox.CursorInUseError
 		reported *agent.ReportedError
 		exit     *agent.ExitError
@@ -32,6 +33,8 @@ func (f *failure) ofTurns() bool {
 		f.code, f.hint = "dead_letters", "oacp read ID says why; agents/NAME/dead_letter holds them, each with its reason"
 	case errors.As(err, &files):
 		f.code, f.hint = "invalid_message", "oacp doctor says what is wrong with it; after a minute it becomes a dead letter"
+	case errors.As(err, &unread):
+		f.code, f.hint = "unreadable", "what stands in the way is told above; oacp ack FILE takes it out of the inbox"
 	case errors.As(err, &cursor):
 		f.code, f.hint = "cursor_in_use", "--state-id NAME keeps a place of its own for this one"
 	case errors.Is(err, mailbox.ErrCursor):

@@ -87,21 +87,21 @@ func (l Lock) Take(ctx context.Context, now time.Time) (*Hold, error) {
 
 // endOrphans ends what the last holder left behind, if it could not release
 // the lock: then its note is still there.
-func (l Lock) endOrphans(ctx context.Context) (ended int, err error) {
+func (l Lock) endOrphans(ctx context.Context) ([]orphans.Process, error) {
 	last := l.holder()
 	if last == nil {
-		return 0, nil
+		return nil, nil
 	}
 	if host, err := os.Hostname(); err != nil || host != last.Host {
-		return 0, nil // its processes are not on this machine
+		return nil, nil // its processes are not on this machine
 	}
 	return orphans.End(ctx, last.Mark)
 }
 
 // Hold is a lock that this process holds.
 type Hold struct {
-	// Orphans is how many processes the last holder had left behind.
-	Orphans int
+	// Orphans are the processes that the last holder had left behind.
+	Orphans []orphans.Process
 
 	lock Lock
 	held *flock.Flock

@@ -40,44 +40,48 @@ func start(t *testing.T, script string, env ...string) (output io.Reader) {
 // nothing else.
 func TestEnd(t *testing.T) {
 	mark, other := NewMark(), NewMark()
-	env := Environ(WithMark(t.Context(), mark))
+	env := Environ(WithMark(WithMark(WithMark(t.Context(), NewMark()), mark), NewMark())) // one of several
 	// A child in a session of its own, whose parent is gone.
 	escaped := start(t, "setsid sh -c 'echo running; sleep 1000 & sleep 1000' & exit", env...)
 	direct := start(t, "echo running; sleep 1000; :", env...)
 	spared := start(t, "echo running; read line; sleep 1000", Environ(WithMark(t.Context(), other))...)
 
 	ended, err := End(t.Context(), mark)
-	if err != nil || ended < 4 {
-		t.Errorf("ended %d, %v; want both shells and what they run", ended, err)
+	if err != nil || len(ended) < 4 {
+		t.Errorf("ended %v, %v; want both shells and what they run", ended, err)
 	}
 	for name, output := range map[string]io.Reader{"escaped": escaped, "direct": direct} {
 		if _, err := io.ReadAll(output); err != nil { // it ends when they are dead
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if again, err := End(t.Context(), mark); again != 0 || err != nil {
-		t.Errorf("the second time it ended %d, %v; want none", again, err)
+	if again, err := End(t.Context(), mark); again != nil || err != nil {
+		t.Errorf("the second time it ended %v, %v; want none", again, err)
 	}
-	if left, err := End(t.Context(), other); left == 0 || err != nil {
-		t.Errorf("another mark's: %d, %v; want them to have lived until now", left, err)
+	if left, err := End(t.Context(), other); left == nil || err != nil {
+		t.Errorf("another mark's: %v, %v; want them to have lived until now", left, err)
 	}
 	if _, err := io.ReadAll(spared); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestEndSparesTheCaller: a process may have the mark itself, when what it
-// looks after has started it.
+// TestEndSparesTheCaller: a process may bear the mark itself, and so may what
+// started it: a shell in a session that was begun by what is ended.
 func TestEndSparesTheCaller(t *testing.T) {
 	if mark := Mark(os.Getenv(Variable)); mark != "" {
-		if ended, err := End(t.Context(), mark); ended != 0 || err != nil {
-			t.Errorf("ended %d, %v", ended, err)
+		if ended, err := End(t.Context(), mark); ended != nil || err != nil {
+			t.Errorf("ended %v, %v", ended, err)
+		}
+		inner := NewMark()
+		if got, want := Environ(WithMark(t.Context(), inner)), Variable+"="+string(mark)+":"+string(inner); len(got) != 1 || got[0] != want {
+			t.Errorf("what is started below bears %q, want %q", got, want)
 		}
 		return
 	}
-	command := exec.Command(os.Args[0], "-test.run=^TestEndSparesTheCaller$", "-test.v")
+	command := exec.Command("sh", "-c", `"$0" -test.run='^TestEndSparesTheCaller$' -test.v && echo alive`, os.Args[0])
 	command.Env = append(os.Environ(), Environ(WithMark(t.Context(), NewMark()))...)
-	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") || !strings.HasSuffix(string(out), "alive\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -88,8 +92,8 @@ func TestMarksFromFiles(t *testing.T) {
 		if mark.valid() {
 			t.Errorf("%q is valid, want not", mark)
 		}
-		if ended, err := End(t.Context(), mark); ended != 0 || err != nil {
-			t.Errorf("%q ended %d, %v; want none", mark, ended, err)
+		if ended, err := End(t.Context(), mark); ended != nil || err != nil {
+			t.Errorf("%q ended %v, %v; want none", mark, ended, err)
 		}
 	}
 	if Environ(context.Background()) != nil || Environ(WithMark(t.Context(), "")) != nil {

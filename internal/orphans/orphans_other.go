@@ -4,4 +4,4 @@ package orphans
 
 import "context"
 
-func end(context.Context, []byte) (int, error) { return 0, nil }
+func end(context.Context, []Mark) ([]Process, error) { return nil, nil }
