@@ -231,6 +231,23 @@ func TestClaudeBackground(t *testing.T) {
 		if got := strings.Count(seen, "in between"); got != min(i, 1) {
 			t.Errorf("turn %d shows %q, want what happened since the turn before", i, seen)
 		}
+		awaitBackground(t, &driver.background, 2)
+	}
+}
+
+// awaitBackground waits until so many events have come between turns.
+func awaitBackground(t *testing.T, b *background, want int) {
+	t.Helper()
+	for ctx := impatient(t); ; runtime.Gosched() {
+		b.mu.Lock()
+		got := len(b.events)
+		b.mu.Unlock()
+		switch {
+		case got == want:
+			return
+		case ctx.Err() != nil:
+			t.Fatalf("%d events have come between turns, want %d", got, want)
+		}
 	}
 }
 
