@@ -86,7 +86,7 @@ func TestMakeRun(t *testing.T) {
 func TestRunNumber(t *testing.T) {
 	for path, want := range map[string]int{
 		"/runs/0123456789abcdef/12/bridge.jsonl": 12,
-		"/srv/bridge.jsonl":                     0,
+		"/srv/bridge.jsonl":                      0,
 		"/0/bridge.jsonl":                        0,
 		"/007/bridge.jsonl":                      0,
 		"bridge.jsonl":                           0,
