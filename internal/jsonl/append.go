@@ -1,0 +1,91 @@
+// Package jsonl appends lines to a file so that a crash, a full disk or a failed sync never damages another
+// line, and reads complete lines back.
+//
+// A file of lines may end in a partial line: a writer died midway, or is still writing. Readers leave it
+// alone, and a writer calls Seal before it appends. Writers hold a lock of their own choice; the package
+// takes none. Files are opened with O_APPEND.
+package jsonl
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+)
+
+// File is what this package needs of an *os.File; tests inject faults through it.
+type File interface {
+	io.Writer
+	io.ReaderAt
+	Sync() error
+	Stat() (fs.FileInfo, error)
+	Truncate(size int64) error
+}
+
+// Append writes lines, each with its newline, with one call of Write and without a sync. If the write fails
+// midway, the complete lines that it wrote stay, and Append removes the part of a line behind them. It
+// returns the size of the lines that stay, in bytes.
+func Append(file File, lines []byte) (kept int, err error) {
+	start, err := size(file)
+	if err != nil {
+		return 0, err
+	}
+	written, err := file.Write(lines)
+	if err == nil {
+		return written, nil
+	}
+	kept = bytes.LastIndexByte(lines[:written], '\n') + 1
+	return kept, errors.Join(err, cut(file, start+int64(written), start+int64(kept)))
+}
+
+// AppendSync writes lines as Append does, and syncs the file. After an error none of the lines stay.
+func AppendSync(file File, lines []byte) error {
+	start, err := size(file)
+	if err != nil {
+		return err
+	}
+	kept, err := Append(file, lines)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err != nil {
+		return errors.Join(err, cut(file, start+int64(kept), start))
+	}
+	return nil
+}
+
+// Seal ends a partial last line with a newline, so that the next line stands by itself. It reports whether
+// there was one. The partial line stays: readers skip it, or use it if only its newline was missing.
+func Seal(file File) (sealed bool, err error) {
+	end, err := size(file)
+	if err != nil || end == 0 {
+		return false, err
+	}
+	var last [1]byte
+	if _, err := file.ReadAt(last[:], end-1); err != nil || last[0] == '\n' {
+		return false, err
+	}
+	_, err = file.Write([]byte("\n"))
+	return err == nil, err
+}
+
+func size(file File) (int64, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// cut shortens the file from end to size bytes. If the file does not end there, somebody without the lock
+// has appended behind it: nothing is removed, and readers skip the partial line.
+func cut(file File, end, to int64) error {
+	if end == to {
+		return nil
+	}
+	now, err := size(file)
+	if err != nil || now != end {
+		return err
+	}
+	return file.Truncate(to)
+}

@@ -1,0 +1,270 @@
+package jsonl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/iotest"
+)
+
+var errFault = errors.New("injected fault")
+
+// faultyFile counts syncs and writes, and fails on demand.
+type faultyFile struct {
+	*os.File
+	writes, syncs int
+	full          int // bytes that the next write still takes before the disk is full; negative: all
+	failSync      bool
+	afterWrite    func() // called once, after the next write
+}
+
+func (f *faultyFile) Write(p []byte) (n int, err error) {
+	f.writes++
+	if f.full < 0 {
+		return f.File.Write(p)
+	}
+	n, err = f.File.Write(p[:min(f.full, len(p))])
+	f.full = -1
+	if f.afterWrite != nil {
+		f.afterWrite()
+	}
+	return n, errors.Join(syscall.ENOSPC, err)
+}
+
+func (f *faultyFile) Sync() error {
+	f.syncs++
+	if f.failSync {
+		f.failSync = false
+		return errFault
+	}
+	return f.File.Sync()
+}
+
+func openFaulty(t *testing.T, content string) *faultyFile {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file.jsonl")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return &faultyFile{File: file, full: -1}
+}
+
+func wantContent(t *testing.T, f *faultyFile, want string) {
+	t.Helper()
+	got, err := os.ReadFile(f.Name())
+	if err != nil || string(got) != want {
+		t.Errorf("the file holds %q (%v), want %q", got, err, want)
+	}
+}
+
+func TestAppendWritesOnceAndSyncsOnDemand(t *testing.T) {
+	f := openFaulty(t, "")
+	kept, err := Append(f, []byte("a\nb\n"))
+	if kept != 4 || err != nil || f.writes != 1 || f.syncs != 0 {
+		t.Errorf("Append: %d, %v with %d writes and %d syncs, want 4 with 1 and 0", kept, err, f.writes, f.syncs)
+	}
+	if err := AppendSync(f, []byte("c\n")); err != nil || f.writes != 2 || f.syncs != 1 {
+		t.Errorf("AppendSync: %v with %d writes and %d syncs, want 2 and 1 in all", err, f.writes, f.syncs)
+	}
+	wantContent(t, f, "a\nb\nc\n")
+}
+
+// TestFullDisk: whatever part of the lines a full disk takes, only complete lines stay, and the next append
+// needs no repair.
+func TestFullDisk(t *testing.T) {
+	const before, lines = "old\n", "first\nsecond\nthird\n"
+	for full := range len(lines) {
+		whole := lines[:strings.LastIndexByte(lines[:full], '\n')+1]
+
+		f := openFaulty(t, before)
+		f.full = full
+		if kept, err := Append(f, []byte(lines)); kept != len(whole) || !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("Append with room for %d: %d, %v, want %d and ENOSPC", full, kept, err, len(whole))
+		}
+		wantContent(t, f, before+whole)
+		if _, err := Append(f, []byte("next\n")); err != nil {
+			t.Error(err)
+		}
+		wantContent(t, f, before+whole+"next\n")
+
+		f = openFaulty(t, before)
+		f.full = full
+		if err := AppendSync(f, []byte(lines)); !errors.Is(err, syscall.ENOSPC) || f.syncs != 0 {
+			t.Errorf("AppendSync with room for %d: %v and %d syncs, want ENOSPC and none", full, err, f.syncs)
+		}
+		wantContent(t, f, before)
+		if err := AppendSync(f, []byte("next\n")); err != nil {
+			t.Error(err)
+		}
+		wantContent(t, f, before+"next\n")
+	}
+}
+
+func TestFailedSyncTakesTheLinesBack(t *testing.T) {
+	f := openFaulty(t, "old\n")
+	f.failSync = true
+	if err := AppendSync(f, []byte("new\n")); !errors.Is(err, errFault) {
+		t.Errorf("error %v, want the fault", err)
+	}
+	wantContent(t, f, "old\n")
+}
+
+// TestForeignLineIsNotCut: a line that a writer without the lock appended behind a failed write stays.
+func TestForeignLineIsNotCut(t *testing.T) {
+	f := openFaulty(t, "old\n")
+	f.full = 3
+	f.afterWrite = func() {
+		if _, err := f.File.WriteString("foreign\n"); err != nil {
+			t.Error(err)
+		}
+	}
+	if kept, err := Append(f, []byte("mine\n")); kept != 0 || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("%d, %v, want 0 and ENOSPC", kept, err)
+	}
+	wantContent(t, f, "old\nminforeign\n")
+}
+
+func TestSeal(t *testing.T) {
+	for content, want := range map[string]string{
+		"": "", "a\n": "a\n", "a": "a\n", "a\n{\"b": "a\n{\"b\n", "a\n\x00\x00": "a\n\x00\x00\n", "a\n\n": "a\n\n",
+	} {
+		f := openFaulty(t, content)
+		if sealed, err := Seal(f); sealed != (want != content) || err != nil {
+			t.Errorf("sealing %q: %t, %v", content, sealed, err)
+		}
+		wantContent(t, f, want)
+	}
+	f := openFaulty(t, "a\nb")
+	f.full = 0
+	if sealed, err := Seal(f); sealed || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("sealing on a full disk: %t, %v, want ENOSPC", sealed, err)
+	}
+	if sealed, err := Seal(f); !sealed || err != nil {
+		t.Errorf("sealing again: %t, %v", sealed, err)
+	}
+	wantContent(t, f, "a\nb\n")
+}
+
+// readAll reads the complete lines from offset on; a line that is too long is "…".
+func readAll(t *testing.T, r *Reader, offset int64) (lines []string, end int64) {
+	t.Helper()
+	for {
+		line, next, err := r.Line(offset)
+		switch {
+		case err == io.EOF:
+			return lines, offset
+		case errors.Is(err, ErrTooLong):
+			line = []byte("…")
+		case err != nil:
+			t.Fatal(err)
+		}
+		lines, offset = append(lines, string(line)), next
+	}
+}
+
+func TestReader(t *testing.T) {
+	for _, size := range []int{0, 1, 10, smallWindow - 1, smallWindow, smallWindow + 1, 3 * largeWindow} {
+		var content strings.Builder
+		var want []string
+		for i := range 20 {
+			want = append(want, fmt.Sprintln(i, strings.Repeat("x", size)))
+			content.WriteString(want[i])
+		}
+		whole := int64(content.Len())
+		content.WriteString("partial")
+		r := NewReader(strings.NewReader(content.String()), 0)
+		for range 2 {
+			lines, end := readAll(t, r, 0)
+			if strings.Join(lines, "") != strings.Join(want, "") || len(lines) != len(want) || end != whole {
+				t.Fatalf("lines of %d bytes: read %d lines up to byte %d, want %d up to %d", size, len(lines), end, len(want), whole)
+			}
+		}
+		for i, at := len(want)-1, whole; i >= 0; i-- { // backward
+			at -= int64(len(want[i]))
+			if line, _, err := r.Line(at); string(line) != want[i] || err != nil {
+				t.Fatalf("line %d backward: %.20q, %v", i, line, err)
+			}
+		}
+	}
+}
+
+func TestBound(t *testing.T) {
+	for _, longest := range []int{1, 5, 100, smallWindow, largeWindow} {
+		fits := strings.Repeat("x", longest-1) + "\n"
+		for _, extra := range []int{1, 2, smallWindow, 3 * largeWindow} {
+			long := strings.Repeat("y", longest-1+extra) + "\n"
+			content := fits + long + fits + long + long[:len(long)-1]
+			lines, end := readAll(t, NewReader(strings.NewReader(content), longest), 0)
+			if want := []string{fits, "…", fits, "…"}; strings.Join(lines, "") != strings.Join(want, "") {
+				t.Errorf("bound %d, %d more: got %d lines, want %d", longest, extra, len(lines), len(want))
+			}
+			if want := int64(2*len(fits) + 2*len(long)); end != want {
+				t.Errorf("bound %d, %d more: ended at byte %d, want %d", longest, extra, end, want)
+			}
+		}
+	}
+}
+
+// TestTail: a reader at the end of a growing file finds each line once its newline is there.
+func TestTail(t *testing.T) {
+	f := openFaulty(t, "")
+	r := NewReader(f, 0)
+	at := int64(0)
+	var written, read bytes.Buffer
+	for i := range 3000 {
+		piece := strings.Repeat("x", i%7)
+		if i%3 == 0 {
+			piece += "\n"
+		}
+		if _, err := f.WriteString(piece); err != nil {
+			t.Fatal(err)
+		}
+		written.WriteString(piece)
+		var lines []string
+		lines, at = readAll(t, r, at)
+		read.WriteString(strings.Join(lines, ""))
+		if want := bytes.LastIndexByte(written.Bytes(), '\n') + 1; int(at) != want || read.Len() != want {
+			t.Fatalf("after %d pieces: read %d bytes up to %d, want %d", i, read.Len(), at, want)
+		}
+	}
+	if !bytes.HasPrefix(written.Bytes(), read.Bytes()) {
+		t.Error("read other bytes than were written")
+	}
+}
+
+type failingAt struct{ io.Reader }
+
+func (f failingAt) ReadAt(p []byte, _ int64) (int, error) { return f.Read(p) }
+
+func TestReadErrorIsNotTheEnd(t *testing.T) {
+	r := NewReader(failingAt{iotest.ErrReader(errFault)}, 0)
+	if _, _, err := r.Line(7); !errors.Is(err, errFault) || !strings.Contains(err.Error(), "byte 7") {
+		t.Errorf("error %v, want the fault and its place", err)
+	}
+}
+
+func BenchmarkLine(b *testing.B) {
+	content := bytes.Repeat([]byte(strings.Repeat("x", 200)+"\n"), 10_000)
+	b.SetBytes(int64(len(content)))
+	for b.Loop() {
+		r := NewReader(bytes.NewReader(content), 0)
+		for at := int64(0); ; {
+			_, next, err := r.Line(at)
+			if err != nil {
+				break
+			}
+			at = next
+		}
+	}
+}

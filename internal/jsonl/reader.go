@@ -1,0 +1,112 @@
+package jsonl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// ErrTooLong reports a line longer than the reader's bound.
+var ErrTooLong = errors.New("line is too long")
+
+// Sizes of the window that a Reader reads at once. It grows while lines are read one after the other.
+const (
+	smallWindow = 4 << 10
+	largeWindow = 256 << 10
+)
+
+// Reader reads complete lines of a file by their offsets. It is not safe for concurrent use.
+type Reader struct {
+	source  io.ReaderAt
+	longest int
+	window  []byte // the bytes of source from start on
+	start   int64
+	size    int // of the next window
+}
+
+// NewReader returns a reader of the lines in source. A line may have at most longest bytes with its newline;
+// 0 means any number. A source that must be read up to some offset only is an io.SectionReader.
+func NewReader(source io.ReaderAt, longest int) *Reader {
+	return &Reader{source: source, longest: longest, size: smallWindow}
+}
+
+// Line returns the line that begins at offset, with its newline, and the offset of the next line. The bytes
+// are valid until the next call. The error is io.EOF if there is no newline at or behind offset: either the
+// file ends there, or in a partial line. Calling Line again later finds what was appended meanwhile. A line
+// that exceeds the bound gives ErrTooLong and the offset of the next line.
+func (r *Reader) Line(offset int64) (line []byte, next int64, err error) {
+	if err := r.seek(offset); err != nil {
+		return nil, offset, err
+	}
+	searched := 0
+	for {
+		rest := r.window[offset-r.start:]
+		if i := bytes.IndexByte(rest[searched:], '\n'); i >= 0 {
+			return r.bounded(rest[:searched+i+1], offset)
+		}
+		if r.longest > 0 && len(rest) >= r.longest {
+			return r.skip(offset)
+		}
+		searched = len(rest)
+		r.window, r.start = slices.Delete(r.window, 0, int(offset-r.start)), offset
+		if err := r.extend(max(len(rest), r.size)); err != nil {
+			return nil, offset, err
+		}
+	}
+}
+
+// seek makes the window begin at offset or before it, with at least one byte behind it.
+func (r *Reader) seek(offset int64) error {
+	end := r.start + int64(len(r.window))
+	if r.start <= offset && offset < end {
+		return nil
+	}
+	if ahead := offset - end; len(r.window) > 0 && 0 <= ahead && ahead < int64(r.size) {
+		r.size = min(2*r.size, largeWindow)
+	} else {
+		r.size = smallWindow
+	}
+	r.window, r.start = r.window[:0], offset
+	return r.extend(r.size)
+}
+
+// bounded returns the line at offset unless it is too long.
+func (r *Reader) bounded(line []byte, offset int64) ([]byte, int64, error) {
+	next := offset + int64(len(line))
+	if r.longest > 0 && len(line) > r.longest {
+		return nil, next, ErrTooLong
+	}
+	return line, next, nil
+}
+
+// skip finds the end of a line that is too long, without keeping its bytes.
+func (r *Reader) skip(offset int64) ([]byte, int64, error) {
+	from := int(offset - r.start)
+	for {
+		if i := bytes.IndexByte(r.window[from:], '\n'); i >= 0 {
+			return nil, r.start + int64(from+i) + 1, ErrTooLong
+		}
+		r.start += int64(len(r.window))
+		r.window, from = r.window[:0], 0
+		if err := r.extend(largeWindow); err != nil {
+			return nil, offset, err
+		}
+	}
+}
+
+// extend reads up to n bytes more behind the window, and returns io.EOF if there are none.
+func (r *Reader) extend(n int) error {
+	old := len(r.window)
+	r.window = slices.Grow(r.window, n)[:old+n]
+	read, err := r.source.ReadAt(r.window[old:], r.start+int64(old))
+	r.window = r.window[:old+read]
+	switch {
+	case read > 0:
+		return nil
+	case err == io.EOF:
+		return io.EOF
+	}
+	return fmt.Errorf("reading at byte %d: %w", r.start+int64(old), err)
+}
