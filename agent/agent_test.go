@@ -97,11 +97,11 @@ func runTurn(args []string) int {
 	var driver Driver
 	switch args[0] {
 	case "claude":
-		driver = NewClaude(&ClaudeOptions{Command: command, Dir: dir, Env: env, Approve: AllowAll})
+		driver = NewClaude(Options{Command: command, Dir: dir, Env: env, approve: AllowAll})
 	case "codex", "codex exec":
-		driver = NewCodex(&CodexOptions{Command: command, Dir: dir, Env: env, Sandbox: "danger-full-access", ApprovalPolicy: "never", Exec: args[0] != "codex"})
+		driver = NewCodex(Options{Command: command, Dir: dir, Env: env, sandbox: "danger-full-access", approvalPolicy: "never", exec: args[0] != "codex"})
 	default:
-		driver = NewExec(command, &ExecOptions{Dir: dir, Env: env})
+		driver = NewExec(Options{Command: command, Dir: dir, Env: env})
 	}
 	err := driver.Start(context.Background())
 	if err == nil {
@@ -185,7 +185,7 @@ func serveBridge(args []string) int {
 		if len(args) == 0 {
 			return NewEcho()
 		}
-		return NewExec(args, nil)
+		return NewExec(Options{Command: args})
 	})
 	server, err := ash.Listen(os.Getenv("ASH_BRIDGE_SOCKET"), bridge, nil)
 	if err == nil {

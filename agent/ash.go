@@ -11,40 +11,15 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// AshOptions says where an Ash bridge is and how it is used.
-type AshOptions struct {
-	// Socket is the path of the bridge's socket. With a command it may be
-	// empty: the driver then chooses a new one.
-	Socket string
-	// Command, when not empty, is the bridge as a program and its arguments,
-	// which the driver starts and stops. It learns the path of the socket to
-	// listen on from ASH_BRIDGE_SOCKET. Without a command the driver connects
-	// to a bridge that runs already, and never stops it.
-	Command []string
-	// Dir and Env are for the command; see ExecOptions. A program that is named
-	// by a relative path is the one there is in Dir.
-	Dir string
-	Env []string
-	// Session names the session to start or to continue. Bridges demand a
-	// name; when empty, the driver makes one up.
-	Session string
-	// Client tunes the connection. It may be nil.
-	Client *ash.ClientOptions
-	// Greeted, which drivers for one socket share, is set when the bridge has
-	// said ready to one of them. A bridge may say it only once, so the others
-	// then take one that says nothing for a second for ready. It may be nil.
-	Greeted *atomic.Bool
-}
-
 // silence is how long a bridge that has said ready before may say nothing.
-const silence = time.Second
+const silence = 2 * time.Second
 
 // Ash is the driver for an agent behind an Ash bridge. The events of a turn
 // are the messages of the agent's SDK, byte for byte.
 //
 // Where the agent's SDK tells its own session id, SessionID is that one.
 type Ash struct {
-	options AshOptions
+	options Options
 
 	// complaints is the end of what bridges of ours printed as errors.
 	complaints complaints
@@ -58,8 +33,11 @@ type Ash struct {
 }
 
 // NewAsh returns the driver. It connects when it is started.
-func NewAsh(options AshOptions) *Ash {
+func NewAsh(options Options) *Ash {
 	a := &Ash{options: options, session: options.Session}
+	if options.Greeted == nil {
+		a.options.Greeted = new(atomic.Bool)
+	}
 	if a.options.Session == "" {
 		a.options.Session = newSessionName()
 	}

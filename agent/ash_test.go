@@ -68,14 +68,14 @@ func TestAshUnavailable(t *testing.T) {
 	nobody := filepath.Join(t.TempDir(), "s")
 	tests := []struct {
 		name    string
-		options AshOptions
+		options Options
 		want    string
 	}{
-		{"nothing given", AshOptions{}, "neither"},
-		{"nobody listens", AshOptions{Socket: nobody}, nobody},
-		{"bridge command missing", AshOptions{Command: []string{"no-such-bridge"}}, "no-such-bridge"},
-		{"bridge command fails", AshOptions{Command: helperCommand(t, "fail")}, "exit status 3: it broke"},
-		{"working folder missing", AshOptions{Command: helperCommand(t, "bridge"), Dir: "/no/such/folder"}, "folder"},
+		{"nothing given", Options{}, "neither"},
+		{"nobody listens", Options{Socket: nobody}, nobody},
+		{"bridge command missing", Options{Command: []string{"no-such-bridge"}}, "no-such-bridge"},
+		{"bridge command fails", Options{Command: helperCommand(t, "fail")}, "exit status 3: it broke"},
+		{"working folder missing", Options{Command: helperCommand(t, "bridge"), Dir: "/no/such/folder"}, "folder"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestAshTurn(t *testing.T) {
 		`{"type":"result","subtype":"success","result":"hi there","session_id":"sdk-1","usage":{"output_tokens":2}}`,
 	}
 	handler := &scripted{messages: messages}
-	driver := started(t, NewAsh(AshOptions{Socket: serve(t, handler), Session: "conv-1"}))
+	driver := started(t, NewAsh(Options{Socket: serve(t, handler), Session: "conv-1"}))
 	if got := driver.SessionID(); got != "conv-1" {
 		t.Errorf("session %q before the turn, want conv-1", got)
 	}
@@ -127,7 +127,7 @@ func TestAshTurn(t *testing.T) {
 
 func TestAshFailures(t *testing.T) {
 	t.Run("reported", func(t *testing.T) {
-		driver := started(t, NewAsh(AshOptions{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"oh"}`}, err: errors.New("no credit")})}))
+		driver := started(t, NewAsh(Options{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"oh"}`}, err: errors.New("no credit")})}))
 		result, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil)
 		var reported *ReportedError
 		if !errors.As(err, &reported) || !strings.Contains(err.Error(), "no credit") || result.Tail != "oh\n" {
@@ -135,7 +135,7 @@ func TestAshFailures(t *testing.T) {
 		}
 	})
 	t.Run("cancelled", func(t *testing.T) {
-		driver := started(t, NewAsh(AshOptions{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"x"}`}, hang: true})}))
+		driver := started(t, NewAsh(Options{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"x"}`}, hang: true})}))
 		enough := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(impatient(t))
 		defer cancel(nil)
@@ -144,7 +144,7 @@ func TestAshFailures(t *testing.T) {
 		}
 	})
 	t.Run("interrupted", func(t *testing.T) {
-		driver := started(t, NewAsh(AshOptions{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"x"}`}, hang: true})}))
+		driver := started(t, NewAsh(Options{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"x"}`}, hang: true})}))
 		if err := driver.Interrupt(t.Context()); err != nil {
 			t.Errorf("Interrupt without a turn = %v, want nothing", err)
 		}
@@ -168,7 +168,7 @@ func TestAshReconnects(t *testing.T) {
 	// The first connection is closed between turns, the second answers.
 	served, connected, closed := make(chan error, 1), make(chan struct{}), make(chan struct{})
 	go func() { served <- serveTwice(listener, connected, closed) }()
-	driver := started(t, NewAsh(AshOptions{Socket: listener.Addr().String(), Session: "s"}))
+	driver := started(t, NewAsh(Options{Socket: listener.Addr().String(), Session: "s"}))
 	close(connected)
 	<-closed
 	result, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil)
@@ -223,7 +223,7 @@ func TestAshLosesBridge(t *testing.T) {
 			defer listener.Close()
 			queries := make(chan int, 1)
 			go func() { queries <- dieOfQueries(listener, again) }()
-			driver := started(t, NewAsh(AshOptions{Socket: listener.Addr().String(), Session: "s"}))
+			driver := started(t, NewAsh(Options{Socket: listener.Addr().String(), Session: "s"}))
 			if _, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil); !errors.Is(err, ash.ErrClosed) || errors.Is(err, ErrUnavailable) {
 				t.Errorf("error %v, want that the connection was lost, and no ErrUnavailable", err)
 			}
@@ -266,7 +266,7 @@ func TestAshAdoptsSession(t *testing.T) {
 	defer listener.Close()
 	served := make(chan error, 1)
 	go func() { served <- nameSession(listener) }()
-	driver := started(t, NewAsh(AshOptions{Socket: listener.Addr().String(), Session: "mine"}))
+	driver := started(t, NewAsh(Options{Socket: listener.Addr().String(), Session: "mine"}))
 	for range 2 {
 		result, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil)
 		if err != nil || result.SessionID != "theirs" || driver.SessionID() != "theirs" {
@@ -306,7 +306,7 @@ func nameSession(listener net.Listener) error {
 // TestAshSpawn runs real bridge processes, of which the second dies in each
 // turn and is started again.
 func TestAshSpawn(t *testing.T) {
-	driver := started(t, NewAsh(AshOptions{Command: helperCommand(t, "bridge")}))
+	driver := started(t, NewAsh(Options{Command: helperCommand(t, "bridge")}))
 	for _, prompt := range []string{"one", "two"} {
 		if result, err := driver.Turn(impatient(t), Request{Prompt: prompt}, nil); err != nil || result.Text != prompt {
 			t.Errorf("answer %q, error %v, want %q", result.Text, err, prompt)
@@ -317,17 +317,17 @@ func TestAshSpawn(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "bridge.sh"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	beside := started(t, NewAsh(AshOptions{Command: []string{"./bridge.sh"}, Dir: dir}))
+	beside := started(t, NewAsh(Options{Command: []string{"./bridge.sh"}, Dir: dir}))
 	if result, err := beside.Turn(impatient(t), Request{Prompt: "three"}, nil); err != nil || result.Text != "three" {
 		t.Errorf("answer %q of a bridge in its own folder, error %v, want three", result.Text, err)
 	}
 	killing := []string{"sh", "-c", `echo out of memory >&2; exec "$@"`, "sh"}
-	killed := started(t, NewAsh(AshOptions{Command: append(killing, helperCommand(t, "bridge", "sh", "-c", "kill -KILL $PPID")...)}))
+	killed := started(t, NewAsh(Options{Command: append(killing, helperCommand(t, "bridge", "sh", "-c", "kill -KILL $PPID")...)}))
 	result, err := killed.Turn(impatient(t), Request{Prompt: "x"}, nil)
 	if !errors.Is(err, ash.ErrBridgeExited) || !strings.HasSuffix(err.Error(), ": out of memory") || result.Tail != "out of memory\n" {
 		t.Errorf("error %v, tail %q, want that the bridge ended and what it said last", err, result.Tail)
 	}
-	dying := started(t, NewAsh(AshOptions{Command: helperCommand(t, "bridge", helperCommand(t, "fail")...)}))
+	dying := started(t, NewAsh(Options{Command: helperCommand(t, "bridge", helperCommand(t, "fail")...)}))
 	_, err = dying.Turn(impatient(t), Request{Prompt: "x"}, nil)
 	var reported *ReportedError
 	if !errors.As(err, &reported) || !strings.Contains(err.Error(), "exit status 3") {

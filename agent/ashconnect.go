@@ -36,7 +36,7 @@ func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
 		Path: path, Args: a.options.Command, Dir: a.options.Dir, Env: environment(a.options.Env, orphans.Environ(ctx)),
 		Stderr: &a.complaints,
 	}
-	client, err := ash.Spawn(ctx, cmd, socket, a.options.Client)
+	client, err := ash.Spawn(ctx, cmd, socket, &ash.ClientOptions{StopTimeout: a.options.Grace})
 	return client, a.explain(err)
 }
 
@@ -56,16 +56,12 @@ func (a *Ash) reserve() (string, error) {
 // join connects to a bridge that runs already.
 func (a *Ash) join(ctx context.Context) (*ash.Client, error) {
 	var options ash.ClientOptions
-	if a.options.Client != nil {
-		options = *a.options.Client
-	}
-	greeted := a.options.Greeted
-	if greeted != nil && greeted.Load() {
+	if a.options.Greeted.Load() {
 		options.ReadyTimeout, options.AssumeReady = silence, true
 	}
 	client, err := ash.Connect(ctx, a.options.Socket, &options)
-	if err == nil && greeted != nil {
-		greeted.Store(true)
+	if err == nil {
+		a.options.Greeted.Store(true)
 	}
 	return client, err
 }

@@ -42,7 +42,7 @@ func TestBridgeOfPlainOutput(t *testing.T) {
 	var made []string
 	client := hostOf(t, NewBridge(func(session string) Driver {
 		made = append(made, session)
-		return NewExec(helperCommand(t, "cat"), nil)
+		return NewExec(Options{Command: helperCommand(t, "cat")})
 	}))
 	for range 2 {
 		messages, err := query(t, client, ash.Query{SessionID: "s1", Blocks: json.RawMessage(`[{"type":"text","text":"one"},{"type":"text","text":"two"}]`)})
@@ -87,7 +87,7 @@ func TestBridgeSendsLines(t *testing.T) {
 func TestBridgePassesRawEvents(t *testing.T) {
 	message := `{"type":"result",  "result":"hi","n":1e400}`
 	inner := serve(t, &scripted{messages: []string{message}})
-	client := hostOf(t, NewBridge(func(session string) Driver { return NewAsh(AshOptions{Socket: inner, Session: session}) }))
+	client := hostOf(t, NewBridge(func(session string) Driver { return NewAsh(Options{Socket: inner, Session: session}) }))
 	messages, err := query(t, client, ash.Query{Prompt: "x", SessionID: "s"})
 	if err != nil || len(messages) != 1 || messages[0] != message {
 		t.Errorf("messages %q, error %v, want only %q", messages, err, message)
@@ -173,9 +173,9 @@ func TestBridgeErrors(t *testing.T) {
 	command := helperCommand(t, "fail")
 	client := hostOf(t, NewBridge(func(session string) Driver {
 		if session == "missing" {
-			return NewExec([]string{"no-such-agent"}, nil)
+			return NewExec(Options{Command: []string{"no-such-agent"}})
 		}
-		return NewExec(command, nil)
+		return NewExec(Options{Command: command})
 	}))
 	tests := []struct {
 		name  string
@@ -215,7 +215,7 @@ func resume(t *testing.T, client *ash.Client, session string) error {
 }
 
 func TestBridgeInterrupt(t *testing.T) {
-	client := hostOf(t, NewBridge(func(string) Driver { return NewExec(helperCommand(t, "hang"), nil) }))
+	client := hostOf(t, NewBridge(func(string) Driver { return NewExec(Options{Command: helperCommand(t, "hang")}) }))
 	interrupted := make(chan error, 1)
 	for _, err := range client.Query(impatient(t), ash.Query{SessionID: "s"}) {
 		if err != nil {
@@ -246,7 +246,7 @@ func TestEcho(t *testing.T) {
 }
 
 func BenchmarkExecTurn(b *testing.B) {
-	driver := started(b, NewExec([]string{"true"}, nil))
+	driver := started(b, NewExec(Options{Command: []string{"true"}}))
 	for b.Loop() {
 		if _, err := driver.Turn(b.Context(), Request{Prompt: "hello"}, nil); err != nil {
 			b.Fatal(err)

@@ -8,32 +8,6 @@ import (
 	"time"
 )
 
-// ClaudeOptions tunes a Claude. The zero value is ready to use.
-type ClaudeOptions struct {
-	// Command is the claude program, with arguments that go before all others.
-	// Empty means claude, looked for as a shell does.
-	Command []string
-	// Dir and Env are for the program; see ExecOptions.
-	Dir string
-	Env []string
-	// Session continues a session by its id. Empty starts a new one.
-	Session string
-	// Model and PermissionMode are passed on as --model and
-	// --permission-mode, unless empty.
-	Model          string
-	PermissionMode string
-	// Approve answers what the program asks leave for; nil is DenyAll.
-	Approve Approver
-	// MCP are the MCP servers that the program starts, by name, besides those
-	// of its own configuration. Their tools are approved without asking.
-	MCP map[string]MCPServer
-	// Args are further arguments.
-	Args []string
-	// Grace is how long the program may take to end, at each stage; see
-	// ExecOptions.
-	Grace time.Duration
-}
-
 // Claude is the driver for Claude Code: the claude program in print mode, kept
 // running between turns, with its streaming JSON on both ends. The events of a
 // turn are the program's messages, byte for byte; control messages between
@@ -50,7 +24,7 @@ type ClaudeOptions struct {
 // The driver changes no settings of the user's. What the program may do
 // without asking is for its permission mode and settings to say.
 type Claude struct {
-	options ClaudeOptions
+	options Options
 	// patience is how long an interrupt may take.
 	patience time.Duration
 	turns    turnSlot
@@ -67,12 +41,10 @@ type Claude struct {
 	established bool
 }
 
-// NewClaude returns the driver. Options may be nil.
-func NewClaude(options *ClaudeOptions) *Claude {
-	c := &Claude{patience: interruptGrace}
-	if options != nil {
-		c.options = *options
-	}
+// NewClaude returns the driver.
+func NewClaude(options Options) *Claude {
+	c := &Claude{options: options, patience: interruptGrace}
+	c.options.permitClaude()
 	if len(c.options.Command) == 0 {
 		c.options.Command = []string{"claude"}
 	}

@@ -148,38 +148,38 @@ func (f *fake) turn() int {
 
 func newFakeClaude(t testing.TB, args ...string) *Claude {
 	t.Helper()
-	return NewClaude(&ClaudeOptions{Command: helperCommand(t, "claude", args...)})
+	return NewClaude(Options{Command: helperCommand(t, "claude", args...)})
 }
 
 func TestClaudeUnavailable(t *testing.T) {
 	tests := []struct {
 		name    string
-		options ClaudeOptions
+		options Options
 		want    string
 	}{
-		{"missing", ClaudeOptions{Command: []string{"no-such-claude"}}, "npm install -g @anthropic-ai/claude-code"},
-		{"too old", ClaudeOptions{Command: helperCommand(t, "claude", "old")}, "claude 1.0.17, and at least " + oldestClaude.String()},
-		{"too old, and does not say so", ClaudeOptions{Command: helperCommand(t, "claude", "silent about its age")}, "claude 2.0.30, and at least " + oldestClaude.String()},
-		{"fails", ClaudeOptions{Command: helperCommand(t, "fail")}, "it broke"},
-		{"working folder missing", ClaudeOptions{Command: helperCommand(t, "claude", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
+		{"missing", Options{Command: []string{"no-such-claude"}}, "npm install -g @anthropic-ai/claude-code"},
+		{"too old", Options{Command: helperCommand(t, "claude", "old")}, "claude 1.0.17, and at least " + oldestClaude.String()},
+		{"too old, and does not say so", Options{Command: helperCommand(t, "claude", "silent about its age")}, "claude 2.0.30, and at least " + oldestClaude.String()},
+		{"fails", Options{Command: helperCommand(t, "fail")}, "it broke"},
+		{"working folder missing", Options{Command: helperCommand(t, "claude", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			driver := NewClaude(&test.options)
+			driver := NewClaude(test.options)
 			defer stopped(t, driver)
 			if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Start = %v, want ErrUnavailable and %q", err, test.want)
 			}
 		})
 	}
-	if _, err := NewClaude(nil).Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
+	if _, err := NewClaude(Options{}).Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Turn of a driver that was not started = %v, want ErrUnavailable", err)
 	}
 }
 
 // TestClaudeStartCancelled gives up on a program that never answers.
 func TestClaudeStartCancelled(t *testing.T) {
-	driver := NewClaude(&ClaudeOptions{Command: helperCommand(t, "polite")})
+	driver := NewClaude(Options{Command: helperCommand(t, "polite")})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := driver.Start(ctx); !errors.Is(err, context.DeadlineExceeded) {
@@ -328,7 +328,7 @@ func TestClaudeStopDuringTurn(t *testing.T) {
 }
 
 func TestClaudeMCPArguments(t *testing.T) {
-	driver := NewClaude(&ClaudeOptions{MCP: map[string]MCPServer{
+	driver := NewClaude(Options{MCP: map[string]MCPServer{
 		"oacp": {Command: []string{"oacp", "mcp", "--agent", "claude"}, Env: []string{"OACP_WORKSPACE=/w"}},
 	}})
 	args := driver.arguments("id", "file")

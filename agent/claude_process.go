@@ -39,7 +39,7 @@ func (c *Claude) arguments(session, servers string) []string {
 	args := append(slices.Clone(o.Command), "-p", "--input-format", "stream-json", "--output-format", "stream-json",
 		"--verbose", "--replay-user-messages", "--permission-prompt-tool", "stdio")
 	for _, option := range [][2]string{
-		{"--resume", session}, {"--model", o.Model}, {"--permission-mode", o.PermissionMode}, {"--mcp-config", servers},
+		{"--resume", session}, {"--model", o.Model}, {"--permission-mode", o.permissionMode}, {"--mcp-config", servers},
 	} {
 		if option[1] != "" {
 			args = append(args, option[0]+"="+option[1]) // whatever it begins with

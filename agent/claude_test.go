@@ -16,15 +16,15 @@ import (
 
 // realClaude returns a driver for the real claude program, whose model is the
 // script. Changes may be made to its options.
-func realClaude(t testing.TB, script modelstub.Script, change func(*ClaudeOptions)) (*Claude, *modelstub.Server) {
+func realClaude(t testing.TB, script modelstub.Script, change func(*Options)) (*Claude, *modelstub.Server) {
 	t.Helper()
 	program := modelstub.Program(t, "claude")
 	server := modelstub.Start(t, script)
-	options := ClaudeOptions{Command: []string{program}, Dir: t.TempDir(), Env: server.ClaudeEnv(t.TempDir())}
+	options := Options{Command: []string{program}, Dir: t.TempDir(), Env: server.ClaudeEnv(t.TempDir())}
 	if change != nil {
 		change(&options)
 	}
-	return NewClaude(&options), server
+	return NewClaude(options), server
 }
 
 // turn runs a turn that must go well.
@@ -97,7 +97,7 @@ func checkClaudeEvents(t *testing.T, events []Event, want string) {
 }
 
 func TestClaudeUnknownSession(t *testing.T) {
-	driver, _ := realClaude(t, modelstub.Answers(t), func(o *ClaudeOptions) { o.Session = newUUID() })
+	driver, _ := realClaude(t, modelstub.Answers(t), func(o *Options) { o.Session = newUUID() })
 	defer stopped(t, driver)
 	if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnavailable) {
 		t.Errorf("Start = %v, want ErrUnknownSession", err)
@@ -115,17 +115,17 @@ func stopped(t *testing.T, driver Driver) {
 func TestClaudeTools(t *testing.T) {
 	tests := []struct {
 		name    string
-		change  func(*ClaudeOptions)
+		change  func(*Options)
 		written bool
 		// asked is what the approver is asked for, denied what the model hears.
 		asked, denied string
 	}{
 		{name: "nobody to ask", denied: "unattended"},
-		{name: "denied", change: func(o *ClaudeOptions) {
-			o.Approve = func(context.Context, Approval) Decision { return Decision{Reason: "not in this house"} }
+		{name: "denied", change: func(o *Options) {
+			o.approve = func(context.Context, Approval) Decision { return Decision{Reason: "not in this house"} }
 		}, denied: "not in this house"},
-		{name: "allowed", change: func(o *ClaudeOptions) { o.Approve = AllowAll }, written: true},
-		{name: "permission mode", change: func(o *ClaudeOptions) { o.PermissionMode = "acceptEdits" }, written: true},
+		{name: "allowed", change: func(o *Options) { o.approve = AllowAll }, written: true},
+		{name: "permission mode", change: func(o *Options) { o.permissionMode = "acceptEdits" }, written: true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestClaudeTools(t *testing.T) {
 					{Name: "Write", Input: map[string]any{"file_path": file, "content": "hello\n"}},
 				}}
 			}
-			driver, _ := realClaude(t, script, func(o *ClaudeOptions) {
+			driver, _ := realClaude(t, script, func(o *Options) {
 				o.Dir = filepath.Dir(file)
 				if test.change != nil {
 					test.change(o)
@@ -163,8 +163,8 @@ func TestClaudeApproval(t *testing.T) {
 		{Name: "Bash", Input: map[string]any{"command": "touch there", "description": "make a file"}},
 	}}, modelstub.Reply{Text: "done"})
 	var asked []Approval
-	driver, _ := realClaude(t, script, func(o *ClaudeOptions) {
-		o.Approve = func(_ context.Context, approval Approval) Decision {
+	driver, _ := realClaude(t, script, func(o *Options) {
+		o.approve = func(_ context.Context, approval Approval) Decision {
 			asked = append(asked, approval)
 			return Decision{Allow: true}
 		}
@@ -183,7 +183,7 @@ func TestClaudeApproval(t *testing.T) {
 // turn takes long.
 func TestClaudeRetries(t *testing.T) {
 	script := modelstub.Answers(t, modelstub.Reply{Failure: &modelstub.Failure{Status: 529, Type: "overloaded_error", Message: "busy"}}, modelstub.Reply{Text: "at last"})
-	driver, _ := realClaude(t, script, func(o *ClaudeOptions) { o.Env = append(o.Env, "CLAUDE_CODE_MAX_RETRIES=1") })
+	driver, _ := realClaude(t, script, func(o *Options) { o.Env = append(o.Env, "CLAUDE_CODE_MAX_RETRIES=1") })
 	started(t, driver)
 	seen := false
 	result, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, whenSeen("status 529); claude tries again", func() { seen = true }))
@@ -196,7 +196,7 @@ func TestClaudeRetries(t *testing.T) {
 const nowhere = "http://127.0.0.1:1"
 
 func TestClaudeUnreachable(t *testing.T) {
-	driver, _ := realClaude(t, modelstub.Answers(t), func(o *ClaudeOptions) { o.Env = append(o.Env, "ANTHROPIC_BASE_URL="+nowhere) })
+	driver, _ := realClaude(t, modelstub.Answers(t), func(o *Options) { o.Env = append(o.Env, "ANTHROPIC_BASE_URL="+nowhere) })
 	started(t, driver)
 	_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil)
 	var failure *APIError
@@ -206,7 +206,7 @@ func TestClaudeUnreachable(t *testing.T) {
 }
 
 func TestClaudeNotLoggedIn(t *testing.T) {
-	driver, _ := realClaude(t, modelstub.Answers(t), func(o *ClaudeOptions) { o.Env = append(o.Env, "ANTHROPIC_API_KEY=") })
+	driver, _ := realClaude(t, modelstub.Answers(t), func(o *Options) { o.Env = append(o.Env, "ANTHROPIC_API_KEY=") })
 	defer stopped(t, driver)
 	err := driver.Start(impatient(t))
 	var failure *APIError
@@ -216,7 +216,7 @@ func TestClaudeNotLoggedIn(t *testing.T) {
 }
 
 func TestClaudeRefusesArguments(t *testing.T) {
-	driver, _ := realClaude(t, modelstub.Answers(t), func(o *ClaudeOptions) { o.Args = []string{"--no-such-flag"} })
+	driver, _ := realClaude(t, modelstub.Answers(t), func(o *Options) { o.Args = []string{"--no-such-flag"} })
 	defer stopped(t, driver)
 	if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "--no-such-flag") {
 		t.Errorf("Start = %v, want ErrUnavailable and the flag that is not known", err)
@@ -225,7 +225,7 @@ func TestClaudeRefusesArguments(t *testing.T) {
 
 // TestClaudeModel passes the model and further arguments on.
 func TestClaudeModel(t *testing.T) {
-	driver, server := realClaude(t, modelstub.Answers(t, modelstub.Reply{Text: "yes"}), func(o *ClaudeOptions) {
+	driver, server := realClaude(t, modelstub.Answers(t, modelstub.Reply{Text: "yes"}), func(o *Options) {
 		o.Model, o.Args = "claude-stub-9", []string{"--tools", "Read"}
 	})
 	started(t, driver)
@@ -242,7 +242,7 @@ func TestClaudeMCP(t *testing.T) {
 	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
 		{Name: "mcp__parrot__say", Input: map[string]any{"text": "hello"}},
 	}}, modelstub.Reply{Text: "done"})
-	driver, server := realClaude(t, script, func(o *ClaudeOptions) {
+	driver, server := realClaude(t, script, func(o *Options) {
 		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp"), Env: []string{"PARROT=Polly"}}}
 	})
 	t.Setenv("TMPDIR", t.TempDir())
@@ -263,10 +263,10 @@ func TestClaudeForeignMCP(t *testing.T) {
 		{Name: "mcp__parrot__evil__say", Input: map[string]any{"text": "hello"}},
 	}}, modelstub.Reply{Text: "done"})
 	asked := 0
-	driver, server := realClaude(t, script, func(o *ClaudeOptions) {
+	driver, server := realClaude(t, script, func(o *Options) {
 		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp")}}
 		o.Args = []string{"--mcp-config", claudeMCP(map[string]MCPServer{"parrot__evil": {Command: helperCommand(t, "mcp")}})}
-		o.Approve = func(context.Context, Approval) Decision {
+		o.approve = func(context.Context, Approval) Decision {
 			asked++
 			return Decision{Reason: "not from there"}
 		}

@@ -127,7 +127,7 @@ func (t *claudeTurn) take(asked *questions, p *claudeProcess, s said) bool {
 	switch m.Type {
 	case "control_request":
 		asked.ask(m.RequestID, func(ctx context.Context) []byte {
-			return claudeReply(claudeDecide(ctx, m, t.claude.options.Approve, t.claude.options.MCP))
+			return claudeReply(claudeDecide(ctx, m, t.claude.options.approve, t.claude.options.MCP))
 		}, p.send)
 		return false
 	case "control_cancel_request":

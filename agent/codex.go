@@ -8,39 +8,6 @@ import (
 	"time"
 )
 
-// CodexOptions tunes a Codex. The zero value is ready to use.
-type CodexOptions struct {
-	// Command is the codex program, with arguments that go before all others.
-	// Empty means codex, looked for as a shell does.
-	Command []string
-	// Dir and Env are for the program; see ExecOptions.
-	Dir string
-	Env []string
-	// Session continues a session, which codex calls a thread, by its id.
-	// Empty starts a new one.
-	Session string
-	// Model, Sandbox (read-only, workspace-write or danger-full-access) and
-	// ApprovalPolicy (such as untrusted, on-request or never) are what the
-	// program calls so. Empty leaves the program's configuration as it is.
-	Model          string
-	Sandbox        string
-	ApprovalPolicy string
-	// Approve answers what the program asks leave for; nil is DenyAll. The
-	// program has no use for the reason of a decision.
-	Approve Approver
-	// MCP are the MCP servers that the program starts, by name, besides those
-	// of its own configuration. Their tools are approved without asking.
-	MCP map[string]MCPServer
-	// Args are further arguments, such as -c key=value.
-	Args []string
-	// Exec runs the exec command for each turn instead of the app server.
-	// Nobody is asked for leave then, and nothing is approved.
-	Exec bool
-	// Grace is how long the program may take to end, at each stage; see
-	// ExecOptions.
-	Grace time.Duration
-}
-
 // Codex is the driver for the codex program: its app server, kept running
 // between turns, spoken to in JSON-RPC. The events of a turn are the server's
 // notifications, byte for byte. Where the program is too old for that, has
@@ -52,7 +19,7 @@ type CodexOptions struct {
 //
 // The driver changes no settings of the user's.
 type Codex struct {
-	options CodexOptions
+	options Options
 	// patience is how long an interrupt may take.
 	patience time.Duration
 	turns    turnSlot
@@ -74,12 +41,10 @@ type Codex struct {
 	usedKnown bool
 }
 
-// NewCodex returns the driver. Options may be nil.
-func NewCodex(options *CodexOptions) *Codex {
-	c := &Codex{patience: interruptGrace}
-	if options != nil {
-		c.options = *options
-	}
+// NewCodex returns the driver.
+func NewCodex(options Options) *Codex {
+	c := &Codex{options: options, patience: interruptGrace}
+	c.options.permitCodex()
 	if len(c.options.Command) == 0 {
 		c.options.Command = []string{"codex"}
 	}
@@ -113,7 +78,7 @@ func (c *Codex) Start(ctx context.Context) error {
 		return err
 	}
 	c.mu.Lock()
-	c.path, c.env, c.exec = path, env, c.options.Exec
+	c.path, c.env, c.exec = path, env, c.options.exec
 	c.mu.Unlock()
 	c.life.begin()
 	ctx, leave, err := c.life.enter(ctx)
@@ -121,7 +86,7 @@ func (c *Codex) Start(ctx context.Context) error {
 		return err
 	}
 	defer leave()
-	if !c.options.Exec {
+	if !c.options.exec {
 		_, err := c.running(ctx)
 		if !errors.Is(err, errNoServer) {
 			return err

@@ -26,13 +26,13 @@ type codexLine struct {
 func (c *Codex) execArguments(session string) []string {
 	o := &c.options
 	args := c.arguments("exec", "--json", "--skip-git-repo-check")
-	for _, option := range [][2]string{{"--model", o.Model}, {"--sandbox", o.Sandbox}} {
+	for _, option := range [][2]string{{"--model", o.Model}, {"--sandbox", o.sandbox}} {
 		if option[1] != "" {
 			args = append(args, option[0]+"="+option[1])
 		}
 	}
-	if o.ApprovalPolicy != "" {
-		args = append(args, "-c", "approval_policy="+quoted(o.ApprovalPolicy))
+	if o.approvalPolicy != "" {
+		args = append(args, "-c", "approval_policy="+quoted(o.approvalPolicy))
 	}
 	if session != "" {
 		return append(args, "resume", "--", session, "-")

@@ -143,34 +143,34 @@ func turnAsCodex(kind string, out *bufio.Writer, say func(string, ...any)) int {
 
 func newFakeCodex(t testing.TB, kind string) *Codex {
 	t.Helper()
-	return NewCodex(&CodexOptions{Command: helperCommand(t, "codex", kind)})
+	return NewCodex(Options{Command: helperCommand(t, "codex", kind)})
 }
 
 func TestCodexUnavailable(t *testing.T) {
 	tests := []struct {
 		name    string
-		options CodexOptions
+		options Options
 		want    string
 	}{
-		{"missing", CodexOptions{Command: []string{"no-such-codex"}}, "npm install -g @openai/codex"},
-		{"too old", CodexOptions{Command: helperCommand(t, "codex", "ancient")}, "codex 0.20.0, and at least " + oldestCodex.String()},
-		{"too old for exec", CodexOptions{Command: helperCommand(t, "codex", "ancient"), Exec: true}, "codex 0.20.0, and at least"},
-		{"fails", CodexOptions{Command: helperCommand(t, "fail")}, "it broke"},
-		{"working folder missing", CodexOptions{Command: helperCommand(t, "codex", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
-		{"server name", CodexOptions{Command: helperCommand(t, "codex", "long"), MCP: map[string]MCPServer{"a.b": {Command: []string{"x"}}}}, `"a.b"`},
-		{"server variables", CodexOptions{Command: helperCommand(t, "codex", "long"), Env: []string{"A=1"}, MCP: map[string]MCPServer{"ab": {Command: []string{"x"}, Env: []string{"A=2"}}}}, `"A"`},
-		{"server command", CodexOptions{Command: helperCommand(t, "codex", "long"), MCP: map[string]MCPServer{"ab": {}}}, "no command"},
+		{"missing", Options{Command: []string{"no-such-codex"}}, "npm install -g @openai/codex"},
+		{"too old", Options{Command: helperCommand(t, "codex", "ancient")}, "codex 0.20.0, and at least " + oldestCodex.String()},
+		{"too old for exec", Options{Command: helperCommand(t, "codex", "ancient"), exec: true}, "codex 0.20.0, and at least"},
+		{"fails", Options{Command: helperCommand(t, "fail")}, "it broke"},
+		{"working folder missing", Options{Command: helperCommand(t, "codex", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
+		{"server name", Options{Command: helperCommand(t, "codex", "long"), MCP: map[string]MCPServer{"a.b": {Command: []string{"x"}}}}, `"a.b"`},
+		{"server variables", Options{Command: helperCommand(t, "codex", "long"), Env: []string{"A=1"}, MCP: map[string]MCPServer{"ab": {Command: []string{"x"}, Env: []string{"A=2"}}}}, `"A"`},
+		{"server command", Options{Command: helperCommand(t, "codex", "long"), MCP: map[string]MCPServer{"ab": {}}}, "no command"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			driver := NewCodex(&test.options)
+			driver := NewCodex(test.options)
 			defer stopped(t, driver)
 			if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Start = %v, want ErrUnavailable and %q", err, test.want)
 			}
 		})
 	}
-	if _, err := NewCodex(nil).Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
+	if _, err := NewCodex(Options{}).Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Turn of a driver that was not started = %v, want ErrUnavailable", err)
 	}
 }
@@ -243,7 +243,7 @@ func TestCodexDiesTwice(t *testing.T) {
 	for name, exec := range map[string]bool{"app server": false, "exec": true} {
 		t.Run(name, func(t *testing.T) {
 			driver := newFakeCodex(t, "dies")
-			driver.options.Exec = exec
+			driver.options.exec = exec
 			started(t, driver)
 			result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil)
 			death, ok := died(err)
@@ -295,8 +295,8 @@ func TestCodexStopDuringTurn(t *testing.T) {
 }
 
 func TestCodexArguments(t *testing.T) {
-	driver := NewCodex(&CodexOptions{
-		Model: "m", Sandbox: "read-only", ApprovalPolicy: "never", Args: []string{"-c", "a=1"},
+	driver := NewCodex(Options{
+		Model: "m", sandbox: "read-only", approvalPolicy: "never", Args: []string{"-c", "a=1"},
 		MCP: map[string]MCPServer{"oacp": {Command: []string{"oacp", "mcp", `--agent="x"`}, Env: []string{"A=b\n"}}},
 	})
 	servers := []string{

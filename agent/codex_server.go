@@ -143,7 +143,7 @@ func (s *codexServer) open(ctx context.Context, session string) error {
 func (s *codexServer) openThread(ctx context.Context, session string) error {
 	o := &s.codex.options
 	params := make(map[string]any)
-	for name, value := range map[string]string{"cwd": o.Dir, "model": o.Model, "sandbox": o.Sandbox, "approvalPolicy": o.ApprovalPolicy} {
+	for name, value := range map[string]string{"cwd": o.Dir, "model": o.Model, "sandbox": o.sandbox, "approvalPolicy": o.approvalPolicy} {
 		if value != "" {
 			params[name] = value
 		}

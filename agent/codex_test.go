@@ -18,22 +18,22 @@ import (
 
 // realCodex returns a driver for the real codex program, whose model is the
 // script. Changes may be made to its options.
-func realCodex(t testing.TB, script modelstub.Script, change func(*CodexOptions)) (*Codex, *modelstub.Server) {
+func realCodex(t testing.TB, script modelstub.Script, change func(*Options)) (*Codex, *modelstub.Server) {
 	t.Helper()
 	program := modelstub.Program(t, "codex")
 	server := modelstub.Start(t, script)
-	options := CodexOptions{Command: []string{program}, Dir: t.TempDir(), Env: server.CodexEnv(t, t.TempDir())}
+	options := Options{Command: []string{program}, Dir: t.TempDir(), Env: server.CodexEnv(t, t.TempDir())}
 	if change != nil {
 		change(&options)
 	}
-	return NewCodex(&options), server
+	return NewCodex(options), server
 }
 
 // useExec has the driver run the exec command.
-func useExec(o *CodexOptions) { o.Exec = true }
+func useExec(o *Options) { o.exec = true }
 
 func TestCodexTurns(t *testing.T) {
-	for name, change := range map[string]func(*CodexOptions){"app server": nil, "exec": useExec} {
+	for name, change := range map[string]func(*Options){"app server": nil, "exec": useExec} {
 		t.Run(name, func(t *testing.T) {
 			driver, server := realCodex(t, modelstub.Answers(t, modelstub.Reply{Text: "first answer"}, modelstub.Reply{Text: "second answer"}), change)
 			started(t, driver)
@@ -69,13 +69,13 @@ func TestCodexTurns(t *testing.T) {
 }
 
 func TestCodexUnknownSession(t *testing.T) {
-	driver, _ := realCodex(t, modelstub.Answers(t), func(o *CodexOptions) { o.Session = newUUID() })
+	driver, _ := realCodex(t, modelstub.Answers(t), func(o *Options) { o.Session = newUUID() })
 	defer stopped(t, driver)
 	if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnknownSession) || errors.Is(err, ErrUnavailable) {
 		t.Errorf("Start = %v, want ErrUnknownSession", err)
 	}
-	other := NewCodex(&driver.options)
-	other.options.Exec = true
+	other := NewCodex(driver.options)
+	other.options.exec = true
 	started(t, other)
 	if _, err := other.Turn(impatient(t), Request{Prompt: "hello"}, nil); !errors.Is(err, ErrUnknownSession) {
 		t.Errorf("Turn of exec = %v, want ErrUnknownSession", err)
@@ -98,9 +98,9 @@ func TestCodexTools(t *testing.T) {
 				{Name: "exec_command", Input: map[string]any{"cmd": "touch there"}},
 			}}, modelstub.Reply{Text: "done"})
 			var asked []Approval
-			driver, server := realCodex(t, script, func(o *CodexOptions) {
-				o.ApprovalPolicy, o.Sandbox = "untrusted", "danger-full-access"
-				o.Approve = func(ctx context.Context, approval Approval) Decision {
+			driver, server := realCodex(t, script, func(o *Options) {
+				o.approvalPolicy, o.sandbox = "untrusted", "danger-full-access"
+				o.approve = func(ctx context.Context, approval Approval) Decision {
 					asked = append(asked, approval)
 					return approve(ctx, test.approve, approval)
 				}
@@ -124,7 +124,7 @@ func TestCodexTools(t *testing.T) {
 // TestCodexUnreachable: the program waits for a network by itself, says so, and
 // can be interrupted in it.
 func TestCodexUnreachable(t *testing.T) {
-	driver, _ := realCodex(t, modelstub.Answers(t), func(o *CodexOptions) {
+	driver, _ := realCodex(t, modelstub.Answers(t), func(o *Options) {
 		o.Args = []string{"-c", "model_providers.stub.base_url=" + quoted(nowhere+"/v1")}
 	})
 	started(t, driver)
@@ -135,7 +135,7 @@ func TestCodexUnreachable(t *testing.T) {
 }
 
 func TestCodexNotLoggedIn(t *testing.T) {
-	driver, _ := realCodex(t, modelstub.Answers(t), func(o *CodexOptions) { o.Args = []string{"-c", `model_provider="openai"`} })
+	driver, _ := realCodex(t, modelstub.Answers(t), func(o *Options) { o.Args = []string{"-c", `model_provider="openai"`} })
 	defer stopped(t, driver)
 	err := driver.Start(impatient(t))
 	var failure *APIError
@@ -145,7 +145,7 @@ func TestCodexNotLoggedIn(t *testing.T) {
 }
 
 func TestCodexRefusesArguments(t *testing.T) {
-	driver, _ := realCodex(t, modelstub.Answers(t), func(o *CodexOptions) { o.Args = []string{"--no-such-flag"} })
+	driver, _ := realCodex(t, modelstub.Answers(t), func(o *Options) { o.Args = []string{"--no-such-flag"} })
 	defer stopped(t, driver)
 	if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "exit status 2") {
 		t.Errorf("Start = %v, want ErrUnavailable and the exit status", err)
@@ -163,9 +163,9 @@ func parrots(_ context.Context, request modelstub.Request) modelstub.Reply {
 // TestCodexMCP gives the program a server, whose tools it may use without
 // asking.
 func TestCodexMCP(t *testing.T) {
-	for name, change := range map[string]func(*CodexOptions){"app server": nil, "exec": useExec} {
+	for name, change := range map[string]func(*Options){"app server": nil, "exec": useExec} {
 		t.Run(name, func(t *testing.T) {
-			driver, _ := realCodex(t, parrots, func(o *CodexOptions) {
+			driver, _ := realCodex(t, parrots, func(o *Options) {
 				o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp"), Env: []string{`PARROT=Polly "the" = bird`}}}
 				if change != nil {
 					change(o)
@@ -183,10 +183,10 @@ func TestCodexMCP(t *testing.T) {
 func TestCodexForeignMCP(t *testing.T) {
 	for _, allow := range []bool{false, true} {
 		var asked []Approval
-		driver, _ := realCodex(t, parrots, func(o *CodexOptions) {
+		driver, _ := realCodex(t, parrots, func(o *Options) {
 			command := helperCommand(t, "mcp")
 			o.Args = []string{"-c", "mcp_servers.parrot.command=" + quoted(command[0]), "-c", `mcp_servers.parrot.args=["` + strings.Join(command[1:], `","`) + `"]`}
-			o.Approve = func(_ context.Context, approval Approval) Decision {
+			o.approve = func(_ context.Context, approval Approval) Decision {
 				asked = append(asked, approval)
 				return Decision{Allow: allow}
 			}
@@ -252,9 +252,9 @@ func TestCodexAnswers(t *testing.T) {
 func TestCodexFileChange(t *testing.T) {
 	script := modelstub.Answers(t, execCommand("apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: note.txt\n+hello\n*** End Patch\nEOF\n"), modelstub.Reply{Text: "done"})
 	var asked []Approval
-	driver, _ := realCodex(t, script, func(o *CodexOptions) {
-		o.ApprovalPolicy, o.Sandbox = "untrusted", "read-only"
-		o.Approve = func(_ context.Context, approval Approval) Decision {
+	driver, _ := realCodex(t, script, func(o *Options) {
+		o.approvalPolicy, o.sandbox = "untrusted", "read-only"
+		o.approve = func(_ context.Context, approval Approval) Decision {
 			asked = append(asked, approval)
 			return Decision{Allow: true}
 		}

@@ -140,7 +140,7 @@ func (t *codexTurn) take(asked *questions, s *codexServer, what said) bool {
 	case m.isRequest():
 		request := readAsked(m, t.items)
 		asked.ask(string(m.ID), func(ctx context.Context) []byte {
-			return request.decide(ctx, t.codex.options.Approve, t.codex.options.MCP)
+			return request.decide(ctx, t.codex.options.approve, t.codex.options.MCP)
 		}, s.send)
 		return false
 	}

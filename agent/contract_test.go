@@ -42,7 +42,7 @@ var programs = []program{
 	{
 		name: "claude", asks: true, shell: bash,
 		create: func(t testing.TB, script modelstub.Script, d demands) (Driver, *modelstub.Server) {
-			return realClaude(t, script, func(o *ClaudeOptions) { o.Session, o.Approve, o.MCP = d.session, d.approve, d.mcp })
+			return realClaude(t, script, func(o *Options) { o.Session, o.approve, o.MCP = d.session, d.approve, d.mcp })
 		},
 		running: func(driver Driver) *child {
 			c := driver.(*Claude)
@@ -56,7 +56,7 @@ var programs = []program{
 		resume: func(driver Driver, session string) Driver {
 			options := driver.(*Claude).options
 			options.Session = session
-			return NewClaude(&options)
+			return NewClaude(options)
 		},
 		helper: func(driver Driver) []string {
 			o := driver.(*Claude).options
@@ -79,11 +79,11 @@ func execCommand(command string) modelstub.Reply {
 
 func codexProgram(exec bool) func(testing.TB, modelstub.Script, demands) (Driver, *modelstub.Server) {
 	return func(t testing.TB, script modelstub.Script, d demands) (Driver, *modelstub.Server) {
-		return realCodex(t, script, func(o *CodexOptions) {
-			o.Session, o.Approve, o.MCP, o.Exec = d.session, d.approve, d.mcp, exec
-			o.Sandbox, o.ApprovalPolicy = "danger-full-access", "never"
+		return realCodex(t, script, func(o *Options) {
+			o.Session, o.approve, o.MCP, o.exec = d.session, d.approve, d.mcp, exec
+			o.sandbox, o.approvalPolicy = "danger-full-access", "never"
 			if d.approve != nil && !exec {
-				o.ApprovalPolicy = "untrusted"
+				o.approvalPolicy = "untrusted"
 			}
 		})
 	}
@@ -102,7 +102,7 @@ func runningCodex(driver Driver) *child {
 func resumeCodex(driver Driver, session string) Driver {
 	options := driver.(*Codex).options
 	options.Session = session
-	return NewCodex(&options)
+	return NewCodex(options)
 }
 
 func codexHelper(driver Driver) []string {
@@ -155,10 +155,10 @@ func TestDiesOnce(t *testing.T) {
 // a killed runner has left is found.
 func TestMark(t *testing.T) {
 	exec := newFakeCodex(t, "mark")
-	exec.options.Exec = true
+	exec.options.exec = true
 	for name, driver := range map[string]Driver{
 		"claude": newFakeClaude(t, "mark"), "codex": newFakeCodex(t, "mark"), "codex exec": exec,
-		"exec": NewExec(helperCommand(t, "env", orphans.Variable), nil),
+		"exec": NewExec(Options{Command: helperCommand(t, "env", orphans.Variable)}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			mark := orphans.NewMark()
@@ -178,7 +178,7 @@ func TestMark(t *testing.T) {
 // TestDeathInWords: what a program says in words before it dies is told.
 func TestDeathInWords(t *testing.T) {
 	exec := newFakeCodex(t, "says why")
-	exec.options.Exec = true
+	exec.options.exec = true
 	for name, driver := range map[string]Driver{"claude": newFakeClaude(t, "says why"), "codex": newFakeCodex(t, "says why"), "codex exec": exec} {
 		t.Run(name, func(t *testing.T) {
 			started(t, driver)

@@ -24,19 +24,6 @@ const (
 	pipeDelay = 2 * time.Second
 )
 
-// ExecOptions tunes an Exec. The zero value is ready to use.
-type ExecOptions struct {
-	// Dir is the command's working folder; empty means that of this process. A
-	// program that is given as a relative path is looked for from there.
-	Dir string
-	// Env are variables of the form NAME=value, added to those of this
-	// process.
-	Env []string
-	// Grace is how long a command that is to be stopped may take to end after
-	// SIGTERM, before it gets SIGKILL. Zero means five seconds.
-	Grace time.Duration
-}
-
 // Exec is the driver that runs a command for each turn: the prompt on its
 // standard input, the answer on its standard output. The command is an
 // argument vector and never passes through a shell. It runs in a process group
@@ -49,8 +36,7 @@ type ExecOptions struct {
 // A turn whose command exits with a status other than zero, or by a signal,
 // fails with an *ExitError.
 type Exec struct {
-	command   []string
-	options   ExecOptions
+	options   Options
 	pipeDelay time.Duration
 	path      string
 
@@ -58,13 +44,9 @@ type Exec struct {
 	interrupt context.CancelCauseFunc
 }
 
-// NewExec returns the driver for a command, which is a program and its
-// arguments. Options may be nil.
-func NewExec(command []string, options *ExecOptions) *Exec {
-	e := &Exec{command: command, pipeDelay: pipeDelay}
-	if options != nil {
-		e.options = *options
-	}
+// NewExec returns the driver for the command of the options.
+func NewExec(options Options) *Exec {
+	e := &Exec{options: options, pipeDelay: pipeDelay}
 	if e.options.Grace <= 0 {
 		e.options.Grace = defaultGrace
 	}
@@ -94,10 +76,10 @@ func (e *ExitError) Unwrap() error { return e.Err }
 
 // Start finds the program and starts nothing.
 func (e *Exec) Start(context.Context) error {
-	if len(e.command) == 0 || e.command[0] == "" {
+	if len(e.options.Command) == 0 || e.options.Command[0] == "" {
 		return fmt.Errorf("%w: no command is given", ErrUnavailable)
 	}
-	path, err := findProgram(e.options.Dir, e.command[0])
+	path, err := findProgram(e.options.Dir, e.options.Command[0])
 	if err == nil {
 		err = checkFolder(e.options.Dir)
 	}
@@ -164,7 +146,7 @@ func (e *Exec) Turn(ctx context.Context, request Request, observe func(Event)) (
 func (e *Exec) run(ctx context.Context, request Request, out *output) error {
 	defer processgroup.Hold()()
 	cmd := &exec.Cmd{
-		Path: e.path, Args: e.command, Dir: e.options.Dir,
+		Path: e.path, Args: e.options.Command, Dir: e.options.Dir,
 		Env:   environment(e.options.Env, request.Env, orphans.Environ(ctx)),
 		Stdin: strings.NewReader(request.Prompt), Stdout: out.stream(false), Stderr: out.stream(true),
 		WaitDelay: e.pipeDelay,

@@ -44,7 +44,7 @@ func TestExecStart(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			err := NewExec(test.command, &ExecOptions{Dir: test.dir}).Start(t.Context())
+			err := NewExec(Options{Command: test.command, Dir: test.dir}).Start(t.Context())
 			switch {
 			case test.want == "" && err != nil:
 				t.Errorf("Start = %v, want no error", err)
@@ -56,7 +56,7 @@ func TestExecStart(t *testing.T) {
 }
 
 func TestExecTurnOfUnstartable(t *testing.T) {
-	if _, err := NewExec([]string{"go"}, nil).Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
+	if _, err := NewExec(Options{Command: []string{"go"}}).Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Turn before Start = %v, want ErrUnavailable", err)
 	}
 	if runtime.GOOS == "windows" {
@@ -66,7 +66,7 @@ func TestExecTurnOfUnstartable(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/no/such/interpreter\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	driver := started(t, NewExec([]string{script}, nil))
+	driver := started(t, NewExec(Options{Command: []string{script}}))
 	if _, err := driver.Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "script") {
 		t.Errorf("Turn with a missing interpreter = %v, want ErrUnavailable naming the script", err)
 	}
@@ -97,7 +97,7 @@ func TestExecTurn(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			driver := started(t, NewExec(helperCommand(t, test.kind, test.args...), nil))
+			driver := started(t, NewExec(Options{Command: helperCommand(t, test.kind, test.args...)}))
 			var shown strings.Builder
 			got, err := driver.Turn(impatient(t), Request{Prompt: test.prompt}, func(e Event) { shown.WriteString(e.Text) })
 			var exit *ExitError
@@ -140,7 +140,7 @@ func TestExecPromptByteForByte(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("needs tee")
 	}
-	driver := started(t, NewExec([]string{"tee", file}, nil))
+	driver := started(t, NewExec(Options{Command: []string{"tee", file}}))
 	if _, err := driver.Turn(t.Context(), Request{Prompt: prompt.String()}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -152,8 +152,11 @@ func TestExecPromptByteForByte(t *testing.T) {
 
 func TestExecEnvironment(t *testing.T) {
 	t.Setenv("OACP_MESSAGE_CHANNEL", "of an outer turn")
-	options := &ExecOptions{Env: []string{"OACP_A=1", "OACP_B=of the options"}}
-	driver := started(t, NewExec(helperCommand(t, "env", "OACP_A", "OACP_B", "OACP_MESSAGE_CHANNEL", "OACP_NUL", "OACP_BYTES", "OACP_LONG"), options))
+	options := Options{
+		Command: helperCommand(t, "env", "OACP_A", "OACP_B", "OACP_MESSAGE_CHANNEL", "OACP_NUL", "OACP_BYTES", "OACP_LONG"),
+		Env:     []string{"OACP_A=1", "OACP_B=of the options"},
+	}
+	driver := started(t, NewExec(options))
 	got, err := driver.Turn(t.Context(), Request{Env: []string{
 		"OACP_B=$(of) the=turn", "OACP_MESSAGE_CHANNEL=", "OACP_NUL=a\x00b", "OACP_BYTES=\xff\n", "OACP_LONG=" + strings.Repeat("ü", 1<<20),
 		"no variable", "=no name", "\x00=x",
@@ -189,7 +192,7 @@ func TestExecStops(t *testing.T) {
 			if test.kind == "stubborn" {
 				grace = 50 * time.Millisecond
 			}
-			driver := started(t, NewExec(helperCommand(t, test.kind, test.args...), &ExecOptions{Grace: grace}))
+			driver := started(t, NewExec(Options{Command: helperCommand(t, test.kind, test.args...), Grace: grace}))
 			ctx, cancel := context.WithCancelCause(impatient(t))
 			defer cancel(nil)
 			result, err := driver.Turn(ctx, Request{}, whenSeen("hanging", func() { cancel(enough) }))
@@ -204,7 +207,7 @@ func TestExecStops(t *testing.T) {
 }
 
 func TestExecInterrupt(t *testing.T) {
-	driver := started(t, NewExec(helperCommand(t, "hang"), nil))
+	driver := started(t, NewExec(Options{Command: helperCommand(t, "hang")}))
 	if err := driver.Interrupt(t.Context()); err != nil {
 		t.Errorf("Interrupt without a turn = %v, want nothing", err)
 	}
@@ -221,7 +224,7 @@ func TestExecInterrupt(t *testing.T) {
 }
 
 func TestExecCancelledBefore(t *testing.T) {
-	driver := started(t, NewExec(helperCommand(t, "hang"), nil))
+	driver := started(t, NewExec(Options{Command: helperCommand(t, "hang")}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := driver.Turn(ctx, Request{}, nil); !errors.Is(err, context.Canceled) {

@@ -19,7 +19,7 @@ func TestExecKillsWhatHoldsTheOutput(t *testing.T) {
 	for _, kind := range []string{"hang", "stubborn"} {
 		t.Run(kind, func(t *testing.T) {
 			left := newFIFO(t)
-			driver := NewExec(helperCommand(t, "forks", kind, left.path), nil)
+			driver := NewExec(Options{Command: helperCommand(t, "forks", kind, left.path)})
 			driver.pipeDelay = 200 * time.Millisecond
 			started(t, driver)
 			if _, err := driver.Turn(impatient(t), Request{}, nil); err != nil {
@@ -34,7 +34,7 @@ func TestExecKillsWhatHoldsTheOutput(t *testing.T) {
 // if the command did well and nothing holds its output.
 func TestExecEndsItsGroup(t *testing.T) {
 	left := newFIFO(t)
-	driver := started(t, NewExec([]string{"sh", "-c", "sleep 1000 >" + left.path + " 2>&1 & echo done"}, nil))
+	driver := started(t, NewExec(Options{Command: []string{"sh", "-c", "sleep 1000 >" + left.path + " 2>&1 & echo done"}}))
 	if result, err := driver.Turn(impatient(t), Request{}, nil); err != nil || result.Text != "done\n" {
 		t.Errorf("answer %q (%v), want that of the command", result.Text, err)
 	}
@@ -44,7 +44,7 @@ func TestExecEndsItsGroup(t *testing.T) {
 // TestExecStopsTheWholeGroup cancels a turn whose command has a child.
 func TestExecStopsTheWholeGroup(t *testing.T) {
 	tool := newFIFO(t)
-	driver := started(t, NewExec([]string{"sh", "-c", "exec 3>" + tool.path + "; " + helperShell(t, "stubborn") + " & wait"}, &ExecOptions{Grace: 50 * time.Millisecond}))
+	driver := started(t, NewExec(Options{Command: []string{"sh", "-c", "exec 3>" + tool.path + "; " + helperShell(t, "stubborn") + " & wait"}, Grace: 50 * time.Millisecond}))
 	ctx, cancel := context.WithCancel(impatient(t))
 	defer cancel()
 	_, err := driver.Turn(ctx, Request{}, whenSeen("hanging", cancel))
@@ -98,7 +98,7 @@ func TestExecBoundedMemory(t *testing.T) {
 	if _, err := exec.LookPath("head"); err != nil {
 		t.Skip("needs head")
 	}
-	driver := started(t, NewExec([]string{"head", "-c", fmt.Sprint(1 << 30), "/dev/zero"}, nil))
+	driver := started(t, NewExec(Options{Command: []string{"head", "-c", fmt.Sprint(1 << 30), "/dev/zero"}}))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	result, err := driver.Turn(impatient(t), Request{}, nil)

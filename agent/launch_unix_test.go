@@ -15,7 +15,7 @@ func hanging(t *testing.T) map[string]func(*fifo) Driver {
 	return map[string]func(*fifo) Driver{
 		"claude": func(f *fifo) Driver { return newFakeClaude(t, "hangs again", f.path) },
 		"codex": func(f *fifo) Driver {
-			return NewCodex(&CodexOptions{Command: helperCommand(t, "codex", "hangs again", f.path)})
+			return NewCodex(Options{Command: helperCommand(t, "codex", "hangs again", f.path)})
 		},
 	}
 }

@@ -48,22 +48,22 @@ func (p *Permission) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Permit sets the options that give the permission.
-func (o *ClaudeOptions) Permit(p Permission) {
-	switch p {
+// permitClaude sets the options of claude that give the permission.
+func (o *Options) permitClaude() {
+	switch o.Allow {
 	case PermitEdits:
-		o.PermissionMode = "acceptEdits"
+		o.permissionMode = "acceptEdits"
 	case PermitAll:
-		o.Approve = AllowAll
+		o.approve = AllowAll
 	}
 }
 
-// Permit sets the options that give the permission.
-func (o *CodexOptions) Permit(p Permission) {
-	switch p {
+// permitCodex sets the options of codex that give the permission.
+func (o *Options) permitCodex() {
+	switch o.Allow {
 	case PermitEdits:
-		o.Sandbox = "workspace-write"
+		o.sandbox = "workspace-write"
 	case PermitAll:
-		o.Sandbox, o.Approve = "danger-full-access", AllowAll
+		o.sandbox, o.approve = "danger-full-access", AllowAll
 	}
 }

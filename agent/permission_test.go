@@ -14,15 +14,14 @@ func TestPermission(t *testing.T) {
 		{PermitAll, "", "danger-full-access", true, false},
 	}
 	for _, test := range tests {
-		var claude ClaudeOptions
-		var codex CodexOptions
-		claude.Permit(test.permission)
-		codex.Permit(test.permission)
-		if claude.PermissionMode != test.mode || (claude.Approve != nil) != test.claudeAll {
-			t.Errorf("%q: claude has the mode %q and leave for all: %v; want %q, %v", test.permission, claude.PermissionMode, claude.Approve != nil, test.mode, test.claudeAll)
+		claude, codex := Options{Allow: test.permission}, Options{Allow: test.permission}
+		claude.permitClaude()
+		codex.permitCodex()
+		if claude.permissionMode != test.mode || (claude.approve != nil) != test.claudeAll {
+			t.Errorf("%q: claude has the mode %q and leave for all: %v; want %q, %v", test.permission, claude.permissionMode, claude.approve != nil, test.mode, test.claudeAll)
 		}
-		if codex.Sandbox != test.sandbox || (codex.Approve == nil) != test.codexAsks {
-			t.Errorf("%q: codex has the sandbox %q and no leave for all: %v; want %q, %v", test.permission, codex.Sandbox, codex.Approve == nil, test.sandbox, test.codexAsks)
+		if codex.sandbox != test.sandbox || (codex.approve == nil) != test.codexAsks {
+			t.Errorf("%q: codex has the sandbox %q and no leave for all: %v; want %q, %v", test.permission, codex.sandbox, codex.approve == nil, test.sandbox, test.codexAsks)
 		}
 	}
 	for text, want := range map[string]Permission{"": PermitNothing, "edits": PermitEdits, "all": PermitAll} {

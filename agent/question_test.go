@@ -66,8 +66,8 @@ func TestTakenBack(t *testing.T) {
 		approve *Approver
 		now     func() // has the program take its question back
 	}{
-		{"claude", claude, &claude.options.Approve, func() { claude.process.send([]byte(`{"type":"now"}` + "\n")) }},
-		{"codex", codex, &codex.options.Approve, func() { codex.server.send([]byte(`{"method":"now"}` + "\n")) }},
+		{"claude", claude, &claude.options.approve, func() { claude.process.send([]byte(`{"type":"now"}` + "\n")) }},
+		{"codex", codex, &codex.options.approve, func() { codex.server.send([]byte(`{"method":"now"}` + "\n")) }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			*test.approve = func(ctx context.Context, _ Approval) Decision {

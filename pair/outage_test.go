@@ -15,7 +15,7 @@ import (
 
 func TestUnavailable(t *testing.T) {
 	missing := Options{NewDriver: func(Agent, string, string) agent.Driver {
-		return agent.NewExec([]string{"no-such-program-anywhere"}, nil)
+		return agent.NewExec(agent.Options{Command: []string{"no-such-program-anywhere"}})
 	}}
 	s := newSession(t, Settings{Prompt: "x"}, missing)
 	if err := s.Run(t.Context()); !errors.Is(err, agent.ErrUnavailable) || !strings.Contains(err.Error(), "no-such-program") || s.Manifest().State != Init {

@@ -40,11 +40,11 @@ func TestPrograms(t *testing.T) {
 	claudeHome, codexHome := t.TempDir(), t.TempDir()
 	options := Options{NewDriver: func(name Agent, dir, session string) agent.Driver {
 		if name == Claude {
-			return agent.NewClaude(&agent.ClaudeOptions{Command: []string{claude}, Dir: dir, Session: session, Env: server.ClaudeEnv(claudeHome)})
+			return agent.NewClaude(agent.Options{Command: []string{claude}, Dir: dir, Session: session, Env: server.ClaudeEnv(claudeHome)})
 		}
-		return agent.NewCodex(&agent.CodexOptions{
+		return agent.NewCodex(agent.Options{
 			Command: []string{codex}, Dir: dir, Session: session, Env: server.CodexEnv(t, codexHome),
-			Sandbox: "danger-full-access", ApprovalPolicy: "never",
+			Allow: agent.PermitAll,
 		})
 	}}
 	root := t.TempDir()

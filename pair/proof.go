@@ -103,7 +103,7 @@ func (s *Session) runProof(ctx context.Context, command []string) (report string
 	tooLong := fmt.Errorf("it was stopped after %v", s.options.ProofTimeout)
 	limited, cancel := context.WithTimeoutCause(ctx, s.options.ProofTimeout, tooLong)
 	defer cancel()
-	driver := agent.NewExec(command, &agent.ExecOptions{Dir: s.manifest.Dir()})
+	driver := agent.NewExec(agent.Options{Command: command, Dir: s.manifest.Dir()})
 	err = driver.Start(limited)
 	var result agent.Result
 	if err == nil {

@@ -44,7 +44,9 @@ func benchmarkTurns(b *testing.B, c Config) {
 }
 
 func BenchmarkTurns(b *testing.B) {
-	command := func(schema.ConversationID, string) agent.Driver { return agent.NewExec([]string{"true"}, nil) }
+	command := func(schema.ConversationID, string) agent.Driver {
+		return agent.NewExec(agent.Options{Command: []string{"true"}})
+	}
 	echo := func(schema.ConversationID, string) agent.Driver { return agent.NewEcho() }
 	for _, bench := range []struct {
 		name   string

@@ -42,7 +42,7 @@ func TestOrphansEndBeforeTheNextTurn(t *testing.T) {
 		t.Fatal("the runner ended by itself, want it killed")
 	}
 	rec, err := runOnce(t, w, Config{Reply: true, NewDriver: func(schema.ConversationID, string) agent.Driver {
-		return agent.NewExec([]string{"sh", script}, nil)
+		return agent.NewExec(agent.Options{Command: []string{"sh", script}})
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestServersOutliveTheirTurns(t *testing.T) {
 	serve := "cat >/dev/null; setsid sh -c 'echo $$ >\"$0\"; exec sleep 1000' " + file + " >/dev/null 2>&1 </dev/null & until test -s " + file + "; do sleep 0.01; done"
 	send(t, w, question("serve"))
 	if _, err := runOnce(t, w, Config{NewDriver: func(schema.ConversationID, string) agent.Driver {
-		return agent.NewExec([]string{"sh", "-c", serve}, nil)
+		return agent.NewExec(agent.Options{Command: []string{"sh", "-c", serve}})
 	}}); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestServersOutliveTheirTurns(t *testing.T) {
 		t.Fatal("the runner ended by itself, want it killed")
 	}
 	if _, err := runOnce(t, w, Config{NewDriver: func(schema.ConversationID, string) agent.Driver {
-		return agent.NewExec([]string{"sh", script}, nil)
+		return agent.NewExec(agent.Options{Command: []string{"sh", script}})
 	}}); err != nil {
 		t.Fatal(err)
 	}

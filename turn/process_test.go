@@ -51,7 +51,7 @@ func runChild(role string) int {
 	}
 	command := []string{"sh", os.Getenv(childAgent)}
 	config.NewDriver = func(schema.ConversationID, string) agent.Driver {
-		return agent.NewExec(command, &agent.ExecOptions{Grace: 10 * time.Millisecond})
+		return agent.NewExec(agent.Options{Command: command, Grace: 10 * time.Millisecond})
 	}
 	config.Observe = func(e Event) {
 		if e.Kind == EventProblem || e.Kind == EventUnavailable {

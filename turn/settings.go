@@ -22,7 +22,7 @@ import (
 // run of workspace.json, for all agents, and of agents/<name>/config.yaml, for
 // that one; what the second says counts.
 type Settings struct {
-	// Driver is the name of one of the Drivers; empty means the first.
+	// Driver is the name of one of the agent.Kinds; empty means the first.
 	Driver string `yaml:"driver"`
 	// Command is a program and its arguments: the agent for exec, the bridge
 	// to be started for ash, and for claude and codex the program where it is

@@ -149,7 +149,7 @@ func TestDocumentedSettings(t *testing.T) {
 	}
 	_, row, _ := strings.Cut(string(page), "\n| `driver` | ")
 	row, _, _ = strings.Cut(row, "\n")
-	for _, kind := range Drivers() {
+	for _, kind := range agent.Kinds() {
 		if want := "`" + kind.Name + "` (" + kind.Summary + ")"; !strings.Contains(row, want) {
 			t.Errorf("docs/turns.md, driver: %s lacks %s", row, want)
 		}

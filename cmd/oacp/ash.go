@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -185,11 +186,9 @@ func runAshQuery(ctx context.Context, o ashQueryOptions, s *streams) (err error)
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the turn has not ended after %v: %w", o.timeout, context.DeadlineExceeded))
 		defer cancel()
 	}
-	// A bridge may have said ready to somebody else before.
-	const patience = 2 * time.Second
-	driver := agent.NewAsh(agent.AshOptions{
-		Socket: o.socket, Session: o.session, Client: &ash.ClientOptions{ReadyTimeout: patience, AssumeReady: true},
-	})
+	greeted := new(atomic.Bool)
+	greeted.Store(true) // perhaps: the bridge may have said ready to another client
+	driver := agent.NewAsh(agent.Options{Socket: o.socket, Session: o.session, Greeted: greeted})
 	defer breakOff(ctx, driver)()
 	defer func() { err = errors.Join(err, driver.Stop(context.WithoutCancel(ctx))) }()
 	if err := driver.Start(ctx); err != nil {

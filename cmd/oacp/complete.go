@@ -13,7 +13,6 @@ import (
 	"github.com/oacp-go/oacp/convert"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/turn"
 )
 
 // A candidate is a word that may come next.
@@ -213,7 +212,7 @@ func (c *completer) valuesOf(name, current string) []candidate {
 
 func driverCandidates() []candidate {
 	var found []candidate
-	for _, kind := range turn.Drivers() {
+	for _, kind := range agent.Kinds() {
 		found = append(found, candidate{kind.Name, kind.Summary})
 	}
 	return found

@@ -40,7 +40,7 @@ func (o *driverOptions) flags(socket string) []cli.Flag {
 // driverSummary says what drivers there are.
 func driverSummary() string {
 	var words []string
-	for _, kind := range turn.Drivers() {
+	for _, kind := range agent.Kinds() {
 		words = append(words, kind.Name+" ("+kind.Summary+")")
 	}
 	last := len(words) - 1
@@ -52,7 +52,7 @@ func (o *driverOptions) check() error {
 	if _, err := agent.ParsePermission(o.allow); err != nil {
 		return usageErrorf("--allow: %w", err)
 	}
-	drivers := turn.DriverNames()
+	drivers := agent.KindNames()
 	if o.name == "" || slices.Contains(drivers, o.name) {
 		return nil
 	}
@@ -74,15 +74,15 @@ func (o *driverOptions) override(settings *turn.Settings) error {
 	case len(o.command) > 0:
 		settings.SetDriver("exec")
 	}
-	kind, err := settings.Kind()
+	kind, err := agent.FindKind(settings.Driver)
 	if err != nil {
 		return usageErrorf("%w", err)
 	}
 	switch {
-	case o.socket != "" && kind.Name != "ash":
+	case o.socket != "" && !kind.Socket:
 		return usageErrorf("--socket is for an Ash bridge, and the driver is %s", kind.Name)
-	case len(o.command) > 0 && kind.Name == "echo":
-		return usageErrorf("an echo needs no command, and there is one behind --")
+	case len(o.command) > 0 && !kind.Command:
+		return usageErrorf("the driver %s takes no command, and there is one after --", kind.Name)
 	case (o.model != "" || o.allow != "") && !kind.Model:
 		return usageErrorf("--model and --allow are for claude and codex, and the driver is %s", kind.Name)
 	}

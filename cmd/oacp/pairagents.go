@@ -48,18 +48,20 @@ func (o reachOptions) drivers(bridgePath func() string) (func(pair.Agent, string
 	if err != nil {
 		return nil, err
 	}
+	kinds := make(map[pair.Agent]agent.Kind)
+	for _, name := range []pair.Agent{pair.Claude, pair.Codex} {
+		kind := string(name)
+		if commands[name] != nil {
+			kind = "exec"
+		}
+		if kinds[name], err = agent.FindKind(kind); err != nil {
+			return nil, err
+		}
+	}
 	return func(name pair.Agent, dir, session string) agent.Driver {
-		if command := commands[name]; command != nil {
-			return agent.NewExec(command, &agent.ExecOptions{Dir: dir})
-		}
-		tools := oacpTools(program, "--agent", string(name), "--bridge", bridgePath())
-		if name == pair.Claude {
-			options := &agent.ClaudeOptions{Dir: dir, Session: session, MCP: tools}
-			options.Permit(permission)
-			return agent.NewClaude(options)
-		}
-		options := &agent.CodexOptions{Dir: dir, Session: session, MCP: tools}
-		options.Permit(permission)
-		return agent.NewCodex(options)
+		return kinds[name].New(agent.Options{
+			Command: commands[name], Dir: dir, Session: session, Allow: permission,
+			MCP: oacpTools(program, "--agent", string(name), "--bridge", bridgePath()),
+		})
 	}, nil
 }

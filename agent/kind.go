@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// A Kind is a way of reaching an agent.
+type Kind struct {
+	// Name is what settings and command lines call it.
+	Name string
+	// Summary says in a few words what it reaches.
+	Summary string
+	// Command, Socket and Model report which Options the kind uses. Model stands for Model, Allow,
+	// Args and MCP; all kinds but the echo use Dir, Env and Grace.
+	Command, Socket, Model bool
+	// NamesSessions reports that the caller may choose the name of a new session.
+	NamesSessions bool
+
+	// New returns a driver of this kind.
+	New func(Options) Driver
+
+	// missing is the error for options with neither a command nor a socket, nil if the kind needs
+	// neither.
+	missing error
+}
+
+// Kinds returns all kinds of driver. The first is the default.
+func Kinds() []Kind {
+	return []Kind{
+		{
+			Name: "exec", Summary: "a command for each turn", Command: true,
+			missing: errors.New("no command is given for the agent"),
+			New:     func(o Options) Driver { return NewExec(o) },
+		},
+		{
+			Name: "ash", Summary: "an Ash bridge", Command: true, Socket: true, NamesSessions: true,
+			missing: errors.New("neither a socket nor a command is given for the Ash bridge"),
+			New:     func(o Options) Driver { return NewAsh(o) },
+		},
+		{
+			Name: "claude", Summary: "Claude Code", Command: true, Model: true,
+			New: func(o Options) Driver { return NewClaude(o) },
+		},
+		{
+			Name: "codex", Summary: "Codex", Command: true, Model: true,
+			New: func(o Options) Driver { return NewCodex(o) },
+		},
+		{
+			Name: "echo", Summary: "no agent at all",
+			New: func(Options) Driver { return NewEcho() },
+		},
+	}
+}
+
+// KindNames returns the names of all Kinds.
+func KindNames() []string {
+	var names []string
+	for _, kind := range Kinds() {
+		names = append(names, kind.Name)
+	}
+	return names
+}
+
+// FindKind returns the kind of that name. The empty name stands for the first of Kinds.
+func FindKind(name string) (Kind, error) {
+	for _, kind := range Kinds() {
+		if kind.Name == name || name == "" {
+			return kind, nil
+		}
+	}
+	return Kind{}, fmt.Errorf("there is no driver %q; there are %s", name, strings.Join(KindNames(), ", "))
+}
+
+// Check returns an error if the options lack what the kind needs.
+func (k Kind) Check(options Options) error {
+	if len(options.Command) == 0 && (!k.Socket || options.Socket == "") {
+		return k.missing
+	}
+	return nil
+}
