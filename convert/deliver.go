@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -265,7 +266,7 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 		if err := d.flush(ctx); err != nil {
 			return err
 		}
-		if _, err := d.workspace.AddAgent(from, "", time.Now()); err != nil {
+		if _, err := project.AddAgent(d.workspace, from, "", time.Now()); err != nil {
 			return fmt.Errorf("mailbox of %s, who sent line %d of %s: %w", from, one.entry.Line, d.source, err)
 		}
 		d.report.warn("%s: line %d: the workspace did not know the sender %s, who has a mailbox now", d.source, one.entry.Line, from)

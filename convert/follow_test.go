@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -61,7 +62,7 @@ func TestFollow(t *testing.T) {
 	wait(1, 0)
 	p.append(conversation()[:3]...)
 	wait(1, 3)
-	if _, err := p.workspace.AddAgent("gemini", "", time.Unix(0, 0)); err != nil {
+	if _, err := project.AddAgent(p.workspace, "gemini", "", time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	m := message(schema.Question)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -396,7 +397,7 @@ func TestBroadcastToMany(t *testing.T) {
 			t.Errorf("got %d records, want 1", got)
 		}
 	}
-	if _, err := p.workspace.AddAgent("latecomer", "", time.Unix(0, 0)); err != nil {
+	if _, err := project.AddAgent(p.workspace, "latecomer", "", time.Unix(0, 0)); err != nil {
 		t.Fatal(err)
 	}
 	p.forget()

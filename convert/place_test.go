@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -34,7 +35,7 @@ type place struct {
 func newPlace(t testing.TB, agents ...schema.AgentName) *place {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "work")
-	if _, err := mailbox.Init(dir, mailbox.InitOptions{Agents: agents, Now: time.Unix(0, 0)}); err != nil {
+	if _, err := project.Init(dir, project.InitOptions{Agents: agents, Now: time.Unix(0, 0)}); err != nil {
 		t.Fatal(err)
 	}
 	return openPlace(t, dir, filepath.Join(filepath.Dir(dir), "bridge.jsonl"))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/pair"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -18,7 +19,7 @@ import (
 func workspace(t *testing.T, agents ...schema.AgentName) *mailbox.Workspace {
 	t.Helper()
 	dir := t.TempDir()
-	if _, err := mailbox.Init(dir, mailbox.InitOptions{Agents: agents}); err != nil {
+	if _, err := project.Init(dir, project.InitOptions{Agents: agents}); err != nil {
 		t.Fatal(err)
 	}
 	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})

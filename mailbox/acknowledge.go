@@ -89,8 +89,8 @@ type DeadLetterReason struct {
 	Output string `json:"output,omitempty"`
 }
 
-// reasonSuffix ends the name of the file that holds a dead letter's reason.
-const reasonSuffix = ".reason.json"
+// ReasonSuffix ends the name of the file that holds a dead letter's reason.
+const ReasonSuffix = ".reason.json"
 
 // Bury moves an inbox entry to the agent's dead letters, with the reason
 // beside it, and returns the new path. The reason is on disk before the
@@ -117,7 +117,7 @@ func (w *Workspace) bury(publish func(fileSystem, *durable.Dir, string) error, d
 		return "", err
 	}
 	return publishFree(name, func(name string) error {
-		beside := name + reasonSuffix
+		beside := name + ReasonSuffix
 		if err := writeFile(w.files, dir, beside, append(data, '\n')); err != nil {
 			return err
 		}
@@ -137,12 +137,12 @@ func (w *Workspace) Reason(e Entry) (reason DeadLetterReason, err error) {
 		return DeadLetterReason{}, err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	data, err := dir.ReadFile(e.Name+reasonSuffix, schema.MaxFileSize)
+	data, err := dir.ReadFile(e.Name+ReasonSuffix, schema.MaxFileSize)
 	if err != nil {
 		return DeadLetterReason{}, err
 	}
 	if err := json.Unmarshal(data, &reason); err != nil {
-		return DeadLetterReason{}, fmt.Errorf("reading %s: %w", dir.Path(e.Name+reasonSuffix), err)
+		return DeadLetterReason{}, fmt.Errorf("reading %s: %w", dir.Path(e.Name+ReasonSuffix), err)
 	}
 	return reason, nil
 }

@@ -190,7 +190,7 @@ func whereIs(t *testing.T, w *Workspace) (inbox, letters, reasons int) {
 		if schema.IsMessageFile(name) {
 			letters++
 		}
-		if strings.HasSuffix(name, reasonSuffix) {
+		if strings.HasSuffix(name, ReasonSuffix) {
 			reasons++
 		}
 	}

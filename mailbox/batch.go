@@ -38,7 +38,7 @@ type batch struct {
 func (w *Workspace) openBatch(options *SendOptions) (*batch, error) {
 	outgoing, err := durable.OpenDir(w.root, w.dir, outgoingName)
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := w.makeState(); err != nil {
+		if err := w.makeState(); err != nil {
 			return nil, err
 		}
 		outgoing, err = durable.OpenDir(w.root, w.dir, outgoingName)
@@ -98,7 +98,7 @@ func (b *batch) newLock() *flock.Flock {
 // box opens a mailbox folder once per batch and checks that it can be
 // written to, so that most refusals come before anything is staged.
 func (b *batch) box(agent schema.AgentName, box Box) (*durable.Dir, error) {
-	name := boxName(agent, box)
+	name := BoxName(agent, box)
 	if dir, ok := b.boxes[name]; ok {
 		return dir, dir.Writable()
 	}

@@ -62,6 +62,26 @@ func (w *Workspace) carry(from *durable.Dir, name string, to *durable.Dir, newNa
 	return err
 }
 
+// LeftCopies returns the names of the unfinished copies that dead processes left in a box.
+func (w *Workspace) LeftCopies(agent schema.AgentName, box Box) (left []string, err error) {
+	dir, err := w.openBox(agent, box)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	return w.leftCopies(dir)
+}
+
+// SweepCopies removes the files that LeftCopies names, and returns their paths.
+func (w *Workspace) SweepCopies(agent schema.AgentName, box Box) (swept []string, err error) {
+	dir, err := w.openBox(agent, box)
+	if err != nil {
+		return nil, ignoreMissing(err)
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	return w.sweepCopies(dir)
+}
+
 // sweepCopies removes the copies that died on their way into the folder, and
 // returns their paths: those that are an hour old. Whoever is that slow and
 // still lives finds its copy gone and leaves the original where it is.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -21,7 +22,7 @@ func Example() {
 	}
 	defer os.RemoveAll(folder)
 	agents := []schema.AgentName{"claude", "codex"}
-	if _, err := mailbox.Init(folder, mailbox.InitOptions{Agents: agents, Now: time.Now()}); err != nil {
+	if _, err := project.Init(folder, project.InitOptions{Agents: agents, Now: time.Now()}); err != nil {
 		log.Fatal(err)
 	}
 	w, err := mailbox.Open(folder, nil)

@@ -1,7 +1,6 @@
 package mailbox
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,8 +21,7 @@ func TestMain(m *testing.M) {
 // testTime is the clock of the tests.
 var testTime = time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
 
-// newWorkspace makes a workspace with the agents in a temporary folder, as
-// Init does, but without waiting for the disk.
+// newWorkspace makes a workspace with the agents in a temporary folder.
 func newWorkspace(t testing.TB, agents ...schema.AgentName) *Workspace {
 	t.Helper()
 	return newWorkspaceIn(t, t.TempDir(), agents...)
@@ -31,21 +29,18 @@ func newWorkspace(t testing.TB, agents ...schema.AgentName) *Workspace {
 
 func newWorkspaceIn(t testing.TB, dir string, agents ...schema.AgentName) *Workspace {
 	t.Helper()
-	if err := os.Mkdir(filepath.Join(dir, agentsName), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	w := openWorkspace(t, dir)
-	w.files = disk{}
-	_, err := w.initFiles(InitOptions{Now: testTime})
+	folders := []string{agentsName, outgoingName}
 	for _, agent := range agents {
-		_, addErr := w.AddAgent(agent, "", testTime)
-		err = errors.Join(err, addErr)
+		for _, box := range []Box{Inbox, Outbox, DeadLetters} {
+			folders = append(folders, BoxName(agent, box))
+		}
 	}
-	if err != nil {
-		t.Fatalf("making a workspace: %v", err)
+	for _, folder := range folders {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
-	w.files = disk{sync: true}
-	return w
+	return openWorkspace(t, dir)
 }
 
 // openWorkspace opens a workspace whose clock is testTime.
@@ -104,6 +99,15 @@ func wantFiles(t testing.TB, w *Workspace, folder string, want ...string) {
 	t.Helper()
 	if got := files(t, w, folder); !slices.Equal(got, want) {
 		t.Errorf("%s holds %q, want %q", folder, got, want)
+	}
+}
+
+func remove(t testing.TB, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

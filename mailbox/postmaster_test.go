@@ -3,7 +3,6 @@ package mailbox
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/oacp-go/oacp/schema"
 )
@@ -11,25 +10,10 @@ import (
 // TestPostmasterIsNoAgent: nobody gets the name of the postmaster, and nobody
 // sends in it but a program that sends notices.
 func TestPostmasterIsNoAgent(t *testing.T) {
-	if _, err := Init(t.TempDir(), InitOptions{Agents: []schema.AgentName{"claude", Postmaster}, Now: time.Now()}); !errors.Is(err, ErrPostmaster) {
-		t.Errorf("Init = %v, want ErrPostmaster", err)
+	if err := CheckNewAgent(Postmaster); !errors.Is(err, ErrPostmaster) {
+		t.Errorf("CheckNewAgent = %v, want ErrPostmaster", err)
 	}
-	dir := t.TempDir()
-	if _, err := Init(dir, InitOptions{Agents: []schema.AgentName{"claude"}, Now: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
-	w, err := Open(dir, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := w.AddAgent(Postmaster, "", time.Now()); !errors.Is(err, ErrPostmaster) {
-		t.Errorf("AddAgent = %v, want ErrPostmaster", err)
-	}
+	w := newWorkspace(t, "claude")
 	message := func(from, to schema.AgentName) schema.Message {
 		return schema.Message{
 			From: from, To: []schema.AgentName{to}, Type: schema.Notification, Subject: "s", Body: schema.TextValue("b"),

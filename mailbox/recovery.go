@@ -49,6 +49,41 @@ func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error
 	return w.recover(b)
 }
 
+// Outgoing lists state/outgoing: the messages with staged copies, and the names of the entries that are not staged
+// copies.
+func (w *Workspace) Outgoing() (ids []schema.ID, others []string, err error) {
+	dir, err := durable.OpenDir(w.root, w.dir, outgoingName)
+	if err != nil {
+		return nil, nil, ignoreMissing(err)
+	}
+	names, err := dir.Names()
+	for _, left := range groupStaged(names) {
+		ids = append(ids, left.id)
+	}
+	for _, name := range names {
+		if _, _, ok := parseStagedName(name); !ok {
+			others = append(others, name)
+		}
+	}
+	return ids, others, errors.Join(err, dir.Close())
+}
+
+// RecoverMessage is Recover for one message.
+func (w *Workspace) RecoverMessage(id schema.ID) (recovered Recovered, err error) {
+	b, err := w.openBatch(nil)
+	if err != nil {
+		return recovered, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	names, err := b.outgoing.Names()
+	for _, left := range groupStaged(names) {
+		if left.id == id {
+			err = errors.Join(err, b.recoverMessage(left, &recovered))
+		}
+	}
+	return recovered, err
+}
+
 // leftovers are the staged copies of one message.
 type leftovers struct {
 	id      schema.ID

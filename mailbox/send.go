@@ -198,13 +198,13 @@ func (w *Workspace) checkSender(agent schema.AgentName, options *SendOptions) er
 
 func (w *Workspace) checkAgent(agent schema.AgentName, create bool) error {
 	if create && !w.Knows(agent) {
-		return checkNewAgent(agent)
+		return CheckNewAgent(agent)
 	}
 	return w.CheckAgent(agent)
 }
 
-// checkNewAgent returns an error if no agent may have the name.
-func checkNewAgent(name schema.AgentName) error {
+// CheckNewAgent returns an error if no agent may have the name: ErrPostmaster, or one about its form.
+func CheckNewAgent(name schema.AgentName) error {
 	if name == Postmaster {
 		return ErrPostmaster
 	}
@@ -239,10 +239,10 @@ func (w *Workspace) giveID(p *parcel, claimed map[string]bool) error {
 // shortNameTaken reports whether a destination has a file of the message's
 // short name already.
 func (w *Workspace) shortNameTaken(m *schema.Message) (bool, error) {
-	names := []string{boxName(m.From, Outbox)}
+	names := []string{BoxName(m.From, Outbox)}
 	for _, to := range m.To {
 		if to.Valid() {
-			names = append(names, boxName(to, Inbox))
+			names = append(names, BoxName(to, Inbox))
 		}
 	}
 	for _, box := range names {

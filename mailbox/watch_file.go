@@ -61,7 +61,7 @@ func versionOf(info fs.FileInfo) fileVersion {
 // inbox is smaller.
 func (t *watched) isDelivered(m *schema.Message, name string, size int64) bool {
 	sent := func(name string) bool {
-		info, err := t.workspace.root.Lstat(boxName(m.From, Outbox) + "/" + name)
+		info, err := t.workspace.root.Lstat(BoxName(m.From, Outbox) + "/" + name)
 		return err == nil && info.Mode().IsRegular() && info.Size() == size
 	}
 	if sent(name) || sent(m.FileName()) {

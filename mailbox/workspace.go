@@ -8,25 +8,25 @@ package mailbox
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/agnivade/levenshtein"
-
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
 )
 
 // Names in a workspace.
 const (
-	markerName   = "workspace.json"
 	agentsName   = "agents"
 	stateName    = "state"
 	outgoingName = stateName + "/outgoing"
@@ -108,14 +108,37 @@ func (w *Workspace) Close() error { return w.root.Close() }
 // Dir returns the workspace's absolute path.
 func (w *Workspace) Dir() string { return w.dir }
 
-// BoxPath returns the path of a folder of an agent's mailbox.
-func (w *Workspace) BoxPath(agent schema.AgentName, box Box) string {
-	return filepath.Join(w.dir, boxName(agent, box))
+// Project returns the workspace's project name: the one in workspace.json, or else the name of its folder.
+func (w *Workspace) Project() string {
+	const maxSize = 1 << 20
+	var marker struct {
+		Name string `json:"project_name"`
+	}
+	dir, err := durable.OpenDir(w.root, w.dir, ".")
+	if err == nil {
+		var data []byte
+		if data, err = dir.ReadFile("workspace.json", maxSize); err == nil {
+			err = json.Unmarshal(data, &marker)
+		}
+		err = errors.Join(err, dir.Close())
+	}
+	if err != nil || marker.Name == "" {
+		return filepath.Base(w.dir)
+	}
+	return marker.Name
 }
 
-// boxName is the path of a box below the workspace. The agent's name has been
-// checked by whoever holds one that came from outside.
-func boxName(agent schema.AgentName, box Box) string {
+// Root returns the workspace's folder, through which other packages open the files in it. It is closed with the
+// workspace.
+func (w *Workspace) Root() *os.Root { return w.root }
+
+// BoxPath returns the path of a folder of an agent's mailbox.
+func (w *Workspace) BoxPath(agent schema.AgentName, box Box) string {
+	return filepath.Join(w.dir, BoxName(agent, box))
+}
+
+// BoxName returns the path of a folder of an agent's mailbox below the workspace. It does not check the agent's name.
+func BoxName(agent schema.AgentName, box Box) string {
 	return agentsName + "/" + string(agent) + "/" + string(box)
 }
 
@@ -127,7 +150,7 @@ func (w *Workspace) openBox(agent schema.AgentName, box Box) (*durable.Dir, erro
 	if !slices.Contains(boxes, box) {
 		return nil, fmt.Errorf("a mailbox has no folder %q", box)
 	}
-	return durable.OpenDir(w.root, w.dir, boxName(agent, box))
+	return durable.OpenDir(w.root, w.dir, BoxName(agent, box))
 }
 
 // makeBox opens a folder of a known agent's mailbox, which is made on demand.
@@ -136,14 +159,14 @@ func (w *Workspace) makeBox(agent schema.AgentName, box Box) (*durable.Dir, erro
 	if !errors.Is(err, fs.ErrNotExist) {
 		return dir, err
 	}
-	if err := w.makeFolder(boxName(agent, box)); err != nil {
+	if err := w.MakeFolder(BoxName(agent, box)); err != nil {
 		return nil, err
 	}
 	return w.openBox(agent, box)
 }
 
-// makeFolder makes a folder and its parents, and makes their names durable.
-func (w *Workspace) makeFolder(name string) error {
+// MakeFolder makes a folder and its parents below the workspace, and makes their names durable.
+func (w *Workspace) MakeFolder(name string) error {
 	var made []string
 	for i := range len(name) + 1 {
 		if i < len(name) && name[i] != '/' {
@@ -166,6 +189,47 @@ func (w *Workspace) makeFolder(name string) error {
 		}
 	}
 	return nil
+}
+
+// makeState makes the folder of this machine's cursors, locks and outgoing copies, and keeps it out of git, whatever the
+// repository around it ignores.
+func (w *Workspace) makeState() error {
+	if err := w.MakeFolder(stateName); err != nil {
+		return err
+	}
+	if _, err := w.AddFile(stateName+"/.gitignore", []byte("*\n")); err != nil {
+		return err
+	}
+	return w.MakeFolder(outgoingName)
+}
+
+// MakeStateFolder makes a folder below state, such as state/turns, and keeps state out of git.
+func (w *Workspace) MakeStateFolder(name string) error {
+	name = filepath.ToSlash(name)
+	if path.Clean(name) != name || !strings.HasPrefix(name, stateName+"/") {
+		return fmt.Errorf("making folder %s: it is not in state", name)
+	}
+	if info, err := w.root.Stat(name); err == nil && info.IsDir() {
+		return nil
+	}
+	if err := w.makeState(); err != nil {
+		return err
+	}
+	return w.MakeFolder(name)
+}
+
+// AddFile writes a file below the workspace durably, unless it exists, and reports whether it wrote it.
+func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
+	dir, err := durable.OpenDir(w.root, w.dir, path.Dir(name))
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	err = writeFile(w.files, dir, path.Base(name), data)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Agents returns the names of the agents that the workspace knows: those
@@ -230,13 +294,6 @@ func (w *Workspace) CheckAgent(agent schema.AgentName) error {
 	if err != nil {
 		return err
 	}
-	sortByDistance(known, agent)
+	spelling.SortByDistance(known, string(agent))
 	return &UnknownAgentError{Agent: agent, Known: known, Workspace: w.dir}
-}
-
-func sortByDistance[Name ~string](names []Name, to Name) {
-	distance := func(n Name) int {
-		return levenshtein.ComputeDistance(strings.ToLower(string(n)), strings.ToLower(string(to)))
-	}
-	slices.SortStableFunc(names, func(a, b Name) int { return distance(a) - distance(b) })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mcpserver"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -37,7 +38,7 @@ type room struct {
 func newRoom(t testing.TB, agents ...schema.AgentName) *room {
 	t.Helper()
 	dir := t.TempDir()
-	if _, err := mailbox.Init(filepath.Join(dir, "room"), mailbox.InitOptions{Agents: agents, Now: time.Now()}); err != nil {
+	if _, err := project.Init(filepath.Join(dir, "room"), project.InitOptions{Agents: agents, Now: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	w, err := mailbox.Open(filepath.Join(dir, "room"), &mailbox.Options{NoSync: true})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -88,7 +89,7 @@ func newWorkspace(t testing.TB, agents ...schema.AgentName) *mailbox.Workspace {
 		agents = []schema.AgentName{"claude", "codex"}
 	}
 	dir := t.TempDir()
-	if _, err := mailbox.Init(dir, mailbox.InitOptions{Agents: agents, Now: time.Now()}); err != nil {
+	if _, err := project.Init(dir, project.InitOptions{Agents: agents, Now: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	return open(t, dir)

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -68,7 +69,7 @@ type acknowledgedJSON struct {
 func runAck(ctx context.Context, o ackOptions, s *streams) error {
 	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
 		agent, err := agentOf(w, o.agent, s)
-		if err != nil && !errors.Is(err, mailbox.ErrNoSender) {
+		if err != nil && !errors.Is(err, project.ErrNoSender) {
 			return err
 		}
 		var entries []mailbox.Entry

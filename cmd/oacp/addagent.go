@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -32,7 +33,7 @@ EXAMPLES:
    oacp add-agent reviewer
    oacp add-agent my-project codex --runtime codex`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "runtime", Usage: "the agent runs in `RUNTIME`: " + strings.Join(mailbox.Runtimes, ", "), Destination: &o.runtime},
+			&cli.StringFlag{Name: "runtime", Usage: "the agent runs in `RUNTIME`: " + strings.Join(project.Runtimes, ", "), Destination: &o.runtime},
 			jsonFlag(&o.json),
 		}, o.workspace.flags()...),
 		Action: func(c *cli.Context) error {
@@ -50,16 +51,16 @@ EXAMPLES:
 }
 
 func runAddAgent(o addAgentOptions, s *streams) error {
-	if o.runtime != "" && !slices.Contains(mailbox.Runtimes, o.runtime) {
+	if o.runtime != "" && !slices.Contains(project.Runtimes, o.runtime) {
 		return usageErrorf("--runtime: there is no runtime %s", quote(o.runtime)).
-			withHint("the runtimes are " + strings.Join(mailbox.Runtimes, ", "))
+			withHint("the runtimes are " + strings.Join(project.Runtimes, ", "))
 	}
 	agent, err := schema.ParseAgentName(o.name)
 	if err != nil {
 		return err
 	}
 	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
-		made, err := w.AddAgent(agent, o.runtime, s.now())
+		made, err := project.AddAgent(w, agent, o.runtime, s.now())
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -59,7 +60,7 @@ type arrivals struct {
 func startArrivals(b *testing.B, lying int) *arrivals {
 	b.Helper()
 	dir := b.TempDir()
-	if _, err := mailbox.Init(dir, mailbox.InitOptions{Agents: []schema.AgentName{"claude", "codex", "gemini"}}); err != nil {
+	if _, err := project.Init(dir, project.InitOptions{Agents: []schema.AgentName{"claude", "codex", "gemini"}}); err != nil {
 		b.Fatal(err)
 	}
 	w, err := mailbox.Open(dir, nil)

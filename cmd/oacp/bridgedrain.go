@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 type bridgeDrainOptions struct {
@@ -58,7 +58,7 @@ EXAMPLES:
 
 func runBridgeDrain(ctx context.Context, o bridgeDrainOptions, s *streams) error {
 	if o.agent == "" {
-		agent, err := mailbox.AgentFromEnvironment(s.getenv)
+		agent, err := project.AgentFromEnvironment(s.getenv)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 type bridgeSendOptions struct {
@@ -96,7 +96,7 @@ func (o bridgeSendOptions) record(s *streams) (bridge.Record, error) {
 		return r, usageErrorf("--type signal and --signal go together").withHint("the signals are " + nameList(bridge.Signals()))
 	}
 	if r.From == "" {
-		agent, err := mailbox.AgentFromEnvironment(s.getenv)
+		agent, err := project.AgentFromEnvironment(s.getenv)
 		if err != nil {
 			return r, err
 		}

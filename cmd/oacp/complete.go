@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/convert"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -177,7 +178,7 @@ func (c *completer) valuesOf(name, current string) []candidate {
 	case "PRIORITY":
 		return words(schema.Priorities())
 	case "RUNTIME":
-		return words(mailbox.Runtimes)
+		return words(project.Runtimes)
 	case "FORMAT":
 		return words(validateFormats)
 	case "SCHEMA":

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/machine"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/doctor"
 )
 
 type doctorOptions struct {
@@ -52,22 +54,22 @@ type doctorAnswer struct {
 }
 
 type doctorCategory struct {
-	Name    string           `json:"name"`
-	Worst   mailbox.Severity `json:"worst_severity"`
-	Results []doctorResult   `json:"results"`
+	Name    string          `json:"name"`
+	Worst   doctor.Severity `json:"worst_severity"`
+	Results []doctorResult  `json:"results"`
 }
 
 type doctorResult struct {
-	Name     string           `json:"name"`
-	Severity mailbox.Severity `json:"severity"`
-	Message  string           `json:"message"`
-	Hint     string           `json:"fix_hint,omitempty"`
+	Name     string          `json:"name"`
+	Severity doctor.Severity `json:"severity"`
+	Message  string          `json:"message"`
+	Hint     string          `json:"fix_hint,omitempty"`
 }
 
 // add files a result under its category.
 func (a *doctorAnswer) add(category string, r doctorResult) {
-	rank := map[mailbox.Severity]int{mailbox.SeveritySkipped: 0, mailbox.SeverityOK: 1, mailbox.SeverityWarning: 2, mailbox.SeverityError: 3}
-	a.HasErrors = a.HasErrors || r.Severity == mailbox.SeverityError
+	rank := map[doctor.Severity]int{doctor.SeveritySkipped: 0, doctor.SeverityOK: 1, doctor.SeverityWarning: 2, doctor.SeverityError: 3}
+	a.HasErrors = a.HasErrors || r.Severity == doctor.SeverityError
 	last := len(a.Categories) - 1
 	if last < 0 || a.Categories[last].Name != category {
 		a.Categories = append(a.Categories, doctorCategory{Name: category, Worst: r.Severity})
@@ -93,11 +95,11 @@ func runDoctor(ctx context.Context, o doctorOptions, s *streams) error {
 	// Outside of any workspace there is still the machine to look at.
 	_, err := o.workspace.place(s).Find()
 	if errors.Is(err, mailbox.ErrNoWorkspace) {
-		answer.add("Workspace", doctorResult{"workspace", mailbox.SeveritySkipped, err.Error(), newFailure(err).hint})
+		answer.add("Workspace", doctorResult{"workspace", doctor.SeveritySkipped, err.Error(), newFailure(err).hint})
 	} else {
 		err = o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
 			answer.Workspace = w.Dir()
-			return o.inspect(ctx, w, &answer)
+			return o.inspect(ctx, w, s.now, &answer)
 		})
 		if err != nil {
 			return err
@@ -115,19 +117,19 @@ func runDoctor(ctx context.Context, o doctorOptions, s *streams) error {
 // machineResult tells what a check of the machine means here: nothing on it
 // is needed to send and read messages, so nothing is an error.
 func machineResult(c machine.Check) doctorResult {
-	r := doctorResult{c.Name, mailbox.SeverityOK, c.Detail, c.Hint}
+	r := doctorResult{c.Name, doctor.SeverityOK, c.Detail, c.Hint}
 	switch c.Status {
 	case machine.Absent:
-		r.Severity, r.Message = mailbox.SeveritySkipped, c.Detail+"; optional, for "+c.For
+		r.Severity, r.Message = doctor.SeveritySkipped, c.Detail+"; optional, for "+c.For
 	case machine.Poor:
-		r.Severity, r.Message = mailbox.SeverityWarning, c.Detail+"; for "+c.For
+		r.Severity, r.Message = doctor.SeverityWarning, c.Detail+"; for "+c.For
 	}
 	return r
 }
 
 // inspect looks at the workspace, and with --fix mends it and looks again.
-func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, answer *doctorAnswer) error {
-	findings, err := w.Inspect(ctx)
+func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, now func() time.Time, answer *doctorAnswer) error {
+	findings, err := doctor.Inspect(ctx, w, now())
 	if err != nil {
 		return err
 	}
@@ -140,10 +142,10 @@ func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, answer
 			done, err := f.Mend(ctx)
 			answer.Fixed = append(answer.Fixed, done...)
 			if err != nil {
-				failed = append(failed, doctorResult{f.Name, mailbox.SeverityError, oneLine(err.Error()), ""})
+				failed = append(failed, doctorResult{f.Name, doctor.SeverityError, oneLine(err.Error()), ""})
 			}
 		}
-		if findings, err = w.Inspect(ctx); err != nil {
+		if findings, err = doctor.Inspect(ctx, w, now()); err != nil {
 			return err
 		}
 	}
@@ -160,16 +162,16 @@ func (a *doctorAnswer) print(o doctorOptions, s *streams) error {
 	if o.json {
 		return writeJSON(s.out, a)
 	}
-	colors := map[mailbox.Severity]text.Colors{
-		mailbox.SeverityOK: {text.FgGreen}, mailbox.SeverityWarning: {text.FgYellow},
-		mailbox.SeverityError: {text.FgRed, text.Bold}, mailbox.SeveritySkipped: {text.Faint},
+	colors := map[doctor.Severity]text.Colors{
+		doctor.SeverityOK: {text.FgGreen}, doctor.SeverityWarning: {text.FgYellow},
+		doctor.SeverityError: {text.FgRed, text.Bold}, doctor.SeveritySkipped: {text.Faint},
 	}
 	for _, c := range a.Categories {
 		fmt.Fprintln(s.out, paint(s, text.Colors{text.Bold}, c.Name))
 		for _, r := range c.Results {
 			mark := paint(s, colors[r.Severity], fmt.Sprintf("%-5s", r.Severity))
 			fmt.Fprintf(s.out, "  %s  %s: %s\n", mark, escapeLine(r.Name), escapeLine(r.Message))
-			if r.Hint != "" && r.Severity != mailbox.SeverityOK {
+			if r.Hint != "" && r.Severity != doctor.SeverityOK {
 				fmt.Fprintf(s.out, "         hint: %s\n", escapeLine(r.Hint))
 			}
 		}

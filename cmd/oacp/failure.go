@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -90,7 +91,7 @@ func newFailure(err error) failure {
 		hinted    *hintedError
 		signal    *signalError
 		invalid   *validate.InvalidError
-		project   *mailbox.UnknownProjectError
+		unknown   *project.UnknownProjectError
 		agent     *mailbox.UnknownAgentError
 		missing   *mailbox.NotFoundError
 		ambiguous *mailbox.AmbiguousError
@@ -111,12 +112,12 @@ func newFailure(err error) failure {
 		f.code, f.exit = "interrupted", exitSignal+int(signal.signal)
 	case errors.As(err, &usage):
 		f.code, f.exit, f.hint = "usage", exitUsage, usage.hint
-	case errors.Is(err, mailbox.ErrNoSender):
+	case errors.Is(err, project.ErrNoSender):
 		f.code, f.exit, f.hint = "no_sender", exitUsage, "name the agent with --from or --agent, or set OACP_AGENT"
 	case errors.Is(err, mailbox.ErrNoWorkspace):
 		f.code, f.hint = "no_workspace", "oacp init makes a workspace here; --dir names one elsewhere"
-	case errors.As(err, &project):
-		f.code, f.hint = "unknown_project", didYouMean(project.Known, project.Project, "oacp init "+project.Project+" makes it; an agent is named with a flag")
+	case errors.As(err, &unknown):
+		f.code, f.hint = "unknown_project", didYouMean(unknown.Known, unknown.Project, "oacp init "+unknown.Project+" makes it; an agent is named with a flag")
 	case errors.As(err, &agent):
 		f.code, f.hint = "unknown_agent", didYouMean(agent.Known, string(agent.Agent), "oacp add-agent "+string(agent.Agent)+" adds it")
 	case errors.Is(err, mailbox.ErrPostmaster):

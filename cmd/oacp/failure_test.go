@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/ash"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
@@ -37,9 +38,9 @@ func TestFailures(t *testing.T) {
 	}{
 		{usageErrorf("no such flag").withHint("look"), 2, "usage", "oacp: no such flag\nhint: look\n"},
 		{&usageError{err: errors.New("x"), command: "send"}, 2, "usage", "oacp: send: x\n"},
-		{fmt.Errorf("sending: %w", mailbox.ErrNoSender), 2, "no_sender", "oacp: sending: nothing says which agent this is\nhint: name the agent"},
+		{fmt.Errorf("sending: %w", project.ErrNoSender), 2, "no_sender", "oacp: sending: nothing says which agent this is\nhint: name the agent"},
 		{fmt.Errorf("%w at or above /x", mailbox.ErrNoWorkspace), 1, "no_workspace", "hint: oacp init"},
-		{&mailbox.UnknownProjectError{Project: "projct", Home: "/h", Known: []string{"project"}}, 1, "unknown_project", "hint: did you mean project?"},
+		{&project.UnknownProjectError{Project: "projct", Home: "/h", Known: []string{"project"}}, 1, "unknown_project", "hint: did you mean project?"},
 		{&mailbox.UnknownAgentError{Agent: "zed", Known: []schema.AgentName{"codex"}}, 1, "unknown_agent", "hint: oacp add-agent zed"},
 		{&mailbox.NotFoundError{ID: "x"}, 1, "not_found", "hint: oacp inbox"},
 		{&mailbox.AmbiguousError{Prefix: "x"}, 1, "ambiguous", "hint: type more"},

@@ -12,6 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/doctor"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -95,7 +97,7 @@ func (o inboxOptions) agents(w *mailbox.Workspace, s *streams) ([]schema.AgentNa
 		return w.Agents()
 	}
 	agent, err := agentOf(w, o.agent, s)
-	if errors.Is(err, mailbox.ErrNoSender) {
+	if errors.Is(err, project.ErrNoSender) {
 		return nil, &usageError{err: err, hint: "use --agent AGENT or --all, or set OACP_AGENT"}
 	}
 	return []schema.AgentName{agent}, err
@@ -204,7 +206,7 @@ func printInbox(inbox listing, s *streams) {
 	printTable(s, t)
 	// Bad files come last, and one of them shows how to deal with all.
 	if last := entries[len(entries)-1]; last.Message == nil {
-		fmt.Fprintf(s.out, "hint: %s\n", escapeLine(mailbox.BadFileHint(last)))
+		fmt.Fprintf(s.out, "hint: %s\n", escapeLine(doctor.BadFileHint(last)))
 	}
 }
 

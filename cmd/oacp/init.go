@@ -9,7 +9,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -72,13 +72,13 @@ func runInit(o initOptions, s *streams) error {
 	if err != nil {
 		return err
 	}
-	options := mailbox.InitOptions{Project: o.workspace.project, Agents: agents, Now: s.now()}
+	options := project.InitOptions{Project: o.workspace.project, Agents: agents, Now: s.now()}
 	if o.repository != "" {
 		if options.Repository, err = filepath.Abs(o.repository); err != nil {
 			return err
 		}
 	}
-	made, err := mailbox.Init(dir, options)
+	made, err := project.Init(dir, options)
 	if err != nil {
 		return err
 	}

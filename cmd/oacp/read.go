@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -88,7 +89,7 @@ func runRead(ctx context.Context, o readOptions, s *streams) error {
 // badFile is the error of a file that is to be shown as the message that it is
 // not.
 func badFile(e mailbox.Entry) error {
-	return &hintedError{fmt.Errorf("%s is no message: %w", e.Name, e.Err), mailbox.BadFileHint(e)}
+	return &hintedError{fmt.Errorf("%s is no message: %w", e.Name, e.Err), doctor.BadFileHint(e)}
 }
 
 // A place is a file that holds a message.

@@ -7,6 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -79,7 +80,7 @@ func runReply(ctx context.Context, o replyOptions, s *streams) error {
 // only one who was asked.
 func answeringAgent(w *mailbox.Workspace, flag string, original *schema.Message, s *streams) (schema.AgentName, error) {
 	from, err := agentOf(w, flag, s)
-	if errors.Is(err, mailbox.ErrNoSender) && len(original.To) == 1 {
+	if errors.Is(err, project.ErrNoSender) && len(original.To) == 1 {
 		return original.To[0], nil
 	}
 	return from, err

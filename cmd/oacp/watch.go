@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -205,7 +206,7 @@ func (f watchFound) close() error {
 // watched; where none can, that is the error. What was found is to be closed,
 // also when there is an error.
 func (o watchOptions) open(projects []string, s *streams) (found watchFound, err error) {
-	place := mailbox.Place{Dir: o.dir, Home: o.home, WorkingDir: s.dir, Getenv: s.getenv}
+	place := project.Place{Dir: o.dir, Home: o.home, WorkingDir: s.dir, Getenv: s.getenv}
 	if o.allProjects {
 		if projects, err = place.Projects(); err != nil {
 			return found, err
@@ -215,16 +216,16 @@ func (o watchOptions) open(projects []string, s *streams) (found watchFound, err
 		projects = []string{""}
 	}
 	var failed []error
-	for _, project := range projects {
-		place.Project = project
+	for _, name := range projects {
+		place.Project = name
 		target, err := o.openTarget(place, s)
 		switch {
-		case errors.Is(err, mailbox.ErrNoSender):
+		case errors.Is(err, project.ErrNoSender):
 			return found, err
 		case err != nil:
 			failed = append(failed, err)
 			entry := mailbox.Entry{Agent: schema.AgentName(o.agent), Err: err}
-			found.failed = append(found.failed, mailbox.Event{Kind: mailbox.EventError, Project: project, Entry: entry})
+			found.failed = append(found.failed, mailbox.Event{Kind: mailbox.EventError, Project: name, Entry: entry})
 		case o.allProjects && !target.Workspace.Knows(target.Agent):
 			if err := target.Workspace.Close(); err != nil {
 				return found, err
@@ -242,7 +243,7 @@ func (o watchOptions) open(projects []string, s *streams) (found watchFound, err
 	return found, nil
 }
 
-func (o watchOptions) openTarget(place mailbox.Place, s *streams) (mailbox.WatchTarget, error) {
+func (o watchOptions) openTarget(place project.Place, s *streams) (mailbox.WatchTarget, error) {
 	dir, err := place.Find()
 	if err != nil {
 		return mailbox.WatchTarget{}, err

@@ -6,6 +6,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -40,8 +41,8 @@ func (o *workspaceOptions) takeProject(args []string) error {
 	return nil
 }
 
-func (o workspaceOptions) place(s *streams) mailbox.Place {
-	return mailbox.Place{Dir: o.dir, Project: o.project, Home: o.home, WorkingDir: s.dir, Getenv: s.getenv}
+func (o workspaceOptions) place(s *streams) project.Place {
+	return project.Place{Dir: o.dir, Project: o.project, Home: o.home, WorkingDir: s.dir, Getenv: s.getenv}
 }
 
 // with opens the workspace for use.
@@ -69,5 +70,5 @@ func agentOf(w *mailbox.Workspace, flag string, s *streams) (schema.AgentName, e
 	if flag != "" {
 		return schema.ParseAgentName(flag)
 	}
-	return w.InferAgent(s.getenv)
+	return project.InferAgent(w, s.getenv)
 }

@@ -23,18 +23,23 @@ const (
 // imports says which packages of ours each package may use. Arrows point one
 // way, so that each part can be used and understood without those above it.
 var imports = map[string][]string{
-	"schema":    {},
-	"validate":  {"schema"},
-	"mailbox":   {"schema", "validate"},
+	"schema":   {},
+	"validate": {"schema"},
+	"mailbox":  {"schema", "validate"},
+
+	"mailbox/project": {"schema", "mailbox"},
+	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
+	"mailbox/doctor":  {"schema", "mailbox", "mailbox/project"},
+	"mailbox/gitmail": {"schema", "validate", "mailbox"},
+
 	"bridge":    {},
-	"convert":   {"schema", "validate", "mailbox", "bridge"},
+	"convert":   {"schema", "validate", "mailbox", "mailbox/project", "bridge"},
 	"ash":       {},
 	"agent":     {"schema", "ash"},
-	"turn":      {"schema", "validate", "mailbox", "agent"},
+	"turn":      {"schema", "validate", "mailbox", "mailbox/watch", "agent"},
 	"pair":      {"bridge", "agent"},
 	"dashboard": {"schema", "validate", "mailbox", "bridge", "agent", "turn", "pair"},
-	"mcpserver": {"schema", "validate", "mailbox", "bridge", "convert"},
-	"gitmail":   {"schema", "validate", "mailbox"},
+	"mcpserver": {"schema", "validate", "mailbox", "mailbox/watch", "bridge", "convert"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 }

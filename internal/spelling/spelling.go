@@ -2,6 +2,7 @@
 package spelling
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -57,4 +58,12 @@ func distance(text, candidate string, length, most int) (changes int, ok bool) {
 		changes = levenshtein.ComputeDistance(text, candidate)
 	}
 	return changes, changes <= most
+}
+
+// SortByDistance sorts names by how few changes make the text of them, whatever their case.
+func SortByDistance[Name ~string](names []Name, text string) {
+	distance := func(n Name) int {
+		return levenshtein.ComputeDistance(strings.ToLower(string(n)), strings.ToLower(text))
+	}
+	slices.SortStableFunc(names, func(a, b Name) int { return distance(a) - distance(b) })
 }

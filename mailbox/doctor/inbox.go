@@ -1,4 +1,4 @@
-package mailbox
+package doctor
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -19,12 +20,12 @@ const unansweredAfter = 24 * time.Hour
 // inbox has thousands.
 type inboxTrouble struct {
 	severity Severity
-	has      func(i *inspection, e Entry, now time.Time) bool
+	has      func(i *inspection, e mailbox.Entry, now time.Time) bool
 	// one says what is wrong with a file, and many with several of which e is
 	// the oldest.
-	one, many func(e Entry) string
+	one, many func(e mailbox.Entry) string
 	// hint and manyHint say what to do about one and about several.
-	hint, manyHint func(e Entry) string
+	hint, manyHint func(e mailbox.Entry) string
 }
 
 // inboxTroubles are the troubles that are looked for, in this order: a file
@@ -32,50 +33,52 @@ type inboxTrouble struct {
 var inboxTroubles = []inboxTrouble{
 	{
 		severity: SeverityError,
-		has:      func(_ *inspection, e Entry, _ time.Time) bool { return e.Err != nil },
-		one:      func(e Entry) string { return fmt.Sprintf("cannot be read as a message: %v", e.Err) },
-		many: func(e Entry) string {
+		has:      func(_ *inspection, e mailbox.Entry, _ time.Time) bool { return e.Err != nil },
+		one:      func(e mailbox.Entry) string { return fmt.Sprintf("cannot be read as a message: %v", e.Err) },
+		many: func(e mailbox.Entry) string {
 			return fmt.Sprintf("files cannot be read as messages, the oldest being %s: %v", e.Name, e.Err)
 		},
 		hint: BadFileHint, manyHint: BadFileHint,
 	},
 	{
 		severity: SeverityWarning,
-		has:      func(_ *inspection, e Entry, now time.Time) bool { return e.Message.ExpiredAt(now) },
-		one:      func(e Entry) string { return fmt.Sprintf("expired at %s", e.Message.ExpiresAt) },
-		many:     func(e Entry) string { return fmt.Sprintf("messages have expired, the oldest being %s", e.Name) },
-		hint: func(e Entry) string {
+		has:      func(_ *inspection, e mailbox.Entry, now time.Time) bool { return e.Message.ExpiredAt(now) },
+		one:      func(e mailbox.Entry) string { return fmt.Sprintf("expired at %s", e.Message.ExpiresAt) },
+		many:     func(e mailbox.Entry) string { return fmt.Sprintf("messages have expired, the oldest being %s", e.Name) },
+		hint: func(e mailbox.Entry) string {
 			return visible.Shell("oacp", "ack", string(e.Message.ID), "--agent", string(e.Agent))
 		},
-		manyHint: func(e Entry) string { return listHint(e) + " and marks them, oacp ack takes any number of ids" },
+		manyHint: func(e mailbox.Entry) string { return listHint(e) + " and marks them, oacp ack takes any number of ids" },
 	},
 	{
 		severity: SeverityWarning,
-		has:      func(_ *inspection, e Entry, _ time.Time) bool { return !e.Message.IsFor(e.Agent) },
-		one:      func(e Entry) string { return fmt.Sprintf("is addressed to %v, not to %s", e.Message.To, e.Agent) },
-		many: func(e Entry) string {
+		has:      func(_ *inspection, e mailbox.Entry, _ time.Time) bool { return !e.Message.IsFor(e.Agent) },
+		one: func(e mailbox.Entry) string {
+			return fmt.Sprintf("is addressed to %v, not to %s", e.Message.To, e.Agent)
+		},
+		many: func(e mailbox.Entry) string {
 			return fmt.Sprintf("messages are not addressed to %s, the oldest being %s, to %v", e.Agent, e.Name, e.Message.To)
 		},
 		hint: listHint, manyHint: listHint,
 	},
 	{
 		severity: SeverityWarning,
-		has:      func(i *inspection, e Entry, _ time.Time) bool { return !i.knows(e.Message.From) },
-		one: func(e Entry) string {
+		has:      func(i *inspection, e mailbox.Entry, _ time.Time) bool { return !i.knows(e.Message.From) },
+		one: func(e mailbox.Entry) string {
 			return fmt.Sprintf("is from %q, which the workspace does not know", e.Message.From)
 		},
-		many: func(e Entry) string {
+		many: func(e mailbox.Entry) string {
 			return fmt.Sprintf("messages are from senders that the workspace does not know, the oldest being %s, from %q", e.Name, e.Message.From)
 		},
 		hint: addHint, manyHint: addHint,
 	},
 	{
 		severity: SeverityWarning,
-		has: func(_ *inspection, e Entry, now time.Time) bool {
+		has: func(_ *inspection, e mailbox.Entry, now time.Time) bool {
 			return now.Sub(e.Message.CreatedAt.Time()) > unansweredAfter
 		},
-		one: func(e Entry) string { return fmt.Sprintf("has waited since %s", e.Message.CreatedAt) },
-		many: func(e Entry) string {
+		one: func(e mailbox.Entry) string { return fmt.Sprintf("has waited since %s", e.Message.CreatedAt) },
+		many: func(e mailbox.Entry) string {
 			return fmt.Sprintf("messages have waited for more than a day, the oldest being %s, since %s", e.Name, e.Message.CreatedAt)
 		},
 		hint: staleHint, manyHint: staleHint,
@@ -84,7 +87,7 @@ var inboxTroubles = []inboxTrouble{
 
 // BadFileHint says how to deal with a file in an inbox that is no message, as
 // commands for a shell.
-func BadFileHint(e Entry) string {
+func BadFileHint(e mailbox.Entry) string {
 	name := []string{e.Name}
 	if e.Name[0] == '-' {
 		name = []string{"--", e.Name}
@@ -95,11 +98,11 @@ func BadFileHint(e Entry) string {
 	return fmt.Sprintf("%s shows it, %s takes it out of the inbox (--archive keeps it)", command("read", "--raw"), command("ack"))
 }
 
-func listHint(e Entry) string { return "oacp inbox --agent " + string(e.Agent) + " lists them" }
+func listHint(e mailbox.Entry) string { return "oacp inbox --agent " + string(e.Agent) + " lists them" }
 
-func addHint(e Entry) string { return "oacp add-agent " + string(e.Message.From) }
+func addHint(e mailbox.Entry) string { return "oacp add-agent " + string(e.Message.From) }
 
-func staleHint(e Entry) string {
+func staleHint(e mailbox.Entry) string {
 	return "is anybody reading this inbox? oacp inbox --agent " + string(e.Agent) + " lists it"
 }
 
@@ -111,8 +114,8 @@ func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
 		i.fail(string(agent), err)
 		return
 	}
-	found := make([][]Entry, len(inboxTroubles))
-	now := i.w.now()
+	found := make([][]mailbox.Entry, len(inboxTroubles))
+	now := i.now
 	for _, e := range entries {
 		for n, trouble := range inboxTroubles {
 			if trouble.has(i, e, now) {
@@ -131,12 +134,12 @@ func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
 }
 
 // trouble reports the files that have it.
-func (i *inspection) trouble(trouble inboxTrouble, entries []Entry) {
+func (i *inspection) trouble(trouble inboxTrouble, entries []mailbox.Entry) {
 	if len(entries) == 0 {
 		return
 	}
-	oldest := slices.MinFunc(entries, func(a, b Entry) int { return a.since().Compare(b.since()) })
-	inbox := boxName(oldest.Agent, Inbox)
+	oldest := slices.MinFunc(entries, func(a, b mailbox.Entry) int { return since(a).Compare(since(b)) })
+	inbox := mailbox.BoxName(oldest.Agent, mailbox.Inbox)
 	if len(entries) == 1 {
 		i.add(inbox+"/"+oldest.Name, trouble.severity, trouble.hint(oldest), "%s", trouble.one(oldest))
 		return
@@ -145,7 +148,7 @@ func (i *inspection) trouble(trouble inboxTrouble, entries []Entry) {
 }
 
 // since is when the message was created, or when a bad file was last written.
-func (e Entry) since() time.Time {
+func since(e mailbox.Entry) time.Time {
 	if e.Message == nil {
 		return e.Modified
 	}

@@ -1,4 +1,4 @@
-package mailbox
+package project
 
 import (
 	"encoding/json"
@@ -13,6 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -85,93 +86,10 @@ func TestGitDoesNotSeeState(t *testing.T) {
 		writeTestFile(t, filepath.Join(dir, ".gitignore"), "node_modules\n")
 		w := openWorkspace(t, dir)
 		send(t, w, draft("codex"))
-		writeTestFile(t, filepath.Join(dir, outgoingName, "left"), "behind")
+		writeTestFile(t, filepath.Join(dir, "state/outgoing", "left"), "behind")
 		status := run(dir, "status", "--porcelain", "--untracked-files=all")
 		if strings.Contains(status, "state/") || !strings.Contains(status, "agents/codex/inbox/") {
 			t.Errorf("git sees\n%swant the messages and nothing in state", status)
-		}
-	}
-}
-
-// TestStateFoldersKeepGitOut: whatever makes state first, in a workspace that
-// another tool made.
-func TestStateFoldersKeepGitOut(t *testing.T) {
-	tests := map[string]func(t *testing.T, w *Workspace){
-		"a cursor": func(t *testing.T, w *Workspace) { wantScan(t, w, WatchOptions{Cursor: true}, "codex") },
-		"a folder": func(t *testing.T, w *Workspace) {
-			if err := w.MakeStateFolder("state/turns/deep"); err != nil {
-				t.Fatal(err)
-			}
-			if info, err := os.Stat(filepath.Join(w.dir, "state/turns/deep")); err != nil || !info.IsDir() {
-				t.Errorf("the folder is not there: %v", err)
-			}
-		},
-	}
-	for name, first := range tests {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := os.MkdirAll(filepath.Join(dir, "agents/codex/inbox"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			first(t, openWorkspace(t, dir))
-			if got := readFile(t, filepath.Join(dir, "state/.gitignore")); got != "*\n" {
-				t.Errorf("state/.gitignore holds %q, want all of it", got)
-			}
-		})
-	}
-}
-
-func TestMakeStateFolderStaysInState(t *testing.T) {
-	w := newWorkspace(t, "codex")
-	before := tree(t, w)
-	for _, bad := range []string{"", "state", "agents/x", "state/../agents/x", "../x", "state/../../x", "/tmp/x", "statement/x"} {
-		if err := w.MakeStateFolder(bad); err == nil {
-			t.Errorf("making %q gave no error", bad)
-		}
-	}
-	if after := tree(t, w); after != before {
-		t.Errorf("the workspace became\n%s", after)
-	}
-}
-
-// contents returns the bytes of every file below the folder by its path, and
-// the folders with a slash.
-func contents(t testing.TB, dir string) map[string]string {
-	t.Helper()
-	found := make(map[string]string)
-	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		switch {
-		case entry.IsDir():
-			found[name+"/"] = ""
-			return nil
-		case entry.Type()&os.ModeSymlink != 0:
-			found[name], err = os.Readlink(path)
-			return err
-		}
-		data, err := os.ReadFile(path)
-		found[name] = string(data)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
-}
-
-// wantContents fails the test if one of the files has changed or gone.
-func wantContents(t testing.TB, dir string, want map[string]string) {
-	t.Helper()
-	got := contents(t, dir)
-	for name, data := range want {
-		if there, ok := got[name]; !ok || there != data {
-			t.Errorf("%s holds %q (is there: %t), want %q", name, there, ok, data)
 		}
 	}
 }
@@ -234,19 +152,19 @@ func TestReferenceWorkspaceWorksUnchanged(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("the inbox lists %v (%v), want the message", entries, err)
 	}
-	answer := Reply(entries[0].Message, "codex")
+	answer := mailbox.Reply(entries[0].Message, "codex")
 	answer.Body = schema.TextValue("Done.")
 	send(t, w, answer)
-	if _, err := w.Bury(entries[0], DeadLetterReason{Reason: "because"}); err != nil {
+	if _, err := w.Bury(entries[0], mailbox.DeadLetterReason{Reason: "because"}); err != nil {
 		t.Error(err)
 	}
-	if agent, err := w.InferAgent(environment(map[string]string{"CLAUDECODE": "1"})); agent != "claude" || err != nil {
+	if agent, err := InferAgent(w, environment(map[string]string{"CLAUDECODE": "1"})); agent != "claude" || err != nil {
 		t.Errorf("the sender is %q (%v), want claude by its card", agent, err)
 	}
 	if _, err := Init(dir, InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: testTime}); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.AddAgent("claude", "claude", testTime); err != nil {
+	if _, err := AddAgent(w, "claude", "claude", testTime); err != nil {
 		t.Error(err)
 	}
 	wantContents(t, dir, before)
@@ -257,7 +175,7 @@ func TestReferenceWorkspaceWorksUnchanged(t *testing.T) {
 
 func TestAddAgentWritesWhoItIs(t *testing.T) {
 	w := newWorkspace(t)
-	made, err := w.AddAgent("reviewer", "codex", testTime)
+	made, err := AddAgent(w, "reviewer", "codex", testTime)
 	if err != nil || len(made) != 5 {
 		t.Fatalf("AddAgent made %q (%v), want three folders and two files", made, err)
 	}
@@ -274,7 +192,7 @@ func TestAddAgentWritesWhoItIs(t *testing.T) {
 		Capabilities    []string
 	}
 	for name, into := range map[string]any{"agent_card.yaml": &card, "status.yaml": &status} {
-		if err := yaml.Unmarshal([]byte(readFile(t, filepath.Join(w.dir, "agents/reviewer", name))), into); err != nil {
+		if err := yaml.Unmarshal([]byte(readFile(t, filepath.Join(w.Dir(), "agents/reviewer", name))), into); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -284,29 +202,38 @@ func TestAddAgentWritesWhoItIs(t *testing.T) {
 	if status.Runtime != "codex" || status.Status != "available" || status.UpdatedAt != "2026-03-13T14:30:00Z" || status.Capabilities == nil {
 		t.Errorf("the status says %+v", status)
 	}
-	before := contents(t, w.dir)
-	if made, err := w.AddAgent("reviewer", "claude", testTime.Add(time.Hour)); err != nil || len(made) != 0 {
+	before := contents(t, w.Dir())
+	if made, err := AddAgent(w, "reviewer", "claude", testTime.Add(time.Hour)); err != nil || len(made) != 0 {
 		t.Errorf("AddAgent again made %q (%v), want nothing", made, err)
 	}
-	wantContents(t, w.dir, before)
-	_, err = w.AddAgent("other", "cluade", testTime)
+	wantContents(t, w.Dir(), before)
+	_, err = AddAgent(w, "other", "cluade", testTime)
 	wantError(t, err, "cluade", "claude")
 	if w.Knows("other") {
 		t.Error("the refused agent has a mailbox")
 	}
 }
 
+func TestPostmasterGetsNoMailbox(t *testing.T) {
+	if _, err := Init(t.TempDir(), InitOptions{Agents: []schema.AgentName{"claude", mailbox.Postmaster}}); !errors.Is(err, mailbox.ErrPostmaster) {
+		t.Errorf("Init = %v, want ErrPostmaster", err)
+	}
+	if _, err := AddAgent(newWorkspace(t), mailbox.Postmaster, "", testTime); !errors.Is(err, mailbox.ErrPostmaster) {
+		t.Errorf("AddAgent = %v, want ErrPostmaster", err)
+	}
+}
+
 func TestAddAgentCompletesAMailbox(t *testing.T) {
 	w := newWorkspace(t, "claude")
-	if err := os.RemoveAll(w.BoxPath("claude", Outbox)); err != nil {
+	if err := os.RemoveAll(w.BoxPath("claude", mailbox.Outbox)); err != nil {
 		t.Fatal(err)
 	}
-	made, err := w.AddAgent("claude", "", testTime)
-	if want := []string{w.BoxPath("claude", Outbox)}; err != nil || !slices.Equal(made, want) {
+	made, err := AddAgent(w, "claude", "", testTime)
+	if want := []string{w.BoxPath("claude", mailbox.Outbox)}; err != nil || !slices.Equal(made, want) {
 		t.Errorf("AddAgent made %q (%v), want %q", made, err, want)
 	}
-	writeTestFile(t, filepath.Join(w.dir, "agents/file"), "no folder")
-	if made, err := w.AddAgent("file", "", testTime); err == nil {
+	writeTestFile(t, filepath.Join(w.Dir(), "agents/file"), "no folder")
+	if made, err := AddAgent(w, "file", "", testTime); err == nil {
 		t.Errorf("AddAgent where a file is made %q, want an error", made)
 	}
 }

@@ -1,4 +1,5 @@
-package mailbox
+// Package doctor finds what is wrong in a workspace, and mends what is safe to mend.
+package doctor
 
 import (
 	"context"
@@ -7,7 +8,11 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -39,9 +44,16 @@ type Finding struct {
 	Mend func(context.Context) ([]string, error)
 }
 
+// Names in a workspace.
+const (
+	agentsName   = "agents"
+	outgoingName = "state/outgoing"
+)
+
 // inspection collects findings.
 type inspection struct {
-	w        *Workspace
+	w        *mailbox.Workspace
+	now      time.Time
 	category string
 	findings []Finding
 	// known are the agents that were looked for among those of the workspace.
@@ -61,10 +73,9 @@ func (i *inspection) fail(name string, err error) {
 	i.add(name, SeverityError, "", "%v", err)
 }
 
-// Inspect looks at everything in the workspace that can be wrong, and changes
-// nothing.
-func (w *Workspace) Inspect(ctx context.Context) ([]Finding, error) {
-	i := &inspection{w: w}
+// Inspect looks at everything in the workspace that can be wrong at the time now, and changes nothing.
+func Inspect(ctx context.Context, w *mailbox.Workspace, now time.Time) ([]Finding, error) {
+	i := &inspection{w: w, now: now}
 	i.workspace()
 	agents, err := w.Agents()
 	if err != nil {
@@ -86,21 +97,21 @@ func (w *Workspace) Inspect(ctx context.Context) ([]Finding, error) {
 
 func (i *inspection) workspace() {
 	i.category = "Workspace"
-	switch _, err := i.w.root.Lstat(markerName); {
+	switch _, err := i.w.Root().Lstat(project.MarkerName); {
 	case errors.Is(err, fs.ErrNotExist):
-		f := i.add(markerName, SeverityWarning, "oacp doctor --fix makes it", "is missing: the workspace is not found from folders inside it")
-		f.Mend = mend("made "+markerName, func() error {
-			_, err := i.w.initFiles(InitOptions{Now: i.w.now()})
+		f := i.add(project.MarkerName, SeverityWarning, "oacp doctor --fix makes it", "is missing: the workspace is not found from folders inside it")
+		f.Mend = mend("made "+project.MarkerName, func() error {
+			_, err := project.WriteMarker(i.w, project.InitOptions{Now: i.now})
 			return err
 		})
 	case err != nil:
-		i.fail(markerName, err)
+		i.fail(project.MarkerName, err)
 	default:
-		if _, err := i.w.readMarker(); err != nil {
-			i.add(markerName, SeverityError, "move it away and run oacp init", "cannot be read: %v", err)
+		if err := project.CheckMarker(i.w); err != nil {
+			i.add(project.MarkerName, SeverityError, "move it away and run oacp init", "cannot be read: %v", err)
 			return
 		}
-		i.add(markerName, SeverityOK, "", "is there")
+		i.add(project.MarkerName, SeverityOK, "", "is there")
 	}
 }
 
@@ -118,7 +129,7 @@ func mend(done string, repair func() error) func(context.Context) ([]string, err
 // workspace, and writable.
 func (i *inspection) mailboxes(agents []schema.AgentName) {
 	i.category = "Mailboxes"
-	entries, err := fs.ReadDir(i.w.root.FS(), agentsName)
+	entries, err := fs.ReadDir(i.w.Root().FS(), agentsName)
 	if err != nil {
 		i.fail(agentsName, err)
 		return
@@ -138,7 +149,7 @@ func (i *inspection) mailboxes(agents []schema.AgentName) {
 	}
 	for _, agent := range agents {
 		before := len(i.findings)
-		for _, box := range []Box{Inbox, Outbox, DeadLetters} {
+		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
 			i.folder(agent, box)
 		}
 		if len(i.findings) == before {
@@ -147,12 +158,12 @@ func (i *inspection) mailboxes(agents []schema.AgentName) {
 	}
 }
 
-func (i *inspection) folder(agent schema.AgentName, box Box) {
-	name := boxName(agent, box)
-	dir, err := i.w.openBox(agent, box)
+func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
+	name := mailbox.BoxName(agent, box)
+	dir, err := durable.OpenDir(i.w.Root(), i.w.Dir(), name)
 	if errors.Is(err, fs.ErrNotExist) {
 		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "is missing")
-		f.Mend = mend("made "+name, func() error { return i.w.makeFolder(name) })
+		f.Mend = mend("made "+name, func() error { return i.w.MakeFolder(name) })
 		return
 	}
 	if err != nil {
@@ -170,7 +181,8 @@ func (i *inspection) folder(agent schema.AgentName, box Box) {
 // deadLetters reports letters without a reason and reasons without a letter.
 func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
 	i.category = "Dead Letters"
-	dir, err := i.w.openBox(agent, DeadLetters)
+	folder := mailbox.BoxName(agent, mailbox.DeadLetters)
+	dir, err := durable.OpenDir(i.w.Root(), i.w.Dir(), folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -190,26 +202,25 @@ func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
 	letters := 0
 	var alone, unexplained []string
 	for _, name := range names {
-		letter, isReason := strings.CutSuffix(name, reasonSuffix)
+		letter, isReason := strings.CutSuffix(name, mailbox.ReasonSuffix)
 		switch {
 		case isReason && !there[letter]:
 			alone = append(alone, name)
 		case schema.IsMessageFile(name):
 			letters++
-			if !there[name+reasonSuffix] {
+			if !there[name+mailbox.ReasonSuffix] {
 				unexplained = append(unexplained, name)
 			}
 		}
 	}
-	folder := boxName(agent, DeadLetters)
 	i.each(folder, alone, "oacp doctor --fix removes it", "is a reason without its dead letter", func(name string) (string, error) {
-		return "removed " + folder + "/" + name, i.w.root.Remove(folder + "/" + name)
+		return "removed " + folder + "/" + name, i.w.Root().Remove(folder + "/" + name)
 	})
 	i.each(folder, unexplained, "oacp doctor --fix writes one that says so", "is a dead letter without a reason", func(name string) (string, error) {
 		return i.explain(folder, name)
 	})
 	if letters > 0 {
-		i.add(string(agent), SeverityWarning, "look into "+i.w.BoxPath(agent, DeadLetters), "%d dead letters", letters)
+		i.add(string(agent), SeverityWarning, "look into "+i.w.BoxPath(agent, mailbox.DeadLetters), "%d dead letters", letters)
 	}
 }
 
@@ -241,7 +252,7 @@ func (i *inspection) each(folder string, names []string, hint, message string, r
 
 // explain writes the reason beside a dead letter that has none.
 func (i *inspection) explain(folder, name string) (done string, err error) {
-	reason := fmt.Sprintf("{\n  \"reason\": \"unknown: found without a reason\",\n  \"at\": %q\n}\n", schema.NewTimestamp(i.w.now()))
-	_, err = i.w.addFiles(folder, []newFile{{name + reasonSuffix, []byte(reason)}})
-	return "wrote " + folder + "/" + name + reasonSuffix, err
+	reason := fmt.Sprintf("{\n  \"reason\": \"unknown: found without a reason\",\n  \"at\": %q\n}\n", schema.NewTimestamp(i.now))
+	_, err = i.w.AddFile(folder+"/"+name+mailbox.ReasonSuffix, []byte(reason))
+	return "wrote " + folder + "/" + name + mailbox.ReasonSuffix, err
 }

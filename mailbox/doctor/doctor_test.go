@@ -1,4 +1,4 @@
-package mailbox
+package doctor
 
 import (
 	"errors"
@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -18,7 +20,7 @@ import (
 type trouble struct {
 	name string
 	// make brings it about in a workspace of claude and codex.
-	make func(t *testing.T, w *Workspace)
+	make func(t *testing.T, w *mailbox.Workspace)
 	// category and finding say where the finding is, severity and words what
 	// it says.
 	category, finding string
@@ -37,58 +39,61 @@ func remove(t *testing.T, paths ...string) {
 	}
 }
 
-func placeAt(name string, change func(*schema.Message)) func(*testing.T, *Workspace) {
-	return func(t *testing.T, w *Workspace) {
+func placeAt(name string, change func(*schema.Message)) func(*testing.T, *mailbox.Workspace) {
+	return func(t *testing.T, w *mailbox.Workspace) {
 		t.Helper()
 		m := message("aaaa", 0)
 		change(&m)
-		place(t, w, "codex", Inbox, name, m)
+		place(t, w, "codex", mailbox.Inbox, name, m)
 	}
 }
 
 var troubles = []trouble{
-	{"no marker", func(t *testing.T, w *Workspace) { remove(t, filepath.Join(w.dir, markerName)) },
+	{"no marker", func(t *testing.T, w *mailbox.Workspace) { remove(t, filepath.Join(w.Dir(), project.MarkerName)) },
 		"Workspace", "workspace.json", SeverityWarning, []string{"missing"}, true},
-	{"empty marker", func(t *testing.T, w *Workspace) { writeTestFile(t, filepath.Join(w.dir, markerName), "") },
+	{"empty marker", func(t *testing.T, w *mailbox.Workspace) {
+		writeTestFile(t, filepath.Join(w.Dir(), project.MarkerName), "")
+	},
 		"Workspace", "workspace.json", SeverityError, []string{"unexpected end"}, false},
-	{"marker is no JSON", func(t *testing.T, w *Workspace) { writeTestFile(t, filepath.Join(w.dir, markerName), "{project") },
+	{"marker is no JSON", func(t *testing.T, w *mailbox.Workspace) {
+		writeTestFile(t, filepath.Join(w.Dir(), project.MarkerName), "{project")
+	},
 		"Workspace", "workspace.json", SeverityError, []string{"cannot be read", "invalid character"}, false},
-	{"marker leads out", func(t *testing.T, w *Workspace) {
-		remove(t, filepath.Join(w.dir, markerName))
-		if err := os.Symlink(filepath.Join(t.TempDir(), "other.json"), filepath.Join(w.dir, markerName)); err != nil {
+	{"marker leads out", func(t *testing.T, w *mailbox.Workspace) {
+		remove(t, filepath.Join(w.Dir(), project.MarkerName))
+		if err := os.Symlink(filepath.Join(t.TempDir(), "other.json"), filepath.Join(w.Dir(), project.MarkerName)); err != nil {
 			t.Fatal(err)
 		}
 	}, "Workspace", "workspace.json", SeverityError, []string{"cannot be read", "escapes"}, false},
-	{"no inbox", func(t *testing.T, w *Workspace) { remove(t, w.BoxPath("codex", Inbox)) },
+	{"no inbox", func(t *testing.T, w *mailbox.Workspace) { remove(t, w.BoxPath("codex", mailbox.Inbox)) },
 		"Mailboxes", "agents/codex/inbox", SeverityWarning, []string{"missing"}, true},
-	{"inbox is a file", func(t *testing.T, w *Workspace) {
-		remove(t, w.BoxPath("codex", Inbox))
-		writeTestFile(t, w.BoxPath("codex", Inbox), "")
+	{"inbox is a file", func(t *testing.T, w *mailbox.Workspace) {
+		remove(t, w.BoxPath("codex", mailbox.Inbox))
+		writeTestFile(t, w.BoxPath("codex", mailbox.Inbox), "")
 	}, "Mailboxes", "agents/codex/inbox", SeverityError, []string{"agents/codex/inbox"}, false},
-	{"inbox leads out", func(t *testing.T, w *Workspace) {
-		remove(t, w.BoxPath("codex", Inbox))
-		if err := os.Symlink(t.TempDir(), w.BoxPath("codex", Inbox)); err != nil {
+	{"inbox leads out", func(t *testing.T, w *mailbox.Workspace) {
+		remove(t, w.BoxPath("codex", mailbox.Inbox))
+		if err := os.Symlink(t.TempDir(), w.BoxPath("codex", mailbox.Inbox)); err != nil {
 			t.Fatal(err)
 		}
 	}, "Mailboxes", "agents/codex/inbox", SeverityError, []string{"escapes"}, false},
-	{"no agent's name", func(t *testing.T, w *Workspace) {
-		if err := os.Mkdir(filepath.Join(w.dir, "agents/-x"), 0o755); err != nil {
+	{"no agent's name", func(t *testing.T, w *mailbox.Workspace) {
+		if err := os.Mkdir(filepath.Join(w.Dir(), "agents/-x"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}, "Mailboxes", "agents/-x", SeverityWarning, []string{"no mailbox"}, false},
-	{"agent is a file", func(t *testing.T, w *Workspace) { writeTestFile(t, filepath.Join(w.dir, "agents/notes"), "") },
+	{"agent is a file", func(t *testing.T, w *mailbox.Workspace) { writeTestFile(t, filepath.Join(w.Dir(), "agents/notes"), "") },
 		"Mailboxes", "agents/notes", SeverityWarning, []string{"no folder"}, false},
-	{"stuck copy", func(t *testing.T, w *Workspace) {
+	{"stuck copy", func(t *testing.T, w *mailbox.Workspace) {
 		r := send(t, w, draft("codex"))
-		staged := stagedName{r.Message.ID, "codex", Inbox}.String()
-		if err := os.Rename(r.Inboxes[0], filepath.Join(w.dir, outgoingName, staged)); err != nil {
-			t.Fatal(err)
-		}
+		unpublish(t, w, r.Message.ID, "codex", mailbox.Inbox, r.Inboxes[0])
 	}, "Delivery", "msg-2026", SeverityWarning, []string{"state/outgoing"}, true},
-	{"foreign staged file", func(t *testing.T, w *Workspace) { writeTestFile(t, filepath.Join(w.dir, outgoingName, "x"), "") },
-		"Delivery", "state/outgoing/x", SeverityWarning, []string{"no staged copy"}, false},
-	{"bad file", func(t *testing.T, w *Workspace) {
-		writeTestFile(t, filepath.Join(w.BoxPath("codex", Inbox), "bad.yaml"), "id: [")
+	{"foreign staged file", func(t *testing.T, w *mailbox.Workspace) {
+		writeTestFile(t, filepath.Join(w.Dir(), outgoingName, "x"), "")
+	},
+		"Delivery", "state/outgoing/x", SeverityWarning, []string{"not a staged copy"}, false},
+	{"bad file", func(t *testing.T, w *mailbox.Workspace) {
+		writeTestFile(t, filepath.Join(w.BoxPath("codex", mailbox.Inbox), "bad.yaml"), "id: [")
 	}, "Inbox Health", "agents/codex/inbox/bad.yaml", SeverityError, []string{"1:5"}, false},
 	{"expired", placeAt("a.yaml", func(m *schema.Message) { m.ExpiresAt = "2026-03-13T14:30:00Z" }),
 		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"expired", "2026-03-13T14:30:00Z"}, false},
@@ -98,25 +103,27 @@ var troubles = []trouble{
 		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"stranger"}, false},
 	{"stale", placeAt("a.yaml", func(m *schema.Message) { m.CreatedAt = "2026-03-12T14:29:59Z" }),
 		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"waited", "2026-03-12"}, false},
-	{"left copy", func(t *testing.T, w *Workspace) {
-		path := filepath.Join(w.BoxPath("codex", Archive), ".oacp-a.yaml.0123456789.copy")
+	{"left copy", func(t *testing.T, w *mailbox.Workspace) {
+		path := filepath.Join(w.BoxPath("codex", mailbox.Archive), ".oacp-a.yaml.0123456789.copy")
 		writeTestFile(t, path, "id: ")
-		old := testTime.Add(-2 * staleAfter)
+		old := time.Now().Add(-2 * time.Hour)
 		if err := os.Chtimes(path, old, old); err != nil {
 			t.Fatal(err)
 		}
 	}, "Delivery", "agents/codex/archive", SeverityWarning, []string{"1 unfinished copies", ".oacp-a.yaml.0123456789.copy"}, true},
-	{"letter without a reason", func(t *testing.T, w *Workspace) { place(t, w, "codex", DeadLetters, "a.yaml", message("aaaa", 0)) },
+	{"letter without a reason", func(t *testing.T, w *mailbox.Workspace) {
+		place(t, w, "codex", mailbox.DeadLetters, "a.yaml", message("aaaa", 0))
+	},
 		"Dead Letters", "agents/codex/dead_letter/a.yaml", SeverityWarning, []string{"without a reason"}, true},
-	{"reason without a letter", func(t *testing.T, w *Workspace) {
-		writeTestFile(t, filepath.Join(w.BoxPath("codex", DeadLetters), "a.yaml.reason.json"), "{}")
+	{"reason without a letter", func(t *testing.T, w *mailbox.Workspace) {
+		writeTestFile(t, filepath.Join(w.BoxPath("codex", mailbox.DeadLetters), "a.yaml.reason.json"), "{}")
 	}, "Dead Letters", "agents/codex/dead_letter/a.yaml.reason.json", SeverityWarning, []string{"without its dead letter"}, true},
 }
 
 func TestInspectFindsNothingInAGoodWorkspace(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	send(t, w, draft("codex"))
-	before := contents(t, w.dir)
+	before := contents(t, w.Dir())
 	findings := inspect(t, w)
 	for _, f := range findings {
 		if f.Severity != SeverityOK || f.Mend != nil {
@@ -128,15 +135,15 @@ func TestInspectFindsNothingInAGoodWorkspace(t *testing.T) {
 			t.Errorf("nothing is said of %s", category)
 		}
 	}
-	if after := contents(t, w.dir); len(after) != len(before) {
+	if after := contents(t, w.Dir()); len(after) != len(before) {
 		t.Errorf("inspecting changed the workspace to %v", after)
 	}
-	wantContents(t, w.dir, before)
+	wantContents(t, w.Dir(), before)
 }
 
-func inspect(t *testing.T, w *Workspace) []Finding {
+func inspect(t *testing.T, w *mailbox.Workspace) []Finding {
 	t.Helper()
-	findings, err := w.Inspect(t.Context())
+	findings, err := Inspect(t.Context(), w, testTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,12 +155,12 @@ func TestInspectFindsAndMends(t *testing.T) {
 		t.Run(trouble.name, func(t *testing.T) {
 			w := newWorkspace(t, "claude", "codex")
 			trouble.make(t, w)
-			before := contents(t, w.dir)
+			before := contents(t, w.Dir())
 			found, ok := find(inspect(t, w), trouble)
 			if !ok {
 				t.Fatalf("no finding %s: %s; there are %+v", trouble.category, trouble.finding, inspect(t, w))
 			}
-			wantContents(t, w.dir, before)
+			wantContents(t, w.Dir(), before)
 			if found.Severity != trouble.severity || (found.Mend != nil) != trouble.mends {
 				t.Errorf("the finding is %+v, want severity %s, mendable %t", found, trouble.severity, trouble.mends)
 			}
@@ -182,13 +189,24 @@ func find(findings []Finding, want trouble) (Finding, bool) {
 	return Finding{}, false
 }
 
-// TestInspectMendsAKilledDelivery: a young one may be alive and is left
-// alone, an old one is swept.
+// TestInspectMendsAKilledDelivery: one that may still be running is left alone, an old one is swept.
 func TestInspectMendsAKilledDelivery(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
-	killBefore(t, w, false, "publish msg-")
-	for _, delay := range []time.Duration{0, 2 * staleAfter} {
-		after(w, delay)
+	r := send(t, w, draft("codex", "gemini"))
+	unpublish(t, w, r.Message.ID, "claude", mailbox.Outbox, r.Outbox)
+	unpublish(t, w, r.Message.ID, "codex", mailbox.Inbox, r.Inboxes[0])
+	unpublish(t, w, r.Message.ID, "gemini", mailbox.Inbox, r.Inboxes[1])
+	for _, old := range []bool{false, true} {
+		want := 3
+		if old {
+			want = 0
+			for _, name := range files(t, w, outgoingName) {
+				at := time.Now().Add(-2 * time.Hour)
+				if err := os.Chtimes(filepath.Join(w.Dir(), outgoingName, name), at, at); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 		var done []string
 		for _, f := range inspect(t, w) {
 			if f.Category == "Delivery" && f.Mend != nil {
@@ -199,26 +217,27 @@ func TestInspectMendsAKilledDelivery(t *testing.T) {
 				done = append(done, lines...)
 			}
 		}
-		if want := map[bool]int{true: 0, false: 3}[delay > 0]; len(files(t, w, outgoingName)) != want || len(done) != 3-want {
-			t.Errorf("%v later mending did %q and left %q", delay, done, files(t, w, outgoingName))
+		if len(files(t, w, outgoingName)) != want || len(done) != 3-want {
+			t.Errorf("old=%t: mending did %q and left %q", old, done, files(t, w, outgoingName))
 		}
 	}
 }
 
-// TestMendSaysAllThatItDid: of a message to two, the one copy arrives and the
-// other cannot.
+// TestMendSaysAllThatItDid: of a message to two, one copy arrives and the other cannot.
 func TestMendSaysAllThatItDid(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
-	killBefore(t, w, false, "sync outbox")
-	remove(t, w.BoxPath("gemini", Inbox))
-	writeTestFile(t, w.BoxPath("gemini", Inbox), "no folder")
+	r := send(t, w, draft("codex", "gemini"))
+	unpublish(t, w, r.Message.ID, "codex", mailbox.Inbox, r.Inboxes[0])
+	unpublish(t, w, r.Message.ID, "gemini", mailbox.Inbox, r.Inboxes[1])
+	remove(t, w.BoxPath("gemini", mailbox.Inbox))
+	writeTestFile(t, w.BoxPath("gemini", mailbox.Inbox), "no folder")
 	found, ok := find(inspect(t, w), trouble{category: "Delivery", finding: "msg-"})
 	if !ok {
 		t.Fatal("the killed delivery is not found")
 	}
 	done, err := found.Mend(t.Context())
 	wantError(t, err, "gemini/inbox")
-	if len(done) != 1 || !strings.HasPrefix(done[0], "delivered "+w.BoxPath("codex", Inbox)) {
+	if len(done) != 1 || !strings.HasPrefix(done[0], "delivered "+w.BoxPath("codex", mailbox.Inbox)) {
 		t.Errorf("mending did %q, want the delivery to codex", done)
 	}
 }
@@ -229,8 +248,8 @@ func TestInspectSumsUpDeadLetters(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	const n = 5
 	for k := range n {
-		place(t, w, "codex", DeadLetters, fmt.Sprintf("a%d.yaml", k), message(fmt.Sprintf("aaa%d", k), k))
-		writeTestFile(t, filepath.Join(w.BoxPath("codex", DeadLetters), fmt.Sprintf("b%d.yaml%s", k, reasonSuffix)), "{}")
+		place(t, w, "codex", mailbox.DeadLetters, fmt.Sprintf("a%d.yaml", k), message(fmt.Sprintf("aaa%d", k), k))
+		writeTestFile(t, filepath.Join(w.BoxPath("codex", mailbox.DeadLetters), fmt.Sprintf("b%d.yaml%s", k, mailbox.ReasonSuffix)), "{}")
 	}
 	for _, name := range []string{"a0.yaml", "b0.yaml.reason.json"} {
 		finding := trouble{category: "Dead Letters", finding: "agents/codex/dead_letter/" + name}
@@ -255,7 +274,7 @@ func TestInspectAReadOnlyMailbox(t *testing.T) {
 		t.Skip("permissions refuse nothing to root")
 	}
 	w := newWorkspace(t, "claude", "codex")
-	inbox := w.BoxPath("codex", Inbox)
+	inbox := w.BoxPath("codex", mailbox.Inbox)
 	if err := os.Chmod(inbox, 0o555); err != nil {
 		t.Fatal(err)
 	}
@@ -268,6 +287,7 @@ func TestInspectAReadOnlyMailbox(t *testing.T) {
 	if !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("sending to a read-only inbox gave %v, want fs.ErrPermission", err)
 	}
-	wantFiles(t, w, "agents/claude/outbox")
-	wantFiles(t, w, outgoingName)
+	if left := append(files(t, w, "agents/claude/outbox"), files(t, w, outgoingName)...); len(left) > 0 {
+		t.Errorf("the refused message left %q", left)
+	}
 }

@@ -1,4 +1,4 @@
-package mailbox
+package project
 
 import (
 	"errors"
@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/mailbox"
 )
 
 // Place says where to look for a workspace. What stands first wins: Dir,
@@ -51,7 +54,7 @@ func (e *UnknownProjectError) Error() string {
 }
 
 // Find returns the folder of the workspace that the place means. It returns
-// an error matching ErrNoWorkspace, or an *UnknownProjectError, if there is
+// an error matching mailbox.ErrNoWorkspace, or an *UnknownProjectError, if there is
 // none.
 func (p Place) Find() (string, error) {
 	switch {
@@ -66,7 +69,7 @@ func (p Place) Find() (string, error) {
 	if dir, ok := findUpward(p.WorkingDir); ok {
 		return dir, nil
 	}
-	return "", fmt.Errorf("%w at or above %s", ErrNoWorkspace, p.WorkingDir)
+	return "", fmt.Errorf("%w at or above %s", mailbox.ErrNoWorkspace, p.WorkingDir)
 }
 
 // ProjectDir returns the folder that a project's workspace has, whether or
@@ -130,7 +133,7 @@ func (p Place) findProject() (string, error) {
 			known = append(known, entry.Name())
 		}
 	}
-	sortByDistance(known, p.Project)
+	spelling.SortByDistance(known, p.Project)
 	return "", &UnknownProjectError{Project: p.Project, Home: filepath.Dir(projects), Known: known}
 }
 
@@ -160,7 +163,7 @@ func (p Place) Projects() ([]string, error) {
 func findUpward(dir string) (string, bool) {
 	for {
 		if marked, err := filepath.EvalSymlinks(filepath.Join(dir, ".oacp")); err == nil {
-			if filepath.Base(marked) == markerName {
+			if filepath.Base(marked) == MarkerName {
 				marked = filepath.Dir(marked)
 			}
 			if isWorkspace(marked) {
@@ -179,7 +182,7 @@ func findUpward(dir string) (string, bool) {
 }
 
 func isWorkspace(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, markerName))
+	info, err := os.Stat(filepath.Join(dir, MarkerName))
 	return err == nil && info.Mode().IsRegular() && isFolder(filepath.Join(dir, agentsName))
 }
 

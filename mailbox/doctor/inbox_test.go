@@ -1,4 +1,4 @@
-package mailbox
+package doctor
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -38,9 +39,9 @@ func TestInspectSumsUp(t *testing.T) {
 			for i := range n {
 				m := message(fmt.Sprintf("aaa%d", i), i)
 				test.change(i, &m)
-				place(t, w, "codex", Inbox, fmt.Sprintf("it's %d.yaml", i), m)
+				place(t, w, "codex", mailbox.Inbox, fmt.Sprintf("it's %d.yaml", i), m)
 				at := testTime.AddDate(0, 0, i)
-				path := filepath.Join(w.BoxPath("codex", Inbox), fmt.Sprintf("it's %d.yaml", i))
+				path := filepath.Join(w.BoxPath("codex", mailbox.Inbox), fmt.Sprintf("it's %d.yaml", i))
 				if err := os.Chtimes(path, at, at); err != nil {
 					t.Fatal(err)
 				}

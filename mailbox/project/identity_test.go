@@ -1,4 +1,4 @@
-package mailbox
+package project
 
 import (
 	"errors"
@@ -39,7 +39,7 @@ func TestInferAgent(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorkspace(t)
 			for agent, runtime := range test.cards {
-				if _, err := w.AddAgent(agent, "", testTime); err != nil {
+				if _, err := AddAgent(w, agent, "", testTime); err != nil {
 					t.Fatal(err)
 				}
 				card := map[string]string{"": "", "bad": "runtime: ["}[runtime]
@@ -47,10 +47,10 @@ func TestInferAgent(t *testing.T) {
 					card = "name: " + string(agent) + "\nruntime: " + runtime + "\n"
 				}
 				if card != "" {
-					writeTestFile(t, filepath.Join(w.dir, agentsName, string(agent), cardName), card)
+					writeTestFile(t, filepath.Join(w.Dir(), agentsName, string(agent), cardName), card)
 				}
 			}
-			got, err := w.InferAgent(environment(test.env))
+			got, err := InferAgent(w, environment(test.env))
 			if got != test.want {
 				t.Errorf("the sender is %q (%v), want %q", got, err, test.want)
 			}

@@ -1,4 +1,6 @@
-package mailbox
+// Package project finds and makes workspaces: which workspace a command means, which agents it has, and which of them
+// is running.
+package project
 
 import (
 	"encoding/json"
@@ -15,7 +17,16 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+)
+
+// Names in a workspace.
+const (
+	// MarkerName is the file that marks a folder as a workspace.
+	MarkerName = "workspace.json"
+	agentsName = "agents"
+	ignoreName = "state/.gitignore"
 )
 
 // specVersion is the version of the protocol that a workspace declares.
@@ -42,11 +53,11 @@ type marker struct {
 	SpecVersion string  `json:"spec_version"`
 }
 
-// Init makes a workspace in the folder, or completes the one that is there;
-// what exists is never changed. It returns the paths that it made.
+// Init makes a workspace in the folder or completes the one that is there. It changes no existing file, and returns the
+// paths that it made.
 func Init(dir string, options InitOptions) (made []string, err error) {
 	for _, agent := range options.Agents {
-		if err := checkNewAgent(agent); err != nil {
+		if err := mailbox.CheckNewAgent(agent); err != nil {
 			return nil, err
 		}
 	}
@@ -57,16 +68,16 @@ func Init(dir string, options InitOptions) (made []string, err error) {
 	if err := os.MkdirAll(filepath.Join(absolute, agentsName), 0o755); err != nil {
 		return nil, fmt.Errorf("making workspace %s: %w", dir, err)
 	}
-	w, err := Open(absolute, nil)
+	w, err := mailbox.Open(absolute, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	if made, err = w.initFiles(options); err != nil {
+	if made, err = WriteMarker(w, options); err != nil {
 		return made, err
 	}
 	for _, agent := range options.Agents {
-		paths, err := w.AddAgent(agent, "", options.Now)
+		paths, err := AddAgent(w, agent, "", options.Now)
 		made = append(made, paths...)
 		if err != nil {
 			return made, err
@@ -75,7 +86,8 @@ func Init(dir string, options InitOptions) (made []string, err error) {
 	return made, nil
 }
 
-func (w *Workspace) initFiles(options InitOptions) (made []string, err error) {
+// WriteMarker writes workspace.json and makes the state folder, if they are missing. It returns the paths that it made.
+func WriteMarker(w *mailbox.Workspace, options InitOptions) (made []string, err error) {
 	const layout = "2006-01-02T15:04:05.000000+00:00"
 	m := marker{
 		ProjectName: options.Project,
@@ -83,7 +95,7 @@ func (w *Workspace) initFiles(options InitOptions) (made []string, err error) {
 		SpecVersion: specVersion,
 	}
 	if m.ProjectName == "" {
-		m.ProjectName = filepath.Base(w.dir)
+		m.ProjectName = filepath.Base(w.Dir())
 	}
 	if options.Repository != "" {
 		m.RepoPath = &options.Repository
@@ -92,64 +104,34 @@ func (w *Workspace) initFiles(options InitOptions) (made []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if made, err = w.makeState(); err != nil {
-		return made, err
+	_, missing := w.Root().Lstat(ignoreName)
+	if err := w.MakeStateFolder("state/outgoing"); err != nil {
+		return nil, err
 	}
-	paths, err := w.addFiles(".", []newFile{{markerName, append(data, '\n')}})
+	if missing != nil {
+		made = append(made, filepath.Join(w.Dir(), ignoreName))
+	}
+	paths, err := addFiles(w, ".", newFile{MarkerName, append(data, '\n')})
 	return append(paths, made...), err
 }
 
-// makeState makes the folder of cursors, locks and what is on its way on this
-// machine, and keeps git out of it whatever the repository around ignores.
-func (w *Workspace) makeState() (made []string, err error) {
-	if err := w.makeFolder(stateName); err != nil {
-		return nil, err
-	}
-	if made, err = w.addFiles(stateName, []newFile{{".gitignore", []byte("*\n")}}); err != nil {
-		return made, err
-	}
-	return made, w.makeFolder(outgoingName)
-}
-
-// MakeStateFolder makes a folder below state, and keeps git out of it: state is
-// about this machine alone. The name is the folder's path below the workspace,
-// such as state/turns. A folder that is there is left as it is.
-func (w *Workspace) MakeStateFolder(name string) error {
-	name = filepath.ToSlash(name)
-	if path.Clean(name) != name || !strings.HasPrefix(name, stateName+"/") {
-		return fmt.Errorf("making folder %s: it is not in state", name)
-	}
-	if info, err := w.root.Stat(name); err == nil && info.IsDir() {
-		return nil
-	}
-	if _, err := w.makeState(); err != nil {
-		return err
-	}
-	return w.makeFolder(name)
-}
-
-// A newFile is a file to be made where none is.
+// A newFile is a file to write unless it exists.
 type newFile struct {
 	name string
 	data []byte
 }
 
-// addFiles makes the files that do not exist yet, and returns their paths.
-func (w *Workspace) addFiles(folder string, files []newFile) (made []string, err error) {
-	dir, err := durable.OpenDir(w.root, w.dir, folder)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
+// addFiles writes the files that do not exist yet, and returns their paths.
+func addFiles(w *mailbox.Workspace, folder string, files ...newFile) (made []string, err error) {
 	for _, file := range files {
-		err := writeFile(w.files, dir, file.name, file.data)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
+		name := path.Join(folder, file.name)
+		added, err := w.AddFile(name, file.data)
 		if err != nil {
 			return made, err
 		}
-		made = append(made, dir.Path(file.name))
+		if added {
+			made = append(made, filepath.Join(w.Dir(), name))
+		}
 	}
 	return made, nil
 }
@@ -157,26 +139,26 @@ func (w *Workspace) addFiles(folder string, files []newFile) (made []string, err
 // Runtimes are the programs that an agent may be.
 var Runtimes = []string{"claude", "codex", "cursor", "gemini", "human"}
 
-// AddAgent makes an agent's mailbox, or completes the one that is there, and,
-// for a runtime, the card and status files of the reference implementation.
-// What exists is never changed. It returns the paths that it made.
-func (w *Workspace) AddAgent(agent schema.AgentName, runtime string, now time.Time) (made []string, err error) {
-	if err := checkNewAgent(agent); err != nil {
+// AddAgent makes an agent's mailbox or completes the one that is there. With a runtime, which is one of Runtimes, it also
+// writes the card and status files of the reference implementation. It changes no existing file, and returns the paths
+// that it made.
+func AddAgent(w *mailbox.Workspace, agent schema.AgentName, runtime string, now time.Time) (made []string, err error) {
+	if err := mailbox.CheckNewAgent(agent); err != nil {
 		return nil, err
 	}
 	if runtime != "" && !slices.Contains(Runtimes, runtime) {
-		return nil, fmt.Errorf("runtime %q is none of %s", runtime, strings.Join(Runtimes, ", "))
+		return nil, fmt.Errorf("runtime %q is not one of %s", runtime, strings.Join(Runtimes, ", "))
 	}
-	for _, box := range []Box{Inbox, Outbox, DeadLetters} {
-		name := boxName(agent, box)
-		if _, err := w.root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			made = append(made, filepath.Join(w.dir, name))
+	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
+		name := mailbox.BoxName(agent, box)
+		if _, err := w.Root().Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			made = append(made, filepath.Join(w.Dir(), name))
 		}
-		if err := w.makeFolder(name); err != nil {
+		if err := w.MakeFolder(name); err != nil {
 			return made, err
 		}
-		// git keeps no empty folders.
-		if _, err := w.addFiles(name, []newFile{{".gitkeep", nil}}); err != nil {
+		// git does not keep empty folders.
+		if _, err := w.AddFile(name+"/.gitkeep", nil); err != nil {
 			return made, err
 		}
 	}
@@ -187,7 +169,7 @@ func (w *Workspace) AddAgent(agent schema.AgentName, runtime string, now time.Ti
 	if err != nil {
 		return made, err
 	}
-	paths, err := w.addFiles(agentsName+"/"+string(agent), files)
+	paths, err := addFiles(w, agentsName+"/"+string(agent), files...)
 	return append(made, paths...), err
 }
 
@@ -219,8 +201,8 @@ func identityFiles(agent schema.AgentName, runtime string, now time.Time) ([]new
 		Version: "0.2.0", Name: string(agent), Runtime: runtime,
 		Description: string(agent) + " (" + runtime + ")",
 	}
-	card.Protocol.InboxPath = boxName(agent, Inbox) + "/"
-	card.Protocol.OutboxPath = boxName(agent, Outbox) + "/"
+	card.Protocol.InboxPath = mailbox.BoxName(agent, mailbox.Inbox) + "/"
+	card.Protocol.OutboxPath = mailbox.BoxName(agent, mailbox.Outbox) + "/"
 	card.Protocol.Types = schema.Types()
 	status := agentStatus{
 		Runtime: runtime, Model: "unknown", Status: "available", Capabilities: []string{},
@@ -237,25 +219,16 @@ func identityFiles(agent schema.AgentName, runtime string, now time.Time) ([]new
 // maxMarkerSize bounds what is read of workspace.json, in bytes.
 const maxMarkerSize = 1 << 20
 
-// Project returns the workspace's project name: the one in workspace.json, or
-// else the name of its folder.
-func (w *Workspace) Project() string {
-	if m, err := w.readMarker(); err == nil && m.ProjectName != "" {
-		return m.ProjectName
-	}
-	return filepath.Base(w.dir)
-}
-
-// readMarker reads workspace.json.
-func (w *Workspace) readMarker() (m marker, err error) {
-	dir, err := durable.OpenDir(w.root, w.dir, ".")
+// CheckMarker returns an error if workspace.json cannot be read.
+func CheckMarker(w *mailbox.Workspace) (err error) {
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), ".")
 	if err != nil {
-		return m, err
+		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	data, err := dir.ReadFile(markerName, maxMarkerSize)
+	data, err := dir.ReadFile(MarkerName, maxMarkerSize)
 	if err == nil {
-		err = json.Unmarshal(data, &m)
+		err = json.Unmarshal(data, new(marker))
 	}
-	return m, err
+	return err
 }

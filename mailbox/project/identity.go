@@ -1,4 +1,4 @@
-package mailbox
+package project
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -49,7 +50,7 @@ func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) 
 // runtime that we run in (OACP_RUNTIME if it is one of Runtimes, or the marks
 // that Claude Code, Codex and Gemini leave). It returns an error matching ErrNoSender if nothing or
 // too much matches.
-func (w *Workspace) InferAgent(getenv func(string) string) (schema.AgentName, error) {
+func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentName, error) {
 	agent, err := AgentFromEnvironment(getenv)
 	if !errors.Is(err, ErrNoSender) {
 		return agent, err
@@ -65,7 +66,7 @@ func (w *Workspace) InferAgent(getenv func(string) string) (schema.AgentName, er
 	var matching []string
 	for _, agent := range agents {
 		// An agent without a readable card is not the one we look for.
-		if r, err := w.runtimeOf(agent); err == nil && r == runtime {
+		if r, err := runtimeOf(w, agent); err == nil && r == runtime {
 			matching = append(matching, string(agent))
 		}
 	}
@@ -91,8 +92,8 @@ func currentRuntime(getenv func(string) string) string {
 }
 
 // runtimeOf returns the runtime on an agent's card.
-func (w *Workspace) runtimeOf(agent schema.AgentName) (runtime string, err error) {
-	dir, err := durable.OpenDir(w.root, w.dir, filepath.Join(agentsName, string(agent)))
+func runtimeOf(w *mailbox.Workspace, agent schema.AgentName) (runtime string, err error) {
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), filepath.Join(agentsName, string(agent)))
 	if err != nil {
 		return "", err
 	}

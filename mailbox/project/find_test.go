@@ -1,4 +1,4 @@
-package mailbox
+package project
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/oacp-go/oacp/mailbox"
 )
 
 // environment reads variables from a map.
@@ -20,7 +22,7 @@ func workspaceAt(t *testing.T, dir string, marked bool) {
 		t.Fatal(err)
 	}
 	if marked {
-		writeTestFile(t, filepath.Join(dir, markerName), "{}")
+		writeTestFile(t, filepath.Join(dir, MarkerName), "{}")
 	}
 }
 
@@ -88,7 +90,7 @@ func TestFindWorkspace(t *testing.T) {
 	}
 	for _, from := range []string{"broken", "elsewhere", "oacp/projects"} {
 		p := Place{Getenv: environment(nil), WorkingDir: filepath.Join(dir, from)}
-		if got, err := p.Find(); !errors.Is(err, ErrNoWorkspace) {
+		if got, err := p.Find(); !errors.Is(err, mailbox.ErrNoWorkspace) {
 			t.Errorf("from %s found %q (%v), want ErrNoWorkspace", from, got, err)
 		}
 	}
@@ -133,26 +135,5 @@ func TestProjects(t *testing.T) {
 	got, err := p.Projects()
 	if want := []string{"alpha", "beta", "unmarked"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("the projects are %q (%v), want %q", got, err, want)
-	}
-}
-
-func TestOpenWhatIsNoWorkspace(t *testing.T) {
-	dir := t.TempDir()
-	for _, path := range []string{dir, filepath.Join(dir, "missing")} {
-		if _, err := Open(path, nil); !errors.Is(err, ErrNoWorkspace) {
-			t.Errorf("opening %s gave %v, want ErrNoWorkspace", path, err)
-		}
-	}
-	writeTestFile(t, filepath.Join(dir, agentsName), "no folder")
-	if _, err := Open(dir, nil); err == nil {
-		t.Error("opening a folder whose agents is a file gave no error")
-	}
-	outside := t.TempDir()
-	linked := t.TempDir()
-	if err := os.Symlink(outside, filepath.Join(linked, agentsName)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(linked, nil); err == nil {
-		t.Error("opening a folder whose agents is a link out of it gave no error")
 	}
 }
