@@ -5,22 +5,23 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/validate"
 )
 
 // take takes in what a watch saw.
-func (r *Runner) take(event mailbox.Event) {
+func (r *Runner) take(event watch.Event) {
 	switch event.Kind {
-	case mailbox.EventArrived:
+	case watch.EventArrived:
 		r.invalid.remove(event.Name)
 		r.takeMessage(event.Entry)
-	case mailbox.EventArchived:
+	case watch.EventArchived:
 		r.invalid.remove(event.Name)
 		if it := r.schedule.items[event.Name]; it != nil && !it.busy {
 			r.schedule.remove(it.File)
 			r.leave(it.key)
 		}
-	case mailbox.EventError:
+	case watch.EventError:
 		var invalid *validate.InvalidError
 		if event.Name != "" && (errors.As(event.Err, &invalid) || errors.Is(event.Err, durable.ErrTooLarge)) {
 			// What is given up at once is told then.
@@ -34,7 +35,7 @@ func (r *Runner) take(event mailbox.Event) {
 			r.invalid.unread[event.Name] = event.Entry
 		}
 		r.problem(Event{File: event.Name}, event.Err)
-	case mailbox.EventWarning:
+	case watch.EventWarning:
 		r.observe(Event{Kind: EventWarning, File: event.Name, Reason: event.Err.Error(), Err: event.Err})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -333,7 +334,7 @@ func waitForFact(t *testing.T, ctx context.Context, w *mailbox.Workspace, kind f
 func TestLimitationsAreNoProblems(t *testing.T) {
 	r, rec := newRunner(t, newWorkspace(t), Config{})
 	r.forget()
-	r.take(mailbox.Event{Kind: mailbox.EventWarning, Entry: mailbox.Entry{Err: errors.New("changes are not notified")}})
+	r.take(watch.Event{Kind: watch.EventWarning, Entry: mailbox.Entry{Err: errors.New("changes are not notified")}})
 	wantTexts(t, "warnings", rec.of(EventWarning), "changes are not notified")
 	wantTexts(t, "problems", rec.of(EventProblem))
 }

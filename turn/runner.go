@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
 )
 
 // Runner works the inbox of one agent. Make one with New. It is for one Run at
@@ -34,7 +35,7 @@ type Runner struct {
 	// errands are what is left to do about messages that left the inbox.
 	errands []*errand
 	// late are events that the watch told when nobody listened any more.
-	late []mailbox.Event
+	late []watch.Event
 	// working counts those who are at work.
 	working int
 	done    chan outcome
@@ -87,8 +88,8 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	if err := r.drivers.preflight(ctx); err != nil {
 		return stoppedOr(ctx, err)
 	}
-	watcher, err := mailbox.NewWatcher(ctx, []mailbox.WatchTarget{{Workspace: r.workspace, Agent: r.config.Agent}},
-		&mailbox.WatchOptions{Archived: true})
+	watcher, err := watch.New(ctx, []watch.Target{{Workspace: r.workspace, Agent: r.config.Agent}},
+		&watch.Options{Archived: true})
 	if err != nil {
 		return stoppedOr(ctx, err)
 	}
@@ -130,7 +131,7 @@ func stoppedOr(ctx context.Context, err error) error {
 
 // work takes everything that is there in before the first turn begins, so that
 // the most urgent goes first.
-func (r *Runner) work(ctx context.Context, watcher *mailbox.Watcher) error {
+func (r *Runner) work(ctx context.Context, watcher *watch.Watcher) error {
 	for first := true; ; first = false {
 		arrived, err := r.scan(ctx, watcher)
 		if err != nil {
@@ -169,10 +170,10 @@ func (r *Runner) verdict() error {
 
 // scan takes in what has become of the inbox. It reports whether there are
 // messages in it that were not there before.
-func (r *Runner) scan(ctx context.Context, watcher *mailbox.Watcher) (arrived bool, err error) {
+func (r *Runner) scan(ctx context.Context, watcher *watch.Watcher) (arrived bool, err error) {
 	for _, event := range r.late {
 		r.take(event)
-		arrived = arrived || event.Kind == mailbox.EventArrived
+		arrived = arrived || event.Kind == watch.EventArrived
 	}
 	r.late = nil
 	for event, err := range watcher.Scan(ctx) {
@@ -180,7 +181,7 @@ func (r *Runner) scan(ctx context.Context, watcher *mailbox.Watcher) (arrived bo
 			return arrived, err
 		}
 		r.take(event)
-		arrived = arrived || event.Kind == mailbox.EventArrived
+		arrived = arrived || event.Kind == watch.EventArrived
 	}
 	r.leftovers()
 	return arrived, nil
@@ -189,11 +190,11 @@ func (r *Runner) scan(ctx context.Context, watcher *mailbox.Watcher) (arrived bo
 // follow works until the context ends or, with Once, nothing is left to do,
 // and returns when everybody has stopped. Where nothing can be written down any
 // more, turns are broken off.
-func (r *Runner) follow(ctx context.Context, watcher *mailbox.Watcher) error {
+func (r *Runner) follow(ctx context.Context, watcher *watch.Watcher) error {
 	ctx, breakOff := context.WithCancelCause(ctx)
 	defer breakOff(nil)
 	watching, stopWatching := context.WithCancel(ctx)
-	arrivals := make(chan mailbox.Event)
+	arrivals := make(chan watch.Event)
 	watched := make(chan error, 1)
 	go func() { watched <- r.watch(watching, watcher, arrivals) }()
 	err := r.loop(ctx, arrivals, watched)
@@ -218,7 +219,7 @@ func (r *Runner) follow(ctx context.Context, watcher *mailbox.Watcher) error {
 // watch passes on what happens in the inbox until the context ends. The last
 // event may come too late for that, and is not told again: it is kept for the
 // next scan.
-func (r *Runner) watch(ctx context.Context, watcher *mailbox.Watcher, to chan<- mailbox.Event) error {
+func (r *Runner) watch(ctx context.Context, watcher *watch.Watcher, to chan<- watch.Event) error {
 	for event, err := range watcher.Events(ctx) {
 		if err != nil {
 			return err
@@ -234,7 +235,7 @@ func (r *Runner) watch(ctx context.Context, watcher *mailbox.Watcher, to chan<- 
 
 // loop gives out work, and takes in what arrives and what comes of the work. It
 // returns early when the watch ends, and leaves its error where it is.
-func (r *Runner) loop(ctx context.Context, arrivals <-chan mailbox.Event, watched chan error) error {
+func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched chan error) error {
 	finish := r.finish
 	refresh := time.NewTicker(r.poll)
 	defer refresh.Stop()

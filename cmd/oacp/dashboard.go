@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/dashboard"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
 )
 
 type dashboardOptions struct {
@@ -123,20 +124,20 @@ func showDashboard(ctx context.Context, config dashboard.Config) error {
 // tellChanges tells the program what happens in the inboxes. New agents it
 // finds by itself.
 func tellChanges(ctx context.Context, config dashboard.Config, program *tea.Program) (err error) {
-	var targets []mailbox.WatchTarget
+	var targets []watch.Target
 	for _, w := range config.Workspaces {
 		agents, err := w.Agents()
 		if err != nil {
 			return err
 		}
 		for _, agent := range agents {
-			targets = append(targets, mailbox.WatchTarget{Workspace: w, Agent: agent})
+			targets = append(targets, watch.Target{Workspace: w, Agent: agent})
 		}
 	}
 	if len(targets) == 0 {
 		return nil
 	}
-	watcher, err := mailbox.NewWatcher(ctx, targets, &mailbox.WatchOptions{Since: config.Now(), Archived: true})
+	watcher, err := watch.New(ctx, targets, &watch.Options{Since: config.Now(), Archived: true})
 	if ctx.Err() != nil && watcher == nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -188,7 +189,7 @@ func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mail
 		defer cancel()
 	}
 	if o.wait == waitForAck {
-		if err := w.AwaitAcknowledged(ctx, r); err != nil {
+		if err := watch.AwaitAcknowledged(ctx, w, r); err != nil {
 			return err
 		}
 		if o.json {
@@ -199,7 +200,7 @@ func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mail
 		}
 		return nil
 	}
-	reply, err := w.AwaitReply(ctx, r)
+	reply, err := watch.AwaitReply(ctx, w, r)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -97,7 +98,7 @@ func newFailure(err error) failure {
 		ambiguous *mailbox.AmbiguousError
 		queued    *mailbox.QueuedError
 		undurable *mailbox.NotDurableError
-		dead      *mailbox.DeadLetterError
+		dead      *watch.DeadLetterError
 		gone      *mailbox.NotPendingError
 		several   *mailbox.SeveralInboxesError
 		run       *noRunError

@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/ash"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
@@ -48,11 +49,11 @@ func TestFailures(t *testing.T) {
 		{&mailbox.NotPendingError{Elsewhere: []mailbox.Entry{entry}}, 1, "not_pending", "in the outbox of a"},
 		{&mailbox.QueuedError{Err: errors.New("full")}, 1, "queued", "hint: do not send it again"},
 		{&mailbox.NotDurableError{Err: errors.New("full")}, 1, "not_durable", "hint: do not send it again"},
-		{&mailbox.DeadLetterError{}, 1, "dead_letter", "could not handle"},
+		{&watch.DeadLetterError{}, 1, "dead_letter", "could not handle"},
 		{&turn.BusyError{Agent: "a", Holder: &turn.Holder{PID: 7, Host: "h"}}, 1, "busy", "hint: one process works an inbox"},
 		{&turn.DeadLettersError{Messages: []string{"x"}}, 1, "dead_letters", "hint: oacp read ID"},
-		{&mailbox.CursorInUseError{Agent: "a"}, 1, "cursor_in_use", "hint: --state-id"},
-		{fmt.Errorf("%w: full", mailbox.ErrCursor), 1, "cursor", "full"},
+		{&watch.CursorInUseError{Agent: "a"}, 1, "cursor_in_use", "hint: --state-id"},
+		{fmt.Errorf("%w: full", watch.ErrCursor), 1, "cursor", "full"},
 		{unavailable(&exec.Error{Name: "cladue", Err: exec.ErrNotFound}), 1, "agent_unavailable", "hint: command -v cladue"},
 		{unavailable(&exec.Error{Name: "./x", Err: fs.ErrPermission}), 1, "agent_unavailable", "hint: chmod +x ./x"},
 		{unavailable(ash.ErrNotReady), 1, "agent_unavailable", "hint: what listens there"},

@@ -8,7 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/ash"
-	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/turn"
 )
 
@@ -20,7 +20,7 @@ func (f *failure) ofTurns() bool {
 		dead     *turn.DeadLettersError
 		files    *turn.InvalidFilesError
 		unread   *turn.UnreadableFilesError
-		cursor   *mailbox.CursorInUseError
+		cursor   *watch.CursorInUseError
 		reported *agent.ReportedError
 		exit     *agent.ExitError
 	)
@@ -37,7 +37,7 @@ func (f *failure) ofTurns() bool {
 		f.code, f.hint = "unreadable", "what stands in the way is told above; oacp ack FILE takes it out of the inbox"
 	case errors.As(err, &cursor):
 		f.code, f.hint = "cursor_in_use", "--state-id NAME keeps a place of its own for this one"
-	case errors.Is(err, mailbox.ErrCursor):
+	case errors.Is(err, watch.ErrCursor):
 		f.code = "cursor"
 	case errors.Is(err, ash.ErrSocketInUse):
 		f.code, f.hint = "socket_in_use", "a bridge answers there already: oacp ash query asks it, --socket names another place"

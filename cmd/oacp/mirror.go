@@ -112,7 +112,7 @@ func (o mirrorOptions) mirror(s *streams) (*convert.Mirror, error) {
 	if o.all {
 		return nil, usageErrorf("--since and --all exclude each other")
 	}
-	if m.Since, err = mailbox.ParseSince(o.since, s.now()); err != nil {
+	if m.Since, err = parseSince(o.since, s.now()); err != nil {
 		return nil, usageErrorf("--since: %w", err)
 	}
 	return m, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -75,7 +76,7 @@ func runWatch(ctx context.Context, o watchOptions, projects []string, s *streams
 	case o.dir != "" && (o.allProjects || len(projects) > 0):
 		return usageErrorf("--dir names one workspace, and a project another")
 	}
-	since, err := mailbox.ParseSince(o.since, s.now())
+	since, err := parseSince(o.since, s.now())
 	if err != nil {
 		return usageErrorf("--since: %w", err)
 	}
@@ -86,7 +87,7 @@ func runWatch(ctx context.Context, o watchOptions, projects []string, s *streams
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	watcher, err := mailbox.NewWatcher(ctx, found.targets, &mailbox.WatchOptions{
+	watcher, err := watch.New(ctx, found.targets, &watch.Options{
 		Cursor: true, StateID: o.stateID, Since: since, Archived: o.archived,
 	})
 	if err != nil {
@@ -103,7 +104,7 @@ func runWatch(ctx context.Context, o watchOptions, projects []string, s *streams
 
 // print prints events until the watch ends. Each is out before the next one
 // is asked for, which is what moves the record.
-func (o watchOptions) print(ctx context.Context, watcher *mailbox.Watcher, failed bool, s *streams) error {
+func (o watchOptions) print(ctx context.Context, watcher *watch.Watcher, failed bool, s *streams) error {
 	events := watcher.Events(ctx)
 	if o.once {
 		events = watcher.Scan(ctx)
@@ -112,7 +113,7 @@ func (o watchOptions) print(ctx context.Context, watcher *mailbox.Watcher, faile
 		if err != nil {
 			return err
 		}
-		failed = failed || event.Kind == mailbox.EventError
+		failed = failed || event.Kind == watch.EventError
 		if err := o.printEvent(event, s); err != nil {
 			return err
 		}
@@ -123,8 +124,8 @@ func (o watchOptions) print(ctx context.Context, watcher *mailbox.Watcher, faile
 	return nil
 }
 
-func (o watchOptions) printEvent(e mailbox.Event, s *streams) error {
-	problem := e.Kind == mailbox.EventError || e.Kind == mailbox.EventWarning
+func (o watchOptions) printEvent(e watch.Event, s *streams) error {
+	problem := e.Kind == watch.EventError || e.Kind == watch.EventWarning
 	if problem {
 		// Nobody is left to tell when this fails; the event is on its way.
 		_, _ = fmt.Fprintf(s.err, "oacp: watch: %s\n", escapeLine(problemText(e)))
@@ -142,12 +143,12 @@ func (o watchOptions) printEvent(e mailbox.Event, s *streams) error {
 	return s.out.Flush()
 }
 
-func problemText(e mailbox.Event) string {
+func problemText(e watch.Event) string {
 	text := e.Err.Error()
 	if e.Path != "" {
 		text = e.Path + ": " + text
 	}
-	if e.Kind == mailbox.EventWarning {
+	if e.Kind == watch.EventWarning {
 		text = "warning: " + text
 	}
 	return text
@@ -160,7 +161,7 @@ type watchJSON struct {
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
 	CreatedAt      schema.Timestamp      `json:"created_at_utc,omitempty"`
 	Error          string                `json:"error,omitempty"`
-	Event          mailbox.EventKind     `json:"event"`
+	Event          watch.EventKind       `json:"event"`
 	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
 	File           string                `json:"file,omitempty"`
 	From           schema.AgentName      `json:"from,omitempty"`
@@ -172,7 +173,7 @@ type watchJSON struct {
 	Type           schema.Type           `json:"type,omitempty"`
 }
 
-func newWatchJSON(e mailbox.Event) watchJSON {
+func newWatchJSON(e watch.Event) watchJSON {
 	j := watchJSON{Agent: e.Agent, Event: e.Kind, File: e.Name, Path: e.Path}
 	if e.Project != "" {
 		j.Project = &e.Project
@@ -189,9 +190,9 @@ func newWatchJSON(e mailbox.Event) watchJSON {
 
 // watchFound is what there is to be watched.
 type watchFound struct {
-	targets []mailbox.WatchTarget
+	targets []watch.Target
 	// failed are the projects that cannot be watched.
-	failed []mailbox.Event
+	failed []watch.Event
 }
 
 func (f watchFound) close() error {
@@ -225,7 +226,7 @@ func (o watchOptions) open(projects []string, s *streams) (found watchFound, err
 		case err != nil:
 			failed = append(failed, err)
 			entry := mailbox.Entry{Agent: schema.AgentName(o.agent), Err: err}
-			found.failed = append(found.failed, mailbox.Event{Kind: mailbox.EventError, Project: name, Entry: entry})
+			found.failed = append(found.failed, watch.Event{Kind: watch.EventError, Project: name, Entry: entry})
 		case o.allProjects && !target.Workspace.Knows(target.Agent):
 			if err := target.Workspace.Close(); err != nil {
 				return found, err
@@ -243,18 +244,18 @@ func (o watchOptions) open(projects []string, s *streams) (found watchFound, err
 	return found, nil
 }
 
-func (o watchOptions) openTarget(place project.Place, s *streams) (mailbox.WatchTarget, error) {
+func (o watchOptions) openTarget(place project.Place, s *streams) (watch.Target, error) {
 	dir, err := place.Find()
 	if err != nil {
-		return mailbox.WatchTarget{}, err
+		return watch.Target{}, err
 	}
 	w, err := mailbox.Open(dir, nil)
 	if err != nil {
-		return mailbox.WatchTarget{}, err
+		return watch.Target{}, err
 	}
 	agent, err := agentOf(w, o.agent, s)
 	if err != nil {
-		return mailbox.WatchTarget{}, errors.Join(err, w.Close())
+		return watch.Target{}, errors.Join(err, w.Close())
 	}
-	return mailbox.WatchTarget{Workspace: w, Agent: agent}, nil
+	return watch.Target{Workspace: w, Agent: agent}, nil
 }

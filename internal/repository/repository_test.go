@@ -41,15 +41,17 @@ var imports = map[string][]string{
 	"dashboard": {"schema", "validate", "mailbox", "bridge", "agent", "turn", "pair"},
 	"mcpserver": {"schema", "validate", "mailbox", "mailbox/watch", "bridge", "convert"},
 
+	"mailbox/watch": {"schema", "validate", "mailbox"},
+
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 }
 
 // renaming are the files outside internal/durable that rename, and why they
 // may.
 var renaming = map[string]string{
-	"ash/listen_unix.go": "a socket is bound under a hidden name, and comes into place ready in no other way",
-	"bridge/index.go":    "a part of the index is a cache, made anew where it is lost",
-	"mailbox/cursor.go":  "an unreadable cursor is set aside for people to look at; no message depends on it",
+	"ash/listen_unix.go":      "a socket is bound under a hidden name, and comes into place ready in no other way",
+	"bridge/index.go":         "a part of the index is a cache, made anew where it is lost",
+	"mailbox/watch/cursor.go": "an unreadable cursor is set aside for people to look at; no message depends on it",
 }
 
 // logging are the files that import a logger though packages do not print,

@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -40,7 +41,7 @@ func (t *watched) lookAt(dir *durable.Dir, name string) look {
 
 // read reads a file that was of the version just before.
 func (t *watched) read(dir *durable.Dir, name string, version fileVersion) look {
-	l := look{state: fileMessage, version: version, entry: readEntry(dir, t.agent, Inbox, name)}
+	l := look{state: fileMessage, version: version, entry: readEntry(dir, t.agent, mailbox.Inbox, name)}
 	info, err := dir.Lstat(name)
 	switch {
 	case errors.Is(l.entry.Err, fs.ErrNotExist) || errors.Is(err, fs.ErrNotExist):
@@ -61,7 +62,7 @@ func versionOf(info fs.FileInfo) fileVersion {
 // inbox is smaller.
 func (t *watched) isDelivered(m *schema.Message, name string, size int64) bool {
 	sent := func(name string) bool {
-		info, err := t.workspace.root.Lstat(BoxName(m.From, Outbox) + "/" + name)
+		info, err := t.workspace.Root().Lstat(mailbox.BoxName(m.From, mailbox.Outbox) + "/" + name)
 		return err == nil && info.Mode().IsRegular() && info.Size() == size
 	}
 	if sent(name) || sent(m.FileName()) {

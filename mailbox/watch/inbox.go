@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -18,7 +19,7 @@ const watchChunk = 256
 
 // watched is an inbox that is watched.
 type watched struct {
-	workspace *Workspace
+	workspace *mailbox.Workspace
 	agent     schema.AgentName
 	project   string
 	// cursor is nil where none is kept.
@@ -49,14 +50,14 @@ type watched struct {
 // failureAgain is how long an error must have been gone to be told again.
 const failureAgain = time.Minute
 
-func (t *watched) is(target WatchTarget) bool {
-	return t.agent == target.Agent && t.workspace.dir == target.Workspace.dir
+func (t *watched) is(target Target) bool {
+	return t.agent == target.Agent && t.workspace.Dir() == target.Workspace.Dir()
 }
 
-func (t *watched) inbox() string { return t.workspace.BoxPath(t.agent, Inbox) }
+func (t *watched) inbox() string { return t.workspace.BoxPath(t.agent, mailbox.Inbox) }
 
 // open checks the target and takes its cursor.
-func (t *watched) open(ctx context.Context, options *WatchOptions) error {
+func (t *watched) open(ctx context.Context, options *Options) error {
 	if err := t.workspace.CheckAgent(t.agent); err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (t *watched) closeCursor() error {
 
 // problem is a change that reports an error about no single file.
 func (t *watched) problem(kind EventKind, err error) change {
-	return change{kind: kind, entry: Entry{Agent: t.agent, Box: Inbox, Path: t.inbox(), Err: err}}
+	return change{kind: kind, entry: mailbox.Entry{Agent: t.agent, Box: mailbox.Inbox, Path: t.inbox(), Err: err}}
 }
 
 // out writes down that a change is out.
@@ -140,7 +141,7 @@ func (t *watched) olderThan(ctx context.Context, since time.Time) (old []seenMes
 	if !since.After(time.Unix(0, 0)) {
 		return nil, nil
 	}
-	dir, err := t.workspace.openBox(t.agent, Inbox)
+	dir, err := openBox(t.workspace, t.agent, mailbox.Inbox)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -174,7 +175,7 @@ func (t *watched) look(ctx context.Context) (changes []change, err error) {
 	if len(names) == 0 && !t.busy() {
 		return nil, nil
 	}
-	dir, err := t.workspace.openBox(t.agent, Inbox)
+	dir, err := openBox(t.workspace, t.agent, mailbox.Inbox)
 	if errors.Is(err, fs.ErrNotExist) {
 		return t.lookAtNothing(names, err)
 	}
@@ -205,6 +206,6 @@ func (t *watched) look(ctx context.Context) (changes []change, err error) {
 	return changes, nil
 }
 
-func (t *watched) entry(name string) Entry {
-	return Entry{Agent: t.agent, Box: Inbox, Name: name, Path: filepath.Join(t.inbox(), name)}
+func (t *watched) entry(name string) mailbox.Entry {
+	return mailbox.Entry{Agent: t.agent, Box: mailbox.Inbox, Name: name, Path: filepath.Join(t.inbox(), name)}
 }

@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/oacp-go/oacp/mailbox"
 )
 
 const (
@@ -156,11 +158,11 @@ func (w *Watcher) tick(ctx context.Context) error {
 
 // drop gives up the mailboxes of a workspace, and their cursors unsaved. It
 // returns the error if none remains.
-func (w *Watcher) drop(workspace *Workspace, err error) error {
+func (w *Watcher) drop(workspace *mailbox.Workspace, err error) error {
 	w.awaitSaves()
 	var rest []*watched
 	for _, t := range w.targets {
-		if t.workspace.dir != workspace.dir {
+		if t.workspace.Dir() != workspace.Dir() {
 			rest = append(rest, t)
 			continue
 		}

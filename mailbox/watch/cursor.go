@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"bytes"
@@ -104,7 +104,7 @@ func openCursor(ctx context.Context, t *watched, stateID string) (*cursor, error
 	if err := t.workspace.MakeStateFolder(cursorsName); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCursor, err)
 	}
-	dir, err := durable.OpenDir(t.workspace.root, t.workspace.dir, cursorsName)
+	dir, err := durable.OpenDir(t.workspace.Root(), t.workspace.Dir(), cursorsName)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCursor, err)
 	}
@@ -129,7 +129,7 @@ func newCursorFile(t *watched, stateID string) cursorFile {
 func (c *cursor) acquire(ctx context.Context) error {
 	patience, cancel := context.WithTimeout(ctx, cursorPatience)
 	defer cancel()
-	_, err := c.lock.TryLockContext(patience, lockRetry)
+	_, err := c.lock.TryLockContext(patience, 2*time.Millisecond)
 	switch {
 	case err == nil:
 		return nil

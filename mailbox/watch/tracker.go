@@ -1,10 +1,11 @@
-package mailbox
+package watch
 
 import (
 	"strings"
 	"time"
 	"unique"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -91,7 +92,7 @@ const (
 type look struct {
 	state   fileState
 	version fileVersion
-	entry   Entry
+	entry   mailbox.Entry
 	// moving says that the file changed while it was read.
 	moving bool
 	// delivered says that the message was put there whole.
@@ -102,7 +103,7 @@ type look struct {
 // nobody is to be told.
 type change struct {
 	kind  EventKind
-	entry Entry
+	entry mailbox.Entry
 	// message and bad are what is known afterwards, nil where nothing is.
 	message *seenMessage
 	bad     *fileVersion

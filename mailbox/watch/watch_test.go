@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -49,18 +50,18 @@ func startWatching(t testing.TB, watcher *Watcher) *watching {
 }
 
 // follow watches the agents of the workspace.
-func follow(t testing.TB, w *Workspace, options WatchOptions, agents ...schema.AgentName) *watching {
+func follow(t testing.TB, w *mailbox.Workspace, options Options, agents ...schema.AgentName) *watching {
 	t.Helper()
 	return startWatching(t, newTestWatcher(t, w, options, agents...))
 }
 
-func newTestWatcher(t testing.TB, w *Workspace, options WatchOptions, agents ...schema.AgentName) *Watcher {
+func newTestWatcher(t testing.TB, w *mailbox.Workspace, options Options, agents ...schema.AgentName) *Watcher {
 	t.Helper()
-	var targets []WatchTarget
+	var targets []Target
 	for _, agent := range agents {
-		targets = append(targets, WatchTarget{w, agent})
+		targets = append(targets, Target{w, agent})
 	}
-	watcher, err := NewWatcher(t.Context(), targets, &options)
+	watcher, err := New(t.Context(), targets, &options)
 	if err != nil {
 		t.Fatalf("making a watcher: %v", err)
 	}
@@ -116,7 +117,7 @@ func TestLaterScanDoesNotWaitForWhatWent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkspace(t, "claude", "codex")
 		r := send(t, w, draft("codex"))
-		watcher := newTestWatcher(t, w, WatchOptions{Cursor: true, Archived: true}, "codex")
+		watcher := newTestWatcher(t, w, Options{Cursor: true, Archived: true}, "codex")
 		scan := func(watcher *Watcher) (told []string, took time.Duration) {
 			began := time.Now()
 			for event, err := range watcher.Scan(t.Context()) {
@@ -130,14 +131,16 @@ func TestLaterScanDoesNotWaitForWhatWent(t *testing.T) {
 		if told, _ := scan(watcher); len(told) != 1 {
 			t.Fatalf("the first scan tells %q, want the arrival", told)
 		}
-		remove(t, r.Inboxes[0])
+		if err := os.Remove(r.Inboxes[0]); err != nil {
+			t.Fatal(err)
+		}
 		if told, took := scan(watcher); len(told) != 0 || took != 0 {
 			t.Errorf("the second scan tells %q after %v, want nothing at once", told, took)
 		}
 		if err := watcher.Close(); err != nil {
 			t.Fatal(err)
 		}
-		next := newTestWatcher(t, w, WatchOptions{Cursor: true, Archived: true}, "codex")
+		next := newTestWatcher(t, w, Options{Cursor: true, Archived: true}, "codex")
 		if told, took := scan(next); len(told) != 1 || told[0] != string(EventArchived) || took < stillGone {
 			t.Errorf("after a restart a scan tells %q after %v, want the removal when it is certain", told, took)
 		}
@@ -148,7 +151,7 @@ func TestLaterScanDoesNotWaitForWhatWent(t *testing.T) {
 }
 
 // scan returns what one scan of the agent's inbox reports.
-func scan(t testing.TB, w *Workspace, options WatchOptions, agent schema.AgentName) []Event {
+func scan(t testing.TB, w *mailbox.Workspace, options Options, agent schema.AgentName) []Event {
 	t.Helper()
 	watcher := newTestWatcher(t, w, options, agent)
 	var events []Event
@@ -166,7 +169,7 @@ func scan(t testing.TB, w *Workspace, options WatchOptions, agent schema.AgentNa
 
 // wantScan fails the test unless a scan reports just these events, each
 // written "kind name".
-func wantScan(t testing.TB, w *Workspace, options WatchOptions, agent schema.AgentName, want ...string) {
+func wantScan(t testing.TB, w *mailbox.Workspace, options Options, agent schema.AgentName, want ...string) {
 	t.Helper()
 	var got []string
 	for _, e := range scan(t, w, options, agent) {
@@ -177,15 +180,12 @@ func wantScan(t testing.TB, w *Workspace, options WatchOptions, agent schema.Age
 	}
 }
 
-// sentName is the name of the file in the first inbox.
-func sentName(r *Receipt) string { return filepath.Base(r.Inboxes[0]) }
-
 // put writes a message that did not come through Send into the inbox, in
 // place, and returns its path.
-func put(t testing.TB, w *Workspace, agent schema.AgentName, name, subject string) string {
+func put(t testing.TB, w *mailbox.Workspace, agent schema.AgentName, name, subject string) string {
 	t.Helper()
-	path := filepath.Join(w.BoxPath(agent, Inbox), name)
-	writeTestFile(t, path, messageText(agent, name, subject))
+	path := filepath.Join(w.BoxPath(agent, mailbox.Inbox), name)
+	writeFile(t, path, messageText(agent, name, subject))
 	return path
 }
 
@@ -205,12 +205,12 @@ func messageText(to schema.AgentName, name, subject string) string {
 func TestWatchReportsArrivalsAndRemovals(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	before := send(t, w, draft("codex"))
-	watch := follow(t, w, WatchOptions{Archived: true}, "codex", "gemini", "codex")
+	watch := follow(t, w, Options{Archived: true}, "codex", "gemini", "codex")
 	event := watch.want(EventArrived, sentName(before))
 	if event.Message == nil || event.Message.ID != before.Message.ID || event.Message.Body.Text != before.Message.Body.Text {
 		t.Errorf("the event has message %+v, want %+v", event.Message, before.Message)
 	}
-	if event.Agent != "codex" || event.Project != w.Project() || event.Path != before.Inboxes[0] || event.Box != Inbox {
+	if event.Agent != "codex" || event.Project != w.Project() || event.Path != before.Inboxes[0] || event.Box != mailbox.Inbox {
 		t.Errorf("the event is %+v, want the file %s of codex", event, before.Inboxes[0])
 	}
 	for range 3 {
@@ -231,10 +231,10 @@ func TestWatchReportsArrivalsAndRemovals(t *testing.T) {
 
 func TestWatchPassesOverWhatIsNoMessage(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
-	watch := follow(t, w, WatchOptions{Archived: true}, "codex")
-	inbox := w.BoxPath("codex", Inbox)
+	watch := follow(t, w, Options{Archived: true}, "codex")
+	inbox := w.BoxPath("codex", mailbox.Inbox)
 	for _, name := range []string{".hidden.yaml", ".m.yaml.swp", "m.yaml~", "notes.txt", "4913", "m.yml"} {
-		writeTestFile(t, filepath.Join(inbox, name), "nothing")
+		writeFile(t, filepath.Join(inbox, name), "nothing")
 		if err := os.Remove(filepath.Join(inbox, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,7 @@ func TestWatchPassesOverWhatIsNoMessage(t *testing.T) {
 
 func TestWatchFollowsRenames(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
-	watch := follow(t, w, WatchOptions{Archived: true}, "codex")
+	watch := follow(t, w, Options{Archived: true}, "codex")
 	r := send(t, w, draft("codex"))
 	watch.want(EventArrived, sentName(r))
 	// An editor renames the file away, writes it again and removes the old
@@ -279,12 +279,12 @@ func TestWatchFollowsRenames(t *testing.T) {
 func TestWatchReplacedMessage(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	path := put(t, w, "codex", "m1.yaml", "one")
-	options := WatchOptions{Cursor: true, Archived: true}
+	options := Options{Cursor: true, Archived: true}
 	watch := follow(t, w, options, "codex")
 	watch.want(EventArrived, "m1.yaml")
 	replace := func(text string) {
 		t.Helper()
-		writeTestFile(t, path+".new", text)
+		writeFile(t, path+".new", text)
 		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
 		}
@@ -307,7 +307,7 @@ func TestWatchReplacedMessage(t *testing.T) {
 
 func TestWatchReportsBadFilesOncePerVersion(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
-	inbox := w.BoxPath("codex", Inbox)
+	inbox := w.BoxPath("codex", mailbox.Inbox)
 	old := time.Now().Add(-time.Hour)
 	age := func(name string) {
 		t.Helper()
@@ -315,7 +315,7 @@ func TestWatchReportsBadFilesOncePerVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	writeTestFile(t, filepath.Join(inbox, "bad.yaml"), "id: [\n")
+	writeFile(t, filepath.Join(inbox, "bad.yaml"), "id: [\n")
 	age("bad.yaml")
 	if err := os.Mkdir(filepath.Join(inbox, "folder.yaml"), 0o755); err != nil {
 		t.Fatal(err)
@@ -323,10 +323,10 @@ func TestWatchReportsBadFilesOncePerVersion(t *testing.T) {
 	age("folder.yaml")
 	put(t, w, "codex", "good.yaml", "good")
 	age("good.yaml")
-	options := WatchOptions{Cursor: true, Since: time.Now()}
+	options := Options{Cursor: true, Since: time.Now()}
 	wantScan(t, w, options, "codex", "error bad.yaml", "error folder.yaml")
 	wantScan(t, w, options, "codex")
-	writeTestFile(t, filepath.Join(inbox, "bad.yaml"), "id: still bad\n")
+	writeFile(t, filepath.Join(inbox, "bad.yaml"), "id: still bad\n")
 	age("bad.yaml")
 	wantScan(t, w, options, "codex", "error bad.yaml")
 	watch := follow(t, w, options, "codex")
@@ -345,23 +345,23 @@ func TestWatchSince(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantScan(t, w, WatchOptions{}, "codex", "new_message a-day.yaml", "new_message a-minute.yaml")
-	wantScan(t, w, WatchOptions{Since: now}, "codex")
-	wantScan(t, w, WatchOptions{Since: now.Add(-time.Hour)}, "codex", "new_message a-minute.yaml")
+	wantScan(t, w, Options{}, "codex", "new_message a-day.yaml", "new_message a-minute.yaml")
+	wantScan(t, w, Options{Since: now}, "codex")
+	wantScan(t, w, Options{Since: now.Add(-time.Hour)}, "codex", "new_message a-minute.yaml")
 	// A cursor is made by the first scan, and since means nothing after that.
-	wantScan(t, w, WatchOptions{Since: now.Add(-time.Hour), Cursor: true}, "codex", "new_message a-minute.yaml")
-	wantScan(t, w, WatchOptions{Cursor: true, Archived: true}, "codex")
+	wantScan(t, w, Options{Since: now.Add(-time.Hour), Cursor: true}, "codex", "new_message a-minute.yaml")
+	wantScan(t, w, Options{Cursor: true, Archived: true}, "codex")
 }
 
 func TestWatchUnknownAgents(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
-	var unknown *UnknownAgentError
-	if _, err := NewWatcher(t.Context(), []WatchTarget{{w, "codx"}}, nil); !errors.As(err, &unknown) {
-		t.Errorf("watching an unknown agent: error %v, want an *UnknownAgentError", err)
+	var unknown *mailbox.UnknownAgentError
+	if _, err := New(t.Context(), []Target{{w, "codx"}}, nil); !errors.As(err, &unknown) {
+		t.Errorf("watching an unknown agent: error %v, want an *mailbox.UnknownAgentError", err)
 	}
-	watch := follow(t, w, WatchOptions{}, "codx", "codex")
+	watch := follow(t, w, Options{}, "codx", "codex")
 	if event := watch.want(EventError, ""); !errors.As(event.Err, &unknown) || event.Agent != "codx" {
-		t.Errorf("the event is %s, want an *UnknownAgentError for codx", describe(event))
+		t.Errorf("the event is %s, want an *mailbox.UnknownAgentError for codx", describe(event))
 	}
 	watch.want(EventArrived, sentName(send(t, w, draft("codex"))))
 	watch.stop()
@@ -370,7 +370,7 @@ func TestWatchUnknownAgents(t *testing.T) {
 func TestWatchBreakDoesNotLoseTheEvent(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	first, second := put(t, w, "codex", "a1.yaml", "first"), put(t, w, "codex", "b1.yaml", "second")
-	options := WatchOptions{Cursor: true}
+	options := Options{Cursor: true}
 	watcher := newTestWatcher(t, w, options, "codex")
 	one := func() string {
 		for event, err := range watcher.Scan(t.Context()) {
@@ -393,28 +393,11 @@ func TestWatchBreakDoesNotLoseTheEvent(t *testing.T) {
 	wantScan(t, w, options, "codex")
 }
 
-// crashAfterCommit lets a delivery to codex die when the message counts as
-// sent and its inbox copy is still staged.
-func crashAfterCommit(t *testing.T, w *Workspace) {
-	t.Helper()
-	for at := range 1000 {
-		w.files = &faulty{disk: disk{sync: true}, err: errCrash, failAt: at}
-		before := len(files(t, w, "agents/claude/outbox"))
-		_, err := w.Send(t.Context(), draft("codex"), nil)
-		w.files = disk{sync: true}
-		if len(files(t, w, "agents/claude/outbox")) > before {
-			wantError(t, err, errCrash.Error())
-			return
-		}
-	}
-	t.Fatal("no step leaves an incomplete delivery: is the seam still in use?")
-}
-
 func TestWatchCompletesDeliveries(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	crashAfterCommit(t, w)
 	// The message is older than the watcher, but it arrives now.
-	watch := follow(t, w, WatchOptions{Cursor: true, Since: time.Now().Add(time.Hour)}, "codex")
+	watch := follow(t, w, Options{Cursor: true, Since: time.Now().Add(time.Hour)}, "codex")
 	if event := watch.next(); event.Kind != EventArrived {
 		t.Errorf("a watcher that starts after a crash reports %s, want %s", describe(event), EventArrived)
 	}
@@ -422,7 +405,7 @@ func TestWatchCompletesDeliveries(t *testing.T) {
 }
 
 func TestWatchNoticesIncompleteDeliveries(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, _ *scriptedNotifier) {
+	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, _ *scriptedNotifier) {
 		crashAfterCommit(t, w)
 		wantFiles(t, w, "agents/codex/inbox")
 		time.Sleep(recoverEvery + 2*tickEvery)
@@ -433,35 +416,4 @@ func TestWatchNoticesIncompleteDeliveries(t *testing.T) {
 			t.Errorf("the event is %s, want %s", describe(event), EventArrived)
 		}
 	})
-}
-
-func TestParseSince(t *testing.T) {
-	now := time.Date(2026, 3, 13, 14, 30, 0, 500, time.UTC)
-	at := func(text string) time.Time {
-		parsed, err := time.Parse(time.RFC3339Nano, text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return parsed
-	}
-	for text, want := range map[string]time.Time{
-		"now": now, " NOW ": now, "epoch": time.Unix(0, 0),
-		"30s": now.Add(-30 * time.Second), "5m": now.Add(-5 * time.Minute), "2h": now.Add(-2 * time.Hour),
-		"7D": now.AddDate(0, 0, -7), "0s": now,
-		"2026-03-13T14:00:00Z": at("2026-03-13T14:00:00Z"), "2026-03-13t14:00:00z": at("2026-03-13T14:00:00Z"),
-		"2026-03-13T14:00:00.25+02:00": at("2026-03-13T12:00:00.25Z"), "2026-03-13T14:00:00-0130": at("2026-03-13T15:30:00Z"),
-		"2026-03-13 14:00:00": at("2026-03-13T14:00:00Z"), "2026-03-13T14:00": at("2026-03-13T14:00:00Z"),
-		"2026-03-13": at("2026-03-13T00:00:00Z"),
-	} {
-		if got, err := ParseSince(text, now); err != nil || !got.Equal(want) {
-			t.Errorf("ParseSince(%q) = %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "m", "-5m", "+5m", "5", "5w", "1.5h", "99999999999d", "4294967295d", "yesterday", "2026-02-30", "14:30", "2026-03-13T25:00:00Z", "½h"} {
-		if got, err := ParseSince(text, now); err == nil {
-			t.Errorf("ParseSince(%q) = %v, want an error", text, got)
-		} else {
-			wantError(t, err, fmt.Sprintf("%q", text), "5m")
-		}
-	}
 }

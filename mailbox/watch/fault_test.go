@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"errors"
@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/oacp-go/oacp/mailbox"
 )
 
 // scriptedNotifier tells what a test tells it, and nothing else.
@@ -41,12 +43,12 @@ func (n *scriptedNotifier) Close() error                   { n.closed.Store(true
 
 // inBubble watches codex under a clock that the test moves: only while all
 // wait does time pass, and by itself the notifier says nothing.
-func inBubble(t *testing.T, test func(t *testing.T, w *Workspace, watch *watching, n *scriptedNotifier)) {
+func inBubble(t *testing.T, test func(t *testing.T, w *mailbox.Workspace, watch *watching, n *scriptedNotifier)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkspace(t, "claude", "codex")
 		n := newScriptedNotifier()
-		watcher := newTestWatcher(t, w, WatchOptions{Archived: true}, "codex")
+		watcher := newTestWatcher(t, w, Options{Archived: true}, "codex")
 		watcher.notify.open = func() (notifier, error) { return n, nil }
 		watch := startWatching(t, watcher)
 		synctest.Wait()
@@ -85,8 +87,8 @@ func appendTo(t *testing.T, path, text string) {
 }
 
 func TestWatchSlowWriter(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, n *scriptedNotifier) {
-		path := filepath.Join(w.BoxPath("codex", Inbox), "m1.yaml")
+	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, n *scriptedNotifier) {
+		path := filepath.Join(w.BoxPath("codex", mailbox.Inbox), "m1.yaml")
 		text := messageText("codex", "m1.yaml", "slow")
 		// Line by line: in the end even the first lines are a valid message.
 		for line := range strings.Lines(text) {
@@ -103,20 +105,20 @@ func TestWatchSlowWriter(t *testing.T) {
 }
 
 func TestWatchSlowWriterWithoutNotifications(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, _ *scriptedNotifier) {
-		path := filepath.Join(w.BoxPath("codex", Inbox), "m1.yaml")
+	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, _ *scriptedNotifier) {
+		path := filepath.Join(w.BoxPath("codex", mailbox.Inbox), "m1.yaml")
 		appendTo(t, path, "id: [")
 		time.Sleep(tickEvery + stillBad/2)
 		watch.wantNothing("before the file stood still")
-		writeTestFile(t, path, messageText("codex", "m1.yaml", "late"))
+		writeFile(t, path, messageText("codex", "m1.yaml", "late"))
 		time.Sleep(stillMessage + 2*lookAgainMost)
 		watch.wantNow(EventArrived, "m1.yaml")
 	})
 }
 
 func TestWatchFileThatNeverStandsStill(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, n *scriptedNotifier) {
-		path := filepath.Join(w.BoxPath("codex", Inbox), "log.yaml")
+	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, n *scriptedNotifier) {
+		path := filepath.Join(w.BoxPath("codex", mailbox.Inbox), "log.yaml")
 		began := time.Now()
 		for len(watch.events) == 0 && time.Since(began) < time.Minute {
 			appendTo(t, path, "id: [\n")
@@ -134,7 +136,7 @@ func TestWatchFileThatNeverStandsStill(t *testing.T) {
 }
 
 func TestWatchGoneForAMoment(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, n *scriptedNotifier) {
+	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, n *scriptedNotifier) {
 		path := put(t, w, "codex", "m1.yaml", "edited")
 		say := func() { n.events <- fsnotify.Event{Name: path, Op: fsnotify.Create} }
 		say()
@@ -161,7 +163,7 @@ func TestWatchGoneForAMoment(t *testing.T) {
 }
 
 func TestWatchOverflow(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, n *scriptedNotifier) {
+	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, n *scriptedNotifier) {
 		r := send(t, w, draft("codex"))
 		watch.wantNothing("nothing was said")
 		n.errors <- fsnotify.ErrEventOverflow
@@ -173,12 +175,12 @@ func TestWatchOverflow(t *testing.T) {
 }
 
 func TestWatchTicksWhereNothingIsNotified(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, _ *scriptedNotifier) {
+	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, _ *scriptedNotifier) {
 		r := send(t, w, draft("codex"))
 		time.Sleep(tickEvery)
 		watch.wantNow(EventArrived, sentName(r))
 		// A file that is overwritten leaves its folder as it was.
-		writeTestFile(t, r.Inboxes[0], messageText("codex", "m2.yaml", "another"))
+		writeFile(t, r.Inboxes[0], messageText("codex", "m2.yaml", "another"))
 		time.Sleep(rescanFilesEvery + 2*tickEvery)
 		watch.wantNow(EventArchived, sentName(r))
 		watch.wantNow(EventArrived, sentName(r))
@@ -193,7 +195,7 @@ func TestWatchNotifierFails(t *testing.T) {
 			func() { notifiers[0].errors <- errors.New("read: bad file descriptor") },
 			func() { close(notifiers[1].events) },
 		}
-		watcher, opened := newTestWatcher(t, w, WatchOptions{}, "codex"), 0
+		watcher, opened := newTestWatcher(t, w, Options{}, "codex"), 0
 		watcher.notify.open = func() (notifier, error) { opened++; return notifiers[opened-1], nil }
 		watch := startWatching(t, watcher)
 		for i, fail := range failures {
@@ -223,7 +225,7 @@ func TestWatchLimitsExhausted(t *testing.T) {
 				w := newWorkspace(t, "claude", "codex", "gemini")
 				n := newScriptedNotifier()
 				n.refuse.Store(true)
-				watcher := newTestWatcher(t, w, WatchOptions{}, "codex", "gemini")
+				watcher := newTestWatcher(t, w, Options{}, "codex", "gemini")
 				watcher.notify.open = func() (notifier, error) {
 					if n.refuse.Load() {
 						return open(n)
@@ -250,11 +252,11 @@ func TestWatchLimitsExhausted(t *testing.T) {
 }
 
 func TestWatchUnreadableInbox(t *testing.T) {
-	inBubble(t, func(t *testing.T, w *Workspace, watch *watching, _ *scriptedNotifier) {
+	inBubble(t, func(t *testing.T, w *mailbox.Workspace, watch *watching, _ *scriptedNotifier) {
 		r := send(t, w, draft("codex"))
 		time.Sleep(tickEvery)
 		watch.wantNow(EventArrived, sentName(r))
-		inbox := w.BoxPath("codex", Inbox)
+		inbox := w.BoxPath("codex", mailbox.Inbox)
 		if err := errors.Join(os.Rename(inbox, inbox+"-aside"), os.WriteFile(inbox, nil, 0o644)); err != nil {
 			t.Fatal(err)
 		}
@@ -294,32 +296,32 @@ func TestWatchUnreadableInbox(t *testing.T) {
 func TestWatchWorkspaceRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, other := newWorkspace(t, "claude", "codex"), newWorkspace(t, "claude", "codex")
-		watcher, err := NewWatcher(t.Context(), []WatchTarget{{w, "codex"}, {other, "codex"}}, &WatchOptions{Cursor: true})
+		watcher, err := New(t.Context(), []Target{{w, "codex"}, {other, "codex"}}, &Options{Cursor: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		watcher.notify.open = func() (notifier, error) { return newScriptedNotifier(), nil }
 		watch := startWatching(t, watcher)
 		synctest.Wait()
-		if err := os.RemoveAll(w.dir); err != nil {
+		if err := os.RemoveAll(w.Dir()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * tickEvery)
 		var event Event
-		for event.Kind != EventError || !errors.Is(event.Err, ErrNoWorkspace) {
+		for event.Kind != EventError || !errors.Is(event.Err, mailbox.ErrNoWorkspace) {
 			synctest.Wait()
 			event = watch.next()
 		}
 		r := send(t, other, draft("codex"))
 		time.Sleep(tickEvery)
 		watch.wantNow(EventArrived, sentName(r))
-		if err := os.RemoveAll(other.dir); err != nil {
+		if err := os.RemoveAll(other.Dir()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * tickEvery)
 		synctest.Wait()
-		if err := watch.end(); !errors.Is(err, ErrNoWorkspace) {
-			t.Errorf("watching no workspace at all ends with %v, want ErrNoWorkspace", err)
+		if err := watch.end(); !errors.Is(err, mailbox.ErrNoWorkspace) {
+			t.Errorf("watching no workspace at all ends with %v, want mailbox.ErrNoWorkspace", err)
 		}
 		watch.end = func() error { return nil }
 	})
@@ -329,10 +331,10 @@ func TestWatchWorkspaceRemoved(t *testing.T) {
 // inbox, with real notifications.
 func TestWatchFoldersComeAndGo(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
-	watch := follow(t, w, WatchOptions{Archived: true}, "codex")
+	watch := follow(t, w, Options{Archived: true}, "codex")
 	r := send(t, w, draft("codex"))
 	watch.want(EventArrived, sentName(r))
-	inbox := w.BoxPath("codex", Inbox)
+	inbox := w.BoxPath("codex", mailbox.Inbox)
 	if err := os.RemoveAll(inbox); err != nil {
 		t.Fatal(err)
 	}
@@ -353,19 +355,19 @@ func TestWatchFoldersComeAndGo(t *testing.T) {
 		t.Errorf("a replaced inbox gives %v, want one message gone and one come", seen)
 	}
 	// The whole mailbox goes: nothing is concluded but that it is missing.
-	if err := os.Rename(filepath.Dir(inbox), filepath.Join(w.dir, "aside")); err != nil {
+	if err := os.Rename(filepath.Dir(inbox), filepath.Join(w.Dir(), "aside")); err != nil {
 		t.Fatal(err)
 	}
 	if event := watch.want(EventError, ""); !errors.Is(event.Err, os.ErrNotExist) {
 		t.Errorf("a missing mailbox gives %s, want an error that says it does not exist", describe(event))
 	}
-	if err := os.Rename(filepath.Join(w.dir, "aside"), filepath.Dir(inbox)); err != nil {
+	if err := os.Rename(filepath.Join(w.Dir(), "aside"), filepath.Dir(inbox)); err != nil {
 		t.Fatal(err)
 	}
 	put(t, w, "codex", "m2.yaml", "after the return")
 	watch.want(EventArrived, "m2.yaml")
 	// And agents itself, as a checkout of another branch does it.
-	agents := filepath.Join(w.dir, agentsName)
+	agents := filepath.Join(w.Dir(), "agents")
 	if err := os.Rename(agents, agents+"-aside"); err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +383,7 @@ func TestWatchFoldersComeAndGo(t *testing.T) {
 // at once, in place, as a checkout does.
 func TestWatchManyAtOnce(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
-	watch := follow(t, w, WatchOptions{}, "codex")
+	watch := follow(t, w, Options{}, "codex")
 	const files = 600
 	for i := range files {
 		put(t, w, "codex", fmt.Sprintf("m%05d.yaml", i), "one of many")

@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"bufio"
@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -28,7 +29,7 @@ const senders = 8
 // of up to a hundred, and returns their ids when all are sent.
 func sendInBursts(t *testing.T, dir string, count int) func() map[schema.ID]bool {
 	t.Helper()
-	w, err := Open(dir, &Options{NoSync: true})
+	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func sendInBursts(t *testing.T, dir string, count int) func() map[schema.ID]bool
 				burst := min(left, 1+random.IntN(100))
 				left -= burst
 				for range burst {
-					r, err := w.Send(context.Background(), m, &SendOptions{Create: true})
+					r, err := w.Send(context.Background(), m, &mailbox.SendOptions{Create: true})
 					if err != nil {
 						t.Errorf("sending: %v", err)
 						return
@@ -70,7 +71,7 @@ func sendInBursts(t *testing.T, dir string, count int) func() map[schema.ID]bool
 // or scan, while messages arrive: each is seen exactly once.
 func TestWatchRestarts(t *testing.T) {
 	w := newWorkspace(t, "codex")
-	finished := sendInBursts(t, w.dir, *arrivals)
+	finished := sendInBursts(t, w.Dir(), *arrivals)
 	done := make(chan struct{})
 	go func() { finished(); close(done) }()
 	seen := make(map[schema.ID]int, *arrivals)
@@ -84,16 +85,16 @@ func TestWatchRestarts(t *testing.T) {
 		}
 		watchOnce(t, w, random, last, seen)
 	}
-	wantScan(t, w, WatchOptions{Cursor: true}, "codex")
+	wantScan(t, w, Options{Cursor: true}, "codex")
 	wantSeenOnce(t, seen, finished())
 	t.Logf("%d messages, %d watchers", len(seen), watchers)
 }
 
 // watchOnce runs one watcher for one or two loops, each of which ends after a
 // random number of events or of milliseconds. The last watcher scans.
-func watchOnce(t *testing.T, w *Workspace, random *rand.Rand, last bool, seen map[schema.ID]int) {
+func watchOnce(t *testing.T, w *mailbox.Workspace, random *rand.Rand, last bool, seen map[schema.ID]int) {
 	t.Helper()
-	watcher := newTestWatcher(t, w, WatchOptions{Cursor: true}, "codex")
+	watcher := newTestWatcher(t, w, Options{Cursor: true}, "codex")
 	for range 1 + random.IntN(2) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+random.IntN(100))*time.Millisecond)
 		events, left := watcher.Events(ctx), random.IntN(max(2, *arrivals/20))
@@ -148,7 +149,7 @@ func TestWatchChild(t *testing.T) {
 		_, _ = io.Copy(io.Discard, os.Stdin) // it ends when the parent does
 		cancel()
 	}()
-	for event, err := range newTestWatcher(t, w, WatchOptions{Cursor: true}, "codex").Events(ctx) {
+	for event, err := range newTestWatcher(t, w, Options{Cursor: true}, "codex").Events(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +161,7 @@ func TestWatchChild(t *testing.T) {
 // missed, whatever is seen twice.
 func TestWatchKilled(t *testing.T) {
 	w := newWorkspace(t, "codex")
-	finished := sendInBursts(t, w.dir, *arrivals/2)
+	finished := sendInBursts(t, w.Dir(), *arrivals/2)
 	executable, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +172,7 @@ func TestWatchKilled(t *testing.T) {
 	lines, kills := 0, 0
 	for ; len(seen) < total; kills++ {
 		child := exec.Command(executable, "-test.run=^TestWatchChild$")
-		child.Env = append(os.Environ(), watchChildDir+"="+w.dir)
+		child.Env = append(os.Environ(), watchChildDir+"="+w.Dir())
 		if _, err := child.StdinPipe(); err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +206,7 @@ func TestWatchKilled(t *testing.T) {
 		}
 	}
 	t.Logf("%d messages, %d watchers killed, %d repeated", len(seen), kills, lines-len(seen))
-	entries, err := filepath.Glob(filepath.Join(w.dir, cursorsName, "codex.json"))
+	entries, err := filepath.Glob(filepath.Join(w.Dir(), cursorsName, "codex.json"))
 	if err != nil || len(entries) != 1 {
 		t.Errorf("the cursors are %q, %v, want one", entries, err)
 	}

@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -17,11 +18,11 @@ func TestTracker(t *testing.T) {
 	version := func(size int64) fileVersion { return fileVersion{Modified: start, Size: size} }
 	message := func(id schema.ID, size int64) look {
 		m := &schema.Message{ID: id, From: "claude", Type: schema.Question, Subject: "subject of " + string(id)}
-		return look{state: fileMessage, version: version(size), entry: Entry{Message: m}}
+		return look{state: fileMessage, version: version(size), entry: mailbox.Entry{Message: m}}
 	}
 	delivered := func(id schema.ID, size int64) look { l := message(id, size); l.delivered = true; return l }
 	bad := func(size int64) look {
-		return look{state: fileBad, version: version(size), entry: Entry{Err: errors.New("no message")}}
+		return look{state: fileBad, version: version(size), entry: mailbox.Entry{Err: errors.New("no message")}}
 	}
 	gone, unchanged := look{state: fileGone}, look{state: fileUnchanged}
 	type step struct {

@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -22,7 +23,7 @@ const awaitPoll = time.Second
 // letter.
 type DeadLetterError struct {
 	Agent  schema.AgentName
-	Reason DeadLetterReason
+	Reason mailbox.DeadLetterReason
 }
 
 // Error names the agent and the reason.
@@ -32,13 +33,13 @@ func (e *DeadLetterError) Error() string {
 
 // AwaitAcknowledged waits until every recipient of a sent message has taken
 // it out of its inbox. It returns a *DeadLetterError when one gave it up.
-func (w *Workspace) AwaitAcknowledged(ctx context.Context, r *Receipt) error {
-	return w.await(ctx, w.recipientFolders(r, Inbox, DeadLetters), func() (bool, error) {
-		return w.acknowledged(r)
+func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
+	return await(ctx, recipientFolders(w, r, mailbox.Inbox, mailbox.DeadLetters), func() (bool, error) {
+		return acknowledged(w, r)
 	})
 }
 
-func (w *Workspace) acknowledged(r *Receipt) (bool, error) {
+func acknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
 	done := true
 	for i, path := range r.Inboxes {
 		_, err := os.Lstat(path)
@@ -48,7 +49,7 @@ func (w *Workspace) acknowledged(r *Receipt) (bool, error) {
 		case !errors.Is(err, fs.ErrNotExist):
 			return false, err
 		default:
-			if err := w.deadLetterOf(r.Message, r.Message.To[i], filepath.Base(path)); err != nil {
+			if err := deadLetterOf(w, r.Message, r.Message.To[i], filepath.Base(path)); err != nil {
 				return false, err
 			}
 		}
@@ -57,34 +58,37 @@ func (w *Workspace) acknowledged(r *Receipt) (bool, error) {
 }
 
 // deadLetterOf returns a *DeadLetterError if the agent gave the message up.
-func (w *Workspace) deadLetterOf(m *schema.Message, agent schema.AgentName, name string) error {
-	reason, err := w.Reason(Entry{Agent: agent, Box: DeadLetters, Name: name})
+func deadLetterOf(w *mailbox.Workspace, m *schema.Message, agent schema.AgentName, name string) error {
+	reason, err := w.Reason(mailbox.Entry{Agent: agent, Box: mailbox.DeadLetters, Name: name})
 	if err == nil && reason.ID == m.ID {
 		return &DeadLetterError{Agent: agent, Reason: reason}
 	}
-	return ignoreMissing(err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // AwaitReply waits until a message that answers the sent one is in its
 // sender's inbox, or in the outbox of a recipient, where it stays when the
 // sender's own runner is quicker than we are. It returns a *DeadLetterError
 // when a recipient gave the message up.
-func (w *Workspace) AwaitReply(ctx context.Context, r *Receipt) (reply Entry, err error) {
-	sources := []Entry{{Agent: r.Message.From, Box: Inbox}}
+func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) (reply mailbox.Entry, err error) {
+	sources := []mailbox.Entry{{Agent: r.Message.From, Box: mailbox.Inbox}}
 	for _, to := range r.Message.To {
-		sources = append(sources, Entry{Agent: to, Box: Outbox})
+		sources = append(sources, mailbox.Entry{Agent: to, Box: mailbox.Outbox})
 	}
-	folders := append(w.recipientFolders(r, Outbox, DeadLetters), w.BoxPath(r.Message.From, Inbox))
+	folders := append(recipientFolders(w, r, mailbox.Outbox, mailbox.DeadLetters), w.BoxPath(r.Message.From, mailbox.Inbox))
 	seen := make(map[string]bool)
-	err = w.await(ctx, folders, func() (bool, error) {
+	err = await(ctx, folders, func() (bool, error) {
 		for _, source := range sources {
-			found, err := w.findReply(ctx, r.Message, source, seen)
+			found, err := findReply(ctx, w, r.Message, source, seen)
 			if err != nil || found.Message != nil {
 				reply = found
 				return err == nil, err
 			}
 		}
-		_, err := w.acknowledged(r)
+		_, err := acknowledged(w, r)
 		return false, err
 	})
 	return reply, err
@@ -92,9 +96,9 @@ func (w *Workspace) AwaitReply(ctx context.Context, r *Receipt) (reply Entry, er
 
 // findReply looks for an answer among the files of a folder that were not
 // seen before. A file older than the message by its name is none.
-func (w *Workspace) findReply(ctx context.Context, m *schema.Message, in Entry, seen map[string]bool) (Entry, error) {
+func findReply(ctx context.Context, w *mailbox.Workspace, m *schema.Message, in mailbox.Entry, seen map[string]bool) (mailbox.Entry, error) {
 	since := m.CreatedAt.Time().Truncate(time.Minute)
-	entries, err := w.load(ctx, in.Agent, in.Box, func(name string) bool {
+	entries, err := load(ctx, w, in.Agent, in.Box, func(name string) bool {
 		key := string(in.Agent) + "/" + string(in.Box) + "/" + name
 		if seen[key] || !schema.IsMessageFile(name) {
 			return false
@@ -112,10 +116,10 @@ func (w *Workspace) findReply(ctx context.Context, m *schema.Message, in Entry, 
 			delete(seen, string(in.Agent)+"/"+string(in.Box)+"/"+e.Name)
 		}
 	}
-	return Entry{}, err
+	return mailbox.Entry{}, err
 }
 
-func (w *Workspace) recipientFolders(r *Receipt, boxes ...Box) []string {
+func recipientFolders(w *mailbox.Workspace, r *mailbox.Receipt, boxes ...mailbox.Box) []string {
 	var folders []string
 	for _, to := range r.Message.To {
 		for _, box := range boxes {
@@ -127,7 +131,7 @@ func (w *Workspace) recipientFolders(r *Receipt, boxes ...Box) []string {
 
 // await calls check at once, whenever something changes in the folders, and
 // every awaitPoll, until it is done, fails, or the context ends.
-func (w *Workspace) await(ctx context.Context, folders []string, check func() (bool, error)) (err error) {
+func await(ctx context.Context, folders []string, check func() (bool, error)) (err error) {
 	// Without a watcher, or for folders it cannot watch, polling remains.
 	var events <-chan fsnotify.Event
 	var failures <-chan error

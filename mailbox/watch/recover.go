@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"context"
@@ -9,11 +9,15 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
 )
+
+// outgoingName is the folder of copies that are not delivered yet.
+const outgoingName = "state/outgoing"
 
 // recovery completes what deliveries left behind in a workspace.
 type recovery struct {
-	workspace *Workspace
+	workspace *mailbox.Workspace
 	// target is whose events tell of failures.
 	target *watched
 	// left are the entries of state/outgoing at the last tick, and folder
@@ -30,8 +34,8 @@ func newRecoveries(targets []*watched) []*recovery {
 	var recoveries []*recovery
 	seen := make(map[string]bool)
 	for _, t := range targets {
-		if !seen[t.workspace.dir] {
-			seen[t.workspace.dir] = true
+		if !seen[t.workspace.Dir()] {
+			seen[t.workspace.Dir()] = true
 			recoveries = append(recoveries, &recovery{workspace: t.workspace, target: t})
 		}
 	}
@@ -41,14 +45,14 @@ func newRecoveries(targets []*watched) []*recovery {
 // noticed reports whether something lies in state/outgoing that lay there at
 // the last tick. An empty folder that has not changed is not listed.
 func (r *recovery) noticed(now time.Time) bool {
-	folder, err := r.workspace.root.Stat(outgoingName)
+	folder, err := r.workspace.Root().Stat(outgoingName)
 	if err != nil {
 		return false
 	}
 	if len(r.left) == 0 && r.folder != nil && folder.ModTime().Equal(r.folder.ModTime()) {
 		return false
 	}
-	names, err := r.workspace.outgoing()
+	names, err := outgoing(r.workspace)
 	r.folder = folder
 	before := r.left
 	r.left = make(map[string]bool, len(names))
@@ -60,9 +64,9 @@ func (r *recovery) noticed(now time.Time) bool {
 	return lasting && !now.Before(r.next)
 }
 
-// outgoing lists state/outgoing, which need not be there.
-func (w *Workspace) outgoing() ([]string, error) {
-	dir, err := durable.OpenDir(w.root, w.dir, outgoingName)
+// outgoing lists state/outgoing, which need not exist.
+func outgoing(w *mailbox.Workspace) ([]string, error) {
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), outgoingName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -77,7 +81,7 @@ func (w *Workspace) outgoing() ([]string, error) {
 // failure once.
 func (w *Watcher) recover(ctx context.Context, r *recovery) {
 	r.next = time.Now().Add(recoverEvery)
-	names, err := r.workspace.outgoing()
+	names, err := outgoing(r.workspace)
 	if err == nil && len(names) > 0 {
 		_, err = r.workspace.Recover(ctx)
 	}
@@ -94,13 +98,13 @@ func (w *Watcher) recover(ctx context.Context, r *recovery) {
 // isGone returns an error when the workspace's folder was removed or
 // replaced: then nothing that is open leads to it any more.
 func (r *recovery) isGone() error {
-	there, err := os.Stat(r.workspace.dir)
+	there, err := os.Stat(r.workspace.Dir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil // it cannot be told now
 	}
-	held, heldErr := r.workspace.root.Stat(".")
+	held, heldErr := r.workspace.Root().Stat(".")
 	if err == nil && (heldErr != nil || os.SameFile(there, held)) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s was removed or replaced", ErrNoWorkspace, r.workspace.dir)
+	return fmt.Errorf("%w: %s was removed or replaced", mailbox.ErrNoWorkspace, r.workspace.Dir())
 }

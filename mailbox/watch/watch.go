@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -34,21 +35,21 @@ type Event struct {
 	Kind EventKind
 	// Project is the project name of the workspace.
 	Project string
-	// Entry is the file. An arrived message is there whole. Of one that has
+	// mailbox.Entry is the file. An arrived message is there whole. Of one that has
 	// gone only ID, From, Type, Priority and Subject are known. Errors and
 	// warnings have Err, and no Name where they are about no single file.
-	Entry
+	mailbox.Entry
 }
 
-// WatchTarget is a mailbox whose inbox is watched.
-type WatchTarget struct {
-	Workspace *Workspace
+// Target is a mailbox whose inbox is watched.
+type Target struct {
+	Workspace *mailbox.Workspace
 	Agent     schema.AgentName
 }
 
-// WatchOptions changes what a Watcher reports. The zero value reports every
+// Options changes what a Watcher reports. The zero value reports every
 // message in the inboxes, and then those that arrive.
-type WatchOptions struct {
+type Options struct {
 	// Cursor keeps in state/watch of the workspace which messages were
 	// reported, so that the next Watcher goes on from there.
 	Cursor bool
@@ -84,7 +85,7 @@ type WatchOptions struct {
 //
 // A Watcher is used by one goroutine at a time.
 type Watcher struct {
-	options WatchOptions
+	options Options
 	targets []*watched
 	notify  notifications
 	// queue holds what was seen and is not out yet.
@@ -106,15 +107,15 @@ type queued struct {
 	target *watched
 }
 
-// NewWatcher prepares to watch the targets; one that is named twice is
+// New prepares to watch the targets; one that is named twice is
 // watched once. Targets that cannot be watched, such as an unknown agent
-// (*UnknownAgentError) or a cursor that another Watcher uses
+// (*mailbox.UnknownAgentError) or a cursor that another Watcher uses
 // (*CursorInUseError), are reported as error events and left out; if none
 // remains, that is the error. The options may be nil. The caller closes the
 // Watcher when its loop has ended, and the workspaces after that.
-func NewWatcher(ctx context.Context, targets []WatchTarget, options *WatchOptions) (*Watcher, error) {
+func New(ctx context.Context, targets []Target, options *Options) (*Watcher, error) {
 	if options == nil {
-		options = &WatchOptions{}
+		options = &Options{}
 	}
 	w := &Watcher{options: *options, notify: notifications{open: openNotifier}, saved: make(chan saveResult, len(targets))}
 	var failed []error

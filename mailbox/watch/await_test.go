@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"context"
@@ -7,9 +7,26 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
+
+// dealings are the ways to take a message out of an inbox.
+var dealings = []struct {
+	name string
+	deal func(w *mailbox.Workspace, e mailbox.Entry) error
+}{
+	{"acknowledge", (*mailbox.Workspace).Acknowledge},
+	{"archive", func(w *mailbox.Workspace, e mailbox.Entry) error {
+		_, err := w.ArchiveEntry(e)
+		return err
+	}},
+	{"bury", func(w *mailbox.Workspace, e mailbox.Entry) error {
+		_, err := w.Bury(e, mailbox.DeadLetterReason{Reason: "the command failed"})
+		return err
+	}},
+}
 
 // awaiting waits while something happens, and returns what the wait returns.
 func awaiting(t *testing.T, happen func() error, wait func() error) error {
@@ -37,7 +54,7 @@ func TestAwaitAcknowledged(t *testing.T) {
 					}
 				}
 				return errors.Join(errs...)
-			}, func() error { return w.AwaitAcknowledged(t.Context(), r) })
+			}, func() error { return AwaitAcknowledged(t.Context(), w, r) })
 			var dead *DeadLetterError
 			if dealing.name == "bury" {
 				if !errors.As(err, &dead) || dead.Reason.ID != r.Message.ID {
@@ -58,7 +75,7 @@ func TestAwaitLooksBeforeItWaits(t *testing.T) {
 	if err := os.Remove(r.Inboxes[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.AwaitAcknowledged(t.Context(), r); err != nil {
+	if err := AwaitAcknowledged(t.Context(), w, r); err != nil {
 		t.Errorf("waiting for what has happened gave %v", err)
 	}
 }
@@ -70,9 +87,9 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, wait := range map[string]func(context.Context) error{
-		"acknowledged by one of two": func(ctx context.Context) error { return w.AwaitAcknowledged(ctx, r) },
+		"acknowledged by one of two": func(ctx context.Context) error { return AwaitAcknowledged(ctx, w, r) },
 		"a reply": func(ctx context.Context) error {
-			_, err := w.AwaitReply(ctx, r)
+			_, err := AwaitReply(ctx, w, r)
 			return err
 		},
 	} {
@@ -86,9 +103,9 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 // TestAwaitIsWokenByEvents changes the folder only after the first look.
 func TestAwaitIsWokenByEvents(t *testing.T) {
 	w := newWorkspace(t, "claude")
-	inbox := w.BoxPath("claude", Inbox)
+	inbox := w.BoxPath("claude", mailbox.Inbox)
 	looks := 0
-	err := w.await(t.Context(), []string{inbox, filepath.Join(w.dir, "missing")}, func() (bool, error) {
+	err := await(t.Context(), []string{inbox, filepath.Join(w.Dir(), "missing")}, func() (bool, error) {
 		if looks++; looks == 1 {
 			return false, os.WriteFile(filepath.Join(inbox, "new"), nil, 0o644)
 		}
@@ -99,7 +116,7 @@ func TestAwaitIsWokenByEvents(t *testing.T) {
 		t.Errorf("waiting gave %v after %d looks, want nil after two", err, looks)
 	}
 	failure := errors.New("no")
-	if err := w.await(t.Context(), nil, func() (bool, error) { return false, failure }); !errors.Is(err, failure) {
+	if err := await(t.Context(), nil, func() (bool, error) { return false, failure }); !errors.Is(err, failure) {
 		t.Errorf("a look that fails gave %v, want its error", err)
 	}
 }
@@ -107,19 +124,17 @@ func TestAwaitIsWokenByEvents(t *testing.T) {
 func TestAwaitReply(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	// Before: an answer to something else, and a bad file.
-	stray := message("aaaa", 0)
-	stray.From, stray.To, stray.ID = "codex", []schema.AgentName{"claude"}, "msg-20260313T1430Z-codex-aaaa"
-	place(t, w, "claude", Inbox, "20260313T1430Z_codex_task_request.yaml", stray)
-	writeTestFile(t, filepath.Join(w.BoxPath("claude", Inbox), "bad.yaml"), "id: [")
+	put(t, w, "claude", "20260313T1430Z_gemini_question.yaml", "something else")
+	writeFile(t, filepath.Join(w.BoxPath("claude", mailbox.Inbox), "bad.yaml"), "id: [")
 	r := send(t, w, draft("codex", "gemini"))
-	answer := Reply(r.Message, "codex")
+	answer := mailbox.Reply(r.Message, "codex")
 	answer.Body = schema.TextValue("Done.")
-	var got Entry
+	var got mailbox.Entry
 	err := awaiting(t, func() error {
 		_, err := w.Send(t.Context(), answer, nil)
 		return err
 	}, func() (err error) {
-		got, err = w.AwaitReply(t.Context(), r)
+		got, err = AwaitReply(t.Context(), w, r)
 		return err
 	})
 	if err != nil || got.Message == nil || got.Message.ParentID != r.Message.ID || got.Message.From != "codex" {
@@ -136,7 +151,7 @@ func TestAwaitReply(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err = w.AwaitReply(t.Context(), r); err != nil || got.Box != Outbox || got.Agent != "codex" {
+	if got, err = AwaitReply(t.Context(), w, r); err != nil || got.Box != mailbox.Outbox || got.Agent != "codex" {
 		t.Errorf("waiting gave %+v, %v; want the copy in the outbox of codex", got, err)
 	}
 }
@@ -145,26 +160,26 @@ func TestAwaitReply(t *testing.T) {
 func TestAwaitReplySeesAFileThatGrows(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
-	answer := Reply(r.Message, "codex")
+	answer := mailbox.Reply(r.Message, "codex")
 	answer.ID, answer.CreatedAt, answer.Body = "msg-20260313T1431Z-codex-bbbb", "2026-03-13T14:31:00Z", schema.TextValue("Done.\nReally.\n")
 	data, err := schema.Encode(&answer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(w.BoxPath("claude", Inbox), "20260313T1431Z_codex_notification.yaml")
+	path := filepath.Join(w.BoxPath("claude", mailbox.Inbox), "answer.yaml")
 	seen := make(map[string]bool)
-	source := Entry{Agent: "claude", Box: Inbox}
+	source := mailbox.Entry{Agent: "claude", Box: mailbox.Inbox}
 	for _, size := range []int{0, 10, len(data) / 2} {
-		writeTestFile(t, path, string(data[:size]))
+		writeFile(t, path, string(data[:size]))
 		if _, err := validate.Read(data[:size]); err == nil {
 			continue // as much as this is a message already
 		}
-		if found, err := w.findReply(t.Context(), r.Message, source, seen); err != nil || found.Message != nil {
+		if found, err := findReply(t.Context(), w, r.Message, source, seen); err != nil || found.Message != nil {
 			t.Errorf("%d bytes of an answer gave %+v, %v; want nothing yet", size, found, err)
 		}
 	}
-	writeTestFile(t, path, string(data))
-	if found, err := w.findReply(t.Context(), r.Message, source, seen); err != nil || found.Message == nil {
+	writeFile(t, path, string(data))
+	if found, err := findReply(t.Context(), w, r.Message, source, seen); err != nil || found.Message == nil {
 		t.Errorf("the whole answer gave %+v, %v; want it found", found, err)
 	}
 }
@@ -177,10 +192,10 @@ func TestAwaitReplyFromADeadLetter(t *testing.T) {
 		if err != nil || len(entries) != 1 {
 			return errors.Join(err, errors.New("the message is not in the inbox"))
 		}
-		_, err = w.Bury(entries[0], DeadLetterReason{Reason: "exit status 1", Attempts: 3})
+		_, err = w.Bury(entries[0], mailbox.DeadLetterReason{Reason: "exit status 1", Attempts: 3})
 		return err
 	}, func() error {
-		_, err := w.AwaitReply(t.Context(), r)
+		_, err := AwaitReply(t.Context(), w, r)
 		return err
 	})
 	var dead *DeadLetterError

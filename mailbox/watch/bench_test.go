@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"fmt"
@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
 // fill puts messages into codex's inbox that were written a minute ago.
-func fill(b *testing.B, w *Workspace, count int) {
+func fill(b *testing.B, w *mailbox.Workspace, count int) {
 	b.Helper()
 	old := time.Now().Add(-time.Minute)
 	for i := range count {
@@ -34,16 +35,16 @@ func BenchmarkWatchArrival(b *testing.B) {
 		b.Run(fmt.Sprintf("lying=%d/cursor=%t", bench.lying, bench.cursor), func(b *testing.B) {
 			w := newWorkspace(b, "claude", "codex", "gemini")
 			fill(b, w, bench.lying)
-			watch := follow(b, w, WatchOptions{Cursor: bench.cursor, Since: time.Now().Add(-30 * time.Second)}, "codex")
+			watch := follow(b, w, Options{Cursor: bench.cursor, Since: time.Now().Add(-30 * time.Second)}, "codex")
 			watch.want(EventArrived, sentName(send(b, w, draft("codex"))))
 			var took []time.Duration
 			for b.Loop() {
 				b.StopTimer()
 				name := fmt.Sprintf("arrival%06d.yaml", len(took))
 				put(b, w, "codex", "."+name, "arriving")
-				writeTestFile(b, filepath.Join(w.BoxPath("gemini", Outbox), name), messageText("codex", "."+name, "arriving"))
-				from := filepath.Join(w.BoxPath("codex", Inbox), "."+name)
-				to := filepath.Join(w.BoxPath("codex", Inbox), name)
+				writeFile(b, filepath.Join(w.BoxPath("gemini", mailbox.Outbox), name), messageText("codex", "."+name, "arriving"))
+				from := filepath.Join(w.BoxPath("codex", mailbox.Inbox), "."+name)
+				to := filepath.Join(w.BoxPath("codex", mailbox.Inbox), name)
 				b.StartTimer()
 				began := time.Now()
 				if err := os.Rename(from, to); err != nil {
@@ -70,14 +71,14 @@ func BenchmarkWatchIdle(b *testing.B) {
 	w := newWorkspace(b, agents...)
 	long := time.Now().Add(-time.Hour)
 	for _, agent := range agents {
-		if err := os.Chtimes(w.BoxPath(agent, Inbox), long, long); err != nil {
+		if err := os.Chtimes(w.BoxPath(agent, mailbox.Inbox), long, long); err != nil {
 			b.Fatal(err)
 		}
 	}
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	watcher := newTestWatcher(b, w, WatchOptions{Cursor: true}, agents...)
+	watcher := newTestWatcher(b, w, Options{Cursor: true}, agents...)
 	if err := watcher.start(b.Context(), true); err != nil {
 		b.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func BenchmarkWatchRescan(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/lying=%d", name, size), func(b *testing.B) {
 				w := newWorkspace(b, "codex")
 				fill(b, w, size)
-				watcher := newTestWatcher(b, w, WatchOptions{Since: time.Now()}, "codex")
+				watcher := newTestWatcher(b, w, Options{Since: time.Now()}, "codex")
 				if err := watcher.start(b.Context(), false); err != nil {
 					b.Fatal(err)
 				}

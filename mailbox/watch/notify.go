@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"errors"
@@ -85,7 +85,7 @@ func (n *notifications) route(t *watched) {
 	inbox := t.inbox()
 	agent := filepath.Dir(inbox)
 	agents := filepath.Dir(agent)
-	t.chain = []string{t.workspace.dir, agents, agent, inbox}
+	t.chain = []string{t.workspace.Dir(), agents, agent, inbox}
 	n.inboxes[inbox] = t
 	for _, folder := range t.chain {
 		n.chains[folder] = append(n.chains[folder], t)

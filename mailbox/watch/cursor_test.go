@@ -1,4 +1,4 @@
-package mailbox
+package watch
 
 import (
 	"encoding/json"
@@ -10,10 +10,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
 )
 
-func cursorPath(w *Workspace, name string) string {
-	return filepath.Join(w.dir, cursorsName, name)
+func cursorPath(w *mailbox.Workspace, name string) string {
+	return filepath.Join(w.Dir(), cursorsName, name)
 }
 
 func TestCursorFormat(t *testing.T) {
@@ -21,13 +23,13 @@ func TestCursorFormat(t *testing.T) {
 	path := put(t, w, "codex", "m1.yaml", "A <b> & c")
 	modified := time.Date(2026, 3, 13, 14, 30, 0, 123456789, time.UTC)
 	bad := filepath.Join(filepath.Dir(path), "bad.yaml")
-	writeTestFile(t, bad, "id: [\n")
+	writeFile(t, bad, "id: [\n")
 	for _, path := range []string{path, bad} {
 		if err := os.Chtimes(path, modified, modified); err != nil {
 			t.Fatal(err)
 		}
 	}
-	wantScan(t, w, WatchOptions{Cursor: true, StateID: "ci-1"}, "codex", "new_message m1.yaml", "error bad.yaml")
+	wantScan(t, w, Options{Cursor: true, StateID: "ci-1"}, "codex", "new_message m1.yaml", "error bad.yaml")
 	var got, want any
 	if err := json.Unmarshal([]byte(readFile(t, cursorPath(w, "codex.ci-1.json"))), &got); err != nil {
 		t.Fatal(err)
@@ -71,8 +73,8 @@ func TestCursorOfTheReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeTestFile(t, cursorPath(w, "codex.json"), string(cursor))
-	options := WatchOptions{Cursor: true, Archived: true}
+	writeFile(t, cursorPath(w, "codex.json"), string(cursor))
+	options := Options{Cursor: true, Archived: true}
 	events := map[string]string{}
 	for _, e := range scan(t, w, options, "codex") {
 		events[string(e.Kind)+" "+e.Name] = e.Message.Subject
@@ -86,7 +88,7 @@ func TestCursorOfTheReference(t *testing.T) {
 	}
 	wantScan(t, w, options, "codex")
 	// From now on the id tells.
-	writeTestFile(t, filepath.Join(w.BoxPath("codex", Inbox), "edited.yaml"), messageText("codex", "edited.yaml", "a better subject"))
+	writeFile(t, filepath.Join(w.BoxPath("codex", mailbox.Inbox), "edited.yaml"), messageText("codex", "edited.yaml", "a better subject"))
 	wantScan(t, w, options, "codex")
 }
 
@@ -100,8 +102,8 @@ func TestCursorUnreadable(t *testing.T) {
 			w := newWorkspace(t, "claude", "codex")
 			put(t, w, "codex", "m1.yaml", "one")
 			path := cursorPath(w, "codex.json")
-			writeTestFile(t, path, text)
-			options := WatchOptions{Cursor: true, Since: time.Now().Add(time.Hour)}
+			writeFile(t, path, text)
+			options := Options{Cursor: true, Since: time.Now().Add(time.Hour)}
 			events := scan(t, w, options, "codex")
 			if len(events) != 2 || events[0].Kind != EventError || events[1].Kind != EventArrived {
 				t.Fatalf("the scan reports %v, want an error and what is in the inbox", events)
@@ -117,7 +119,7 @@ func TestCursorUnreadable(t *testing.T) {
 
 func TestCursorRefused(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "codex.ci")
-	target := []WatchTarget{{w, "codex"}}
+	target := []Target{{w, "codex"}}
 	for name, test := range map[string]struct {
 		stateID, text string
 		words         []string
@@ -130,9 +132,9 @@ func TestCursorRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := cursorPath(w, strings.TrimSuffix("codex."+test.stateID, ".")+".json")
 			if test.text != "" {
-				writeTestFile(t, path, test.text)
+				writeFile(t, path, test.text)
 			}
-			_, err := NewWatcher(t.Context(), target, &WatchOptions{Cursor: true, StateID: test.stateID})
+			_, err := New(t.Context(), target, &Options{Cursor: true, StateID: test.stateID})
 			wantError(t, err, test.words...)
 			if test.text != "" && readFile(t, path) != test.text {
 				t.Errorf("the refused cursor was changed to %q", readFile(t, path))
@@ -144,24 +146,24 @@ func TestCursorRefused(t *testing.T) {
 func TestCursorInUse(t *testing.T) {
 	t.Parallel() // it waits for a second
 	w := newWorkspace(t, "claude", "codex")
-	first := newTestWatcher(t, w, WatchOptions{Cursor: true}, "codex")
-	_, err := NewWatcher(t.Context(), []WatchTarget{{w, "codex"}}, &WatchOptions{Cursor: true})
+	first := newTestWatcher(t, w, Options{Cursor: true}, "codex")
+	_, err := New(t.Context(), []Target{{w, "codex"}}, &Options{Cursor: true})
 	var inUse *CursorInUseError
 	if !errors.As(err, &inUse) || inUse.Agent != "codex" || inUse.Path != cursorPath(w, "codex.json") {
 		t.Fatalf("a second watcher gets %v, want a *CursorInUseError", err)
 	}
 	wantError(t, err, "state id")
-	wantScan(t, w, WatchOptions{Cursor: true, StateID: "other"}, "codex")
+	wantScan(t, w, Options{Cursor: true, StateID: "other"}, "codex")
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wantScan(t, w, WatchOptions{Cursor: true}, "codex")
+	wantScan(t, w, Options{Cursor: true}, "codex")
 }
 
 func TestCursorCannotBeSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkspace(t, "claude", "codex")
-		watcher := newTestWatcher(t, w, WatchOptions{Cursor: true}, "codex")
+		watcher := newTestWatcher(t, w, Options{Cursor: true}, "codex")
 		watcher.notify.open = func() (notifier, error) { return newScriptedNotifier(), nil }
 		watch := startWatching(t, watcher)
 		synctest.Wait() // until the first cursor is saved
