@@ -11,7 +11,11 @@ import (
 // another tool made.
 func TestStateFoldersKeepGitOut(t *testing.T) {
 	tests := map[string]func(t *testing.T, w *Workspace){
-		"a cursor": func(t *testing.T, w *Workspace) { wantScan(t, w, WatchOptions{Cursor: true}, "codex") },
+		"a delivery": func(t *testing.T, w *Workspace) {
+			if _, err := w.Send(t.Context(), draft("codex"), &SendOptions{Create: true}); err != nil {
+				t.Fatal(err)
+			}
+		},
 		"a folder": func(t *testing.T, w *Workspace) {
 			if err := w.MakeStateFolder("state/turns/deep"); err != nil {
 				t.Fatal(err)

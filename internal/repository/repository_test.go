@@ -28,7 +28,7 @@ var imports = map[string][]string{
 	"mailbox":  {"schema", "validate"},
 
 	"mailbox/project": {"schema", "mailbox"},
-	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
+	"mailbox/watch":   {"schema", "validate", "mailbox"},
 	"mailbox/doctor":  {"schema", "mailbox", "mailbox/project"},
 	"mailbox/gitmail": {"schema", "validate", "mailbox"},
 
@@ -40,8 +40,6 @@ var imports = map[string][]string{
 	"pair":      {"bridge", "agent"},
 	"dashboard": {"schema", "validate", "mailbox", "bridge", "agent", "turn", "pair"},
 	"mcpserver": {"schema", "validate", "mailbox", "mailbox/watch", "bridge", "convert"},
-
-	"mailbox/watch": {"schema", "validate", "mailbox"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 }

@@ -50,6 +50,9 @@ func TestCursorFormat(t *testing.T) {
 		t.Errorf("the cursor is\n%v\nwant\n%v", got, want)
 	}
 	wantFiles(t, w, cursorsName, "codex.ci-1.json", "codex.ci-1.json.lock")
+	if got := readFile(t, filepath.Join(w.Dir(), "state/.gitignore")); got != "*\n" {
+		t.Errorf("state/.gitignore holds %q, want all of state ignored", got)
+	}
 	if text := readFile(t, cursorPath(w, "codex.ci-1.json")); !strings.Contains(text, "  \"subject\": \"A <b> & c\"") {
 		t.Errorf("the cursor is not indented plain JSON:\n%s", text)
 	}

@@ -1,3 +1,5 @@
+// Package watch reports what arrives in mailboxes and what leaves them, and answers whether a message file is complete or
+// still being written.
 package watch
 
 import (
