@@ -17,6 +17,8 @@ type checker struct {
 	composed bool
 
 	m *schema.Message
+	// idSender is the sender that the message's id names.
+	idSender schema.AgentName
 	// unread holds the fields whose value could not be read; that has been
 	// reported, and they are not missing.
 	unread map[string]bool

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -158,7 +159,7 @@ func (r *fileRun) check(i int, from *reader, buffer []byte) []byte {
 	in := inspect(out.Name, buffer)
 	out.Diagnostics = in.findings
 	if in.message != nil {
-		out.id = in.message.ID
+		out.id = schema.ID(strings.Clone(string(in.message.ID))) // the message's own is part of the whole file
 		out.line, out.column = in.document.place(path{"id"}, false)
 		out.source = sourceLine(in.document.text, out.line)
 		out.digest = maphash.Bytes(r.seed, buffer)
@@ -166,19 +167,25 @@ func (r *fileRun) check(i int, from *reader, buffer []byte) []byte {
 	return buffer
 }
 
-// reportDuplicates adds a finding to every file whose id names another
-// message as well.
+// reportDuplicates adds a diagnostic to every file whose id another file has as well.
 func (r *fileRun) reportDuplicates() {
-	groups := make(map[schema.ID][]int, len(r.checked))
+	first := make(map[schema.ID]int, len(r.checked))
+	groups := make(map[schema.ID][]int)
 	for i := range r.checked {
-		if id := r.checked[i].id; id != "" {
+		id := r.checked[i].id
+		earlier, ok := first[id]
+		switch {
+		case id == "":
+		case !ok:
+			first[id] = i
+		case groups[id] == nil:
+			groups[id] = []int{earlier, i}
+		default:
 			groups[id] = append(groups[id], i)
 		}
 	}
 	for _, group := range groups {
-		if len(group) > 1 {
-			r.reportGroup(group)
-		}
+		r.reportGroup(group)
 	}
 }
 

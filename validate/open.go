@@ -10,33 +10,30 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// readOnly opens a file to read it. A pipe is opened without waiting for its
-// writer: what stands under a name may have changed since it was looked at, so
-// only the opened file is asked what it is.
+// readOnly opens a file for reading. It does not wait for the writer of a pipe: a file may have become one since it was
+// found, so only the open file can say what it is.
 const readOnly = os.O_RDONLY | syscall.O_NONBLOCK
 
-// here is the end of a path to a folder: the system then refuses a pipe instead
-// of waiting for its writer.
+// here ends the path of a folder: the system then refuses a pipe instead of waiting for its writer.
 const here = string(filepath.Separator) + "."
 
 // openFolder opens a folder that was named.
 func openFolder(path string) (*os.Root, error) { return os.OpenRoot(filepath.Clean(path) + here) }
 
-// openInside opens a folder below another one, if no link leads out of that.
+// openInside opens a folder below another one. It returns an error if a link leads out of that.
 func openInside(root *os.Root, below string) (*os.Root, error) { return root.OpenRoot(below + here) }
 
-// A reader reads targets, one after the other. A target that was named itself
-// is read wherever its path leads; one that was found is read in its folder
-// and nowhere else.
+// A reader reads targets one after the other. It reads a target that was named wherever its path leads, and one that was
+// found in a folder only inside that folder.
 type reader struct {
 	stdin io.Reader
 
-	// dir is the folder of the last target that was found, which most often is
-	// the folder of the next one, too.
-	dir          *os.Root
+	// dir is the folder of the last target that was found, usually also that of the next.
+	dir          *durable.Dir
 	base, folder string
 }
 
@@ -48,55 +45,62 @@ func (r *reader) close() {
 	}
 }
 
-// read reads a target to its end, but never more than shows that it is too
-// large.
+// read appends the bytes of a target to the buffer: all of them, or enough to show that there are too many.
 func (r *reader) read(t *target, buffer []byte) ([]byte, *Diagnostic) {
-	if t.problem != nil {
+	switch {
+	case t.problem != nil:
 		return buffer, t.problem
+	case t.name == stdinPath && r.stdin == nil:
+		return buffer, unreadable("there is no standard input", "")
+	case t.name == stdinPath:
+		return diagnosed(readBounded(r.stdin, buffer))
+	case t.base == "":
+		return readNamed(t.name, buffer)
 	}
-	if t.name == stdinPath {
-		return r.readInput(buffer)
+	if err := r.enter(t.base, filepath.Dir(t.below)); err != nil {
+		return buffer, refused(err)
 	}
-	file, err := r.open(t)
+	name := filepath.Base(t.below)
+	extended, err := r.dir.AppendFile(buffer, name, schema.MaxFileSize)
+	switch {
+	case err == nil:
+		return extended, nil
+	case errors.Is(err, durable.ErrTooLarge):
+		return buffer, tooLarge()
+	case errors.Is(err, durable.ErrNotRegular):
+		return buffer, unreadable(notRegular, "")
+	case !errors.Is(err, fs.ErrPermission) && r.isLink(name):
+		return buffer, unreadable("the link does not lead to a file in the same folder, so it is not followed",
+			"give the path of the file itself, or replace the link by a copy")
+	}
+	return buffer, refused(err)
+}
+
+// readNamed reads a file that was named.
+func readNamed(name string, buffer []byte) ([]byte, *Diagnostic) {
+	file, err := os.OpenFile(name, readOnly, 0)
 	if err != nil {
-		return buffer, r.refusal(t, err)
+		return buffer, refused(err)
 	}
 	defer file.Close() // opened for reading: closing cannot lose anything
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		return buffer, unreadable(notRegular, "")
 	}
-	if err == nil {
-		buffer, err = readBounded(file, buffer)
+	if err != nil {
+		return buffer, refused(err)
 	}
+	return diagnosed(readBounded(file, buffer))
+}
+
+func diagnosed(buffer []byte, err error) ([]byte, *Diagnostic) {
 	if err != nil {
 		return buffer, refused(err)
 	}
 	return buffer, nil
 }
 
-func (r *reader) readInput(buffer []byte) ([]byte, *Diagnostic) {
-	if r.stdin == nil {
-		return buffer, unreadable("there is no standard input", "")
-	}
-	buffer, err := readBounded(r.stdin, buffer)
-	if err != nil {
-		return buffer, refused(err)
-	}
-	return buffer, nil
-}
-
-func (r *reader) open(t *target) (*os.File, error) {
-	if t.base == "" {
-		return os.OpenFile(t.name, readOnly, 0)
-	}
-	if err := r.enter(t.base, filepath.Dir(t.below)); err != nil {
-		return nil, err
-	}
-	return r.dir.OpenFile(filepath.Base(t.below), readOnly, 0)
-}
-
-// enter makes the folder below the base the current one.
+// enter opens the folder below the base, unless it is open already.
 func (r *reader) enter(base, folder string) error {
 	if r.dir != nil && r.base == base && r.folder == folder {
 		return nil
@@ -107,21 +111,19 @@ func (r *reader) enter(base, folder string) error {
 		return err
 	}
 	defer root.Close() // as above
-	r.dir, err = openInside(root, folder)
+	inside, err := openInside(root, folder)
+	if err != nil {
+		return err
+	}
+	defer inside.Close() // as above
+	r.dir, err = durable.OpenDir(inside, filepath.Join(base, folder), ".")
 	r.base, r.folder = base, folder
 	return err
 }
 
-// refusal is the finding on a target that could not be opened.
-func (r *reader) refusal(t *target, err error) *Diagnostic {
-	if t.base != "" && r.dir != nil && !errors.Is(err, fs.ErrPermission) {
-		info, lookErr := r.dir.Lstat(filepath.Base(t.below))
-		if lookErr == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return unreadable("the link leads to no file of its own folder, and is not followed",
-				"give the path of the file itself, or put a copy in the place of the link")
-		}
-	}
-	return refused(err)
+func (r *reader) isLink(name string) bool {
+	info, err := r.dir.Lstat(name)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 const notRegular = "it is not a regular file"
@@ -131,26 +133,23 @@ func unreadable(message, fix string) *Diagnostic {
 	return &problem
 }
 
-// refused is the finding on a path that gave an error. It says what the error
-// says besides the path, which the finding names itself.
+// refused describes the error of opening or reading a path. The diagnostic names the path itself.
 func refused(err error) *Diagnostic {
 	var pathError *fs.PathError
-	if !errors.As(err, &pathError) {
-		return unreadable(fmt.Sprintf("it cannot be read: %v", err), "")
-	}
-	// What an os.Root refuses by itself has no number of the system's.
-	var fromSystem syscall.Errno
+	var number syscall.Errno
 	switch {
-	case errors.Is(pathError, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
 		return unreadable("there is no such file or folder", "")
-	case pathError.Op == "openat" && !errors.As(pathError, &fromSystem):
+	case errors.As(err, &number):
+		return unreadable(fmt.Sprintf("it cannot be read: %v", number), "")
+	case errors.As(err, &pathError) && pathError.Op == "openat":
+		// The system did not refuse this path, os.Root did.
 		return unreadable("a link on the way to it leads out of the folder that was searched", "give the path without the link")
 	}
-	return unreadable(fmt.Sprintf("it cannot be read: %v", pathError.Err), "")
+	return unreadable(fmt.Sprintf("it cannot be read: %v", err), "")
 }
 
-// readBounded appends what the reader gives to the buffer, at most one byte
-// more than a message file may have.
+// readBounded appends what it reads to the buffer, at most one byte more than a message file may have.
 func readBounded(from io.Reader, buffer []byte) ([]byte, error) {
 	for len(buffer) <= schema.MaxFileSize {
 		if len(buffer) == cap(buffer) {

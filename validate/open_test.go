@@ -72,7 +72,7 @@ func TestFilesShowNothingBehindLinks(t *testing.T) {
 		if err := result.WriteText(&out, false); err != nil {
 			t.Fatal(err)
 		}
-		if got := out.String(); strings.Contains(got, secret) || !strings.Contains(got, "b.yaml: error: the link leads to no file of its own folder") {
+		if got := out.String(); strings.Contains(got, secret) || !strings.Contains(got, "b.yaml: error: the link does not lead to a file in the same folder") {
 			t.Errorf("%s: got\n%s\nwant the link refused", path, got)
 		}
 		for _, err := range ReadFiles([]string{path}, nil) {

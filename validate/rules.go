@@ -79,15 +79,15 @@ func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
 func (c *checker) checkNames() {
 	m := c.m
-	if m.From != "" {
-		c.checkName(m.From, path{"from"})
+	if m.From != "" && !m.From.Valid() {
+		c.reportName(m.From, path{"from"})
 	}
 	if c.unread["to"] {
 		return
 	}
 	for i, name := range m.To {
 		if !name.Valid() {
-			c.checkName(name, recipientPath(m, i))
+			c.reportName(name, recipientPath(m, i))
 			continue
 		}
 		if name == m.From {
@@ -116,11 +116,9 @@ func recipientPath(m *schema.Message, i int) path {
 	return path{"to", i}
 }
 
-func (c *checker) checkName(name schema.AgentName, at path) {
+// reportName adds a finding about a name that is not an agent name.
+func (c *checker) reportName(name schema.AgentName, at path) {
 	_, err := schema.ParseAgentName(string(name))
-	if err == nil {
-		return
-	}
 	fix := ""
 	if strings.ContainsAny(string(name), ", ") && at[0] == "to" {
 		fix = "write several recipients as a list: [a, b]"
@@ -131,9 +129,11 @@ func (c *checker) checkName(name schema.AgentName, at path) {
 func (c *checker) checkIdentity() {
 	m := c.m
 	if m.ID != "" {
-		if _, err := schema.ParseID(m.ID); err != nil {
+		parts, err := schema.ParseID(m.ID)
+		if err != nil {
 			c.report(RuleID, path{"id"}, err.Error(), "")
 		}
+		c.idSender = parts.Sender
 	}
 	if m.Type != "" && !m.Type.Known() {
 		c.report(RuleType, path{"type"}, fmt.Sprintf("%s is not a message type", quote(string(m.Type))), suggestType(string(m.Type)))
@@ -299,10 +299,10 @@ func (c *checker) checkFileName(file string) {
 // warn reports what other tools may stumble over.
 func (c *checker) warn() {
 	m := c.m
-	if parts, err := schema.ParseID(m.ID); err == nil && m.From.Valid() && parts.Sender != m.From {
-		c.report(RuleIDSender, path{"id"}, fmt.Sprintf("the id names %s as its sender, from says %s", quote(string(parts.Sender)), quote(string(m.From))), "")
+	if c.idSender != "" && c.idSender != m.From && m.From.Valid() {
+		c.report(RuleIDSender, path{"id"}, fmt.Sprintf("the id names %s as its sender, from says %s", quote(string(c.idSender)), quote(string(m.From))), "")
 	}
-	if created, expires := m.CreatedAt.Time(), m.ExpiresAt.Time(); !expires.IsZero() && expires.Before(created) {
+	if expires := m.ExpiresAt.Time(); !expires.IsZero() && expires.Before(m.CreatedAt.Time()) {
 		c.report(RuleExpiry, path{"expires_at"}, "the message expires before it was created", "")
 	}
 	if strings.ContainsFunc(m.Channel, func(r rune) bool { return !isBase64URL(r) }) {

@@ -37,7 +37,7 @@ var byteClasses = func() (classes [256]uint8) {
 // takes alike.
 func checkSource(data []byte) (text string, plain bool, problem *Diagnostic) {
 	if len(data) > schema.MaxFileSize {
-		return "", false, sourceProblem(nil, RuleFileSize, fmt.Sprintf("the file has %d bytes; a message has at most %d", len(data), schema.MaxFileSize), "put large content in a file of its own and name it in the message")
+		return "", false, tooLarge()
 	}
 	if !utf8.Valid(data) {
 		return "", false, encodingProblem(data)
@@ -56,6 +56,11 @@ func checkSource(data []byte) (text string, plain bool, problem *Diagnostic) {
 		plain = seen&returnByte == 0 && !strings.ContainsFunc(text, isSpecial)
 	}
 	return text, plain, nil
+}
+
+func tooLarge() *Diagnostic {
+	return sourceProblem(nil, RuleFileSize, fmt.Sprintf("the file is larger than %d bytes", schema.MaxFileSize),
+		"put large content in a file of its own and name that file in the message")
 }
 
 // isForbidden reports whether YAML forbids the raw character.

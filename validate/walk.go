@@ -33,17 +33,20 @@ func (t *target) shownName() string {
 	return t.name
 }
 
-// A walker turns paths into the files they stand for, in a fixed order and
-// each once.
+// A walker turns paths into the files they stand for, in a fixed order and each once.
 type walker struct {
 	targets []target
-	// seen has the number of the target for each path that is one.
+	// seen maps the clean path of each target to its index. It is nil if there is one path to walk, which cannot lead to a
+	// file twice.
 	seen map[string]int
 }
 
 // walk returns the files that the paths stand for.
 func walk(paths []string) []target {
-	w := &walker{seen: make(map[string]int)}
+	w := &walker{}
+	if len(paths) > 1 || len(paths) == 1 && isPattern(paths[0]) {
+		w.seen = make(map[string]int)
+	}
 	for _, path := range paths {
 		w.path(path)
 	}
@@ -51,17 +54,22 @@ func walk(paths []string) []target {
 }
 
 func (w *walker) file(t target) {
-	clean := filepath.Clean(t.name)
-	i, ok := w.seen[clean]
-	switch {
-	case !ok:
+	if w.seen != nil {
+		clean := filepath.Clean(t.name)
+		i, ok := w.seen[clean]
+		if ok && t.base == "" {
+			// Found before and now named as well: it may lead anywhere.
+			w.targets[i].base, w.targets[i].below = "", ""
+		}
+		if ok {
+			return
+		}
 		w.seen[clean] = len(w.targets)
-		w.targets = append(w.targets, t)
-	case t.base == "":
-		// Found before and now named as well: it may lead anywhere.
-		w.targets[i].base, w.targets[i].below = "", ""
 	}
+	w.targets = append(w.targets, t)
 }
+
+func isPattern(path string) bool { return strings.ContainsAny(path, "*?[") }
 
 func (w *walker) fail(name, message, fix string) {
 	w.targets = append(w.targets, target{name: name, problem: unreadable(message, fix)})
@@ -87,7 +95,7 @@ func (w *walker) path(path string) {
 		w.fail(path, notRegular, "")
 	case err == nil:
 		w.file(target{name: path})
-	case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?["):
+	case errors.Is(err, fs.ErrNotExist) && isPattern(path):
 		w.pattern(path)
 	default:
 		w.refuse(path, err)

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -183,20 +184,29 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 
 // ReadFileTime is ReadFile that also returns when the file was last written.
 func (d *Dir) ReadFileTime(name string, limit int64) (data []byte, modified time.Time, err error) {
-	data, modified, err = d.read(name, limit)
+	data, modified, err = d.read(nil, name, limit)
 	if err != nil {
 		return nil, modified, fmt.Errorf("reading %s: %w", d.Path(name), cause(err))
 	}
 	return data, modified, nil
 }
 
-// readAll reads a file of the size that is known of it; read returns io.EOF at
-// the end. A file that grows meanwhile is read as far as the limit.
-func readAll(size, limit int64, read func([]byte) (int, error)) ([]byte, error) {
-	if size > limit {
-		return nil, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, limit)
+// AppendFile is ReadFile into a buffer: it appends the bytes of the file and returns the extended buffer.
+func (d *Dir) AppendFile(buffer []byte, name string, limit int64) ([]byte, error) {
+	extended, _, err := d.read(buffer, name, limit)
+	if err != nil {
+		return buffer, fmt.Errorf("reading %s: %w", d.Path(name), cause(err))
 	}
-	data := make([]byte, 0, size+1)
+	return extended, nil
+}
+
+// readAll appends a file of the given size to the buffer; read returns io.EOF at the end. If the file grows meanwhile, readAll
+// reads up to the limit.
+func readAll(buffer []byte, size, limit int64, read func([]byte) (int, error)) ([]byte, error) {
+	if size > limit {
+		return buffer, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, limit)
+	}
+	data := slices.Grow(buffer, int(size)+1)
 	for {
 		n, err := read(data[len(data):cap(data)])
 		data = data[:len(data)+n]
@@ -204,11 +214,11 @@ func readAll(size, limit int64, read func([]byte) (int, error)) ([]byte, error) 
 		case err == io.EOF:
 			return data, nil
 		case err != nil:
-			return nil, err
-		case int64(len(data)) > limit:
-			return nil, fmt.Errorf("%w: it grew past %d bytes while it was read", ErrTooLarge, limit)
+			return buffer, err
+		case int64(len(data)-len(buffer)) > limit:
+			return buffer, fmt.Errorf("%w: it grew past %d bytes while it was read", ErrTooLarge, limit)
 		case len(data) == cap(data):
-			data = append(data, 0)[:len(data)]
+			data = slices.Grow(data, len(data)+1)
 		}
 	}
 }

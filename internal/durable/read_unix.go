@@ -13,17 +13,17 @@ import (
 
 // read takes four system calls, where an os.File would take six: a full inbox
 // has many thousands of files, and next to nothing else costs time.
-func (d *Dir) read(name string, limit int64) ([]byte, time.Time, error) {
+func (d *Dir) read(buffer []byte, name string, limit int64) ([]byte, time.Time, error) {
 	if fd, ok := d.openEntry(name); ok {
 		defer unix.Close(fd) // opened for reading: closing cannot lose anything
-		return readDescriptor(fd, limit)
+		return readDescriptor(buffer, fd, limit)
 	}
 	file, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, time.Time{}, err
+		return buffer, time.Time{}, err
 	}
 	defer file.Close() // as above
-	return readDescriptor(int(file.Fd()), limit)
+	return readDescriptor(buffer, int(file.Fd()), limit)
 }
 
 // openEntry opens what stands in the folder itself. It leaves to the root
@@ -37,17 +37,17 @@ func (d *Dir) openEntry(name string) (fd int, ok bool) {
 	return fd, err == nil
 }
 
-func readDescriptor(fd int, limit int64) ([]byte, time.Time, error) {
+func readDescriptor(buffer []byte, fd int, limit int64) ([]byte, time.Time, error) {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		return nil, time.Time{}, err
+		return buffer, time.Time{}, err
 	}
 	modified := time.Unix(stat.Mtim.Unix())
 	if stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, modified, ErrNotRegular
+		return buffer, modified, ErrNotRegular
 	}
 	done := int64(0)
-	data, err := readAll(stat.Size, limit, func(buffer []byte) (int, error) {
+	data, err := readAll(buffer, stat.Size, limit, func(buffer []byte) (int, error) {
 		n, err := readRetrying(fd, buffer)
 		done += int64(n)
 		if err == nil && (n == 0 || n < len(buffer) && done == stat.Size) {
