@@ -113,7 +113,7 @@ func (r *runReading) findDriver(run bridge.Run) error {
 	if r.run.State.Final() || r.kind != ours && r.kind != unwritten {
 		return nil
 	}
-	driven, _, err := pair.Driven(run)
+	driven, err := pair.Driven(run)
 	if err != nil {
 		return err
 	}

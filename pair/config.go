@@ -6,19 +6,21 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/schema"
 )
 
-// Config is AgentPair's file of global settings (its config file reference).
-// What it does not say is the zero value.
+// Config holds AgentPair's global settings (see its config file reference). A setting that the file
+// omits has the zero value.
 type Config struct {
 	Agent         Agent
 	MaxIterations int
@@ -31,61 +33,23 @@ type Config struct {
 	Timeout       time.Duration
 }
 
-// configKeys are the keys of the file, and how each is read.
-var configKeys = []struct {
-	name string
-	take func(c *Config, text string) error
-}{
-	{"agent", func(c *Config, text string) error { c.Agent = Agent(text); return nil }},
-	{"max_iterations", func(c *Config, text string) (err error) {
-		if c.MaxIterations, err = strconv.Atoi(text); err != nil || c.MaxIterations < 1 {
-			return fmt.Errorf("%.50q is no number from 1 on", text)
-		}
-		return nil
-	}},
-	{"proof", func(c *Config, text string) error { c.Proof = text; return nil }},
-	{"review_mode", func(c *Config, text string) error { c.Review = Review(text); return nil }},
-	{"done_signal", func(c *Config, text string) error { c.Done = text; return nil }},
-	{"use_tmux", func(c *Config, text string) error { return takeBool(&c.Tmux, text) }},
-	{"use_worktree", func(c *Config, text string) error { return takeBool(&c.Worktree, text) }},
-	{"verbose", func(c *Config, text string) error { return takeBool(&c.Verbose, text) }},
-	{"timeout", func(c *Config, text string) (err error) {
-		if c.Timeout, err = time.ParseDuration(text); err != nil || c.Timeout <= 0 {
-			return fmt.Errorf("%.50q is no time such as 90m or 1h30m", text)
-		}
-		return nil
-	}},
-}
-
-func takeBool(value *bool, text string) error {
-	switch text {
-	case "true", "false":
-		*value = text == "true"
-		return nil
+// fields maps the keys of the file to the fields of c.
+func (c *Config) fields() map[string]any {
+	return map[string]any{
+		"agent": &c.Agent, "max_iterations": &c.MaxIterations, "proof": &c.Proof, "review_mode": &c.Review,
+		"done_signal": &c.Done, "use_tmux": &c.Tmux, "use_worktree": &c.Worktree, "verbose": &c.Verbose,
+		"timeout": &c.Timeout,
 	}
-	return fmt.Errorf("%.50q is neither true nor false", text)
 }
 
-// knownKeys lists the keys of the file.
-func knownKeys() []string {
-	var names []string
-	for _, key := range configKeys {
-		names = append(names, key.name)
-	}
-	return names
-}
-
-// configNames are the files that are looked for; the first there is counts.
-var configNames = []string{"config.yaml", "config.yml", "config.json"}
-
-// maxConfig bounds a file of settings in bytes.
+// maxConfig bounds the size of a settings file in bytes.
 const maxConfig = 1 << 20
 
-// LoadConfig reads the settings in a folder, which is .agentpair in the user's
-// home. No file is no error; an unknown key or a wrong value is, and is named
-// with the file and the line.
+// LoadConfig reads config.yaml, config.yml or config.json, whichever it finds first, from folder.
+// AgentPair's folder is .agentpair in the user's home. LoadConfig returns the zero Config if there is
+// no file. Errors name the file and the line.
 func LoadConfig(folder string) (Config, error) {
-	for _, name := range configNames {
+	for _, name := range []string{"config.yaml", "config.yml", "config.json"} {
 		path := filepath.Join(folder, name)
 		config, err := readConfig(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -100,86 +64,97 @@ func LoadConfig(folder string) (Config, error) {
 }
 
 func readConfig(path string) (config Config, err error) {
-	file, err := os.Open(path)
+	data, err := readBounded(path, maxConfig)
 	if err != nil {
 		return config, err
 	}
-	defer file.Close() // it is only read
-	data, err := io.ReadAll(io.LimitReader(file, maxConfig+1))
-	if err != nil {
-		return config, err
-	}
-	if len(data) > maxConfig {
-		return config, fmt.Errorf("they are larger than %d bytes", maxConfig)
-	}
-	return parseConfig(data)
-}
-
-// parseConfig reads settings. Errors name the line.
-func parseConfig(data []byte) (config Config, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var document, another yaml.Node
+	var document, second yaml.Node
 	switch err := decoder.Decode(&document); {
 	case errors.Is(err, io.EOF):
 		return config, nil
 	case err != nil:
 		return config, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	if err := decoder.Decode(&another); err == nil {
-		return config, fmt.Errorf("line %d: a second document begins, and one is all there may be", another.Line)
+	if err := decoder.Decode(&second); err == nil {
+		return config, fmt.Errorf("line %d: unexpected second document", second.Line)
 	} else if !errors.Is(err, io.EOF) {
 		return config, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	settings := document.Content[0]
-	if isNull(settings) {
-		return config, nil
+	if settings.Kind != yaml.MappingNode && !isNull(settings) {
+		return config, fmt.Errorf("line %d: settings must be lines of the form KEY: VALUE", settings.Line)
 	}
-	if settings.Kind != yaml.MappingNode {
-		return config, fmt.Errorf("line %d: settings are lines of the form KEY: VALUE", settings.Line)
-	}
-	seen := make(map[string]int)
+	lines := make(map[string]int)
 	for i := 0; i+1 < len(settings.Content); i += 2 {
 		key, value := settings.Content[i], settings.Content[i+1]
-		if first, again := seen[key.Value]; again {
-			return Config{}, fmt.Errorf("line %d: %s was set in line %d", key.Line, key.Value, first)
+		if first, repeated := lines[key.Value]; repeated {
+			return Config{}, fmt.Errorf("line %d: %s is already set in line %d", key.Line, key.Value, first)
 		}
-		seen[key.Value] = key.Line
-		if err := config.take(key.Value, value); err != nil {
+		lines[key.Value] = key.Line
+		if err := config.set(key.Value, value); err != nil {
 			return Config{}, fmt.Errorf("line %d: %w", key.Line, err)
 		}
 	}
 	return config, nil
 }
 
-// take takes the value of a key.
-func (c *Config) take(name string, value *yaml.Node) error {
-	for _, key := range configKeys {
-		switch {
-		case key.name != name:
-			continue
-		case isNull(value):
-			return nil
-		case value.Kind != yaml.ScalarNode:
-			return fmt.Errorf("%s: it takes one value", name)
+// set sets one field and checks the result as Create does.
+func (c *Config) set(name string, value *yaml.Node) error {
+	fields := c.fields()
+	field, known := fields[name]
+	if !known {
+		names := slices.Sorted(maps.Keys(fields))
+		advice := "the settings are " + strings.Join(names, ", ")
+		if near := spelling.Nearest(name, names); near != "" {
+			advice = "did you mean " + near + "? " + advice
 		}
-		if err := key.take(c, value.Value); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("unknown setting %.50q; %s", name, advice)
+	}
+	if isNull(value) {
+		return nil
+	}
+	err := value.Decode(field)
+	switch field := field.(type) {
+	case *time.Duration:
+		*field, err = schema.ParseDuration(value.Value)
+		if err == nil && *field == 0 {
+			err = errors.New("must be more than 0")
 		}
-		return c.check()
+	case *int:
+		if err != nil || *field < 1 {
+			err = fmt.Errorf("%.50q is not a number from 1 to %d", value.Value, maxIterations)
+		}
+	case *bool:
+		if err != nil {
+			err = fmt.Errorf("%.50q is neither true nor false", value.Value)
+		}
+	default:
+		if err != nil {
+			err = errors.New("takes a single value")
+		}
 	}
-	advice := "there are " + strings.Join(knownKeys(), ", ")
-	if near := spelling.Nearest(name, knownKeys()); near != "" {
-		advice = "did you mean " + near + "? There are " + strings.Join(knownKeys(), ", ")
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	return fmt.Errorf("there is no setting %.50q; %s", name, advice)
+	settings := Settings{Prompt: "any", Agent: c.Agent, Review: c.Review, MaxIterations: c.MaxIterations, Proof: c.Proof, Done: c.Done}
+	_, err = settings.complete()
+	return err
 }
 
-// isNull reports whether a key was left without a value.
+// isNull reports whether a key has no value.
 func isNull(value *yaml.Node) bool { return value.Kind == yaml.ScalarNode && value.Tag == "!!null" }
 
-// check looks at what is said, as Create will.
-func (c Config) check() error {
-	settings := Settings{Prompt: "any", Agent: c.Agent, Review: c.Review, MaxIterations: c.MaxIterations, Proof: c.Proof, Done: c.Done}
-	_, err := settings.complete()
-	return err
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // only read
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("larger than %d bytes", limit)
+	}
+	return data, err
 }

@@ -1,20 +1,28 @@
 package pair
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/exclusive"
 )
 
-// Create makes a new run of the repository below root, the folder of all
-// runs, and a session that drives it. Any number of processes may do so at
-// once. An error of a setting names it. A *BegunError says that the run is
-// there all the same.
+// Create makes a new run of a repository below root, the folder of all runs, and a session that
+// drives it. Any number of processes may do so at once. An error about a setting names the
+// setting; one that names the run means that the run may exist and can be resumed.
 func Create(root, repository string, settings Settings, options Options) (*Session, error) {
-	settings, err := settings.forNewRun()
+	if err := settings.Check(); err != nil {
+		return nil, err
+	}
+	settings, err := settings.complete()
 	if err != nil {
 		return nil, err
 	}
@@ -48,53 +56,33 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 	if settings.Worktree {
 		manifest.WorktreePath = worktreePath(run)
 	}
-	begun := false
-	s, err := open(run, options, func() (Manifest, error) {
-		err := manifest.write(run)
-		begun = err == nil
-		return manifest, err
-	})
-	switch {
-	case err != nil && begun:
-		return nil, &BegunError{Run: run.ID, Err: err}
-	case err != nil:
-		discard(run)
+	s, err := open(run, options, func() (Manifest, error) { return manifest, manifest.write(run) })
+	if err != nil {
+		removeEmpty(run)
+		return nil, fmt.Errorf("run %d: %w", run.ID, err)
 	}
-	return s, err
+	return s, nil
 }
 
-// BegunError says that Create has made a run, but no session that drives it.
-// The run can be resumed.
-type BegunError struct {
-	Run int
-	Err error
-}
-
-// Error says what stood in the way.
-func (e *BegunError) Error() string { return e.Err.Error() }
-
-// Unwrap returns what stood in the way.
-func (e *BegunError) Unwrap() error { return e.Err }
-
-// discard removes the folder of a run that was never begun, unless somebody
-// else has put something into it. What stays says of itself that it was never
-// begun.
-func discard(run bridge.Run) {
+// removeEmpty removes the folder of a run whose manifest could not be written.
+func removeEmpty(run bridge.Run) {
+	if _, err := os.Stat(run.ManifestPath()); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
 	lock := lockOf(run)
 	for _, path := range []string{lock.Path, lock.Note, run.Folder} {
-		_ = os.Remove(path)
+		_ = os.Remove(path) // Resume reports what stays as ErrNeverBegun
 	}
 }
 
-// Resume makes a session that goes on with a run where it stopped. A
-// *BusyError says that another process drives it; ReadManifest tells what
-// other errors there are.
+// Resume returns a session that continues a run. A *BusyError means that another process drives it;
+// see ReadManifest for further errors.
 func Resume(run bridge.Run, options Options) (*Session, error) {
 	options.fill()
 	return open(run, options, func() (Manifest, error) { return ReadManifest(run) })
 }
 
-// open takes the run's lock, and then what it locks.
+// open locks the run and opens its files.
 func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Session, err error) {
 	s := &Session{run: run, options: options, drivers: make(map[Agent]agent.Driver), stopDelay: stopDelay}
 	defer func() {
@@ -102,7 +90,11 @@ func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Se
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if s.hold, err = takeLock(run, options.Now()); err != nil {
+	// Take ends the processes that a killed session left behind.
+	if s.hold, err = lockOf(run).Take(context.Background(), options.Now()); err != nil {
+		if held := new(exclusive.HeldError); errors.As(err, &held) {
+			err = &BusyError{Run: run.ID, Holder: held.Holder}
+		}
 		return nil, err
 	}
 	if s.manifest, err = load(); err != nil {
@@ -115,4 +107,51 @@ func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Se
 		return nil, err
 	}
 	return s, s.note(Entry{Type: EntryStart, State: s.manifest.State, Content: s.manifest.Prompt})
+}
+
+// BusyError says that another process drives the run.
+type BusyError struct {
+	Run int
+	// Holder is that process, nil if it is unknown.
+	Holder *exclusive.Holder
+}
+
+func (e *BusyError) Error() string {
+	if e.Holder == nil {
+		return fmt.Sprintf("run %d is driven by another process", e.Run)
+	}
+	return fmt.Sprintf("run %d is driven by process %d on %s since %s",
+		e.Run, e.Holder.PID, e.Holder.Host, e.Holder.Since.UTC().Format(time.RFC3339))
+}
+
+// Driven reports whether a process drives the run.
+func Driven(run bridge.Run) (bool, error) {
+	driven, _, err := lockOf(run).Held()
+	return driven, err
+}
+
+func lockOf(run bridge.Run) exclusive.Lock {
+	return exclusive.Lock{Path: filepath.Join(run.Folder, "pair.lock"), Note: filepath.Join(run.Folder, "pair.json")}
+}
+
+// FindSession returns the latest run of a repository in which an agent has the session. If there is
+// none the error matches bridge.ErrNoRun, and names the manifests that could not be read.
+func FindSession(root, repositoryID, session string) (bridge.Run, error) {
+	runs, err := bridge.Runs(root, repositoryID)
+	if err != nil {
+		return bridge.Run{}, err
+	}
+	var unread []error
+	for _, run := range slices.Backward(runs) {
+		m, err := ReadManifest(run)
+		switch {
+		case errors.Is(err, ErrForeignRun), errors.Is(err, ErrNeverBegun): // cannot be resumed
+		case err != nil:
+			unread = append(unread, err)
+		case session != "" && (m.ClaudeSessionID == session || m.CodexSessionID == session):
+			return run, nil
+		}
+	}
+	err = fmt.Errorf("%w: no run of repository %s in %s has the session %q", bridge.ErrNoRun, repositoryID, root, session)
+	return bridge.Run{}, errors.Join(append([]error{err}, unread...)...)
 }

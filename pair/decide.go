@@ -4,15 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// decide tells the others what the turn came to, and what comes next.
+// proofSender is the sender of records about failed proofs.
+const proofSender = "proof"
+
+// decide reports the finished turn in the bridge and chooses the next step.
 func (s *Session) decide(ctx context.Context) error {
-	if err := s.report(ctx); err != nil {
-		return err
+	for _, record := range s.records() {
+		if _, err := s.publish(ctx, s.manifest.Turn.Since, record); err != nil {
+			return err
+		}
 	}
 	if s.manifest.State == Working {
 		return s.decideWork()
@@ -51,7 +57,7 @@ func (s *Session) decideReview() error {
 	return s.moveTo(Complete)
 }
 
-// nextIteration gives the worker another turn, if there may be one.
+// nextIteration gives the worker another turn, or fails the run after the last one.
 func (s *Session) nextIteration() error {
 	m := &s.manifest
 	if m.CurrentIteration >= m.MaxIterations {
@@ -59,7 +65,7 @@ func (s *Session) nextIteration() error {
 		if m.CurrentIteration == 1 {
 			iterations = "iteration"
 		}
-		return s.fail(fmt.Sprintf("it is not done after %d %s", m.CurrentIteration, iterations))
+		return s.fail(fmt.Sprintf("not done after %d %s", m.CurrentIteration, iterations))
 	}
 	m.CurrentIteration++
 	m.Turn = &Turn{Agent: m.PrimaryAgent}
@@ -72,21 +78,8 @@ func (s *Session) nextIteration() error {
 	return errors.Join(err, s.note(Entry{Type: EntryIteration}))
 }
 
-// report puts into the bridge what the turn came to. Doing it again changes
-// nothing.
-func (s *Session) report(ctx context.Context) error {
-	turn := s.manifest.Turn
-	for _, record := range s.records() {
-		if _, err := s.publish(ctx, turn.Since, record); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// records lists what there is to tell: the answer, its signal unless the agent
-// sent that itself, and the proof's failure. An answer to oneself goes to the
-// partner; drain gives it back where it is needed.
+// records returns the records about the finished turn: the answer, its signal unless the agent sent
+// that itself, and the failure of the proof.
 func (s *Session) records() []bridge.Record {
 	m := &s.manifest
 	turn := m.Turn
@@ -94,8 +87,13 @@ func (s *Session) records() []bridge.Record {
 	if m.State == Working {
 		kind = bridge.TypeResult
 	}
+	// An answer to oneself goes to the other agent, or to the user in a run of one agent; drain returns
+	// it to the sender as well.
 	if turn.Agent == m.PrimaryAgent {
-		to = m.partner()
+		to = User
+		if agents := m.Agents(); len(agents) > 1 {
+			to = string(agents[1])
+		}
 	}
 	text := turn.Answer.Text
 	if strings.TrimSpace(text) == "" {
@@ -110,8 +108,41 @@ func (s *Session) records() []bridge.Record {
 	}
 	if turn.Proof != nil && !turn.Proof.Passed {
 		records = append(records, bridge.Record{
-			Type: bridge.TypeResult, From: senderProof, To: string(m.PrimaryAgent), Content: turn.Proof.Report,
+			Type: bridge.TypeResult, From: proofSender, To: string(m.PrimaryAgent), Content: turn.Proof.Report,
 		})
 	}
 	return records
+}
+
+// publish appends a record and returns its id. A duplicate behind the cursor is the same record,
+// appended by a process that died afterwards. A duplicate before it gets another last line: the id of
+// a record does not depend on its time.
+func (s *Session) publish(ctx context.Context, since bridge.Cursor, r bridge.Record) (string, error) {
+	r.Iteration = s.manifest.CurrentIteration
+	words := r.Content
+	for again := 2; ; again++ {
+		receipt, err := s.log.Send(ctx, r)
+		if err != nil {
+			return "", err
+		}
+		if !receipt.Duplicate || receipt.Line > since.Line() {
+			return receipt.ID, nil
+		}
+		r.Content = fmt.Sprintf("%s\n\n(said for the %s time)", words, ordinal(again))
+	}
+}
+
+func ordinal(n int) string {
+	suffix := "th"
+	if tens := n % 100 / 10; tens != 1 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return strconv.Itoa(n) + suffix
 }

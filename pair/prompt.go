@@ -7,12 +7,11 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// A prompt is what an agent is given for a turn. It stands by itself: the
-// agent need not remember anything.
+// prompt is the prompt of a turn. It is complete by itself: the agent need not remember anything.
 type prompt struct {
 	manifest *Manifest
 	messages []bridge.Record
-	// repeated says that the agent may have seen a prompt for this turn.
+	// repeated reports that the agent may have received a prompt for this turn before.
 	repeated bool
 }
 
@@ -25,23 +24,20 @@ func (p prompt) text() string {
 		p.work(&b)
 	}
 	if p.repeated {
-		b.WriteString("\nYour last turn may have been cut off before its end. Look at what is there already, and go on from there.\n")
+		b.WriteString("\nYour last turn may have been cut off. Look at what is there already, and continue from there.\n")
 	}
 	if m.WorktreeLost {
-		b.WriteString("\nThe folder was removed and has been made again from the last commit. What was not committed in it is lost.\n")
+		b.WriteString("\nThe folder was removed and has been made again from the last commit. Uncommitted changes are lost.\n")
 	}
 	fmt.Fprintf(&b, "\nTHE TASK\n\n%s\n", strings.TrimSpace(m.Prompt))
 	for _, message := range p.messages {
-		fmt.Fprintf(&b, "\n%s FROM %s\n\n%s\n", heading(message), message.From, strings.TrimSpace(message.Content))
+		heading := strings.ToUpper(string(message.Type))
+		if message.Type == bridge.TypeSignal {
+			heading += " " + string(message.Signal)
+		}
+		fmt.Fprintf(&b, "\n%s FROM %s\n\n%s\n", heading, message.From, strings.TrimSpace(message.Content))
 	}
 	return b.String()
-}
-
-func heading(r bridge.Record) string {
-	if r.Type == bridge.TypeSignal {
-		return strings.ToUpper(string(r.Type)) + " " + string(r.Signal)
-	}
-	return strings.ToUpper(string(r.Type))
 }
 
 func (p prompt) work(b *strings.Builder) {
@@ -63,7 +59,7 @@ func (p prompt) review(b *strings.Builder) {
 	fmt.Fprintf(b, "You are %s and review how %s did the task below, in the current folder. Do not change files. This is iteration %d of at most %d.\n",
 		m.Turn.Agent, m.PrimaryAgent, m.CurrentIteration, m.MaxIterations)
 	b.WriteString("Look at the files themselves. If all of the task is done, and well, end your answer with a line that holds only the word PASS.\n")
-	b.WriteString("Otherwise say what is to be changed, and end with a line that holds only the word FAIL.\n")
+	b.WriteString("Otherwise say what must change, and end with a line that holds only the word FAIL.\n")
 	if m.Turn.Proven {
 		fmt.Fprintf(b, "This command has succeeded: %s\n", m.ProofCommand)
 	}

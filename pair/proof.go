@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,9 +15,8 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
-// needsProof reports whether the answer stands or falls with the proof, and
-// the proof has not been run since: the work that is complete is that which
-// the last reviewer has seen and left behind, whatever was proven before.
+// needsProof reports whether the proof must run before the answer counts: after the worker's DONE,
+// and after the last reviewer's PASS, because the reviewers may have changed files.
 func (s *Session) needsProof() bool {
 	m := &s.manifest
 	if m.ProofCommand == "" || m.Turn.Proof != nil {
@@ -31,15 +29,13 @@ func (s *Session) needsProof() bool {
 	return last && m.Turn.Answer.Signal == bridge.SignalPass
 }
 
-// maxProofOutput is how much of the end of a proof's output goes back to the
-// worker, in bytes.
+// maxProofOutput is how much of the end of a proof's output the worker gets, in bytes.
 const maxProofOutput = 8 << 10
 
-// prove runs the proof and writes down what it came to. Nothing that the proof
-// started is at work when that is known, and nothing that one started which
-// was cut off when the next begins.
+// prove runs the proof and saves its result. Processes that the proof left behind end before that,
+// and those of an interrupted proof end before the next one starts.
 func (s *Session) prove(ctx context.Context) error {
-	if err := s.makeSureOfFolder(ctx); err != nil {
+	if err := s.ensureFolder(ctx); err != nil {
 		return err
 	}
 	if err := s.endProof(ctx); err != nil {
@@ -67,7 +63,7 @@ func (s *Session) prove(ctx context.Context) error {
 	return s.note(entry)
 }
 
-// endProof ends what a proof has left behind.
+// endProof ends the processes that a proof left behind.
 func (s *Session) endProof(ctx context.Context) error {
 	ended, err := orphans.End(ctx, orphans.Mark(s.manifest.Turn.ProofMark))
 	if err != nil {
@@ -76,7 +72,7 @@ func (s *Session) endProof(ctx context.Context) error {
 	if len(ended) == 0 {
 		return nil
 	}
-	return s.note(Entry{Type: EntryNotice, Content: "what the proof had left behind was ended: " + orphans.List(ended)})
+	return s.note(Entry{Type: EntryNotice, Content: "ended what the proof left behind: " + orphans.List(ended)})
 }
 
 // runCommands runs the commands of the proof until one fails.
@@ -97,11 +93,11 @@ func (s *Session) runCommands(ctx context.Context) (*ProofResult, error) {
 	return &ProofResult{Passed: true}, nil
 }
 
-// runProof runs one command of the proof. A report says how it failed; an
-// error, that it was not the command that did.
+// runProof runs one command of the proof. The report says how the command failed. An error means that
+// the session has to stop.
 func (s *Session) runProof(ctx context.Context, command []string) (report string, err error) {
-	tooLong := fmt.Errorf("it was stopped after %v", s.options.ProofTimeout)
-	limited, cancel := context.WithTimeoutCause(ctx, s.options.ProofTimeout, tooLong)
+	timedOut := fmt.Errorf("stopped after %v", s.options.ProofTimeout)
+	limited, cancel := context.WithTimeoutCause(ctx, s.options.ProofTimeout, timedOut)
 	defer cancel()
 	driver := agent.NewExec(agent.Options{Command: command, Dir: s.manifest.Dir()})
 	err = driver.Start(limited)
@@ -115,15 +111,11 @@ func (s *Session) runProof(ctx context.Context, command []string) (report string
 	if s.stopComes(ctx) {
 		return "", context.Cause(ctx)
 	}
-	return fmt.Sprintf("the proof %s failed: %s\n%s", visible.Shell(command...), howProofFailed(err), tail(result.Tail, maxProofOutput)), nil
+	return fmt.Sprintf("the proof %s failed: %s\n%s", visible.Shell(command...), proofFailure(err), tail(result.Tail, maxProofOutput)), nil
 }
 
-// isBare reports whether a program is looked for in PATH.
-func isBare(program string) bool { return filepath.Base(program) == program }
-
-// howProofFailed says why a command of the proof did not succeed. The driver
-// takes it for an agent.
-func howProofFailed(err error) string {
+// proofFailure says why a command of the proof failed, without the driver's words about agents.
+func proofFailure(err error) string {
 	var file *fs.PathError
 	var program *exec.Error
 	switch {
@@ -137,28 +129,12 @@ func howProofFailed(err error) string {
 	return "it cannot be run"
 }
 
-// findProof looks for the programs of a proof that no worker will make: those
-// that are looked for in PATH.
-func findProof(text string) error {
-	commands, err := ParseCommands(text)
-	if err != nil {
-		return err
-	}
-	for _, command := range commands {
-		if _, err := exec.LookPath(command[0]); err != nil && isBare(command[0]) {
-			return fmt.Errorf("there is no program %s in PATH", command[0])
-		}
-	}
-	return nil
-}
-
-// tail returns the end of a text, whole characters and, if there are any,
-// whole lines of it.
-func tail(text string, most int) string {
-	if len(text) <= most {
+// tail returns the end of a text in at most limit bytes, from the start of a line if possible.
+func tail(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	text = text[len(text)-most:]
+	text = text[len(text)-limit:]
 	if _, lines, found := strings.Cut(text, "\n"); found && lines != "" {
 		return lines
 	}

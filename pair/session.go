@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
@@ -13,24 +14,20 @@ import (
 
 // Options are what a session needs besides its run.
 type Options struct {
-	// NewDriver makes the driver of an agent that works in a folder, and
-	// continues a session where it is not empty.
+	// NewDriver returns the driver of an agent that works in a folder. It continues the session unless
+	// that is empty.
 	NewDriver func(name Agent, dir, session string) agent.Driver
-	// Exchange, if not nil, is called before the bridge is drained for a turn
-	// and when the session ends. It is the place to carry messages between the
-	// bridge and elsewhere.
+	// Exchange, if not nil, carries messages between the bridge and elsewhere. The session calls it
+	// before each turn and at the end.
 	Exchange func(ctx context.Context) error
-	// Acknowledge, if not nil, is told which records of the bridge an agent was
-	// given in turns that it ended, after the Exchange that follows. It may be
-	// told the same records again.
+	// Acknowledge, if not nil, receives the records that an agent was given in finished turns, after the
+	// following Exchange. It may receive the same records again.
 	Acknowledge func(ctx context.Context, name Agent, records []bridge.Record) error
-	// Observe, if not nil, is told each entry when the transcript has it. It
-	// must not call the session.
+	// Observe, if not nil, receives each entry after the transcript has it. It must not call the session.
 	Observe func(Entry)
-	// Warn, if not nil, is told what the bridge log had to repair.
+	// Warn, if not nil, receives the repairs of the bridge log.
 	Warn func(error)
-	// Timeout bounds a call of Run, and ProofTimeout a proof command. Zero
-	// means the defaults.
+	// Timeout bounds a call of Run, and ProofTimeout a proof command. Zero means the defaults.
 	Timeout      time.Duration
 	ProofTimeout time.Duration
 	// Now is the clock; nil means time.Now.
@@ -49,9 +46,8 @@ func (o *Options) fill() {
 	}
 }
 
-// ErrTimeout says that a session took longer than it may. Its run can be
-// resumed.
-var ErrTimeout = errors.New("the session took longer than it may")
+// ErrTimeout says that Run exceeded Options.Timeout. The run can be resumed.
+var ErrTimeout = errors.New("the session timed out")
 
 // FailedError says that a run has failed.
 type FailedError struct {
@@ -59,58 +55,55 @@ type FailedError struct {
 	Reason string
 }
 
-// Error names the run and says why.
 func (e *FailedError) Error() string { return fmt.Sprintf("run %d failed: %s", e.Run, e.Reason) }
 
-// A Session drives a run. There is one for a run at a time, among all
-// processes. It is not for use by several goroutines.
+// Session drives a run. A run has one session at a time, among all processes. A Session is not safe
+// for concurrent use.
 type Session struct {
 	run        bridge.Run
 	options    Options
 	manifest   Manifest
 	log        *bridge.Log
-	transcript *transcript
+	transcript *os.File
 	hold       *exclusive.Hold
-	// spent is what the agent told to have used up in a turn that failed, as
-	// long as the transcript does not say so.
+	// spent is the usage of a failed turn until the transcript has it.
 	spent *agent.Usage
-	// stopDelay is stopDelay, but in tests in which no stop comes.
+	// stopDelay is the constant, but 0 in tests without signals.
 	stopDelay time.Duration
 	drivers   map[Agent]agent.Driver
 }
 
-// Place is the run's place among the others.
+// Place returns the run's place among the others.
 func (s *Session) Place() bridge.Run { return s.run }
 
-// Log is the run's bridge log, which is open as long as the session.
+// Log returns the run's bridge log, which Close closes.
 func (s *Session) Log() *bridge.Log { return s.log }
 
-// Manifest tells where the run stands.
+// Manifest returns the state of the run.
 func (s *Session) Manifest() Manifest { return s.manifest }
 
-// SetMaxIterations changes how long a run may go on, unless it is over.
-func (s *Session) SetMaxIterations(most int) error {
+// SetMaxIterations changes the bound of a run that is not over.
+func (s *Session) SetMaxIterations(n int) error {
 	if state := s.manifest.State; state.Final() {
-		return fmt.Errorf("max_iterations: run %d is %s, and a run that is over stays over", s.run.ID, state)
+		return fmt.Errorf("max_iterations: run %d is already %s", s.run.ID, state)
 	}
 	settings := s.manifest.settings()
-	settings.MaxIterations = most
+	settings.MaxIterations = n
 	if err := settings.check(); err != nil {
 		return err
 	}
-	s.manifest.MaxIterations = most
+	s.manifest.MaxIterations = n
 	return s.save()
 }
 
-// Run drives the run until it is complete, which is no error, or has failed,
-// which is a *FailedError. If the context ends first the error is its cause,
-// and if something outside the run stands in the way, such as a full disk or
-// an agent that cannot be started, it is that: then the run is as it was after
-// its last step, and can be resumed.
+// Run drives the run until it is complete or has failed; the latter is a *FailedError. Any other
+// error leaves a run that can be resumed after its last step: the context's cause if the context
+// ends, ErrTimeout, or an obstacle outside the run such as a full disk or an agent that cannot be
+// started.
 func (s *Session) Run(ctx context.Context) (err error) {
 	outer := ctx
 	ctx = s.hold.Context(ctx)
-	ctx, cancel := context.WithTimeoutCause(ctx, s.options.Timeout, fmt.Errorf("%w: %v", ErrTimeout, s.options.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.options.Timeout, fmt.Errorf("%w after %v", ErrTimeout, s.options.Timeout))
 	defer cancel()
 	begin := time.Now()
 	for err == nil && !s.manifest.State.Final() {
@@ -141,7 +134,7 @@ func (s *Session) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// step does what comes next and writes down that it is done.
+// step does the next step and saves that it is done.
 func (s *Session) step(ctx context.Context) error {
 	switch {
 	case s.manifest.State == Init:
@@ -154,7 +147,7 @@ func (s *Session) step(ctx context.Context) error {
 	return s.decide(ctx)
 }
 
-// finish does what is left when a run is over.
+// finish carries the last messages and removes the worktree after the run is over.
 func (s *Session) finish(ctx context.Context) error {
 	if err := s.exchange(ctx); err != nil {
 		return err
@@ -166,8 +159,7 @@ func (s *Session) finish(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err != nil:
-		// What the run came to stands, whatever has become of the worktree.
+	case err != nil: // does not change the result of the run
 		kept = fmt.Sprintf("the worktree %s could not be removed and is kept: %v", s.manifest.WorktreePath, err)
 		return s.note(Entry{Type: EntryNotice, Content: kept})
 	case kept != "":
@@ -177,14 +169,14 @@ func (s *Session) finish(ctx context.Context) error {
 	return s.save()
 }
 
-// Close lets go of the run. It may be called more than once.
+// Close releases the run. A second call does nothing.
 func (s *Session) Close() error {
 	err := s.stopDrivers(context.Background())
 	if s.log != nil {
 		err = errors.Join(err, s.log.Close())
 	}
 	if s.transcript != nil {
-		err = errors.Join(err, s.transcript.close())
+		err = errors.Join(err, s.transcript.Sync(), s.transcript.Close())
 		s.transcript = nil
 	}
 	if s.hold != nil {
@@ -194,13 +186,13 @@ func (s *Session) Close() error {
 	return err
 }
 
-// save writes the manifest down.
+// save writes the manifest.
 func (s *Session) save() error {
 	s.manifest.UpdatedAt = s.options.Now().UTC()
 	return s.manifest.write(s.run)
 }
 
-// moveTo changes the state and says so in the transcript once it is on disk.
+// moveTo changes the state, and notes that once it is on disk.
 func (s *Session) moveTo(next State) error {
 	state, err := s.manifest.State.To(next)
 	if err != nil {
@@ -209,7 +201,7 @@ func (s *Session) moveTo(next State) error {
 	s.manifest.State = state
 	entry := Entry{Type: EntryState, State: next, Error: s.manifest.Error}
 	if next == Failed {
-		entry.Content = s.manifest.Turn.lastWords()
+		entry.Content = s.manifest.Turn.lastOutput()
 	}
 	if next.Final() {
 		now := s.options.Now().UTC()
@@ -227,14 +219,40 @@ func (s *Session) fail(reason string) error {
 	return s.moveTo(Failed)
 }
 
-// note puts an entry into the transcript and tells the observer.
-func (s *Session) note(e Entry) error {
-	e.Timestamp, e.RunID, e.Iteration = s.options.Now().UTC(), s.run.ID, s.manifest.CurrentIteration
-	if err := s.transcript.append(e); err != nil {
-		return err
+// exchange carries messages between the bridge and elsewhere, and acknowledges what the agents have
+// handled.
+func (s *Session) exchange(ctx context.Context) error {
+	if s.options.Exchange != nil {
+		if err := s.options.Exchange(ctx); err != nil {
+			return err
+		}
 	}
-	if s.options.Observe != nil {
-		s.options.Observe(e)
+	if s.options.Acknowledge == nil {
+		return nil
 	}
-	return nil
+	return errors.Join(s.acknowledge(ctx, Claude), s.acknowledge(ctx, Codex))
+}
+
+// acknowledge passes on the records that an agent has handled since the last call, and saves that.
+func (s *Session) acknowledge(ctx context.Context, name Agent) error {
+	m := &s.manifest
+	from, to := m.Acknowledged[name], m.Cursors[name]
+	if from == to {
+		return nil
+	}
+	var handled []bridge.Record
+	for entry, err := range s.log.DrainAfter(ctx, string(name), from) {
+		if err != nil {
+			return fmt.Errorf("reading what %s was given: %w", name, err)
+		}
+		if entry.Line > to.Line() {
+			break
+		}
+		handled = append(handled, entry.Record)
+	}
+	if err := s.options.Acknowledge(ctx, name, handled); err != nil {
+		return fmt.Errorf("acknowledging what %s was given: %w", name, err)
+	}
+	m.Acknowledged[name] = to
+	return s.save()
 }

@@ -258,7 +258,7 @@ func TestStopAndResume(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.SetMaxIterations(50); err == nil || !strings.Contains(err.Error(), "run 1 is completed") {
+	if err := s.SetMaxIterations(50); err == nil || !strings.Contains(err.Error(), "run 1 is already completed") {
 		t.Errorf("error %v, want one that says that the run is over", err)
 	}
 	if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {

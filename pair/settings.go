@@ -3,6 +3,8 @@ package pair
 import (
 	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,7 +17,7 @@ import (
 // Agent is one of the two agents of a pair.
 type Agent string
 
-// The agents, by the names they have in the bridge.
+// The agents, by their names in the bridge.
 const (
 	Claude Agent = "claude"
 	Codex  Agent = "codex"
@@ -28,8 +30,6 @@ func (a Agent) Other() Agent {
 	}
 	return Claude
 }
-
-func (a Agent) known() bool { return a == Claude || a == Codex }
 
 // Review says who reviews the work.
 type Review string
@@ -51,7 +51,7 @@ const (
 	DefaultProofTimeout  = 10 * time.Minute
 )
 
-// Settings are what a run is about. They are kept in its manifest.
+// Settings describe a run. Its manifest stores them.
 type Settings struct {
 	// Prompt is the task.
 	Prompt string
@@ -59,15 +59,14 @@ type Settings struct {
 	Agent Agent
 	// Review says who reviews; empty means DefaultReview.
 	Review Review
-	// MaxIterations is after how many iterations the run fails, 1 to 1000;
-	// zero means DefaultMaxIterations.
+	// MaxIterations is the number of iterations after which the run fails, 1 to 1000; zero means
+	// DefaultMaxIterations.
 	MaxIterations int
-	// Proof is the command that must succeed, as ParseCommands reads it; empty
-	// means none.
+	// Proof is the command that must succeed, in the syntax of ParseCommands; empty means none.
 	Proof string
-	// Done is the word that is DONE in answers; empty means DONE.
+	// Done is the word that means DONE in answers; empty means DONE.
 	Done string
-	// Worktree asks for a git worktree of the run's own.
+	// Worktree asks for a git worktree for this run.
 	Worktree bool
 }
 
@@ -77,8 +76,26 @@ const (
 	maxDone       = 200     // characters
 )
 
-// complete fills in the defaults and checks the result. The error names the
-// setting.
+// Check returns the error that Create would return for the settings. It names the setting.
+func (s Settings) Check() error {
+	s, err := s.complete()
+	if err != nil {
+		return err
+	}
+	commands, err := ParseCommands(s.Proof)
+	if err != nil {
+		return err
+	}
+	// The worker may create a program that is named by a path, but not one in PATH.
+	for _, command := range commands {
+		if _, err := exec.LookPath(command[0]); err != nil && filepath.Base(command[0]) == command[0] {
+			return fmt.Errorf("proof: there is no program %s in PATH", command[0])
+		}
+	}
+	return nil
+}
+
+// complete fills in the defaults and checks the result. The error names the setting.
 func (s Settings) complete() (Settings, error) {
 	if s.Agent == "" {
 		s.Agent = DefaultAgent
@@ -99,10 +116,10 @@ func (s Settings) check() error {
 	_, proofErr := ParseCommands(s.Proof)
 	switch {
 	case strings.TrimSpace(s.Prompt) == "":
-		return errors.New("prompt: there is no task")
+		return errors.New("prompt: the task is empty")
 	case len(s.Prompt) > maxPrompt || !utf8.ValidString(s.Prompt):
 		return fmt.Errorf("prompt: a task is UTF-8 of at most %d bytes", maxPrompt)
-	case !s.Agent.known():
+	case s.Agent != Claude && s.Agent != Codex:
 		return fmt.Errorf("agent: %q is neither claude nor codex", s.Agent)
 	case s.reviewers() == nil && s.Review != ReviewNone:
 		return fmt.Errorf("review: %q is not claude, codex, claudex or none", s.Review)
@@ -110,21 +127,15 @@ func (s Settings) check() error {
 		return fmt.Errorf("max_iterations: %d is not between 1 and %d", s.MaxIterations, maxIterations)
 	case proofErr != nil:
 		return fmt.Errorf("proof: %w", proofErr)
-	}
-	return checkDone(s.Done)
-}
-
-func checkDone(word string) error {
-	switch {
-	case word == string(bridge.SignalPass) || word == string(bridge.SignalFail):
-		return fmt.Errorf("done_signal: %s is a word of the review", word)
-	case !utf8.ValidString(word) || utf8.RuneCountInString(word) > maxDone || lastLine(word) != word:
-		return fmt.Errorf("done_signal: %q is not one line of at most %d characters without white space around it", word, maxDone)
+	case s.Done == string(bridge.SignalPass) || s.Done == string(bridge.SignalFail):
+		return fmt.Errorf("done_signal: %s is a word of the review", s.Done)
+	case !utf8.ValidString(s.Done) || utf8.RuneCountInString(s.Done) > maxDone || lastLine(s.Done) != s.Done:
+		return fmt.Errorf("done_signal: %q is not one line of at most %d characters without outer white space", s.Done, maxDone)
 	}
 	return nil
 }
 
-// reviewers lists who reviews, in order.
+// reviewers lists the reviewers in order.
 func (s Settings) reviewers() []Agent {
 	switch s.Review {
 	case ReviewClaude, ReviewCodex:
@@ -135,7 +146,7 @@ func (s Settings) reviewers() []Agent {
 	return nil
 }
 
-// agents lists who takes part.
+// agents lists the agents of the run, the worker first.
 func (s Settings) agents() []Agent {
 	for _, reviewer := range s.reviewers() {
 		if reviewer != s.Agent {
@@ -145,19 +156,16 @@ func (s Settings) agents() []Agent {
 	return []Agent{s.Agent}
 }
 
-// ParseCommands reads a command, or several that are joined by && and must all
-// succeed, in that order. Words are separated and quoted as in a shell, but no
-// shell is involved: variables, patterns and substitutions are plain text, and
-// what only a shell can do, such as a pipe or a redirection, is an error. So is
-// a line break outside of quotes, which is a new command to a shell. An empty
-// text is no command.
+// ParseCommands parses a command, or several joined by &&. It splits and quotes words as a shell
+// does, but leaves variables, patterns and substitutions alone. It returns an error for what needs a
+// shell, such as a pipe, a redirection or a line break outside quotes. An empty text is no command.
 func ParseCommands(text string) ([][]string, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return nil, nil
 	}
 	if breaksLine(text) {
-		return nil, fmt.Errorf("%q stands on several lines: join commands by &&, or put them into a script", text)
+		return nil, fmt.Errorf("%q has several lines: join commands with &&, or use a script", text)
 	}
 	var commands [][]string
 	for rest := text; ; {
@@ -173,16 +181,16 @@ func ParseCommands(text string) ([][]string, error) {
 		if parser.Position < 0 {
 			return commands, nil
 		}
-		// The parser stops at whatever a shell would act upon.
-		runes := []rune(rest)
-		operator := string(runes[parser.Position:])
-		if rest, _ = strings.CutPrefix(operator, "&&"); rest == operator {
-			return nil, fmt.Errorf("%q needs a shell for what follows from %.20q, and there is none: quote it, or put it into a script", text, operator)
+		// The parser stops at the first shell operator.
+		operator := string([]rune(rest)[parser.Position:])
+		var joined bool
+		if rest, joined = strings.CutPrefix(operator, "&&"); !joined {
+			return nil, fmt.Errorf("%q needs a shell from %.20q on: quote it, or use a script", text, operator)
 		}
 	}
 }
 
-// breaksLine reports whether a text has a line break outside of quotes.
+// breaksLine reports whether a text has a line break outside quotes.
 func breaksLine(text string) bool {
 	var quote rune
 	escaped := false
@@ -201,23 +209,4 @@ func breaksLine(text string) bool {
 		}
 	}
 	return false
-}
-
-// Check returns what Create would say of the settings. The error names the
-// setting.
-func (s Settings) Check() error {
-	_, err := s.forNewRun()
-	return err
-}
-
-// forNewRun is complete for a run that begins here and now.
-func (s Settings) forNewRun() (Settings, error) {
-	s, err := s.complete()
-	if err != nil {
-		return s, err
-	}
-	if err := findProof(s.Proof); err != nil {
-		return s, fmt.Errorf("proof: %w", err)
-	}
-	return s, nil
 }

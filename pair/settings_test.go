@@ -68,7 +68,10 @@ func TestSettings(t *testing.T) {
 		{Settings{Prompt: "x", Proof: "true && no-such-program ./..."}, "proof: there is no program no-such-program"},
 		{Settings{Prompt: "x", Proof: "./to-be-made"}, ""},
 	} {
-		got, err := test.settings.forNewRun()
+		got, err := test.settings.complete()
+		if err == nil {
+			err = test.settings.Check()
+		}
 		if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.HasPrefix(err.Error(), test.err)) {
 			t.Errorf("%+v: error %v, want one with %q", test.settings, err, test.err)
 		}
@@ -92,21 +95,22 @@ func TestLoadConfig(t *testing.T) {
 		{"config.toml", "x", Config{}, ""},
 		{"config.yaml", "# all left out\n", Config{}, ""},
 		{"config.yaml", "---\nproof:\nagent: codex\n", Config{Agent: Codex}, ""},
-		{"config.yaml", "agnet: claude\n", Config{}, `config.yaml: line 1: there is no setting "agnet"; did you mean agent? There are agent, max_iterations, proof,`},
-		{"config.yaml", "agent: codex\nbogus: 1\n", Config{}, `line 2: there is no setting "bogus"; there are agent, max_iterations,`},
+		{"config.yaml", "agnet: claude\n", Config{}, `config.yaml: line 1: unknown setting "agnet"; did you mean agent? the settings are agent, done_signal, max_iterations,`},
+		{"config.yaml", "agent: codex\nbogus: 1\n", Config{}, `line 2: unknown setting "bogus"; the settings are agent, done_signal,`},
 		{"config.yaml", "agent: gemini\n", Config{}, `line 1: agent: "gemini" is neither claude nor codex`},
-		{"config.yaml", "timeout: soon\n", Config{}, `line 1: timeout: "soon" is no time such as 90m`},
-		{"config.yaml", "timeout: 90\n", Config{}, `line 1: timeout: "90" is no time`},
-		{"config.yaml", "timeout: -1h\n", Config{}, `timeout: "-1h" is no time`},
+		{"config.yaml", "timeout: soon\n", Config{}, `line 1: timeout: "soon" is not a duration such as 90s`},
+		{"config.yaml", "timeout: 90\n", Config{}, `line 1: timeout: "90" is not a duration`},
+		{"config.yaml", "timeout: -1h\n", Config{}, `timeout: "-1h" is negative`},
 		{"config.yaml", "max_iterations: 5000\n", Config{}, "5000"},
-		{"config.yaml", "max_iterations: 0\n", Config{}, `max_iterations: "0" is no number from 1 on`},
-		{"config.yaml", "max_iterations: many\n", Config{}, `"many" is no number`},
+		{"config.yaml", "timeout: 0s\n", Config{}, "timeout: must be more than 0"},
+		{"config.yaml", "max_iterations: 0\n", Config{}, `max_iterations: "0" is not a number from 1 to 1000`},
+		{"config.yaml", "max_iterations: many\n", Config{}, `"many" is not a number`},
 		{"config.yaml", "verbose: true\nuse_tmux: maybe\n", Config{}, `line 2: use_tmux: "maybe" is neither true nor false`},
-		{"config.yaml", "proof: [a]\n", Config{}, "line 1: proof: it takes one value"},
+		{"config.yaml", "proof: [a]\n", Config{}, "line 1: proof: takes a single value"},
 		{"config.yaml", "proof: a | b\n", Config{}, "line 1: proof: "},
-		{"config.yaml", "agent: claude\nagent: codex\n", Config{}, "line 2: agent was set in line 1"},
-		{"config.yaml", "agent: claude\n---\nagent: codex\n", Config{}, "line 2: a second document begins"},
-		{"config.yaml", "- a\n", Config{}, "line 1: settings are lines of the form KEY: VALUE"},
+		{"config.yaml", "agent: claude\nagent: codex\n", Config{}, "line 2: agent is already set in line 1"},
+		{"config.yaml", "agent: claude\n---\nagent: codex\n", Config{}, "line 2: unexpected second document"},
+		{"config.yaml", "- a\n", Config{}, "line 1: settings must be lines of the form KEY: VALUE"},
 		{"config.yaml", "agent: codex\n: : :\n", Config{}, "config.yaml: line 1"},
 		{"config.yaml", "{", Config{}, "config.yaml: line 1"},
 	} {

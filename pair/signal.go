@@ -11,16 +11,15 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// answer finds the signal that a turn ended in. Began is the end of the log
-// when the attempt began that the result is of.
+// answer returns the answer of a turn with its signal. Began is the end of the bridge log at the
+// start of the last attempt.
 func (s *Session) answer(ctx context.Context, result agent.Result, began bridge.Cursor) (*Answer, error) {
-	turn := s.manifest.Turn
-	before, during, err := s.sent(ctx, turn, began)
+	before, during, err := s.sent(ctx, s.manifest.Turn, began)
 	if err != nil {
 		return nil, err
 	}
 	said := bridge.Signal("")
-	if !result.Truncated { // the last line of a cut answer is not the last it had
+	if !result.Truncated { // otherwise the last line is unknown
 		said = Detect(result.Text, s.manifest.DoneSignal)
 	}
 	answer := &Answer{Text: result.Text, Truncated: result.Truncated}
@@ -42,15 +41,14 @@ func (s *Session) answer(ctx context.Context, result agent.Result, began bridge.
 	return answer, nil
 }
 
-// sent returns the signals that the agent itself sent through the bridge in
-// its turn: the last one before the place, and the last one behind it. What
-// came out of a mailbox is of another matter: nothing tells which turn it was
-// sent in.
+// sent returns the last signal that the agent sent through the bridge in its turn before the last
+// attempt began, and the last one after that. Signals from a mailbox do not count: they may belong to
+// any turn.
 func (s *Session) sent(ctx context.Context, turn *Turn, began bridge.Cursor) (before, during bridge.Signal, err error) {
 	for entry, err := range s.log.Records(ctx, turn.Since) {
 		var bad *bridge.LineError
 		switch {
-		case errors.As(err, &bad): // a foreign writer's; oacp bridge shows it
+		case errors.As(err, &bad): // from another writer; oacp bridge reports it
 		case err != nil:
 			return "", "", fmt.Errorf("reading the bridge for signals: %w", err)
 		case entry.Type != bridge.TypeSignal || entry.From != string(turn.Agent) || isMail(entry.Record):
@@ -63,24 +61,21 @@ func (s *Session) sent(ctx context.Context, turn *Turn, began bridge.Cursor) (be
 	return before, during, nil
 }
 
-// isMail reports whether a record was a message in a mailbox before: then its
-// metadata hold that.
+// isMail reports whether the metadata of a record says that it was a message in a mailbox before.
 func isMail(r bridge.Record) bool {
 	var metadata map[string]json.RawMessage
 	return json.Unmarshal(r.Metadata, &metadata) == nil && metadata["oacp"] != nil
 }
 
-// Detect returns the signal that an agent's answer ends in, or none. It is the
-// last line that is not blank, if that line is a signal's word and nothing
-// else but white space, Markdown emphasis around it and a final full stop: a
-// word within a sentence is no signal, and neither is one in another case.
-// Done is the word for DONE and takes its place; empty means DONE itself.
+// Detect returns the signal in an agent's answer, or "". It is the last line that is not blank, if
+// that is DONE, PASS or FAIL alone but for white space, Markdown emphasis around it and a final full
+// stop. Case matters. The word done, if not empty, replaces DONE.
 func Detect(answer, done string) bridge.Signal {
 	line := lastLine(answer)
 	if done == "" {
 		done = string(bridge.SignalDone)
 	}
-	for _, text := range []string{line, bare(line)} {
+	for _, text := range []string{line, trimEmphasis(line)} {
 		switch text {
 		case done:
 			return bridge.SignalDone
@@ -93,8 +88,7 @@ func Detect(answer, done string) bridge.Signal {
 	return ""
 }
 
-// lastLine returns the last line that is not blank, without the white space
-// around it.
+// lastLine returns the last line that is not blank, without outer white space.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	if at := strings.LastIndexAny(text, "\n\r\u0085\u2028\u2029"); at >= 0 {
@@ -103,13 +97,13 @@ func lastLine(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// bare takes Markdown emphasis, in pairs, and one full stop off a word.
-func bare(word string) string {
-	stop := 0
+// trimEmphasis removes paired Markdown emphasis and one full stop from a word.
+func trimEmphasis(word string) string {
+	stopped := false
 	for {
 		switch {
-		case stop == 0 && strings.HasSuffix(word, "."):
-			word, stop = strings.TrimSuffix(word, "."), 1
+		case !stopped && strings.HasSuffix(word, "."):
+			word, stopped = strings.TrimSuffix(word, "."), true
 		case len(word) > 1 && strings.ContainsRune("*_`", rune(word[0])) && word[0] == word[len(word)-1]:
 			word = word[1 : len(word)-1]
 		default:

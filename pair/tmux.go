@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// FindTmux returns an error that says so where there is no tmux.
+// FindTmux returns an error if tmux is not installed.
 func FindTmux() error {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		return fmt.Errorf("two transcripts side by side need tmux: %w", err)
@@ -16,13 +16,12 @@ func FindTmux() error {
 	return nil
 }
 
-// ShowInTmux shows the agents side by side in a tmux session, and returns its
-// name. Follow gives the program, with its arguments, that shows an agent; the
-// session ends with the last of them. A session that is there already is left
-// as it is.
+// ShowInTmux shows the agents side by side in a tmux session and returns its name. Follow returns the
+// command line that shows an agent; the session ends with the last of these programs. If the session
+// exists already, ShowInTmux leaves it as it is.
 func (s *Session) ShowInTmux(ctx context.Context, follow func(Agent) []string) (name string, err error) {
 	name = tmuxName(&s.manifest)
-	// Here and below, = keeps tmux from taking a longer name that begins so.
+	// The = keeps tmux from matching a longer name.
 	if _, err := tmux(ctx, "has-session", "-t", "="+name); err == nil {
 		return name, nil
 	}
@@ -31,8 +30,7 @@ func (s *Session) ShowInTmux(ctx context.Context, follow func(Agent) []string) (
 		if i > 0 {
 			arguments = []string{"split-window", "-d", "-h", "-t", "=" + name + ":", "--"}
 		}
-		// Several words are a program and its arguments; one would be given to
-		// a shell.
+		// tmux passes a single word to a shell, and runs several words as they are.
 		if _, err := tmux(ctx, append(arguments, follow(who)...)...); err != nil {
 			return "", err
 		}
@@ -44,7 +42,7 @@ func (s *Session) ShowInTmux(ctx context.Context, follow func(Agent) []string) (
 	return name, s.save()
 }
 
-// tmuxName is unique among all runs, and free of what tmux does not allow.
+// tmuxName returns a name that is unique among all runs and that tmux allows.
 func tmuxName(m *Manifest) string {
 	safe := func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {

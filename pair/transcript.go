@@ -2,39 +2,41 @@ package pair
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
 // EntryType says what an Entry is about.
 type EntryType string
 
-// The types. All but EntryEvent, EntryProof, EntryRestart and EntryNotice are
-// AgentPair's.
+// The types. All but EntryEvent, EntryProof, EntryRestart and EntryNotice are AgentPair's.
 const (
 	EntryStart     EntryType = "start"     // a process begins to drive the run; Content is the task
 	EntryIteration EntryType = "iteration" // an iteration begins
-	EntryExecute   EntryType = "execute"   // an agent is given a turn; Content is the prompt
-	EntryEvent     EntryType = "event"     // something an agent showed: Raw, or Content where it is plain output
+	EntryExecute   EntryType = "execute"   // an agent's turn begins; Content is the prompt
+	EntryEvent     EntryType = "event"     // output of an agent: Raw, or Content if it is plain text
 	EntryResult    EntryType = "result"    // a turn has ended; Content is the answer
 	EntrySignal    EntryType = "signal"    // a turn ended in a signal
-	EntryProof     EntryType = "proof"     // the proof was run; Error and Content say how it failed
-	EntryRestart   EntryType = "restart"   // an agent died in its turn and is started again; Error says of what
-	EntryState     EntryType = "state"     // the run's state changed; Content is what was said last in a run that failed
-	EntryNotice    EntryType = "notice"    // Content is something to know that stops nothing
+	EntryProof     EntryType = "proof"     // the proof ran; Error and Content say how it failed
+	EntryRestart   EntryType = "restart"   // an agent died in its turn and starts again; Error says why
+	EntryState     EntryType = "state"     // the run's state changed; Content is the last output of a failed run
+	EntryNotice    EntryType = "notice"    // Content is a warning
 	EntryError     EntryType = "error"     // the run cannot go on
 	EntryEnd       EntryType = "end"       // the process leaves the run, in this state
 )
 
-// Entry is a line of transcript.jsonl, and what Options.Observe is told. Its
-// fields have AgentPair's names; raw, usage and stderr are ours.
+// Entry is a line of transcript.jsonl. Its fields have AgentPair's names; raw, usage and stderr are
+// ours.
 type Entry struct {
 	Type      EntryType     `json:"type"`
 	Timestamp time.Time     `json:"timestamp"`
@@ -48,15 +50,14 @@ type Entry struct {
 	// Duration is in nanoseconds.
 	Duration time.Duration `json:"duration,omitempty"`
 	Usage    *agent.Usage  `json:"usage,omitempty"`
-	// Stderr reports that Content came from the agent's error output.
+	// Stderr reports that Content is from the agent's standard error.
 	Stderr bool `json:"stderr,omitempty"`
-	// Raw is the agent's own event, byte for byte, unless it stood on several
-	// lines: then it is put on one.
+	// Raw is the agent's own event, byte for byte, except that line breaks between tokens are removed.
 	Raw json.RawMessage `json:"raw,omitempty"`
 }
 
-// Line returns the entry as one line of JSON, newline and all. The raw event is
-// put in as it is: encoding/json would write it anew.
+// Line returns the entry as a line of JSON with its newline. It copies Raw as it is, which
+// encoding/json would reformat.
 func (e Entry) Line() ([]byte, error) {
 	raw := e.Raw
 	e.Raw = nil
@@ -89,48 +90,78 @@ func (e Entry) Line() ([]byte, error) {
 	return line.Bytes(), nil
 }
 
-// transcript is the open transcript.jsonl of a run, which one process writes.
-type transcript struct {
-	file *os.File
-}
-
-// openTranscript opens the file for appending. A line that a crash cut off is
-// ended first.
-func openTranscript(path string) (*transcript, error) {
+// openTranscript opens a transcript for appending and ends a partial last line.
+func openTranscript(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := sealLine(file); err != nil {
+	if _, err := jsonl.Seal(file); err != nil {
 		return nil, errors.Join(fmt.Errorf("transcript %s: %w", path, err), file.Close())
 	}
-	return &transcript{file: file}, nil
+	return file, nil
 }
 
-func sealLine(file *os.File) error {
-	size, err := file.Seek(0, io.SeekEnd)
-	if err != nil || size == 0 {
-		return err
-	}
-	last := make([]byte, 1)
-	if _, err := file.ReadAt(last, size-1); err != nil || last[0] == '\n' {
-		return err
-	}
-	_, err = file.Write([]byte("\n"))
-	return err
-}
-
-func (t *transcript) append(e Entry) error {
+// note appends an entry to the transcript and passes it to the observer.
+func (s *Session) note(e Entry) error {
+	e.Timestamp, e.RunID, e.Iteration = s.options.Now().UTC(), s.run.ID, s.manifest.CurrentIteration
 	line, err := e.Line()
 	if err == nil {
-		_, err = t.file.Write(line)
+		_, err = jsonl.Append(s.transcript, line)
 	}
 	if err != nil {
 		return &outsideError{fmt.Errorf("transcript: %w", err)}
 	}
+	if s.options.Observe != nil {
+		s.options.Observe(e)
+	}
 	return nil
 }
 
-func (t *transcript) close() error {
-	return errors.Join(t.file.Sync(), t.file.Close())
+// followInterval is how often Follow looks for new entries.
+const followInterval = 100 * time.Millisecond
+
+// Follow yields the entries of a run's transcript that belong to one agent or to none, from the first
+// on, and waits for more. It ends when the transcript ends in an EntryEnd or no process drives the
+// run, and with the context's cause if the context ends. It skips lines that are not entries.
+func Follow(ctx context.Context, run bridge.Run, name Agent) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		file, err := os.Open(run.TranscriptPath())
+		if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		defer file.Close() // only read
+		reader, offset := jsonl.NewReader(file, 0), int64(0)
+		tick := time.NewTicker(followInterval)
+		defer tick.Stop()
+		for ended := false; ; {
+			// Ask before reading: a process that has left the run writes nothing more.
+			driven, err := Driven(run)
+			for err == nil {
+				var line []byte
+				var e Entry
+				if line, offset, err = reader.Line(offset); err != nil || json.Unmarshal(line, &e) != nil {
+					continue
+				}
+				ended = e.Type == EntryEnd
+				if (e.Agent == "" || e.Agent == name) && !yield(e, nil) {
+					return
+				}
+			}
+			if !errors.Is(err, io.EOF) {
+				yield(Entry{}, fmt.Errorf("following run %d: %w", run.ID, err))
+				return
+			}
+			if ended || !driven {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				yield(Entry{}, context.Cause(ctx))
+				return
+			}
+		}
+	}
 }

@@ -12,14 +12,10 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// User is who the task comes from in the bridge.
+// User is the sender of the task in the bridge.
 const User = "user"
 
-// senderProof reports that the proof has failed.
-const senderProof = "proof"
-
-// begin starts the agents and puts the task into the bridge. What stood there
-// before is no message of this run.
+// begin starts the agents and sends the task. Records from before belong to no turn of this run.
 func (s *Session) begin(ctx context.Context) error {
 	m := &s.manifest
 	if m.WorktreePath != "" {
@@ -65,7 +61,7 @@ func (s *Session) begin(ctx context.Context) error {
 	return s.note(Entry{Type: EntryIteration})
 }
 
-// takeTurn gives the agent its turn and writes down what it came to.
+// takeTurn gives the agent its turn and saves the answer.
 func (s *Session) takeTurn(ctx context.Context) error {
 	turn := s.manifest.Turn
 	if err := s.exchange(ctx); err != nil {
@@ -86,9 +82,8 @@ func (s *Session) takeTurn(ctx context.Context) error {
 		}
 	}
 	result, began, err := s.execute(ctx, prompt{manifest: &s.manifest, messages: messages, repeated: repeated})
-	s.manifest.setSession(turn.Agent, result.SessionID)
 	if err != nil {
-		s.spent = spent(result)
+		s.spent = usageOf(result)
 		return s.turnFailed(ctx, err)
 	}
 	if turn.Answer, err = s.answer(ctx, result, began); err != nil {
@@ -98,23 +93,22 @@ func (s *Session) takeTurn(ctx context.Context) error {
 	if err := s.save(); err != nil {
 		return err
 	}
-	usage := result.Usage
-	err = s.note(Entry{Type: EntryResult, Agent: turn.Agent, Content: result.Text, Duration: result.Duration, Usage: &usage})
+	err = s.note(Entry{Type: EntryResult, Agent: turn.Agent, Content: result.Text, Duration: result.Duration, Usage: &result.Usage})
 	if turn.Answer.Signal != "" {
 		err = errors.Join(err, s.note(Entry{Type: EntrySignal, Agent: turn.Agent, Signal: turn.Answer.Signal}))
 	}
 	return err
 }
 
-// spent is what a turn that failed has used up, nil if nothing is known of it.
-func spent(result agent.Result) *agent.Usage {
+// usageOf returns the usage of a failed turn, nil if it is unknown.
+func usageOf(result agent.Result) *agent.Usage {
 	if result.Usage == (agent.Usage{}) {
 		return nil
 	}
 	return &result.Usage
 }
 
-// turnFailed ends the run, unless something else than the agent is to blame.
+// turnFailed ends the run if the failure is the agent's own.
 func (s *Session) turnFailed(ctx context.Context, err error) error {
 	if s.isOutside(ctx, err) {
 		return errors.Join(err, s.save())
@@ -122,18 +116,18 @@ func (s *Session) turnFailed(ctx context.Context, err error) error {
 	return s.fail(fmt.Sprintf("%s: %v", s.manifest.Turn.Agent, err))
 }
 
-// drain returns what is new in the bridge for an agent, and the place behind.
-// The task itself is left out: it is in every prompt.
+// drain returns the new bridge records for an agent, and the cursor behind them. It omits the task,
+// which is in every prompt.
 func (s *Session) drain(ctx context.Context, name Agent) (messages []bridge.Record, cursor bridge.Cursor, err error) {
 	cursor = s.manifest.Cursors[name]
 	for entry, err := range s.log.Records(ctx, cursor) {
 		var bad *bridge.LineError
 		switch {
-		case errors.As(err, &bad): // a foreign writer's; oacp bridge shows it
+		case errors.As(err, &bad): // from another writer; oacp bridge reports it
 			continue
 		case err != nil:
 			return nil, "", fmt.Errorf("reading the bridge for %s: %w", name, err)
-		case !entry.IsFor(string(name)) && !s.toldItself(entry.Record, name):
+		case !entry.IsFor(string(name)) && !s.isOwnReview(entry.Record, name):
 			continue
 		}
 		cursor = entry.Cursor()
@@ -144,32 +138,30 @@ func (s *Session) drain(ctx context.Context, name Agent) (messages []bridge.Reco
 	return messages, cursor, nil
 }
 
-// toldItself reports whether a record is what an agent that reviews its own
-// work said in its other role, and has to know in this one.
-func (s *Session) toldItself(r bridge.Record, name Agent) bool {
-	role := bridge.TypeReview
+// isOwnReview reports whether an agent that reviews its own work wrote the record in its other role
+// and needs it in the current one.
+func (s *Session) isOwnReview(r bridge.Record, name Agent) bool {
+	other := bridge.TypeReview
 	if s.manifest.State == Reviewing {
-		role = bridge.TypeResult
+		other = bridge.TypeResult
 	}
-	return r.From == string(name) && r.Type == role && r.Iteration > 0 && !isMail(r)
+	return r.From == string(name) && r.Type == other && r.Iteration > 0 && !isMail(r)
 }
 
-// execute gives the agent the prompt. An agent that fails in its turn is
-// started again, once, in its session, unless its driver did that already. If
-// there is no such session any more it gets a new one: a prompt stands by
-// itself. Began is the end of the bridge log when the attempt began that the
-// result is of.
+// execute gives the agent the prompt. If the agent fails, execute starts it once more, in a new
+// session if the old one is gone, unless its driver did that already. Began is the end of the bridge
+// log at the start of the last attempt.
 func (s *Session) execute(ctx context.Context, p prompt) (result agent.Result, began bridge.Cursor, err error) {
 	name := s.manifest.Turn.Agent
 	result, began, err = s.attempt(ctx, name, p.text())
-	s.manifest.setSession(name, result.SessionID)
-	if err == nil || s.isOutside(ctx, err) || !canRestart(err) {
+	var died *agent.DiedError
+	if err == nil || s.isOutside(ctx, err) || errors.As(err, &died) && died.Again {
 		return result, began, err
 	}
 	if errors.Is(err, agent.ErrUnknownSession) {
-		s.manifest.forgetSession(name)
+		*s.manifest.session(name) = ""
 	}
-	if err := s.note(Entry{Type: EntryRestart, Agent: name, Error: err.Error(), Usage: spent(result)}); err != nil {
+	if err := s.note(Entry{Type: EntryRestart, Agent: name, Error: err.Error(), Usage: usageOf(result)}); err != nil {
 		return result, began, err
 	}
 	if err := s.stopDriver(context.WithoutCancel(ctx), name); err != nil {
@@ -179,14 +171,8 @@ func (s *Session) execute(ctx context.Context, p prompt) (result agent.Result, b
 	return s.attempt(ctx, name, p.text())
 }
 
-// canRestart reports whether the agent has not been started again yet.
-func canRestart(err error) bool {
-	var died *agent.DiedError
-	return !errors.As(err, &died) || !died.Again
-}
-
-// isOutside reports whether something else than the agent and its task is to
-// blame, and may be better another time.
+// isOutside reports whether the cause of an error lies outside the agent and its task, so that the
+// turn may succeed another time.
 func (s *Session) isOutside(ctx context.Context, err error) bool {
 	if errors.Is(err, agent.ErrUnknownSession) {
 		return false
@@ -195,16 +181,15 @@ func (s *Session) isOutside(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, agent.ErrUnavailable) || errors.As(err, &outside)
 }
 
-// An outsideError says that a turn could not be given, or was stopped, because
-// of something outside the run: what it came to could not be written down, or
-// the folder of the work is not there. No agent is to blame for it.
+// outsideError marks an error that is not the agent's fault, such as a transcript that cannot be
+// written or a missing working folder.
 type outsideError struct{ err error }
 
 func (e *outsideError) Error() string { return e.err.Error() }
 func (e *outsideError) Unwrap() error { return e.err }
 
-// attempt is one try at a turn. Every event is in the transcript before the
-// next is taken; when one cannot be written the turn is stopped.
+// attempt gives the agent one attempt at its turn. It notes each event before it takes the next, and
+// stops the turn if that fails.
 func (s *Session) attempt(ctx context.Context, name Agent, text string) (result agent.Result, began bridge.Cursor, err error) {
 	driver, err := s.driver(ctx, name)
 	if err != nil {
@@ -221,12 +206,15 @@ func (s *Session) attempt(ctx context.Context, name Agent, text string) (result 
 	var unwritten error
 	observe := func(e agent.Event) {
 		entry := Entry{Type: EntryEvent, Agent: name, Raw: e.Raw, Content: e.Text, Stderr: e.Error}
-		if err := errors.Join(s.keepSession(name, driver), s.note(entry)); err != nil && unwritten == nil {
+		if err := errors.Join(s.keepSession(name, driver.SessionID()), s.note(entry)); err != nil && unwritten == nil {
 			unwritten = err
 			cancel(err)
 		}
 	}
 	result, err = driver.Turn(ctx, agent.Request{Prompt: text, Env: s.environment(name)}, observe)
+	if result.SessionID != "" {
+		*s.manifest.session(name) = result.SessionID
+	}
 	switch {
 	case unwritten != nil:
 		err = unwritten
@@ -236,13 +224,12 @@ func (s *Session) attempt(ctx context.Context, name Agent, text string) (result 
 	return result, began, err
 }
 
-// stopDelay is how far a stop of this process may be behind that of the
-// processes it has started. At a shutdown, and when a service is stopped, all
-// are told at once, and theirs says nothing about their work.
+// stopDelay is how much later than its child processes this process may receive a stop signal: at a
+// shutdown all receive one at about the same time.
 const stopDelay = 250 * time.Millisecond
 
-// stopComes reports whether the context has ended, or ends in a moment. It is
-// asked when a process has failed, before that is held against it.
+// stopComes reports whether the context ends within stopDelay. Callers ask it before they blame a
+// process that failed.
 func (s *Session) stopComes(ctx context.Context) bool {
 	timer := time.NewTimer(s.stopDelay)
 	defer timer.Stop()
@@ -254,21 +241,21 @@ func (s *Session) stopComes(ctx context.Context) bool {
 	}
 }
 
-// keepSession writes the agent's session down as soon as it has one, so that a
-// process that is killed in the agent's first turn does not lose it.
-func (s *Session) keepSession(name Agent, driver agent.Driver) error {
-	id := driver.SessionID()
-	if id == "" || id == s.manifest.SessionID(name) {
+// keepSession saves the agent's session as soon as it has one, so that a kill during the first turn
+// does not lose it.
+func (s *Session) keepSession(name Agent, id string) error {
+	known := s.manifest.session(name)
+	if id == "" || id == *known {
 		return nil
 	}
-	s.manifest.setSession(name, id)
+	*known = id
 	if err := s.save(); err != nil {
 		return &outsideError{err}
 	}
 	return nil
 }
 
-// environment tells a process that is started for a turn what it works on.
+// environment returns the variables that describe the turn to the agent's process.
 func (s *Session) environment(name Agent) []string {
 	role := "worker"
 	if s.manifest.State == Reviewing {
@@ -283,36 +270,46 @@ func (s *Session) environment(name Agent) []string {
 	}
 }
 
-// publish appends a record, and returns its id. Words that had been said
-// before the place since are said again under an id of their own: ids know
-// nothing of time. What stands behind that place already was put there by a
-// process that was cut off.
-func (s *Session) publish(ctx context.Context, since bridge.Cursor, r bridge.Record) (string, error) {
-	r.Iteration = s.manifest.CurrentIteration
-	words := r.Content
-	for again := 2; ; again++ {
-		receipt, err := s.log.Send(ctx, r)
-		if err != nil {
-			return "", err
-		}
-		if !receipt.Duplicate || receipt.Line > since.Line() {
-			return receipt.ID, nil
-		}
-		r.Content = fmt.Sprintf("%s\n\n(said for the %s time)", words, ordinal(again))
+// driver returns the driver of an agent, and starts it first if necessary.
+func (s *Session) driver(ctx context.Context, name Agent) (agent.Driver, error) {
+	if driver := s.drivers[name]; driver != nil {
+		return driver, nil
 	}
+	if err := s.ensureFolder(ctx); err != nil {
+		return nil, &outsideError{err}
+	}
+	driver, err := s.startDriver(ctx, name)
+	if errors.Is(err, agent.ErrUnknownSession) {
+		*s.manifest.session(name) = ""
+		driver, err = s.startDriver(ctx, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.drivers[name] = driver
+	return driver, nil
 }
 
-func ordinal(n int) string {
-	suffix := "th"
-	if tens := n % 100 / 10; tens != 1 {
-		switch n % 10 {
-		case 1:
-			suffix = "st"
-		case 2:
-			suffix = "nd"
-		case 3:
-			suffix = "rd"
-		}
+func (s *Session) startDriver(ctx context.Context, name Agent) (agent.Driver, error) {
+	driver := s.options.NewDriver(name, s.manifest.Dir(), *s.manifest.session(name))
+	if err := driver.Start(ctx); err != nil {
+		return nil, errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))
 	}
-	return strconv.Itoa(n) + suffix
+	return driver, nil
+}
+
+func (s *Session) stopDriver(ctx context.Context, name Agent) error {
+	driver := s.drivers[name]
+	if driver == nil {
+		return nil
+	}
+	delete(s.drivers, name)
+	if err := driver.Stop(ctx); err != nil {
+		return fmt.Errorf("stopping %s: %w", name, err)
+	}
+	return nil
+}
+
+func (s *Session) stopDrivers(ctx context.Context) error {
+	return errors.Join(s.stopDriver(ctx, Claude), s.stopDriver(ctx, Codex))
 }

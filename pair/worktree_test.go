@@ -127,8 +127,8 @@ func TestWorktreeMadeAgain(t *testing.T) {
 	}
 }
 
-// TestWorktreeSubmodules: git does not remove worktrees with submodules, which
-// may have commits of their own.
+// TestWorktreeSubmodules: a worktree with initialized submodules is kept, since they may have commits
+// of their own.
 func TestWorktreeSubmodules(t *testing.T) {
 	library := newRepository(t)
 	for name, test := range map[string]struct {
@@ -136,7 +136,7 @@ func TestWorktreeSubmodules(t *testing.T) {
 		kept bool
 	}{
 		"not initialised": {nil, false},
-		"initialised":     {func(*testing.T, string) {}, false},
+		"initialised":     {func(*testing.T, string) {}, true},
 		"changed":         {func(t *testing.T, module string) { write(t, module, "file") }, true},
 		"new file":        {func(t *testing.T, module string) { write(t, module, "new") }, true},
 		"commit": {func(t *testing.T, module string) {
@@ -230,8 +230,8 @@ func TestWorktreeNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		repository + " has changes that are not committed, and the worktree is without them",
-		"the worktree " + dir + " was gone, with all that was not committed in it, and is made again",
+		"the worktree is without the uncommitted changes in " + repository,
+		"the worktree " + dir + " was missing and is made again; uncommitted changes in it are lost",
 		"the worktree " + dir + " with the branch agentpair/run-1 holds changes and is kept",
 	}
 	if !slices.Equal(*told, want) {

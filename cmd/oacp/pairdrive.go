@@ -53,10 +53,6 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *streams
 	defer cancel(nil)
 	printer.gone = func() { cancel(errOutputGone) }
 	if session, err = o.open(options, s); err != nil {
-		var begun *pair.BegunError
-		if errors.As(err, &begun) {
-			return o.hintResumption(err, begun.Run)
-		}
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()

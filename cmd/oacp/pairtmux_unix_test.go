@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/oacp-go/oacp/pair"
 )
 
 // A tmuxScene is oacp pair --tmux in a terminal, with agents that show a line
@@ -131,7 +129,9 @@ func TestPairTmuxKilled(t *testing.T) {
 	if err != nil || len(notes) != 1 {
 		t.Fatalf("who drives the run is noted in %q, %v; want one file", notes, err)
 	}
-	var holder pair.Holder
+	var holder struct {
+		PID int `json:"pid"`
+	}
 	data, err := os.ReadFile(notes[0])
 	if err := errors.Join(err, json.Unmarshal(data, &holder)); err != nil {
 		t.Fatal(err)
