@@ -37,7 +37,7 @@ var imports = map[string][]string{
 	"ash":       {},
 	"agent":     {"schema", "ash"},
 	"turn":      {"schema", "validate", "mailbox", "mailbox/watch", "agent"},
-	"pair":      {"bridge", "agent"},
+	"pair":      {"schema", "bridge", "agent"},
 	"dashboard": {"schema", "validate", "mailbox", "bridge", "agent", "turn", "pair"},
 	"mcpserver": {"schema", "validate", "mailbox", "mailbox/watch", "bridge", "convert"},
 
