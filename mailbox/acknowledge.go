@@ -12,9 +12,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Acknowledge says that the message of an inbox entry is dealt with: the file
-// is removed. A file that is already gone gives an error that IsGone
-// recognizes.
+// Acknowledge removes an entry's file, because its message has been handled. If the file is already
+// gone, IsGone recognizes the error.
 func (w *Workspace) Acknowledge(e Entry) (err error) {
 	dir, err := w.openBox(e.Agent, e.Box)
 	if err != nil {
@@ -31,59 +30,20 @@ func (w *Workspace) Acknowledge(e Entry) (err error) {
 	return w.files.syncDir(dir)
 }
 
-// ArchiveEntry is Acknowledge, but the file moves to the agent's archive. It
-// returns the new path.
+// ArchiveEntry is Acknowledge, but moves the file to the agent's archive. It returns the new path.
 func (w *Workspace) ArchiveEntry(e Entry) (path string, err error) {
-	return w.move(e, Archive, func(from, to *durable.Dir) (string, error) {
-		return publishFree(e.Name, func(name string) error {
-			return w.carry(from, e.Name, to, name)
-		})
-	})
+	return w.moveEntry(e, Archive, nil)
 }
 
-// move takes an entry's file to another box of the same mailbox.
-func (w *Workspace) move(e Entry, box Box, put func(from, to *durable.Dir) (string, error)) (path string, err error) {
-	from, err := w.openBox(e.Agent, e.Box)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, from.Close()) }()
-	to, err := w.makeBox(e.Agent, box)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, to.Close()) }()
-	name, err := put(from, to)
-	if err != nil {
-		return "", err
-	}
-	return to.Path(name), errors.Join(w.files.syncDir(to), w.files.syncDir(from))
-}
-
-// publishFree publishes under the name, or under the first free one with a
-// number.
-func publishFree(name string, publish func(name string) error) (string, error) {
-	const most = 10_000
-	stem := strings.TrimSuffix(name, schema.FileExtension)
-	candidate := name
-	for n := 2; ; n++ {
-		err := publish(candidate)
-		if !errors.Is(err, fs.ErrExist) || n > most {
-			return candidate, err
-		}
-		candidate = stem + "-" + strconv.Itoa(n) + schema.FileExtension
-	}
-}
-
-// DeadLetterReason stands beside a dead letter and says why it is one.
+// DeadLetterReason says why a message became a dead letter. It is in a file beside the dead letter.
 type DeadLetterReason struct {
 	// Reason is a sentence for people.
 	Reason string           `json:"reason"`
 	ID     schema.ID        `json:"id,omitempty"`
 	From   schema.AgentName `json:"from,omitempty"`
-	// At is when the message was given up.
+	// At is when the message became a dead letter.
 	At schema.Timestamp `json:"at"`
-	// Attempts is how many turns were started on the message.
+	// Attempts is the number of turns that were started on the message.
 	Attempts int `json:"attempts,omitempty"`
 	// Output is the end of what the last turn printed.
 	Output string `json:"output,omitempty"`
@@ -92,42 +52,16 @@ type DeadLetterReason struct {
 // ReasonSuffix ends the name of the file that holds a dead letter's reason.
 const ReasonSuffix = ".reason.json"
 
-// Bury moves an inbox entry to the agent's dead letters, with the reason
-// beside it, and returns the new path. The reason is on disk before the
-// message moves.
-func (w *Workspace) Bury(e Entry, reason DeadLetterReason) (path string, err error) {
+// DeadLetter moves an entry's file to the agent's dead letters, with the reason beside it, and
+// returns the new path. The reason is on disk before the message moves.
+func (w *Workspace) DeadLetter(e Entry, reason DeadLetterReason) (path string, err error) {
 	if reason.At == "" {
 		reason.At = schema.NewTimestamp(w.now())
 	}
 	if m := e.Message; m != nil {
 		reason.ID, reason.From = m.ID, m.From
 	}
-	return w.move(e, DeadLetters, func(from, to *durable.Dir) (string, error) {
-		return w.bury(func(_ fileSystem, to *durable.Dir, name string) error {
-			return w.carry(from, e.Name, to, name)
-		}, to, e.Name, reason)
-	})
-}
-
-// bury writes the reason beside a free name and publishes the dead letter
-// under it. A reason whose letter does not follow is taken back.
-func (w *Workspace) bury(publish func(fileSystem, *durable.Dir, string) error, dir *durable.Dir, name string, reason DeadLetterReason) (string, error) {
-	data, err := json.MarshalIndent(reason, "", "  ")
-	if err != nil {
-		return "", err
-	}
-	return publishFree(name, func(name string) error {
-		beside := name + ReasonSuffix
-		if err := writeFile(w.files, dir, beside, append(data, '\n')); err != nil {
-			return err
-		}
-		err := publish(w.files, dir, name)
-		if err != nil {
-			_, takeErr := w.files.take(dir, beside)
-			err = errors.Join(err, takeErr)
-		}
-		return err
-	})
+	return w.moveEntry(e, DeadLetters, &reason)
 }
 
 // Reason returns why a dead letter is one.
@@ -145,4 +79,115 @@ func (w *Workspace) Reason(e Entry) (reason DeadLetterReason, err error) {
 		return DeadLetterReason{}, fmt.Errorf("reading %s: %w", dir.Path(e.Name+ReasonSuffix), err)
 	}
 	return reason, nil
+}
+
+// moveEntry moves an entry's file to another box of its mailbox.
+func (w *Workspace) moveEntry(e Entry, box Box, reason *DeadLetterReason) (path string, err error) {
+	from, err := w.openBox(e.Agent, e.Box)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	b, err := w.openBatch(nil)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	to, err := b.newCopyTo(e.Agent, box)
+	if err != nil {
+		return "", err
+	}
+	if !from.SameFileSystem(to.box) {
+		// Earlier moves may have left copies; doctor reports those that cannot be removed.
+		_, _ = w.recover(b)
+	}
+	name, err := b.move(from, e.Name, to, e.Name, reason)
+	if err != nil {
+		return "", err
+	}
+	return to.box.Path(name), errors.Join(w.files.syncDir(to.box), w.files.syncDir(from))
+}
+
+// newCopyTo returns a copy for a file that is moved to a box. The file need not be a message, so
+// the copy has an id of its own.
+func (b *batch) newCopyTo(agent schema.AgentName, box Box) (*stagedCopy, error) {
+	id, err := schema.NewID(b.w.now(), agent, schema.Notification, schema.LongRand, b.w.random)
+	if err != nil {
+		return nil, err
+	}
+	return b.newCopy(stagedName{id, agent, box})
+}
+
+// move moves a file to the box of the copy, under the name or the first free one with a number, and
+// returns the new name. A reason is written before the file moves, and removed if it does not.
+func (b *batch) move(from *durable.Dir, entry string, to *stagedCopy, name string, reason *DeadLetterReason) (string, error) {
+	const most = 10_000
+	stem := strings.TrimSuffix(name, schema.FileExtension)
+	for n := 2; ; n++ {
+		err := b.moveAs(from, entry, to, name, reason)
+		if !errors.Is(err, fs.ErrExist) || n > most {
+			return name, err
+		}
+		name = stem + "-" + strconv.Itoa(n) + schema.FileExtension
+	}
+}
+
+func (b *batch) moveAs(from *durable.Dir, entry string, to *stagedCopy, name string, reason *DeadLetterReason) error {
+	if reason == nil {
+		return b.moveAcross(from, entry, to, name)
+	}
+	data, err := json.MarshalIndent(reason, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := writeFile(b.w.files, to.box, name+ReasonSuffix, append(data, '\n')); err != nil {
+		return err
+	}
+	err = b.moveAcross(from, entry, to, name)
+	if err != nil {
+		_, takeErr := b.w.files.take(to.box, name+ReasonSuffix)
+		err = errors.Join(err, takeErr)
+	}
+	return err
+}
+
+// moveAcross moves a file to the box of the copy. If the box is on another mount, moveAcross stages
+// and publishes the copy, and removes the original once the copy is durable: a crash between the
+// two leaves both.
+func (b *batch) moveAcross(from *durable.Dir, entry string, to *stagedCopy, name string) error {
+	files := b.w.files
+	if from.SameFileSystem(to.box) {
+		return files.publish(from, entry, to.box, name)
+	}
+	data, err := from.ReadFile(entry, schema.MaxFileSize)
+	if err != nil {
+		return err
+	}
+	if err := to.create(files, data); err != nil {
+		return err
+	}
+	if err = files.finish(to.file); err == nil {
+		err = files.syncDir(to.dir)
+	}
+	if err == nil {
+		err = to.publish(files, name)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		// The caller must not take this for a missing original.
+		return fmt.Errorf("%s was swept as stale; %s is still in place", to.dir.Path(to.entry), from.Path(entry))
+	case err != nil:
+		_, takeErr := to.take(files)
+		return errors.Join(err, takeErr)
+	}
+	if err := files.syncDir(to.box); err != nil {
+		return err
+	}
+	took, err := files.take(from, entry)
+	if err == nil && !took {
+		// Another process removed the original.
+		_, err = files.take(to.box, name)
+		err = errors.Join(fs.ErrNotExist, err)
+	}
+	return err
 }

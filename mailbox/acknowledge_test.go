@@ -41,8 +41,8 @@ var dealings = []struct {
 	}},
 }
 
-// TestOneDealsWithAMessage: of many that try, one succeeds, and the others
-// learn that the message is gone.
+// TestOneDealsWithAMessage: of many that try, one succeeds, and the others learn that the message
+// is gone.
 func TestOneDealsWithAMessage(t *testing.T) {
 	const many = 8
 	for _, dealing := range dealings {
@@ -80,8 +80,7 @@ func TestOneDealsWithAMessage(t *testing.T) {
 	}
 }
 
-// TestArchiveAndBuryReplaceNothing archives and buries several files of one
-// name.
+// TestArchiveAndBuryReplaceNothing archives and buries several files of one name.
 func TestArchiveAndBuryReplaceNothing(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	const name = "20260313T1430Z_claude_task_request"
@@ -140,9 +139,9 @@ func TestBuryTakesABadFile(t *testing.T) {
 	wantFiles(t, w, "agents/codex/dead_letter", "bad.yaml", "bad.yaml.reason.json")
 }
 
-// TestFaultsWhileBurying lets each operation fail or be the last one: the
-// message is in the inbox or a dead letter, never both and never neither, a
-// dead letter has its reason, and burying it again succeeds.
+// TestFaultsWhileBurying lets each operation fail or be the last one: the message is in the inbox
+// or a dead letter, never both and never neither, a dead letter has its reason, and burying it
+// again succeeds.
 func TestFaultsWhileBurying(t *testing.T) {
 	operations := func(w *Workspace, e Entry, failAt int, cause error) (*faulty, error) {
 		f := &faulty{disk: disk{}, failAt: failAt, err: cause, torn: cause == errCrash}

@@ -12,8 +12,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// fillInbox puts n messages of one sender into an inbox, as files alone, and
-// returns their ids.
+// fillInbox puts n messages of one sender into an inbox, as files alone, and returns their ids.
 func fillInbox(b testing.TB, w *Workspace, agent schema.AgentName, n int) []schema.ID {
 	b.Helper()
 	ids := make([]schema.ID, n)
@@ -81,14 +80,12 @@ func BenchmarkSend(b *testing.B) {
 	}
 }
 
-// bulk is how many messages one sender sends in BenchmarkBulk; -short takes a
-// tenth.
+// bulk is how many messages one sender sends in BenchmarkBulk; -short takes a tenth.
 const bulk = 20_000
 
-// BenchmarkBulk compares sending with what the disk can do at all: the metric
-// x-raw is the rate of sending divided by that of writing, syncing and linking
-// the same two files per message, one after the other. The two take turns, so
-// that both meet the disk in the same mood.
+// BenchmarkBulk compares sending with what the disk can do at all: the metric x-raw is the rate of
+// sending divided by that of writing, syncing and linking the same two files per message, one after
+// the other. The two take turns, so that both meet the disk in the same mood.
 func BenchmarkBulk(b *testing.B) {
 	n, turn := bulk, 500
 	if testing.Short() {

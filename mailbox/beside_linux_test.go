@@ -15,8 +15,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// mountTmpfs puts a small file system of its own at a folder for the time of
-// the test.
+// mountTmpfs puts a small file system of its own at a folder for the time of the test.
 func mountTmpfs(t testing.TB, path, size string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -32,8 +31,8 @@ func mountTmpfs(t testing.TB, path, size string) {
 	})
 }
 
-// newSplitWorkspace makes a workspace of claude, codex and gemini with some
-// of the boxes on file systems of their own. All of it is in memory.
+// newSplitWorkspace makes a workspace of claude, codex and gemini with some of the boxes on file
+// systems of their own. All of it is in memory.
 func newSplitWorkspace(t *testing.T, elsewhere ...string) *Workspace {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,8 +71,8 @@ func TestSendToAnotherFileSystem(t *testing.T) {
 	}
 }
 
-// TestStagedBesideIsHidden: while a copy stands beside its destination, no
-// reader takes it for a message.
+// TestStagedBesideIsHidden: while a copy stands beside its destination, no reader takes it for a
+// message.
 func TestStagedBesideIsHidden(t *testing.T) {
 	split := splits[0]
 	for failAt := range besideOperations(t, split) {
@@ -109,8 +108,8 @@ func besideOperations(t *testing.T, split []string) int {
 	return f.done
 }
 
-// TestCrashAtEveryStepToAnotherFileSystem: a message that counts as sent is
-// delivered by whoever comes next, without waiting; any other one vanishes.
+// TestCrashAtEveryStepToAnotherFileSystem: a message that counts as sent is delivered by whoever
+// comes next, without waiting; any other one vanishes.
 func TestCrashAtEveryStepToAnotherFileSystem(t *testing.T) {
 	for _, split := range splits {
 		for failAt := range besideOperations(t, split) {
@@ -154,8 +153,8 @@ func crashBeside(t *testing.T, split []string, failAt int, torn bool) {
 	wantFiles(t, later, "agents/codex/inbox")
 }
 
-// TestErrorAtEveryStepToAnotherFileSystem: Send says what is true, and what
-// it refused leaves nothing behind.
+// TestErrorAtEveryStepToAnotherFileSystem: Send says what is true, and what it refused leaves
+// nothing behind.
 func TestErrorAtEveryStepToAnotherFileSystem(t *testing.T) {
 	for _, split := range splits {
 		for failAt := range besideOperations(t, split) {
@@ -188,8 +187,8 @@ func TestErrorAtEveryStepToAnotherFileSystem(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a message that does not fit is refused, the old ones stay,
-// and it is accepted when there is room again.
+// TestFullDisk: a message that does not fit is refused, the old ones stay, and it is accepted when
+// there is room again.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	mountTmpfs(t, dir, "64k")
@@ -242,8 +241,7 @@ func TestFullInboxOnAnotherFileSystem(t *testing.T) {
 	}
 }
 
-// TestMountedFolderOfTheSameDisk: no rename reaches a mount, not even one of
-// the same file system.
+// TestMountedFolderOfTheSameDisk: no rename reaches a mount, not even one of the same file system.
 func TestMountedFolderOfTheSameDisk(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	if os.Geteuid() != 0 {
@@ -263,9 +261,9 @@ func TestMountedFolderOfTheSameDisk(t *testing.T) {
 	wantFiles(t, w, "state/outgoing")
 }
 
-// TestDealingAcrossFileSystems archives and buries out of an inbox that is on
-// a file system of its own, with a fault at every step: the message is never
-// in neither place, and nothing replaces anything.
+// TestDealingAcrossFileSystems archives and buries out of an inbox that is on a file system of its
+// own, with a fault at every step: the message is never in neither place, and nothing replaces
+// anything.
 func TestDealingAcrossFileSystems(t *testing.T) {
 	for _, dealing := range dealings {
 		for failAt := range 20 {

@@ -8,8 +8,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// leftBehind returns the hidden copies in the folders to which codex moves
-// messages.
+// leftBehind returns the hidden copies in the folders to which codex moves messages.
 func leftBehind(t *testing.T, w *Workspace) (left []string) {
 	t.Helper()
 	for _, box := range []Box{Archive, DeadLetters} {
@@ -22,9 +21,9 @@ func leftBehind(t *testing.T, w *Workspace) (left []string) {
 	return left
 }
 
-// TestLeftCopiesAreSwept kills whoever moves a message to another file system
-// at every step. What that leaves is swept when it is an hour old, by whoever
-// moves a message the same way and by doctor, and not before.
+// TestLeftCopiesAreSwept kills whoever moves a message to another file system at every step. What
+// that leaves is swept when it is an hour old, by whoever moves a message the same way and by
+// doctor, and not before.
 func TestLeftCopiesAreSwept(t *testing.T) {
 	sweepers := map[string]func(t *testing.T, w *Workspace, deal func(*Workspace, Entry) error){
 		"the next one": func(t *testing.T, w *Workspace, deal func(*Workspace, Entry) error) {
@@ -71,8 +70,8 @@ func TestLeftCopiesAreSwept(t *testing.T) {
 	}
 }
 
-// sweptMeanwhile is a file system on which an hour passes, and others sweep,
-// just before a hidden copy is published.
+// sweptMeanwhile is a file system on which an hour passes, and others sweep, just before a hidden
+// copy is published.
 type sweptMeanwhile struct{ disk }
 
 func (s sweptMeanwhile) publish(from *durable.Dir, name string, to *durable.Dir, newName string) error {
@@ -84,8 +83,8 @@ func (s sweptMeanwhile) publish(from *durable.Dir, name string, to *durable.Dir,
 	return s.disk.publish(from, name, to, newName)
 }
 
-// TestSlowMoverLosesNothing: whoever finds its copy swept says so, and not
-// that the message has gone.
+// TestSlowMoverLosesNothing: whoever finds its copy swept says so, and not that the message has
+// gone.
 func TestSlowMoverLosesNothing(t *testing.T) {
 	for _, dealing := range dealings[1:] {
 		w := newSplitWorkspace(t, splits[0]...)

@@ -22,8 +22,8 @@ var errCrash = errors.New("the process died here")
 type faulty struct {
 	disk
 	failAt int
-	// err is what the operation fails with. After errCrash nothing works any
-	// more; other errors pass by.
+	// err is what the operation fails with. After errCrash nothing works any more; other errors
+	// pass by.
 	err error
 	// torn leaves half of the bytes behind when a write fails.
 	torn bool
@@ -89,8 +89,7 @@ func (f *faulty) take(dir *durable.Dir, name string) (bool, error) {
 	return f.disk.take(dir, name)
 }
 
-// deliveryOperations is how many operations one delivery to two recipients
-// does when nothing fails.
+// deliveryOperations is how many operations one delivery to two recipients does when nothing fails.
 func deliveryOperations(t *testing.T, given bool) int {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	f := &faulty{disk: disk{sync: true}, failAt: -1}
@@ -108,9 +107,9 @@ func faultDraft(given bool) schema.Message {
 	return m
 }
 
-// TestCrashAtEveryStep kills a delivery before each of its operations and
-// lets another process clean up: the message reaches all recipients or none,
-// once each, also if a recipient has dealt with its copy before that.
+// TestCrashAtEveryStep kills a delivery before each of its operations and lets another process
+// clean up: the message reaches all recipients or none, once each, also if a recipient has dealt
+// with its copy before that.
 func TestCrashAtEveryStep(t *testing.T) {
 	for _, given := range []bool{false, true} {
 		operations := deliveryOperations(t, given)
@@ -202,9 +201,9 @@ func takeAll(t *testing.T, dir string, received map[schema.AgentName]int) {
 	}
 }
 
-// TestErrorAtEveryStep lets each operation of a delivery fail once, as on a
-// full disk. Send says what is true: refused means that nothing is visible
-// and nothing stays behind, queued means that Recover delivers.
+// TestErrorAtEveryStep lets each operation of a delivery fail once, as on a full disk. Send says
+// what is true: refused means that nothing is visible and nothing stays behind, queued means that
+// Recover delivers.
 func TestErrorAtEveryStep(t *testing.T) {
 	operations := deliveryOperations(t, false)
 	refused, queued := 0, 0

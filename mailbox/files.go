@@ -7,8 +7,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// fileSystem is what delivery does to files, and nothing else. Tests put
-// faults behind it.
+// fileSystem is what delivery does to files, and nothing else. Tests put faults behind it.
 type fileSystem interface {
 	// create writes a new file whole; finish makes it durable.
 	create(dir *durable.Dir, name string, data []byte) (*os.File, error)
@@ -47,8 +46,8 @@ func (d disk) publish(from *durable.Dir, name string, to *durable.Dir, newName s
 
 func (d disk) take(dir *durable.Dir, name string) (bool, error) { return dir.Take(name) }
 
-// writeFile writes a new file and makes it and its name durable. A file that
-// it cannot make durable is taken back.
+// writeFile writes a new file and makes it and its name durable. A file that it cannot make durable
+// is taken back.
 func writeFile(files fileSystem, dir *durable.Dir, name string, data []byte) error {
 	file, err := files.create(dir, name, data)
 	if err != nil {

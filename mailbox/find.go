@@ -1,20 +1,20 @@
 package mailbox
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/schema"
 )
 
-// NotFoundError says that no message has the id.
+// NotFoundError says that the workspace does not have a message.
 type NotFoundError struct {
-	// ID is the id or the beginning of one that was looked for.
+	// ID is the id, or the part of one, that was looked for.
 	ID        string
 	Workspace string
 }
@@ -24,28 +24,26 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("workspace %s has no message %s", e.Workspace, e.ID)
 }
 
-// AmbiguousError says that several messages have ids that begin alike.
+// AmbiguousError says that several messages match a part of an id.
 type AmbiguousError struct {
 	Prefix string
 	// Matches are the ids, sorted.
 	Matches []schema.ID
 }
 
-// Error names the beginning and the ids.
+// Error names the part and at most three of the ids.
 func (e *AmbiguousError) Error() string {
-	names := make([]string, 0, 4)
-	for _, id := range e.Matches {
-		if len(names) == 3 {
-			names = append(names, "…")
-			break
-		}
-		names = append(names, string(id))
+	const most = 3
+	more := ""
+	if len(e.Matches) > most {
+		more = ", …"
 	}
-	return fmt.Sprintf("%d messages have ids that match %s: %s", len(e.Matches), e.Prefix, strings.Join(names, ", "))
+	return fmt.Sprintf("%d messages have ids that match %s: %s%s", len(e.Matches), e.Prefix,
+		joinNames(e.Matches[:min(most, len(e.Matches))]), more)
 }
 
-// UnreadableError says that some folders of mailboxes could not be read, so
-// that what is in them is missing from an answer.
+// UnreadableError says that some mailbox folders could not be read, so that an answer lacks what is
+// in them.
 type UnreadableError struct{ Err error }
 
 // Error names the folders and the causes.
@@ -54,13 +52,49 @@ func (e *UnreadableError) Error() string { return e.Err.Error() }
 // Unwrap returns the causes.
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// Find returns the files of the message that has the id, or the only one
-// whose id begins with the text. "msg-" and, where the rest is unique, all
-// before the last hyphen may be left out. The files come in the order inbox,
-// archive, dead letters, outbox. It returns a *NotFoundError or an
-// *AmbiguousError if there is no single such message. Folders that cannot be
-// read hide nothing that stands elsewhere; where nothing is found, an
-// *UnreadableError tells of them as well.
+// NotPendingError says that a message is not in an inbox, or no longer.
+type NotPendingError struct {
+	ID schema.ID
+	// Agent is the owner of the inbox; empty means all inboxes.
+	Agent schema.AgentName
+	// Elsewhere are the files of the message in other boxes.
+	Elsewhere []Entry
+}
+
+// Error names the message and the boxes that it is in.
+func (e *NotPendingError) Error() string {
+	inbox := "any inbox"
+	if e.Agent != "" {
+		inbox = "the inbox of " + string(e.Agent)
+	}
+	places := make([]string, len(e.Elsewhere))
+	for i, entry := range e.Elsewhere {
+		places[i] = fmt.Sprintf("the %s of %s", entry.Box, entry.Agent)
+	}
+	return fmt.Sprintf("message %s is not in %s; it is in %s", e.ID, inbox, strings.Join(places, ", "))
+}
+
+// SeveralInboxesError says that a message is in several inboxes, so that the caller has to name
+// one.
+type SeveralInboxesError struct {
+	// ID is the message's id, or a file name if that was looked for.
+	ID     schema.ID
+	Agents []schema.AgentName
+}
+
+// Error names the message and the agents.
+func (e *SeveralInboxesError) Error() string {
+	return fmt.Sprintf("message %s is in the inboxes of %s", e.ID, joinNames(e.Agents))
+}
+
+// IsGone reports whether the error says that a message file is not there any more.
+func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// Find returns the files of the message that has the id, or the only one whose id begins with the
+// text. "msg-" can be left out, and also everything before the last hyphen. The files are in the
+// order inbox, archive, dead letters, outbox. Find returns a *NotFoundError or an *AmbiguousError
+// if there is no single such message; a *NotFoundError comes with an *UnreadableError if folders
+// could not be read.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	found, err := w.collect(ctx, fileNameFilter(id), func(m *schema.Message) bool { return matchesID(m.ID, id) })
 	var unreadable *UnreadableError
@@ -84,20 +118,6 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	return nil, &AmbiguousError{Prefix: id, Matches: ids}
 }
 
-// FindNamed is Find, but takes the name of a file in an inbox as well; see
-// InboxFile for that and the agent. Then the one entry may be no message.
-func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema.AgentName) ([]Entry, error) {
-	e, err := w.InboxFile(idOrName, agent)
-	var missing *NotFoundError
-	switch {
-	case err == nil:
-		return []Entry{e}, nil
-	case errors.As(err, &missing):
-		return w.Find(ctx, idOrName)
-	}
-	return nil, err
-}
-
 func matchesID(id schema.ID, text string) bool {
 	if text == "" {
 		return false
@@ -109,9 +129,9 @@ func matchesID(id schema.ID, text string) bool {
 	return full[strings.LastIndexByte(full, '-')+1:] == text
 }
 
-// fileNameFilter spares opening files that cannot hold the message: a whole
-// id of our form names the minute and sender that its file's name begins
-// with. Names that other tools chose are always looked into.
+// fileNameFilter spares opening files that cannot hold the message: a complete id contains the
+// minute and the sender with which our file names begin. Other file names say nothing about the
+// content.
 func fileNameFilter(id string) func(name string) bool {
 	parts, err := schema.ParseID(schema.ID(id))
 	if err != nil {
@@ -126,10 +146,9 @@ func fileNameFilter(id string) func(name string) bool {
 	}
 }
 
-// collect returns all readable messages of all mailboxes that match accepts,
-// in the order of boxes. With an *UnreadableError it returns what it could
-// read.
-func (w *Workspace) collect(ctx context.Context, want func(name string) bool, match func(*schema.Message) bool) ([]Entry, error) {
+// collect returns the messages of all mailboxes that match, in the order of boxes. With an
+// *UnreadableError, it also returns what it could read.
+func (w *Workspace) collect(ctx context.Context, wantName func(string) bool, match func(*schema.Message) bool) ([]Entry, error) {
 	agents, err := w.Agents()
 	if err != nil {
 		return nil, err
@@ -138,16 +157,14 @@ func (w *Workspace) collect(ctx context.Context, want func(name string) bool, ma
 	var unreadable error
 	for _, box := range boxes {
 		for _, agent := range agents {
-			entries, err := w.load(ctx, agent, box, want)
+			entries, err := w.load(ctx, agent, box, wantName, func(e *Entry) bool {
+				return e.Message != nil && match(e.Message)
+			})
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
 			unreadable = errors.Join(unreadable, err)
-			for _, e := range entries {
-				if e.Message != nil && match(e.Message) {
-					found = append(found, e)
-				}
-			}
+			found = append(found, entries...)
 		}
 	}
 	if unreadable != nil {
@@ -156,92 +173,122 @@ func (w *Workspace) collect(ctx context.Context, want func(name string) bool, ma
 	return found, nil
 }
 
-// Thread returns the conversation that the message belongs to: every message
-// with its conversation id, and every one tied to one of those as parent or
-// answer. Each message stands once, the oldest first; Entry tells one of the
-// places where it is. Where folders cannot be read, the thread of what can be
-// is returned with an *UnreadableError.
-func (w *Workspace) Thread(ctx context.Context, id string) ([]Entry, error) {
-	start, err := w.Find(ctx, id)
+// FindNamed is Find, but also accepts the name of a file in an inbox; see InboxFile. Such a file
+// need not be a message.
+func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema.AgentName) ([]Entry, error) {
+	e, err := w.InboxFile(idOrName, agent)
+	var missing *NotFoundError
+	switch {
+	case err == nil:
+		return []Entry{e}, nil
+	case errors.As(err, &missing):
+		return w.Find(ctx, idOrName)
+	}
+	return nil, err
+}
+
+// Pending is InboxEntry, but also accepts the name of a file in an inbox; see InboxFile. Such a
+// file need not be a message. A file of that name takes precedence; no complete id is a file name.
+func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.AgentName) (Entry, error) {
+	e, err := w.InboxFile(idOrName, agent)
+	var missing *NotFoundError
+	if errors.As(err, &missing) {
+		return w.InboxEntry(ctx, idOrName, agent)
+	}
+	return e, err
+}
+
+// InboxEntry returns the copy of a message in the agent's inbox or, for an empty agent, in the only
+// inbox that has one. The id may be shortened as for Find. Besides the errors of Find, InboxEntry
+// returns a *NotPendingError or a *SeveralInboxesError.
+func (w *Workspace) InboxEntry(ctx context.Context, id string, agent schema.AgentName) (Entry, error) {
+	if agent != "" {
+		if err := w.CheckAgent(agent); err != nil {
+			return Entry{}, err
+		}
+	}
+	found, err := w.Find(ctx, id)
 	if err != nil {
-		return nil, err
+		return Entry{}, err
 	}
-	all, err := w.collect(ctx, schema.IsMessageFile, func(*schema.Message) bool { return true })
-	var unreadable *UnreadableError
-	if err != nil && !errors.As(err, &unreadable) {
-		return nil, err
+	message := found[0].Message.ID
+	var pending []Entry
+	for _, e := range found {
+		if e.Box == Inbox && (agent == "" || e.Agent == agent) {
+			pending = append(pending, e)
+		}
 	}
-	return inOrder(connected(start[0].Message, all)), err
+	if len(pending) == 0 {
+		return Entry{}, &NotPendingError{ID: message, Agent: agent, Elsewhere: found}
+	}
+	return onlyEntry(message, pending)
 }
 
-// inOrder sorts a thread by time, messages of one second in the order in which
-// their files were written, and puts no message before what it answers.
-func inOrder(thread []Entry) []Entry {
-	slices.SortFunc(thread, func(a, b Entry) int {
-		return cmp.Or(
-			strings.Compare(string(a.Message.CreatedAt), string(b.Message.CreatedAt)),
-			a.Modified.Compare(b.Modified),
-			strings.Compare(string(a.Message.ID), string(b.Message.ID)),
-		)
-	})
-	waiting := make(map[schema.ID]Entry, len(thread))
-	for _, e := range thread {
-		waiting[e.Message.ID] = e
+// onlyEntry returns the only entry, or a *SeveralInboxesError.
+func onlyEntry(id schema.ID, entries []Entry) (Entry, error) {
+	if len(entries) == 1 {
+		return entries[0], nil
 	}
-	ordered := make([]Entry, 0, len(thread))
-	for _, e := range thread {
-		// The message and what it answers, back to the first not yet told.
-		var chain []Entry
-		for id := e.Message.ID; ; {
-			link, ok := waiting[id]
-			if !ok {
-				break
-			}
-			delete(waiting, id)
-			chain = append(chain, link)
-			id = link.Message.ParentID
-		}
-		slices.Reverse(chain)
-		ordered = append(ordered, chain...)
+	several := &SeveralInboxesError{ID: id}
+	for _, e := range entries {
+		several.Agents = append(several.Agents, e.Agent)
 	}
-	return ordered
+	return Entry{}, several
 }
 
-// connected returns one entry of each message that is tied to the start.
-func connected(start *schema.Message, all []Entry) []Entry {
-	ties := func(m *schema.Message) []string {
-		keys := []string{"id " + string(m.ID)}
-		if m.ParentID != "" {
-			keys = append(keys, "id "+string(m.ParentID))
-		}
-		if m.ConversationID != "" {
-			keys = append(keys, "conversation "+string(m.ConversationID))
-		}
-		return keys
+// InboxFile returns the file of that name in the agent's inbox or, for an empty agent, in the only
+// inbox that has one. The file need not be a message, but it must have a name that Inbox lists.
+// InboxFile returns a *NotFoundError if there is no such file, with an *UnreadableError if inboxes
+// could not be read, and a *SeveralInboxesError if there are several.
+func (w *Workspace) InboxFile(name string, agent schema.AgentName) (Entry, error) {
+	agents := []schema.AgentName{agent}
+	var err error
+	if agent == "" {
+		agents, err = w.Agents()
+	} else {
+		err = w.CheckAgent(agent)
 	}
-	byTie := make(map[string][]int)
-	for i, e := range all {
-		for _, key := range ties(e.Message) {
-			byTie[key] = append(byTie[key], i)
-		}
+	if err != nil {
+		return Entry{}, err
 	}
-	var thread []Entry
-	taken := make(map[schema.ID]bool)
-	followed := make(map[string]bool)
-	for queue := ties(start); len(queue) > 0; queue = queue[1:] {
-		if followed[queue[0]] {
-			continue
-		}
-		followed[queue[0]] = true
-		for _, i := range byTie[queue[0]] {
-			if m := all[i].Message; !taken[m.ID] {
-				taken[m.ID] = true
-				thread = append(thread, all[i])
-				queue = append(queue, ties(m)...)
-			}
+	missing := error(&NotFoundError{ID: name, Workspace: w.dir})
+	if !schema.IsMessageFile(name) || filepath.Base(name) != name {
+		return Entry{}, missing
+	}
+	var found []Entry
+	var unreadable error
+	for _, agent := range agents {
+		switch e, err := w.inboxFile(name, agent); {
+		case err == nil:
+			found = append(found, e)
+		case !errors.Is(err, fs.ErrNotExist):
+			unreadable = errors.Join(unreadable, err)
 		}
 	}
-	return thread
+	switch {
+	case len(found) == 0 && unreadable != nil:
+		return Entry{}, errors.Join(missing, &UnreadableError{unreadable})
+	case len(found) == 0:
+		return Entry{}, missing
+	}
+	return onlyEntry(schema.ID(name), found)
+}
+
+// inboxFile returns an error matching fs.ErrNotExist if there is no such file.
+func (w *Workspace) inboxFile(name string, agent schema.AgentName) (e Entry, err error) {
+	dir, err := w.openBox(agent, Inbox)
+	if err != nil {
+		return e, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	if _, err := dir.Lstat(name); err != nil {
+		return e, err
+	}
+	e = readEntry(dir, agent, Inbox, name)
+	if errors.Is(e.Err, fs.ErrNotExist) {
+		return e, e.Err // it has just been removed
+	}
+	return e, nil
 }
 
 // ReadRaw returns the bytes of a message file.
@@ -253,7 +300,3 @@ func (w *Workspace) ReadRaw(e Entry) (data []byte, err error) {
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	return dir.ReadFile(e.Name, schema.MaxFileSize)
 }
-
-// IsGone reports whether the error says that a message file is no longer
-// where it was: somebody dealt with it meanwhile.
-func IsGone(err error) bool { return errors.Is(err, os.ErrNotExist) }

@@ -92,8 +92,8 @@ func TestFindRefusesWhatIsNotOne(t *testing.T) {
 	}
 }
 
-// TestUnreadableFoldersHideNothingElse: one broken mailbox is no reason to
-// find, follow or acknowledge nothing in the others.
+// TestUnreadableFoldersHideNothingElse: one broken mailbox is no reason to find, follow or
+// acknowledge nothing in the others.
 func TestUnreadableFoldersHideNothingElse(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	first := send(t, w, draft("codex")).Message
@@ -125,8 +125,7 @@ func TestUnreadableFoldersHideNothingElse(t *testing.T) {
 	wantError(t, err, "gemini/inbox", "codex/outbox")
 }
 
-// exchange is a conversation as rows of: rand, second, parent's rand,
-// conversation.
+// exchange is a conversation as rows of: rand, second, parent's rand, conversation.
 type exchange []struct {
 	rand         string
 	second       int

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,97 +23,95 @@ type Entry struct {
 	// Name is the file's name, and Path its path.
 	Name string
 	Path string
-	// Message is nil when the file could not be read as one; then Err says why:
-	// a *validate.InvalidError, or an error of the file system.
+	// Message is nil if the file is not a valid message; then Err is a *validate.InvalidError or an
+	// error of the file system.
 	Message *schema.Message
 	Err     error
-	// Modified is when the file was last written; of a link that cannot be
-	// followed, when the link was made.
+	// Modified is when the file was last written, or a broken link was made.
 	Modified time.Time
 }
 
-// Inbox returns what waits for the agent, in processing order; bad files come
-// last. A bad file never fails the listing, and a missing inbox is an empty
-// one.
+// Inbox returns what is pending for the agent, in processing order, without the bodies of the
+// messages. Files that are not messages come last. A missing inbox is empty.
 func (w *Workspace) Inbox(ctx context.Context, agent schema.AgentName) ([]Entry, error) {
-	return w.List(ctx, agent, Inbox)
+	entries, err := w.load(ctx, agent, Inbox, schema.IsMessageFile, func(e *Entry) bool {
+		if e.Message != nil {
+			e.Message.Body = schema.Value{}
+		}
+		return true
+	})
+	return sortEntries(entries), err
 }
 
-// List returns the messages in a folder of an agent's mailbox in processing
-// order; see Inbox.
+// List is Inbox for any box, with the bodies.
 func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) ([]Entry, error) {
-	entries, err := w.load(ctx, agent, box, schema.IsMessageFile)
-	slices.SortFunc(entries, compareEntries)
-	return entries, err
+	entries, err := w.load(ctx, agent, box, schema.IsMessageFile, func(*Entry) bool { return true })
+	return sortEntries(entries), err
 }
 
-// compareEntries orders readable messages before bad files.
-func compareEntries(a, b Entry) int {
-	badA, badB := a.Message == nil, b.Message == nil
-	switch {
-	case badA && badB:
-		return strings.Compare(a.Name, b.Name)
-	case badA:
-		return 1
-	case badB:
-		return -1
+// sortEntries returns the entries in processing order. It sorts pointers, because entries are
+// large.
+func sortEntries(entries []Entry) []Entry {
+	order := make([]*Entry, len(entries))
+	for i := range entries {
+		order[i] = &entries[i]
 	}
-	if c := schema.Compare(a.Message, b.Message); c != 0 {
-		return c
+	slices.SortFunc(order, compareEntries)
+	sorted := make([]Entry, len(entries))
+	for i, e := range order {
+		sorted[i] = *e
 	}
-	return strings.Compare(a.Name, b.Name)
+	return sorted
 }
 
-// load reads the files of a folder that want accepts, on all cores, in no
-// order. Files that vanish while it reads were dealt with and are left out.
-func (w *Workspace) load(ctx context.Context, agent schema.AgentName, box Box, want func(name string) bool) (entries []Entry, err error) {
+// load reads the files of a box whose names and contents are wanted, in no order. It leaves out
+// files that vanish while it reads: another process has handled them.
+func (w *Workspace) load(ctx context.Context, agent schema.AgentName, box Box, wantName func(string) bool,
+	want func(*Entry) bool) (entries []Entry, err error) {
 	if err := w.CheckAgent(agent); err != nil {
 		return nil, err
 	}
 	dir, err := w.openBox(agent, box)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
-		return nil, err
+		return nil, ignoreMissing(err)
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	names, err := dir.Names()
 	if err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !want(name) })
+	names = slices.DeleteFunc(names, func(name string) bool { return !wantName(name) })
 	read := make([]Entry, len(names))
 	err = eachOnAllCores(ctx, len(names), func(i int) {
-		read[i] = readEntry(dir, agent, box, names[i])
+		if e := readEntry(dir, agent, box, names[i]); !errors.Is(e.Err, fs.ErrNotExist) && want(&e) {
+			read[i] = e
+		}
 	})
-	entries = slices.DeleteFunc(read, func(e Entry) bool { return e.Name == "" || errors.Is(e.Err, fs.ErrNotExist) })
-	return entries, err
+	return slices.DeleteFunc(read, func(e Entry) bool { return e.Name == "" }), err
 }
 
 func readEntry(dir *durable.Dir, agent schema.AgentName, box Box, name string) Entry {
 	e := Entry{Agent: agent, Box: box, Name: name, Path: dir.Path(name)}
 	data, modified, err := dir.ReadFileTime(name, schema.MaxFileSize)
 	e.Modified = modified
-	if errors.Is(err, fs.ErrNotExist) {
-		// What vanished was dealt with; a link to nothing is still there.
-		if there, _ := dir.Exists(name); there {
-			err = fmt.Errorf("reading %s: it is a link that leads nowhere", e.Path)
-		}
-	}
-	if err != nil {
-		if info, lookErr := dir.Lstat(name); modified.IsZero() && lookErr == nil {
-			e.Modified = info.ModTime()
-		}
-		e.Err = err
+	if err == nil {
+		e.Message, e.Err = validate.Read(data)
 		return e
 	}
-	e.Message, e.Err = validate.Read(data)
+	if info, lookErr := dir.Lstat(name); lookErr == nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("reading %s: the link is broken", e.Path)
+		}
+		if modified.IsZero() {
+			e.Modified = info.ModTime()
+		}
+	}
+	e.Err = err
 	return e
 }
 
-// eachOnAllCores calls do for 0 to n-1, in runs of neighbours, until the
-// context is cancelled, and returns its cause then.
+// eachOnAllCores calls do for 0 to n-1, in runs of neighbors, until the context is canceled, and
+// returns its cause then.
 func eachOnAllCores(ctx context.Context, n int, do func(i int)) error {
 	const run = 64
 	starts := make(chan int)

@@ -16,8 +16,7 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// place encodes a message and puts it into a box under a name, as another
-// tool would.
+// place encodes a message and puts it into a box under a name, as another tool would.
 func place(t testing.TB, w *Workspace, agent schema.AgentName, box Box, name string, m schema.Message) {
 	t.Helper()
 	data, err := schema.Encode(&m)
@@ -27,8 +26,8 @@ func place(t testing.TB, w *Workspace, agent schema.AgentName, box Box, name str
 	writeTestFile(t, filepath.Join(w.BoxPath(agent, box), name), string(data))
 }
 
-// message returns a message from claude to codex whose id ends in the rand
-// and that was created at the second of testTime's minute.
+// message returns a message from claude to codex whose id ends in the rand and that was created at
+// the second of testTime's minute.
 func message(rand string, second int) schema.Message {
 	m := draft("codex")
 	m.ID = schema.ID("msg-20260313T1430Z-claude-" + rand)
@@ -70,8 +69,8 @@ func TestInboxIsInProcessingOrder(t *testing.T) {
 	}
 }
 
-// TestInboxShowsBadFilesAsRows: none of them fails the listing or hides a
-// good message, and what is no message by its name is left out.
+// TestInboxShowsBadFilesAsRows: none of them fails the listing or hides a good message, and what is
+// no message by its name is left out.
 func TestInboxShowsBadFilesAsRows(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	inbox := w.BoxPath("codex", Inbox)

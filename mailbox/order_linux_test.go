@@ -9,15 +9,13 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// ordered is the disk, and watches the order in which it is used: when a copy
-// in an outbox is published, which is the commit, every name that was made
-// must have been synced.
+// ordered is the disk, and watches the order in which it is used: when a copy in an outbox is
+// published, which is the commit, every name that was made must have been synced.
 type ordered struct {
 	disk
 	t     *testing.T
 	mutex sync.Mutex
-	// unsynced are the folders with names that are not durable, and files
-	// those that are not.
+	// unsynced are the folders with names that are not durable, and files those that are not.
 	unsynced, files map[string]bool
 	commits         int
 }
@@ -69,8 +67,8 @@ func (o *ordered) publish(from *durable.Dir, name string, to *durable.Dir, newNa
 	return err
 }
 
-// TestEverythingIsDurableBeforeTheCommit: also what is staged beside its
-// destination, and the outbox copies before any inbox copy.
+// TestEverythingIsDurableBeforeTheCommit: also what is staged beside its destination, and the
+// outbox copies before any inbox copy.
 func TestEverythingIsDurableBeforeTheCommit(t *testing.T) {
 	for _, split := range append(splits, nil) {
 		t.Run(strings.Join(split, ","), func(t *testing.T) {

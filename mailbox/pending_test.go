@@ -13,8 +13,7 @@ import (
 // badNames are names of files that are no messages, and as Inbox lists them.
 var badNames = []string{"bad.yaml", "-x.yaml", "a b.yaml", "it's $(x).yaml", "a\nb.yaml", "naïve.yaml", "msg-x.yaml"}
 
-// TestPendingTakesWhatInboxLists: every row of an inbox can be named and dealt
-// with.
+// TestPendingTakesWhatInboxLists: every row of an inbox can be named and dealt with.
 func TestPendingTakesWhatInboxLists(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
@@ -55,8 +54,8 @@ func TestPendingTakesWhatInboxLists(t *testing.T) {
 	}
 }
 
-// TestInboxFileNamesInboxFilesOnly: a name leads nowhere else, and names
-// nothing that Inbox does not list.
+// TestInboxFileNamesInboxFilesOnly: a name leads nowhere else, and names nothing that Inbox does
+// not list.
 func TestInboxFileNamesInboxFilesOnly(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	inbox := w.BoxPath("codex", Inbox)

@@ -7,8 +7,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestPostmasterIsNoAgent: nobody gets the name of the postmaster, and nobody
-// sends in it but a program that sends notices.
+// TestPostmasterIsNoAgent: nobody gets the name of the postmaster, and nobody sends in it but a
+// program that sends notices.
 func TestPostmasterIsNoAgent(t *testing.T) {
 	if err := CheckNewAgent(Postmaster); !errors.Is(err, ErrPostmaster) {
 		t.Errorf("CheckNewAgent = %v, want ErrPostmaster", err)

@@ -17,9 +17,9 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// The test binary runs itself as other processes. childRole says what such a
-// process does: "send" sends childCount messages to childTo in the workspace
-// childDir, in one and the same minute, and prints the id of each accepted one.
+// The test binary runs itself as other processes. childRole says what such a process does: "send"
+// sends childCount messages to childTo in the workspace childDir, in one and the same minute, and
+// prints the id of each accepted one.
 const (
 	childRole  = "OACP_TEST_CHILD"
 	childDir   = "OACP_TEST_DIR"
@@ -78,8 +78,8 @@ func child(t *testing.T, dir string, count int, to string) (*exec.Cmd, *bufio.Sc
 	return cmd, bufio.NewScanner(out)
 }
 
-// TestManyProcessesSendIntoOneInbox lets 16 processes of one sender send 500
-// messages each of one type in one minute, all of which want the same names.
+// TestManyProcessesSendIntoOneInbox lets 16 processes of one sender send 500 messages each of one
+// type in one minute, all of which want the same names.
 func TestManyProcessesSendIntoOneInbox(t *testing.T) {
 	const processes, each = 16, 500
 	w := newWorkspace(t, "claude", "codex")
@@ -144,9 +144,8 @@ func idsIn(t *testing.T, w *Workspace, agent schema.AgentName, box Box) map[sche
 	return found
 }
 
-// TestKilledSenders kills sending processes with SIGKILL wherever they happen
-// to be, and then recovers: every reported message is in every box, every
-// message is in all boxes or none, once.
+// TestKilledSenders kills sending processes with SIGKILL wherever they happen to be, and then
+// recovers: every reported message is in every box, every message is in all boxes or none, once.
 func TestKilledSenders(t *testing.T) {
 	const rounds = 25
 	w := newWorkspace(t, "claude", "codex", "gemini")
@@ -200,8 +199,8 @@ func TestKilledSenders(t *testing.T) {
 	t.Logf("%d messages sent, %d of them reported, by %d killed processes", len(sent), len(reported), rounds)
 }
 
-// isCutShort reports whether the id is the beginning of a sent one: the last
-// line of a killed process.
+// isCutShort reports whether the id is the beginning of a sent one: the last line of a killed
+// process.
 func isCutShort(id schema.ID, sent map[schema.ID]int) bool {
 	for whole := range sent {
 		if strings.HasPrefix(string(whole), string(id)) {
@@ -211,8 +210,8 @@ func isCutShort(id schema.ID, sent map[schema.ID]int) bool {
 	return false
 }
 
-// TestNextSendDeliversWhatAKilledOneLeft leaves a committed message whose
-// inbox copy is still staged.
+// TestNextSendDeliversWhatAKilledOneLeft leaves a committed message whose inbox copy is still
+// staged.
 func TestNextSendDeliversWhatAKilledOneLeft(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))

@@ -14,29 +14,26 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// staleAfter is how old the staged copies of a message that was not sent must
-// be before they are taken for those of a dead process.
+// staleAfter is the age at which the staged copies of an unsent message are taken for those of a
+// dead process.
 const staleAfter = time.Hour
 
-// Recovered says what Recover found and did, as paths.
+// Recovered lists what Recover did, as paths.
 type Recovered struct {
-	// Published are inbox copies that a dead or refused delivery left queued
-	// and that are in their inboxes now.
+	// Published are copies of sent messages that Recover put into their inboxes.
 	Published []string
-	// Waiting are inbox copies of sent messages that still cannot be
-	// published.
+	// Waiting are copies of sent messages whose inboxes still refuse them.
 	Waiting []string
-	// Swept are staged copies of messages that were never sent.
+	// Swept are staged copies of unsent messages that Recover removed.
 	Swept []string
-	// Buried are copies whose message may have been sent, but whose outbox
-	// copy is gone; they are now dead letters of their sender.
-	Buried []string
+	// DeadLetters are copies of messages that may have been sent, but whose outbox copy is missing.
+	// Recover moved them to the dead letters of their sender.
+	DeadLetters []string
 }
 
-// Recover completes what dead or refused deliveries left in state/outgoing:
-// copies of messages that count as sent are published, and copies of messages
-// that were never sent are removed when they are an hour old. It may run at
-// any time, in any number of processes, beside deliveries.
+// Recover completes deliveries that a crash interrupted or an inbox refused: it publishes copies of
+// sent messages, and removes copies of unsent messages that are an hour old. Any number of
+// processes may run it at any time, during deliveries too.
 func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error) {
 	b, err := w.openBatch(nil)
 	if err != nil {
@@ -49,25 +46,6 @@ func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error
 	return w.recover(b)
 }
 
-// Outgoing lists state/outgoing: the messages with staged copies, and the names of the entries that are not staged
-// copies.
-func (w *Workspace) Outgoing() (ids []schema.ID, others []string, err error) {
-	dir, err := durable.OpenDir(w.root, w.dir, outgoingName)
-	if err != nil {
-		return nil, nil, ignoreMissing(err)
-	}
-	names, err := dir.Names()
-	for _, left := range groupStaged(names) {
-		ids = append(ids, left.id)
-	}
-	for _, name := range names {
-		if _, _, ok := parseStagedName(name); !ok {
-			others = append(others, name)
-		}
-	}
-	return ids, others, errors.Join(err, dir.Close())
-}
-
 // RecoverMessage is Recover for one message.
 func (w *Workspace) RecoverMessage(id schema.ID) (recovered Recovered, err error) {
 	b, err := w.openBatch(nil)
@@ -75,7 +53,7 @@ func (w *Workspace) RecoverMessage(id schema.ID) (recovered Recovered, err error
 		return recovered, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	names, err := b.outgoing.Names()
+	names, err := b.staging.Names()
 	for _, left := range groupStaged(names) {
 		if left.id == id {
 			err = errors.Join(err, b.recoverMessage(left, &recovered))
@@ -84,32 +62,60 @@ func (w *Workspace) RecoverMessage(id schema.ID) (recovered Recovered, err error
 	return recovered, err
 }
 
-// leftovers are the staged copies of one message.
+// Staged lists state/outgoing: the ids of messages with staged copies, and the names of entries
+// that are not staged copies.
+func (w *Workspace) Staged() (ids []schema.ID, others []string, err error) {
+	dir, err := durable.OpenDir(w.root, w.dir, outgoingName)
+	if err != nil {
+		return nil, nil, ignoreMissing(err)
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	names, err := dir.Names()
+	for _, left := range groupStaged(names) {
+		ids = append(ids, left.id)
+	}
+	for _, name := range names {
+		if _, ok := parseStagedName(name); !ok {
+			others = append(others, name)
+		}
+	}
+	return ids, others, err
+}
+
+// IsQueued reports whether the agent's copy of a message is staged and not yet in its inbox.
+func (w *Workspace) IsQueued(id schema.ID, agent schema.AgentName) (bool, error) {
+	if _, err := schema.ParseID(id); err != nil {
+		return false, err
+	}
+	if _, err := schema.ParseAgentName(string(agent)); err != nil {
+		return false, err
+	}
+	staged := stagedName{id, agent, Inbox}.String()
+	for _, name := range []string{staged, staged + markSuffix} {
+		switch _, err := w.root.Lstat(outgoingName + "/" + name); {
+		case err == nil:
+			return true, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return false, fmt.Errorf("looking at %s: %w", filepath.Join(w.dir, outgoingName, name), err)
+		}
+	}
+	return false, nil
+}
+
+// leftovers are the staged copies of one message. Those in unsent show, as long as they are staged,
+// that the message is not sent or not moved: the copies for all boxes but inboxes.
 type leftovers struct {
 	id      schema.ID
-	outbox  *stagedName
+	unsent  []stagedName
 	inboxes []stagedName
 }
 
-func (w *Workspace) recover(b *batch) (Recovered, error) {
-	var recovered Recovered
-	names, err := b.outgoing.Names()
-	if err != nil {
-		return recovered, err
-	}
-	for _, left := range groupStaged(names) {
-		err = errors.Join(err, b.recoverMessage(left, &recovered))
-	}
-	return recovered, err
-}
-
-// groupStaged collects the entries of state/outgoing by message, in the order
-// of ids.
+// groupStaged groups the names in state/outgoing by message, in the order of the ids.
 func groupStaged(names []string) []*leftovers {
 	slices.Sort(names)
 	var groups []*leftovers
 	for _, name := range names {
-		parsed, _, ok := parseStagedName(name)
+		parsed, ok := parseStagedName(name)
 		if !ok {
 			continue
 		}
@@ -117,30 +123,37 @@ func groupStaged(names []string) []*leftovers {
 			groups = append(groups, &leftovers{id: parsed.id})
 		}
 		group := groups[len(groups)-1]
-		if parsed.box == Outbox {
-			group.outbox = &parsed
-		} else {
+		if parsed.box == Inbox {
 			group.inboxes = append(group.inboxes, parsed)
+		} else {
+			group.unsent = append(group.unsent, parsed)
 		}
 	}
 	return groups
 }
 
-// recoverMessage deals with one message's leftovers. While the outbox copy is
-// staged, the message is not sent and belongs to a delivery that may still be
-// running: only its age tells that it is not.
+func (w *Workspace) recover(b *batch) (recovered Recovered, err error) {
+	names, err := b.staging.Names()
+	for _, left := range groupStaged(names) {
+		err = errors.Join(err, b.recoverMessage(left, &recovered))
+	}
+	return recovered, err
+}
+
+// recoverMessage recovers one message. As long as the outbox copy is staged, a running process may
+// still send the message; only its age shows that the process is dead.
 func (b *batch) recoverMessage(left *leftovers, recovered *Recovered) error {
-	if left.outbox != nil {
-		d, err := b.reopen(*left.outbox)
+	for _, name := range left.unsent {
+		c, err := b.reopen(name)
 		if err != nil {
 			return err
 		}
-		staged, err := d.place.dir.Exists(d.place.name)
+		staged, err := c.dir.Exists(c.entry)
 		if staged || err != nil {
-			return errors.Join(err, b.sweep(d, left, recovered))
+			return errors.Join(err, b.sweep(c, left, recovered))
 		}
-		// It was published meanwhile, or long ago and left its mark.
-		if err := b.dropMark(d); err != nil {
+		// It was published, and its mark is left.
+		if err := b.dropMark(c); err != nil {
 			return err
 		}
 	}
@@ -151,38 +164,50 @@ func (b *batch) recoverMessage(left *leftovers, recovered *Recovered) error {
 	return err
 }
 
-// sweep removes the copies of a message that was not sent for an hour. The
-// outbox copy is taken first: that ends the delivery if it should still live,
-// and if it is gone meanwhile, then the message was sent.
-func (b *batch) sweep(outbox *destination, left *leftovers, recovered *Recovered) error {
-	stale, err := b.isStale(outbox.place.dir, outbox.place.name)
+// reopen opens the box of a staged copy. Unlike newCopy, it does not make mailboxes, and leaves it
+// to publish to find that a box refuses the copy.
+func (b *batch) reopen(name stagedName) (*stagedCopy, error) {
+	if err := b.w.CheckAgent(name.agent); err != nil {
+		return nil, err
+	}
+	c, err := b.newCopy(name)
+	if c == nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// sweep removes the copies of a message that is not sent after an hour. It takes the copy that
+// prevents the sending first: that ends a delivery which is still running, and if the copy is gone,
+// the message has been sent.
+func (b *batch) sweep(unsent *stagedCopy, left *leftovers, recovered *Recovered) error {
+	stale, err := b.isStale(unsent.dir, unsent.entry)
 	if !stale || err != nil {
 		return err
 	}
-	took, err := outbox.place.take(b.w.files)
+	took, err := unsent.take(b.w.files)
 	if !took {
 		return err
 	}
-	recovered.Swept = append(recovered.Swept, outbox.place.dir.Path(outbox.place.name))
+	recovered.Swept = append(recovered.Swept, unsent.dir.Path(unsent.entry))
 	for _, name := range left.inboxes {
-		d, openErr := b.reopen(name)
+		c, openErr := b.reopen(name)
 		if openErr != nil {
 			err = errors.Join(err, openErr)
 			continue
 		}
-		took, takeErr := d.place.take(b.w.files)
+		took, takeErr := c.take(b.w.files)
 		if took {
-			recovered.Swept = append(recovered.Swept, d.place.dir.Path(d.place.name))
+			recovered.Swept = append(recovered.Swept, c.dir.Path(c.entry))
 		}
 		err = errors.Join(err, takeErr)
 	}
 	return err
 }
 
-// isStale reports whether a staged file is so old that its delivery is dead.
-// If so, the batch holds the workspace's lock: a message that came with its
-// id may be sent again at this moment, under the same staged names, and those
-// are not to be taken for the old ones.
+// isStale reports whether a staged file is so old that its delivery is dead. If it is, the batch
+// holds the lock: otherwise a message with a given id could be staged again under the same names at
+// this moment, and its new copies would be taken for the old ones.
 func (b *batch) isStale(dir *durable.Dir, name string) (bool, error) {
 	old, err := b.w.isOld(dir, name)
 	if !old || err != nil || b.lock != nil {
@@ -194,8 +219,6 @@ func (b *batch) isStale(dir *durable.Dir, name string) (bool, error) {
 	return b.w.isOld(dir, name)
 }
 
-// isOld reports whether a file was last written so long ago that the process
-// that was to publish it is dead.
 func (w *Workspace) isOld(dir *durable.Dir, name string) (bool, error) {
 	info, err := dir.Lstat(name)
 	if err != nil {
@@ -211,79 +234,61 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// reopen opens the destination of a staged copy.
-func (b *batch) reopen(name stagedName) (*destination, error) {
-	if err := b.w.CheckAgent(name.agent); err != nil {
-		return nil, err
+// dropMark removes the mark of a copy that is published. A young mark may belong to a copy that is
+// about to be written.
+func (b *batch) dropMark(c *stagedCopy) error {
+	if c.marks == nil {
+		return nil
 	}
-	dir, err := b.box(name.agent, name.box)
-	if dir == nil {
-		return nil, err
-	}
-	// A folder that refuses writes shows when something is published to it.
-	return &destination{
-		agent: name.agent, box: name.box, dir: dir,
-		place: newStaged(b.outgoing, dir, name),
-	}, nil
-}
-
-// recoverCopy publishes an inbox copy whose message is in its sender's
-// outbox.
-func (b *batch) recoverCopy(name stagedName, recovered *Recovered) error {
-	d, err := b.reopen(name)
-	if err != nil {
-		recovered.Waiting = append(recovered.Waiting, b.outgoing.Path(name.String()))
+	stale, err := b.isStale(c.marks, c.mark)
+	if !stale || err != nil {
 		return err
 	}
-	data, err := d.place.dir.ReadFile(d.place.name, schema.MaxFileSize)
+	_, err = b.w.files.take(c.marks, c.mark)
+	return err
+}
+
+// recoverCopy publishes an inbox copy if the message is in its sender's outbox.
+func (b *batch) recoverCopy(name stagedName, recovered *Recovered) error {
+	c, err := b.reopen(name)
+	if err != nil {
+		recovered.Waiting = append(recovered.Waiting, b.staging.Path(name.String()))
+		return err
+	}
+	data, err := c.dir.ReadFile(c.entry, schema.MaxFileSize)
 	if errors.Is(err, fs.ErrNotExist) {
-		return b.dropMark(d)
+		return b.dropMark(c)
 	}
 	if err != nil {
 		return err
 	}
 	m, _ := validate.Decode(data)
 	if m == nil || m.ID != name.id {
-		return b.bury(d, name, recovered) // cut short by a crash
+		return b.deadLetter(c, recovered) // a crash left an incomplete file
 	}
 	fileName, err := b.sentAs(m, data)
 	if err != nil {
 		return err
 	}
 	if fileName == "" {
-		return b.bury(d, name, recovered)
+		return b.deadLetter(c, recovered)
 	}
-	placed, err := publishCopy(b.w.files, d, m, fileName, data)
-	if err != nil {
-		recovered.Waiting = append(recovered.Waiting, d.place.dir.Path(d.place.name))
+	if fileName, err = b.publishInbox(c, m, fileName, data); err != nil {
+		recovered.Waiting = append(recovered.Waiting, c.dir.Path(c.entry))
 		return err
 	}
-	recovered.Published = append(recovered.Published, d.dir.Path(placed))
-	return b.w.files.syncDir(d.dir)
+	recovered.Published = append(recovered.Published, c.box.Path(fileName))
+	return b.w.files.syncDir(c.box)
 }
 
-// dropMark removes the mark of a copy staged elsewhere that has been
-// published. A young one may belong to a copy about to be written.
-func (b *batch) dropMark(d *destination) error {
-	if d.place.marker == nil {
-		return nil
-	}
-	stale, err := b.isStale(d.place.marker, d.place.mark)
-	if !stale || err != nil {
-		return err
-	}
-	_, err = b.w.files.take(d.place.marker, d.place.mark)
-	return err
-}
-
-// sentAs returns the name under which the sender's outbox holds exactly these
-// bytes, or an empty one: then the message was not sent.
+// sentAs returns the name of the file with exactly these bytes in the sender's outbox. If there is
+// none, the message was not sent, and the name is empty.
 func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 	if !b.w.Knows(m.From) {
 		return "", nil
 	}
-	outbox, err := b.box(m.From, Outbox)
-	if outbox == nil {
+	c, err := b.reopen(stagedName{m.ID, m.From, Outbox})
+	if err != nil {
 		return "", err
 	}
 	long, err := m.LongFileName()
@@ -291,66 +296,46 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 		return "", err
 	}
 	for _, name := range []string{long, m.FileName()} {
-		info, err := outbox.Lstat(name)
+		info, err := c.box.Lstat(name)
 		if err != nil || info.Size() != int64(len(data)) {
 			continue
 		}
-		there, err := outbox.ReadFile(name, schema.MaxFileSize)
+		sent, err := c.box.ReadFile(name, schema.MaxFileSize)
 		if err != nil {
 			return "", err
 		}
-		if string(there) == string(data) {
+		if string(sent) == string(data) {
 			return name, nil
 		}
 	}
 	return "", nil
 }
 
-// bury moves an old staged copy without an outbox copy to its sender's dead
-// letters. The message was sent if somebody emptied the outbox, and was not
-// if a sweep died half-way: nothing tells, so nothing is thrown away.
-func (b *batch) bury(d *destination, name stagedName, recovered *Recovered) error {
-	parts, err := schema.ParseID(name.id)
+// deadLetter moves an old inbox copy without an outbox copy to its sender's dead letters. The
+// message was sent if someone emptied the outbox, and was not sent if a sweep was interrupted.
+// Nothing shows which, so Recover does not remove the copy.
+func (b *batch) deadLetter(c *stagedCopy, recovered *Recovered) error {
+	parts, err := schema.ParseID(c.name.id)
 	if err != nil || !b.w.Knows(parts.Sender) {
 		return err
 	}
-	stale, err := b.isStale(d.place.dir, d.place.name)
+	stale, err := b.isStale(c.dir, c.entry)
 	if !stale || err != nil {
 		return err
 	}
-	dir, err := b.w.makeBox(parts.Sender, DeadLetters)
+	reason := DeadLetterReason{
+		Reason: "a queued copy for " + string(c.name.agent) + " whose copy in the sender's outbox is missing",
+		ID:     c.name.id, From: parts.Sender, At: schema.NewTimestamp(b.w.now()),
+	}
+	to, err := b.newCopyTo(parts.Sender, DeadLetters)
 	if err != nil {
 		return err
 	}
-	reason := DeadLetterReason{
-		Reason: "a queued copy for " + string(d.agent) + " whose copy in the sender's outbox has gone",
-		ID:     name.id, From: parts.Sender, At: schema.NewTimestamp(b.w.now()),
+	name, err := b.move(c.dir, c.entry, to, string(c.name.id)+"_"+string(c.name.agent)+schema.FileExtension, &reason)
+	if err != nil {
+		return err
 	}
-	letter := string(name.id) + "_" + string(d.agent) + schema.FileExtension
-	placed, err := b.w.bury(d.place.publish, dir, letter, reason)
-	if err == nil {
-		recovered.Buried = append(recovered.Buried, dir.Path(placed))
-	}
-	return errors.Join(err, dir.Close())
-}
-
-// IsQueued reports whether the agent's copy of a message is staged and not
-// yet in its inbox.
-func (w *Workspace) IsQueued(id schema.ID, agent schema.AgentName) (bool, error) {
-	if _, err := schema.ParseID(id); err != nil {
-		return false, err
-	}
-	if _, err := schema.ParseAgentName(string(agent)); err != nil {
-		return false, err
-	}
-	staged := stagedName{id, agent, Inbox}.String()
-	for _, name := range []string{staged, staged + besideSuffix} {
-		switch _, err := w.root.Lstat(outgoingName + "/" + name); {
-		case err == nil:
-			return true, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return false, fmt.Errorf("looking at %s: %w", filepath.Join(w.dir, outgoingName, name), err)
-		}
-	}
-	return false, nil
+	recovered.DeadLetters = append(recovered.DeadLetters, to.box.Path(name))
+	_, err = c.take(b.w.files) // its mark
+	return err
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// interrupted is the disk with something that happens once, right before a
-// file of which the name has the ending is published or taken.
+// interrupted is the disk with something that happens once, right before a file of which the name
+// has the ending is published or taken.
 type interrupted struct {
 	disk
 	ending string
@@ -55,8 +55,7 @@ func mustRecover(t *testing.T, w *Workspace) Recovered {
 	return recovered
 }
 
-// killBefore leaves what a delivery leaves that dies before it publishes or
-// takes the file.
+// killBefore leaves what a delivery leaves that dies before it publishes or takes the file.
 func killBefore(t *testing.T, w *Workspace, given bool, operation string) {
 	t.Helper()
 	for failAt := range 100 {
@@ -139,8 +138,8 @@ func TestRecoverSaysWhatItPublished(t *testing.T) {
 	wantFiles(t, w, outgoingName)
 }
 
-// TestRecoverBuriesWhatMayHaveBeenSent: a queued copy without its outbox copy
-// is neither delivered nor thrown away.
+// TestRecoverBuriesWhatMayHaveBeenSent: a queued copy without its outbox copy is neither delivered
+// nor thrown away.
 func TestRecoverBuriesWhatMayHaveBeenSent(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
@@ -169,8 +168,8 @@ func TestRecoverBuriesWhatMayHaveBeenSent(t *testing.T) {
 	}
 }
 
-// TestRecoverMakesNoMailboxes: what claims to come from an agent that has
-// gone does not bring its mailbox back.
+// TestRecoverMakesNoMailboxes: what claims to come from an agent that has gone does not bring its
+// mailbox back.
 func TestRecoverMakesNoMailboxes(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
@@ -206,9 +205,8 @@ func TestRecoverIgnoresForeignFiles(t *testing.T) {
 	wantFiles(t, w, outgoingName, names...)
 }
 
-// TestSweptDeliveryStartsAgain: a delivery that was stopped for so long that
-// its staged copies are swept loses nothing and doubles nothing, at whatever
-// point the sweep comes.
+// TestSweptDeliveryStartsAgain: a delivery that was stopped for so long that its staged copies are
+// swept loses nothing and doubles nothing, at whatever point the sweep comes.
 func TestSweptDeliveryStartsAgain(t *testing.T) {
 	for _, given := range []bool{false, true} {
 		for _, ending := range []string{"@claude@outbox", "@codex@inbox", "@gemini@inbox"} {
@@ -230,8 +228,8 @@ func TestSweptDeliveryStartsAgain(t *testing.T) {
 	}
 }
 
-// TestSweepWhoseDeliveryGoesOn is the other order: the delivery runs while
-// the sweep is between two of its steps.
+// TestSweepWhoseDeliveryGoesOn is the other order: the delivery runs while the sweep is between two
+// of its steps.
 func TestSweepWhoseDeliveryGoesOn(t *testing.T) {
 	for _, ending := range []string{"@claude@outbox", "@codex@inbox", "@gemini@inbox"} {
 		t.Run(ending, func(t *testing.T) {
@@ -266,8 +264,8 @@ func TestSweepWhoseDeliveryGoesOn(t *testing.T) {
 	}
 }
 
-// TestSweepBesideASecondSend: a message with an id of its own is sent again
-// while what a dead process left of it is being swept.
+// TestSweepBesideASecondSend: a message with an id of its own is sent again while what a dead
+// process left of it is being swept.
 func TestSweepBesideASecondSend(t *testing.T) {
 	for _, ending := range []string{"@claude@outbox", "@codex@inbox", "@gemini@inbox"} {
 		t.Run(ending, func(t *testing.T) {
@@ -311,8 +309,8 @@ func TestSweepBesideASecondSend(t *testing.T) {
 	}
 }
 
-// TestCrashAtEveryStepOfRecovery kills the recovery too; the next one leaves
-// no message half delivered.
+// TestCrashAtEveryStepOfRecovery kills the recovery too; the next one leaves no message half
+// delivered.
 func TestCrashAtEveryStepOfRecovery(t *testing.T) {
 	for _, killed := range []string{"publish msg-", "sync outbox"} {
 		for failAt := range 12 {

@@ -37,8 +37,8 @@ func TestReplyToEveryType(t *testing.T) {
 	}
 }
 
-// TestReplyClaimsNoOrigin: an answer is on no channel that says where a message
-// comes from; a channel that only looks like one is kept.
+// TestReplyClaimsNoOrigin: an answer is on no channel that says where a message comes from; a
+// channel that only looks like one is kept.
 func TestReplyClaimsNoOrigin(t *testing.T) {
 	for channel, want := range map[string]string{
 		"bridge-task": "", "bridge-done": "", "bridge-chat-all": "", "bounce": "", "bound": "",

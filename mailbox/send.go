@@ -5,266 +5,365 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"strings"
+	"slices"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
 
-// SendOptions changes how messages are sent. The zero value is the default.
-type SendOptions struct {
-	// Create makes a mailbox for a sender or recipient that the workspace
-	// does not know, instead of refusing the message.
-	Create bool
-	// Notices lets Postmaster send, whose mailbox is made if need be.
-	Notices bool
-}
+const (
+	// batchFiles bounds the copies in one batch. Their files stay open until they are synced.
+	batchFiles = 256
+	// syncsAtOnce is how many files are synced in parallel.
+	syncsAtOnce = 16
+	// deliveryRounds bounds how often a message is composed again because its name or id was taken.
+	deliveryRounds = 4
+)
 
-// Postmaster is in whose name programs send notices. It is no agent: nobody
-// works in its name, and its mailbox is there only because a sender has one.
-const Postmaster schema.AgentName = "oacp"
+// errComposeAgain says that another process took a message's file name or id before the commit. The
+// message has no staged copies left.
+var errComposeAgain = errors.New("the file name or id was taken meanwhile")
 
-// ErrPostmaster is returned where Postmaster is meant to be an agent.
-var ErrPostmaster = fmt.Errorf("%s is who sends notices, and no name for an agent", Postmaster)
-
-// Receipt says where an accepted message is.
-type Receipt struct {
-	// Message is the message as it was sent, with its id and time.
-	Message *schema.Message
-	// Outbox is the path of the sender's copy, and Inboxes those of the
-	// recipients' copies, in the order of Message.To.
-	Outbox  string
-	Inboxes []string
-	// Warnings are what validate finds odd in the message.
-	Warnings validate.Diagnostics
-	// AlreadySent reports that a message with a given id had been sent
-	// before, with the same bytes, and was not sent again.
-	AlreadySent bool
-}
-
-// Result is what became of one message of SendAll.
-type Result struct {
-	// Receipt is nil when the message was not accepted.
-	Receipt *Receipt
-	// Err is a *validate.InvalidError, an *UnknownAgentError, a *QueuedError, a
-	// *NotDurableError, or an error of the file system.
-	Err error
-}
-
-// QueuedError says that a message was sent, and that some recipients' inboxes
-// would not take their copies. Those are kept and delivered by the next
-// command that can.
-type QueuedError struct {
-	ID     schema.ID
-	Agents []schema.AgentName
-	Err    error
-}
-
-// Error names the message, the recipients that wait, and the cause.
-func (e *QueuedError) Error() string {
-	names := make([]string, len(e.Agents))
-	for i, name := range e.Agents {
-		names[i] = string(name)
-	}
-	return fmt.Sprintf("message %s is sent but still queued for %s: %v", e.ID, strings.Join(names, ", "), e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *QueuedError) Unwrap() error { return e.Err }
-
-// NotDurableError says that a message was sent and stands in every inbox, but
-// that the file system did not confirm that it survives a crash of the
-// machine. Sending it again would double it.
-type NotDurableError struct {
-	ID  schema.ID
-	Err error
-}
-
-// Error names the message and the cause.
-func (e *NotDurableError) Error() string {
-	return fmt.Sprintf("message %s is sent, but may not survive a crash of the machine: %v", e.ID, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *NotDurableError) Unwrap() error { return e.Err }
-
-// ErrIDTaken is returned for a message whose given id another message has.
-var ErrIDTaken = errors.New("another message has this id")
-
-// Send completes, checks and delivers one message: a two-phase commit whose
-// commit record is the outbox copy.
+// Send checks and delivers one message; the package documentation describes how.
 //
-//  1. The message is checked and rendered once.
-//  2. Its bytes are staged once per destination in state/outgoing, checked
-//     and synced.
-//  3. The outbox copy is published under its final name, without replacing
-//     anything. From here on the message counts as sent.
-//  4. Each inbox copy is published the same way.
+// Send fills in an empty id, time and priority. A message that has an id is sent once, however
+// often Send is called with it. The options may be nil.
 //
-// Publishing consumes the staged name, so of all the processes that try, one
-// succeeds. Before step 3 an error means that nothing was sent; after it, a
-// *QueuedError tells which copies wait for Recover.
-//
-// An empty id, time and priority are filled in. A message that comes with an
-// id is sent once, however often Send is called for it. The options may be
-// nil.
+// If Send returns an error without a receipt, the message was not sent. With a receipt, the error
+// is a *QueuedError or a *NotDurableError, and the message was sent.
 func (w *Workspace) Send(ctx context.Context, draft schema.Message, options *SendOptions) (*Receipt, error) {
 	result := w.SendAll(ctx, []schema.Message{draft}, options)[0]
 	return result.Receipt, result.Err
 }
 
-// Compose returns the message and the bytes that Send would deliver now, with
-// what validate finds odd in it, and touches nothing.
-func (w *Workspace) Compose(draft schema.Message, options *SendOptions) (*schema.Message, []byte, validate.Diagnostics, error) {
-	p := parcel{draft: draft}
-	err := w.compose(&p, options, nil)
-	return p.message, p.data, p.warnings, err
+// SendAll sends messages in their order and shares the syncs among them. Each message succeeds or
+// fails on its own; the results are in the order of the messages.
+func (w *Workspace) SendAll(ctx context.Context, drafts []schema.Message, options *SendOptions) []Result {
+	results := make([]Result, len(drafts))
+	for start := 0; start < len(drafts); {
+		end, copies := start, 0
+		for end < len(drafts) && (end == start || copies+1+len(drafts[end].To) <= batchFiles) {
+			copies += 1 + len(drafts[end].To)
+			end++
+		}
+		w.sendBatch(ctx, drafts[start:end], options, results[start:end])
+		start = end
+	}
+	return results
 }
 
-// A parcel is one message on its way.
-type parcel struct {
+// outgoing is a message being sent.
+type outgoing struct {
 	draft    schema.Message
 	message  *schema.Message
 	data     []byte
 	warnings validate.Diagnostics
-	// name is what all copies' files are to be called.
-	name    string
-	outbox  *destination
-	inboxes []*destination
-	// long asks for a long name and rand: the short name was taken, or the
-	// short id was.
-	long bool
+	// name is the file name of all copies.
+	name string
+	// long asks for a long file name and id, because the short ones were taken.
+	long    bool
+	outbox  *stagedCopy
+	inboxes []*stagedCopy
 
+	// receipt is set once the message is sent.
 	receipt *Receipt
 	err     error
 }
 
-// given reports whether the message came with an id of its own.
-func (p *parcel) given() bool { return p.draft.ID != "" }
+// given reports whether the message came with an id.
+func (o *outgoing) given() bool { return o.draft.ID != "" }
 
-// compose completes, checks and renders a message, and chooses its file name.
-// Short names in claimed are taken as well.
-func (w *Workspace) compose(p *parcel, options *SendOptions, claimed map[string]bool) error {
-	m := p.draft
-	p.message = &m
-	if options == nil {
-		options = &SendOptions{}
+// copies returns the message's copies, that of the outbox first.
+func (o *outgoing) copies() []*stagedCopy {
+	return append([]*stagedCopy{o.outbox}, o.inboxes...)
+}
+
+// staged reports whether the message has been staged and is not sent yet.
+func (o *outgoing) staged() bool { return o.err == nil && o.receipt == nil }
+
+func (o *outgoing) newReceipt() *Receipt {
+	r := &Receipt{Message: o.message, Outbox: o.outbox.box.Path(o.name), Warnings: o.warnings}
+	for _, c := range o.inboxes {
+		r.Inboxes = append(r.Inboxes, c.box.Path(o.name))
 	}
-	if err := w.checkSender(m.From, options); err != nil {
-		return fmt.Errorf("sender: %w", err)
+	return r
+}
+
+func (w *Workspace) sendBatch(ctx context.Context, drafts []schema.Message, options *SendOptions, results []Result) {
+	messages := make([]*outgoing, len(drafts))
+	for i, draft := range drafts {
+		messages[i] = &outgoing{draft: draft}
 	}
-	if m.Priority == "" {
-		m.Priority = schema.DefaultPriority
+	err := w.deliver(ctx, messages, options)
+	for i, o := range messages {
+		results[i] = Result{Receipt: o.receipt, Err: o.err}
+		if o.receipt == nil && o.err == nil {
+			results[i].Err = err
+		}
 	}
-	if m.CreatedAt == "" {
-		m.CreatedAt = w.creationTime(m.ID)
+}
+
+// deliver sends messages and sets the receipt or the error of each. The error that it returns
+// concerns all messages that have neither.
+func (w *Workspace) deliver(ctx context.Context, messages []*outgoing, options *SendOptions) (err error) {
+	b, err := w.openBatch(options)
+	if err != nil {
+		return err
 	}
-	if !p.given() {
-		if err := w.giveID(p, claimed); err != nil {
+	defer func() { err = errors.Join(err, b.close()) }()
+	if slices.ContainsFunc(messages, (*outgoing).given) {
+		// Other processes may be sending the same message. With the lock, copies that are staged
+		// under its id belong to a dead process.
+		if err := b.waitForLock(ctx); err != nil {
 			return err
 		}
 	}
-	p.warnings = validate.Message(&m)
-	if err := p.warnings.Err(); err != nil {
-		return err
-	}
-	for _, to := range m.To {
-		if err := w.checkAgent(to, options.Create); err != nil {
-			return fmt.Errorf("recipient: %w", err)
+	pending := messages
+	for range deliveryRounds {
+		b.claimed, b.started = make(map[string]bool), make(map[schema.ID]bool)
+		for _, o := range pending {
+			o.err = b.stage(o)
+		}
+		stageErr := b.sync(pending)
+		syncErr := b.commit(ctx, pending, stageErr)
+		b.publish(pending, syncErr)
+		if pending = composeAgain(pending); len(pending) == 0 {
+			break
 		}
 	}
-	return w.render(p)
+	// This send succeeds even if leftovers of other deliveries cannot be recovered now. They stay
+	// staged, and doctor reports them.
+	_, _ = w.recover(b)
+	return nil
 }
 
-// creationTime is when a message without a time was created: now or, if it
-// came with an id, the time in that, so that its bytes and its file name are
-// the same however often it is sent.
-func (w *Workspace) creationTime(id schema.ID) schema.Timestamp {
-	if parts, err := schema.ParseID(id); err == nil {
-		return schema.NewTimestamp(parts.At)
+// composeAgain returns the messages that have to be composed again, and clears their copies.
+func composeAgain(messages []*outgoing) []*outgoing {
+	var pending []*outgoing
+	for _, o := range messages {
+		if errors.Is(o.err, errComposeAgain) {
+			o.long = true
+			o.outbox, o.inboxes = nil, nil
+			pending = append(pending, o)
+		}
 	}
-	return schema.NewTimestamp(w.now())
+	return pending
 }
 
-func (w *Workspace) checkSender(agent schema.AgentName, options *SendOptions) error {
-	switch {
-	case agent != Postmaster:
-		return w.checkAgent(agent, options.Create)
-	case !options.Notices:
-		return ErrPostmaster
+// stage composes a message and writes its copies, that of the outbox first. As long as the outbox
+// copy is staged, the message is not sent; removing that copy prevents its delivery.
+func (b *batch) stage(o *outgoing) error {
+	if err := b.w.compose(o, b.options, b.claimed); err != nil {
+		return err
+	}
+	if b.started[o.message.ID] {
+		return errComposeAgain
+	}
+	b.started[o.message.ID] = true
+	if err := b.address(o); err != nil {
+		return err
+	}
+	if o.given() {
+		if sent, err := b.alreadySent(o); sent || err != nil {
+			return err
+		}
+		if err := b.discard(o.copies()); err != nil {
+			return err
+		}
+	}
+	for i, c := range o.copies() {
+		err := c.create(b.w.files, o.data)
+		if err == nil {
+			continue
+		}
+		err = errors.Join(err, b.discard(o.copies()[:i]))
+		if errors.Is(err, fs.ErrExist) && !o.given() {
+			// Another message has this id.
+			err = errors.Join(errComposeAgain, err)
+		}
+		return err
 	}
 	return nil
 }
 
-func (w *Workspace) checkAgent(agent schema.AgentName, create bool) error {
-	if create && !w.Knows(agent) {
-		return CheckNewAgent(agent)
+// address opens the boxes that get a copy.
+func (b *batch) address(o *outgoing) (err error) {
+	if o.outbox, err = b.newCopy(stagedName{o.message.ID, o.message.From, Outbox}); err != nil {
+		return err
 	}
-	return w.CheckAgent(agent)
-}
-
-// CheckNewAgent returns an error if no agent may have the name: ErrPostmaster, or one about its form.
-func CheckNewAgent(name schema.AgentName) error {
-	if name == Postmaster {
-		return ErrPostmaster
-	}
-	_, err := schema.ParseAgentName(string(name))
-	return err
-}
-
-// giveID makes the message's id. The short id goes with the short file name:
-// whoever cannot have that name takes the id that cannot repeat.
-func (w *Workspace) giveID(p *parcel, claimed map[string]bool) error {
-	m := p.message
-	if !p.long {
-		taken, err := w.shortNameTaken(m)
+	for _, to := range o.message.To {
+		c, err := b.newCopy(stagedName{o.message.ID, to, Inbox})
 		if err != nil {
 			return err
 		}
-		claim := string(m.From) + "/" + m.FileName()
-		p.long = taken || claimed[claim]
-		if claimed != nil {
-			claimed[claim] = true
-		}
+		o.inboxes = append(o.inboxes, c)
 	}
-	length := schema.ShortRand
-	if p.long {
-		length = schema.LongRand
-	}
-	id, err := schema.NewID(m.CreatedAt.Time(), m.From, m.Type, length, w.random)
-	m.ID = id
-	return err
+	return nil
 }
 
-// shortNameTaken reports whether a destination has a file of the message's
-// short name already.
-func (w *Workspace) shortNameTaken(m *schema.Message) (bool, error) {
-	names := []string{BoxName(m.From, Outbox)}
-	for _, to := range m.To {
-		if to.Valid() {
-			names = append(names, BoxName(to, Inbox))
+// alreadySent reports whether the outbox holds the message already, under the name that it has now
+// or under the short one of its first delivery.
+func (b *batch) alreadySent(o *outgoing) (bool, error) {
+	for _, name := range []string{o.name, o.message.FileName()} {
+		data, err := o.outbox.box.ReadFile(name, schema.MaxFileSize)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
-	}
-	for _, box := range names {
-		_, err := w.root.Lstat(box + "/" + m.FileName())
-		switch {
-		case err == nil:
+		if err != nil {
+			return false, err
+		}
+		if string(data) == string(o.data) {
+			o.name = name
+			o.receipt = o.newReceipt()
+			o.receipt.AlreadySent = true
 			return true, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return false, fmt.Errorf("looking at %s: %w", box, err)
+		}
+		if other, _ := validate.Decode(data); other != nil && other.ID == o.message.ID {
+			return false, fmt.Errorf("%w: %s is in %s", ErrIDTaken, o.message.ID, o.outbox.box.Path(name))
 		}
 	}
 	return false, nil
 }
 
-// render chooses the file name and makes the bytes that every copy has.
-func (w *Workspace) render(p *parcel) (err error) {
-	p.name = p.message.FileName()
-	if p.long || p.given() {
-		if p.name, err = p.message.LongFileName(); err != nil {
-			return err
+// discard removes staged copies of a message that is not sent. The outbox copy, which is the first,
+// goes last: without it, Recover would take the others for copies of a sent message.
+func (b *batch) discard(copies []*stagedCopy) error {
+	var err error
+	for _, c := range slices.Backward(copies) {
+		if c.file != nil {
+			err = errors.Join(err, c.file.Close())
+			c.file = nil
+		}
+		_, takeErr := c.take(b.w.files)
+		err = errors.Join(err, takeErr)
+	}
+	return err
+}
+
+// sync makes the staged copies durable, and then their names. The error that it returns concerns
+// the names.
+func (b *batch) sync(messages []*outgoing) error {
+	var group errgroup.Group
+	group.SetLimit(syncsAtOnce)
+	folders := make(map[*durable.Dir]bool)
+	for _, o := range messages {
+		if !o.staged() {
+			continue
+		}
+		for _, c := range o.copies() {
+			folders[c.dir] = true
+			group.Go(func() error {
+				c.err = b.w.files.finish(c.file)
+				return nil
+			})
 		}
 	}
-	p.data, err = schema.Encode(p.message)
+	_ = group.Wait() // each copy keeps its own error
+	for _, o := range messages {
+		if !o.staged() {
+			continue
+		}
+		for _, c := range o.copies() {
+			c.file = nil
+			o.err = errors.Join(o.err, c.err)
+		}
+		if o.err != nil {
+			o.err = errors.Join(o.err, b.discard(o.copies()))
+		}
+	}
+	return b.syncAll(folders)
+}
+
+func (b *batch) syncAll(dirs map[*durable.Dir]bool) error {
+	var err error
+	for dir := range dirs {
+		err = errors.Join(err, b.w.files.syncDir(dir))
+	}
 	return err
+}
+
+// commit publishes the outbox copies: a message is sent once its outbox copy is published. A
+// canceled context stops a message here at the latest. The error that commit returns is that of
+// syncing the outboxes.
+func (b *batch) commit(ctx context.Context, messages []*outgoing, stageErr error) error {
+	outboxes := make(map[*durable.Dir]bool)
+	for _, o := range messages {
+		if !o.staged() {
+			continue
+		}
+		if err := errors.Join(stageErr, context.Cause(ctx)); err != nil {
+			o.err = errors.Join(err, b.discard(o.copies()))
+			continue
+		}
+		err := o.outbox.publish(b.w.files, o.name)
+		if err == nil {
+			o.receipt = o.newReceipt()
+			outboxes[o.outbox.box] = true
+			continue
+		}
+		o.err = errors.Join(err, b.discard(o.copies()))
+		if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+			// The name was taken, or Recover removed the copy because it was too old.
+			o.err = errors.Join(errComposeAgain, o.err)
+		}
+	}
+	return b.syncAll(outboxes)
+}
+
+// publish publishes the inbox copies of sent messages.
+func (b *batch) publish(messages []*outgoing, syncErr error) {
+	inboxes := make(map[*durable.Dir]bool)
+	for _, o := range messages {
+		if o.receipt == nil || o.receipt.AlreadySent {
+			continue
+		}
+		queued := &QueuedError{ID: o.message.ID}
+		for i, c := range o.inboxes {
+			name, err := b.publishInbox(c, o.message, o.name, o.data)
+			if err != nil {
+				queued.Agents = append(queued.Agents, c.name.agent)
+				queued.Err = errors.Join(queued.Err, err)
+				continue
+			}
+			o.receipt.Inboxes[i] = c.box.Path(name)
+			inboxes[c.box] = true
+		}
+		if queued.Err != nil {
+			o.err = queued
+		}
+	}
+	if err := errors.Join(syncErr, b.syncAll(inboxes)); err != nil {
+		for _, o := range messages {
+			if o.receipt != nil && o.err == nil {
+				o.err = &NotDurableError{ID: o.message.ID, Err: err}
+			}
+		}
+	}
+}
+
+// publishInbox publishes an inbox copy under the name of its outbox copy, or under the long name if
+// another file has that one, and returns the name.
+func (b *batch) publishInbox(c *stagedCopy, m *schema.Message, name string, data []byte) (string, error) {
+	err := c.publish(b.w.files, name)
+	if errors.Is(err, fs.ErrExist) {
+		if other, readErr := c.box.ReadFile(name, schema.MaxFileSize); readErr == nil && string(other) == string(data) {
+			// The copy is published; a crash undid the removal of the staged name.
+			_, err := c.take(b.w.files)
+			return name, err
+		}
+		if name, err = m.LongFileName(); err == nil {
+			err = c.publish(b.w.files, name)
+		}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		// Either another process published the copy, or the inbox is missing and the copy is still
+		// staged.
+		if staged, lookErr := c.dir.Exists(c.entry); !staged {
+			return name, lookErr
+		}
+	}
+	return name, err
 }

@@ -221,9 +221,8 @@ func TestSendRefusesFoldersThatAreNone(t *testing.T) {
 	}
 }
 
-// TestSendIntoAnInboxThatVanishes: its folder is removed between the commit
-// and the copy's publication, so the copy is queued and not taken for one
-// that somebody else has published.
+// TestSendIntoAnInboxThatVanishes: its folder is removed between the commit and the copy's
+// publication, so the copy is queued and not taken for one that somebody else has published.
 func TestSendIntoAnInboxThatVanishes(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	w.files = &interrupted{ending: "@codex@inbox", happen: func() { remove(t, w.BoxPath("codex", Inbox)) }}

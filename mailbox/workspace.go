@@ -1,9 +1,3 @@
-// Package mailbox is the workspace in which agents exchange messages: it
-// finds and makes workspaces, delivers messages into inboxes, lists, finds
-// and follows them, and takes them out again when they are dealt with.
-//
-// A message that Send accepted is on disk in every recipient's inbox, whole,
-// once, whatever dies when. See Send for how.
 package mailbox
 
 import (
@@ -37,22 +31,21 @@ type Box string
 
 // The folders of a mailbox.
 const (
-	// Inbox holds what waits for the agent. Others write into it; only the
-	// agent removes from it.
+	// Inbox holds the pending messages. Others write to it; only the agent removes files.
 	Inbox Box = "inbox"
-	// Outbox holds a copy of each message the agent sent.
+	// Outbox holds a copy of each message that the agent sent.
 	Outbox Box = "outbox"
-	// DeadLetters holds what could not be handled, each with a reason.
+	// DeadLetters holds messages that could not be handled, each with a reason.
 	DeadLetters Box = "dead_letter"
-	// Archive holds what was acknowledged and is kept.
+	// Archive holds acknowledged messages that are kept.
 	Archive Box = "archive"
 )
 
-// boxes is the order in which a message is looked for.
+// boxes are all boxes, in the order in which Find looks into them.
 var boxes = []Box{Inbox, Archive, DeadLetters, Outbox}
 
-// Workspace is an open workspace. It may be used by many goroutines, and any
-// number of processes may have the same one open.
+// Workspace is an open workspace. Any number of goroutines may use it, and any number of processes
+// may have the same workspace open.
 type Workspace struct {
 	dir   string
 	root  *os.Root
@@ -62,19 +55,18 @@ type Workspace struct {
 	random io.Reader
 }
 
-// Options changes how a workspace is used. The zero value is the default.
+// Options configures a workspace. The zero value is the default.
 type Options struct {
-	// NoSync skips every fsync, and nothing else: a crash of the machine may
-	// lose messages that Send accepted, a crash of the process may not.
+	// NoSync skips every fsync, and nothing else: a crash of the machine may lose sent messages, a
+	// crash of the process does not.
 	NoSync bool
 }
 
-// ErrNoWorkspace is returned where a workspace was looked for and none was
-// found.
+// ErrNoWorkspace is returned if there is no workspace.
 var ErrNoWorkspace = errors.New("no workspace")
 
-// Open opens the workspace in the folder, which must hold a folder agents.
-// The options may be nil.
+// Open opens the workspace in the folder, which must contain a folder named agents. The options may
+// be nil.
 func Open(dir string, options *Options) (*Workspace, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -86,7 +78,7 @@ func Open(dir string, options *Options) (*Workspace, error) {
 	}
 	info, err := root.Stat(agentsName)
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no folder", agentsName)
+		err = fmt.Errorf("%s is not a folder", agentsName)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening workspace %s: %w", absolute, noWorkspace(err)), root.Close())
@@ -108,7 +100,8 @@ func (w *Workspace) Close() error { return w.root.Close() }
 // Dir returns the workspace's absolute path.
 func (w *Workspace) Dir() string { return w.dir }
 
-// Project returns the workspace's project name: the one in workspace.json, or else the name of its folder.
+// Project returns the workspace's project name: the one in workspace.json, or else the name of its
+// folder.
 func (w *Workspace) Project() string {
 	const maxSize = 1 << 20
 	var marker struct {
@@ -128,32 +121,42 @@ func (w *Workspace) Project() string {
 	return marker.Name
 }
 
-// Root returns the workspace's folder, through which other packages open the files in it. It is closed with the
-// workspace.
+// Root returns the workspace's folder, through which other packages open the files in it. It is
+// closed with the workspace.
 func (w *Workspace) Root() *os.Root { return w.root }
+
+// joinNames lists names or ids.
+func joinNames[Name ~string](names []Name) string {
+	texts := make([]string, len(names))
+	for i, name := range names {
+		texts[i] = string(name)
+	}
+	return strings.Join(texts, ", ")
+}
 
 // BoxPath returns the path of a folder of an agent's mailbox.
 func (w *Workspace) BoxPath(agent schema.AgentName, box Box) string {
 	return filepath.Join(w.dir, BoxName(agent, box))
 }
 
-// BoxName returns the path of a folder of an agent's mailbox below the workspace. It does not check the agent's name.
+// BoxName returns the path of a folder of an agent's mailbox below the workspace. It does not check
+// the agent's name.
 func BoxName(agent schema.AgentName, box Box) string {
 	return agentsName + "/" + string(agent) + "/" + string(box)
 }
 
-// openBox opens a folder of a mailbox.
+// openBox opens a box.
 func (w *Workspace) openBox(agent schema.AgentName, box Box) (*durable.Dir, error) {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return nil, err
 	}
 	if !slices.Contains(boxes, box) {
-		return nil, fmt.Errorf("a mailbox has no folder %q", box)
+		return nil, fmt.Errorf("a mailbox has no box %q", box)
 	}
 	return durable.OpenDir(w.root, w.dir, BoxName(agent, box))
 }
 
-// makeBox opens a folder of a known agent's mailbox, which is made on demand.
+// makeBox is openBox, but makes a missing box.
 func (w *Workspace) makeBox(agent schema.AgentName, box Box) (*durable.Dir, error) {
 	dir, err := w.openBox(agent, box)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -191,8 +194,8 @@ func (w *Workspace) MakeFolder(name string) error {
 	return nil
 }
 
-// makeState makes the folder of this machine's cursors, locks and outgoing copies, and keeps it out of git, whatever the
-// repository around it ignores.
+// makeState makes the folder of this machine's cursors, locks and outgoing copies, and keeps it out
+// of git, whatever the repository around it ignores.
 func (w *Workspace) makeState() error {
 	if err := w.MakeFolder(stateName); err != nil {
 		return err
@@ -218,7 +221,8 @@ func (w *Workspace) MakeStateFolder(name string) error {
 	return w.MakeFolder(name)
 }
 
-// AddFile writes a file below the workspace durably, unless it exists, and reports whether it wrote it.
+// AddFile writes a file below the workspace durably, unless it exists, and reports whether it wrote
+// it.
 func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
 	dir, err := durable.OpenDir(w.root, w.dir, path.Dir(name))
 	if err != nil {
@@ -232,8 +236,8 @@ func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
 	return err == nil, err
 }
 
-// Agents returns the names of the agents that the workspace knows: those
-// with a folder below agents. Names that are no agent names are left out.
+// Agents returns the agents of the workspace, sorted: the folders below agents whose names are
+// valid agent names.
 func (w *Workspace) Agents() ([]schema.AgentName, error) {
 	entries, err := fs.ReadDir(w.root.FS(), agentsName)
 	if err != nil {
@@ -259,10 +263,10 @@ func (w *Workspace) Knows(agent schema.AgentName) bool {
 	return err == nil && info.IsDir()
 }
 
-// UnknownAgentError says that a workspace has no such agent.
+// UnknownAgentError says that a workspace does not have an agent.
 type UnknownAgentError struct {
 	Agent schema.AgentName
-	// Known are the agents that the workspace has, the nearest names first.
+	// Known are the agents of the workspace, the most similar names first.
 	Known []schema.AgentName
 	// Workspace is the path of the workspace.
 	Workspace string
@@ -272,17 +276,13 @@ type UnknownAgentError struct {
 func (e *UnknownAgentError) Error() string {
 	known := "it has none"
 	if len(e.Known) > 0 {
-		names := make([]string, len(e.Known))
-		for i, name := range e.Known {
-			names[i] = string(name)
-		}
-		known = "it has " + strings.Join(names, ", ")
+		known = "it has " + joinNames(e.Known)
 	}
 	return fmt.Sprintf("workspace %s has no agent %q: %s", e.Workspace, e.Agent, known)
 }
 
-// CheckAgent returns an *UnknownAgentError when the workspace does not know
-// the agent, and an error when it is no agent name at all.
+// CheckAgent returns an *UnknownAgentError if the workspace does not have the agent, and another
+// error if the name is not a valid agent name.
 func (w *Workspace) CheckAgent(agent schema.AgentName) error {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return err

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestStateFoldersKeepGitOut: whatever makes state first, in a workspace that
-// another tool made.
+// TestStateFoldersKeepGitOut: whatever makes state first, in a workspace that another tool made.
 func TestStateFoldersKeepGitOut(t *testing.T) {
 	tests := map[string]func(t *testing.T, w *Workspace){
 		"a delivery": func(t *testing.T, w *Workspace) {

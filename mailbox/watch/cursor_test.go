@@ -58,8 +58,8 @@ func TestCursorFormat(t *testing.T) {
 	}
 }
 
-// TestCursorOfTheReference goes on from a cursor that the reference
-// implementation left: names and summaries, and nothing else.
+// TestCursorOfTheReference goes on from a cursor that the reference implementation left: names and
+// summaries, and nothing else.
 func TestCursorOfTheReference(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	for _, name := range []string{"kept.yaml", "edited.yaml", "replaced.yaml", "fresh.yaml"} {
@@ -201,8 +201,8 @@ func TestCursorCannotBeSaved(t *testing.T) {
 	})
 }
 
-// TestCursorIsSavedInShares counts how often a cursor is saved while a great
-// many messages arrive one by one.
+// TestCursorIsSavedInShares counts how often a cursor is saved while a great many messages arrive
+// one by one.
 func TestCursorIsSavedInShares(t *testing.T) {
 	c := &cursor{path: filepath.Join(t.TempDir(), "codex.json")}
 	began := time.Now()

@@ -1,0 +1,139 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// Compose returns the message and the bytes that Send would deliver now, and the warnings of the
+// validation. It changes nothing.
+func (w *Workspace) Compose(draft schema.Message, options *SendOptions) (*schema.Message, []byte, validate.Diagnostics, error) {
+	o := outgoing{draft: draft}
+	err := w.compose(&o, options, nil)
+	return o.message, o.data, o.warnings, err
+}
+
+// compose completes, checks and renders a message, and chooses its file name. It regards the short
+// names in claimed as taken.
+func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[string]bool) error {
+	m := o.draft
+	o.message = &m
+	if options == nil {
+		options = &SendOptions{}
+	}
+	if err := w.checkSender(m.From, options); err != nil {
+		return fmt.Errorf("sender: %w", err)
+	}
+	if m.Priority == "" {
+		m.Priority = schema.DefaultPriority
+	}
+	if m.CreatedAt == "" {
+		m.CreatedAt = w.creationTime(m.ID)
+	}
+	if !o.given() {
+		if err := w.giveID(o, claimed); err != nil {
+			return err
+		}
+	}
+	o.warnings = validate.Message(&m)
+	if err := o.warnings.Err(); err != nil {
+		return err
+	}
+	for _, to := range m.To {
+		if err := w.checkAgent(to, options.Create); err != nil {
+			return fmt.Errorf("recipient: %w", err)
+		}
+	}
+	var err error
+	if o.name = m.FileName(); o.long || o.given() {
+		if o.name, err = m.LongFileName(); err != nil {
+			return err
+		}
+	}
+	o.data, err = schema.Encode(&m)
+	return err
+}
+
+// creationTime returns the time in a given id, so that the message has the same bytes and file name
+// however often it is sent; without an id, it returns the current time.
+func (w *Workspace) creationTime(id schema.ID) schema.Timestamp {
+	if parts, err := schema.ParseID(id); err == nil {
+		return schema.NewTimestamp(parts.At)
+	}
+	return schema.NewTimestamp(w.now())
+}
+
+func (w *Workspace) checkSender(agent schema.AgentName, options *SendOptions) error {
+	switch {
+	case agent != Postmaster:
+		return w.checkAgent(agent, options.Create)
+	case !options.Notices:
+		return ErrPostmaster
+	}
+	return nil
+}
+
+func (w *Workspace) checkAgent(agent schema.AgentName, create bool) error {
+	if create && !w.Knows(agent) {
+		return CheckNewAgent(agent)
+	}
+	return w.CheckAgent(agent)
+}
+
+// CheckNewAgent returns an error if the name cannot be an agent's: ErrPostmaster, or one that says
+// what is wrong with its form.
+func CheckNewAgent(name schema.AgentName) error {
+	if name == Postmaster {
+		return ErrPostmaster
+	}
+	_, err := schema.ParseAgentName(string(name))
+	return err
+}
+
+// giveID makes the message's id: a short one if the short file name is free, and otherwise a long
+// one, which cannot repeat.
+func (w *Workspace) giveID(o *outgoing, claimed map[string]bool) error {
+	m := o.message
+	if !o.long {
+		taken, err := w.shortNameTaken(m)
+		if err != nil {
+			return err
+		}
+		claim := string(m.From) + "/" + m.FileName()
+		o.long = taken || claimed[claim]
+		if claimed != nil {
+			claimed[claim] = true
+		}
+	}
+	length := schema.ShortRand
+	if o.long {
+		length = schema.LongRand
+	}
+	id, err := schema.NewID(m.CreatedAt.Time(), m.From, m.Type, length, w.random)
+	m.ID = id
+	return err
+}
+
+// shortNameTaken reports whether one of the message's boxes has a file of its short name.
+func (w *Workspace) shortNameTaken(m *schema.Message) (bool, error) {
+	names := []string{BoxName(m.From, Outbox)}
+	for _, to := range m.To {
+		if to.Valid() {
+			names = append(names, BoxName(to, Inbox))
+		}
+	}
+	for _, box := range names {
+		_, err := w.root.Lstat(box + "/" + m.FileName())
+		switch {
+		case err == nil:
+			return true, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return false, fmt.Errorf("looking at %s: %w", box, err)
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,32 @@
+// Package mailbox is the core of a workspace, the folder in which agents exchange messages: it
+// sends messages, recovers interrupted deliveries, lists and finds messages, and acknowledges them.
+//
+// A message that [Workspace.Send] accepts is in every recipient's inbox, complete and exactly once,
+// even if a process or the machine dies midway. Delivery is a two-phase commit; its commit record
+// is the outbox copy:
+//
+//	compose   check the message, choose its id and file name, render it once
+//	stage     write one copy for each box to state/outgoing
+//	sync      fsync the staged copies, then their folder
+//	commit    rename the outbox copy into the outbox, fsync the outbox: the message is sent
+//	publish   rename each inbox copy into its inbox, fsync the inboxes
+//
+// No rename replaces a file, and a rename consumes the staged name, so of all the processes that
+// try to publish a copy exactly one succeeds. [Workspace.Recover], which every Send runs at its
+// end, completes what a crash interrupted:
+//
+//	crash                     left behind                       Recover
+//	before or during stage    some staged copies, maybe torn    removes them when an hour old
+//	after stage or sync       all staged copies                 removes them when an hour old
+//	after the outbox rename   staged inbox copies               publishes them at once
+//	while publishing          the rest of the inbox copies      publishes them at once
+//	after publish             nothing                           does nothing
+//
+// A power failure can undo a rename that was not yet synced. The commit is synced before the first
+// inbox copy appears, so an inbox never shows a message that its sender's outbox has lost.
+//
+// A box can be a mount point of its own, such as an inbox that is bind-mounted into a container. No
+// rename crosses mounts, so the copy for such a box is staged hidden in the box itself, and an
+// empty file in state/outgoing, its mark, leads Recover to it. Archiving a message and moving it to
+// the dead letters use the same staging if the folders are on different mounts.
+package mailbox

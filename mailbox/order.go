@@ -1,0 +1,85 @@
+package mailbox
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// compareEntries is the order in which pending messages are processed: by priority, then requests
+// first, then by time, then by id; see schema.Compare. Files that are not messages come last.
+func compareEntries(a, b *Entry) int {
+	badA, badB := a.Message == nil, b.Message == nil
+	switch {
+	case badA && badB:
+		return strings.Compare(a.Name, b.Name)
+	case badA:
+		return 1
+	case badB:
+		return -1
+	}
+	return cmp.Or(schema.Compare(a.Message, b.Message), strings.Compare(a.Name, b.Name))
+}
+
+// SortConversation sorts messages by time, and messages of one second in the order in which their
+// files were written. A message that is older than the one it answers, because clocks differ,
+// counts as written right after that one.
+func SortConversation(entries []Entry) {
+	byID := make(map[schema.ID]*Entry, len(entries))
+	for i := range entries {
+		byID[entries[i].Message.ID] = &entries[i]
+	}
+	positions := make(map[schema.ID]position, len(entries))
+	for _, e := range byID {
+		locate(e.Message.ID, byID, positions)
+	}
+	slices.SortFunc(entries, func(a, b Entry) int {
+		return cmp.Or(
+			positions[a.Message.ID].compare(positions[b.Message.ID]),
+			strings.Compare(string(a.Message.ID), string(b.Message.ID)),
+		)
+	})
+}
+
+// position is a message's place in a conversation.
+type position struct {
+	createdAt schema.Timestamp
+	modified  time.Time
+	// answers counts the messages that this one follows at the same time and that it answers.
+	answers int
+}
+
+func (p position) compare(other position) int {
+	return cmp.Or(p.compareTime(other), cmp.Compare(p.answers, other.answers))
+}
+
+func (p position) compareTime(other position) int {
+	return cmp.Or(
+		strings.Compare(string(p.createdAt), string(other.createdAt)),
+		p.modified.Compare(other.modified),
+	)
+}
+
+// locate finds the positions of a message and of those it answers. It is not recursive, because a
+// file can name any parent, and so make chains of any length or a cycle.
+func locate(id schema.ID, byID map[schema.ID]*Entry, positions map[schema.ID]position) {
+	var chain []*Entry
+	for e := byID[id]; e != nil; e = byID[e.Message.ParentID] {
+		if _, known := positions[e.Message.ID]; known {
+			break
+		}
+		positions[e.Message.ID] = position{createdAt: e.Message.CreatedAt, modified: e.Modified}
+		chain = append(chain, e)
+	}
+	for _, e := range slices.Backward(chain) {
+		own := positions[e.Message.ID]
+		parent, ok := positions[e.Message.ParentID]
+		if ok && own.compareTime(parent) <= 0 {
+			parent.answers++
+			positions[e.Message.ID] = parent
+		}
+	}
+}
