@@ -18,7 +18,7 @@ func Acknowledge(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNa
 	if err != nil || len(known) == 0 {
 		return 0, err
 	}
-	entries, err := w.Inbox(ctx, agent)
+	entries, err := w.List(ctx, agent, mailbox.Inbox)
 	if err != nil {
 		return 0, err
 	}

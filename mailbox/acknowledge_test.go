@@ -36,7 +36,7 @@ var dealings = []struct {
 		return err
 	}},
 	{"bury", func(w *Workspace, e Entry) error {
-		_, err := w.Bury(e, DeadLetterReason{Reason: "the command failed"})
+		_, err := w.DeadLetter(e, DeadLetterReason{Reason: "the command failed"})
 		return err
 	}},
 }
@@ -93,7 +93,7 @@ func TestArchiveAndBuryReplaceNothing(t *testing.T) {
 			t.Errorf("archiving to %s gave %v, want message %s there", path, err, m.ID)
 		}
 		place(t, w, "codex", Inbox, name+".yaml", m)
-		if path, err = w.Bury(e, DeadLetterReason{Reason: "because"}); err != nil || !strings.Contains(readFile(t, path), string(m.ID)) {
+		if path, err = w.DeadLetter(e, DeadLetterReason{Reason: "because"}); err != nil || !strings.Contains(readFile(t, path), string(m.ID)) {
 			t.Errorf("burying at %s gave %v, want message %s there", path, err, m.ID)
 		}
 		e.Name = filepath.Base(path)
@@ -110,7 +110,7 @@ func TestBuryKeepsTheReason(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	e := received(t, w)
 	given := DeadLetterReason{Reason: "exit status 1\nthrice", Attempts: 3, Output: "panic: \x1b[31m\"no\""}
-	path, err := w.Bury(e, given)
+	path, err := w.DeadLetter(e, given)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestBuryTakesABadFile(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("the inbox lists %v (%v), want the bad file", entries, err)
 	}
-	if _, err := w.Bury(entries[0], DeadLetterReason{Reason: "cannot be read"}); err != nil {
+	if _, err := w.DeadLetter(entries[0], DeadLetterReason{Reason: "cannot be read"}); err != nil {
 		t.Fatal(err)
 	}
 	wantFiles(t, w, "agents/codex/inbox")
@@ -146,7 +146,7 @@ func TestFaultsWhileBurying(t *testing.T) {
 	operations := func(w *Workspace, e Entry, failAt int, cause error) (*faulty, error) {
 		f := &faulty{disk: disk{}, failAt: failAt, err: cause, torn: cause == errCrash}
 		w.files = f
-		_, err := w.Bury(e, DeadLetterReason{Reason: "because"})
+		_, err := w.DeadLetter(e, DeadLetterReason{Reason: "because"})
 		w.files = disk{}
 		return f, err
 	}
@@ -171,7 +171,7 @@ func TestFaultsWhileBurying(t *testing.T) {
 				t.Errorf("%s failed: a reason without its letter stays behind", f.name)
 			}
 			if inbox == 1 {
-				if _, err := w.Bury(e, DeadLetterReason{Reason: "because"}); err != nil {
+				if _, err := w.DeadLetter(e, DeadLetterReason{Reason: "because"}); err != nil {
 					t.Errorf("%s failed: burying again: %v", f.name, err)
 				}
 				if inbox, letters, _ := whereIs(t, w); inbox != 0 || letters != 1 {

@@ -39,6 +39,9 @@ func newSplitWorkspace(t *testing.T, elsewhere ...string) *Workspace {
 	mountTmpfs(t, dir, "1m")
 	w := newWorkspaceIn(t, dir, "claude", "codex", "gemini")
 	for _, box := range elsewhere {
+		if err := os.MkdirAll(filepath.Join(w.dir, box), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		mountTmpfs(t, filepath.Join(w.dir, box), "1m")
 	}
 	return w
@@ -266,10 +269,10 @@ func TestMountedFolderOfTheSameDisk(t *testing.T) {
 // anything.
 func TestDealingAcrossFileSystems(t *testing.T) {
 	for _, dealing := range dealings {
-		for failAt := range 20 {
-			w := newSplitWorkspace(t, splits[0]...)
+		for failAt := range 40 {
+			w := newSplitWorkspace(t, moveSplits[failAt%2]...)
 			e := received(t, w)
-			f := &faulty{failAt: failAt, err: errCrash, torn: true}
+			f := &faulty{failAt: failAt / 2, err: errCrash, torn: true}
 			w.files = f
 			err := dealing.deal(w, e)
 			w.files = disk{}

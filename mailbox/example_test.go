@@ -12,7 +12,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A program makes a workspace, sends a message, and reads it as its recipient.
+// A program makes a workspace, sends a message, and reads it as its
+// recipient.
 func Example() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "oacp-example-")
@@ -54,5 +55,6 @@ func Example() {
 		}
 	}
 	// Output:
-	// delivered to 1 inbox P2 claude Add rate limiting
+	// delivered to 1 inbox
+	// P2 claude Add rate limiting
 }

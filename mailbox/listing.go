@@ -7,8 +7,9 @@ import (
 	"io/fs"
 	"runtime"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
@@ -114,21 +115,16 @@ func readEntry(dir *durable.Dir, agent schema.AgentName, box Box, name string) E
 // returns its cause then.
 func eachOnAllCores(ctx context.Context, n int, do func(i int)) error {
 	const run = 64
-	starts := make(chan int)
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), n/run+1) {
-		workers.Go(func() {
-			for start := range starts {
-				for i := start; i < min(start+run, n); i++ {
-					do(i)
-				}
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for start := 0; start < n && ctx.Err() == nil; start += run {
+		group.Go(func() error {
+			for i := start; i < min(start+run, n); i++ {
+				do(i)
 			}
+			return nil
 		})
 	}
-	for start := 0; start < n && ctx.Err() == nil; start += run {
-		starts <- start
-	}
-	close(starts)
-	workers.Wait()
+	_ = group.Wait() // do returns no error
 	return context.Cause(ctx)
 }

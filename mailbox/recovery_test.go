@@ -106,7 +106,7 @@ func TestRecoverLeavesYoungCopiesAlone(t *testing.T) {
 }
 
 func isEmpty(r Recovered) bool {
-	return len(r.Published)+len(r.Waiting)+len(r.Swept)+len(r.Buried) == 0
+	return len(r.Published)+len(r.Waiting)+len(r.Swept)+len(r.DeadLetters) == 0
 }
 
 func TestRecoverSaysWhatItPublished(t *testing.T) {
@@ -156,10 +156,10 @@ func TestRecoverBuriesWhatMayHaveBeenSent(t *testing.T) {
 		}
 		after(w, 2*staleAfter)
 		got := mustRecover(t, w)
-		if len(got.Buried) != 1 || readFile(t, got.Buried[0]) != content {
+		if len(got.DeadLetters) != 1 || readFile(t, got.DeadLetters[0]) != content {
 			t.Fatalf("Recover did %+v, want the copy of %q buried", got, content)
 		}
-		reason, err := w.Reason(Entry{Agent: "claude", Name: filepath.Base(got.Buried[0])})
+		reason, err := w.Reason(Entry{Agent: "claude", Name: filepath.Base(got.DeadLetters[0])})
 		if err != nil || reason.ID != r.Message.ID || !strings.Contains(reason.Reason, "codex") {
 			t.Errorf("the reason is %+v (%v), want the message and its recipient", reason, err)
 		}
@@ -193,7 +193,7 @@ func TestRecoverMakesNoMailboxes(t *testing.T) {
 func TestRecoverIgnoresForeignFiles(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	names := []string{"README", "msg-20260313T1430Z-claude-aaaa@codex", "msg-1@codex@inbox", "msg-20260313T1430Z-claude-aaaa@..@inbox",
-		"msg-20260313T1430Z-claude-aaaa@codex@archive", ".hidden"}
+		"msg-20260313T1430Z-claude-aaaa@codex@trash", ".hidden"}
 	for _, name := range names {
 		writeTestFile(t, filepath.Join(w.dir, outgoingName, name), "foreign")
 	}

@@ -186,6 +186,7 @@ func (b *batch) stage(o *outgoing) error {
 		}
 		return err
 	}
+	o.outbox.markMoved()
 	return nil
 }
 

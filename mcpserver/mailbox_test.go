@@ -255,7 +255,7 @@ func TestDeadLetter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.workspace.Bury(e, mailbox.DeadLetterReason{Reason: "three turns failed"}); err != nil {
+	if _, err := r.workspace.DeadLetter(e, mailbox.DeadLetterReason{Reason: "three turns failed"}); err != nil {
 		t.Fatal(err)
 	}
 	var read fullMessage

@@ -91,7 +91,7 @@ func (r *Runner) settle(rec *record, entry *mailbox.Entry) error {
 		kind, event = buried, EventDeadLetter.about(rec)
 		event.Reason = rec.Reason
 		if entry != nil {
-			event.Path, err = r.workspace.Bury(*entry, mailbox.DeadLetterReason{
+			event.Path, err = r.workspace.DeadLetter(*entry, mailbox.DeadLetterReason{
 				Reason: rec.Reason, ID: rec.ID, From: rec.From, At: schema.NewTimestamp(r.now()),
 				Attempts: rec.Attempts, Output: rec.Output,
 			})

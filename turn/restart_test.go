@@ -102,7 +102,7 @@ func TestTakesUpWhatWasLeft(t *testing.T) {
 		{
 			name: "a message that was buried", facts: given, stage: StageDead, answers: 1,
 			then: func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, _ *record) {
-				if _, err := w.Bury(e, mailbox.DeadLetterReason{Reason: "its turn failed"}); err != nil {
+				if _, err := w.DeadLetter(e, mailbox.DeadLetterReason{Reason: "its turn failed"}); err != nil {
 					t.Fatal(err)
 				}
 			},

@@ -3,14 +3,13 @@ package doctor
 import (
 	"context"
 
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
 // delivery reports copies in state/outgoing.
 func (i *inspection) delivery() {
 	i.category = "Delivery"
-	ids, others, err := i.w.Outgoing()
+	ids, others, err := i.w.Staged()
 	if err != nil {
 		i.fail(outgoingName, err)
 		return
@@ -37,32 +36,9 @@ func (i *inspection) mendDelivery(id schema.ID) func(context.Context) ([]string,
 		for _, path := range recovered.Swept {
 			done = append(done, "swept "+path)
 		}
-		for _, path := range recovered.Buried {
+		for _, path := range recovered.DeadLetters {
 			done = append(done, "moved to the sender's dead letters: "+path)
 		}
 		return done, err
-	}
-}
-
-// leftCopies reports copies whose move from another file system did not finish.
-func (i *inspection) leftCopies(agent schema.AgentName) {
-	for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters} {
-		left, err := i.w.LeftCopies(agent, box)
-		if err != nil {
-			i.fail(mailbox.BoxName(agent, box), err)
-		}
-		if len(left) == 0 {
-			continue
-		}
-		f := i.add(mailbox.BoxName(agent, box), SeverityWarning, "oacp doctor --fix removes them",
-			"has %d unfinished copies of messages that were moved here from another file system when a process died, such as %s",
-			len(left), left[0])
-		f.Mend = func(context.Context) (done []string, err error) {
-			swept, err := i.w.SweepCopies(agent, box)
-			for _, path := range swept {
-				done = append(done, "swept "+path)
-			}
-			return done, err
-		}
 	}
 }

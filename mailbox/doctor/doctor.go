@@ -84,9 +84,6 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, now time.Time) ([]Findin
 	i.mailboxes(agents)
 	i.delivery()
 	for _, agent := range agents {
-		i.leftCopies(agent)
-	}
-	for _, agent := range agents {
 		i.inbox(ctx, agent)
 	}
 	for _, agent := range agents {

@@ -103,14 +103,14 @@ var troubles = []trouble{
 		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"stranger"}, false},
 	{"stale", placeAt("a.yaml", func(m *schema.Message) { m.CreatedAt = "2026-03-12T14:29:59Z" }),
 		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"waited", "2026-03-12"}, false},
-	{"left copy", func(t *testing.T, w *mailbox.Workspace) {
-		path := filepath.Join(w.BoxPath("codex", mailbox.Archive), ".oacp-a.yaml.0123456789.copy")
+	{"interrupted move", func(t *testing.T, w *mailbox.Workspace) {
+		path := filepath.Join(w.Dir(), outgoingName, "msg-20260313T1430Z-codex-0123456789abcdef@codex@archive")
 		writeTestFile(t, path, "id: ")
 		old := time.Now().Add(-2 * time.Hour)
 		if err := os.Chtimes(path, old, old); err != nil {
 			t.Fatal(err)
 		}
-	}, "Delivery", "agents/codex/archive", SeverityWarning, []string{"1 unfinished copies", ".oacp-a.yaml.0123456789.copy"}, true},
+	}, "Delivery", "msg-20260313T1430Z-codex-0123456789abcdef", SeverityWarning, []string{"state/outgoing"}, true},
 	{"letter without a reason", func(t *testing.T, w *mailbox.Workspace) {
 		place(t, w, "codex", mailbox.DeadLetters, "a.yaml", message("aaaa", 0))
 	},

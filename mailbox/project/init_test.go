@@ -155,7 +155,7 @@ func TestReferenceWorkspaceWorksUnchanged(t *testing.T) {
 	answer := mailbox.Reply(entries[0].Message, "codex")
 	answer.Body = schema.TextValue("Done.")
 	send(t, w, answer)
-	if _, err := w.Bury(entries[0], mailbox.DeadLetterReason{Reason: "because"}); err != nil {
+	if _, err := w.DeadLetter(entries[0], mailbox.DeadLetterReason{Reason: "because"}); err != nil {
 		t.Error(err)
 	}
 	if agent, err := InferAgent(w, environment(map[string]string{"CLAUDECODE": "1"})); agent != "claude" || err != nil {

@@ -23,7 +23,7 @@ var dealings = []struct {
 		return err
 	}},
 	{"bury", func(w *mailbox.Workspace, e mailbox.Entry) error {
-		_, err := w.Bury(e, mailbox.DeadLetterReason{Reason: "the command failed"})
+		_, err := w.DeadLetter(e, mailbox.DeadLetterReason{Reason: "the command failed"})
 		return err
 	}},
 }
@@ -192,7 +192,7 @@ func TestAwaitReplyFromADeadLetter(t *testing.T) {
 		if err != nil || len(entries) != 1 {
 			return errors.Join(err, errors.New("the message is not in the inbox"))
 		}
-		_, err = w.Bury(entries[0], mailbox.DeadLetterReason{Reason: "exit status 1", Attempts: 3})
+		_, err = w.DeadLetter(entries[0], mailbox.DeadLetterReason{Reason: "exit status 1", Attempts: 3})
 		return err
 	}, func() error {
 		_, err := AwaitReply(t.Context(), w, r)
