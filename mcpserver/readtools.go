@@ -70,7 +70,7 @@ type unreadable struct {
 
 func (s *Server) listInbox(ctx context.Context, in listInboxInput) (inboxList, string, error) {
 	result := inboxList{Agent: s.agent, Messages: []summary{}, Unreadable: []unreadable{}}
-	entries, err := s.workspace.Inbox(ctx, s.agent)
+	entries, err := s.workspace.List(ctx, s.agent, mailbox.Inbox)
 	if err != nil {
 		return result, "", err
 	}
