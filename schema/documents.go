@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// documents holds the JSON Schemas (draft 2020-12) of a message and of the
-// bodies that some types have. The one of the message holds the others as
-// definitions, so that it is complete in itself.
+// documents holds the JSON Schemas (draft 2020-12) of a message and of the bodies that some types
+// have. The schema of the message contains the others as definitions, so it is complete.
 //
 //go:embed documents/*.schema.json
 var documents embed.FS
@@ -21,14 +20,14 @@ const (
 	documentSuffix = ".schema.json"
 )
 
-// documentNames lists the documents, that of the message first.
+// documentNames lists the documents, the message first.
 var documentNames = []string{MessageDocument, string(Handoff), string(HandoffComplete), string(FollowUp)}
 
-// DocumentNames returns the names of the JSON Schema documents: message, and
-// the types whose bodies have a schema of their own.
+// DocumentNames returns the names of the JSON Schema documents: message, and the types whose bodies
+// have a schema.
 func DocumentNames() []string { return append([]string(nil), documentNames...) }
 
-// Document returns the JSON Schema with the name.
+// Document returns the JSON Schema of that name.
 func Document(name string) ([]byte, error) {
 	data, err := documents.ReadFile(documentFolder + name + documentSuffix)
 	if err != nil {

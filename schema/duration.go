@@ -12,9 +12,10 @@ const maxDuration = 100 * 365 * day
 
 const day = 24 * time.Hour
 
-// ParseDuration parses a length of time as people write it on a command line: a number and a unit, s, m (minutes), h or d,
-// such as "90s", "2h" and "1d", or a sequence of them that time.ParseDuration accepts, such as "1h30m". Upper case and a
-// space before the unit are accepted. ParseDuration returns an error for negative durations and for those over 100 years.
+// ParseDuration parses a length of time as people write it on a command line: a number and a unit,
+// s, m (minutes), h or d, such as "90s", "2h" and "1d", or a sequence of them that
+// time.ParseDuration accepts, such as "1h30m". Upper case and a space before the unit are accepted.
+// ParseDuration returns an error for negative durations and for those over 100 years.
 func ParseDuration(text string) (time.Duration, error) {
 	compact := strings.ToLower(strings.ReplaceAll(strings.TrimSpace(text), " ", ""))
 	if days, ok := strings.CutSuffix(compact, "d"); ok && isDigits(days) {

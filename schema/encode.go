@@ -7,22 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// ErrSigned is returned for a message that carries a signature: its file's
-// bytes are the message, and rendering it again would break the signature.
+// ErrSigned is returned for a message that carries a signature, which rendering the message again
+// would break.
 var ErrSigned = errors.New("a signed message is never rendered again")
 
 // ErrTooLarge is returned for a message whose file would exceed MaxFileSize.
 var ErrTooLarge = errors.New("the message is larger than a message file may be")
 
-// Encode renders the message in the canonical form: fields in fixed order,
-// two-space literal blocks for prose of several lines, double quotes with
-// JSON-style escapes wherever a plain scalar could be misread or a block
-// cannot hold the text. Any YAML parser and naive line-based readers
-// understand it. Decoding what Encode wrote gives the same message, for every
-// valid message.
+// Encode renders the message in the canonical form: fields in fixed order, two-space literal blocks
+// for prose of several lines, double quotes with JSON-style escapes wherever a plain scalar could
+// be misread or a block cannot hold the text. Any YAML parser and naive line-based readers
+// understand it. Decoding returns the same message, for every valid message.
 //
-// It returns ErrSigned and ErrTooLarge, and an error for text that is not
-// UTF-8; it does not otherwise judge the message.
+// Encode returns ErrSigned, ErrTooLarge, or an error for text that is not UTF-8. It does not check
+// the message otherwise.
 func Encode(m *Message) ([]byte, error) {
 	if m.Auth != "" {
 		return nil, ErrSigned
@@ -55,12 +53,12 @@ func Encode(m *Message) ([]byte, error) {
 
 type encoder struct {
 	out []byte
-	// notUTF8 says that a text is none that a file can hold.
+	// notUTF8 records that some text is not valid UTF-8.
 	notUTF8 bool
 }
 
-// full reports whether the file is too large already. A deep list makes a
-// file much larger than what it was read from, line by line.
+// full reports whether the file is already too large. The indentation of deep lists can make it
+// much larger than its source.
 func (e *encoder) full() bool { return len(e.out) > MaxFileSize }
 
 func (e *encoder) indent(depth int) {
@@ -69,8 +67,8 @@ func (e *encoder) indent(depth int) {
 	}
 }
 
-// recipients writes one name as a scalar and several as a flow list on the
-// same line, which line-based readers can split.
+// recipients writes one name as a scalar and several as a flow list on the same line, which
+// line-based readers can split.
 func (e *encoder) recipients(names []AgentName) {
 	e.out = append(e.out, "to: "...)
 	if len(names) == 1 {
@@ -95,8 +93,7 @@ func (e *encoder) line(name, text string) {
 	e.out = append(e.out, '\n')
 }
 
-// pair writes a key and its value as an entry of a block mapping that stands
-// at the depth.
+// pair writes a key and its value as an entry of a block mapping at the given depth.
 func (e *encoder) pair(depth int, key string, v Value) {
 	e.indent(depth)
 	e.scalar(key)
@@ -104,8 +101,8 @@ func (e *encoder) pair(depth int, key string, v Value) {
 	e.value(depth, v)
 }
 
-// value writes what follows the colon of a key, or the dash of a list item,
-// that stands at the depth, through the end of the line.
+// value writes what follows the colon of a key or the dash of a list item at the given depth,
+// through the end of the line.
 func (e *encoder) value(depth int, v Value) {
 	switch v.Kind {
 	case Absent, Null:
@@ -142,8 +139,7 @@ func (e *encoder) value(depth int, v Value) {
 	}
 }
 
-// text writes a text of one or more lines; the lines of a block are indented
-// to the depth.
+// text writes text of one or more lines; the lines of a block are indented to the given depth.
 func (e *encoder) text(depth int, text string) {
 	if !fitsBlock(text) {
 		e.scalar(text)
@@ -168,10 +164,9 @@ func (e *encoder) text(depth int, text string) {
 	}
 }
 
-// fitsBlock reports whether a literal block holds the text in a way that
-// every reader sees alike: several lines (a final line break makes two) of
-// printable characters, the first not empty and not indented, none of white
-// space alone, and not ending in blank lines.
+// fitsBlock reports whether every reader gets the same text back from a literal block: several
+// lines (a final line break makes two) of printable characters, the first not empty and not
+// indented, none of white space alone, and no blank lines at the end.
 func fitsBlock(text string) bool {
 	if !utf8.ValidString(text) {
 		return false
@@ -196,8 +191,8 @@ func fitsBlock(text string) bool {
 	return true
 }
 
-// needsEscape reports whether some YAML reader would refuse, change or break
-// a line at the character.
+// needsEscape reports whether some YAML reader refuses the character, changes it or takes it for a
+// line break.
 func needsEscape(r rune) bool {
 	switch {
 	case r < 0x20, 0x7f <= r && r <= 0x9f:
@@ -208,8 +203,7 @@ func needsEscape(r rune) bool {
 	return false
 }
 
-// scalar writes the text plain where no reader can take it for anything but
-// that text, and in double quotes otherwise.
+// scalar writes the text plain if no reader can misread it, and in double quotes otherwise.
 func (e *encoder) scalar(text string) {
 	if isPlain(text) {
 		e.out = append(e.out, text...)
@@ -236,14 +230,14 @@ func (e *encoder) scalar(text string) {
 	e.out = append(e.out, '"')
 }
 
-// yamlWords are texts that YAML 1.1 or 1.2 reads as something else.
+// yamlWords are words that YAML 1.1 or 1.2 reads as something other than text.
 var yamlWords = map[string]bool{
 	"null": true, "true": true, "false": true, "yes": true, "no": true,
 	"on": true, "off": true, "y": true, "n": true, "nan": true, "inf": true,
 }
 
-// isPlain is deliberately narrow: it starts with an ASCII letter, holds only
-// characters that mean nothing to YAML anywhere, and is none of its words.
+// isPlain is deliberately narrow: plain text starts with an ASCII letter, contains only characters
+// without a meaning in YAML, and is not one of the yamlWords.
 func isPlain(text string) bool {
 	if text == "" || !isLetter(text[0]) || text[len(text)-1] == ' ' {
 		return false

@@ -142,8 +142,8 @@ func TestEncodeText(t *testing.T) {
 	}
 }
 
-// TestEncodeSingleLineFields: only prose stands in blocks. A reader that goes
-// by lines finds every other field whole behind its name.
+// TestEncodeSingleLineFields: only prose stands in blocks. A reader that goes by lines finds every
+// other field whole behind its name.
 func TestEncodeSingleLineFields(t *testing.T) {
 	got, err := Encode(&Message{
 		ID: "a", To: []AgentName{"b"}, Channel: "one\ntwo", Subject: "one\n\ntwo\n",

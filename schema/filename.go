@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// FileExtension is how the name of a message file ends.
+// FileExtension is the extension of a message file.
 const FileExtension = ".yaml"
 
-// FileName is what the name of a message file says. The content is the
-// authority; the name is there for people and for sorting.
+// FileName is what the name of a message file says. If name and content differ, the content counts;
+// the name is for people and for sorting.
 type FileName struct {
 	// At is the time in the name, to the minute or second.
 	At   time.Time
@@ -18,19 +18,18 @@ type FileName struct {
 	Type Type
 	// Rand is empty in a short name.
 	Rand string
-	// Suffix is what other tools put behind the rand.
+	// Suffix follows the random part in names that other tools write.
 	Suffix string
 }
 
-// FileName returns the name the message's file has when it is free:
-// <YYYYMMDDTHHmmZ>_<from>_<type>.yaml. The time is created_at_utc.
+// FileName returns the short name of the message's file, <YYYYMMDDTHHmmZ>_<from>_<type>.yaml, which
+// delivery uses if it is free. The time is created_at_utc.
 func (m *Message) FileName() string {
 	return m.CreatedAt.Time().Format(compactMinute) + "_" + string(m.From) + "_" + string(m.Type) + FileExtension
 }
 
-// LongFileName returns the name the message's file has when the short one is
-// taken: the short one with the rand of the id before the extension. The id
-// must be of id form.
+// LongFileName returns the name of the message's file if the short one is taken: the short name
+// with the random part of the id before the extension. It returns an error if the id is malformed.
 func (m *Message) LongFileName() (string, error) {
 	parts, err := ParseID(m.ID)
 	if err != nil {
@@ -39,12 +38,10 @@ func (m *Message) LongFileName() (string, error) {
 	return strings.TrimSuffix(m.FileName(), FileExtension) + "_" + parts.Rand + FileExtension, nil
 }
 
-// ParseFileName takes the name of a message file apart. It accepts the two
-// names we write and those of the reference implementation,
-// <YYYYMMDDHHMMSS>_<from>_<type>_<rand>[_<suffix>].yaml. Agent names may
-// contain underscores and even end like a type, so the name is read from
-// both ends, and of several readings the one with the least behind the type
-// holds.
+// ParseFileName parses the name of a message file. It accepts the two forms that we write and that
+// of the reference implementation, <YYYYMMDDHHMMSS>_<from>_<type>_<rand>[_<suffix>].yaml. Agent
+// names may contain underscores and even end like a type, so ParseFileName reads the name from both
+// ends and prefers the interpretation with the shortest remainder after the type.
 func ParseFileName(name string) (FileName, error) {
 	bad := func(why string) (FileName, error) {
 		return FileName{}, fmt.Errorf("file name %.120q %s", name, why)
@@ -82,8 +79,7 @@ func ParseFileName(name string) (FileName, error) {
 	return bad("names no message type behind the sender")
 }
 
-// cutType splits <from>_<type>. No type is the end of another one, so there
-// is one way at most.
+// cutType splits <from>_<type>. No type is a suffix of another, so there is at most one way.
 func cutType(text string) (t Type, from string, ok bool) {
 	for _, t := range types {
 		if from, ok := strings.CutSuffix(text, "_"+string(t)); ok {
@@ -93,9 +89,8 @@ func cutType(text string) (t Type, from string, ok bool) {
 	return "", "", false
 }
 
-// IsMessageFile reports whether a folder entry of this name is a message:
-// not hidden, and ending in .yaml. Other tools leave dot-temporaries in
-// inboxes, even such as end in .yaml.
+// IsMessageFile reports whether a file of this name is a message: not hidden, and ending in .yaml.
+// Other tools leave hidden temporary files in inboxes, some of which end in .yaml.
 func IsMessageFile(name string) bool {
 	return !strings.HasPrefix(name, ".") && strings.HasSuffix(name, FileExtension)
 }

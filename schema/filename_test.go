@@ -55,8 +55,8 @@ func TestIsMessageFile(t *testing.T) {
 	}
 }
 
-// FuzzFileName: both names that are made for a message are read back. The
-// rands that NewID makes cannot be taken for a type.
+// FuzzFileName: both names that are made for a message are read back. The rands that NewID makes
+// cannot be taken for a type.
 func FuzzFileName(f *testing.F) {
 	f.Add("claude", uint8(0), "a8f3", int64(1773412200))
 	f.Add("a_task_request", uint8(1), "0123456789", int64(0))

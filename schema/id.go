@@ -8,16 +8,15 @@ import (
 	"time"
 )
 
-// AgentName names an agent and its mailbox. It becomes an element of file
-// paths, so check a name that comes from outside with ParseAgentName before
-// building any path from it.
+// AgentName names an agent and its mailbox. It becomes an element of file paths, so check a name
+// that comes from outside with ParseAgentName before you build a path.
 type AgentName string
 
 // MaxAgentName is the longest agent name in characters.
 const MaxAgentName = 64
 
-// ParseAgentName returns the name in the text: a letter or digit, then up to
-// 63 letters, digits, dots, underscores and hyphens, all ASCII.
+// ParseAgentName parses an agent name: a letter or digit, then up to 63 letters, digits, dots,
+// underscores and hyphens, all ASCII.
 func ParseAgentName(text string) (AgentName, error) {
 	switch {
 	case text == "":
@@ -69,8 +68,8 @@ type ID string
 // MaxID is the longest id in characters.
 const MaxID = 200
 
-// Lengths of an id's rand: what we write when the short file name is free,
-// what we write when it is taken, and what we accept.
+// Lengths of the random part of an id: ShortRand if the short file name is free, LongRand if it is
+// taken, minRand to maxRand when reading.
 const (
 	ShortRand = 4
 	LongRand  = 10
@@ -78,7 +77,7 @@ const (
 	maxRand   = 32
 )
 
-// IDParts is what an id is made of.
+// IDParts are the parts of an id.
 type IDParts struct {
 	// At is the time in the id, to the minute or second.
 	At     time.Time
@@ -86,9 +85,8 @@ type IDParts struct {
 	Rand   string
 }
 
-// ParseID takes an id apart. It accepts the three timestamp forms in use,
-// YYYYMMDDTHHmmZ, YYYYMMDDTHHmmssZ and YYYYMMDDHHMMSS, and a rand of 3 to 32
-// letters and digits.
+// ParseID parses an id. It accepts the three timestamp forms in use, YYYYMMDDTHHmmZ,
+// YYYYMMDDTHHmmssZ and YYYYMMDDHHMMSS, and a rand of 3 to 32 letters and digits.
 func ParseID(id ID) (IDParts, error) {
 	if len(id) > MaxID {
 		return IDParts{}, fmt.Errorf("id %.20q… has over %d characters", id, MaxID)
@@ -117,21 +115,20 @@ func ParseID(id ID) (IDParts, error) {
 // idAlphabet has 36 characters, three for each of the twelve types.
 const idAlphabet = "abcdefghijklmnopqrstuvwxyz0123456789"
 
-// NewID makes an id for a message of the sender and type, created at the
-// given time, with a rand of the given length read from random.
+// NewID makes an id for a message of the given sender, type and time. It reads a random part of the
+// given length from random.
 //
-// A rand of ShortRand characters begins with one of three characters that
-// belong to the type, so two messages of different types never share a short
-// id; and the short file name, which only one message of a sender, type and
-// minute can have, keeps apart those of the same type.
+// A random part of ShortRand characters begins with one of three characters that belong to the
+// type, so messages of different types never share a short id. Messages of one type do not either,
+// because only one message of a sender, type and minute gets the short file name.
 func NewID(at time.Time, sender AgentName, t Type, length int, random io.Reader) (ID, error) {
 	raw := make([]byte, length)
 	if _, err := io.ReadFull(random, raw); err != nil {
 		return "", fmt.Errorf("making a message id: %w", err)
 	}
 	for i, b := range raw {
-		// 256 is no multiple of 36: the slight bias costs a fraction of a
-		// bit and keeps the id a function of the bytes read.
+		// 256 is not a multiple of 36. The slight bias costs a fraction of a bit and keeps the id a
+		// function of the bytes read.
 		raw[i] = idAlphabet[int(b)%len(idAlphabet)]
 	}
 	if length == ShortRand {
@@ -144,11 +141,10 @@ func NewID(at time.Time, sender AgentName, t Type, length int, random io.Reader)
 	return ID("msg-" + at.UTC().Format(compactMinute) + "-" + string(sender) + "-" + string(raw)), nil
 }
 
-// ConversationID groups messages into a thread:
-// conv-<YYYYMMDD>-<agent>-<seq>.
+// ConversationID groups messages into a thread: conv-<YYYYMMDD>-<agent>-<seq>.
 type ConversationID string
 
-// ConversationParts is what a conversation id is made of.
+// ConversationParts are the parts of a conversation id.
 type ConversationParts struct {
 	// Date is the day in the id, at midnight UTC.
 	Date  time.Time
@@ -157,7 +153,7 @@ type ConversationParts struct {
 	Sequence string
 }
 
-// ParseConversationID takes a conversation id apart.
+// ParseConversationID parses a conversation id.
 func ParseConversationID(id ConversationID) (ConversationParts, error) {
 	rest, ok := strings.CutPrefix(string(id), "conv-")
 	day, rest, ok2 := strings.Cut(rest, "-")

@@ -85,8 +85,8 @@ func TestParseConversationID(t *testing.T) {
 	}
 }
 
-// TestShortIDsOfDifferentTypesNeverMeet: whatever is random, the type shows
-// in the first character of the rand.
+// TestShortIDsOfDifferentTypesNeverMeet: whatever is random, the type shows in the first character
+// of the rand.
 func TestShortIDsOfDifferentTypesNeverMeet(t *testing.T) {
 	owner := make(map[byte]Type)
 	for _, kind := range Types() {

@@ -7,9 +7,8 @@ import (
 	"fmt"
 )
 
-// MarshalJSON renders the message as an object with the fields of the file,
-// in canonical order, absent ones left out; to is a string or, for several
-// recipients, an array.
+// MarshalJSON encodes the message as an object with the fields of the file in canonical order,
+// without absent ones. The field to is a string or, for several recipients, an array.
 func (m *Message) MarshalJSON() ([]byte, error) {
 	out := []byte{'{'}
 	for _, name := range fieldNames {
@@ -29,7 +28,7 @@ func (m *Message) MarshalJSON() ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// jsonField returns the value of a field, Absent where the message has none.
+// jsonField returns the value of a field, Absent if the message does not have it.
 func (m *Message) jsonField(name string) Value {
 	switch name {
 	case "body":
@@ -53,8 +52,8 @@ func (m *Message) jsonField(name string) Value {
 	return Value{}
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote. Unknown and repeated fields are
-// errors; the values are not judged.
+// UnmarshalJSON decodes what MarshalJSON encoded. Unknown and repeated fields are errors.
+// UnmarshalJSON does not check the values.
 func (m *Message) UnmarshalJSON(data []byte) error {
 	var fields Value
 	if err := json.Unmarshal(data, &fields); err != nil {
@@ -94,7 +93,7 @@ func (m *Message) setJSONField(name string, v Value) error {
 	text, _ := m.TextField(name)
 	switch {
 	case text == nil:
-		return fmt.Errorf("%q is no field of a message", name)
+		return fmt.Errorf("%q is not a field of a message", name)
 	case v.Kind != Text:
 		return fmt.Errorf("field %s: not a text", name)
 	}
@@ -102,12 +101,12 @@ func (m *Message) setJSONField(name string, v Value) error {
 	return nil
 }
 
-// MarshalJSON renders a text as a string, a list as an array, a mapping as an
-// object with its keys in order, and an absent or null value as null.
+// MarshalJSON encodes text as a string, a list as an array, a mapping as an object with its keys in
+// order, and an absent or null value as null.
 func (v Value) MarshalJSON() ([]byte, error) { return v.appendJSON(nil) }
 
-// appendJSON writes to one slice at every depth: handing parts to the json
-// package would copy the innermost one once for each level around it.
+// appendJSON appends to one slice at every depth. The json package would copy the innermost value
+// once for each level around it.
 func (v Value) appendJSON(out []byte) (_ []byte, err error) {
 	switch v.Kind {
 	case Text:
@@ -141,8 +140,7 @@ func (v Value) appendJSON(out []byte) (_ []byte, err error) {
 	return append(out, "null"...), nil
 }
 
-// appendJSONText encodes without the HTML escapes that would make text in
-// logs and terminals hard to read.
+// appendJSONText encodes without HTML escapes, which are hard to read in logs and terminals.
 func appendJSONText(out []byte, text string) ([]byte, error) {
 	buffer := bytes.NewBuffer(out)
 	encoder := json.NewEncoder(buffer)
@@ -153,8 +151,7 @@ func appendJSONText(out []byte, text string) ([]byte, error) {
 	return bytes.TrimSuffix(buffer.Bytes(), []byte("\n")), nil
 }
 
-// UnmarshalJSON reads a JSON value; numbers and booleans become the text that
-// stands there, and a repeated key is an error.
+// UnmarshalJSON decodes a JSON value. Numbers and booleans become text; a repeated key is an error.
 func (v *Value) UnmarshalJSON(data []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
@@ -210,7 +207,7 @@ func readJSONMapping(decoder *json.Decoder, depth int) (Value, error) {
 		}
 		key := fmt.Sprint(token)
 		if seen[key] {
-			return Value{}, fmt.Errorf("key %q stands twice", key)
+			return Value{}, fmt.Errorf("key %q is repeated", key)
 		}
 		seen[key] = true
 		value, err := readJSONValue(decoder, depth+1)

@@ -57,8 +57,7 @@ func TestMessageJSONRefuses(t *testing.T) {
 	}
 }
 
-// TestJSONOfADeepBody: the cost of a nested value is that of its text, not
-// that times its depth.
+// TestJSONOfADeepBody: the cost of a nested value is that of its text, not that times its depth.
 func TestJSONOfADeepBody(t *testing.T) {
 	body := TextValue(strings.Repeat("x", MaxFileSize))
 	for range MaxDepth {

@@ -1,13 +1,13 @@
-// Package schema is the vocabulary of OACP: the message with its fields and
-// types, ids, file names, processing order, the canonical YAML encoding, and
-// the JSON Schema documents that describe all of it.
+// Package schema is the vocabulary of OACP: the message with its fields and types, ids, file names,
+// processing order, the canonical YAML encoding, and the JSON Schema documents that describe all of
+// it.
 //
-// The package knows how a message is written, not whether one is right:
-// reading bytes and judging them is the job of package validate.
+// The package knows how a message is written, not whether it is valid: package validate reads and
+// checks messages.
 package schema
 
-// Limits of a message and its file. Lengths count characters (Unicode code
-// points) of the text without outer white space, never bytes.
+// Limits of a message and its file. Lengths count characters (Unicode code points) of the text
+// without outer white space, never bytes.
 const (
 	// MaxFileSize is the largest message file in bytes.
 	MaxFileSize = 1 << 20
@@ -23,21 +23,19 @@ const (
 	MaxChannel = 64
 	// MaxParentID is the longest parent_message_id.
 	MaxParentID = 200
-	// MaxBodyKey is the longest key in a structured body. YAML limits a key
-	// to 1,024 bytes on its line; this many characters fit however they are
-	// escaped.
+	// MaxBodyKey is the longest key in a structured body. YAML limits a key to 1,024 bytes on its
+	// line; this many characters fit however they are escaped.
 	MaxBodyKey = 128
 	// MaxContextWords is how many words context_keys should have at most.
 	MaxContextWords = 500
 )
 
-// Message is one OACP message. Every field but To and Body is the text that
-// stands in the file without outer white space, so a Message can hold what a
-// bad file says; package validate tells whether it is a valid one. An empty
-// field is an absent one.
+// Message is one OACP message. Every field but To and Body is the text in the file without outer
+// white space, so a Message can also hold an invalid one; package validate checks it. An empty
+// field is absent.
 //
-// The fields are those of the OACP message schema, with the telemetry and
-// signature fields of its newer revision.
+// The fields are those of the OACP message schema, with the telemetry and signature fields of its
+// newer revision.
 type Message struct {
 	ID        ID
 	From      AgentName
@@ -46,7 +44,7 @@ type Message struct {
 	Priority  Priority
 	CreatedAt Timestamp
 	Subject   string
-	// Body is a text, or a non-empty mapping.
+	// Body is text or a non-empty mapping.
 	Body Value
 
 	ExpiresAt      Timestamp
@@ -60,13 +58,13 @@ type Message struct {
 
 	Telemetry Telemetry
 
-	// Auth is the signature trailer. The file that carries one is the
-	// message, byte for byte, and is never rendered again.
+	// Auth is the signature trailer. A signed file is never rendered again: its bytes are the
+	// message.
 	Auth string
 }
 
-// Telemetry is what a reviewing agent may report of its own work, each as
-// the text in the file. Only the three review answers carry it.
+// Telemetry is what a reviewing agent may report about its own work, as the text in the file. Only
+// the three types of review answers carry it.
 type Telemetry struct {
 	Model        string
 	Turns        string
@@ -76,17 +74,15 @@ type Telemetry struct {
 	EstCostUSD   string
 }
 
-// A textField describes a field that holds one text.
+// A textField describes a field that holds text.
 type textField struct {
 	name string
 	text func(*Message) *string
-	// verbatim fields keep their outer white space: they are prose, not
-	// single-line values.
+	// verbatim fields are prose and keep their outer white space.
 	verbatim bool
 }
 
-// textFields lists the single-text fields in canonical order; to and body
-// have their own shapes.
+// textFields lists the single-text fields in canonical order; to and body have their own shapes.
 var textFields = []textField{
 	{name: "id", text: func(m *Message) *string { return (*string)(&m.ID) }},
 	{name: "from", text: func(m *Message) *string { return (*string)(&m.From) }},
@@ -128,25 +124,23 @@ func canonicalOrder() []string {
 	return names
 }
 
-// requiredFields are those without which a file is not a message.
+// requiredFields are the fields that every message has.
 var requiredFields = []string{"id", "from", "to", "type", "priority", "created_at_utc", "subject", "body"}
 
 // telemetryFields are the names of the fields of Telemetry.
 var telemetryFields = []string{"model", "turns", "input_tokens", "output_tokens", "wall_time_s", "est_cost_usd"}
 
-// FieldNames returns the name of every field, in the order in which a file
-// lists them.
+// FieldNames returns the names of all fields in canonical order.
 func FieldNames() []string { return append([]string(nil), fieldNames...) }
 
-// RequiredFields returns the names of the fields every message has.
+// RequiredFields returns the names of the fields that every message has.
 func RequiredFields() []string { return append([]string(nil), requiredFields...) }
 
 // TelemetryFields returns the names of the fields of Telemetry.
 func TelemetryFields() []string { return append([]string(nil), telemetryFields...) }
 
-// TextField returns the place of a field that holds one text, and whether
-// the field keeps its outer white space. It returns nil for to, body and
-// names that are no field.
+// TextField returns a pointer to the named field, and whether it keeps its outer white space. It
+// returns nil for to, body and unknown names.
 func (m *Message) TextField(name string) (text *string, verbatim bool) {
 	for i := range textFields {
 		if textFields[i].name == name {

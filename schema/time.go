@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Timestamp is a time in a message: YYYY-MM-DDTHH:MM:SSZ, UTC only. Text of that form sorts by time, so
-// timestamps compare as strings.
+// Timestamp is a time in a message: YYYY-MM-DDTHH:MM:SSZ, UTC only. Text of that form sorts by
+// time, so timestamps compare as strings.
 type Timestamp string
 
 const timestampLayout = "2006-01-02T15:04:05Z"
@@ -19,7 +19,7 @@ const (
 	compactDay    = "20060102"
 )
 
-// NewTimestamp returns the time as a message writes it, cut to the second.
+// NewTimestamp formats a time for a message, truncated to the second.
 func NewTimestamp(t time.Time) Timestamp {
 	return Timestamp(t.UTC().Format(timestampLayout))
 }
@@ -60,8 +60,9 @@ func parseCompactTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%.40q is not a timestamp of the form YYYYMMDDTHHmmZ", text)
 }
 
-// parseTime reads year, month, day, hour, minute and, if present, second from the digits of a text whose layout has been
-// checked. It takes a fifth of the time of time.Parse, which dominates the reading of a short message.
+// parseTime reads year, month, day, hour, minute and, if present, second from the digits of a text
+// whose layout has been checked. It takes a fifth of the time of time.Parse, which dominates the
+// reading of a short message.
 func parseTime(text string) (time.Time, error) {
 	var digits [14]int
 	n := 0
@@ -81,7 +82,8 @@ func parseTime(text string) (time.Time, error) {
 	return t, nil
 }
 
-// hasDigitLayout reports whether the text has ASCII digits where the layout has them and the same characters elsewhere.
+// hasDigitLayout reports whether the text has ASCII digits where the layout has them and the same
+// characters elsewhere.
 func hasDigitLayout(text, layout string) bool {
 	if len(text) != len(layout) {
 		return false

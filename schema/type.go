@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Type is what a message is for: one of the twelve message types.
+// Type is one of the twelve message types.
 type Type string
 
 // The message types of the OACP message schema.
@@ -24,7 +24,7 @@ const (
 	BrainstormFollowup Type = "brainstorm_followup"
 )
 
-// types is in a fixed order: ids depend on a type's place in it.
+// types is in a fixed order, which short ids depend on.
 var types = []Type{
 	TaskRequest, Question, Notification, FollowUp, Handoff, HandoffComplete,
 	ReviewRequest, ReviewFeedback, ReviewAddressed, ReviewLGTM,
@@ -34,7 +34,7 @@ var types = []Type{
 // Types returns the twelve message types.
 func Types() []Type { return slices.Clone(types) }
 
-// ParseType returns the type that the text names.
+// ParseType parses a message type.
 func ParseType(text string) (Type, error) {
 	if t := Type(text); t.Known() {
 		return t, nil
@@ -45,19 +45,17 @@ func ParseType(text string) (Type, error) {
 // Known reports whether t is one of the twelve types.
 func (t Type) Known() bool { return slices.Contains(types, t) }
 
-// SingleRecipient reports whether a message of this type goes to one agent
-// only: a handoff has one new owner.
+// SingleRecipient reports whether a message of this type has exactly one recipient, as a handoff
+// has one new owner.
 func (t Type) SingleRecipient() bool { return t == Handoff || t == HandoffComplete }
 
-// CarriesTelemetry reports whether a message of this type may carry
-// Telemetry.
+// CarriesTelemetry reports whether a message of this type may carry Telemetry.
 func (t Type) CarriesTelemetry() bool {
 	return t == ReviewFeedback || t == ReviewAddressed || t == ReviewLGTM
 }
 
-// ExpectsAnswer reports whether the sender of such a message waits for one.
-// Messages of the other types never get an automatic answer, so that two
-// agents cannot thank each other for ever.
+// ExpectsAnswer reports whether the sender of such a message expects an answer. Messages of the
+// other types never get an automatic answer, so two agents cannot thank each other forever.
 func (t Type) ExpectsAnswer() bool {
 	switch t {
 	case Notification, FollowUp, ReviewLGTM, HandoffComplete:
@@ -66,8 +64,7 @@ func (t Type) ExpectsAnswer() bool {
 	return true
 }
 
-// Answer is the type that an answer to a message of this type has unless the
-// answering agent chooses another.
+// Answer returns the default type of an answer to a message of this type.
 func (t Type) Answer() Type {
 	switch t {
 	case ReviewRequest, ReviewAddressed:
@@ -80,8 +77,7 @@ func (t Type) Answer() Type {
 	return Notification
 }
 
-// rank places requests before everything else of the same priority, and mere
-// information after it.
+// rank orders types within a priority: requests first, information last.
 func (t Type) rank() int {
 	switch t {
 	case TaskRequest, ReviewRequest:
@@ -92,7 +88,7 @@ func (t Type) rank() int {
 	return 1
 }
 
-// Priority is how urgent a message is, P0 the most.
+// Priority is the urgency of a message; P0 is the highest.
 type Priority string
 
 // The priorities of the OACP message schema.
@@ -103,14 +99,13 @@ const (
 	P3 Priority = "P3"
 )
 
-// DefaultPriority is what readers take a message without a priority for, and
-// what a sender who names none writes.
+// DefaultPriority is the priority of a message that does not name one.
 const DefaultPriority = P2
 
-// Priorities returns the priorities, the most urgent first.
+// Priorities returns the priorities, the highest first.
 func Priorities() []Priority { return []Priority{P0, P1, P2, P3} }
 
-// ParsePriority returns the priority that the text names.
+// ParsePriority parses a priority.
 func ParsePriority(text string) (Priority, error) {
 	if p := Priority(text); p.Known() {
 		return p, nil
@@ -121,11 +116,9 @@ func ParsePriority(text string) (Priority, error) {
 // Known reports whether p is one of the four priorities.
 func (p Priority) Known() bool { return p == P0 || p == P1 || p == P2 || p == P3 }
 
-// Compare orders messages as they are to be processed: the urgent first;
-// within a priority requests, then the rest, then notifications and
-// follow-ups; then the oldest; ids decide between equals. It returns a
-// negative number when a goes first. A message without a known priority
-// counts as DefaultPriority.
+// Compare orders messages for processing: by priority; within a priority requests first,
+// notifications and follow-ups last; then by age, the oldest first; then by id. It returns a
+// negative number if a comes first. A message without a known priority counts as DefaultPriority.
 func Compare(a, b *Message) int {
 	if c := a.urgency() - b.urgency(); c != 0 {
 		return c

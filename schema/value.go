@@ -9,16 +9,15 @@ const (
 	Absent Kind = iota
 	// Null is a plain null or ~ inside a structured body.
 	Null
-	// Text is a scalar; every scalar is the text that stands in the file.
+	// Text is a scalar, as it is written in the file.
 	Text
 	// List is a sequence of values.
 	List
-	// Mapping is a sequence of keys with values; the order is kept.
+	// Mapping is an ordered sequence of keys with values.
 	Mapping
 )
 
-// Value is a body, or a part of a structured one. Of Text, Items and Pairs
-// only the one that Kind names is used.
+// Value is a body, or part of a structured one. Kind says which of Text, Items and Pairs is used.
 type Value struct {
 	Kind  Kind
 	Text  string
@@ -32,10 +31,10 @@ type Pair struct {
 	Value Value
 }
 
-// TextValue returns a value that holds a text.
+// TextValue returns a value of kind Text.
 func TextValue(text string) Value { return Value{Kind: Text, Text: text} }
 
-// Get returns the value of a key of a Mapping, Absent where there is none.
+// Get returns the value of a key of a Mapping, Absent if there is none.
 func (v Value) Get(key string) Value {
 	for _, p := range v.Pairs {
 		if p.Key == key {

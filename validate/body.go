@@ -8,8 +8,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// checkBody checks a structured body, and the body of a type that asks for a
-// structured one.
+// checkBody checks a structured body, and the body of a type that requires one.
 func (c *checker) checkBody() {
 	if c.m.Body.Kind == schema.Mapping {
 		// The message itself is the first level of nesting.
@@ -32,8 +31,8 @@ func (c *checker) checkBody() {
 	}
 }
 
-// checkValue checks the keys and, of a composed message, the texts and shape
-// of a part of a structured body.
+// checkValue checks the keys in part of a structured body and, in a composed message, its texts and
+// shape.
 func (c *checker) checkValue(v schema.Value, at path, depth int) {
 	if c.full() {
 		return
@@ -48,7 +47,7 @@ func (c *checker) checkValue(v schema.Value, at path, depth int) {
 		return
 	case schema.List, schema.Mapping:
 	default:
-		c.report(RuleBodyKind, at, "a value is a text, a list, a mapping or null", "")
+		c.report(RuleBodyKind, at, "a value is text, a list, a mapping or null", "")
 		return
 	}
 	if depth > schema.MaxDepth {
@@ -81,15 +80,14 @@ func (c *checker) checkKeys(v schema.Value, at path) {
 			c.report(RuleEncoding, append(at, p.Key), "the key is not UTF-8", "")
 		}
 		if seen[p.Key] {
-			c.report(RuleDuplicateKey, append(at, p.Key), "the key stands twice", "keep one of the two")
+			c.report(RuleDuplicateKey, append(at, p.Key), "the key is repeated", "keep one of the two")
 		}
 		seen[p.Key] = true
 	}
 }
 
-// typedBody returns the mapping in the body of a typed message, written as a
-// mapping or as a text that holds one. Findings of a text that is none are
-// reported unless the type only recommends a mapping.
+// typedBody returns the mapping in the body of a typed message, written as a mapping or as text
+// that contains one. It reports text that is not a mapping, unless the type only recommends one.
 func (c *checker) typedBody(recommended bool) (schema.Value, bool) {
 	body := c.m.Body
 	switch body.Kind {
@@ -124,7 +122,7 @@ func (c *checker) typedBody(recommended bool) (schema.Value, bool) {
 	return root.value(), true
 }
 
-// parseBodyText takes the text of a body apart as YAML.
+// parseBodyText parses the text of a body as YAML.
 func (c *checker) parseBodyText(text string) (node, Diagnostics) {
 	checked, plain, problem := checkSource([]byte(text))
 	if problem != nil {
@@ -133,13 +131,13 @@ func (c *checker) parseBodyText(text string) (node, Diagnostics) {
 	root, findings := parseTree(checked, plain)
 	for i := range findings {
 		if findings[i].Rule == RuleFileEmpty {
-			findings[i].Rule, findings[i].Message = RuleTypedBody, "the body holds nothing but comments"
+			findings[i].Rule, findings[i].Message = RuleTypedBody, "the body contains only comments"
 		}
 	}
 	return root, findings
 }
 
-// Fields that the typed bodies of the OACP message schema have.
+// Fields of the typed bodies in the OACP message schema.
 var (
 	handoffTexts          = []string{"source_agent", "target_agent", "intent"}
 	handoffLists          = []string{"artifacts_to_review", "definition_of_done"}
@@ -172,7 +170,7 @@ func (c *checker) checkHandoff() {
 	case isEmptyValue(bundle):
 		c.requireField(body, at, "context_bundle")
 	case bundle.Kind != schema.Mapping:
-		c.report(RuleTypedBodyField, path{"body", "context_bundle"}, "a mapping belongs here", "write it with the fields "+strings.Join(contextBundleLists, ", "))
+		c.report(RuleTypedBodyField, path{"body", "context_bundle"}, "this must be a mapping", "write it with the fields "+strings.Join(contextBundleLists, ", "))
 	default:
 		for _, field := range contextBundleLists {
 			c.requireList(bundle, path{"body", "context_bundle"}, field)
@@ -209,7 +207,7 @@ func (c *checker) checkHandoffComplete() {
 	if text := textOf(pr); text != "" && !isDigits(strings.TrimPrefix(text, "#")) {
 		c.report(RulePullRequest, path{"body", "pr"}, fmt.Sprintf("%s is not the number of a pull request", quote(text)), `write it as 42 or "#42"`)
 	} else if text == "" && !isEmptyValue(pr) {
-		c.report(RuleTypedBodyField, path{"body", "pr"}, "a text belongs here", "")
+		c.report(RuleTypedBodyField, path{"body", "pr"}, "this must be text", "")
 	}
 }
 
@@ -229,7 +227,7 @@ func (c *checker) checkFollowUp() {
 	}
 }
 
-// isEmptyValue reports whether a value says nothing.
+// isEmptyValue reports whether a value is null, blank or without elements.
 func isEmptyValue(v schema.Value) bool {
 	switch v.Kind {
 	case schema.Text:
@@ -242,7 +240,7 @@ func isEmptyValue(v schema.Value) bool {
 	return true
 }
 
-// textOf returns a text without outer white space, empty for another value.
+// textOf returns text without outer white space, or nothing for a value of another kind.
 func textOf(v schema.Value) string {
 	if v.Kind != schema.Text {
 		return ""
@@ -250,18 +248,18 @@ func textOf(v schema.Value) string {
 	return strings.TrimSpace(v.Text)
 }
 
-// requireField reports a field that is missing or empty.
+// requireField reports a field that is missing or empty and returns false for it.
 func (c *checker) requireField(in schema.Value, at path, field string) bool {
 	if !isEmptyValue(in.Get(field)) {
 		return true
 	}
-	c.report(RuleTypedBodyField, append(at[:len(at):len(at)], field), fmt.Sprintf("a %s needs it, and it is missing or empty", c.m.Type), "")
+	c.report(RuleTypedBodyField, append(at[:len(at):len(at)], field), fmt.Sprintf("a %s needs this field, which is missing or empty", c.m.Type), "")
 	return false
 }
 
 func (c *checker) requireText(in schema.Value, at path, field string) {
 	if c.requireField(in, at, field) && in.Get(field).Kind != schema.Text {
-		c.report(RuleTypedBodyField, append(at[:len(at):len(at)], field), "a text belongs here, not "+kindName(in.Get(field).Kind), "")
+		c.report(RuleTypedBodyField, append(at[:len(at):len(at)], field), "this must be text, not "+kindName(in.Get(field).Kind), "")
 	}
 }
 
@@ -273,9 +271,9 @@ func (c *checker) requireList(in schema.Value, at path, field string) {
 	switch in.Get(field).Kind {
 	case schema.Text:
 		if !c.errorsOnly {
-			c.report(RuleTypedBodyList, at, "this is documented as a list, and one value stands here", "write it as a list, an item a line")
+			c.report(RuleTypedBodyList, at, "this is a single value; the field is documented as a list", "write it as a list, an item a line")
 		}
 	case schema.Mapping:
-		c.report(RuleTypedBodyField, at, "a list belongs here, not a mapping", "")
+		c.report(RuleTypedBodyField, at, "this must be a list, not a mapping", "")
 	}
 }

@@ -7,45 +7,45 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A checker applies the rules to one message and collects the findings.
+// A checker applies the rules to one message and collects the diagnostics.
 type checker struct {
-	// lenient lets a missing priority pass, as readers do.
+	// lenient accepts a missing priority, as readers do.
 	lenient bool
-	// errorsOnly leaves the warnings out.
+	// errorsOnly omits warnings.
 	errorsOnly bool
-	// composed marks a message that was not read from a file.
+	// composed is set for a message that was not read from a file.
 	composed bool
 
 	m *schema.Message
 	// idSender is the sender that the message's id names.
 	idSender schema.AgentName
-	// unread holds the fields whose value could not be read; that has been
-	// reported, and they are not missing.
+	// unread holds the fields whose value could not be read. That has been reported, and they do
+	// not count as missing.
 	unread map[string]bool
 	// body is the mapping in a text body of a typed message.
 	body *node
 
-	// found are findings whose place is a path, out those that are placed.
+	// found holds the findings that have no position yet, out the diagnostics that have one.
 	found []finding
 	out   Diagnostics
 }
 
-// A finding is a Diagnostic on the way to its position.
+// A finding is a Diagnostic whose position is still a path.
 type finding struct {
 	Diagnostic
 	at path
-	// atKey marks a finding about the key at the end of the path.
+	// atKey means that the finding is about the key at the end of the path, not its value.
 	atKey bool
-	// inBody marks a position in the text of the body.
+	// inBody means that line and column count within the text of the body.
 	inBody bool
 }
 
-// report adds a finding about what the path names.
+// report adds a finding about the value at the path.
 func (c *checker) report(rule Rule, at path, message, fix string) {
 	c.add(finding{Diagnostic: treeProblem(0, 0, at, rule, message, fix), at: at})
 }
 
-// reportKey adds a finding about the key that the path ends with.
+// reportKey adds a finding about the key at the end of the path.
 func (c *checker) reportKey(rule Rule, at path, message, fix string) {
 	c.add(finding{Diagnostic: treeProblem(0, 0, at, rule, message, fix), at: at, atKey: true})
 }
@@ -56,12 +56,10 @@ func (c *checker) add(f finding) {
 	}
 }
 
-// full reports whether there are more findings than anyone wants to know;
-// what finds them may stop.
+// full reports whether there are so many findings that the search for more can stop.
 func (c *checker) full() bool { return len(c.found)+len(c.out) > maxDiagnostics }
 
-// located returns the findings with their positions in the document, without
-// positions where there is none, in order.
+// located returns the diagnostics in order, with their positions if there is a document.
 func (c *checker) located(doc *document) Diagnostics {
 	if len(c.found) == 0 && len(c.out) == 0 {
 		return nil
@@ -85,8 +83,8 @@ func (c *checker) located(doc *document) Diagnostics {
 	return out.ordered()
 }
 
-// assemble makes a message of the fields in a file. Findings about YAML that
-// hide the value of a field are in out already.
+// assemble makes a message of the fields in a file. Diagnostics about YAML that hide the value of a
+// field are already in out.
 func (c *checker) assemble(root *node) *schema.Message {
 	for _, d := range c.out {
 		switch d.Rule {
@@ -109,7 +107,7 @@ func (c *checker) assemble(root *node) *schema.Message {
 	return m
 }
 
-// markUnread notes that the field a path begins with has no known value.
+// markUnread records that the value of the field at the beginning of the path is unknown.
 func (c *checker) markUnread(field string) {
 	if c.unread == nil {
 		c.unread = make(map[string]bool)
@@ -124,7 +122,7 @@ func (c *checker) assembleText(m *schema.Message, entry *pair) {
 	text, verbatim := m.TextField(entry.key)
 	if text == nil {
 		if !c.full() {
-			c.reportKey(RuleUnknownField, path{entry.key}, "a message has no such field", suggestField(entry.key))
+			c.reportKey(RuleUnknownField, path{entry.key}, "a message does not have this field", suggestField(entry.key))
 		}
 		return
 	}
@@ -135,7 +133,7 @@ func (c *checker) assembleText(m *schema.Message, entry *pair) {
 			*text = strings.TrimSpace(*text)
 		}
 	case schema.List, schema.Mapping:
-		c.wrongKind(&entry.value, path{entry.key}, "a text")
+		c.wrongKind(&entry.value, path{entry.key}, "text")
 	}
 }
 
@@ -164,7 +162,7 @@ func (c *checker) assembleBody(m *schema.Message, body *node) {
 	switch body.kind {
 	case schema.List:
 		c.markUnread("body")
-		c.report(RuleBodyKind, path{"body"}, "a body is a text or a mapping, not a list", "")
+		c.report(RuleBodyKind, path{"body"}, "a body is text or a mapping, not a list", "")
 	case schema.Null:
 	default:
 		m.Body = body.value()
@@ -173,5 +171,5 @@ func (c *checker) assembleBody(m *schema.Message, body *node) {
 
 func (c *checker) wrongKind(v *node, at path, want string) {
 	c.markUnread(at[0].(string))
-	c.report(RuleFieldKind, at, fmt.Sprintf("%s stands where %s belongs", kindName(v.kind), want), "")
+	c.report(RuleFieldKind, at, fmt.Sprintf("this is %s; it must be %s", kindName(v.kind), want), "")
 }

@@ -9,35 +9,33 @@ import (
 	"unicode/utf8"
 )
 
-// maxDiagnostics is how many findings one file may have before the rest is
-// summed up: a hostile file of one megabyte could have hundreds of thousands.
+// maxDiagnostics is the number of diagnostics listed for one file. A hostile file of one megabyte
+// could cause hundreds of thousands.
 const maxDiagnostics = 100
 
-// A Diagnostic is one finding.
+// A Diagnostic is one problem of a message.
 type Diagnostic struct {
-	// File is the name the caller gave; empty where there is none.
+	// File is the name that the caller gave, or empty.
 	File string `json:"file,omitempty"`
-	// Line and Column count from 1; a column counts characters, not bytes.
-	// Both are 0 where the finding has no place in a file.
+	// Line and Column count from 1; columns count characters, not bytes. Both are 0 if the
+	// diagnostic has no position.
 	Line   int `json:"line,omitempty"`
 	Column int `json:"column,omitempty"`
-	// Field is the path of the field, such as to[2] or
-	// body.context_bundle.blockers_hit; empty where no field is concerned.
+	// Field is the path of the field, such as to[2] or body.context_bundle.blockers_hit, or empty.
 	Field    string   `json:"field,omitempty"`
 	Rule     Rule     `json:"rule"`
 	Severity Severity `json:"severity"`
-	// Message says what is wrong. Text quoted from the file is escaped, so
-	// it is safe on a terminal.
+	// Message says what is wrong. Text from the file is escaped, so it is safe to print on a
+	// terminal.
 	Message string `json:"message"`
-	// Fix says what to do, where that is clear.
+	// Fix says what to do, if that is clear.
 	Fix string `json:"fix,omitempty"`
 
-	// source is the line of the file, for reports that show it.
+	// source is the line of the file, which text reports show.
 	source string
 }
 
-// String returns the finding on one line, with as much of its place as is
-// known.
+// String returns the diagnostic on one line, with as much of its position as is known.
 func (d Diagnostic) String() string {
 	var out strings.Builder
 	if d.File != "" {
@@ -53,16 +51,15 @@ func (d Diagnostic) String() string {
 	return out.String()
 }
 
-// Diagnostics are the findings on one or more messages.
+// Diagnostics are the problems of one or more messages.
 type Diagnostics []Diagnostic
 
-// HasErrors reports whether any finding is an error.
+// HasErrors reports whether any diagnostic is an error.
 func (ds Diagnostics) HasErrors() bool {
 	return slices.ContainsFunc(ds, func(d Diagnostic) bool { return d.Severity == Error })
 }
 
-// Err returns an *InvalidError that carries the findings if any of them is an
-// error, and nil otherwise.
+// Err returns an *InvalidError with the diagnostics if any of them is an error, and nil otherwise.
 func (ds Diagnostics) Err() error {
 	if !ds.HasErrors() {
 		return nil
@@ -70,7 +67,7 @@ func (ds Diagnostics) Err() error {
 	return &InvalidError{Diagnostics: ds}
 }
 
-// An InvalidError says why a message is not a valid one.
+// An InvalidError says why a message is not valid.
 type InvalidError struct{ Diagnostics Diagnostics }
 
 // Error returns the first error on one line, and how many more there are.
@@ -92,7 +89,7 @@ func (e *InvalidError) Error() string {
 	return first
 }
 
-// in names the file that the findings are about, and adds its lines.
+// in sets the file of the diagnostics, and the lines that they refer to.
 func (ds Diagnostics) in(file, text string) Diagnostics {
 	for i := range ds {
 		ds[i].File = file
@@ -101,8 +98,8 @@ func (ds Diagnostics) in(file, text string) Diagnostics {
 	return ds
 }
 
-// sourceLine returns the line of the text with the number, or none if it is
-// too long to be shown.
+// sourceLine returns the line of the text with the given number, or nothing if it is too long to
+// show.
 func sourceLine(text string, number int) string {
 	const longest = 400
 	if number < 1 {
@@ -115,8 +112,8 @@ func sourceLine(text string, number int) string {
 	return strings.Clone(line)
 }
 
-// ordered sorts the findings by place, drops exact repetitions and sums up
-// what exceeds the bound.
+// ordered sorts the diagnostics by position, removes exact duplicates and replaces those beyond the
+// bound by a count.
 func (ds Diagnostics) ordered() Diagnostics {
 	slices.SortStableFunc(ds, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
@@ -125,16 +122,14 @@ func (ds Diagnostics) ordered() Diagnostics {
 	if len(ds) <= maxDiagnostics {
 		return ds
 	}
-	rest := len(ds) - maxDiagnostics
 	last := ds[maxDiagnostics-1]
 	return append(ds[:maxDiagnostics:maxDiagnostics], Diagnostic{
 		File: last.File, Line: last.Line, Column: last.Column, Rule: RuleManyProblems, Severity: Error,
-		Message: fmt.Sprintf("there are %d more problems from here on", rest),
+		Message: "there are more problems, which are not listed", Fix: "fix the listed ones first",
 	})
 }
 
-// quote returns the text in double quotes, with everything escaped that could
-// disturb a terminal, cut to a length that keeps a message on a line.
+// quote returns the text in double quotes, escaped for a terminal and truncated.
 func quote(text string) string {
 	const most = 60
 	if cut, ok := cutCharacters(text, most); ok {
@@ -143,7 +138,7 @@ func quote(text string) string {
 	return strconv.Quote(text)
 }
 
-// cutCharacters returns the first n characters of a text that has more.
+// cutCharacters returns the first n characters of text that has more.
 func cutCharacters(text string, n int) (string, bool) {
 	if len(text) <= n {
 		return text, false
@@ -157,8 +152,7 @@ func cutCharacters(text string, n int) (string, bool) {
 	return text, false
 }
 
-// escape returns the text with control characters and invalid UTF-8 escaped
-// and everything else as it is.
+// escape returns the text with control characters and invalid UTF-8 escaped.
 func escape(text string) string {
 	clean := utf8.ValidString(text)
 	for _, r := range text {
@@ -171,8 +165,7 @@ func escape(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), `\\`, `\`)
 }
 
-// path is where in a message a finding belongs: keys are strings, places in
-// lists are ints.
+// path is a position in a message: keys are strings, list indexes are ints.
 type path []any
 
 func (p path) String() string {

@@ -30,8 +30,8 @@ func ExampleBytes() {
 	// fix: did you mean P2?
 }
 
-// Files validates a workspace, and writes what it found in the form that
-// GitHub Actions turns into annotations.
+// Files validates a workspace, and writes what it found in the form that GitHub Actions turns into
+// annotations.
 func ExampleFiles() {
 	result, err := validate.Files(context.Background(), []string{"../testdata/messages/valid"}, nil)
 	if err != nil {

@@ -15,27 +15,26 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// FilesOptions are the options of Files; nil stands for the zero value.
+// FilesOptions are the options of Files. Nil means the zero value.
 type FilesOptions struct {
-	// Stdin is read for the path "-"; without one, that path is a finding.
+	// Stdin is read for the path "-". If it is nil, that path is an error.
 	Stdin io.Reader
-	// Progress, if set, is called now and then with the number of files
-	// done and of all files, by one goroutine at a time.
+	// Progress, if set, is called from time to time with the number of files done and of all files,
+	// by one goroutine at a time.
 	Progress func(done, total int)
 }
 
-// A File is one validated file with its findings.
+// A File is one validated file with its diagnostics.
 type File struct {
-	// Name is the path as it was given or found; <stdin> for "-".
+	// Name is the path as given or found, or <stdin> for "-".
 	Name        string
 	Diagnostics Diagnostics
 }
 
-// A Result is what Files found, in the order of the paths and, within a
-// folder, of the names.
+// A Result holds the files in the order of the paths and, within a folder, of the names.
 type Result struct{ Files []File }
 
-// Diagnostics returns the findings on all files.
+// Diagnostics returns the diagnostics of all files.
 func (r *Result) Diagnostics() Diagnostics {
 	var all Diagnostics
 	for i := range r.Files {
@@ -49,21 +48,19 @@ func (r *Result) HasErrors() bool {
 	return slices.ContainsFunc(r.Files, func(f File) bool { return f.Diagnostics.HasErrors() })
 }
 
-// Files validates files, the messages in folders and below, the matches of
-// patterns, and standard input for "-", on all cores. A path that leads to no
-// file is a finding like any other. In a workspace only what is in mailboxes
-// is a message; a file that is named itself is always taken for one.
+// Files validates files, the messages in and below folders, the matches of patterns, and standard
+// input for "-", on all cores. A path that does not lead to a file gets a diagnostic. In a
+// workspace only files in mailboxes are messages; a file that is named is always taken for one.
 //
-// A path that is named may be a link to anywhere. What is found in a folder or
-// by a pattern may be a link to a file of its own folder; any other link is a
-// finding, and what it leads to is not read.
+// A path that is named may be a link to anywhere. A link found in a folder or by a pattern may lead
+// to a file in the same folder; any other link gets a diagnostic, and Files does not read its
+// target.
 //
-// Besides what Bytes finds in each, Files finds ids that name two messages:
-// files with the same id and different content, and two files with one
-// message in one folder. The copies that delivery makes of a message are no
-// duplicates.
+// In addition to what Bytes reports, Files reports ids that are not unique: files with the same id
+// and different content, and two files in one folder with the same message. The copies that
+// delivery makes of a message are not duplicates.
 //
-// The only error is that of the context.
+// Files returns an error only if the context ends.
 func Files(ctx context.Context, paths []string, options *FilesOptions) (*Result, error) {
 	if options == nil {
 		options = &FilesOptions{}
@@ -93,15 +90,14 @@ type fileRun struct {
 	seed    maphash.Seed
 	next    atomic.Int64
 
-	// checked has a place for each target, which only the worker that takes
-	// the target writes.
+	// checked has an element for each target, written only by the worker that checks the target.
 	checked []checkedFile
 
 	progress sync.Mutex
 	done     int
 }
 
-// A checkedFile is a file with what the search for duplicates needs.
+// A checkedFile is a file with what the search for duplicate ids needs.
 type checkedFile struct {
 	File
 	id           schema.ID
@@ -110,13 +106,13 @@ type checkedFile struct {
 	digest       uint64
 }
 
-// firstBuffer is room for all of an ordinary message file.
+// firstBuffer is large enough for ordinary message files.
 const firstBuffer = 16 << 10
 
-// progressStep is how many files are done between two calls of Progress.
+// progressStep is the number of files between two calls of Progress.
 const progressStep = 256
 
-// work validates targets until none is left or the context ends.
+// work validates targets until there are no more or the context ends.
 func (r *fileRun) work(ctx context.Context) {
 	from := reader{stdin: r.options.Stdin}
 	defer from.close()
@@ -146,8 +142,8 @@ func (r *fileRun) report(count int) {
 	r.options.Progress(r.done, len(r.targets))
 }
 
-// check validates the target with the number and returns the buffer it read
-// the file into.
+// check validates the target with the given index and returns the buffer that it read the file
+// into.
 func (r *fileRun) check(i int, from *reader, buffer []byte) []byte {
 	t, out := &r.targets[i], &r.checked[i]
 	out.Name = t.shownName()
@@ -189,7 +185,7 @@ func (r *fileRun) reportDuplicates() {
 	}
 }
 
-// reportGroup compares the files of one id.
+// reportGroup compares the files that have one id.
 func (r *fileRun) reportGroup(group []int) {
 	first := group[0]
 	differing := slices.IndexFunc(group, func(i int) bool { return r.checked[i].digest != r.checked[first].digest })
@@ -202,13 +198,13 @@ func (r *fileRun) reportGroup(group []int) {
 		together := folders[filepath.Dir(r.checked[i].Name)]
 		switch {
 		case r.checked[i].digest != r.checked[first].digest:
-			r.reportDuplicate(i, first, "has the same id and other content")
+			r.reportDuplicate(i, first, "has the same id and different content")
 		case differing >= 0:
-			r.reportDuplicate(i, group[differing], "has the same id and other content")
+			r.reportDuplicate(i, group[differing], "has the same id and different content")
 		case len(together) > 1 && together[0] == i:
-			r.reportDuplicate(i, together[1], "in the same folder is the same message")
+			r.reportDuplicate(i, together[1], "in the same folder holds the same message")
 		case len(together) > 1:
-			r.reportDuplicate(i, together[0], "in the same folder is the same message")
+			r.reportDuplicate(i, together[0], "in the same folder holds the same message")
 		}
 	}
 }

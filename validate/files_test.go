@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// tree makes a folder with the files, whose names may have folders before
-// them, and makes it the current one.
+// tree makes a folder with the files, whose names may have folders before them, and makes it the
+// current one.
 func tree(t testing.TB, files map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -97,8 +97,8 @@ func TestFilesWorkspace(t *testing.T) {
 	}
 }
 
-// TestFilesOfAgentsWithConfusingNames: an agent called like a folder of the
-// workspace hides no other one.
+// TestFilesOfAgentsWithConfusingNames: an agent called like a folder of the workspace hides no
+// other one.
 func TestFilesOfAgentsWithConfusingNames(t *testing.T) {
 	tree(t, map[string]string{
 		"agents/agents/inbox/a.yaml":         message("aaaa"),
@@ -121,8 +121,8 @@ func TestFilesOfAgentsWithConfusingNames(t *testing.T) {
 	}
 }
 
-// TestFilesOfOneAgentWithConfusingName: a mailbox and its folders can be named
-// themselves, whatever the agent is called.
+// TestFilesOfOneAgentWithConfusingName: a mailbox and its folders can be named themselves, whatever
+// the agent is called.
 func TestFilesOfOneAgentWithConfusingName(t *testing.T) {
 	for _, agent := range []string{"agents", "inbox", "outbox", "archive", "state", "codex"} {
 		tree(t, map[string]string{
@@ -275,8 +275,7 @@ func TestFileName(t *testing.T) {
 	}
 }
 
-// many makes a folder with messages and returns how many, every tenth of
-// them bad.
+// many makes a folder with messages and returns how many, every tenth of them bad.
 func many(t testing.TB, n int) {
 	files := make(map[string]string, n)
 	for i := range n {

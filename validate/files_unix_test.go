@@ -19,8 +19,8 @@ func TestFilesPipe(t *testing.T) {
 	}
 }
 
-// TestReadPipe: what was a file when it was looked at may be a pipe when it is
-// opened, and is not waited for then either.
+// TestReadPipe: what was a file when it was looked at may be a pipe when it is opened, and is not
+// waited for then either.
 func TestReadPipe(t *testing.T) {
 	tree(t, map[string]string{"in/a.yaml": message("aaaa")})
 	if err := syscall.Mkfifo("in/pipe.yaml", 0o644); err != nil {

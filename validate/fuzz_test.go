@@ -37,9 +37,9 @@ func seedBytes(f *testing.F) {
 	}
 }
 
-// FuzzBytes: validation ends, gives a message or an error, and every finding
-// names a place that exists; Read agrees with it; and the JSON Schema has
-// nothing against a message that the rules let pass.
+// FuzzBytes: validation ends, gives a message or an error, and every finding names a place that
+// exists; Read agrees with it; and the JSON Schema has nothing against a message that the rules let
+// pass.
 func FuzzBytes(f *testing.F) {
 	seedBytes(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -107,8 +107,8 @@ func checkPlaces(t *testing.T, data []byte, findings Diagnostics) {
 	}
 }
 
-// inSchema are the rules that the JSON Schema can express. It knows the form
-// of dates, not the calendar, and no limit on names inside of ids.
+// inSchema are the rules that the JSON Schema can express. It knows the form of dates, not the
+// calendar, and no limit on names inside of ids.
 var inSchema = map[Rule]bool{
 	RuleUnknownField: true, RuleMissingField: true, RuleFieldKind: true, RuleLength: true, RuleAgentName: true,
 	RuleRecipients: true, RuleType: true, RulePriority: true, RuleTime: true, RuleID: true, RuleConversationID: true,
@@ -116,9 +116,8 @@ var inSchema = map[Rule]bool{
 	RuleTypedBodyField: true, RulePullRequest: true,
 }
 
-// checkAgreement fails where the JSON Schema finds something that the rules
-// do not, and, if both ways are asked for, where it misses what it can
-// express.
+// checkAgreement fails where the JSON Schema finds something that the rules do not, and, if both
+// ways are asked for, where it misses what it can express.
 func checkAgreement(t *testing.T, data []byte, bothWays bool) {
 	t.Helper()
 	doc, findings := parseDocument(data)
@@ -184,8 +183,7 @@ var typedPool = map[string][]string{
 	"next_owner": {"claude", "~"}, "source_type": {"review"}, "owner": {"codex", "[]"},
 }
 
-// pick renders a random choice of fields, most of them with their first and
-// right value.
+// pick renders a random choice of fields, most of them with their first and right value.
 func pick(random *rand.Rand, pool map[string][]string, order []string, indent string) string {
 	var out strings.Builder
 	for _, field := range order {
@@ -202,8 +200,7 @@ func pick(random *rand.Rand, pool map[string][]string, order []string, indent st
 	return out.String()
 }
 
-// FuzzSchemaAgreement: the JSON Schema and the rules agree on everything that
-// a schema can express.
+// FuzzSchemaAgreement: the JSON Schema and the rules agree on everything that a schema can express.
 func FuzzSchemaAgreement(f *testing.F) {
 	for seed := range uint64(1000) {
 		f.Add(seed)

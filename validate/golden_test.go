@@ -55,8 +55,8 @@ func compareGolden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// TestValidMessages: the valid golden messages are valid in every way there
-// is to ask, and come back the same from what we would write.
+// TestValidMessages: the valid golden messages are valid in every way there is to ask, and come
+// back the same from what we would write.
 func TestValidMessages(t *testing.T) {
 	for _, file := range goldenFiles(t, "valid") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestValidMessages(t *testing.T) {
 	}
 }
 
-// TestInvalidMessages compares the findings on each invalid golden message,
-// as people see them, with the text beside it.
+// TestInvalidMessages compares the findings on each invalid golden message, as people see them,
+// with the text beside it.
 func TestInvalidMessages(t *testing.T) {
 	for _, file := range goldenFiles(t, "invalid") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -107,8 +107,7 @@ func TestInvalidMessages(t *testing.T) {
 	}
 }
 
-// TestReports compares every report on the invalid messages with its golden
-// file.
+// TestReports compares every report on the invalid messages with its golden file.
 func TestReports(t *testing.T) {
 	t.Chdir(messages)
 	result, err := Files(context.Background(), []string{"invalid", "valid/task_request.yaml"}, nil)

@@ -13,11 +13,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// messageSchema compiles the published JSON Schema of a message. It judges in
-// tests only: there it holds the rules and the schema that editors use to the
-// same verdict on every message, so in the program it could add nothing, and
-// importing it costs every command more than two milliseconds at its start,
-// as the library compiles the metaschemas of all drafts then.
+// messageSchema compiles the published JSON Schema of a message. It judges in tests only: there it
+// holds the rules and the schema that editors use to the same verdict on every message, so in the
+// program it could add nothing, and importing it costs every command more than two milliseconds at
+// its start, as the library compiles the metaschemas of all drafts then.
 var messageSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	document, err := schema.Document(schema.MessageDocument)
 	if err != nil {
@@ -39,8 +38,8 @@ type violation struct {
 	message string
 }
 
-// covers reports whether there is a finding about the place, about something
-// around it or about a part of it.
+// covers reports whether there is a finding about the place, about something around it or about a
+// part of it.
 func (c *checker) covers(at path) bool {
 	field := at.String()
 	same := func(d *Diagnostic) bool {
@@ -74,8 +73,8 @@ func schemaViolations(root *node) []violation {
 	return []violation{{message: err.Error()}}
 }
 
-// appendViolations appends the leaves of a validation error: what encloses
-// them only says that something in them is wrong.
+// appendViolations appends the leaves of a validation error: what encloses them only says that
+// something in them is wrong.
 func appendViolations(out []violation, e *jsonschema.ValidationError, root *node) []violation {
 	for _, cause := range e.Causes {
 		out = appendViolations(out, cause, root)
@@ -141,8 +140,8 @@ func (n *node) pointer(pointer string) path {
 	return at
 }
 
-// instance returns what the JSON Schema sees of a value: every scalar as the
-// text it is, without outer white space.
+// instance returns what the JSON Schema sees of a value: every scalar as the text it is, without
+// outer white space.
 func (n *node) instance() any {
 	switch n.kind {
 	case schema.Text:

@@ -7,12 +7,11 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A node is a value of a YAML file with its place. Both parsers build nodes,
-// and nothing behind them sees YAML.
+// A node is a value in a YAML file with its position. Both parsers build nodes; the rest of the
+// package does not see YAML.
 type node struct {
 	kind schema.Kind
-	// literal marks a text written as a literal block, whose lines are lines
-	// of the file.
+	// literal is set for text written as a literal block, whose lines are lines of the file.
 	literal      bool
 	line, column int32
 	text         string
@@ -20,14 +19,14 @@ type node struct {
 	pairs        []pair
 }
 
-// A pair is an entry of a mapping; its line and column are those of the key.
+// A pair is an entry of a mapping. Its line and column are those of the key.
 type pair struct {
 	key          string
 	line, column int32
 	value        node
 }
 
-// get returns the entry with the key, nil where there is none.
+// get returns the entry with the key, or nil.
 func (n *node) get(key string) *pair {
 	for i := range n.pairs {
 		if n.pairs[i].key == key {
@@ -37,7 +36,7 @@ func (n *node) get(key string) *pair {
 	return nil
 }
 
-// value returns what the node holds as a part of a structured body.
+// value converts the node to a value of a structured body.
 func (n *node) value() schema.Value {
 	v := schema.Value{Kind: n.kind, Text: n.text}
 	if len(n.items) > 0 {
@@ -55,9 +54,8 @@ func (n *node) value() schema.Value {
 	return v
 }
 
-// find returns the place of what the path names: of the value, or where
-// something on the way is missing, of the key that should hold it. atKey asks
-// for the key at the end of the path rather than for its value.
+// find returns the position of the value at the path or, with atKey, of its key. If part of the
+// path is missing, find returns the position of the last key that exists.
 func (n *node) find(p path, atKey bool) (line, column int32) {
 	line, column = n.line, n.column
 	for i, step := range p {
@@ -84,17 +82,15 @@ func (n *node) find(p path, atKey bool) (line, column int32) {
 	return line, column
 }
 
-// A document is a file taken apart.
+// A document is a parsed file.
 type document struct {
 	text string
 	root node
-	// body is the mapping that a text body holds as YAML, where the type of
-	// the message asks for one.
+	// body is the YAML mapping in a text body, if the type of the message requires one.
 	body *node
 }
 
-// place returns the position of a path, looking into the text of a body
-// where the path leads there.
+// place returns the position of a path, which may lead into the text of the body.
 func (d *document) place(p path, atKey bool) (line, column int) {
 	if d.body != nil && len(p) > 1 && p[0] == "body" {
 		l, c := d.body.find(p[1:], atKey)
@@ -104,9 +100,8 @@ func (d *document) place(p path, atKey bool) (line, column int) {
 	return int(l), int(c)
 }
 
-// inBody turns a position in the text of the body into one in the file. Only
-// the lines of a literal block are lines of the file; of any other text the
-// beginning must do.
+// inBody converts a position in the text of the body to one in the file. Only the lines of a
+// literal block are lines of the file; for other text inBody returns the position of its beginning.
 func (d *document) inBody(line, column int) (int, int) {
 	entry := d.root.get("body")
 	if entry == nil {
@@ -125,7 +120,7 @@ func (d *document) inBody(line, column int) (int, int) {
 	return at, column + utf8.RuneCountInString(indent)
 }
 
-// lineOf returns the line of the text with the number, counted from 1.
+// lineOf returns the line of the text with the given number, counted from 1.
 func lineOf(text string, number int) string {
 	for ; number > 1; number-- {
 		_, rest, ok := strings.Cut(text, "\n")

@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// readOnly opens a file for reading. It does not wait for the writer of a pipe: a file may have become one since it was
-// found, so only the open file can say what it is.
+// readOnly opens a file for reading. It does not wait for the writer of a pipe: a file may have
+// become one since it was found, so only the open file can say what it is.
 const readOnly = os.O_RDONLY | syscall.O_NONBLOCK
 
 // here ends the path of a folder: the system then refuses a pipe instead of waiting for its writer.
@@ -27,8 +27,8 @@ func openFolder(path string) (*os.Root, error) { return os.OpenRoot(filepath.Cle
 // openInside opens a folder below another one. It returns an error if a link leads out of that.
 func openInside(root *os.Root, below string) (*os.Root, error) { return root.OpenRoot(below + here) }
 
-// A reader reads targets one after the other. It reads a target that was named wherever its path leads, and one that was
-// found in a folder only inside that folder.
+// A reader reads targets one after the other. It reads a target that was named wherever its path
+// leads, and one that was found in a folder only inside that folder.
 type reader struct {
 	stdin io.Reader
 
@@ -45,7 +45,8 @@ func (r *reader) close() {
 	}
 }
 
-// read appends the bytes of a target to the buffer: all of them, or enough to show that there are too many.
+// read appends the bytes of a target to the buffer: all of them, or enough to show that there are
+// too many.
 func (r *reader) read(t *target, buffer []byte) ([]byte, *Diagnostic) {
 	switch {
 	case t.problem != nil:
@@ -149,7 +150,8 @@ func refused(err error) *Diagnostic {
 	return unreadable(fmt.Sprintf("it cannot be read: %v", err), "")
 }
 
-// readBounded appends what it reads to the buffer, at most one byte more than a message file may have.
+// readBounded appends what it reads to the buffer, at most one byte more than a message file may
+// have.
 func readBounded(from io.Reader, buffer []byte) ([]byte, error) {
 	for len(buffer) <= schema.MaxFileSize {
 		if len(buffer) == cap(buffer) {

@@ -6,29 +6,26 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A plainParser reads the part of YAML that messages are usually written in,
-// line by line and some twenty times as fast as a whole YAML parser: block
-// mappings and lists, plain and quoted scalars on one line, literal blocks
-// and one-line flow lists. It gives up on everything else, correct or not;
-// parseYAML then decides. Whatever it accepts, parseYAML reads the same way,
-// down to the positions.
+// A plainParser parses the subset of YAML that messages usually use, line by line and about eight
+// times as fast as yaml.v3: block mappings and lists, plain and quoted scalars on one line, literal
+// blocks and one-line flow lists. It gives up on everything else, correct or not, and parseYAML
+// takes over. Whatever it accepts, parseYAML reads the same way, including positions.
 type plainParser struct {
 	text string
-	// at is the offset of the line that comes next, and line its number.
+	// at is the offset of the next line, and line its number.
 	at   int
 	line int32
 }
 
-// Bounds of what the parser takes on: a longer mapping makes the search for
-// repeated keys slow, and deeper nesting is no usual message.
+// Bounds of what the parser attempts: in a longer mapping the search for repeated keys is slow, and
+// usual messages do not nest deeper.
 const (
 	plainPairs = 40
 	plainDepth = 16
 )
 
-// parsePlain returns the mapping that the text holds, or false where the
-// text is not of the simple kind. The text must be plain as checkSource
-// understands it.
+// parsePlain returns the mapping in the text, or false if the text needs a full YAML parser. The
+// text must be plain according to checkSource.
 func parsePlain(text string) (root node, ok bool) {
 	if !strings.HasSuffix(text, "\n") {
 		return node{}, false
@@ -44,7 +41,7 @@ func parsePlain(text string) (root node, ok bool) {
 	return root, ok && p.at == len(text)
 }
 
-// current returns the line at hand without its line break.
+// current returns the current line without its line break.
 func (p *plainParser) current() string {
 	end := strings.IndexByte(p.text[p.at:], '\n')
 	return p.text[p.at : p.at+end]
@@ -55,8 +52,8 @@ func (p *plainParser) next() {
 	p.line++
 }
 
-// peek skips blank lines and comments and returns the indent and content of
-// the line that then comes; the content is empty at the end of the text.
+// peek skips blank lines and comments and returns the indent and content of the next line. The
+// content is empty at the end of the text.
 func (p *plainParser) peek() (indent int, content string) {
 	for p.at < len(p.text) {
 		line := p.current()
@@ -78,7 +75,7 @@ func countSpaces(s string) int {
 	return n
 }
 
-// mapping reads the pairs at the indent, up to a line of less indent.
+// mapping reads the pairs at the indent, up to a line with less indent.
 func (p *plainParser) mapping(indent, depth int) (node, bool) {
 	if depth > plainDepth {
 		return node{}, false
@@ -105,8 +102,8 @@ func (p *plainParser) mapping(indent, depth int) (node, bool) {
 	}
 }
 
-// keyEnd returns the offset of the colon behind a simple key, -1 where the
-// line begins with anything else.
+// keyEnd returns the offset of the colon after a simple key, or -1 if the line begins with anything
+// else.
 func keyEnd(line string) int {
 	for i := range len(line) {
 		c := line[i]
@@ -125,8 +122,7 @@ func keyEnd(line string) int {
 	return -1
 }
 
-// list reads the items at the indent. A list that stands at the indent of
-// the key that holds it ends at the next key.
+// list reads the items at the indent. A list at the indent of its own key ends at the next key.
 func (p *plainParser) list(indent, depth int, atKey bool) (node, bool) {
 	if depth > plainDepth {
 		return node{}, false
@@ -153,9 +149,8 @@ func (p *plainParser) list(indent, depth int, atKey bool) (node, bool) {
 
 func isItem(line string) bool { return line[0] == '-' && (len(line) == 1 || line[1] == ' ') }
 
-// value reads what follows the colon of a key or the dash of an item at the
-// offset in the line at hand, through the end of its last line. The indent is
-// that of the key or dash.
+// value reads what follows the colon of a key or the dash of an item, from the offset in the
+// current line to the end of its last line. The indent is that of the key or dash.
 func (p *plainParser) value(indent, offset, depth int, ofKey bool) (node, bool) {
 	line := p.current()
 	start := offset + countSpaces(line[offset:])
@@ -186,8 +181,8 @@ func (p *plainParser) value(indent, offset, depth int, ofKey bool) (node, bool) 
 	return v, end > 0 && endsLine(rest[end:])
 }
 
-// nested reads a mapping or list on the lines below its key or dash, or
-// nothing at all, which is null.
+// nested reads a mapping or list on the lines below its key or dash. If there is neither, the value
+// is null.
 func (p *plainParser) nested(v node, indent, depth int, ofKey bool) (node, bool) {
 	at, line := p.peek()
 	switch {
@@ -200,7 +195,7 @@ func (p *plainParser) nested(v node, indent, depth int, ofKey bool) (node, bool)
 	return p.mapping(at, depth+1)
 }
 
-// literal reads a literal block with the header | or |- at hand.
+// literal reads a literal block with the header | or |-.
 func (p *plainParser) literal(v node, header string, indent int) (node, bool) {
 	header = strings.TrimRight(header, " ")
 	if header != "|" && header != "|-" || p.at == len(p.text) {
@@ -241,7 +236,7 @@ func (p *plainParser) literal(v node, header string, indent int) (node, bool) {
 	return v, true
 }
 
-// dedent removes the indent from every line that has one.
+// dedent removes the indent from every line that is not blank.
 func dedent(block string, indent, lines int) string {
 	var out strings.Builder
 	out.Grow(len(block) - indent*lines)

@@ -8,7 +8,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// endsLine reports whether only white space or a comment is left of a line.
+// endsLine reports whether the rest of a line is white space or a comment.
 func endsLine(rest string) bool {
 	n := countSpaces(rest)
 	return n == len(rest) || n > 0 && rest[n] == '#'
@@ -23,8 +23,8 @@ func isNull(plain string) bool {
 	return false
 }
 
-// plainScalar returns the plain scalar that the rest of a line is, empty
-// where it may be something else.
+// plainScalar returns the plain scalar in the rest of a line, or nothing if the line may hold
+// something else.
 func plainScalar(rest string) string {
 	switch c := rest[0]; {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
@@ -49,8 +49,8 @@ func plainScalar(rest string) string {
 	return strings.TrimRight(rest, " ")
 }
 
-// quoted returns the text of the quoted scalar at the beginning, and the
-// offset behind it; 0 where it does not end or holds something unusual.
+// quoted returns the text of the quoted scalar at the beginning and the offset of its end, or 0 if
+// it does not end or contains something unusual.
 func quoted(rest string) (text string, end int) {
 	if rest[0] == '\'' {
 		return singleQuoted(rest)
@@ -83,7 +83,7 @@ func singleQuoted(rest string) (text string, end int) {
 	return "", 0
 }
 
-// escaped continues with a double-quoted scalar at its first backslash.
+// escaped continues a double-quoted scalar at its first backslash.
 func escaped(rest string, i int) (text string, end int) {
 	out := append(make([]byte, 0, len(rest)), rest[1:i]...)
 	for i < len(rest) {
@@ -107,8 +107,8 @@ func escaped(rest string, i int) (text string, end int) {
 	return "", 0
 }
 
-// escapedCharacter returns the character that an escape stands for and the
-// length of the escape behind the backslash; 0 for one that is not JSON's.
+// escapedCharacter returns the character that an escape means and the length of the escape after
+// the backslash, or 0 if JSON does not have that escape.
 func escapedCharacter(rest string) (r rune, size int) {
 	if rest == "" {
 		return 0, 0
@@ -176,9 +176,8 @@ func flow(v node, line string, start int) (node, bool) {
 	}
 }
 
-// flowScalar returns the scalar at the beginning of an item of a flow list
-// and the offset behind it, 0 for anything but a quoted text or a plain one
-// of the characters of names.
+// flowScalar returns the scalar at the beginning of an item of a flow list and the offset of its
+// end, or 0 for anything but quoted text or plain characters of names.
 func flowScalar(rest string) (text string, end int) {
 	if rest[0] == '"' || rest[0] == '\'' {
 		return quoted(rest)

@@ -8,9 +8,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// ReadFiles yields, for each file that the paths stand for as Files has it,
-// the message in it, as Read does, or the *InvalidError that says why there is
-// none; its findings name the file. Standard input, for the path "-", may be
+// ReadFiles yields, for each file that the paths mean (see Files), the message that Read returns or
+// an *InvalidError whose diagnostics name the file. The standard input, for the path "-", may be
 // nil.
 func ReadFiles(paths []string, stdin io.Reader) iter.Seq2[*schema.Message, error] {
 	return func(yield func(*schema.Message, error) bool) {
@@ -27,8 +26,7 @@ func ReadFiles(paths []string, stdin io.Reader) iter.Seq2[*schema.Message, error
 	}
 }
 
-// message reads the message of a target, and returns the buffer it read the
-// file into.
+// message reads the message of a target and returns the buffer that it read the file into.
 func (r *reader) message(t *target, buffer []byte) (*schema.Message, []byte, error) {
 	buffer, problem := r.read(t, buffer)
 	if problem != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// with returns a valid message with lines replaced or, for new fields, added
-// before the subject. An empty replacement removes the line.
+// with returns a valid message with lines replaced or, for new fields, added before the subject. An
+// empty replacement removes the line.
 func with(changes ...string) string {
 	lines := []string{
 		"id: msg-20260313T1430Z-claude-a8f3", "from: claude", "to: codex", "type: task_request", "priority: P2",
@@ -48,8 +48,8 @@ func handoff(replacements ...string) string {
 	return with("type: handoff", strings.NewReplacer(replacements...).Replace(body))
 }
 
-// refusals has a text for each thing a message must not be or hold, and the
-// findings on it: position, severity and rule, field where there is one.
+// refusals has a text for each thing a message must not be or hold, and the findings on it:
+// position, severity and rule, field where there is one.
 var refusals = []struct {
 	name string
 	text string
@@ -300,8 +300,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestEveryRule: each rule that one file can break is broken by one of the
-// refusals.
+// TestEveryRule: each rule that one file can break is broken by one of the refusals.
 func TestEveryRule(t *testing.T) {
 	broken := make(map[Rule]bool)
 	for _, test := range refusals {

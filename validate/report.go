@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Count says how many of something there are, by severity and file.
+// Count holds the number of files and diagnostics.
 type Count struct {
 	Files    int `json:"files"`
 	Invalid  int `json:"invalid"`
@@ -13,7 +13,7 @@ type Count struct {
 	Warnings int `json:"warnings"`
 }
 
-// Count counts the files and findings.
+// Count counts the files and diagnostics.
 func (r *Result) Count() Count {
 	count := Count{Files: len(r.Files)}
 	for i := range r.Files {
@@ -47,7 +47,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// A reporter writes until the first error, and keeps that.
+// A reporter writes until the first error and keeps that error.
 type reporter struct {
 	to  io.Writer
 	err error

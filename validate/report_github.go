@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// WriteGitHub writes the findings as workflow commands, from which GitHub
-// Actions makes annotations at the lines of a pull request.
+// WriteGitHub writes the diagnostics as workflow commands, which GitHub Actions shows as
+// annotations in a pull request.
 func (r *Result) WriteGitHub(to io.Writer) error {
 	buffered := bufio.NewWriter(to)
 	w := reporter{to: buffered}
@@ -35,12 +35,12 @@ func (w *reporter) annotation(d Diagnostic) {
 	w.printf(",title=%s::%s\n", githubProperty("oacp "+string(d.Rule)), githubData(message))
 }
 
-// githubData escapes what ends a workflow command.
+// githubData escapes the characters that end a workflow command.
 func githubData(text string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(text)
 }
 
-// githubProperty escapes, besides, what ends a property.
+// githubProperty also escapes the characters that end a property.
 func githubProperty(text string) string {
 	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(githubData(text))
 }

@@ -5,9 +5,8 @@ import (
 	"io"
 )
 
-// WriteJSON writes the result as one JSON object: the numbers of files,
-// invalid files, errors and warnings, and diagnostics, an array of every
-// Diagnostic.
+// WriteJSON writes the result as one JSON object: the numbers of files, invalid files, errors and
+// warnings, and the array diagnostics.
 func (r *Result) WriteJSON(to io.Writer) error {
 	all := r.Diagnostics()
 	if all == nil {

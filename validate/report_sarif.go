@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The part of SARIF 2.1.0 that a validator needs. Writing these few objects
-// out costs nothing at start-up, which a library for all of SARIF does.
+// The part of SARIF 2.1.0 that a validator needs. A library for all of SARIF would slow down the
+// start of every command.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -71,9 +71,8 @@ type (
 	}
 )
 
-// WriteSARIF writes the result as a SARIF 2.1.0 log, as code scanning
-// services read it; the version is that of the program. The levels of SARIF
-// and our severities have the same names.
+// WriteSARIF writes the result as a SARIF 2.1.0 log for code scanning services. The version is that
+// of the program. SARIF's levels have the names of our severities.
 func (r *Result) WriteSARIF(to io.Writer, version string) error {
 	index := make(map[Rule]int, len(rules))
 	driver := sarifDriver{Name: "oacp", Version: version, InformationURI: "https://github.com/oacp-go/oacp"}
@@ -103,14 +102,14 @@ func newSARIFResult(d Diagnostic, index int) sarifResult {
 	}
 	result := sarifResult{RuleID: d.Rule, RuleIndex: index, Level: d.Severity, Message: sarifText{d.Message}, Locations: []sarifLocation{location}}
 	if d.Fix != "" {
-		// SARIF's own fixes are edits of files; ours is a sentence.
+		// SARIF's own fixes are edits of files. Ours is a sentence.
 		result.Message.Text += " (" + d.Fix + ")"
 		result.Properties = &sarifProperties{d.Fix}
 	}
 	return result
 }
 
-// artifactURI returns the URI reference of a path.
+// artifactURI returns the path as a URI reference.
 func artifactURI(path string) string {
 	if path == stdinName {
 		return "stdin"

@@ -9,10 +9,9 @@ import (
 	"github.com/fatih/color"
 )
 
-// WriteText writes the findings for people: for each its place, severity,
-// message and rule on one line, then the line of the file with a mark below
-// the place, then what to do; at the end a summary. The first line has the
-// form that editors and other tools find places in.
+// WriteText writes the diagnostics for people: position, severity, message and rule on one line,
+// which editors can parse, then the line of the file with a mark below the position, then the fix;
+// at the end a summary.
 func (r *Result) WriteText(to io.Writer, colored bool) error {
 	buffered := bufio.NewWriter(to)
 	w := textReporter{reporter: reporter{to: buffered}, palette: newPalette(colored)}
@@ -28,7 +27,7 @@ func (r *Result) WriteText(to io.Writer, colored bool) error {
 	return buffered.Flush()
 }
 
-// A palette gives the parts of the text their colours.
+// A palette colours the parts of the text.
 type palette struct{ place, failure, warning, faint, good func(...any) string }
 
 func newPalette(colored bool) palette {
@@ -68,8 +67,8 @@ func (w *textReporter) finding(d Diagnostic) {
 	}
 }
 
-// source shows the line of the file with a mark below the place, unless the
-// place is far to the right or most of the line is no text.
+// source shows the line of the file with a mark below the position, unless the position is far to
+// the right or most of the line is not printable.
 func (w *textReporter) source(d Diagnostic) {
 	const widest = 110
 	before, ok := cutCharacters(d.source, d.Column-1)
@@ -88,7 +87,7 @@ func (w *textReporter) source(d Diagnostic) {
 	w.printf("%s %s%s\n", w.palette.faint(padded(0)+" |"), indent, w.palette.failure("^"))
 }
 
-// oneSpaced makes every tab as wide as the mark below it expects.
+// oneSpaced replaces tabs by spaces, so that the mark is below the right character.
 func oneSpaced(line string) string { return strings.ReplaceAll(line, "\t", " ") }
 
 func padded(line int) string {

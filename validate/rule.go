@@ -2,10 +2,10 @@ package validate
 
 import "slices"
 
-// Rule is the stable identifier of one validation rule, in kebab case.
+// Rule is the stable identifier of a validation rule, in kebab case.
 type Rule string
 
-// Severity says whether a finding makes a message invalid.
+// Severity says whether a diagnostic makes a message invalid.
 type Severity string
 
 // The severities. Only an error makes a message invalid.
@@ -76,26 +76,26 @@ const (
 type RuleInfo struct {
 	ID       Rule     `json:"id"`
 	Severity Severity `json:"severity"`
-	// Description is one sentence that says what the rule demands.
+	// Description is one sentence that states the rule.
 	Description string `json:"description"`
 }
 
 var rules = []RuleInfo{
 	{RuleFileUnreadable, Error, "The path exists and is a regular file that can be read."},
 	{RuleFileSize, Error, "A message file is at most 1 MiB."},
-	{RuleFileEmpty, Error, "A message file holds a message."},
-	{RuleFileName, Warning, "The name of a message file says what its content says."},
+	{RuleFileEmpty, Error, "A message file contains a message."},
+	{RuleFileName, Warning, "The name of a message file agrees with its content."},
 	{RuleDuplicateID, Error, "A message id names one message: no two files with different bytes, and no two in one folder."},
-	{RuleManyProblems, Error, "A file has a bounded number of problems; the rest is not listed."},
+	{RuleManyProblems, Error, "A file has at most 100 problems; one more diagnostic says that there are others."},
 
 	{RuleEncoding, Error, "Text is UTF-8."},
-	{RuleControlCharacter, Error, "A file holds no raw NUL and no other character that YAML forbids."},
+	{RuleControlCharacter, Error, "A file contains neither a raw NUL nor another character that YAML forbids."},
 	{RuleSyntax, Error, "A message file is well-formed YAML."},
 	{RuleVersion, Error, "A %YAML directive names version 1.x."},
 	{RuleDocuments, Error, "A message file is one YAML document."},
 	{RuleTopLevel, Error, "The top of a message file is a mapping of fields."},
-	{RuleDuplicateKey, Error, "A key stands once in its mapping."},
-	{RuleComplexKey, Error, "A key is a text."},
+	{RuleDuplicateKey, Error, "A key occurs once in its mapping."},
+	{RuleComplexKey, Error, "A key is text."},
 	{RuleAnchor, Error, "YAML anchors are not used."},
 	{RuleAlias, Error, "YAML aliases are not used."},
 	{RuleMergeKey, Error, "YAML merge keys are not used."},
@@ -103,10 +103,10 @@ var rules = []RuleInfo{
 	{RuleDepth, Error, "Lists and mappings nest at most 1,000 deep."},
 
 	{RuleUnknownField, Error, "Every field is one that the message schema knows."},
-	{RuleMissingField, Error, "Every required field is there and not empty."},
-	{RuleFieldKind, Error, "A field has the shape it needs: a text, or for to a list of texts."},
+	{RuleMissingField, Error, "Every required field is present and not empty."},
+	{RuleFieldKind, Error, "A field has the right shape: text, or for to a list of texts."},
 	{RuleOuterSpace, Error, "A composed single-line field has no outer white space."},
-	{RuleLength, Error, "A text is not longer than its field allows; lengths count characters."},
+	{RuleLength, Error, "Text is not longer than its field allows; lengths count characters."},
 	{RuleID, Error, "An id has the form msg-<timestamp>-<sender>-<rand>."},
 	{RuleIDSender, Warning, "The sender in the id is the one in from."},
 	{RuleAgentName, Error, "An agent name is a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens."},
@@ -116,31 +116,31 @@ var rules = []RuleInfo{
 	{RulePriority, Error, "The priority is P0, P1, P2 or P3."},
 	{RuleTime, Error, "A time has the form YYYY-MM-DDTHH:MM:SSZ and is a real one."},
 	{RuleExpiry, Warning, "A message expires after it was created."},
-	{RuleChannel, Warning, "A channel holds letters, digits, underscores and hyphens; other tools refuse the rest."},
+	{RuleChannel, Warning, "A channel consists of letters, digits, underscores and hyphens; other tools refuse the rest."},
 	{RuleAutonomyHint, Error, "The only autonomy hint is auto_proceed."},
 	{RuleRelatedPR, Error, "related_pr is a number in digits."},
 	{RuleConversationID, Error, "A conversation id has the form conv-<YYYYMMDD>-<agent>-<seq>."},
 	{RuleParentID, Warning, "A parent message id has the form of a message id."},
 	{RuleContextLength, Warning, "context_keys has at most 500 words."},
-	{RuleTelemetryType, Error, "Telemetry stands only in review_feedback, review_addressed and review_lgtm."},
+	{RuleTelemetryType, Error, "Only review_feedback, review_addressed and review_lgtm carry telemetry."},
 	{RuleTelemetryValue, Error, "A telemetry count, time or cost is a non-negative number."},
 	{RuleAuthForm, Error, "A signature trailer is the last line of the file: auth: \"<base64url>\" and one line feed."},
 
-	{RuleBodyKind, Error, "The body is a text or a non-empty mapping."},
+	{RuleBodyKind, Error, "The body is text or a non-empty mapping."},
 	{RuleBodyKey, Error, "A key of a structured body has at most 128 characters."},
 	{RuleTypedBody, Error, "The body of a handoff or handoff_complete is a YAML mapping."},
-	{RuleTypedBodyField, Error, "A typed body has every field its type needs, not empty and of the right shape."},
+	{RuleTypedBodyField, Error, "A typed body has every field that its type requires, not empty and of the right shape."},
 	{RuleTypedBodyList, Warning, "A field documented as a list is written as one."},
 	{RuleHandoffAgents, Error, "A handoff goes from one agent to a different one."},
-	{RuleHandoffParties, Warning, "The agents a handoff names are the sender and the recipient."},
+	{RuleHandoffParties, Warning, "The agents that a handoff names are the sender and the recipient."},
 	{RulePullRequest, Error, "The pr of a handoff_complete is a number, with or without a #."},
-	{RuleFollowUpField, Warning, "A follow_up body says what it follows up."},
+	{RuleFollowUpField, Warning, "A follow_up body says what it follows."},
 }
 
-// Rules returns every rule, in the order in which documentation lists them.
+// Rules returns every rule in the order of the documentation.
 func Rules() []RuleInfo { return slices.Clone(rules) }
 
-// info returns the description of a rule that the package defines.
+// info returns the description of the rule.
 func (r Rule) info() RuleInfo {
 	for i := range rules {
 		if rules[i].ID == r {

@@ -13,7 +13,7 @@ import (
 // maxAuth is the longest signature trailer in characters.
 const maxAuth = 16_384
 
-// check applies the rules that hold for every message.
+// check applies the rules for every message.
 func (c *checker) check(m *schema.Message) {
 	c.m = m
 	c.checkRequired()
@@ -95,7 +95,7 @@ func (c *checker) checkNames() {
 		}
 		for _, earlier := range m.To[:min(i, schema.MaxRecipients)] {
 			if earlier == name {
-				c.report(RuleRecipients, path{"to", i}, fmt.Sprintf("%s stands in the list twice", quote(string(name))), "name each recipient once")
+				c.report(RuleRecipients, path{"to", i}, fmt.Sprintf("%s is in the list twice", quote(string(name))), "name each recipient once")
 				break
 			}
 		}
@@ -104,11 +104,11 @@ func (c *checker) checkNames() {
 		c.report(RuleRecipients, path{"to"}, fmt.Sprintf("there are %d recipients; a message has at most %d", len(m.To), schema.MaxRecipients), "send several messages")
 	}
 	if len(m.To) > 1 && m.Type.SingleRecipient() {
-		c.report(RuleRecipients, path{"to"}, fmt.Sprintf("a %s has one recipient, and here are %d", m.Type, len(m.To)), "")
+		c.report(RuleRecipients, path{"to"}, fmt.Sprintf("a %s has one recipient, not %d", m.Type, len(m.To)), "")
 	}
 }
 
-// recipientPath names a recipient; one alone need not stand in a list.
+// recipientPath returns the path of a recipient. A single one need not be in a list.
 func recipientPath(m *schema.Message, i int) path {
 	if len(m.To) == 1 {
 		return path{"to"}
@@ -230,8 +230,8 @@ func (c *checker) checkTelemetry() {
 	}
 }
 
-// isNumber reports whether the text is a non-negative decimal number, with a
-// fraction and an exponent where it needs them.
+// isNumber reports whether the text is a non-negative decimal number, with an optional fraction and
+// exponent.
 func isNumber(text string) bool {
 	mantissa, exponent, hasExponent := text, "", false
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
@@ -266,19 +266,19 @@ func isBase64URL(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
 }
 
-// checkTrailer checks that a signature stands where a signature must: what
-// is signed are the bytes before it.
+// checkTrailer checks that the signature is the last line of the file, because it signs the bytes
+// before it.
 func (c *checker) checkTrailer(doc *document) {
 	auth := c.m.Auth
 	if auth == "" || strings.HasSuffix(doc.text, "\nauth: \""+auth+"\"\n") {
 		return
 	}
-	c.report(RuleAuthForm, path{"auth"}, `the signature trailer is not the last line of the file, written auth: "<base64url>" and ended by one line feed`,
-		"take the signed file as its sender wrote it")
+	c.report(RuleAuthForm, path{"auth"}, `the signature must be the last line of the file: auth: "<base64url>" and one line feed`,
+		"use the signed file exactly as its sender wrote it")
 }
 
-// checkFileName compares the message with the name of its file, if that is
-// the name of a message file. The content is the authority.
+// checkFileName compares the message with the name of its file, if that is the name of a message
+// file.
 func (c *checker) checkFileName(file string) {
 	m := c.m
 	name, err := schema.ParseFileName(filepath.Base(file))
@@ -296,7 +296,7 @@ func (c *checker) checkFileName(file string) {
 	}
 }
 
-// warn reports what other tools may stumble over.
+// warn reports what other tools may not accept.
 func (c *checker) warn() {
 	m := c.m
 	if c.idSender != "" && c.idSender != m.From && m.From.Valid() {
@@ -306,7 +306,7 @@ func (c *checker) warn() {
 		c.report(RuleExpiry, path{"expires_at"}, "the message expires before it was created", "")
 	}
 	if strings.ContainsFunc(m.Channel, func(r rune) bool { return !isBase64URL(r) }) {
-		c.report(RuleChannel, path{"channel"}, fmt.Sprintf("other tools refuse %s: they want letters, digits, underscores and hyphens", quote(m.Channel)), "")
+		c.report(RuleChannel, path{"channel"}, fmt.Sprintf("other tools refuse %s; they accept letters, digits, underscores and hyphens", quote(m.Channel)), "")
 	}
 	if m.ParentID != "" {
 		if _, err := schema.ParseID(m.ParentID); err != nil && utf8.RuneCountInString(string(m.ParentID)) <= schema.MaxParentID {
@@ -320,8 +320,8 @@ func (c *checker) warn() {
 	}
 }
 
-// checkComposed applies the rules that a message read from a file cannot
-// break, and that make what is written read back the same.
+// checkComposed applies the rules that a message read from a file cannot break. They ensure that
+// the written message reads back the same.
 func (c *checker) checkComposed() {
 	for _, field := range schema.FieldNames() {
 		text, verbatim := c.m.TextField(field)
@@ -330,7 +330,7 @@ func (c *checker) checkComposed() {
 		case !utf8.ValidString(*text):
 			c.report(RuleEncoding, path{field}, "the text is not UTF-8", "")
 		case !verbatim && strings.TrimSpace(*text) != *text:
-			c.report(RuleOuterSpace, path{field}, "the text has white space around it", "cut it off")
+			c.report(RuleOuterSpace, path{field}, "the text begins or ends with white space", "cut it off")
 		}
 	}
 }

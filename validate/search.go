@@ -13,10 +13,10 @@ import (
 // mailboxFolders are the folders of an agent that hold messages.
 var mailboxFolders = []string{"inbox", "outbox", "dead_letter", "archive"}
 
-// otherFiles are YAML files in the folder of an agent that are no messages.
+// otherFiles are YAML files in the folder of an agent that are not messages.
 var otherFiles = []string{"agent_card.yaml", "config.yaml", "status.yaml", "profile.yaml"}
 
-// A role is what a folder is to a workspace.
+// A role is the part that a folder plays in a workspace.
 type role int
 
 const (
@@ -27,7 +27,7 @@ const (
 	mailboxFolder
 )
 
-// roleOf guesses what a folder is from its place and from what is in it.
+// roleOf guesses the role of a folder from its path and its content.
 func roleOf(folder string, has func(name string) bool) role {
 	whole := absolute(folder)
 	above := filepath.Dir(whole)
@@ -46,9 +46,9 @@ func roleOf(folder string, has func(name string) bool) role {
 	return otherFolder
 }
 
-// below returns what a folder of the name in a folder of the role is. Below a
-// workspace that is known and not guessed: agents may be called like any of
-// these folders. It returns false for a folder that holds no messages.
+// below returns the role of a folder of that name inside a folder of role r. Inside a workspace the
+// role is known, not guessed, because an agent may have the name of any of these folders. It
+// returns false for a folder that does not hold messages.
 func (r role) below(name string) (role, bool) {
 	switch r {
 	case workspaceFolder:
@@ -61,14 +61,14 @@ func (r role) below(name string) (role, bool) {
 	return otherFolder, name != "state"
 }
 
-// A search looks for messages below a folder that was named.
+// A search finds messages below a folder that was named.
 type search struct {
 	*walker
 	base string
 	root *os.Root
 }
 
-// within opens a folder that was named, for the time of the call.
+// within opens a folder that was named for the duration of the call.
 func (w *walker) within(base string, do func(*search)) {
 	root, err := openFolder(base)
 	if err != nil {
@@ -79,7 +79,7 @@ func (w *walker) within(base string, do func(*search)) {
 	do(&search{walker: w, base: base, root: root})
 }
 
-// name returns the path of what is below the base.
+// name returns the path of an entry below the base.
 func (s *search) name(below string) string { return filepath.Join(s.base, below) }
 
 // file adds the file name, found at below and of the given type.
@@ -91,7 +91,7 @@ func (s *search) file(name, below string, of fs.FileMode) {
 	s.walker.file(target{name: name, base: s.base, below: below})
 }
 
-// match adds what matches a pattern.
+// match adds a file or folder that matches a pattern.
 func (s *search) match(below string) {
 	name := s.name(below)
 	info, err := os.Lstat(name)
@@ -105,9 +105,9 @@ func (s *search) match(below string) {
 	}
 }
 
-// folder adds the messages in a folder. Of a workspace these are the files
-// in the mailboxes, and of any other folder all files with the name of a
-// message, to the bottom. Hidden entries and links to folders are left out.
+// folder adds the messages in a folder: in a workspace the files in the mailboxes, in any other
+// folder all files in and below it whose names are those of messages. It skips hidden entries and
+// links to folders.
 func (s *search) folder(below string, known role) {
 	entries, err := s.entries(below)
 	if err != nil {
@@ -120,7 +120,8 @@ func (s *search) folder(below string, known role) {
 		})
 	}
 	holdsFiles := known != workspaceFolder && known != agentFolder
-	// Joining clean paths needs no filepath.Join, which a large folder would spend most of its time in.
+	// Joining clean paths needs no filepath.Join, which a large folder would spend most of its time
+	// in.
 	prefix, prefixBelow := joinPrefix(s.name(below)), joinPrefix(below)
 	s.targets = slices.Grow(s.targets, len(entries))
 	for _, entry := range entries {
@@ -148,9 +149,9 @@ func joinPrefix(folder string) string {
 	return folder + string(filepath.Separator)
 }
 
-// entries lists a folder by name, unless a link leads out of the base to it. A
-// folder opened below a root would look at each entry, so it is listed by its
-// path; what is found is opened below the root again before it is read.
+// entries lists a folder in the order of names. It returns an error if a link on the way leads out
+// of the base. It lists the folder by its path, because a folder opened through a root would stat
+// each entry; files are opened through the root again before they are read.
 func (s *search) entries(below string) ([]fs.DirEntry, error) {
 	inside, err := openInside(s.root, below)
 	if err == nil {
@@ -162,7 +163,7 @@ func (s *search) entries(below string) ([]fs.DirEntry, error) {
 	return os.ReadDir(s.name(below))
 }
 
-// isFolder reports whether an entry that is no folder is a link to one.
+// isFolder reports whether an entry is a link to a folder.
 func isFolder(path string, entry fs.FileMode) bool {
 	if entry&fs.ModeSymlink == 0 {
 		return false

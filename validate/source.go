@@ -11,8 +11,7 @@ import (
 
 // Classes of bytes that a file may hold, as bits.
 const (
-	// rare bytes begin a character that YAML forbids or treats specially,
-	// or one of many others.
+	// A rare byte may begin a character that YAML forbids or treats specially.
 	rareByte = 1 << iota
 	tabByte
 	returnByte
@@ -31,10 +30,8 @@ var byteClasses = func() (classes [256]uint8) {
 	return classes
 }()
 
-// checkSource looks at the bytes of a file before any parser does. It returns
-// the text without a byte order mark and whether it is plain: made of
-// characters, separated into lines in the one way, that every YAML reader
-// takes alike.
+// checkSource checks the bytes of a file before a parser sees them. It returns the text without a
+// byte order mark, and whether it is plain: all YAML readers agree on its characters and lines.
 func checkSource(data []byte) (text string, plain bool, problem *Diagnostic) {
 	if len(data) > schema.MaxFileSize {
 		return "", false, tooLarge()
@@ -63,7 +60,7 @@ func tooLarge() *Diagnostic {
 		"put large content in a file of its own and name that file in the message")
 }
 
-// isForbidden reports whether YAML forbids the raw character.
+// isForbidden reports whether a YAML file must not contain the raw character.
 func isForbidden(r rune) bool {
 	switch {
 	case r == '\t', r == '\n', r == '\r', r == '\u0085':
@@ -72,8 +69,8 @@ func isForbidden(r rune) bool {
 	return r < 0x20 || 0x7f <= r && r <= 0x9f || r == '\ufffe' || r == '\uffff'
 }
 
-// isSpecial reports whether the character is a line break or byte order mark
-// to some YAML readers.
+// isSpecial reports whether some YAML readers take the character for a line break or byte order
+// mark.
 func isSpecial(r rune) bool {
 	return r == '\u0085' || r == '\u2028' || r == '\u2029' || r == '\ufeff'
 }
@@ -96,33 +93,31 @@ func encodingProblem(data []byte) *Diagnostic {
 
 func controlProblem(text string, at int) *Diagnostic {
 	r, _ := utf8.DecodeRuneInString(text[at:])
-	message := fmt.Sprintf("the control character %U cannot stand in a YAML file", r)
+	message := fmt.Sprintf("a YAML file cannot contain the control character %U", r)
 	fix := fmt.Sprintf(`write \x%02x inside double quotes, or leave it out`, r)
 	switch {
 	case r == 0 && at <= 1 && looksUTF16(strings.Count(text, "\x00"), len(text)):
 		message, fix = "the file is UTF-16, not UTF-8", "save the file as UTF-8"
 		return sourceProblem([]byte(text[:at]), RuleEncoding, message, fix)
 	case r == 0:
-		message = "a raw NUL cannot stand in a message file"
+		message = "a message file cannot contain a raw NUL"
 	case r > 0xff:
-		message = fmt.Sprintf("the character %U cannot stand in a YAML file", r)
+		message = fmt.Sprintf("a YAML file cannot contain the character %U", r)
 		fix = fmt.Sprintf(`write \u%04x inside double quotes, or leave it out`, r)
 	}
 	return sourceProblem([]byte(text[:at]), RuleControlCharacter, message, fix)
 }
 
-// looksUTF16 reports whether NULs are about every other byte, as they are in
-// UTF-16.
+// looksUTF16 reports whether about every other byte is NUL, as in UTF-16.
 func looksUTF16(nuls, length int) bool { return nuls >= length/3 && nuls <= length*2/3 }
 
-// sourceProblem is a finding at the character behind the given beginning of
-// the file.
+// sourceProblem returns a diagnostic at the character after the given part of the file.
 func sourceProblem(before []byte, rule Rule, message, fix string) *Diagnostic {
 	line, column := position(string(bytes.TrimPrefix(before, []byte("\ufeff"))))
 	return &Diagnostic{Line: line, Column: column, Rule: rule, Severity: Error, Message: message, Fix: fix}
 }
 
-// position returns the line and column of what follows the text.
+// position returns the line and column of the character after the text.
 func position(before string) (line, column int) {
 	last := strings.LastIndexByte(before, '\n')
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[last+1:]) + 1

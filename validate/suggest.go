@@ -9,8 +9,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// otherNames are what people and other formats call our fields, where
-// spelling alone does not lead to them.
+// otherNames maps names that people and other formats use to our fields, if spelling alone does not
+// suggest them.
 var otherNames = map[string]string{
 	"sender": "from", "recipient": "to", "recipients": "to", "kind": "type",
 	"timestamp": "created_at_utc", "created_at": "created_at_utc", "created": "created_at_utc", "date": "created_at_utc",
@@ -20,7 +20,7 @@ var otherNames = map[string]string{
 	"signature": "auth", "context": "context_keys",
 }
 
-// suggestField names the field that was probably meant.
+// suggestField suggests the field that was probably meant.
 func suggestField(name string) string {
 	plain := strings.ToLower(strings.NewReplacer("-", "_", " ", "_").Replace(name))
 	if field, ok := otherNames[plain]; ok {
@@ -29,7 +29,7 @@ func suggestField(name string) string {
 	if field := spelling.Nearest(name, schema.FieldNames()); field != "" {
 		return fmt.Sprintf("did you mean %s?", field)
 	}
-	return "leave it out; what is not a field of its own goes into the body"
+	return "leave it out, or write it in the body"
 }
 
 func suggestType(name string) string {
@@ -44,7 +44,7 @@ func suggestType(name string) string {
 	return "write one of " + strings.Join(names, ", ")
 }
 
-// priorityWords are the names of the priorities in prose.
+// priorityWords maps common words to priorities.
 var priorityWords = map[string]schema.Priority{
 	"urgent": schema.P0, "critical": schema.P0, "0": schema.P0,
 	"blocking": schema.P1, "high": schema.P1, "1": schema.P1,
@@ -62,7 +62,7 @@ func suggestPriority(text string) string {
 	return "write P0, P1, P2 or P3"
 }
 
-// suggestTime writes a time of another common form in ours.
+// suggestTime rewrites a time in another common form.
 func suggestTime(text string) string {
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return "write " + string(schema.NewTimestamp(t)) + ", which is that time in UTC"

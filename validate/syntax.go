@@ -4,21 +4,19 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"testing/iotest"
 	"unicode/utf8"
 )
 
-// yaml.v3 says what it did not like but hardly where: no column, and a line
-// that is that of the problem, of the line before, or of the value around
-// it. The place is found by trying: it is where the shortest beginning of
-// the text ends that fails the same way.
+// yaml.v3 does not report columns, and its line may be that of the problem, the line before, or the
+// value around it. errorOffset finds the position by trial: it is the end of the shortest prefix of
+// the text that fails with the same error.
 
-// maxSearched is the longest text in which a syntax error is searched for;
-// in a longer one the place is where the parser stopped reading.
+// maxSearched is the longest text in which errorOffset searches. In longer text the position is
+// where the parser stopped reading.
 const maxSearched = 64 << 10
 
-// complaint returns what the error of yaml.v3 says besides the line.
-func complaint(err error) string {
+// yamlMessage returns the message of an error of yaml.v3 without the line.
+func yamlMessage(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -29,15 +27,15 @@ func complaint(err error) string {
 	return what
 }
 
-// syntaxProblem explains an error of the YAML parser about the text.
+// syntaxProblem returns the diagnostic for an error of the YAML parser.
 func syntaxProblem(text string, err error) Diagnostic {
-	what := complaint(err)
+	what := yamlMessage(err)
 	at := errorOffset(text, what)
 	if name, ok := strings.CutPrefix(what, "unknown anchor '"); ok {
 		name = "*" + strings.TrimSuffix(name, "' referenced")
 		at = max(strings.LastIndex(text[:min(at+utf8.UTFMax, len(text))], name), 0)
 		line, column := position(text[:at])
-		return treeProblem(line, column, nil, RuleAlias, fmt.Sprintf("the alias %s stands for another value", escape(name)), "write the value out, or in quotes if it is a text")
+		return treeProblem(line, column, nil, RuleAlias, fmt.Sprintf("the alias %s refers to another value", escape(name)), "write the value itself, or quote it if it is text")
 	}
 	line, column := position(text[:at])
 	if strings.HasPrefix(what, "exceeded max depth") {
@@ -47,14 +45,13 @@ func syntaxProblem(text string, err error) Diagnostic {
 	return treeProblem(line, column, nil, RuleSyntax, message, fix)
 }
 
-// errorOffset returns the offset of the character at which the parser fails
-// with the complaint.
+// errorOffset returns the offset of the character at which the parser fails with the message.
 func errorOffset(text, what string) int {
-	read := &countingReader{from: iotest.OneByteReader(strings.NewReader(text))}
+	read := &countingReader{from: strings.NewReader(text)}
 	_, _, _ = decodeDocuments(read)
 	end := read.count
 	if len(text) > maxSearched {
-		// The parser looks a few characters ahead of what it takes.
+		// The parser reads a few characters ahead.
 		return characterStart(text, max(end-4, 0))
 	}
 	lines := strings.SplitAfter(text[:end], "\n")
@@ -62,12 +59,12 @@ func errorOffset(text, what string) int {
 	before := joined(lines[:last-1])
 	line := lines[last-1]
 	n := firstFailing(len(line), func(n int) bool { return failsWith(before+line[:n], what) })
-	if what == complaintNoColon {
+	if what == yamlNoColon {
 		// The line as a whole is the problem.
 		n = len(line) - len(strings.TrimLeft(line, " \t")) + 1
 	}
 	at := characterStart(text, len(before)+max(n-1, 0))
-	if strings.HasPrefix(what, complaintUnclosed) {
+	if strings.HasPrefix(what, yamlUnclosed) {
 		if opener := strings.LastIndexAny(text[:at+1], "[{"); opener >= 0 {
 			at = opener
 		}
@@ -75,8 +72,8 @@ func errorOffset(text, what string) int {
 	return at
 }
 
-// firstFailing returns a number from 1 to most at which failing begins to
-// hold; it does at most.
+// firstFailing returns the smallest n from 1 to most for which failing(n) holds, by binary search.
+// It holds for most.
 func firstFailing(most int, failing func(int) bool) int {
 	low, high := 0, most
 	for high-low > 1 {
@@ -91,12 +88,12 @@ func firstFailing(most int, failing func(int) bool) int {
 
 func failsWith(text, what string) bool {
 	_, _, err := decodeDocuments(strings.NewReader(text))
-	return complaint(err) == what
+	return yamlMessage(err) == what
 }
 
 func joined(lines []string) string { return strings.Join(lines, "") }
 
-// characterStart moves an offset back to the beginning of its character.
+// characterStart moves an offset back to the start of its character.
 func characterStart(text string, at int) int {
 	at = min(at, len(text))
 	for at > 0 && at < len(text) && !utf8.RuneStart(text[at]) {
@@ -105,65 +102,65 @@ func characterStart(text string, at int) int {
 	return at
 }
 
-// A countingReader counts the bytes read through it.
+// A countingReader reads one byte at a time and counts them.
 type countingReader struct {
 	from  io.Reader
 	count int
 }
 
 func (r *countingReader) Read(p []byte) (int, error) {
-	n, err := r.from.Read(p)
+	n, err := r.from.Read(p[:min(len(p), 1)])
 	r.count += n
 	return n, err
 }
 
-// Complaints of yaml.v3.
+// Error messages of yaml.v3.
 const (
-	complaintColon    = "mapping values are not allowed in this context"
-	complaintNoColon  = "could not find expected ':'"
-	complaintKey      = "did not find expected key"
-	complaintUnclosed = "did not find expected ',' or "
-	complaintQuote    = "found unexpected end of stream"
-	complaintStart    = "found character that cannot start any token"
-	complaintTab      = "found a tab character"
-	complaintEscape   = "found unknown escape character"
-	complaintCode     = "found invalid Unicode character escape code"
-	complaintEnd      = "did not find expected <document start>"
+	yamlColon    = "mapping values are not allowed in this context"
+	yamlNoColon  = "could not find expected ':'"
+	yamlKey      = "did not find expected key"
+	yamlUnclosed = "did not find expected ',' or "
+	yamlQuote    = "found unexpected end of stream"
+	yamlStart    = "found character that cannot start any token"
+	yamlTab      = "found a tab character"
+	yamlEscape   = "found unknown escape character"
+	yamlCode     = "found invalid Unicode character escape code"
+	yamlEnd      = "did not find expected <document start>"
 )
 
-// explainSyntax says in terms of the text what a complaint of the YAML
-// parser at the offset means, and what to do.
+// explainSyntax translates an error of the YAML parser at the offset into terms of the text, with a
+// fix.
 func explainSyntax(text string, at int, what string) (message, fix string) {
 	start := strings.LastIndexByte(text[:at], '\n') + 1
 	line, _, _ := strings.Cut(text[start:], "\n")
 	line = strings.TrimSuffix(line, "\r")
 	rest := text[at:]
 	switch {
-	case what == complaintColon:
+	case what == yamlColon:
 		return explainColon(line, at-start)
-	case what == complaintNoColon:
+	case what == yamlNoColon:
 		if headsBlock(text[:start]) {
 			return "the line belongs to the block above, but is not indented", "indent every line of a block by two spaces"
 		}
-		return "the line is no field: there is no colon behind a name", "write it as name: value"
-	case what == complaintKey:
+		return "the line is not a field: there is no colon after a name", "write it as name: value"
+	case what == yamlKey:
 		return explainKey(line)
-	case len(text) > maxSearched && (what == complaintQuote || strings.HasPrefix(what, complaintUnclosed)):
-		return "a quoted text or a bracket that opens before does not end", "close it"
-	case strings.HasPrefix(what, complaintUnclosed):
-		return "the bracket that opens here is not closed", "close it with " + strings.TrimPrefix(what, complaintUnclosed)
-	case what == complaintQuote:
-		return "the quoted text that begins here does not end", "close the quotes"
-	case strings.HasPrefix(what, complaintTab), strings.HasPrefix(rest, "\t"):
+	case len(text) > maxSearched && (what == yamlQuote || strings.HasPrefix(what, yamlUnclosed)):
+		return "an earlier quoted text or bracket is not closed", "close it"
+	case strings.HasPrefix(what, yamlUnclosed):
+		return "this bracket is not closed", "close it with " + strings.TrimPrefix(what, yamlUnclosed)
+	case what == yamlQuote:
+		return "this quoted text is not closed", "close the quotes"
+	case strings.HasPrefix(what, yamlTab), strings.HasPrefix(rest, "\t"):
 		return "a tab cannot indent a line", "indent with spaces"
-	case what == complaintStart:
+	case what == yamlStart:
 		return fmt.Sprintf("a plain value cannot begin with %s", quote(firstCharacter(rest))), "put the value in double quotes"
-	case what == complaintEscape:
+	case what == yamlEscape:
 		return "this escape is unknown in double quotes", `write \\ for a backslash`
-	case what == complaintCode:
+	case what == yamlCode:
 		return "the escape does not name a character", "write the character itself"
-	case what == complaintEnd:
-		return "there is something behind the end of the message", "write the whole message as one mapping"
+	case what == yamlEnd:
+		return "there is text after the end of the message", "write the whole message as one mapping"
 	}
 	return "this is not YAML: " + escape(what), ""
 }
@@ -176,28 +173,27 @@ func firstCharacter(text string) string {
 func explainColon(line string, colon int) (message, fix string) {
 	key, value, ok := strings.Cut(line, ": ")
 	if !ok || colon <= len(key) {
-		return "a field begins here inside of another value", "indent the fields of a mapping alike"
+		return "a field begins here inside another value", "indent the fields of a mapping alike"
 	}
 	fix = "put the text in double quotes"
 	if value = strings.TrimSpace(value); len(line) <= 80 && !strings.ContainsAny(value, `"\`) {
 		fix += fmt.Sprintf(`: %s: "%s"`, escape(strings.TrimSpace(key)), escape(value))
 	}
-	return "a plain text cannot hold a colon followed by a space", fix
+	return "plain text cannot contain a colon followed by a space", fix
 }
 
 func explainKey(line string) (message, fix string) {
 	trimmed := strings.TrimSpace(line)
 	switch {
 	case strings.HasPrefix(trimmed, "-"):
-		return "a list item stands where a field is expected", "indent the items of a list below their field"
+		return "this is a list item; a field is expected", "indent the items of a list below their field"
 	case strings.Contains(trimmed, "'"), strings.Contains(trimmed, `"`):
-		return "there is more text behind the quoted one", `write a quote inside single quotes twice, and inside double quotes as \"`
+		return "there is text after the closing quote", `write a quote inside single quotes twice, and inside double quotes as \"`
 	}
 	return "the line is indented neither like the fields around it nor like the value above it", "indent the fields of a mapping alike"
 }
 
-// headsBlock reports whether the text ends with the header of a block, or
-// with a block none of whose lines is indented.
+// headsBlock reports whether the text ends with the header of a block.
 func headsBlock(before string) bool {
 	lines := strings.Split(strings.TrimRight(before, "\r\n"), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])

@@ -1,18 +1,14 @@
-// Package validate turns bytes and files into decoded messages and findings
-// with positions. It is the one place of the rules that make a file a valid
-// message.
+// Package validate decodes message files and checks them. It holds all the rules that make a file a
+// valid message, and reports what breaks them with file, line and column.
 //
-// Decode, Read and Message are made for programs that send and receive, and
-// cost microseconds. Bytes and Files report everything that is wrong with
-// files, and where.
+// Decode, Read and Message are for programs that send and receive messages; they take microseconds.
+// Bytes and Files report everything that is wrong with files, and where.
 //
-// A file is decoded by parsePlain if it is written the way messages usually
-// are, and by yaml.v3 otherwise; both give the same tree of nodes with
-// positions. A checker makes a message of the tree and applies the rules.
+// parsePlain decodes files in the usual form and yaml.v3 decodes all others. Both return the same
+// tree of nodes with positions. A checker turns the tree into a message and applies the rules.
 //
-// The published JSON Schema says the same as the rules, as far as a schema
-// can. Tests hold the two together: a JSON Schema implementation judges every
-// golden and every generated message, and must object where the rules do.
+// The published JSON Schema says the same as the rules, as far as a schema can. Tests compare the
+// two with a JSON Schema implementation, on every golden message and on generated ones.
 package validate
 
 import (
@@ -21,16 +17,15 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Decode takes a message file apart. The findings are those about its form:
-// encoding, YAML, unknown fields, fields of the wrong shape. The message
-// holds what could be read and is nil where the file is no mapping of fields.
+// Decode parses a message file. Its diagnostics are about form: encoding, YAML, unknown fields,
+// fields of the wrong shape. The message holds what could be read and is nil if the file is not a
+// mapping of fields.
 //
-// Every scalar is the text that stands in the file. Lines end as YAML 1.1
-// has it, so a raw U+0085, U+2028 or U+2029 ends one, too; in double quotes
-// and written as an escape it does not.
+// Every scalar is the text in the file. Lines end as in YAML 1.1: a raw U+0085, U+2028 or U+2029
+// ends a line; an escape in double quotes does not.
 //
-// Decode does not judge the values: a message that it returns without
-// findings may still be invalid, or lack fields, priority among them.
+// Decode does not check values: a message without diagnostics may still be invalid or lack required
+// fields.
 func Decode(data []byte) (*schema.Message, Diagnostics) {
 	doc, findings := parseDocument(data)
 	if doc == nil {
@@ -41,10 +36,9 @@ func Decode(data []byte) (*schema.Message, Diagnostics) {
 	return m, c.located(doc)
 }
 
-// Read returns the message in a file for a program that acts on it. The
-// message must be valid, except that one without a priority is taken to be of
-// schema.DefaultPriority. The error is an *InvalidError with every finding
-// that is an error.
+// Read returns the message in a file for a program that acts on it. The message must be valid,
+// except that a missing priority means schema.DefaultPriority. Otherwise Read returns an
+// *InvalidError with every error.
 func Read(data []byte) (*schema.Message, error) {
 	doc, findings := parseDocument(data)
 	if doc == nil {
@@ -63,13 +57,12 @@ func Read(data []byte) (*schema.Message, error) {
 	return m, nil
 }
 
-// Bytes validates one file: its form, its fields, and what they say together.
-// The findings are all that the file gives cause for, each once, in the order
-// of their places. The message is nil where the file is no mapping of fields,
-// and otherwise holds what could be read.
+// Bytes validates one file: its form, its fields, and the fields against each other. It returns all
+// diagnostics, each once, in the order of their positions. The message is nil if the file is not a
+// mapping of fields, and otherwise holds what could be read.
 //
-// The name stands in the findings; where it is the name of a message file,
-// the content is compared with it. It may be empty.
+// The diagnostics carry the name, which may be empty. If it is the name of a message file, Bytes
+// compares the content with it.
 func Bytes(name string, data []byte) (*schema.Message, Diagnostics) {
 	in := inspect(name, data)
 	return in.message, in.findings
@@ -95,11 +88,11 @@ func inspect(name string, data []byte) inspection {
 	return inspection{message: m, document: doc, findings: c.located(doc).in(name, doc.text)}
 }
 
-// Message checks a composed message by every rule that needs no file. The
-// findings have no position.
+// Message checks a composed message against every rule that does not need a file. The diagnostics
+// have no position.
 //
-// A message without errors and without Auth is one that schema.Encode
-// renders, unless the file would be too large, and that reads back the same.
+// If there are no errors and no Auth, schema.Encode renders the message, unless the file would be
+// too large, and it reads back the same.
 func Message(m *schema.Message) Diagnostics {
 	c := checker{composed: true}
 	c.check(m)
@@ -107,8 +100,8 @@ func Message(m *schema.Message) Diagnostics {
 	return c.located(nil)
 }
 
-// parseDocument takes the bytes of a file apart. It returns a nil document,
-// and at least one error, where there is no mapping at the top.
+// parseDocument parses the bytes of a file. It returns a nil document and at least one error if the
+// file is not a mapping.
 func parseDocument(data []byte) (*document, Diagnostics) {
 	text, plain, problem := checkSource(data)
 	if problem != nil {
@@ -125,11 +118,11 @@ func parseDocument(data []byte) (*document, Diagnostics) {
 	return nil, findings
 }
 
-// kindName names the shape of a value in a sentence.
+// kindName returns the name of a kind of value for a sentence.
 func kindName(kind schema.Kind) string {
 	switch kind {
 	case schema.Text:
-		return "a text"
+		return "text"
 	case schema.List:
 		return "a list"
 	case schema.Mapping:

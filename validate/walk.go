@@ -8,24 +8,23 @@ import (
 	"strings"
 )
 
-// stdinName stands for standard input: as a path, and in findings.
+// Standard input as a path and in diagnostics.
 const (
 	stdinPath = "-"
 	stdinName = "<stdin>"
 )
 
-// A target is a file to validate, or a finding about a path that leads to
-// none.
+// A target is a file to validate, or the problem of a path that does not lead to one.
 type target struct {
 	// name is the path that leads to the file from the current folder.
 	name string
-	// base is the folder that the file was found in, as it was named, and below
-	// the path from there. Of a file that was named itself both are empty.
+	// base is the folder in which the file was found, as it was named, and below is the path from
+	// there. Both are empty for a file that was named.
 	base, below string
 	problem     *Diagnostic
 }
 
-// shownName is what findings call the target.
+// shownName returns the name of the target in diagnostics.
 func (t *target) shownName() string {
 	if t.name == stdinPath {
 		return stdinName
@@ -36,8 +35,8 @@ func (t *target) shownName() string {
 // A walker turns paths into the files they stand for, in a fixed order and each once.
 type walker struct {
 	targets []target
-	// seen maps the clean path of each target to its index. It is nil if there is one path to walk, which cannot lead to a
-	// file twice.
+	// seen maps the clean path of each target to its index. It is nil if there is one path to walk,
+	// which cannot lead to a file twice.
 	seen map[string]int
 }
 
@@ -79,8 +78,8 @@ func (w *walker) refuse(name string, err error) {
 	w.targets = append(w.targets, target{name: name, problem: refused(err)})
 }
 
-// path adds what an argument stands for: standard input, a folder, a file,
-// or where there is neither, the matches of a pattern.
+// path adds what an argument means: standard input, a folder, a file or, if there is neither, the
+// matches of a pattern.
 func (w *walker) path(path string) {
 	if path == stdinPath {
 		w.file(target{name: path})
@@ -91,7 +90,7 @@ func (w *walker) path(path string) {
 	case err == nil && info.IsDir():
 		w.within(path, func(in *search) { in.folder(".", otherFolder) })
 	case err == nil && !info.Mode().IsRegular():
-		// Opening a device may do more than read it.
+		// Opening a device can have side effects.
 		w.fail(path, notRegular, "")
 	case err == nil:
 		w.file(target{name: path})
@@ -102,8 +101,8 @@ func (w *walker) path(path string) {
 	}
 }
 
-// pattern adds the matches of a pattern, files and folders, as what is found
-// in the folder that the pattern begins with.
+// pattern adds the files and folders that match a pattern, as found in the folder that the pattern
+// begins with.
 func (w *walker) pattern(pattern string) {
 	matches, err := filepath.Glob(pattern)
 	switch {
@@ -130,8 +129,8 @@ func (w *walker) pattern(pattern string) {
 	})
 }
 
-// literalFolder returns the folders at the beginning of a pattern that stand
-// there by name.
+// literalFolder returns the part of a pattern before its first special character, up to the last
+// separator.
 func literalFolder(pattern string) string {
 	special := `*?[\`
 	if filepath.Separator == '\\' {

@@ -11,10 +11,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// tooDeep is what RuleDepth says.
+// tooDeep is the message of RuleDepth.
 var tooDeep = fmt.Sprintf("lists and mappings nest deeper than %d", schema.MaxDepth)
 
-// parseTree takes a text apart, the quick way where that is possible.
+// parseTree parses text, with parsePlain if possible.
 func parseTree(text string, plain bool) (node, Diagnostics) {
 	if plain {
 		if root, ok := parsePlain(text); ok {
@@ -24,8 +24,8 @@ func parseTree(text string, plain bool) (node, Diagnostics) {
 	return parseYAML(text)
 }
 
-// parseYAML takes any text apart. A text that is no YAML at all, or holds no
-// document, gives the zero node and one finding.
+// parseYAML parses any text. If the text is not YAML or does not contain a document, it returns the
+// zero node and one diagnostic.
 func parseYAML(text string) (node, Diagnostics) {
 	text, problem := neutralVersion(text)
 	if problem != nil {
@@ -36,7 +36,7 @@ func parseYAML(text string) (node, Diagnostics) {
 	case err != nil:
 		return node{}, Diagnostics{syntaxProblem(text, err)}
 	case top == nil || isEmptyDocument(top):
-		return node{}, Diagnostics{treeProblem(1, 1, nil, RuleFileEmpty, "there is no message in the file", "")}
+		return node{}, Diagnostics{treeProblem(1, 1, nil, RuleFileEmpty, "the file does not contain a message", "")}
 	}
 	var t treeBuilder
 	root := t.build(top, 1)
@@ -46,12 +46,12 @@ func parseYAML(text string) (node, Diagnostics) {
 	return root, t.problems
 }
 
-// decodeDocuments returns the content of the first document, and the node of
-// the second if there is one.
+// decodeDocuments returns the content of the first document, and the second document if there is
+// one.
 func decodeDocuments(r io.Reader) (top, second *yaml.Node, err error) {
 	defer func() {
-		// yaml.v3 panics in states that it believes impossible; a text that
-		// finds one is bad YAML, not the end of the program.
+		// yaml.v3 panics in states that it considers impossible. Text that reaches one is bad YAML
+		// and must not end the program.
 		if p := recover(); p != nil {
 			top, second, err = nil, nil, fmt.Errorf("yaml: the YAML parser gave up: %v", p)
 		}
@@ -80,8 +80,8 @@ func isEmptyDocument(top *yaml.Node) bool {
 	return top.Kind == yaml.ScalarNode && top.Style == 0 && top.Anchor == "" && top.Value == ""
 }
 
-// neutralVersion replaces the version of a %YAML directive, which yaml.v3
-// accepts only as 1.1, without moving anything.
+// neutralVersion replaces the version of a %YAML directive by 1.1, the only one that yaml.v3
+// accepts, without moving any text.
 func neutralVersion(text string) (string, *Diagnostic) {
 	const directive = "%YAML "
 	offset, number := 0, 1
@@ -111,8 +111,7 @@ func neutralVersion(text string) (string, *Diagnostic) {
 	return text, nil
 }
 
-// A treeBuilder turns the nodes of yaml.v3 into ours and finds what messages
-// must not use.
+// A treeBuilder converts the nodes of yaml.v3 to ours and reports what messages must not use.
 type treeBuilder struct {
 	at       path
 	problems Diagnostics
@@ -136,7 +135,7 @@ func (t *treeBuilder) build(y *yaml.Node, depth int) node {
 	t.checkProperties(y)
 	switch y.Kind {
 	case yaml.AliasNode:
-		t.report(y.Line, y.Column, RuleAlias, fmt.Sprintf("the alias *%s stands for another value", escape(y.Value)), "write the value out")
+		t.report(y.Line, y.Column, RuleAlias, fmt.Sprintf("the alias *%s refers to another value", escape(y.Value)), "write the value out")
 		n.kind = schema.Null
 		return n
 	case yaml.ScalarNode:
@@ -167,7 +166,7 @@ func (t *treeBuilder) build(y *yaml.Node, depth int) node {
 	return n
 }
 
-// mapping fills in the pairs of a mapping. Of a repeated key the first holds.
+// mapping sets the pairs of a mapping. If a key is repeated, the first one counts.
 func (t *treeBuilder) mapping(n *node, y *yaml.Node, depth int) {
 	n.pairs = make([]pair, 0, len(y.Content)/2)
 	lines := make(map[string]int, len(y.Content)/2)
@@ -181,13 +180,13 @@ func (t *treeBuilder) mapping(n *node, y *yaml.Node, depth int) {
 			t.report(key.Line, key.Column, RuleComplexKey, "a list or mapping cannot be a key", "")
 			continue
 		case key.Value == "<<" && key.Style == 0:
-			t.report(key.Line, key.Column, RuleMergeKey, "the merge key << brings in another mapping", "write the fields out")
+			t.report(key.Line, key.Column, RuleMergeKey, "the merge key << is not allowed", "write the fields out")
 			continue
 		}
 		t.at = append(t.at, key.Value)
 		t.checkProperties(key)
 		if first, ok := lines[key.Value]; ok {
-			t.report(key.Line, key.Column, RuleDuplicateKey, fmt.Sprintf("the key stands here again, after line %d", first), "keep one of the two")
+			t.report(key.Line, key.Column, RuleDuplicateKey, fmt.Sprintf("the key is repeated; it is first set on line %d", first), "keep one of the two")
 			t.build(value, depth+1)
 		} else {
 			lines[key.Value] = key.Line
@@ -197,8 +196,7 @@ func (t *treeBuilder) mapping(n *node, y *yaml.Node, depth int) {
 	}
 }
 
-// checkProperties reports an anchor, and a tag that is not of the core
-// schema.
+// checkProperties reports anchors, and tags outside the core schema.
 func (t *treeBuilder) checkProperties(y *yaml.Node) {
 	if y.Anchor != "" {
 		t.report(y.Line, y.Column, RuleAnchor, fmt.Sprintf("the anchor &%s is not allowed", escape(y.Anchor)), "leave it out")
@@ -209,6 +207,6 @@ func (t *treeBuilder) checkProperties(y *yaml.Node) {
 	switch y.Tag {
 	case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!seq", "!!map":
 	default:
-		t.report(y.Line, y.Column, RuleTag, fmt.Sprintf("the tag %s is not one of YAML's core schema", quote(y.Tag)), "leave it out; every scalar is read as text")
+		t.report(y.Line, y.Column, RuleTag, fmt.Sprintf("the tag %s is not one of YAML's core schema", quote(y.Tag)), "remove it; every scalar is read as text")
 	}
 }

@@ -27,10 +27,10 @@ func newValidateCommand(s *streams) *cli.Command {
 		Usage:     "check message files",
 		ArgsUsage: "PATH…",
 		Description: `PATH is a file, a folder with everything below it, a pattern, or - for standard
-input. All problems are reported, each with its place, its rule, and how to mend
-it where that is clear. Besides single files, ids that two messages share are
-found. Invalid and unreadable files are a failure (status 1), warnings are not.
-Links that lead out of a folder are reported and not followed, unless PATH is one.
+input. Every problem is reported with its position, its rule and, if it is clear,
+the fix. Two messages with one id are a problem, too. Errors give exit status 1,
+warnings do not. A link that leads out of a folder is reported and not followed,
+unless PATH itself is the link.
 
 EXAMPLES:
    oacp validate agents
@@ -40,7 +40,7 @@ EXAMPLES:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Usage: "print `FORMAT`: text, json, sarif (2.1.0), or github (annotations)", Value: "text", Destination: &o.format},
 			&cli.BoolFlag{Name: "json", Usage: "the same as --format json", Destination: &o.json},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing where all is well", Destination: &o.quiet},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing if there are no problems", Destination: &o.quiet},
 		},
 		Action: func(c *cli.Context) error {
 			o.paths = positionals(c)
