@@ -9,24 +9,27 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type ackOptions struct {
-	workspace workspaceOptions
+	workspace command.Workspace
 	ids       []string
 	agent     string
 	archive   bool
 	json      bool
 }
 
-func newAckCommand(s *streams) *cli.Command {
+func newAckCommand(s *command.Streams) *cli.Command {
 	var o ackOptions
 	return &cli.Command{
 		Name:      "ack",
-		Category:  categoryMessages,
+		Category:  command.CategoryMessages,
 		Usage:     "say that messages are dealt with",
 		ArgsUsage: "ID|FILE…",
 		Description: `The message leaves the inbox: its file is removed, or with --archive moved to
@@ -45,12 +48,12 @@ EXAMPLES:
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "in the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "archive", Usage: "keep the file in the archive", Destination: &o.archive},
-			jsonFlag(&o.json),
-		}, o.workspace.flags()...),
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			o.ids = positionals(c)
+			o.ids = command.Positionals(c)
 			if len(o.ids) == 0 {
-				return usageErrorf("which message? needs an id").withHint("oacp inbox lists what is pending")
+				return failure.Usagef("which message? needs an id").WithHint("oacp inbox lists what is pending")
 			}
 			return runAck(c.Context, o, s)
 		},
@@ -66,9 +69,9 @@ type acknowledgedJSON struct {
 	Archived  string           `json:"archive_path,omitempty"`
 }
 
-func runAck(ctx context.Context, o ackOptions, s *streams) error {
-	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
-		agent, err := agentOf(w, o.agent, s)
+func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		agent, err := command.AgentOf(w, o.agent, s)
 		if err != nil && !errors.Is(err, project.ErrNoSender) {
 			return err
 		}
@@ -112,15 +115,15 @@ func (o ackOptions) acknowledge(w *mailbox.Workspace, e mailbox.Entry) (acknowle
 	return done, err
 }
 
-func (o ackOptions) print(done []acknowledgedJSON, s *streams) error {
+func (o ackOptions) print(done []acknowledgedJSON, s *command.Streams) error {
 	if o.json {
 		// One line: where a later message fails, its error is another one.
-		return writeJSONLine(s.out, map[string]any{"acknowledged": done})
+		return command.WriteJSONLine(s.Out, map[string]any{"acknowledged": done})
 	}
 	for _, one := range done {
-		fmt.Fprintf(s.out, "OK: %s\n", escapeLine(cmp.Or(string(one.MessageID), one.File)))
+		fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(cmp.Or(string(one.MessageID), one.File)))
 		if one.Archived != "" {
-			fmt.Fprintf(s.out, "  archive: %s\n", escapeLine(one.Archived))
+			fmt.Fprintf(s.Out, "  archive: %s\n", visible.Line(one.Archived))
 		}
 	}
 	return nil

@@ -6,23 +6,26 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type addAgentOptions struct {
-	workspace workspaceOptions
+	workspace command.Workspace
 	name      string
 	runtime   string
 	json      bool
 }
 
-func newAddAgentCommand(s *streams) *cli.Command {
+func newAddAgentCommand(s *command.Streams) *cli.Command {
 	var o addAgentOptions
 	return &cli.Command{
 		Name:      "add-agent",
-		Category:  categoryWorkspace,
+		Category:  command.CategoryWorkspace,
 		Usage:     "add an agent's mailbox",
 		ArgsUsage: "[PROJECT] NAME",
 		Description: `With --runtime the agent gets a card and a status file, and commands that run
@@ -34,15 +37,15 @@ EXAMPLES:
    oacp add-agent my-project codex --runtime codex`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "runtime", Usage: "the agent runs in `RUNTIME`: " + strings.Join(project.Runtimes, ", "), Destination: &o.runtime},
-			jsonFlag(&o.json),
-		}, o.workspace.flags()...),
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			args := positionals(c)
+			args := command.Positionals(c)
 			if len(args) == 0 {
-				return usageErrorf("needs the name of the agent")
+				return failure.Usagef("needs the name of the agent")
 			}
 			o.name = args[len(args)-1]
-			if err := o.workspace.takeProject(args[:len(args)-1]); err != nil {
+			if err := o.workspace.TakeProject(args[:len(args)-1]); err != nil {
 				return err
 			}
 			return runAddAgent(o, s)
@@ -50,17 +53,17 @@ EXAMPLES:
 	}
 }
 
-func runAddAgent(o addAgentOptions, s *streams) error {
+func runAddAgent(o addAgentOptions, s *command.Streams) error {
 	if o.runtime != "" && !slices.Contains(project.Runtimes, o.runtime) {
-		return usageErrorf("--runtime: there is no runtime %s", quote(o.runtime)).
-			withHint("the runtimes are " + strings.Join(project.Runtimes, ", "))
+		return failure.Usagef("--runtime: there is no runtime %s", visible.Quote(o.runtime)).
+			WithHint("the runtimes are " + strings.Join(project.Runtimes, ", "))
 	}
 	agent, err := schema.ParseAgentName(o.name)
 	if err != nil {
 		return err
 	}
-	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
-		made, err := project.AddAgent(w, agent, o.runtime, s.now())
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		made, err := project.AddAgent(w, agent, o.runtime, s.Now())
 		if err != nil {
 			return err
 		}

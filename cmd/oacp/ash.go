@@ -16,20 +16,23 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/ash"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/turn"
 )
 
-func newAshCommand(s *streams) *cli.Command {
+func newAshCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "ash",
-		Category: categoryTurns,
+		Category: command.CategoryTurns,
 		Usage:    "serve or query an agent over the Ash bridge protocol",
 		Description: `The Ash bridge protocol is lines of JSON over a Unix socket: a host sends
 queries, the bridge streams what its agent shows and says when the turn is done.`,
 		Subcommands: []*cli.Command{newAshServeCommand(s), newAshQueryCommand(s)},
-		Flags:       []cli.Flag{jsonFlag(new(bool))},
+		Flags:       []cli.Flag{command.JSONFlag(new(bool))},
 		Action: func(*cli.Context) error {
-			return usageErrorf("ash needs a command of its own: serve or query").withHint("see oacp help ash")
+			return failure.Usagef("ash needs a command of its own: serve or query").WithHint("see oacp help ash")
 		},
 	}
 }
@@ -39,7 +42,7 @@ type ashServeOptions struct {
 	json   bool
 }
 
-func newAshServeCommand(s *streams) *cli.Command {
+func newAshServeCommand(s *command.Streams) *cli.Command {
 	var o ashServeOptions
 	return &cli.Command{
 		Name:      "serve",
@@ -54,11 +57,11 @@ EXAMPLES:
    oacp ash serve --socket /tmp/ash-1.sock -- cat
    oacp ash serve --driver claude --allow edits
    oacp ash serve --driver echo`,
-		Flags: slices.Concat([]cli.Flag{jsonFlag(&o.json)}, o.driver.flags("listen on `FILE` (default: ASH_BRIDGE_SOCKET, or a new one below /tmp)")),
+		Flags: slices.Concat([]cli.Flag{command.JSONFlag(&o.json)}, o.driver.flags("listen on `FILE` (default: ASH_BRIDGE_SOCKET, or a new one below /tmp)")),
 		Action: func(c *cli.Context) error {
-			before, command := positionalsAndRest(c)
+			before, command := command.PositionalsAndRest(c)
 			if len(before) > 0 {
-				return usageErrorf("unexpected argument %s", quote(before[0])).withHint("the command goes behind --")
+				return failure.Usagef("unexpected argument %s", visible.Quote(before[0])).WithHint("the command goes behind --")
 			}
 			o.driver.command = command
 			return runAshServe(c.Context, o, s)
@@ -66,23 +69,23 @@ EXAMPLES:
 	}
 }
 
-func runAshServe(ctx context.Context, o ashServeOptions, s *streams) error {
+func runAshServe(ctx context.Context, o ashServeOptions, s *command.Streams) error {
 	settings, err := o.settings(s)
 	if err != nil {
 		return err
 	}
 	newDriver, err := settings.NewDriver()
 	if err != nil {
-		return usageErrorf("%w", err).withHint("name a command behind --, or --driver echo")
+		return failure.Usagef("%w", err).WithHint("name a command behind --, or --driver echo")
 	}
 	socket := o.driver.socket
 	if socket == "" {
-		socket = s.getenv("ASH_BRIDGE_SOCKET")
+		socket = s.Getenv("ASH_BRIDGE_SOCKET")
 	}
 	if socket == "" {
 		socket = ash.NewSocketPath()
 	}
-	ctx, stop := untilSignal(ctx)
+	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	if err := checkAvailable(ctx, newDriver("", "")); err != nil {
 		return err
@@ -93,11 +96,11 @@ func runAshServe(ctx context.Context, o ashServeOptions, s *streams) error {
 		return err
 	}
 	if o.json {
-		err = writeJSONLine(s.out, map[string]string{"socket": server.SocketPath()})
+		err = command.WriteJSONLine(s.Out, map[string]string{"socket": server.SocketPath()})
 	} else {
-		_, err = fmt.Fprintf(s.out, "listening on %s\n", escapeLine(server.SocketPath()))
+		_, err = fmt.Fprintf(s.Out, "listening on %s\n", visible.Line(server.SocketPath()))
 	}
-	if err = errors.Join(err, s.out.Flush()); err != nil {
+	if err = errors.Join(err, s.Out.Flush()); err != nil {
 		return errors.Join(err, server.Close())
 	}
 	return errors.Join(server.Serve(ctx), bridge.Stop(context.WithoutCancel(ctx)))
@@ -105,13 +108,13 @@ func runAshServe(ctx context.Context, o ashServeOptions, s *streams) error {
 
 // settings describe the agent. One that works for a mailbox, as under run, is
 // given the tools of oacp mcp.
-func (o ashServeOptions) settings(s *streams) (settings turn.Settings, err error) {
+func (o ashServeOptions) settings(s *command.Streams) (settings turn.Settings, err error) {
 	reach := o.driver
 	reach.socket = "" // where the bridge listens, not where its agent is
 	if err := reach.override(&settings); err != nil {
 		return settings, err
 	}
-	workspace, name := s.getenv("OACP_WORKSPACE"), s.getenv("OACP_AGENT")
+	workspace, name := s.Getenv("OACP_WORKSPACE"), s.Getenv("OACP_AGENT")
 	if workspace == "" || name == "" {
 		return settings, nil
 	}
@@ -134,7 +137,7 @@ type ashQueryOptions struct {
 	json    bool
 }
 
-func newAshQueryCommand(s *streams) *cli.Command {
+func newAshQueryCommand(s *command.Streams) *cli.Command {
 	var o ashQueryOptions
 	return &cli.Command{
 		Name:      "query",
@@ -151,18 +154,18 @@ EXAMPLES:
 			&cli.StringFlag{Name: "socket", Usage: "the bridge listens on `FILE`", Destination: &o.socket},
 			&cli.StringFlag{Name: "session", Usage: "start or continue the session `NAME`", Destination: &o.session},
 			&cli.DurationFlag{Name: "timeout", Usage: "give the turn up after `TIME`", DefaultText: "never", Destination: &o.timeout},
-			jsonFlag(&o.json),
+			command.JSONFlag(&o.json),
 		},
 		Action: func(c *cli.Context) error {
-			args := positionals(c)
+			args := command.Positionals(c)
 			if c.IsSet("timeout") && o.timeout <= 0 {
-				return usageErrorf("--timeout: a turn needs some time")
+				return failure.Usagef("--timeout: a turn needs some time")
 			}
 			if len(args) != 1 {
-				return usageErrorf("needs one PROMPT")
+				return failure.Usagef("needs one PROMPT")
 			}
 			if o.socket == "" {
-				return usageErrorf("needs --socket").withHint("oacp ash serve prints where it listens")
+				return failure.Usagef("needs --socket").WithHint("oacp ash serve prints where it listens")
 			}
 			o.prompt = args[0]
 			return runAshQuery(c.Context, o, s)
@@ -170,16 +173,16 @@ EXAMPLES:
 	}
 }
 
-func runAshQuery(ctx context.Context, o ashQueryOptions, s *streams) (err error) {
+func runAshQuery(ctx context.Context, o ashQueryOptions, s *command.Streams) (err error) {
 	if o.prompt == "-" {
 		// The codec refuses what is too long for a line of the protocol.
-		data, err := io.ReadAll(io.LimitReader(s.in, ash.MaxLine+1))
+		data, err := io.ReadAll(io.LimitReader(s.In, ash.MaxLine+1))
 		if err != nil {
 			return fmt.Errorf("reading the prompt: %w", err)
 		}
 		o.prompt = string(data)
 	}
-	ctx, stop := untilSignal(ctx)
+	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
@@ -208,8 +211,8 @@ func breakOff(ctx context.Context, driver *agent.Ash) func() {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(over)
-		var told *signalError
-		if cause := context.Cause(ctx); !errors.As(cause, &told) || told.signal != syscall.SIGINT {
+		var told *failure.SignalError
+		if cause := context.Cause(ctx); !errors.As(cause, &told) || told.Signal != syscall.SIGINT {
 			_ = driver.Stop(ctx) // the turn tells of the end of its connection
 		}
 	})
@@ -220,13 +223,13 @@ func breakOff(ctx context.Context, driver *agent.Ash) func() {
 	}
 }
 
-func (o ashQueryOptions) print(e agent.Event, s *streams) error {
+func (o ashQueryOptions) print(e agent.Event, s *command.Streams) error {
 	said := e.Text
 	switch {
 	case o.json:
 		said = string(e.Raw)
-	case s.outTerminal:
-		said = escapeLines(said)
+	case s.OutTerminal:
+		said = visible.Lines(said)
 	}
 	if said == "" {
 		return nil
@@ -234,6 +237,6 @@ func (o ashQueryOptions) print(e agent.Event, s *streams) error {
 	if !strings.HasSuffix(said, "\n") {
 		said += "\n"
 	}
-	_, err := s.out.WriteString(said)
-	return errors.Join(err, s.out.Flush())
+	_, err := s.Out.WriteString(said)
+	return errors.Join(err, s.Out.Flush())
 }

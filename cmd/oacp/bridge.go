@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
 )
 
 const logHelp = `The log is that of --bridge, or of the run --run-id of the repository around the
@@ -9,7 +11,7 @@ current folder, or of its latest run.`
 
 // newBridgeCommand is the parent of the commands for AgentPair's bridge log.
 // By itself it is its most used child.
-func newBridgeCommand(s *streams) *cli.Command {
+func newBridgeCommand(s *command.Streams) *cli.Command {
 	var o bridgeStatusOptions
 	children := []*cli.Command{
 		newBridgeSendCommand(s),
@@ -18,14 +20,14 @@ func newBridgeCommand(s *streams) *cli.Command {
 	}
 	return &cli.Command{
 		Name:        "bridge",
-		Category:    categoryBridge,
+		Category:    command.CategoryBridge,
 		Usage:       "use AgentPair's bridge log; without a command, show the status of every run",
 		Description: bridgeStatusHelp,
 		Flags:       o.flags(),
 		Subcommands: children,
 		Action: func(c *cli.Context) error {
-			if rest := positionals(c); len(rest) > 0 {
-				return unknownCommand(children, rest[0], "oacp bridge")
+			if rest := command.Positionals(c); len(rest) > 0 {
+				return command.UnknownCommand([]string{"send", "drain", "status"}, rest[0], "oacp bridge")
 			}
 			return o.act(c, s)
 		},

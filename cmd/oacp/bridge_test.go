@@ -10,18 +10,20 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // TestBridgeTerminal: what stands in a log can be read on a terminal, and
 // can do nothing else.
 func TestBridgeTerminal(t *testing.T) {
 	c := newSession(t, "a,b")
-	log := filepath.Join(c.dir, "bridge.jsonl")
+	log := filepath.Join(c.Dir, "bridge.jsonl")
 	lines := `{"id":"1","type":"chat","from":"a\u001b[2J","to":"b","content":"` + "\u202etxet\u009b2J" + `"}` + "\n\x1b]0;title\a\n"
 	if err := os.WriteFile(log, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.outTerminal = true
+	c.OutTerminal = true
 	for _, args := range [][]string{
 		{"bridge", "--bridge", log},
 		{"bridge", "drain", "--bridge", log, "--agent", "b"},
@@ -40,11 +42,11 @@ func TestBridgeTerminal(t *testing.T) {
 // TestDrainKeepsItsPlace: the cursor moves only when everything is printed.
 func TestDrainKeepsItsPlace(t *testing.T) {
 	c := newSession(t, "a,b")
-	log, cursor := filepath.Join(c.dir, "bridge.jsonl"), filepath.Join(c.dir, "cursor")
+	log, cursor := filepath.Join(c.Dir, "bridge.jsonl"), filepath.Join(c.Dir, "cursor")
 	c.must(t, "bridge", "send", "--bridge", log, "--from", "a", "--to", "b", "--type", "chat", "--content", "x")
 	drain := []string{"bridge", "drain", "--bridge", log, "--agent", "b", "--cursor", cursor}
-	c.out = bufio.NewWriter(fullDisk{})
-	if exit := run(t.Context(), drain, c.streams); exit != exitFailed {
+	c.Out = bufio.NewWriter(fullDisk{})
+	if exit := run(t.Context(), drain, c.Streams); exit != failure.ExitFailed {
 		t.Errorf("exit status is %d, want 1: nothing could be printed", exit)
 	}
 	if _, err := os.Stat(cursor); err == nil {
@@ -67,12 +69,12 @@ func TestAgentPair(t *testing.T) {
 	}
 	home := t.TempDir()
 	c := newSession(t, "claude,codex")
-	c.env[runsVariable] = filepath.Join(home, ".agentpair", "runs")
+	c.env[command.RunsVariable] = filepath.Join(home, ".agentpair", "runs")
 	agentpair := func(args ...string) string {
 		t.Helper()
 		command := exec.CommandContext(t.Context(), program, args...)
-		command.Dir = c.dir
-		command.Env = append(os.Environ(), "HOME="+home, "PWD="+c.dir)
+		command.Dir = c.Dir
+		command.Env = append(os.Environ(), "HOME="+home, "PWD="+c.Dir)
 		out, err := command.Output()
 		if err != nil {
 			t.Fatalf("agentpair %s: %v", strings.Join(args, " "), err)
@@ -89,7 +91,7 @@ func TestAgentPair(t *testing.T) {
 	}
 
 	// What AgentPair's library writes is in testdata; it can read that, too.
-	run, err := bridge.MakeRun(c.env[runsVariable], c.dir, 2, c.now())
+	run, err := bridge.MakeRun(c.env[command.RunsVariable], c.Dir, 2, c.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,24 +9,27 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 type bridgeDrainOptions struct {
-	log    logOptions
+	log    command.BridgeLog
 	agent  string
 	since  string
 	cursor string
 	json   bool
 }
 
-func newBridgeDrainCommand(s *streams) *cli.Command {
+func newBridgeDrainCommand(s *command.Streams) *cli.Command {
 	var o bridgeDrainOptions
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "agent", Usage: "print the records for `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)", Destination: &o.agent},
 		&cli.StringFlag{Name: "since", Usage: "only those behind the record `HASH`, its whole id", Destination: &o.since},
 		&cli.StringFlag{Name: "cursor", Usage: "only those behind the place that is noted in `FILE`, and note how far they were printed", Destination: &o.cursor},
-		jsonFlag(&o.json),
+		command.JSONFlag(&o.json),
 	}
 	return &cli.Command{
 		Name:      "drain",
@@ -43,28 +46,28 @@ place is noted when all is printed, so a command that is killed prints again.
 EXAMPLES:
    oacp bridge drain --agent codex --cursor codex.cursor
    oacp bridge drain --agent codex --run-id 3 | jq -r .content`,
-		Flags: append(flags, o.log.flags()...),
+		Flags: append(flags, o.log.Flags()...),
 		Action: func(c *cli.Context) error {
-			if err := errors.Join(noPositionals(c), o.log.check(c)); err != nil {
+			if err := errors.Join(command.NoPositionals(c), o.log.Check(c)); err != nil {
 				return err
 			}
 			if o.since != "" && o.cursor != "" {
-				return usageErrorf("--since and --cursor exclude each other")
+				return failure.Usagef("--since and --cursor exclude each other")
 			}
 			return runBridgeDrain(c.Context, o, s)
 		},
 	}
 }
 
-func runBridgeDrain(ctx context.Context, o bridgeDrainOptions, s *streams) error {
+func runBridgeDrain(ctx context.Context, o bridgeDrainOptions, s *command.Streams) error {
 	if o.agent == "" {
-		agent, err := project.AgentFromEnvironment(s.getenv)
+		agent, err := project.AgentFromEnvironment(s.Getenv)
 		if err != nil {
 			return err
 		}
 		o.agent = string(agent)
 	}
-	return o.log.reading(s, func(log *bridge.Log) error {
+	return o.log.Reading(s, func(log *bridge.Log) error {
 		if o.cursor != "" {
 			return o.drainToCursor(ctx, log, s)
 		}
@@ -85,7 +88,7 @@ func runBridgeDrain(ctx context.Context, o bridgeDrainOptions, s *streams) error
 }
 
 // drainToCursor prints what is new since the cursor, and then moves it.
-func (o bridgeDrainOptions) drainToCursor(ctx context.Context, log *bridge.Log, s *streams) error {
+func (o bridgeDrainOptions) drainToCursor(ctx context.Context, log *bridge.Log, s *command.Streams) error {
 	after, err := bridge.LoadCursor(o.cursor)
 	if err != nil {
 		return err
@@ -105,7 +108,7 @@ func (o bridgeDrainOptions) drainToCursor(ctx context.Context, log *bridge.Log, 
 	if printed.Line() > end.Line() {
 		end = printed
 	}
-	if err := s.out.Flush(); err != nil || end == after {
+	if err := s.Out.Flush(); err != nil || end == after {
 		return err
 	}
 	return bridge.SaveCursor(o.cursor, end)
@@ -113,7 +116,7 @@ func (o bridgeDrainOptions) drainToCursor(ctx context.Context, log *bridge.Log, 
 
 // printRecords prints one record a line, and returns the place behind the
 // last one.
-func printRecords(records iter.Seq2[bridge.Entry, error], s *streams) (last bridge.Cursor, err error) {
+func printRecords(records iter.Seq2[bridge.Entry, error], s *command.Streams) (last bridge.Cursor, err error) {
 	for e, err := range records {
 		if err != nil {
 			return last, err
@@ -128,14 +131,14 @@ func printRecords(records iter.Seq2[bridge.Entry, error], s *streams) (last brid
 
 // printRecord prints a record as it stands in its log. JSON may hold
 // characters that disturb a terminal.
-func printRecord(r bridge.Record, s *streams) error {
+func printRecord(r bridge.Record, s *command.Streams) error {
 	line, err := r.Encode()
 	if err != nil {
 		return err
 	}
-	if s.outTerminal {
-		line = []byte(escapeLine(string(line)))
+	if s.OutTerminal {
+		line = []byte(visible.Line(string(line)))
 	}
-	_, err = fmt.Fprintf(s.out, "%s\n", line)
+	_, err = fmt.Fprintf(s.Out, "%s\n", line)
 	return err
 }

@@ -9,11 +9,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 type bridgeSendOptions struct {
-	log     logOptions
+	log     command.BridgeLog
 	from    string
 	to      string
 	typ     string
@@ -23,7 +27,7 @@ type bridgeSendOptions struct {
 	json    bool
 }
 
-func newBridgeSendCommand(s *streams) *cli.Command {
+func newBridgeSendCommand(s *command.Streams) *cli.Command {
 	var o bridgeSendOptions
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)", Destination: &o.from},
@@ -32,7 +36,7 @@ func newBridgeSendCommand(s *streams) *cli.Command {
 		&cli.StringFlag{Name: "signal", Usage: "the control signal is `SIGNAL`: " + nameList(bridge.Signals()) + "; makes the type signal", Destination: &o.signal},
 		&cli.StringFlag{Name: "content", Usage: "the record says `TEXT`, - for standard input", Destination: &o.content},
 		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power cut may lose the record", Destination: &o.noSync},
-		jsonFlag(&o.json),
+		command.JSONFlag(&o.json),
 	}
 	return &cli.Command{
 		Name:      "send",
@@ -50,9 +54,9 @@ EXAMPLES:
    oacp bridge send --from claude --to codex --type task --content "Implement login form"
    git diff | oacp bridge send --from codex --to claude --type result --content -
    oacp bridge send --from claude --signal PASS --content Approved`,
-		Flags: append(flags, o.log.writingFlags()...),
+		Flags: append(flags, o.log.WritingFlags()...),
 		Action: func(c *cli.Context) error {
-			if err := errors.Join(noPositionals(c), o.log.check(c)); err != nil {
+			if err := errors.Join(command.NoPositionals(c), o.log.Check(c)); err != nil {
 				return err
 			}
 			return runBridgeSend(c.Context, o, s)
@@ -60,50 +64,54 @@ EXAMPLES:
 	}
 }
 
-func runBridgeSend(ctx context.Context, o bridgeSendOptions, s *streams) error {
+func runBridgeSend(ctx context.Context, o bridgeSendOptions, s *command.Streams) error {
 	record, err := o.record(s)
 	if err != nil {
 		return err
 	}
-	return o.log.with(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
+	return o.log.With(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
 		receipt, err := log.Send(ctx, record)
 		if err != nil {
 			return err
 		}
 		if receipt.Duplicate && !receipt.SaysTheSame(record) {
-			return &sharedIDError{log: log.Path(), there: receipt.Entry}
+			return &failure.Error{
+				Code: "duplicate_id",
+				Hint: "the id is made of type, sender, receiver and content alone: say it in other words",
+				Err:  &sharedIDError{log: log.Path(), there: receipt.Entry},
+			}
 		}
 		return o.print(log, receipt, s)
 	})
 }
 
 // record returns the record that the command line describes.
-func (o bridgeSendOptions) record(s *streams) (bridge.Record, error) {
+func (o bridgeSendOptions) record(s *command.Streams) (bridge.Record, error) {
 	if o.typ == "" && o.signal != "" {
 		o.typ = string(bridge.TypeSignal)
 	}
 	r := bridge.Record{Type: bridge.Type(o.typ), From: o.from, To: o.to, Signal: bridge.Signal(strings.ToUpper(o.signal))}
 	switch {
 	case o.typ == "":
-		return r, usageErrorf("needs --type").withHint("the types are " + nameList(bridge.Types()))
+		return r, failure.Usagef("needs --type").WithHint("the types are " + nameList(bridge.Types()))
 	case !r.Type.Known():
-		return r, usageErrorf("--type: there is no type %s", quote(o.typ)).
-			withHint(didYouMean(bridge.Types(), o.typ, "the types are "+nameList(bridge.Types())))
+		return r, failure.Usagef("--type: there is no type %s", visible.Quote(o.typ)).
+			WithHint(spelling.DidYouMean(bridge.Types(), o.typ, "the types are "+nameList(bridge.Types())))
 	case o.signal != "" && !r.Signal.Known():
-		return r, usageErrorf("--signal: there is no signal %s", quote(o.signal)).
-			withHint(didYouMean(bridge.Signals(), o.signal, "the signals are "+nameList(bridge.Signals())))
+		return r, failure.Usagef("--signal: there is no signal %s", visible.Quote(o.signal)).
+			WithHint(spelling.DidYouMean(bridge.Signals(), o.signal, "the signals are "+nameList(bridge.Signals())))
 	case (r.Type == bridge.TypeSignal) != (r.Signal != ""):
-		return r, usageErrorf("--type signal and --signal go together").withHint("the signals are " + nameList(bridge.Signals()))
+		return r, failure.Usagef("--type signal and --signal go together").WithHint("the signals are " + nameList(bridge.Signals()))
 	}
 	if r.From == "" {
-		agent, err := project.AgentFromEnvironment(s.getenv)
+		agent, err := project.AgentFromEnvironment(s.Getenv)
 		if err != nil {
 			return r, err
 		}
 		r.From = string(agent)
 	}
 	if r.To == r.From {
-		return r, usageErrorf("--to: %s is the sender", quote(r.To)).withHint("leave --to out to send to everybody else")
+		return r, failure.Usagef("--to: %s is the sender", visible.Quote(r.To)).WithHint("leave --to out to send to everybody else")
 	}
 	var err error
 	r.Content, err = o.readContent(s)
@@ -112,26 +120,26 @@ func (o bridgeSendOptions) record(s *streams) (bridge.Record, error) {
 
 // readContent returns the text given, or what is piped in. A signal may go
 // without.
-func (o bridgeSendOptions) readContent(s *streams) (string, error) {
+func (o bridgeSendOptions) readContent(s *command.Streams) (string, error) {
 	switch {
 	case o.content != "" && o.content != "-":
 		return o.content, nil
 	case o.content == "" && o.signal != "":
 		return "", nil
-	case o.content == "" && s.inTerminal:
-		return "", usageErrorf("content: there is none").withHint("use --content TEXT, or a pipe")
+	case o.content == "" && s.InTerminal:
+		return "", failure.Usagef("content: there is none").WithHint("use --content TEXT, or a pipe")
 	}
 	text, err := readInput("-", s)
 	if err != nil {
 		return "", fmt.Errorf("content: %w", err)
 	}
 	if strings.TrimSpace(text) == "" {
-		return "", usageErrorf("content: nothing came in on standard input").withHint("use --content TEXT, or a pipe")
+		return "", failure.Usagef("content: nothing came in on standard input").WithHint("use --content TEXT, or a pipe")
 	}
 	return text, nil
 }
 
-func (o bridgeSendOptions) print(log *bridge.Log, receipt bridge.Receipt, s *streams) error {
+func (o bridgeSendOptions) print(log *bridge.Log, receipt bridge.Receipt, s *command.Streams) error {
 	if o.json {
 		object, err := withKeys(receipt.Record, struct {
 			Duplicate bool   `json:"duplicate"`
@@ -141,14 +149,14 @@ func (o bridgeSendOptions) print(log *bridge.Log, receipt bridge.Receipt, s *str
 		if err != nil {
 			return err
 		}
-		return writeJSON(s.out, object)
+		return command.WriteJSON(s.Out, object)
 	}
 	if receipt.Duplicate {
-		fmt.Fprintf(s.out, "duplicate: %s\n  sent:   %s\n", escapeLine(receipt.ID), escapeLine(receipt.Timestamp))
+		fmt.Fprintf(s.Out, "duplicate: %s\n  sent:   %s\n", visible.Line(receipt.ID), visible.Line(receipt.Timestamp))
 	} else {
-		fmt.Fprintf(s.out, "OK: %s\n", escapeLine(receipt.ID))
+		fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(receipt.ID))
 	}
-	fmt.Fprintf(s.out, "  bridge: %s, line %d\n", escapeLine(log.Path()), receipt.Line)
+	fmt.Fprintf(s.Out, "  bridge: %s, line %d\n", visible.Line(log.Path()), receipt.Line)
 	return nil
 }
 

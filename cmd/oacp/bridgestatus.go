@@ -10,10 +10,13 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 type bridgeStatusOptions struct {
-	log  logOptions
+	log  command.BridgeLog
 	all  bool
 	json bool
 }
@@ -28,12 +31,12 @@ EXAMPLES:
    oacp bridge status --bridge bridge.jsonl --json`
 
 func (o *bridgeStatusOptions) flags() []cli.Flag {
-	return append(o.log.flags(),
+	return append(o.log.Flags(),
 		&cli.BoolFlag{Name: "all", Usage: "show the runs of every repository", Destination: &o.all},
-		jsonFlag(&o.json))
+		command.JSONFlag(&o.json))
 }
 
-func newBridgeStatusCommand(s *streams) *cli.Command {
+func newBridgeStatusCommand(s *command.Streams) *cli.Command {
 	var o bridgeStatusOptions
 	return &cli.Command{
 		Name:        "status",
@@ -41,7 +44,7 @@ func newBridgeStatusCommand(s *streams) *cli.Command {
 		Description: bridgeStatusHelp,
 		Flags:       o.flags(),
 		Action: func(c *cli.Context) error {
-			if err := noPositionals(c); err != nil {
+			if err := command.NoPositionals(c); err != nil {
 				return err
 			}
 			return o.act(c, s)
@@ -49,27 +52,27 @@ func newBridgeStatusCommand(s *streams) *cli.Command {
 	}
 }
 
-func (o bridgeStatusOptions) act(c *cli.Context, s *streams) error {
-	if err := o.log.check(c); err != nil {
+func (o bridgeStatusOptions) act(c *cli.Context, s *command.Streams) error {
+	if err := o.log.Check(c); err != nil {
 		return err
 	}
-	if o.all && (o.log.file != "" || o.log.runID != 0 || o.log.repository != "") {
-		return usageErrorf("--all means every run of every repository, so no log can be named")
+	if o.all && (o.log.File != "" || o.log.RunID != 0 || o.log.Repository != "") {
+		return failure.Usagef("--all means every run of every repository, so no log can be named")
 	}
 	return runBridgeStatus(c.Context, o, s)
 }
 
-func runBridgeStatus(ctx context.Context, o bridgeStatusOptions, s *streams) error {
-	if o.log.file == "" && o.log.runID == 0 {
+func runBridgeStatus(ctx context.Context, o bridgeStatusOptions, s *command.Streams) error {
+	if o.log.File == "" && o.log.RunID == 0 {
 		return o.showRuns(ctx, s)
 	}
-	return o.log.reading(s, func(log *bridge.Log) error {
+	return o.log.Reading(s, func(log *bridge.Log) error {
 		answer, err := newStatusAnswer(ctx, log, s)
 		switch {
 		case err != nil:
 			return err
 		case o.json:
-			return writeJSON(s.out, answer)
+			return command.WriteJSON(s.Out, answer)
 		}
 		answer.print(s)
 		return nil
@@ -77,8 +80,8 @@ func runBridgeStatus(ctx context.Context, o bridgeStatusOptions, s *streams) err
 }
 
 // showRuns shows the runs of the repository that is meant, or of all.
-func (o bridgeStatusOptions) showRuns(ctx context.Context, s *streams) error {
-	root, repository, err := o.log.runs(s)
+func (o bridgeStatusOptions) showRuns(ctx context.Context, s *command.Streams) error {
+	root, repository, err := o.log.Runs(s)
 	if err != nil {
 		return err
 	}
@@ -90,7 +93,7 @@ func (o bridgeStatusOptions) showRuns(ctx context.Context, s *streams) error {
 	var failed []error
 	for _, run := range runs {
 		// A run that cannot be read hides no other.
-		err := useLog(run.BridgePath(), bridge.Options{}, s, func(log *bridge.Log) error {
+		err := command.UseLog(run.BridgePath(), bridge.Options{}, s, func(log *bridge.Log) error {
 			answer, err := newStatusAnswer(ctx, log, s)
 			if err != nil {
 				return err
@@ -103,11 +106,11 @@ func (o bridgeStatusOptions) showRuns(ctx context.Context, s *streams) error {
 		failed = append(failed, err)
 	}
 	if o.json {
-		failed = append(failed, writeJSON(s.out, map[string]any{"runs_dir": root, "runs": answers}))
+		failed = append(failed, command.WriteJSON(s.Out, map[string]any{"runs_dir": root, "runs": answers}))
 		return errors.Join(failed...)
 	}
 	if len(runs) == 0 {
-		fmt.Fprintf(s.out, "%s: no runs in %s\n", escapeLine(o.subject(repository)), escapeLine(root))
+		fmt.Fprintf(s.Out, "%s: no runs in %s\n", visible.Line(o.subject(repository)), visible.Line(root))
 	}
 	o.print(answers, s)
 	return errors.Join(failed...)
@@ -145,17 +148,17 @@ func (o bridgeStatusOptions) subject(repository string) string {
 
 // print shows the runs one below the other, with --all below their
 // repositories.
-func (o bridgeStatusOptions) print(answers []statusAnswer, s *streams) {
+func (o bridgeStatusOptions) print(answers []statusAnswer, s *command.Streams) {
 	for i, answer := range answers {
 		if i > 0 {
-			fmt.Fprintln(s.out)
+			fmt.Fprintln(s.Out)
 		}
 		if o.all && (i == 0 || answer.RepositoryID != answers[i-1].RepositoryID) {
 			name := answer.Repository
 			if name == "" {
 				name = "unknown"
 			}
-			fmt.Fprintf(s.out, "Repository %s (%s)\n\n", escapeLine(name), answer.RepositoryID)
+			fmt.Fprintf(s.Out, "Repository %s (%s)\n\n", visible.Line(name), answer.RepositoryID)
 		}
 		answer.print(s)
 	}
@@ -178,7 +181,7 @@ type skippedLine struct {
 
 // newStatusAnswer counts what the log holds, and names the lines that do not
 // count.
-func newStatusAnswer(ctx context.Context, log *bridge.Log, s *streams) (statusAnswer, error) {
+func newStatusAnswer(ctx context.Context, log *bridge.Log, s *command.Streams) (statusAnswer, error) {
 	answer := statusAnswer{RunID: bridge.RunNumber(log.Path()), Bridge: log.Path(), Skipped: []skippedLine{}}
 	var err error
 	if answer.Status, err = log.Status(ctx); err != nil {
@@ -186,20 +189,20 @@ func newStatusAnswer(ctx context.Context, log *bridge.Log, s *streams) (statusAn
 	}
 	answer.Skipped, err = warnOfSkipped(ctx, log, 0, s)
 	if answer.TornBytes > 0 {
-		warn(s, fmt.Sprintf("%s: the last line has no newline (%d bytes): it is being written, or a crash cut it off", log.Path(), answer.TornBytes))
+		s.Warn(fmt.Sprintf("%s: the last line has no newline (%d bytes): it is being written, or a crash cut it off", log.Path(), answer.TornBytes))
 	}
 	return answer, err
 }
 
 // warnOfSkipped names the lines behind a given one that are no records.
-func warnOfSkipped(ctx context.Context, log *bridge.Log, behind int, s *streams) ([]skippedLine, error) {
+func warnOfSkipped(ctx context.Context, log *bridge.Log, behind int, s *command.Streams) ([]skippedLine, error) {
 	skipped := []skippedLine{}
 	for line, err := range log.Skipped(ctx) {
 		if err != nil {
 			return skipped, err
 		}
 		if line.Line > behind {
-			warn(s, "skipped "+line.Error())
+			s.Warn("skipped " + line.Error())
 			skipped = append(skipped, skippedLine{line.Line, line.Err.Error()})
 		}
 	}
@@ -207,18 +210,18 @@ func warnOfSkipped(ctx context.Context, log *bridge.Log, behind int, s *streams)
 }
 
 // print shows the status in AgentPair's layout.
-func (a statusAnswer) print(s *streams) {
+func (a statusAnswer) print(s *command.Streams) {
 	name := fmt.Sprintf("Run #%d", a.RunID)
 	if a.RunID == 0 {
 		name = a.Bridge
 	}
-	fmt.Fprintf(s.out, "%s Bridge Status:\n", escapeLine(name))
-	fmt.Fprintf(s.out, "  Total Messages: %d\n", a.TotalMessages)
-	fmt.Fprintf(s.out, "  Done Signal: %t\n", a.HasDoneSignal)
-	fmt.Fprintf(s.out, "  Pass Count: %d\n", a.PassCount)
-	fmt.Fprintf(s.out, "  Fail Count: %d\n", a.FailCount)
-	fmt.Fprintln(s.out, "  By Agent:")
+	fmt.Fprintf(s.Out, "%s Bridge Status:\n", visible.Line(name))
+	fmt.Fprintf(s.Out, "  Total Messages: %d\n", a.TotalMessages)
+	fmt.Fprintf(s.Out, "  Done Signal: %t\n", a.HasDoneSignal)
+	fmt.Fprintf(s.Out, "  Pass Count: %d\n", a.PassCount)
+	fmt.Fprintf(s.Out, "  Fail Count: %d\n", a.FailCount)
+	fmt.Fprintln(s.Out, "  By Agent:")
 	for _, agent := range slices.Sorted(maps.Keys(a.ByAgent)) {
-		fmt.Fprintf(s.out, "    %s: %d\n", escapeLine(agent), a.ByAgent[agent])
+		fmt.Fprintf(s.Out, "    %s: %d\n", visible.Line(agent), a.ByAgent[agent])
 	}
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -56,7 +59,7 @@ func (o *composeOptions) flags() []cli.Flag {
 
 // fill puts into the draft what the command line says. The body is read from
 // a file, or is the text given, or is what is piped in.
-func (o *composeOptions) fill(draft *schema.Message, s *streams) error {
+func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) error {
 	for _, field := range []struct {
 		to   *string
 		text string
@@ -75,12 +78,12 @@ func (o *composeOptions) fill(draft *schema.Message, s *streams) error {
 	if o.priority != "" {
 		priority, err := schema.ParsePriority(strings.ToUpper(o.priority))
 		if err != nil {
-			return usageErrorf("--priority: %w", err)
+			return failure.Usagef("--priority: %w", err)
 		}
 		draft.Priority = priority
 	}
 	if o.expires != "" {
-		expires, err := parseExpiry(o.expires, s.now())
+		expires, err := parseExpiry(o.expires, s.Now())
 		if err != nil {
 			return err
 		}
@@ -98,9 +101,9 @@ func (o *composeOptions) fill(draft *schema.Message, s *streams) error {
 	return err
 }
 
-func (o *composeOptions) readBody(s *streams) (string, error) {
+func (o *composeOptions) readBody(s *command.Streams) (string, error) {
 	noBody := func(why string) error {
-		return usageErrorf("body: %s", why).withHint("use --body TEXT, --body-file FILE, or a pipe")
+		return failure.Usagef("body: %s", why).WithHint("use --body TEXT, --body-file FILE, or a pipe")
 	}
 	source := o.bodyFile
 	switch {
@@ -109,7 +112,7 @@ func (o *composeOptions) readBody(s *streams) (string, error) {
 		return "", noBody("--body is empty")
 	case o.bodyGiven:
 		return o.body, nil
-	case s.inTerminal:
+	case s.InTerminal:
 		return "", noBody("there is none")
 	default:
 		source = "-"
@@ -132,8 +135,8 @@ func (o *composeOptions) readBody(s *streams) (string, error) {
 
 // readInput returns the text of a file, or of standard input for "-". A text
 // that could be no message's is not read to its end.
-func readInput(name string, s *streams) (text string, err error) {
-	input := s.in
+func readInput(name string, s *command.Streams) (text string, err error) {
+	input := s.In
 	if name == "-" {
 		name = "standard input"
 	} else {
@@ -160,7 +163,7 @@ func parseExpiry(text string, now time.Time) (schema.Timestamp, error) {
 	if _, err := schema.ParseTimestamp(schema.Timestamp(text)); err == nil {
 		return schema.Timestamp(text), nil
 	}
-	bad := usageErrorf("--expires: %s is no time", quote(text)).withHint("write 30m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ")
+	bad := failure.Usagef("--expires: %s is no time", visible.Quote(text)).WithHint("write 30m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ")
 	units := map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
 	unit, ok := units[strings.ToLower(text)[len(text)-1]]
 	if !ok {
@@ -176,16 +179,16 @@ func parseExpiry(text string, now time.Time) (schema.Timestamp, error) {
 
 // answer threads the draft as an answer to a message, and says so where that
 // one is gone.
-func answer(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, id string, s *streams) error {
+func answer(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, id string, s *command.Streams) error {
 	found, err := w.AnswerTo(ctx, draft, id)
 	if err == nil && !found {
-		warn(s, "there is no message "+id+" here any more: the answer names it all the same")
+		s.Warn("there is no message " + id + " here any more: the answer names it all the same")
 	}
 	return err
 }
 
 // warn tells people what may be odd about what they asked for.
-func warn(s *streams, text string) {
+func warn(s *command.Streams, text string) {
 	// A warning that cannot be written is no reason not to go on.
-	_, _ = fmt.Fprintf(s.err, "oacp: warning: %s\n", escapeLine(text))
+	_, _ = fmt.Fprintf(s.Err, "oacp: warning: %s\n", visible.Line(text))
 }

@@ -10,13 +10,17 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type convertOptions struct {
-	workspace workspaceOptions
-	log       logOptions
+	workspace command.Workspace
+	log       command.BridgeLog
 	to        string
 	paths     []string
 	dryRun    bool
@@ -29,16 +33,16 @@ const (
 	toMailbox = "mailbox"
 )
 
-func newConvertCommand(s *streams) *cli.Command {
+func newConvertCommand(s *command.Streams) *cli.Command {
 	var o convertOptions
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "to", Usage: "make `FORM`: bridge (records of message files) or mailbox (messages of bridge logs)", Destination: &o.to},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the messages and deliver nothing", Destination: &o.dryRun},
-		jsonFlag(&o.json),
+		command.JSONFlag(&o.json),
 	}
 	return &cli.Command{
 		Name:      "convert",
-		Category:  categoryBridge,
+		Category:  command.CategoryBridge,
 		Usage:     "make bridge records of message files, or deliver a bridge log, once",
 		ArgsUsage: "PATH… --to FORM",
 		Description: `PATH is a file, a folder with everything below it, or - for standard input, which
@@ -55,9 +59,9 @@ EXAMPLES:
    oacp convert --to bridge agents/claude/outbox --run-id 1
    oacp convert --to mailbox ~/.agentpair/runs
    ssh build cat bridge.jsonl | oacp convert --to mailbox -`,
-		Flags: append(append(flags, o.log.writingFlags()...), o.workspace.flags()...),
+		Flags: append(append(flags, o.log.WritingFlags()...), o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			o.paths = positionals(c)
+			o.paths = command.Positionals(c)
 			if err := o.check(c, s); err != nil {
 				return err
 			}
@@ -66,27 +70,27 @@ EXAMPLES:
 	}
 }
 
-func (o *convertOptions) check(c *cli.Context, s *streams) error {
+func (o *convertOptions) check(c *cli.Context, s *command.Streams) error {
 	if len(o.paths) == 0 {
-		if s.inTerminal {
-			return usageErrorf("needs a file, a folder, or -")
+		if s.InTerminal {
+			return failure.Usagef("needs a file, a folder, or -")
 		}
 		o.paths = []string{"-"}
 	}
 	switch {
 	case o.to != toBridge && o.to != toMailbox:
-		return usageErrorf("--to: %s is neither %s nor %s", quote(o.to), toBridge, toMailbox).
-			withHint(didYouMean([]string{toBridge, toMailbox}, o.to, "say --to bridge or --to mailbox"))
-	case o.to == toMailbox && o.log.given():
-		return usageErrorf("--to mailbox reads the logs that are named as PATH").withHint("oacp mirror --direction in delivers the log of a run")
+		return failure.Usagef("--to: %s is neither %s nor %s", visible.Quote(o.to), toBridge, toMailbox).
+			WithHint(spelling.DidYouMean([]string{toBridge, toMailbox}, o.to, "say --to bridge or --to mailbox"))
+	case o.to == toMailbox && o.log.Given():
+		return failure.Usagef("--to mailbox reads the logs that are named as PATH").WithHint("oacp mirror --direction in delivers the log of a run")
 	case o.to == toBridge && o.dryRun:
-		return usageErrorf("--dry-run goes with --to mailbox").withHint("without a log, --to bridge only prints")
+		return failure.Usagef("--dry-run goes with --to mailbox").WithHint("without a log, --to bridge only prints")
 	}
-	return o.log.check(c)
+	return o.log.Check(c)
 }
 
-func runConvert(ctx context.Context, o convertOptions, s *streams) error {
-	ctx, stop := untilSignal(ctx)
+func runConvert(ctx context.Context, o convertOptions, s *command.Streams) error {
+	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	var err error
 	switch {
@@ -104,13 +108,13 @@ func runConvert(ctx context.Context, o convertOptions, s *streams) error {
 }
 
 // toBridge makes records of message files.
-func (o convertOptions) toBridge(ctx context.Context, s *streams) error {
+func (o convertOptions) toBridge(ctx context.Context, s *command.Streams) error {
 	messages, invalid, err := o.readMessages(ctx, s)
 	if err != nil {
 		return err
 	}
-	if o.log.given() {
-		return o.log.with(s, bridge.Options{}, func(log *bridge.Log) error {
+	if o.log.Given() {
+		return o.log.With(s, bridge.Options{}, func(log *bridge.Log) error {
 			report, err := convert.Append(ctx, log, messages)
 			if err != nil {
 				return err
@@ -129,17 +133,17 @@ func (o convertOptions) toBridge(ctx context.Context, s *streams) error {
 	}
 	invalid = append(invalid, report.Warnings...)
 	for _, text := range invalid {
-		warn(s, text)
+		s.Warn(text)
 	}
 	if len(invalid) > 0 {
-		return errTold
+		return failure.ErrReported
 	}
 	return nil
 }
 
 // toMailbox delivers the records of logs.
-func (o convertOptions) toMailbox(ctx context.Context, s *streams) error {
-	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+func (o convertOptions) toMailbox(ctx context.Context, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		var failed error
 		err := o.eachLog(ctx, s, func(name string, log io.Reader) error {
 			report, err := convert.Deliver(ctx, w, name, bridge.ReadRecords(log, name))
@@ -147,7 +151,7 @@ func (o convertOptions) toMailbox(ctx context.Context, s *streams) error {
 				return err
 			}
 			err = reportAnswer{Bridge: name, Report: report}.print(o.json, s)
-			if errors.Is(err, errTold) {
+			if errors.Is(err, failure.ErrReported) {
 				failed, err = err, nil
 			}
 			return err
@@ -159,9 +163,9 @@ func (o convertOptions) toMailbox(ctx context.Context, s *streams) error {
 // showMessages prints the messages that records become: as files, each behind
 // a line that begins a YAML document, or as JSON. Broadcasts go to the agents
 // of the workspace, if there is one.
-func (o convertOptions) showMessages(ctx context.Context, s *streams) error {
+func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) error {
 	var agents []schema.AgentName
-	err := o.workspace.with(s, nil, func(w *mailbox.Workspace) (err error) {
+	err := o.workspace.With(s, nil, func(w *mailbox.Workspace) (err error) {
 		agents, err = w.Agents()
 		return err
 	})
@@ -174,7 +178,7 @@ func (o convertOptions) showMessages(ctx context.Context, s *streams) error {
 		for e, err := range bridge.ReadRecords(log, name) {
 			var skipped *bridge.LineError
 			if errors.As(err, &skipped) {
-				warn(s, "skipped "+skipped.Error())
+				s.Warn("skipped " + skipped.Error())
 				continue
 			}
 			if err != nil {
@@ -183,7 +187,7 @@ func (o convertOptions) showMessages(ctx context.Context, s *streams) error {
 			m, err := convert.FromBridge(e.Record, agents)
 			if err != nil {
 				failed = true
-				warn(s, fmt.Sprintf("%s:%d: undeliverable: %v", name, e.Line, err))
+				s.Warn(fmt.Sprintf("%s:%d: undeliverable: %v", name, e.Line, err))
 				continue
 			}
 			if shown[m.ID] { // a record of the same message to another recipient
@@ -197,23 +201,23 @@ func (o convertOptions) showMessages(ctx context.Context, s *streams) error {
 		return nil
 	})
 	if err == nil && failed {
-		err = errTold
+		err = failure.ErrReported
 	}
 	return err
 }
 
-func (o convertOptions) showMessage(m *schema.Message, s *streams) error {
+func (o convertOptions) showMessage(m *schema.Message, s *command.Streams) error {
 	if o.json {
-		return writeJSONLine(s.out, m)
+		return command.WriteJSONLine(s.Out, m)
 	}
 	data, err := schema.Encode(m)
 	if err != nil {
 		return err
 	}
 	text := string(data)
-	if s.outTerminal {
-		text = escapeLines(text)
+	if s.OutTerminal {
+		text = visible.Lines(text)
 	}
-	_, err = fmt.Fprintf(s.out, "---\n%s", text)
+	_, err = fmt.Fprintf(s.Out, "---\n%s", text)
 	return err
 }

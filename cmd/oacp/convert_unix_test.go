@@ -50,7 +50,7 @@ func TestSignalBreaksOffConvert(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		command := exec.CommandContext(t.Context(), "oacp", "convert", "--dir", c.dir, "--to", to, "-")
+		command := exec.CommandContext(t.Context(), "oacp", "convert", "--dir", c.Dir, "--to", to, "-")
 		var stderr bytes.Buffer
 		command.Stdin, command.Stderr = reader, &stderr
 		if err := errors.Join(command.Start(), reader.Close()); err != nil {
@@ -106,7 +106,7 @@ func TestPipeAsLog(t *testing.T) {
 	pipe := makePipe(t)
 	for _, args := range [][]string{
 		{"bridge", "status"}, {"bridge", "drain", "--agent", "a"},
-		{"bridge", "send", "--from", "a", "--type", "chat", "--content", "x"}, {"mirror", "--dir", c.dir},
+		{"bridge", "send", "--from", "a", "--type", "chat", "--content", "x"}, {"mirror", "--dir", c.Dir},
 	} {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		out, err := exec.CommandContext(ctx, "oacp", append(args, "--bridge", pipe)...).CombinedOutput()

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -14,7 +15,7 @@ import (
 // readMessages reads the message files, and says of those that are none why.
 // Pipes may be among them, which wait for whoever writes into them; when the
 // command is told to stop, it waits no longer, and the process ends.
-func (o convertOptions) readMessages(ctx context.Context, s *streams) ([]*schema.Message, []string, error) {
+func (o convertOptions) readMessages(ctx context.Context, s *command.Streams) ([]*schema.Message, []string, error) {
 	type found struct {
 		messages []*schema.Message
 		invalid  []string
@@ -22,7 +23,7 @@ func (o convertOptions) readMessages(ctx context.Context, s *streams) ([]*schema
 	read := make(chan found, 1)
 	go func() {
 		var all found
-		for m, err := range validate.ReadFiles(o.paths, s.in) {
+		for m, err := range validate.ReadFiles(o.paths, s.In) {
 			if err != nil {
 				all.invalid = append(all.invalid, err.Error())
 				continue
@@ -40,10 +41,10 @@ func (o convertOptions) readMessages(ctx context.Context, s *streams) ([]*schema
 }
 
 // eachLog opens the logs that the paths stand for, one after the other.
-func (o convertOptions) eachLog(ctx context.Context, s *streams, use func(name string, log io.Reader) error) error {
+func (o convertOptions) eachLog(ctx context.Context, s *command.Streams, use func(name string, log io.Reader) error) error {
 	for _, path := range o.paths {
 		if path == "-" {
-			in := startReading(ctx, func() (io.ReadCloser, error) { return io.NopCloser(s.in), nil })
+			in := startReading(ctx, func() (io.ReadCloser, error) { return io.NopCloser(s.In), nil })
 			if err := errors.Join(use("<stdin>", in), in.Close()); err != nil {
 				return err
 			}

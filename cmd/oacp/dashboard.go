@@ -10,24 +10,26 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/dashboard"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 )
 
 type dashboardOptions struct {
-	workspace   workspaceOptions
+	workspace   command.Workspace
 	allProjects bool
-	log         logOptions
+	log         command.BridgeLog
 	allRuns     bool
 	once        bool
 	json        bool
 }
 
-func newDashboardCommand(s *streams) *cli.Command {
+func newDashboardCommand(s *command.Streams) *cli.Command {
 	var o dashboardOptions
 	return &cli.Command{
 		Name:      "dashboard",
-		Category:  categoryTurns,
+		Category:  command.CategoryTurns,
 		Usage:     "show agents, runs and messages, live",
 		ArgsUsage: "[PROJECT]",
 		Description: `The agents of the workspace with what is in their inboxes and the turn they are
@@ -45,12 +47,12 @@ EXAMPLES:
 			&cli.BoolFlag{Name: "once", Usage: "print one frame, and end", Destination: &o.once},
 			&cli.BoolFlag{Name: "all-projects", Usage: "show every project", Destination: &o.allProjects},
 			&cli.BoolFlag{Name: "all-runs", Usage: "show the runs of every repository", Destination: &o.allRuns},
-			&cli.StringFlag{Name: "repo", Usage: "show the runs of the repository in `DIR`", Destination: &o.log.repository},
-			&cli.StringFlag{Name: "runs-dir", Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.runsDir},
-			jsonFlag(&o.json),
-		}, o.workspace.flags()...),
+			&cli.StringFlag{Name: "repo", Usage: "show the runs of the repository in `DIR`", Destination: &o.log.Repository},
+			&cli.StringFlag{Name: "runs-dir", Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			if err := o.workspace.takeProject(positionals(c)); err != nil {
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
 			return runDashboard(c.Context, o, s)
@@ -58,18 +60,18 @@ EXAMPLES:
 	}
 }
 
-func runDashboard(ctx context.Context, o dashboardOptions, s *streams) (err error) {
+func runDashboard(ctx context.Context, o dashboardOptions, s *command.Streams) (err error) {
 	switch {
-	case o.allProjects && (o.workspace.dir != "" || o.workspace.project != ""):
-		return usageErrorf("--all-projects and one workspace exclude each other")
-	case o.allRuns && o.log.repository != "":
-		return usageErrorf("--all-runs and --repo exclude each other")
+	case o.allProjects && (o.workspace.Dir != "" || o.workspace.Project != ""):
+		return failure.Usagef("--all-projects and one workspace exclude each other")
+	case o.allRuns && o.log.Repository != "":
+		return failure.Usagef("--all-runs and --repo exclude each other")
 	case o.json && !o.once:
-		return usageErrorf("--json goes with --once")
-	case !o.once && !(s.inTerminal && s.outTerminal):
-		return usageErrorf("there is no terminal to show a live view").withHint("--once prints one frame")
+		return failure.Usagef("--json goes with --once")
+	case !o.once && !(s.InTerminal && s.OutTerminal):
+		return failure.Usagef("there is no terminal to show a live view").WithHint("--once prints one frame")
 	}
-	config := dashboard.Config{Now: s.now}
+	config := dashboard.Config{Now: s.Now}
 	config.Workspaces, err = o.open(s)
 	defer func() {
 		for _, w := range config.Workspaces {
@@ -79,7 +81,7 @@ func runDashboard(ctx context.Context, o dashboardOptions, s *streams) (err erro
 	if err != nil {
 		return err
 	}
-	root, repository, err := o.log.runs(s)
+	root, repository, err := o.log.Runs(s)
 	if err != nil {
 		return err
 	}
@@ -97,15 +99,15 @@ func runDashboard(ctx context.Context, o dashboardOptions, s *streams) (err erro
 		return err
 	}
 	if o.json {
-		return writeJSON(s.out, snapshot)
+		return command.WriteJSON(s.Out, snapshot)
 	}
-	_, err = fmt.Fprint(s.out, dashboard.Frame(snapshot, s.width))
+	_, err = fmt.Fprint(s.Out, dashboard.Frame(snapshot, s.Width))
 	return err
 }
 
 // showDashboard shows the live view until it is left.
 func showDashboard(ctx context.Context, config dashboard.Config) error {
-	ctx, stop := untilSignal(ctx)
+	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	watching, stopWatching := context.WithCancel(ctx)
 	model := dashboard.NewModel(watching, dashboard.NewSource(config))
@@ -156,8 +158,8 @@ func tellChanges(ctx context.Context, config dashboard.Config, program *tea.Prog
 
 // open opens the workspaces that are meant. Without one that is named, none
 // need be there. What was opened is to be closed, also when there is an error.
-func (o dashboardOptions) open(s *streams) (opened []*mailbox.Workspace, err error) {
-	place := o.workspace.place(s)
+func (o dashboardOptions) open(s *command.Streams) (opened []*mailbox.Workspace, err error) {
+	place := o.workspace.Place(s)
 	projects := []string{place.Project}
 	if o.allProjects {
 		if projects, err = place.Projects(); err != nil {

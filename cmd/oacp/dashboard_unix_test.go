@@ -76,7 +76,7 @@ func TestDashboardLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	term := newTerminal(t, "sh", "-c", `"$0" dashboard --dir "$1" --runs-dir "$1/runs"; echo "left with $?"; read line`, program, c.dir)
+	term := newTerminal(t, "sh", "-c", `"$0" dashboard --dir "$1" --runs-dir "$1/runs"; echo "left with $?"; read line`, program, c.Dir)
 	term.awaitText("first task", "AGENT", "RUN", "TIME", "q quit")
 
 	send("second task")
@@ -150,8 +150,8 @@ func TestDashboardRunLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	term := newTerminal(t, "sh", "-c", `cd "$1" && "$0" dashboard --runs-dir "$1/runs"; echo "left with $?"; read line`, program, c.dir)
-	pair, answer := startPair(t, program, c.dir)
+	term := newTerminal(t, "sh", "-c", `cd "$1" && "$0" dashboard --runs-dir "$1/runs"; echo "left with $?"; read line`, program, c.Dir)
+	pair, answer := startPair(t, program, c.Dir)
 	term.awaitText("working (codex)", "mend it")
 
 	term.tmux("send-keys", "BTab")

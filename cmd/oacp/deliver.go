@@ -8,6 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -34,7 +37,7 @@ func (o *deliverOptions) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &o.dryRun},
 		&cli.GenericFlag{Name: "wait", Usage: "then wait until it is acknowledged, or with the `WHAT` reply, answered", Value: &o.wait},
 		&cli.DurationFlag{Name: "timeout", Usage: "wait at most `TIME`, 0 for ever", Value: defaultTimeout, Destination: &o.timeout},
-		jsonFlag(&o.json),
+		command.JSONFlag(&o.json),
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing on success", Destination: &o.quiet},
 	}
 }
@@ -72,12 +75,12 @@ func (f *waitFor) Set(text string) error {
 }
 
 // deliver sends the draft, prints what became of it, and waits if asked to.
-func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, s *streams) error {
+func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, s *command.Streams) error {
 	options := &mailbox.SendOptions{Create: o.create}
 	if o.dryRun {
 		return o.showDraft(w, draft, options, s)
 	}
-	ctx, stop := untilSignal(ctx)
+	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	receipt, err := w.Send(ctx, draft, options)
 	if receipt == nil {
@@ -86,7 +89,7 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	// A message with a receipt is sent: it is shown even where a copy waits.
 	if printErr := o.printReceipt(receipt, s); printErr != nil {
 		printErr = fmt.Errorf("message %s is sent, but that could not be printed: %w", receipt.Message.ID, printErr)
-		return errors.Join(err, &hintedError{printErr, "do not send it again"})
+		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
 	if err != nil || o.wait == "" {
 		return err
@@ -94,7 +97,7 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	return o.await(ctx, w, receipt, s)
 }
 
-func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, options *mailbox.SendOptions, s *streams) error {
+func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, options *mailbox.SendOptions, s *command.Streams) error {
 	message, data, warnings, err := w.Compose(draft, options)
 	if err != nil {
 		return err
@@ -103,9 +106,9 @@ func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, op
 	if o.json {
 		answer := newSendAnswer(message, warnings)
 		answer.DryRun, answer.YAML = true, string(data)
-		return writeJSON(s.out, answer)
+		return command.WriteJSON(s.Out, answer)
 	}
-	_, err = s.out.Write(data)
+	_, err = s.Out.Write(data)
 	return err
 }
 
@@ -141,7 +144,7 @@ func newSendAnswer(m *schema.Message, warnings validate.Diagnostics) sendAnswer 
 	return answer
 }
 
-func (o deliverOptions) printReceipt(r *mailbox.Receipt, s *streams) error {
+func (o deliverOptions) printReceipt(r *mailbox.Receipt, s *command.Streams) error {
 	printWarnings(r.Warnings, s)
 	switch {
 	case o.json:
@@ -156,32 +159,32 @@ func (o deliverOptions) printReceipt(r *mailbox.Receipt, s *streams) error {
 			return err
 		}
 	case !o.quiet:
-		fmt.Fprintf(s.out, "OK: %s\n", r.Message.ID)
+		fmt.Fprintf(s.Out, "OK: %s\n", r.Message.ID)
 		for _, path := range r.Inboxes {
-			fmt.Fprintf(s.out, "  inbox:  %s\n", escapeLine(path))
+			fmt.Fprintf(s.Out, "  inbox:  %s\n", visible.Line(path))
 		}
-		fmt.Fprintf(s.out, "  outbox: %s\n", escapeLine(r.Outbox))
+		fmt.Fprintf(s.Out, "  outbox: %s\n", visible.Line(r.Outbox))
 	}
-	return s.out.Flush()
+	return s.Out.Flush()
 }
 
 // writeJSON prints one object; with --wait a second one follows, and each is
 // a line.
-func (o deliverOptions) writeJSON(s *streams, value any) error {
+func (o deliverOptions) writeJSON(s *command.Streams, value any) error {
 	if o.wait != "" {
-		return writeJSONLine(s.out, value)
+		return command.WriteJSONLine(s.Out, value)
 	}
-	return writeJSON(s.out, value)
+	return command.WriteJSON(s.Out, value)
 }
 
-func printWarnings(warnings validate.Diagnostics, s *streams) {
+func printWarnings(warnings validate.Diagnostics, s *command.Streams) {
 	for _, w := range warnings {
-		warn(s, w.String())
+		s.Warn(w.String())
 	}
 }
 
 // await waits for what became of a sent message.
-func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, s *streams) error {
+func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, s *command.Streams) error {
 	if o.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout,
@@ -193,10 +196,10 @@ func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mail
 			return err
 		}
 		if o.json {
-			return writeJSONLine(s.out, map[string]any{"acknowledged": r.Message.ID})
+			return command.WriteJSONLine(s.Out, map[string]any{"acknowledged": r.Message.ID})
 		}
 		if !o.quiet {
-			fmt.Fprintf(s.out, "acknowledged: %s\n", r.Message.ID)
+			fmt.Fprintf(s.Out, "acknowledged: %s\n", r.Message.ID)
 		}
 		return nil
 	}
@@ -205,9 +208,9 @@ func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mail
 		return err
 	}
 	if o.json {
-		return writeJSONLine(s.out, map[string]any{"reply": reply.Message, "path": reply.Path})
+		return command.WriteJSONLine(s.Out, map[string]any{"reply": reply.Message, "path": reply.Path})
 	}
-	fmt.Fprintln(s.out)
+	fmt.Fprintln(s.Out)
 	printMessage(s, reply.Message, places(w, []mailbox.Entry{reply}))
 	return nil
 }

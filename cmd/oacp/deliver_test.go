@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // startSend sends a message with the given flags besides, and returns its id
@@ -14,8 +16,8 @@ import (
 func startSend(t *testing.T, c *session, flags ...string) (id string, output *bufio.Scanner, exit <-chan int) {
 	t.Helper()
 	read, write := io.Pipe()
-	sender := *c.streams
-	sender.out = bufio.NewWriter(write)
+	sender := *c.Streams
+	sender.Out = bufio.NewWriter(write)
 	status := make(chan int, 1)
 	args := append([]string{"send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x", "--json"}, flags...)
 	go func() {
@@ -41,7 +43,7 @@ func TestWaitForAcknowledgement(t *testing.T) {
 		if want := `{"acknowledged":"` + id + `"}`; !output.Scan() || output.Text() != want {
 			t.Errorf("%s: printed %q, want %q", flag, output.Text(), want)
 		}
-		if got := <-exit; got != exitDone {
+		if got := <-exit; got != failure.ExitDone {
 			t.Errorf("%s: exit status is %d, want 0", flag, got)
 		}
 	}
@@ -64,7 +66,7 @@ func TestWaitForReply(t *testing.T) {
 	if answer.Reply.Body != "The answer." || answer.Reply.From != "b" || answer.Path == "" {
 		t.Errorf("the reply is %+v, want that of b", answer)
 	}
-	if got := <-exit; got != exitDone {
+	if got := <-exit; got != failure.ExitDone {
 		t.Errorf("exit status is %d, want 0", got)
 	}
 }
@@ -72,8 +74,8 @@ func TestWaitForReply(t *testing.T) {
 func TestWaitTooLong(t *testing.T) {
 	c := newSession(t, "a,b")
 	exit := c.run(t.Context(), "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x", "--wait", "--timeout", "1ms")
-	if exit != exitFailed {
-		t.Errorf("exit status is %d, want %d", exit, exitFailed)
+	if exit != failure.ExitFailed {
+		t.Errorf("exit status is %d, want %d", exit, failure.ExitFailed)
 	}
 	if got := c.stdout.String(); !strings.HasPrefix(got, "OK: msg-") {
 		t.Errorf("printed %q, want that the message is sent", got)

@@ -14,6 +14,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -23,20 +26,20 @@ type demoOptions struct {
 	json bool
 }
 
-func newDemoCommand(s *streams) *cli.Command {
+func newDemoCommand(s *command.Streams) *cli.Command {
 	var o demoOptions
 	return &cli.Command{
 		Name:     "demo",
-		Category: categoryProgram,
+		Category: command.CategoryProgram,
 		Usage:    "see all of it at work in a scratch folder, in seconds",
 		Description: `Two agents exchange messages in a folder that is made for it and removed again.
 Every step shows the command, which you can type as well, and what it prints.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "keep", Usage: "keep the folder, to look around in it", Destination: &o.keep},
-			jsonFlag(&o.json),
+			command.JSONFlag(&o.json),
 		},
 		Action: func(c *cli.Context) error {
-			if err := noPositionals(c); err != nil {
+			if err := command.NoPositionals(c); err != nil {
 				return err
 			}
 			return runDemo(c.Context, o, s)
@@ -99,7 +102,7 @@ var demoSteps = []demoStep{
 		explain: "Another tool writes a bad file. It is told where and why, and how to mend it.",
 		prepare: writeBadMessage,
 		command: []string{"validate", "{folder}/agents/reviewer/inbox"},
-		exit:    exitFailed,
+		exit:    failure.ExitFailed,
 	},
 	{
 		explain: "A bad file hides nothing: it is listed with what is wrong, the others as ever.",
@@ -108,7 +111,7 @@ var demoSteps = []demoStep{
 	{
 		explain: "Nothing is sent into the void: a name that nobody has is an error.",
 		command: []string{"send", "--from", "claude", "--to", "codecs", "--type", "question", "--subject", "Are you there?", "--body", "?"},
-		exit:    exitFailed,
+		exit:    failure.ExitFailed,
 	},
 	{
 		explain: "AgentPair's agents talk through a log of JSON lines, one for each run. What was sent so far, as such records.",
@@ -136,7 +139,7 @@ var demoSteps = []demoStep{
 // agent's inbox by the name.
 func nameFirstPending(agent schema.AgentName, name string) func(context.Context, *demo) error {
 	return func(ctx context.Context, d *demo) error {
-		return workspaceOptions{dir: d.dir}.with(d.streams, nil, func(w *mailbox.Workspace) error {
+		return command.Workspace{Dir: d.dir}.With(d.streams, nil, func(w *mailbox.Workspace) error {
 			entries, err := w.Inbox(ctx, agent)
 			if err != nil {
 				return err
@@ -167,12 +170,12 @@ body: "#42"
 // A demo is one run of the steps.
 type demo struct {
 	dir     string
-	streams *streams
+	streams *command.Streams
 	names   map[string]string
 }
 
-func runDemo(ctx context.Context, o demoOptions, s *streams) (err error) {
-	ctx, stop := untilSignal(ctx)
+func runDemo(ctx context.Context, o demoOptions, s *command.Streams) (err error) {
+	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	dir, err := os.MkdirTemp("", "oacp-demo-")
 	if err != nil {
@@ -198,23 +201,23 @@ func runDemo(ctx context.Context, o demoOptions, s *streams) (err error) {
 		return nil
 	}
 	if o.keep {
-		fmt.Fprintf(s.out, "The folder is %s\n", escapeLine(dir))
+		fmt.Fprintf(s.Out, "The folder is %s\n", visible.Line(dir))
 		return nil
 	}
-	fmt.Fprintln(s.out, "That was all in a scratch folder, which is gone. oacp init makes one to keep;\noacp demo --keep leaves this one; oacp help lists the commands.")
+	fmt.Fprintln(s.Out, "That was all in a scratch folder, which is gone. oacp init makes one to keep;\noacp demo --keep leaves this one; oacp help lists the commands.")
 	return nil
 }
 
 // newDemo makes the world in which the steps run: the scratch folder, and an
 // environment in which nobody has said who they are.
-func newDemo(dir string, s *streams) *demo {
+func newDemo(dir string, s *command.Streams) *demo {
 	inner := *s
-	inner.dir = dir
-	inner.getenv = func(name string) string {
+	inner.Dir = dir
+	inner.Getenv = func(name string) string {
 		switch name {
 		case "NO_COLOR", "TERM":
-			return s.getenv(name)
-		case runsVariable:
+			return s.Getenv(name)
+		case command.RunsVariable:
 			return filepath.Join(dir, "runs")
 		}
 		return ""
@@ -249,7 +252,7 @@ func (d *demo) run(ctx context.Context, step demoStep) (demoResult, error) {
 	}
 	var output bytes.Buffer
 	inner := *d.streams
-	inner.out, inner.err = bufio.NewWriter(&output), &output
+	inner.Out, inner.Err = bufio.NewWriter(&output), &output
 	result := demoResult{Explain: step.explain, Command: commandLine(args)}
 	if step.beside == nil {
 		result.Exit = run(ctx, args, &inner)
@@ -283,27 +286,27 @@ func commandLine(args []string) string {
 	return line
 }
 
-func (r demoResult) print(step int, o demoOptions, s *streams) error {
+func (r demoResult) print(step int, o demoOptions, s *command.Streams) error {
 	r.Step = step
 	if o.json {
-		return writeJSONLine(s.out, r)
+		return command.WriteJSONLine(s.Out, r)
 	}
 	const columns = 76
 	for line := range strings.Lines(text.WrapSoft(fmt.Sprintf("%d. %s", step, r.Explain), columns)) {
-		fmt.Fprintln(s.out, strings.TrimRight(line, " \n"))
+		fmt.Fprintln(s.Out, strings.TrimRight(line, " \n"))
 	}
-	fmt.Fprintln(s.out)
+	fmt.Fprintln(s.Out)
 	if r.Beside != "" {
 		printCommand(s, r.Beside, r.BesideOutput)
 	}
 	printCommand(s, r.Command, r.Output)
-	return s.out.Flush()
+	return s.Out.Flush()
 }
 
-func printCommand(s *streams, command, output string) {
-	fmt.Fprintf(s.out, "   %s\n", paint(s, text.Colors{text.Bold}, "$ "+command))
+func printCommand(s *command.Streams, command, output string) {
+	fmt.Fprintf(s.Out, "   %s\n", paint(s, text.Colors{text.Bold}, "$ "+command))
 	for line := range strings.Lines(output) {
-		fmt.Fprintf(s.out, "   %s", line)
+		fmt.Fprintf(s.Out, "   %s", line)
 	}
-	fmt.Fprintln(s.out)
+	fmt.Fprintln(s.Out)
 }

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // turnSteps are the steps of the demo in which a message wakes an agent.
@@ -21,7 +23,7 @@ var turnSteps = []demoStep{
 	{
 		explain: "Any command can be an agent. One that cannot be started is found before any message is touched.",
 		command: []string{"run", "--agent", "codex", "--reply", "--", "my-agent", "--work"},
-		exit:    exitFailed,
+		exit:    failure.ExitFailed,
 	},
 	{
 		explain: "Who works, what waits, and how deep the conversations are.",
@@ -40,12 +42,12 @@ func (d *demo) runBeside(ctx context.Context, args []string, other func()) (stri
 	defer stop()
 	var output bytes.Buffer
 	inner := *d.streams
-	inner.out, inner.err = bufio.NewWriter(&output), &output
+	inner.Out, inner.Err = bufio.NewWriter(&output), &output
 	ended := make(chan int)
 	go func() { ended <- run(ctx, args, &inner) }()
 	other()
 	stop()
-	if exit := <-ended; exit != exitDone {
+	if exit := <-ended; exit != failure.ExitDone {
 		return "", fmt.Errorf("oacp %s ended with status %d: %s", args[0], exit, output.String())
 	}
 	return output.String(), nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // TestDocumentedMapping holds the tables of docs/bridge.md to the one in the
@@ -56,7 +57,7 @@ func TestDocumentedService(t *testing.T) {
 	for begin, want := range map[string][]string{
 		"```ini\n": {
 			"WorkingDirectory=", "Environment=OACP_WORKSPACE=", "Environment=PATH=", "Restart=on-failure",
-			fmt.Sprintf("RestartPreventExitStatus=%d", exitUsage), "KillMode=mixed",
+			fmt.Sprintf("RestartPreventExitStatus=%d", failure.ExitUsage), "KillMode=mixed",
 		},
 		"```xml\n": {"<key>WorkingDirectory</key>", "<key>OACP_WORKSPACE</key>", "<key>PATH</key>", "<key>KeepAlive</key>"},
 	} {

@@ -9,22 +9,25 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/machine"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 )
 
 type doctorOptions struct {
-	workspace workspaceOptions
+	workspace command.Workspace
 	fix       bool
 	json      bool
 }
 
-func newDoctorCommand(s *streams) *cli.Command {
+func newDoctorCommand(s *command.Streams) *cli.Command {
 	var o doctorOptions
 	return &cli.Command{
 		Name:      "doctor",
-		Category:  categoryWorkspace,
+		Category:  command.CategoryWorkspace,
 		Usage:     "find what is wrong with machine and workspace, and mend it",
 		ArgsUsage: "[PROJECT]",
 		Description: `Looks at the programs that agents need, at the folders of the workspace, at
@@ -34,10 +37,10 @@ it delivers what was sent, makes missing folders, and clears leftovers away.
 Errors that remain are a failure (status 1), warnings are not.`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "fix", Usage: "mend what is safe to mend", Destination: &o.fix},
-			jsonFlag(&o.json),
-		}, o.workspace.flags()...),
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			if err := o.workspace.takeProject(positionals(c)); err != nil {
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
 			return runDoctor(c.Context, o, s)
@@ -82,8 +85,8 @@ func (a *doctorAnswer) add(category string, r doctorResult) {
 	}
 }
 
-func runDoctor(ctx context.Context, o doctorOptions, s *streams) error {
-	ctx, stop := untilSignal(ctx)
+func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
+	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	answer := doctorAnswer{Fixed: []string{}}
 	for _, check := range machine.Inspect(ctx) {
@@ -93,13 +96,13 @@ func runDoctor(ctx context.Context, o doctorOptions, s *streams) error {
 		return err
 	}
 	// Outside of any workspace there is still the machine to look at.
-	_, err := o.workspace.place(s).Find()
+	_, err := o.workspace.Place(s).Find()
 	if errors.Is(err, mailbox.ErrNoWorkspace) {
-		answer.add("Workspace", doctorResult{"workspace", doctor.SeveritySkipped, err.Error(), newFailure(err).hint})
+		answer.add("Workspace", doctorResult{"workspace", doctor.SeveritySkipped, err.Error(), failure.Of(err).Hint})
 	} else {
-		err = o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+		err = o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 			answer.Workspace = w.Dir()
-			return o.inspect(ctx, w, s.now, &answer)
+			return o.inspect(ctx, w, s.Now, &answer)
 		})
 		if err != nil {
 			return err
@@ -109,7 +112,7 @@ func runDoctor(ctx context.Context, o doctorOptions, s *streams) error {
 		return err
 	}
 	if answer.HasErrors {
-		return errTold
+		return failure.ErrReported
 	}
 	return nil
 }
@@ -142,7 +145,7 @@ func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, now fu
 			done, err := f.Mend(ctx)
 			answer.Fixed = append(answer.Fixed, done...)
 			if err != nil {
-				failed = append(failed, doctorResult{f.Name, doctor.SeverityError, oneLine(err.Error()), ""})
+				failed = append(failed, doctorResult{f.Name, doctor.SeverityError, failure.OneLine(err.Error()), ""})
 			}
 		}
 		if findings, err = doctor.Inspect(ctx, w, now()); err != nil {
@@ -158,26 +161,26 @@ func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, now fu
 	return nil
 }
 
-func (a *doctorAnswer) print(o doctorOptions, s *streams) error {
+func (a *doctorAnswer) print(o doctorOptions, s *command.Streams) error {
 	if o.json {
-		return writeJSON(s.out, a)
+		return command.WriteJSON(s.Out, a)
 	}
 	colors := map[doctor.Severity]text.Colors{
 		doctor.SeverityOK: {text.FgGreen}, doctor.SeverityWarning: {text.FgYellow},
 		doctor.SeverityError: {text.FgRed, text.Bold}, doctor.SeveritySkipped: {text.Faint},
 	}
 	for _, c := range a.Categories {
-		fmt.Fprintln(s.out, paint(s, text.Colors{text.Bold}, c.Name))
+		fmt.Fprintln(s.Out, paint(s, text.Colors{text.Bold}, c.Name))
 		for _, r := range c.Results {
 			mark := paint(s, colors[r.Severity], fmt.Sprintf("%-5s", r.Severity))
-			fmt.Fprintf(s.out, "  %s  %s: %s\n", mark, escapeLine(r.Name), escapeLine(r.Message))
+			fmt.Fprintf(s.Out, "  %s  %s: %s\n", mark, visible.Line(r.Name), visible.Line(r.Message))
 			if r.Hint != "" && r.Severity != doctor.SeverityOK {
-				fmt.Fprintf(s.out, "         hint: %s\n", escapeLine(r.Hint))
+				fmt.Fprintf(s.Out, "         hint: %s\n", visible.Line(r.Hint))
 			}
 		}
 	}
 	for _, done := range a.Fixed {
-		fmt.Fprintf(s.out, "fixed: %s\n", escapeLine(done))
+		fmt.Fprintf(s.Out, "fixed: %s\n", visible.Line(done))
 	}
 	return nil
 }

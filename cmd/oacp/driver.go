@@ -7,6 +7,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/turn"
 )
 
@@ -50,14 +53,14 @@ func driverSummary() string {
 // check refuses values that mean nothing.
 func (o *driverOptions) check() error {
 	if _, err := agent.ParsePermission(o.allow); err != nil {
-		return usageErrorf("--allow: %w", err)
+		return failure.Usagef("--allow: %w", err)
 	}
 	drivers := agent.KindNames()
 	if o.name == "" || slices.Contains(drivers, o.name) {
 		return nil
 	}
-	return usageErrorf("there is no driver %s", quote(o.name)).
-		withHint(didYouMean(drivers, o.name, "there are "+strings.Join(drivers, ", ")))
+	return failure.Usagef("there is no driver %s", visible.Quote(o.name)).
+		WithHint(spelling.DidYouMean(drivers, o.name, "there are "+strings.Join(drivers, ", ")))
 }
 
 // override puts what the command line says in the place of what the
@@ -76,15 +79,15 @@ func (o *driverOptions) override(settings *turn.Settings) error {
 	}
 	kind, err := agent.FindKind(settings.Driver)
 	if err != nil {
-		return usageErrorf("%w", err)
+		return failure.Usagef("%w", err)
 	}
 	switch {
 	case o.socket != "" && !kind.Socket:
-		return usageErrorf("--socket is for an Ash bridge, and the driver is %s", kind.Name)
+		return failure.Usagef("--socket is for an Ash bridge, and the driver is %s", kind.Name)
 	case len(o.command) > 0 && !kind.Command:
-		return usageErrorf("the driver %s takes no command, and there is one after --", kind.Name)
+		return failure.Usagef("the driver %s takes no command, and there is one after --", kind.Name)
 	case (o.model != "" || o.allow != "") && !kind.Model:
-		return usageErrorf("--model and --allow are for claude and codex, and the driver is %s", kind.Name)
+		return failure.Usagef("--model and --allow are for claude and codex, and the driver is %s", kind.Name)
 	}
 	if o.socket != "" {
 		settings.Socket = o.socket

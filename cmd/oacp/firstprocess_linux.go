@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/term"
+
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // forwarded are the signals that a first process passes on.
@@ -71,7 +73,7 @@ func reapUntil(child int) (status int, err error) {
 		case err != nil:
 			return 0, os.NewSyscallError("wait4", err)
 		case ended.Signaled():
-			return exitSignal + int(ended.Signal()), nil
+			return failure.ExitSignal + int(ended.Signal()), nil
 		default:
 			return ended.ExitStatus(), nil
 		}

@@ -7,21 +7,23 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // TestCommands checks what every command has to have.
 func TestCommands(t *testing.T) {
-	app := newApp(newSession(t, "").streams)
-	app.Setup()
-	printsNoJSON := map[string]bool{"completion": true, "help": true, "__complete": true}
-	for _, c := range allCommands(app.Commands) {
+	commands := topCommands(newSession(t, "").Streams)
+	printsNoJSON := map[string]bool{"completion": true, "help": true}
+	for _, c := range allCommands(commands) {
 		if c.Usage == "" || c.Action == nil && c.Name != "help" {
 			t.Errorf("%s: wants a line of usage and an action", c.Name)
 		}
-		if !c.Hidden && c.Category == "" && slices.Contains(app.Commands, c) {
+		if c.Category == "" && slices.Contains(commands, c) {
 			t.Errorf("%s: wants a category", c.Name)
 		}
-		if commandFlag(c, "json") == nil && !printsNoJSON[c.Name] {
+		if !hasFlag(c, "json") && !printsNoJSON[c.Name] {
 			t.Errorf("%s: wants a flag --json", c.Name)
 		}
 		for line := range strings.Lines(c.Description) {
@@ -31,6 +33,18 @@ func TestCommands(t *testing.T) {
 		}
 		checkFlags(t, c)
 	}
+}
+
+func topCommands(s *command.Streams) []*cli.Command {
+	var commands []*cli.Command
+	for _, entry := range program().Commands {
+		commands = append(commands, entry.New(s))
+	}
+	return commands
+}
+
+func hasFlag(c *cli.Command, name string) bool {
+	return slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
 // allCommands returns the commands and those below them.
@@ -57,7 +71,7 @@ func checkFlags(t *testing.T, c *cli.Command) {
 			t.Errorf("%s: the flag %s wants a usage", c.Name, f.Names()[0])
 			continue
 		}
-		if takesValue(f) && placeholder(f) == "" && f.Names()[0] != "suffix" {
+		if takes, ok := f.(cli.DocGenerationFlag); ok && takes.TakesValue() && command.Placeholder(f) == "" && f.Names()[0] != "suffix" {
 			t.Errorf("%s: the flag %s wants a name for its value", c.Name, f.Names()[0])
 		}
 	}
@@ -66,17 +80,18 @@ func checkFlags(t *testing.T, c *cli.Command) {
 // TestExamples carries out what the help texts show as far as reading flags:
 // every flag and command of every example exists.
 func TestExamples(t *testing.T) {
-	app := newApp(newSession(t, "").streams)
-	app.Setup()
+	session := newSession(t, "")
+	commands := topCommands(session.Streams)
 	example := regexp.MustCompile(`(?m)^   .*?\boacp (.*)$`)
 	count := 0
-	for _, c := range allCommands(app.Commands) {
+	for _, c := range allCommands(commands) {
 		for _, match := range example.FindAllStringSubmatch(c.Description, -1) {
 			line, _, _ := strings.Cut(match[1], " | ")
 			line, _, _ = strings.Cut(line, " > ")
 			line, _, _ = strings.Cut(strings.TrimSpace(line), "   ")
-			if _, err := parseArguments(app, strings.Fields(strings.Trim(line, ")"))); err != nil {
-				t.Errorf("%s: the example oacp %s: %v", c.Name, line, err)
+			args := append([]string{"--help"}, strings.Fields(strings.Trim(line, ")"))...)
+			if exit := session.run(t.Context(), args...); exit != failure.ExitDone {
+				t.Errorf("%s: the example oacp %s: %s", c.Name, line, session.stderr.String())
 			}
 			count++
 		}

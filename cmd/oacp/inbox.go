@@ -11,6 +11,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -18,17 +21,17 @@ import (
 )
 
 type inboxOptions struct {
-	workspace workspaceOptions
+	workspace command.Workspace
 	agent     string
 	all       bool
 	json      bool
 }
 
-func newInboxCommand(s *streams) *cli.Command {
+func newInboxCommand(s *command.Streams) *cli.Command {
 	var o inboxOptions
 	return &cli.Command{
 		Name:      "inbox",
-		Category:  categoryMessages,
+		Category:  command.CategoryMessages,
 		Usage:     "list what is pending, in processing order",
 		ArgsUsage: "[PROJECT] [--agent AGENT | --all]",
 		Description: `The urgent comes first; within a priority requests come first, and notifications
@@ -43,13 +46,13 @@ EXAMPLES:
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "list the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "all", Usage: "list every agent's inbox", Destination: &o.all},
-			jsonFlag(&o.json),
-		}, o.workspace.flags()...),
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			if o.all && o.agent != "" {
-				return usageErrorf("--agent and --all exclude each other")
+				return failure.Usagef("--agent and --all exclude each other")
 			}
-			if err := o.workspace.takeProject(positionals(c)); err != nil {
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
 			return runInbox(c.Context, o, s)
@@ -57,8 +60,8 @@ EXAMPLES:
 	}
 }
 
-func runInbox(ctx context.Context, o inboxOptions, s *streams) error {
-	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		agents, err := o.agents(w, s)
 		if err != nil {
 			return err
@@ -77,7 +80,7 @@ func runInbox(ctx context.Context, o inboxOptions, s *streams) error {
 		}
 		for i, inbox := range inboxes {
 			if i > 0 {
-				fmt.Fprintln(s.out)
+				fmt.Fprintln(s.Out)
 			}
 			printInbox(inbox, s)
 		}
@@ -92,13 +95,13 @@ type listing struct {
 	err     error
 }
 
-func (o inboxOptions) agents(w *mailbox.Workspace, s *streams) ([]schema.AgentName, error) {
+func (o inboxOptions) agents(w *mailbox.Workspace, s *command.Streams) ([]schema.AgentName, error) {
 	if o.all {
 		return w.Agents()
 	}
-	agent, err := agentOf(w, o.agent, s)
+	agent, err := command.AgentOf(w, o.agent, s)
 	if errors.Is(err, project.ErrNoSender) {
-		return nil, &usageError{err: err, hint: "use --agent AGENT or --all, or set OACP_AGENT"}
+		return nil, failure.Usagef("%w", err).WithHint("use --agent AGENT or --all, or set OACP_AGENT")
 	}
 	return []schema.AgentName{agent}, err
 }
@@ -152,12 +155,12 @@ func newPendingJSON(e mailbox.Entry, now time.Time) pendingJSON {
 	}
 }
 
-func (o inboxOptions) printJSON(w *mailbox.Workspace, inboxes []listing, s *streams) error {
+func (o inboxOptions) printJSON(w *mailbox.Workspace, inboxes []listing, s *command.Streams) error {
 	answer := inboxAnswer{Project: w.Project(), Workspace: w.Dir(), Mode: "agent", Agents: []inboxOfJSON{}}
 	if o.all {
 		answer.Mode = "all"
 	}
-	now := s.now()
+	now := s.Now()
 	for _, inbox := range inboxes {
 		one := inboxOfJSON{
 			Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox),
@@ -167,46 +170,46 @@ func (o inboxOptions) printJSON(w *mailbox.Workspace, inboxes []listing, s *stre
 			one.Messages[i] = newPendingJSON(e, now)
 		}
 		if inbox.err != nil {
-			one.LoadError = oneLine(inbox.err.Error())
+			one.LoadError = failure.OneLine(inbox.err.Error())
 		}
 		answer.Agents = append(answer.Agents, one)
 	}
-	return writeJSON(s.out, answer)
+	return command.WriteJSON(s.Out, answer)
 }
 
-func printInbox(inbox listing, s *streams) {
+func printInbox(inbox listing, s *command.Streams) {
 	entries := inbox.entries
 	switch {
 	case inbox.err != nil:
-		fmt.Fprintf(s.out, "%s: %s\n", inbox.agent, paint(s, text.Colors{text.FgRed}, "bad: "+escapeLine(oneLine(inbox.err.Error()))))
+		fmt.Fprintf(s.Out, "%s: %s\n", inbox.agent, paint(s, text.Colors{text.FgRed}, "bad: "+visible.Line(failure.OneLine(inbox.err.Error()))))
 		return
 	case len(entries) == 0:
-		fmt.Fprintf(s.out, "%s: nothing pending\n", inbox.agent)
+		fmt.Fprintf(s.Out, "%s: nothing pending\n", inbox.agent)
 		return
 	}
-	fmt.Fprintf(s.out, "%s: %d pending\n", inbox.agent, len(entries))
+	fmt.Fprintf(s.Out, "%s: %d pending\n", inbox.agent, len(entries))
 	const subject, remark, others = 6, 8, 60
 	t := newTable(s, table.Row{"#", "ID", "From", "Type", "Priority", "Subject", "Age", ""}, others, subject, remark)
 	ids := shortIDs(entries)
-	now := s.now()
+	now := s.Now()
 	for i, e := range entries {
 		m := e.Message
 		if m == nil {
-			t.AppendRow(table.Row{i + 1, "?", "?", "?", "?", escapeLine(e.Name), age(e.Modified, now),
-				paint(s, text.Colors{text.FgRed}, "bad: "+escapeLine(e.Err.Error()))})
+			t.AppendRow(table.Row{i + 1, "?", "?", "?", "?", visible.Line(e.Name), age(e.Modified, now),
+				paint(s, text.Colors{text.FgRed}, "bad: "+visible.Line(e.Err.Error()))})
 			continue
 		}
 		mark := ""
 		if m.ExpiredAt(now) {
 			mark = paint(s, text.Colors{text.FgYellow}, "expired")
 		}
-		t.AppendRow(table.Row{i + 1, ids[i], escapeLine(string(m.From)), escapeLine(string(m.Type)), priorityText(s, m.Priority),
-			escapeLine(m.Subject), age(m.CreatedAt.Time(), now), mark})
+		t.AppendRow(table.Row{i + 1, ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
+			visible.Line(m.Subject), age(m.CreatedAt.Time(), now), mark})
 	}
 	printTable(s, t)
 	// Bad files come last, and one of them shows how to deal with all.
 	if last := entries[len(entries)-1]; last.Message == nil {
-		fmt.Fprintf(s.out, "hint: %s\n", escapeLine(doctor.BadFileHint(last)))
+		fmt.Fprintf(s.Out, "hint: %s\n", visible.Line(doctor.BadFileHint(last)))
 	}
 }
 
@@ -226,7 +229,7 @@ func shortIDs(entries []mailbox.Entry) []string {
 		if e.Message != nil && uses[short[i]] > 1 {
 			short[i] = string(e.Message.ID)
 		}
-		short[i] = escapeLine(short[i])
+		short[i] = visible.Line(short[i])
 	}
 	return short
 }

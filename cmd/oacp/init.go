@@ -9,23 +9,26 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type initOptions struct {
-	workspace  workspaceOptions
+	workspace  command.Workspace
 	agents     string
 	git        bool
 	repository string
 	json       bool
 }
 
-func newInitCommand(s *streams) *cli.Command {
+func newInitCommand(s *command.Streams) *cli.Command {
 	var o initOptions
 	return &cli.Command{
 		Name:      "init",
-		Category:  categoryWorkspace,
+		Category:  command.CategoryWorkspace,
 		Usage:     "make a workspace",
 		ArgsUsage: "[PROJECT] [--agents A,B]",
 		Description: `Makes a workspace in the current folder, or with --git in the folder .oacp of the
@@ -40,27 +43,27 @@ EXAMPLES:
 			&cli.StringFlag{Name: "agents", Usage: "make mailboxes for `A,B,…`; \"\" for none", Value: "claude,codex,cursor", Destination: &o.agents},
 			&cli.BoolFlag{Name: "git", Usage: "put the workspace into .oacp of the git repository", Destination: &o.git},
 			&cli.StringFlag{Name: "repo", Usage: "note that the workspace is for the repository `PATH`", Destination: &o.repository},
-			jsonFlag(&o.json),
-		}, o.workspace.flags()...),
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			if err := o.workspace.takeProject(positionals(c)); err != nil {
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
 			places := 0
-			for _, given := range []bool{o.git, o.workspace.dir != "", o.workspace.project != ""} {
+			for _, given := range []bool{o.git, o.workspace.Dir != "", o.workspace.Project != ""} {
 				if given {
 					places++
 				}
 			}
 			if places > 1 {
-				return usageErrorf("a project, --dir and --git exclude each other")
+				return failure.Usagef("a project, --dir and --git exclude each other")
 			}
 			return runInit(o, s)
 		},
 	}
 }
 
-func runInit(o initOptions, s *streams) error {
+func runInit(o initOptions, s *command.Streams) error {
 	agents, err := parseAgents(o.agents)
 	if err != nil {
 		return err
@@ -72,7 +75,7 @@ func runInit(o initOptions, s *streams) error {
 	if err != nil {
 		return err
 	}
-	options := project.InitOptions{Project: o.workspace.project, Agents: agents, Now: s.now()}
+	options := project.InitOptions{Project: o.workspace.Project, Agents: agents, Now: s.Now()}
 	if o.repository != "" {
 		if options.Repository, err = filepath.Abs(o.repository); err != nil {
 			return err
@@ -102,16 +105,16 @@ func parseAgents(list string) ([]schema.AgentName, error) {
 }
 
 // folder returns where the workspace is to be.
-func (o *initOptions) folder(s *streams) (string, error) {
+func (o *initOptions) folder(s *command.Streams) (string, error) {
 	switch {
-	case o.workspace.dir != "":
-		return o.workspace.dir, nil
-	case o.workspace.project != "":
-		return o.workspace.place(s).ProjectDir()
+	case o.workspace.Dir != "":
+		return o.workspace.Dir, nil
+	case o.workspace.Project != "":
+		return o.workspace.Place(s).ProjectDir()
 	case !o.git:
-		return s.dir, nil
+		return s.Dir, nil
 	}
-	repository, err := enclosingRepository(s.dir)
+	repository, err := enclosingRepository(s.Dir)
 	if err != nil {
 		return "", err
 	}
@@ -130,28 +133,28 @@ func enclosingRepository(dir string) (string, error) {
 			return at, nil
 		}
 		if !errors.Is(err, os.ErrNotExist) || at == filepath.Dir(at) {
-			return "", &hintedError{fmt.Errorf("%s is in no git repository", dir), "git init, or leave --git out"}
+			return "", failure.WithHint(fmt.Errorf("%s is in no git repository", dir), "git init, or leave --git out")
 		}
 	}
 }
 
 // printMade says what init and add-agent made.
-func printMade(s *streams, asJSON bool, workspace string, made []string) error {
+func printMade(s *command.Streams, asJSON bool, workspace string, made []string) error {
 	if asJSON {
 		if made == nil {
 			made = []string{}
 		}
-		return writeJSON(s.out, map[string]any{"workspace": workspace, "made": made})
+		return command.WriteJSON(s.Out, map[string]any{"workspace": workspace, "made": made})
 	}
-	fmt.Fprintf(s.out, "OK: %s\n", escapeLine(workspace))
+	fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(workspace))
 	for _, path := range made {
 		if below, err := filepath.Rel(workspace, path); err == nil {
 			path = below
 		}
-		fmt.Fprintf(s.out, "  made: %s\n", escapeLine(path))
+		fmt.Fprintf(s.Out, "  made: %s\n", visible.Line(path))
 	}
 	if len(made) == 0 {
-		fmt.Fprintln(s.out, "  everything was there")
+		fmt.Fprintln(s.Out, "  everything was there")
 	}
 	return nil
 }

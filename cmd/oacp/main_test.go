@@ -12,10 +12,16 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
+	"github.com/oacp-go/oacp/internal/command"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"oacp": main})
+	testscript.Main(m, map[string]func(){
+		"oacp":     main,
+		"oacp-mcp": func() { command.MainOf("mcp", mcpserver.NewCommand) },
+	})
 }
 
 // TestScript runs the scripts in testdata/script. They are the documentation

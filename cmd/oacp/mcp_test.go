@@ -47,7 +47,7 @@ func TestMCP(t *testing.T) {
 	home := t.TempDir()
 	start := func(agent string) toolClient {
 		command := exec.Command("oacp", "mcp", "--agent", agent)
-		command.Dir, command.Stderr = c.dir, os.Stderr
+		command.Dir, command.Stderr = c.Dir, os.Stderr
 		command.Env = append(os.Environ(), "HOME="+home, "USERPROFILE="+home)
 		return connectTools(t, &mcp.CommandTransport{Command: command})
 	}
@@ -91,8 +91,8 @@ func TestMCPOverHTTP(t *testing.T) {
 	c := newSession(t, "claude,codex")
 	for _, given := range []string{"", "a-token-of-our-own"} {
 		command := exec.Command("oacp", "mcp", "--agent", "codex", "--listen", "127.0.0.1:0", "--json", "--bridge", "log.jsonl")
-		command.Dir, command.Stderr = c.dir, os.Stderr
-		command.Env = append(os.Environ(), mcpTokenVariable+"="+given)
+		command.Dir, command.Stderr = c.Dir, os.Stderr
+		command.Env = append(os.Environ(), "OACP_MCP_TOKEN="+given)
 		out, err := command.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func TestMCPOverHTTP(t *testing.T) {
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
-		var listening listeningJSON
+		var listening struct{ URL, Token string }
 		if err := json.NewDecoder(out).Decode(&listening); err != nil {
 			t.Fatalf("the command does not say where it listens: %v", err)
 		}
@@ -112,7 +112,7 @@ func TestMCPOverHTTP(t *testing.T) {
 			token = given
 		}
 		client := connectTools(t, &mcp.StreamableClientTransport{Endpoint: listening.URL, HTTPClient: &http.Client{Transport: withBearer(token)}})
-		if text := client.call(t, "bridge_status", nil); !strings.Contains(text, filepath.Join(c.dir, "log.jsonl")) {
+		if text := client.call(t, "bridge_status", nil); !strings.Contains(text, filepath.Join(c.Dir, "log.jsonl")) {
 			t.Errorf("the status is %q, want that of the log we named", text)
 		}
 		if err := client.session.Close(); err != nil {

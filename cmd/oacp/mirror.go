@@ -9,12 +9,14 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
 type mirrorOptions struct {
-	workspace workspaceOptions
-	log       logOptions
+	workspace command.Workspace
+	log       command.BridgeLog
 	direction string
 	since     string
 	all       bool
@@ -23,7 +25,7 @@ type mirrorOptions struct {
 	json      bool
 }
 
-func newMirrorCommand(s *streams) *cli.Command {
+func newMirrorCommand(s *command.Streams) *cli.Command {
 	var o mirrorOptions
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "direction", Usage: "carry `WAY`: out (into the log), in (into the mailboxes), or both", Value: string(convert.Both), Destination: &o.direction},
@@ -31,11 +33,11 @@ func newMirrorCommand(s *streams) *cli.Command {
 		&cli.BoolFlag{Name: "all", Usage: "record everything in the outboxes, also what is older than the run and what came from other logs", Destination: &o.all},
 		&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what is new, as it comes, until stopped", Destination: &o.follow},
 		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power cut may lose what was carried", Destination: &o.noSync},
-		jsonFlag(&o.json),
+		command.JSONFlag(&o.json),
 	}
 	return &cli.Command{
 		Name:      "mirror",
-		Category:  categoryBridge,
+		Category:  command.CategoryBridge,
 		Usage:     "keep mailboxes and a bridge log in step",
 		ArgsUsage: "[PROJECT] [--follow] [--direction WAY]",
 		Description: logHelp + ` Where the repository has no run, run 1 is made.
@@ -58,12 +60,12 @@ EXAMPLES:
    oacp mirror --run-id 1 --direction out
    oacp mirror --run-id 2 --since 2h
    oacp mirror my-project --bridge bridge.jsonl --follow`,
-		Flags: append(append(flags, o.log.writingFlags()...), o.workspace.flags()...),
+		Flags: append(append(flags, o.log.WritingFlags()...), o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			if err := o.log.check(c); err != nil {
+			if err := o.log.Check(c); err != nil {
 				return err
 			}
-			if err := o.workspace.takeProject(positionals(c)); err != nil {
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
 			return runMirror(c.Context, o, s)
@@ -71,16 +73,16 @@ EXAMPLES:
 	}
 }
 
-func runMirror(ctx context.Context, o mirrorOptions, s *streams) error {
+func runMirror(ctx context.Context, o mirrorOptions, s *command.Streams) error {
 	mirror, err := o.mirror(s)
 	if err != nil {
 		return err
 	}
-	return o.workspace.with(s, &mailbox.Options{NoSync: o.noSync}, func(w *mailbox.Workspace) error {
-		return o.log.with(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
+	return o.workspace.With(s, &mailbox.Options{NoSync: o.noSync}, func(w *mailbox.Workspace) error {
+		return o.log.With(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
 			bar := newProgress(s, "mirroring")
 			mirror.Workspace, mirror.Log, mirror.Progress = w, log, bar.update
-			ctx, stop := untilSignal(ctx)
+			ctx, stop := command.UntilSignal(ctx)
 			defer stop()
 			if o.follow {
 				return o.followMirror(ctx, mirror, bar, s)
@@ -100,27 +102,27 @@ func runMirror(ctx context.Context, o mirrorOptions, s *streams) error {
 }
 
 // mirror returns the mirror that the flags describe.
-func (o mirrorOptions) mirror(s *streams) (*convert.Mirror, error) {
+func (o mirrorOptions) mirror(s *command.Streams) (*convert.Mirror, error) {
 	direction, err := convert.ParseDirection(o.direction)
 	if err != nil {
-		return nil, usageErrorf("--direction: %w", err)
+		return nil, failure.Usagef("--direction: %w", err)
 	}
 	m := &convert.Mirror{Direction: direction, All: o.all}
 	if o.since == "" {
 		return m, nil
 	}
 	if o.all {
-		return nil, usageErrorf("--since and --all exclude each other")
+		return nil, failure.Usagef("--since and --all exclude each other")
 	}
-	if m.Since, err = parseSince(o.since, s.now()); err != nil {
-		return nil, usageErrorf("--since: %w", err)
+	if m.Since, err = parseSince(o.since, s.Now()); err != nil {
+		return nil, failure.Usagef("--since: %w", err)
 	}
 	return m, nil
 }
 
 // followMirror prints a line whenever something was carried, until a signal
 // ends it. That is its usual end, and no failure.
-func (o mirrorOptions) followMirror(ctx context.Context, mirror *convert.Mirror, bar *progress, s *streams) error {
+func (o mirrorOptions) followMirror(ctx context.Context, mirror *convert.Mirror, bar *progress, s *command.Streams) error {
 	var unprintable error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -129,13 +131,13 @@ func (o mirrorOptions) followMirror(ctx context.Context, mirror *convert.Mirror,
 		answer := reportAnswer{Bridge: mirror.Log.Path(), Report: report}
 		if passErr != nil {
 			answer.Error = strings.ReplaceAll(passErr.Error(), "\n", "; ")
-			warn(s, answer.Error)
+			s.Warn(answer.Error)
 		}
 		err := answer.print(o.json, s)
-		if errors.Is(err, errTold) {
+		if errors.Is(err, failure.ErrReported) {
 			err = nil
 		}
-		if err = errors.Join(err, s.out.Flush()); err != nil {
+		if err = errors.Join(err, s.Out.Flush()); err != nil {
 			unprintable = err
 			cancel()
 		}

@@ -10,19 +10,21 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // TestMirrorFollow lets a real process follow both ways, and stops it.
 func TestMirrorFollow(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		c := newSession(t, "a,b")
-		log := filepath.Join(c.dir, "bridge.jsonl")
+		log := filepath.Join(c.Dir, "bridge.jsonl")
 		send := func(subject string) {
 			t.Helper()
 			c.must(t, "send", "--from", "a", "--to", "b", "--type", "question", "--subject", subject, "--body", "x")
 		}
 		send("before")
-		command := exec.CommandContext(t.Context(), "oacp", "mirror", "--dir", c.dir, "--bridge", log, "--follow", "--json")
+		command := exec.CommandContext(t.Context(), "oacp", "mirror", "--dir", c.Dir, "--bridge", log, "--follow", "--json")
 		var stderr bytes.Buffer
 		command.Stderr = &stderr
 		stdout, err := command.StdoutPipe()
@@ -54,7 +56,7 @@ func TestMirrorFollow(t *testing.T) {
 			t.Errorf("%v: printed %q, want nothing more", signal, lines.Text())
 		}
 		_ = command.Wait() // the status says it
-		if got := command.ProcessState.ExitCode(); got != exitDone || stderr.Len() > 0 {
+		if got := command.ProcessState.ExitCode(); got != failure.ExitDone || stderr.Len() > 0 {
 			t.Errorf("%v: exit status is %d, want 0 and no word on standard error, which has:\n%s", signal, got, stderr.String())
 		}
 		if out := c.must(t, "mirror", "--bridge", log); !strings.HasPrefix(out, "0 recorded, 0 delivered") {

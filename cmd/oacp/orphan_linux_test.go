@@ -19,7 +19,7 @@ func TestKilledRunnerLeavesNoBridge(t *testing.T) {
 	c := newSession(t, "a,b")
 	c.must(t, "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x")
 	note := filepath.Join(t.TempDir(), "socket.txt")
-	command := exec.Command("oacp", "run", "--dir", c.dir, "--agent", "b", "--driver", "ash", "--", "oacp", "ash", "serve", "--",
+	command := exec.Command("oacp", "run", "--dir", c.Dir, "--agent", "b", "--driver", "ash", "--", "oacp", "ash", "serve", "--",
 		"sh", "-c", `echo $ASH_BRIDGE_SOCKET >"$1.new" && mv "$1.new" "$1" && sleep 1000`, "sh", note)
 	if err := command.Start(); err != nil {
 		t.Fatal(err)

@@ -9,12 +9,15 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/pair"
 )
 
 type pairOptions struct {
-	workspace  workspaceOptions
-	log        logOptions
+	workspace  command.Workspace
+	log        command.BridgeLog
 	reach      reachOptions
 	prompt     string
 	session    string
@@ -37,11 +40,11 @@ type pairOptions struct {
 	again []string
 }
 
-func newPairCommand(s *streams) *cli.Command {
+func newPairCommand(s *command.Streams) *cli.Command {
 	var o pairOptions
 	return &cli.Command{
 		Name:      "pair",
-		Category:  categoryTurns,
+		Category:  command.CategoryTurns,
 		Usage:     "have one agent work on a task and the other review it, until it is done",
 		ArgsUsage: "[PROMPT]",
 		Description: `The worker works on the task; when it says DONE and the proof, if there is one,
@@ -89,21 +92,21 @@ func (o *pairOptions) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "worktree", Usage: "work in a git worktree of the run's own, which is kept if it holds changes"},
 		&cli.BoolFlag{Name: "tmux", Usage: "show the agents side by side in a tmux session"},
 		&cli.StringFlag{Name: "follow", Usage: "only print what `AGENT` shows in a run, as it happens, until the run stops", Destination: &o.follow},
-		&cli.IntFlag{Name: "run-id", Usage: "go on with the run `NUMBER`", Destination: &o.log.runID, DefaultText: "a new one"},
+		&cli.IntFlag{Name: "run-id", Usage: "go on with the run `NUMBER`", Destination: &o.log.RunID, DefaultText: "a new one"},
 		&cli.StringFlag{Name: "session", Usage: "go on with the run in which an agent has the session `ID`", Destination: &o.session},
 		&cli.DurationFlag{Name: "timeout", Usage: "stop after `TIME`; the run can be resumed", DefaultText: pair.DefaultTimeout.String()},
 		&cli.DurationFlag{Name: "proof-timeout", Usage: "stop a proof after `TIME`", DefaultText: pair.DefaultProofTimeout.String(), Destination: &o.proofTimeout},
 		&cli.BoolFlag{Name: "mailbox", Usage: "carry messages between the run and the agents' mailboxes", Destination: &o.mailbox},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print what the agents show during their turns"},
-		&cli.StringFlag{Name: "repo", Usage: "work in the repository `DIR` (default: the one around the current folder)", Destination: &o.log.repository},
-		&cli.StringFlag{Name: "runs-dir", Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.runsDir},
-		jsonFlag(&o.json),
+		&cli.StringFlag{Name: "repo", Usage: "work in the repository `DIR` (default: the one around the current folder)", Destination: &o.log.Repository},
+		&cli.StringFlag{Name: "runs-dir", Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
+		command.JSONFlag(&o.json),
 	}
-	return append(append(flags, o.reach.flags()...), o.workspace.flags()...)
+	return append(append(flags, o.reach.flags()...), o.workspace.Flags()...)
 }
 
 // take reads the settings and what the command line says.
-func (o *pairOptions) take(c *cli.Context, s *streams) error {
+func (o *pairOptions) take(c *cli.Context, s *command.Streams) error {
 	o.resumed = c.IsSet("run-id") || o.session != ""
 	if err := o.check(c); err != nil {
 		return err
@@ -120,7 +123,7 @@ func (o *pairOptions) take(c *cli.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	if err := o.takePrompt(positionals(c), s); err != nil {
+	if err := o.takePrompt(command.Positionals(c), s); err != nil {
 		return err
 	}
 	o.override(c, config)
@@ -131,13 +134,13 @@ func (o *pairOptions) take(c *cli.Context, s *streams) error {
 		return nil
 	}
 	if err := o.settings.Check(); err != nil {
-		return usageErrorf("%w", err).withHint("see oacp help pair")
+		return failure.Usagef("%w", err).WithHint("see oacp help pair")
 	}
 	return nil
 }
 
 // takePrompt takes the task, which is on standard input where it is "-".
-func (o *pairOptions) takePrompt(rest []string, s *streams) (err error) {
+func (o *pairOptions) takePrompt(rest []string, s *command.Streams) (err error) {
 	if len(rest) > 0 {
 		o.prompt = rest[0]
 	}
@@ -150,35 +153,35 @@ func (o *pairOptions) takePrompt(rest []string, s *streams) (err error) {
 
 // check refuses what the flags cannot mean together.
 func (o *pairOptions) check(c *cli.Context) error {
-	rest := positionals(c)
+	rest := command.Positionals(c)
 	switch {
 	case len(rest) > 1:
-		return usageErrorf("unexpected argument %s", quote(rest[1])).withHint("put the task into quotes")
+		return failure.Usagef("unexpected argument %s", visible.Quote(rest[1])).WithHint("put the task into quotes")
 	case len(rest) == 1 && o.prompt != "":
-		return usageErrorf("the task is given twice")
-	case c.IsSet("run-id") && o.log.runID < 1:
-		return usageErrorf("--run-id: runs are numbered from 1")
+		return failure.Usagef("the task is given twice")
+	case c.IsSet("run-id") && o.log.RunID < 1:
+		return failure.Usagef("--run-id: runs are numbered from 1")
 	case c.IsSet("run-id") && o.session != "":
-		return usageErrorf("--run-id and --session both name a run")
+		return failure.Usagef("--run-id and --session both name a run")
 	case o.claudeOnly && o.codexOnly:
-		return usageErrorf("--claude-only and --codex-only cannot both be meant")
+		return failure.Usagef("--claude-only and --codex-only cannot both be meant")
 	case (o.claudeOnly || o.codexOnly) && (c.IsSet("agent") || c.IsSet("review")):
-		return usageErrorf("an agent alone is named already, and nobody reviews, so --agent and --review cannot go with it")
+		return failure.Usagef("an agent alone is named already, and nobody reviews, so --agent and --review cannot go with it")
 	case o.resumed && (len(rest) > 0 || o.prompt != ""):
-		return usageErrorf("a run that is resumed has its task")
+		return failure.Usagef("a run that is resumed has its task")
 	case c.IsSet("max-iterations") && c.Int("max-iterations") < 1:
-		return usageErrorf("--max-iterations: a run has at least one")
+		return failure.Usagef("--max-iterations: a run has at least one")
 	case o.follow != "" && o.follow != string(pair.Claude) && o.follow != string(pair.Codex):
-		return usageErrorf("--follow: %s is neither claude nor codex", quote(o.follow))
+		return failure.Usagef("--follow: %s is neither claude nor codex", visible.Quote(o.follow))
 	case o.follow != "" && !o.resumed:
-		return usageErrorf("--follow goes with --run-id or --session")
+		return failure.Usagef("--follow goes with --run-id or --session")
 	case c.IsSet("timeout") && c.Duration("timeout") <= 0, c.IsSet("proof-timeout") && o.proofTimeout <= 0:
-		return usageErrorf("a timeout is more than nothing")
+		return failure.Usagef("a timeout is more than nothing")
 	}
 	if o.resumed {
 		for _, name := range []string{"agent", "review", "proof", "done", "claude-only", "codex-only", "worktree"} {
 			if c.IsSet(name) {
-				return usageErrorf("--%s: a run that is resumed keeps what it was begun with", name)
+				return failure.Usagef("--%s: a run that is resumed keeps what it was begun with", name)
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/pair"
 )
 
@@ -29,16 +31,16 @@ func (o *reachOptions) flags() []cli.Flag {
 func (o reachOptions) drivers(bridgePath func() string) (func(pair.Agent, string, string) agent.Driver, error) {
 	permission, err := agent.ParsePermission(o.allow)
 	if err != nil {
-		return nil, usageErrorf("--allow: %w", err)
+		return nil, failure.Usagef("--allow: %w", err)
 	}
 	commands := make(map[pair.Agent][]string)
 	for name, text := range map[pair.Agent]string{pair.Claude: o.claude, pair.Codex: o.codex} {
 		words, err := pair.ParseCommands(text)
 		if err != nil {
-			return nil, usageErrorf("--%s-command: %w", name, err)
+			return nil, failure.Usagef("--%s-command: %w", name, err)
 		}
 		if len(words) > 1 {
-			return nil, usageErrorf("--%s-command: there is more than one command in %s", name, quote(text))
+			return nil, failure.Usagef("--%s-command: there is more than one command in %s", name, visible.Quote(text))
 		}
 		if len(words) == 1 {
 			commands[name] = words[0]

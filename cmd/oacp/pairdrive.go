@@ -6,16 +6,18 @@ import (
 	"os"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/pair"
 	"github.com/oacp-go/oacp/schema"
 )
 
-func runPair(ctx context.Context, o pairOptions, s *streams) error {
+func runPair(ctx context.Context, o pairOptions, s *command.Streams) error {
 	if !o.mailbox {
 		return o.drive(ctx, nil, s)
 	}
-	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		for _, name := range []pair.Agent{pair.Claude, pair.Codex} {
 			if err := w.CheckAgent(schema.AgentName(name)); err != nil {
 				return err
@@ -27,12 +29,12 @@ func runPair(ctx context.Context, o pairOptions, s *streams) error {
 
 // drive drives the run, and carries messages between it and the workspace if
 // there is one.
-func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *streams) (err error) {
+func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *command.Streams) (err error) {
 	printer := &pairPrinter{o: o, s: s}
 	var session *pair.Session
 	options := pair.Options{
-		Observe: printer.print, Warn: func(err error) { warn(s, err.Error()) },
-		Timeout: o.timeout, ProofTimeout: o.proofTimeout, Now: s.now,
+		Observe: printer.print, Warn: func(err error) { s.Warn(err.Error()) },
+		Timeout: o.timeout, ProofTimeout: o.proofTimeout, Now: s.Now,
 	}
 	if options.NewDriver, err = o.reach.drivers(func() string { return session.Place().BridgePath() }); err != nil {
 		return err
@@ -46,12 +48,12 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *streams
 			return err
 		}
 	}
-	ctx, stop := untilSignal(ctx)
+	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	defer outliveOutput()()
+	defer command.OutliveOutput()()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	printer.gone = func() { cancel(errOutputGone) }
+	printer.gone = func() { cancel(failure.ErrOutputClosed) }
 	if session, err = o.open(options, s); err != nil {
 		return err
 	}
@@ -69,12 +71,12 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *streams
 }
 
 func (o pairOptions) hintResumption(err error, run int) error {
-	return &hintedError{err, o.resumption(run) + " goes on where it stopped"}
+	return failure.WithHint(err, o.resumption(run)+" goes on where it stopped")
 }
 
 // open makes a new run or takes up the one that is named.
-func (o pairOptions) open(options pair.Options, s *streams) (*pair.Session, error) {
-	root, repository, err := o.log.runs(s)
+func (o pairOptions) open(options pair.Options, s *command.Streams) (*pair.Session, error) {
+	root, repository, err := o.log.Runs(s)
 	if err != nil {
 		return nil, err
 	}
@@ -91,16 +93,16 @@ func (o pairOptions) open(options pair.Options, s *streams) (*pair.Session, erro
 	session, err := pair.Resume(run, options)
 	if err == nil && o.most != 0 {
 		if err = session.SetMaxIterations(o.most); err != nil {
-			err = errors.Join(usageErrorf("%w", err), session.Close())
+			err = errors.Join(failure.Usagef("%w", err), session.Close())
 		}
 	}
 	return session, err
 }
 
 // run returns the run that is named by its number or a session.
-func (o pairOptions) run(root, repository string, s *streams) (bridge.Run, error) {
+func (o pairOptions) run(root, repository string, s *command.Streams) (bridge.Run, error) {
 	if o.session == "" {
-		run, err := o.log.run(false, s)
+		run, err := o.log.Run(false, s)
 		return run, unknownPair(repository, err)
 	}
 	repositoryID, err := bridge.RepositoryID(repository)
@@ -109,4 +111,14 @@ func (o pairOptions) run(root, repository string, s *streams) (bridge.Run, error
 	}
 	run, err := pair.FindSession(root, repositoryID, o.session)
 	return run, unknownPair(repository, err)
+}
+
+// unknownPair adds a hint to the error of a run that does not exist, for a command that takes no log
+// by its path.
+func unknownPair(repository string, err error) error {
+	if !errors.Is(err, bridge.ErrNoRun) {
+		return err
+	}
+	return failure.WithHint(command.NoRun(repository, err),
+		"oacp bridge lists the runs; --repo names another repository, --runs-dir another folder of runs")
 }

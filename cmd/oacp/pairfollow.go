@@ -7,12 +7,13 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/pair"
 )
 
 // runPairFollow prints one agent's part of a run, until the run stops.
-func runPairFollow(ctx context.Context, o pairOptions, s *streams) error {
-	root, repository, err := o.log.runs(s)
+func runPairFollow(ctx context.Context, o pairOptions, s *command.Streams) error {
+	root, repository, err := o.log.Runs(s)
 	if err != nil {
 		return err
 	}
@@ -34,12 +35,12 @@ func runPairFollow(ctx context.Context, o pairOptions, s *streams) error {
 }
 
 // showInTmux shows the agents in panes, each of which runs this program.
-func (o pairOptions) showInTmux(ctx context.Context, session *pair.Session, s *streams) error {
+func (o pairOptions) showInTmux(ctx context.Context, session *pair.Session, s *command.Streams) error {
 	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	root, _, err := o.log.runs(s)
+	root, _, err := o.log.Runs(s)
 	if err != nil {
 		return err
 	}
@@ -53,6 +54,6 @@ func (o pairOptions) showInTmux(ctx context.Context, session *pair.Session, s *s
 	if err != nil || o.json {
 		return err
 	}
-	_, err = fmt.Fprintf(s.out, "tmux attach -t %s shows the agents\n", name)
+	_, err = fmt.Fprintf(s.Out, "tmux attach -t %s shows the agents\n", name)
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/pair"
 	"github.com/oacp-go/oacp/schema"
@@ -16,7 +17,7 @@ import (
 // pairMail carries messages between a run and the mailboxes of a workspace.
 type pairMail struct {
 	workspace *mailbox.Workspace
-	s         *streams
+	s         *command.Streams
 	// session is there when the first message is to be carried.
 	session func() *pair.Session
 	mirror  *convert.Mirror
@@ -40,10 +41,10 @@ func (p *pairMail) exchange(ctx context.Context) error {
 	}
 	report, err := p.mirror.Run(ctx)
 	for _, letter := range report.DeadLetters {
-		warn(p.s, fmt.Sprintf("a record could not be delivered and became the dead letter %s: %s", letter.Path, letter.Reason))
+		p.s.Warn(fmt.Sprintf("a record could not be delivered and became the dead letter %s: %s", letter.Path, letter.Reason))
 	}
 	for _, text := range report.Warnings {
-		warn(p.s, text)
+		p.s.Warn(text)
 	}
 	return err
 }

@@ -9,6 +9,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/pair"
 )
 
@@ -16,7 +19,7 @@ import (
 // the agents; it is told in the end.
 type pairPrinter struct {
 	o   pairOptions
-	s   *streams
+	s   *command.Streams
 	err error
 	// gone is called when nobody reads what is printed; it may be nil.
 	gone func()
@@ -30,13 +33,13 @@ func (p *pairPrinter) print(e pair.Entry) {
 	if p.o.json {
 		var line []byte
 		if line, err = e.Line(); err == nil {
-			_, err = p.s.out.Write(line)
+			_, err = p.s.Out.Write(line)
 		}
 	} else if line := p.line(e); line != "" {
-		_, err = fmt.Fprintln(p.s.out, line)
+		_, err = fmt.Fprintln(p.s.Out, line)
 	}
-	if err = errors.Join(err, p.s.out.Flush()); err != nil && p.err == nil {
-		if p.err = outputError(err); errors.Is(p.err, errOutputGone) && p.gone != nil {
+	if err = errors.Join(err, p.s.Out.Flush()); err != nil && p.err == nil {
+		if p.err = command.OutputError(err); errors.Is(p.err, failure.ErrOutputClosed) && p.gone != nil {
 			p.gone()
 		}
 	}
@@ -49,9 +52,9 @@ func (p *pairPrinter) line(e pair.Entry) string {
 		return ""
 	}
 	if e.Type == pair.EntryEvent || e.Type == pair.EntryState {
-		return "    " + strings.ReplaceAll(escapeLines(strings.TrimRight(words, "\n")), "\n", "\n    ")
+		return "    " + strings.ReplaceAll(visible.Lines(strings.TrimRight(words, "\n")), "\n", "\n    ")
 	}
-	return e.Timestamp.Local().Format(time.TimeOnly) + "  " + paint(p.s, colors, escapeLine(words))
+	return e.Timestamp.Local().Format(time.TimeOnly) + "  " + paint(p.s, colors, visible.Line(words))
 }
 
 func (p *pairPrinter) words(e pair.Entry) (string, text.Colors) {

@@ -4,12 +4,14 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+
+	"github.com/oacp-go/oacp/internal/command"
 )
 
 // A progress shows on a terminal how far long work is; work of less than a
 // second goes without.
 type progress struct {
-	s     *streams
+	s     *command.Streams
 	what  string
 	start time.Time
 	total int
@@ -18,8 +20,8 @@ type progress struct {
 
 const progressAfter = time.Second
 
-func newProgress(s *streams, what string) *progress {
-	return &progress{s: s, what: what, start: s.now()}
+func newProgress(s *command.Streams, what string) *progress {
+	return &progress{s: s, what: what, start: s.Now()}
 }
 
 // update is called by one goroutine at a time. Work that begins anew, with
@@ -27,15 +29,15 @@ func newProgress(s *streams, what string) *progress {
 func (p *progress) update(done, total int) {
 	if done == 0 {
 		p.clear()
-		p.start = p.s.now()
+		p.start = p.s.Now()
 	}
-	if !p.s.errTerminal || p.s.now().Sub(p.start) < progressAfter {
+	if !p.s.ErrTerminal || p.s.Now().Sub(p.start) < progressAfter {
 		return
 	}
 	if p.bar == nil || p.total != total {
 		p.total = total
 		p.bar = progressbar.NewOptions(total,
-			progressbar.OptionSetWriter(p.s.err), progressbar.OptionSetDescription(p.what),
+			progressbar.OptionSetWriter(p.s.Err), progressbar.OptionSetDescription(p.what),
 			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(),
 			progressbar.OptionThrottle(100*time.Millisecond))
 	}

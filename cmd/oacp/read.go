@@ -8,24 +8,27 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type readOptions struct {
-	workspace workspaceOptions
+	workspace command.Workspace
 	id        string
 	agent     string
 	raw       bool
 	json      bool
 }
 
-func newReadCommand(s *streams) *cli.Command {
+func newReadCommand(s *command.Streams) *cli.Command {
 	var o readOptions
 	return &cli.Command{
 		Name:      "read",
-		Category:  categoryMessages,
+		Category:  command.CategoryMessages,
 		Usage:     "show a message",
 		ArgsUsage: "ID|FILE",
 		Description: `The message may be in any mailbox: pending, sent, archived, or a dead letter.
@@ -43,23 +46,23 @@ EXAMPLES:
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "where FILE is in several inboxes: that of `AGENT`", Destination: &o.agent},
 			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes", Destination: &o.raw},
-			jsonFlag(&o.json),
-		}, o.workspace.flags()...),
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			var err error
-			if o.id, err = oneID(positionals(c)); err != nil {
+			if o.id, err = oneID(command.Positionals(c)); err != nil {
 				return err
 			}
 			if o.raw && o.json {
-				return usageErrorf("--raw and --json exclude each other")
+				return failure.Usagef("--raw and --json exclude each other")
 			}
 			return runRead(c.Context, o, s)
 		},
 	}
 }
 
-func runRead(ctx context.Context, o readOptions, s *streams) error {
-	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		found, err := w.FindNamed(ctx, o.id, schema.AgentName(o.agent))
 		if err != nil {
 			return err
@@ -72,14 +75,14 @@ func runRead(ctx context.Context, o readOptions, s *streams) error {
 			if err != nil {
 				return err
 			}
-			_, err = s.out.Write(data)
+			_, err = s.Out.Write(data)
 			return err
 		case o.json:
 			object, err := messageJSON(found[0].Message, places(w, found), s)
 			if err != nil {
 				return err
 			}
-			return writeJSON(s.out, object)
+			return command.WriteJSON(s.Out, object)
 		}
 		printMessage(s, found[0].Message, places(w, found))
 		return nil
@@ -89,7 +92,7 @@ func runRead(ctx context.Context, o readOptions, s *streams) error {
 // badFile is the error of a file that is to be shown as the message that it is
 // not.
 func badFile(e mailbox.Entry) error {
-	return &hintedError{fmt.Errorf("%s is no message: %w", e.Name, e.Err), doctor.BadFileHint(e)}
+	return failure.WithHint(fmt.Errorf("%s is no message: %w", e.Name, e.Err), doctor.BadFileHint(e))
 }
 
 // A place is a file that holds a message.
@@ -119,24 +122,24 @@ func places(w *mailbox.Workspace, found []mailbox.Entry) []place {
 }
 
 // messageJSON is the message's own fields, and what is known besides.
-func messageJSON(m *schema.Message, found []place, s *streams) (any, error) {
+func messageJSON(m *schema.Message, found []place, s *command.Streams) (any, error) {
 	return withKeys(m, struct {
 		MessageID schema.ID `json:"message_id"`
 		Expired   bool      `json:"expired"`
 		Places    []place   `json:"places"`
-	}{m.ID, m.ExpiredAt(s.now()), found})
+	}{m.ID, m.ExpiredAt(s.Now()), found})
 }
 
 // printMessage shows a message to a person: its fields as a mail shows them,
 // then the body.
-func printMessage(s *streams, m *schema.Message, found []place) {
+func printMessage(s *command.Streams, m *schema.Message, found []place) {
 	for _, name := range schema.FieldNames() {
 		value, _ := m.TextField(name)
 		switch {
 		case name == "to":
 			printField(s, name, joinNames(m.To))
 		case value == nil || *value == "":
-		case name == "expires_at" && m.ExpiredAt(s.now()):
+		case name == "expires_at" && m.ExpiredAt(s.Now()):
 			printField(s, name, *value+" (expired)")
 		default:
 			printField(s, name, *value)
@@ -148,11 +151,11 @@ func printMessage(s *streams, m *schema.Message, found []place) {
 			printField(s, "reason", p.Reason)
 		}
 	}
-	fmt.Fprintln(s.out)
+	fmt.Fprintln(s.Out)
 	printBody(s, m.Body)
 	for _, p := range found {
 		if p.Output != "" {
-			fmt.Fprintln(s.out, "\nThe output of its last turn ended so:")
+			fmt.Fprintln(s.Out, "\nThe output of its last turn ended so:")
 			printIndented(s, p.Output)
 		}
 	}
@@ -160,45 +163,45 @@ func printMessage(s *streams, m *schema.Message, found []place) {
 
 // printIndented shows what an agent printed, so that it cannot be taken for
 // anything else.
-func printIndented(s *streams, output string) {
+func printIndented(s *command.Streams, output string) {
 	for line := range strings.Lines(output) {
-		fmt.Fprintf(s.out, "    %s\n", escapeLine(strings.TrimRight(line, "\r\n")))
+		fmt.Fprintf(s.Out, "    %s\n", visible.Line(strings.TrimRight(line, "\r\n")))
 	}
 }
 
-func printField(s *streams, name, value string) {
+func printField(s *command.Streams, name, value string) {
 	const width = 20
 	label := name + ":"
 	padding := strings.Repeat(" ", max(1, width-len(label)))
-	fmt.Fprintf(s.out, "%s%s%s\n", paint(s, text.Colors{text.Bold}, escapeLine(label)), padding, escapeLine(value))
+	fmt.Fprintf(s.Out, "%s%s%s\n", paint(s, text.Colors{text.Bold}, visible.Line(label)), padding, visible.Line(value))
 }
 
 // printBody prints a text as it is, except that on a terminal it cannot do
 // anything but be read; and a mapping as an outline.
-func printBody(s *streams, body schema.Value) {
+func printBody(s *command.Streams, body schema.Value) {
 	if body.Kind != schema.Text {
 		printOutline(s, body, 0)
 		return
 	}
 	out := body.Text
-	if s.outTerminal {
-		out = escapeLines(out)
+	if s.OutTerminal {
+		out = visible.Lines(out)
 	}
-	fmt.Fprintln(s.out, strings.TrimSuffix(out, "\n"))
+	fmt.Fprintln(s.Out, strings.TrimSuffix(out, "\n"))
 }
 
-func printOutline(s *streams, v schema.Value, depth int) {
+func printOutline(s *command.Streams, v schema.Value, depth int) {
 	indent := strings.Repeat("  ", depth)
 	entry := func(label string, v schema.Value) {
 		if len(v.Items)+len(v.Pairs) == 0 {
-			fmt.Fprintf(s.out, "%s%s %s\n", indent, label, escapeLine(v.Text))
+			fmt.Fprintf(s.Out, "%s%s %s\n", indent, label, visible.Line(v.Text))
 			return
 		}
-		fmt.Fprintf(s.out, "%s%s\n", indent, label)
+		fmt.Fprintf(s.Out, "%s%s\n", indent, label)
 		printOutline(s, v, depth+1)
 	}
 	for _, p := range v.Pairs {
-		entry(escapeLine(p.Key)+":", p.Value)
+		entry(visible.Line(p.Key)+":", p.Value)
 	}
 	for _, item := range v.Items {
 		entry("-", item)

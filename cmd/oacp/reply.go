@@ -6,13 +6,16 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type replyOptions struct {
-	workspace workspaceOptions
+	workspace command.Workspace
 	compose   composeOptions
 	deliver   deliverOptions
 
@@ -20,7 +23,7 @@ type replyOptions struct {
 	typ string
 }
 
-func newReplyCommand(s *streams) *cli.Command {
+func newReplyCommand(s *command.Streams) *cli.Command {
 	var o replyOptions
 	flags := append([]cli.Flag{
 		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer is a `TYPE` (default: what answers the original's)", Destination: &o.typ},
@@ -28,7 +31,7 @@ func newReplyCommand(s *streams) *cli.Command {
 	flags = append(flags, o.deliver.flags()...)
 	return &cli.Command{
 		Name:      "reply",
-		Category:  categoryMessages,
+		Category:  command.CategoryMessages,
 		Usage:     "answer a message",
 		ArgsUsage: "ID [--body TEXT]",
 		Description: `The answer goes to the sender of the message, in its conversation. Subject,
@@ -39,10 +42,10 @@ an id, or its last part, as oacp inbox shows it.
 EXAMPLES:
    oacp reply k3x9 --body "Done, see #43."
    oacp reply k3x9 --type question --body-file questions.md`,
-		Flags: append(flags, o.workspace.flags()...),
+		Flags: append(flags, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			var err error
-			if o.id, err = oneID(positionals(c)); err != nil {
+			if o.id, err = oneID(command.Positionals(c)); err != nil {
 				return err
 			}
 			o.compose.bodyGiven = c.IsSet("body")
@@ -51,9 +54,9 @@ EXAMPLES:
 	}
 }
 
-func runReply(ctx context.Context, o replyOptions, s *streams) error {
+func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 	options := &mailbox.Options{NoSync: o.deliver.noSync}
-	return o.workspace.with(s, options, func(w *mailbox.Workspace) error {
+	return o.workspace.With(s, options, func(w *mailbox.Workspace) error {
 		found, err := w.Find(ctx, o.id)
 		if err != nil {
 			return err
@@ -78,8 +81,8 @@ func runReply(ctx context.Context, o replyOptions, s *streams) error {
 
 // answeringAgent is whoever acts, and where nothing says who that is, the
 // only one who was asked.
-func answeringAgent(w *mailbox.Workspace, flag string, original *schema.Message, s *streams) (schema.AgentName, error) {
-	from, err := agentOf(w, flag, s)
+func answeringAgent(w *mailbox.Workspace, flag string, original *schema.Message, s *command.Streams) (schema.AgentName, error) {
+	from, err := command.AgentOf(w, flag, s)
 	if errors.Is(err, project.ErrNoSender) && len(original.To) == 1 {
 		return original.To[0], nil
 	}
@@ -90,9 +93,9 @@ func answeringAgent(w *mailbox.Workspace, flag string, original *schema.Message,
 func oneID(args []string) (string, error) {
 	switch {
 	case len(args) == 0 || args[0] == "":
-		return "", usageErrorf("which message? needs an id").withHint("oacp inbox lists what is pending")
+		return "", failure.Usagef("which message? needs an id").WithHint("oacp inbox lists what is pending")
 	case len(args) > 1:
-		return "", usageErrorf("unexpected argument %s", quote(args[1]))
+		return "", failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
 	}
 	return args[0], nil
 }

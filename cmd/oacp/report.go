@@ -5,6 +5,9 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // reportAnswer is what mirror and convert did, as JSON.
@@ -19,30 +22,30 @@ type reportAnswer struct {
 
 // print says what was done, and on standard error what could not be. Where
 // something is undeliverable or invalid, the command has failed.
-func (a reportAnswer) print(asJSON bool, s *streams) error {
+func (a reportAnswer) print(asJSON bool, s *command.Streams) error {
 	for _, line := range a.Skipped {
-		warn(s, fmt.Sprintf("%s:%d: skipped: %s", a.Bridge, line.Line, line.Reason))
+		s.Warn(fmt.Sprintf("%s:%d: skipped: %s", a.Bridge, line.Line, line.Reason))
 	}
 	for _, text := range a.Warnings {
-		warn(s, text)
+		s.Warn(text)
 	}
 	if a.MoreWarnings > 0 {
-		warn(s, fmt.Sprintf("and %d more", a.MoreWarnings))
+		s.Warn(fmt.Sprintf("and %d more", a.MoreWarnings))
 	}
 	for _, letter := range a.DeadLetters {
-		warn(s, fmt.Sprintf("undeliverable: %s (now %s)", letter.Reason, letter.Path))
+		s.Warn(fmt.Sprintf("undeliverable: %s (now %s)", letter.Reason, letter.Path))
 	}
 	for _, text := range a.Invalid {
-		warn(s, text)
+		s.Warn(text)
 	}
 	var err error
 	if asJSON {
-		err = writeJSONLine(s.out, a)
+		err = command.WriteJSONLine(s.Out, a)
 	} else {
-		_, err = fmt.Fprintln(s.out, a.summary())
+		_, err = fmt.Fprintln(s.Out, a.summary())
 	}
 	if err == nil && len(a.DeadLetters)+len(a.Invalid) > 0 {
-		err = errTold
+		err = failure.ErrReported
 	}
 	return err
 }
@@ -68,5 +71,5 @@ func (a reportAnswer) summary() string {
 			parts = append(parts, fmt.Sprintf("%d %s", more.count, more.what))
 		}
 	}
-	return strings.Join(parts, ", ") + ": " + escapeLine(a.Bridge)
+	return strings.Join(parts, ", ") + ": " + visible.Line(a.Bridge)
 }

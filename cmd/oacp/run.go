@@ -11,13 +11,16 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
 
 type runOptions struct {
-	workspace workspaceOptions
+	workspace command.Workspace
 	agent     string
 	driver    driverOptions
 	input     string
@@ -27,11 +30,11 @@ type runOptions struct {
 	json      bool
 }
 
-func newRunCommand(s *streams) *cli.Command {
+func newRunCommand(s *command.Streams) *cli.Command {
 	var o runOptions
 	return &cli.Command{
 		Name:      "run",
-		Category:  categoryTurns,
+		Category:  command.CategoryTurns,
 		Usage:     "give an agent a turn for each message that arrives",
 		ArgsUsage: "[PROJECT] [--agent AGENT] [-- COMMAND…]",
 		Description: `The command is started once for each message, in processing order, with the
@@ -69,11 +72,11 @@ EXAMPLES:
 			&cli.IntFlag{Name: "parallel", Usage: "work on `N` conversations side by side", DefaultText: "1"},
 			&cli.BoolFlag{Name: "once", Usage: "end when nothing is left to do", Destination: &o.once},
 			&cli.BoolFlag{Name: "show-output", Usage: "print what the agent shows during its turns", Destination: &o.output},
-			jsonFlag(&o.json),
-		}, o.driver.flags("the Ash bridge listens on `FILE`; with a command, it is started to listen there"), o.workspace.flags()),
+			command.JSONFlag(&o.json),
+		}, o.driver.flags("the Ash bridge listens on `FILE`; with a command, it is started to listen there"), o.workspace.Flags()),
 		Action: func(c *cli.Context) error {
-			before, command := positionalsAndRest(c)
-			if err := o.workspace.takeProject(before); err != nil {
+			before, command := command.PositionalsAndRest(c)
+			if err := o.workspace.TakeProject(before); err != nil {
 				return err
 			}
 			o.driver.command = command
@@ -92,23 +95,23 @@ var inputs = []turn.Input{turn.InputMessage, turn.InputBody}
 func (o runOptions) check(c *cli.Context) error {
 	for _, name := range []string{"max-attempts", "parallel"} {
 		if c.IsSet(name) && c.Int(name) < 1 {
-			return usageErrorf("--%s: %d is less than 1", name, c.Int(name))
+			return failure.Usagef("--%s: %d is less than 1", name, c.Int(name))
 		}
 	}
 	for _, name := range []string{"max-turns", "max-pair-turns"} {
 		if n := c.Int(name); c.IsSet(name) && n < 1 && n != turn.Unlimited {
-			return usageErrorf("--%s: want a number from 1, or %d for any number", name, turn.Unlimited)
+			return failure.Usagef("--%s: want a number from 1, or %d for any number", name, turn.Unlimited)
 		}
 	}
 	if c.IsSet("timeout") && c.Duration("timeout") <= 0 {
-		return usageErrorf("--timeout: a turn needs some time")
+		return failure.Usagef("--timeout: a turn needs some time")
 	}
 	if o.input != "" && !slices.Contains(inputs, turn.Input(o.input)) {
-		return usageErrorf("--input: %s is neither message nor body", quote(o.input))
+		return failure.Usagef("--input: %s is neither message nor body", visible.Quote(o.input))
 	}
 	for _, name := range o.allowFrom.Value() {
 		if _, err := schema.ParseAgentName(name); err != nil {
-			return usageErrorf("--allow-from: %w", err)
+			return failure.Usagef("--allow-from: %w", err)
 		}
 	}
 	return nil
@@ -143,9 +146,9 @@ func (o runOptions) override(c *cli.Context, settings *turn.Settings) error {
 	return o.driver.override(settings)
 }
 
-func runRun(ctx context.Context, o runOptions, override func(*turn.Settings) error, s *streams) error {
-	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
-		agent, err := agentOf(w, o.agent, s)
+func runRun(ctx context.Context, o runOptions, override func(*turn.Settings) error, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		agent, err := command.AgentOf(w, o.agent, s)
 		if err != nil {
 			return err
 		}
@@ -163,7 +166,7 @@ func runRun(ctx context.Context, o runOptions, override func(*turn.Settings) err
 		settings.MCP = oacpTools(program, "--agent", string(agent), "--dir", w.Dir())
 		config, err := settings.Config(agent)
 		if err != nil {
-			return usageErrorf("%w", err).withHint("name a command behind --, or a --driver, or write it under run: in agents/" + string(agent) + "/config.yaml")
+			return failure.Usagef("%w", err).WithHint("name a command behind --, or a --driver, or write it under run: in agents/" + string(agent) + "/config.yaml")
 		}
 		config.Once = o.once
 		printer := &runPrinter{o: o, s: s}
@@ -173,8 +176,8 @@ func runRun(ctx context.Context, o runOptions, override func(*turn.Settings) err
 			return err
 		}
 		printer.gone = runner.Finish
-		defer outliveOutput()()
-		ctx, stop := untilSignal(ctx)
+		defer command.OutliveOutput()()
+		ctx, stop := command.UntilSignal(ctx)
 		defer stop()
 		err = runner.Run(ctx)
 		return errors.Join(err, printer.err)
@@ -185,7 +188,7 @@ func runRun(ctx context.Context, o runOptions, override func(*turn.Settings) err
 // does not stop the turns; it is told in the end.
 type runPrinter struct {
 	o   runOptions
-	s   *streams
+	s   *command.Streams
 	err error
 	// gone is called when nobody reads what is printed.
 	gone func()
@@ -198,14 +201,14 @@ func (p *runPrinter) print(e turn.Event) {
 	var err error
 	switch {
 	case p.o.json:
-		err = writeJSONLine(p.s.out, e)
+		err = command.WriteJSONLine(p.s.Out, e)
 	case e.Kind == turn.EventOutput:
 		printIndented(p.s, e.Output.Text)
 	default:
-		_, err = fmt.Fprintln(p.s.out, p.line(e))
+		_, err = fmt.Fprintln(p.s.Out, p.line(e))
 	}
-	if err = errors.Join(err, p.s.out.Flush()); err != nil && p.err == nil {
-		if p.err = outputError(err); errors.Is(p.err, errOutputGone) {
+	if err = errors.Join(err, p.s.Out.Flush()); err != nil && p.err == nil {
+		if p.err = command.OutputError(err); errors.Is(p.err, failure.ErrOutputClosed) {
 			p.gone()
 		}
 	}
@@ -240,11 +243,11 @@ func (p *runPrinter) line(e turn.Event) string {
 	line := e.At.Local().Format(time.TimeOnly) + "  " + paint(p.s, words.colors, fmt.Sprintf("%-*s", column, words.word))
 	for _, part := range []string{string(e.ID), string(e.From), string(e.Type), e.Subject} {
 		if part != "" {
-			line += "  " + escapeLine(part)
+			line += "  " + visible.Line(part)
 		}
 	}
 	if e.ID == "" && e.File != "" {
-		line += "  " + escapeLine(e.File)
+		line += "  " + visible.Line(e.File)
 	}
 	if e.Kind == turn.EventStarted && e.Attempt > 1 {
 		line += fmt.Sprintf("  (turn %d)", e.Attempt)
@@ -253,7 +256,7 @@ func (p *runPrinter) line(e turn.Event) string {
 		line += "  with " + string(e.Sent)
 	}
 	if e.Reason != "" {
-		line += ": " + escapeLine(e.Reason)
+		line += ": " + visible.Line(e.Reason)
 	}
 	if !e.RetryAt.IsZero() {
 		line += "; again at " + e.RetryAt.Local().Format(time.TimeOnly)

@@ -9,6 +9,10 @@ import (
 
 	"github.com/oacp-go/oacp/ash"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -18,11 +22,11 @@ type schemaOptions struct {
 	json bool
 }
 
-func newSchemaCommand(s *streams) *cli.Command {
+func newSchemaCommand(s *command.Streams) *cli.Command {
 	var o schemaOptions
 	return &cli.Command{
 		Name:      "schema",
-		Category:  categoryMessages,
+		Category:  command.CategoryMessages,
 		Usage:     "print a JSON Schema",
 		ArgsUsage: "[SCHEMA]",
 		Description: `Prints the JSON Schema (draft 2020-12) of a message, or the one with the name
@@ -39,12 +43,12 @@ EXAMPLES:
    oacp schema --list`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "list", Usage: "list the names of the schemas", Destination: &o.list},
-			jsonFlag(&o.json),
+			command.JSONFlag(&o.json),
 		},
 		Action: func(c *cli.Context) error {
-			args := positionals(c)
+			args := command.Positionals(c)
 			if len(args) > 1 || o.list && len(args) > 0 {
-				return usageErrorf("unexpected argument %s", quote(args[len(args)-1]))
+				return failure.Usagef("unexpected argument %s", visible.Quote(args[len(args)-1]))
 			}
 			o.name = schema.MessageDocument
 			if len(args) == 1 {
@@ -55,23 +59,23 @@ EXAMPLES:
 	}
 }
 
-func runSchema(o schemaOptions, s *streams) error {
+func runSchema(o schemaOptions, s *command.Streams) error {
 	names := schemaNames()
 	switch {
 	case o.list && o.json:
-		return writeJSON(s.out, names)
+		return command.WriteJSON(s.Out, names)
 	case o.list:
-		fmt.Fprintln(s.out, strings.Join(names, "\n"))
+		fmt.Fprintln(s.Out, strings.Join(names, "\n"))
 		return nil
 	case !slices.Contains(names, o.name):
-		return usageErrorf("there is no schema %s", quote(o.name)).
-			withHint(didYouMean(names, o.name, "the schemas are "+strings.Join(names, ", ")))
+		return failure.Usagef("there is no schema %s", visible.Quote(o.name)).
+			WithHint(spelling.DidYouMean(names, o.name, "the schemas are "+strings.Join(names, ", ")))
 	}
 	document, err := schemaDocument(o.name)
 	if err != nil {
 		return err
 	}
-	_, err = s.out.Write(document)
+	_, err = s.Out.Write(document)
 	return err
 }
 

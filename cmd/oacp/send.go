@@ -6,12 +6,15 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type sendOptions struct {
-	workspace workspaceOptions
+	workspace command.Workspace
 	compose   composeOptions
 	deliver   deliverOptions
 
@@ -22,7 +25,7 @@ type sendOptions struct {
 	inReplyTo      string
 }
 
-func newSendCommand(s *streams) *cli.Command {
+func newSendCommand(s *command.Streams) *cli.Command {
 	var o sendOptions
 	flags := []cli.Flag{
 		&cli.StringSliceFlag{Name: "to", Usage: "the recipients are `AGENT`[,AGENT…], at most 10", Destination: &o.to},
@@ -35,7 +38,7 @@ func newSendCommand(s *streams) *cli.Command {
 	flags = append(flags, o.deliver.flags()...)
 	return &cli.Command{
 		Name:      "send",
-		Category:  categoryMessages,
+		Category:  command.CategoryMessages,
 		Usage:     "write a message and deliver it",
 		ArgsUsage: "[PROJECT] --to AGENT --type TYPE --subject TEXT [--body TEXT]",
 		Description: `The message is checked first: one that is not valid is not sent. When send
@@ -49,9 +52,9 @@ EXAMPLES:
 
 With --json and --wait, the answer is two lines of JSON: the message sent, then
 what it was waited for.`,
-		Flags: append(flags, o.workspace.flags()...),
+		Flags: append(flags, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			if err := o.workspace.takeProject(positionals(c)); err != nil {
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
 			o.compose.bodyGiven = c.IsSet("body")
@@ -68,7 +71,7 @@ func typeList() string {
 	return strings.Join(names, ", ")
 }
 
-func runSend(ctx context.Context, o sendOptions, s *streams) error {
+func runSend(ctx context.Context, o sendOptions, s *command.Streams) error {
 	draft, err := o.draft()
 	if err != nil {
 		return err
@@ -77,8 +80,8 @@ func runSend(ctx context.Context, o sendOptions, s *streams) error {
 		return err
 	}
 	options := &mailbox.Options{NoSync: o.deliver.noSync}
-	return o.workspace.with(s, options, func(w *mailbox.Workspace) error {
-		if draft.From, err = agentOf(w, o.compose.from, s); err != nil {
+	return o.workspace.With(s, options, func(w *mailbox.Workspace) error {
+		if draft.From, err = command.AgentOf(w, o.compose.from, s); err != nil {
 			return err
 		}
 		if o.inReplyTo != "" {
@@ -113,7 +116,7 @@ func (o *sendOptions) draft() (schema.Message, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return draft, usageErrorf("needs %s", strings.Join(missing, ", "))
+		return draft, failure.Usagef("needs %s", strings.Join(missing, ", "))
 	}
 	var err error
 	draft.Type, err = parseType(o.typ)
@@ -123,7 +126,7 @@ func (o *sendOptions) draft() (schema.Message, error) {
 func parseType(text string) (schema.Type, error) {
 	t, err := schema.ParseType(text)
 	if err != nil {
-		return "", usageErrorf("--type: %w", err).withHint(didYouMean(schema.Types(), text, "the types are "+typeList()))
+		return "", failure.Usagef("--type: %w", err).WithHint(spelling.DidYouMean(schema.Types(), text, "the types are "+typeList()))
 	}
 	return t, nil
 }

@@ -21,7 +21,7 @@ import (
 func TestSignal(t *testing.T) {
 	for signal, want := range map[syscall.Signal]int{syscall.SIGHUP: 129, syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		c := newSession(t, "a,b")
-		command := exec.CommandContext(t.Context(), "oacp", "send", "--dir", c.dir,
+		command := exec.CommandContext(t.Context(), "oacp", "send", "--dir", c.Dir,
 			"--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x", "--wait", "--json")
 		var stderr bytes.Buffer
 		command.Stderr = &stderr
@@ -95,14 +95,14 @@ func TestBrokenPipe(t *testing.T) {
 	for range 2 {
 		c.must(t, "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x")
 	}
-	status, complaints := runUnread(t, "run", "--dir", c.dir, "--agent", "b", "--once", "--", "cat")
+	status, complaints := runUnread(t, "run", "--dir", c.Dir, "--agent", "b", "--once", "--", "cat")
 	if want := 128 + int(syscall.SIGPIPE); status != want || complaints != "" {
 		t.Errorf("exit status %d, standard error %q, want %d and nothing", status, complaints, want)
 	}
 	if out := c.must(t, "inbox", "--agent", "b"); !strings.Contains(out, "1 pending") {
 		t.Errorf("the inbox is %q, want one message handled and one left", out)
 	}
-	journal, err := os.ReadFile(filepath.Join(c.dir, "state", "turns", "b.jsonl"))
+	journal, err := os.ReadFile(filepath.Join(c.Dir, "state", "turns", "b.jsonl"))
 	if got := bytes.Count(journal, []byte("\"started\"")); err != nil || got != 1 {
 		t.Errorf("%d turns were begun (%v), want 1; the journal is\n%s", got, err, journal)
 	}
@@ -153,7 +153,7 @@ func TestReadyOnce(t *testing.T) {
 		c.must(t, "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x")
 	}
 	socket := listener.Addr().String()
-	out, err := exec.Command("oacp", "run", "--dir", c.dir, "--agent", "b", "--once", "--driver", "ash", "--socket", socket).CombinedOutput()
+	out, err := exec.Command("oacp", "run", "--dir", c.Dir, "--agent", "b", "--once", "--driver", "ash", "--socket", socket).CombinedOutput()
 	if err != nil || bytes.Count(out, []byte("acknowledged")) != 2 {
 		t.Errorf("run: %v, want two messages acknowledged:\n%s", err, out)
 	}

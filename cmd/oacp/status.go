@@ -9,21 +9,24 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/turn"
 )
 
 type statusOptions struct {
-	workspace workspaceOptions
+	workspace command.Workspace
 	id        string
 	json      bool
 }
 
-func newStatusCommand(s *streams) *cli.Command {
+func newStatusCommand(s *command.Streams) *cli.Command {
 	var o statusOptions
 	return &cli.Command{
 		Name:      "status",
-		Category:  categoryTurns,
+		Category:  command.CategoryTurns,
 		Usage:     "show who works, what waits, and how far a message got",
 		ArgsUsage: "[ID]",
 		Description: `Without an ID: for each agent, whether a process works its inbox, what is pending,
@@ -42,11 +45,11 @@ Nothing is told before it is true.
 EXAMPLES:
    oacp status
    oacp status k3x9 --json`,
-		Flags: append([]cli.Flag{jsonFlag(&o.json)}, o.workspace.flags()...),
+		Flags: append([]cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			args := positionals(c)
+			args := command.Positionals(c)
 			if len(args) > 1 {
-				return usageErrorf("unexpected argument %s", quote(args[1]))
+				return failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
 			}
 			if len(args) == 1 {
 				o.id = args[0]
@@ -56,8 +59,8 @@ EXAMPLES:
 	}
 }
 
-func runStatus(ctx context.Context, o statusOptions, s *streams) error {
-	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+func runStatus(ctx context.Context, o statusOptions, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		if o.id != "" {
 			return printProgress(ctx, o, w, s)
 		}
@@ -66,7 +69,7 @@ func runStatus(ctx context.Context, o statusOptions, s *streams) error {
 			return err
 		}
 		if o.json {
-			return writeJSON(s.out, struct {
+			return command.WriteJSON(s.Out, struct {
 				Project   string             `json:"project"`
 				Workspace string             `json:"workspace"`
 				Agents    []turn.AgentStatus `json:"agents"`
@@ -77,8 +80,8 @@ func runStatus(ctx context.Context, o statusOptions, s *streams) error {
 	})
 }
 
-func printStatuses(statuses []turn.AgentStatus, s *streams) {
-	now := s.now()
+func printStatuses(statuses []turn.AgentStatus, s *command.Streams) {
+	now := s.Now()
 	const last, others = 6, 70
 	t := newTable(s, table.Row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Last turn", "Failures"}, others, last)
 	for _, a := range statuses {
@@ -91,25 +94,25 @@ func printStatuses(statuses []turn.AgentStatus, s *streams) {
 }
 
 // printDetails prints what most agents have nothing of.
-func printDetails(a turn.AgentStatus, now time.Time, s *streams) {
+func printDetails(a turn.AgentStatus, now time.Time, s *command.Streams) {
 	for _, idle := range []struct {
 		count int
 		what  string
 	}{{a.Held, "held"}, {a.Expired, "expired"}, {a.Invalid, "invalid"}} {
 		if idle.count > 0 {
-			fmt.Fprintf(s.out, "%s: %d %s in the inbox\n", a.Agent, idle.count, idle.what)
+			fmt.Fprintf(s.Out, "%s: %d %s in the inbox\n", a.Agent, idle.count, idle.what)
 		}
 	}
 	for _, current := range a.InTurn {
-		fmt.Fprintf(s.out, "%s: in a turn for %s, on %s from %s: %s\n", a.Agent, age(current.Started, now),
-			escapeLine(string(current.ID)), current.From, escapeLine(current.Subject))
+		fmt.Fprintf(s.Out, "%s: in a turn for %s, on %s from %s: %s\n", a.Agent, age(current.Started, now),
+			visible.Line(string(current.ID)), current.From, visible.Line(current.Subject))
 	}
 	for _, c := range a.Conversations {
 		bound := ""
 		if c.Bound {
 			bound = paint(s, text.Colors{text.FgYellow}, "; it waits for oacp thread resume "+string(c.ID))
 		}
-		fmt.Fprintf(s.out, "%s: %s with %s, %s%s\n", a.Agent, escapeLine(string(c.ID)), c.With, plural(c.Turns, "turn"), bound)
+		fmt.Fprintf(s.Out, "%s: %s with %s, %s%s\n", a.Agent, visible.Line(string(c.ID)), c.With, plural(c.Turns, "turn"), bound)
 	}
 }
 
@@ -127,14 +130,14 @@ func oldestText(a turn.AgentStatus, now time.Time) string {
 	return age(a.Oldest, now)
 }
 
-func runnerText(a turn.AgentStatus, s *streams) string {
+func runnerText(a turn.AgentStatus, s *command.Streams) string {
 	switch {
 	case !a.Running:
 		return "-"
 	case a.Runner == nil:
 		return paint(s, text.Colors{text.FgGreen}, "runs")
 	}
-	return paint(s, text.Colors{text.FgGreen}, fmt.Sprintf("%d@%s", a.Runner.PID, escapeLine(a.Runner.Host)))
+	return paint(s, text.Colors{text.FgGreen}, fmt.Sprintf("%d@%s", a.Runner.PID, visible.Line(a.Runner.Host)))
 }
 
 func lastTurnText(a turn.AgentStatus, now time.Time) string {
@@ -142,38 +145,38 @@ func lastTurnText(a turn.AgentStatus, now time.Time) string {
 	case a.Last == nil:
 		return "-"
 	case a.Last.Succeeded:
-		return "done " + age(a.Last.Ended, now) + " ago: " + escapeLine(a.Last.Subject)
+		return "done " + age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Subject)
 	}
-	return "failed " + age(a.Last.Ended, now) + " ago: " + escapeLine(a.Last.Reason)
+	return "failed " + age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Reason)
 }
 
-func printProgress(ctx context.Context, o statusOptions, w *mailbox.Workspace, s *streams) error {
+func printProgress(ctx context.Context, o statusOptions, w *mailbox.Workspace, s *command.Streams) error {
 	progress, err := turn.Track(ctx, w, o.id)
 	if err != nil {
 		return err
 	}
 	if o.json {
-		return writeJSON(s.out, struct {
+		return command.WriteJSON(s.Out, struct {
 			ID         string          `json:"id"`
 			Recipients []turn.Progress `json:"recipients"`
 		}{string(progress[0].ID), progress})
 	}
-	fmt.Fprintln(s.out, escapeLine(string(progress[0].ID)))
+	fmt.Fprintln(s.Out, visible.Line(string(progress[0].ID)))
 	for _, p := range progress {
 		line := fmt.Sprintf("  %s: %s", p.Agent, p.Stage)
 		if p.Answer != "" {
-			line += " with " + escapeLine(string(p.Answer))
+			line += " with " + visible.Line(string(p.Answer))
 		}
 		if p.Attempts > 1 {
 			line += ", after " + plural(p.Attempts, "turn")
 		}
 		if p.Reason != "" {
-			line += ": " + escapeLine(p.Reason)
+			line += ": " + visible.Line(p.Reason)
 		}
 		if !p.RetryAt.IsZero() {
 			line += "; again at " + p.RetryAt.Local().Format(time.TimeOnly)
 		}
-		fmt.Fprintln(s.out, line)
+		fmt.Fprintln(s.Out, line)
 	}
 	return nil
 }

@@ -13,11 +13,14 @@ import (
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // A session is a person, or a program, at a terminal of the test's making.
 type session struct {
-	*streams
+	*command.Streams
 	stdout, stderr bytes.Buffer
 	env            map[string]string
 }
@@ -26,9 +29,9 @@ type session struct {
 func newSession(t *testing.T, agents string) *session {
 	t.Helper()
 	c := &session{env: make(map[string]string)}
-	c.streams = &streams{
-		in: strings.NewReader(""), err: &c.stderr, dir: t.TempDir(), now: time.Now,
-		getenv: func(name string) string { return c.env[name] },
+	c.Streams = &command.Streams{
+		In: strings.NewReader(""), Err: &c.stderr, Dir: t.TempDir(), Now: time.Now,
+		Getenv: func(name string) string { return c.env[name] },
 	}
 	c.must(t, "init", "--agents", agents)
 	return c
@@ -38,15 +41,15 @@ func newSession(t *testing.T, agents string) *session {
 func (c *session) run(ctx context.Context, args ...string) int {
 	c.stdout.Reset()
 	c.stderr.Reset()
-	c.out = bufio.NewWriter(&c.stdout)
-	return run(ctx, args, c.streams)
+	c.Out = bufio.NewWriter(&c.stdout)
+	return run(ctx, args, c.Streams)
 }
 
 // must carries out a command line that has to succeed, and returns what it
 // printed.
 func (c *session) must(t *testing.T, args ...string) string {
 	t.Helper()
-	if exit := c.run(t.Context(), args...); exit != exitDone {
+	if exit := c.run(t.Context(), args...); exit != failure.ExitDone {
 		t.Fatalf("oacp %s: exit status %d, want 0; standard error:\n%s", strings.Join(args, " "), exit, c.stderr.String())
 	}
 	return c.stdout.String()
@@ -59,7 +62,7 @@ const hostile = "id: msg-20260313T1201Z-a-aaa1\nfrom: a\nto: b\ntype: question\n
 func withHostileMessage(t *testing.T) *session {
 	t.Helper()
 	c := newSession(t, "a,b")
-	path := filepath.Join(c.dir, "agents/b/inbox/20260313T1201Z_a_question.yaml")
+	path := filepath.Join(c.Dir, "agents/b/inbox/20260313T1201Z_a_question.yaml")
 	if err := os.WriteFile(path, []byte(hostile), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -68,11 +71,11 @@ func withHostileMessage(t *testing.T) *session {
 
 func TestTableOnTerminal(t *testing.T) {
 	c := withHostileMessage(t)
-	c.outTerminal, c.width = true, 80
+	c.OutTerminal, c.Width = true, 80
 	out := c.must(t, "inbox", "--agent", "b")
 	for line := range strings.Lines(out) {
-		if width := text.StringWidthWithoutEscSequences(strings.TrimSuffix(line, "\n")); width > c.width {
-			t.Errorf("a line has %d columns, want at most %d:\n%s", width, c.width, line)
+		if width := text.StringWidthWithoutEscSequences(strings.TrimSuffix(line, "\n")); width > c.Width {
+			t.Errorf("a line has %d columns, want at most %d:\n%s", width, c.Width, line)
 		}
 	}
 	if !strings.Contains(out, "…") || !strings.Contains(out, "\x1b[31;1mP0") && !strings.Contains(out, "\x1b[1;31mP0") {
@@ -86,7 +89,7 @@ func TestTableOnTerminal(t *testing.T) {
 	if out := c.must(t, "inbox", "--agent", "b"); strings.Contains(out, "\x1b") {
 		t.Errorf("with NO_COLOR the output has escape sequences:\n%q", out)
 	}
-	c.outTerminal, c.width = false, 0
+	c.OutTerminal, c.Width = false, 0
 	if out := c.must(t, "inbox", "--agent", "b"); !strings.Contains(out, `\x1b[2J a long subject that no narrow terminal can show in full, ever`) {
 		t.Errorf("in a pipe the subject is not there in full:\n%s", out)
 	}
@@ -97,7 +100,7 @@ func TestBodyOnTerminal(t *testing.T) {
 	if out, want := c.must(t, "read", "aaa1"), "one\ttab\n\x1b]0;title\a\u202etxet\n"; !strings.HasSuffix(out, want) {
 		t.Errorf("in a pipe the body is %q, want %q at the end", out, want)
 	}
-	c.outTerminal = true
+	c.OutTerminal = true
 	if out, want := c.must(t, "read", "aaa1"), "one\ttab\n\\x1b]0;title\\x07\\u202etxet\n"; !strings.HasSuffix(out, want) {
 		t.Errorf("on a terminal the body is %q, want %q at the end", out, want)
 	}
@@ -114,9 +117,9 @@ func TestOutputThatFails(t *testing.T) {
 	c := newSession(t, "a,b")
 	for _, args := range [][]string{{"schema"}, {"inbox", "--all"}, {"help"}, {"inbox", "--all", "--json"}} {
 		c.stderr.Reset()
-		c.out = bufio.NewWriter(fullDisk{})
-		if exit := run(t.Context(), args, c.streams); exit != exitFailed {
-			t.Errorf("oacp %s: exit status %d, want %d", strings.Join(args, " "), exit, exitFailed)
+		c.Out = bufio.NewWriter(fullDisk{})
+		if exit := run(t.Context(), args, c.Streams); exit != failure.ExitFailed {
+			t.Errorf("oacp %s: exit status %d, want %d", strings.Join(args, " "), exit, failure.ExitFailed)
 		}
 		if got := c.stderr.String(); !strings.Contains(got, errFull.Error()) {
 			t.Errorf("oacp %s: standard error is %q, want it to say %q", strings.Join(args, " "), got, errFull)
@@ -129,10 +132,10 @@ func TestOutputThatFails(t *testing.T) {
 func TestReceiptThatFails(t *testing.T) {
 	c := newSession(t, "a,b")
 	c.stderr.Reset()
-	c.out = bufio.NewWriter(fullDisk{})
-	exit := run(t.Context(), []string{"send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x"}, c.streams)
-	if exit != exitFailed {
-		t.Errorf("exit status is %d, want %d", exit, exitFailed)
+	c.Out = bufio.NewWriter(fullDisk{})
+	exit := run(t.Context(), []string{"send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x"}, c.Streams)
+	if exit != failure.ExitFailed {
+		t.Errorf("exit status is %d, want %d", exit, failure.ExitFailed)
 	}
 	if got := c.stderr.String(); !strings.Contains(got, "is sent, but that could not be printed") || !strings.Contains(got, "hint: do not send it again") {
 		t.Errorf("standard error is %q, want it to say that the message is sent", got)
@@ -145,7 +148,7 @@ func TestReceiptThatFails(t *testing.T) {
 func TestProgress(t *testing.T) {
 	now := time.Unix(0, 0)
 	var shown bytes.Buffer
-	s := &streams{err: &shown, errTerminal: true, now: func() time.Time { return now }}
+	s := &command.Streams{Err: &shown, ErrTerminal: true, Now: func() time.Time { return now }}
 	bar := newProgress(s, "validating")
 	bar.update(1, 1000)
 	if shown.Len() > 0 {
@@ -169,7 +172,7 @@ func TestProgress(t *testing.T) {
 		t.Errorf("at the beginning of the next work %q is shown, want nothing", shown.String())
 	}
 
-	s.errTerminal = false
+	s.ErrTerminal = false
 	shown.Reset()
 	bar = newProgress(s, "validating")
 	now = now.Add(2 * progressAfter)
@@ -182,9 +185,9 @@ func TestProgress(t *testing.T) {
 
 func TestInputThatFails(t *testing.T) {
 	c := newSession(t, "a,b")
-	c.in = io.MultiReader(strings.NewReader("half a body"), failingReader{})
-	if exit := c.run(t.Context(), "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s"); exit != exitFailed {
-		t.Errorf("exit status is %d, want %d", exit, exitFailed)
+	c.In = io.MultiReader(strings.NewReader("half a body"), failingReader{})
+	if exit := c.run(t.Context(), "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s"); exit != failure.ExitFailed {
+		t.Errorf("exit status is %d, want %d", exit, failure.ExitFailed)
 	}
 	if out := c.must(t, "inbox", "--agent", "b"); !strings.Contains(out, "nothing pending") {
 		t.Errorf("half a body was sent:\n%s", out)

@@ -7,28 +7,30 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
 )
 
 // newTable returns a table without lines around it, so that its text can be
 // copied and cut apart. On a terminal the columns of the given numbers share
 // what the others leave; in a pipe everything stands in full.
-func newTable(s *streams, header table.Row, others int, shorten ...int) table.Writer {
+func newTable(s *command.Streams, header table.Row, others int, shorten ...int) table.Writer {
 	t := table.NewWriter()
 	style := table.StyleDefault
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
 	style.Format.Header = text.FormatDefault
-	if s.color() {
+	if s.Color() {
 		style.Color.Header = text.Colors{text.Bold}
 	}
 	t.SetStyle(style)
 	t.AppendHeader(header)
-	if s.width > 0 {
+	if s.Width > 0 {
 		const least = 16
 		var columns []table.ColumnConfig
 		for _, number := range shorten {
-			width := max(least, (s.width-others)/len(shorten))
+			width := max(least, (s.Width-others)/len(shorten))
 			columns = append(columns, table.ColumnConfig{Number: number, WidthMax: width, WidthMaxEnforcer: cut})
 		}
 		t.SetColumnConfigs(columns)
@@ -40,28 +42,28 @@ func newTable(s *streams, header table.Row, others int, shorten ...int) table.Wr
 func cut(line string, width int) string { return text.Snip(line, width, "…") }
 
 // printTable prints the table without the blanks that align its last column.
-func printTable(s *streams, t table.Writer) {
+func printTable(s *command.Streams, t table.Writer) {
 	t.SuppressTrailingSpaces()
-	fmt.Fprintln(s.out, t.Render())
+	fmt.Fprintln(s.Out, t.Render())
 }
 
 // paint colours a text on a terminal.
-func paint(s *streams, colors text.Colors, line string) string {
-	if !s.color() {
+func paint(s *command.Streams, colors text.Colors, line string) string {
+	if !s.Color() {
 		return line
 	}
 	return colors.Sprint(line)
 }
 
 // priorityText colours what is urgent.
-func priorityText(s *streams, p schema.Priority) string {
+func priorityText(s *command.Streams, p schema.Priority) string {
 	switch p {
 	case schema.P0:
 		return paint(s, text.Colors{text.FgRed, text.Bold}, string(p))
 	case schema.P1:
 		return paint(s, text.Colors{text.FgYellow}, string(p))
 	}
-	return escapeLine(string(p))
+	return visible.Line(string(p))
 }
 
 // age says how long ago something was: minutes below an hour, hours below two

@@ -8,22 +8,25 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type threadOptions struct {
-	workspace workspaceOptions
+	workspace command.Workspace
 	id        string
 	bodies    bool
 	json      bool
 }
 
-func newThreadCommand(s *streams) *cli.Command {
+func newThreadCommand(s *command.Streams) *cli.Command {
 	var o threadOptions
 	return &cli.Command{
 		Name:        "thread",
-		Category:    categoryMessages,
+		Category:    command.CategoryMessages,
 		Usage:       "show the conversation of a message",
 		ArgsUsage:   "ID",
 		Subcommands: []*cli.Command{newThreadResumeCommand(s)},
@@ -35,11 +38,11 @@ EXAMPLES:
    oacp thread k3x9 --bodies`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full", Destination: &o.bodies},
-			jsonFlag(&o.json),
-		}, o.workspace.flags()...),
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			var err error
-			if o.id, err = oneID(positionals(c)); err != nil {
+			if o.id, err = oneID(command.Positionals(c)); err != nil {
 				return err
 			}
 			return runThread(c.Context, o, s)
@@ -47,14 +50,14 @@ EXAMPLES:
 	}
 }
 
-func runThread(ctx context.Context, o threadOptions, s *streams) error {
-	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		thread, err := w.Thread(ctx, o.id)
 		unreadable := ""
 		switch incomplete := new(mailbox.UnreadableError); {
 		case len(thread) > 0 && errors.As(err, &incomplete):
-			unreadable = oneLine(incomplete.Error())
-			warn(s, "there may be more: "+unreadable)
+			unreadable = failure.OneLine(incomplete.Error())
+			s.Warn("there may be more: " + unreadable)
 		case err != nil:
 			return err
 		}
@@ -65,10 +68,10 @@ func runThread(ctx context.Context, o threadOptions, s *streams) error {
 		for i, e := range thread {
 			printThreadLine(s, depths[e.Message.ID], e.Message)
 			if o.bodies {
-				fmt.Fprintln(s.out)
+				fmt.Fprintln(s.Out)
 				printBody(s, e.Message.Body)
 				if i < len(thread)-1 {
-					fmt.Fprintln(s.out)
+					fmt.Fprintln(s.Out)
 				}
 			}
 		}
@@ -76,15 +79,15 @@ func runThread(ctx context.Context, o threadOptions, s *streams) error {
 	})
 }
 
-func printThreadLine(s *streams, depth int, m *schema.Message) {
+func printThreadLine(s *command.Streams, depth int, m *schema.Message) {
 	indent, mark := strings.Repeat("   ", depth), ""
 	if depth > 0 {
 		mark = strings.Repeat("   ", depth-1) + "└─ "
 	}
-	fmt.Fprintf(s.out, "%s%s  %s -> %s  %s %s  %s\n", mark,
-		escapeLine(string(m.CreatedAt)), escapeLine(string(m.From)), escapeLine(joinNames(m.To)),
-		escapeLine(string(m.Type)), priorityText(s, m.Priority), escapeLine(string(m.ID)))
-	fmt.Fprintf(s.out, "%s%s\n", indent, escapeLine(m.Subject))
+	fmt.Fprintf(s.Out, "%s%s  %s -> %s  %s %s  %s\n", mark,
+		visible.Line(string(m.CreatedAt)), visible.Line(string(m.From)), visible.Line(joinNames(m.To)),
+		visible.Line(string(m.Type)), priorityText(s, m.Priority), visible.Line(string(m.ID)))
+	fmt.Fprintf(s.Out, "%s%s\n", indent, visible.Line(m.Subject))
 }
 
 // threadDepths returns how many messages before it each one answers, one
@@ -101,7 +104,7 @@ func threadDepths(thread []mailbox.Entry) map[schema.ID]int {
 	return depths
 }
 
-func printThreadJSON(s *streams, w *mailbox.Workspace, thread []mailbox.Entry, unreadable string) error {
+func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []mailbox.Entry, unreadable string) error {
 	answer := struct {
 		ConversationID schema.ConversationID `json:"conversation_id"`
 		Messages       []any                 `json:"messages"`
@@ -117,5 +120,5 @@ func printThreadJSON(s *streams, w *mailbox.Workspace, thread []mailbox.Entry, u
 		}
 		answer.Messages = append(answer.Messages, object)
 	}
-	return writeJSON(s.out, answer)
+	return command.WriteJSON(s.Out, answer)
 }

@@ -6,19 +6,20 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
 
 type threadResumeOptions struct {
-	workspace    workspaceOptions
+	workspace    command.Workspace
 	conversation string
 	agent        string
 	json         bool
 }
 
-func newThreadResumeCommand(s *streams) *cli.Command {
+func newThreadResumeCommand(s *command.Streams) *cli.Command {
 	var o threadResumeOptions
 	return &cli.Command{
 		Name:      "resume",
@@ -33,11 +34,11 @@ EXAMPLES:
    oacp thread resume k3x9`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "with `AGENT` only (default: with all that had turns in it)", Destination: &o.agent},
-			jsonFlag(&o.json),
-		}, o.workspace.flags()...),
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			var err error
-			if o.conversation, err = oneID(positionals(c)); err != nil {
+			if o.conversation, err = oneID(command.Positionals(c)); err != nil {
 				return err
 			}
 			return runThreadResume(c.Context, o, s)
@@ -45,8 +46,8 @@ EXAMPLES:
 	}
 }
 
-func runThreadResume(ctx context.Context, o threadResumeOptions, s *streams) error {
-	return o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
+func runThreadResume(ctx context.Context, o threadResumeOptions, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		conversation := schema.ConversationID(o.conversation)
 		if _, err := schema.ParseConversationID(conversation); err != nil {
 			found, err := w.Find(ctx, o.conversation)
@@ -64,13 +65,13 @@ func runThreadResume(ctx context.Context, o threadResumeOptions, s *streams) err
 			return err
 		}
 		if o.json {
-			return writeJSON(s.out, struct {
+			return command.WriteJSON(s.Out, struct {
 				Conversation schema.ConversationID `json:"conversation_id"`
 				Agents       []schema.AgentName    `json:"agents"`
 			}{conversation, resumed})
 		}
 		for _, agent := range resumed {
-			fmt.Fprintf(s.out, "OK: %s goes on with %s\n", conversation, agent)
+			fmt.Fprintf(s.Out, "OK: %s goes on with %s\n", conversation, agent)
 		}
 		return nil
 	})

@@ -7,6 +7,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -19,11 +23,11 @@ type validateOptions struct {
 
 var validateFormats = []string{"text", "json", "sarif", "github"}
 
-func newValidateCommand(s *streams) *cli.Command {
+func newValidateCommand(s *command.Streams) *cli.Command {
 	var o validateOptions
 	return &cli.Command{
 		Name:      "validate",
-		Category:  categoryMessages,
+		Category:  command.CategoryMessages,
 		Usage:     "check message files",
 		ArgsUsage: "PATH…",
 		Description: `PATH is a file, a folder with everything below it, a pattern, or - for standard
@@ -43,45 +47,45 @@ EXAMPLES:
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing if there are no problems", Destination: &o.quiet},
 		},
 		Action: func(c *cli.Context) error {
-			o.paths = positionals(c)
+			o.paths = command.Positionals(c)
 			if len(o.paths) == 0 {
-				return usageErrorf("needs a file, a folder, a pattern, or -")
+				return failure.Usagef("needs a file, a folder, a pattern, or -")
 			}
 			if o.json {
 				o.format = "json"
 			}
 			if !slices.Contains(validateFormats, o.format) {
-				return usageErrorf("--format: there is no format %s", quote(o.format)).
-					withHint(didYouMean(validateFormats, o.format, "the formats are "+strings.Join(validateFormats, ", ")))
+				return failure.Usagef("--format: there is no format %s", visible.Quote(o.format)).
+					WithHint(spelling.DidYouMean(validateFormats, o.format, "the formats are "+strings.Join(validateFormats, ", ")))
 			}
 			return runValidate(c.Context, o, s)
 		},
 	}
 }
 
-func runValidate(ctx context.Context, o validateOptions, s *streams) error {
-	ctx, stop := untilSignal(ctx)
+func runValidate(ctx context.Context, o validateOptions, s *command.Streams) error {
+	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	bar := newProgress(s, "validating")
-	result, err := validate.Files(ctx, o.paths, &validate.FilesOptions{Stdin: s.in, Progress: bar.update})
+	result, err := validate.Files(ctx, o.paths, &validate.FilesOptions{Stdin: s.In, Progress: bar.update})
 	bar.clear()
 	if err != nil {
 		return context.Cause(ctx)
 	}
 	switch o.format {
 	case "json":
-		err = result.WriteJSON(s.out)
+		err = result.WriteJSON(s.Out)
 	case "sarif":
-		err = result.WriteSARIF(s.out, buildVersion().Version)
+		err = result.WriteSARIF(s.Out, command.BuildVersion().Version)
 	case "github":
-		err = result.WriteGitHub(s.out)
+		err = result.WriteGitHub(s.Out)
 	default:
 		if !o.quiet || len(result.Diagnostics()) > 0 {
-			err = result.WriteText(s.out, s.color())
+			err = result.WriteText(s.Out, s.Color())
 		}
 	}
 	if err == nil && result.HasErrors() {
-		err = errTold
+		err = failure.ErrReported
 	}
 	return err
 }

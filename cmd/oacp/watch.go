@@ -8,6 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
@@ -27,11 +30,11 @@ type watchOptions struct {
 	json        bool
 }
 
-func newWatchCommand(s *streams) *cli.Command {
+func newWatchCommand(s *command.Streams) *cli.Command {
 	var o watchOptions
 	return &cli.Command{
 		Name:      "watch",
-		Category:  categoryTurns,
+		Category:  command.CategoryTurns,
 		Usage:     "print a line for each message, as it arrives",
 		ArgsUsage: "[PROJECT…] [--agent AGENT]",
 		Description: `What was printed is written down, below state/watch of the workspace, so that a
@@ -61,31 +64,31 @@ EXAMPLES:
 			&cli.BoolFlag{Name: "all-projects", Usage: "watch every project that has the agent", Destination: &o.allProjects},
 			&cli.StringFlag{Name: "dir", Usage: "the workspace is `DIR`", Destination: &o.dir},
 			&cli.StringFlag{Name: "oacp-dir", Usage: "projects are below `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &o.home},
-			jsonFlag(&o.json),
+			command.JSONFlag(&o.json),
 		},
 		Action: func(c *cli.Context) error {
-			return runWatch(c.Context, o, append(o.projects.Value(), positionals(c)...), s)
+			return runWatch(c.Context, o, append(o.projects.Value(), command.Positionals(c)...), s)
 		},
 	}
 }
 
-func runWatch(ctx context.Context, o watchOptions, projects []string, s *streams) (err error) {
+func runWatch(ctx context.Context, o watchOptions, projects []string, s *command.Streams) (err error) {
 	switch {
 	case o.allProjects && len(projects) > 0:
-		return usageErrorf("--all-projects and a project exclude each other")
+		return failure.Usagef("--all-projects and a project exclude each other")
 	case o.dir != "" && (o.allProjects || len(projects) > 0):
-		return usageErrorf("--dir names one workspace, and a project another")
+		return failure.Usagef("--dir names one workspace, and a project another")
 	}
-	since, err := parseSince(o.since, s.now())
+	since, err := parseSince(o.since, s.Now())
 	if err != nil {
-		return usageErrorf("--since: %w", err)
+		return failure.Usagef("--since: %w", err)
 	}
 	found, err := o.open(projects, s)
 	defer func() { err = errors.Join(err, found.close()) }()
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilSignal(ctx)
+	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	watcher, err := watch.New(ctx, found.targets, &watch.Options{
 		Cursor: true, StateID: o.stateID, Since: since, Archived: o.archived,
@@ -104,7 +107,7 @@ func runWatch(ctx context.Context, o watchOptions, projects []string, s *streams
 
 // print prints events until the watch ends. Each is out before the next one
 // is asked for, which is what moves the record.
-func (o watchOptions) print(ctx context.Context, watcher *watch.Watcher, failed bool, s *streams) error {
+func (o watchOptions) print(ctx context.Context, watcher *watch.Watcher, failed bool, s *command.Streams) error {
 	events := watcher.Events(ctx)
 	if o.once {
 		events = watcher.Scan(ctx)
@@ -119,28 +122,28 @@ func (o watchOptions) print(ctx context.Context, watcher *watch.Watcher, failed 
 		}
 	}
 	if failed && o.once {
-		return errTold
+		return failure.ErrReported
 	}
 	return nil
 }
 
-func (o watchOptions) printEvent(e watch.Event, s *streams) error {
+func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
 	problem := e.Kind == watch.EventError || e.Kind == watch.EventWarning
 	if problem {
 		// Nobody is left to tell when this fails; the event is on its way.
-		_, _ = fmt.Fprintf(s.err, "oacp: watch: %s\n", escapeLine(problemText(e)))
+		_, _ = fmt.Fprintf(s.Err, "oacp: watch: %s\n", visible.Line(problemText(e)))
 	}
 	switch {
 	case o.json:
-		if err := writeJSONLine(s.out, newWatchJSON(e)); err != nil {
+		if err := command.WriteJSONLine(s.Out, newWatchJSON(e)); err != nil {
 			return err
 		}
 	case !problem:
-		fmt.Fprintf(s.out, "%s project=%s agent=%s file=%s type=%s priority=%s %s\n",
-			strings.ToUpper(string(e.Kind)), escapeLine(e.Project), e.Agent, escapeLine(e.Name),
-			escapeLine(string(e.Message.Type)), escapeLine(string(e.Message.Priority)), escapeLine(e.Message.Subject))
+		fmt.Fprintf(s.Out, "%s project=%s agent=%s file=%s type=%s priority=%s %s\n",
+			strings.ToUpper(string(e.Kind)), visible.Line(e.Project), e.Agent, visible.Line(e.Name),
+			visible.Line(string(e.Message.Type)), visible.Line(string(e.Message.Priority)), visible.Line(e.Message.Subject))
 	}
-	return s.out.Flush()
+	return s.Out.Flush()
 }
 
 func problemText(e watch.Event) string {
@@ -206,8 +209,8 @@ func (f watchFound) close() error {
 // open opens the workspaces. Where one of several cannot be, the others are
 // watched; where none can, that is the error. What was found is to be closed,
 // also when there is an error.
-func (o watchOptions) open(projects []string, s *streams) (found watchFound, err error) {
-	place := project.Place{Dir: o.dir, Home: o.home, WorkingDir: s.dir, Getenv: s.getenv}
+func (o watchOptions) open(projects []string, s *command.Streams) (found watchFound, err error) {
+	place := project.Place{Dir: o.dir, Home: o.home, WorkingDir: s.Dir, Getenv: s.Getenv}
 	if o.allProjects {
 		if projects, err = place.Projects(); err != nil {
 			return found, err
@@ -244,7 +247,7 @@ func (o watchOptions) open(projects []string, s *streams) (found watchFound, err
 	return found, nil
 }
 
-func (o watchOptions) openTarget(place project.Place, s *streams) (watch.Target, error) {
+func (o watchOptions) openTarget(place project.Place, s *command.Streams) (watch.Target, error) {
 	dir, err := place.Find()
 	if err != nil {
 		return watch.Target{}, err
@@ -253,7 +256,7 @@ func (o watchOptions) openTarget(place project.Place, s *streams) (watch.Target,
 	if err != nil {
 		return watch.Target{}, err
 	}
-	agent, err := agentOf(w, o.agent, s)
+	agent, err := command.AgentOf(w, o.agent, s)
 	if err != nil {
 		return watch.Target{}, errors.Join(err, w.Close())
 	}

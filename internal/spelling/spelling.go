@@ -67,3 +67,11 @@ func SortByDistance[Name ~string](names []Name, text string) {
 	}
 	slices.SortStableFunc(names, func(a, b Name) int { return distance(a) - distance(b) })
 }
+
+// DidYouMean returns a hint: the candidate nearest to the text, or else the other hint.
+func DidYouMean[Name ~string](known []Name, text, otherwise string) string {
+	if near := Nearest(text, known); near != "" {
+		return "did you mean " + string(near) + "?"
+	}
+	return otherwise
+}

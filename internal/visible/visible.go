@@ -62,3 +62,12 @@ func isVisible(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	return unicode.IsGraphic(r) && r != '\u2028' && r != '\u2029' || r == nonJoiner || r == joiner
 }
+
+// Quote returns the text in quotes on one line, shortened, for an error message.
+func Quote(text string) string {
+	const most = 80
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most]) + "…"
+	}
+	return `"` + Line(text) + `"`
+}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oacp-go/oacp/mcpserver"
+	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 )
 
 // answerOf is what a line of output says.

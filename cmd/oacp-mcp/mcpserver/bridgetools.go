@@ -13,6 +13,7 @@ import (
 	"sync"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -116,10 +117,10 @@ func checkDuplicate(r bridge.Record, there bridge.Entry) error {
 	if there.Signal != "" {
 		standing += " signal=" + string(there.Signal)
 	}
-	return &hintedError{
-		code: "duplicate_id",
-		err:  fmt.Errorf("not sent: line %d of the log holds another message with the id %s: %s", there.Line, there.ID, standing),
-		hint: "ids are made of type, sender, receiver and content, so say something different in content and call again",
+	return &failure.Error{
+		Code: "duplicate_id",
+		Err:  fmt.Errorf("not sent: line %d of the log holds another message with the id %s: %s", there.Line, there.ID, standing),
+		Hint: "ids are made of type, sender, receiver and content, so say something different in content and call again",
 	}
 }
 
@@ -225,10 +226,10 @@ func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (
 			return e, err
 		}
 	}
-	return nil, &hintedError{
-		code: "not_found",
-		err:  fmt.Errorf("since_id: no message of the bridge log %s has the id %q", s.bridge.place.Path, since),
-		hint: "give the last_id of an earlier answer, or leave since_id out to receive everything",
+	return nil, &failure.Error{
+		Code: "not_found",
+		Err:  fmt.Errorf("since_id: no message of the bridge log %s has the id %q", s.bridge.place.Path, since),
+		Hint: "give the last_id of an earlier answer, or leave since_id out to receive everything",
 	}
 }
 
@@ -286,16 +287,16 @@ func receivedText(r receivedRecords) string {
 	}
 	var out strings.Builder
 	for i, m := range r.Messages {
-		fmt.Fprintf(&out, "[%d] from=%s type=%s", i+1, oneLine(m.From), oneLine(m.Type))
+		fmt.Fprintf(&out, "[%d] from=%s type=%s", i+1, failure.OneLine(m.From), failure.OneLine(m.Type))
 		if m.Signal != "" {
-			fmt.Fprintf(&out, " signal=%s", oneLine(m.Signal))
+			fmt.Fprintf(&out, " signal=%s", failure.OneLine(m.Signal))
 		}
-		fmt.Fprintf(&out, " id=%s\n%s\n\n", oneLine(m.ID), headingLine().ReplaceAllString(m.Content, " $0"))
+		fmt.Fprintf(&out, " id=%s\n%s\n\n", failure.OneLine(m.ID), headingLine().ReplaceAllString(m.Content, " $0"))
 	}
 	if r.More {
 		out.WriteString("There are more. ")
 	}
-	fmt.Fprintf(&out, "To receive what comes after these, call with since_id=%s", oneLine(r.LastID))
+	fmt.Fprintf(&out, "To receive what comes after these, call with since_id=%s", failure.OneLine(r.LastID))
 	return out.String()
 }
 
@@ -326,11 +327,11 @@ func statusText(r bridgeStatus) string {
 		r.TotalMessages, r.HasDoneSignal, r.PassCount, r.FailCount)
 	out.WriteString("  Messages by Agent:\n")
 	for _, agent := range slices.Sorted(maps.Keys(r.ByAgent)) {
-		fmt.Fprintf(&out, "    %s: %d\n", oneLine(agent), r.ByAgent[agent])
+		fmt.Fprintf(&out, "    %s: %d\n", failure.OneLine(agent), r.ByAgent[agent])
 	}
 	out.WriteString("  Messages by Type:\n")
 	for _, t := range inOrder(r.ByType) {
-		fmt.Fprintf(&out, "    %s: %d\n", oneLine(string(t)), r.ByType[t])
+		fmt.Fprintf(&out, "    %s: %d\n", failure.OneLine(string(t)), r.ByType[t])
 	}
 	if r.SkippedLines > 0 {
 		fmt.Fprintf(&out, "  Skipped Lines: %d\n", r.SkippedLines)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -123,10 +124,10 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	}
 	if in.Acknowledge {
 		if _, err := s.acknowledge(ctx, string(original.ID), false); err != nil {
-			return sentMessage{}, "", &hintedError{
-				code: "not_acknowledged",
-				err:  fmt.Errorf("the answer %s is sent, but %s was not acknowledged: %w", result.MessageID, original.ID, err),
-				hint: "do not answer again; acknowledge_message takes the message out of the inbox",
+			return sentMessage{}, "", &failure.Error{
+				Code: "not_acknowledged",
+				Err:  fmt.Errorf("the answer %s is sent, but %s was not acknowledged: %w", result.MessageID, original.ID, err),
+				Hint: "do not answer again; acknowledge_message takes the message out of the inbox",
 			}
 		}
 		result.Acknowledged = original.ID

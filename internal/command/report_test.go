@@ -1,4 +1,4 @@
-package main
+package command
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/ash"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
@@ -37,15 +38,14 @@ func TestFailures(t *testing.T) {
 		// stderr is all of it; a word of it where it is long.
 		stderr string
 	}{
-		{usageErrorf("no such flag").withHint("look"), 2, "usage", "oacp: no such flag\nhint: look\n"},
-		{&usageError{err: errors.New("x"), command: "send"}, 2, "usage", "oacp: send: x\n"},
+		{failure.Usagef("no such flag").WithHint("look"), 2, "usage", "oacp: no such flag\nhint: look\n"},
 		{fmt.Errorf("sending: %w", project.ErrNoSender), 2, "no_sender", "oacp: sending: nothing says which agent this is\nhint: name the agent"},
 		{fmt.Errorf("%w at or above /x", mailbox.ErrNoWorkspace), 1, "no_workspace", "hint: oacp init"},
 		{&project.UnknownProjectError{Project: "projct", Home: "/h", Known: []string{"project"}}, 1, "unknown_project", "hint: did you mean project?"},
 		{&mailbox.UnknownAgentError{Agent: "zed", Known: []schema.AgentName{"codex"}}, 1, "unknown_agent", "hint: oacp add-agent zed"},
 		{&mailbox.NotFoundError{ID: "x"}, 1, "not_found", "hint: oacp inbox"},
 		{&mailbox.AmbiguousError{Prefix: "x"}, 1, "ambiguous", "hint: type more"},
-		{&mailbox.SeveralInboxesError{}, 1, "ambiguous", "hint: say whose"},
+		{&mailbox.SeveralInboxesError{}, 1, "ambiguous", "hint: name the agent with"},
 		{&mailbox.NotPendingError{Elsewhere: []mailbox.Entry{entry}}, 1, "not_pending", "in the outbox of a"},
 		{&mailbox.QueuedError{Err: errors.New("full")}, 1, "queued", "hint: do not send it again"},
 		{&mailbox.NotDurableError{Err: errors.New("full")}, 1, "not_durable", "hint: do not send it again"},
@@ -56,26 +56,26 @@ func TestFailures(t *testing.T) {
 		{fmt.Errorf("%w: full", watch.ErrCursor), 1, "cursor", "full"},
 		{unavailable(&exec.Error{Name: "cladue", Err: exec.ErrNotFound}), 1, "agent_unavailable", "hint: command -v cladue"},
 		{unavailable(&exec.Error{Name: "./x", Err: fs.ErrPermission}), 1, "agent_unavailable", "hint: chmod +x ./x"},
-		{unavailable(ash.ErrNotReady), 1, "agent_unavailable", "hint: what listens there"},
+		{unavailable(ash.ErrNotReady), 1, "agent_unavailable", "hint: the process there"},
 		{unavailable(syscall.ECONNREFUSED), 1, "agent_unavailable", "hint: oacp ash serve"},
 		{unavailable(errors.New("x")), 1, "agent_unavailable", "oacp: the agent cannot be started: x\n"},
-		{unavailable(ash.ErrSocketInUse), 1, "socket_in_use", "hint: a bridge answers"},
+		{unavailable(ash.ErrSocketInUse), 1, "socket_in_use", "hint: a bridge already"},
 		{ash.ErrSocketPath, 1, "bad_socket", "hint: name a socket"},
 		{ash.ErrClosed, 1, "connection_lost", "connection closed"},
 		{&agent.ReportedError{Text: "no credit"}, 1, "turn_failed", "no credit"},
 		{&agent.ExitError{Code: 3}, 1, "turn_failed", "exit status 3"},
 		{context.DeadlineExceeded, 1, "timeout", "deadline"},
 		{fmt.Errorf("opening: %w", fs.ErrPermission), 1, "permission", "oacp: opening: permission denied\n"},
-		{&signalError{syscall.SIGINT}, 130, "interrupted", "oacp: stopped by interrupt\n"},
-		{&signalError{syscall.SIGTERM}, 143, "interrupted", "oacp: stopped by terminated\n"},
+		{&failure.SignalError{Signal: syscall.SIGINT}, 130, "interrupted", "oacp: stopped by interrupt\n"},
+		{&failure.SignalError{Signal: syscall.SIGTERM}, 143, "interrupted", "oacp: stopped by terminated\n"},
 		{errors.New("one\ntwo"), 1, "failed", "oacp: one; two\n"},
-		{&hintedError{errors.New("x"), "try y"}, 1, "failed", "oacp: x\nhint: try y\n"},
+		{failure.WithHint(errors.New("x"), "try y"), 1, "failed", "oacp: x\nhint: try y\n"},
 		{fmt.Errorf("in: %w", findings.Err()), 1, "invalid_message", "oacp: in: subject: too long [length]: shorten it\noacp: in: type: \\x1b[31m [type]\n"},
 	}
 	for _, test := range tests {
 		var stdout, stderr bytes.Buffer
-		s := &streams{out: bufio.NewWriter(&stdout), err: &stderr}
-		exit := newFailure(test.err).report(s, true)
+		s := &Streams{Out: bufio.NewWriter(&stdout), Err: &stderr}
+		exit := report(failure.Of(test.err), s, true)
 		if exit != test.exit {
 			t.Errorf("%v: exit status is %d, want %d", test.err, exit, test.exit)
 		}
@@ -96,8 +96,8 @@ func unavailable(err error) error { return fmt.Errorf("%w: %w", agent.ErrUnavail
 
 func TestFailureThatWasTold(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	s := &streams{out: bufio.NewWriter(&stdout), err: &stderr}
-	if exit := newFailure(errTold).report(s, true); exit != exitFailed || stdout.Len()+stderr.Len() > 0 {
-		t.Errorf("exit status is %d with %q and %q, want %d and nothing", exit, stdout.String(), stderr.String(), exitFailed)
+	s := &Streams{Out: bufio.NewWriter(&stdout), Err: &stderr}
+	if exit := report(failure.Of(failure.ErrReported), s, true); exit != failure.ExitFailed || stdout.Len()+stderr.Len() > 0 {
+		t.Errorf("exit status is %d with %q and %q, want %d and nothing", exit, stdout.String(), stderr.String(), failure.ExitFailed)
 	}
 }

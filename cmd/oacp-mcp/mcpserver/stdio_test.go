@@ -16,8 +16,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mcpserver"
 	"github.com/oacp-go/oacp/schema"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
-	"github.com/oacp-go/oacp/mcpserver"
+	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 )
 
 // TestListTools compares what clients are told of the tools with a golden file.

@@ -1,4 +1,4 @@
-package main
+package mcpserver
 
 import (
 	"bufio"
@@ -6,33 +6,35 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mcpserver"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type mcpOptions struct {
-	workspace   workspaceOptions
+	workspace   command.Workspace
 	agent       string
 	listen      string
 	tokenFile   string
 	allowRemote bool
-	log         logOptions
+	log         command.BridgeLog
 	json        bool
 }
 
 // mcpTokenVariable holds the token of an HTTP server.
 const mcpTokenVariable = "OACP_MCP_TOKEN"
 
-func newMCPCommand(s *streams) *cli.Command {
+func NewCommand(s *command.Streams) *cli.Command {
 	var o mcpOptions
 	return &cli.Command{
 		Name:      "mcp",
-		Category:  categoryMessages,
+		Category:  command.CategoryMessages,
 		Usage:     "offer mailbox and bridge to an agent as MCP tools",
 		ArgsUsage: "[PROJECT] --agent AGENT",
 		Description: `The tools act for AGENT: what they send comes from it, what they receive is its
@@ -55,16 +57,16 @@ EXAMPLES:
 			&cli.StringFlag{Name: "listen", Usage: "answer over HTTP at `ADDRESS`, such as 127.0.0.1:7007; port 0 takes a free one", Destination: &o.listen},
 			&cli.StringFlag{Name: "token-file", Usage: "clients must present the token in `FILE`", Destination: &o.tokenFile},
 			&cli.BoolFlag{Name: "allow-remote", Usage: "permit an address that other machines can reach; there is no encryption", Destination: &o.allowRemote},
-			jsonFlag(&o.json),
-		}, append(o.log.flags(), o.workspace.flags()...)...),
+			command.JSONFlag(&o.json),
+		}, append(o.log.Flags(), o.workspace.Flags()...)...),
 		Action: func(c *cli.Context) error {
-			if err := o.workspace.takeProject(positionals(c)); err != nil {
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
 			if o.listen == "" && (o.tokenFile != "" || o.allowRemote || o.json) {
-				return usageErrorf("--token-file, --allow-remote and --json go with --listen")
+				return failure.Usagef("--token-file, --allow-remote and --json go with --listen")
 			}
-			if err := o.log.check(c); err != nil {
+			if err := o.log.Check(c); err != nil {
 				return err
 			}
 			return runMCP(c.Context, o, s)
@@ -72,42 +74,42 @@ EXAMPLES:
 	}
 }
 
-func runMCP(ctx context.Context, o mcpOptions, s *streams) error {
-	ctx, stop := untilSignal(ctx)
+func runMCP(ctx context.Context, o mcpOptions, s *command.Streams) error {
+	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	log, err := o.bridgeLog(s)
 	if err != nil {
 		return err
 	}
-	err = o.workspace.with(s, nil, func(w *mailbox.Workspace) error {
-		agent, err := agentOf(w, o.agent, s)
+	err = o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		agent, err := command.AgentOf(w, o.agent, s)
 		if err != nil {
 			return err
 		}
-		return o.serve(ctx, mcpserver.Options{Agent: agent, Workspace: w, Bridge: &log}, s)
+		return o.serve(ctx, Options{Agent: agent, Workspace: w, Bridge: &log}, s)
 	})
-	if errors.Is(err, mailbox.ErrNoWorkspace) && o.log.given() {
-		return o.serve(ctx, mcpserver.Options{Agent: schema.AgentName(o.agent), Bridge: &log}, s)
+	if errors.Is(err, mailbox.ErrNoWorkspace) && o.log.Given() {
+		return o.serve(ctx, Options{Agent: schema.AgentName(o.agent), Bridge: &log}, s)
 	}
 	return err
 }
 
 // bridgeLog returns the bridge log that the flags mean.
-func (o mcpOptions) bridgeLog(s *streams) (mcpserver.BridgeLog, error) {
-	if o.log.file != "" {
-		return mcpserver.FileLog(o.log.file)
+func (o mcpOptions) bridgeLog(s *command.Streams) (BridgeLog, error) {
+	if o.log.File != "" {
+		return FileLog(o.log.File)
 	}
-	root, repository, err := o.log.runs(s)
+	root, repository, err := o.log.Runs(s)
 	if err != nil {
-		return mcpserver.BridgeLog{}, err
+		return BridgeLog{}, err
 	}
-	return mcpserver.RunLog(root, repository, o.log.runID)
+	return RunLog(root, repository, o.log.RunID)
 }
 
-func (o mcpOptions) serve(ctx context.Context, options mcpserver.Options, s *streams) (err error) {
-	options.Version = buildVersion().Version
-	options.Warn = func(err error) { warn(s, err.Error()) }
-	server, err := mcpserver.New(options)
+func (o mcpOptions) serve(ctx context.Context, options Options, s *command.Streams) (err error) {
+	options.Version = command.BuildVersion().Version
+	options.Warn = func(err error) { s.Warn(err.Error()) }
+	server, err := New(options)
 	if err != nil {
 		return err
 	}
@@ -115,21 +117,21 @@ func (o mcpOptions) serve(ctx context.Context, options mcpserver.Options, s *str
 	if o.listen != "" {
 		return o.serveHTTP(ctx, server, options.Agent, s)
 	}
-	in, ok := s.in.(io.ReadCloser)
+	in, ok := s.In.(io.ReadCloser)
 	if !ok {
-		in = io.NopCloser(s.in)
+		in = io.NopCloser(s.In)
 	}
-	return server.ServeStream(ctx, in, flushingWriter{s.out})
+	return server.ServeStream(ctx, in, flushingWriter{s.Out})
 }
 
-func (o mcpOptions) serveHTTP(ctx context.Context, server *mcpserver.Server, agent schema.AgentName, s *streams) error {
+func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, agent schema.AgentName, s *command.Streams) error {
 	token, made, err := o.token(s)
 	if err != nil {
 		return err
 	}
-	listener, err := server.Listen(mcpserver.HTTPOptions{Address: o.listen, Token: token, AllowRemote: o.allowRemote})
-	if errors.Is(err, mcpserver.ErrRemoteAddress) {
-		return usageErrorf("--listen: %w", err).withHint("listen on 127.0.0.1, or say --allow-remote")
+	listener, err := server.Listen(HTTPOptions{Address: o.listen, Token: token, AllowRemote: o.allowRemote})
+	if errors.Is(err, ErrRemoteAddress) {
+		return failure.Usagef("--listen: %w", err).WithHint("listen on 127.0.0.1, or say --allow-remote")
 	}
 	if err != nil {
 		return err
@@ -152,31 +154,43 @@ type listeningJSON struct {
 	Token string           `json:"token,omitempty"`
 }
 
-func (a listeningJSON) print(asJSON bool, s *streams) error {
+func (a listeningJSON) print(asJSON bool, s *command.Streams) error {
 	if asJSON {
-		return errors.Join(writeJSONLine(s.out, a), s.out.Flush())
+		return errors.Join(command.WriteJSONLine(s.Out, a), s.Out.Flush())
 	}
-	fmt.Fprintf(s.out, "OK: %s\n", a.URL)
+	fmt.Fprintf(s.Out, "OK: %s\n", a.URL)
 	if a.Token != "" {
 		// Not to standard output: that is what ends up in files.
-		fmt.Fprintf(s.err, "oacp: the token, shown this once: %s\n", a.Token)
+		fmt.Fprintf(s.Err, "oacp: the token, shown this once: %s\n", a.Token)
 	}
-	return s.out.Flush()
+	return s.Out.Flush()
 }
 
 // token returns what clients have to present, and whether it was made now.
-func (o mcpOptions) token(s *streams) (token string, made bool, err error) {
-	switch given := s.getenv(mcpTokenVariable); {
+func (o mcpOptions) token(s *command.Streams) (token string, made bool, err error) {
+	switch given := s.Getenv(mcpTokenVariable); {
 	case o.tokenFile != "":
-		text, err := readInput(o.tokenFile, s)
-		if err != nil {
-			return "", false, fmt.Errorf("token: %w", err)
-		}
-		return strings.TrimSpace(text), false, nil
+		token, err := readToken(o.tokenFile)
+		return token, false, err
 	case given != "":
 		return given, false, nil
 	}
-	return mcpserver.NewToken(), true, nil
+	return NewToken(), true, nil
+}
+
+// readToken reads a file that holds a token.
+func readToken(name string) (string, error) {
+	const most = 4 << 10
+	file, err := os.Open(name)
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	defer file.Close() // opened for reading: closing cannot lose anything
+	text, err := io.ReadAll(io.LimitReader(file, most))
+	if err != nil {
+		return "", fmt.Errorf("token: reading %s: %w", name, err)
+	}
+	return strings.TrimSpace(string(text)), nil
 }
 
 // flushingWriter lets every answer out at once.

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/mcpserver"
+	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 )
 
 type sentRecord struct {

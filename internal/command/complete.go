@@ -1,0 +1,282 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+)
+
+// completeCommand is what the completion scripts call. Its arguments are the words after "oacp", the
+// last of them unfinished and possibly empty. It prints one candidate a line, with a tab before the
+// description; ":files" asks the shell for file names.
+const completeCommand = "__complete"
+
+// A Candidate is a word that may come next.
+type Candidate struct{ Name, Usage string }
+
+const filesMark = ":files"
+
+// Files asks the shell to complete file names.
+func Files() []Candidate { return []Candidate{{Name: filesMark}} }
+
+// Words returns a candidate for each word.
+func Words[Word ~string](all []Word) []Candidate {
+	found := make([]Candidate, len(all))
+	for i, word := range all {
+		found[i].Name = string(word)
+	}
+	return found
+}
+
+func (p *Program) printCandidates(ctx context.Context, words []string, s *Streams) error {
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	c := &Completion{Context: ctx, Streams: s, program: p, parser: parser{program: p, streams: s}}
+	current := words[len(words)-1]
+	rest, ok := c.parse(words[:len(words)-1])
+	if !ok {
+		return nil
+	}
+	if name := c.parser.separate; name != "" {
+		return p.completeSeparate(name, words)
+	}
+	for _, candidate := range c.candidates(rest, current) {
+		line := candidate.Name
+		if line == "" || visible.Line(line) != line || line != filesMark && !strings.HasPrefix(line, current) {
+			continue
+		}
+		if candidate.Usage != "" {
+			line += "\t" + visible.Line(candidate.Usage)
+		}
+		fmt.Fprintln(s.Out, line)
+	}
+	return nil
+}
+
+// completeSeparate lets a program that is installed with this one complete its own arguments. Other
+// programs may not know how.
+func (p *Program) completeSeparate(name string, words []string) error {
+	path := findSeparate(name)
+	if path == "" || !p.ships(name) {
+		return nil
+	}
+	at := slices.Index(words, name)
+	return p.Exec(path, slices.Concat([]string{path, completeCommand}, words[:at], words[at+1:]))
+}
+
+// A Completion is a command line whose last word is unfinished. Errors leave the list of candidates
+// empty: a shell has no place to show them.
+type Completion struct {
+	Context context.Context
+	Streams *Streams
+
+	program *Program
+	parser  parser
+}
+
+// parse takes the finished words. It returns a flag whose value is next, or a "--" with what follows
+// it.
+func (c *Completion) parse(words []string) (rest []string, ok bool) {
+	for len(words) > 0 && words[0] != "--" && c.parser.separate == "" {
+		if len(words) == 1 && strings.HasPrefix(words[0], "-") && !strings.Contains(words[0], "=") {
+			f := c.parser.find(strings.TrimLeft(words[0], "-"))
+			if f != nil && takesValue(f) {
+				return words, true
+			}
+		}
+		var err error
+		if words, err = c.parser.next(words); err != nil {
+			return nil, false
+		}
+	}
+	return words, true
+}
+
+func (c *Completion) candidates(rest []string, current string) []Candidate {
+	command := c.parser.command
+	switch {
+	case len(rest) == 1 && rest[0] != "--":
+		return c.values(Placeholder(c.parser.find(strings.TrimLeft(rest[0], "-"))), current)
+	case len(rest) == 0 && strings.HasPrefix(current, "-"):
+		return c.flags(current)
+	case command == nil && len(rest) == 0:
+		return c.commands()
+	case command == nil:
+		return nil
+	case len(rest) == 0 && len(c.parser.positionals) == 0 && len(command.Subcommands) > 0:
+		var found []Candidate
+		for _, sub := range command.Subcommands {
+			found = append(found, Candidate{sub.Name, sub.Usage})
+		}
+		if command.ArgsUsage != "" {
+			found = append(found, c.positional(0, current)...)
+		}
+		return found
+	case len(rest) > 0 && strings.Contains(command.ArgsUsage, "[-- "):
+		return Files() // a command line of its own follows
+	}
+	return c.positional(len(c.parser.positionals)+max(0, len(rest)-1), current)
+}
+
+// commands returns all commands with those that are programs of their own.
+func (c *Completion) commands() []Candidate {
+	var found []Candidate
+	for _, group := range c.program.helpGroups(c.Streams) {
+		found = append(found, group.Commands...)
+	}
+	return found
+}
+
+// flags returns the flags of the command, or the values of the flag before "=".
+func (c *Completion) flags(current string) []Candidate {
+	command := c.parser.command
+	if name, value, ok := strings.Cut(current, "="); ok {
+		f := c.parser.find(strings.TrimLeft(name, "-"))
+		if f == nil {
+			return nil
+		}
+		found := c.values(Placeholder(f), value)
+		for i := range found {
+			if found[i].Name != filesMark {
+				found[i].Name = name + "=" + found[i].Name
+			}
+		}
+		return found
+	}
+	if command == nil {
+		return []Candidate{{"--help", "explain oacp"}, {"--version", "print the version"}}
+	}
+	found := []Candidate{{"--help", "explain " + command.Name}}
+	for _, f := range command.Flags {
+		documented, ok := f.(cli.DocGenerationFlag)
+		if visible, canHide := f.(cli.VisibleFlag); !ok || canHide && !visible.IsVisible() {
+			continue
+		}
+		found = append(found, Candidate{"--" + flagNames(f)[0], strings.ReplaceAll(documented.GetUsage(), "`", "")})
+	}
+	return found
+}
+
+// Placeholder returns the name that the help of a flag gives its value.
+func Placeholder(f cli.Flag) string {
+	documented, ok := f.(cli.DocGenerationFlag)
+	if !ok {
+		return ""
+	}
+	_, rest, _ := strings.Cut(documented.GetUsage(), "`")
+	name, _, _ := strings.Cut(rest, "`")
+	return name
+}
+
+// positional returns candidates for an argument that is not a flag, by its placeholder. The last
+// placeholder holds for all arguments that follow.
+func (c *Completion) positional(index int, current string) []Candidate {
+	var names []string
+	repeated := false
+	for word := range strings.FieldsSeq(c.parser.command.ArgsUsage) {
+		if strings.Contains(word, "--") {
+			break
+		}
+		repeated = strings.Contains(word, "…")
+		names = append(names, strings.Trim(word, "[]…"))
+	}
+	if index >= len(names) && !repeated {
+		return nil
+	}
+	return c.values(names[min(index, len(names)-1)], current)
+}
+
+// values returns what the value of a placeholder may be. Bars separate alternatives.
+func (c *Completion) values(placeholder, current string) []Candidate {
+	var found []Candidate
+	for name := range strings.SplitSeq(strings.Trim(placeholder, "[]…"), "|") {
+		switch name {
+		case "AGENT":
+			found = append(found, c.agents(current)...)
+		case "PROJECT":
+			projects, _ := c.Workspace().Place(c.Streams).Projects()
+			found = append(found, Words(projects)...)
+		case "NUMBER":
+			found = append(found, c.runNumbers()...)
+		case "COMMAND":
+			found = append(found, c.commands()...)
+		case "SHELL":
+			found = append(found, Words(shells)...)
+		case "FILE", "DIR", "PATH":
+			found = append(found, Files()...)
+		default:
+			if c.program.Complete != nil {
+				found = append(found, c.program.Complete(c, name, current)...)
+			}
+		}
+	}
+	return found
+}
+
+// Workspace returns what the command line says of the workspace.
+func (c *Completion) Workspace() Workspace {
+	o := Workspace{Dir: c.value("dir"), Project: c.value("project"), Home: c.value("oacp-dir")}
+	command := c.parser.command
+	if o.Project == "" && command != nil && strings.HasPrefix(command.ArgsUsage, "[PROJECT") && len(c.parser.positionals) > 0 {
+		o.Project = c.parser.positionals[0]
+	}
+	return o
+}
+
+// value returns the value of a flag.
+func (c *Completion) value(name string) string {
+	value := ""
+	for _, a := range c.parser.flags {
+		if strings.TrimLeft(a.written, "-") == name {
+			value = a.value
+		}
+	}
+	return value
+}
+
+// runNumbers returns the numbers of the repository's runs.
+func (c *Completion) runNumbers() []Candidate {
+	log := BridgeLog{Repository: c.value("repo"), RunsDir: c.value("runs-dir")}
+	root, repository, err := log.Runs(c.Streams)
+	if err != nil {
+		return nil
+	}
+	id, err := bridge.RepositoryID(repository)
+	if err != nil {
+		return nil
+	}
+	runs, _ := bridge.Runs(root, id)
+	found := make([]Candidate, len(runs))
+	for i, run := range runs {
+		found[i].Name = strconv.Itoa(run.ID)
+	}
+	return found
+}
+
+// agents completes a name, or the last one of a list.
+func (c *Completion) agents(current string) []Candidate {
+	before := current[:strings.LastIndexByte(current, ',')+1]
+	var found []Candidate
+	_ = c.Workspace().With(c.Streams, nil, func(w *mailbox.Workspace) error {
+		agents, err := w.Agents()
+		for _, agent := range agents {
+			if !slices.Contains(strings.Split(before, ","), string(agent)) {
+				found = append(found, Candidate{Name: before + string(agent)})
+			}
+		}
+		return err
+	})
+	return found
+}

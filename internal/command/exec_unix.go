@@ -1,0 +1,15 @@
+//go:build unix
+
+package command
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// Exec replaces this process by a program. It only returns if that fails.
+func Exec(path string, args []string) error {
+	err := syscall.Exec(path, args, os.Environ())
+	return fmt.Errorf("starting %s: %w", path, err)
+}

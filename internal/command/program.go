@@ -1,0 +1,124 @@
+// Package command is the command line that the oacp programs share: order of arguments, streams,
+// errors with exit statuses, help, completion, signals, and the flags that name a workspace or a
+// bridge log.
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+)
+
+// A Program is a set of commands, called as "oacp NAME".
+type Program struct {
+	// Commands are the commands in the order of the help text.
+	Commands []Entry
+	// Separate are commands that are programs of their own, which are installed with this one.
+	Separate []Separate
+	// Complete completes the values of placeholders in help texts that this package does not know.
+	Complete func(c *Completion, placeholder, current string) []Candidate
+	// Exec replaces the process by another program.
+	Exec func(path string, args []string) error
+}
+
+// An Entry makes a command. A command is only made when it is called or explained.
+type Entry struct {
+	Name string
+	New  func(*Streams) *cli.Command
+}
+
+// Categories of commands in the help text.
+const (
+	CategoryMessages  = "Messages"
+	CategoryTurns     = "Turns"
+	CategoryWorkspace = "Workspace"
+	CategoryBridge    = "AgentPair bridge"
+	CategoryProgram   = "This program"
+)
+
+// Main runs the command line of the process and exits.
+func (p *Program) Main() {
+	os.Exit(p.Run(context.Background(), os.Args[1:], ProcessStreams()))
+}
+
+// MainOf runs a program that is one command, such as oacp-mcp for "oacp mcp", and exits. Its errors
+// and help texts are those of "oacp NAME".
+func MainOf(name string, newCommand func(*Streams) *cli.Command) {
+	p := &Program{Commands: []Entry{{name, newCommand}, {"version", NewVersionCommand}}}
+	os.Exit(p.Run(context.Background(), argumentsOf(name, os.Args[1:]), ProcessStreams()))
+}
+
+// argumentsOf returns the arguments of a program that is one command, as "oacp" would take them.
+func argumentsOf(name string, args []string) []string {
+	if len(args) > 0 {
+		switch args[0] {
+		case completeCommand:
+			return slices.Insert(slices.Clone(args), 1, name)
+		case "-V", "--version":
+			return args
+		}
+	}
+	return append([]string{name}, args...)
+}
+
+// Run carries out a command line and returns the exit status. Every error of every command ends
+// here.
+func (p *Program) Run(ctx context.Context, args []string, s *Streams) int {
+	err := p.execute(ctx, args, s)
+	if flushErr := s.Out.Flush(); err == nil {
+		err = flushErr
+	}
+	if err == nil {
+		return failure.ExitDone
+	}
+	return report(failure.Of(err), s, wantsJSON(args))
+}
+
+func (p *Program) execute(ctx context.Context, args []string, s *Streams) error {
+	if len(args) > 0 && args[0] == completeCommand {
+		return p.printCandidates(ctx, args[1:], s)
+	}
+	call, err := p.parse(args, s)
+	switch {
+	case err != nil:
+		return err
+	case call.separate != "":
+		return p.runSeparate(call)
+	case call.help:
+		return p.showHelp(s, call.command)
+	case call.command == nil:
+		return failure.Usagef("no command is given").WithHint("see oacp help")
+	}
+	if err := call.run(ctx); err != nil {
+		return fmt.Errorf("%s: %w", call.name(), err)
+	}
+	return nil
+}
+
+// report prints a failure and returns the exit status.
+func report(f failure.Failure, s *Streams, asJSON bool) int {
+	if f.Code == "" {
+		return f.Exit
+	}
+	if asJSON {
+		// If standard output fails, the text on standard error remains.
+		_ = WriteJSONLine(s.Out, newFailureJSON(f))
+		_ = s.Out.Flush()
+	}
+	var text strings.Builder
+	for _, line := range f.Lines() {
+		fmt.Fprintf(&text, "oacp: %s\n", visible.Line(line))
+	}
+	if f.Hint != "" {
+		fmt.Fprintf(&text, "hint: %s\n", visible.Line(f.Hint))
+	}
+	_, _ = fmt.Fprint(s.Err, text.String()) // an error of standard error cannot be reported
+	return f.Exit
+}

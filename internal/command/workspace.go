@@ -1,0 +1,72 @@
+package command
+
+import (
+	"errors"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A Workspace says which workspace a command uses.
+type Workspace struct {
+	Dir     string
+	Home    string
+	Project string
+}
+
+// Flags returns the flags that fill in the fields.
+func (o *Workspace) Flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "dir", Usage: "use the workspace `DIR`", Destination: &o.Dir},
+		&cli.StringFlag{Name: "project", Usage: "use the workspace of the project `PROJECT`", Destination: &o.Project},
+		&cli.StringFlag{Name: "oacp-dir", Usage: "projects are below `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &o.Home},
+	}
+}
+
+// TakeProject accepts the name of a project as the only argument.
+func (o *Workspace) TakeProject(args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case len(args) > 1:
+		return failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
+	case args[0] == "":
+		return failure.Usagef("the project name is empty")
+	case o.Project != "" && o.Project != args[0]:
+		return failure.Usagef("two projects are named, %s and %s", visible.Quote(o.Project), visible.Quote(args[0]))
+	}
+	o.Project = args[0]
+	return nil
+}
+
+// Place returns where to look for the workspace.
+func (o Workspace) Place(s *Streams) project.Place {
+	return project.Place{Dir: o.Dir, Project: o.Project, Home: o.Home, WorkingDir: s.Dir, Getenv: s.Getenv}
+}
+
+// With opens the workspace, calls use and closes it.
+func (o Workspace) With(s *Streams, options *mailbox.Options, use func(*mailbox.Workspace) error) (err error) {
+	dir, err := o.Place(s).Find()
+	if err != nil {
+		return err
+	}
+	w, err := mailbox.Open(dir, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	return use(w)
+}
+
+// AgentOf returns the agent that a flag names, or else the one that the environment names.
+func AgentOf(w *mailbox.Workspace, flag string, s *Streams) (schema.AgentName, error) {
+	if flag != "" {
+		return schema.ParseAgentName(flag)
+	}
+	return project.InferAgent(w, s.Getenv)
+}

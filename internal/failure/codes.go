@@ -1,0 +1,157 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"syscall"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/ash"
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/pair"
+	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/validate"
+)
+
+const (
+	codeInvalid  = "invalid_message"
+	codeNoSender = "no_sender"
+)
+
+// A rule gives a code to the errors that match.
+type rule struct {
+	code string
+	// match returns the hint and whether the rule applies.
+	match func(error) (hint string, ok bool)
+}
+
+// classify returns code and hint of the first rule that applies.
+func classify(err error) (code, hint string) {
+	for _, rules := range [][]rule{mailboxRules(), bridgeRules(), turnRules(), pairRules(), generalRules()} {
+		for _, r := range rules {
+			if hint, ok := r.match(err); ok {
+				return r.code, hint
+			}
+		}
+	}
+	return CodeFailed, ""
+}
+
+// is matches a sentinel error.
+func is(target error, hint string) func(error) (string, bool) {
+	return func(err error) (string, bool) { return hint, errors.Is(err, target) }
+}
+
+// as matches errors of the type E.
+func as[E error](hint string) func(error) (string, bool) {
+	return hinting(func(E) string { return hint })
+}
+
+// hinting matches errors of the type E, whose hint depends on the error.
+func hinting[E error](hint func(E) string) func(error) (string, bool) {
+	return func(err error) (string, bool) {
+		if e, ok := errors.AsType[E](err); ok {
+			return hint(e), true
+		}
+		return "", false
+	}
+}
+
+func mailboxRules() []rule {
+	return []rule{
+		{codeNoSender, is(project.ErrNoSender, "name the agent with --from or --agent, or set OACP_AGENT")},
+		{"no_workspace", is(mailbox.ErrNoWorkspace, "oacp init makes a workspace here; --dir names one elsewhere")},
+		{"unknown_project", hinting(func(e *project.UnknownProjectError) string {
+			return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" makes it; an agent is named with a flag")
+		})},
+		{"unknown_agent", hinting(func(e *mailbox.UnknownAgentError) string {
+			return spelling.DidYouMean(e.Known, string(e.Agent), "oacp add-agent "+string(e.Agent)+" adds it")
+		})},
+		{"reserved_name", is(mailbox.ErrPostmaster, "give the agent another name")},
+		{"not_found", as[*mailbox.NotFoundError]("oacp inbox lists what is pending")},
+		{"ambiguous", as[*mailbox.AmbiguousError]("type more of the id")},
+		{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
+		{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
+		{"not_pending", as[*mailbox.NotPendingError]("")},
+		{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
+	}
+}
+
+func bridgeRules() []rule {
+	return []rule{
+		{"unknown_run", is(bridge.ErrNoRun, "oacp bridge lists the runs; --repo names another repository, --bridge another log")},
+		{"not_found", is(bridge.ErrUnknownID, "--since takes the whole id of a record in this log")},
+		{"unknown_cursor", is(bridge.ErrUnknownCursor, "the cursor belongs to another log; without its file, records are printed from the beginning")},
+		{"not_durable", is(bridge.ErrNotSynced, "")},
+	}
+}
+
+func turnRules() []rule {
+	return []rule{
+		{"busy", as[*turn.BusyError]("one process works an inbox, with --parallel several conversations at a time; oacp status shows them all")},
+		{"state_lost", is(turn.ErrStateLost, "do not remove files from state while oacp run works; the next oacp run continues with the inbox")},
+		{"dead_letters", as[*turn.DeadLettersError]("oacp read ID says why; agents/NAME/dead_letter holds them, each with its reason")},
+		{codeInvalid, as[*turn.InvalidFilesError]("oacp doctor says what is wrong with it; after a minute it becomes a dead letter")},
+		{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE takes the file out of the inbox")},
+		{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader a cursor of its own")},
+		{"cursor", is(watch.ErrCursor, "")},
+		{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already answers there: oacp ash query asks it, --socket names another path")},
+		{"bad_socket", is(ash.ErrSocketPath, "name a socket, or a path that does not exist yet, with --socket")},
+		{"agent_unavailable", unavailable},
+		{"connection_lost", is(ash.ErrClosed, "the agent's turn was aborted")},
+		{"connection_lost", is(ash.ErrNoDone, "the agent's turn was aborted")},
+		{"turn_failed", as[*agent.ReportedError]("")},
+		{"turn_failed", as[*agent.ExitError]("")},
+	}
+}
+
+// unavailable matches an agent that cannot be started or reached. The hint says how to find out
+// what is missing.
+func unavailable(err error) (hint string, ok bool) {
+	program, isProgram := errors.AsType[*exec.Error](err)
+	switch {
+	case !errors.Is(err, agent.ErrUnavailable):
+		return "", false
+	case isProgram && errors.Is(err, fs.ErrPermission):
+		hint = "chmod +x " + program.Name + " makes it a program; no message was touched"
+	case isProgram:
+		hint = "command -v " + program.Name + " shows whether it is installed; no message was touched"
+	case errors.Is(err, ash.ErrNotReady):
+		hint = "the process there does not say that it is an Ash bridge; a bridge that says ready only once may have " +
+			"said it to another client: restart it"
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+		hint = "oacp ash serve starts such a bridge, and prints where it listens"
+	}
+	return hint, true
+}
+
+func pairRules() []rule {
+	return []rule{
+		{"busy", hinting(func(e *pair.BusyError) string {
+			return fmt.Sprintf("one process drives a run; oacp pair --follow AGENT --run-id %d shows what an agent does in it", e.Run)
+		})},
+		{"run_failed", as[*pair.FailedError]("")},
+		{"never_begun", is(pair.ErrNeverBegun, "oacp pair PROMPT starts a new run, with a number of its own")},
+		{"newer_version", is(pair.ErrNewerVersion, "a newer oacp made the run and can continue it")},
+		{"foreign_run", is(pair.ErrForeignRun, "")},
+		{"damaged_run", is(pair.ErrDamaged, "")},
+		{"timeout", is(pair.ErrTimeout, "")},
+	}
+}
+
+func generalRules() []rule {
+	return []rule{
+		{"dead_letter", as[*watch.DeadLetterError]("")},
+		{codeInvalid, as[*validate.InvalidError]("")},
+		{"timeout", is(context.DeadlineExceeded, "")},
+		{"cancelled", is(context.Canceled, "")},
+		{"permission", is(fs.ErrPermission, "")},
+	}
+}

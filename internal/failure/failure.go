@@ -1,0 +1,113 @@
+// Package failure turns errors into what people and programs see of them: a code, an exit status
+// and a hint. All programs use it, so the same mistake has the same code everywhere.
+package failure
+
+import (
+	"errors"
+	"strings"
+	"syscall"
+
+	"github.com/oacp-go/oacp/validate"
+)
+
+// Exit statuses.
+const (
+	ExitDone   = 0
+	ExitFailed = 1
+	ExitUsage  = 2
+	// ExitSignal plus its number is the status of a command that a signal stopped.
+	ExitSignal = 128
+)
+
+// Codes that are used outside this package.
+const (
+	CodeFailed = "failed"
+	CodeUsage  = "usage"
+)
+
+// A Failure is an error made ready for people and programs.
+type Failure struct {
+	// Code is part of the interface and stays the same from version to version. It is empty if
+	// nothing is left to print.
+	Code string
+	// Exit is the exit status of the program.
+	Exit int
+	// Hint says what to do, if this is known.
+	Hint string
+	// Findings are the problems of an invalid message.
+	Findings validate.Diagnostics
+
+	err error
+}
+
+// Of returns the failure that the error means.
+func Of(err error) Failure {
+	f := Failure{Code: CodeFailed, Exit: ExitFailed, err: err}
+	var signal *SignalError
+	var invalid *validate.InvalidError
+	switch {
+	case errors.Is(err, ErrReported):
+		f.Code = ""
+		return f
+	case errors.Is(err, ErrOutputClosed):
+		f.Code, f.Exit = "", ExitSignal+int(syscall.SIGPIPE)
+		return f
+	case errors.As(err, &signal):
+		f.Code, f.Exit = "interrupted", ExitSignal+int(signal.Signal)
+	default:
+		f.Code, f.Hint = classify(err)
+		if errors.As(err, &invalid) && f.Code == codeInvalid {
+			f.Findings = invalid.Diagnostics
+		}
+	}
+	f.explain(err)
+	if f.Code == CodeUsage || f.Code == codeNoSender {
+		f.Exit = ExitUsage
+	}
+	return f
+}
+
+// explain takes code and hint from the errors of this package in the chain: of each, the outermost.
+func (f *Failure) explain(err error) {
+	hinted := false
+	for {
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			return
+		}
+		if !hinted && (e.Hint != "" || e.Code != "") {
+			f.Hint, hinted = e.Hint, true
+		}
+		if e.Code != "" {
+			f.Code = e.Code
+			return
+		}
+		err = e.Err
+	}
+}
+
+// Message returns the error on one line.
+func (f Failure) Message() string { return OneLine(f.err.Error()) }
+
+// Lines returns the message, or one line for each finding if there are any.
+func (f Failure) Lines() []string {
+	var lines []string
+	if len(f.Findings) == 0 {
+		return []string{f.Message()}
+	}
+	prefix := strings.TrimSuffix(f.err.Error(), (&validate.InvalidError{Diagnostics: f.Findings}).Error())
+	for _, d := range f.Findings {
+		if d.Severity != validate.Error {
+			continue
+		}
+		line := prefix + d.String()
+		if d.Fix != "" {
+			line += ": " + d.Fix
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// OneLine returns the text of one or more errors on one line.
+func OneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
