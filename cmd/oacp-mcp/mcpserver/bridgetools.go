@@ -287,16 +287,16 @@ func receivedText(r receivedRecords) string {
 	}
 	var out strings.Builder
 	for i, m := range r.Messages {
-		fmt.Fprintf(&out, "[%d] from=%s type=%s", i+1, failure.OneLine(m.From), failure.OneLine(m.Type))
+		fmt.Fprintf(&out, "[%d] from=%s type=%s", i+1, oneLine(m.From), oneLine(m.Type))
 		if m.Signal != "" {
-			fmt.Fprintf(&out, " signal=%s", failure.OneLine(m.Signal))
+			fmt.Fprintf(&out, " signal=%s", oneLine(m.Signal))
 		}
-		fmt.Fprintf(&out, " id=%s\n%s\n\n", failure.OneLine(m.ID), headingLine().ReplaceAllString(m.Content, " $0"))
+		fmt.Fprintf(&out, " id=%s\n%s\n\n", oneLine(m.ID), headingLine().ReplaceAllString(m.Content, " $0"))
 	}
 	if r.More {
 		out.WriteString("There are more. ")
 	}
-	fmt.Fprintf(&out, "To receive what comes after these, call with since_id=%s", failure.OneLine(r.LastID))
+	fmt.Fprintf(&out, "To receive what comes after these, call with since_id=%s", oneLine(r.LastID))
 	return out.String()
 }
 
@@ -327,11 +327,11 @@ func statusText(r bridgeStatus) string {
 		r.TotalMessages, r.HasDoneSignal, r.PassCount, r.FailCount)
 	out.WriteString("  Messages by Agent:\n")
 	for _, agent := range slices.Sorted(maps.Keys(r.ByAgent)) {
-		fmt.Fprintf(&out, "    %s: %d\n", failure.OneLine(agent), r.ByAgent[agent])
+		fmt.Fprintf(&out, "    %s: %d\n", oneLine(agent), r.ByAgent[agent])
 	}
 	out.WriteString("  Messages by Type:\n")
 	for _, t := range inOrder(r.ByType) {
-		fmt.Fprintf(&out, "    %s: %d\n", failure.OneLine(string(t)), r.ByType[t])
+		fmt.Fprintf(&out, "    %s: %d\n", oneLine(string(t)), r.ByType[t])
 	}
 	if r.SkippedLines > 0 {
 		fmt.Fprintf(&out, "  Skipped Lines: %d\n", r.SkippedLines)

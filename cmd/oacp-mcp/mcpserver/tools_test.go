@@ -207,7 +207,7 @@ func writeInboxFile(t *testing.T, r *room, agent, name, text string) {
 
 // TestDocumentation checks that the page on the tools names every tool with all of its arguments.
 func TestDocumentation(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "docs", "mcp.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "mcp.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,10 +1,7 @@
-package command
+package failure_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,8 +32,8 @@ func TestFailures(t *testing.T) {
 		err  error
 		exit int
 		code string
-		// stderr is all of it; a word of it where it is long.
-		stderr string
+		// text is the beginning of the text, or a part of it.
+		text string
 	}{
 		{failure.Usagef("no such flag").WithHint("look"), 2, "usage", "oacp: no such flag\nhint: look\n"},
 		{fmt.Errorf("sending: %w", project.ErrNoSender), 2, "no_sender", "oacp: sending: nothing says which agent this is\nhint: name the agent"},
@@ -70,34 +67,38 @@ func TestFailures(t *testing.T) {
 		{&failure.SignalError{Signal: syscall.SIGTERM}, 143, "interrupted", "oacp: stopped by terminated\n"},
 		{errors.New("one\ntwo"), 1, "failed", "oacp: one; two\n"},
 		{failure.WithHint(errors.New("x"), "try y"), 1, "failed", "oacp: x\nhint: try y\n"},
-		{fmt.Errorf("in: %w", findings.Err()), 1, "invalid_message", "oacp: in: subject: too long [length]: shorten it\noacp: in: type: \\x1b[31m [type]\n"},
+		{fmt.Errorf("in: %w", findings.Err()), 1, "invalid_message", "oacp: in: subject: too long [length]: shorten it\noacp: in: type: \x1b[31m [type]\n"},
 	}
 	for _, test := range tests {
-		var stdout, stderr bytes.Buffer
-		s := &Streams{Out: bufio.NewWriter(&stdout), Err: &stderr}
-		exit := report(failure.Of(test.err), s, true)
-		if exit != test.exit {
-			t.Errorf("%v: exit status is %d, want %d", test.err, exit, test.exit)
+		f := failure.Of(test.err)
+		if f.Exit != test.exit || f.Code != test.code {
+			t.Errorf("%v: exit status is %d and code %q, want %d and %q", test.err, f.Exit, f.Code, test.exit, test.code)
 		}
-		if !strings.Contains(stderr.String(), test.stderr) {
-			t.Errorf("%v: standard error is %q, want %q", test.err, stderr.String(), test.stderr)
+		text := "oacp: " + strings.Join(f.Lines(), "\noacp: ") + "\n"
+		if f.Hint != "" {
+			text += "hint: " + f.Hint + "\n"
 		}
-		var answer struct{ Error, Code string }
-		if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil {
-			t.Errorf("%v: standard output is %q: %v", test.err, stdout.String(), err)
-		}
-		if answer.Code != test.code || answer.Error == "" {
-			t.Errorf("%v: code is %q and error %q, want %q and a text", test.err, answer.Code, answer.Error, test.code)
+		if !strings.Contains(text, test.text) {
+			t.Errorf("%v: the text is %q, want %q", test.err, text, test.text)
 		}
 	}
 }
 
 func unavailable(err error) error { return fmt.Errorf("%w: %w", agent.ErrUnavailable, err) }
 
-func TestFailureThatWasTold(t *testing.T) {
-	var stdout, stderr bytes.Buffer
-	s := &Streams{Out: bufio.NewWriter(&stdout), Err: &stderr}
-	if exit := report(failure.Of(failure.ErrReported), s, true); exit != failure.ExitFailed || stdout.Len()+stderr.Len() > 0 {
-		t.Errorf("exit status is %d with %q and %q, want %d and nothing", exit, stdout.String(), stderr.String(), failure.ExitFailed)
+func TestNothingToReport(t *testing.T) {
+	if f := failure.Of(failure.ErrReported); f.Code != "" || f.Exit != failure.ExitFailed {
+		t.Errorf("code is %q and exit status %d, want none and %d", f.Code, f.Exit, failure.ExitFailed)
+	}
+	if f := failure.Of(failure.ErrOutputClosed); f.Code != "" || f.Exit != 141 {
+		t.Errorf("code is %q and exit status %d, want none and 141", f.Code, f.Exit)
+	}
+}
+
+// TestHintsAreKept: an error keeps its code when a hint is added, and the outermost hint counts.
+func TestHintsAreKept(t *testing.T) {
+	err := failure.WithHint(fmt.Errorf("send: %w", failure.Usagef("bad").WithHint("inner")), "outer")
+	if f := failure.Of(err); f.Code != "usage" || f.Exit != failure.ExitUsage || f.Hint != "outer" {
+		t.Errorf("got %q, %d and %q, want usage, 2 and outer", f.Code, f.Exit, f.Hint)
 	}
 }
