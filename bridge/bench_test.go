@@ -157,7 +157,11 @@ func BenchmarkFlat(b *testing.B) {
 			return err
 		}},
 		{"drain-since", func(l *Log, _ Cursor, known Record) error {
-			for _, err := range l.DrainSince(ctx, "codex", known.ID) {
+			since, err := l.Get(ctx, known.ID)
+			if err != nil {
+				return err
+			}
+			for _, err := range l.Drain(ctx, "codex", since.Cursor()) {
 				if err != nil {
 					return err
 				}
@@ -165,7 +169,7 @@ func BenchmarkFlat(b *testing.B) {
 			return nil
 		}},
 		{"drain-after", func(l *Log, end Cursor, _ Record) error {
-			for _, err := range l.DrainAfter(ctx, "codex", end) {
+			for _, err := range l.Drain(ctx, "codex", end) {
 				if err != nil {
 					return err
 				}
@@ -266,7 +270,7 @@ func BenchmarkDrainAll(b *testing.B) {
 	l := openLog(b, path, nil)
 	b.Run("agent", func(b *testing.B) {
 		for b.Loop() {
-			for _, err := range l.Drain(ctx, "codex", nil) {
+			for _, err := range l.Drain(ctx, "codex", "") {
 				if err != nil {
 					b.Fatal(err)
 				}

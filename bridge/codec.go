@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -21,31 +24,38 @@ var fieldNames = []string{
 // else is an error. Unknown fields, unknown types and signals, and bytes that are not UTF-8 are no errors:
 // see [Record.Warnings]. Of a field that stands twice the last value counts, as with Go's own decoder.
 func ParseRecord(line []byte) (Record, error) {
-	line = bytes.TrimSpace(line)
-	if bytes.ContainsAny(line, "\r\n") && json.Valid(line) {
-		var flat bytes.Buffer // a record is one line wherever it came from
-		if err := json.Compact(&flat, line); err != nil {
-			return Record{}, err
-		}
-		return parse(flat.Bytes())
-	}
-	return parse(bytes.Clone(line))
-}
-
-// parse is ParseRecord for a line whose bytes the record may keep.
-func parse(line []byte) (Record, error) {
-	line = bytes.TrimSpace(line)
-	if err := checkObject(line); err != nil {
+	text, err := object(line)
+	if err != nil {
 		return Record{}, err
 	}
-	r := Record{line: line}
-	for _, f := range splitFields(line) {
-		if err := r.set(f.name, f.value); err != nil {
+	return parseObject(text)
+}
+
+// parseFor is ParseRecord for a line that holds a record for agent. Otherwise wanted is false, which
+// parseFor finds out without checking all of the line.
+func parseFor(line []byte, agent string) (r Record, wanted bool) {
+	for name, value := range members(string(bytes.TrimSpace(line))) {
+		if (name == "to" || name == "from") && r.set(name, value) != nil {
+			return r, false
+		}
+	}
+	if !r.IsFor(agent) {
+		return r, false
+	}
+	r, err := ParseRecord(line)
+	return r, err == nil
+}
+
+// parseObject returns the record that a JSON object on one line holds.
+func parseObject(text string) (Record, error) {
+	r := Record{line: text}
+	for name, value := range members(text) {
+		if err := r.set(name, value); err != nil {
 			return Record{}, err
 		}
 	}
 	if r.ID == "" && r.Type == "" {
-		return Record{}, errors.New("an object without id and type is no record")
+		return Record{}, errors.New("an object without id and type is not a record")
 	}
 	if r.ID == "" {
 		r.ID = GenerateID(r.Type, r.From, r.To, r.Content)
@@ -53,24 +63,33 @@ func parse(line []byte) (Record, error) {
 	return r, nil
 }
 
-// checkObject says what is wrong with a line that is no JSON object.
-func checkObject(line []byte) error {
+// object returns the JSON object in line, on one line and without the spaces around it.
+func object(line []byte) (string, error) {
+	line = bytes.TrimSpace(line)
 	switch {
 	case len(line) == 0:
-		return errors.New("blank line")
+		return "", errors.New("blank line")
 	case line[0] != '{' && json.Valid(line):
-		return errors.New("not a JSON object")
+		return "", errors.New("not a JSON object")
 	case !json.Valid(line):
 		var ignored json.RawMessage
-		return fmt.Errorf("not JSON: %w", json.Unmarshal(line, &ignored))
+		return "", fmt.Errorf("not JSON: %w", json.Unmarshal(line, &ignored))
 	}
-	return nil
+	return onOneLine(line)
 }
 
-func isObject(text []byte) bool { return checkObject(bytes.TrimSpace(text)) == nil }
+// onOneLine returns JSON without line breaks, and without other changes if it has none.
+func onOneLine(text []byte) (string, error) {
+	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
+		return string(text), nil
+	}
+	var flat bytes.Buffer
+	err := json.Compact(&flat, text)
+	return flat.String(), err
+}
 
-// set gives the field called name the value that stands in raw, valid JSON.
-func (r *Record) set(name string, raw []byte) error {
+// set gives the field called name the value in raw, which is valid JSON.
+func (r *Record) set(name, raw string) error {
 	var err error
 	switch name {
 	case "id":
@@ -90,7 +109,7 @@ func (r *Record) set(name string, raw []byte) error {
 	case "timestamp":
 		err = setText(&r.Timestamp, raw)
 	case "metadata":
-		r.Metadata = raw
+		r.Metadata = json.RawMessage(raw)
 	case "iteration":
 		err = setNumber(&r.Iteration, raw)
 	}
@@ -100,28 +119,31 @@ func (r *Record) set(name string, raw []byte) error {
 	return nil
 }
 
-func setText[T ~string](to *T, raw []byte) error {
+func setText[T ~string](to *T, raw string) error {
 	switch {
-	case string(raw) == "null":
+	case raw == "null":
 		*to = ""
 	case raw[0] != '"':
-		return errors.New("is no JSON string")
+		return errors.New("is not a JSON string")
 	default:
 		*to = T(unquote(raw))
 	}
 	return nil
 }
 
-func setNumber(to *int, raw []byte) error {
-	*to = 0
-	if json.Unmarshal(raw, to) == nil {
+func setNumber(to *int, raw string) (err error) {
+	if *to, err = strconv.Atoi(raw); err == nil {
 		return nil
 	}
-	// JSON knows one kind of number: 1.0 and 1e2 are whole ones, too.
-	const exact = 1 << 53 // beyond, several whole numbers are one float
-	var number float64
-	if err := json.Unmarshal(raw, &number); err != nil || number != math.Trunc(number) || math.Abs(number) > exact {
-		return errors.New("is no integer")
+	*to = 0
+	if raw == "null" {
+		return nil
+	}
+	// JSON has one kind of number: 1.0 and 1e2 are integers too.
+	const exact = 1 << 53 // beyond, several integers are one float
+	number, err := strconv.ParseFloat(raw, 64)
+	if err != nil || number != math.Trunc(number) || math.Abs(number) > exact {
+		return errors.New("is not an integer")
 	}
 	if *to = int(number); float64(*to) != number {
 		return errors.New("is too large")
@@ -129,46 +151,17 @@ func setNumber(to *int, raw []byte) error {
 	return nil
 }
 
-// unquote returns the text of a valid JSON string.
-func unquote(raw []byte) string {
+// unquote returns the text of a JSON string; of one that is not valid, what is between its quotes.
+func unquote(raw string) string {
 	inner := raw[1 : len(raw)-1]
-	if bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return string(inner)
+	if strings.IndexByte(inner, '\\') < 0 && utf8.ValidString(inner) {
+		return inner
 	}
 	var text string
-	if err := json.Unmarshal(raw, &text); err != nil {
-		panic("bridge: unquote of an unchecked string: " + err.Error())
+	if err := json.Unmarshal([]byte(raw), &text); err != nil {
+		return inner
 	}
 	return text
-}
-
-// value returns the JSON of the field called name; nil where an absent field says the same.
-func (r *Record) value(name string) []byte {
-	switch name {
-	case "id":
-		return quote(r.ID)
-	case "run_id":
-		return fmt.Append(nil, r.RunID)
-	case "type":
-		return quote(string(r.Type))
-	case "from":
-		return quote(r.From)
-	case "to":
-		return quote(r.To)
-	case "content":
-		return quote(r.Content)
-	case "signal":
-		return quote(string(r.Signal))
-	case "timestamp":
-		return quote(r.Timestamp)
-	case "metadata":
-		return r.Metadata
-	case "iteration":
-		if r.Iteration != 0 {
-			return fmt.Append(nil, r.Iteration)
-		}
-	}
-	return nil
 }
 
 // quote returns text as a JSON string. Only what JSON demands is escaped, and U+2028 and U+2029, at which
@@ -183,88 +176,52 @@ func quote(text string) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Encode returns the record as one line of JSON without the newline. A record made here has the eight
-// documented fields, then metadata and iteration where they are set. A record that was read is its line,
-// with the values changed since replaced in place and an id added where it was missing. Metadata that is not
-// JSON is an error.
+// Encode returns the record as one line of JSON without the newline. A record that was read and not changed
+// since is its line, byte for byte. Any other has the documented fields, in documented order, then metadata
+// and iteration if they are set, then the unknown fields of the line it was read from. Encode returns an
+// error if the metadata is not JSON.
 func (r Record) Encode() ([]byte, error) {
-	if r.Metadata != nil {
-		if !json.Valid(r.Metadata) {
-			return nil, &FieldError{"metadata", "is not JSON"}
-		}
-		if bytes.ContainsAny(r.Metadata, "\r\n") {
-			var flat bytes.Buffer
-			if err := json.Compact(&flat, r.Metadata); err != nil {
-				return nil, fmt.Errorf("metadata: %w", err)
-			}
-			r.Metadata = flat.Bytes()
-		}
-	}
-	if r.line == nil {
-		return r.encodeFields(nil, fieldNames), nil
-	}
-	old, err := parse(r.line)
-	if err != nil {
-		return nil, fmt.Errorf("line of a record that was read: %w", err)
-	}
-	if !hasField(r.line, "id") {
-		old.ID = "" // parse filled it in
-	}
-	return r.encodeOver(&old), nil
-}
-
-// encodeOver writes r over the line old was read from.
-func (r *Record) encodeOver(old *Record) []byte {
-	fields := splitFields(r.line)
-	var missing []string
-	changed := false
-	for _, name := range fieldNames {
-		standing := slices.ContainsFunc(fields, func(f field) bool { return f.name == name })
-		same := bytes.Equal(r.value(name), old.value(name))
-		switch {
-		case !standing && !same:
-			missing = append(missing, name)
-		case standing && !same:
-			changed = true
-		}
-	}
-	if !changed && len(missing) == 0 {
-		return bytes.Clone(r.line)
+	if r.line != "" && r.isUnchanged() {
+		return []byte(r.line), nil
 	}
 	line := []byte{'{'}
-	for _, f := range fields {
-		value := f.value
-		if slices.Contains(fieldNames, f.name) && !bytes.Equal(r.value(f.name), old.value(f.name)) {
-			if value = r.value(f.name); value == nil {
-				continue
-			}
+	add := func(name string, value []byte) { // the name in its quotes
+		if len(line) > 1 {
+			line = append(line, ',')
 		}
-		line = append(appendComma(line), f.rawName...)
-		line = append(append(line, ':'), value...)
+		line = append(append(line, name...), ':')
+		line = append(line, value...)
 	}
-	return r.encodeFields(line, missing)
+	add(`"id"`, quote(r.ID))
+	add(`"run_id"`, strconv.AppendInt(nil, int64(r.RunID), 10))
+	add(`"type"`, quote(string(r.Type)))
+	add(`"from"`, quote(r.From))
+	add(`"to"`, quote(r.To))
+	add(`"content"`, quote(r.Content))
+	add(`"signal"`, quote(string(r.Signal)))
+	add(`"timestamp"`, quote(r.Timestamp))
+	if r.Metadata != nil {
+		metadata, err := onOneLine(r.Metadata)
+		if err != nil || !json.Valid(r.Metadata) {
+			return nil, &FieldError{"metadata", "is not JSON"}
+		}
+		add(`"metadata"`, []byte(metadata))
+	}
+	if r.Iteration != 0 {
+		add(`"iteration"`, strconv.AppendInt(nil, int64(r.Iteration), 10))
+	}
+	for name, value := range members(r.line) {
+		if !slices.Contains(fieldNames, name) {
+			add(string(quote(name)), []byte(value))
+		}
+	}
+	return append(line, '}'), nil
 }
 
-// encodeFields adds the named fields to the open object in line and closes it.
-func (r *Record) encodeFields(line []byte, names []string) []byte {
-	if line == nil {
-		line = []byte{'{'}
-	}
-	for _, name := range names {
-		if value := r.value(name); value != nil {
-			line = append(appendComma(line), '"')
-			line = append(append(line, name...), `":`...)
-			line = append(line, value...)
-		}
-	}
-	return append(line, '}')
-}
-
-func appendComma(line []byte) []byte {
-	if line[len(line)-1] == '{' {
-		return line
-	}
-	return append(line, ',')
+// isUnchanged reports whether the record is the one that its line holds, and the line has an ID.
+func (r *Record) isUnchanged() bool {
+	there, err := parseObject(r.line)
+	return err == nil && hasID(r.line) && reflect.DeepEqual(*r, there)
 }
 
 // MarshalJSON is Encode. (json.Marshal itself then escapes <, > and &; use Encode where bytes matter.)
@@ -279,76 +236,76 @@ func (r *Record) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// field is one member of a JSON object, its value as it stands.
-type field struct {
-	name    string
-	rawName []byte // in its quotes
-	value   []byte
-}
-
-// splitFields returns the members of line, a valid JSON object, in order.
-func splitFields(line []byte) []field {
-	fields := make([]field, 0, len(fieldNames))
-	i := skipSpace(line, 1)
-	for line[i] != '}' {
-		end := skipString(line, i)
-		f := field{name: unquote(line[i:end]), rawName: line[i:end]}
-		start := skipSpace(line, skipSpace(line, end)+1) // past the colon
-		end = skipValue(line, start)
-		f.value = line[start:end]
-		fields = append(fields, f)
-		if i = skipSpace(line, end); line[i] == ',' {
-			i = skipSpace(line, i+1)
+// members yields the names and values of a JSON object, in order. Of a text that is not valid it yields
+// something or nothing.
+func members(text string) iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for i := skipSpace(text, 1); i < len(text) && text[i] == '"'; {
+			end := skipString(text, i)
+			start := skipSpace(text, skipSpace(text, end)+1) // past the colon
+			next := skipValue(text, start)
+			if next <= start || next >= len(text) || !yield(unquote(text[i:end]), text[start:next]) {
+				return
+			}
+			i = skipSpace(text, skipSpace(text, next)+1) // past the comma
 		}
 	}
-	return fields
 }
 
-func hasField(line []byte, name string) bool {
-	return slices.ContainsFunc(splitFields(line), func(f field) bool {
-		return f.name == name && string(f.value) != "null" && string(f.value) != `""`
-	})
+// hasID reports whether line has an ID of its own.
+func hasID(line string) bool {
+	var r Record
+	for name, value := range members(line) {
+		if name == "id" {
+			_ = r.set(name, value) // the line was parsed before
+		}
+	}
+	return r.ID != ""
 }
 
-func skipSpace(line []byte, i int) int {
-	for i < len(line) && strings.IndexByte(" \t\r\n", line[i]) >= 0 {
+func skipSpace(text string, i int) int {
+	for i < len(text) && strings.IndexByte(" \t\r\n", text[i]) >= 0 {
 		i++
 	}
 	return i
 }
 
 // skipString returns the position behind the string that begins at i.
-func skipString(line []byte, i int) int {
-	for i++; line[i] != '"'; i++ {
-		if line[i] == '\\' {
+func skipString(text string, i int) int {
+	for i++; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return i + 1
+		case '\\':
 			i++
 		}
 	}
-	return i + 1
+	return i
 }
 
 // skipValue returns the position behind the value that begins at i.
-func skipValue(line []byte, i int) int {
-	depth := 0
-	for {
-		switch line[i] {
-		case '"':
-			i = skipString(line, i) - 1
-		case '{', '[':
+func skipValue(text string, i int) int {
+	for depth := 0; i < len(text); {
+		switch c := text[i]; {
+		case c == '"':
+			i = skipString(text, i)
+		case c == '{' || c == '[':
 			depth++
-		case '}', ']':
+			i++
+		case c == '}' || c == ']':
 			depth--
-		default:
-			if depth == 0 { // a number or a word
-				for i < len(line) && strings.IndexByte(",}] \t\r\n", line[i]) < 0 {
-					i++
-				}
-				return i
+			i++
+		case depth > 0:
+			i++
+			continue
+		default: // a number or a word
+			for i < len(text) && strings.IndexByte(",}] \t\r\n", text[i]) < 0 {
+				i++
 			}
 		}
-		i++
-		if depth == 0 {
+		if depth <= 0 {
 			return i
 		}
 	}
+	return i
 }

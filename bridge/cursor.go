@@ -2,12 +2,19 @@ package bridge
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// Cursor marks a place in a log: behind a line. The empty Cursor is the beginning. A Cursor may be stored
-// as text and used by any later process; one of another log is refused.
+// Cursor is a place in a log, behind a line. The empty Cursor is the beginning. A Cursor may be stored as
+// text and used by any later process. A log refuses the cursors of another log.
 type Cursor string
 
 // position is a place in a log: behind the line with the given number, which ends at offset.
@@ -27,33 +34,86 @@ func formatCursor(p position, sum uint32) Cursor {
 	return Cursor(fmt.Sprintf("%x-%x-%08x", p.offset, p.line, sum))
 }
 
-// parse takes a cursor apart.
 func (c Cursor) parse() (p position, err error) {
 	var sum uint32
 	_, err = fmt.Sscanf(string(c), "%x-%x-%08x", &p.offset, &p.line, &sum)
 	return p, err
 }
 
-// find returns the cursor's position in the log, read up to end.
-func (c Cursor) find(log *sharedFile, end int64) (position, error) {
+// Line returns the number of the line before the cursor. It is 0 at the beginning, and for a text that is
+// not a cursor.
+func (c Cursor) Line() int {
+	p, err := c.parse()
+	if err != nil {
+		return 0
+	}
+	return int(p.line)
+}
+
+// find returns the cursor's place in what was read of the log. The caller holds mu.
+func (l *Log) find(c Cursor) (position, error) {
 	if c == "" {
 		return position{}, nil
 	}
 	p, err := c.parse()
-	if err != nil || log == nil || p.offset < 1 || p.offset > end || p.line < 1 {
+	if err != nil || p.offset < 1 || p.offset > l.read.End || p.line < 1 {
 		return p, fmt.Errorf("%w: %q", ErrUnknownCursor, c)
 	}
-	sample := make([]byte, min(cursorSample, p.offset))
-	if _, err := log.ReadAt(sample, p.offset-int64(len(sample))); err != nil {
-		return p, err
+	real, err := l.cursorAt(p)
+	if err == nil && real != c {
+		err = fmt.Errorf("%w: %q", ErrUnknownCursor, c)
 	}
-	if formatCursor(p, cursorSum(lastLine(sample))) != c {
-		return p, fmt.Errorf("%w: %q", ErrUnknownCursor, c)
-	}
-	return p, nil
+	return p, err
 }
 
-// lastLine is what a sample that ends with a newline holds of the line before that newline.
-func lastLine(sample []byte) []byte {
-	return sample[bytes.LastIndexByte(sample[:len(sample)-1], '\n')+1:]
+// End returns the cursor behind the last complete line.
+func (l *Log) End(ctx context.Context) (Cursor, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.refresh(ctx, false); err != nil || l.read.End == 0 {
+		return "", err
+	}
+	return l.cursorAt(position{l.read.End, l.read.Lines})
+}
+
+// cursorAt returns the cursor of a place that is not the beginning.
+func (l *Log) cursorAt(p position) (Cursor, error) {
+	sample, err := l.bytesBefore(p.offset)
+	line := sample[bytes.LastIndexByte(sample[:len(sample)-1], '\n')+1:]
+	return formatCursor(p, cursorSum(line)), err
+}
+
+// LoadCursor returns the cursor that SaveCursor wrote to a file for an agent, and the beginning if there is
+// no file. The error matches ErrUnknownCursor if the file is another agent's: the cursor would pass over
+// records for this one.
+func LoadCursor(path, agent string) (Cursor, error) {
+	file, err := openRegular(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("cursor: %w", err)
+	}
+	defer file.Close() // it is only read
+	const longest = 4 << 10
+	data, err := io.ReadAll(io.LimitReader(file, longest+1))
+	if err != nil {
+		return "", fmt.Errorf("cursor: %w", err)
+	}
+	if len(data) > longest {
+		return "", fmt.Errorf("cursor %s: %w: the file is too long", path, ErrUnknownCursor)
+	}
+	text, owner, owned := strings.Cut(strings.TrimRight(string(data), "\r\n"), " ")
+	if owned && owner != agent { // earlier versions did not write the agent
+		return "", fmt.Errorf("cursor %s: %w: it is the cursor of %q, not of %q", path, ErrUnknownCursor, owner, agent)
+	}
+	return Cursor(text), nil
+}
+
+// SaveCursor writes an agent's cursor to a file, completely and durably, or not at all.
+func SaveCursor(path, agent string, c Cursor) error {
+	if err := durable.Replace(path, []byte(string(c)+" "+agent+"\n"), 0o600); err != nil {
+		return fmt.Errorf("cursor: %w", err)
+	}
+	return nil
 }

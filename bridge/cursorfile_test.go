@@ -9,12 +9,12 @@ import (
 
 func TestCursorFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cursor")
-	if c, err := LoadCursor(path); err != nil || c != "" {
+	if c, err := LoadCursor(path, "codex"); err != nil || c != "" {
 		t.Errorf("without a file: want the beginning, got %q, %v", c, err)
 	}
 	for _, want := range []Cursor{"1f-2-0000abcd", "", "ffffffffffffffff-ffffffffffffffff-00000000"} {
-		must(t, SaveCursor(path, want))
-		if got, err := LoadCursor(path); err != nil || got != want {
+		must(t, SaveCursor(path, "codex", want))
+		if got, err := LoadCursor(path, "codex"); err != nil || got != want {
 			t.Errorf("want %q, got %q, %v", want, got, err)
 		}
 	}
@@ -23,8 +23,16 @@ func TestCursorFile(t *testing.T) {
 			t.Errorf("%q: want line %d, got %d", c, want, got)
 		}
 	}
-	writeFile(t, path, strings.Repeat("x", 1000))
-	if _, err := LoadCursor(path); !errors.Is(err, ErrUnknownCursor) {
+	must(t, SaveCursor(path, "codex", "1f-2-0000abcd"))
+	if got, err := LoadCursor(path, "claude"); !errors.Is(err, ErrUnknownCursor) || !strings.Contains(err.Error(), `"codex"`) {
+		t.Errorf("another agent's cursor: got %q, %v, want ErrUnknownCursor and whose it is", got, err)
+	}
+	writeFile(t, path, "1f-2-0000abcd\n") // as earlier versions wrote it
+	if got, err := LoadCursor(path, "claude"); err != nil || got != "1f-2-0000abcd" {
+		t.Errorf("a cursor without an agent: got %q, %v", got, err)
+	}
+	writeFile(t, path, strings.Repeat("x", 10_000))
+	if _, err := LoadCursor(path, "codex"); !errors.Is(err, ErrUnknownCursor) {
 		t.Errorf("a long file: want ErrUnknownCursor, got %v", err)
 	}
 }

@@ -37,7 +37,7 @@ func Example() {
 		}
 		fmt.Println(receipt.Line, receipt.Duplicate)
 	}
-	for entry, err := range records.Drain(ctx, "codex", nil) {
+	for entry, err := range records.Drain(ctx, "codex", "") {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -68,12 +68,12 @@ func TestFullDisk(t *testing.T) {
 		if got := readFile(t, path); got != before {
 			t.Fatalf("after %d bytes: want the log as it was, got %q", written, got)
 		}
-		wantContents(t, l.Drain(ctx, "b", nil), "1")
+		wantContents(t, l.Drain(ctx, "b", ""), "1")
 		if receipt := mustSend(t, l, task("a", "b", "2"))[0]; receipt.Duplicate || receipt.Line != 2 {
 			t.Fatalf("want a new record on line 2, got %+v", receipt)
 		}
 		for _, log := range []*Log{l, openLog(t, path, nil)} {
-			wantContents(t, log.Drain(ctx, "b", nil), "1", "2")
+			wantContents(t, log.Drain(ctx, "b", ""), "1", "2")
 		}
 		if len(warnings) != 0 {
 			t.Errorf("want no warnings, got %v", warnings)
@@ -108,14 +108,14 @@ func TestFullDiskInABatch(t *testing.T) {
 				fresh++
 			}
 		}
-		if got := contents(t, openLog(t, path, nil).Drain(ctx, "b", nil)); len(got) != 1+fresh {
+		if got := contents(t, openLog(t, path, nil).Drain(ctx, "b", "")); len(got) != 1+fresh {
 			t.Fatalf("want %d records, got %q", 1+fresh, got)
 		}
 		if strings.Count(readFile(t, path), "\n") != 1+fresh {
 			t.Fatalf("want whole lines only, got %q", readFile(t, path))
 		}
 		mustSend(t, l, batch...)
-		wantContents(t, l.Drain(ctx, "b", nil), "before", "0", "1", "2", "3", "4")
+		wantContents(t, l.Drain(ctx, "b", ""), "before", "0", "1", "2", "3", "4")
 	}
 }
 
@@ -136,7 +136,7 @@ func TestFullDiskBesideAForeignWriter(t *testing.T) {
 	}
 	l.writer = faulty
 	mustSend(t, l, task("a", "b", "2"))
-	wantContents(t, l.Drain(context.Background(), "b", nil), "1", "2")
+	wantContents(t, l.Drain(context.Background(), "b", ""), "1", "2")
 }
 
 // foreignBehind lets another writer append behind every failed write.
@@ -173,7 +173,7 @@ func TestFailedSync(t *testing.T) {
 	if !mustSend(t, l, task("a", "b", "2"))[0].Duplicate {
 		t.Error("want a duplicate")
 	}
-	wantContents(t, l.Drain(context.Background(), "b", nil), "1", "2")
+	wantContents(t, l.Drain(context.Background(), "b", ""), "1", "2")
 }
 
 // An index that cannot be written is reported and costs nothing else.
@@ -192,7 +192,7 @@ func TestIndexThatCannotBeWritten(t *testing.T) {
 	must(t, os.Remove(path+".index"))
 	fresh := openLog(t, path, nil)
 	checkLog(t, fresh)
-	if len(segmentFiles(t, path)) == 0 {
+	if len(partFiles(t, path)) == 0 {
 		t.Error("want an index now")
 	}
 }

@@ -58,7 +58,7 @@ func childLimit(args []string) error {
 func TestFileSizeLimit(t *testing.T) {
 	path := logPath(t)
 	must(t, child(t, "limit", path).Run())
-	wantContents(t, openLog(t, path, nil).Drain(context.Background(), "b", nil), "1", "2")
+	wantContents(t, openLog(t, path, nil).Drain(context.Background(), "b", ""), "1", "2")
 }
 
 // childReadOnly works on a folder it may not write to.
@@ -76,7 +76,7 @@ func childReadOnly(args []string) error {
 		return err
 	}
 	n := 0
-	for _, err := range l.Drain(ctx, "b", nil) {
+	for _, err := range l.Drain(ctx, "b", "") {
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func TestReadOnly(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path, sent := numberedLog(t, 300)
-			for _, shown := range append(segmentFiles(t, path), path) {
+			for _, shown := range append(partFiles(t, path), path) {
 				must(t, os.Chmod(shown, 0o644))
 			}
 			must(t, os.Chmod(path+".index", 0o755))

@@ -1,299 +1,259 @@
 package bridge
 
 import (
-	"bufio"
-	"cmp"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// index is the folder of segments beside a log. The segments that count form a chain: the first begins at
-// byte 0 of the log, each further one where the one before ends. What the chain does not reach yet (the
-// tail) is read from the log itself, so any chain is a right one, also the empty one:
+// index is what the folder beside a log says about the log's first bytes, at one moment:
 //
-//	lost            the chain is empty; the log is read once and indexed again
-//	stale           the chain is short; the rest of the log is read
-//	damaged         checksums fail; from there on it counts as lost
-//	of another log, or of a log that was replaced or cut: file number, size or fingerprint differ; lost
+//	index.json   which stretch of which log is indexed, its Status, and the names of the parts
+//	*.part       the cells of the stretch's lines, in hashed buckets (see part); written once, never changed
 //
-// Segments are written under the log's lock, under a temporary name that is then renamed. A new segment
-// takes in the smaller ones before it, so that few remain and every line is rewritten a few times only. Nothing
-// here is ever the only place of a fact: what a segment says of an id is compared with the log before it is
-// believed, and what it does not say is protected by checksums.
+// index.json names the parts, so that replacing it by a rename switches from one complete index to the
+// next. Lines behind the indexed stretch are read from the log itself, so that an index may be short, or
+// missing:
+//
+//	lost                    the log is read once and indexed again
+//	stale                   the rest of the log is read
+//	damaged                 checksums cover every byte; the index is lost
+//	of another log, or of a log that was replaced, cut or edited
+//	                        file number, size or fingerprint differ; the index is lost
+//
+// Nothing is synced: files that a power loss left incomplete fail their checksums. What the index says of an
+// id is compared with the log before it is believed.
+//
+// New cells go into a new part, together with those of the parts that are not much larger. So few parts
+// remain, and a cell is rewritten a few times only.
 type index struct {
-	folder string
-	// distrusted is set when a segment turned out wrong although it passed its checks: all segments are
-	// passed over until new ones are written.
-	distrusted bool
+	extent
+	parts []*part
 }
 
-const segmentSuffix = ".segment"
+// extent is how far a log was read, and what it holds up to there.
+type extent struct {
+	End    int64  `json:"end"`   // the offset behind the last line
+	Lines  int64  `json:"lines"` // the number of lines
+	Status Status `json:"status"`
+}
 
-// When the tail is worth a segment: a fresh process reads at most about this much of the log again.
+// clone returns a copy that shares no maps.
+func (x extent) clone() extent {
+	x.Status = x.Status.clone()
+	return x
+}
+
 const (
-	sealLines = 64
-	sealBytes = 64 << 10
-	bulkLines = 1 << 16 // while indexing a long stretch: what is kept in memory at most
+	indexFileName = "index.json"
+	partSuffix    = ".part"
+	// maxIndexFile bounds what is read of index.json, which grows with the number of agents only.
+	maxIndexFile = 16 << 20
+	// mergeRatio is how many times more cells than the newer ones a part must have to be left alone.
+	mergeRatio = 4
 )
 
-// mergeRatio is how many times larger than what follows a segment must be to be left alone.
-const mergeRatio = 4
+// errDamaged says that the index is not what this package wrote, or not about the log as it is now.
+var errDamaged = errors.New("index does not fit the log")
 
-// chain is the segments in log order.
-type chain []*segment
+// castagnoli is computed at first use: that takes longer than the rest of a program's start.
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
-// end is the offset up to which the chain indexes the log.
-func (c chain) end() int64 {
-	if len(c) == 0 {
-		return 0
-	}
-	return c[len(c)-1].To
+// indexFile is index.json behind a checksum of eight hexadecimal digits.
+type indexFile struct {
+	extent
+	Inode       uint64     `json:"inode"`
+	Fingerprint string     `json:"fingerprint"`
+	Parts       []partInfo `json:"parts"`
 }
 
-// lines is the number of lines before end.
-func (c chain) lines() int64 {
-	if len(c) == 0 {
-		return 0
-	}
-	return c[len(c)-1].Lines
-}
-
-// counts are those of the log before end.
-func (c chain) counts() (counts, error) {
-	if len(c) == 0 {
-		return newCounts(), nil
-	}
-	s, err := c[len(c)-1].summary()
-	if err != nil {
-		return counts{}, err
-	}
-	return s.Counts, nil
-}
-
-func (c chain) acquire() {
-	for _, s := range c {
-		s.file.acquire()
-	}
-}
-
-func (c chain) release() error {
-	var failed []error
-	for _, s := range c {
-		failed = append(failed, s.file.release())
-	}
-	return errors.Join(failed...)
-}
-
-func segmentName(from, to int64) string { return fmt.Sprintf("%016x-%016x%s", from, to, segmentSuffix) }
-
-// stretch is the part of the log a segment's name speaks of.
-type stretch struct{ from, to int64 }
-
-// stretches lists the segments in the folder; none if it cannot be read.
-func (x *index) stretches() []stretch {
-	entries, err := os.ReadDir(x.folder)
-	if err != nil {
-		return nil // reading goes on without an index, and writing one will say what is wrong
-	}
-	var found []stretch
-	for _, e := range entries {
-		var s stretch
-		if _, err := fmt.Sscanf(e.Name(), "%016x-%016x"+segmentSuffix, &s.from, &s.to); err == nil &&
-			e.Name() == segmentName(s.from, s.to) && s.from < s.to {
-			found = append(found, s)
-		}
-	}
-	return found
-}
-
-// load opens the chain that reaches farthest, and reports the segments that are of no use.
-func (x *index) load(log *sharedFile, size int64, report func(error)) chain {
-	if x.distrusted {
-		return nil
-	}
+// loadIndex reads the index in folder of the log, which has size bytes. Without an index, or with one that
+// is of no use, it returns an empty one.
+func loadIndex(folder string, log *sharedFile, size int64) (index, error) {
 	const attempts = 3
 	for attempt := 1; ; attempt++ {
-		c, replaced := x.loadOnce(log, size, report)
-		if !replaced || attempt == attempts {
-			return c
+		m, err := readIndexFile(folder, log, size)
+		if errors.Is(err, fs.ErrNotExist) {
+			return index{}, nil
 		}
-		if err := c.release(); err != nil { // another process merged segments meanwhile
-			report(err)
+		if err != nil {
+			return index{}, fmt.Errorf("%s: %w", folder, err)
 		}
+		x := index{extent: m.extent}
+		for _, info := range m.Parts {
+			part, openErr := openPart(folder, info)
+			if openErr != nil {
+				err = openErr
+				break
+			}
+			x.parts = append(x.parts, part)
+		}
+		if err == nil {
+			return x, nil
+		}
+		err = errors.Join(err, x.close())
+		if attempt == attempts || !errors.Is(err, fs.ErrNotExist) {
+			return index{}, fmt.Errorf("%w: %w", errDamaged, err)
+		}
+		// Another process has just merged this part into a new one.
 	}
 }
 
-func (x *index) loadOnce(log *sharedFile, size int64, report func(error)) (c chain, replaced bool) {
-	all := x.stretches()
-	slices.SortFunc(all, func(a, b stretch) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
-	for _, s := range all {
-		if s.from != c.end() {
-			continue
-		}
-		opened, err := openSegment(filepath.Join(x.folder, segmentName(s.from, s.to)), log, size, inode(log.info))
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			replaced = true
-		case err != nil:
-			report(err)
-		case opened.From != s.from || opened.To != s.to:
-			report(errors.Join(fmt.Errorf("%s: %w: name", opened.file.Name(), errDamaged), opened.file.release()))
-		default:
-			c = append(c, opened)
-		}
+// readIndexFile reads index.json and checks that it is about the log.
+func readIndexFile(folder string, log *sharedFile, size int64) (m indexFile, err error) {
+	file, err := openRegular(filepath.Join(folder, indexFileName))
+	if err != nil {
+		return m, err
 	}
-	return c, replaced
+	info, err := file.Stat()
+	if err != nil {
+		return m, errors.Join(err, file.Close())
+	}
+	data := make([]byte, min(info.Size(), maxIndexFile))
+	_, err = io.ReadFull(file, data)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return m, err
+	}
+	sum, text, _ := bytes.Cut(data, []byte(" "))
+	if string(sum) != fmt.Sprintf("%08x", crc32.Checksum(text, castagnoli())) {
+		return m, fmt.Errorf("%w: checksum of %s", errDamaged, indexFileName)
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	switch {
+	case m.End > size:
+		return m, fmt.Errorf("%w: the log is shorter", errDamaged)
+	case m.Inode != inode(log.info):
+		return m, fmt.Errorf("%w: the log is another file", errDamaged)
+	}
+	found, err := fingerprint(log, m.End)
+	if err == nil && found != m.Fingerprint {
+		err = fmt.Errorf("%w: the log has other bytes", errDamaged)
+	}
+	return m, err
 }
 
-// seal writes a segment that indexes the tail, which ends at byte end and line lines of the log, together
-// with the segments it takes in, and returns the new chain. The caller holds the log's lock.
-func (x *index) seal(log *sharedFile, c chain, t *tail, end, lines int64, report func(error)) (chain, error) {
-	if err := os.Mkdir(x.folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+// fingerprint hashes samples of the log's first end bytes, the last ones among them. It tells one log from
+// another and finds most edits in place, at a cost that does not depend on the log's length.
+func fingerprint(log io.ReaderAt, end int64) (string, error) {
+	const samples, size = 8, 128
+	hash := sha256.New()
+	buffer := make([]byte, size)
+	last := max(0, end-size)
+	for i := range int64(samples) {
+		n, err := log.ReadAt(buffer[:min(size, end)], last*i/(samples-1))
+		if err != nil && err != io.EOF {
+			return "", err
+		}
+		hash.Write(buffer[:n])
 	}
-	keep, lineCount := len(c), int64(t.len())
-	for keep > 0 && c[keep-1].Listed < mergeRatio*lineCount {
+	return hex.EncodeToString(hash.Sum(nil)[:16]), nil
+}
+
+// extend returns the index that covers the log up to to.End, and writes it to folder. The cells are those
+// of the lines that x does not cover. The caller holds the log's lock. If anew is set the files of x may be
+// missing from the folder, and none is kept. The caller closes x after success.
+func (x index) extend(folder string, log *sharedFile, cells []cell, to extent, anew bool) (index, error) {
+	keep := len(x.parts)
+	for keep > 0 && (anew || x.parts[keep-1].Cells < mergeRatio*len(cells)) {
 		keep--
-		lineCount += c[keep].Listed
+		older, err := x.parts[keep].all()
+		if err != nil {
+			return index{}, err
+		}
+		cells = append(cells, older...)
 	}
-	f := footer{From: c[:keep].end(), To: end, Lines: lines, Inode: inode(log.info)}
-	var err error
-	if f.Fingerprint, err = fingerprint(log, f.From, f.To); err != nil {
-		return nil, err
+	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return index{}, err
 	}
-	base, err := c.counts()
+	slices.SortFunc(cells, byKey)
+	written, err := writePart(folder, cells)
 	if err != nil {
-		return nil, err
+		return index{}, err
 	}
-	path := filepath.Join(x.folder, segmentName(f.From, f.To))
-	if err := writeSegment(path, f, c[keep:], t, base.plus(t.counts)); err != nil {
-		return nil, err
+	infos := []partInfo{}
+	for _, p := range x.parts[:keep] {
+		infos = append(infos, p.partInfo)
 	}
-	written, err := openSegment(path, log, end, f.Inode)
-	if err != nil {
-		return nil, err
+	m := indexFile{extent: to, Inode: inode(log.info), Parts: append(infos, written)}
+	if m.Fingerprint, err = fingerprint(log, to.End); err != nil {
+		return index{}, err
 	}
-	x.distrusted = false
-	sealed := append(slices.Clone(c[:keep]), written)
-	if err := c[keep:].release(); err != nil {
-		report(err)
+	if err := m.write(folder); err != nil {
+		return index{}, err
 	}
-	x.clean(sealed, report)
-	return sealed, nil
+	return loadIndex(folder, log, to.End)
 }
 
-// writeSegment writes the segment that takes in merged and t.
-func writeSegment(path string, f footer, merged chain, t *tail, total counts) error {
-	file, err := os.CreateTemp(filepath.Dir(path), "*.tmp")
+// write puts index.json in place and removes all files of the index that it does not name.
+func (m *indexFile) write(folder string) error {
+	text, err := json.Marshal(m)
 	if err != nil {
 		return err
 	}
-	err = errors.Join(writeParts(file, f, merged, t, total), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
+	file, err := os.CreateTemp(folder, "*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(file, "%08x %s", crc32.Checksum(text, castagnoli()), text)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(file.Name(), filepath.Join(folder, indexFileName))
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
+	return m.removeOthers(folder)
+}
+
+func (m *indexFile) removeOthers(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		named := slices.ContainsFunc(m.Parts, func(p partInfo) bool { return p.Name == name })
+		// Earlier versions wrote segments.
+		ours := strings.HasSuffix(name, partSuffix) || strings.HasSuffix(name, ".tmp") || strings.HasSuffix(name, ".segment")
+		if !ours || named {
+			continue
+		}
+		if err := os.Remove(filepath.Join(folder, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
 	return nil
 }
 
-func writeParts(file io.Writer, f footer, merged chain, t *tail, total counts) error {
-	buffer := bufio.NewWriterSize(file, 256<<10)
-	w := &segmentWriter{to: buffer}
-	var err error
-	if f.Records, err = w.write(mergedByKey(merged, t)); err != nil {
-		return err
-	}
-	if err := w.endBlock(); err != nil {
-		return err
-	}
-	sum := summary{Counts: total}
-	if f.Listed, err = w.writeLists(&sum, merged, t); err != nil {
-		return err
-	}
-	if err := w.endBlock(); err != nil {
-		return err
-	}
-	if err := w.finish(f, sum); err != nil {
-		return err
-	}
-	return buffer.Flush()
-}
-
-func mergedByKey(merged chain, t *tail) nextCell {
-	sources := []nextCell{cellsOf(t.sorted())}
-	for _, s := range merged {
-		sources = append(sources, part{s, 0, 0, s.Records}.cells())
-	}
-	return mergeCells(byKey, sources...)
-}
-
-// writeLists writes the second part and notes in sum what stands where.
-func (w *segmentWriter) writeLists(sum *summary, merged chain, t *tail) (int64, error) {
-	names := t.receivers()
-	for _, s := range merged {
-		old, err := s.summary()
+// find returns the cells with the key, in log order.
+func (x index) find(key uint64) ([]cell, error) {
+	var found []cell
+	for _, p := range x.parts {
+		cells, err := p.find(key)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		for _, l := range old.Lists {
-			names = append(names, l.To)
-		}
+		found = append(found, cells...)
 	}
-	slices.Sort(names)
-	written := int64(0)
-	add := func(name string, newest []cell, of func(*segment) (nextCell, error)) (list, error) {
-		var sources []nextCell
-		for _, s := range merged {
-			next, err := of(s)
-			if err != nil {
-				return list{}, err
-			}
-			sources = append(sources, next)
-		}
-		n, err := w.write(concatCells(append(sources, cellsOf(newest))))
-		l := list{To: name, Start: written, Count: n}
-		written += n
-		return l, err
-	}
-	for _, name := range slices.Compact(names) {
-		l, err := add(name, t.lists[name], func(s *segment) (nextCell, error) { return s.receiver(name, 0) })
-		if err != nil {
-			return 0, err
-		}
-		sum.Lists = append(sum.Lists, l)
-	}
-	var err error
-	sum.Skipped, err = add("", t.skipped, func(s *segment) (nextCell, error) { return s.skipped(0) })
-	return written, err
+	return found, nil
 }
 
-// clean removes what stands in the folder beside the chain: segments that were taken in, useless ones, and
-// what a crash left. The caller holds the log's lock.
-func (x *index) clean(c chain, report func(error)) {
-	keep := map[string]bool{}
-	for _, s := range c {
-		keep[filepath.Base(s.file.Name())] = true
+func (x index) close() error {
+	var failed []error
+	for _, p := range x.parts {
+		failed = append(failed, p.file.Close())
 	}
-	entries, err := os.ReadDir(x.folder)
-	if err != nil {
-		report(err)
-		return
-	}
-	for _, e := range entries {
-		ours := strings.HasSuffix(e.Name(), segmentSuffix) || strings.HasSuffix(e.Name(), ".tmp")
-		if !ours || keep[e.Name()] {
-			continue
-		}
-		if err := os.Remove(filepath.Join(x.folder, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			report(err)
-		}
-	}
+	return errors.Join(failed...)
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// numberedLog makes a log of n records to b, every third to c, indexed in several segments.
+// numberedLog makes a log of n records to b, every third to c, indexed in several parts.
 func numberedLog(t testing.TB, n int) (path string, sent []Record) {
 	t.Helper()
 	path = logPath(t)
@@ -31,20 +31,22 @@ func numberedLog(t testing.TB, n int) (path string, sent []Record) {
 	_, err := l.Status(context.Background()) // seals what is left
 	must(t, err)
 	must(t, l.Close())
-	if len(segmentFiles(t, path)) == 0 {
-		t.Fatal("no segments")
+	if len(partFiles(t, path)) == 0 {
+		t.Fatal("no parts")
 	}
 	return path, sent
 }
 
-func segmentFiles(t testing.TB, path string) []string {
+func partFiles(t testing.TB, path string) []string {
 	t.Helper()
-	files, err := filepath.Glob(path + ".index/*" + segmentSuffix)
+	files, err := filepath.Glob(path + ".index/*" + partSuffix)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return files
 }
+
+func indexFilePath(path string) string { return filepath.Join(path+".index", indexFileName) }
 
 // checkLog compares what the package says about a log with the log itself: that each record is drained and
 // counted, and that a sample of them, evenly spread, is found and not sent again.
@@ -61,8 +63,8 @@ func checkLog(t *testing.T, l *Log) {
 			toC = append(toC, r.Content)
 		}
 	}
-	wantContents(t, l.Drain(ctx, "b", nil), toB...)
-	wantContents(t, l.Drain(ctx, "c", nil), toC...)
+	wantContents(t, l.Drain(ctx, "b", ""), toB...)
+	wantContents(t, l.Drain(ctx, "c", ""), toC...)
 	status, err := l.Status(ctx)
 	if err != nil || status.TotalMessages != len(records) {
 		t.Errorf("want %d records, got %+v, %v", len(records), status, err)
@@ -92,12 +94,12 @@ func TestIndexServesAFreshProcess(t *testing.T) {
 	if _, err := l.Status(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.tail.len(); n >= 200 {
+	if n := l.recent.lines; n >= 200 {
 		t.Errorf("want a short tail, got %d lines", n)
 	}
 	checkLog(t, l)
-	if n := len(segmentFiles(t, path)); n > 6 {
-		t.Errorf("want few segments, got %d", n)
+	if n := len(partFiles(t, path)); n > 6 {
+		t.Errorf("want few parts, got %d", n)
 	}
 }
 
@@ -108,39 +110,58 @@ func TestUselessIndex(t *testing.T) {
 		spoil func(t *testing.T, path string)
 	}{
 		{"lost", func(t *testing.T, path string) { must(t, os.RemoveAll(path+".index")) }},
-		{"newest segment lost", func(t *testing.T, path string) {
-			files := segmentFiles(t, path)
-			must(t, os.Remove(files[len(files)-1]))
+		{"index.json lost", func(t *testing.T, path string) { must(t, os.Remove(indexFilePath(path))) }},
+		{"index.json empty", func(t *testing.T, path string) { must(t, os.Truncate(indexFilePath(path), 0)) }},
+		{"half of index.json", func(t *testing.T, path string) { must(t, os.Truncate(indexFilePath(path), 100)) }},
+		{"a folder in place of index.json", func(t *testing.T, path string) {
+			must(t, os.Remove(indexFilePath(path)))
+			must(t, os.Mkdir(indexFilePath(path), 0o700))
+			must(t, os.Mkdir(filepath.Join(indexFilePath(path), "x"), 0o700))
 		}},
-		{"oldest segment lost", func(t *testing.T, path string) { must(t, os.Remove(segmentFiles(t, path)[0])) }},
-		{"empty segments", func(t *testing.T, path string) {
-			for _, file := range segmentFiles(t, path) {
+		{"a part lost", func(t *testing.T, path string) { must(t, os.Remove(partFiles(t, path)[0])) }},
+		{"all parts lost", func(t *testing.T, path string) {
+			for _, file := range partFiles(t, path) {
+				must(t, os.Remove(file))
+			}
+		}},
+		{"empty parts", func(t *testing.T, path string) {
+			for _, file := range partFiles(t, path) {
 				must(t, os.Truncate(file, 0))
 			}
 		}},
-		{"half a segment", func(t *testing.T, path string) { must(t, os.Truncate(segmentFiles(t, path)[0], 1024)) }},
+		{"half a part", func(t *testing.T, path string) { must(t, os.Truncate(partFiles(t, path)[0], 1024)) }},
 		{"zeros after a power loss", func(t *testing.T, path string) {
-			for _, file := range segmentFiles(t, path) {
+			for _, file := range partFiles(t, path) {
 				info, err := os.Stat(file)
 				must(t, err)
 				writeFile(t, file, strings.Repeat("\x00", int(info.Size())))
 			}
 		}},
-		{"blocks of zeros", func(t *testing.T, path string) {
-			for _, file := range segmentFiles(t, path) {
+		{"buckets of zeros", func(t *testing.T, path string) {
+			for _, file := range partFiles(t, path) {
 				text := []byte(readFile(t, file))
 				copy(text[:len(text)/2], bytes.Repeat([]byte{0}, len(text)/2))
 				writeFile(t, file, string(text))
 			}
 		}},
-		{"blocks at each other's place", func(t *testing.T, path string) {
-			file := segmentFiles(t, path)[0]
+		{"buckets at each other's place", func(t *testing.T, path string) {
+			file := partFiles(t, path)[0]
 			text := readFile(t, file)
-			writeFile(t, file, text[blockSize:2*blockSize]+text[:blockSize]+text[2*blockSize:])
+			writeFile(t, file, text[bucketSize:2*bucketSize]+text[:bucketSize]+text[2*bucketSize:])
 		}},
-		{"wrong names", func(t *testing.T, path string) {
-			file := segmentFiles(t, path)[0]
-			must(t, os.Rename(file, filepath.Join(path+".index", segmentName(0, 77))))
+		{"parts at each other's place", func(t *testing.T, path string) {
+			files := partFiles(t, path)
+			if len(files) < 2 {
+				t.Fatal("too few parts")
+			}
+			must(t, os.Rename(files[0], files[0]+".x"))
+			must(t, os.Rename(files[1], files[0]))
+			must(t, os.Rename(files[0]+".x", files[1]))
+		}},
+		{"of an earlier version", func(t *testing.T, path string) {
+			must(t, os.RemoveAll(path+".index"))
+			must(t, os.Mkdir(path+".index", 0o700))
+			writeFile(t, filepath.Join(path+".index", "0000000000000000-0000000000005000.segment"), "cells")
 		}},
 		{"a file in its place", func(t *testing.T, path string) {
 			must(t, os.RemoveAll(path+".index"))
@@ -169,7 +190,7 @@ func TestUselessIndex(t *testing.T) {
 		{"the log emptied", func(t *testing.T, path string) { must(t, os.Truncate(path, 0)) }},
 		{"left-over files", func(t *testing.T, path string) {
 			writeFile(t, filepath.Join(path+".index", "123.tmp"), "half")
-			writeFile(t, filepath.Join(path+".index", segmentName(5, 9)), "half")
+			writeFile(t, filepath.Join(path+".index", "123.part"), "half")
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -206,7 +227,7 @@ func TestRewrittenLogOfAnIdleProcess(t *testing.T) {
 	l := openLog(t, path, quiet(&warnings))
 	status, err := l.Status(ctx)
 	must(t, err)
-	if l.tail.len() != 0 || status.TotalMessages != 200 {
+	if l.recent.lines != 0 || status.TotalMessages != 200 {
 		t.Fatalf("want 200 records and none read, got %+v", status)
 	}
 	other, _ := numberedLog(t, 300)
@@ -219,8 +240,8 @@ func TestDamagedIndex(t *testing.T) {
 	path, _ := numberedLog(t, 400)
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 40 {
-		files := segmentFiles(t, path)
-		if len(files) == 0 {
+		files := append(partFiles(t, path), indexFilePath(path))
+		if len(files) == 1 {
 			t.Fatal("the index was not made again")
 		}
 		file := files[random.IntN(len(files))]
@@ -236,7 +257,7 @@ func TestDamagedIndex(t *testing.T) {
 
 func TestDamageIsReported(t *testing.T) {
 	path, _ := numberedLog(t, 400)
-	file := segmentFiles(t, path)[0]
+	file := partFiles(t, path)[0]
 	text := []byte(readFile(t, file))
 	text[3] ^= 1
 	writeFile(t, file, string(text))
@@ -263,7 +284,7 @@ func TestMergeDuringAnIteration(t *testing.T) {
 	path, sent := numberedLog(t, 1000)
 	l := openLog(t, path, nil)
 	want, i := len(sent)-(len(sent)+2)/3, 0
-	for e, err := range l.Drain(context.Background(), "b", nil) {
+	for e, err := range l.Drain(context.Background(), "b", "") {
 		must(t, err)
 		if i++; i%50 == 0 {
 			for j := range 100 {
@@ -293,30 +314,34 @@ func TestForeignWriter(t *testing.T) {
 	checkLog(t, openLog(t, path, nil))
 }
 
-// TestPartRange compares the search in a segment with a plain one, for even and uneven values.
-func TestPartRange(t *testing.T) {
+// TestPart compares look-ups in a part with a plain search, for even and uneven keys.
+func TestPart(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for name, value := range map[string]func(i int) uint64{
 		"even":     func(int) uint64 { return random.Uint64() },
 		"small":    func(i int) uint64 { return uint64(i / 3) },
+		"large":    func(i int) uint64 { return skippedKey - uint64(i/3) },
 		"one":      func(int) uint64 { return 42 },
 		"extremes": func(i int) uint64 { return uint64(-(i % 2)) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			content := newTail()
-			for i := range 1000 {
-				content.cells = append(content.cells, cell{value(i), int64(i), int64(i)})
+		for _, n := range []int{0, 1, bucketFill, bucketCells + 1, 1000} {
+			var sorted []cell
+			for i := range n {
+				sorted = append(sorted, cell{value(i), int64(i), int64(i) + 1})
 			}
-			path := filepath.Join(t.TempDir(), "segment")
-			must(t, writeSegment(path, footer{}, nil, content, newCounts()))
-			file, err := openShared(path)
+			slices.SortFunc(sorted, byKey)
+			folder := t.TempDir()
+			info, err := writePart(folder, sorted)
 			must(t, err)
-			defer func() { must(t, file.release()) }()
-			s := &segment{file: file, footer: footer{Records: 1000}}
-			sorted := content.sorted()
-			for i := range 3000 {
+			p, err := openPart(folder, info)
+			must(t, err)
+			all, err := p.all()
+			if err != nil || !slices.Equal(all, sorted) {
+				t.Errorf("%d %s keys: all gives %d cells, %v", n, name, len(all), err)
+			}
+			for i := range 3 * n {
 				target := random.Uint64()
-				if i < 1000 {
+				if i < n {
 					target = sorted[i].key + uint64(i%3) - 1
 				}
 				var want []cell
@@ -325,10 +350,11 @@ func TestPartRange(t *testing.T) {
 						want = append(want, c)
 					}
 				}
-				if got, err := s.find(target); err != nil || !slices.Equal(got, want) {
-					t.Fatalf("key %d: want %v, got %v, %v", target, want, got, err)
+				if got, err := p.find(target); err != nil || !slices.Equal(got, want) {
+					t.Fatalf("%d %s keys: key %d gives %v, %v, want %v", n, name, target, got, err, want)
 				}
 			}
-		})
+			must(t, p.file.Close())
+		}
 	}
 }

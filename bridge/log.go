@@ -13,65 +13,88 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
 // Sentinels of this package, to be matched with errors.Is.
 var (
 	// ErrClosed is returned by every method of a closed Log.
 	ErrClosed = errors.New("bridge log is closed")
-	// ErrUnknownID says that no record of the log has the id asked for.
+	// ErrUnknownID reports that no record of the log has the ID asked for.
 	ErrUnknownID = errors.New("no record with this id in the bridge log")
-	// ErrUnknownCursor says that a cursor is none, or marks a place in another log.
+	// ErrUnknownCursor reports a text that is not a cursor, or a cursor of another log.
 	ErrUnknownCursor = errors.New("cursor does not belong to this bridge log")
-	// ErrNotSynced says that a record stands in the log but may not survive a power loss.
+	// ErrNotSynced reports that a record is in the log but may not survive a power loss.
 	ErrNotSynced = errors.New("written, but not known to be on disk")
 )
 
-// Options are the settings of a Log; nil is as good as the zero value.
+// Options are the settings of a Log; nil means the zero value.
 type Options struct {
 	// RunID is given to records that are sent without one.
 	RunID int
-	// NoSync leaves out the fsync at the end of every Send and SendAll, and nothing else.
+	// NoSync omits the fsync at the end of every Send and SendAll, and nothing else.
 	NoSync bool
-	// Now gives the time of records that are sent without one; nil is time.Now.
+	// Now returns the time of records that are sent without one; nil means time.Now.
 	Now func() time.Time
-	// Warn is told what went wrong without keeping a call from doing its work: a torn last line that was
-	// closed off (a *LineError), an index that was damaged, did not fit or could not be written. It must
-	// not call methods of the Log. Nil ignores these.
+	// Warn receives problems that do not stop a call: a partial last line that was ended (a *LineError),
+	// or an index that was damaged or could not be written. It must not call methods of the Log. Nil
+	// ignores them.
 	Warn func(error)
 }
 
-// Log is a bridge log. Its methods may be called by many goroutines at once, and by many processes on the
-// same file. A Log that is used for reading only creates no log, and nothing else where the log is short.
+// Log is a bridge log. Many goroutines may call its methods at once, and many processes may use the same
+// file. A Log that only reads creates neither the log nor, beside a short one, an index.
 type Log struct {
 	path    string
 	options Options
 
 	sending chan struct{} // holds a token while a goroutine of this process appends
 	writer  appendFile    // guarded by sending; nil until the first append
-	open    func(path string) (appendFile, error)
 
-	mu     sync.Mutex // guards what follows
-	closed bool
-	clock  clock
-	index  index
-	file   *sharedFile // for reading; nil while there is no log
-	chain  chain       // what the index knows of the log
-	tail   *tail       // the lines from the chain's end on
-	end    int64       // of the last whole line that was read
-	lines  int64       // lines before end
-	last   []byte      // the bytes just before end, to notice a log that was rewritten
-	torn   int64       // bytes behind the last newline
-	later  int         // length of the tail from which on sealing is tried again after a failure
+	// Seams for tests.
+	open  func(path string) (appendFile, error)
+	pause func(context.Context, time.Duration) error
+
+	mu         sync.Mutex // guards what follows
+	closed     bool
+	file       *sharedFile // for reading; nil while there is no log
+	index      index
+	distrusted bool   // the index on disk is wrong although its checksums are right; cleared by the next one
+	read       extent // the complete lines that were read, or that the index covers
+	recent     recent // the lines of read that index lacks
+	sample     []byte // the bytes before sampleEnd, to notice that the log was rewritten
+	sampleEnd  int64
+	partial    int64 // bytes behind the last newline
+	indexFrom  int   // after a failure: how many recent lines there must be before the next attempt
 }
 
 // appendFile is what Send needs of the log opened for appending.
 type appendFile interface {
-	io.WriteCloser
-	Sync() error
-	Stat() (os.FileInfo, error)
-	Truncate(size int64) error
+	jsonl.File
+	io.Closer
 }
+
+// recent holds the cells of lines that the index on disk lacks.
+type recent struct {
+	cells map[uint64][]cell // by key, in log order
+	lines int
+}
+
+func (r *recent) add(c cell) {
+	if r.cells == nil {
+		r.cells = map[uint64][]cell{}
+	}
+	r.cells[c.key] = append(r.cells[c.key], c)
+	r.lines++
+}
+
+// When recent lines are worth indexing: a new process reads at most about this much of the log again.
+const (
+	indexLines = 64
+	indexBytes = 64 << 10
+	// bulkLines bounds the recent lines in memory while a long stretch is indexed.
+	bulkLines = 1 << 16
+)
 
 // Open opens the log at path, the file named bridge.jsonl of a run. The file need not exist: such a log is
 // empty, and the first Send creates it. The folder must exist.
@@ -80,14 +103,7 @@ func Open(path string, options *Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open bridge log %s: %w", path, err)
 	}
-	l := &Log{
-		path:    real,
-		sending: make(chan struct{}, 1),
-		open:    openAppend,
-		clock:   clock{time.Now, pause},
-		index:   index{folder: real + ".index"},
-		tail:    newTail(),
-	}
+	l := &Log{path: real, sending: make(chan struct{}, 1), open: openAppend, pause: pause}
 	if options != nil {
 		l.options = *options
 	}
@@ -118,28 +134,30 @@ func resolve(path string) (string, error) {
 	return filepath.Join(folder, filepath.Base(path)), err
 }
 
-// Path is the log's file, absolute and without symbolic links.
+// Path returns the log's file, absolute and without symbolic links.
 func (l *Log) Path() string { return l.path }
 
-// Close releases the log's files, after the append under way, if any. Iterators under way end as if the log
-// were open. Closing twice is fine.
+func (l *Log) indexFolder() string { return l.path + ".index" }
+
+// Close waits for the append in progress, if any, and releases the log's files. Iterators in progress go
+// on to their end. Closing twice is allowed.
 func (l *Log) Close() error {
 	l.sending <- struct{}{}
 	defer func() { <-l.sending }()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	failed := []error{l.forget()}
+	err := l.forget()
 	if l.writer != nil {
-		failed = append(failed, l.writer.Close())
+		err = errors.Join(err, l.writer.Close())
 		l.writer = nil
 	}
-	return errors.Join(failed...)
+	return err
 }
 
-// warn passes on what does not stop the work at hand.
+// warn reports an error that does not stop the call.
 func (l *Log) warn(err error) {
-	if l.options.Warn != nil {
+	if err != nil && l.options.Warn != nil {
 		l.options.Warn(err)
 	}
 }
@@ -154,20 +172,21 @@ func (l *Log) lock(ctx context.Context) (unlock func() error, err error) {
 	return lock.Unlock, nil
 }
 
-// forget drops all that is known of the log.
+// forget drops everything that is known of the log.
 func (l *Log) forget() error {
-	failed := []error{l.chain.release()}
+	var err error
 	if l.file != nil {
-		failed = append(failed, l.file.release())
+		err = l.file.release()
 	}
-	l.file, l.chain, l.torn, l.later = nil, nil, 0, 0
-	l.restart(nil)
-	return errors.Join(failed...)
+	l.file, l.partial, l.indexFrom = nil, 0, 0
+	l.use(index{})
+	return err
 }
 
-// restart begins again behind what the chain indexes.
-func (l *Log) restart(c chain) {
-	l.chain, l.tail, l.end, l.lines, l.last = c, newTail(), c.end(), c.lines(), l.last[:0]
+// use continues with another index, behind the lines that it covers.
+func (l *Log) use(x index) {
+	l.warn(l.index.close())
+	l.index, l.read, l.recent = x, x.clone(), recent{}
 }
 
 // refresh reads what was appended to the log since the last call. locked says that the caller holds the
@@ -176,166 +195,176 @@ func (l *Log) refresh(ctx context.Context, locked bool) error {
 	if l.closed {
 		return ErrClosed
 	}
-	if err := l.reopen(); err != nil || l.file == nil {
+	size, err := l.reopen()
+	if err != nil || l.file == nil {
 		return err
 	}
-	info, err := l.file.Stat()
-	if err != nil {
-		return err
-	}
-	size := info.Size()
-	if !locked && (l.due() || size-l.end >= sealBytes) {
-		// Worth indexing, so that the next process need not read it all again. When another process holds
-		// the lock, or the folder does not take a lock file, reading goes on without.
+	if !locked && (l.isDue() || size-l.read.End >= indexBytes) {
+		// Reading goes on without the lock if another process holds it, or if it cannot be created.
 		lock := durable.NewLock(l.path + ".lock")
 		if free, err := lock.TryLock(); err == nil && free {
 			locked = true
-			defer func() {
-				if err := lock.Unlock(); err != nil {
-					l.warn(err)
-				}
-			}()
+			defer func() { l.warn(lock.Unlock()) }()
 		}
 	}
-	return l.scan(ctx, size, locked)
+	if err := l.catchUp(ctx, size, locked); err != nil {
+		return fmt.Errorf("read bridge log %s: %w", l.path, err)
+	}
+	return nil
 }
 
-// reopen opens the log, or opens it again if it is no longer the file that was read.
-func (l *Log) reopen() error {
+// reopen opens the log, or opens it again if it is no longer the file that was read, and returns its size.
+func (l *Log) reopen() (size int64, err error) {
 	info, err := os.Stat(l.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return l.forget()
+		return 0, l.forget()
 	case err != nil:
-		return err
-	case l.file != nil && os.SameFile(info, l.file.info) && info.Size() >= l.end && l.unchanged():
-		return nil
+		return 0, err
+	case l.file != nil && os.SameFile(info, l.file.info) && info.Size() >= l.read.End && l.isUnchanged():
+		return info.Size(), nil
 	}
 	if l.file != nil {
 		l.warn(fmt.Errorf("%s: replaced or cut; reading it again", l.path))
 	}
 	if err := l.forget(); err != nil {
-		return err
+		return 0, err
 	}
 	if l.file, err = openShared(l.path); err != nil {
-		return err
+		return 0, err
 	}
-	l.restart(l.index.load(l.file, l.file.info.Size(), l.warn))
-	return nil
+	size = l.file.info.Size()
+	if !l.distrusted {
+		x, err := loadIndex(l.indexFolder(), l.file, size)
+		l.warnOfIndex(err)
+		l.use(x)
+	}
+	return size, l.takeSample()
 }
 
-// unchanged reports whether the bytes just before end are still those that were read.
-func (l *Log) unchanged() bool {
-	now := make([]byte, len(l.last))
-	_, err := l.file.ReadAt(now, l.end-int64(len(now)))
-	return err == nil && bytes.Equal(now, l.last)
+// isUnchanged reports whether the sample is still in its place.
+func (l *Log) isUnchanged() bool {
+	now, err := l.bytesBefore(l.sampleEnd)
+	return err == nil && bytes.Equal(now, l.sample)
 }
 
-// scan reads the lines up to size and, where the caller may, seals them.
-func (l *Log) scan(ctx context.Context, size int64, maySeal bool) error {
-	const rereads = 3 // another process may delete the index again and again
-	reader := newLineReader(l.file, size)
-	for reread := 0; ; {
-		if err := l.scanLines(ctx, reader, maySeal); err != nil {
-			return fmt.Errorf("read bridge log %s: %w", l.path, err)
-		}
-		whole := l.end+l.torn >= size
-		if maySeal && l.due() && reread < rereads && l.seal() {
-			reread++
-			continue
-		}
-		if whole {
-			return nil
-		}
-	}
-}
-
-// scanLines reads lines until there are no more, or enough for a large segment.
-func (l *Log) scanLines(ctx context.Context, reader *lineReader, maySeal bool) error {
-	l.torn = 0
-	for l.end < reader.limit {
-		line, end, err := reader.at(l.end)
-		if errors.Is(err, errTorn) {
-			l.torn = reader.limit - l.end
-			break
-		}
-		if err != nil {
-			return err
-		}
-		l.lines++
-		l.tail.add(line, l.end, l.lines)
-		l.end = end
-		l.remember(reader.window[:end-reader.start])
-		if maySeal && l.tail.len() >= max(bulkLines, l.later) {
-			break
-		}
-		if l.lines%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	if len(l.last) > 0 || l.end == 0 {
-		return nil
-	}
-	known := make([]byte, min(lastBytes, l.end)) // of what the index alone has told
-	_, err := l.file.ReadAt(known, l.end-int64(len(known)))
-	l.remember(known)
+// takeSample remembers the last bytes of what was read.
+func (l *Log) takeSample() (err error) {
+	l.sampleEnd = l.read.End
+	l.sample, err = l.bytesBefore(l.sampleEnd)
 	return err
 }
 
-// lastBytes is how much of the log before end is kept to notice that it was rewritten.
-const lastBytes = 64
-
-// remember keeps the last bytes before l.end, with which read ends.
-func (l *Log) remember(read []byte) {
-	l.last = append(l.last[:0], read[max(0, len(read)-lastBytes):]...)
+// bytesBefore returns up to 64 bytes of the log before the offset.
+func (l *Log) bytesBefore(offset int64) ([]byte, error) {
+	sample := make([]byte, min(cursorSample, offset))
+	_, err := l.file.ReadAt(sample, offset-int64(len(sample)))
+	return sample, err
 }
 
-// due reports whether the tail is worth a segment.
-func (l *Log) due() bool {
-	n := l.tail.len()
-	return n > l.later && (n >= sealLines || n > 0 && l.end-l.chain.end() >= sealBytes)
+// catchUp reads the lines up to size and, with the lock, indexes them when that is due.
+func (l *Log) catchUp(ctx context.Context, size int64, locked bool) error {
+	if size == l.read.End && l.partial == 0 && !l.isDue() {
+		return nil
+	}
+	reader := jsonl.NewReader(io.NewSectionReader(l.file, 0, size), 0)
+	for {
+		atEnd, err := l.readLines(ctx, reader, locked)
+		if err != nil {
+			return err
+		}
+		again := locked && l.isDue() && l.extendIndex()
+		if atEnd && !again {
+			l.partial = size - l.read.End
+			return l.takeSample()
+		}
+	}
 }
 
-// seal moves the tail into the index, and reports whether the log must be read again from an earlier place
-// instead. The caller holds the log's lock. A failure costs nothing but time: the tail stays in memory.
-func (l *Log) seal() (reread bool) {
-	info, err := l.file.Stat()
-	if err != nil {
-		l.warn(err)
-		return false
+// readLines reads lines to the end, or until there are enough to index before going on.
+func (l *Log) readLines(ctx context.Context, reader *jsonl.Reader, mayIndex bool) (atEnd bool, err error) {
+	for !mayIndex || l.recent.lines < max(bulkLines, l.indexFrom) {
+		line, next, err := reader.Line(l.read.End)
+		if err == io.EOF {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		r, err := ParseRecord(trimLine(line, l.read.End))
+		if err != nil {
+			l.account(nil, next)
+		} else {
+			l.account(&r, next)
+		}
+		if l.read.Lines%1024 == 0 && ctx.Err() != nil {
+			return false, ctx.Err()
+		}
 	}
-	onDisk := l.index.load(l.file, info.Size(), l.warn)
-	known := l.chain.end()
-	if err := l.chain.release(); err != nil {
-		l.warn(err)
+	return false, nil
+}
+
+// account takes note of the next line, which ends at offset end; r is nil for a line that is skipped.
+func (l *Log) account(r *Record, end int64) {
+	l.read.Lines++
+	c := cell{key: skippedKey, offset: l.read.End, line: l.read.Lines}
+	if r != nil {
+		c.key = keyOf(r.ID)
 	}
-	l.chain = onDisk
-	if onDisk.end() != known { // other processes went on with the index, or somebody deleted it
-		l.restart(onDisk)
+	l.recent.add(c)
+	l.read.Status.count(r)
+	l.read.End = end
+}
+
+// isDue reports whether the recent lines are worth indexing.
+func (l *Log) isDue() bool {
+	n := l.recent.lines
+	return n > l.indexFrom && (n >= indexLines || n > 0 && l.read.End-l.index.End >= indexBytes)
+}
+
+// extendIndex moves the recent lines into the index on disk. It reports whether the log must be read again
+// from the end of the index. The caller holds the log's lock. A failure costs time only: the lines stay in
+// memory.
+func (l *Log) extendIndex() (readAgain bool) {
+	onDisk, err := index{}, error(nil)
+	if !l.distrusted {
+		onDisk, err = loadIndex(l.indexFolder(), l.file, l.read.End)
+	}
+	if err == nil && onDisk.End > l.index.End {
+		l.use(onDisk) // another process went on
 		return true
 	}
-	sealed, err := l.index.seal(l.file, onDisk, l.tail, l.end, l.lines, l.warn)
+	anew := onDisk.End != l.index.End // somebody deleted it
+	l.warn(onDisk.close())
+	var cells []cell
+	for _, some := range l.recent.cells {
+		cells = append(cells, some...)
+	}
+	extended, err := l.index.extend(l.indexFolder(), l.file, cells, l.read, anew)
 	switch {
 	case errors.Is(err, errDamaged):
-		l.warn(err)
+		l.warnOfIndex(err)
 		l.distrust()
 		return true
 	case err != nil:
-		if !errors.Is(err, fs.ErrPermission) { // a folder that is not ours to write is nothing to report
-			l.warn(fmt.Errorf("index of %s: %w", l.path, err))
-		}
-		l.later = 2 * l.tail.len()
+		l.warnOfIndex(err)
+		l.indexFrom = 2 * l.recent.lines
 		return false
 	}
-	l.chain, l.tail, l.later = sealed, newTail(), 0
+	l.use(extended)
+	l.indexFrom, l.distrusted = 0, false
 	return false
 }
 
-// distrust makes the log be read again without the index that stands there.
-func (l *Log) distrust() {
-	l.index.distrusted = true
-	if err := l.chain.release(); err != nil {
-		l.warn(err)
+// warnOfIndex reports an index that cannot be used. One that this process may not write is as good as none.
+func (l *Log) warnOfIndex(err error) {
+	if err != nil && !errors.Is(err, fs.ErrPermission) {
+		l.warn(fmt.Errorf("index of %s: %w", l.path, err))
 	}
-	l.restart(nil)
+}
+
+// distrust makes the next refresh read the whole log, without the index on disk.
+func (l *Log) distrust() {
+	l.distrusted = true
+	l.use(index{})
 }

@@ -27,22 +27,13 @@ func openLog(t testing.TB, path string, options *Options) *Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.clock = hurried()
+	l.pause = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	t.Cleanup(func() {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return l
-}
-
-// hurried is a clock by which nobody waits.
-func hurried() clock {
-	now := time.Now()
-	return clock{
-		now:   func() time.Time { return now },
-		pause: func(_ context.Context, d time.Duration) error { now = now.Add(1000 * d); return nil },
-	}
 }
 
 // quiet are options that collect warnings.
@@ -63,6 +54,14 @@ func mustSend(t testing.TB, l *Log, records ...Record) []Receipt {
 		t.Fatal(err)
 	}
 	return receipts
+}
+
+// cursorOf returns the place behind the record with the given id.
+func cursorOf(t testing.TB, l *Log, id string) Cursor {
+	t.Helper()
+	e, err := l.Get(context.Background(), id)
+	must(t, err)
+	return e.Cursor()
 }
 
 // contents collects what an iterator yields; errors in it fail the test.
@@ -123,13 +122,12 @@ func TestExampleConversation(t *testing.T) {
 	if fmt.Sprint(status) != fmt.Sprint(want) {
 		t.Errorf("want %+v, got %+v", want, status)
 	}
-	wantContents(t, l.Drain(ctx, "codex", nil),
+	wantContents(t, l.Drain(ctx, "codex", ""),
 		"Add email validation to LoginForm", "Please add error message display", "Looks good")
-	wantContents(t, l.Drain(ctx, "claude", nil),
+	wantContents(t, l.Drain(ctx, "claude", ""),
 		"Added validateEmail function...", "Added error message UI...", "Validation complete")
 	first := GenerateID(TypeTask, "claude", "codex", "Add email validation to LoginForm")
-	wantContents(t, l.DrainSince(ctx, "codex", first), "Please add error message display", "Looks good")
-	wantContents(t, l.Drain(ctx, "codex", map[string]bool{first: true}), "Please add error message display", "Looks good")
+	wantContents(t, l.Drain(ctx, "codex", cursorOf(t, l, first)), "Please add error message display", "Looks good")
 
 	// What stands there was not touched, and the first task sent again is the one that is there.
 	receipt := mustSend(t, l, task("claude", "codex", "Add email validation to LoginForm"))[0]
@@ -192,7 +190,7 @@ func TestMissingLogIsEmpty(t *testing.T) {
 	ctx := context.Background()
 	path := logPath(t)
 	l := openLog(t, path, nil)
-	wantContents(t, l.Drain(ctx, "a", nil))
+	wantContents(t, l.Drain(ctx, "a", ""))
 	wantContents(t, l.Records(ctx, ""))
 	if status, err := l.Status(ctx); err != nil || status.TotalMessages != 0 {
 		t.Errorf("want an empty status, got %+v, %v", status, err)
@@ -221,14 +219,13 @@ func TestDrain(t *testing.T) {
 	toItself, err := ParseRecord([]byte(`{"id":"5","type":"task","from":"b","to":"b","content":"5"}`)) // others may write that
 	must(t, err)
 	receipts := mustSend(t, l, task("a", "b", "1"), task("a", "", "2"), task("b", "", "3"), task("c", "a", "4"), toItself, task("c", "b", "6"))
-	wantContents(t, l.Drain(ctx, "b", nil), "1", "2", "5", "6")
-	wantContents(t, l.Drain(ctx, "a", nil), "3", "4")
-	wantContents(t, l.Drain(ctx, "stranger", nil), "2", "3")
-	wantContents(t, l.Drain(ctx, "b", map[string]bool{receipts[0].ID: true, receipts[4].ID: true}), "2", "6")
+	wantContents(t, l.Drain(ctx, "b", ""), "1", "2", "5", "6")
+	wantContents(t, l.Drain(ctx, "a", ""), "3", "4")
+	wantContents(t, l.Drain(ctx, "stranger", ""), "2", "3")
 	for i, r := range receipts {
 		want := slices.DeleteFunc([]string{"1", "2", "5", "6"}, func(s string) bool { return s <= r.Content })
-		wantContents(t, l.DrainSince(ctx, "b", r.ID), want...)
-		wantContents(t, l.DrainAfter(ctx, "b", r.Cursor()), want...)
+		wantContents(t, l.Drain(ctx, "b", cursorOf(t, l, r.ID)), want...)
+		wantContents(t, l.Drain(ctx, "b", r.Cursor()), want...)
 		if got := len(contents(t, l.Records(ctx, r.Cursor()))); got != len(receipts)-i-1 {
 			t.Errorf("want %d records, got %d", len(receipts)-i-1, got)
 		}
@@ -237,28 +234,23 @@ func TestDrain(t *testing.T) {
 	if err != nil || end != receipts[5].Cursor() {
 		t.Errorf("want %q, got %q, %v", receipts[5].Cursor(), end, err)
 	}
-	for _, err := range l.DrainSince(ctx, "b", "unknown") {
-		if !errors.Is(err, ErrUnknownID) {
-			t.Errorf("want ErrUnknownID, got %v", err)
-		}
-	}
 	for _, bad := range []Cursor{"x", "1-1-00000000", "ffff-1-00000000", receipts[0].Cursor() + "0", "-1-1-00000000"} {
-		for _, err := range l.DrainAfter(ctx, "b", bad) {
+		for _, err := range l.Drain(ctx, "b", bad) {
 			if !errors.Is(err, ErrUnknownCursor) {
 				t.Errorf("cursor %q: want ErrUnknownCursor, got %v", bad, err)
 			}
 		}
 	}
-	for _, err := range l.Drain(ctx, "", nil) {
+	for _, err := range l.Drain(ctx, "", "") {
 		if err == nil {
 			t.Error("want an error for an empty name")
 		}
 	}
-	for e := range l.Drain(ctx, "b", nil) { // a caller may stop, and use the log inside
+	for e := range l.Drain(ctx, "b", "") { // a caller may stop, and use the log inside
 		mustSend(t, l, task("z", "b", "inside"+e.Content))
 		break
 	}
-	wantContents(t, l.DrainSince(ctx, "b", receipts[5].ID), "inside1")
+	wantContents(t, l.Drain(ctx, "b", receipts[5].Cursor()), "inside1")
 }
 
 func TestGetAndFindPrefix(t *testing.T) {
@@ -266,7 +258,7 @@ func TestGetAndFindPrefix(t *testing.T) {
 	l := openLog(t, logPath(t), nil)
 	twin := "00112233445566778899aabbccddeeff"
 	var sent []Record
-	for i := range 300 { // enough for segments
+	for i := range 300 { // enough for an index
 		sent = append(sent, task("a", "b", fmt.Sprint(i)))
 	}
 	for _, id := range []string{twin + "1", twin + "2", "0011223344556677", "short", "FFEEDDCCBBAA99887766"} {
@@ -311,8 +303,8 @@ func TestForeignDuplicateIDs(t *testing.T) {
 	if e, err := l.Get(ctx, "x"); err != nil || e.Content != "first" {
 		t.Errorf("want the first, got %q, %v", e.Content, err)
 	}
-	wantContents(t, l.Drain(ctx, "b", nil), "first", "second")
-	wantContents(t, l.DrainSince(ctx, "b", "x"), "second")
+	wantContents(t, l.Drain(ctx, "b", ""), "first", "second")
+	wantContents(t, l.Drain(ctx, "b", cursorOf(t, l, "x")), "second")
 }
 
 func TestGoroutinesShareALog(t *testing.T) {
@@ -327,7 +319,7 @@ func TestGoroutinesShareALog(t *testing.T) {
 					t.Error(err)
 				}
 				if i%20 == 0 {
-					for _, err := range l.Drain(ctx, "b", nil) {
+					for _, err := range l.Drain(ctx, "b", "") {
 						if err != nil {
 							t.Error(err)
 						}
@@ -340,7 +332,7 @@ func TestGoroutinesShareALog(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	got := contents(t, l.Drain(ctx, "b", nil))
+	got := contents(t, l.Drain(ctx, "b", ""))
 	slices.Sort(got)
 	if n := len(slices.Compact(slices.Clone(got))); n != workers/2*each || len(got) != n {
 		t.Errorf("want %d records once, got %d, %d distinct", workers/2*each, len(got), n)

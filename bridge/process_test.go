@@ -107,7 +107,7 @@ func childOnce(args []string) error {
 	case "status":
 		_, err = l.Status(ctx)
 	case "drain":
-		for _, failed := range l.DrainAfter(ctx, "codex", Cursor(args[2])) {
+		for _, failed := range l.Drain(ctx, "codex", Cursor(args[2])) {
 			err = errors.Join(err, failed)
 		}
 	}

@@ -70,7 +70,7 @@ type Record struct {
 	// Iteration is AgentPair's round within the run; zero is not written.
 	Iteration int
 
-	line []byte // the line the record was read from; nil for a record made here
+	line string // the line the record was read from; empty for a record made here
 }
 
 // GenerateID returns the documented id: the SHA-256 of type, sender, receiver and content written one after
@@ -133,11 +133,11 @@ func (r Record) Validate() error {
 	}
 	if r.Timestamp != "" {
 		if _, err := time.Parse(time.RFC3339, r.Timestamp); err != nil {
-			report("timestamp", "%q is no RFC 3339 time", r.Timestamp)
+			report("timestamp", "%q is not an RFC 3339 time", r.Timestamp)
 		}
 	}
-	if r.Metadata != nil && !isObject(r.Metadata) {
-		report("metadata", "is no JSON object")
+	if _, err := object(r.Metadata); r.Metadata != nil && err != nil {
+		report("metadata", "is not a JSON object")
 	}
 	for _, text := range []struct{ field, value string }{
 		{"id", r.ID}, {"from", r.From}, {"to", r.To}, {"content", r.Content},
@@ -167,10 +167,10 @@ func (r Record) Warnings() []error {
 	if r.Signal != "" && !r.Signal.Known() {
 		found = append(found, fmt.Errorf("%w: %q", ErrUnknownSignal, r.Signal))
 	}
-	if !utf8.Valid(r.line) {
+	if !utf8.ValidString(r.line) {
 		found = append(found, ErrInvalidUTF8)
 	}
-	if r.line != nil && !hasField(r.line, "id") {
+	if r.line != "" && !hasID(r.line) {
 		found = append(found, ErrMissingID)
 	}
 	return found

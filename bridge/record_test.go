@@ -82,7 +82,7 @@ func TestParseRecord(t *testing.T) {
 			if !slices.Contains(test.warnings, ErrMissingID) && string(encoded) != test.line {
 				t.Errorf("want the line back, got %s", encoded)
 			}
-			if got.line = nil; !reflect.DeepEqual(got, test.want) {
+			if got.line = ""; !reflect.DeepEqual(got, test.want) {
 				t.Errorf("want %+v, got %+v", test.want, got)
 			}
 		})
@@ -102,14 +102,14 @@ func TestParseRecordRefuses(t *testing.T) {
 		`{"id":"i",}`:                   "not JSON",
 		`{}`:                            "without id and type",
 		`{"from":"a","content":"b"}`:    "without id and type",
-		`{"id":7}`:                      "id: is no JSON string",
-		`{"id":"i","content":{}}`:       "content: is no JSON string",
-		`{"id":"i","run_id":"1"}`:       "run_id: is no integer",
-		`{"id":"i","run_id":1.5}`:       "run_id: is no integer",
-		`{"id":"i","run_id":1e20}`:      "run_id: is no integer",
-		`{"id":"i","run_id":1e999}`:     "run_id: is no integer",
-		`{"id":"i","iteration":[]}`:     "iteration: is no integer",
-		`{"id":"i","timestamp":17}`:     "timestamp: is no JSON string",
+		`{"id":7}`:                      "id: is not a JSON string",
+		`{"id":"i","content":{}}`:       "content: is not a JSON string",
+		`{"id":"i","run_id":"1"}`:       "run_id: is not an integer",
+		`{"id":"i","run_id":1.5}`:       "run_id: is not an integer",
+		`{"id":"i","run_id":1e20}`:      "run_id: is not an integer",
+		`{"id":"i","run_id":1e999}`:     "run_id: is not an integer",
+		`{"id":"i","iteration":[]}`:     "iteration: is not an integer",
+		`{"id":"i","timestamp":17}`:     "timestamp: is not a JSON string",
 		strings.Repeat(`{"a":`, 20_000): "not JSON",
 	} {
 		if r, err := ParseRecord([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
@@ -118,7 +118,7 @@ func TestParseRecordRefuses(t *testing.T) {
 	}
 }
 
-func TestEncodeKeepsWhatDidNotChange(t *testing.T) {
+func TestEncodeKeepsUnknownFields(t *testing.T) {
 	line := `{ "x" : {"b":1, "a":"<"},"id":"i","content":"\u0041" ,"type":"task","to":"b","y":[ ] }`
 	r, err := ParseRecord([]byte(line))
 	if err != nil {
@@ -129,7 +129,7 @@ func TestEncodeKeepsWhatDidNotChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"x":{"b":1, "a":"<"},"id":"i","content":"\u0041","type":"task","to":"","y":[ ],"run_id":7,"metadata":{"k":1}}`
+	want := `{"id":"i","run_id":7,"type":"task","from":"","to":"","content":"A","signal":"","timestamp":"","metadata":{"k":1},"x":{"b":1, "a":"<"},"y":[ ]}`
 	if string(got) != want {
 		t.Errorf("want %s, got %s", want, got)
 	}
@@ -141,7 +141,7 @@ func TestEncodeKeepsWhatDidNotChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = `{"id":"` + GenerateID(TypeChat, "a", "b", "c") + `","type":"chat","from":"a","to":"b","content":"c"}`
+	want = `{"id":"` + GenerateID(TypeChat, "a", "b", "c") + `","run_id":0,"type":"chat","from":"a","to":"b","content":"c","signal":"","timestamp":""}`
 	if got, err := missing.Encode(); err != nil || string(got) != want {
 		t.Errorf("want %s, got %s, %v", want, got, err)
 	}
@@ -260,7 +260,7 @@ func FuzzParseRecord(f *testing.F) {
 		if bytes.ContainsAny(encoded, "\r\n") {
 			t.Fatalf("%q is more than one line", encoded)
 		}
-		if hasField(r.line, "id") && !bytes.ContainsAny(line, "\r\n") && !bytes.Equal(encoded, bytes.TrimSpace(line)) {
+		if hasID(r.line) && !bytes.ContainsAny(line, "\r\n") && !bytes.Equal(encoded, bytes.TrimSpace(line)) {
 			t.Fatalf("want %q back, got %q", line, encoded)
 		}
 		r.To, r.Content, r.RunID = strings.ToValidUTF8(to, ""), strings.ToValidUTF8(content, ""), r.RunID+1
@@ -271,9 +271,31 @@ func FuzzParseRecord(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: %v", encoded, err)
 		}
-		r.line, again.line = nil, nil
+		r.line, again.line = "", ""
 		if !reflect.DeepEqual(r, again) {
 			t.Fatalf("want %+v, got %+v", r, again)
+		}
+	})
+}
+
+// FuzzParseFor: the shortcut for lines that are not for an agent agrees with parsing them, for any bytes.
+func FuzzParseFor(f *testing.F) {
+	for _, test := range foreignLines {
+		f.Add([]byte(test.line), "b")
+	}
+	for _, line := range []string{
+		"", " ", "{", "{}", `{"`, `{"to`, `{"to"`, `{"to":`, `{"to":"b`, `{"to":"b"`, `{"to":"b",`, `{"to":"b\\`, `{"to":[[`, `{"to":"\x"}`,
+		`["to","b"]`, `{"a":{"to":"b"},"to":"c","type":"task"}`, `{"a":"\"","to" : "b" , "type":"task"}`, `{"to":5,"type":"task"}`,
+		`{"to":"\u0062","type":"task"}`, `{"to":null,"type":"task","from":"b"}`, `{"to":"c","to":"b","type":"task"}`, `{"type":"task"}x`,
+	} {
+		f.Add([]byte(line), "b")
+	}
+	f.Fuzz(func(t *testing.T, line []byte, agent string) {
+		r, err := ParseRecord(line)
+		want := err == nil && r.IsFor(agent)
+		got, wanted := parseFor(line, agent)
+		if wanted != want || want && !reflect.DeepEqual(got, r) {
+			t.Fatalf("%q for %q: got %+v, %t, want %+v, %t", line, agent, got, wanted, r, want)
 		}
 	})
 }
@@ -305,7 +327,7 @@ func FuzzEncode(f *testing.F) {
 		if len(again.Warnings()) != 0 {
 			t.Fatalf("warnings %v", again.Warnings())
 		}
-		again.line = nil
+		again.line = ""
 		if bytes.ContainsAny(r.Metadata, "\r\n \t") { // may have been compacted
 			r.Metadata, again.Metadata = nil, nil
 		}

@@ -8,22 +8,25 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
-// Receipt says what became of a record that was sent.
+// Receipt is the outcome of sending a record.
 type Receipt struct {
-	// Entry is the record as it stands in the log: the one just written or, of a duplicate, the one that
-	// was there before.
+	// Entry is the record in the log: the one just written or, for a duplicate, the one that was there
+	// before.
 	Entry
-	// Duplicate says that the log already held a record with this id, so that nothing was written.
+	// Duplicate reports that the log already held a record with this ID, so that nothing was written.
 	Duplicate bool
 }
 
-// Send appends a record unless one with its id is there already; the receipt says which record that is.
+// Send appends a record unless the log already holds one with its ID; the receipt tells which record the
+// log holds.
 //
-// A record made by the caller is completed (id as documented, run id of the Options, time) and checked with
-// [Record.Validate]; a record read from a log is appended as it stands. Send returns when the record is on
-// disk. After an error nothing of the record is in the log, with one exception: ErrNotSynced.
+// Send completes a record made by the caller (ID as documented, run ID of the Options, time) and checks it
+// with [Record.Validate]. It appends a record read from a log as it is. Send returns when the record is on
+// disk. After an error nothing of the record is in the log, unless the error matches ErrNotSynced.
 func (l *Log) Send(ctx context.Context, r Record) (Receipt, error) {
 	receipts, err := l.SendAll(ctx, []Record{r})
 	if len(receipts) == 0 {
@@ -32,16 +35,17 @@ func (l *Log) Send(ctx context.Context, r Record) (Receipt, error) {
 	return receipts[0], err
 }
 
-// SendAll is Send for many records in order, with one lock and one fsync. It returns one receipt for each
-// record until the first that failed; later ones are not in the log. A record that is not valid fails the
-// whole call before anything is written.
+// SendAll sends many records in order, with one lock, one write and one fsync. It returns one receipt for
+// each record up to the first that failed; the later ones are not in the log. If a record is not valid,
+// SendAll writes nothing.
 func (l *Log) SendAll(ctx context.Context, records []Record) ([]Receipt, error) {
-	b := batch{log: l, sent: map[string]int{}, repeats: map[int]int{}}
 	if len(records) == 0 {
 		return nil, ctx.Err()
 	}
+	prepared := make([]Record, len(records))
 	for i, r := range records {
-		if err := b.prepare(r); err != nil {
+		var err error
+		if prepared[i], err = l.prepare(r); err != nil {
 			return nil, fmt.Errorf("record %d of %d: %w", i+1, len(records), err)
 		}
 	}
@@ -51,85 +55,184 @@ func (l *Log) SendAll(ctx context.Context, records []Record) ([]Receipt, error) 
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	err := l.locked(ctx, func() error { return b.append(ctx) })
-	// Synced also when all were duplicates: whoever hears that a record is there may rely on it as much as
-	// the one who wrote it, who may have been killed before the fsync.
-	if len(b.receipts) > 0 && !l.options.NoSync && l.writer != nil {
-		if failed := l.writer.Sync(); failed != nil {
-			err = errors.Join(err, fmt.Errorf("%w: %s: %w", ErrNotSynced, l.path, failed))
+	receipts, err := l.lockAndAppend(ctx, prepared)
+	// Duplicates are synced too: the process that wrote them may have been killed before its fsync.
+	if len(receipts) > 0 && !l.options.NoSync {
+		if syncErr := l.writer.Sync(); syncErr != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %s: %w", ErrNotSynced, l.path, syncErr))
 		}
 	}
 	if err != nil {
 		err = fmt.Errorf("append to bridge log %s: %w", l.path, err)
 	}
-	return b.receipts, err
+	return receipts, err
 }
 
-// locked runs do with the log's lock held and the log read to its end. The caller holds sending.
-func (l *Log) locked(ctx context.Context, do func() error) (err error) {
+// prepare completes and checks a record. The result is what every reader of its line will get.
+func (l *Log) prepare(r Record) (Record, error) {
+	if r.line == "" {
+		if r.RunID == 0 {
+			r.RunID = l.options.RunID
+		}
+		if r.Timestamp == "" {
+			r.Timestamp = l.options.Now().UTC().Format(time.RFC3339Nano)
+		}
+		if r.ID == "" {
+			r.ID = GenerateID(r.Type, r.From, r.To, r.Content)
+		}
+		if err := r.Validate(); err != nil {
+			return Record{}, err
+		}
+	}
+	line, err := r.Encode()
+	if err != nil {
+		return Record{}, err
+	}
+	return ParseRecord(line)
+}
+
+// lockAndAppend appends the new ones of the records under the log's lock. The caller holds sending.
+func (l *Log) lockAndAppend(ctx context.Context, records []Record) (receipts []Receipt, err error) {
 	l.mu.Lock()
 	closed := l.closed
 	l.mu.Unlock()
 	if closed {
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	unlock, err := l.lock(ctx)
 	if err != nil {
-		return fmt.Errorf("lock: %w", err)
+		return nil, fmt.Errorf("lock: %w", err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	if err := l.openWriter(); err != nil {
-		return err
+		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.awaitTornLine(ctx); err != nil {
-		return err
+	if err := l.awaitLastLine(ctx); err != nil {
+		return nil, err
 	}
 	if have, err := l.writer.Stat(); err != nil || l.file == nil || !os.SameFile(have, l.file.info) {
-		return errors.Join(errors.New("replaced while it was being opened"), err)
+		return nil, errors.Join(errors.New("replaced while it was being opened"), err)
 	}
-	if err := l.closeTornLine(ctx); err != nil {
-		return err
+	if err := l.sealLastLine(ctx); err != nil {
+		return nil, err
 	}
-	return do()
+	return l.append(ctx, records)
 }
 
-// openWriter makes writer the log's present file. Opening it syncs the folder, whoever made the file: its
-// maker may have been killed before doing so.
+// append writes the records that the log lacks, with one write. The caller holds all locks.
+func (l *Log) append(ctx context.Context, records []Record) ([]Receipt, error) {
+	receipts := make([]Receipt, len(records))
+	first := map[string]int{} // ID to the first record of the batch that has it
+	var lines []byte
+	for i, r := range records {
+		if _, repeated := first[r.ID]; repeated {
+			receipts[i].Duplicate = true
+			continue
+		}
+		first[r.ID] = i
+		found, err := l.lookup(ctx, r.ID, true)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(found) > 0:
+			receipts[i] = Receipt{found[0], true}
+		default:
+			lines = append(append(lines, r.line...), '\n')
+		}
+	}
+	kept, err := 0, error(nil)
+	if len(lines) > 0 {
+		start := l.read.End
+		if kept, err = jsonl.Append(l.writer, lines); kept > 0 {
+			// What was written is in the log, even if ctx has ended.
+			err = errors.Join(err, l.accountWritten(context.WithoutCancel(ctx), records, receipts, lines[:kept], start))
+		}
+	}
+	for i, r := range records {
+		switch {
+		case receipts[i].Line > 0:
+		case receipts[i].Duplicate:
+			receipts[i].Entry = receipts[first[r.ID]].Entry
+		default:
+			return receipts[:i], err // not written
+		}
+	}
+	return receipts, err
+}
+
+// accountWritten fills in the receipts of the records whose lines were written to a log that ended at start.
+func (l *Log) accountWritten(ctx context.Context, records []Record, receipts []Receipt, lines []byte, start int64) error {
+	info, err := l.writer.Stat()
+	if err != nil {
+		return err
+	}
+	// Otherwise a writer without the lock has appended too.
+	alone := info.Size() == start+int64(len(lines))
+	if !alone {
+		if err := l.refresh(ctx, true); err != nil {
+			return err
+		}
+	}
+	for i, r := range records {
+		if receipts[i].Duplicate {
+			continue
+		}
+		if len(lines) == 0 {
+			break
+		}
+		line := lines[:len(r.line)+1]
+		lines = lines[len(line):]
+		if alone {
+			l.account(&r, l.read.End+int64(len(line)))
+			receipts[i].Entry = newEntry(r, line, l.read.Lines, l.read.End)
+			continue
+		}
+		found, err := l.lookup(ctx, r.ID, true)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return errors.New("a record that was written is not in the log: it was replaced or cut")
+		}
+		receipts[i].Entry = found[0]
+	}
+	return l.takeSample()
+}
+
+// openWriter makes writer the log's present file. It syncs the folder even if the file exists: the process
+// that created it may have been killed before doing so.
 func (l *Log) openWriter() error {
 	now, err := os.Stat(l.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if l.writer != nil && err == nil {
-		if have, err := l.writer.Stat(); err == nil && os.SameFile(have, now) {
+	if l.writer != nil {
+		if have, statErr := l.writer.Stat(); err == nil && statErr == nil && os.SameFile(have, now) {
 			return nil
 		}
-	}
-	if l.writer != nil {
-		if err := l.writer.Close(); err != nil {
+		err := l.writer.Close()
+		l.writer = nil
+		if err != nil {
 			return err
 		}
-		l.writer = nil
 	}
-	if l.writer, err = l.open(l.path); err != nil {
-		l.writer = nil
+	writer, err := l.open(l.path)
+	if err != nil {
 		return err
 	}
-	if l.options.NoSync {
-		return nil
+	if !l.options.NoSync {
+		if err := syncFolder(filepath.Dir(l.path)); err != nil {
+			return errors.Join(err, writer.Close())
+		}
 	}
-	if err := syncFolder(filepath.Dir(l.path)); err != nil {
-		err = errors.Join(err, l.writer.Close())
-		l.writer = nil
-		return err
-	}
+	l.writer = writer
 	return nil
 }
 
 func openAppend(path string) (appendFile, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|openNonblock, 0o600)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR|openNonblock, 0o600)
 	if err != nil {
 		return nil, err // not (*os.File)(nil) in an interface
 	}
@@ -139,47 +242,34 @@ func openAppend(path string) (appendFile, error) {
 	return file, nil
 }
 
-// tornAge is how long a log must have been left alone for a last line without a newline to be what a crash left.
-// Until then it may be a line that somebody without our lock writes piece by piece.
-const tornAge = 2 * time.Second
+// A last line without a newline may be one that a writer without our lock writes piece by piece. It counts
+// as left by a crash when it has not grown for quietTime, looked at every quietPause.
+const (
+	quietTime  = 250 * time.Millisecond
+	quietPause = 10 * time.Millisecond
+)
 
-// tornPause is how often a log with such a line is looked at.
-const tornPause = 10 * time.Millisecond
-
-// awaitTornLine reads the log to its end, and waits for a last line without a newline to become whole or old. A
-// file system may tell the time differently, so it is also old when it was seen not to grow for as long. Others
-// read on meanwhile: the caller holds mu, but not while waiting.
-func (l *Log) awaitTornLine(ctx context.Context) error {
-	var size int64
-	var since time.Time
-	for {
-		if err := l.refresh(ctx, true); err != nil || l.torn == 0 {
+// awaitLastLine reads the log to its end, and waits until the last line has its newline or does not grow
+// any more. The caller holds mu, which is free while awaitLastLine waits, so that others can read.
+func (l *Log) awaitLastLine(ctx context.Context) error {
+	size := int64(-1)
+	for quiet := time.Duration(0); ; quiet += quietPause {
+		if err := l.refresh(ctx, true); err != nil || l.partial == 0 {
 			return err
 		}
-		info, err := l.file.Stat()
-		if err != nil {
-			return err
+		if grown := l.read.End + l.partial; grown != size {
+			size, quiet = grown, 0
 		}
-		now := l.clock.now()
-		if grown := l.end + l.torn; grown != size {
-			size, since = grown, now
-		}
-		if now.Sub(info.ModTime()) >= tornAge || now.Sub(since) >= tornAge {
+		if quiet >= quietTime {
 			return nil
 		}
 		l.mu.Unlock()
-		err = l.clock.pause(ctx, tornPause)
+		err := l.pause(ctx, quietPause)
 		l.mu.Lock()
 		if err != nil {
 			return err
 		}
 	}
-}
-
-// clock is the time that waiting takes; tests have their own.
-type clock struct {
-	now   func() time.Time
-	pause func(context.Context, time.Duration) error
 }
 
 // pause waits, unless the context ends.
@@ -192,26 +282,23 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// closeTornLine ends a last line that has no newline, so that what follows is a line of its own.
-func (l *Log) closeTornLine(ctx context.Context) error {
-	if l.torn == 0 {
+// sealLastLine ends a last line that has no newline, so that what follows is a line of its own.
+func (l *Log) sealLastLine(ctx context.Context) error {
+	if l.partial == 0 {
 		return nil
 	}
-	fragment := make([]byte, l.torn)
-	if _, err := l.file.ReadAt(fragment, l.end); err != nil {
+	fragment := make([]byte, l.partial)
+	if _, err := l.file.ReadAt(fragment, l.read.End); err != nil {
 		return err
 	}
-	number := l.lines + 1
-	_, whole := parse(trimLine(fragment, l.end))
-	if whole == nil {
-		whole = errors.New("it holds a whole record, which is kept")
+	number := int(l.read.Lines) + 1
+	_, problem := ParseRecord(trimLine(fragment, l.read.End))
+	if problem == nil {
+		problem = errors.New("it holds a complete record, which counts")
 	}
-	if _, err := l.writer.Write([]byte("\n")); err != nil {
+	if _, err := jsonl.Seal(l.writer); err != nil {
 		return err
 	}
-	if err := l.refresh(ctx, true); err != nil {
-		return err
-	}
-	l.warn(&LineError{l.path, int(number), fmt.Errorf("%w; closed off: %w", errTorn, whole)})
-	return nil
+	l.warn(&LineError{l.path, number, fmt.Errorf("%w; ended with one: %w", errPartial, problem)})
+	return l.refresh(ctx, true)
 }

@@ -241,7 +241,7 @@ func (s *Session) acknowledge(ctx context.Context, name Agent) error {
 		return nil
 	}
 	var handled []bridge.Record
-	for entry, err := range s.log.DrainAfter(ctx, string(name), from) {
+	for entry, err := range s.log.Drain(ctx, string(name), from) {
 		if err != nil {
 			return fmt.Errorf("reading what %s was given: %w", name, err)
 		}

@@ -68,61 +68,57 @@ func runBridgeDrain(ctx context.Context, o bridgeDrainOptions, s *command.Stream
 		o.agent = string(agent)
 	}
 	return o.log.Reading(s, func(log *bridge.Log) error {
-		if o.cursor != "" {
-			return o.drainToCursor(ctx, log, s)
-		}
-		behind := 0
-		if o.since != "" {
-			e, err := log.Get(ctx, o.since)
-			if err != nil {
-				return err
-			}
-			behind = e.Line
-		}
-		if _, err := warnOfSkipped(ctx, log, behind, s); err != nil {
+		after, err := o.start(ctx, log)
+		if err != nil {
 			return err
 		}
-		_, err := printRecords(log.DrainSince(ctx, o.agent, o.since), s)
-		return err
+		// What is appended from here on may or may not be printed below.
+		end, err := log.End(ctx)
+		if err != nil {
+			return err
+		}
+		printed, err := o.printRecords(log.Records(ctx, after), s)
+		if err != nil || o.cursor == "" {
+			return err
+		}
+		if printed.Line() > end.Line() {
+			end = printed
+		}
+		if err := s.Out.Flush(); err != nil || end == after {
+			return err
+		}
+		return bridge.SaveCursor(o.cursor, o.agent, end)
 	})
 }
 
-// drainToCursor prints what is new since the cursor, and then moves it.
-func (o bridgeDrainOptions) drainToCursor(ctx context.Context, log *bridge.Log, s *command.Streams) error {
-	after, err := bridge.LoadCursor(o.cursor)
-	if err != nil {
-		return err
+// start returns the place in the log that the command line names.
+func (o bridgeDrainOptions) start(ctx context.Context, log *bridge.Log) (bridge.Cursor, error) {
+	switch {
+	case o.cursor != "":
+		return bridge.LoadCursor(o.cursor, o.agent)
+	case o.since != "":
+		e, err := log.Get(ctx, o.since)
+		return e.Cursor(), err
 	}
-	// What is appended from here on may or may not be printed below.
-	end, err := log.End(ctx)
-	if err != nil {
-		return err
-	}
-	printed, err := printRecords(log.DrainAfter(ctx, o.agent, after), s)
-	if err != nil {
-		return err
-	}
-	if _, err := warnOfSkipped(ctx, log, after.Line(), s); err != nil {
-		return err
-	}
-	if printed.Line() > end.Line() {
-		end = printed
-	}
-	if err := s.Out.Flush(); err != nil || end == after {
-		return err
-	}
-	return bridge.SaveCursor(o.cursor, end)
+	return "", nil
 }
 
-// printRecords prints one record a line, and returns the place behind the
-// last one.
-func printRecords(records iter.Seq2[bridge.Entry, error], s *command.Streams) (last bridge.Cursor, err error) {
+// printRecords prints the records for the agent, one a line, names skipped lines on standard error, and
+// returns the place behind the last record.
+func (o bridgeDrainOptions) printRecords(records iter.Seq2[bridge.Entry, error], s *command.Streams) (last bridge.Cursor, err error) {
 	for e, err := range records {
-		if err != nil {
+		var skipped *bridge.LineError
+		switch {
+		case errors.As(err, &skipped):
+			s.Warn("skipped "+skipped.Error())
+			continue
+		case err != nil:
 			return last, err
 		}
-		if err := printRecord(e.Record, s); err != nil {
-			return last, err
+		if e.IsFor(o.agent) {
+			if err := printRecord(e.Record, s); err != nil {
+				return last, err
+			}
 		}
 		last = e.Cursor()
 	}

@@ -187,26 +187,22 @@ func newStatusAnswer(ctx context.Context, log *bridge.Log, s *command.Streams) (
 	if answer.Status, err = log.Status(ctx); err != nil {
 		return answer, err
 	}
-	answer.Skipped, err = warnOfSkipped(ctx, log, 0, s)
+	answer.Skipped, err = warnOfSkipped(ctx, log, s)
 	if answer.TornBytes > 0 {
 		s.Warn(fmt.Sprintf("%s: the last line has no newline (%d bytes): it is being written, or a crash cut it off", log.Path(), answer.TornBytes))
 	}
 	return answer, err
 }
 
-// warnOfSkipped names the lines behind a given one that are no records.
-func warnOfSkipped(ctx context.Context, log *bridge.Log, behind int, s *command.Streams) ([]skippedLine, error) {
+// warnOfSkipped names the lines that are not records.
+func warnOfSkipped(ctx context.Context, log *bridge.Log, s *command.Streams) ([]skippedLine, error) {
+	lines, err := log.Skipped(ctx)
 	skipped := []skippedLine{}
-	for line, err := range log.Skipped(ctx) {
-		if err != nil {
-			return skipped, err
-		}
-		if line.Line > behind {
-			s.Warn("skipped " + line.Error())
-			skipped = append(skipped, skippedLine{line.Line, line.Err.Error()})
-		}
+	for _, line := range lines {
+		s.Warn("skipped "+line.Error())
+		skipped = append(skipped, skippedLine{line.Line, line.Err.Error()})
 	}
-	return skipped, nil
+	return skipped, err
 }
 
 // print shows the status in AgentPair's layout.

@@ -54,7 +54,7 @@ var imports = map[string][]string{
 // may.
 var renaming = map[string]string{
 	"ash/listen_unix.go":      "a socket is bound under a hidden name, and comes into place ready in no other way",
-	"bridge/index.go":         "a part of the index is a cache, made anew where it is lost",
+	"bridge/index.go":         "the index is a cache, rebuilt if it is lost",
 	"mailbox/watch/cursor.go": "an unreadable cursor is set aside for people to look at; no message depends on it",
 }
 

@@ -170,7 +170,7 @@ func (s *Server) receiveMessages(ctx context.Context, in receiveMessagesInput) (
 		return result, "", err
 	}
 	size, last := 0, after
-	for e, err := range log.DrainAfter(ctx, string(s.agent), cursorOf(after)) {
+	for e, err := range log.Drain(ctx, string(s.agent), cursorOf(after)) {
 		if err != nil {
 			return result, "", err
 		}
