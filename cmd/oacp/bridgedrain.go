@@ -110,7 +110,7 @@ func (o bridgeDrainOptions) printRecords(records iter.Seq2[bridge.Entry, error],
 		var skipped *bridge.LineError
 		switch {
 		case errors.As(err, &skipped):
-			s.Warn("skipped "+skipped.Error())
+			s.Warn("skipped " + skipped.Error())
 			continue
 		case err != nil:
 			return last, err

@@ -199,7 +199,7 @@ func warnOfSkipped(ctx context.Context, log *bridge.Log, s *command.Streams) ([]
 	lines, err := log.Skipped(ctx)
 	skipped := []skippedLine{}
 	for _, line := range lines {
-		s.Warn("skipped "+line.Error())
+		s.Warn("skipped " + line.Error())
 		skipped = append(skipped, skippedLine{line.Line, line.Err.Error()})
 	}
 	return skipped, err
