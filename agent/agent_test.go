@@ -97,9 +97,9 @@ func runTurn(args []string) int {
 	var driver Driver
 	switch args[0] {
 	case "claude":
-		driver = NewClaude(Options{Command: command, Dir: dir, Env: env, approve: AllowAll})
-	case "codex", "codex exec":
-		driver = NewCodex(Options{Command: command, Dir: dir, Env: env, sandbox: "danger-full-access", approvalPolicy: "never", exec: args[0] != "codex"})
+		driver = NewClaude(Options{Command: command, Dir: dir, Env: env, Allow: PermitAll})
+	case "codex":
+		driver = NewCodex(Options{Command: command, Dir: dir, Env: env, Allow: PermitAll})
 	default:
 		driver = NewExec(Options{Command: command, Dir: dir, Env: env})
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Bridge serves the Ash bridge protocol with any drivers: it is the handler
-// for an ash.Server. The raw events of an SDKDriver are passed on untouched; of
+// for an ash.Server. Messages of the Claude Code SDK are passed on untouched; of
 // others, the lines of the answer become assistant messages as they come, and
 // the whole a result message, shaped as those of the Claude Code SDK.
 //
@@ -76,10 +76,6 @@ func (b *Bridge) Query(ctx context.Context, query ash.Query, send ash.Send) erro
 	return errors.Join(err, b.drop(ctx, query.SessionID))
 }
 
-// interruptGrace is how long a driver may take to heed an interrupt. One that
-// came just before the turn began may be missed altogether.
-const interruptGrace = 5 * time.Second
-
 // runInterruptible runs a turn. An interrupt from the host becomes one of the
 // driver, which leaves the agent's session alive; any other end of the context
 // stops the agent.
@@ -98,7 +94,7 @@ func runInterruptible(ctx context.Context, driver Driver, request Request, obser
 		}
 		cancel(cause)
 	})
-	result, err := driver.Turn(turn, request, observe)
+	result, err := RunTurn(turn, driver, request, observe)
 	close(over)
 	if !forward() {
 		<-forwarded

@@ -22,10 +22,6 @@ type childSpec struct {
 	command []string
 	dir     string
 	env     []string
-	// farewell is the signal at which the program ends and takes its tools with
-	// it, also when this process dies: killed, it would leave them at work. Zero
-	// means SIGTERM.
-	farewell syscall.Signal
 	// grace is how long the program may take to end, and pipeDelay how long
 	// its output may be held open by what escaped from its group. Zero means
 	// the usual.
@@ -66,9 +62,6 @@ type child struct {
 // variables of the spec, and the mark of the context, by which what a killed
 // process has left is found.
 func startChild(ctx context.Context, spec childSpec) (*child, error) {
-	if spec.farewell == 0 {
-		spec.farewell = syscall.SIGTERM
-	}
 	if spec.grace <= 0 {
 		spec.grace = defaultGrace
 	}
@@ -92,7 +85,8 @@ func startChild(ctx context.Context, spec childSpec) (*child, error) {
 func (c *child) run(started chan<- error) {
 	defer processgroup.Hold()()
 	cmd := &exec.Cmd{Path: c.spec.path, Args: c.spec.command, Dir: c.spec.dir, Env: environment(c.spec.env)}
-	processgroup.Lead(cmd, c.spec.farewell)
+	// At SIGTERM, also when this process dies, the program ends its tools. Killed, it would leave them.
+	processgroup.Lead(cmd, syscall.SIGTERM)
 	pipes, err := startPiped(cmd)
 	c.process = cmd.Process
 	started <- err
@@ -230,6 +224,9 @@ func (c *child) fail(err error) {
 	processgroup.Kill(c.process)
 }
 
+// done returns a channel that is closed when the program has ended.
+func (c *child) done() <-chan struct{} { return c.ended }
+
 // hasEnded reports whether the program has ended.
 func (c *child) hasEnded() bool {
 	select {
@@ -271,7 +268,7 @@ const killDelay = 5 * time.Second
 // not. It waits for the end, but not for ever.
 func (c *child) stop(ctx context.Context) error {
 	if !c.hasEnded() {
-		processgroup.Signal(c.process, c.spec.farewell)
+		processgroup.Signal(c.process, syscall.SIGTERM)
 	}
 	if c.endsWithin(ctx, c.spec.grace) {
 		return nil

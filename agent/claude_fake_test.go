@@ -79,15 +79,15 @@ func (f *fake) result(prompt, text string) {
 func (f *fake) answer(m *claudeMessage) int {
 	switch m.Type {
 	case "control_request":
-		var request claudeRequest
+		var request struct {
+			Subtype string `json:"subtype"`
+		}
 		if json.Unmarshal(m.Request, &request) != nil {
 			return 2
 		}
 		if request.Subtype == "initialize" {
 			f.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{}}}`, m.RequestID)
 		}
-	case "now":
-		f.say(`{"type":"control_cancel_request","request_id":"r1"}`)
 	case "control_response":
 		f.result(f.prompt, "answered: "+m.Response.Error)
 	case "user":
@@ -138,17 +138,15 @@ func (f *fake) turn() int {
 			return 7
 		}
 		f.say(`{"type":"result","subtype":"success","result":"","session_id":"fake","user_message_uuids":[%q],"total_cost_usd":3}`, f.prompt)
-	case "takes back": // what it asked
-		f.say(`{"type":"control_request","request_id":"r1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{}}}`)
 	case "deaf": // to interrupts
 		f.say(`{"type":"assistant","message":{"role":"assistant","content":"hanging"}}`)
 	}
 	return -1
 }
 
-func newFakeClaude(t testing.TB, args ...string) *Claude {
+func newFakeClaude(t testing.TB, args ...string) *claude {
 	t.Helper()
-	return NewClaude(Options{Command: helperCommand(t, "claude", args...)})
+	return NewClaude(Options{Command: helperCommand(t, "claude", args...)}).(*claude)
 }
 
 func TestClaudeUnavailable(t *testing.T) {
@@ -158,8 +156,8 @@ func TestClaudeUnavailable(t *testing.T) {
 		want    string
 	}{
 		{"missing", Options{Command: []string{"no-such-claude"}}, "npm install -g @anthropic-ai/claude-code"},
-		{"too old", Options{Command: helperCommand(t, "claude", "old")}, "claude 1.0.17, and at least " + oldestClaude.String()},
-		{"too old, and does not say so", Options{Command: helperCommand(t, "claude", "silent about its age")}, "claude 2.0.30, and at least " + oldestClaude.String()},
+		{"too old", Options{Command: helperCommand(t, "claude", "old")}, "claude 1.0.17, and at least " + claudeRelease.oldest.String()},
+		{"too old, and does not say so", Options{Command: helperCommand(t, "claude", "silent about its age")}, "claude 2.0.30, and at least " + claudeRelease.oldest.String()},
 		{"fails", Options{Command: helperCommand(t, "fail")}, "it broke"},
 		{"working folder missing", Options{Command: helperCommand(t, "claude", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
 	}
@@ -251,6 +249,12 @@ func awaitBackground(t *testing.T, b *background, want int) {
 	}
 }
 
+// died reports whether the error is that of a program that ended.
+func died(err error) (*DiedError, bool) {
+	var e *DiedError
+	return e, errors.As(err, &e)
+}
+
 func TestBackgroundBounded(t *testing.T) {
 	var b background
 	for range 3 {
@@ -277,9 +281,9 @@ func TestClaudeUnknownRequest(t *testing.T) {
 func TestClaudeDiesTwice(t *testing.T) {
 	driver := newFakeClaude(t, "dies")
 	started(t, driver)
-	result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil)
-	death, ok := died(err)
-	if !ok || !death.Again || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, ErrUnavailable) {
+	result, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil)
+	_, ok := died(err)
+	if !ok || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, ErrUnavailable) {
 		t.Errorf("Turn = %v, want that it died twice, and of what", err)
 	}
 	var exit *ExitError
@@ -316,7 +320,7 @@ func TestClaudeStopDuringTurn(t *testing.T) {
 	_, err := driver.Turn(impatient(t), Request{Prompt: "go"}, whenSeen("hanging", func() {
 		go func() { stopping <- driver.Stop(context.Background()) }()
 	}))
-	if death, ok := died(err); !ok || death.Again {
+	if _, ok := died(err); !ok {
 		t.Errorf("Turn = %v, want that the program ended", err)
 	}
 	if err := <-stopping; err != nil {
@@ -330,7 +334,7 @@ func TestClaudeStopDuringTurn(t *testing.T) {
 func TestClaudeMCPArguments(t *testing.T) {
 	driver := NewClaude(Options{MCP: map[string]MCPServer{
 		"oacp": {Command: []string{"oacp", "mcp", "--agent", "claude"}, Env: []string{"OACP_WORKSPACE=/w"}},
-	}})
+	}}).(*claude)
 	args := driver.arguments("id", "file")
 	if got := args[len(args)-2:]; !slices.Equal(got, []string{"--resume=id", "--mcp-config=file"}) {
 		t.Errorf("arguments end in %q, want the session and the configuration", got)

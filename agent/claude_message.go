@@ -59,30 +59,6 @@ type claudeResponse struct {
 	Response  json.RawMessage `json:"response,omitempty"`
 }
 
-// claudeRequest is what the program asks of the driver.
-type claudeRequest struct {
-	Subtype     string          `json:"subtype"`
-	ToolName    string          `json:"tool_name"`
-	Input       json.RawMessage `json:"input"`
-	Description string          `json:"description"`
-	BlockedPath string          `json:"blocked_path"`
-}
-
-// detail is what a person would want to know of a request to use a tool.
-func (r *claudeRequest) detail() string {
-	var input struct {
-		Command  string `json:"command"`
-		FilePath string `json:"file_path"`
-	}
-	_ = json.Unmarshal(r.Input, &input) // other tools have other input
-	for _, text := range []string{input.Command, input.FilePath, r.BlockedPath, r.Description} {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
-}
-
 // claudeHello is what is read of the answer to the initialize request.
 type claudeHello struct {
 	Version string `json:"claude_code_version"`
@@ -120,13 +96,7 @@ func (m *claudeMessage) isRefusal() bool {
 }
 
 // claudeLine returns the message as a line to send.
-func claudeLine(message map[string]any) []byte {
-	data, err := json.Marshal(message)
-	if err != nil {
-		panic(err) // strings, and JSON that was read before
-	}
-	return append(data, '\n')
-}
+func claudeLine(message map[string]any) []byte { return append(mustJSON(message), '\n') }
 
 // outwardMention finds the mention of a file that need not be in the working
 // folder.
@@ -211,7 +181,7 @@ func (m *claudeMessage) apiError(word string) *APIError {
 	if text == "" {
 		text = strings.Join(m.Errors, "; ")
 	}
-	return newAPIError(kind, status, text, claudeLogin)
+	return newAPIError(kind, status, text, claudeRelease.login)
 }
 
 func (m *claudeMessage) apiErrorKind(word string, status int) APIErrorKind {

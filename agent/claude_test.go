@@ -16,7 +16,7 @@ import (
 
 // realClaude returns a driver for the real claude program, whose model is the
 // script. Changes may be made to its options.
-func realClaude(t testing.TB, script modelstub.Script, change func(*Options)) (*Claude, *modelstub.Server) {
+func realClaude(t testing.TB, script modelstub.Script, change func(*Options)) (*claude, *modelstub.Server) {
 	t.Helper()
 	program := modelstub.Program(t, "claude")
 	server := modelstub.Start(t, script)
@@ -24,13 +24,13 @@ func realClaude(t testing.TB, script modelstub.Script, change func(*Options)) (*
 	if change != nil {
 		change(&options)
 	}
-	return NewClaude(options), server
+	return NewClaude(options).(*claude), server
 }
 
 // turn runs a turn that must go well.
 func turn(t testing.TB, driver Driver, prompt string) Result {
 	t.Helper()
-	result, err := driver.Turn(t.Context(), Request{Prompt: prompt}, nil)
+	result, err := RunTurn(t.Context(), driver, Request{Prompt: prompt}, nil)
 	if err != nil {
 		t.Fatalf("turn %q: %v; the end of the output is %q", prompt, err, result.Tail)
 	}
@@ -114,21 +114,16 @@ func stopped(t *testing.T, driver Driver) {
 // TestClaudeTools has the model write a file, with and without leave.
 func TestClaudeTools(t *testing.T) {
 	tests := []struct {
-		name    string
-		change  func(*Options)
+		allow   Permission
 		written bool
-		// asked is what the approver is asked for, denied what the model hears.
-		asked, denied string
+		denied  string // what the model hears
 	}{
-		{name: "nobody to ask", denied: "unattended"},
-		{name: "denied", change: func(o *Options) {
-			o.approve = func(context.Context, Approval) Decision { return Decision{Reason: "not in this house"} }
-		}, denied: "not in this house"},
-		{name: "allowed", change: func(o *Options) { o.approve = AllowAll }, written: true},
-		{name: "permission mode", change: func(o *Options) { o.permissionMode = "acceptEdits" }, written: true},
+		{PermitNothing, false, "unattended"},
+		{PermitEdits, true, ""},
+		{PermitAll, true, ""},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(string(test.allow), func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "note.txt")
 			script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
 				if len(request.Results) > 0 {
@@ -139,10 +134,7 @@ func TestClaudeTools(t *testing.T) {
 				}}
 			}
 			driver, _ := realClaude(t, script, func(o *Options) {
-				o.Dir = filepath.Dir(file)
-				if test.change != nil {
-					test.change(o)
-				}
+				o.Dir, o.Allow = filepath.Dir(file), test.allow
 			})
 			started(t, driver)
 			result := turn(t, driver, "write a note")
@@ -157,23 +149,14 @@ func TestClaudeTools(t *testing.T) {
 	}
 }
 
-// TestClaudeApproval looks at what the approver is asked.
-func TestClaudeApproval(t *testing.T) {
+// TestClaudeCommand has the model run a command.
+func TestClaudeCommand(t *testing.T) {
 	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
 		{Name: "Bash", Input: map[string]any{"command": "touch there", "description": "make a file"}},
 	}}, modelstub.Reply{Text: "done"})
-	var asked []Approval
-	driver, _ := realClaude(t, script, func(o *Options) {
-		o.approve = func(_ context.Context, approval Approval) Decision {
-			asked = append(asked, approval)
-			return Decision{Allow: true}
-		}
-	})
+	driver, _ := realClaude(t, script, func(o *Options) { o.Allow = PermitAll })
 	started(t, driver)
 	turn(t, driver, "make a file")
-	if len(asked) != 1 || asked[0].Tool != "Bash" || asked[0].Detail != "touch there" || !json.Valid(asked[0].Raw) {
-		t.Errorf("asked %+v, want Bash with its command line, once", asked)
-	}
 	if _, err := os.Stat(filepath.Join(driver.options.Dir, "there")); err != nil {
 		t.Errorf("the command did not run: %v", err)
 	}
@@ -256,25 +239,20 @@ func TestClaudeMCP(t *testing.T) {
 	}
 }
 
-// TestClaudeForeignMCP: the tools of a server whose name begins as that of one
-// of ours are asked for.
+// TestClaudeForeignMCP denies the tools of a server whose name begins like that
+// of one of ours.
 func TestClaudeForeignMCP(t *testing.T) {
 	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
 		{Name: "mcp__parrot__evil__say", Input: map[string]any{"text": "hello"}},
 	}}, modelstub.Reply{Text: "done"})
-	asked := 0
 	driver, server := realClaude(t, script, func(o *Options) {
 		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp")}}
-		o.Args = []string{"--mcp-config", claudeMCP(map[string]MCPServer{"parrot__evil": {Command: helperCommand(t, "mcp")}})}
-		o.approve = func(context.Context, Approval) Decision {
-			asked++
-			return Decision{Reason: "not from there"}
-		}
+		o.Args = []string{"--mcp-config", string(claudeMCP(map[string]MCPServer{"parrot__evil": {Command: helperCommand(t, "mcp")}}))}
 	})
 	started(t, driver)
 	turn(t, driver, "let the parrot speak")
-	if got := server.Requests()[1].Results; asked != 1 || len(got) != 1 || !strings.Contains(got[0].Output, "not from there") {
-		t.Errorf("asked %d times, the tool said %+v, want to be asked once, and that it was denied", asked, got)
+	if got := server.Requests()[1].Results; len(got) != 1 || !strings.Contains(got[0].Output, "unattended") {
+		t.Errorf("the tool said %+v, want that it was denied", got)
 	}
 }
 

@@ -1,142 +1,58 @@
 package agent
 
 import (
-	"context"
-	"errors"
+	"encoding/json"
+	"fmt"
 	"slices"
-	"time"
+	"strings"
 )
 
 // claudeTurn is a turn of the claude program.
 type claudeTurn struct {
-	*ongoing
-	claude  *Claude
-	observe func(Event)
+	*residentTurn
+	process *claudeProcess
 	fold    *sdkFold
 
-	// id is the id of the message that carries the prompt, and acknowledged
-	// says that the program has taken it.
+	// id is the id of the message that carries the prompt.
 	id           string
 	acknowledged bool
-	// word tells of a failure of the model's service.
+	// word names a failure of the model's service.
 	word  string
 	final *claudeMessage
-	// background is what was used up by what ran in the background since the
-	// turn before.
+	// background is what ran in the background used up since the previous turn.
 	background Usage
 }
 
-// afterDeath goes before a prompt that the program had taken when it died.
-const afterDeath = "[The program that ran you ended unexpectedly in the middle of the request below, and was started again. " +
-	"Some of the work may be done already: look at the state of things before you do any of it again.]\n\n"
-
-// run gives the program the prompt, twice if it dies over it.
-func (t *claudeTurn) run(ctx context.Context, prompt string) error {
-	err := t.attempt(ctx, prompt)
-	if _, ok := died(err); !ok || ctx.Err() != nil || t.isInterrupted() || t.claude.life.hasEnded() {
-		return err
-	}
-	if t.acknowledged {
-		prompt = afterDeath + prompt
-	}
-	t.fold.said.restart()
-	err = t.attempt(ctx, prompt)
-	if errors.Is(err, ErrUnknownSession) && t.claude.forget() {
-		err = t.attempt(ctx, prompt)
-	}
-	if again, ok := died(err); ok {
-		again.Again = true
-	}
-	return err
-}
-
-// catchUp tells of what happened since the turn before.
-func (t *claudeTurn) catchUp() {
-	events, used := t.claude.background.take()
-	t.background = used
+func (p *claudeProcess) begin(t *residentTurn, prompt string) exchange {
+	turn := &claudeTurn{residentTurn: t, process: p, fold: newSDKFold(), id: newUUID()}
+	events, used := p.driver.background.take()
+	turn.background = used
 	for _, event := range events {
 		t.show(event)
 	}
+	p.send(claudePrompt(turn.id, prompt))
+	return turn
 }
 
-func (t *claudeTurn) attempt(ctx context.Context, prompt string) error {
-	starting, done := t.interruptible(ctx)
-	p, err := t.claude.running(starting)
-	done()
-	if err != nil {
-		return err
-	}
-	t.id, t.acknowledged, t.word = newUUID(), false, ""
-	p.send(claudePrompt(t.id, prompt))
-	return t.follow(ctx, p)
-}
+func (t *claudeTurn) accepted() bool { return t.acknowledged }
 
-// follow takes what the program says until the turn ends.
-func (t *claudeTurn) follow(ctx context.Context, p *claudeProcess) error {
-	asked := newQuestions(ctx)
-	defer asked.end()
-	var overdue <-chan time.Time
-	interrupt := t.interrupt
-	told := true
-	for {
-		if !told && t.acknowledged {
-			// Before it had the prompt, there may have been nothing to end.
-			p.send(claudeAsk(newUUID(), "interrupt"))
-			told = true
-		}
-		select {
-		case s := <-t.said:
-			if t.take(asked, p, s) {
-				return nil
-			}
-		case <-p.ended:
-			return p.endError()
-		case <-interrupt:
-			p.send(claudeAsk(newUUID(), "interrupt"))
-			asked.refuse()
-			interrupt, told, overdue = nil, t.acknowledged, time.After(t.claude.patience)
-		case <-overdue:
-			return t.halt(ctx, p, ErrInterrupted)
-		case <-ctx.Done():
-			return t.halt(ctx, p, context.Cause(ctx))
-		}
-	}
-}
+func (t *claudeTurn) interrupt() { t.process.send(claudeAsk(newUUID(), "interrupt")) }
 
-// halt stops the program. The next turn starts it again.
-func (t *claudeTurn) halt(ctx context.Context, p *claudeProcess, cause error) error {
-	t.claude.turns.end()
-	return errors.Join(cause, p.stop(context.WithoutCancel(ctx)))
-}
-
-// take deals with what the program said, and reports whether that was the end
-// of the turn.
-func (t *claudeTurn) take(asked *questions, p *claudeProcess, s said) bool {
-	if s.line == nil {
-		t.fold.said.complain(s.complaint)
-		t.show(Event{Text: s.complaint, Error: true})
-		return false
-	}
+func (t *claudeTurn) take(s said) bool {
 	m, _ := s.message.(*claudeMessage)
-	if m == nil {
-		text := safeText(string(s.line)) + "\n"
-		t.fold.said.complain(text)
-		t.show(Event{Text: text})
+	switch {
+	case m == nil:
+		t.show(t.fold.said.plain(s))
 		return false
-	}
-	switch m.Type {
-	case "control_request":
-		asked.ask(m.RequestID, func(ctx context.Context) []byte {
-			return claudeReply(claudeDecide(ctx, m, t.claude.options.approve, t.claude.options.MCP))
-		}, p.send)
+	case m.Type == "control_request":
+		t.process.send(t.answer(m))
 		return false
-	case "control_cancel_request":
-		asked.withdraw(m.RequestID)
+	case m.Type == "control_cancel_request":
 		return false
 	}
 	named := slices.Contains(m.UserMessages, t.id)
 	if m.Type == "result" && !named && (len(m.UserMessages) > 0 || !t.acknowledged) {
-		// Of something that ran in the background.
+		// The result of something that ran in the background.
 		t.background = t.background.plus(m.used)
 		t.show(Event{Raw: s.line})
 		return false
@@ -145,7 +61,9 @@ func (t *claudeTurn) take(asked *questions, p *claudeProcess, s said) bool {
 	if retry := m.retry(); retry != "" {
 		event.Text, event.Error = retry, true
 	}
-	t.claude.adopt(m.SessionID, m.Type == "result")
+	if m.SessionID != "" {
+		t.driver.adopt(m.SessionID, m.Type == "result")
+	}
 	t.show(event)
 	switch m.Type {
 	case "user":
@@ -160,14 +78,11 @@ func (t *claudeTurn) take(asked *questions, p *claudeProcess, s said) bool {
 	return false
 }
 
-func (t *claudeTurn) show(e Event) {
-	if t.observe != nil {
-		t.observe(e)
-	}
+// answer answers a control request in the middle of the turn.
+func (t *claudeTurn) answer(m *claudeMessage) []byte {
+	return claudeDecide(m, func(tool string) string { return t.denial(ofServer(tool, t.driver.options.MCP)) })
 }
 
-// result returns what the turn came to, and an error if the program says that
-// it failed.
 func (t *claudeTurn) result() (Result, error) {
 	result, failure := t.fold.finish()
 	result.Usage = t.background
@@ -180,4 +95,36 @@ func (t *claudeTurn) result() (Result, error) {
 		}
 	}
 	return result, failure
+}
+
+// claudeDecide answers a control request. The function returns why the program may not use a tool, ""
+// if it may.
+func claudeDecide(m *claudeMessage, denial func(tool string) string) []byte {
+	var request struct {
+		Subtype  string          `json:"subtype"`
+		ToolName string          `json:"tool_name"`
+		Input    json.RawMessage `json:"input"`
+	}
+	if err := json.Unmarshal(m.Request, &request); err != nil || request.Subtype != "can_use_tool" {
+		text := fmt.Sprintf("this client does not answer requests of type %.40q", request.Subtype)
+		return claudeReply(claudeResponse{Subtype: "error", RequestID: m.RequestID, Error: text})
+	}
+	answer := map[string]any{"behavior": "allow", "updatedInput": request.Input}
+	if reason := denial(request.ToolName); reason != "" {
+		answer = map[string]any{"behavior": "deny", "message": reason}
+	}
+	return claudeReply(claudeResponse{Subtype: "success", RequestID: m.RequestID, Response: mustJSON(answer)})
+}
+
+// ofServer reports whether a tool belongs to one of the servers, judged by the name that the program
+// gives it. The program joins the names of server and tool with two underscores, although either may
+// contain some itself: a name that could also belong to another server does not count.
+func ofServer(tool string, servers map[string]MCPServer) bool {
+	for name := range servers {
+		own, ok := strings.CutPrefix(tool, "mcp__"+name+"__")
+		if ok && own != "" && !strings.HasPrefix(own, "_") && !strings.Contains(own, "__") {
+			return true
+		}
+	}
+	return false
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -25,25 +24,6 @@ func fakeCodex(args []string) int {
 	switch {
 	case slices.Contains(args, "--version"):
 		fmt.Println("codex-cli " + old)
-		return 0
-	case args[0] == "exec":
-		if _, err := io.ReadAll(os.Stdin); err != nil {
-			return 1
-		}
-		if kind == "says why" {
-			fmt.Print("Credit balance is too low\nno newline at the end")
-			return 1
-		}
-		if kind == "mark" {
-			fmt.Printf(`{"type":"item.completed","item":{"type":"agent_message","text":%q}}`+"\n"+`{"type":"turn.completed"}`+"\n", os.Getenv(orphans.Variable))
-			return 0
-		}
-		if kind == "dies" {
-			fmt.Println(`{"type":"thread.started","thread_id":"t"}`)
-			fmt.Fprintln(os.Stderr, "out of memory")
-			return 7
-		}
-		fmt.Println("no JSON at all\n" + `{"type":"turn.started"}` + "\n" + `{"type":"item.completed","item":{"type":"agent_message","text":"from exec"}}` + "\n" + `{"type":"turn.completed"}`)
 		return 0
 	case kind == "old" || kind == "ancient":
 		fmt.Fprintln(os.Stderr, "error: unrecognized subcommand 'app-server'")
@@ -73,6 +53,8 @@ func answerAsCodex(kind, version string, m *rpcMessage, out *bufio.Writer) int {
 	switch m.Method {
 	case "initialize":
 		say(`{"id":%s,"result":{"userAgent":"oacp/%s (fake)"}}`, m.ID, version)
+	case "account/login/start":
+		say(`{"id":%s,"error":{"code":1,"message":"wrong key"}}`, m.ID)
 	case "account/read":
 		say(`{"id":%s,"result":{"account":null,"requiresOpenaiAuth":%v}}`, m.ID, kind == "logged out")
 	case "thread/start", "thread/resume":
@@ -83,8 +65,6 @@ func answerAsCodex(kind, version string, m *rpcMessage, out *bufio.Writer) int {
 			kind = "has nothing to say"
 		}
 		return turnAsCodex(kind, out, say)
-	case "now":
-		say(`{"method":"serverRequest/resolved","params":{"threadId":"t","requestId":"a1"}}`)
 	case "":
 		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":%q}}}`, m.Error.Message)
 		say(`{"method":"turn/completed","params":{"threadId":"t","turn":{"id":"u","status":"completed"}}}`)
@@ -123,9 +103,6 @@ func turnAsCodex(kind string, out *bufio.Writer, say func(string, ...any)) int {
 	case "asks":
 		say(`{"id":"a1","method":"item/colour/pick","params":{}}`)
 		return -1
-	case "takes back":
-		say(`{"id":"a1","method":"item/fileChange/requestApproval","params":{}}`)
-		return -1
 	case "dies":
 		say(`{"method":"item/completed","params":{"threadId":"t","item":{"type":"agentMessage","text":"half"}}}`)
 		fmt.Fprint(out, `{"method":"turn/compl`)
@@ -141,9 +118,9 @@ func turnAsCodex(kind string, out *bufio.Writer, say func(string, ...any)) int {
 	return -1
 }
 
-func newFakeCodex(t testing.TB, kind string) *Codex {
+func newFakeCodex(t testing.TB, kind string) *codex {
 	t.Helper()
-	return NewCodex(Options{Command: helperCommand(t, "codex", kind)})
+	return NewCodex(Options{Command: helperCommand(t, "codex", kind)}).(*codex)
 }
 
 func TestCodexUnavailable(t *testing.T) {
@@ -153,8 +130,9 @@ func TestCodexUnavailable(t *testing.T) {
 		want    string
 	}{
 		{"missing", Options{Command: []string{"no-such-codex"}}, "npm install -g @openai/codex"},
-		{"too old", Options{Command: helperCommand(t, "codex", "ancient")}, "codex 0.20.0, and at least " + oldestCodex.String()},
-		{"too old for exec", Options{Command: helperCommand(t, "codex", "ancient"), exec: true}, "codex 0.20.0, and at least"},
+		{"too old", Options{Command: helperCommand(t, "codex", "ancient")}, "codex 0.20.0, and at least " + codexRelease.oldest.String()},
+		{"a foreign server", Options{Command: helperCommand(t, "codex", "foreign server")}, "codex 0.95.1, and at least"},
+		{"a wrong key", Options{Command: helperCommand(t, "codex", "logged out"), Env: []string{"CODEX_API_KEY=x"}}, "wrong key"},
 		{"fails", Options{Command: helperCommand(t, "fail")}, "it broke"},
 		{"working folder missing", Options{Command: helperCommand(t, "codex", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
 		{"server name", Options{Command: helperCommand(t, "codex", "long"), MCP: map[string]MCPServer{"a.b": {Command: []string{"x"}}}}, `"a.b"`},
@@ -172,31 +150,6 @@ func TestCodexUnavailable(t *testing.T) {
 	}
 	if _, err := NewCodex(Options{}).Turn(t.Context(), Request{}, nil); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Turn of a driver that was not started = %v, want ErrUnavailable", err)
-	}
-}
-
-// TestCodexWithoutServer uses the exec command of releases that have no app
-// server, or one that speaks otherwise.
-func TestCodexWithoutServer(t *testing.T) {
-	for _, kind := range []string{"old", "foreign server"} {
-		driver := newFakeCodex(t, kind)
-		started(t, driver)
-		if result := turn(t, driver, "go"); result.Text != "from exec" {
-			t.Errorf("%s: answer %q, want that of the exec command", kind, result.Text)
-		}
-	}
-}
-
-// TestCodexKey: a key in the environment is good for the exec command alone.
-func TestCodexKey(t *testing.T) {
-	driver := newFakeCodex(t, "logged out")
-	if err := driver.Start(t.Context()); apiKind(err) != NotLoggedIn {
-		t.Errorf("Start = %v, want that it is not logged in", err)
-	}
-	driver.options.Env = []string{"CODEX_API_KEY=not-a-real-key"}
-	started(t, driver)
-	if result := turn(t, driver, "go"); result.Text != "from exec" {
-		t.Errorf("answer %q, want that of the exec command", result.Text)
 	}
 }
 
@@ -240,24 +193,18 @@ func TestCodexUnknownRequest(t *testing.T) {
 // TestCodexDiesTwice: a program that dies over a prompt is given it twice, and
 // no more.
 func TestCodexDiesTwice(t *testing.T) {
-	for name, exec := range map[string]bool{"app server": false, "exec": true} {
-		t.Run(name, func(t *testing.T) {
-			driver := newFakeCodex(t, "dies")
-			driver.options.exec = exec
-			started(t, driver)
-			result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil)
-			death, ok := died(err)
-			if !ok || !death.Again || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, ErrUnavailable) {
-				t.Errorf("Turn = %v, want that it died twice, and of what", err)
-			}
-			var exit *ExitError
-			if !errors.As(err, &exit) || exit.Code != 7 {
-				t.Errorf("Turn = %v, want exit status 7", err)
-			}
-			if !exec && result.Text != "half" {
-				t.Errorf("text %q, want what was said before the death", result.Text)
-			}
-		})
+	driver := newFakeCodex(t, "dies")
+	started(t, driver)
+	result, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil)
+	if _, ok := died(err); !ok || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, ErrUnavailable) {
+		t.Errorf("Turn = %v, want that it died, and of what", err)
+	}
+	var exit *ExitError
+	if !errors.As(err, &exit) || exit.Code != 7 {
+		t.Errorf("Turn = %v, want exit status 7", err)
+	}
+	if result.Text != "half" {
+		t.Errorf("text %q, want what was said before the death", result.Text)
 	}
 }
 
@@ -270,7 +217,7 @@ func TestCodexDeafToInterrupts(t *testing.T) {
 	if !errors.Is(err, ErrInterrupted) {
 		t.Errorf("Turn = %v, want ErrInterrupted", err)
 	}
-	if !driver.server.hasEnded() {
+	if !driver.process.hasEnded() {
 		t.Error("the program still runs")
 	}
 }
@@ -283,7 +230,7 @@ func TestCodexStopDuringTurn(t *testing.T) {
 	_, err := driver.Turn(impatient(t), Request{Prompt: "go"}, whenSeen("hanging", func() {
 		go func() { stopping <- driver.Stop(context.Background()) }()
 	}))
-	if death, ok := died(err); !ok || death.Again {
+	if _, ok := died(err); !ok {
 		t.Errorf("Turn = %v, want that the program ended", err)
 	}
 	if err := <-stopping; err != nil {
@@ -296,19 +243,15 @@ func TestCodexStopDuringTurn(t *testing.T) {
 
 func TestCodexArguments(t *testing.T) {
 	driver := NewCodex(Options{
-		Model: "m", sandbox: "read-only", approvalPolicy: "never", Args: []string{"-c", "a=1"},
+		Args: []string{"-c", "a=1"}, Env: []string{"CODEX_API_KEY=x"},
 		MCP: map[string]MCPServer{"oacp": {Command: []string{"oacp", "mcp", `--agent="x"`}, Env: []string{"A=b\n"}}},
-	})
-	servers := []string{
+	}).(*codex)
+	want := []string{
+		"codex", "app-server", "-c", `cli_auth_credentials_store="ephemeral"`,
 		"-c", `mcp_servers.oacp.command="oacp"`, "-c", `mcp_servers.oacp.args=["mcp","--agent=\"x\""]`,
 		"-c", `mcp_servers.oacp.default_tools_approval_mode="approve"`, "-c", `mcp_servers.oacp.env_vars=["A"]`, "-c", "a=1",
 	}
-	if got, want := driver.arguments("app-server"), append([]string{"codex", "app-server"}, servers...); !slices.Equal(got, want) {
-		t.Errorf("arguments %q, want %q", got, want)
-	}
-	want := append(append([]string{"codex", "exec", "--json", "--skip-git-repo-check"}, servers...),
-		"--model=m", "--sandbox=read-only", "-c", `approval_policy="never"`, "resume", "--", "t", "-")
-	if got := driver.execArguments("t"); !slices.Equal(got, want) {
+	if got := driver.arguments(); !slices.Equal(got, want) {
 		t.Errorf("arguments %q, want %q", got, want)
 	}
 }

@@ -15,8 +15,6 @@ type codexNotice struct {
 	TurnID   string     `json:"turnId"`
 	Turn     *codexDone `json:"turn"`
 	Item     *codexItem `json:"item"`
-	// RequestID is that of a request of the program's that is settled.
-	RequestID json.RawMessage `json:"requestId"`
 	// Error is a failure that the program gets over by itself, or that ends
 	// the turn.
 	Error *codexFailure `json:"error"`
@@ -35,19 +33,23 @@ type codexDone struct {
 	Error  *codexFailure `json:"error"`
 }
 
+// err says how a turn ended that did not end well.
+func (d *codexDone) err() error {
+	switch {
+	case d.Status == "interrupted":
+		return ErrInterrupted
+	case d.Error != nil:
+		return d.Error.err()
+	case d.Status != "completed":
+		return &ReportedError{Text: "the turn ended with status " + d.Status}
+	}
+	return nil
+}
+
 // codexItem is something that the agent says or does.
 type codexItem struct {
-	ID   string `json:"id"`
 	Type string `json:"type"`
 	Text string `json:"text"`
-	// Changes are those of files.
-	Changes []struct {
-		Path string `json:"path"`
-		Kind struct {
-			Type string `json:"type"`
-		} `json:"kind"`
-		Diff string `json:"diff"`
-	} `json:"changes"`
 }
 
 type codexTokens struct {
@@ -69,7 +71,7 @@ func (f *codexFailure) err() error {
 	if kind == "" {
 		return &ReportedError{Text: cutText(f.Message, maxTail)}
 	}
-	return newAPIError(kind, status, f.Message, codexLogin)
+	return newAPIError(kind, status, f.Message, codexRelease.login)
 }
 
 // kind tells the kind of a failure of the model's service, "" for a failure of

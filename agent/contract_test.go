@@ -21,11 +21,6 @@ type program struct {
 	shell func(command string) modelstub.Reply
 	// running is the program that the driver runs.
 	running func(Driver) *child
-	// asks reports whether the driver is asked for leave.
-	asks bool
-	// blind reports whether the usage of a resumed session's first turn is not
-	// known.
-	blind bool
 	// helper is the program, the folder and the variables with which the
 	// helper of the same name runs it.
 	helper func(Driver) []string
@@ -34,37 +29,42 @@ type program struct {
 // demands are the options that all drivers have.
 type demands struct {
 	session string
-	approve Approver
+	allow   Permission
 	mcp     map[string]MCPServer
 }
 
 var programs = []program{
 	{
-		name: "claude", asks: true, shell: bash,
+		name: "claude", shell: bash,
 		create: func(t testing.TB, script modelstub.Script, d demands) (Driver, *modelstub.Server) {
-			return realClaude(t, script, func(o *Options) { o.Session, o.approve, o.MCP = d.session, d.approve, d.mcp })
+			return realClaude(t, script, func(o *Options) { o.Session, o.Allow, o.MCP = d.session, d.allow, d.mcp })
 		},
 		running: func(driver Driver) *child {
-			c := driver.(*Claude)
+			c := driver.(*claude)
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			if c.process == nil {
 				return nil
 			}
-			return c.process.child
+			return c.process.(*claudeProcess).child
 		},
 		resume: func(driver Driver, session string) Driver {
-			options := driver.(*Claude).options
+			options := driver.(*claude).options
 			options.Session = session
 			return NewClaude(options)
 		},
 		helper: func(driver Driver) []string {
-			o := driver.(*Claude).options
+			o := driver.(*claude).options
 			return append([]string{o.Command[0], o.Dir}, o.Env...)
 		},
 	},
-	{name: "codex", asks: true, shell: execCommand, create: codexProgram(false), running: runningCodex, helper: codexHelper, resume: resumeCodex},
-	{name: "codex exec", blind: true, shell: execCommand, create: codexProgram(true), running: runningCodex, helper: codexHelper, resume: resumeCodex},
+	{
+		name: "codex", shell: execCommand,
+		create: func(t testing.TB, script modelstub.Script, d demands) (Driver, *modelstub.Server) {
+			return realCodex(t, script, func(o *Options) { o.Session, o.Allow, o.MCP = d.session, d.allow, d.mcp })
+		},
+		running: runningCodex, helper: codexHelper, resume: resumeCodex,
+	},
 }
 
 // bash is what a model says to claude to have a command run.
@@ -77,36 +77,24 @@ func execCommand(command string) modelstub.Reply {
 	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "exec_command", Input: map[string]any{"cmd": command, "yield_time_ms": 60000}}}}
 }
 
-func codexProgram(exec bool) func(testing.TB, modelstub.Script, demands) (Driver, *modelstub.Server) {
-	return func(t testing.TB, script modelstub.Script, d demands) (Driver, *modelstub.Server) {
-		return realCodex(t, script, func(o *Options) {
-			o.Session, o.approve, o.MCP, o.exec = d.session, d.approve, d.mcp, exec
-			o.sandbox, o.approvalPolicy = "danger-full-access", "never"
-			if d.approve != nil && !exec {
-				o.approvalPolicy = "untrusted"
-			}
-		})
-	}
-}
-
 func runningCodex(driver Driver) *child {
-	c := driver.(*Codex)
+	c := driver.(*codex)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.exec || c.server == nil {
-		return c.command
+	if c.process == nil {
+		return nil
 	}
-	return c.server.child
+	return c.process.(*codexServer).child
 }
 
 func resumeCodex(driver Driver, session string) Driver {
-	options := driver.(*Codex).options
+	options := driver.(*codex).options
 	options.Session = session
 	return NewCodex(options)
 }
 
 func codexHelper(driver Driver) []string {
-	o := driver.(*Codex).options
+	o := driver.(*codex).options
 	return append([]string{o.Command[0], o.Dir}, o.Env...)
 }
 
@@ -154,10 +142,8 @@ func TestDiesOnce(t *testing.T) {
 // TestMark: whatever a driver starts has the mark of the context, by which what
 // a killed runner has left is found.
 func TestMark(t *testing.T) {
-	exec := newFakeCodex(t, "mark")
-	exec.options.exec = true
 	for name, driver := range map[string]Driver{
-		"claude": newFakeClaude(t, "mark"), "codex": newFakeCodex(t, "mark"), "codex exec": exec,
+		"claude": newFakeClaude(t, "mark"), "codex": newFakeCodex(t, "mark"),
 		"exec": NewExec(Options{Command: helperCommand(t, "env", orphans.Variable)}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,9 +163,7 @@ func TestMark(t *testing.T) {
 
 // TestDeathInWords: what a program says in words before it dies is told.
 func TestDeathInWords(t *testing.T) {
-	exec := newFakeCodex(t, "says why")
-	exec.options.exec = true
-	for name, driver := range map[string]Driver{"claude": newFakeClaude(t, "says why"), "codex": newFakeCodex(t, "says why"), "codex exec": exec} {
+	for name, driver := range map[string]Driver{"claude": newFakeClaude(t, "says why"), "codex": newFakeCodex(t, "says why")} {
 		t.Run(name, func(t *testing.T) {
 			started(t, driver)
 			result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil)
@@ -212,9 +196,6 @@ func TestResume(t *testing.T) {
 			t.Errorf("result %+v, want forty-two and the session %s", result, before.SessionID)
 		}
 		want := Usage{InputTokens: modelstub.InputTokens, OutputTokens: modelstub.OutputTokens, CostUSD: result.Usage.CostUSD}
-		if p.blind {
-			want = Usage{}
-		}
 		if result.Usage != want || !near(result.Usage.CostUSD, before.Usage.CostUSD) {
 			t.Errorf("usage %+v after %+v, want %+v: what the session used before is not part of it", result.Usage, before.Usage, want)
 		}
@@ -256,7 +237,7 @@ func TestInterrupt(t *testing.T) {
 		if result.Text != "still here" || result.SessionID != before.SessionID {
 			t.Errorf("result %+v, want the next answer in session %s", result, before.SessionID)
 		}
-		if p.asks && p.running(driver) != process { // the others run one for each turn
+		if p.running(driver) != process {
 			t.Error("the program is another, want the same")
 		}
 		if err := driver.Interrupt(t.Context()); err != nil {

@@ -9,17 +9,12 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-var (
-	_ Driver = (*Claude)(nil)
-	_ Driver = (*Codex)(nil)
-)
-
 // TestDriversLeaveNothing makes sure that no goroutine outlives its driver.
 func TestDriversLeaveNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, driver := range []Driver{
 		newFakeClaude(t, "strange"), newFakeClaude(t, "dies"),
-		newFakeCodex(t, "strange"), newFakeCodex(t, "dies"), newFakeCodex(t, "old"),
+		newFakeCodex(t, "strange"), newFakeCodex(t, "dies"),
 	} {
 		if err := driver.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -59,11 +54,6 @@ func BenchmarkClaudeTurn(b *testing.B) {
 
 func BenchmarkCodexTurn(b *testing.B) {
 	driver, _ := realCodex(b, answerAtOnce, nil)
-	benchmarkTurns(b, driver)
-}
-
-func BenchmarkCodexExecTurn(b *testing.B) {
-	driver, _ := realCodex(b, answerAtOnce, useExec)
 	benchmarkTurns(b, driver)
 }
 

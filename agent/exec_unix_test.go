@@ -87,7 +87,7 @@ func TestAskVersionOfTheMute(t *testing.T) {
 		defer cancel()
 		left.line(t)
 	}()
-	if v, ok := askVersion(ctx, path, command, nil); ok {
+	if v, ok := (&child{spec: childSpec{path: path}}).askVersion(ctx, command); ok {
 		t.Errorf("the version is %v, want none", v)
 	}
 	left.end(t)

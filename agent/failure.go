@@ -12,11 +12,12 @@ import (
 // one.
 var ErrUnknownSession = errors.New("the agent does not know the session")
 
+const alphanumeric = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 // checkSession makes sure that the id of a session is one: it may have come
 // from afar, and stands among the arguments of a program.
 func checkSession(id string) error {
-	const digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	if id == "" || len(id) <= 200 && strings.Contains(digits, id[:1]) && strings.Trim(id, digits+"-_.:") == "" {
+	if id == "" || len(id) <= 200 && strings.Contains(alphanumeric, id[:1]) && strings.Trim(id, alphanumeric+"-_.:") == "" {
 		return nil
 	}
 	return fmt.Errorf("%w: %.60q is no id of one", ErrUnknownSession, id)
@@ -123,23 +124,19 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 type DiedError struct {
 	// Program is the agent's name.
 	Program string
-	// Again reports that it was started again in the same turn, went on with
-	// the session, and ended once more.
-	Again bool
 	// Complaints is the end of what it printed that is no message, its error
 	// output last.
 	Complaints string
 	// Err says how it ended.
 	Err error
+
+	// accepted reports that it had taken the prompt.
+	accepted bool
 }
 
 // Error tells how the program ended.
 func (e *DiedError) Error() string {
-	text := e.Program + " ended in the middle of the turn"
-	if e.Again {
-		text += ", and once more when it was started again"
-	}
-	text += ": " + e.Err.Error()
+	text := e.Program + " ended in the middle of the turn: " + e.Err.Error()
 	if line := lastLine(e.Complaints); line != "" {
 		text += ": " + line
 	}

@@ -54,54 +54,56 @@ func (m *rpcMessage) decode(result any) error {
 	return json.Unmarshal(m.Result, result)
 }
 
-func (m rpcMessage) line() []byte {
-	data, err := json.Marshal(m)
+func (m rpcMessage) line() []byte { return append(mustJSON(m), '\n') }
+
+// mustJSON encodes a value that always has a JSON form.
+func mustJSON(value any) []byte {
+	data, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // its raw members were JSON before
+		panic(err)
 	}
-	return append(data, '\n')
+	return data
 }
 
-// rpcCalls are the requests of one end that have no answer yet.
+// rpcCalls are the requests of one end.
 type rpcCalls struct {
 	mu      sync.Mutex
 	last    int
 	waiting map[string]chan *rpcMessage
 }
 
-// begin returns a request as a line, and where its answer will come.
-func (c *rpcCalls) begin(method string, params any) ([]byte, <-chan *rpcMessage) {
-	data, err := json.Marshal(params)
-	if err != nil {
-		panic(err) // maps of strings and JSON
-	}
-	answer := make(chan *rpcMessage, 1)
+// request returns a request as a line, and its id.
+func (c *rpcCalls) request(method string, params any) (line []byte, id json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
-	id := strconv.Itoa(c.last)
+	id = json.RawMessage(strconv.Itoa(c.last))
+	return rpcMessage{ID: id, Method: method, Params: mustJSON(params)}.line(), id
+}
+
+// resolve hands a response to the call that waits for it. It reports false if there is none.
+func (c *rpcCalls) resolve(m *rpcMessage) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	answer, ok := c.waiting[string(m.ID)]
+	if ok {
+		delete(c.waiting, string(m.ID))
+		answer <- m
+	}
+	return ok
+}
+
+// call asks the program and waits for the answer. It must not be called by the reader of the program's
+// output.
+func (c *rpcCalls) call(ctx context.Context, p *child, method string, params, result any) error {
+	line, id := c.request(method, params)
+	answer := make(chan *rpcMessage, 1)
+	c.mu.Lock()
 	if c.waiting == nil {
 		c.waiting = make(map[string]chan *rpcMessage)
 	}
-	c.waiting[id] = answer
-	return rpcMessage{ID: json.RawMessage(id), Method: method, Params: data}.line(), answer
-}
-
-// resolve hands a response to whoever waits for it.
-func (c *rpcCalls) resolve(m *rpcMessage) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	id := string(m.ID)
-	if answer, ok := c.waiting[id]; ok {
-		delete(c.waiting, id)
-		answer <- m
-	}
-}
-
-// call asks the program and waits for the answer. The lines of the program
-// must not be waiting for the caller.
-func (c *rpcCalls) call(ctx context.Context, p *child, method string, params, result any) error {
-	line, answer := c.begin(method, params)
+	c.waiting[string(id)] = answer
+	c.mu.Unlock()
 	p.send(line)
 	select {
 	case m := <-answer:

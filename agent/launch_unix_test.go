@@ -32,7 +32,7 @@ func TestInterruptWhileStarting(t *testing.T) {
 				again.line(t)
 				interrupted <- driver.Interrupt(context.Background())
 			}()
-			if _, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil); !errors.Is(err, ErrInterrupted) {
+			if _, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil); !errors.Is(err, ErrInterrupted) {
 				t.Errorf("Turn = %v, want ErrInterrupted", err)
 			}
 			if err := <-interrupted; err != nil {
@@ -55,7 +55,7 @@ func TestStopWhileStarting(t *testing.T) {
 				again.line(t)
 				stopping <- driver.Stop(context.Background())
 			}()
-			if _, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil); !errors.Is(err, errNotStarted) {
+			if _, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil); !errors.Is(err, errNotStarted) {
 				t.Errorf("Turn = %v, want that the driver was stopped", err)
 			}
 			if err := <-stopping; err != nil {

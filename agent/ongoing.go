@@ -16,9 +16,9 @@ type said struct {
 
 // ongoing is a turn of an agent whose program lives longer than the turn.
 type ongoing struct {
-	said      chan said
-	over      chan struct{}
-	interrupt chan struct{}
+	said        chan said
+	over        chan struct{}
+	interrupted chan struct{}
 }
 
 // take hands the turn what was said and waits until it has it. It reports
@@ -34,7 +34,7 @@ func (o *ongoing) take(s said) bool {
 
 func (o *ongoing) isInterrupted() bool {
 	select {
-	case <-o.interrupt:
+	case <-o.interrupted:
 		return true
 	default:
 		return false
@@ -48,7 +48,7 @@ func (o *ongoing) interruptible(ctx context.Context) (context.Context, func()) {
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
-		case <-o.interrupt:
+		case <-o.interrupted:
 			cancel(ErrInterrupted)
 		case <-ctx.Done():
 		}
@@ -69,7 +69,7 @@ type turnSlot struct {
 func (s *turnSlot) begin() *ongoing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turn = &ongoing{said: make(chan said), over: make(chan struct{}), interrupt: make(chan struct{})}
+	s.turn = &ongoing{said: make(chan said), over: make(chan struct{}), interrupted: make(chan struct{})}
 	s.interrupted = false
 	return s.turn
 }
@@ -90,7 +90,7 @@ func (s *turnSlot) interrupt() {
 	defer s.mu.Unlock()
 	if s.turn != nil && !s.interrupted {
 		s.interrupted = true
-		close(s.turn.interrupt)
+		close(s.turn.interrupted)
 	}
 }
 

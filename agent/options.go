@@ -39,8 +39,4 @@ type Options struct {
 	// it only once, so drivers that share it then take silence for ready after a short time. They
 	// set it. It may be nil.
 	Greeted *atomic.Bool
-
-	approve                                 Approver
-	permissionMode, sandbox, approvalPolicy string
-	exec                                    bool
 }

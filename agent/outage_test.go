@@ -26,41 +26,35 @@ func TestAPIErrors(t *testing.T) {
 		name          string
 		reply         modelstub.Reply
 		claude, codex APIErrorKind
-		// exec has the exec command try it too, which tells no words and is slow.
-		exec bool
 	}{
-		{"400", refusal(400, "invalid_request_error"), Refused, "", true},
-		{"401", refusal(401, "authentication_error"), NotLoggedIn, NotLoggedIn, false},
-		{"402", refusal(402, "billing_error"), RateLimited, RateLimited, false},
-		{"403", refusal(403, "permission_error"), NotLoggedIn, NotLoggedIn, false},
-		{"404, no such model", refusal(404, "not_found_error"), UnknownModel, Refused, false},
-		{"404, a page", stranger(404, "text/html", "<html>nothing here</html>"), UnknownModel, Refused, false},
-		{"407", stranger(407, "text/html", "<html>who are you?</html>"), Failing, Failing, false},
-		{"408", refusal(408, "timeout_error"), Failing, Failing, false},
-		{"413", refusal(413, "request_too_large"), Refused, Refused, false},
-		{"422", refusal(422, "invalid_request_error"), Refused, Refused, false},
-		{"429", refusal(429, "rate_limit_error"), RateLimited, RateLimited, true},
-		{"500", refusal(500, "api_error"), Failing, Failing, true},
-		{"502, a page", stranger(502, "text/html", "<html>bad gateway</html>"), Failing, Failing, false},
-		{"503", refusal(503, "api_error"), Overloaded, Overloaded, false},
-		{"504", refusal(504, "timeout_error"), Failing, Failing, false},
-		{"529", refusal(529, "overloaded_error"), Overloaded, Overloaded, false},
-		{"200, a page", stranger(200, "text/html", "<html>accept our terms</html>"), Failing, Unreachable, true},
-		{"200, no events", stranger(200, "text/event-stream", ""), Failing, Unreachable, false},
-		{"200, events that are none", stranger(200, "text/event-stream", "event: message_start\ndata: {not json\n\n"), Failing, Unreachable, false},
-		{"hangs up", modelstub.Reply{Text: "abcdef", Cut: true}, Unreachable, Unreachable, true},
+		{"400", refusal(400, "invalid_request_error"), Refused, ""},
+		{"401", refusal(401, "authentication_error"), NotLoggedIn, NotLoggedIn},
+		{"402", refusal(402, "billing_error"), RateLimited, RateLimited},
+		{"403", refusal(403, "permission_error"), NotLoggedIn, NotLoggedIn},
+		{"404, no such model", refusal(404, "not_found_error"), UnknownModel, Refused},
+		{"404, a page", stranger(404, "text/html", "<html>nothing here</html>"), UnknownModel, Refused},
+		{"407", stranger(407, "text/html", "<html>who are you?</html>"), Failing, Failing},
+		{"408", refusal(408, "timeout_error"), Failing, Failing},
+		{"413", refusal(413, "request_too_large"), Refused, Refused},
+		{"422", refusal(422, "invalid_request_error"), Refused, Refused},
+		{"429", refusal(429, "rate_limit_error"), RateLimited, RateLimited},
+		{"500", refusal(500, "api_error"), Failing, Failing},
+		{"502, a page", stranger(502, "text/html", "<html>bad gateway</html>"), Failing, Failing},
+		{"503", refusal(503, "api_error"), Overloaded, Overloaded},
+		{"504", refusal(504, "timeout_error"), Failing, Failing},
+		{"529", refusal(529, "overloaded_error"), Overloaded, Overloaded},
+		{"200, a page", stranger(200, "text/html", "<html>accept our terms</html>"), Failing, Unreachable},
+		{"200, no events", stranger(200, "text/event-stream", ""), Failing, Unreachable},
+		{"200, events that are none", stranger(200, "text/event-stream", "event: message_start\ndata: {not json\n\n"), Failing, Unreachable},
+		{"hangs up", modelstub.Reply{Text: "abcdef", Cut: true}, Unreachable, Unreachable},
 	}
 	var next modelstub.Reply
 	script := func(context.Context, modelstub.Request) modelstub.Reply { return next }
 	claude, _ := realClaude(t, script, nil)
 	codex, _ := realCodex(t, script, nil)
-	codexExec, _ := realCodex(t, script, useExec)
-	for name, driver := range map[string]Driver{"claude": claude, "codex": codex, "codex exec": codexExec} {
+	for name, driver := range map[string]Driver{"claude": claude, "codex": codex} {
 		started(t, driver)
 		for _, test := range tests {
-			if driver == Driver(codexExec) && !test.exec {
-				continue
-			}
 			t.Run(name+"/"+test.name, func(t *testing.T) {
 				next = test.reply
 				_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil)

@@ -37,11 +37,14 @@ func (o *output) add(text string) { _, _ = o.stream(false).Write([]byte(text)) }
 // complain takes text in as error output.
 func (o *output) complain(text string) { _, _ = o.stream(true).Write([]byte(text)) } // Write never fails
 
-// restart drops the answer so far: another begins. The tail is kept.
-func (o *output) restart() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.text, o.truncated = nil, false
+// plain takes in what a program said that is not a message, and returns it as an event.
+func (o *output) plain(s said) Event {
+	event := Event{Text: s.complaint, Error: true}
+	if s.line != nil {
+		event = Event{Text: safeText(string(s.line)) + "\n"}
+	}
+	o.complain(event.Text)
+	return event
 }
 
 // result returns what was collected. Output that still comes is not waited
@@ -58,6 +61,14 @@ func (o *output) result() Result {
 		Truncated: o.truncated,
 		Tail:      o.tail.String(),
 	}
+}
+
+// setAnswer replaces the answer, of which it keeps MaxText bytes.
+func (r *Result) setAnswer(text string) {
+	answer := newOutput(nil)
+	answer.add(text)
+	given := answer.result()
+	r.Text, r.Truncated = given.Text, given.Truncated
 }
 
 // A stream is one of the two outputs of a command.

@@ -47,23 +47,3 @@ func (p *Permission) UnmarshalText(text []byte) (err error) {
 	*p, err = ParsePermission(string(text))
 	return err
 }
-
-// permitClaude sets the options of claude that give the permission.
-func (o *Options) permitClaude() {
-	switch o.Allow {
-	case PermitEdits:
-		o.permissionMode = "acceptEdits"
-	case PermitAll:
-		o.approve = AllowAll
-	}
-}
-
-// permitCodex sets the options of codex that give the permission.
-func (o *Options) permitCodex() {
-	switch o.Allow {
-	case PermitEdits:
-		o.sandbox = "workspace-write"
-	case PermitAll:
-		o.sandbox, o.approve = "danger-full-access", AllowAll
-	}
-}

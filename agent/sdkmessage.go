@@ -119,10 +119,7 @@ func (f *sdkFold) finish() (Result, error) {
 		return result, nil
 	}
 	if m.Result != "" {
-		answer := newOutput(nil)
-		answer.add(m.Result)
-		given := answer.result()
-		result.Text, result.Truncated = given.Text, given.Truncated
+		result.setAnswer(m.Result)
 	}
 	result.Usage = m.Usage.usage()
 	result.Usage.CostUSD = m.TotalCostUSD

@@ -7,19 +7,15 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// SDKDriver is a driver whose raw events may be messages of the Claude Code
-// SDK.
-type SDKDriver interface {
-	Driver
-	// TellsSDKMessages reports whether they are.
-	TellsSDKMessages() bool
+// tellsSDKMessages reports whether the raw events of a driver are messages of the Claude Code SDK: what
+// claude prints, and what an Ash bridge passes on.
+func tellsSDKMessages(driver Driver) bool {
+	switch driver.(type) {
+	case *claude, *Ash:
+		return true
+	}
+	return false
 }
-
-// TellsSDKMessages reports true: they are what the program prints.
-func (c *Claude) TellsSDKMessages() bool { return true }
-
-// TellsSDKMessages reports true: they are what the bridge passes on.
-func (a *Ash) TellsSDKMessages() bool { return true }
 
 // maxUnsent is how much of an unfinished line is kept back, in bytes.
 const maxUnsent = 64 << 10
@@ -39,8 +35,7 @@ type sdkRelay struct {
 }
 
 func newSDKRelay(session string, driver Driver, send ash.Send) *sdkRelay {
-	sdk, ok := driver.(SDKDriver)
-	return &sdkRelay{session: session, driver: driver, send: send, sdk: ok && sdk.TellsSDKMessages()}
+	return &sdkRelay{session: session, driver: driver, send: send, sdk: tellsSDKMessages(driver)}
 }
 
 func (r *sdkRelay) event(e Event) {

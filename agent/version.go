@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
@@ -39,17 +38,29 @@ func parseVersion(text string) (version, bool) {
 	return v, true
 }
 
+// A release says which releases of a program a driver works with.
+type release struct {
+	program string
+	oldest  version
+	// install and login tell people how to install the program and how to log in.
+	install, login string
+}
+
+func (r *release) tooOld(found version) error {
+	return fmt.Errorf("%w: this is %s %v, and at least %v is needed; %s@latest", ErrUnavailable, r.program, found, r.oldest, r.install)
+}
+
 // versionLimit is how long a program may take to tell its version.
 const versionLimit = 10 * time.Second
 
-// askVersion runs the program with --version. It reports false if that says
-// nothing in time.
-func askVersion(ctx context.Context, path string, command, env []string) (version, bool) {
+// askVersion runs the program of the command with --version. It reports false if that does not tell
+// the version in time.
+func (c *child) askVersion(ctx context.Context, command []string) (version, bool) {
 	defer processgroup.Hold()()
 	ctx, cancel := context.WithTimeout(ctx, versionLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, append(slices.Clone(command[1:]), "--version")...)
-	cmd.Env = environment(env, orphans.Environ(ctx))
+	cmd := exec.CommandContext(ctx, c.spec.path, append(slices.Clone(command[1:]), "--version")...)
+	cmd.Env = environment(c.spec.env)
 	cmd.WaitDelay = pipeDelay
 	processgroup.Lead(cmd, syscall.SIGKILL)
 	cmd.Cancel = func() error {

@@ -144,7 +144,7 @@ func TestFolderGone(t *testing.T) {
 	}
 }
 
-// TestRestarts: an agent is started again once, by its driver or here, and
+// TestRestarts: an agent is started again once, and
 // without its session where that is gone.
 func TestRestarts(t *testing.T) {
 	for _, test := range []struct {
@@ -154,7 +154,8 @@ func TestRestarts(t *testing.T) {
 		failed   bool
 	}{
 		{"died", []error{&agent.DiedError{Program: "codex", Err: errors.New("x")}}, []string{"", "session of codex"}, false},
-		{"died twice in the driver", []error{&agent.DiedError{Program: "codex", Again: true, Err: errors.New("x")}}, []string{""}, true},
+		{"died twice", []error{&agent.DiedError{Program: "codex", Err: errors.New("x")}, &agent.DiedError{Program: "codex", Err: errors.New("x")}},
+			[]string{"", "session of codex"}, true},
 		{"unknown session", []error{fmt.Errorf("gone: %w", agent.ErrUnknownSession)}, []string{"", ""}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -149,13 +149,11 @@ func (s *Session) isOwnReview(r bridge.Record, name Agent) bool {
 }
 
 // execute gives the agent the prompt. If the agent fails, execute starts it once more, in a new
-// session if the old one is gone, unless its driver did that already. Began is the end of the bridge
-// log at the start of the last attempt.
+// session if the old one is gone. Began is the end of the bridge log at the start of the last attempt.
 func (s *Session) execute(ctx context.Context, p prompt) (result agent.Result, began bridge.Cursor, err error) {
 	name := s.manifest.Turn.Agent
 	result, began, err = s.attempt(ctx, name, p.text())
-	var died *agent.DiedError
-	if err == nil || s.isOutside(ctx, err) || errors.As(err, &died) && died.Again {
+	if err == nil || s.isOutside(ctx, err) {
 		return result, began, err
 	}
 	if errors.Is(err, agent.ErrUnknownSession) {

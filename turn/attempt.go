@@ -119,7 +119,7 @@ func (r *Runner) begin(it *item, marks ...orphans.Mark) (record, error) {
 func (r *Runner) takeTurn(ctx context.Context, driver agent.Driver, request agent.Request, rec *record) (agent.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.config.Timeout, errTimeout)
 	defer cancel()
-	result, err := driver.Turn(ctx, request, func(shown agent.Event) {
+	result, err := agent.RunTurn(ctx, driver, request, func(shown agent.Event) {
 		e := EventOutput.about(rec)
 		e.Output = &shown
 		r.observe(e)
