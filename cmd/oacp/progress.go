@@ -1,54 +1,48 @@
 package main
 
 import (
+	"fmt"
 	"time"
-
-	"github.com/schollz/progressbar/v3"
 
 	"github.com/oacp-go/oacp/internal/command"
 )
 
-// A progress shows on a terminal how far long work is; work of less than a
-// second goes without.
+// A progress shows on a terminal how far long work is. Work of less than a second shows nothing.
 type progress struct {
 	s     *command.Streams
 	what  string
 	start time.Time
-	total int
-	bar   *progressbar.ProgressBar
+	shown time.Time // when the line was last drawn; zero if there is no line
 }
 
-const progressAfter = time.Second
+const (
+	progressAfter = time.Second
+	progressEvery = 100 * time.Millisecond
+)
 
 func newProgress(s *command.Streams, what string) *progress {
 	return &progress{s: s, what: what, start: s.Now()}
 }
 
-// update is called by one goroutine at a time. Work that begins anew, with
-// nothing done, is counted anew; the total may grow.
+// update is called by one goroutine at a time. With nothing done, the work starts again.
 func (p *progress) update(done, total int) {
+	now := p.s.Now()
 	if done == 0 {
 		p.clear()
-		p.start = p.s.Now()
+		p.start = now
 	}
-	if !p.s.ErrTerminal || p.s.Now().Sub(p.start) < progressAfter {
+	if !p.s.ErrTerminal || total <= 0 || now.Sub(p.start) < progressAfter || now.Sub(p.shown) < progressEvery {
 		return
 	}
-	if p.bar == nil || p.total != total {
-		p.total = total
-		p.bar = progressbar.NewOptions(total,
-			progressbar.OptionSetWriter(p.s.Err), progressbar.OptionSetDescription(p.what),
-			progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(),
-			progressbar.OptionThrottle(100*time.Millisecond))
-	}
-	// What cannot be shown on the terminal is not worth failing for.
-	_ = p.bar.Set(done)
+	p.shown = now
+	// An error of the terminal does not stop the work.
+	_, _ = fmt.Fprintf(p.s.Err, "\r%s %3d%% (%d/%d)\x1b[K", p.what, done*100/total, done, total)
 }
 
-// clear removes the bar before anything else is printed.
+// clear removes the line before anything else is printed.
 func (p *progress) clear() {
-	if p.bar != nil {
-		_ = p.bar.Clear()
-		p.bar = nil
+	if !p.shown.IsZero() {
+		_, _ = fmt.Fprint(p.s.Err, "\r\x1b[K")
+		p.shown = time.Time{}
 	}
 }

@@ -160,6 +160,7 @@ func TestProgress(t *testing.T) {
 		t.Errorf("after a while %q is shown, want a bar", shown.String())
 	}
 	shown.Reset()
+	now = now.Add(progressEvery)
 	bar.update(500, 2000)
 	if !strings.Contains(shown.String(), "500/2000") {
 		t.Errorf("when there is more to do %q is shown, want the new total", shown.String())
