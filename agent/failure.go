@@ -3,7 +3,6 @@ package agent
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 )
 
@@ -77,18 +76,18 @@ func (e *APIError) Is(target error) bool {
 	return target == ErrUnavailable && e.Kind != Refused
 }
 
-// kindOfStatus tells the kind of failure from an HTTP status. What is not
-// known to be about the request, which zero is not, is the service's failure.
+// kindOfStatus returns the kind of failure that an HTTP status means. A status that does not blame the
+// request, such as zero, is a failure of the service. The statuses are numbers because net/http would
+// make every command start more slowly.
 func kindOfStatus(status int) APIErrorKind {
-	const overloaded = 529 // as the Messages API says it
 	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case 401, 403: // unauthorized, forbidden
 		return NotLoggedIn
-	case http.StatusTooManyRequests, http.StatusPaymentRequired:
+	case 402, 429: // payment required, too many requests
 		return RateLimited
-	case http.StatusServiceUnavailable, overloaded:
+	case 503, 529: // unavailable; overloaded, in the Messages API
 		return Overloaded
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+	case 400, 404, 413, 422: // bad, not found, too large, unprocessable
 		return Refused
 	}
 	return Failing
