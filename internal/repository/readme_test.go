@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestEveryDependencyHasAReason: the README says of each module that go.mod
-// asks for itself what it is for, once, and of no other.
+// TestEveryDependencyHasAReason checks that the README lists each direct dependency of go.mod, once
+// and with a reason.
 func TestEveryDependencyHasAReason(t *testing.T) {
 	rows := dependencyRows(t)
 	needed := directDependencies(read(t, "go.mod"))
@@ -17,25 +17,25 @@ func TestEveryDependencyHasAReason(t *testing.T) {
 		t.Fatalf("found %d dependencies in go.mod, want all of them: %v", len(needed), needed)
 	}
 	for _, module := range needed {
-		// A tool is a package, and has the row of its module.
+		// A tool is a package in a module.
 		if !slices.ContainsFunc(rows, func(row string) bool { return isOf(module, row) }) {
 			t.Errorf("README.md has no reason for %s", module)
 		}
 	}
 	for i, row := range rows {
 		if !slices.ContainsFunc(needed, func(module string) bool { return isOf(module, row) }) {
-			t.Errorf("README.md gives a reason for %s, which go.mod does not ask for", row)
+			t.Errorf("README.md lists %s, which go.mod does not require", row)
 		}
 		if slices.Contains(rows[:i], row) {
-			t.Errorf("README.md gives two reasons for %s, want one", row)
+			t.Errorf("README.md lists %s twice", row)
 		}
 	}
 }
 
-// isOf reports whether the path is that of the module or of a package in it.
+// isOf reports whether the path is the module or a package in it.
 func isOf(path, module string) bool { return path == module || strings.HasPrefix(path, module+"/") }
 
-// dependencyRows returns the modules in the README's table.
+// dependencyRows returns the modules in the table of the README.
 func dependencyRows(t *testing.T) []string {
 	t.Helper()
 	_, section, ok := strings.Cut(read(t, "README.md"), "\n## Dependencies\n")
@@ -62,8 +62,7 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// directDependencies returns the modules that are not marked as indirect, and
-// the packages of the tools.
+// directDependencies returns the modules that are not marked as indirect, and the tool packages.
 func directDependencies(goMod string) []string {
 	var found []string
 	for line := range strings.Lines(goMod) {

@@ -1,5 +1,4 @@
-// Package repository holds no code. Its test keeps the rules that hold for
-// the repository as a whole.
+// Package repository contains only tests. They check rules for the repository as a whole.
 package repository
 
 import (
@@ -20,8 +19,8 @@ const (
 	module = "github.com/oacp-go/oacp/"
 )
 
-// imports says which packages of ours each package may use. Arrows point one
-// way, so that each part can be used and understood without those above it.
+// imports lists which packages of this module each package may import. Imports point one way, so
+// each package can be used and understood without those that import it.
 var imports = map[string][]string{
 	"schema":   {},
 	"validate": {"schema"},
@@ -50,22 +49,23 @@ var imports = map[string][]string{
 	},
 }
 
-// renaming are the files outside internal/durable that rename, and why they
-// may.
+// renaming lists the files outside internal/durable that rename files, with the reason.
 var renaming = map[string]string{
-	"ash/listen_unix.go":      "a socket is bound under a hidden name, and comes into place ready in no other way",
+	"ash/listen_unix.go":      "a socket is bound under a hidden name and renamed when it is ready",
 	"bridge/index.go":         "the index is a cache, rebuilt if it is lost",
-	"mailbox/watch/cursor.go": "an unreadable cursor is set aside for people to look at; no message depends on it",
+	"mailbox/watch/cursor.go": "an unreadable cursor is kept under another name for people to look at",
 }
 
-// logging are the files that import a logger though packages do not print,
-// and why they may.
+// logging lists the files that import a logger although packages do not print, with the reason.
 var logging = map[string]string{
-	"cmd/oacp-mcp/mcpserver/http.go": "net/http takes no other thing than a logger to report to; this one writes to the caller's function",
+	"cmd/oacp-mcp/mcpserver/http.go": "net/http reports errors only to a logger; this one calls a function of the caller",
 }
 
-// maxFunction is how many lines a function may have at most.
-const maxFunction = 100
+// Upper bounds in lines.
+const (
+	maxFunction = 80
+	maxFile     = 400
+)
 
 // A sourceFile is a file of a package, parsed.
 type sourceFile struct {
@@ -89,7 +89,7 @@ func sourceFiles(t *testing.T) []sourceFile {
 	return files
 }
 
-// programFiles are those that are no tests.
+// programFiles returns the files that are not tests.
 func programFiles(t *testing.T) []sourceFile {
 	t.Helper()
 	return slices.DeleteFunc(slices.Clone(sourceFiles(t)), func(f sourceFile) bool { return f.isTest })
@@ -134,8 +134,7 @@ func (f sourceFile) report(t *testing.T, at ast.Node, format string, args ...any
 	t.Errorf("%s: "+format, append([]any{f.set.Position(at.Pos())}, args...)...)
 }
 
-// selections calls visit for everything that the file takes from a name, such
-// as the Exit of os.Exit.
+// selections calls visit for every selector on a name, such as os.Exit.
 func (f sourceFile) selections(visit func(from string, selected *ast.SelectorExpr)) {
 	ast.Inspect(f.tree, func(n ast.Node) bool {
 		if selected, ok := n.(*ast.SelectorExpr); ok {
@@ -160,10 +159,10 @@ func TestImportsPointOneWay(t *testing.T) {
 			case !ours, used == f.folder, strings.HasPrefix(f.folder, "cmd/"):
 			case slices.Contains(allowed, used):
 			case strings.HasPrefix(f.folder, "internal/"):
-				f.report(t, spec, "%s imports %s: an internal package knows none of ours that its row does not list", f.folder, used)
+				f.report(t, spec, "%s imports %s, which its row of the table does not list", f.folder, used)
 			case strings.HasPrefix(used, "internal/") && listed && f.folder != "schema":
 			case !listed:
-				f.report(t, spec, "%s is in no row of the table of imports and imports %s", f.folder, used)
+				f.report(t, spec, "%s imports %s but has no row in the table of imports", f.folder, used)
 			case !f.isTest:
 				f.report(t, spec, "%s imports %s; it may import %q", f.folder, used, allowed)
 			}
@@ -171,8 +170,8 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
-// TestOnlyDurableRenames: files change their names in one place, which knows
-// how to replace nothing and to lose nothing.
+// TestOnlyDurableRenames checks that only internal/durable renames files, because it neither
+// replaces nor loses any.
 func TestOnlyDurableRenames(t *testing.T) {
 	renames := []string{"Rename", "Renameat", "Renameat2", "RenameatxNp", "MoveFile", "MoveFileEx"}
 	found := 0
@@ -184,36 +183,36 @@ func TestOnlyDurableRenames(t *testing.T) {
 			}
 			if selector, ok := call.Fun.(*ast.SelectorExpr); ok && slices.Contains(renames, selector.Sel.Name) {
 				if found++; f.folder != "internal/durable" && renaming[f.name()] == "" {
-					f.report(t, call, "%s renames a file by itself; internal/durable does that", f.folder)
+					f.report(t, call, "%s renames a file; use internal/durable", f.folder)
 				}
 			}
 			return true
 		})
 	}
 	if found == 0 {
-		t.Error("nothing renames files: does this test still see what it looks for?")
+		t.Error("no file renames: the test no longer finds what it looks for")
 	}
 }
 
-// TestOnlyDurableMakesLocks: a lock file is opened in one place, which follows
-// no links and waits for no pipes.
+// TestOnlyDurableMakesLocks checks that only internal/durable opens lock files, because it follows
+// no links and does not wait for pipes.
 func TestOnlyDurableMakesLocks(t *testing.T) {
 	found := 0
 	for _, f := range programFiles(t) {
 		f.selections(func(from string, selected *ast.SelectorExpr) {
 			if from == "flock" && strings.HasPrefix(selected.Sel.Name, "New") {
 				if found++; f.folder != "internal/durable" {
-					f.report(t, selected, "%s makes a lock by itself; durable.NewLock does that", f.folder)
+					f.report(t, selected, "%s makes a lock; use durable.NewLock", f.folder)
 				}
 			}
 		})
 	}
 	if found == 0 {
-		t.Error("nothing makes locks: does this test still see what it looks for?")
+		t.Error("no file makes locks: the test no longer finds what it looks for")
 	}
 }
 
-// TestPackagesDoNotPrint: what a program shows is the command line's to say.
+// TestPackagesDoNotPrint checks that only programs write to the terminal.
 func TestPackagesDoNotPrint(t *testing.T) {
 	for _, f := range programFiles(t) {
 		if strings.HasPrefix(f.folder, "cmd/") || f.folder == "internal/command" {
@@ -221,12 +220,12 @@ func TestPackagesDoNotPrint(t *testing.T) {
 		}
 		for _, spec := range f.tree.Imports {
 			if (spec.Path.Value == `"log"` || spec.Path.Value == `"log/slog"`) && logging[f.name()] == "" {
-				f.report(t, spec, "%s imports %s; packages return, they do not print", f.folder, spec.Path.Value)
+				f.report(t, spec, "%s imports %s; packages do not print", f.folder, spec.Path.Value)
 			}
 		}
 		f.selections(func(from string, selected *ast.SelectorExpr) {
 			if prints(from, selected.Sel.Name) {
-				f.report(t, selected, "%s uses %s.%s; packages return, they do not print", f.folder, from, selected.Sel.Name)
+				f.report(t, selected, "%s uses %s.%s; packages do not print", f.folder, from, selected.Sel.Name)
 			}
 		})
 	}
@@ -242,8 +241,11 @@ func prints(of, name string) bool {
 	return false
 }
 
-func TestFunctionsFitAScreen(t *testing.T) {
+func TestSizes(t *testing.T) {
 	for _, f := range programFiles(t) {
+		if lines := f.set.Position(f.tree.FileEnd).Line; lines > maxFile {
+			f.report(t, f.tree, "%s has %d lines; the maximum is %d", f.name(), lines, maxFile)
+		}
 		for _, declaration := range f.tree.Decls {
 			function, ok := declaration.(*ast.FuncDecl)
 			if !ok {
@@ -251,14 +253,14 @@ func TestFunctionsFitAScreen(t *testing.T) {
 			}
 			lines := f.set.Position(function.End()).Line - f.set.Position(function.Pos()).Line + 1
 			if lines > maxFunction {
-				f.report(t, function, "%s has %d lines, at most %d are good to read", function.Name.Name, lines, maxFunction)
+				f.report(t, function, "%s has %d lines; the maximum is %d", function.Name.Name, lines, maxFunction)
 			}
 		}
 	}
 }
 
-// TestPackagesSayWhatTheyAreFor: each package has one doc comment.
-func TestPackagesSayWhatTheyAreFor(t *testing.T) {
+// TestPackagesHaveDocs checks that each package has one doc comment.
+func TestPackagesHaveDocs(t *testing.T) {
 	docs := make(map[string]int)
 	for _, f := range programFiles(t) {
 		docs[f.folder] += 0
@@ -273,22 +275,22 @@ func TestPackagesSayWhatTheyAreFor(t *testing.T) {
 	}
 }
 
-// TestStart: nothing is compiled when a program starts. A regular expression
-// at the top of a package costs every command of the program, used or not.
+// TestStart checks that programs do not compile regular expressions when they start, which every
+// command would pay for.
 func TestStart(t *testing.T) {
 	for _, f := range programFiles(t) {
 		for _, declaration := range f.tree.Decls {
 			if variables, ok := declaration.(*ast.GenDecl); ok && variables.Tok == token.VAR {
 				for _, at := range compiledAtOnce(variables) {
-					f.report(t, at, "it compiles a pattern at the start; compile it where it is first used")
+					f.report(t, at, "this compiles a pattern at start-up; compile it on first use")
 				}
 			}
 		}
 	}
 }
 
-// compiledAtOnce returns the patterns that variables compile when they are
-// made: all but those in functions, which may be called later or never.
+// compiledAtOnce returns the patterns that the initialization of variables compiles: all but those
+// inside functions.
 func compiledAtOnce(variables *ast.GenDecl) (found []ast.Node) {
 	ast.Inspect(variables, func(n ast.Node) bool {
 		if selected, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(selected.Sel.Name, "MustCompile") {
