@@ -12,9 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// ErrNoRun says that there is no folder for a run.
+// ErrNoRun reports a run that does not exist.
 var ErrNoRun = errors.New("no such run")
 
 // Run is one run of a repository: a folder <root>/<repository id>/<run id> that holds manifest.json,
@@ -25,17 +26,20 @@ type Run struct {
 	Folder       string
 }
 
-// BridgePath is the path of the run's bridge log.
+// logName is the file name of a run's log.
+const logName = "bridge.jsonl"
+
+// BridgePath returns the path of the run's bridge log.
 func (r Run) BridgePath() string { return filepath.Join(r.Folder, logName) }
 
-// ManifestPath is the path of the run's manifest.
+// ManifestPath returns the path of the run's manifest.
 func (r Run) ManifestPath() string { return filepath.Join(r.Folder, "manifest.json") }
 
-// TranscriptPath is the path of the run's transcript.
+// TranscriptPath returns the path of the run's transcript.
 func (r Run) TranscriptPath() string { return filepath.Join(r.Folder, "transcript.jsonl") }
 
-// Open opens the run's bridge log, which is empty where the file does not exist. Records sent without a run
-// id get this run's, whatever the options say.
+// Open opens the run's bridge log, which is empty if the file does not exist. Records sent without a run ID
+// get this run's, whatever the options say.
 func (r Run) Open(options *Options) (*Log, error) {
 	var settings Options
 	if options != nil {
@@ -45,7 +49,7 @@ func (r Run) Open(options *Options) (*Log, error) {
 	return Open(r.BridgePath(), &settings)
 }
 
-// DefaultRoot is the folder AgentPair keeps runs in, .agentpair/runs in the user's home.
+// DefaultRoot returns the folder in which AgentPair keeps runs, .agentpair/runs in the user's home.
 func DefaultRoot() (string, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -54,8 +58,8 @@ func DefaultRoot() (string, error) {
 	return filepath.Join(home, ".agentpair", "runs"), nil
 }
 
-// RepositoryID is the name of a repository's folder of runs: the first 16 hexadecimal digits of the SHA-256
-// of its absolute path. Symbolic links are not resolved, as AgentPair does not resolve them.
+// RepositoryID returns the name of a repository's folder of runs: the first 16 hexadecimal digits of the
+// SHA-256 of its absolute path. As in AgentPair, symbolic links are not resolved.
 func RepositoryID(repository string) (string, error) {
 	path, err := filepath.Abs(repository)
 	if err != nil {
@@ -65,12 +69,11 @@ func RepositoryID(repository string) (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// isRepositoryID reports whether a name is 16 lower-case hexadecimal digits.
 func isRepositoryID(name string) bool {
 	return len(name) == 16 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// repositoryFolder checks a repository id before a path is built from it.
+// repositoryFolder checks a repository ID before it builds a path from it.
 func repositoryFolder(root, repositoryID string) (string, error) {
 	if !isRepositoryID(repositoryID) {
 		return "", fmt.Errorf("repository id %q is not 16 lower-case hexadecimal digits", repositoryID)
@@ -78,7 +81,7 @@ func repositoryFolder(root, repositoryID string) (string, error) {
 	return filepath.Join(root, repositoryID), nil
 }
 
-// Repositories lists the ids of the repositories that have a folder under root, sorted. A root that does
+// Repositories returns the IDs of the repositories that have a folder under root, sorted. A root that does
 // not exist has none.
 func Repositories(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
@@ -94,7 +97,7 @@ func Repositories(root string) ([]string, error) {
 	return ids, nil
 }
 
-// Runs lists the runs of a repository by number. A repository without a folder has none.
+// Runs returns the runs of a repository by number. A repository without a folder has none.
 func Runs(root, repositoryID string) ([]Run, error) {
 	folder, err := repositoryFolder(root, repositoryID)
 	if err != nil {
@@ -103,7 +106,6 @@ func Runs(root, repositoryID string) ([]Run, error) {
 	return runsIn(folder)
 }
 
-// runsIn lists the runs in a repository's folder.
 func runsIn(folder string) ([]Run, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -111,40 +113,36 @@ func runsIn(folder string) ([]Run, error) {
 	}
 	var runs []Run
 	for _, e := range entries {
-		id, err := strconv.Atoi(e.Name())
-		if err != nil || id < 1 || strconv.Itoa(id) != e.Name() || !e.IsDir() {
-			continue
+		if id := runNumber(e.Name()); id > 0 && e.IsDir() {
+			runs = append(runs, Run{filepath.Base(folder), id, filepath.Join(folder, e.Name())})
 		}
-		runs = append(runs, Run{filepath.Base(folder), id, filepath.Join(folder, e.Name())})
 	}
 	slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(a.ID, b.ID) })
 	return runs, nil
 }
 
-// FindRun returns the run with the given number. If there is none the error matches ErrNoRun.
-func FindRun(root, repositoryID string, id int) (Run, error) {
-	runs, err := Runs(root, repositoryID)
-	if err != nil {
-		return Run{}, err
+// runNumber returns the number of the run whose folder has the name, and 0 for any other name.
+func runNumber(name string) int {
+	id, err := strconv.Atoi(name)
+	if err != nil || id < 1 || strconv.Itoa(id) != name {
+		return 0
 	}
-	for _, run := range runs {
-		if run.ID == id {
-			return run, nil
-		}
-	}
-	return Run{}, fmt.Errorf("%w: run %d of repository %s in %s", ErrNoRun, id, repositoryID, root)
+	return id
 }
 
-// NewRun makes the folder of a new run, with the number after the greatest there is; the first is 1. Of
-// several processes at once each gets a run of its own.
-func NewRun(root, repositoryID string) (Run, error) {
-	folder, err := repositoryFolder(root, repositoryID)
+// RunNumber returns the number of the run that a log at path belongs to, and 0 if its folder is not named
+// like a run.
+func RunNumber(path string) int {
+	path, err := filepath.Abs(path)
 	if err != nil {
-		return Run{}, err
+		return 0
 	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return Run{}, fmt.Errorf("new run: %w", err)
-	}
+	return runNumber(filepath.Base(filepath.Dir(path)))
+}
+
+// NewRun makes the folder of a new run, with the number after the greatest one; the first is 1. If several
+// processes call it at once, each gets a run of its own.
+func NewRun(root, repositoryID string) (Run, error) {
 	runs, err := Runs(root, repositoryID)
 	if err != nil {
 		return Run{}, err
@@ -154,12 +152,50 @@ func NewRun(root, repositoryID string) (Run, error) {
 		next = runs[len(runs)-1].ID + 1
 	}
 	for ; ; next++ {
-		run := Run{repositoryID, next, filepath.Join(folder, strconv.Itoa(next))}
-		switch err := os.Mkdir(run.Folder, 0o700); {
-		case err == nil:
-			return run, nil
-		case !errors.Is(err, fs.ErrExist):
-			return Run{}, fmt.Errorf("new run: %w", err)
+		run, made, err := makeFolder(root, repositoryID, next)
+		if err != nil || made {
+			return run, err
 		}
 	}
+}
+
+// MakeRun makes the run of a repository with the given number, unless it exists: its folder, and a
+// manifest, without which AgentPair ignores a run.
+func MakeRun(root, repository string, id int, now time.Time) (Run, error) {
+	if id < 1 {
+		return Run{}, fmt.Errorf("new run: %d is not the number of a run, the first is 1", id)
+	}
+	repository, err := filepath.Abs(repository)
+	if err != nil {
+		return Run{}, fmt.Errorf("new run: %w", err)
+	}
+	repositoryID, err := RepositoryID(repository)
+	if err != nil {
+		return Run{}, err
+	}
+	run, made, err := makeFolder(root, repositoryID, id)
+	if err == nil && made {
+		err = run.writeManifest(repository, now.UTC())
+	}
+	if err != nil {
+		return Run{}, fmt.Errorf("new run: %w", err)
+	}
+	return run, nil
+}
+
+// makeFolder makes the folder of a run. made reports whether it did not exist.
+func makeFolder(root, repositoryID string, id int) (run Run, made bool, err error) {
+	folder, err := repositoryFolder(root, repositoryID)
+	if err != nil {
+		return Run{}, false, err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return Run{}, false, err
+	}
+	run = Run{repositoryID, id, filepath.Join(folder, strconv.Itoa(id))}
+	err = os.Mkdir(run.Folder, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return run, false, nil
+	}
+	return run, err == nil, err
 }

@@ -82,14 +82,13 @@ func drive(root, repository, limit string) error {
 		},
 		Observe: func(e Entry) { fmt.Println(e.Type) },
 	}
-	repositoryID, err := bridge.RepositoryID(repository)
-	if err != nil {
-		return err
-	}
 	var s *Session
-	run, err := bridge.LatestRun(root, repositoryID)
+	log, err := bridge.Selector{Root: root, Repository: repository}.Select()
 	if err == nil {
-		s, err = Resume(run, options)
+		err = log.Err()
+	}
+	if err == nil {
+		s, err = Resume(log.Run, options)
 	}
 	if errors.Is(err, bridge.ErrNoRun) || errors.Is(err, ErrNeverBegun) {
 		s, err = Create(root, repository, Settings{Prompt: "three steps", Proof: "true"}, options)
@@ -201,14 +200,11 @@ func driveUntil(t *testing.T, root, repository string, entries int) (done bool) 
 
 func checkUndisturbed(t *testing.T, root, repository, when string) {
 	t.Helper()
-	repositoryID, err := bridge.RepositoryID(repository)
+	log, err := bridge.Selector{Root: root, Repository: repository}.Select()
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := bridge.LatestRun(root, repositoryID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := log.Run
 	s, err := Resume(run, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -91,14 +91,11 @@ func TestFollowKilled(t *testing.T) {
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	repositoryID, err := bridge.RepositoryID(repository)
+	log, err := bridge.Selector{Root: root, Repository: repository, RunID: 1}.Select()
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, err := bridge.FindRun(root, repositoryID, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := log.Run
 	for range 2 {
 		last := ""
 		for e, err := range Follow(t.Context(), run, Codex) {

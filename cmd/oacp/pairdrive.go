@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/oacp-go/oacp/bridge"
@@ -100,25 +101,27 @@ func (o pairOptions) open(options pair.Options, s *command.Streams) (*pair.Sessi
 }
 
 // run returns the run that is named by its number or a session.
-func (o pairOptions) run(root, repository string, s *command.Streams) (bridge.Run, error) {
+func (o pairOptions) run(root, repository string, s *command.Streams) (run bridge.Run, err error) {
 	if o.session == "" {
-		run, err := o.log.Run(false, s)
-		return run, unknownPair(repository, err)
+		run, err = o.log.Run(s)
+	} else {
+		run, err = findSession(root, repository, o.session)
 	}
+	if errors.Is(err, bridge.ErrNoRun) {
+		err = failure.WithHint(err,
+			"oacp bridge lists the runs; --repo names another repository, --runs-dir another folder of runs")
+	}
+	return run, err
+}
+
+func findSession(root, repository, session string) (bridge.Run, error) {
 	repositoryID, err := bridge.RepositoryID(repository)
 	if err != nil {
 		return bridge.Run{}, err
 	}
-	run, err := pair.FindSession(root, repositoryID, o.session)
-	return run, unknownPair(repository, err)
-}
-
-// unknownPair adds a hint to the error of a run that does not exist, for a command that takes no log
-// by its path.
-func unknownPair(repository string, err error) error {
-	if !errors.Is(err, bridge.ErrNoRun) {
-		return err
+	run, err := pair.FindSession(root, repositoryID, session)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", repository, err)
 	}
-	return failure.WithHint(command.NoRun(repository, err),
-		"oacp bridge lists the runs; --repo names another repository, --runs-dir another folder of runs")
+	return run, err
 }

@@ -170,14 +170,11 @@ func (s *pairScene) driveUntil(first bool, entries int) (done bool) {
 // nothing happens to it.
 func (s *pairScene) checkUndisturbed(when string) {
 	s.t.Helper()
-	repositoryID, err := bridge.RepositoryID(s.repository)
+	location, err := bridge.Selector{Root: filepath.Join(s.home, ".agentpair", "runs"), Repository: s.repository, RunID: 1}.Select()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	run, err := bridge.FindRun(filepath.Join(s.home, ".agentpair", "runs"), repositoryID, 1)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	run := location.Run
 	if m, err := pair.ReadManifest(run); err != nil || m.State != pair.Complete || m.CurrentIteration != 2 {
 		s.t.Errorf("%s: %v, state %s in iteration %d, want completed in 2", when, err, m.State, m.CurrentIteration)
 	}

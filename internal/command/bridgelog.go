@@ -2,7 +2,6 @@ package command
 
 import (
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/urfave/cli/v2"
@@ -57,87 +56,70 @@ func (o BridgeLog) Given() bool {
 	return o.File != "" || o.RunID != 0 || o.Repository != "" || o.RunsDir != ""
 }
 
-// Runs returns the folder of all runs and the repository that is meant.
-func (o BridgeLog) Runs(s *Streams) (root, repository string, err error) {
-	if root = o.RunsDir; root == "" {
+// selector returns what the flags and the environment say.
+func (o BridgeLog) selector(s *Streams) bridge.Selector {
+	root := o.RunsDir
+	if root == "" {
 		root = s.Getenv(RunsVariable)
 	}
-	if root == "" {
-		if root, err = bridge.DefaultRoot(); err != nil {
-			return "", "", err
-		}
+	return bridge.Selector{
+		File: o.File, Root: root, Repository: o.Repository, Dir: s.Dir, RunID: o.RunID, MayMake: o.Create,
 	}
-	if o.Repository != "" {
-		return root, o.Repository, nil
-	}
-	repository, err = bridge.FindRepository(root, s.Dir)
-	return root, repository, err
 }
 
-// Run returns the run that is meant; a command that writes makes the first
-// one.
-func (o BridgeLog) Run(writes bool, s *Streams) (bridge.Run, error) {
-	root, repository, err := o.Runs(s)
-	if err != nil {
-		return bridge.Run{}, err
+// Runs returns the folder of all runs and the repository that is meant.
+func (o BridgeLog) Runs(s *Streams) (root, repository string, err error) {
+	return o.selector(s).Folders()
+}
+
+// Select returns the log that is meant. Its run may be missing.
+func (o BridgeLog) Select(s *Streams) (bridge.Location, error) { return o.selector(s).Select() }
+
+// existing returns the log that is meant, and an error if its run is missing.
+func (o BridgeLog) existing(s *Streams) (bridge.Location, error) {
+	log, err := o.Select(s)
+	if err == nil {
+		err = log.Err()
 	}
-	repositoryID, err := bridge.RepositoryID(repository)
-	if err != nil {
-		return bridge.Run{}, err
-	}
-	var run bridge.Run
-	switch {
-	case o.Create:
-		run, err = bridge.MakeRun(root, repository, o.RunID, s.Now())
-	case o.RunID != 0:
-		run, err = bridge.FindRun(root, repositoryID, o.RunID)
-	default:
-		run, err = bridge.LatestRun(root, repositoryID)
-		if errors.Is(err, bridge.ErrNoRun) && writes {
-			run, err = bridge.MakeRun(root, repository, 1, s.Now())
-		}
+	return log, err
+}
+
+// Run returns the run that is meant.
+func (o BridgeLog) Run(s *Streams) (bridge.Run, error) {
+	log, err := o.existing(s)
+	return log.Run, err
+}
+
+// With opens the log to write into it. If the repository has no run, With makes the first one.
+func (o BridgeLog) With(s *Streams, options bridge.Options, use func(*bridge.Log) error) error {
+	log, err := o.Select(s)
+	if err == nil {
+		err = log.Make(s.Now())
 	}
 	if errors.Is(err, bridge.ErrNoRun) {
-		err = NoRun(repository, err)
-		if writes {
-			err = failure.WithHint(err, "oacp bridge lists the runs; --create makes this one, --bridge names another log")
-		}
+		return failure.WithHint(err, "oacp bridge lists the runs; --create makes this one, --bridge names another log")
 	}
-	return run, err
-}
-
-// With opens the log to write into it.
-func (o BridgeLog) With(s *Streams, options bridge.Options, use func(*bridge.Log) error) error {
-	if o.File != "" {
-		options.RunID = bridge.RunNumber(o.File)
-		return UseLog(o.File, options, s, use)
-	}
-	run, err := o.Run(true, s)
 	if err != nil {
 		return err
 	}
-	options.RunID = run.ID
-	return UseLog(run.BridgePath(), options, s, use)
+	options.RunID = log.Run.ID
+	return UseLog(log.Path, options, s, use)
 }
 
-// Reading opens the log to read it. A file that is named must be there; the
-// log of a run begins with its first record.
+// Reading opens the log to read it. A file that is named must exist; the log of a run begins with its first
+// record.
 func (o BridgeLog) Reading(s *Streams, use func(*bridge.Log) error) error {
-	path := o.File
-	if path != "" {
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("bridge log: %w", err)
-		}
-	} else {
-		run, err := o.Run(false, s)
-		if err != nil {
-			return err
-		}
-		path = run.BridgePath()
+	log, err := o.existing(s)
+	if err == nil && o.File != "" {
+		_, err = os.Stat(o.File)
 	}
-	return UseLog(path, bridge.Options{}, s, use)
+	if err != nil {
+		return err
+	}
+	return UseLog(log.Path, bridge.Options{}, s, use)
 }
 
+// UseLog opens a log, and closes it after use.
 func UseLog(path string, options bridge.Options, s *Streams, use func(*bridge.Log) error) (err error) {
 	options.Warn = func(err error) { s.Warn(err.Error()) }
 	options.Now = s.Now
@@ -148,6 +130,3 @@ func UseLog(path string, options bridge.Options, s *Streams, use func(*bridge.Lo
 	defer func() { err = errors.Join(err, log.Close()) }()
 	return use(log)
 }
-
-// NoRun says which repository lacks a run.
-func NoRun(repository string, err error) error { return fmt.Errorf("%s: %w", repository, err) }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 )
 
 type sentRecord struct {
@@ -379,53 +378,4 @@ func TestUnusableFolder(t *testing.T) {
 	claude := r.client(t, "claude")
 	wantText(t, "sending", claude.refuse(t, "send_to_agent", arguments{"to": "codex", "message_type": "chat", "content": "x"}), "failed: ", filepath.Join(r.dir, "runs"))
 	claude.call(t, "list_inbox", nil, nil)
-}
-
-// TestRunLog checks which log is meant.
-func TestRunLog(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "runs")
-	path := func(log mcpserver.BridgeLog, err error) string {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		relative, err := filepath.Rel(root, log.Path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return fmt.Sprint(filepath.ToSlash(relative), " ", log.RunID)
-	}
-	id, err := bridge.RepositoryID("/repository")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := path(mcpserver.RunLog(root, "/repository", 0)), id+"/1/bridge.jsonl 1"; got != want {
-		t.Errorf("without a run: %s, want %s", got, want)
-	}
-	if _, err := os.Stat(root); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("asking for the log made a folder (%v)", err)
-	}
-	for range 3 {
-		if _, err := bridge.NewRun(root, id); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, want := path(mcpserver.RunLog(root, "/repository", 0)), id+"/3/bridge.jsonl 3"; got != want {
-		t.Errorf("with three runs: %s, want the latest, %s", got, want)
-	}
-	if got, want := path(mcpserver.RunLog(root, "/repository", 2)), id+"/2/bridge.jsonl 2"; got != want {
-		t.Errorf("run 2: %s, want %s", got, want)
-	}
-	if _, err := mcpserver.RunLog(root, "/repository", 4); !errors.Is(err, bridge.ErrNoRun) {
-		t.Errorf("run 4 gave %v, want %v", err, bridge.ErrNoRun)
-	}
-	if got, want := path(mcpserver.FileLog(filepath.Join(root, id, "2", "bridge.jsonl"))), id+"/2/bridge.jsonl 2"; got != want {
-		t.Errorf("the file of run 2: %s, want %s", got, want)
-	}
-	if got, want := path(mcpserver.FileLog(filepath.Join(root, "log.jsonl"))), "log.jsonl 0"; got != want {
-		t.Errorf("a file of no run: %s, want %s", got, want)
-	}
-	if _, err := mcpserver.FileLog(filepath.Join(root, "no", "log.jsonl")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file in no folder gave %v, want %v", err, os.ErrNotExist)
-	}
 }

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
@@ -23,51 +20,14 @@ type BridgeLog struct {
 	Make func() error
 }
 
-// RunLog returns the log of a repository's run under root. A run that is named must be there, or the error
-// matches bridge.ErrNoRun; with the id 0 it is the latest run, or run 1, which the first record then makes. So
-// servers that start at the same time, one for each agent, always mean the same log.
-func RunLog(root, repository string, id int) (BridgeLog, error) {
-	repositoryID, err := bridge.RepositoryID(repository)
-	if err != nil {
-		return BridgeLog{}, err
+// LogAt returns the log at a location. The first record sent makes a run that is missing. So servers that
+// start at the same time, one for each agent, always mean the same log.
+func LogAt(location bridge.Location) BridgeLog {
+	log := BridgeLog{Path: location.Path, RunID: location.Run.ID}
+	if location.Missing {
+		log.Make = func() error { return location.Make(time.Now()) }
 	}
-	if id != 0 {
-		run, err := bridge.FindRun(root, repositoryID, id)
-		return BridgeLog{Path: run.BridgePath(), RunID: run.ID}, err
-	}
-	runs, err := bridge.Runs(root, repositoryID)
-	if err != nil {
-		return BridgeLog{}, err
-	}
-	run := bridge.Run{RepositoryID: repositoryID, ID: 1, Folder: filepath.Join(root, repositoryID, "1")}
-	if len(runs) > 0 {
-		run = runs[len(runs)-1]
-	}
-	makeRun := func() error {
-		_, err := bridge.MakeRun(root, repository, run.ID, time.Now())
-		return err
-	}
-	return BridgeLog{Path: run.BridgePath(), RunID: run.ID, Make: makeRun}, nil
-}
-
-// FileLog returns the log at path. Its folder must be there. Where the folder is named like a run, its records
-// belong to that run.
-func FileLog(path string) (BridgeLog, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return BridgeLog{}, fmt.Errorf("bridge log: %w", err)
-	}
-	folder := filepath.Dir(path)
-	if info, err := os.Stat(folder); err != nil {
-		return BridgeLog{}, fmt.Errorf("bridge log: %w", err)
-	} else if !info.IsDir() {
-		return BridgeLog{}, fmt.Errorf("bridge log: %s is no folder", folder)
-	}
-	run, err := strconv.Atoi(filepath.Base(folder))
-	if err != nil || run < 1 {
-		run = 0
-	}
-	return BridgeLog{Path: path, RunID: run}, nil
+	return log
 }
 
 // openLog opens a log when it is first used: a server that is only asked for mail needs none, and makes none.

@@ -77,10 +77,11 @@ EXAMPLES:
 func runMCP(ctx context.Context, o mcpOptions, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	log, err := o.bridgeLog(s)
+	location, err := o.log.Select(s)
 	if err != nil {
 		return err
 	}
+	log := LogAt(location)
 	err = o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		agent, err := command.AgentOf(w, o.agent, s)
 		if err != nil {
@@ -92,18 +93,6 @@ func runMCP(ctx context.Context, o mcpOptions, s *command.Streams) error {
 		return o.serve(ctx, Options{Agent: schema.AgentName(o.agent), Bridge: &log}, s)
 	}
 	return err
-}
-
-// bridgeLog returns the bridge log that the flags mean.
-func (o mcpOptions) bridgeLog(s *command.Streams) (BridgeLog, error) {
-	if o.log.File != "" {
-		return FileLog(o.log.File)
-	}
-	root, repository, err := o.log.Runs(s)
-	if err != nil {
-		return BridgeLog{}, err
-	}
-	return RunLog(root, repository, o.log.RunID)
 }
 
 func (o mcpOptions) serve(ctx context.Context, options Options, s *command.Streams) (err error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -50,11 +51,11 @@ func newRoom(t testing.TB, agents ...schema.AgentName) *room {
 			t.Errorf("closing the workspace: %v", err)
 		}
 	})
-	place, err := mcpserver.RunLog(filepath.Join(dir, "runs"), filepath.Join(dir, "repository"), 0)
+	place, err := bridge.Selector{Root: filepath.Join(dir, "runs"), Repository: filepath.Join(dir, "repository")}.Select()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &room{dir: dir, workspace: w, bridge: place}
+	return &room{dir: dir, workspace: w, bridge: mcpserver.LogAt(place)}
 }
 
 // server makes a server for an agent.

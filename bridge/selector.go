@@ -1,0 +1,193 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// Selector says which log is meant: a file, or a run of a repository.
+type Selector struct {
+	// File is the path of the log. If it is set the other fields have no meaning.
+	File string
+	// Root is the folder of all runs; empty means DefaultRoot.
+	Root string
+	// Repository is the path of the repository. If it is empty it is found from Dir; see FindRepository.
+	Repository string
+	// Dir is the folder that the user works in.
+	Dir string
+	// RunID is the number of the run; 0 means the latest run, or run 1 if there is none.
+	RunID int
+	// MayMake allows a RunID that does not exist.
+	MayMake bool
+}
+
+// Location is the log that a Selector means.
+type Location struct {
+	// Path is the log's file, which need not exist yet.
+	Path string
+	// Run is the run of the log. Its ID is 0 for a file whose folder is not named like a run.
+	Run Run
+	// Missing reports that the run does not exist; Make makes it.
+	Missing bool
+
+	root, repository string
+}
+
+// Select returns the log that is meant, without making anything. A file need not exist, but its folder
+// must. The error matches ErrNoRun if RunID names a run that does not exist, unless MayMake is set.
+func (s Selector) Select() (Location, error) {
+	if s.File != "" {
+		return locateFile(s.File)
+	}
+	root, repository, err := s.Folders()
+	if err != nil {
+		return Location{}, err
+	}
+	repositoryID, err := RepositoryID(repository)
+	if err != nil {
+		return Location{}, err
+	}
+	runs, err := Runs(root, repositoryID)
+	if err != nil {
+		return Location{}, err
+	}
+	if s.RunID == 0 && len(runs) > 0 {
+		s.RunID = runs[len(runs)-1].ID
+	}
+	for _, run := range runs {
+		if run.ID == s.RunID {
+			return Location{Path: run.BridgePath(), Run: run}, nil
+		}
+	}
+	run := Run{repositoryID, max(s.RunID, 1), filepath.Join(root, repositoryID, strconv.Itoa(max(s.RunID, 1)))}
+	missing := Location{Path: run.BridgePath(), Run: run, Missing: true, root: root, repository: repository}
+	if s.RunID != 0 && !s.MayMake {
+		return missing, missing.Err()
+	}
+	return missing, nil
+}
+
+// locateFile returns the log at path.
+func locateFile(path string) (Location, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return Location{}, fmt.Errorf("bridge log: %w", err)
+	}
+	folder := filepath.Dir(path)
+	info, err := os.Stat(folder)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", folder)
+	}
+	if err != nil {
+		return Location{}, fmt.Errorf("bridge log: %w", err)
+	}
+	return Location{Path: path, Run: Run{ID: RunNumber(path), Folder: folder}}, nil
+}
+
+// Folders returns the folder of all runs and the repository that are meant.
+func (s Selector) Folders() (root, repository string, err error) {
+	root, repository = s.Root, s.Repository
+	if root == "" {
+		if root, err = DefaultRoot(); err != nil {
+			return "", "", err
+		}
+	}
+	if repository == "" {
+		repository, err = FindRepository(root, s.Dir)
+	}
+	return root, repository, err
+}
+
+// Err returns an error that matches ErrNoRun if the run does not exist.
+func (l Location) Err() error {
+	if !l.Missing {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: run %d of repository %s in %s", l.repository, ErrNoRun, l.Run.ID, l.Run.RepositoryID, l.root)
+}
+
+// Make makes the run if it does not exist. It may be called again.
+func (l Location) Make(now time.Time) error {
+	if !l.Missing {
+		return nil
+	}
+	_, err := MakeRun(l.root, l.repository, l.Run.ID, now)
+	return err
+}
+
+// Open opens the log. Records sent without a run ID get that of the log's run.
+func (l Location) Open(options Options) (*Log, error) {
+	options.RunID = l.Run.ID
+	return Open(l.Path, &options)
+}
+
+// FindRepository returns the repository whose runs are meant in a folder. Inside a git repository it is the
+// nearest folder, from the given one up to the top, that has runs below root, or else the top. Elsewhere it
+// is the folder itself. AgentPair always takes the folder it was started in, which may be any of them.
+func FindRepository(root, folder string) (string, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return "", fmt.Errorf("repository: %w", err)
+	}
+	withRuns := ""
+	for at := folder; ; at = filepath.Dir(at) {
+		id, err := RepositoryID(at)
+		if err != nil {
+			return "", err
+		}
+		hasRuns, err := exists(filepath.Join(root, id))
+		if err != nil {
+			return "", err
+		}
+		if hasRuns && withRuns == "" {
+			withRuns = at
+		}
+		isTop, err := exists(filepath.Join(at, ".git")) // a file in a worktree
+		switch {
+		case err != nil:
+			return "", err
+		case isTop && withRuns != "":
+			return withRuns, nil
+		case isTop:
+			return at, nil
+		case at == filepath.Dir(at):
+			return folder, nil
+		}
+	}
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// FindLogs returns the logs that a path means: the file itself or, for a folder, the files named
+// bridge.jsonl in it and below, sorted by path. If there is none the error matches fs.ErrNotExist.
+func FindLogs(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("bridge log: %w", err)
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	var logs []string
+	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && entry.Name() == logName {
+			logs = append(logs, name)
+		}
+		return err
+	})
+	if err == nil && len(logs) == 0 {
+		err = fmt.Errorf("no %s in the folder %s: %w", logName, path, fs.ErrNotExist)
+	}
+	return logs, err
+}
