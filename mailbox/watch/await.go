@@ -9,18 +9,16 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
-// awaitPoll is how often a waiting command looks by itself: network file
-// systems report no changes.
+// awaitPoll is how often AwaitAcknowledged and AwaitReply look without a notification: network file systems send none.
 const awaitPoll = time.Second
 
-// DeadLetterError says that a message that was waited for became a dead
-// letter.
+// DeadLetterError says that a message that was waited for became a dead letter.
 type DeadLetterError struct {
 	Agent  schema.AgentName
 	Reason mailbox.DeadLetterReason
@@ -31,15 +29,15 @@ func (e *DeadLetterError) Error() string {
 	return fmt.Sprintf("%s could not handle message %s: %s", e.Agent, e.Reason.ID, e.Reason.Reason)
 }
 
-// AwaitAcknowledged waits until every recipient of a sent message has taken
-// it out of its inbox. It returns a *DeadLetterError when one gave it up.
+// AwaitAcknowledged waits until every recipient of a sent message has taken it out of its inbox. It returns a
+// *DeadLetterError if the message became a dead letter.
 func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
 	return await(ctx, recipientFolders(w, r, mailbox.Inbox, mailbox.DeadLetters), func() (bool, error) {
-		return acknowledged(w, r)
+		return isAcknowledged(w, r)
 	})
 }
 
-func acknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
+func isAcknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
 	done := true
 	for i, path := range r.Inboxes {
 		_, err := os.Lstat(path)
@@ -49,7 +47,7 @@ func acknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
 		case !errors.Is(err, fs.ErrNotExist):
 			return false, err
 		default:
-			if err := deadLetterOf(w, r.Message, r.Message.To[i], filepath.Base(path)); err != nil {
+			if err := checkDeadLetter(w, r.Message.ID, r.Message.To[i], filepath.Base(path)); err != nil {
 				return false, err
 			}
 		}
@@ -57,66 +55,89 @@ func acknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
 	return done, nil
 }
 
-// deadLetterOf returns a *DeadLetterError if the agent gave the message up.
-func deadLetterOf(w *mailbox.Workspace, m *schema.Message, agent schema.AgentName, name string) error {
+// checkDeadLetter returns a *DeadLetterError if the agent's dead letters include the message.
+func checkDeadLetter(w *mailbox.Workspace, id schema.ID, agent schema.AgentName, name string) error {
 	reason, err := w.Reason(mailbox.Entry{Agent: agent, Box: mailbox.DeadLetters, Name: name})
-	if err == nil && reason.ID == m.ID {
+	switch {
+	case err == nil && reason.ID == id:
 		return &DeadLetterError{Agent: agent, Reason: reason}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	}
 	return err
 }
 
-// AwaitReply waits until a message that answers the sent one is in its
-// sender's inbox, or in the outbox of a recipient, where it stays when the
-// sender's own runner is quicker than we are. It returns a *DeadLetterError
-// when a recipient gave the message up.
+// AwaitReply waits until a message that answers the sent one is in its sender's inbox or in the outbox of a recipient,
+// where it stays if the sender's runner takes it out of the inbox first. It returns a *DeadLetterError if the message
+// became a dead letter.
 func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) (reply mailbox.Entry, err error) {
-	sources := []mailbox.Entry{{Agent: r.Message.From, Box: mailbox.Inbox}}
+	boxes := []*replyBox{newReplyBox(r.Message.From, mailbox.Inbox)}
+	folders := []string{w.BoxPath(r.Message.From, mailbox.Inbox)}
 	for _, to := range r.Message.To {
-		sources = append(sources, mailbox.Entry{Agent: to, Box: mailbox.Outbox})
+		boxes = append(boxes, newReplyBox(to, mailbox.Outbox))
 	}
-	folders := append(recipientFolders(w, r, mailbox.Outbox, mailbox.DeadLetters), w.BoxPath(r.Message.From, mailbox.Inbox))
-	seen := make(map[string]bool)
+	folders = append(folders, recipientFolders(w, r, mailbox.Outbox, mailbox.DeadLetters)...)
 	err = await(ctx, folders, func() (bool, error) {
-		for _, source := range sources {
-			found, err := findReply(ctx, w, r.Message, source, seen)
+		for _, b := range boxes {
+			found, err := b.find(w, r.Message)
 			if err != nil || found.Message != nil {
 				reply = found
 				return err == nil, err
 			}
 		}
-		_, err := acknowledged(w, r)
+		_, err := isAcknowledged(w, r)
 		return false, err
 	})
 	return reply, err
 }
 
-// findReply looks for an answer among the files of a folder that were not
-// seen before. A file older than the message by its name is none.
-func findReply(ctx context.Context, w *mailbox.Workspace, m *schema.Message, in mailbox.Entry, seen map[string]bool) (mailbox.Entry, error) {
+// replyBox is a box in which an answer may arrive.
+type replyBox struct {
+	agent schema.AgentName
+	name  mailbox.Box
+	// read are the files that are not the answer.
+	read map[string]bool
+}
+
+func newReplyBox(agent schema.AgentName, name mailbox.Box) *replyBox {
+	return &replyBox{agent: agent, name: name, read: make(map[string]bool)}
+}
+
+// find looks for an answer among the files that were not read before. It does not read files that
+// are older than the message by their name.
+func (b *replyBox) find(w *mailbox.Workspace, m *schema.Message) (reply mailbox.Entry, err error) {
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), mailbox.BoxName(b.agent, b.name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return reply, nil
+	}
+	if err != nil {
+		return reply, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	names, err := dir.Names()
+	if err != nil {
+		return reply, err
+	}
 	since := m.CreatedAt.Time().Truncate(time.Minute)
-	entries, err := load(ctx, w, in.Agent, in.Box, func(name string) bool {
-		key := string(in.Agent) + "/" + string(in.Box) + "/" + name
-		if seen[key] || !schema.IsMessageFile(name) {
-			return false
+	for _, name := range names {
+		parsed, parseErr := schema.ParseFileName(name)
+		if b.read[name] || !schema.IsMessageFile(name) || parseErr == nil && parsed.At.Before(since) {
+			continue
 		}
-		seen[key] = true
-		parsed, err := schema.ParseFileName(name)
-		return err != nil || !parsed.At.Before(since)
-	})
-	for _, e := range entries {
-		if e.Message != nil && e.Message.ParentID == m.ID && e.Message.IsFor(m.From) {
+		data, modified, err := dir.ReadFileTime(name, schema.MaxFileSize)
+		e := mailbox.Entry{Agent: b.agent, Box: b.name, Name: name, Path: dir.Path(name), Modified: modified}
+		if err == nil {
+			e.Message, err = validate.Read(data)
+		}
+		if time.Since(modified) < Quiet && (err != nil || !isCopied(w, e, e.Message, data)) {
+			continue // another program may still be writing the file: look again
+		}
+		if err == nil && e.Message.ParentID == m.ID && e.Message.IsFor(m.From) {
 			return e, nil
 		}
-		if e.Err != nil {
-			// Another tool may still be writing it: look again.
-			delete(seen, string(in.Agent)+"/"+string(in.Box)+"/"+e.Name)
-		}
+		b.read[name] = true
 	}
-	return mailbox.Entry{}, err
+	return reply, nil
 }
 
 func recipientFolders(w *mailbox.Workspace, r *mailbox.Receipt, boxes ...mailbox.Box) []string {
@@ -129,18 +150,15 @@ func recipientFolders(w *mailbox.Workspace, r *mailbox.Receipt, boxes ...mailbox
 	return folders
 }
 
-// await calls check at once, whenever something changes in the folders, and
-// every awaitPoll, until it is done, fails, or the context ends.
+// await calls check at once, when something changes in the folders, and every awaitPoll, until it is done, fails, or the
+// context ends.
 func await(ctx context.Context, folders []string, check func() (bool, error)) (err error) {
-	// Without a watcher, or for folders it cannot watch, polling remains.
-	var events <-chan fsnotify.Event
-	var failures <-chan error
-	if watcher, watchErr := fsnotify.NewWatcher(); watchErr == nil {
-		defer func() { err = errors.Join(err, watcher.Close()) }()
+	notifier, openErr := openNotifier()
+	if openErr == nil { // otherwise only polling remains, as for folders that cannot be watched
+		defer func() { err = errors.Join(err, notifier.close()) }()
 		for _, folder := range folders {
-			_ = watcher.Add(folder)
+			_ = notifier.add(folder)
 		}
-		events, failures = watcher.Events, watcher.Errors
 	}
 	ticker := time.NewTicker(awaitPoll)
 	defer ticker.Stop()
@@ -151,8 +169,8 @@ func await(ctx context.Context, folders []string, check func() (bool, error)) (e
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-events:
-		case <-failures: // an overflow, for one: the next look finds what it hid
+		case <-notifier.events:
+		case <-notifier.errors: // the next look finds what an overflow hid
 		case <-ticker.C:
 		}
 	}

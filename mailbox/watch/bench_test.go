@@ -79,16 +79,24 @@ func BenchmarkWatchIdle(b *testing.B) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	watcher := newTestWatcher(b, w, Options{Cursor: true}, agents...)
-	if err := watcher.start(b.Context(), true); err != nil {
+	for range watcher.Scan(b.Context()) {
+		b.Fatal("an event, want none")
+	}
+	if err := watcher.start(true); err != nil {
 		b.Fatal(err)
 	}
-	watcher.look(b.Context())
+	lookAll := func() {
+		for next := time.Now(); !next.IsZero(); next = watcher.nextLook() {
+			watcher.look(b.Context(), true)
+		}
+	}
+	lookAll()
 	for b.Loop() {
 		watcher.tickAt = time.Time{}
 		if err := watcher.tick(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		if watcher.look(b.Context()); len(watcher.queue) > 0 {
+		if lookAll(); len(watcher.queue) > 0 {
 			b.Fatalf("%d events, want none", len(watcher.queue))
 		}
 	}
@@ -105,17 +113,20 @@ func BenchmarkWatchIdle(b *testing.B) {
 // changed.
 func BenchmarkWatchRescan(b *testing.B) {
 	for _, size := range []int{100, 1000, 10000} {
-		for name, how := range map[string]rescan{"names": rescanNames, "files": rescanFiles} {
+		for name, how := range map[string]func(b *box){
+			"names": func(b *box) { b.relist = true }, "files": func(b *box) { b.recheck = true },
+		} {
 			b.Run(fmt.Sprintf("%s/lying=%d", name, size), func(b *testing.B) {
 				w := newWorkspace(b, "codex")
 				fill(b, w, size)
 				watcher := newTestWatcher(b, w, Options{Since: time.Now()}, "codex")
-				if err := watcher.start(b.Context(), false); err != nil {
-					b.Fatal(err)
+				for range watcher.Scan(b.Context()) {
+					b.Fatal("an event, want none")
 				}
 				for b.Loop() {
-					watcher.targets[0].rescan = how
-					for watcher.look(b.Context()) {
+					how(watcher.boxes[0])
+					for next := time.Now(); !next.IsZero(); next = watcher.nextLook() {
+						watcher.look(b.Context(), true)
 					}
 				}
 				if err := watcher.Close(); err != nil {

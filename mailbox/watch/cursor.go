@@ -10,12 +10,15 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/gofrs/flock"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -24,22 +27,16 @@ const (
 	cursorVersion = 1
 	// maxCursorSize bounds what is read of a cursor, in bytes.
 	maxCursorSize = 256 << 20
-	// cursorPatience is how long a cursor in use is waited for: a scan is
-	// over soon.
+	// cursorPatience is how long New waits for a cursor in use: a scan ends soon.
 	cursorPatience = time.Second
-	// maxUnsaved is how many changes may be out before the cursor that knows
-	// of them is waited for.
-	maxUnsaved = 1000
-	// cursorShare bounds the time spent on saving: one part in so many.
-	cursorShare = 10
-	// cursorRetry is how long a cursor that could not be saved is let rest.
-	cursorRetry = time.Second
+	// saveEvery is the least time between two saves of a cursor.
+	saveEvery = time.Second
 )
 
 // ErrCursor is wrapped by the errors of a cursor that cannot be used.
 var ErrCursor = errors.New("the watch cannot keep its place")
 
-// CursorInUseError says that another Watcher keeps its place in the cursor.
+// CursorInUseError says that another Watcher uses the cursor.
 type CursorInUseError struct {
 	Agent   schema.AgentName
 	StateID string
@@ -52,98 +49,116 @@ func (e *CursorInUseError) Error() string {
 	return fmt.Sprintf("another watch of %s keeps its place in %s: give this one a state id of its own", e.Agent, e.Path)
 }
 
-// cursorFile is a cursor as it is stored, in the reference implementation's
-// format. That one passes over the keys it does not know.
-type cursorFile struct {
-	Agent    schema.AgentName       `json:"agent"`
-	Messages map[string]seenMessage `json:"messages"`
-	Project  string                 `json:"project"`
-	StateID  string                 `json:"state_id,omitempty"`
-	// Unreadable are the files that were reported as no message.
-	Unreadable map[string]fileVersion `json:"unreadable,omitempty"`
-	Version    int                    `json:"version"`
+// summary is what is remembered of a reported message: an entry of the reference implementation's cursor and more keys.
+type summary struct {
+	File     string           `json:"file"`
+	From     schema.AgentName `json:"from"`
+	ID       schema.ID        `json:"id,omitempty"`
+	Priority schema.Priority  `json:"priority"`
+	Subject  string           `json:"subject"`
+	Type     schema.Type      `json:"type"`
+	Version
 }
 
-// cursor remembers across restarts what was reported of one mailbox. It is
-// locked as long as it is open.
+// summarize copies what it keeps of a message, whose texts would keep the whole file in memory. What many messages have
+// in common is kept once.
+func summarize(name string, m *schema.Message, v Version) *summary {
+	return &summary{
+		File: name, From: unique.Make(m.From).Value(), ID: schema.ID(strings.Clone(string(m.ID))),
+		Priority: unique.Make(m.Priority).Value(), Subject: strings.Clone(m.Subject), Type: unique.Make(m.Type).Value(), Version: v,
+	}
+}
+
+func (s summary) message() *schema.Message {
+	return &schema.Message{ID: s.ID, From: s.From, Type: s.Type, Priority: s.Priority, Subject: s.Subject}
+}
+
+// is reports whether the message is the one that was reported. The reference implementation records no IDs.
+func (s summary) is(m *schema.Message) bool {
+	if s.ID != "" {
+		return s.ID == m.ID
+	}
+	return s.From == m.From && s.Type == m.Type && s.Priority == m.Priority && s.Subject == m.Subject
+}
+
+// record is what was reported of a box, and the content of a cursor's file in the reference implementation's format,
+// which ignores unknown keys.
+type record struct {
+	Agent    schema.AgentName   `json:"agent"`
+	Messages map[string]summary `json:"messages"`
+	Project  string             `json:"project"`
+	StateID  string             `json:"state_id,omitempty"`
+	// Unreadable has the files that were reported as errors.
+	Unreadable map[string]Version `json:"unreadable,omitempty"`
+	Version    int                `json:"version"`
+}
+
+func newRecord(b *box, stateID string) record {
+	return record{
+		Agent: b.agent, Project: b.project, StateID: stateID, Version: cursorVersion,
+		Messages: make(map[string]summary), Unreadable: make(map[string]Version),
+	}
+}
+
+// cursor keeps the record of a box in a file. It is locked as long as it is open.
 type cursor struct {
 	path string
 	lock *flock.Flock
-	// fresh says that there was none.
+	// fresh reports whether there was no file.
 	fresh bool
-	// warning tells of an unreadable cursor that was set aside.
+	// warning says that an unreadable cursor was set aside.
 	warning error
-
-	file cursorFile
-	// dirty says that file has changed since it was last saved. At most one
-	// goroutine is saving, and the next begins at saveAt or later.
-	dirty, saving bool
-	saveAt        time.Time
-	// unsaved counts the changes since.
-	unsaved int
+	// dirty reports whether the record has changed since it was saved.
+	dirty   bool
+	savedAt time.Time
 	failure string
 }
 
-// isStateID reports whether the text is 1 to 64 letters, digits, dots,
-// underscores and hyphens.
-func isStateID(text string) bool {
-	return 0 < len(text) && len(text) <= 64 && strings.IndexFunc(text, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
-	}) < 0
-}
+var stateIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// openCursor locks and reads the cursor of a mailbox.
-func openCursor(ctx context.Context, t *watched, stateID string) (*cursor, error) {
-	name := string(t.agent) + ".json"
-	if stateID != "" {
-		if !isStateID(stateID) {
-			return nil, fmt.Errorf("state id %q: want 1 to 64 letters, digits, dots, underscores or hyphens", stateID)
+// openCursor locks the cursor of a box and reads it into the box's record.
+func (b *box) openCursor(ctx context.Context) (err error) {
+	if b.name != mailbox.Inbox {
+		return errors.New("only inboxes have cursors")
+	}
+	name := string(b.agent) + ".json"
+	if id := b.reported.StateID; id != "" {
+		if !stateIDPattern.MatchString(id) {
+			return fmt.Errorf("state id %q: want 1 to 64 letters, digits, dots, underscores or hyphens", id)
 		}
-		name = string(t.agent) + "." + stateID + ".json"
+		name = string(b.agent) + "." + id + ".json"
 	}
-	if err := t.workspace.MakeStateFolder(cursorsName); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCursor, err)
+	if err := b.workspace.MakeStateFolder(cursorsName); err != nil {
+		return fmt.Errorf("%w: %w", ErrCursor, err)
 	}
-	dir, err := durable.OpenDir(t.workspace.Root(), t.workspace.Dir(), cursorsName)
+	dir, err := durable.OpenDir(b.workspace.Root(), b.workspace.Dir(), cursorsName)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCursor, err)
+		return fmt.Errorf("%w: %w", ErrCursor, err)
 	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
 	c := &cursor{path: dir.Path(name), lock: durable.NewLock(dir.Path(name + ".lock"))}
-	c.file = newCursorFile(t, stateID)
-	if err := c.acquire(ctx); err != nil {
-		return nil, errors.Join(err, dir.Close())
-	}
-	if err := errors.Join(c.read(dir, name), dir.Close()); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", ErrCursor, err), c.lock.Unlock())
-	}
-	return c, nil
-}
-
-func newCursorFile(t *watched, stateID string) cursorFile {
-	return cursorFile{
-		Agent: t.agent, Project: t.project, StateID: stateID, Version: cursorVersion,
-		Messages: make(map[string]seenMessage), Unreadable: make(map[string]fileVersion),
-	}
-}
-
-func (c *cursor) acquire(ctx context.Context) error {
 	patience, cancel := context.WithTimeout(ctx, cursorPatience)
 	defer cancel()
-	_, err := c.lock.TryLockContext(patience, 2*time.Millisecond)
+	_, err = c.lock.TryLockContext(patience, cursorPatience/100)
 	switch {
 	case err == nil:
-		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case patience.Err() != nil:
-		return &CursorInUseError{Agent: c.file.Agent, StateID: c.file.StateID, Path: c.path}
+		return &CursorInUseError{Agent: b.agent, StateID: b.reported.StateID, Path: c.path}
+	default:
+		return fmt.Errorf("%w: locking %s: %w", ErrCursor, c.lock.Path(), err)
 	}
-	return fmt.Errorf("%w: locking %s: %w", ErrCursor, c.lock.Path(), err)
+	if err := c.read(dir, name, &b.reported); err != nil {
+		return errors.Join(fmt.Errorf("%w: %w", ErrCursor, err), c.lock.Unlock())
+	}
+	b.cursor = c
+	return nil
 }
 
-// read reads the cursor's file. One that makes no sense is set aside: then
-// everything in the inbox is reported again, for nothing may be missed.
-func (c *cursor) read(dir *durable.Dir, name string) error {
+// read reads the cursor's file. One that is not a cursor is set aside: then everything in the box is reported again,
+// because nothing may be missed.
+func (c *cursor) read(dir *durable.Dir, name string, r *record) error {
 	data, err := dir.ReadFile(name, maxCursorSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.fresh = true
@@ -152,89 +167,82 @@ func (c *cursor) read(dir *durable.Dir, name string) error {
 	if err != nil && !errors.Is(err, durable.ErrTooLarge) {
 		return err
 	}
-	var there cursorFile
+	var stored record
 	if err == nil {
-		err = json.Unmarshal(data, &there)
+		err = json.Unmarshal(data, &stored)
 	}
-	if err != nil || there.Version == 0 {
+	switch {
+	case err != nil:
 		return c.setAside(err)
+	case stored.Version == 0:
+		return c.setAside(errors.New("it is not a cursor"))
+	case stored.Version != cursorVersion:
+		return fmt.Errorf("%s has version %d, want %d", c.path, stored.Version, cursorVersion)
+	case stored.Agent != r.Agent || stored.StateID != r.StateID:
+		return fmt.Errorf("%s belongs to agent %q with state id %q", c.path, stored.Agent, stored.StateID)
 	}
-	if there.Version != cursorVersion {
-		return fmt.Errorf("%s has version %d, want %d", c.path, there.Version, cursorVersion)
-	}
-	if there.Agent != c.file.Agent || there.StateID != c.file.StateID {
-		return fmt.Errorf("%s belongs to agent %q with state id %q", c.path, there.Agent, there.StateID)
-	}
-	maps.Copy(c.file.Messages, there.Messages)
-	maps.Copy(c.file.Unreadable, there.Unreadable)
+	maps.Copy(r.Messages, stored.Messages)
+	maps.Copy(r.Unreadable, stored.Unreadable)
 	return nil
 }
 
 func (c *cursor) setAside(reason error) error {
-	if reason == nil {
-		reason = errors.New("it is no cursor")
-	}
 	aside := c.path + ".unreadable"
 	if err := os.Rename(c.path, aside); err != nil {
 		return err
 	}
 	c.dirty = true
-	c.warning = fmt.Errorf("the cursor %s is unreadable and was moved to %s, messages may be reported again: %w", c.path, filepath.Base(aside), reason)
+	c.warning = fmt.Errorf("the cursor %s is unreadable and was moved to %s, messages may be reported again: %w",
+		c.path, filepath.Base(aside), reason)
 	return nil
 }
 
-// apply takes in a change that is out.
-func (c *cursor) apply(change change) {
-	name := change.entry.Name
-	delete(c.file.Messages, name)
-	delete(c.file.Unreadable, name)
-	if change.message != nil {
-		c.file.Messages[name] = *change.message
+// saveCursor saves the record of a box if it has changed.
+func (b *box) saveCursor() error {
+	c := b.cursor
+	if c == nil || !c.dirty || c.fresh {
+		return nil
 	}
-	if change.bad != nil {
-		c.file.Unreadable[name] = *change.bad
-	}
-	c.dirty = true
-	c.unsaved++
-}
-
-// saveResult is the end of saving a cursor.
-type saveResult struct {
-	cursor *cursor
-	err    error
-	took   time.Duration
-}
-
-// save saves the cursor as it is now, in a goroutine that ends by sending its
-// result.
-func (c *cursor) save(done chan<- saveResult) {
-	snapshot := c.file
-	snapshot.Messages, snapshot.Unreadable = maps.Clone(c.file.Messages), maps.Clone(c.file.Unreadable)
-	c.dirty, c.saving, c.unsaved = false, true, 0
-	go func() {
-		began := time.Now()
-		err := snapshot.write(c.path)
-		done <- saveResult{c, err, time.Since(began)}
-	}()
-}
-
-func (f cursorFile) write(path string) error {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(f); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+	if err := encoder.Encode(b.reported); err != nil {
+		return fmt.Errorf("%w: writing %s: %w", ErrCursor, c.path, err)
 	}
-	return durable.Replace(path, buffer.Bytes(), 0o644)
+	err := durable.Replace(c.path, buffer.Bytes(), 0o644)
+	c.savedAt = time.Now()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrCursor, err)
+	}
+	c.dirty = false
+	return nil
 }
 
-// saved takes in the result of saving.
-func (c *cursor) saved(result saveResult, now time.Time) {
-	c.saving = false
-	c.saveAt = now.Add(cursorShare * result.took)
-	if result.err != nil {
-		c.dirty = true
-		c.saveAt = now.Add(max(cursorRetry, cursorShare*result.took))
+// closeCursor releases the cursor, saved or not.
+func (b *box) closeCursor() error {
+	if b.cursor == nil {
+		return nil
 	}
+	err := b.cursor.lock.Unlock()
+	b.cursor = nil
+	return err
+}
+
+// saveDue saves the cursors that were not saved within saveEvery, and reports a failure once.
+func (w *Watcher) saveDue() {
+	for _, b := range w.boxes {
+		if b.cursor != nil && time.Since(b.cursor.savedAt) >= saveEvery {
+			w.report(b, &b.cursor.failure, b.saveCursor())
+		}
+	}
+}
+
+// saveAll saves all cursors.
+func (w *Watcher) saveAll() error {
+	var failed []error
+	for _, b := range w.boxes {
+		failed = append(failed, b.saveCursor())
+	}
+	return errors.Join(failed...)
 }

@@ -29,7 +29,7 @@ func TestCursorFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wantScan(t, w, Options{Cursor: true, StateID: "ci-1"}, "codex", "new_message m1.yaml", "error bad.yaml")
+	wantScan(t, w, Options{Cursor: true, StateID: "ci-1"}, "codex", "error bad.yaml", "new_message m1.yaml")
 	var got, want any
 	if err := json.Unmarshal([]byte(readFile(t, cursorPath(w, "codex.ci-1.json"))), &got); err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestCursorUnreadable(t *testing.T) {
 
 func TestCursorRefused(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "codex.ci")
-	target := []Target{{w, "codex"}}
+	target := []Target{{Workspace: w, Agent: "codex"}}
 	for name, test := range map[string]struct {
 		stateID, text string
 		words         []string
@@ -150,7 +150,7 @@ func TestCursorInUse(t *testing.T) {
 	t.Parallel() // it waits for a second
 	w := newWorkspace(t, "claude", "codex")
 	first := newTestWatcher(t, w, Options{Cursor: true}, "codex")
-	_, err := New(t.Context(), []Target{{w, "codex"}}, &Options{Cursor: true})
+	_, err := New(t.Context(), []Target{{Workspace: w, Agent: "codex"}}, &Options{Cursor: true})
 	var inUse *CursorInUseError
 	if !errors.As(err, &inUse) || inUse.Agent != "codex" || inUse.Path != cursorPath(w, "codex.json") {
 		t.Fatalf("a second watcher gets %v, want a *CursorInUseError", err)
@@ -167,7 +167,7 @@ func TestCursorCannotBeSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorkspace(t, "claude", "codex")
 		watcher := newTestWatcher(t, w, Options{Cursor: true}, "codex")
-		watcher.notify.open = func() (notifier, error) { return newScriptedNotifier(), nil }
+		watcher.open = newScriptedNotifier().open
 		watch := startWatching(t, watcher)
 		synctest.Wait() // until the first cursor is saved
 		path := cursorPath(w, "codex.json")
@@ -190,7 +190,7 @@ func TestCursorCannotBeSaved(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Saving again is no event: it is due when the bubble's clock has gone on.
-		time.Sleep(cursorRetry + tickEvery)
+		time.Sleep(saveEvery + tickEvery)
 		synctest.Wait()
 		for _, name := range names {
 			if !strings.Contains(readFile(t, path), name) {
@@ -199,19 +199,4 @@ func TestCursorCannotBeSaved(t *testing.T) {
 		}
 		watch.stop()
 	})
-}
-
-// TestCursorIsSavedInShares counts how often a cursor is saved while a great many messages arrive
-// one by one.
-func TestCursorIsSavedInShares(t *testing.T) {
-	c := &cursor{path: filepath.Join(t.TempDir(), "codex.json")}
-	began := time.Now()
-	c.saved(saveResult{cursor: c, took: 30 * time.Millisecond}, began)
-	if want := began.Add(300 * time.Millisecond); !c.saveAt.Equal(want) {
-		t.Errorf("a cursor that takes 30 ms to save is next saved after %v, want 300ms", c.saveAt.Sub(began))
-	}
-	c.saved(saveResult{cursor: c, took: time.Millisecond, err: os.ErrPermission}, began)
-	if !c.dirty || c.saveAt.Before(began.Add(cursorRetry)) {
-		t.Errorf("a cursor that could not be saved: dirty %t, next after %v, want it tried again after %v", c.dirty, c.saveAt.Sub(began), cursorRetry)
-	}
 }

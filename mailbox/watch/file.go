@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"time"
@@ -9,65 +8,183 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
-// lookAll looks at the files on all cores.
-func (t *watched) lookAll(ctx context.Context, dir *durable.Dir, names []string) ([]look, error) {
-	looks := make([]look, len(names))
-	err := eachOnAllCores(ctx, len(names), func(i int) { looks[i] = t.lookAt(dir, names[i]) })
-	return looks, err
+// fileState is what a look at a file found.
+type fileState int
+
+const (
+	// fileUnsettled is a file that is not read, because another program may still be writing it.
+	fileUnsettled fileState = iota
+	// fileUnchanged is a file in the state in which it was reported.
+	fileUnchanged
+	fileGone
+	fileMessage
+	fileBad
+)
+
+// finding is what a look at a file found.
+type finding struct {
+	state   fileState
+	entry   mailbox.Entry
+	seen    Sighting
+	settled bool
 }
 
-func (t *watched) lookAt(dir *durable.Dir, name string) look {
-	info, err := dir.Lstat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return look{state: fileGone, entry: t.entry(name)}
+// change is a change of what is reported of a file, on its way to the caller.
+type change struct {
+	box *box
+	// kind is empty if the change is only recorded.
+	kind  EventKind
+	entry mailbox.Entry
+	// message and bad are what is recorded of the file afterwards.
+	message *summary
+	bad     *Version
+}
+
+// goneVersion is the Version of a file that does not exist.
+var goneVersion = Version{Size: -1}
+
+// find looks at a file of a folder, which is nil if it does not exist. It reads the file only if
+// that is in a state in which it was not read before.
+func (b *box) find(dir *durable.Dir, name string, now time.Time) finding {
+	f := finding{entry: b.entry(name), seen: b.lastSeen(name)}
+	info, err := lstat(dir, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.state, f.seen = fileGone, f.seen.next(goneVersion, now)
+		f.settled = f.seen.isQuiet(now)
+		return f
+	case err != nil:
+		f.state, f.entry.Err, f.settled = fileBad, err, true
+		return f
+	}
+	f.seen = f.seen.Seen(info, now)
+	message, isMessage := b.reported.Messages[name]
+	_, isBad := b.reported.Unreadable[name]
+	if isMessage && !isBad && message.equal(f.seen.Version) {
+		f.state = fileUnchanged
+		return f
+	}
+	f.settled = f.seen.isQuiet(now)
+	if last, ok := b.unsettled[name]; !ok || f.settled || !last.equal(f.seen.Version) {
+		b.read(dir, &f)
+	}
+	return f
+}
+
+// lastSeen returns the last sighting of a file. A reported file that differs now has changed only
+// now: its time proves nothing, because truncating a file sets its size a moment before its time.
+func (b *box) lastSeen(name string) Sighting {
+	past := time.Unix(0, 0)
+	if last, ok := b.unsettled[name]; ok {
+		return last
+	}
+	if version, ok := b.reported.Unreadable[name]; ok {
+		return Sighting{version, past}
+	}
+	if message, ok := b.reported.Messages[name]; ok {
+		return Sighting{message.Version, past}
+	}
+	return Sighting{}
+}
+
+// read reads a file and completes what was found of it.
+func (b *box) read(dir *durable.Dir, f *finding) {
+	data, modified, err := dir.ReadFileTime(f.entry.Name, schema.MaxFileSize)
+	info, lookErr := dir.Lstat(f.entry.Name)
+	switch {
+	case errors.Is(lookErr, fs.ErrNotExist):
+		f.state, f.settled, f.seen = fileGone, false, f.seen.next(goneVersion, time.Now())
+		return
+	case lookErr != nil || !versionOf(info).equal(f.seen.Version):
+		f.settled, f.seen.Since = false, time.Now()
+		return
+	}
+	if modified.IsZero() {
+		modified = info.ModTime()
+	}
+	f.entry.Modified = modified
+	if err == nil {
+		f.entry.Message, err = validate.Read(data)
 	}
 	if err != nil {
-		l := look{state: fileBad, entry: t.entry(name)}
-		l.entry.Err = err
-		return l
+		f.state, f.entry.Message, f.entry.Err = fileBad, nil, err
+		return
 	}
-	version := versionOf(info)
-	l, known := t.recall(name, version)
-	if !known || t.hinted[name] {
-		l = t.read(dir, name, version)
-	}
-	if l.state == fileMessage && !l.moving && time.Since(version.Modified) < oldFile {
-		l.delivered = t.isDelivered(l.entry.Message, name, version.Size)
-	}
-	return l
+	f.state = fileMessage
+	f.settled = f.settled || isCopied(b.workspace, f.entry, f.entry.Message, data)
 }
 
-// read reads a file that was of the version just before.
-func (t *watched) read(dir *durable.Dir, name string, version fileVersion) look {
-	l := look{state: fileMessage, version: version, entry: readEntry(dir, t.agent, mailbox.Inbox, name)}
-	info, err := dir.Lstat(name)
+// judge compares what was found with what was reported, and returns the changes of a settled file.
+// If the Watcher does not follow, it does not wait for a missing file to come back.
+func (b *box) judge(f finding, follow bool) []change {
+	name := f.entry.Name
+	message, isMessage := b.reported.Messages[name]
+	badVersion, isBad := b.reported.Unreadable[name]
+	delete(b.unsettled, name)
+	c := change{box: b, entry: f.entry}
+	if f.state == fileMessage {
+		c.message = summarize(name, f.entry.Message, f.seen.Version)
+	}
 	switch {
-	case errors.Is(l.entry.Err, fs.ErrNotExist) || errors.Is(err, fs.ErrNotExist):
-		return look{state: fileGone, entry: t.entry(name)}
-	case l.entry.Err != nil:
-		l.state, l.entry.Message = fileBad, nil
+	case f.state == fileUnchanged || f.state == fileBad && isBad && badVersion.equal(f.seen.Version):
+		return nil
+	case f.state == fileGone && !isMessage && !isBad:
+		return nil
+	case f.state == fileGone && !isMessage:
+		return []change{c}
+	case f.state == fileMessage && isMessage && message.is(f.entry.Message):
+		return []change{c}
+	case !f.settled && (f.state != fileGone || follow):
+		b.unsettled[name] = f.seen
+		return nil
+	case f.state == fileBad:
+		c.kind, c.bad = EventError, &f.seen.Version
+		if isMessage {
+			c.message = &message
+		}
+		return []change{c}
 	}
-	l.moving = err != nil || !versionOf(info).equal(version)
-	return l
+	var changes []change
+	if isMessage {
+		left := change{box: b, kind: EventArchived, entry: f.entry}
+		left.entry.Message, left.entry.Err, left.entry.Modified = message.message(), nil, message.Modified
+		changes = append(changes, left)
+	}
+	if f.state == fileMessage {
+		if c.kind = EventArrived; !f.seen.Modified.After(b.since) {
+			c.kind = ""
+		}
+		changes = append(changes, c)
+	}
+	return changes
 }
 
-func versionOf(info fs.FileInfo) fileVersion {
-	return fileVersion{Modified: info.ModTime().Round(0), Size: info.Size()}
+// apply records a change that was delivered.
+func (b *box) apply(c change) {
+	name := c.entry.Name
+	if name == "" {
+		return
+	}
+	delete(b.reported.Messages, name)
+	delete(b.reported.Unreadable, name)
+	if c.message != nil {
+		b.reported.Messages[name] = *c.message
+	}
+	if c.bad != nil {
+		b.reported.Unreadable[name] = *c.bad
+	}
+	if b.cursor != nil {
+		b.cursor.dirty = true
+	}
 }
 
-// isDelivered reports whether the sender's outbox holds a copy of the same
-// size: the copy is put there whole, and a file that is being written in the
-// inbox is smaller.
-func (t *watched) isDelivered(m *schema.Message, name string, size int64) bool {
-	sent := func(name string) bool {
-		info, err := t.workspace.Root().Lstat(mailbox.BoxName(m.From, mailbox.Outbox) + "/" + name)
-		return err == nil && info.Mode().IsRegular() && info.Size() == size
+// lstat describes a file of a folder, which is nil if it does not exist.
+func lstat(dir *durable.Dir, name string) (fs.FileInfo, error) {
+	if dir == nil {
+		return nil, fs.ErrNotExist
 	}
-	if sent(name) || sent(m.FileName()) {
-		return true
-	}
-	long, err := m.LongFileName()
-	return err == nil && sent(long)
+	return dir.Lstat(name)
 }

@@ -1,130 +1,113 @@
 package watch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/oacp-go/oacp/schema"
 )
 
-// notifyBuffer is how many notifications wait in this process. The system
-// holds many more.
-const notifyBuffer = 256
+const (
+	// notifyBuffer is how many notifications wait in this process. The system holds many more.
+	notifyBuffer = 256
+	// receiveAtMost is how many notifications are received before their files are looked at.
+	receiveAtMost = 1024
+)
 
-// A notifier tells of changes in folders, as far as it can.
-type notifier interface {
-	// Add begins to watch a folder. Adding one again is no error.
-	Add(folder string) error
-	// changes are paths of entries of the folders. It is closed when there
-	// will be no more.
-	changes() <-chan fsnotify.Event
-	// failures say that changes were lost: fsnotify.ErrEventOverflow, or
-	// that there may be no more.
-	failures() <-chan error
-	Close() error
+// A notifier says which folders may have changed, as far as it can. The zero notifier says nothing.
+type notifier struct {
+	// add begins to watch a folder. Adding one again is not an error.
+	add func(folder string) error
+	// events have paths of entries of the folders. The channel is closed when there will be no more.
+	events <-chan fsnotify.Event
+	// errors say that notifications were lost: fsnotify.ErrEventOverflow, or that there may be no more.
+	errors <-chan error
+	stop   func() error
 }
 
-// systemNotifier is what the operating system offers. Its failures are taken
-// by a goroutine of their own: fsnotify reports some of them while it holds
-// the lock that Add needs.
-type systemNotifier struct {
-	*fsnotify.Watcher
-	failed  chan error
-	drained sync.WaitGroup
-}
-
+// openNotifier opens a notifier of the operating system. A goroutine receives its errors: fsnotify sends some of them
+// while it holds the lock that Add needs.
 func openNotifier() (notifier, error) {
 	watcher, err := fsnotify.NewBufferedWatcher(notifyBuffer)
 	if err != nil {
-		return nil, err
+		return notifier{}, err
 	}
-	n := &systemNotifier{Watcher: watcher, failed: make(chan error, 1)}
-	n.drained.Go(func() {
+	failures := make(chan error, 1)
+	var received sync.WaitGroup
+	received.Go(func() {
 		for err := range watcher.Errors {
 			select {
-			case n.failed <- err:
-			default: // one that waits has the same consequence
+			case failures <- err:
+			default: // the one that waits has the same consequence
 			}
 		}
 	})
-	return n, nil
-}
-
-func (n *systemNotifier) changes() <-chan fsnotify.Event { return n.Events }
-func (n *systemNotifier) failures() <-chan error         { return n.failed }
-
-func (n *systemNotifier) Close() error {
-	err := n.Watcher.Close()
-	n.drained.Wait()
-	return err
-}
-
-// notifications keeps a notifier attached to folders that come and go.
-type notifications struct {
-	open    func() (notifier, error)
-	current notifier
-	// attached are the folders as they were when they were added.
-	attached map[string]fs.FileInfo
-	// inboxes and chains say which mailboxes a changed entry of a folder, or
-	// a changed folder, concerns.
-	inboxes map[string]*watched
-	chains  map[string][]*watched
-}
-
-// route notes which notifications concern the mailbox: those of the inbox,
-// and those of the folders above it, by which it comes and goes.
-func (n *notifications) route(t *watched) {
-	if n.inboxes == nil {
-		n.inboxes, n.chains = make(map[string]*watched), make(map[string][]*watched)
+	stop := func() error {
+		err := watcher.Close()
+		received.Wait()
+		return err
 	}
-	inbox := t.inbox()
-	agent := filepath.Dir(inbox)
-	agents := filepath.Dir(agent)
-	t.chain = []string{t.workspace.Dir(), agents, agent, inbox}
-	n.inboxes[inbox] = t
-	for _, folder := range t.chain {
-		n.chains[folder] = append(n.chains[folder], t)
+	return notifier{add: watcher.Add, events: watcher.Events, errors: failures, stop: stop}, nil
+}
+
+func (n *notifier) close() error {
+	stop := n.stop
+	*n = notifier{}
+	if stop == nil {
+		return nil
+	}
+	return stop()
+}
+
+// wait waits until the time, a notification or the end of the context.
+func (w *Watcher) wait(ctx context.Context, until time.Time) {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case err := <-w.notifier.errors:
+		w.lost(err)
+	case event, ok := <-w.notifier.events:
+		w.notice(event, ok)
 	}
 }
 
-// attach watches the folders of the mailbox that are there and are not
-// watched yet. An error says that some cannot be.
-func (n *notifications) attach(t *watched) error {
-	t.attached = false
-	if n.current == nil {
-		current, err := n.open()
+// attach asks for notifications about a box, and warns once if there are none. It watches the mailbox, too, to notice
+// when the box comes back after it was removed or replaced.
+func (w *Watcher) attach(b *box) {
+	err := w.tryAttach(b)
+	b.attached = err == nil
+	if err != nil {
+		w.warn(b, fmt.Errorf("changes are not notified, looking every %v instead: %w", pollEvery, err))
+	}
+}
+
+func (w *Watcher) tryAttach(b *box) error {
+	if w.notifier.add == nil {
+		opened, err := w.open()
 		if err != nil {
 			return explainLimit(err)
 		}
-		n.current, n.attached = current, make(map[string]fs.FileInfo)
+		w.notifier = opened
 	}
-	for _, folder := range t.chain {
-		info, err := os.Stat(folder)
-		if errors.Is(err, fs.ErrNotExist) {
-			delete(n.attached, folder)
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if before := n.attached[folder]; before != nil && os.SameFile(before, info) {
-			continue
-		}
-		if err := n.current.Add(folder); err != nil {
+	for _, folder := range []string{filepath.Dir(b.path), b.path} {
+		if err := w.notifier.add(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("watching %s: %w", folder, explainLimit(err))
 		}
-		n.attached[folder] = info
 	}
-	t.attached = true
 	return nil
 }
 
-// explainLimit names the limits of Linux that the errors of inotify mean.
+// explainLimit names the limits of Linux that errors of inotify stand for.
 func explainLimit(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
@@ -135,47 +118,59 @@ func explainLimit(err error) error {
 	return err
 }
 
-// take routes one notification. It returns the mailboxes whose folders may
-// have come or gone.
-func (n *notifications) take(event fsnotify.Event) []*watched {
-	if t := n.inboxes[filepath.Dir(event.Name)]; t != nil {
-		t.hint(filepath.Base(event.Name))
+// warn queues a warning, the first of the Watcher.
+func (w *Watcher) warn(b *box, err error) {
+	if !w.warned {
+		w.warned = true
+		w.queue = append(w.queue, b.problem(EventWarning, err))
 	}
-	moved := n.chains[event.Name]
-	if len(moved) > 0 && event.Has(fsnotify.Remove|fsnotify.Rename) {
-		// What is watched below has gone too, even if a folder of the same
-		// name, or the very same folder, comes back.
-		for _, t := range moved {
-			for _, folder := range t.chain {
-				if len(folder) >= len(event.Name) {
-					delete(n.attached, folder)
-				}
-			}
+}
+
+// receive takes the notifications that have come in.
+func (w *Watcher) receive() {
+	for range receiveAtMost {
+		select {
+		case event, ok := <-w.notifier.events:
+			w.notice(event, ok)
+		default:
+			return
 		}
 	}
-	return moved
 }
 
-// close gives up the notifier, and with it all that was attached.
-func (n *notifications) close() error {
-	if n.current == nil {
-		return nil
+// notice notes which file a notification is about. If it is about a box itself, the box has come or gone.
+func (w *Watcher) notice(event fsnotify.Event, ok bool) {
+	if !ok {
+		w.lost(fsnotify.ErrClosed)
+		return
 	}
-	err := n.current.Close()
-	n.current, n.attached = nil, nil
-	return err
+	folder := filepath.Dir(event.Name)
+	for _, b := range w.boxes {
+		switch b.path {
+		case folder:
+			if name := filepath.Base(event.Name); schema.IsMessageFile(name) {
+				b.hinted[name] = true
+			}
+		case event.Name:
+			b.recheck = true
+			w.attach(b)
+		}
+	}
 }
 
-func (n *notifications) changes() <-chan fsnotify.Event {
-	if n.current == nil {
-		return nil
+// lost makes up for lost notifications: the Watcher looks at everything and, unless there were only too many, opens a new
+// notifier at the next tick.
+func (w *Watcher) lost(err error) {
+	overflow := errors.Is(err, fsnotify.ErrEventOverflow)
+	for _, b := range w.boxes {
+		b.recheck = true
+		b.attached = b.attached && overflow
 	}
-	return n.current.changes()
-}
-
-func (n *notifications) failures() <-chan error {
-	if n.current == nil {
-		return nil
+	if overflow {
+		return
 	}
-	return n.current.failures()
+	if err := w.notifier.close(); err != nil {
+		w.warn(w.boxes[0], err)
+	}
+	w.tickAt = time.Now().Add(pollEvery)
 }

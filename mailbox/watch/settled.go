@@ -13,31 +13,48 @@ import (
 // Quiet is how long a file must stay unchanged to count as complete when no other copy proves it.
 const Quiet = 250 * time.Millisecond
 
-// A Sighting is the state in which a file was seen.
+// Version tells two states of a file apart without reading it.
+type Version struct {
+	Modified time.Time `json:"modified,omitzero"`
+	Size     int64     `json:"size,omitempty"`
+}
+
+func versionOf(info fs.FileInfo) Version {
+	return Version{Modified: info.ModTime().Round(0), Size: info.Size()}
+}
+
+func (v Version) equal(other Version) bool {
+	return v.Size == other.Size && v.Modified.Equal(other.Modified)
+}
+
+// A Sighting is the state in which a file was seen. The zero value stands for a file that has not been seen yet.
 type Sighting struct {
-	Size     int64
-	Modified time.Time
-	// Since is when the file was first seen in this state.
+	Version
+	// Since is since when the file has been in this state, as far as is known.
 	Since time.Time
 }
 
-// Seen returns the sighting of a file at a time. If the previous sighting of the same file shows the same state, Since
-// is kept. The zero Sighting stands for a file that has not been seen before.
+// Seen returns the sighting of a file that is now described by info, where s is its previous sighting. A file that has
+// not been seen before has not changed since its modification time.
 func (s Sighting) Seen(info fs.FileInfo, now time.Time) Sighting {
-	if s.Since.IsZero() || s.Size != info.Size() || !s.Modified.Equal(info.ModTime()) {
-		return Sighting{Size: info.Size(), Modified: info.ModTime(), Since: now}
+	version := versionOf(info)
+	if s.Since.IsZero() && version.Modified.Before(now) {
+		return Sighting{version, version.Modified}
+	}
+	return s.next(version, now)
+}
+
+func (s Sighting) next(version Version, now time.Time) Sighting {
+	if s.Since.IsZero() || !s.equal(version) {
+		return Sighting{version, now}
 	}
 	return s
 }
 
-// QuietAt returns the time from which on the file counts as quiet, unless it changes before. It goes by the clock of
-// the file system or by this machine's, whichever is earlier: the two may differ.
-func (s Sighting) QuietAt() time.Time {
-	if s.Modified.Before(s.Since) {
-		return s.Modified.Add(Quiet)
-	}
-	return s.Since.Add(Quiet)
-}
+// QuietAt returns when the file counts as quiet unless it changes before.
+func (s Sighting) QuietAt() time.Time { return s.Since.Add(Quiet) }
+
+func (s Sighting) isQuiet(now time.Time) bool { return !now.Before(s.QuietAt()) }
 
 // Settled reports whether a message file in an inbox or outbox is complete, or whether another program may still be
 // writing it. A file is complete if HasCopy says so, and otherwise when it has been quiet, that is unchanged for Quiet. A
@@ -45,7 +62,7 @@ func (s Sighting) QuietAt() time.Time {
 //
 // The entry must have Agent, Box and Name; Message is not used.
 func Settled(w *mailbox.Workspace, e mailbox.Entry, seen Sighting, now time.Time) bool {
-	return !now.Before(seen.QuietAt()) || HasCopy(w, e)
+	return seen.isQuiet(now) || HasCopy(w, e)
 }
 
 // HasCopy reports whether the file of an inbox or outbox holds a message whose other copy has the same bytes: the copy in

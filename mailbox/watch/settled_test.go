@@ -35,13 +35,18 @@ func TestSettledByTime(t *testing.T) {
 	}{
 		{0, 0, false}, {0, Quiet - 1, false}, {0, Quiet, true},
 		{Quiet, Quiet, false}, {Quiet, 2*Quiet - 1, false}, {Quiet, 2 * Quiet, true},
-		{-time.Hour, 3 * Quiet, true},
+		// Another file with an older time took its place.
+		{-time.Hour, 3 * Quiet, false}, {-time.Hour, 4 * Quiet, true},
 		// A file system with a clock that is ahead.
 		{time.Hour, 4 * Quiet, false}, {time.Hour, 5*Quiet - 1, false}, {time.Hour, 5 * Quiet, true},
 	} {
 		if got := look(now.Add(step.modified), now.Add(step.now)); got != step.want {
 			t.Errorf("step %d: settled %t, want %t", i, got, step.want)
 		}
+	}
+	seen = Sighting{}
+	if !look(now.Add(-Quiet), now) {
+		t.Error("a file that was last written long before it is seen is not settled")
 	}
 }
 
@@ -53,7 +58,7 @@ func TestSettledByCopy(t *testing.T) {
 	outbox := mailbox.Entry{Agent: "claude", Box: mailbox.Outbox, Name: filepath.Base(r.Outbox)}
 	archived := mailbox.Entry{Agent: "codex", Box: mailbox.Archive, Name: inbox.Name}
 	now := time.Now()
-	young := Sighting{Modified: now, Since: now}
+	young := Sighting{Since: now}
 	want := func(what string, e mailbox.Entry, want bool) {
 		t.Helper()
 		if got := Settled(w, e, young, now); got != want {

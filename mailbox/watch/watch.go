@@ -1,11 +1,14 @@
-// Package watch reports what arrives in mailboxes and what leaves them, and answers whether a message file is complete or
-// still being written.
+// Package watch reports what arrives in mailboxes and what leaves them. It also decides whether a
+// message file is complete or still being written.
 package watch
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"iter"
+	"os"
 	"slices"
 	"time"
 
@@ -13,177 +16,139 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// An EventKind says what a watch saw.
-type EventKind string
-
-// The kinds of events, as the reference implementation names them. Warnings
-// are ours.
 const (
-	// EventArrived is a message that is in the inbox and was not reported
-	// before.
-	EventArrived EventKind = "new_message"
-	// EventArchived is a reported message that is no longer in the inbox:
-	// acknowledged, archived, moved or replaced by another one.
-	EventArchived EventKind = "message_archived"
-	// EventError is a file that is no message, a folder that cannot be
-	// looked into, or a cursor or a recovery that failed.
-	EventError EventKind = "error"
-	// EventWarning is a limitation that costs time but no event.
-	EventWarning EventKind = "warning"
+	// tickEvery is how often a Watcher compares folders with what it knows: network file systems
+	// send no notifications.
+	tickEvery = 2 * time.Second
+	// pollEvery replaces tickEvery if the system cannot send notifications.
+	pollEvery = 250 * time.Millisecond
+	// recoverEvery is how often a Watcher completes deliveries that dead processes left behind.
+	recoverEvery = 10 * time.Second
+	// scanPatience is how long Scan waits for files to settle.
+	scanPatience = time.Second
 )
 
-// Event is one thing that a Watcher saw.
-type Event struct {
-	Kind EventKind
-	// Project is the project name of the workspace.
-	Project string
-	// mailbox.Entry is the file. An arrived message is there whole. Of one that has
-	// gone only ID, From, Type, Priority and Subject are known. Errors and
-	// warnings have Err, and no Name where they are about no single file.
-	mailbox.Entry
-}
-
-// Target is a mailbox whose inbox is watched.
+// Target is a folder of a mailbox to watch.
 type Target struct {
 	Workspace *mailbox.Workspace
 	Agent     schema.AgentName
+	// Box is the folder; empty means the inbox.
+	Box mailbox.Box
 }
 
-// Options changes what a Watcher reports. The zero value reports every
-// message in the inboxes, and then those that arrive.
+// Options changes what a Watcher reports. The zero value reports every message in the boxes, and
+// then those that arrive.
 type Options struct {
-	// Cursor keeps in state/watch of the workspace which messages were
-	// reported, so that the next Watcher goes on from there.
+	// Cursor keeps a record of what was reported in state/watch of the workspace, so that the next
+	// Watcher continues from there. Only inboxes have cursors.
 	Cursor bool
-	// StateID names a cursor of one's own, 1 to 64 letters, digits, dots,
-	// underscores and hyphens. Watchers with one name share one cursor.
+	// StateID names a separate cursor: 1 to 64 letters, digits, dots, underscores and hyphens.
 	StateID string
-	// Since makes messages that were last written then or earlier count as
-	// reported where there is no cursor yet. The zero value is the epoch.
+	// Since makes messages that were last written at that time or earlier count as reported if
+	// there is no cursor yet.
 	Since time.Time
-	// Archived reports messages that leave the inbox, too.
+	// Archived reports messages that leave the box, too.
 	Archived bool
 }
 
-// Watcher reports what arrives in inboxes and what leaves them. The inboxes
-// are the truth; notifications of the file system only make it look sooner.
+// Watcher reports what arrives in boxes and what leaves them. It compares the folders with what it
+// reported before; notifications of the file system only make it look sooner.
 //
-// A message is reported once its file stands still: at once when it was
-// delivered by Send, and shortly after the last write when another tool
-// writes it in place. A file that is no message is reported once, and again
-// when it has changed. A file that takes the place of one with the same id,
-// within a moment or while nobody watches, is the same message: an id names
-// one, and editors, git and backups put files back. Hidden files and names that
-// do not end in .yaml are passed over.
+// A message is reported once its file is complete; see Settled. A file that is not a message is
+// reported once, and again when it has changed. A file that replaces one with the same message ID
+// is the same message: editors, git and backups put files back. Hidden files and names that do not
+// end in .yaml are ignored.
 //
-// With a cursor, each event counts as out when the loop asks for the next
-// one. A loop that is ended by its context has everything out that it was
-// given, and the next Watcher goes on exactly there. Nothing is ever missed,
-// but some events come again: the last one of a loop left by break, return or
-// panic, and those that a killed process had out and not yet saved. The
-// cursor is saved at once when little happens, otherwise after ten times the
-// time that saving it takes, so that it costs a fraction of a core, and at the
-// latest when some two thousand events are out.
+// With a cursor, an event counts as delivered when the loop asks for the next one. If the context
+// ends the loop, the next Watcher continues exactly there. No event is lost, but some may be
+// repeated: the last event of a loop that ended with break, return or panic, those of the last
+// seconds before the process was killed, and those of a first look with Since that was interrupted.
 //
-// A Watcher is used by one goroutine at a time.
+// A Watcher is not safe for concurrent use.
 type Watcher struct {
-	options Options
-	targets []*watched
-	notify  notifications
-	// queue holds what was seen and is not out yet.
-	queue    []queued
-	recovery []*recovery
-	saved    chan saveResult
-	seeded   bool
-	// looked says that a loop has ended before.
-	looked bool
-	tickAt time.Time
-	// warned says that the one warning was queued.
-	warned bool
+	options    Options
+	boxes      []*box
+	workspaces []*workspace
+	notifier   notifier
+	// open opens the notifier; tests replace it.
+	open func() (notifier, error)
+	// queue holds the changes that are not delivered yet.
+	queue []change
+	// recovered reports whether the deliveries left behind were completed since the loop began.
+	recovered         bool
+	tickAt, recoverAt time.Time
+	warned            bool
 }
 
-// queued is a change on its way out. A change without a kind of event is
-// only written down.
-type queued struct {
-	change
-	target *watched
+// workspace is a workspace with watched boxes. The events of box report its failures.
+type workspace struct {
+	*mailbox.Workspace
+	box     *box
+	failure string
 }
 
-// New prepares to watch the targets; one that is named twice is
-// watched once. Targets that cannot be watched, such as an unknown agent
-// (*mailbox.UnknownAgentError) or a cursor that another Watcher uses
-// (*CursorInUseError), are reported as error events and left out; if none
-// remains, that is the error. The options may be nil. The caller closes the
-// Watcher when its loop has ended, and the workspaces after that.
+// New returns a Watcher of the targets. A target that cannot be watched, such as an unknown agent
+// (*mailbox.UnknownAgentError) or one whose cursor is in use (*CursorInUseError), is reported as an
+// error event and left out; if no target remains, New returns the error. The options may be nil.
+// The caller closes the Watcher when its loop has ended, and the workspaces after that.
 func New(ctx context.Context, targets []Target, options *Options) (*Watcher, error) {
-	if options == nil {
-		options = &Options{}
+	w := &Watcher{open: openNotifier}
+	if options != nil {
+		w.options = *options
 	}
-	w := &Watcher{options: *options, notify: notifications{open: openNotifier}, saved: make(chan saveResult, len(targets))}
 	var failed []error
 	for _, target := range targets {
-		if slices.ContainsFunc(w.targets, func(t *watched) bool { return t.is(target) }) {
+		b := newBox(target, &w.options)
+		if slices.ContainsFunc(w.boxes, func(other *box) bool { return other.path == b.path }) {
 			continue
 		}
-		t := &watched{workspace: target.Workspace, agent: target.Agent, project: target.Workspace.Project(), tracker: newTracker()}
-		if err := t.open(ctx, options); err != nil {
+		if err := b.open(ctx, &w.options); err != nil {
 			failed = append(failed, err)
-			w.fail(t, err)
+			w.fail(b, err)
 			continue
 		}
-		w.targets = append(w.targets, t)
-		w.notify.route(t)
+		w.boxes = append(w.boxes, b)
+		if !slices.ContainsFunc(w.workspaces, b.isIn) {
+			w.workspaces = append(w.workspaces, &workspace{Workspace: b.workspace, box: b})
+		}
+		if b.cursor != nil && b.cursor.warning != nil {
+			w.fail(b, b.cursor.warning)
+		}
 	}
-	if len(w.targets) == 0 {
+	if len(w.boxes) == 0 {
 		return nil, errors.Join(failed...)
 	}
-	for _, t := range w.targets {
-		if t.cursor != nil && t.cursor.warning != nil {
-			w.fail(t, t.cursor.warning)
-		}
-	}
-	w.recovery = newRecoveries(w.targets)
 	return w, nil
 }
 
 // Close saves the cursors and releases everything.
 func (w *Watcher) Close() error {
-	err := errors.Join(w.flush(), w.notify.close())
-	for _, t := range w.targets {
-		err = errors.Join(err, t.closeCursor())
+	err := errors.Join(w.saveAll(), w.notifier.close())
+	for _, b := range w.boxes {
+		err = errors.Join(err, b.closeCursor())
 	}
 	return err
 }
 
-// Events reports what is there and then what happens, until the context ends;
-// that is no error. An error is reported last: a cursor that could not be
-// saved in the end, or that nothing is left to watch. Events may be called
-// again after a loop has ended and goes on with what was not out.
+// Events reports what is there and then what happens, until the context ends, which is not an
+// error. If a cursor could not be saved in the end, or if no box is left to watch, the last element
+// is that error. After a loop has ended, Events or Scan may be called again and continues with what
+// was not delivered.
 func (w *Watcher) Events(ctx context.Context) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		w.run(ctx, yield, true)
-	}
+	return func(yield func(Event, error) bool) { w.run(ctx, yield, true) }
 }
 
-// Scan reports what is there and ends. It waits, for about a second at most,
-// for files that are just being written; what is still growing then is left
-// to the next Scan. Only the first loop of a Watcher waits for files that have
-// gone to come back, as they do when somebody edits them; after it, what has
-// just gone is left to the next one as well. The error, reported last, says
-// that the context ended before all was seen, or what Events says.
+// Scan reports what is there and ends. It waits for files that are being written, but for a second
+// at most; the next Scan reports the rest. The last element is an error if the context ended early,
+// or as for Events.
 func (w *Watcher) Scan(ctx context.Context) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		w.run(ctx, yield, false)
-	}
+	return func(yield func(Event, error) bool) { w.run(ctx, yield, false) }
 }
 
 func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow bool) {
-	first := !w.looked
-	w.looked = true
-	err := w.start(ctx, follow)
+	err := w.start(follow)
 	deadline := time.Now().Add(scanPatience)
-	for err == nil {
-		more := w.look(ctx)
+	for done := false; err == nil && !done; {
 		if !w.deliver(ctx, yield) {
 			return
 		}
@@ -191,108 +156,187 @@ func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow
 			break
 		}
 		w.saveDue()
-		switch next := w.nextLook(follow || first); {
-		case more || len(w.queue) > 0:
-			w.drain()
+		w.receive()
+		w.look(ctx, follow)
+		next := w.nextLook()
+		switch {
+		case len(w.queue) > 0 || !next.IsZero() && !next.After(time.Now()):
+		case !w.recovered:
+			w.recover(ctx)
 		case follow:
-			w.wait(ctx)
+			w.wait(ctx, earliest(next, w.tickAt))
 			err = w.tick(ctx)
 		case next.IsZero() || next.After(deadline):
-			w.finish(yield, nil)
-			return
+			done = true
 		default:
-			w.sleepUntil(ctx, next)
+			w.wait(ctx, next)
 		}
 	}
 	if follow && ctx.Err() != nil {
 		err = nil
 	}
-	w.finish(yield, err)
-}
-
-// finish saves the cursors and reports the error that ends a loop.
-func (w *Watcher) finish(yield func(Event, error) bool, err error) {
-	if err = errors.Join(err, w.flush()); err != nil {
+	if err = errors.Join(err, w.saveAll()); err != nil {
 		yield(Event{}, err)
 	}
 }
 
-// start looks for notifications first, so that nothing falls between them and
-// the first look; counts old messages as reported, once; and then completes
-// deliveries, whose messages may be older than they look.
-func (w *Watcher) start(ctx context.Context, follow bool) error {
-	if follow {
-		w.attach()
+// start begins a loop. Notifications are asked for before the first look, so that nothing falls
+// between them.
+func (w *Watcher) start(follow bool) error {
+	if len(w.boxes) == 0 {
+		return fmt.Errorf("%w: nothing is left to watch", mailbox.ErrNoWorkspace)
 	}
-	if !w.seeded {
-		for _, t := range w.targets {
-			err := t.seed(ctx, w.options.Since)
-			if ctx.Err() != nil {
-				return err
-			}
-			w.report(t, err)
+	for _, b := range w.boxes {
+		b.recheck = true
+		if follow {
+			w.attach(b)
 		}
-		w.seeded = true
 	}
-	for _, r := range w.recovery {
-		w.recover(ctx, r)
-	}
-	for _, t := range w.targets {
-		t.rescan = rescanFiles
-	}
-	w.tickAt = time.Now().Add(w.tickEvery())
+	w.recovered = false
+	w.tickAt = time.Now().Add(w.tickInterval())
 	return nil
 }
 
-// look lets every mailbox look at some of what may have changed, and reports
-// whether there is more to look at.
-func (w *Watcher) look(ctx context.Context) (more bool) {
-	for _, t := range w.targets {
-		changes, err := t.look(ctx)
-		for _, c := range changes {
-			if c.kind == EventArchived && !w.options.Archived {
-				c.kind = ""
-			}
-			w.queue = append(w.queue, queued{c, t})
-		}
-		if ctx.Err() != nil {
-			return false
-		}
-		w.report(t, err)
-		more = more || err == nil && t.busy()
-	}
-	return more
-}
-
-// report queues an error of a mailbox once, and again when it comes back after
-// it has been gone for a while: folders come and go in a checkout.
-func (w *Watcher) report(t *watched, err error) {
-	if err == nil {
-		t.failing = false
-		return
-	}
-	now := time.Now()
-	if err.Error() != t.failure || !t.failing && now.Sub(t.failedAt) >= failureAgain {
-		w.fail(t, err)
-	}
-	t.failing, t.failure, t.failedAt = true, err.Error(), now
-}
-
-// fail queues an error that is about no single file.
-func (w *Watcher) fail(t *watched, err error) {
-	w.queue = append(w.queue, queued{t.problem(EventError, err), t})
-}
-
-// deliver hands out what is queued, and writes down what is out. It reports
-// whether the loop goes on.
+// deliver passes the queue on and records what was delivered. It reports whether the loop goes on.
 func (w *Watcher) deliver(ctx context.Context, yield func(Event, error) bool) bool {
 	for len(w.queue) > 0 && ctx.Err() == nil {
-		next := w.queue[0]
-		if next.kind != "" && !yield(next.event(next.target.project), nil) {
+		c := w.queue[0]
+		if c.kind != "" && !yield(Event{Kind: c.kind, Project: c.box.project, Entry: c.entry}, nil) {
 			return false
 		}
-		next.target.out(next.change)
+		c.box.apply(c)
 		w.queue = w.queue[1:]
 	}
 	return true
 }
+
+// look looks at some of what may have changed.
+func (w *Watcher) look(ctx context.Context, follow bool) {
+	now := time.Now()
+	for _, b := range w.boxes {
+		if next := b.nextLook(now); next.IsZero() || next.After(now) {
+			continue
+		}
+		changes, err := b.look(ctx, now, follow)
+		if ctx.Err() != nil {
+			return
+		}
+		for _, c := range changes {
+			if c.kind == EventArchived && !w.options.Archived {
+				c.kind = ""
+			}
+			w.queue = append(w.queue, c)
+		}
+		w.report(b, &b.failure, err)
+	}
+}
+
+// nextLook returns when to look again, and the zero time if there is nothing to look at.
+func (w *Watcher) nextLook() time.Time {
+	var next time.Time
+	for _, b := range w.boxes {
+		next = earliest(next, b.nextLook(time.Now()))
+	}
+	return next
+}
+
+// recover completes deliveries that dead processes left behind. In the first loop that must wait
+// for the first look: messages older than Options.Since count as reported, but not those that only
+// arrive now.
+func (w *Watcher) recover(ctx context.Context) {
+	w.recovered, w.recoverAt = true, time.Now().Add(recoverEvery)
+	for _, workspace := range w.workspaces {
+		ids, _, err := workspace.Staged()
+		if err == nil && len(ids) > 0 {
+			_, err = workspace.Recover(ctx)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			err = fmt.Errorf("completing deliveries: %w", err)
+		}
+		w.report(workspace.box, &workspace.failure, err)
+	}
+	for _, b := range w.boxes {
+		b.relist = true
+		b.endSeeding()
+	}
+}
+
+// earliest returns the earlier of two times. The zero time stands for never.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// tick does what is due every now and then. It returns an error when no box is left to watch.
+func (w *Watcher) tick(ctx context.Context) error {
+	now := time.Now()
+	if now.Before(w.tickAt) || ctx.Err() != nil {
+		return nil
+	}
+	for _, workspace := range slices.Clone(w.workspaces) {
+		if err := workspace.check(); err != nil && w.drop(workspace, err) == 0 {
+			return err
+		}
+	}
+	if !now.Before(w.recoverAt) {
+		w.recover(ctx)
+	}
+	for _, b := range w.boxes {
+		if replaced := b.tick(now); replaced || !b.attached {
+			w.attach(b)
+		}
+	}
+	w.tickAt = now.Add(w.tickInterval())
+	return nil
+}
+
+// tickInterval returns how long it is to the next tick.
+func (w *Watcher) tickInterval() time.Duration {
+	if slices.ContainsFunc(w.boxes, func(b *box) bool { return !b.attached }) {
+		return pollEvery
+	}
+	return tickEvery
+}
+
+// check returns an error if the workspace's folder was removed or replaced: nothing that is open
+// leads to the new one.
+func (w *workspace) check() error {
+	there, err := os.Stat(w.Dir())
+	held, heldErr := w.Root().Stat(".")
+	if errors.Is(err, fs.ErrNotExist) || err == nil && heldErr == nil && !os.SameFile(there, held) {
+		return fmt.Errorf("%w: %s was removed or replaced", mailbox.ErrNoWorkspace, w.Dir())
+	}
+	return nil
+}
+
+// drop gives up the boxes of a workspace, with their cursors unsaved, and returns how many are left.
+func (w *Watcher) drop(gone *workspace, err error) int {
+	w.workspaces = slices.DeleteFunc(w.workspaces, func(other *workspace) bool { return other == gone })
+	w.boxes = slices.DeleteFunc(w.boxes, func(b *box) bool {
+		if !b.isIn(gone) {
+			return false
+		}
+		w.fail(b, errors.Join(err, b.closeCursor()))
+		return true
+	})
+	return len(w.boxes)
+}
+
+// report queues an error that does not concern a single file, unless it is the last one again.
+func (w *Watcher) report(b *box, last *string, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != *last {
+		w.fail(b, err)
+	}
+	*last = text
+}
+
+func (w *Watcher) fail(b *box, err error) { w.queue = append(w.queue, b.problem(EventError, err)) }

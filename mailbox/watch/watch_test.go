@@ -59,7 +59,7 @@ func newTestWatcher(t testing.TB, w *mailbox.Workspace, options Options, agents 
 	t.Helper()
 	var targets []Target
 	for _, agent := range agents {
-		targets = append(targets, Target{w, agent})
+		targets = append(targets, Target{Workspace: w, Agent: agent})
 	}
 	watcher, err := New(t.Context(), targets, &options)
 	if err != nil {
@@ -108,46 +108,6 @@ func describe(e Event) string {
 		text += ": " + e.Err.Error()
 	}
 	return text
-}
-
-// TestLaterScanDoesNotWaitForWhatWent: whoever looked before and looks once
-// more, as a run that is done does, gets its answer at once. What went is told
-// by the next look, here and after a restart.
-func TestLaterScanDoesNotWaitForWhatWent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorkspace(t, "claude", "codex")
-		r := send(t, w, draft("codex"))
-		watcher := newTestWatcher(t, w, Options{Cursor: true, Archived: true}, "codex")
-		scan := func(watcher *Watcher) (told []string, took time.Duration) {
-			began := time.Now()
-			for event, err := range watcher.Scan(t.Context()) {
-				if err != nil {
-					t.Error(err)
-				}
-				told = append(told, string(event.Kind))
-			}
-			return told, time.Since(began)
-		}
-		if told, _ := scan(watcher); len(told) != 1 {
-			t.Fatalf("the first scan tells %q, want the arrival", told)
-		}
-		if err := os.Remove(r.Inboxes[0]); err != nil {
-			t.Fatal(err)
-		}
-		if told, took := scan(watcher); len(told) != 0 || took != 0 {
-			t.Errorf("the second scan tells %q after %v, want nothing at once", told, took)
-		}
-		if err := watcher.Close(); err != nil {
-			t.Fatal(err)
-		}
-		next := newTestWatcher(t, w, Options{Cursor: true, Archived: true}, "codex")
-		if told, took := scan(next); len(told) != 1 || told[0] != string(EventArchived) || took < stillGone {
-			t.Errorf("after a restart a scan tells %q after %v, want the removal when it is certain", told, took)
-		}
-		if err := next.Close(); err != nil {
-			t.Fatal(err)
-		}
-	})
 }
 
 // scan returns what one scan of the agent's inbox reports.
@@ -356,7 +316,7 @@ func TestWatchSince(t *testing.T) {
 func TestWatchUnknownAgents(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	var unknown *mailbox.UnknownAgentError
-	if _, err := New(t.Context(), []Target{{w, "codx"}}, nil); !errors.As(err, &unknown) {
+	if _, err := New(t.Context(), []Target{{Workspace: w, Agent: "codx"}}, nil); !errors.As(err, &unknown) {
 		t.Errorf("watching an unknown agent: error %v, want an *mailbox.UnknownAgentError", err)
 	}
 	watch := follow(t, w, Options{}, "codx", "codex")

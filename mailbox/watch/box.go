@@ -1,0 +1,263 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+const (
+	// lookAtMost is how many files of a listing are looked at before they are reported, which bounds
+	// the memory that a full box takes.
+	lookAtMost = 256
+	// recheckEvery is how often every file is compared, not only the names: overwriting a file leaves
+	// its folder as it was.
+	recheckEvery = time.Minute
+	// recent is the age up to which a folder's time may stay the same though the folder changes. File
+	// systems count time in steps, of up to two seconds.
+	recent = 2*time.Second + tickEvery
+)
+
+// box is a watched folder of a mailbox.
+type box struct {
+	workspace *mailbox.Workspace
+	agent     schema.AgentName
+	name      mailbox.Box
+	path      string
+	project   string
+	// since is Options.Since during the first look, if that has old messages to skip.
+	since time.Time
+
+	// reported is what was reported. The cursor, which is nil if there is none, stores it.
+	reported record
+	cursor   *cursor
+	failure  string
+
+	// relist asks for a look at new and missing files, and recheck at all of them. todo are those
+	// that are left.
+	relist, recheck bool
+	todo            []string
+	// hinted are files that a notification named, and unsettled those that differ from what was
+	// reported and may still be being written or replaced.
+	hinted    map[string]bool
+	unsettled map[string]Sighting
+
+	// folder describes the box as it was listed; nil if it did not exist.
+	folder    fs.FileInfo
+	checkedAt time.Time
+	// attached reports whether the system sends notifications.
+	attached bool
+}
+
+func newBox(target Target, options *Options) *box {
+	b := &box{
+		workspace: target.Workspace, agent: target.Agent, name: target.Box, project: target.Workspace.Project(),
+		hinted: make(map[string]bool), unsettled: make(map[string]Sighting),
+	}
+	if b.name == "" {
+		b.name = mailbox.Inbox
+	}
+	b.path = b.workspace.BoxPath(b.agent, b.name)
+	b.reported = newRecord(b, options.StateID)
+	return b
+}
+
+// open checks the target and opens its cursor.
+func (b *box) open(ctx context.Context, options *Options) error {
+	if err := b.workspace.CheckAgent(b.agent); err != nil {
+		return err
+	}
+	if options.Cursor {
+		if err := b.openCursor(ctx); err != nil {
+			return fmt.Errorf("watching %s: %w", b.path, err)
+		}
+	}
+	if (b.cursor == nil || b.cursor.fresh) && options.Since.After(time.Unix(0, 0)) {
+		b.since = options.Since
+	} else {
+		b.endSeeding()
+	}
+	return nil
+}
+
+// endSeeding ends the first look: what comes now is new, however old its file is.
+func (b *box) endSeeding() {
+	b.since = time.Time{}
+	if b.cursor != nil && b.cursor.fresh {
+		b.cursor.fresh, b.cursor.dirty = false, true
+	}
+}
+
+func (b *box) isIn(w *workspace) bool { return b.workspace.Dir() == w.Dir() }
+
+func (b *box) entry(name string) mailbox.Entry {
+	return mailbox.Entry{Agent: b.agent, Box: b.name, Name: name, Path: filepath.Join(b.path, name)}
+}
+
+// problem returns a change that reports an error that does not concern a single file.
+func (b *box) problem(kind EventKind, err error) change {
+	entry := mailbox.Entry{Agent: b.agent, Box: b.name, Path: b.path, Err: err}
+	return change{box: b, kind: kind, entry: entry}
+}
+
+// nextLook returns when to look at the box: the zero time if nothing is due and no file may settle.
+func (b *box) nextLook(now time.Time) time.Time {
+	if b.relist || b.recheck || len(b.todo) > 0 || len(b.hinted) > 0 {
+		return now
+	}
+	var next time.Time
+	for _, seen := range b.unsettled {
+		next = earliest(next, seen.QuietAt())
+	}
+	return next
+}
+
+// look looks at the files that were hinted at, those that may have settled, and some of those that
+// a listing brought up. It returns what is to be reported or recorded.
+func (b *box) look(ctx context.Context, now time.Time, follow bool) (changes []change, err error) {
+	names := slices.Collect(maps.Keys(b.hinted))
+	for name, seen := range b.unsettled {
+		if seen.isQuiet(now) {
+			names = append(names, name)
+		}
+	}
+	dir, err := b.openDir()
+	if dir != nil {
+		defer func() { err = errors.Join(err, dir.Close()) }()
+	}
+	if err == nil && (b.relist || b.recheck) {
+		err = b.list(dir, now)
+	}
+	if err != nil {
+		b.postpone()
+		return nil, err
+	}
+	taken := min(lookAtMost, len(b.todo))
+	names, b.todo = append(names, b.todo[:taken]...), b.todo[taken:]
+	slices.Sort(names)
+	clear(b.hinted)
+	for _, f := range b.findAll(ctx, dir, slices.Compact(names), now) {
+		changes = append(changes, b.judge(f, follow)...)
+	}
+	return changes, nil
+}
+
+// openDir opens the box. It returns nil if the box does not exist. If the whole mailbox is missing,
+// that is an error: a file system may not be mounted, or a checkout may be half done.
+func (b *box) openDir() (*durable.Dir, error) {
+	name := mailbox.BoxName(b.agent, b.name)
+	dir, err := durable.OpenDir(b.workspace.Root(), b.workspace.Dir(), name)
+	if errors.Is(err, fs.ErrNotExist) && b.workspace.Knows(b.agent) {
+		return nil, nil
+	}
+	return dir, err
+}
+
+// list finds the files to look at: new and missing ones or, for a recheck, all of them.
+func (b *box) list(dir *durable.Dir, now time.Time) (err error) {
+	var names []string
+	b.folder, b.todo = nil, nil
+	if dir != nil {
+		if b.folder, err = dir.Lstat("."); err != nil {
+			return err
+		}
+		if names, err = dir.Names(); err != nil {
+			return err
+		}
+	}
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		if !schema.IsMessageFile(name) {
+			continue
+		}
+		there[name] = true
+		_, isMessage := b.reported.Messages[name]
+		_, isBad := b.reported.Unreadable[name]
+		_, isUnsettled := b.unsettled[name]
+		if b.recheck || !isMessage && !isBad && !isUnsettled {
+			b.todo = append(b.todo, name)
+		}
+	}
+	for name := range b.reported.Messages {
+		if !there[name] {
+			b.todo = append(b.todo, name)
+		}
+	}
+	for name := range b.reported.Unreadable {
+		if !there[name] {
+			b.todo = append(b.todo, name)
+		}
+	}
+	slices.Sort(b.todo)
+	if b.recheck {
+		b.checkedAt = now
+	}
+	b.relist, b.recheck = false, false
+	return nil
+}
+
+// postpone leaves everything to the next tick, because the box cannot be read now.
+func (b *box) postpone() {
+	b.relist, b.recheck, b.todo, b.folder = false, false, nil, nil
+	clear(b.hinted)
+	clear(b.unsettled)
+}
+
+// findAll looks at files on all cores. It returns nothing if the context ends.
+func (b *box) findAll(ctx context.Context, dir *durable.Dir, names []string, now time.Time) []finding {
+	const share = 64
+	found := make([]finding, len(names))
+	var looking sync.WaitGroup
+	for start := 0; start < len(names); start += share {
+		looking.Go(func() {
+			for i := start; i < min(start+share, len(names)) && ctx.Err() == nil; i++ {
+				found[i] = b.find(dir, names[i], now)
+			}
+		})
+	}
+	looking.Wait()
+	if ctx.Err() != nil {
+		return nil
+	}
+	return found
+}
+
+// tick finds out at little cost whether the box may have changed since it was listed. It reports
+// whether it is another folder than before.
+func (b *box) tick(now time.Time) (replaced bool) {
+	folder, err := statFolder(b.path)
+	replaced = (folder == nil) != (b.folder == nil) || folder != nil && !os.SameFile(folder, b.folder)
+	switch {
+	case replaced || err != nil || now.Sub(b.checkedAt) >= recheckEvery:
+		b.recheck = true
+	case folder == nil:
+	case !folder.ModTime().Equal(b.folder.ModTime()) || now.Sub(folder.ModTime()).Abs() < recent:
+		b.relist = true
+	}
+	return replaced
+}
+
+// statFolder describes a folder, nil if there is none. It opens the folder, which makes a network
+// file system ask its server.
+func statFolder(path string) (fs.FileInfo, error) {
+	handle, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := handle.Stat()
+	return info, errors.Join(err, handle.Close())
+}
