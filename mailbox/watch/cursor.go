@@ -10,7 +10,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 	"unique"
@@ -114,7 +113,11 @@ type cursor struct {
 	failure string
 }
 
-var stateIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+// isStateID reports whether the text is 1 to 64 letters, digits, dots, underscores and hyphens.
+func isStateID(text string) bool {
+	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+	return 0 < len(text) && len(text) <= 64 && strings.Trim(text, allowed) == ""
+}
 
 // openCursor locks the cursor of a box and reads it into the box's record.
 func (b *box) openCursor(ctx context.Context) (err error) {
@@ -123,7 +126,7 @@ func (b *box) openCursor(ctx context.Context) (err error) {
 	}
 	name := string(b.agent) + ".json"
 	if id := b.reported.StateID; id != "" {
-		if !stateIDPattern.MatchString(id) {
+		if !isStateID(id) {
 			return fmt.Errorf("state id %q: want 1 to 64 letters, digits, dots, underscores or hyphens", id)
 		}
 		name = string(b.agent) + "." + id + ".json"
