@@ -46,7 +46,6 @@ func program() *command.Program {
 			{Name: "watch", New: newWatchCommand},
 			{Name: "run", New: newRunCommand},
 			{Name: "pair", New: newPairCommand},
-			{Name: "dashboard", New: newDashboardCommand},
 			{Name: "status", New: newStatusCommand},
 			{Name: "ash", New: newAshCommand},
 			{Name: "init", New: newInitCommand},
@@ -62,6 +61,7 @@ func program() *command.Program {
 		},
 		Separate: []command.Separate{
 			{Name: "mcp", Category: command.CategoryMessages, Usage: "offer mailbox and bridge to an agent as MCP tools"},
+			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show agents, runs and messages, live"},
 		},
 		Complete: complete,
 	}

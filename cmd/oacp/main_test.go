@@ -13,14 +13,16 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/oacp-go/oacp/cmd/oacp-dashboard/dashboard"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/internal/command"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"oacp":     main,
-		"oacp-mcp": func() { command.MainOf("mcp", mcpserver.NewCommand) },
+		"oacp":           main,
+		"oacp-dashboard": func() { command.MainOf("dashboard", dashboard.NewCommand) },
+		"oacp-mcp":       func() { command.MainOf("mcp", mcpserver.NewCommand) },
 	})
 }
 

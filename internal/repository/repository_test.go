@@ -31,13 +31,12 @@ var imports = map[string][]string{
 	"mailbox/doctor":  {"schema", "mailbox", "mailbox/project"},
 	"mailbox/gitmail": {"schema", "validate", "mailbox"},
 
-	"bridge":    {},
-	"convert":   {"schema", "validate", "mailbox", "mailbox/project", "bridge"},
-	"ash":       {},
-	"agent":     {"schema", "ash"},
-	"turn":      {"schema", "validate", "mailbox", "mailbox/watch", "agent"},
-	"pair":      {"schema", "bridge", "agent"},
-	"dashboard": {"schema", "validate", "mailbox", "bridge", "agent", "turn", "pair"},
+	"bridge":  {},
+	"convert": {"schema", "validate", "mailbox", "mailbox/project", "bridge"},
+	"ash":     {},
+	"agent":   {"schema", "ash"},
+	"turn":    {"schema", "validate", "mailbox", "mailbox/watch", "agent"},
+	"pair":    {"schema", "bridge", "agent"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/failure": {

@@ -158,22 +158,6 @@ func TestOrderWithinASecond(t *testing.T) {
 	}
 }
 
-// TestAnswersFollow has an answer whose file is older than that of the
-// question, as copying a workspace can leave them.
-func TestAnswersFollow(t *testing.T) {
-	at := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
-	entry := func(id, parent string, after time.Duration) mailbox.Entry {
-		return mailbox.Entry{Message: &schema.Message{ID: schema.ID(id), ParentID: schema.ID(parent), CreatedAt: "2026-03-04T10:00:00Z"}, Modified: at.Add(after)}
-	}
-	var got []string
-	for _, e := range inOrder([]mailbox.Entry{entry("b", "", 2), entry("c", "b", 1), entry("a", "", 3), entry("d", "", 0)}) {
-		got = append(got, string(e.Message.ID))
-	}
-	if want := "[d b c a]"; fmt.Sprint(got) != want {
-		t.Errorf("the order is %v, want %s", got, want)
-	}
-}
-
 func TestGatherRun(t *testing.T) {
 	root, repository := t.TempDir(), t.TempDir()
 	id, err := bridge.RepositoryID(repository)

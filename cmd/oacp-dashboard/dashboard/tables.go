@@ -13,8 +13,8 @@ import (
 // agentsGrid shows the agents of all workspaces.
 func agentsGrid(s Snapshot) grid {
 	g := grid{columns: []column{
-		{name: "AGENT"}, {name: "INBOX", number: true}, {name: "HELD", number: true, forgo: 2}, {name: "BAD", number: true, forgo: 3},
-		{name: "DEAD", number: true, forgo: 4}, {name: "ACTIVE", number: true, forgo: 1}, {name: "TURN"},
+		{name: "AGENT"}, {name: "INBOX", number: true}, {name: "HELD", number: true, drop: 2}, {name: "BAD", number: true, drop: 3},
+		{name: "DEAD", number: true, drop: 4}, {name: "ACTIVE", number: true, drop: 1}, {name: "TURN"},
 	}}
 	for _, w := range s.Workspaces {
 		if w.Problem != "" {
@@ -65,8 +65,8 @@ func (a Agent) turnText(now time.Time) string {
 // runsGrid shows the runs.
 func runsGrid(s Snapshot) grid {
 	g := grid{columns: []column{
-		{name: "RUN"}, {name: "STATE"}, {name: "ITER", forgo: 4}, {name: "SIGNALS", forgo: 3},
-		{name: "COST", number: true, forgo: 2}, {name: "ACTIVE", number: true, forgo: 1}, {name: "TASK"},
+		{name: "RUN"}, {name: "STATE"}, {name: "ITER", drop: 4}, {name: "SIGNALS", drop: 3},
+		{name: "COST", number: true, drop: 2}, {name: "ACTIVE", number: true, drop: 1}, {name: "TASK"},
 	}}
 	if s.Problem != "" {
 		g.rows = append(g.rows, row{cells: []string{"", "", "", "", "", "", s.Problem}})
@@ -172,8 +172,8 @@ func (r Run) task() string {
 // messagesGrid shows messages.
 func messagesGrid(messages []Message, now time.Time) grid {
 	g := grid{columns: []column{
-		{name: "TIME", forgo: 5}, {name: "FROM"}, {name: "TO", forgo: 4}, {name: "TYPE", forgo: 2},
-		{name: "PRIO", forgo: 1}, {name: "STATE", forgo: 3}, {name: "SUBJECT"},
+		{name: "TIME", drop: 5}, {name: "FROM"}, {name: "TO", drop: 4}, {name: "TYPE", drop: 2},
+		{name: "PRIO", drop: 1}, {name: "STATE", drop: 3}, {name: "SUBJECT"},
 	}}
 	for _, m := range messages {
 		state := "handled"

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
-
 	"github.com/oacp-go/oacp/bridge"
 )
 
@@ -44,24 +42,24 @@ func said(r reading) string {
 func TestLogReader(t *testing.T) {
 	run, tell := newRun(t, t.TempDir())
 	r := &logReader{run: run}
-	if got := r.read(t.Context(), nil); got.err != nil || len(got.entries) != 0 {
+	if got := r.read(t.Context()); got.err != nil || len(got.entries) != 0 {
 		t.Fatalf("without a log there is %+v, want nothing", got)
 	}
 	tell(bridge.Record{Type: bridge.TypeTask, From: "user", To: "codex", Content: "do it"},
 		bridge.Record{Type: bridge.TypeSignal, From: "codex", Signal: bridge.SignalDone, Iteration: 2})
 	const first = "2026-03-04 10:00:00  user -> codex  task do it\n2026-03-04 10:00:00  codex -> all  signal DONE  iteration 2"
-	before := r.read(t.Context(), nil)
+	before := r.read(t.Context())
 	if got := said(before); got != first || before.err != nil {
 		t.Fatalf("the conversation is\n%s, %v, want\n%s", got, before.err, first)
 	}
-	if got := r.read(t.Context(), nil); got.changed {
+	if got := r.read(t.Context()); got.changed {
 		t.Errorf("nothing has come, and there is %+v", got)
 	}
 
 	appendTo(t, run.BridgePath(), "no record\n{\"torn")
-	for range 2 { // a line that is no record is told once
-		got := r.read(t.Context(), nil)
-		if want := first + "\nline 3 is no record: "; !strings.HasPrefix(said(got), want) || len(got.entries) != 3 {
+	for range 2 { // a line that is not a record is told once
+		got := r.read(t.Context())
+		if want := first + "\nline 3 is not a record: "; !strings.HasPrefix(said(got), want) || len(got.entries) != 3 {
 			t.Errorf("the conversation is\n%s\nwant\n%s", said(got), want)
 		}
 		if got.entries[0] != before.entries[0] {
@@ -74,13 +72,13 @@ func TestLogReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	tell(bridge.Record{Type: bridge.TypeChat, From: "a", To: "b", Content: "another log"})
-	if got, want := said(r.read(t.Context(), nil)), "2026-03-04 10:00:00  a -> b  chat another log"; got != want {
+	if got, want := said(r.read(t.Context())), "2026-03-04 10:00:00  a -> b  chat another log"; got != want {
 		t.Errorf("of the log that took the place of the other there is\n%s\nwant\n%s", got, want)
 	}
 	if err := os.RemoveAll(run.Folder); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.read(t.Context(), nil); got.err == nil {
+	if got := r.read(t.Context()); got.err == nil {
 		t.Errorf("of a run that was removed there is %+v, want an error", got)
 	}
 }
@@ -89,30 +87,28 @@ func TestRunConversation(t *testing.T) {
 	root := t.TempDir()
 	_, tell := newRun(t, root)
 	tell(bridge.Record{Type: bridge.TypeTask, From: "user", To: "codex", Content: "do it"})
-	m := NewModel(t.Context(), NewSource(Config{RunsRoot: root}))
-	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
-	_, look := m.Update(lookMsg{})
-	m.Update(look())
-	_, follow := m.Update(press(t, m, "tab", "tab", "enter")())
+	m := newModel(t.Context(), NewSource(Config{RunsRoot: root}))
+	m.handle(sizeEvent{80, 24})
+	do(m, m.handle(lookEvent{}))
+	follow := do(m, press(m, "Tab", "Tab", "Enter"))
 	if screen := screenText(m); !strings.Contains(screen, "Run 3  working") || !strings.Contains(screen, "user -> codex  task\ndo it\n") {
 		t.Fatalf("the conversation is\n%s", screen)
 	}
-	if follow == nil {
+	if len(follow) != 1 {
 		t.Fatal("the log is not looked at again")
 	}
 	tell(bridge.Record{Type: bridge.TypeSignal, From: "codex", To: "claude", Signal: bridge.SignalDone, Content: "I did"})
-	_, read := m.Update(followMsg{m.conversation})
-	m.Update(read())
+	do(m, m.handle(followEvent{m.conversation}))
 	if screen := screenText(m); !strings.Contains(screen, "codex -> claude  signal DONE\nI did\n") {
 		t.Errorf("after one more record the conversation is\n%s", screen)
 	}
-	m.Update(snapshotMsg{snapshot: Snapshot{}})
+	m.handle(snapshotEvent{snapshot: Snapshot{}})
 	if screen := screenText(m); !strings.HasPrefix(screen, "Run 3\n") || !strings.Contains(screen, "I did") {
 		t.Errorf("when the run is gone the conversation is\n%s\nwant what was shown", screen)
 	}
 	left := m.conversation
-	press(t, m, "esc")
-	if _, read := m.Update(followMsg{left}); read != nil {
+	press(m, "Esc")
+	if tasks := m.handle(followEvent{left}); len(tasks) != 0 {
 		t.Error("the log of a conversation that is not shown any more is read")
 	}
 }

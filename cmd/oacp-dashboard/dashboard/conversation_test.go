@@ -2,12 +2,9 @@ package dashboard
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
-	"time"
 
-	tea "charm.land/bubbletea/v2"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -83,10 +80,8 @@ func TestScroll(t *testing.T) {
 			c.resize(30)
 			c.take(numbered(count, 3))
 			var all []string
-			for i := range c.entries {
-				for _, l := range c.linesOf(i) {
-					all = append(all, l.text)
-				}
+			for _, l := range c.lines {
+				all = append(all, l.text)
 			}
 			last := max(0, len(all)-height)
 			top := last
@@ -110,10 +105,10 @@ func TestScroll(t *testing.T) {
 				top = max(0, min(top+by, last))
 				check(fmt.Sprint("moving by ", by))
 			}
-			c.moveToEnd(true, height)
+			c.move(len(c.lines), height)
 			top = last
 			check("going to the end")
-			c.moveToEnd(false, height)
+			c.move(-len(c.lines), height)
 			top = 0
 			check("going to the beginning")
 		}
@@ -126,7 +121,7 @@ func TestConversationStays(t *testing.T) {
 	c.resize(200)
 	r := numbered(10, 1)
 	c.take(r)
-	c.moveToEnd(false, 4)
+	c.move(-len(c.lines), 4)
 	c.move(6, 4) // to the head of entry 2, behind a blank
 	want := c.window(4)[0].text
 	r.entries = append(r.entries[1:], &entry{id: "new", head: "new"})
@@ -145,91 +140,82 @@ func TestConversationStays(t *testing.T) {
 	}
 }
 
-// TestReadsMore compares what a reader that is told of each message makes of
-// them with what one finds that looks for all.
-func TestReadsMore(t *testing.T) {
+// TestConcerns tells the messages that belong to a conversation from others.
+func TestConcerns(t *testing.T) {
 	w := workspace(t, "claude", "codex")
-	workspaces := []*mailbox.Workspace{w}
-	source := NewSource(Config{Workspaces: workspaces})
-	at := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
-	post := func(after time.Duration, conversation schema.ConversationID, parent schema.ID, subject string) schema.ID {
+	source := NewSource(Config{Workspaces: []*mailbox.Workspace{w}})
+	post := func(conversation schema.ConversationID, parent schema.ID, subject string) schema.ID {
 		t.Helper()
 		receipt, err := w.Send(t.Context(), schema.Message{
 			From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: subject, Body: schema.TextValue("text"),
-			CreatedAt: schema.NewTimestamp(at.Add(after)), ConversationID: conversation, ParentID: parent,
+			ConversationID: conversation, ParentID: parent,
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return receipt.Message.ID
 	}
-	first := post(0, "conv-20260304-claude-1", "", "first")
-	c := &conversation{unknown: true, reader: &messageReader{workspaces: workspaces, id: first}}
+	first := post("conv-20260304-claude-1", "", "first")
+	c := &conversation{reader: &messageReader{workspaces: source.config.Workspaces, id: first}}
 	known := gather(t, source).messages(target{})
-	c.take(c.reader.read(t.Context(), c.due()))
-	other := post(time.Second, "conv-20260304-claude-2", "", "of another conversation")
-	steps := []struct {
+	c.take(c.reader.read(t.Context()))
+	var other schema.ID
+	for _, step := range []struct {
 		what         string
-		after        time.Duration
 		conversation schema.ConversationID
-		parent       schema.ID
-		more         bool // it is read without looking for all
+		parent       func() schema.ID
+		want         bool
 	}{
-		{"one more", 2 * time.Second, "conv-20260304-claude-1", "", true},
-		{"an answer", 3 * time.Second, "conv-20260304-claude-1", first, true},
-		{"an older one", time.Second, "conv-20260304-claude-1", "", false},
-		{"one that ties another conversation", 4 * time.Second, "conv-20260304-claude-1", other, false},
-		{"an answer of no conversation", 5 * time.Second, "", first, false},
-	}
-	for _, step := range steps {
-		post(step.after, step.conversation, step.parent, step.what)
+		{"another conversation", "conv-20260304-claude-2", func() schema.ID { return "" }, false},
+		{"the conversation", "conv-20260304-claude-1", func() schema.ID { return "" }, true},
+		{"an answer without conversation id", "", func() schema.ID { return first }, true},
+		{"one that ties the other conversation", "conv-20260304-claude-1", func() schema.ID { return other }, true},
+		{"the other conversation, now tied", "conv-20260304-claude-2", func() schema.ID { return "" }, true},
+	} {
+		id := post(step.conversation, step.parent(), step.what)
+		if other == "" {
+			other = id
+		}
 		now := gather(t, source).messages(target{})
-		if !c.expect(known, now) {
-			t.Errorf("%s is not expected", step.what)
+		if got := c.concerns(known, now); got != step.want {
+			t.Errorf("%s: concerns is %v, want %v", step.what, got, step.want)
 		}
+		c.take(c.reader.read(t.Context()))
 		known = now
-		due := c.due()
-		reader := *c.reader.(*messageReader)
-		reader.ties = maps.Clone(reader.ties)
-		if got := reader.readMore(t.Context(), due); got != step.more {
-			t.Errorf("%s is read alone: %v, want %v", step.what, got, step.more)
-		}
-		c.take(c.reader.read(t.Context(), due))
-		all := (&messageReader{workspaces: workspaces, id: first}).read(t.Context(), nil)
-		if got, want := said(reading{entries: c.entries}), said(all); got != want {
-			t.Errorf("with %s the conversation is\n%s\nwant\n%s", step.what, got, want)
-		}
+	}
+	if !c.concerns(known, known[:0:0]) {
+		t.Error("messages were dropped from the list, and the conversation is not read again")
 	}
 }
 
 func TestBacklog(t *testing.T) {
 	var b backlog
-	for i := range mostEntries + 3 {
+	for i := range maxEntries + 3 {
 		b.add(&entry{id: fmt.Sprint(i)})
 	}
-	if len(b.entries) != mostEntries || b.omitted != 3 || b.entries[0].id != "3" {
-		t.Errorf("%d entries are held from %s on, %d are omitted, want %d from 3 on, 3", len(b.entries), b.entries[0].id, b.omitted, mostEntries)
+	if len(b.entries) != maxEntries || b.omitted != 3 || b.entries[0].id != "3" {
+		t.Errorf("%d entries are held from %s on, %d are omitted, want %d from 3 on, 3", len(b.entries), b.entries[0].id, b.omitted, maxEntries)
 	}
 	b = backlog{}
 	for i := range 200 {
-		b.add(&entry{id: fmt.Sprint(i), text: strings.Repeat("漢", mostText/3+i)})
-		if size := len(b.entries[len(b.entries)-1].text); size > mostText+40 {
-			t.Fatalf("a text of %d bytes is held, want at most %d", size, mostText)
+		b.add(&entry{id: fmt.Sprint(i), text: strings.Repeat("漢", maxText/3+i)})
+		if size := len(b.entries[len(b.entries)-1].text); size > maxText+40 {
+			t.Fatalf("a text of %d bytes is held, want at most %d", size, maxText)
 		}
 	}
-	if b.size > mostHeld || len(b.entries)+b.omitted != 200 {
-		t.Errorf("%d bytes are held, with %d entries and %d omitted, want at most %d bytes and 200 in all", b.size, len(b.entries), b.omitted, mostHeld)
+	if b.size > maxSize || len(b.entries)+b.omitted != 200 {
+		t.Errorf("%d bytes are held, with %d entries and %d omitted, want at most %d bytes and 200 in all", b.size, len(b.entries), b.omitted, maxSize)
 	}
 }
 
 // long shows a conversation of 5,000 messages of 60 lines.
-func long(b *testing.B) *Model {
+func long(b *testing.B) *model {
 	b.Helper()
-	m := NewModel(b.Context(), NewSource(Config{}))
-	m.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
-	m.Update(snapshotMsg{snapshot: sample()})
-	m.Update(tea.KeyPressMsg(tea.Key{Code: tea.KeyEnter}))
-	m.Update(readMsg{m.conversation, numbered(5000, 60)})
+	m := newModel(b.Context(), NewSource(Config{}))
+	m.handle(sizeEvent{80, 24})
+	m.handle(snapshotEvent{snapshot: sample()})
+	m.handle("Enter")
+	m.handle(readEvent{m.conversation, numbered(5000, 60)})
 	b.ReportAllocs()
 	return m
 }
@@ -237,25 +223,32 @@ func long(b *testing.B) *Model {
 func BenchmarkConversationFrame(b *testing.B) {
 	m := long(b)
 	for b.Loop() {
-		m.View()
+		m.screen()
 	}
 }
 
 // BenchmarkConversationKey scrolls through the conversation.
 func BenchmarkConversationKey(b *testing.B) {
 	m := long(b)
-	up := tea.KeyPressMsg(tea.Key{Code: tea.KeyPgUp})
 	for b.Loop() {
-		m.Update(up)
+		m.handle("PgUp")
 	}
 }
 
 // BenchmarkConversationGrows has a message come while the end is in view.
 func BenchmarkConversationGrows(b *testing.B) {
 	m := long(b)
-	all := numbered(5000, 60)
+	all := reading{changed: true, entries: m.conversation.entries}
 	for b.Loop() {
-		m.Update(readMsg{m.conversation, all})
-		m.View()
+		m.handle(readEvent{m.conversation, all})
+		m.screen()
+	}
+}
+
+// BenchmarkConversationResize breaks all lines again.
+func BenchmarkConversationResize(b *testing.B) {
+	m := long(b)
+	for i := 0; b.Loop(); i++ {
+		m.handle(sizeEvent{80 + i%2, 24})
 	}
 }

@@ -4,6 +4,7 @@
 package dashboard
 
 import (
+	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
@@ -92,4 +93,29 @@ type Run struct {
 	Problem string `json:"problem,omitempty"`
 
 	place bridge.Run
+}
+
+// messages returns the messages of all workspaces, or those of one agent, the oldest first.
+func (s Snapshot) messages(of target) []Message {
+	var all []Message
+	for _, w := range s.Workspaces {
+		for _, m := range w.Messages {
+			if of == (target{}) || of.folder == w.Dir && (m.From == of.agent || slices.Contains(m.To, of.agent)) {
+				all = append(all, m)
+			}
+		}
+	}
+	if len(s.Workspaces) > 1 {
+		sortMessages(all)
+	}
+	return all
+}
+
+// run returns the run in a folder.
+func (s Snapshot) run(folder string) (Run, bool) {
+	i := slices.IndexFunc(s.Runs, func(r Run) bool { return r.place.Folder == folder })
+	if i < 0 || folder == "" {
+		return Run{}, false
+	}
+	return s.Runs[i], true
 }

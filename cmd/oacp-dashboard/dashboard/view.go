@@ -5,21 +5,19 @@ import (
 	"slices"
 	"strings"
 
-	tea "charm.land/bubbletea/v2"
 	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
-// style is how a line looks. None is needed to understand it.
-type style string
+// style is how a line looks. The view is clear without styles.
+type style uint8
 
 const (
-	plain   style = ""
-	bold    style = "\x1b[1m"
-	faint   style = "\x1b[2m"
-	reverse style = "\x1b[7m"
-	reset   style = "\x1b[m"
+	plain style = iota
+	bold
+	faint
+	reverse
 )
 
 // line is a line of the screen.
@@ -28,8 +26,7 @@ type line struct {
 	style style
 }
 
-// What the keys do, the most needed first: in a conversation, and in each
-// pane.
+// The keys in a conversation and in each pane, the most important first.
 var (
 	conversationKeys = []string{"q quit", "esc back", "end follow", "up/down scroll"}
 	panesKeys        = [panes][]string{
@@ -39,7 +36,7 @@ var (
 	}
 )
 
-// help joins as much of what the keys do as there is room for.
+// help joins as many of the keys as fit.
 func help(keys []string, width int) string {
 	line := keys[0]
 	for _, key := range keys[1:] {
@@ -50,26 +47,8 @@ func help(keys []string, width int) string {
 	return line
 }
 
-// View shows the screen.
-func (m *Model) View() tea.View {
-	var out strings.Builder
-	for i, l := range m.screen() {
-		if i > 0 {
-			out.WriteByte('\n')
-		}
-		if l.style == plain {
-			out.WriteString(l.text)
-			continue
-		}
-		out.WriteString(string(l.style) + l.text + string(reset))
-	}
-	view := tea.NewView(out.String())
-	view.AltScreen = true
-	return view
-}
-
 // screen returns as many lines as the screen has, none wider than it.
-func (m *Model) screen() []line {
+func (m *model) screen() []line {
 	lines, keys := []line{{m.snapshot.title(), bold}}, panesKeys[m.focus]
 	if m.only != (target{}) {
 		keys = slices.Insert(slices.Clone(keys), 1, "esc all messages")
@@ -94,42 +73,40 @@ func (m *Model) screen() []line {
 	return lines
 }
 
-// conversationHeight is how many lines of the screen a conversation has. The
-// others are its title, what there is to say about it, and the keys.
-func (m *Model) conversationHeight() int { return max(1, m.height-3) }
+// conversationHeight is the number of lines for a conversation: all but title, notice and keys.
+func (m *model) conversationHeight() int { return max(1, m.height-3) }
 
-// conversationHead names the conversation, and says what is not shown of it.
-func (m *Model) conversationHead() []line {
+// conversationHead returns the title of the conversation and a notice about what is missing.
+func (m *model) conversationHead() []line {
 	c := m.conversation
-	about := line{"", faint}
+	notice := line{"", faint}
 	switch {
 	case c.err != nil:
-		about = line{visible.Line(c.err.Error()), bold}
+		notice = line{visible.Line(c.err.Error()), bold}
 	case !c.ready:
-		about.text = "reading"
+		notice.text = "reading"
 	case c.omitted > 0:
-		about.text = fmt.Sprintf("the latest %d are shown, %d older ones are not", len(c.entries), c.omitted)
+		notice.text = fmt.Sprintf("the latest %d are shown, %d older ones are not", len(c.entries), c.omitted)
 	case len(c.entries) == 0:
-		about.text = "(none)"
+		notice.text = "(none)"
 	}
 	title := c.title
 	if run, found := m.snapshot.run(c.run); found {
 		title = fmt.Sprintf("%s  %s  %s  %s", c.title, run.stateText(), run.iterationText(), run.task())
 	}
-	return []line{{visible.Line(title), bold}, about}
+	return []line{{visible.Line(title), bold}, notice}
 }
 
-// paneLines lays out the panes below the title, or only the one in focus
-// where there is no room for all.
-func (m *Model) paneLines() []line {
+// paneLines lays out the panes below the title, or only the one in focus if they do not fit.
+func (m *model) paneLines() []line {
 	var sizes [panes]int
 	all := 0
 	for p, rows := range m.rows {
 		sizes[p] = max(1, len(rows))
 		all += sizes[p]
 	}
-	const title, keys, above = 1, 1, 2 // above each pane are a blank and its header
-	const fewest = 3                   // rows a pane, on average, that are worth to be shown beside others
+	const title, keys, above = 1, 1, 2 // above each pane are a blank line and its header
+	const fewest = 3                   // the average number of rows below which one pane is better than three
 	room := m.height - title - keys - above*int(panes)
 	if room < fewest*int(panes) && room < all {
 		return m.pane(m.focus, max(1, m.height-title-keys-above))
@@ -141,18 +118,7 @@ func (m *Model) paneLines() []line {
 	return lines
 }
 
-// counted says which rows of how many are shown, if there is room for it.
-func counted(first, last, all, room int) string {
-	for _, form := range []string{"  (%d to %d of %d)", " %d-%d/%d"} {
-		if count := fmt.Sprintf(form, first, last, all); len(count) <= room {
-			return count
-		}
-	}
-	return ""
-}
-
-// share divides the room: a quarter each for agents and runs at the most, as
-// long as messages need the rest.
+// share divides the room: at most a quarter each for agents and runs unless messages leave more.
 func share(room int, sizes [panes]int) [panes]int {
 	var heights [panes]int
 	for p := agentsPane; p < messagesPane; p++ {
@@ -169,21 +135,20 @@ func share(room int, sizes [panes]int) [panes]int {
 	return heights
 }
 
-// The marks before the selected row, the header of the pane in focus, and
-// everything else.
+// The marks before the selected row, the header of the pane in focus, and all other lines.
 const (
 	selectedMark = "> "
 	focusMark    = "* "
 	noMark       = "  "
 )
 
-// pane lays out a pane with so many rows that the selected one is among them.
-func (m *Model) pane(p pane, height int) []line {
+// pane lays out a pane with so many rows, one of which is the selected one.
+func (m *model) pane(p pane, height int) []line {
 	header, rows := m.laid[p].header, m.laid[p].rows
 	top := max(0, m.selected[p]-height+1)
 	end := min(len(rows), top+height)
 	if len(rows) > height {
-		header += counted(top+1, end, len(rows), m.width-len(noMark)-text.StringWidth(header))
+		header += position(top+1, end, len(rows), m.width-len(noMark)-text.StringWidth(header))
 	}
 	headerMark := noMark
 	if p == m.focus {
@@ -201,4 +166,52 @@ func (m *Model) pane(p pane, height int) []line {
 		lines = append(lines, line{noMark + rows[i], plain})
 	}
 	return lines
+}
+
+// position says which rows are in view, if there is room for that.
+func position(first, last, all, room int) string {
+	for _, form := range []string{"  (%d to %d of %d)", " %d-%d/%d"} {
+		if text := fmt.Sprintf(form, first, last, all); len(text) <= room {
+			return text
+		}
+	}
+	return ""
+}
+
+// wrap escapes a text and breaks its lines between words, so that none is wider than the width in
+// columns of a terminal. It breaks a word that is wider.
+func wrap(content string, width int, style style) []line {
+	var lines []line
+	content = strings.ReplaceAll(strings.TrimRight(content, "\n"), "\t", "    ")
+	for part := range strings.SplitSeq(visible.Lines(content), "\n") {
+		for {
+			end := fit(part, width)
+			if end == len(part) {
+				lines = append(lines, line{part, style})
+				break
+			}
+			if part[end] != ' ' {
+				blank := strings.LastIndexByte(part[:end], ' ')
+				if blank > 0 && strings.TrimLeft(part[:blank], " ") != "" {
+					end = blank
+				}
+			}
+			lines = append(lines, line{strings.TrimRight(part[:end], " "), style})
+			if part = strings.TrimLeft(part[end:], " "); part == "" {
+				break
+			}
+		}
+	}
+	return lines
+}
+
+// fit returns how many bytes of a line fit, at least those of one character.
+func fit(line string, width int) int {
+	used := 0
+	for i, r := range line {
+		if used += text.RuneWidth(r); used > width && i > 0 {
+			return i
+		}
+	}
+	return len(line)
 }

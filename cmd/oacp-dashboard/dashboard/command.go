@@ -1,22 +1,21 @@
-package main
+package dashboard
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
-	tea "charm.land/bubbletea/v2"
+	"github.com/gdamore/tcell/v2"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/dashboard"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 )
 
-type dashboardOptions struct {
+type options struct {
 	workspace   command.Workspace
 	allProjects bool
 	log         command.BridgeLog
@@ -25,26 +24,27 @@ type dashboardOptions struct {
 	json        bool
 }
 
-func newDashboardCommand(s *command.Streams) *cli.Command {
-	var o dashboardOptions
+// NewCommand returns the command "oacp dashboard".
+func NewCommand(s *command.Streams) *cli.Command {
+	var o options
 	return &cli.Command{
 		Name:      "dashboard",
 		Category:  command.CategoryTurns,
 		Usage:     "show agents, runs and messages, live",
 		ArgsUsage: "[PROJECT]",
-		Description: `The agents of the workspace with what is in their inboxes and the turn they are
-in, the runs of oacp pair in the repository around the current folder, and the
-latest messages. Outside a workspace there are only the runs. The view follows
-what happens; enter opens the conversation of a message or a run, and q ends it.
+		Description: `Show the agents of the workspace with their inboxes and turns, the runs of
+oacp pair in the repository around the current folder, and the latest messages.
+Outside a workspace there are only the runs. The view is live; enter opens the
+conversation of a message or a run, and q leaves.
 
---once prints one frame instead, and --json the same for programs.
+--once prints one frame instead, and --once --json the same for programs.
 
 EXAMPLES:
    oacp dashboard
    oacp dashboard --once --json
    oacp dashboard --once --all-projects --all-runs`,
 		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "once", Usage: "print one frame, and end", Destination: &o.once},
+			&cli.BoolFlag{Name: "once", Usage: "print one frame and exit", Destination: &o.once},
 			&cli.BoolFlag{Name: "all-projects", Usage: "show every project", Destination: &o.allProjects},
 			&cli.BoolFlag{Name: "all-runs", Usage: "show the runs of every repository", Destination: &o.allRuns},
 			&cli.StringFlag{Name: "repo", Usage: "show the runs of the repository in `DIR`", Destination: &o.log.Repository},
@@ -55,12 +55,12 @@ EXAMPLES:
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
-			return runDashboard(c.Context, o, s)
+			return o.run(c.Context, s)
 		},
 	}
 }
 
-func runDashboard(ctx context.Context, o dashboardOptions, s *command.Streams) (err error) {
+func (o options) run(ctx context.Context, s *command.Streams) (err error) {
 	switch {
 	case o.allProjects && (o.workspace.Dir != "" || o.workspace.Project != ""):
 		return failure.Usagef("--all-projects and one workspace exclude each other")
@@ -69,9 +69,9 @@ func runDashboard(ctx context.Context, o dashboardOptions, s *command.Streams) (
 	case o.json && !o.once:
 		return failure.Usagef("--json goes with --once")
 	case !o.once && !(s.InTerminal && s.OutTerminal):
-		return failure.Usagef("there is no terminal to show a live view").WithHint("--once prints one frame")
+		return failure.Usagef("a live view needs a terminal").WithHint("--once prints one frame")
 	}
-	config := dashboard.Config{Now: s.Now}
+	config := Config{Now: s.Now}
 	config.Workspaces, err = o.open(s)
 	defer func() {
 		for _, w := range config.Workspaces {
@@ -92,40 +92,65 @@ func runDashboard(ctx context.Context, o dashboardOptions, s *command.Streams) (
 		}
 	}
 	if !o.once {
-		return showDashboard(ctx, config)
+		return showLive(ctx, config)
 	}
-	snapshot, err := dashboard.NewSource(config).Gather(ctx)
+	snapshot, err := NewSource(config).Gather(ctx)
 	if err != nil {
 		return err
 	}
 	if o.json {
 		return command.WriteJSON(s.Out, snapshot)
 	}
-	_, err = fmt.Fprint(s.Out, dashboard.Frame(snapshot, s.Width))
+	_, err = fmt.Fprint(s.Out, Frame(snapshot, s.Width))
 	return err
 }
 
-// showDashboard shows the live view until it is left.
-func showDashboard(ctx context.Context, config dashboard.Config) error {
+// open opens the workspaces. Unless a workspace is named, there may be none. The caller closes what it
+// returns, also with an error.
+func (o options) open(s *command.Streams) (opened []*mailbox.Workspace, err error) {
+	place := o.workspace.Place(s)
+	projects := []string{place.Project}
+	if o.allProjects {
+		if projects, err = place.Projects(); err != nil {
+			return nil, err
+		}
+	}
+	for _, place.Project = range projects {
+		dir, err := place.Find()
+		if errors.Is(err, mailbox.ErrNoWorkspace) && place.Dir == "" && place.Project == "" {
+			continue
+		}
+		if err != nil {
+			return opened, err
+		}
+		w, err := mailbox.Open(dir, nil)
+		if err != nil {
+			return opened, err
+		}
+		opened = append(opened, w)
+	}
+	return opened, nil
+}
+
+// showLive shows the live view until the user leaves it or a signal arrives.
+func showLive(ctx context.Context, config Config) error {
+	screen, err := tcell.NewScreen()
+	if err != nil {
+		return fmt.Errorf("terminal: %w", err)
+	}
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	watching, stopWatching := context.WithCancel(ctx)
-	model := dashboard.NewModel(watching, dashboard.NewSource(config))
-	program := tea.NewProgram(model, tea.WithContext(ctx), tea.WithoutSignalHandler())
-	watched := make(chan error, 1)
-	go func() { watched <- tellChanges(watching, config, program) }()
-	_, err := program.Run()
-	stopWatching()
-	model.Close()
-	if ctx.Err() != nil {
-		err = nil // to be told to stop is no failure
-	}
+	ctx, cancel := context.WithCancel(ctx)
+	changed, watched := make(chan struct{}), make(chan error, 1)
+	go func() { watched <- watchMailboxes(ctx, config, changed) }()
+	err = Show(ctx, screen, NewSource(config), changed)
+	cancel()
 	return errors.Join(err, <-watched)
 }
 
-// tellChanges tells the program what happens in the inboxes. New agents it
-// finds by itself.
-func tellChanges(ctx context.Context, config dashboard.Config, program *tea.Program) (err error) {
+// watchMailboxes reports arrivals and departures in the inboxes of the agents that exist now. The view
+// finds later agents itself.
+func watchMailboxes(ctx context.Context, config Config, changed chan<- struct{}) (err error) {
 	var targets []watch.Target
 	for _, w := range config.Workspaces {
 		agents, err := w.Agents()
@@ -151,34 +176,10 @@ func tellChanges(ctx context.Context, config dashboard.Config, program *tea.Prog
 		if err != nil {
 			return err
 		}
-		program.Send(dashboard.Changed{})
+		select {
+		case changed <- struct{}{}:
+		case <-ctx.Done():
+		}
 	}
 	return nil
-}
-
-// open opens the workspaces that are meant. Without one that is named, none
-// need be there. What was opened is to be closed, also when there is an error.
-func (o dashboardOptions) open(s *command.Streams) (opened []*mailbox.Workspace, err error) {
-	place := o.workspace.Place(s)
-	projects := []string{place.Project}
-	if o.allProjects {
-		if projects, err = place.Projects(); err != nil {
-			return nil, err
-		}
-	}
-	for _, place.Project = range projects {
-		dir, err := place.Find()
-		if errors.Is(err, mailbox.ErrNoWorkspace) && place.Dir == "" && place.Project == "" {
-			continue
-		}
-		if err != nil {
-			return opened, err
-		}
-		w, err := mailbox.Open(dir, nil)
-		if err != nil {
-			return opened, err
-		}
-		opened = append(opened, w)
-	}
-	return opened, nil
 }

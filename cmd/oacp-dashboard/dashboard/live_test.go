@@ -1,0 +1,61 @@
+package dashboard
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+
+	"github.com/oacp-go/oacp/mailbox"
+)
+
+// shownText returns the characters on a simulated screen.
+func shownText(screen tcell.SimulationScreen) string {
+	cells, width, _ := screen.GetContents()
+	var text strings.Builder
+	for i, cell := range cells {
+		text.WriteString(string(cell.Runes))
+		if i%width == width-1 {
+			text.WriteByte('\n')
+		}
+	}
+	return text.String()
+}
+
+// TestShow leaves a view with a key and with its context. Show returns only after its tasks have.
+func TestShow(t *testing.T) {
+	w := workspace(t, "claude", "codex")
+	for _, how := range []string{"key", "context"} {
+		screen := tcell.NewSimulationScreen("UTF-8")
+		ctx, cancel := context.WithCancel(t.Context())
+		changed, done := make(chan struct{}), make(chan error, 1)
+		source := NewSource(Config{Workspaces: []*mailbox.Workspace{w}})
+		go func() { done <- Show(ctx, screen, source, changed) }()
+		await := func(text string) {
+			t.Helper()
+			for deadline := time.Now().Add(time.Minute); !strings.Contains(shownText(screen), text); {
+				if time.Now().After(deadline) {
+					t.Fatalf("the screen lacks %q:\n%s", text, shownText(screen))
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+		await("claude")
+		send(t, w, "sent by "+how)
+		changed <- struct{}{}
+		await("sent by " + how)
+		screen.InjectKey(tcell.KeyTab, 0, tcell.ModNone)
+		await("* AGENT")
+		if how == "key" {
+			screen.InjectKey(tcell.KeyRune, 'q', tcell.ModNone)
+		} else {
+			cancel()
+		}
+		if err := <-done; err != nil {
+			t.Errorf("left with the %s: error %v", how, err)
+		}
+		cancel()
+	}
+}

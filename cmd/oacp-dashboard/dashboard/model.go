@@ -1,0 +1,319 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// refreshInterval is how often a model looks without a change.
+	refreshInterval = 2 * time.Second
+	// gatherDelay is how long a model waits after a change, so that it looks once for several.
+	gatherDelay = 50 * time.Millisecond
+	// followInterval is how often a model reads the log of the run on the screen.
+	followInterval = 500 * time.Millisecond
+)
+
+// pane is a part of the screen.
+type pane int
+
+const (
+	agentsPane pane = iota
+	runsPane
+	messagesPane
+	panes
+)
+
+// model is the state of the live view. It handles one event at a time.
+type model struct {
+	ctx      context.Context
+	source   *Source
+	snapshot Snapshot
+	ready    bool // there is a snapshot
+	left     bool // the user has left the view, or ctx has ended
+
+	width, height int
+	focus         pane
+	selected      [panes]int
+	rows          [panes][]row
+	// laid are the rows as text at the width.
+	laid [panes]struct {
+		header string
+		rows   []string
+	}
+	// only is the agent whose messages alone are listed, unless empty.
+	only target
+	// conversation, if not nil, replaces the panes.
+	conversation *conversation
+
+	// A look at the source is due, is running, and is due again after that.
+	scheduled, looking, again bool
+}
+
+func newModel(ctx context.Context, source *Source) *model {
+	return &model{ctx: ctx, source: source, focus: messagesPane}
+}
+
+// A task runs beside the model. It returns an event for the model, or nil.
+type task func() any
+
+// Events of a model, besides the names of keys.
+type (
+	sizeEvent     struct{ width, height int }
+	changeEvent   struct{} // something has happened in a workspace
+	tickEvent     struct{}
+	lookEvent     struct{}
+	snapshotEvent struct {
+		snapshot Snapshot
+		err      error
+	}
+	readEvent struct {
+		conversation *conversation
+		reading      reading
+	}
+	followEvent struct{ conversation *conversation }
+)
+
+// handle handles an event, and returns the tasks that follow.
+func (m *model) handle(event any) []task {
+	switch event := event.(type) {
+	case string:
+		return m.press(event)
+	case sizeEvent:
+		m.resize(event.width, event.height)
+	case changeEvent:
+		return m.schedule()
+	case tickEvent:
+		return append(m.look(), m.after(refreshInterval, tickEvent{}))
+	case lookEvent:
+		return m.look()
+	case snapshotEvent:
+		return m.take(event)
+	case readEvent:
+		return m.takeReading(event)
+	case followEvent:
+		if event.conversation == m.conversation {
+			return m.read(event.conversation)
+		}
+	}
+	return nil
+}
+
+// after returns a task that waits.
+func (m *model) after(d time.Duration, event any) task {
+	return func() any {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			return event
+		case <-m.ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (m *model) resize(width, height int) {
+	m.height = height
+	if width == m.width {
+		return
+	}
+	m.width = width
+	m.layOut()
+	if m.conversation != nil {
+		m.conversation.resize(width)
+	}
+}
+
+// schedule lets the model look soon, once for all changes until then.
+func (m *model) schedule() []task {
+	if m.scheduled {
+		return nil
+	}
+	m.scheduled = true
+	return []task{m.after(gatherDelay, lookEvent{})}
+}
+
+func (m *model) look() []task {
+	m.scheduled = false
+	if m.looking {
+		m.again = true
+		return nil
+	}
+	m.looking = true
+	return []task{func() any {
+		snapshot, err := m.source.Gather(m.ctx)
+		return snapshotEvent{snapshot, err}
+	}}
+}
+
+func (m *model) take(event snapshotEvent) (tasks []task) {
+	m.looking = false
+	if event.err != nil {
+		m.left = true
+		return nil
+	}
+	before := m.snapshot
+	m.snapshot = event.snapshot
+	m.layOut()
+	m.ready = true
+	if m.again {
+		m.again = false
+		tasks = m.schedule()
+	}
+	if c := m.conversation; c != nil && c.concerns(before.messages(target{}), m.snapshot.messages(target{})) {
+		tasks = append(tasks, m.read(c)...)
+	}
+	return tasks
+}
+
+// layOut lays out the rows for the width. The selected rows stay selected.
+func (m *model) layOut() {
+	grids := [panes]grid{agentsGrid(m.snapshot), runsGrid(m.snapshot), messagesGrid(m.snapshot.messages(m.only), m.snapshot.At)}
+	for p, g := range grids {
+		before := m.rows[p]
+		m.rows[p] = g.rows
+		m.laid[p].header, m.laid[p].rows = g.lines(max(1, m.width-len(noMark)))
+		m.selected[p] = m.reselect(pane(p), before)
+	}
+}
+
+// reselect returns the index of the row that was selected. In the messages the last row stays
+// selected, and in a pane without focus the first one, until the user selects another.
+func (m *model) reselect(p pane, before []row) int {
+	rows, at := m.rows[p], m.selected[p]
+	switch {
+	case p == messagesPane && (!m.ready || at >= len(before)-1):
+		return max(0, len(rows)-1)
+	case p != messagesPane && p != m.focus && at == 0:
+		return 0
+	case at < len(before):
+		found := slices.IndexFunc(rows, func(r row) bool { return r.target == before[at].target })
+		if found >= 0 {
+			return found
+		}
+	}
+	return max(0, min(at, len(rows)-1))
+}
+
+// read reads a conversation, once at a time.
+func (m *model) read(c *conversation) []task {
+	if c.reading {
+		c.again = true
+		return nil
+	}
+	c.reading = true
+	return []task{func() any { return readEvent{c, c.reader.read(m.ctx)} }}
+}
+
+func (m *model) takeReading(event readEvent) []task {
+	c := event.conversation
+	if c.reading = false; c != m.conversation {
+		return nil // it is not on the screen any more
+	}
+	c.take(event.reading)
+	if c.again {
+		c.again = false
+		return m.read(c)
+	}
+	if c.run == "" {
+		return nil // a new message triggers the next reading
+	}
+	return []task{m.after(followInterval, followEvent{c})}
+}
+
+// press handles a key by its name.
+func (m *model) press(key string) []task {
+	switch key {
+	case "q", "Ctrl-C":
+		m.left = true
+	case "Esc", "Backspace", "Backspace2":
+		m.back()
+	case "Tab", "Right":
+		m.turn(1)
+	case "Backtab", "Left":
+		m.turn(panes - 1)
+	case "Up", "k":
+		m.move(-1)
+	case "Down", "j":
+		m.move(1)
+	case "PgUp":
+		m.move(-max(1, m.height/2))
+	case "PgDn":
+		m.move(max(1, m.height/2))
+	case "Home", "g":
+		m.move(-len(m.rows[m.focus]) - m.conversationLength())
+	case "End", "G":
+		m.move(len(m.rows[m.focus]) + m.conversationLength())
+	case "Enter":
+		return m.open()
+	}
+	return nil
+}
+
+// turn moves the focus to another pane.
+func (m *model) turn(by pane) {
+	if m.conversation == nil {
+		m.focus = (m.focus + by) % panes
+	}
+}
+
+// move moves the selection, or scrolls the conversation.
+func (m *model) move(by int) {
+	if m.conversation != nil {
+		m.conversation.move(by, m.conversationHeight())
+		return
+	}
+	m.selected[m.focus] = max(0, min(m.selected[m.focus]+by, len(m.rows[m.focus])-1))
+}
+
+func (m *model) conversationLength() int {
+	if m.conversation == nil {
+		return 0
+	}
+	return len(m.conversation.lines)
+}
+
+// open shows the messages of the selected agent, or the conversation of the selected run or message.
+func (m *model) open() []task {
+	rows := m.rows[m.focus]
+	if m.conversation != nil || len(rows) == 0 {
+		return nil
+	}
+	selected := rows[m.selected[m.focus]]
+	c := &conversation{follow: true}
+	switch m.focus {
+	case agentsPane:
+		if selected.target.agent != "" {
+			m.only, m.focus = selected.target, messagesPane
+			m.layOut()
+			m.move(len(m.rows[messagesPane]))
+		}
+		return nil
+	case runsPane:
+		run, found := m.snapshot.run(selected.target.folder)
+		if !found {
+			return nil
+		}
+		c.title, c.run, c.reader = fmt.Sprintf("Run %d", run.ID), run.place.Folder, &logReader{run: run.place}
+	default:
+		c.title = "Conversation: " + selected.cells[len(selected.cells)-1]
+		c.reader = &messageReader{workspaces: m.source.config.Workspaces, id: selected.target.message}
+	}
+	c.resize(m.width)
+	m.conversation = c
+	return m.read(c)
+}
+
+// back leaves the conversation, or lists all messages again.
+func (m *model) back() {
+	switch {
+	case m.conversation != nil:
+		m.conversation = nil
+	case m.only != target{}:
+		m.only = target{}
+		m.layOut()
+	}
+}
