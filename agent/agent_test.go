@@ -17,8 +17,8 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// The test binary runs itself as the agent. What such a process does is its
-// first argument behind this one.
+// The test binary runs itself as the agent. What such a process does is its first argument behind
+// this one.
 const helperArgument = "-oacp-test-agent"
 
 func TestMain(m *testing.M) {
@@ -90,8 +90,8 @@ func helper(kind string, args []string) int {
 	return 0
 }
 
-// runTurn runs a turn of the agent that the arguments name: with which program,
-// in which folder and with which variables.
+// runTurn runs a turn of the agent that the arguments name: with which program, in which folder and
+// with which variables.
 func runTurn(args []string) int {
 	command, dir, env := args[1:2], args[2], args[3:]
 	var driver Driver
@@ -111,8 +111,8 @@ func runTurn(args []string) int {
 	return 1
 }
 
-// hangsAgain reports whether the program runs for the first time. If not, it
-// tells the file so and never ends by itself.
+// hangsAgain reports whether the program runs for the first time. If not, it tells the file so and
+// never ends by itself.
 func hangsAgain(file string) bool {
 	ran := file + ".ran"
 	if _, err := os.Stat(ran); err != nil {
@@ -162,8 +162,7 @@ func untilTerminated() int {
 	return 0
 }
 
-// leaveChild starts a process that never ends by itself and holds our output
-// and the file.
+// leaveChild starts a process that never ends by itself and holds our output and the file.
 func leaveChild(kind, file string) int {
 	child := exec.Command(os.Args[0], helperArgument, kind)
 	child.Stdout = os.Stdout
@@ -178,8 +177,7 @@ func leaveChild(kind, file string) int {
 	return 0
 }
 
-// serveBridge is an Ash bridge around the exec driver of the arguments, or
-// around an echo.
+// serveBridge is an Ash bridge around the exec driver of the arguments, or around an echo.
 func serveBridge(args []string) int {
 	bridge := NewBridge(func(string) Driver {
 		if len(args) == 0 {
@@ -222,8 +220,7 @@ func started(t testing.TB, driver Driver) Driver {
 	return driver
 }
 
-// whenSeen returns an observer that calls do once, as soon as the text was
-// shown.
+// whenSeen returns an observer that calls do once, as soon as the text was shown.
 func whenSeen(text string, do func()) func(Event) {
 	var shown strings.Builder
 	done := false

@@ -14,8 +14,8 @@ import (
 // silence is how long a bridge that has said ready before may say nothing.
 const silence = 2 * time.Second
 
-// Ash is the driver for an agent behind an Ash bridge. The events of a turn
-// are the messages of the agent's SDK, byte for byte.
+// Ash is the driver for an agent behind an Ash bridge. The events of a turn are the messages of the
+// agent's SDK, byte for byte.
 //
 // Where the agent's SDK tells its own session id, SessionID is that one.
 type Ash struct {
@@ -44,8 +44,7 @@ func NewAsh(options Options) *Ash {
 	return a
 }
 
-// Start connects to the bridge, and starts it first if the driver has its
-// command.
+// Start connects to the bridge, and starts it first if the driver has its command.
 func (a *Ash) Start(ctx context.Context) error {
 	client, err := a.connect(ctx)
 	if err != nil {
@@ -67,10 +66,10 @@ func (a *Ash) current() *ash.Client {
 	return a.client
 }
 
-// Turn sends the prompt as a query. A bridge cannot be given variables, so
-// those of the request are left out. When the connection is found lost before
-// the bridge has the query, the driver connects again, once. A bridge that is
-// lost later may have died of the query, or done its work: the turn fails.
+// Turn sends the prompt as a query. A bridge cannot be given variables, so those of the request are
+// left out. When the connection is found lost before the bridge has the query, the driver connects
+// again, once. A bridge that is lost later may have died of the query, or done its work: the turn
+// fails.
 func (a *Ash) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	a.beginTurn()
@@ -160,8 +159,8 @@ func (a *Ash) wasInterrupted() bool {
 	return a.interrupted
 }
 
-// adopt remembers the session id that the agent told, and returns the one
-// that continues the session.
+// adopt remembers the session id that the agent told, and returns the one that continues the
+// session.
 func (a *Ash) adopt(session string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -199,8 +198,7 @@ func (a *Ash) Interrupt(ctx context.Context) error {
 	return client.Interrupt(ctx)
 }
 
-// SessionID returns the agent's own id of the session, or the name under
-// which the bridge knows it.
+// SessionID returns the agent's own id of the session, or the name under which the bridge knows it.
 func (a *Ash) SessionID() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

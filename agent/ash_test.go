@@ -15,8 +15,7 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// scripted is a bridge's handler that sends given messages and returns a given
-// error.
+// scripted is a bridge's handler that sends given messages and returns a given error.
 type scripted struct {
 	messages []string
 	err      error
@@ -211,8 +210,8 @@ func serveTwice(listener net.Listener, connected <-chan struct{}, closed chan<- 
 	return nil
 }
 
-// TestAshLosesBridge: a bridge that ends over a query, with no message, has it
-// once, and the turn has failed.
+// TestAshLosesBridge: a bridge that ends over a query, with no message, has it once, and the turn
+// has failed.
 func TestAshLosesBridge(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		t.Run(fmt.Sprintf("listens on %v", again), func(t *testing.T) {
@@ -237,8 +236,8 @@ func TestAshLosesBridge(t *testing.T) {
 	}
 }
 
-// dieOfQueries closes every connection on which a query comes, and listens no
-// more unless told so. It returns how many there were.
+// dieOfQueries closes every connection on which a query comes, and listens no more unless told so.
+// It returns how many there were.
 func dieOfQueries(listener net.Listener, again bool) (queries int) {
 	for {
 		conn, err := listener.Accept()
@@ -256,8 +255,7 @@ func dieOfQueries(listener net.Listener, again bool) (queries int) {
 	}
 }
 
-// TestAshAdoptsSession: the bridge calls the session something else, which the
-// next turn names.
+// TestAshAdoptsSession: the bridge calls the session something else, which the next turn names.
 func TestAshAdoptsSession(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -303,8 +301,8 @@ func nameSession(listener net.Listener) error {
 	return conn.Close()
 }
 
-// TestAshSpawn runs real bridge processes, of which the second dies in each
-// turn and is started again.
+// TestAshSpawn runs real bridge processes, of which the second dies in each turn and is started
+// again.
 func TestAshSpawn(t *testing.T) {
 	driver := started(t, NewAsh(Options{Command: helperCommand(t, "bridge")}))
 	for _, prompt := range []string{"one", "two"} {

@@ -94,8 +94,8 @@ func (c *complaints) String() string {
 	return c.tail.String()
 }
 
-// tail returns the end of what the agent said in the turn and of what its
-// bridge printed, where there is room for both.
+// tail returns the end of what the agent said in the turn and of what its bridge printed, where
+// there is room for both.
 func (a *Ash) tail(said string) string {
 	printed := a.complaints.String()
 	if len(said)+len(printed) > maxTail {

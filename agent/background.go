@@ -5,8 +5,8 @@ import "sync"
 // maxBackground bounds the events that are kept between turns, in bytes.
 const maxBackground = 1 << 20
 
-// background is what an agent did between turns, for commands that ended then
-// or by a clock of its own. The next turn tells of it and pays for it.
+// background is what an agent did between turns, for commands that ended then or by a clock of its
+// own. The next turn tells of it and pays for it.
 type background struct {
 	mu     sync.Mutex
 	events []Event
@@ -14,8 +14,8 @@ type background struct {
 	usage  Usage
 }
 
-// add takes an event in, and what was used up. The oldest events are dropped
-// where there are too many.
+// add takes an event in, and what was used up. The oldest events are dropped where there are too
+// many.
 func (b *background) add(event Event, usage Usage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

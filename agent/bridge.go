@@ -13,13 +13,13 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// Bridge serves the Ash bridge protocol with any drivers: it is the handler
-// for an ash.Server. Messages of the Claude Code SDK are passed on untouched; of
-// others, the lines of the answer become assistant messages as they come, and
-// the whole a result message, shaped as those of the Claude Code SDK.
+// Bridge serves the Ash bridge protocol with any drivers: it is the handler for an ash.Server.
+// Messages of the Claude Code SDK are passed on untouched; of others, the lines of the answer
+// become assistant messages as they come, and the whole a result message, shaped as those of the
+// Claude Code SDK.
 //
-// A session goes on after a turn that failed, with the id that its driver had
-// for it. So do those whose drivers were stopped because others are in use.
+// A session goes on after a turn that failed, with the id that its driver had for it. So do those
+// whose drivers were stopped because others are in use.
 type Bridge struct {
 	newDriver func(session string) Driver
 
@@ -40,21 +40,20 @@ type bridgeSession struct {
 	id string
 }
 
-// maxIdleDrivers is how many drivers are kept running between turns. Hosts
-// may make up a new session for each query.
+// maxIdleDrivers is how many drivers are kept running between turns. Hosts may make up a new
+// session for each query.
 const maxIdleDrivers = 8
 
-// NewBridge returns a bridge that makes a driver for each session when it is
-// first named. The driver is to continue the session if it can.
+// NewBridge returns a bridge that makes a driver for each session when it is first named. The
+// driver is to continue the session if it can.
 func NewBridge(newDriver func(session string) Driver) *Bridge {
 	return &Bridge{newDriver: newDriver, sessions: make(map[string]*bridgeSession)}
 }
 
 var _ ash.Handler = (*Bridge)(nil)
 
-// Query runs a turn of the query's session. Of a prompt in content blocks, only
-// text can be given to a driver; fields that this package does not know are
-// left out.
+// Query runs a turn of the query's session. Of a prompt in content blocks, only text can be given
+// to a driver; fields that this package does not know are left out.
 func (b *Bridge) Query(ctx context.Context, query ash.Query, send ash.Send) error {
 	prompt, err := promptText(query)
 	if err != nil {
@@ -76,9 +75,8 @@ func (b *Bridge) Query(ctx context.Context, query ash.Query, send ash.Send) erro
 	return errors.Join(err, b.drop(ctx, query.SessionID))
 }
 
-// runInterruptible runs a turn. An interrupt from the host becomes one of the
-// driver, which leaves the agent's session alive; any other end of the context
-// stops the agent.
+// runInterruptible runs a turn. An interrupt from the host becomes one of the driver, which leaves
+// the agent's session alive; any other end of the context stops the agent.
 func runInterruptible(ctx context.Context, driver Driver, request Request, observe func(Event)) (Result, error) {
 	turn, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -110,8 +108,8 @@ func (b *Bridge) Resume(ctx context.Context, resume ash.Resume, _ ash.Send) erro
 	return b.rest(ctx, resume.SessionID)
 }
 
-// driver returns the session's driver, started and busy. A session has one
-// turn at a time, so nobody else starts the same one meanwhile.
+// driver returns the session's driver, started and busy. A session has one turn at a time, so
+// nobody else starts the same one meanwhile.
 func (b *Bridge) driver(ctx context.Context, name string) (Driver, error) {
 	b.mu.Lock()
 	s := b.sessions[name]
@@ -131,8 +129,8 @@ func (b *Bridge) driver(ctx context.Context, name string) (Driver, error) {
 	}
 	driver, err := b.start(ctx, id)
 	if errors.Is(err, ErrUnknownSession) {
-		// Hosts choose the names of their sessions. One that the agent has
-		// never heard of begins here.
+		// Hosts choose the names of their sessions. One that the agent has never heard of begins
+		// here.
 		driver, err = b.start(ctx, "")
 	}
 	if err != nil {
@@ -152,8 +150,8 @@ func (b *Bridge) start(ctx context.Context, session string) (Driver, error) {
 	return driver, nil
 }
 
-// drop stops a driver whose turn failed, which may be broken. The session's
-// next turn gets a new one.
+// drop stops a driver whose turn failed, which may be broken. The session's next turn gets a new
+// one.
 func (b *Bridge) drop(ctx context.Context, name string) error {
 	b.mu.Lock()
 	driver := b.sessions[name].release()
@@ -161,8 +159,8 @@ func (b *Bridge) drop(ctx context.Context, name string) error {
 	return driver.Stop(context.WithoutCancel(ctx))
 }
 
-// rest has a driver wait for the session's next turn. It stops the one that
-// has been idle longest when there are too many.
+// rest has a driver wait for the session's next turn. It stops the one that has been idle longest
+// when there are too many.
 func (b *Bridge) rest(ctx context.Context, name string) error {
 	b.mu.Lock()
 	b.sessions[name].busy = false
@@ -187,8 +185,7 @@ func (b *Bridge) rest(ctx context.Context, name string) error {
 	return driver.Stop(context.WithoutCancel(ctx))
 }
 
-// release returns the driver, which is the session's no more, and keeps what
-// continues the session.
+// release returns the driver, which is the session's no more, and keeps what continues the session.
 func (s *bridgeSession) release() Driver {
 	driver := s.driver
 	if id := driver.SessionID(); id != "" {

@@ -63,8 +63,7 @@ func TestBridgeOfPlainOutput(t *testing.T) {
 	}
 }
 
-// TestBridgeSendsLines lets a command's output come in pieces that are cut
-// anywhere.
+// TestBridgeSendsLines lets a command's output come in pieces that are cut anywhere.
 func TestBridgeSendsLines(t *testing.T) {
 	var sent []string
 	relay := newSDKRelay("s", NewEcho(), func(data json.RawMessage) error {
@@ -94,8 +93,7 @@ func TestBridgePassesRawEvents(t *testing.T) {
 	}
 }
 
-// foreign is a driver whose raw events are no SDK's, and which fails where the
-// prompt says so.
+// foreign is a driver whose raw events are no SDK's, and which fails where the prompt says so.
 type foreign struct {
 	Echo
 	session string
@@ -117,8 +115,7 @@ func (f *foreign) Turn(_ context.Context, request Request, observe func(Event)) 
 	return Result{Text: "all of it", Usage: Usage{InputTokens: 3, OutputTokens: 4}}, nil
 }
 
-// foreignBridge knows the sessions that its drivers have begun, and notes what
-// it was asked for.
+// foreignBridge knows the sessions that its drivers have begun, and notes what it was asked for.
 func foreignBridge(made *[]string, stopped *int) *Bridge {
 	return NewBridge(func(session string) Driver {
 		*made = append(*made, session)
@@ -142,8 +139,8 @@ func TestBridgeOfForeignEvents(t *testing.T) {
 	}
 }
 
-// TestBridgeRemembersSessions: the conversation goes on after a turn that
-// failed, and when its driver had to make room for others.
+// TestBridgeRemembersSessions: the conversation goes on after a turn that failed, and when its
+// driver had to make room for others.
 func TestBridgeRemembersSessions(t *testing.T) {
 	var made []string
 	stopped := 0

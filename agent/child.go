@@ -22,45 +22,42 @@ type childSpec struct {
 	command []string
 	dir     string
 	env     []string
-	// grace is how long the program may take to end, and pipeDelay how long
-	// its output may be held open by what escaped from its group. Zero means
-	// the usual.
+	// grace is how long the program may take to end, and pipeDelay how long its output may be held
+	// open by what escaped from its group. Zero means the usual.
 	grace, pipeDelay time.Duration
-	// line is given each line of the standard output, without its end, and
-	// may keep it. The last may have been cut off.
+	// line is given each line of the standard output, without its end, and may keep it. The last
+	// may have been cut off.
 	line func(c *child, line []byte)
 	// complaint is given the error output, in pieces.
 	complaint func(text string)
 }
 
-// A child is a program that lives on between turns and exchanges lines with
-// its driver. It runs in a process group of its own, which ends with it.
+// A child is a program that lives on between turns and exchanges lines with its driver. It runs in
+// a process group of its own, which ends with it.
 type child struct {
 	spec    childSpec
 	process *os.Process
 	input   lineQueue
-	// ended is closed when the program has ended, with all that was in its
-	// group, and all of its output was passed on. err then says how it ended.
+	// ended is closed when the program has ended, with all that was in its group, and all of its
+	// output was passed on. err then says how it ended.
 	ended chan struct{}
 	err   error
 	// exited is closed when the program has ended, output or not.
 	exited chan struct{}
 
-	// partial is the beginning of a character of the error output whose end has
-	// not come yet.
+	// partial is the beginning of a character of the error output whose end has not come yet.
 	partial []byte
 
 	mu sync.Mutex
-	// tail is the end of the error output, plain that of what was printed
-	// beside it and is no message.
+	// tail is the end of the error output, plain that of what was printed beside it and is no
+	// message.
 	tail, plain ring
 	// failure is why the driver ended the program, if it did.
 	failure error
 }
 
-// startChild starts a program. Its environment is that of this process, the
-// variables of the spec, and the mark of the context, by which what a killed
-// process has left is found.
+// startChild starts a program. Its environment is that of this process, the variables of the spec,
+// and the mark of the context, by which what a killed process has left is found.
 func startChild(ctx context.Context, spec childSpec) (*child, error) {
 	if spec.grace <= 0 {
 		spec.grace = defaultGrace
@@ -79,13 +76,14 @@ func startChild(ctx context.Context, spec childSpec) (*child, error) {
 	return c, nil
 }
 
-// run starts the program, tells so, and waits for its end on the same thread;
-// see processgroup.Hold. The pipes are ours, so that the end of the program itself is
-// seen at once, whatever of it still holds them.
+// run starts the program, tells so, and waits for its end on the same thread; see
+// processgroup.Hold. The pipes are ours, so that the end of the program itself is seen at once,
+// whatever of it still holds them.
 func (c *child) run(started chan<- error) {
 	defer processgroup.Hold()()
 	cmd := &exec.Cmd{Path: c.spec.path, Args: c.spec.command, Dir: c.spec.dir, Env: environment(c.spec.env)}
-	// At SIGTERM, also when this process dies, the program ends its tools. Killed, it would leave them.
+	// At SIGTERM, also when this process dies, the program ends its tools. Killed, it would leave
+	// them.
 	processgroup.Lead(cmd, syscall.SIGTERM)
 	pipes, err := startPiped(cmd)
 	c.process = cmd.Process
@@ -156,8 +154,8 @@ func (c *child) read(out *outlet, take func([]byte) error) {
 	}
 }
 
-// expectExit ends a program that has closed its output and does not end by
-// itself. Nothing would ever be heard of it.
+// expectExit ends a program that has closed its output and does not end by itself. Nothing would
+// ever be heard of it.
 func (c *child) expectExit() {
 	timer := time.NewTimer(c.spec.grace)
 	defer timer.Stop()
@@ -203,8 +201,7 @@ func (c *child) note(line []byte) {
 	c.plain.write([]byte("\n"))
 }
 
-// complaints returns the end of what was noted, and of the error output behind
-// it.
+// complaints returns the end of what was noted, and of the error output behind it.
 func (c *child) complaints() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -250,8 +247,8 @@ func (c *child) death() error {
 	return errors.New("it ended by itself")
 }
 
-// finish lets the program end by itself, which it does when its input ends,
-// and stops it if it does not.
+// finish lets the program end by itself, which it does when its input ends, and stops it if it does
+// not.
 func (c *child) finish(ctx context.Context) error {
 	c.input.close()
 	if c.endsWithin(ctx, c.spec.grace) {
@@ -260,12 +257,12 @@ func (c *child) finish(ctx context.Context) error {
 	return c.stop(ctx)
 }
 
-// killDelay is how long a killed program may take to end. One that waits for a
-// disk or a network share may not end before that answers.
+// killDelay is how long a killed program may take to end. One that waits for a disk or a network
+// share may not end before that answers.
 const killDelay = 5 * time.Second
 
-// stop asks the program and its children to end, and kills them if they do
-// not. It waits for the end, but not for ever.
+// stop asks the program and its children to end, and kills them if they do not. It waits for the
+// end, but not for ever.
 func (c *child) stop(ctx context.Context) error {
 	if !c.hasEnded() {
 		processgroup.Signal(c.process, syscall.SIGTERM)

@@ -60,8 +60,8 @@ func TestChildLines(t *testing.T) {
 	c.send([]byte("too late\n"))
 }
 
-// TestChildSlowTaker: what a program printed before it ended is not lost on
-// somebody who takes longer over it than a pipe may be held open.
+// TestChildSlowTaker: what a program printed before it ended is not lost on somebody who takes
+// longer over it than a pipe may be held open.
 func TestChildSlowTaker(t *testing.T) {
 	taken := 0
 	c := startHelper(t, childSpec{pipeDelay: 10 * time.Millisecond, line: func(*child, []byte) {
@@ -139,8 +139,8 @@ func TestChildComplaints(t *testing.T) {
 	}
 }
 
-// TestChildDoesNotRead sends more than a pipe holds to a program that has
-// closed its input. Nobody waits for it.
+// TestChildDoesNotRead sends more than a pipe holds to a program that has closed its input. Nobody
+// waits for it.
 func TestChildDoesNotRead(t *testing.T) {
 	c := startHelper(t, childSpec{}, "deaf")
 	for range 10 {
@@ -149,8 +149,8 @@ func TestChildDoesNotRead(t *testing.T) {
 	awaitChild(t, c)
 }
 
-// TestChildLeavesNoise: what a program left behind outside its group may hold
-// its output and write to it for ever. Nobody waits for it.
+// TestChildLeavesNoise: what a program left behind outside its group may hold its output and write
+// to it for ever. Nobody waits for it.
 func TestChildLeavesNoise(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("needs setsid")

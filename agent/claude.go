@@ -2,10 +2,10 @@ package agent
 
 import "context"
 
-// claude is the driver for Claude Code: the claude program in print mode, with streaming JSON in both
-// directions. The events of a turn are the program's messages, byte for byte, without the control
-// messages between program and driver. The next turn shows and counts what the program does between
-// turns, for commands that run in the background.
+// claude is the driver for Claude Code: the claude program in print mode, with streaming JSON in
+// both directions. The events of a turn are the program's messages, byte for byte, without the
+// control messages between program and driver. The next turn shows and counts what the program does
+// between turns, for commands that run in the background.
 type claude struct {
 	resident
 	background background

@@ -17,8 +17,8 @@ import (
 	"github.com/oacp-go/oacp/internal/orphans"
 )
 
-// fakeClaude plays the claude program where the real one cannot be made to
-// behave so. Its first argument says how it behaves.
+// fakeClaude plays the claude program where the real one cannot be made to behave so. Its first
+// argument says how it behaves.
 func fakeClaude(args []string) int {
 	if args[0] == "old" {
 		if args[len(args)-1] == "--version" {
@@ -185,8 +185,8 @@ func TestClaudeStartCancelled(t *testing.T) {
 	}
 }
 
-// TestClaudeLongLine: the real program cannot be made to print 30 MB in one
-// line without a model that says as much, so a fake one does.
+// TestClaudeLongLine: the real program cannot be made to print 30 MB in one line without a model
+// that says as much, so a fake one does.
 func TestClaudeLongLine(t *testing.T) {
 	driver := newFakeClaude(t, "long")
 	started(t, driver)
@@ -214,8 +214,7 @@ func TestClaudeStrangeLines(t *testing.T) {
 	}
 }
 
-// TestClaudeBackground: the next turn tells of what happened between turns, and
-// pays for it.
+// TestClaudeBackground: the next turn tells of what happened between turns, and pays for it.
 func TestClaudeBackground(t *testing.T) {
 	driver := newFakeClaude(t, "busy")
 	started(t, driver)
@@ -276,8 +275,7 @@ func TestClaudeUnknownRequest(t *testing.T) {
 	}
 }
 
-// TestClaudeDiesTwice: a program that dies over a prompt is given it twice,
-// and no more.
+// TestClaudeDiesTwice: a program that dies over a prompt is given it twice, and no more.
 func TestClaudeDiesTwice(t *testing.T) {
 	driver := newFakeClaude(t, "dies")
 	started(t, driver)
@@ -358,8 +356,7 @@ func TestClaudeMCPArguments(t *testing.T) {
 	}
 }
 
-// TestTrustedTools: a tool is trusted by its name, which another server's must
-// not be mistaken for.
+// TestTrustedTools: a tool is trusted by its name, which another server's must not be mistaken for.
 func TestTrustedTools(t *testing.T) {
 	servers := map[string]MCPServer{"oacp": {Command: []string{"oacp"}}}
 	for tool, want := range map[string]bool{

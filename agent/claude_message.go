@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// claudeMessage is what the driver itself reads of a line that the claude
-// program prints. What concerns the result of a turn is in sdkMessage.
+// claudeMessage is what the driver itself reads of a line that the claude program prints. What
+// concerns the result of a turn is in sdkMessage.
 type claudeMessage struct {
 	Type      string `json:"type"`
 	Subtype   string `json:"subtype"`
@@ -18,12 +18,11 @@ type claudeMessage struct {
 	// Of a user message that the program repeats when it takes it.
 	UUID     string `json:"uuid"`
 	IsReplay bool   `json:"isReplay"`
-	// UserMessages are the messages that a message belongs to. Old releases do
-	// not tell.
+	// UserMessages are the messages that a message belongs to. Old releases do not tell.
 	UserMessages []string `json:"user_message_uuids"`
 
-	// Of an assistant message that stands for a failure, or of a system message
-	// about one that the program gets over by itself; a word.
+	// Of an assistant message that stands for a failure, or of a system message about one that the
+	// program gets over by itself; a word.
 	Error       json.RawMessage `json:"error"`
 	ErrorStatus int             `json:"error_status"`
 
@@ -36,8 +35,7 @@ type claudeMessage struct {
 	APIStatus      int       `json:"api_error_status"`
 	APIError       string    `json:"api_error"`
 	Usage          *sdkUsage `json:"usage"`
-	// TotalCost counts from the beginning of the session, ModelUsage from the
-	// result before.
+	// TotalCost counts from the beginning of the session, ModelUsage from the result before.
 	TotalCost  float64 `json:"total_cost_usd"`
 	ModelUsage map[string]struct {
 		CostUSD float64 `json:"costUSD"`
@@ -69,8 +67,7 @@ type claudeHello struct {
 	} `json:"account"`
 }
 
-// loggedOut reports whether the program says that it has nothing to log in
-// with.
+// loggedOut reports whether the program says that it has nothing to log in with.
 func (h *claudeHello) loggedOut() bool {
 	a := h.Account
 	return a != nil && a.APIProvider == "firstParty" && a.TokenSource == "none" && a.APIKeySource == ""
@@ -89,8 +86,8 @@ func readClaude(line []byte) *claudeMessage {
 	return &m
 }
 
-// isRefusal reports whether the message is the result of no turn at all: it
-// says why the program ends.
+// isRefusal reports whether the message is the result of no turn at all: it says why the program
+// ends.
 func (m *claudeMessage) isRefusal() bool {
 	return m.Type == "result" && m.IsError && len(m.Errors) > 0 && m.NumTurns == 0 && len(m.UserMessages) == 0
 }
@@ -98,16 +95,14 @@ func (m *claudeMessage) isRefusal() bool {
 // claudeLine returns the message as a line to send.
 func claudeLine(message map[string]any) []byte { return append(mustJSON(message), '\n') }
 
-// outwardMention finds the mention of a file that need not be in the working
-// folder.
+// outwardMention finds the mention of a file that need not be in the working folder.
 var outwardMention = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`@(["'/~\\]|\S*\.\.|[A-Za-z]:)`)
 })
 
-// plainPrompt keeps the program from taking a prompt, which may come from a
-// stranger, for more than words: a slash at its beginning stands for a command
-// of the program's, and a mention of a file has the file read without leave.
-// Files in the working folder may be read anyway.
+// plainPrompt keeps the program from taking a prompt, which may come from a stranger, for more than
+// words: a slash at its beginning stands for a command of the program's, and a mention of a file
+// has the file read without leave. Files in the working folder may be read anyway.
 func plainPrompt(prompt string) string {
 	if strings.HasPrefix(prompt, "/") {
 		prompt = " " + prompt
@@ -140,8 +135,7 @@ func (m *claudeMessage) failureWord() string {
 	return word
 }
 
-// retry says for people what the program does about a failure, "" if the
-// message tells of none.
+// retry says for people what the program does about a failure, "" if the message tells of none.
 func (m *claudeMessage) retry() string {
 	if m.Type != "system" || m.Subtype != "api_retry" {
 		return ""
@@ -153,8 +147,8 @@ func (m *claudeMessage) retry() string {
 	return "the model's service failed (" + what + "); claude tries again\n"
 }
 
-// cost returns what the session cost since the result before this one, where
-// those before came to a total.
+// cost returns what the session cost since the result before this one, where those before came to a
+// total.
 func (m *claudeMessage) cost(before float64) float64 {
 	if m.ModelUsage == nil {
 		return max(0, m.TotalCost-before)
@@ -166,8 +160,8 @@ func (m *claudeMessage) cost(before float64) float64 {
 	return sum
 }
 
-// apiError returns the failure of the model's service that the result tells
-// of, nil if it tells of none. The word is that of the last assistant message.
+// apiError returns the failure of the model's service that the result tells of, nil if it tells of
+// none. The word is that of the last assistant message.
 func (m *claudeMessage) apiError(word string) *APIError {
 	status := m.APIStatus
 	if rest, ok := strings.CutPrefix(m.Result, "API Error: "); ok && status == 0 {

@@ -27,7 +27,8 @@ type claudeProcess struct {
 	ready atomic.Bool
 	// refusal is what the program said instead of an answer.
 	refusal atomic.Pointer[string]
-	// total is what the session has cost up to the last result. Only the reader of the output uses it.
+	// total is what the session has cost up to the last result. Only the reader of the output uses
+	// it.
 	total float64
 }
 
@@ -224,7 +225,8 @@ func (p *claudeProcess) unknownSession() error {
 	return nil
 }
 
-// endError may be that the session is unknown: old releases look for it only when there is a prompt.
+// endError may be that the session is unknown: old releases look for it only when there is a
+// prompt.
 func (p *claudeProcess) endError() error {
 	if err := p.unknownSession(); err != nil {
 		return err

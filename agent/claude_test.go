@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-// realClaude returns a driver for the real claude program, whose model is the
-// script. Changes may be made to its options.
+// realClaude returns a driver for the real claude program, whose model is the script. Changes may
+// be made to its options.
 func realClaude(t testing.TB, script modelstub.Script, change func(*Options)) (*claude, *modelstub.Server) {
 	t.Helper()
 	program := modelstub.Program(t, "claude")
@@ -71,8 +71,8 @@ func TestClaudeTurns(t *testing.T) {
 
 func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 
-// checkClaudeEvents makes sure that the events are messages, untouched, and
-// that the answer is among them.
+// checkClaudeEvents makes sure that the events are messages, untouched, and that the answer is
+// among them.
 func checkClaudeEvents(t *testing.T, events []Event, want string) {
 	t.Helper()
 	types := make(map[string]bool)
@@ -162,8 +162,7 @@ func TestClaudeCommand(t *testing.T) {
 	}
 }
 
-// TestClaudeRetries: the program asks again by itself, and people see why the
-// turn takes long.
+// TestClaudeRetries: the program asks again by itself, and people see why the turn takes long.
 func TestClaudeRetries(t *testing.T) {
 	script := modelstub.Answers(t, modelstub.Reply{Failure: &modelstub.Failure{Status: 529, Type: "overloaded_error", Message: "busy"}}, modelstub.Reply{Text: "at last"})
 	driver, _ := realClaude(t, script, func(o *Options) { o.Env = append(o.Env, "CLAUDE_CODE_MAX_RETRIES=1") })
@@ -219,8 +218,7 @@ func TestClaudeModel(t *testing.T) {
 	}
 }
 
-// TestClaudeMCP gives the program a server, whose tools it may use without
-// asking.
+// TestClaudeMCP gives the program a server, whose tools it may use without asking.
 func TestClaudeMCP(t *testing.T) {
 	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
 		{Name: "mcp__parrot__say", Input: map[string]any{"text": "hello"}},
@@ -239,8 +237,7 @@ func TestClaudeMCP(t *testing.T) {
 	}
 }
 
-// TestClaudeForeignMCP denies the tools of a server whose name begins like that
-// of one of ours.
+// TestClaudeForeignMCP denies the tools of a server whose name begins like that of one of ours.
 func TestClaudeForeignMCP(t *testing.T) {
 	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
 		{Name: "mcp__parrot__evil__say", Input: map[string]any{"text": "hello"}},
@@ -256,8 +253,8 @@ func TestClaudeForeignMCP(t *testing.T) {
 	}
 }
 
-// TestClaudePrompts: whoever writes to an agent gives it words, not commands of
-// its program or files that it may not read.
+// TestClaudePrompts: whoever writes to an agent gives it words, not commands of its program or
+// files that it may not read.
 func TestClaudePrompts(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret.txt")
 	if err := os.WriteFile(secret, []byte("the colour is green"), 0o600); err != nil {

@@ -97,8 +97,8 @@ func (t *claudeTurn) result() (Result, error) {
 	return result, failure
 }
 
-// claudeDecide answers a control request. The function returns why the program may not use a tool, ""
-// if it may.
+// claudeDecide answers a control request. The function returns why the program may not use a tool,
+// "" if it may.
 func claudeDecide(m *claudeMessage, denial func(tool string) string) []byte {
 	var request struct {
 		Subtype  string          `json:"subtype"`
@@ -116,9 +116,9 @@ func claudeDecide(m *claudeMessage, denial func(tool string) string) []byte {
 	return claudeReply(claudeResponse{Subtype: "success", RequestID: m.RequestID, Response: mustJSON(answer)})
 }
 
-// ofServer reports whether a tool belongs to one of the servers, judged by the name that the program
-// gives it. The program joins the names of server and tool with two underscores, although either may
-// contain some itself: a name that could also belong to another server does not count.
+// ofServer reports whether a tool belongs to one of the servers, judged by the name that the
+// program gives it. The program joins the names of server and tool with two underscores, although
+// either may contain some itself: a name that could also belong to another server does not count.
 func ofServer(tool string, servers map[string]MCPServer) bool {
 	for name := range servers {
 		own, ok := strings.CutPrefix(tool, "mcp__"+name+"__")

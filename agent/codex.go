@@ -12,8 +12,8 @@ import (
 // codex is the driver for the codex program: its app server, spoken to in JSON-RPC. The events of a
 // turn are the server's notifications, byte for byte.
 //
-// CODEX_API_KEY in the program's environment is what the server logs in with, as codex exec does. The
-// server keeps the key in memory and changes no stored login.
+// CODEX_API_KEY in the program's environment is what the server logs in with, as codex exec does.
+// The server keeps the key in memory and changes no stored login.
 type codex struct{ resident }
 
 // NewCodex returns the driver for Codex. It changes none of the user's settings.
@@ -61,8 +61,8 @@ func codexMCP(name string, server MCPServer) []string {
 		"-c", key + "args=" + tomlList(server.Command[1:]),
 		"-c", key + `default_tools_approval_mode="approve"`,
 	}
-	// Everybody can read arguments. So the values are in the program's environment, which hands them
-	// on.
+	// Everybody can read arguments. So the values are in the program's environment, which hands
+	// them on.
 	if names := slices.Sorted(maps.Keys(server.variables())); len(names) > 0 {
 		args = append(args, "-c", key+"env_vars="+tomlList(names))
 	}

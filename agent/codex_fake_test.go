@@ -16,8 +16,8 @@ import (
 	"github.com/oacp-go/oacp/internal/orphans"
 )
 
-// fakeCodex plays the codex program where the real one cannot be made to
-// behave so. Its first argument says how it behaves.
+// fakeCodex plays the codex program where the real one cannot be made to behave so. Its first
+// argument says how it behaves.
 func fakeCodex(args []string) int {
 	kind, args := args[0], args[1:]
 	old := map[string]string{"ancient": "0.20.0", "old": "0.90.0", "foreign server": "0.95.1"}[kind]
@@ -153,8 +153,8 @@ func TestCodexUnavailable(t *testing.T) {
 	}
 }
 
-// TestCodexLongLine: the real program cannot be made to print 30 MB in one
-// line without a model that says as much, so a fake one does.
+// TestCodexLongLine: the real program cannot be made to print 30 MB in one line without a model
+// that says as much, so a fake one does.
 func TestCodexLongLine(t *testing.T) {
 	driver := newFakeCodex(t, "long")
 	started(t, driver)
@@ -190,8 +190,7 @@ func TestCodexUnknownRequest(t *testing.T) {
 	}
 }
 
-// TestCodexDiesTwice: a program that dies over a prompt is given it twice, and
-// no more.
+// TestCodexDiesTwice: a program that dies over a prompt is given it twice, and no more.
 func TestCodexDiesTwice(t *testing.T) {
 	driver := newFakeCodex(t, "dies")
 	started(t, driver)

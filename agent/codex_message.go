@@ -8,18 +8,15 @@ import (
 	"sync"
 )
 
-// codexNotice is what is read of the parameters of a notification of the app
-// server.
+// codexNotice is what is read of the parameters of a notification of the app server.
 type codexNotice struct {
 	ThreadID string     `json:"threadId"`
 	TurnID   string     `json:"turnId"`
 	Turn     *codexDone `json:"turn"`
 	Item     *codexItem `json:"item"`
-	// Error is a failure that the program gets over by itself, or that ends
-	// the turn.
+	// Error is a failure that the program gets over by itself, or that ends the turn.
 	Error *codexFailure `json:"error"`
-	// TokenUsage counts the session; Last is the part of the last answer of
-	// the model.
+	// TokenUsage counts the session; Last is the part of the last answer of the model.
 	TokenUsage *struct {
 		Total codexTokens `json:"total"`
 		Last  codexTokens `json:"last"`
@@ -74,8 +71,7 @@ func (f *codexFailure) err() error {
 	return newAPIError(kind, status, f.Message, codexRelease.login)
 }
 
-// kind tells the kind of a failure of the model's service, "" for a failure of
-// another sort.
+// kind tells the kind of a failure of the model's service, "" for a failure of another sort.
 func (f *codexFailure) kind(word string, status int) APIErrorKind {
 	switch word {
 	case "unauthorized":
@@ -104,8 +100,8 @@ func (f *codexFailure) kind(word string, status int) APIErrorKind {
 	return f.kindOfText()
 }
 
-// kindOfText tells the kind of a failure that the program has no word for, as
-// the exec command never has.
+// kindOfText tells the kind of a failure that the program has no word for, as the exec command
+// never has.
 func (f *codexFailure) kindOfText() APIErrorKind {
 	for _, known := range []struct {
 		text string
@@ -135,8 +131,8 @@ var statusPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\bstatus:? (\d{3})\b`)
 })
 
-// info returns the word for the failure and the HTTP status, as far as the
-// program tells. Some tell the status in the message alone.
+// info returns the word for the failure and the HTTP status, as far as the program tells. Some tell
+// the status in the message alone.
 func (f *codexFailure) info() (word string, status int) {
 	var details map[string]struct {
 		Status int `json:"httpStatusCode"`

@@ -51,8 +51,8 @@ func (c *codex) start(ctx context.Context, session string) (*codexServer, error)
 	return s, nil
 }
 
-// greet makes sure that the server speaks the protocol. A release that does not tell its version was
-// built from source.
+// greet makes sure that the server speaks the protocol. A release that does not tell its version
+// was built from source.
 func (s *codexServer) greet(ctx context.Context) error {
 	client := map[string]any{"clientInfo": map[string]any{"name": "oacp", "title": "oacp", "version": "1"}}
 	var hello struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-// realCodex returns a driver for the real codex program, whose model is the
-// script. Changes may be made to its options.
+// realCodex returns a driver for the real codex program, whose model is the script. Changes may be
+// made to its options.
 func realCodex(t testing.TB, script modelstub.Script, change func(*Options)) (*codex, *modelstub.Server) {
 	t.Helper()
 	program := modelstub.Program(t, "codex")
@@ -99,8 +99,8 @@ func TestCodexTools(t *testing.T) {
 	}
 }
 
-// TestCodexUnreachable: the program waits for a network by itself, says so, and
-// can be interrupted in it.
+// TestCodexUnreachable: the program waits for a network by itself, says so, and can be interrupted
+// in it.
 func TestCodexUnreachable(t *testing.T) {
 	driver, _ := realCodex(t, modelstub.Answers(t), func(o *Options) {
 		o.Args = []string{"-c", "model_providers.stub.base_url=" + tomlString(nowhere+"/v1")}
@@ -155,8 +155,7 @@ func parrots(_ context.Context, request modelstub.Request) modelstub.Reply {
 	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "mcp__parrot.say", Input: map[string]any{"text": "hello"}}}}
 }
 
-// TestCodexMCP gives the program a server, whose tools it may use without
-// asking.
+// TestCodexMCP gives the program a server, whose tools it may use without asking.
 func TestCodexMCP(t *testing.T) {
 	driver, _ := realCodex(t, parrots, func(o *Options) {
 		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp"), Env: []string{`PARROT=Polly "the" = bird`}}}
@@ -183,8 +182,7 @@ func TestCodexForeignMCP(t *testing.T) {
 	}
 }
 
-// TestCodexAnswers: the program's requests are answered in the shapes that its
-// own schema demands.
+// TestCodexAnswers: the program's requests are answered in the shapes that its own schema demands.
 func TestCodexAnswers(t *testing.T) {
 	schemas := codexSchemas(t)
 	tests := []struct {
@@ -249,8 +247,8 @@ func TestCodexFileChange(t *testing.T) {
 	}
 }
 
-// codexSchemas has the installed program write the schemas of its protocol, and
-// returns their folder.
+// codexSchemas has the installed program write the schemas of its protocol, and returns their
+// folder.
 func codexSchemas(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()

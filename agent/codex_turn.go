@@ -71,8 +71,8 @@ func (t *codexTurn) take(s said) bool {
 	return t.note(m.Method, &notice)
 }
 
-// refused takes the answer to the request that starts the turn. It reports whether the server refused
-// to start it.
+// refused takes the answer to the request that starts the turn. It reports whether the server
+// refused to start it.
 func (t *codexTurn) refused(m *rpcMessage) bool {
 	var started struct {
 		Turn codexDone `json:"turn"`

@@ -21,8 +21,8 @@ type program struct {
 	shell func(command string) modelstub.Reply
 	// running is the program that the driver runs.
 	running func(Driver) *child
-	// helper is the program, the folder and the variables with which the
-	// helper of the same name runs it.
+	// helper is the program, the folder and the variables with which the helper of the same name
+	// runs it.
 	helper func(Driver) []string
 }
 
@@ -122,8 +122,8 @@ func TestSessionInjection(t *testing.T) {
 	})
 }
 
-// TestDiesOnce: what an attempt said that was not the last is no answer, but
-// what it used up was used up.
+// TestDiesOnce: what an attempt said that was not the last is no answer, but what it used up was
+// used up.
 func TestDiesOnce(t *testing.T) {
 	for name, driver := range map[string]Driver{"claude": newFakeClaude(t, "dies once"), "codex": newFakeCodex(t, "dies once")} {
 		t.Run(name, func(t *testing.T) {
@@ -139,8 +139,8 @@ func TestDiesOnce(t *testing.T) {
 	}
 }
 
-// TestMark: whatever a driver starts has the mark of the context, by which what
-// a killed runner has left is found.
+// TestMark: whatever a driver starts has the mark of the context, by which what a killed runner has
+// left is found.
 func TestMark(t *testing.T) {
 	for name, driver := range map[string]Driver{
 		"claude": newFakeClaude(t, "mark"), "codex": newFakeCodex(t, "mark"),
@@ -206,8 +206,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestInterrupt interrupts a turn while the model speaks, and goes on with the
-// session.
+// TestInterrupt interrupts a turn while the model speaks, and goes on with the session.
 func TestInterrupt(t *testing.T) {
 	withPrograms(t, func(t *testing.T, p program) {
 		asked := make(chan struct{})
@@ -246,8 +245,7 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// TestCancel cancels a turn. The program ends, and another goes on with the
-// session.
+// TestCancel cancels a turn. The program ends, and another goes on with the session.
 func TestCancel(t *testing.T) {
 	withPrograms(t, func(t *testing.T, p program) {
 		ctx, cancel := context.WithCancel(impatient(t))
@@ -277,8 +275,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestKilled kills the program while the model speaks, in the first turn of a
-// session and in a later one.
+// TestKilled kills the program while the model speaks, in the first turn of a session and in a
+// later one.
 func TestKilled(t *testing.T) {
 	withPrograms(t, func(t *testing.T, p program) {
 		var driver Driver

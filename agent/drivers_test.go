@@ -33,8 +33,8 @@ func TestDriversLeaveNothing(t *testing.T) {
 	}
 }
 
-// The benchmarks measure what the real programs and their drivers add to a
-// model that answers at once.
+// The benchmarks measure what the real programs and their drivers add to a model that answers at
+// once.
 
 func benchmarkTurns(b *testing.B, driver Driver) {
 	started(b, driver)

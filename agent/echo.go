@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Echo is an agent that answers each prompt with the prompt. It needs no
-// program and no model, so the way of a message through a turn and back can be
-// seen and tested anywhere.
+// Echo is an agent that answers each prompt with the prompt. It needs no program and no model, so
+// the way of a message through a turn and back can be seen and tested anywhere.
 type Echo struct{}
 
 // NewEcho returns the driver.

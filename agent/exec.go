@@ -19,22 +19,21 @@ import (
 const (
 	// defaultGrace is how long an agent may take to end after SIGTERM.
 	defaultGrace = 5 * time.Second
-	// pipeDelay is how long the output of a command that has ended may be held
-	// open by a process it left behind.
+	// pipeDelay is how long the output of a command that has ended may be held open by a process it
+	// left behind.
 	pipeDelay = 2 * time.Second
 )
 
-// Exec is the driver that runs a command for each turn: the prompt on its
-// standard input, the answer on its standard output. The command is an
-// argument vector and never passes through a shell. It runs in a process group
-// of its own, which is stopped as one; on Linux it also dies with the process
-// that started it, so that an agent never outlives the runner that watches
-// over it. A command may exit without reading its input. Processes of its group
-// that it leaves behind are killed; where they hold its output open, they are
-// given two seconds first. What is to live on needs a group of its own.
+// Exec is the driver that runs a command for each turn: the prompt on its standard input, the
+// answer on its standard output. The command is an argument vector and never passes through a
+// shell. It runs in a process group of its own, which is stopped as one; on Linux it also dies with
+// the process that started it, so that an agent never outlives the runner that watches over it. A
+// command may exit without reading its input. Processes of its group that it leaves behind are
+// killed; where they hold its output open, they are given two seconds first. What is to live on
+// needs a group of its own.
 //
-// A turn whose command exits with a status other than zero, or by a signal,
-// fails with an *ExitError.
+// A turn whose command exits with a status other than zero, or by a signal, fails with an
+// *ExitError.
 type Exec struct {
 	options   Options
 	pipeDelay time.Duration
@@ -87,8 +86,8 @@ func (e *Exec) Start(context.Context) error {
 	return err
 }
 
-// findProgram returns the absolute path of a program that is to run in a
-// folder, looked for as a shell in that folder does.
+// findProgram returns the absolute path of a program that is to run in a folder, looked for as a
+// shell in that folder does.
 func findProgram(dir, name string) (string, error) {
 	if filepath.Base(name) != name && !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
@@ -120,8 +119,7 @@ func checkFolder(dir string) error {
 	return nil
 }
 
-// Turn runs the command once. Its events are pieces of output as they came,
-// cut between characters.
+// Turn runs the command once. Its events are pieces of output as they came, cut between characters.
 func (e *Exec) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	if e.path == "" {
 		return Result{}, fmt.Errorf("%w: the driver was not started", ErrUnavailable)
@@ -141,8 +139,7 @@ func (e *Exec) Turn(ctx context.Context, request Request, observe func(Event)) (
 	return result, err
 }
 
-// run starts the command and waits until it, and what it left behind, is
-// done with.
+// run starts the command and waits until it, and what it left behind, is done with.
 func (e *Exec) run(ctx context.Context, request Request, out *output) error {
 	defer processgroup.Hold()()
 	cmd := &exec.Cmd{
@@ -167,9 +164,8 @@ func (e *Exec) run(ctx context.Context, request Request, out *output) error {
 	return exitError(err)
 }
 
-// stopOnCancel waits until the command has ended or the context is cancelled,
-// and stops the command in the second case, in stages. It reports whether it
-// did.
+// stopOnCancel waits until the command has ended or the context is cancelled, and stops the command
+// in the second case, in stages. It reports whether it did.
 func stopOnCancel(ctx context.Context, leader *os.Process, ended <-chan struct{}, grace time.Duration) bool {
 	select {
 	case <-ended:

@@ -128,8 +128,8 @@ func TestExecTurn(t *testing.T) {
 	}
 }
 
-// TestExecPromptByteForByte compares what arrives with what was given without
-// the repair of text that results get.
+// TestExecPromptByteForByte compares what arrives with what was given without the repair of text
+// that results get.
 func TestExecPromptByteForByte(t *testing.T) {
 	var prompt strings.Builder
 	for i := range 256 {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestExecKillsWhatHoldsTheOutput starts commands that end at once and leave a
-// process behind which holds their output and ends for nobody but SIGKILL.
+// TestExecKillsWhatHoldsTheOutput starts commands that end at once and leave a process behind which
+// holds their output and ends for nobody but SIGKILL.
 func TestExecKillsWhatHoldsTheOutput(t *testing.T) {
 	for _, kind := range []string{"hang", "stubborn"} {
 		t.Run(kind, func(t *testing.T) {
@@ -30,8 +30,8 @@ func TestExecKillsWhatHoldsTheOutput(t *testing.T) {
 	}
 }
 
-// TestExecEndsItsGroup: what a command leaves in its group ends with it, also
-// if the command did well and nothing holds its output.
+// TestExecEndsItsGroup: what a command leaves in its group ends with it, also if the command did
+// well and nothing holds its output.
 func TestExecEndsItsGroup(t *testing.T) {
 	left := newFIFO(t)
 	driver := started(t, NewExec(Options{Command: []string{"sh", "-c", "sleep 1000 >" + left.path + " 2>&1 & echo done"}}))
@@ -72,8 +72,7 @@ func childOf(t *testing.T, text string) int {
 	return pid
 }
 
-// TestAskVersionOfTheMute: a program that does not tell its version is not
-// waited for.
+// TestAskVersionOfTheMute: a program that does not tell its version is not waited for.
 func TestAskVersionOfTheMute(t *testing.T) {
 	left := newFIFO(t)
 	command := []string{"sh", "-c", "exec 3>" + left.path + "; echo asked >&3; " + helperShell(t, "stubborn") + "; :"}

@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// ErrUnknownSession says that the session to continue is not there (any
-// more). Start and Turn return it; a driver without a session starts a new
-// one.
+// ErrUnknownSession says that the session to continue is not there (any more). Start and Turn
+// return it; a driver without a session starts a new one.
 var ErrUnknownSession = errors.New("the agent does not know the session")
 
 const alphanumeric = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// checkSession makes sure that the id of a session is one: it may have come
-// from afar, and stands among the arguments of a program.
+// checkSession makes sure that the id of a session is one: it may have come from afar, and stands
+// among the arguments of a program.
 func checkSession(id string) error {
 	if id == "" || len(id) <= 200 && strings.Contains(alphanumeric, id[:1]) && strings.Trim(id, alphanumeric+"-_.:") == "" {
 		return nil
@@ -22,8 +21,7 @@ func checkSession(id string) error {
 	return fmt.Errorf("%w: %.60q is no id of one", ErrUnknownSession, id)
 }
 
-// An APIErrorKind tells failures of a model's service apart by what can be
-// done about them.
+// An APIErrorKind tells failures of a model's service apart by what can be done about them.
 type APIErrorKind string
 
 // The kinds of failures.
@@ -36,19 +34,18 @@ const (
 	Overloaded APIErrorKind = "overloaded"
 	// Unreachable: the service could not be connected to, or hung up.
 	Unreachable APIErrorKind = "unreachable"
-	// Failing: the service failed for reasons of its own, or what answered is
-	// no such service, such as a proxy with a page that says so.
+	// Failing: the service failed for reasons of its own, or what answered is no such service, such
+	// as a proxy with a page that says so.
 	Failing APIErrorKind = "failing"
 	// UnknownModel: the service has no such model for who asks.
 	UnknownModel APIErrorKind = "unknown_model"
-	// Refused: the service understood what was asked and does not take it:
-	// too long, malformed, against a policy. The message may be to blame.
+	// Refused: the service understood what was asked and does not take it: too long, malformed,
+	// against a policy. The message may be to blame.
 	Refused APIErrorKind = "refused"
 )
 
-// APIError says that the service behind an agent did not answer as it should.
-// For all kinds but Refused it matches ErrUnavailable: no message is to blame,
-// and a later turn can do better.
+// APIError says that the service behind an agent did not answer as it should. For all kinds but
+// Refused it matches ErrUnavailable: no message is to blame, and a later turn can do better.
 type APIError struct {
 	Kind APIErrorKind
 	// Status is the HTTP status, 0 where it is not known.
@@ -123,8 +120,7 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 type DiedError struct {
 	// Program is the agent's name.
 	Program string
-	// Complaints is the end of what it printed that is no message, its error
-	// output last.
+	// Complaints is the end of what it printed that is no message, its error output last.
 	Complaints string
 	// Err says how it ended.
 	Err error

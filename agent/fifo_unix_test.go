@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A fifo is where processes say that they have come so far, and which ends
-// when all have that hold it open.
+// A fifo is where processes say that they have come so far, and which ends when all have that hold
+// it open.
 type fifo struct {
 	path  string
 	file  *os.File

@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// rpcMessage is a request, a response or a notification of JSON-RPC 2.0, as
-// codex app-server speaks it: one on a line, without the member that names the
-// version.
+// rpcMessage is a request, a response or a notification of JSON-RPC 2.0, as codex app-server speaks
+// it: one on a line, without the member that names the version.
 type rpcMessage struct {
 	ID     json.RawMessage `json:"id,omitempty"`
 	Method string          `json:"method,omitempty"`
@@ -45,8 +44,7 @@ func (m *rpcMessage) isRequest() bool { return m.Method != "" && m.ID != nil }
 // isResponse reports whether the message answers a request.
 func (m *rpcMessage) isResponse() bool { return m.Method == "" }
 
-// decode reads the result into a value, or returns the error that came
-// instead.
+// decode reads the result into a value, or returns the error that came instead.
 func (m *rpcMessage) decode(result any) error {
 	if m.Error != nil {
 		return m.Error
@@ -93,8 +91,8 @@ func (c *rpcCalls) resolve(m *rpcMessage) bool {
 	return ok
 }
 
-// call asks the program and waits for the answer. It must not be called by the reader of the program's
-// output.
+// call asks the program and waits for the answer. It must not be called by the reader of the
+// program's output.
 func (c *rpcCalls) call(ctx context.Context, p *child, method string, params, result any) error {
 	line, id := c.request(method, params)
 	answer := make(chan *rpcMessage, 1)

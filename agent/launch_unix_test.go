@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// hanging returns drivers whose programs die in their first turn, and then
-// hang when they are started again. They tell the fifo so.
+// hanging returns drivers whose programs die in their first turn, and then hang when they are
+// started again. They tell the fifo so.
 func hanging(t *testing.T) map[string]func(*fifo) Driver {
 	t.Helper()
 	return map[string]func(*fifo) Driver{
@@ -20,8 +20,7 @@ func hanging(t *testing.T) map[string]func(*fifo) Driver {
 	}
 }
 
-// TestInterruptWhileStarting interrupts a turn whose program is being started
-// again.
+// TestInterruptWhileStarting interrupts a turn whose program is being started again.
 func TestInterruptWhileStarting(t *testing.T) {
 	for name, create := range hanging(t) {
 		t.Run(name, func(t *testing.T) {
@@ -43,8 +42,8 @@ func TestInterruptWhileStarting(t *testing.T) {
 	}
 }
 
-// TestStopWhileStarting stops a driver whose program is being started again.
-// Nothing is left when Stop returns.
+// TestStopWhileStarting stops a driver whose program is being started again. Nothing is left when
+// Stop returns.
 func TestStopWhileStarting(t *testing.T) {
 	for name, create := range hanging(t) {
 		t.Run(name, func(t *testing.T) {

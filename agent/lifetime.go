@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// A lifetime is the time between the start and the stop of a driver. What
-// starts a program within it is given up when it ends.
+// A lifetime is the time between the start and the stop of a driver. What starts a program within
+// it is given up when it ends.
 type lifetime struct {
 	mu sync.Mutex
 	// ctx ends with the lifetime. It is nil before the first.
@@ -40,8 +40,7 @@ func (l *lifetime) hasEnded() bool {
 	return l.ctx == nil || l.ctx.Err() != nil
 }
 
-// enter returns a context that ends with the lifetime, too, and what to call
-// when that is over.
+// enter returns a context that ends with the lifetime, too, and what to call when that is over.
 func (l *lifetime) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

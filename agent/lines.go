@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// maxLine bounds a line that an agent may print, in bytes. Agents print files
-// and pictures as parts of one line.
+// maxLine bounds a line that an agent may print, in bytes. Agents print files and pictures as parts
+// of one line.
 const maxLine = 64 << 20
 
 // lineSplitter cuts a stream into lines.
@@ -17,8 +17,8 @@ type lineSplitter struct {
 	partial []byte
 }
 
-// add takes the next piece of the stream. A line over the limit is an error,
-// after which there is no more.
+// add takes the next piece of the stream. A line over the limit is an error, after which there is
+// no more.
 func (s *lineSplitter) add(data []byte) error {
 	for len(data) > 0 {
 		end := bytes.IndexByte(data, '\n')
@@ -52,8 +52,8 @@ func (s *lineSplitter) end() {
 	}
 }
 
-// lineQueue holds lines that wait to be written, so that whoever sends one
-// never waits for a program that itself waits to be read.
+// lineQueue holds lines that wait to be written, so that whoever sends one never waits for a
+// program that itself waits to be read.
 type lineQueue struct {
 	mu      sync.Mutex
 	changed *sync.Cond

@@ -12,8 +12,8 @@ type MCPServer struct {
 	// Command is the server as a program and its arguments.
 	Command []string
 	// Env are variables of the form NAME=value for it. They do not appear among the agent's
-	// arguments, which everybody can read. Codex has them in its own environment, so all its servers
-	// share their values.
+	// arguments, which everybody can read. Codex has them in its own environment, so all its
+	// servers share their values.
 	Env []string
 }
 

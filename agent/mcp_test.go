@@ -8,8 +8,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// serveMCP is an MCP server with one tool, which says what it was given and
-// under which variable it runs.
+// serveMCP is an MCP server with one tool, which says what it was given and under which variable it
+// runs.
 func serveMCP() int {
 	type input struct {
 		Text string `json:"text" jsonschema:"what to say"`

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// said is one thing that an agent's program said: a line of its output or a
-// piece of its error output.
+// said is one thing that an agent's program said: a line of its output or a piece of its error
+// output.
 type said struct {
 	line []byte
 	// message is what the driver read the line as, nil if it makes no sense.
@@ -21,8 +21,8 @@ type ongoing struct {
 	interrupted chan struct{}
 }
 
-// take hands the turn what was said and waits until it has it. It reports
-// false when the turn is over.
+// take hands the turn what was said and waits until it has it. It reports false when the turn is
+// over.
 func (o *ongoing) take(s said) bool {
 	select {
 	case o.said <- s:
@@ -41,8 +41,8 @@ func (o *ongoing) isInterrupted() bool {
 	}
 }
 
-// interruptible returns a context that ends when the turn is interrupted, too.
-// The function ends it when that is not needed any more.
+// interruptible returns a context that ends when the turn is interrupted, too. The function ends it
+// when that is not needed any more.
 func (o *ongoing) interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
@@ -94,8 +94,7 @@ func (s *turnSlot) interrupt() {
 	}
 }
 
-// deliver hands what was said to the turn that runs. It reports false if none
-// does.
+// deliver hands what was said to the turn that runs. It reports false if none does.
 func (s *turnSlot) deliver(what said) bool {
 	s.mu.Lock()
 	turn := s.turn

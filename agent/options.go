@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Options describe an agent to its driver. Each kind of driver uses some of them; see Kind. The zero
-// value of an option is its default.
+// Options describe an agent to its driver. Each kind of driver uses some of them; see Kind. The
+// zero value of an option is its default.
 type Options struct {
 	// Command is a program and its arguments: for exec the agent itself; for ash the bridge, which
 	// the driver then starts and stops and which learns the path of its socket from

@@ -19,8 +19,8 @@ func stranger(status int, contentType, body string) modelstub.Reply {
 	return modelstub.Reply{Failure: &modelstub.Failure{Status: status, ContentType: contentType, Body: body}}
 }
 
-// TestAPIErrors has the service behind the real programs fail in all ways, and
-// looks for whom the driver blames. No message is to blame for an outage.
+// TestAPIErrors has the service behind the real programs fail in all ways, and looks for whom the
+// driver blames. No message is to blame for an outage.
 func TestAPIErrors(t *testing.T) {
 	tests := []struct {
 		name          string

@@ -7,22 +7,21 @@ import (
 	"time"
 )
 
-// An outlet is our end of a pipe that a program writes its output to. Its end
-// may never come: whatever the program has started may hold the other end, and
-// may write to it without end. So once the program has ended, no more is read
-// than a pipe can hold, and no longer than for a while.
+// An outlet is our end of a pipe that a program writes its output to. Its end may never come:
+// whatever the program has started may hold the other end, and may write to it without end. So once
+// the program has ended, no more is read than a pipe can hold, and no longer than for a while.
 type outlet struct {
 	file *os.File
 
 	mu sync.Mutex
-	// ended is when the program ended, zero before. From then on, deadline is
-	// when reading ends and left is how much is still read.
+	// ended is when the program ended, zero before. From then on, deadline is when reading ends and
+	// left is how much is still read.
 	ended, deadline time.Time
 	left            int
 }
 
-// maxPipe is the most that a pipe holds, in bytes, where the system's
-// administrator has not said otherwise.
+// maxPipe is the most that a pipe holds, in bytes, where the system's administrator has not said
+// otherwise.
 const maxPipe = 1 << 20
 
 // expire says that the program has ended, and how long reading may take.
@@ -37,8 +36,8 @@ func (o *outlet) expire(limit time.Duration) {
 	}
 }
 
-// took notes that a piece of the output was passed on since the given time,
-// which is not reading time. It reports whether there may be more.
+// took notes that a piece of the output was passed on since the given time, which is not reading
+// time. It reports whether there may be more.
 func (o *outlet) took(piece int, since time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,8 +53,8 @@ func (o *outlet) took(piece int, since time.Time) bool {
 	return o.left > 0
 }
 
-// read passes the output on until it ends, and closes the pipe. An error of
-// take ends it and is returned.
+// read passes the output on until it ends, and closes the pipe. An error of take ends it and is
+// returned.
 func (o *outlet) read(take func([]byte) error) error {
 	defer o.file.Close() // nothing was written to it
 	buffer := make([]byte, 64<<10)

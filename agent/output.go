@@ -10,9 +10,8 @@ import (
 // maxTail is how much of the end of the output is kept, in bytes.
 const maxTail = 16 << 10
 
-// output collects what a command prints in bounded memory, however much that
-// is: the beginning of its standard output, which is the answer, and the end
-// of everything.
+// output collects what a command prints in bounded memory, however much that is: the beginning of
+// its standard output, which is the answer, and the end of everything.
 type output struct {
 	observe func(Event)
 
@@ -47,8 +46,7 @@ func (o *output) plain(s said) Event {
 	return event
 }
 
-// result returns what was collected. Output that still comes is not waited
-// for.
+// result returns what was collected. Output that still comes is not waited for.
 func (o *output) result() Result {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -101,8 +99,7 @@ func (s *stream) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// wholeRunes returns the length of the data without a character at its end
-// that is cut off.
+// wholeRunes returns the length of the data without a character at its end that is cut off.
 func wholeRunes(data []byte) int {
 	for back := 1; back <= min(utf8.UTFMax-1, len(data)); back++ {
 		if start := len(data) - back; utf8.RuneStart(data[start]) {

@@ -10,8 +10,8 @@ import (
 	"github.com/oacp-go/oacp/internal/orphans"
 )
 
-// TestKilledRunner kills the process that runs a turn, in the middle of a tool
-// that never ends. The tool ends.
+// TestKilledRunner kills the process that runs a turn, in the middle of a tool that never ends. The
+// tool ends.
 func TestKilledRunner(t *testing.T) {
 	withPrograms(t, func(t *testing.T, p program) {
 		tool := newFIFO(t)

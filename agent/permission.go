@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Permission says what an agent may do without asking. It is given
-// beforehand, because nobody is there to be asked.
+// A Permission says what an agent may do without asking. It is given beforehand, because nobody is
+// there to be asked.
 type Permission string
 
 // The permissions. The zero value is PermitNothing.

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A resident is a driver whose program lives on between turns and speaks a protocol of its own: what
-// the drivers of claude and codex share.
+// A resident is a driver whose program lives on between turns and speaks a protocol of its own:
+// what the drivers of claude and codex share.
 //
 // A program that ended is started again, in its session, by the next turn. Variables of a request
-// cannot reach a program that runs already, so the driver ignores them. An interrupt that comes after
-// the turn has ended well changes nothing. Failures of the model's service are *APIErrors.
+// cannot reach a program that runs already, so the driver ignores them. An interrupt that comes
+// after the turn has ended well changes nothing. Failures of the model's service are *APIErrors.
 type resident struct {
 	options Options
 	release release
@@ -83,8 +83,8 @@ func newResident(options Options, release release) resident {
 	}
 }
 
-// Start starts the program and checks that it understands the driver, is recent enough and is logged
-// in.
+// Start starts the program and checks that it understands the driver, is recent enough and is
+// logged in.
 func (r *resident) Start(ctx context.Context) error {
 	path, err := findProgram(r.options.Dir, r.options.Command[0])
 	if err != nil {
@@ -236,8 +236,8 @@ func (r *resident) adopt(session string, established bool) {
 	r.established = r.established || established
 }
 
-// Interrupt asks the program to end the running turn. If it does not within some seconds, the driver
-// stops it; the session goes on with the next turn.
+// Interrupt asks the program to end the running turn. If it does not within some seconds, the
+// driver stops it; the session goes on with the next turn.
 func (r *resident) Interrupt(context.Context) error {
 	r.turns.interrupt()
 	return nil
@@ -250,8 +250,8 @@ func (r *resident) SessionID() string {
 	return r.session
 }
 
-// Stop ends the program in stages: it closes the program's input, then sends SIGTERM, then SIGKILL. A
-// running turn fails.
+// Stop ends the program in stages: it closes the program's input, then sends SIGTERM, then SIGKILL.
+// A running turn fails.
 func (r *resident) Stop(ctx context.Context) error {
 	r.life.end()
 	r.mu.Lock()

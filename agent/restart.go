@@ -10,8 +10,8 @@ const afterDeath = "[The program that ran you ended unexpectedly in the middle o
 	"Some of the work may be done already: look at the state of things before you do any of it again.]\n\n"
 
 // RunTurn runs a turn of a driver that was started. If the agent's program dies in the middle of it
-// with a *DiedError, RunTurn runs the turn once more: the driver starts the program again in the same
-// session. The result is that of the last try, with the time and the usage of both.
+// with a *DiedError, RunTurn runs the turn once more: the driver starts the program again in the
+// same session. The result is that of the last try, with the time and the usage of both.
 func RunTurn(ctx context.Context, driver Driver, request Request, observe func(Event)) (Result, error) {
 	first, err := driver.Turn(ctx, request, observe)
 	var died *DiedError

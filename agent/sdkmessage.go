@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// sdkMessage is what is read of the message objects of the Claude Code SDK,
-// which Ash bridges pass on and which the claude program prints as its stream.
-// All other fields and types are left to whoever follows the raw events.
+// sdkMessage is what is read of the message objects of the Claude Code SDK, which Ash bridges pass
+// on and which the claude program prints as its stream. All other fields and types are left to
+// whoever follows the raw events.
 type sdkMessage struct {
 	Type      string `json:"type"`
 	Subtype   string `json:"subtype,omitempty"`
 	SessionID string `json:"session_id,omitempty"`
 
-	// Of an assistant message. Text is a short form that the Ash protocol page
-	// uses in its examples.
+	// Of an assistant message. Text is a short form that the Ash protocol page uses in its
+	// examples.
 	Message *sdkContent `json:"message,omitempty"`
 	Text    string      `json:"text,omitempty"`
 
@@ -64,9 +64,8 @@ type sdkFold struct {
 
 func newSDKFold() *sdkFold { return &sdkFold{said: newOutput(nil)} }
 
-// add takes one message in and returns the text in it that a person following
-// the turn would read. A message that is no object, or has fields of other
-// shapes than the SDK's, has none.
+// add takes one message in and returns the text in it that a person following the turn would read.
+// A message that is no object, or has fields of other shapes than the SDK's, has none.
 func (f *sdkFold) add(raw json.RawMessage) string {
 	f.messages++
 	var m sdkMessage
@@ -108,9 +107,8 @@ func (m *sdkMessage) assistantText() string {
 	return strings.Join(texts, "\n")
 }
 
-// finish returns the result, and an error if the agent says that the turn
-// failed. The answer is the text of the result message; where there is none,
-// it is all that the assistant said.
+// finish returns the result, and an error if the agent says that the turn failed. The answer is the
+// text of the result message; where there is none, it is all that the assistant said.
 func (f *sdkFold) finish() (Result, error) {
 	result := f.said.result()
 	result.SessionID = f.session

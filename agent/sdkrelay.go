@@ -7,8 +7,8 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// tellsSDKMessages reports whether the raw events of a driver are messages of the Claude Code SDK: what
-// claude prints, and what an Ash bridge passes on.
+// tellsSDKMessages reports whether the raw events of a driver are messages of the Claude Code SDK:
+// what claude prints, and what an Ash bridge passes on.
 func tellsSDKMessages(driver Driver) bool {
 	switch driver.(type) {
 	case *claude, *Ash:
@@ -28,8 +28,8 @@ type sdkRelay struct {
 	send    ash.Send
 	// sdk says that raw events are for the host, and raw that there were some.
 	sdk, raw bool
-	// unsent is the beginning of a line whose end has not come yet: hosts take
-	// a message for complete, and show each on lines of its own.
+	// unsent is the beginning of a line whose end has not come yet: hosts take a message for
+	// complete, and show each on lines of its own.
 	unsent string
 	err    error
 }
@@ -78,8 +78,8 @@ func textContent(text string) json.RawMessage {
 	return content
 }
 
-// message sends a message, with the id that continues the agent's session: the
-// host may name it to another bridge.
+// message sends a message, with the id that continues the agent's session: the host may name it to
+// another bridge.
 func (r *sdkRelay) message(m sdkMessage) error {
 	if m.SessionID = r.driver.SessionID(); m.SessionID == "" {
 		m.SessionID = r.session

@@ -10,8 +10,7 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-// TestCancelStopsTools cancels a turn in which the program runs a command that
-// never ends.
+// TestCancelStopsTools cancels a turn in which the program runs a command that never ends.
 func TestCancelStopsTools(t *testing.T) {
 	withPrograms(t, func(t *testing.T, p program) {
 		tool := newFIFO(t)

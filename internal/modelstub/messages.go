@@ -37,8 +37,8 @@ func (c *content) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]block)(c))
 }
 
-// text is the text in the content, without the reminders that the claude
-// program puts beside what the user said.
+// text is the text in the content, without the reminders that the claude program puts beside what
+// the user said.
 func (c content) text() string {
 	var parts []string
 	for _, b := range c {
