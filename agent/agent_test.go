@@ -185,7 +185,7 @@ func serveBridge(args []string) int {
 		}
 		return NewExec(Options{Command: args})
 	})
-	server, err := ash.Listen(os.Getenv("ASH_BRIDGE_SOCKET"), bridge, nil)
+	server, err := ash.Listen(os.Getenv("ASH_BRIDGE_SOCKET"), bridge)
 	if err == nil {
 		err = server.Serve(context.Background())
 	}

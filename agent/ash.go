@@ -26,7 +26,6 @@ type Ash struct {
 
 	mu          sync.Mutex
 	client      *ash.Client
-	reservation *ash.Reservation
 	session     string
 	running     bool
 	interrupted bool
@@ -208,8 +207,8 @@ func (a *Ash) SessionID() string {
 // Stop ends the connection, and the bridge if the driver started it.
 func (a *Ash) Stop(ctx context.Context) error {
 	a.mu.Lock()
-	client, reservation := a.client, a.reservation
-	a.client, a.reservation = nil, nil
+	client := a.client
+	a.client = nil
 	a.mu.Unlock()
 	var err error
 	switch {
@@ -221,9 +220,6 @@ func (a *Ash) Stop(ctx context.Context) error {
 		if errors.Is(err, ash.ErrNotSent) {
 			err = client.Close() // the connection was lost before, which the turn has told
 		}
-	}
-	if reservation != nil {
-		err = errors.Join(err, reservation.Release())
 	}
 	return err
 }

@@ -49,7 +49,7 @@ func serve(t *testing.T, handler ash.Handler) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	server, err := ash.Listen(filepath.Join(dir, "s"), handler, nil)
+	server, err := ash.Listen(filepath.Join(dir, "s"), handler)
 	if err != nil {
 		t.Fatal(err)
 	}

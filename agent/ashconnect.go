@@ -28,9 +28,7 @@ func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
 	}
 	socket := a.options.Socket
 	if socket == "" {
-		if socket, err = a.reserve(); err != nil {
-			return nil, err
-		}
+		socket = ash.NewSocketPath()
 	}
 	cmd := &exec.Cmd{
 		Path: path, Args: a.options.Command, Dir: a.options.Dir, Env: environment(a.options.Env, orphans.Environ(ctx)),
@@ -38,19 +36,6 @@ func (a *Ash) connect(ctx context.Context) (*ash.Client, error) {
 	}
 	client, err := ash.Spawn(ctx, cmd, socket, &ash.ClientOptions{StopTimeout: a.options.Grace})
 	return client, a.explain(err)
-}
-
-// reserve returns the path where a bridge of ours listens.
-func (a *Ash) reserve() (string, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.reservation == nil {
-		var err error
-		if a.reservation, err = ash.ReserveSocket(); err != nil {
-			return "", err
-		}
-	}
-	return a.reservation.Path(), nil
 }
 
 // join connects to a bridge that runs already.

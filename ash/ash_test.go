@@ -65,12 +65,15 @@ func socketPath(t testing.TB) string {
 }
 
 // serve runs a server until the test ends and checks that it ends well.
-func serve(t testing.TB, handler ash.Handler, options *ash.ServerOptions) string {
+func serve(t testing.TB, handler ash.Handler, tune func(*ash.Server)) string {
 	t.Helper()
 	path := socketPath(t)
-	server, err := ash.Listen(path, handler, options)
+	server, err := ash.Listen(path, handler)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if tune != nil {
+		tune(server)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)

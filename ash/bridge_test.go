@@ -51,7 +51,7 @@ func playProcess(role, path string) error {
 			}
 			fmt.Fprintln(os.Stderr, child.Process.Pid)
 		}
-		server, err := ash.Listen(path, turns(echo), nil)
+		server, err := ash.Listen(path, turns(echo))
 		if err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func waitGone(t *testing.T, pid int) {
 func TestSocketIsPrivate(t *testing.T) {
 	path := socketPath(t)
 	old := syscall.Umask(0)
-	server, err := ash.Listen(path, turns(echo), nil)
+	server, err := ash.Listen(path, turns(echo))
 	syscall.Umask(old)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package ash
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,8 +29,7 @@ var (
 // ClientOptions tunes a [Client]. The zero value is ready to use.
 type ClientOptions struct {
 	// ReadyTimeout is how long the bridge may take to say ready, its start included. Zero means ten seconds, as the
-	// protocol has it. Negative means not to wait for a ready: for a bridge that says it once, and has said it to an
-	// earlier connection.
+	// protocol has it.
 	ReadyTimeout time.Duration
 	// AssumeReady takes a bridge that says nothing in that time for ready, instead of failing with [ErrNotReady].
 	AssumeReady bool
@@ -48,18 +48,10 @@ func (o *ClientOptions) withDefaults() ClientOptions {
 	if o != nil {
 		options = *o
 	}
-	if options.ReadyTimeout == 0 {
-		options.ReadyTimeout = 10 * time.Second
-	}
-	if options.SettleTimeout <= 0 {
-		options.SettleTimeout = 5 * time.Second
-	}
-	if options.StopTimeout <= 0 {
-		options.StopTimeout = 5 * time.Second
-	}
-	if options.WriteTimeout <= 0 {
-		options.WriteTimeout = time.Minute
-	}
+	options.ReadyTimeout = cmp.Or(options.ReadyTimeout, 10*time.Second)
+	options.SettleTimeout = cmp.Or(options.SettleTimeout, 5*time.Second)
+	options.StopTimeout = cmp.Or(options.StopTimeout, 5*time.Second)
+	options.WriteTimeout = cmp.Or(options.WriteTimeout, time.Minute)
 	return options
 }
 
@@ -212,26 +204,21 @@ func (c *Client) current() (*link, error) {
 // readyContext bounds ctx by the time the bridge has to get ready.
 func (c *Client) readyContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	timeout := c.options.ReadyTimeout
-	if timeout < 0 {
-		timeout = 10 * time.Second // to get a connection at all
-	}
 	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrNotReady, timeout))
 }
 
 // adopt makes a new connection the client's own as soon as the bridge has said ready on it.
 func (c *Client) adopt(ctx context.Context, conn net.Conn) error {
 	link := newLink(conn, c.options)
-	if c.options.ReadyTimeout > 0 {
-		select {
-		case <-link.ready:
-		case <-link.ended:
-			return link.err
-		case <-ctx.Done():
-			cause := context.Cause(ctx)
-			if !c.options.AssumeReady || !errors.Is(cause, ErrNotReady) {
-				link.close()
-				return cause
-			}
+	select {
+	case <-link.ready:
+	case <-link.ended:
+		return link.err
+	case <-ctx.Done():
+		cause := context.Cause(ctx)
+		if !c.options.AssumeReady || !errors.Is(cause, ErrNotReady) {
+			link.close()
+			return cause
 		}
 	}
 	c.link = link

@@ -93,7 +93,7 @@ func TestDecodeErrors(t *testing.T) {
 		{`{"ev":"ready"}{"ev":"ready"}`, ash.ErrBadLine, "byte 15: more than one value"},
 		{strings.Repeat("[", 20000), ash.ErrBadLine, "nested deeper"},
 		{`{"ev":"message"}`, ash.ErrBadLine, "data is missing"},
-		{`{"ev":"message","data":1,"data":2}`, ash.ErrBadLine, `"data" stands twice`},
+		{`{"ev":"message","data":1,"data":2}`, ash.ErrBadLine, `"data" appears twice`},
 		{`{"ev":"message","Data":1}`, ash.ErrBadLine, "data is missing"},
 		{`{"ev":"error"}`, ash.ErrBadLine, "error is missing"},
 		{`{"ev":"error","error":{}}`, ash.ErrBadLine, "error: want text, got an object"},

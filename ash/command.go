@@ -2,11 +2,9 @@ package ash
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"unicode/utf8"
 )
 
 // Command is what a host tells a bridge: a [Query], [Resume], [Interrupt] or [Shutdown].
@@ -49,71 +47,61 @@ var queryFields = []string{"cmd", "ev", "prompt", "sessionId", "includePartialMe
 // DecodeCommand reads one line, with or without its line feed. The result shares memory with the line. Its error is
 // [ErrBadLine], or [ErrUnknownName] for a command that is none of the four.
 func DecodeCommand(line []byte) (Command, error) {
-	fields, err := decodeObject(line)
+	o, err := decodeObject(line)
 	if err != nil {
 		return nil, err
 	}
-	name, err := fields.name("cmd")
-	if err != nil {
-		return nil, err
-	}
-	switch name {
-	case "query":
-		return decodeQuery(fields)
-	case "resume":
-		session, err := fields.text("sessionId")
-		if err != nil {
-			return nil, err
-		}
-		return Resume{SessionID: session}, nil
-	case "interrupt":
-		return Interrupt{}, nil
-	case "shutdown":
-		return Shutdown{}, nil
-	}
-	return nil, fmt.Errorf("%w: command %s", ErrUnknownName, excerpt(name))
-}
-
-func decodeQuery(fields object) (Command, error) {
-	var query Query
-	var err error
-	switch prompt, ok := fields["prompt"]; {
-	case ok && prompt[0] == '[':
-		query.Blocks = prompt
-	case ok && prompt[0] != '"':
-		return nil, badLine("prompt: want text or an array of content blocks, got %s", describe(prompt))
+	var command Command
+	switch name := o.name("cmd"); {
+	case o.err != nil:
+	case name == "query":
+		command = o.query()
+	case name == "resume":
+		command = Resume{SessionID: o.text("sessionId")}
+	case name == "interrupt":
+		command = Interrupt{}
+	case name == "shutdown":
+		command = Shutdown{}
 	default:
-		if query.Prompt, err = fields.text("prompt"); err != nil {
-			return nil, err
-		}
+		o.err = fmt.Errorf("%w: command %s", ErrUnknownName, excerpt(name))
 	}
-	if query.SessionID, err = fields.text("sessionId"); err != nil {
-		return nil, err
+	if o.err != nil {
+		return nil, o.err
 	}
-	if query.IncludePartialMessages, err = fields.flag("includePartialMessages"); err != nil {
-		return nil, err
-	}
-	for _, known := range queryFields {
-		delete(fields, known)
-	}
-	if len(fields) > 0 {
-		query.Extra = fields
-	}
-	return query, nil
+	return command, nil
 }
 
-// EncodeCommand returns the command as a line, its line feed included. It refuses what the other end could not read as
-// it was meant: text that is not UTF-8, blocks that are no JSON array, a line over [MaxLine] ([ErrLineTooLong]).
+func (o *object) query() Query {
+	var query Query
+	switch prompt := o.fields["prompt"]; {
+	case len(prompt) > 0 && prompt[0] == '[':
+		query.Blocks = prompt
+	case len(prompt) > 0 && prompt[0] != '"':
+		o.fail("prompt: want text or an array of content blocks, got %s", describe(prompt))
+	default:
+		query.Prompt = o.text("prompt")
+	}
+	query.SessionID = o.text("sessionId")
+	query.IncludePartialMessages = o.flag("includePartialMessages")
+	for _, known := range queryFields {
+		delete(o.fields, known)
+	}
+	if len(o.fields) > 0 {
+		query.Extra = o.fields
+	}
+	return query
+}
+
+// EncodeCommand returns the command as a line, with its line feed. It refuses what the other end could not read as it
+// was meant: text that is not UTF-8, blocks that are not a JSON array, a line over [MaxLine] ([ErrLineTooLong]).
 func EncodeCommand(command Command) ([]byte, error) {
 	switch command := command.(type) {
 	case Query:
 		return encodeQuery(command)
 	case Resume:
-		line, err := appendText([]byte(`{"cmd":"resume"`), "sessionId", command.SessionID)
-		if err != nil {
-			return nil, err
-		}
-		return endLine(append(line, '}'))
+		e := encoder{line: []byte(`{"cmd":"resume"`)}
+		e.text("sessionId", command.SessionID)
+		return e.end()
 	case Interrupt:
 		return []byte("{\"cmd\":\"interrupt\"}\n"), nil
 	case Shutdown:
@@ -123,61 +111,27 @@ func EncodeCommand(command Command) ([]byte, error) {
 }
 
 func encodeQuery(query Query) ([]byte, error) {
-	line := []byte(`{"cmd":"query"`)
-	var err error
-	if query.Blocks == nil {
-		line, err = appendText(line, "prompt", query.Prompt)
-	} else {
-		line, err = appendBlocks(line, query)
+	e := encoder{line: []byte(`{"cmd":"query"`)}
+	blocks := trimSpace(query.Blocks)
+	switch {
+	case query.Blocks == nil:
+		e.text("prompt", query.Prompt)
+	case query.Prompt != "":
+		e.fail("prompt: both text and content blocks")
+	case len(blocks) == 0 || blocks[0] != '[':
+		e.fail("prompt: content blocks must be a JSON array")
+	default:
+		e.field("prompt", blocks)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if line, err = appendText(line, "sessionId", query.SessionID); err != nil {
-		return nil, err
-	}
+	e.text("sessionId", query.SessionID)
 	if query.IncludePartialMessages {
-		line = append(line, `,"includePartialMessages":true`...)
+		e.field("includePartialMessages", json.RawMessage("true"))
 	}
 	for _, name := range slices.Sorted(maps.Keys(query.Extra)) {
 		if slices.Contains(queryFields, name) {
-			return nil, fmt.Errorf("ash: extra field %s: a query has that field itself", name)
+			e.fail("extra field %s: a query has that field itself", name)
 		}
-		if line, err = appendField(line, name, query.Extra[name]); err != nil {
-			return nil, err
-		}
+		e.field(name, query.Extra[name])
 	}
-	return endLine(append(line, '}'))
-}
-
-func appendBlocks(line []byte, query Query) ([]byte, error) {
-	if query.Prompt != "" {
-		return nil, errors.New("ash: prompt: both text and content blocks")
-	}
-	blocks := trimSpace(query.Blocks)
-	if len(blocks) == 0 || blocks[0] != '[' {
-		return nil, errors.New("ash: prompt: content blocks must be a JSON array")
-	}
-	return appendField(line, "prompt", blocks)
-}
-
-// appendText appends a further field whose value is text.
-func appendText(line []byte, name, text string) ([]byte, error) {
-	if !utf8.ValidString(text) {
-		return nil, fmt.Errorf("ash: %s: not valid UTF-8", name)
-	}
-	line = append(append(append(line, `,"`...), name...), `":`...)
-	return appendString(line, text)
-}
-
-// appendField appends a further field whose name may be any text and whose value is JSON.
-func appendField(line []byte, name string, value json.RawMessage) ([]byte, error) {
-	if !utf8.ValidString(name) {
-		return nil, fmt.Errorf("ash: field name %s: not valid UTF-8", excerpt(name))
-	}
-	line, err := appendString(append(line, ','), name)
-	if err != nil {
-		return nil, err
-	}
-	return appendValue(append(line, ':'), name, value)
+	return e.end()
 }

@@ -23,17 +23,15 @@ type connection struct {
 	conn   net.Conn
 	out    *lineWriter
 
-	turns    sync.WaitGroup
-	mu       sync.Mutex
-	running  context.CancelCauseFunc // ends the running turn; nil when none is running
-	lastDone chan struct{}           // closed when the latest turn has sent its done
+	turns   sync.WaitGroup
+	mu      sync.Mutex
+	running context.CancelCauseFunc // ends the running turn; nil if there is none
 }
 
 // serveConnection serves one host until it goes away, sends a shutdown, or ctx ends. The turn it leaves behind is
 // ended, and waited for.
 func (s *Server) serveConnection(ctx context.Context, conn net.Conn, shutdown context.CancelCauseFunc) {
-	c := &connection{server: s, conn: conn, out: newLineWriter(conn, s.writeTimeout), lastDone: make(chan struct{})}
-	close(c.lastDone)
+	c := &connection{server: s, conn: conn, out: newLineWriter(conn, s.writeTimeout)}
 	defer conn.Close() // nothing of ours can be lost: every line is written or its turn knows
 	stop := context.AfterFunc(ctx, func() {
 		_ = conn.SetReadDeadline(longAgo)

@@ -43,59 +43,49 @@ func (Done) event()    {}
 // DecodeEvent reads one line, with or without its line feed. The result shares memory with the line. Its error is
 // [ErrBadLine], or [ErrUnknownName] for an event that is none of the four; a host ignores those.
 func DecodeEvent(line []byte) (Event, error) {
-	fields, err := decodeObject(line)
+	o, err := decodeObject(line)
 	if err != nil {
 		return nil, err
 	}
-	name, err := fields.name("ev")
-	if err != nil {
-		return nil, err
+	var event Event
+	switch name := o.name("ev"); {
+	case o.err != nil:
+	case name == "ready":
+		event = Ready{}
+	case name == "message":
+		event = Message{Data: o.value("data")}
+	case name == "error":
+		event = Error{Text: o.text("error")}
+	case name == "done":
+		event = Done{SessionID: o.text("sessionId")}
+	default:
+		o.err = fmt.Errorf("%w: event %s", ErrUnknownName, excerpt(name))
 	}
-	switch name {
-	case "ready":
-		return Ready{}, nil
-	case "message":
-		data, ok := fields["data"]
-		if !ok {
-			return nil, badLine("data is missing")
-		}
-		return Message{Data: data}, nil
-	case "error":
-		text, err := fields.text("error")
-		if err != nil {
-			return nil, err
-		}
-		return Error{Text: text}, nil
-	case "done":
-		session, err := fields.text("sessionId")
-		if err != nil {
-			return nil, err
-		}
-		return Done{SessionID: session}, nil
+	if o.err != nil {
+		return nil, o.err
 	}
-	return nil, fmt.Errorf("%w: event %s", ErrUnknownName, excerpt(name))
+	return event, nil
 }
 
-// EncodeEvent returns the event as a line, its line feed included. It refuses data that is not JSON, and a line over
-// [MaxLine] ([ErrLineTooLong]). An error's text is made valid UTF-8 instead of being refused: an error must get out.
+// EncodeEvent returns the event as a line, with its line feed. It refuses data that is not JSON, and a line over
+// [MaxLine] ([ErrLineTooLong]). It makes an error's text valid UTF-8 instead of refusing it: an error must get out.
 func EncodeEvent(event Event) ([]byte, error) {
-	var line []byte
-	var err error
+	var e encoder
 	switch event := event.(type) {
 	case Ready:
 		return []byte("{\"ev\":\"ready\"}\n"), nil
 	case Message:
-		line = make([]byte, 0, len(event.Data)+len(`{"ev":"message","data":}`)+1)
-		line, err = appendValue(append(line, `{"ev":"message","data":`...), "data", event.Data)
+		const begin = `{"ev":"message","data":`
+		e.line = append(make([]byte, 0, len(begin)+len(event.Data)+2), begin...)
+		e.value("data", event.Data)
 	case Error:
-		line, err = appendText([]byte(`{"ev":"error"`), "error", strings.ToValidUTF8(event.Text, "\uFFFD"))
+		e.line = []byte(`{"ev":"error"`)
+		e.text("error", strings.ToValidUTF8(event.Text, "\uFFFD"))
 	case Done:
-		line, err = appendText([]byte(`{"ev":"done"`), "sessionId", event.SessionID)
+		e.line = []byte(`{"ev":"done"`)
+		e.text("sessionId", event.SessionID)
 	default:
-		err = fmt.Errorf("ash: no such event: %T", event)
+		e.fail("no such event: %T", event)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return endLine(append(line, '}'))
+	return e.end()
 }

@@ -25,7 +25,7 @@ func (greeter) Resume(context.Context, ash.Resume, ash.Send) error { return nil 
 // A bridge serves its agent on a socket; a host connects to it and queries the agent.
 func Example() {
 	ctx := context.Background()
-	server, err := ash.Listen(ash.NewSocketPath(), greeter{}, nil)
+	server, err := ash.Listen(ash.NewSocketPath(), greeter{})
 	if err != nil {
 		log.Fatal(err)
 	}

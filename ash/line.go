@@ -19,49 +19,47 @@ const (
 	writeChunk = 256 << 10
 )
 
-// lineReader cuts a byte stream into lines. Bytes are never turned into text before a line is whole, no byte is
-// searched twice, and what it holds is bounded by MaxLine.
+// lineReader cuts a byte stream into lines of at most MaxLine bytes. It searches no byte twice.
 type lineReader struct {
-	stream *bufio.Reader
+	scanner  *bufio.Scanner
+	searched int // how much of the current line holds no line feed
 }
 
 func newLineReader(stream io.Reader) *lineReader {
-	return &lineReader{stream: bufio.NewReaderSize(stream, readBuffer)}
+	r := &lineReader{scanner: bufio.NewScanner(stream)}
+	r.scanner.Buffer(make([]byte, 0, readBuffer), MaxLine+1)
+	r.scanner.Split(r.split)
+	return r
+}
+
+func (r *lineReader) split(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	if end := bytes.IndexByte(data[r.searched:], '\n'); end >= 0 {
+		end += r.searched
+		r.searched = 0
+		return end + 1, data[:end], nil
+	}
+	r.searched = len(data)
+	if atEOF && len(data) > 0 {
+		return 0, nil, io.ErrUnexpectedEOF
+	}
+	return 0, nil, nil
 }
 
 // next returns the next line that is not blank, without its line feed; the caller owns it. After the last line it
 // returns io.EOF, or io.ErrUnexpectedEOF if the stream ended within a line.
 func (r *lineReader) next() ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.stream.ReadSlice('\n')
-		length := len(line) + len(bytes.TrimSuffix(part, []byte("\n")))
-		switch {
-		case length > MaxLine:
-			return nil, ErrLineTooLong
-		case err == nil && line == nil && len(trimSpace(part)) == 0:
-			continue
-		}
-		line = append(line, part...)
-		switch {
-		case err == nil:
-			return line[:length], nil
-		case errors.Is(err, bufio.ErrBufferFull):
-			line = grow(line)
-		case errors.Is(err, io.EOF) && length > 0:
-			return nil, io.ErrUnexpectedEOF
-		default:
-			return nil, err
+	for r.scanner.Scan() {
+		if line := r.scanner.Bytes(); len(trimSpace(line)) > 0 {
+			return bytes.Clone(line), nil
 		}
 	}
-}
-
-// grow doubles a full line's room; append by itself would copy a long line several times more often.
-func grow(line []byte) []byte {
-	if cap(line)-len(line) >= readBuffer {
-		return line
+	switch err := r.scanner.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, ErrLineTooLong
+	case err != nil:
+		return nil, err
 	}
-	return append(make([]byte, 0, 2*len(line)+readBuffer), line...)
+	return nil, io.EOF
 }
 
 // lineWriter sends whole lines to one connection, from any goroutine. After a failure the connection is closed: a line

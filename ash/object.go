@@ -23,19 +23,26 @@ var (
 	ErrLineTooLong = fmt.Errorf("ash: line longer than %d bytes", MaxLine)
 )
 
-// object is the top level of one line: its fields by exact name, each value the bytes that stand in the line.
-type object map[string]json.RawMessage
+// object is the top level of one line: its fields by exact name, each value the bytes in the line.
+type object struct {
+	fields map[string]json.RawMessage
+	// err is the first error of the methods that read fields.
+	err error
+}
 
 // decodeObject splits a line into its fields. The values alias the line.
-func decodeObject(line []byte) (object, error) {
+func decodeObject(line []byte) (*object, error) {
 	if !utf8.Valid(line) {
 		return nil, badLine("not valid UTF-8")
 	}
 	at := skipSpace(line, 0)
 	if byteAt(line, at) != '{' {
-		return nil, notAnObject(line)
+		if _, _, err := scanWhole(line); err != nil {
+			return nil, badLine("%w", err)
+		}
+		return nil, badLine("want a JSON object, got %s", describe(line[at:]))
 	}
-	fields := make(object, 4)
+	fields := make(map[string]json.RawMessage, 4)
 	at = skipSpace(line, at+1)
 	for first := true; byteAt(line, at) != '}'; first = false {
 		if !first {
@@ -54,7 +61,7 @@ func decodeObject(line []byte) (object, error) {
 			return nil, badLine("%w", err)
 		}
 		if _, twice := fields[name]; twice {
-			return nil, badLine("field %s stands twice", excerpt(name))
+			return nil, badLine("field %s appears twice", excerpt(name))
 		}
 		if len(fields) == maxFields {
 			return nil, badLine("more than %d fields", maxFields)
@@ -65,60 +72,63 @@ func decodeObject(line []byte) (object, error) {
 	if at = skipSpace(line, at+1); at < len(line) {
 		return nil, badLine("%w", scanError(at, "more than one value"))
 	}
-	return fields, nil
+	return &object{fields: fields}, nil
 }
 
-func notAnObject(line []byte) error {
-	start, end, err := scanValue(line, 0)
-	switch {
-	case err != nil:
-		return badLine("%w", err)
-	case skipSpace(line, end) < len(line):
-		return badLine("%w", scanError(end, "more than one value"))
+func (o *object) fail(format string, details ...any) {
+	if o.err == nil {
+		o.err = badLine(format, details...)
 	}
-	return badLine("want a JSON object, got %s", describe(line[start:]))
 }
 
-// name takes out of the fields what the line is: the value of cmd or of ev, of which it must have exactly one. want
-// says which of the two the caller is prepared for.
-func (o object) name(want string) (string, error) {
-	_, command := o["cmd"]
-	_, event := o["ev"]
+// name returns what the line is: the value of cmd or of ev, of which it must have exactly one. Want is the one that the
+// caller expects.
+func (o *object) name(want string) string {
+	_, command := o.fields["cmd"]
+	_, event := o.fields["ev"]
 	switch {
 	case command && event:
-		return "", badLine("both cmd and ev: a line is a command or an event")
+		o.fail("both cmd and ev: a line is a command or an event")
 	case !command && !event:
-		return "", badLine("neither cmd nor ev")
+		o.fail("neither cmd nor ev")
 	case want == "cmd" && event:
-		return "", badLine("an event where a command belongs")
+		o.fail("an event where a command belongs")
 	case want == "ev" && command:
-		return "", badLine("a command where an event belongs")
+		o.fail("a command where an event belongs")
 	}
 	return o.text(want)
 }
 
-// text returns the required text field with this name.
-func (o object) text(name string) (string, error) {
-	value, ok := o[name]
+// value returns the required field with this name, nil if it is missing.
+func (o *object) value(name string) json.RawMessage {
+	value, ok := o.fields[name]
 	if !ok {
-		return "", badLine("%s is missing", name)
+		o.fail("%s is missing", name)
 	}
-	if value[0] != '"' {
-		return "", badLine("%s: want text, got %s", name, describe(value))
-	}
-	return decodeString(value), nil
+	return value
 }
 
-// flag returns the optional true-or-false field with this name; absent it is false.
-func (o object) flag(name string) (bool, error) {
-	value, ok := o[name]
+// text returns the required text field with this name.
+func (o *object) text(name string) string {
+	value := o.value(name)
 	switch {
-	case !ok || string(value) == "false":
-		return false, nil
-	case string(value) == "true":
-		return true, nil
+	case value == nil:
+		return ""
+	case value[0] != '"':
+		o.fail("%s: want text, got %s", name, describe(value))
+		return ""
 	}
-	return false, badLine("%s: want true or false, got %s", name, describe(value))
+	return decodeString(value)
+}
+
+// flag returns the optional true-or-false field with this name; if absent, it is false.
+func (o *object) flag(name string) bool {
+	value, ok := o.fields[name]
+	isTrue := string(value) == "true"
+	if ok && !isTrue && string(value) != "false" {
+		o.fail("%s: want true or false, got %s", name, describe(value))
+	}
+	return isTrue
 }
 
 // decodeString returns the text of a JSON string that has been checked. Half a surrogate pair, which no UTF-8 text can
@@ -134,49 +144,100 @@ func decodeString(quoted []byte) string {
 	return text
 }
 
-// appendString appends text as a JSON string that keeps <, > and & readable. The text must be valid UTF-8.
-func appendString(dst []byte, text string) ([]byte, error) {
+// An encoder builds a line from its fields. The line begins with an object that is not closed.
+type encoder struct {
+	line []byte
+	// err is the first error of the methods that add fields.
+	err error
+}
+
+func (e *encoder) fail(format string, details ...any) {
+	if e.err == nil {
+		e.err = fmt.Errorf("ash: "+format, details...)
+	}
+}
+
+// text adds a field whose value is text.
+func (e *encoder) text(name, text string) {
+	e.name(name)
+	e.string(name, text)
+}
+
+// field adds a field whose name may be any text and whose value is JSON.
+func (e *encoder) field(name string, value json.RawMessage) {
+	e.name(name)
+	e.value(name, value)
+}
+
+func (e *encoder) name(name string) {
+	e.line = append(e.line, ',')
+	e.string("field name "+excerpt(name), name)
+	e.line = append(e.line, ':')
+}
+
+// string appends text as a JSON string that keeps <, > and & readable.
+func (e *encoder) string(field, text string) {
+	if !utf8.ValidString(text) {
+		e.fail("%s: not valid UTF-8", field)
+		return
+	}
+	if isPlain(text) {
+		e.line = append(append(append(e.line, '"'), text...), '"')
+		return
+	}
 	var quoted bytes.Buffer
 	quoted.Grow(len(text) + 16)
 	encoder := json.NewEncoder(&quoted)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(text); err != nil {
-		return nil, err
+		e.fail("%s: %w", field, err)
 	}
-	return append(dst, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...), nil
+	e.line = append(e.line, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
 }
 
-// appendValue appends a raw JSON value, without outer white space, so that it stays on one line: line feeds, which valid JSON has between its
-// tokens alone, become spaces.
-func appendValue(dst []byte, field string, value json.RawMessage) ([]byte, error) {
+// isPlain reports whether text is a JSON string as it is, between quotes.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// value appends a JSON value without outer white space, on one line: line feeds, which valid JSON has only between its
+// tokens, become spaces.
+func (e *encoder) value(field string, value json.RawMessage) {
 	if !utf8.Valid(value) {
-		return nil, fmt.Errorf("ash: %s: not valid UTF-8", field)
+		e.fail("%s: not valid UTF-8", field)
+		return
 	}
-	begin, end, err := scanValue(value, 0)
-	if err == nil && skipSpace(value, end) < len(value) {
-		err = scanError(end, "more than one value")
-	}
+	begin, end, err := scanWhole(value)
 	if err != nil {
-		return nil, fmt.Errorf("ash: %s: %w", field, err)
+		e.fail("%s: %w", field, err)
+		return
 	}
-	start := len(dst)
-	dst = append(dst, value[begin:end]...)
-	for appended := dst[start:]; ; {
+	start := len(e.line)
+	e.line = append(e.line, value[begin:end]...)
+	for appended := e.line[start:]; ; {
 		i := bytes.IndexByte(appended, '\n')
 		if i < 0 {
-			return dst, nil
+			return
 		}
 		appended[i] = ' '
 		appended = appended[i+1:]
 	}
 }
 
-// endLine finishes a line for sending.
-func endLine(line []byte) ([]byte, error) {
-	if len(line) > MaxLine {
-		return nil, fmt.Errorf("%w: %d", ErrLineTooLong, len(line))
+// end closes the object and finishes the line.
+func (e *encoder) end() ([]byte, error) {
+	if e.err != nil {
+		return nil, e.err
 	}
-	return append(line, '\n'), nil
+	if len(e.line)+1 > MaxLine {
+		return nil, fmt.Errorf("%w: %d", ErrLineTooLong, len(e.line)+1)
+	}
+	return append(e.line, '}', '\n'), nil
 }
 
 // trimSpace removes outer JSON white space.

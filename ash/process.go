@@ -24,7 +24,7 @@ const (
 	// pipeDelay bounds the wait for the output of a process that has ended, which a child of its may hold open.
 	pipeDelay = 2 * time.Second
 	// redial is how long to wait before asking again whether a process listens.
-	redial = 2 * time.Millisecond
+	redial = 5 * time.Millisecond
 )
 
 func startProcess(command *exec.Cmd, path string) (*process, error) {
@@ -61,23 +61,20 @@ func (p *process) run(started chan<- error) {
 
 // dial connects to the socket that the process is about to make.
 func (p *process) dial(ctx context.Context, path string) (net.Conn, error) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	var last error
-	for wait := redial; ; wait = min(2*wait, 20*redial) {
-		select {
-		case <-timer.C:
-		case <-p.exited:
-			return nil, p.exitError()
-		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), last)
-		}
+	ticker := time.NewTicker(redial)
+	defer ticker.Stop()
+	for {
 		conn, err := dial(ctx, path)
 		if err == nil {
 			return conn, nil
 		}
-		last = err
-		timer.Reset(wait)
+		select {
+		case <-ticker.C:
+		case <-p.exited:
+			return nil, p.exitError()
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), err)
+		}
 	}
 }
 

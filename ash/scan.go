@@ -1,13 +1,22 @@
 package ash
 
 import (
-	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 )
 
 // maxDepth bounds the nesting of a field's value. Most readers of JSON stop at 10,000 levels, one of which is the line.
 const maxDepth = 9999
+
+// scanWhole checks that text is one JSON value, and returns where it begins and ends.
+func scanWhole(text []byte) (start, end int, err error) {
+	start, end, err = scanValue(text, 0)
+	if err == nil && skipSpace(text, end) < len(text) {
+		err = scanError(skipSpace(text, end), "more than one value")
+	}
+	return start, end, err
+}
 
 // scanValue checks the JSON value at text[at:], which may have white space before it, and returns where it begins and
 // ends. It accepts what encoding/json accepts, several times faster; that strings are UTF-8 the caller checks.
@@ -38,10 +47,8 @@ func scanValue(text []byte, at int) (start, end int, err error) {
 			continue
 		case c == '"':
 			at, err = scanString(text, at)
-		case c == '-' || '0' <= c && c <= '9':
-			at, err = scanNumber(text, at)
 		default:
-			at, err = scanLiteral(text, at)
+			at, err = scanScalar(text, at)
 		}
 		if err != nil {
 			return 0, 0, err
@@ -140,48 +147,17 @@ func plainLength(text []byte) int {
 	return n
 }
 
-func scanNumber(text []byte, at int) (int, error) {
-	if text[at] == '-' {
-		at++
+// scanScalar returns where the number, or true, false or null, ends that begins at text[at].
+func scanScalar(text []byte, at int) (int, error) {
+	end := at
+	for c := byteAt(text, end); '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == 'E' || c == '-' || c == '+' || c == '.'; {
+		end++
+		c = byteAt(text, end)
 	}
-	digits := digitsLength(text, at)
-	if digits > 1 && text[at] == '0' {
-		return 0, scanError(at, "a number begins with 0")
+	if end == at || !json.Valid(text[at:end]) {
+		return 0, scanError(at, "want a value")
 	}
-	at += digits
-	if digits > 0 && byteAt(text, at) == '.' {
-		digits = digitsLength(text, at+1)
-		at += 1 + digits
-	}
-	if c := byteAt(text, at); digits > 0 && (c == 'e' || c == 'E') {
-		at++
-		if c := byteAt(text, at); c == '+' || c == '-' {
-			at++
-		}
-		digits = digitsLength(text, at)
-		at += digits
-	}
-	if digits == 0 {
-		return 0, scanError(at, "want a digit")
-	}
-	return at, nil
-}
-
-func scanLiteral(text []byte, at int) (int, error) {
-	for _, literal := range []string{"true", "false", "null"} {
-		if bytes.HasPrefix(text[min(at, len(text)):], []byte(literal)) {
-			return at + len(literal), nil
-		}
-	}
-	return 0, scanError(at, "want a value")
-}
-
-func digitsLength(text []byte, at int) int {
-	n := 0
-	for c := byteAt(text, at); '0' <= c && c <= '9'; c = byteAt(text, at+n) {
-		n++
-	}
-	return n
+	return end, nil
 }
 
 func isHex(text []byte, at, length int) bool {

@@ -60,7 +60,7 @@ func TestSchemasAgreeWithDecoders(t *testing.T) {
 	for _, line := range lines {
 		var value any
 		if json.Unmarshal([]byte(line), &value) != nil || strings.Count(line, "md\":") > 1 && !strings.Contains(line, "data") {
-			continue // not JSON, or a field stands twice: nothing a schema can see
+			continue // not JSON, or a field appears twice: nothing a schema can see
 		}
 		_, err := ash.DecodeCommand([]byte(line))
 		if schemaErr := commands.Validate(value); (err == nil) != (schemaErr == nil) {

@@ -37,18 +37,12 @@ var (
 	ErrShutdown = errors.New("ash: the bridge is shutting down")
 )
 
-// ServerOptions tunes a [Server]. The zero value is ready to use.
-type ServerOptions struct {
-	// WriteTimeout is how long a host may read nothing, while events wait for it, before its connection counts as lost.
-	// Zero means one minute.
-	WriteTimeout time.Duration
-}
-
 // Server is the bridge's end of the protocol: a socket on which hosts connect, and the turns they start. Make one with
 // [Listen].
 type Server struct {
-	path         string
-	handler      Handler
+	path    string
+	handler Handler
+	// writeTimeout is how long a host may read nothing, while events wait for it, before its connection counts as lost.
 	writeTimeout time.Duration
 	listener     net.Listener
 	identity     os.FileInfo
@@ -62,13 +56,10 @@ type Server struct {
 
 // Listen makes the socket at path, open to its owner alone from the first moment, and returns the server that listens
 // on it. A stale socket is replaced; one that somebody answers on is left alone ([ErrSocketInUse]), and so is anything
-// that is no socket ([ErrSocketPath], also for a path that is too long). Options may be nil. The caller calls
-// [Server.Serve], or [Server.Close] if it changes its mind.
-func Listen(path string, handler Handler, options *ServerOptions) (*Server, error) {
+// that is no socket ([ErrSocketPath], also for a path that is too long). The caller calls [Server.Serve], or
+// [Server.Close] if it changes its mind.
+func Listen(path string, handler Handler) (*Server, error) {
 	s := &Server{path: path, handler: handler, writeTimeout: time.Minute, sessions: make(map[string]*sessionTurn)}
-	if options != nil && options.WriteTimeout > 0 {
-		s.writeTimeout = options.WriteTimeout
-	}
 	var err error
 	if s.listener, s.identity, err = listenUnix(path); err != nil {
 		return nil, fmt.Errorf("ash: listen: %w", err)

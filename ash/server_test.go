@@ -193,7 +193,7 @@ func TestServeWaits(t *testing.T) {
 		close(stopped)
 		<-release
 		return send(json.RawMessage(`"finished"`))
-	}), nil)
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestServerPeerStopsReading(t *testing.T) {
 				return err
 			}
 		}
-	}), &ash.ServerOptions{WriteTimeout: 50 * time.Millisecond})
+	}), func(s *ash.Server) { s.SetWriteTimeout(50 * time.Millisecond) })
 	stuck, other := dialWire(t, path), dialWire(t, path)
 	stuck.send(`{"cmd":"query","prompt":"","sessionId":"s1"}` + "\n")
 	other.send(`{"cmd":"resume","sessionId":"s2"}` + "\n")

@@ -44,12 +44,7 @@ func NewSocketPath() string {
 	if runtime.GOOS == "windows" {
 		dir = os.TempDir()
 	}
-	return filepath.Join(dir, "ash-"+shortID(8)+".sock")
-}
-
-// shortID returns so many random lower-case letters and digits.
-func shortID(length int) string {
-	return strings.ToLower(rand.Text()[:length])
+	return filepath.Join(dir, "ash-"+strings.ToLower(rand.Text()[:8])+".sock")
 }
 
 // checkSocketPath refuses a path that no socket can have.

@@ -69,7 +69,7 @@ func TestListenPaths(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := test.prepare(t, socketPath(t))
-			server, err := ash.Listen(path, turns(echo), nil)
+			server, err := ash.Listen(path, turns(echo))
 			if !errors.Is(err, test.want) {
 				t.Fatalf("Listen: got %v, want %v", err, test.want)
 			}
@@ -114,7 +114,7 @@ func TestListenLeavesFileAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ash.Listen(path, turns(echo), nil); err == nil {
+	if _, err := ash.Listen(path, turns(echo)); err == nil {
 		t.Error("listened on a regular file")
 	}
 	if text, err := os.ReadFile(path); err != nil || string(text) != "precious" {
@@ -134,7 +134,7 @@ func TestListenRace(t *testing.T) {
 		results := make(chan result, 8)
 		for range cap(results) {
 			go func() {
-				server, err := ash.Listen(path, turns(echo), nil)
+				server, err := ash.Listen(path, turns(echo))
 				results <- result{server, err}
 			}()
 		}
@@ -161,14 +161,14 @@ func TestListenRace(t *testing.T) {
 // TestCloseLeavesSuccessorAlone: a server whose socket somebody else removed and replaced does not remove theirs.
 func TestCloseLeavesSuccessorAlone(t *testing.T) {
 	path := socketPath(t)
-	first, err := ash.Listen(path, turns(echo), nil)
+	first, err := ash.Listen(path, turns(echo))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	second, err := ash.Listen(path, turns(echo), nil)
+	second, err := ash.Listen(path, turns(echo))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func TestTranscriptsServer(t *testing.T) {
 	replay(t, func(t *testing.T, sections []section) {
 		handler := &scriptedHandler{script: handlerScript(t, sections)}
 		path := socketPath(t)
-		server, err := ash.Listen(path, handler, nil)
+		server, err := ash.Listen(path, handler)
 		if err != nil {
 			t.Fatal(err)
 		}

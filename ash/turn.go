@@ -15,31 +15,24 @@ func (c *connection) startTurn(ctx context.Context, session string, run func(con
 		c.mu.Unlock()
 		return c.write(Error{Text: "a query is already running on this connection"})
 	}
-	turnCtx, cancel := context.WithCancelCause(ctx)
-	previous, done := c.lastDone, make(chan struct{})
-	c.running, c.lastDone = cancel, done
+	ctx, c.running = context.WithCancelCause(ctx)
 	c.mu.Unlock()
-
-	c.turns.Go(func() {
-		defer close(done)
-		defer cancel(nil)
-		<-previous // its done goes out first
-		c.runTurn(turnCtx, session, run)
-	})
+	c.turns.Go(func() { c.runTurn(ctx, session, run) })
 	return nil
 }
 
-// runTurn runs a turn from its first message to its done. The connection and the session are free for the next turn
-// before the host learns that this one is over, so a host that answers at once is never refused.
+// runTurn runs a turn from its first message to its done. It writes the done under the lock that a new turn needs, so
+// that a host that answers the done at once is not refused. If the connection fails here, it fails for its reader, too.
 func (c *connection) runTurn(ctx context.Context, session string, run func(context.Context, Send) error) {
-	err := c.runInSession(ctx, session, run)
-	c.mu.Lock()
-	c.running = nil
-	c.mu.Unlock()
-	if err = worthReporting(ctx, err); err != nil {
-		_ = c.write(Error{Text: wireText(err)}) // a connection that fails here fails for its reader too
+	err := worthReporting(ctx, c.runInSession(ctx, session, run))
+	if err != nil {
+		_ = c.write(Error{Text: wireText(err)})
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	_ = c.write(Done{SessionID: session})
+	c.running(nil)
+	c.running = nil
 }
 
 func (c *connection) runInSession(ctx context.Context, session string, run func(context.Context, Send) error) error {
@@ -48,9 +41,34 @@ func (c *connection) runInSession(ctx context.Context, session string, run func(
 		return err
 	}
 	defer release()
-	sender := &turnSender{connection: c}
-	defer sender.end()
-	return run(ctx, sender.send)
+	send, end := c.sender()
+	defer end()
+	return run(ctx, send)
+}
+
+var errTurnOver = errors.New("ash: the turn is over")
+
+// sender returns a function that sends the messages of one turn, and none once the other was called.
+func (c *connection) sender() (send Send, end func()) {
+	var mu sync.Mutex
+	over := false
+	send = func(data json.RawMessage) error {
+		line, err := EncodeEvent(Message{Data: data})
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return errTurnOver
+		}
+		return c.out.write(context.Background(), line)
+	}
+	return send, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+	}
 }
 
 // worthReporting returns what the host is told about how a turn ended. That it stopped because the host interrupted it
@@ -68,32 +86,4 @@ func worthReporting(ctx context.Context, err error) error {
 		return nil // nobody is left to tell
 	}
 	return ErrShutdown
-}
-
-// turnSender sends the messages of one turn, and none once the turn is over.
-type turnSender struct {
-	connection *connection
-	mu         sync.Mutex
-	ended      bool
-}
-
-var errTurnOver = errors.New("ash: the turn is over")
-
-func (s *turnSender) send(data json.RawMessage) error {
-	line, err := EncodeEvent(Message{Data: data})
-	if err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		return errTurnOver
-	}
-	return s.connection.out.write(context.Background(), line)
-}
-
-func (s *turnSender) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ended = true
 }

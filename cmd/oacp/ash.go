@@ -91,7 +91,7 @@ func runAshServe(ctx context.Context, o ashServeOptions, s *command.Streams) err
 		return err
 	}
 	bridge := agent.NewBridge(func(session string) agent.Driver { return newDriver("", session) })
-	server, err := ash.Listen(socket, bridge, nil)
+	server, err := ash.Listen(socket, bridge)
 	if err != nil {
 		return err
 	}

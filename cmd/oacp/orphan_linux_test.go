@@ -9,8 +9,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-
-	"github.com/oacp-go/oacp/ash"
 )
 
 // TestKilledRunnerLeavesNoBridge: a bridge that a runner started ends with it,
@@ -37,24 +35,13 @@ func TestKilledRunnerLeavesNoBridge(t *testing.T) {
 	}
 	_ = command.Wait() // it was killed
 	for {              // the test's own limit ends it
-		_, err := os.Lstat(strings.TrimSpace(string(socket)))
-		if errors.Is(err, fs.ErrNotExist) {
-			break
-		}
+		left, err := filepath.Glob(strings.TrimSpace(string(socket)) + "*")
 		if err != nil {
 			t.Fatal(err)
 		}
+		if len(left) == 0 {
+			break
+		}
 		runtime.Gosched()
-	}
-	// The next start of a bridge clears away what reserved the socket.
-	reservation, err := ash.ReserveSocket()
-	if err == nil {
-		err = reservation.Release()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if left, err := filepath.Glob(strings.TrimSpace(string(socket)) + "*"); err != nil || len(left) > 0 {
-		t.Errorf("%q are left (%v), want nothing", left, err)
 	}
 }
