@@ -1,13 +1,11 @@
 package convert
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,37 +105,28 @@ func TestGoldenRecords(t *testing.T) {
 			continue
 		}
 		fmt.Fprintf(&out, "# record %s\n%s", line, file)
-		for _, warning := range Warnings(r) {
+		_, warnings := Carried(r)
+		for _, warning := range warnings {
 			fmt.Fprintf(&out, "# warning: %v\n", warning)
 		}
-		checkSameRecord(t, r, m)
+		checkOrigin(t, r, m)
 	}
 	golden(t, "records.golden", out.String())
 }
 
-// checkSameRecord checks that a born message leads back to its record, in the record's log.
-func checkSameRecord(t *testing.T, r bridge.Record, m *schema.Message) {
+// checkOrigin checks that a derived message names its record and says what it says.
+func checkOrigin(t *testing.T, r bridge.Record, m *schema.Message) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "bridge.jsonl")
-	line, err := r.Encode()
-	if err == nil {
-		err = os.WriteFile(path, append(line, '\n'), 0o600)
+	origin, derived := OriginOf(m)
+	if !derived || !origin.Names(r) || origin != (Origin{r.ID, r.RunID}) {
+		t.Errorf("message %s is derived from %+v (%t), want record %s of run %d", m.ID, origin, derived, r.ID, r.RunID)
 	}
-	log, openErr := bridge.Open(path, &bridge.Options{NoSync: true})
-	if err := errors.Join(err, openErr); err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	report, err := Append(context.Background(), log, []*schema.Message{m})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if report.Recorded != 0 || report.AlreadyRecorded != 1 {
-		t.Errorf("message of %s\n  was not found to be it: %+v", line, report)
+	if got := derivedContent(m.Body); got != r.Content {
+		t.Errorf("got content %q, want %q", got, r.Content)
 	}
 }
 
-func TestDocumentedRecordsComeBackWithoutTheirLog(t *testing.T) {
+func TestDerivedMessageGoesBack(t *testing.T) {
 	for _, row := range Mapping() {
 		if row.Channel == "" || !row.documented() {
 			continue
@@ -152,10 +141,55 @@ func TestDocumentedRecordsComeBackWithoutTheirLog(t *testing.T) {
 			if err != nil || len(got) != 1 {
 				t.Fatalf("%s: %d records, error %v", row.Channel, len(got), err)
 			}
+			if !Carries(got[0], m) {
+				t.Errorf("%s: the record does not carry the message", row.Channel)
+			}
+			got[0].Metadata = nil
 			if !reflect.DeepEqual(got[0], want) {
 				t.Errorf("%s:\ngot  %+v\nwant %+v", row.Channel, got[0], want)
 			}
 		}
+	}
+}
+
+// TestDerivedIDs checks the form of the ids, and that they sort by time.
+func TestDerivedIDs(t *testing.T) {
+	r := record("task", "", "claude", "codex", "one")
+	derive := func(change func(*bridge.Record), v Variant) schema.ID {
+		t.Helper()
+		r := r
+		change(&r)
+		m, err := Derive(r, []schema.AgentName{"codex"}, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, err := schema.ParseID(m.ID)
+		if err != nil || len(parts.Rand) != timeLength+hashLength || parts.Sender != "claude" {
+			t.Errorf("got id %s, %v", m.ID, err)
+		}
+		return m.ID
+	}
+	same := func(*bridge.Record) {}
+	first := derive(same, Variant{})
+	if want := schema.ID("msg-20240328T1000Z-claude-000"); !strings.HasPrefix(string(first), string(want)) {
+		t.Errorf("got id %s, want %s and 13 digits", first, want)
+	}
+	ids := []schema.ID{first}
+	for _, clock := range []string{"10:00:00.0013", "10:00:00.25", "10:00:01", "10:00:59.999999999", "10:01:00"} {
+		ids = append(ids, derive(func(r *bridge.Record) { r.Timestamp = "2024-03-28T" + clock + "Z" }, Variant{}))
+	}
+	if !slices.IsSorted(ids) {
+		t.Errorf("ids do not sort by time: %q", ids)
+	}
+	ids = append(ids, derive(same, Variant{Part: 1}), derive(same, Variant{Shared: true}),
+		derive(func(r *bridge.Record) { r.RunID = 2 }, Variant{}), derive(func(r *bridge.Record) { r.ID = "x" }, Variant{}),
+		derive(func(r *bridge.Record) { r.To = "" }, Variant{}))
+	slices.Sort(ids)
+	if all := len(ids); len(slices.Compact(ids)) != all {
+		t.Errorf("ids are not distinct: %q", ids)
+	}
+	if again := derive(same, Variant{}); again != first {
+		t.Errorf("got id %s, then %s", first, again)
 	}
 }
 
@@ -233,11 +267,12 @@ func TestMetadataMustFit(t *testing.T) {
 		if got.ID == m.ID || !strings.HasPrefix(got.Channel, "bridge-") {
 			t.Errorf("%s: the metadata of another record was believed: %+v", name, got)
 		}
-		if found := errors.Join(Warnings(r)...); !errors.Is(found, ErrMetadata) {
+		_, warnings := Carried(r)
+		if found := errors.Join(warnings...); !errors.Is(found, ErrMetadata) {
 			t.Errorf("%s: got warnings %v, want %v", name, found, ErrMetadata)
 		}
 	}
-	if found := Warnings(records[0]); found != nil {
+	if _, found := Carried(records[0]); found != nil {
 		t.Errorf("got warnings %v of a record that is fine", found)
 	}
 }
@@ -329,9 +364,35 @@ func FuzzRecordThroughAMailbox(f *testing.F) {
 		if err != nil {
 			t.Fatalf("the message of %q is not valid: %v\n%s", line, err, file)
 		}
-		if carried, _ := carriedBy(r); carried != nil {
+		if carried, _ := Carried(r); carried != nil {
 			return // what the log does with it is another property
 		}
-		checkSameRecord(t, r, read)
+		checkOrigin(t, r, read)
 	})
+}
+
+func BenchmarkToBridge(b *testing.B) {
+	m := message(schema.TaskRequest)
+	for b.Loop() {
+		if _, err := ToBridge(&m, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkFromBridge(b *testing.B) {
+	m := message(schema.TaskRequest)
+	carried, err := ToBridge(&m, 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, r := range map[string]bridge.Record{"carried": carried[0], "derived": record("task", "", "claude", "codex", m.Body.Text)} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := FromBridge(r, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -40,5 +40,5 @@ func ExampleFromBridge() {
 	}
 	fmt.Println(m.ID, m.Type, m.To, m.Channel, m.Subject)
 	// Output:
-	// msg-20240328T1004Z-claude-74187ff835aa2713 notification [codex] bridge-pass-all Looks good
+	// msg-20240328T1004Z-claude-0003a6581347c329 notification [codex] bridge-pass-all Looks good
 }

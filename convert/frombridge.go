@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
 
-// UndeliverableError says why a record cannot be a message.
+// UndeliverableError says why a record cannot become a message.
 type UndeliverableError struct {
-	// Field is the record's field that stands in the way, empty where it is no single one.
+	// Field is the record's field at fault, or empty if it is not a single one.
 	Field  string
 	Reason string
 }
@@ -25,71 +26,63 @@ func (e *UndeliverableError) Error() string {
 	return e.Field + ": " + e.Reason
 }
 
-// What Warnings reports besides what the bridge itself does.
+// Warnings that Carried returns besides those of the bridge itself.
 var (
-	// ErrMetadata: the metadata carries a message that the record is not one of.
-	ErrMetadata = errors.New("metadata does not fit the record, which is taken as it stands")
-	// ErrTimestamp: the timestamp is no time, and the message is dated 1970.
-	ErrTimestamp = errors.New("timestamp is no RFC 3339 time, the message is dated 1970")
+	// ErrMetadata reports metadata that carries a message which does not belong to the record.
+	ErrMetadata = errors.New("metadata does not fit the record and is ignored")
+	// ErrTimestamp reports a timestamp that is not a time.
+	ErrTimestamp = errors.New("timestamp is not an RFC 3339 time, the message is dated 1970")
 )
 
-// FromBridge returns the message for a record: the one that its metadata carries or, for a record that was
-// born in the bridge, the one that [Mapping] and the package's introduction describe. A broadcast goes to
-// those agents that are not its sender; other records ignore agents.
+// FromBridge returns the message for a record: the one that its metadata carries or else the one that Derive makes.
+// A broadcast goes to all agents but its sender; other records ignore agents.
 //
-// Metadata is believed only where the record is one that ToBridge makes of the message in it; what else
-// there is to say about a record is told by Warnings.
-//
-// The error is an *UndeliverableError: a sender or recipient that is no agent name, a record to its own
-// sender, a broadcast to nobody or to more than schema.MaxRecipients, content over the size of a message file.
+// The error is an *UndeliverableError: a sender or recipient that is not an agent name, a record to its own sender,
+// a broadcast without recipients or with more than schema.MaxRecipients, content over the size of a message file.
 func FromBridge(r bridge.Record, agents []schema.AgentName) (*schema.Message, error) {
-	if m, _ := carriedBy(r); m != nil {
+	if m, _ := Carried(r); m != nil {
 		return m, nil
 	}
-	to, err := recipientsOf(r, agents)
+	to, err := Recipients(r, agents)
 	if err != nil {
 		return nil, err
 	}
 	if len(to) > schema.MaxRecipients {
-		return nil, &UndeliverableError{"to", fmt.Sprintf("a message has at most %d recipients, and the broadcast %d", schema.MaxRecipients, len(to))}
+		reason := fmt.Sprintf("a message has at most %d recipients, and the broadcast %d", schema.MaxRecipients, len(to))
+		return nil, &UndeliverableError{"to", reason}
 	}
-	return born(r, to, usual)
+	return Derive(r, to, Variant{})
 }
 
-// Warnings returns what is odd about a record that FromBridge turns into a message all the same: what
-// bridge.Record.Warnings tells, ErrMetadata and ErrTimestamp.
-func Warnings(r bridge.Record) []error {
-	m, err := carriedBy(r)
-	return warnings(r, m, err)
-}
-
-// warnings is Warnings for what carriedBy returned.
-func warnings(r bridge.Record, m *schema.Message, err error) []error {
-	found := r.Warnings()
+// Carried returns the message that the record's metadata carries, nil if there is none, and what is odd about the
+// record. Metadata counts only if ToBridge makes the record of the message in it.
+func Carried(r bridge.Record) (m *schema.Message, warnings []error) {
+	warnings = r.Warnings()
+	m, err := readMetadata(r)
 	if err != nil {
-		found = append(found, err)
+		warnings = append(warnings, err)
 	}
 	if _, ok := timeOf(r.Timestamp); !ok && m == nil {
-		found = append(found, fmt.Errorf("%w: %.40q", ErrTimestamp, r.Timestamp))
+		warnings = append(warnings, fmt.Errorf("%w: %.40q", ErrTimestamp, r.Timestamp))
 	}
-	return found
+	return m, warnings
 }
 
-// carriedBy returns the message in the record's metadata; nil where there is none, with an error where there
-// is one that is not the record's.
-func carriedBy(r bridge.Record) (*schema.Message, error) {
+// readMetadata returns the message in the record's metadata; nil if there is none, with an error if there is one
+// that does not belong to the record.
+func readMetadata(r bridge.Record) (*schema.Message, error) {
 	if len(r.Metadata) == 0 {
 		return nil, nil
 	}
-	var mark struct {
+	var metadata struct {
 		OACP json.RawMessage `json:"oacp"`
 	}
-	// Metadata is anything: an array or another tool's object is none of our business.
-	if json.Unmarshal(r.Metadata, &mark) != nil || mark.OACP == nil {
+	// Other tools may put anything into the metadata.
+	if json.Unmarshal(r.Metadata, &metadata) != nil || metadata.OACP == nil {
 		return nil, nil
 	}
 	var m schema.Message
-	if err := json.Unmarshal(mark.OACP, &m); err != nil {
+	if err := json.Unmarshal(metadata.OACP, &m); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMetadata, err)
 	}
 	if err := validate.Message(&m).Err(); err != nil {
@@ -99,18 +92,37 @@ func carriedBy(r bridge.Record) (*schema.Message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMetadata, err)
 	}
-	content := withoutIDLines(r.Content, m.ID)
-	for _, made := range records {
-		if made.Type == r.Type && made.Signal == r.Signal && made.From == r.From && made.To == r.To &&
-			(made.Content == r.Content || made.Content == content || withoutIDLines(made.Content, m.ID) == content) {
-			return &m, nil
-		}
+	if !slices.ContainsFunc(records, func(made bridge.Record) bool { return isRecordOf(r, made, &m) }) {
+		return nil, fmt.Errorf("%w: message %s says something else", ErrMetadata, m.ID)
 	}
-	return nil, fmt.Errorf("%w: message %s differs from it", ErrMetadata, m.ID)
+	return &m, nil
 }
 
-// recipientsOf returns whom a record that was born in the bridge is for.
-func recipientsOf(r bridge.Record, agents []schema.AgentName) ([]schema.AgentName, error) {
+// isRecordOf reports whether the record agrees with the one made of the message, but for lines that idLine added.
+func isRecordOf(r, made bridge.Record, m *schema.Message) bool {
+	// Earlier versions kept an undocumented type when they copied a record.
+	channel, _, _ := rowOfChannel(m.Channel)
+	sameType := made.Type == r.Type && made.Signal == r.Signal || channel.Channel != "" && !channel.documented()
+	if !sameType || made.From != r.From || made.To != r.To {
+		return false
+	}
+	content := withoutIDLines(r.Content, m.ID)
+	return made.Content == r.Content || made.Content == content || withoutIDLines(made.Content, m.ID) == content
+}
+
+func withoutIDLines(content string, id schema.ID) string {
+	for {
+		shorter, ok := strings.CutSuffix(content, idLine(id))
+		if !ok {
+			return content
+		}
+		content = shorter
+	}
+}
+
+// Recipients returns the recipients of a record: the one it names or, for a broadcast, all agents but its sender. The
+// error is an *UndeliverableError.
+func Recipients(r bridge.Record, agents []schema.AgentName) ([]schema.AgentName, error) {
 	if r.To != "" {
 		to, err := schema.ParseAgentName(r.To)
 		switch {
@@ -123,7 +135,7 @@ func recipientsOf(r bridge.Record, agents []schema.AgentName) ([]schema.AgentNam
 	}
 	to := slices.DeleteFunc(slices.Clone(agents), func(agent schema.AgentName) bool { return string(agent) == r.From })
 	if len(to) == 0 {
-		return nil, &UndeliverableError{"to", "a broadcast, and there is no other agent"}
+		return nil, &UndeliverableError{"to", "a broadcast, but there is no other agent"}
 	}
 	return to, nil
 }

@@ -16,15 +16,15 @@ type Row struct {
 	// AgentPair's bridge reference does not list.
 	Record bridge.Type   `json:"record"`
 	Signal bridge.Signal `json:"signal,omitempty"`
-	// Channel is empty in the rows for messages on their way to the bridge. In the rows for records born
-	// there it is the channel of the message; a broadcast has BroadcastSuffix behind it.
+	// Channel is empty in the rows for messages on their way to the bridge. In the rows for records it is the
+	// channel of the derived message; BroadcastSuffix follows it for a broadcast.
 	Channel string `json:"channel,omitempty"`
 }
 
 // BroadcastSuffix ends the channel of a message that was a broadcast in the bridge.
 const BroadcastSuffix = "-all"
 
-// mapping is the whole of it: first what becomes of messages, then what becomes of records.
+// mapping has a row for each message type, then the rows for records that carry no message.
 var mapping = []Row{
 	{schema.TaskRequest, bridge.TypeTask, "", ""},
 	{schema.FollowUp, bridge.TypeTask, "", ""},
@@ -49,7 +49,7 @@ var mapping = []Row{
 	{schema.Notification, "", "", "bridge-other"},
 }
 
-// Mapping returns the mapping: a row for each message type, then the rows for records born in the bridge.
+// Mapping returns a row for each message type, then the rows for records that carry no message.
 func Mapping() []Row { return slices.Clone(mapping) }
 
 // rowOfMessage returns the row of a message on its way to the bridge.
@@ -61,7 +61,7 @@ func rowOfMessage(t schema.Type) (Row, bool) {
 	return mapping[i], true
 }
 
-// rowOfRecord returns the row of a record born in the bridge; the last one is for what no other is for.
+// rowOfRecord returns the row of a record; the last row covers what the others do not.
 func rowOfRecord(t bridge.Type, signal bridge.Signal) Row {
 	for _, row := range mapping {
 		if row.Channel != "" && row.Record == t && row.Signal == signal {
@@ -71,7 +71,7 @@ func rowOfRecord(t bridge.Type, signal bridge.Signal) Row {
 	return mapping[len(mapping)-1]
 }
 
-// rowOfChannel returns the row of the messages on a channel, and whether it marks a broadcast.
+// rowOfChannel returns the row for the messages on a channel, and whether the channel is that of a broadcast.
 func rowOfChannel(channel string) (row Row, broadcast, ok bool) {
 	name, broadcast := strings.CutSuffix(channel, BroadcastSuffix)
 	for _, row := range mapping {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/convert/mirror"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -33,7 +33,7 @@ func complete(c *command.Completion, placeholder, current string) []command.Cand
 	case "SIGNAL":
 		return command.Words(bridge.Signals())
 	case "WAY":
-		return command.Words(convert.Directions())
+		return command.Words(mirror.Directions())
 	case "FORM":
 		return command.Words([]string{toBridge, toMailbox})
 	case "DRIVER":

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/convert/mirror"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
@@ -46,13 +47,13 @@ func newConvertCommand(s *command.Streams) *cli.Command {
 		Usage:     "make bridge records of message files, or deliver a bridge log, once",
 		ArgsUsage: "PATH… --to FORM",
 		Description: `PATH is a file, a folder with everything below it, or - for standard input, which
-is also read where no PATH is given.
+is also the default.
 
 --to bridge reads message files and prints records, one a line; with --bridge or
---run-id it appends them to that log. --to mailbox reads bridge logs, in a folder
-those called bridge.jsonl, and delivers their records to the workspace. Both do
-each thing once, however often they are run. What is no message or record, or
-cannot be delivered, is named on standard error and hides nothing else.
+--run-id it appends them to that log. --to mailbox reads bridge logs (in folders,
+the files named bridge.jsonl) and delivers their records to the workspace. Both do
+each thing once, however often they run. Standard error names what is not a message
+or a record, or cannot be delivered; the rest is converted all the same.
 
 EXAMPLES:
    oacp convert --to bridge agents/claude/outbox > claude.jsonl
@@ -115,23 +116,22 @@ func (o convertOptions) toBridge(ctx context.Context, s *command.Streams) error 
 	}
 	if o.log.Given() {
 		return o.log.With(s, bridge.Options{}, func(log *bridge.Log) error {
-			report, err := convert.Append(ctx, log, messages)
+			report, err := mirror.Append(ctx, log, messages)
 			if err != nil {
 				return err
 			}
 			return reportAnswer{Bridge: log.Path(), Report: report, Invalid: invalid}.print(o.json, s)
 		})
 	}
-	records, report, err := convert.Records(ctx, messages)
-	if err != nil {
-		return err
-	}
+	records, failed := convert.Records(messages)
 	for _, r := range records {
 		if err := printRecord(r, s); err != nil {
 			return err
 		}
 	}
-	invalid = append(invalid, report.Warnings...)
+	for _, err := range failed {
+		invalid = append(invalid, err.Error())
+	}
 	for _, text := range invalid {
 		s.Warn(text)
 	}
@@ -144,25 +144,17 @@ func (o convertOptions) toBridge(ctx context.Context, s *command.Streams) error 
 // toMailbox delivers the records of logs.
 func (o convertOptions) toMailbox(ctx context.Context, s *command.Streams) error {
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		var failed error
-		err := o.eachLog(ctx, s, func(name string, log io.Reader) error {
-			report, err := convert.Deliver(ctx, w, name, bridge.ReadRecords(log, name))
+		return o.eachLog(ctx, s, func(name string, records iter.Seq2[bridge.Entry, error]) error {
+			report, err := mirror.Deliver(ctx, w, name, records)
 			if err != nil {
 				return err
 			}
-			err = reportAnswer{Bridge: name, Report: report}.print(o.json, s)
-			if errors.Is(err, failure.ErrReported) {
-				failed, err = err, nil
-			}
-			return err
+			return reportAnswer{Bridge: name, Report: report}.print(o.json, s)
 		})
-		return errors.Join(err, failed)
 	})
 }
 
-// showMessages prints the messages that records become: as files, each behind
-// a line that begins a YAML document, or as JSON. Broadcasts go to the agents
-// of the workspace, if there is one.
+// showMessages prints the messages that records become. Broadcasts go to the agents of the workspace, if there is one.
 func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) error {
 	var agents []schema.AgentName
 	err := o.workspace.With(s, nil, func(w *mailbox.Workspace) (err error) {
@@ -173,9 +165,8 @@ func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) er
 		return err
 	}
 	shown := make(map[schema.ID]bool)
-	failed := false
-	err = o.eachLog(ctx, s, func(name string, log io.Reader) error {
-		for e, err := range bridge.ReadRecords(log, name) {
+	return o.eachLog(ctx, s, func(name string, records iter.Seq2[bridge.Entry, error]) (failed error) {
+		for e, err := range records {
 			var skipped *bridge.LineError
 			if errors.As(err, &skipped) {
 				s.Warn("skipped " + skipped.Error())
@@ -186,7 +177,7 @@ func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) er
 			}
 			m, err := convert.FromBridge(e.Record, agents)
 			if err != nil {
-				failed = true
+				failed = failure.ErrReported
 				s.Warn(fmt.Sprintf("%s:%d: undeliverable: %v", name, e.Line, err))
 				continue
 			}
@@ -198,14 +189,11 @@ func (o convertOptions) showMessages(ctx context.Context, s *command.Streams) er
 				return fmt.Errorf("%s:%d: %w", name, e.Line, err)
 			}
 		}
-		return nil
+		return failed
 	})
-	if err == nil && failed {
-		err = failure.ErrReported
-	}
-	return err
 }
 
+// showMessage prints a message as a YAML document, or as JSON.
 func (o convertOptions) showMessage(m *schema.Message, s *command.Streams) error {
 	if o.json {
 		return command.WriteJSONLine(s.Out, m)

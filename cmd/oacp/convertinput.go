@@ -4,48 +4,55 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"os"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
 
-// readMessages reads the message files, and says of those that are none why.
-// Pipes may be among them, which wait for whoever writes into them; when the
-// command is told to stop, it waits no longer, and the process ends.
+// readMessages reads the message files and says what is wrong with those that are not valid. Reading a pipe may take
+// forever: when the context ends, readMessages returns and leaves the read to the end of the process.
 func (o convertOptions) readMessages(ctx context.Context, s *command.Streams) ([]*schema.Message, []string, error) {
-	type found struct {
-		messages []*schema.Message
-		invalid  []string
-	}
-	read := make(chan found, 1)
+	var messages []*schema.Message
+	var invalid []string
+	read := make(chan struct{})
 	go func() {
-		var all found
+		defer close(read)
 		for m, err := range validate.ReadFiles(o.paths, s.In) {
 			if err != nil {
-				all.invalid = append(all.invalid, err.Error())
+				invalid = append(invalid, err.Error())
 				continue
 			}
-			all.messages = append(all.messages, m)
+			messages = append(messages, m)
 		}
-		read <- all
 	}()
 	select {
-	case all := <-read:
-		return all.messages, all.invalid, nil
+	case <-read:
+		return messages, invalid, nil
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)
 	}
 }
 
-// eachLog opens the logs that the paths stand for, one after the other.
-func (o convertOptions) eachLog(ctx context.Context, s *command.Streams, use func(name string, log io.Reader) error) error {
+// eachLog calls use with the records of each log that the paths name. A failure.ErrReported does not keep it from
+// the next log.
+func (o convertOptions) eachLog(ctx context.Context, s *command.Streams, use func(name string, records iter.Seq2[bridge.Entry, error]) error) error {
+	var reported error
+	visit := func(name string, open func() (io.ReadCloser, error)) error {
+		in := startReading(ctx, open)
+		err := errors.Join(use(name, bridge.ReadRecords(in, name)), in.Close())
+		if errors.Is(err, failure.ErrReported) {
+			reported, err = err, nil
+		}
+		return err
+	}
 	for _, path := range o.paths {
 		if path == "-" {
-			in := startReading(ctx, func() (io.ReadCloser, error) { return io.NopCloser(s.In), nil })
-			if err := errors.Join(use("<stdin>", in), in.Close()); err != nil {
+			if err := visit("<stdin>", func() (io.ReadCloser, error) { return io.NopCloser(s.In), nil }); err != nil {
 				return err
 			}
 			continue
@@ -55,18 +62,16 @@ func (o convertOptions) eachLog(ctx context.Context, s *command.Streams, use fun
 			return err
 		}
 		for _, name := range logs {
-			in := startReading(ctx, func() (io.ReadCloser, error) { return os.Open(name) })
-			if err := errors.Join(use(name, in), in.Close()); err != nil {
+			if err := visit(name, func() (io.ReadCloser, error) { return os.Open(name) }); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return reported
 }
 
-// startReading opens and reads a file that may be a pipe, for which both may
-// take for ever. What is returned ends with the context; an open or a read that
-// it does not end is left behind, for the process to end it.
+// startReading opens and reads a file. If it is a pipe, both may take forever: when the context ends, the returned reader
+// fails, and an open or read that goes on is left to the end of the process.
 func startReading(ctx context.Context, open func() (io.ReadCloser, error)) io.ReadCloser {
 	read, write := io.Pipe()
 	stop := context.AfterFunc(ctx, func() { _ = write.CloseWithError(context.Cause(ctx)) }) // it never fails

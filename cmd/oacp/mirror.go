@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/convert/mirror"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
@@ -28,7 +28,7 @@ type mirrorOptions struct {
 func newMirrorCommand(s *command.Streams) *cli.Command {
 	var o mirrorOptions
 	flags := []cli.Flag{
-		&cli.StringFlag{Name: "direction", Usage: "carry `WAY`: out (into the log), in (into the mailboxes), or both", Value: string(convert.Both), Destination: &o.direction},
+		&cli.StringFlag{Name: "direction", Usage: "carry `WAY`: out (into the log), in (into the mailboxes), or both", Value: string(mirror.Both), Destination: &o.direction},
 		&cli.StringFlag{Name: "since", Usage: "record what was made from `TIME` on: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began", Destination: &o.since},
 		&cli.BoolFlag{Name: "all", Usage: "record everything in the outboxes, also what is older than the run and what came from other logs", Destination: &o.all},
 		&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what is new, as it comes, until stopped", Destination: &o.follow},
@@ -40,20 +40,21 @@ func newMirrorCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryBridge,
 		Usage:     "keep mailboxes and a bridge log in step",
 		ArgsUsage: "[PROJECT] [--follow] [--direction WAY]",
-		Description: logHelp + ` Where the repository has no run, run 1 is made.
+		Description: logHelp + ` If the repository has no run, run 1 is made.
 
-What was sent appears in the log, and what was written into the log appears in
-the mailboxes: each once, however often the command runs and whatever stops it.
+Sent messages appear in the log, and records of the log appear in the mailboxes:
+each once, however often the command runs, even if it is killed midway.
 
-The log of a run takes in what was sent since the run began, a repository's first
-run and a log without a manifest beside it everything; what came from another log
-stays there. Messages that are left out are counted; --since and --all record them.
+The log of a run takes in what was sent since the run began; a repository's first
+run and a log without a manifest beside it take in everything. What came from
+another log stays there. Messages that are left out are counted; --since and --all
+record them.
 
 What cannot be delivered becomes a dead letter that says why, and the command
 fails; the rest is carried all the same.
 
-With --follow a line is printed whenever something was carried, until a signal
-stops the command, which then exits with status 0.
+With --follow the command prints a line whenever it carried something, until a
+signal stops it; it then exits with status 0.
 
 EXAMPLES:
    oacp mirror
@@ -74,40 +75,42 @@ EXAMPLES:
 }
 
 func runMirror(ctx context.Context, o mirrorOptions, s *command.Streams) error {
-	mirror, err := o.mirror(s)
+	m, err := o.mirror(s)
 	if err != nil {
 		return err
 	}
 	return o.workspace.With(s, &mailbox.Options{NoSync: o.noSync}, func(w *mailbox.Workspace) error {
 		return o.log.With(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
 			bar := newProgress(s, "mirroring")
-			mirror.Workspace, mirror.Log, mirror.Progress = w, log, bar.update
+			defer bar.clear()
+			m.Workspace, m.Log, m.Progress = w, log, bar.update
 			ctx, stop := command.UntilSignal(ctx)
 			defer stop()
 			if o.follow {
-				return o.followMirror(ctx, mirror, bar, s)
+				return o.followMirror(ctx, m, bar, s)
 			}
-			report, err := mirror.Run(ctx)
+			report, err := m.Run(ctx)
 			bar.clear()
 			if stopped := context.Cause(ctx); stopped != nil {
 				err = stopped
 			}
 			// What was done before an error is done.
-			if printErr := (reportAnswer{Bridge: log.Path(), Report: report}).print(o.json && err == nil, s); err == nil {
-				err = printErr
+			printErr := reportAnswer{Bridge: log.Path(), Report: report}.print(o.json && err == nil, s)
+			if err != nil {
+				return err
 			}
-			return err
+			return printErr
 		})
 	})
 }
 
 // mirror returns the mirror that the flags describe.
-func (o mirrorOptions) mirror(s *command.Streams) (*convert.Mirror, error) {
-	direction, err := convert.ParseDirection(o.direction)
+func (o mirrorOptions) mirror(s *command.Streams) (*mirror.Mirror, error) {
+	direction, err := mirror.ParseDirection(o.direction)
 	if err != nil {
 		return nil, failure.Usagef("--direction: %w", err)
 	}
-	m := &convert.Mirror{Direction: direction, All: o.all}
+	m := &mirror.Mirror{Direction: direction, All: o.all}
 	if o.since == "" {
 		return m, nil
 	}
@@ -120,15 +123,14 @@ func (o mirrorOptions) mirror(s *command.Streams) (*convert.Mirror, error) {
 	return m, nil
 }
 
-// followMirror prints a line whenever something was carried, until a signal
-// ends it. That is its usual end, and no failure.
-func (o mirrorOptions) followMirror(ctx context.Context, mirror *convert.Mirror, bar *progress, s *command.Streams) error {
-	var unprintable error
+// followMirror prints a line whenever something was carried, until a signal ends it. That is not a failure.
+func (o mirrorOptions) followMirror(ctx context.Context, m *mirror.Mirror, bar *progress, s *command.Streams) error {
+	var printErr error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	err := mirror.Follow(ctx, func(report convert.Report, passErr error) {
+	err := m.Follow(ctx, func(report mirror.Report, passErr error) {
 		bar.clear()
-		answer := reportAnswer{Bridge: mirror.Log.Path(), Report: report}
+		answer := reportAnswer{Bridge: m.Log.Path(), Report: report}
 		if passErr != nil {
 			answer.Error = strings.ReplaceAll(passErr.Error(), "\n", "; ")
 			s.Warn(answer.Error)
@@ -138,10 +140,9 @@ func (o mirrorOptions) followMirror(ctx context.Context, mirror *convert.Mirror,
 			err = nil
 		}
 		if err = errors.Join(err, s.Out.Flush()); err != nil {
-			unprintable = err
+			printErr = err
 			cancel()
 		}
 	})
-	bar.clear()
-	return errors.Join(err, unprintable)
+	return errors.Join(err, printErr)
 }

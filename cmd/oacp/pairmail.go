@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/convert/mirror"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/pair"
@@ -20,7 +20,7 @@ type pairMail struct {
 	s         *command.Streams
 	// session is there when the first message is to be carried.
 	session func() *pair.Session
-	mirror  *convert.Mirror
+	mirror  *mirror.Mirror
 	// takesPart are the agents of the run and who gave it its task.
 	takesPart []schema.AgentName
 	// over is when the run ended that is taken up again.
@@ -37,7 +37,7 @@ func (p *pairMail) exchange(ctx context.Context) error {
 			p.takesPart = append(p.takesPart, schema.AgentName(name))
 		}
 		p.over = manifest.CompletedAt
-		p.mirror = &convert.Mirror{Workspace: p.workspace, Log: session.Log(), Only: p.concerns}
+		p.mirror = &mirror.Mirror{Workspace: p.workspace, Log: session.Log(), Only: p.concerns}
 	}
 	report, err := p.mirror.Run(ctx)
 	for _, letter := range report.DeadLetters {
@@ -62,6 +62,6 @@ func (p *pairMail) concerns(m *schema.Message) bool {
 
 // acknowledge takes what an agent has dealt with out of its inbox.
 func (p *pairMail) acknowledge(ctx context.Context, name pair.Agent, given []bridge.Record) error {
-	_, err := convert.Acknowledge(ctx, p.workspace, schema.AgentName(name), given)
+	_, err := mirror.Acknowledge(ctx, p.workspace, schema.AgentName(name), given)
 	return err
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/convert/mirror"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -13,29 +13,28 @@ import (
 // reportAnswer is what mirror and convert did, as JSON.
 type reportAnswer struct {
 	Bridge string `json:"bridge_path,omitempty"`
-	convert.Report
+	mirror.Report
 	// Invalid are the message files that could not be converted.
 	Invalid []string `json:"invalid,omitempty"`
-	// Error is what made the work stop, to be tried again.
+	// Error is what stopped the work; it will be tried again.
 	Error string `json:"error,omitempty"`
 }
 
-// print says what was done, and on standard error what could not be. Where
-// something is undeliverable or invalid, the command has failed.
+// print says what was done and, on standard error, what was not. It returns failure.ErrReported if something is
+// undeliverable or invalid.
 func (a reportAnswer) print(asJSON bool, s *command.Streams) error {
+	var warnings []string
 	for _, line := range a.Skipped {
-		s.Warn(fmt.Sprintf("%s:%d: skipped: %s", a.Bridge, line.Line, line.Reason))
+		warnings = append(warnings, fmt.Sprintf("%s:%d: skipped: %s", a.Bridge, line.Line, line.Reason))
 	}
-	for _, text := range a.Warnings {
-		s.Warn(text)
-	}
+	warnings = append(warnings, a.Warnings...)
 	if a.MoreWarnings > 0 {
-		s.Warn(fmt.Sprintf("and %d more", a.MoreWarnings))
+		warnings = append(warnings, fmt.Sprintf("and %d more", a.MoreWarnings))
 	}
 	for _, letter := range a.DeadLetters {
-		s.Warn(fmt.Sprintf("undeliverable: %s (now %s)", letter.Reason, letter.Path))
+		warnings = append(warnings, fmt.Sprintf("undeliverable: %s (now %s)", letter.Reason, letter.Path))
 	}
-	for _, text := range a.Invalid {
+	for _, text := range append(warnings, a.Invalid...) {
 		s.Warn(text)
 	}
 	var err error
@@ -55,7 +54,7 @@ func (a reportAnswer) summary() string {
 	parts := []string{fmt.Sprintf("%d recorded", a.Recorded), fmt.Sprintf("%d delivered", a.Delivered)}
 	already := a.AlreadyRecorded + a.AlreadyDelivered
 	if a.Recorded+a.Delivered > 0 {
-		already = 0 // also what was just done is there when the other way is looked at
+		already = 0 // the second direction also finds what the first one just did
 	}
 	for _, more := range []struct {
 		count int

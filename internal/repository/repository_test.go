@@ -31,8 +31,10 @@ var imports = map[string][]string{
 	"mailbox/doctor":  {"schema", "mailbox", "mailbox/project"},
 	"mailbox/gitmail": {"schema", "validate", "mailbox"},
 
+	"convert/mirror": {"schema", "validate", "mailbox", "mailbox/project", "mailbox/watch", "bridge", "convert"},
+
 	"bridge":  {},
-	"convert": {"schema", "validate", "mailbox", "mailbox/project", "bridge"},
+	"convert": {"schema", "validate", "bridge"},
 	"ash":     {},
 	"agent":   {"schema", "ash"},
 	"turn":    {"schema", "validate", "mailbox", "mailbox/watch", "agent"},

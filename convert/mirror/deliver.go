@@ -1,0 +1,370 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// deliverBatch is how many messages are delivered with shared syncs.
+const deliverBatch = 128
+
+// Deliver delivers records to the mailboxes of a workspace, in their order, each message once, however often it is
+// called. Records that cannot be delivered become dead letters. A *bridge.LineError in the sequence is a skipped line,
+// any other error ends it. Reasons name the source, such as the path of a log.
+//
+// The error is one of the sequence or of the file system. Calling Deliver again loses none of the records that were
+// not delivered.
+func Deliver(ctx context.Context, w *mailbox.Workspace, source string, records iter.Seq2[bridge.Entry, error]) (report Report, err error) {
+	d := newDeliverer(w, source, &report)
+	for e, err := range records {
+		if err != nil {
+			if report.skip(err) {
+				continue
+			}
+			return report, errors.Join(err, d.flush(ctx), d.failure())
+		}
+		if err := d.accept(ctx, e); err != nil {
+			return report, err
+		}
+	}
+	err = d.flush(ctx)
+	return report, errors.Join(err, d.failure())
+}
+
+// A deliverer brings records to mailboxes.
+type deliverer struct {
+	workspace *mailbox.Workspace
+	outboxes  *outboxes
+	source    string
+	report    *Report
+	// ledger is what the way into the log knows; nil if there is none.
+	ledger func(context.Context) (*ledger, error)
+
+	waiting []delivery
+	queued  map[schema.ID]bool
+	// failed are the errors of messages that may be delivered later, and inARow counts those since one was
+	// delivered.
+	failed []error
+	inARow int
+}
+
+// delivery is a message on its way.
+type delivery struct {
+	message *schema.Message
+	entry   bridge.Entry
+	// carried is the message that the record carries, nil for a derived one.
+	carried *schema.Message
+	variant convert.Variant
+}
+
+func newDeliverer(w *mailbox.Workspace, source string, report *Report) *deliverer {
+	return &deliverer{
+		workspace: w, outboxes: &outboxes{workspace: w, foreign: make(map[schema.AgentName]*foreignFiles), round: 1}, source: source, report: report,
+		queued: make(map[schema.ID]bool),
+	}
+}
+
+// accept takes a record. It is dealt with when flush has returned without an error.
+func (d *deliverer) accept(ctx context.Context, e bridge.Entry) error {
+	m, odd := convert.Carried(e.Record)
+	for _, warning := range odd {
+		d.warn(e, "%v", warning)
+	}
+	return d.take(ctx, e, m, convert.Variant{})
+}
+
+func (d *deliverer) warn(e bridge.Entry, format string, args ...any) {
+	d.report.warn("%s: line %d: "+format, append([]any{d.source, e.Line}, args...)...)
+}
+
+// take takes a record with the message that it carries, if any.
+func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message, v convert.Variant) error {
+	if m == nil {
+		return d.derive(ctx, e, v)
+	}
+	words, err := wordsOf(m)
+	if err != nil {
+		return err
+	}
+	to := schema.AgentName(e.To)
+	copies, sent, err := d.wasSent(ctx, m, words, to)
+	if sent || err != nil {
+		if sent {
+			d.report.AlreadyDelivered++
+		}
+		return err
+	}
+	if original, v, ok := convert.Original(e.Record, m); ok && to == "" {
+		// A broadcast is for the agents of this workspace, not for those of the one that copied it.
+		e.Record = original
+		return d.derive(ctx, e, v)
+	}
+	switch {
+	case to != "" && !d.workspace.Knows(to):
+		return d.refuse(e, m, d.workspace.CheckAgent(to).Error())
+	case len(copies) > 0:
+		return d.deriveInstead(ctx, e, m)
+	case m.Auth != "":
+		return d.refuse(e, m, "a signed message is its file, byte for byte, and cannot be made from a record")
+	}
+	reduced := *m
+	unknown := func(agent schema.AgentName) bool { return !d.workspace.Knows(agent) }
+	reduced.To = slices.DeleteFunc(slices.Clone(m.To), unknown)
+	if len(reduced.To) == 0 {
+		return d.refuse(e, m, "the workspace knows none of the recipients")
+	}
+	return d.queue(ctx, delivery{message: &reduced, entry: e, carried: m})
+}
+
+// deriveInstead delivers a record as if it carried no message, because another message has the id of the one it
+// carries.
+func (d *deliverer) deriveInstead(ctx context.Context, e bridge.Entry, m *schema.Message) error {
+	d.warn(e, "another message has the id %s; the record is delivered without its metadata", m.ID)
+	return d.derive(ctx, e, convert.Variant{})
+}
+
+// wasSent reports whether the message was sent in this workspace to the agent; if to is empty, to anybody. It also
+// returns the outbox copies with the message's id, unless the ledger has the answer.
+func (d *deliverer) wasSent(ctx context.Context, m *schema.Message, words sentMessage, to schema.AgentName) ([]outboxCopy, bool, error) {
+	known := func(sentMessage) bool { return false }
+	if d.ledger != nil {
+		ledger, err := d.ledger(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		known = func(m sentMessage) bool { return ledger.messages[m] }
+	}
+	identity, err := identityOf(m)
+	if err != nil || known(identity) {
+		return nil, err == nil, err
+	}
+	copies, err := d.outboxes.find(ctx, m)
+	if err != nil {
+		return nil, false, err
+	}
+	there := withWords(copies, words)
+	if len(there) == 0 {
+		return copies, known(words), nil
+	}
+	return copies, to == "" || slices.Contains(there, to), nil
+}
+
+// derive takes a record that carries no message. It becomes one message to at most schema.MaxRecipients agents, or, if
+// it is a broadcast, several. Agents come and go: a part that was sent stays as it is, and a part with room for more
+// recipients was the last one.
+func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Variant) error {
+	var agents []schema.AgentName
+	if e.To == "" {
+		var err error
+		if agents, err = d.workspace.Agents(); err != nil {
+			return err
+		}
+	}
+	to, err := convert.Recipients(e.Record, agents)
+	if err != nil {
+		return d.refuse(e, nil, err.Error())
+	}
+	for v.Part = 0; len(to) > 0; v.Part++ {
+		m, err := convert.Derive(e.Record, to[:min(len(to), schema.MaxRecipients)], v)
+		if err != nil {
+			return d.refuse(e, nil, err.Error())
+		}
+		had, taken, err := d.recipients(ctx, e.Record, m, v)
+		if err != nil {
+			return err
+		}
+		switch {
+		case had != nil:
+			d.report.AlreadyDelivered++
+			if len(had) < schema.MaxRecipients {
+				return nil
+			}
+		case taken && !v.Shared:
+			v.Shared = true
+			return d.derive(ctx, e, v)
+		case !d.workspace.Knows(to[0]):
+			return d.refuse(e, m, d.workspace.CheckAgent(to[0]).Error())
+		default:
+			if err := d.queue(ctx, delivery{message: m, entry: e, variant: v}); err != nil {
+				return err
+			}
+			had = m.To
+		}
+		to = slices.DeleteFunc(slices.Clone(to), func(agent schema.AgentName) bool { return slices.Contains(had, agent) })
+	}
+	return nil
+}
+
+// recipients returns to whom a derived message was sent, nil if it was not. Taken reports whether another message has
+// its id.
+func (d *deliverer) recipients(ctx context.Context, r bridge.Record, m *schema.Message, v convert.Variant) (to []schema.AgentName, taken bool, err error) {
+	copies, err := d.outboxes.find(ctx, m)
+	if err != nil {
+		return nil, false, err
+	}
+	words, err := wordsOf(m)
+	if err != nil {
+		return nil, false, err
+	}
+	if to = withWords(copies, words); to == nil {
+		to, err = d.outboxes.findEarlier(r, m, v.Part)
+	}
+	return to, len(copies) > 0, err
+}
+
+// queue puts a message in line. Its sender gets a mailbox if it has none, after the messages before it are sent: a
+// broadcast goes to the agents that existed before it.
+func (d *deliverer) queue(ctx context.Context, one delivery) error {
+	if d.queued[one.message.ID] {
+		if err := d.flush(ctx); err != nil {
+			return err
+		}
+		return d.take(ctx, one.entry, one.carried, one.variant) // now that the other one is sent
+	}
+	if from := one.message.From; from != mailbox.Postmaster && !d.workspace.Knows(from) {
+		if err := d.flush(ctx); err != nil {
+			return err
+		}
+		if _, err := project.AddAgent(d.workspace, from, "", time.Now()); err != nil {
+			return fmt.Errorf("mailbox of %s, who sent line %d of %s: %w", from, one.entry.Line, d.source, err)
+		}
+		d.warn(one.entry, "the workspace did not know the sender %s, who has a mailbox now", from)
+	}
+	d.queued[one.message.ID] = true
+	if d.waiting = append(d.waiting, one); len(d.waiting) < deliverBatch {
+		return nil
+	}
+	return d.flush(ctx)
+}
+
+// flush delivers what is in line. The failure of a single message, such as an inbox that cannot be written to, goes
+// into failed and does not stop the others. If a whole batch fails, flush returns the errors.
+func (d *deliverer) flush(ctx context.Context) error {
+	waiting := d.waiting
+	d.waiting = nil
+	clear(d.queued)
+	d.outboxes.round++
+	if len(waiting) == 0 {
+		// A message may be in its sender's outbox, but not in every inbox yet. Sending sees to that, too.
+		_, err := d.workspace.Recover(ctx)
+		return err
+	}
+	drafts := make([]schema.Message, len(waiting))
+	for i, one := range waiting {
+		drafts[i] = *one.message
+	}
+	for i, result := range d.workspace.SendAll(ctx, drafts, &mailbox.SendOptions{Notices: true}) {
+		err := d.conclude(ctx, waiting[i], result)
+		if err == nil {
+			d.inARow = 0
+			continue
+		}
+		d.inARow++
+		d.failed = append(d.failed, fmt.Errorf("line %d of %s: %w", waiting[i].entry.Line, d.source, err))
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if d.inARow >= deliverBatch {
+		return d.failure()
+	}
+	return nil
+}
+
+// conclude counts what became of a message.
+func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.Result) error {
+	var queued *mailbox.QueuedError
+	var invalid *validate.InvalidError
+	var unknown *mailbox.UnknownAgentError
+	switch err := result.Err; {
+	case err == nil && result.Receipt.AlreadySent:
+		d.report.AlreadyDelivered++
+	case err == nil:
+		d.report.Delivered++
+	case errors.As(err, &queued):
+		d.warn(one.entry, "%v", err)
+		d.report.Delivered++
+	case errors.Is(err, mailbox.ErrIDTaken):
+		return d.concludeTaken(ctx, one)
+	case errors.As(err, &invalid), errors.Is(err, schema.ErrTooLarge):
+		return d.refuse(one.entry, nil, err.Error())
+	case errors.As(err, &unknown): // it was removed meanwhile
+		return d.refuse(one.entry, one.message, err.Error())
+	default:
+		return err
+	}
+	return nil
+}
+
+// concludeTaken deals with a message whose id is in the outbox with other bytes: the same message, sent when the
+// workspace knew fewer or more of its recipients, or another one.
+func (d *deliverer) concludeTaken(ctx context.Context, one delivery) error {
+	copies, err := d.outboxes.find(ctx, one.message)
+	if err != nil {
+		return err
+	}
+	words, err := wordsOf(one.message)
+	if err != nil {
+		return err
+	}
+	there := withWords(copies, words)
+	switch to := schema.AgentName(one.entry.To); {
+	case there != nil && (to == "" || slices.Contains(there, to)):
+		d.report.AlreadyDelivered++
+		return nil
+	case one.carried != nil:
+		err = d.deriveInstead(ctx, one.entry, one.carried)
+	case one.variant.Shared:
+		return d.refuse(one.entry, one.message, "another message has the id "+string(one.message.ID))
+	default:
+		one.variant.Shared = true
+		err = d.derive(ctx, one.entry, one.variant)
+	}
+	return errors.Join(err, d.flush(ctx))
+}
+
+// refuse makes a dead letter of a record: of its message or, if it has none, of the record itself.
+func (d *deliverer) refuse(e bridge.Entry, m *schema.Message, reason string) error {
+	reason = fmt.Sprintf("line %d of %s: %s", e.Line, d.source, reason)
+	var letter deadLetter
+	var err error
+	if m != nil {
+		letter, err = messageLetter(m, e.Record, reason)
+	} else {
+		letter, err = recordLetter(e.Record, reason)
+	}
+	var path string
+	var there bool
+	if err == nil {
+		path, there, err = letter.write(d.workspace)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("dead letter of line %d of %s: %w", e.Line, d.source, err)
+	case there:
+		d.report.AlreadyDead++
+	default:
+		d.report.DeadLetters = append(d.report.DeadLetters, DeadLetter{e.Line, path, letter.reason.Reason})
+	}
+	return nil
+}
+
+// failure returns the errors of what may be delivered later, at most ten of them.
+func (d *deliverer) failure() error {
+	const most = 10
+	if len(d.failed) <= most {
+		return errors.Join(d.failed...)
+	}
+	return errors.Join(append(d.failed[:most:most], fmt.Errorf("and %d more", len(d.failed)-most))...)
+}

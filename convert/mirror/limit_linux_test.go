@@ -1,0 +1,21 @@
+package mirror
+
+import (
+	"os/signal"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// limitFiles makes files as large as a full disk would: writes beyond the limit fail.
+func limitFiles(limit string) error {
+	if limit == "" {
+		return nil
+	}
+	most, err := strconv.ParseUint(limit, 10, 64)
+	if err != nil {
+		return err
+	}
+	signal.Ignore(unix.SIGXFSZ)
+	return unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: most, Max: most})
+}

@@ -1,0 +1,740 @@
+package mirror
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// snapshot is what the world sees of a place: the log's records and the messages in all boxes, each in no
+// order, without the times at which letters died.
+func (p *place) snapshot() string {
+	p.t.Helper()
+	var all []string
+	for _, r := range p.records() {
+		line, err := r.Encode()
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		all = append(all, "log "+string(line))
+	}
+	root := p.workspace.Dir()
+	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !schema.IsMessageFile(entry.Name()) {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		all = append(all, strings.TrimPrefix(path, root)+" "+string(data))
+		return err
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+// forget removes what mirrors remember.
+func (p *place) forget() {
+	p.t.Helper()
+	names, err := filepath.Glob(filepath.Join(p.workspace.Dir(), stateName, "*-*.j*[ln]"))
+	for _, name := range names {
+		err = errors.Join(err, os.Remove(name))
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func diff(got, want string) string {
+	if got == want {
+		return ""
+	}
+	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
+	var out []string
+	for _, line := range a {
+		if !slices.Contains(b, line) {
+			out = append(out, "got  "+line)
+		}
+	}
+	for _, line := range b {
+		if !slices.Contains(a, line) {
+			out = append(out, "want "+line)
+		}
+	}
+	return strings.Join(append(out, fmt.Sprintf("%d lines, want %d", len(a), len(b))), "\n")
+}
+
+// conversation is the example of AgentPair's bridge reference.
+func conversation() []bridge.Record {
+	at := func(r bridge.Record, clock string) bridge.Record {
+		r.Timestamp = "2024-03-28T" + clock + "Z"
+		return r
+	}
+	return []bridge.Record{
+		at(record("task", "", "claude", "codex", "Add email validation to LoginForm"), "10:00:00"),
+		at(record("result", "", "codex", "claude", "Added validateEmail function..."), "10:01:00"),
+		at(record("review", "", "claude", "codex", "Please add error message display"), "10:02:00"),
+		at(record("result", "", "codex", "claude", "Added error message UI..."), "10:03:00"),
+		at(record("signal", "DONE", "codex", "", "Validation complete"), "10:03:30"),
+		at(record("signal", "PASS", "claude", "", "Looks good"), "10:04:00"),
+	}
+}
+
+func (p *place) append(records ...bridge.Record) {
+	p.t.Helper()
+	if _, err := p.log.SendAll(context.Background(), records); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func TestConversationIntoMailboxes(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	p.append(conversation()...)
+	before := p.snapshot()
+	report := p.run(Both)
+	if report.Delivered != 6 || !slices.Equal(report.Warnings, nil) {
+		t.Errorf("got %+v, want 6 delivered", report)
+	}
+	if got, want := p.subjects("codex", mailbox.Inbox), "Add email validation to LoginForm|Please add error message display|Looks good"; got != want {
+		t.Errorf("inbox of codex: got %s, want %s", got, want)
+	}
+	if got, want := p.subjects("claude", mailbox.Inbox), "Added validateEmail function...|Added error message UI...|Validation complete"; got != want {
+		t.Errorf("inbox of claude: got %s, want %s", got, want)
+	}
+	after := p.snapshot()
+	for range 2 {
+		if report := p.run(Both); !report.Quiet() {
+			t.Errorf("a second run: got %+v, want nothing new", report)
+		}
+		p.forget()
+	}
+	if d := diff(p.snapshot(), after); d != "" {
+		t.Errorf("a second run changed something:\n%s", d)
+	}
+	if !strings.Contains(after, before[:strings.IndexByte(before, '\n')]) || len(p.records()) != 6 {
+		t.Errorf("the log changed: %d records", len(p.records()))
+	}
+}
+
+func TestConversationIntoTheBridge(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	at := func(kind schema.Type, from, to schema.AgentName, minute, text string) {
+		m := message(kind)
+		m.ID, m.From, m.To = "", from, []schema.AgentName{to}
+		m.CreatedAt = schema.Timestamp("2024-03-28T10:" + minute + "Z")
+		m.Subject, m.Telemetry = text, schema.Telemetry{}
+		if kind != schema.HandoffComplete {
+			m.Body = schema.TextValue(text)
+		}
+		p.send(m)
+	}
+	at(schema.TaskRequest, "claude", "codex", "00:00", "Add email validation to LoginForm")
+	at(schema.Notification, "codex", "claude", "01:00", "Added validateEmail function...")
+	at(schema.ReviewFeedback, "claude", "codex", "02:00", "Please add error message display")
+	at(schema.ReviewAddressed, "codex", "claude", "03:00", "Added error message UI...")
+	at(schema.HandoffComplete, "codex", "claude", "03:30", "Validation complete")
+	at(schema.ReviewLGTM, "claude", "codex", "04:00", "Looks good")
+	if report := p.run(Both); report.Recorded != 6 || report.AlreadyDelivered != 6 || report.Delivered != 0 {
+		t.Errorf("got %+v, want 6 recorded and none delivered", report)
+	}
+	for i, r := range p.records() {
+		want := conversation()[i]
+		if r.Type != want.Type || r.Signal != want.Signal || r.From != want.From || r.Timestamp != want.Timestamp {
+			t.Errorf("record %d: got %+v, want %+v", i+1, r, want)
+		}
+		if i != 4 && r.Content != want.Content {
+			t.Errorf("record %d: got content %q, want %q", i+1, r.Content, want.Content)
+		}
+	}
+	status, err := p.log.Status(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !status.HasDoneSignal || status.PassCount != 1 || status.ByAgent["claude"] != 3 || status.ByAgent["codex"] != 3 {
+		t.Errorf("got status %+v", status)
+	}
+	after := p.snapshot()
+	for range 2 {
+		if report := p.run(Both); !report.Quiet() {
+			t.Errorf("a second run: got %+v, want nothing new", report)
+		}
+		p.forget()
+	}
+	if d := diff(p.snapshot(), after); d != "" {
+		t.Errorf("a second run changed something:\n%s", d)
+	}
+}
+
+func TestOneLogJoinsTwoWorkspaces(t *testing.T) {
+	a := newPlace(t, "claude", "codex", "gemini")
+	b := newPlace(t, "claude", "codex")
+	b = openPlace(t, b.workspace.Dir(), a.log.Path())
+	many := message(schema.TaskRequest)
+	many.ID, many.To = "", []schema.AgentName{"codex", "gemini"}
+	sent := a.send(many)
+	one := message(schema.Question)
+	one.ID, one.From, one.To = "", "codex", []schema.AgentName{"claude"}
+	b.send(one)
+	for range 3 {
+		a.run(Both)
+		b.run(Both)
+	}
+	if got := len(a.records()); got != 3 {
+		t.Errorf("got %d records, want 3", got)
+	}
+	inbox := b.box("codex", mailbox.Inbox)
+	if len(inbox) != 1 || inbox[0].Message.ID != sent.ID || !slices.Equal(inbox[0].Message.To, []schema.AgentName{"codex"}) {
+		t.Errorf("the other workspace: got %+v, want message %s to those it knows", inbox, sent.ID)
+	}
+	if letters := b.box("claude", mailbox.DeadLetters); len(letters) != 1 {
+		t.Errorf("got %d dead letters for the agent it does not know, want 1", len(letters))
+	}
+	if got := len(a.box("claude", mailbox.Inbox)); got != 1 {
+		t.Errorf("got %d messages from the other workspace, want 1", got)
+	}
+	before := a.snapshot() + b.snapshot()
+	a.forget()
+	b.forget()
+	a.run(Both)
+	b.run(Both)
+	if d := diff(a.snapshot()+b.snapshot(), before); d != "" {
+		t.Errorf("running again from nothing changed something:\n%s", d)
+	}
+}
+
+func TestSameWordsTwice(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	p.append(record("task", "", "claude", "codex", "ping"))
+	var ids []string
+	for i := range 3 {
+		m := message(schema.TaskRequest)
+		m.ID = schema.ID(fmt.Sprintf("msg-20260313T143%dZ-claude-aaaa", i))
+		m.CreatedAt = schema.Timestamp(fmt.Sprintf("2026-03-13T14:3%d:00Z", i))
+		m.Subject, m.Body = "ping", schema.TextValue("ping")
+		p.send(m)
+		ids = append(ids, string(m.ID))
+	}
+	for range 3 {
+		p.run(Both)
+		p.forget()
+	}
+	records := p.records()
+	if len(records) != 4 {
+		t.Fatalf("got %d records, want 4", len(records))
+	}
+	for i, r := range records[1:] {
+		if want := "ping\nOACP-Id: " + ids[i]; r.Content != want {
+			t.Errorf("got content %q, want %q", r.Content, want)
+		}
+		m, err := convert.FromBridge(r, nil)
+		if err != nil || string(m.ID) != ids[i] || m.Body.Text != "ping" {
+			t.Errorf("going back: got %+v, %v, want the message %s", m, err, ids[i])
+		}
+	}
+	if got := len(p.box("codex", mailbox.Inbox)); got != 4 {
+		t.Errorf("got %d messages, want 4", got)
+	}
+}
+
+func TestAcknowledgedMessagesStayAway(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	p.append(conversation()...)
+	sent := message(schema.Question)
+	p.send(sent)
+	p.run(Both)
+	for _, agent := range []schema.AgentName{"claude", "codex"} {
+		for _, e := range p.box(agent, mailbox.Inbox) {
+			if err := p.workspace.Acknowledge(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p.forget()
+	if report := p.run(Both); report.Delivered != 0 || report.AlreadyDelivered != 7 {
+		t.Errorf("got %+v, want nothing delivered again", report)
+	}
+}
+
+// TestForeignFileNames: messages that other tools put into the outbox under names of their own.
+func TestForeignFileNames(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	for i, name := range []string{"20260313143005_claude_question_1f2e.yaml", "20260313143104_claude_question_1f2e_suffix.yaml", "by hand.yaml"} {
+		m := message(schema.Question)
+		m.ID = schema.ID(fmt.Sprintf("msg-20260313143005-claude-%04d", i))
+		m.Body = schema.TextValue(name)
+		data, err := schema.Encode(&m)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(p.workspace.BoxPath("claude", mailbox.Outbox), name), data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if report := p.run(Out); report.Recorded != 3 {
+		t.Fatalf("got %+v, want 3 recorded", report)
+	}
+	if report := p.run(In); report.AlreadyDelivered != 3 || report.Delivered != 0 {
+		t.Errorf("got %+v, want none delivered: all are from here", report)
+	}
+}
+
+func TestSignedMessages(t *testing.T) {
+	p, other := newPlace(t, "claude", "codex"), newPlace(t, "claude", "codex")
+	m := message(schema.Question)
+	data, err := schema.Encode(&m)
+	if err == nil {
+		name := filepath.Join(p.workspace.BoxPath("claude", mailbox.Outbox), m.FileName())
+		err = os.WriteFile(name, append(data, "auth: \"c2lnbmVk\"\n"...), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report := p.run(Both); report.Recorded != 1 || report.AlreadyDelivered != 1 {
+		t.Errorf("got %+v, want it recorded and known", report)
+	}
+	other = openPlace(t, other.workspace.Dir(), p.log.Path())
+	for range 2 {
+		other.run(Both)
+		other.forget()
+	}
+	if got := len(other.box("claude", mailbox.DeadLetters)); got != 1 {
+		t.Errorf("got %d dead letters where the file cannot be made, want 1", got)
+	}
+}
+
+// foreign is a record as it is read from a log, which may say what no sender here may.
+func foreign(r bridge.Record) bridge.Record {
+	line, err := r.Encode()
+	if err == nil {
+		r, err = bridge.ParseRecord(line)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+func TestWhatCannotBeDelivered(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	p.append(
+		record("task", "", "claude", "codx", "mistyped"),
+		record("task", "", "gemini", "codex", "from a stranger"),
+		record("task", "", "stranger", "nobody", "strangers both"),
+		record("task", "", "the boss", "codex", "no agent name"),
+		record("task", "", "claude", "all of you", "no agent name either"),
+		foreign(record("task", "", "claude", "claude", "to itself")),
+		record("task", "", "claude", "codex", strings.Repeat("x", 3<<20)),
+		record("task", "", "claude", "codex", strings.Repeat("long ", 10_000)),
+	)
+	for run := range 2 {
+		report := p.run(Both)
+		if run == 0 && (report.Delivered != 2 || len(report.DeadLetters) != 6) {
+			t.Errorf("got %+v, want 2 delivered and 6 dead letters", report)
+		}
+		if run == 1 && (!report.Quiet() || report.AlreadyDead != 6) {
+			t.Errorf("second run: got %+v, want nothing new", report)
+		}
+		p.forget()
+	}
+	reasons := ""
+	for _, e := range p.box("claude", mailbox.DeadLetters) {
+		reason, err := p.workspace.Reason(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reasons += reason.Reason + "\n"
+	}
+	for _, want := range []string{`has no agent "codx": it has`, `"all of you" holds a character`, `"claude" is the sender`, "cut here and whole in the log", "line 1 of " + p.log.Path()} {
+		if !strings.Contains(reasons, want) {
+			t.Errorf("reasons lack %q:\n%s", want, reasons)
+		}
+	}
+	names, err := filepath.Glob(filepath.Join(p.workspace.Dir(), stateName, "dead_letter", "*.yaml"))
+	if err != nil || len(names) != 2 {
+		t.Errorf("got letters of unknown senders %v, %v, want 2", names, err)
+	}
+	if !p.workspace.Knows("gemini") || p.workspace.Knows("stranger") || p.workspace.Knows("codx") {
+		t.Error("who sends has a mailbox, who is only sent to has not")
+	}
+	inbox := p.box("codex", mailbox.Inbox)
+	if !slices.ContainsFunc(inbox, func(e mailbox.Entry) bool {
+		return e.Message.Body.Get("content").Text == strings.Repeat("long ", 10_000)
+	}) {
+		t.Errorf("content over the length of a body is not among %+v", inbox)
+	}
+}
+
+func TestBroadcastToMany(t *testing.T) {
+	agents := manyAgents(23)
+	p := newPlace(t, agents...)
+	p.append(record("chat", "", string(agents[3]), "", "hello all"))
+	for range 2 {
+		p.run(Both)
+		p.forget()
+		for i, agent := range agents {
+			want := 1
+			if i == 3 {
+				want = 0
+			}
+			if got := len(p.box(agent, mailbox.Inbox)); got != want {
+				t.Errorf("%s has %d messages, want %d", agent, got, want)
+			}
+		}
+		if got := len(p.records()); got != 1 {
+			t.Errorf("got %d records, want 1", got)
+		}
+	}
+	if _, err := project.AddAgent(p.workspace, "latecomer", "", time.Unix(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	p.forget()
+	if report := p.run(Both); report.Delivered != 0 {
+		t.Errorf("an agent that came later: got %+v, want nothing delivered", report)
+	}
+}
+
+func TestBadLines(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	line := func(r bridge.Record) string {
+		data, err := r.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	p.write(
+		line(record("task", "", "claude", "codex", "first")),
+		`{"id":"torn","type":"ta`,
+		"",
+		"null",
+		`{"type":"task","from":"claude","to":"codex","content":"`+strings.Repeat("y", 20<<20)+`"}`,
+		"{\"type\":\"task\",\"from\":\"claude\",\"to\":\"codex\",\"content\":\"not \xff UTF-8\"}",
+		`{"id":"a1b2c3","type":"progress","from":"claude","to":"codex","content":"unknown type"}`,
+		`{"id":"d4e5","type":"signal","signal":"MAYBE","from":"claude","to":"codex","content":"unknown signal"}`,
+		line(record("task", "", "claude", "codex", "last")),
+	)
+	p.writeRaw(`{"id":"torn at the end`)
+	report := p.run(Both)
+	if report.Delivered != 5 || len(report.DeadLetters) != 1 || report.DeadLetters[0].Line != 5 {
+		t.Errorf("got %+v, want 5 delivered and line 5 dead", report)
+	}
+	var skipped []int
+	for _, line := range report.Skipped {
+		skipped = append(skipped, line.Line)
+	}
+	if !slices.Equal(skipped, []int{2, 3, 4}) {
+		t.Errorf("got skipped lines %v, want 2, 3 and 4", skipped)
+	}
+	for _, want := range []string{"line 6: line is not UTF-8", "line 7: type is not documented", "line 8: signal is not documented", "line 8: timestamp"} {
+		if !strings.Contains(strings.Join(report.Warnings, "\n"), want) {
+			t.Errorf("warnings lack %q: %q", want, report.Warnings)
+		}
+	}
+	p.write(" and done", line(record("chat", "", "codex", "claude", "after the torn line")))
+	if report := p.run(Both); report.Delivered != 1 || len(report.Skipped) != 1 || report.Skipped[0].Line != 10 {
+		t.Errorf("got %+v, want 1 delivered and line 10 skipped", report)
+	}
+	if report := p.run(Both); !report.Quiet() {
+		t.Errorf("got %+v, want nothing new", report)
+	}
+	p.write("garbage last")
+	for want := range []int{1, 0} {
+		if report := p.run(In); len(report.Skipped) != 1-want {
+			t.Errorf("a skipped line at the end: got %+v", report)
+		}
+	}
+}
+
+func TestBadOutboxFiles(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	outbox := p.workspace.BoxPath("claude", mailbox.Outbox)
+	half := filepath.Join(outbox, "half.yaml")
+	if err := os.WriteFile(half, []byte("id: msg-2026"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.send(message(schema.Question))
+	report := p.run(Out)
+	if report.Recorded != 1 || len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], half) {
+		t.Errorf("got %+v, want 1 recorded and a warning of %s", report, half)
+	}
+	m := message(schema.Question)
+	m.ID = "msg-20260313T1430Z-claude-b8f3"
+	data, err := schema.Encode(&m)
+	if err == nil {
+		err = os.WriteFile(half, data, 0o644) // in place: the folder does not change
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report := p.run(Out); report.Recorded != 1 {
+		t.Errorf("got %+v, want the file recorded once it is whole", report)
+	}
+}
+
+func TestLateFilesWithOldNames(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	send := func(id, created string) {
+		m := message(schema.Question)
+		m.ID, m.CreatedAt = schema.ID(id), schema.Timestamp(created)
+		m.Body = schema.TextValue(id)
+		p.send(m)
+	}
+	old := time.Now().Add(-time.Hour)
+	settle := func() {
+		if err := os.Chtimes(p.workspace.BoxPath("claude", mailbox.Outbox), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send("msg-20260313T1430Z-claude-a8f3", "2026-03-13T14:30:05Z")
+	settle()
+	p.run(Out)
+	state := loadSeen[outSeen](p.workspace, stateFile(p.log, Out))
+	if !state.Outboxes["claude"].Equal(old.Truncate(0)) {
+		t.Errorf("a settled outbox is not remembered: %+v", state)
+	}
+	if report := p.run(Out); report.AlreadyRecorded != 0 {
+		t.Errorf("got %+v, want nothing looked at", report)
+	}
+	send("msg-20010313T1430Z-claude-a8f3", "2001-03-13T14:30:05Z")
+	if report := p.run(Out); report.Recorded != 1 || report.AlreadyRecorded != 0 {
+		t.Errorf("got %+v, want the late message and no other looked at", report)
+	}
+}
+
+func TestAnotherLog(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	p.send(message(schema.Question))
+	p.append(conversation()...)
+	p.run(Both)
+	if err := os.WriteFile(p.log.Path(), []byte(`{"id":"x","type":"chat","from":"codex","to":"claude","content":"a new log"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report := p.run(Both)
+	if report.Delivered != 1 || report.Recorded != 1 || report.LeftOut != 6 {
+		t.Errorf("got %+v, want what was sent here recorded anew, what came from the log that was left out, and 1 delivered", report)
+	}
+	if err := os.Remove(p.log.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if report := p.run(In); report.Delivered != 0 {
+		t.Errorf("without a log: got %+v", report)
+	}
+	if report := p.run(Both); report.Recorded != 1 || report.LeftOut != 7 || report.Delivered != 0 {
+		t.Errorf("got %+v, want what was sent here recorded anew", report)
+	}
+	all := p.mirror(Both)
+	all.All = true
+	for _, want := range []int{7, 0} {
+		if report, err := all.Run(context.Background()); err != nil || report.Recorded != want || report.LeftOut != 0 || report.Delivered != 0 {
+			t.Errorf("all: got %+v, %v, want %d recorded", report, err, want)
+		}
+	}
+}
+
+func TestDamagedState(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	p.send(message(schema.Question))
+	p.append(conversation()...)
+	p.run(Both)
+	want := p.snapshot()
+	files, err := filepath.Glob(filepath.Join(p.workspace.Dir(), stateName, "*-*.j*[ln]"))
+	if err != nil || len(files) != 3 {
+		t.Fatalf("got state files %v, %v, want 3", files, err)
+	}
+	for _, file := range files {
+		whole, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, damaged := range [][]byte{nil, whole[:len(whole)/2], []byte("\x00\xff{{"), append(whole, "recorded-before 1-1-00000000\n"...), whole} {
+			if err := os.WriteFile(file, damaged, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			p.run(Both)
+			if d := diff(p.snapshot(), want); d != "" {
+				t.Errorf("%s as %q:\n%s", filepath.Base(file), damaged, d)
+			}
+		}
+	}
+}
+
+func TestTheSameIDInAnotherWorkspace(t *testing.T) {
+	a, b := newPlace(t, "claude", "codex"), newPlace(t, "claude", "codex")
+	b = openPlace(t, b.workspace.Dir(), a.log.Path())
+	m := message(schema.Question)
+	a.send(m)
+	m.Body = schema.TextValue("something else")
+	b.send(m)
+	for range 3 {
+		a.run(Both)
+		b.run(Both)
+	}
+	for name, p := range map[string]*place{"first": a, "second": b} {
+		if got := len(p.box("codex", mailbox.Inbox)); got != 2 {
+			t.Errorf("%s workspace: got %d messages, want 2", name, got)
+		}
+	}
+	if got := len(a.records()); got != 2 {
+		t.Errorf("got %d records, want 2", got)
+	}
+}
+
+func TestRecordsThatShareAnID(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	for _, signal := range []bridge.Signal{"FAIL", "PASS", "DONE", "FAIL"} {
+		line, err := record("signal", signal, "claude", "codex", "same text").Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.write(string(line))
+	}
+	p.write(`{"id":"0123456789abcdef01","type":"chat","from":"claude","to":"codex","content":"a"}`,
+		`{"id":"0123456789abcdef02","type":"chat","from":"claude","to":"codex","content":"b"}`)
+	for range 3 {
+		p.run(Both)
+		p.forget()
+	}
+	if got := len(p.box("codex", mailbox.Inbox)); got != 5 {
+		t.Errorf("got %d messages, want 5", got)
+	}
+	if got := len(p.records()); got != 6 {
+		t.Errorf("got %d records, want 6", got)
+	}
+}
+
+func TestOneInboxThatRefuses(t *testing.T) {
+	p := newPlace(t, "claude", "codex", "gemini")
+	inbox := p.workspace.BoxPath("gemini", mailbox.Inbox)
+	if err := os.RemoveAll(inbox); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(inbox, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// The stranger's record makes the one before it be delivered alone.
+	p.append(record("chat", "", "claude", "gemini", "refused"), record("chat", "", "stranger", "codex", "fine"))
+	report, err := p.mirror(In).Run(context.Background())
+	if err == nil || !strings.Contains(err.Error(), inbox) {
+		t.Errorf("got error %v, want one that names %s", err, inbox)
+	}
+	if report.Delivered != 1 {
+		t.Errorf("got %+v, want the other one delivered", report)
+	}
+	if err := os.Remove(inbox); err != nil {
+		t.Fatal(err)
+	}
+	if report := p.run(In); report.Delivered != 1 || report.AlreadyDelivered != 1 {
+		t.Errorf("got %+v, want the refused one delivered now", report)
+	}
+}
+
+func TestOneOutboxThatRefuses(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	outbox := p.workspace.BoxPath("codex", mailbox.Outbox)
+	if err := errors.Join(os.RemoveAll(outbox), os.WriteFile(outbox, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	p.send(message(schema.Question))
+	report, err := p.mirror(Out).Run(context.Background())
+	if err == nil || !strings.Contains(err.Error(), outbox) || report.Recorded != 1 {
+		t.Errorf("got %+v, %v, want the other one recorded and an error that names %s", report, err, outbox)
+	}
+}
+
+func TestLogThatRefuses(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	p.append(conversation()...)
+	p.send(message(schema.Question))
+	lock := p.log.Path() + ".lock"
+	if err := errors.Join(os.Remove(lock), os.Mkdir(lock, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	report, err := p.mirror(Both).Run(context.Background())
+	if err == nil || !strings.Contains(err.Error(), p.log.Path()) {
+		t.Errorf("got error %v, want one that names the log", err)
+	}
+	if report.Delivered != 6 {
+		t.Errorf("got %+v, want the other direction done", report)
+	}
+	if err := os.Remove(lock); err != nil {
+		t.Fatal(err)
+	}
+	if report := p.run(Both); report.Recorded != 1 {
+		t.Errorf("got %+v, want the message recorded now", report)
+	}
+}
+
+func TestDeliverFromAnywhere(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	records := func(yield func(bridge.Entry, error) bool) {
+		for i, r := range conversation() {
+			if !yield(bridge.Entry{Record: r, Line: i + 1}, nil) {
+				return
+			}
+		}
+		yield(bridge.Entry{}, &bridge.LineError{Path: "-", Line: 7, Err: errors.New("not JSON")})
+	}
+	for _, want := range []int{6, 0} {
+		report, err := Deliver(context.Background(), p.workspace, "standard input", records)
+		if err != nil || report.Delivered != want || report.AlreadyDelivered != 6-want || len(report.Skipped) != 1 {
+			t.Errorf("got %+v, %v, want %d delivered and 1 skipped", report, err, want)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	p.append(conversation()...)
+	p.send(message(schema.Question))
+	done, total := 0, 0
+	m := p.mirror(Both)
+	m.Progress = func(d, of int) {
+		if d < done || d > of {
+			t.Errorf("progress went from %d of %d to %d of %d", done, total, d, of)
+		}
+		done, total = d, of
+	}
+	if _, err := m.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if done != 8 || total != 8 {
+		t.Errorf("got %d of %d, want 8 of 8: one message, seven lines", done, total)
+	}
+}
+
+func TestUnknownDirection(t *testing.T) {
+	p := newPlace(t, "claude")
+	if _, err := p.mirror("sideways").Run(context.Background()); err == nil {
+		t.Error("got no error")
+	}
+	for _, d := range Directions() {
+		if got, err := ParseDirection(string(d)); err != nil || got != d {
+			t.Errorf("ParseDirection(%q): got %q, %v", d, got, err)
+		}
+	}
+}
+
+func TestReportIsPlainJSON(t *testing.T) {
+	data, err := json.Marshal(Report{Recorded: 1, Skipped: []SkippedLine{{2, "blank line"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"recorded":1,"already_recorded":0,"delivered":0,"already_delivered":0,"already_dead":0,"skipped":[{"line":2,"reason":"blank line"}]}`
+	if string(data) != want {
+		t.Errorf("got %s, want %s", data, want)
+	}
+}

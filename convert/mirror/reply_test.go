@@ -1,0 +1,28 @@
+package mirror
+
+import (
+	"testing"
+
+	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// TestAnswersAreNotBorn: an answer to a message that was born in the bridge is
+// on none of the channels that say so.
+func TestAnswersAreNotBorn(t *testing.T) {
+	for _, row := range convert.Mapping() {
+		for _, suffix := range []string{"", convert.BroadcastSuffix} {
+			if row.Channel == "" {
+				continue
+			}
+			m := schema.Message{
+				ID: "msg-20260313T1201Z-claude-0123456789abcdef", From: "claude", To: []schema.AgentName{"codex"},
+				Type: row.Message, Channel: row.Channel + suffix,
+			}
+			if answer := mailbox.Reply(&m, "codex"); answer.Channel != "" {
+				t.Errorf("the answer to a message on %s is on %s, want no channel", m.Channel, answer.Channel)
+			}
+		}
+	}
+}

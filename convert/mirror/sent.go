@@ -1,0 +1,160 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// outboxes looks for messages that were sent. It finds their files by name, so that the size of an outbox does not
+// matter, and reads the files that other tools named once.
+type outboxes struct {
+	workspace *mailbox.Workspace
+	foreign   map[schema.AgentName]*foreignFiles
+	round     int // in each, an outbox is listed once at most
+}
+
+// foreignFiles are the files of an outbox whose names do not tell which message they hold.
+type foreignFiles struct {
+	round  int // in which the outbox was listed
+	known  map[string]bool
+	copies map[schema.ID][]outboxCopy
+}
+
+// outboxCopy is a message in an outbox.
+type outboxCopy struct {
+	words sentMessage
+	to    []schema.AgentName
+}
+
+// find returns the copies that have the message's id.
+func (o *outboxes) find(ctx context.Context, m *schema.Message) (copies []outboxCopy, err error) {
+	names := []string{m.FileName()}
+	if long, err := m.LongFileName(); err == nil {
+		names = append(names, long)
+	}
+	for _, name := range names {
+		there, err := o.read(m.From, name)
+		if err != nil {
+			return nil, err
+		}
+		if there == nil || there.ID != m.ID {
+			continue
+		}
+		words, err := wordsOf(there)
+		if err != nil {
+			return nil, err
+		}
+		copies = append(copies, outboxCopy{words, there.To})
+	}
+	if _, derived := convert.OriginOf(m); derived || len(copies) > 0 {
+		return copies, nil // only a mirror sends derived messages, under their long names
+	}
+	return o.findForeign(ctx, m)
+}
+
+// findForeign returns the copies in files that other tools named.
+func (o *outboxes) findForeign(ctx context.Context, m *schema.Message) ([]outboxCopy, error) {
+	files := o.foreign[m.From]
+	if files == nil {
+		files = &foreignFiles{known: make(map[string]bool), copies: make(map[schema.ID][]outboxCopy)}
+		o.foreign[m.From] = files
+	}
+	if files.round == o.round {
+		return files.copies[m.ID], nil
+	}
+	entries, err := fs.ReadDir(o.workspace.Root().FS(), mailbox.BoxName(m.From, mailbox.Outbox))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, entry := range entries {
+		name := entry.Name()
+		if files.known[name] || !schema.IsMessageFile(name) || isOurs(name) {
+			continue
+		}
+		there, err := o.read(m.From, name)
+		if err := errors.Join(context.Cause(ctx), err); err != nil {
+			return nil, err
+		}
+		files.known[name] = true
+		if there == nil {
+			continue
+		}
+		words, err := wordsOf(there)
+		if err != nil {
+			return nil, err
+		}
+		files.copies[there.ID] = append(files.copies[there.ID], outboxCopy{words, there.To})
+	}
+	files.round = o.round
+	return files.copies[m.ID], nil
+}
+
+// findEarlier returns the recipients of the message under an id that an earlier version gave it, nil if there is none.
+func (o *outboxes) findEarlier(r bridge.Record, m *schema.Message, part int) ([]schema.AgentName, error) {
+	words, err := wordsOf(m)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range convert.EarlierIDs(r, part) {
+		named := *m
+		named.ID = id
+		name, err := named.LongFileName()
+		if err != nil {
+			return nil, err
+		}
+		there, err := o.read(m.From, name)
+		if err != nil {
+			return nil, err
+		}
+		if there == nil || there.ID != id {
+			continue
+		}
+		to := there.To
+		there.ID, there.ContextKeys = m.ID, m.ContextKeys
+		if same, err := wordsOf(there); err != nil || same == words {
+			return to, err
+		}
+	}
+	return nil, nil
+}
+
+// read returns the message in a file of an outbox; nil if there is none.
+func (o *outboxes) read(agent schema.AgentName, name string) (*schema.Message, error) {
+	data, err := o.workspace.ReadRaw(mailbox.Entry{Agent: agent, Box: mailbox.Outbox, Name: name})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := validate.Read(data)
+	if err != nil {
+		return nil, nil // a file that is not valid is not the message
+	}
+	return m, nil
+}
+
+// withWords returns the recipients of the copies that say the same.
+func withWords(copies []outboxCopy, words sentMessage) (to []schema.AgentName) {
+	for _, c := range copies {
+		if c.words == words {
+			to = slices.Concat(to, c.to)
+		}
+	}
+	return to
+}
+
+// isOurs reports whether a file is named as the workspace itself names it, by a time to the minute. It is called for
+// every file of an outbox, so it does not parse the name any further.
+func isOurs(name string) bool {
+	const minute = "20060102T1504Z"
+	return len(name) > len(minute) && name[8] == 'T' && name[len(minute)-1] == 'Z' && name[len(minute)] == '_'
+}
