@@ -110,7 +110,7 @@ func (o mcpOptions) serve(ctx context.Context, options Options, s *command.Strea
 	if !ok {
 		in = io.NopCloser(s.In)
 	}
-	return server.ServeStream(ctx, in, flushingWriter{s.Out})
+	return server.ServeStream(ctx, in, standardOutput{s.Out})
 }
 
 func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, agent schema.AgentName, s *command.Streams) error {
@@ -182,10 +182,12 @@ func readToken(name string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// flushingWriter lets every answer out at once.
-type flushingWriter struct{ out *bufio.Writer }
+// standardOutput writes every answer at once. Closing it does nothing.
+type standardOutput struct{ out *bufio.Writer }
 
-func (w flushingWriter) Write(data []byte) (int, error) {
+func (w standardOutput) Write(data []byte) (int, error) {
 	n, err := w.out.Write(data)
 	return n, errors.Join(err, w.out.Flush())
 }
+
+func (standardOutput) Close() error { return nil }

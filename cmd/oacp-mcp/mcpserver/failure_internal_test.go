@@ -73,7 +73,7 @@ func TestArguments(t *testing.T) {
 	}
 	s := inputSchema[replyMessageInput](t)
 	var in replyMessageInput
-	if err := decodeArguments([]byte(`{"message_id":"x","body":{"a":1,"a":2}}`), s, &in); err == nil || !strings.Contains(err.Error(), `"a" stands twice`) {
+	if err := decodeArguments([]byte(`{"message_id":"x","body":{"a":1,"a":2}}`), s, &in); err == nil || !strings.Contains(err.Error(), `"a" is repeated`) {
 		t.Errorf("a repeated key of a body gave %v, want an error that names it", err)
 	}
 }

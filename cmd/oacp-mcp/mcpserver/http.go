@@ -2,6 +2,8 @@ package mcpserver
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log"
@@ -176,7 +178,7 @@ func fromHere(r *http.Request) bool {
 
 func (g *guard) authorized(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return strings.EqualFold(scheme, "Bearer") && sameToken(strings.TrimSpace(token), g.token)
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(strings.TrimSpace(token)), []byte(g.token)) == 1
 }
 
 // warnWriter takes what the HTTP server has to say.
@@ -185,4 +187,21 @@ type warnWriter struct{ warn func(error) }
 func (w warnWriter) Write(text []byte) (int, error) {
 	w.warn(errors.New(strings.TrimSpace(string(text))))
 	return len(text), nil
+}
+
+// minToken is the shortest token in characters that a caller may choose.
+const minToken = 16
+
+// NewToken returns a token that cannot be guessed: 26 letters and digits with at least 128 random bits.
+func NewToken() string { return rand.Text() }
+
+// checkToken returns an error for a token that is easily guessed or does not fit into a header.
+func checkToken(token string) error {
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("the token holds a character that is not visible ASCII")
+	}
+	if len(token) < minToken {
+		return fmt.Errorf("the token has %d characters, and needs at least %d", len(token), minToken)
+	}
+	return nil
 }

@@ -47,7 +47,7 @@ type Server struct {
 	bridge    *openLog
 	warn      func(error)
 	protocol  *mcp.Server
-	patience  time.Duration // for calls under way when a stream is to end
+	patience  time.Duration // for calls under way when a stream has to end
 }
 
 // New returns a server. An agent that the workspace does not know is a *mailbox.UnknownAgentError.
@@ -133,18 +133,18 @@ func (s *Server) addTools() error {
 	return errors.Join(errs...)
 }
 
-// ServeStream answers one client that writes JSON-RPC messages to in, one a line, and reads the answers from out,
-// until the client closes in or ctx ends; neither is an error. When ctx ends, calls that came in are carried out and
-// answered, for five seconds at most; what is then under way is cancelled. Lines that are no messages are answered with an
-// error. Calls of tools are carried out one after the other, in the order of their lines; those that came in
-// before the end of in are answered. In is closed at the end. A read of it that closing does not end, as may be
-// with a terminal, is left behind.
-func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.Writer) error {
-	err := s.protocol.Run(context.WithoutCancel(ctx), newStream(in, out).endsWith(ctx, s.patience))
-	if err != nil && ctx.Err() != nil {
-		return nil
+// ServeStream answers one client that writes JSON-RPC messages to in, one a line, and reads the answers
+// from out. It returns when in ends or ctx is done, which are not errors, after the calls under way were
+// answered. When ctx is done, calls that take more than five seconds are cancelled.
+//
+// A read of in that closing it does not end, as of a terminal, is left behind.
+func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
+	transport := &drainingTransport{
+		Transport: &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxRequest},
+		stop:      ctx,
+		patience:  s.patience,
 	}
-	if err != nil {
+	if err := s.protocol.Run(context.WithoutCancel(ctx), transport); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("serving a client: %w", err)
 	}
 	return nil
