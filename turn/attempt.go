@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
@@ -14,30 +15,30 @@ import (
 )
 
 // workOn does what was decided about a message.
-func (r *Runner) workOn(ctx context.Context, it *item, do verb) outcome {
+func (r *Runner) workOn(ctx context.Context, it *item, do action) outcome {
 	raw, m, err := r.reread(it)
 	switch {
 	case err != nil && mailbox.IsGone(err):
-		return outcome{item: it, settled: true}
+		return outcome{item: it, done: true}
 	case errors.Is(err, errReplaced):
 		return r.replaced(it, m)
 	case err != nil:
-		return outcome{item: it, trouble: err}
+		return outcome{item: it, failure: err}
 	}
 	switch do {
 	case try:
 		return r.attempt(ctx, it, m, raw)
 	case giveUp:
 		rec, _ := r.journal.get(it.key)
-		return r.bury(ctx, it, m, &rec)
+		return r.deadLetter(it, m, &rec)
 	}
-	return r.conclude(ctx, it)
+	return r.conclude(it)
 }
 
 // errReplaced says that the file holds another message than before.
 var errReplaced = errors.New("the file was replaced while it waited")
 
-// reread reads the message again, as it is now.
+// reread reads the message as it is now.
 func (r *Runner) reread(it *item) ([]byte, *schema.Message, error) {
 	raw, err := r.workspace.ReadRaw(r.entryOf(it))
 	if err != nil {
@@ -54,16 +55,22 @@ func (r *Runner) reread(it *item) ([]byte, *schema.Message, error) {
 	return raw, m, err
 }
 
+// entryOf returns the inbox entry of an item, as far as needed to find the file.
+func (r *Runner) entryOf(it *item) mailbox.Entry {
+	inbox := r.workspace.BoxPath(r.config.Agent, mailbox.Inbox)
+	return mailbox.Entry{Agent: r.config.Agent, Box: mailbox.Inbox, Name: it.File, Path: filepath.Join(inbox, it.File)}
+}
+
 // attempt gives the message a turn.
 func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw []byte) outcome {
-	conversation := it.Conversation
+	unstopped := context.WithoutCancel(ctx)
 	var session string
 	r.journal.view(func(h *history) {
-		if c := h.conversations[conversation]; c != nil {
+		if c := h.conversations[it.Conversation]; c != nil {
 			session = c.Session
 		}
 	})
-	driver, err := r.drivers.take(ctx, conversation, session)
+	driver, err := r.drivers.get(ctx, it.Conversation, session)
 	if err != nil {
 		if ctx.Err() != nil {
 			return outcome{item: it}
@@ -77,29 +84,29 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 		request, err = r.request(r.entryOf(it), m, raw, rec.Attempts)
 	}
 	if err != nil {
-		return outcome{item: it, trouble: errors.Join(err, driver.Stop(context.WithoutCancel(ctx)))}
+		return outcome{item: it, failure: errors.Join(err, driver.Stop(unstopped))}
 	}
-	result, err := r.takeTurn(orphans.WithMark(ctx, mark), driver, request, &rec)
-	if err == nil {
-		err = r.succeed(ctx, m, &rec, result)
-		if putErr := r.drivers.put(context.WithoutCancel(ctx), conversation, driver); putErr != nil {
-			r.problem(EventProblem.about(&rec), putErr)
+	result, err := r.turn(orphans.WithMark(ctx, mark), driver, request, &rec)
+	if err != nil {
+		if stopErr := driver.Stop(unstopped); stopErr != nil {
+			r.problem(EventProblem.about(&rec), stopErr)
 		}
-		if err != nil {
-			return outcome{item: it, started: true}
-		}
-		o := r.conclude(ctx, it)
-		o.started = true
-		return o
+		return r.fail(ctx, it, m, &rec, result, err)
 	}
-	if stopErr := driver.Stop(context.WithoutCancel(ctx)); stopErr != nil {
-		r.problem(EventProblem.about(&rec), stopErr)
+	err = r.succeed(ctx, m, &rec, result)
+	if keepErr := r.drivers.keep(unstopped, it.Conversation, driver); keepErr != nil {
+		r.problem(EventProblem.about(&rec), keepErr)
 	}
-	return r.fail(ctx, it, m, &rec, result, err)
+	if err != nil {
+		return outcome{item: it, started: true}
+	}
+	o := r.conclude(it)
+	o.started = true
+	return o
 }
 
-// begin writes down that a turn begins and what marks its processes bear, and
-// first that a dead letter came back to life if the message was one.
+// begin records that a turn begins, with the marks of its processes. A dead letter in the inbox was put
+// back: its earlier turns no longer count.
 func (r *Runner) begin(it *item, marks ...orphans.Mark) (record, error) {
 	if rec, known := r.journal.get(it.key); known && rec.Outcome == dead {
 		if err := r.journal.append(fact{Kind: revived, key: rec.key}, false); err != nil {
@@ -109,14 +116,15 @@ func (r *Runner) begin(it *item, marks ...orphans.Mark) (record, error) {
 	f := started.of(&it.envelope)
 	f.Marks = marks
 	if err := r.journal.append(f, true); err != nil {
-		return record{}, err
+		// If the line was written but not synced, it must not count: no turn begins.
+		return record{}, errors.Join(err, r.journal.append(fact{Kind: interrupted, key: it.key}, false))
 	}
 	rec, _ := r.journal.get(it.key)
 	r.observe(EventStarted.about(&rec))
 	return rec, nil
 }
 
-func (r *Runner) takeTurn(ctx context.Context, driver agent.Driver, request agent.Request, rec *record) (agent.Result, error) {
+func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Request, rec *record) (agent.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.config.Timeout, errTimeout)
 	defer cancel()
 	result, err := agent.RunTurn(ctx, driver, request, func(shown agent.Event) {
@@ -130,7 +138,7 @@ func (r *Runner) takeTurn(ctx context.Context, driver agent.Driver, request agen
 	return result, err
 }
 
-// succeed writes the success down, together with what is to be sent.
+// succeed records the success, together with the answer that is to be sent.
 func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, result agent.Result) error {
 	f := succeeded.about(rec)
 	f.Session, f.DurationMS, f.Usage = result.SessionID, result.Duration.Milliseconds(), result.Usage
@@ -142,7 +150,7 @@ func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, re
 	} else {
 		f.Send = answer
 	}
-	if err := r.insist(ctx, rec, f); err != nil {
+	if err := r.record(ctx, rec, f); err != nil {
 		return err
 	}
 	e := EventSucceeded.about(rec)
@@ -151,9 +159,8 @@ func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, re
 	return nil
 }
 
-// insist writes a fact down that must not be lost, and tries until it can or
-// the context ends.
-func (r *Runner) insist(ctx context.Context, rec *record, f fact) error {
+// record writes a fact that must not be lost. It tries until it can, or the context ends.
+func (r *Runner) record(ctx context.Context, rec *record, f fact) error {
 	for {
 		err := r.journal.append(f, true)
 		if err == nil {
@@ -163,23 +170,18 @@ func (r *Runner) insist(ctx context.Context, rec *record, f fact) error {
 		if errors.Is(err, ErrStateLost) {
 			return err
 		}
-		timer := time.NewTimer(r.troubleRetry)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return err
-		case <-timer.C:
+		case <-time.After(r.retryDelay):
 		}
 	}
 }
 
-// fail writes down how a turn failed, and gives the message up if it was the
-// last.
+// fail records how a turn failed. After the last attempt the message becomes a dead letter.
 func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *record, result agent.Result, err error) outcome {
-	stopped := ctx.Err() != nil
-	if stopped || errors.Is(err, agent.ErrUnavailable) {
-		// No attempt is left behind if this cannot be written down: the next
-		// Runner finds that the turn never ended, and counts it.
+	if stopped := ctx.Err() != nil; stopped || errors.Is(err, agent.ErrUnavailable) {
+		// If this cannot be written, the next Runner finds that the turn never ended, and counts it.
 		f := interrupted.about(rec)
 		f.Reason = err.Error()
 		if writeErr := r.journal.append(f, true); writeErr != nil {
@@ -198,7 +200,7 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 	if rec.Attempts < r.config.MaxAttempts {
 		f.RetryAt = r.now().Add(r.config.backoff(rec.Attempts)).UTC()
 	}
-	if r.insist(ctx, rec, f) != nil {
+	if r.record(ctx, rec, f) != nil {
 		return outcome{item: it, started: true}
 	}
 	e := EventFailed.about(rec)
@@ -208,7 +210,7 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 		return outcome{item: it, started: true}
 	}
 	after, _ := r.journal.get(rec.key)
-	o := r.bury(ctx, it, m, &after)
+	o := r.deadLetter(it, m, &after)
 	o.started = true
 	return o
 }

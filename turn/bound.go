@@ -10,7 +10,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// boundKind says which bound it is.
+// boundKind names a bound.
 type boundKind string
 
 const (
@@ -20,31 +20,25 @@ const (
 
 // tripped is a bound that keeps a message from getting a turn.
 type tripped struct {
-	// conversation is empty for the bound on a pair of agents.
+	// conversation is empty for the bound on a pair of agents, and most is only for that.
 	conversation schema.ConversationID
 	sender       schema.AgentName
-	// most is the bound on a pair of agents.
-	most    int
-	reason  string
-	letGoOn string
-	// noticed says that both sides have been sent, or are about to be sent, a
-	// notice.
+	most         int
+	// reason says why the bound holds a message, and remedy how to lift it.
+	reason, remedy string
+	// noticed says that there is a notice about it.
 	noticed bool
-	// until is when the bound lets go by itself, or zero.
+	// until is when the bound is lifted by itself, or zero.
 	until time.Time
 }
 
-// checkBounds returns the bound that a turn on the message would exceed, or
-// nil.
+// checkBounds returns the bound that a turn on the message would exceed, or nil.
 func (c *Config) checkBounds(h *history, m *envelope, now time.Time) *tripped {
-	if m.Notice {
-		return nil
-	}
 	if thread := h.conversations[m.Conversation]; thread != nil && c.MaxTurns > 0 && thread.Turns >= c.MaxTurns {
 		return &tripped{
 			conversation: m.Conversation, sender: m.From, noticed: thread.Bound,
-			reason:  fmt.Sprintf("conversation %s has had %d turns, the most that are allowed", m.Conversation, thread.Turns),
-			letGoOn: fmt.Sprintf("`oacp thread resume %s` lets the conversation go on.", m.Conversation),
+			reason: fmt.Sprintf("conversation %s has had %d turns, the most that are allowed", m.Conversation, thread.Turns),
+			remedy: fmt.Sprintf("`oacp thread resume %s` lets the conversation go on.", m.Conversation),
 		}
 	}
 	sender := h.senders[m.From]
@@ -59,7 +53,7 @@ func (c *Config) checkBounds(h *history, m *envelope, now time.Time) *tripped {
 	return &tripped{
 		sender: m.From, most: c.MaxPairTurns, noticed: sender.Bound, until: until,
 		reason: fmt.Sprintf("messages from %s have had %d turns within an hour, the most that are allowed", m.From, c.MaxPairTurns),
-		letGoOn: fmt.Sprintf("It goes on by itself at %s; `oacp thread resume %s` lets it go on now.",
+		remedy: fmt.Sprintf("It goes on by itself at %s; `oacp thread resume %s` lets it go on now.",
 			until.UTC().Format("15:04 UTC"), m.Conversation),
 	}
 }
@@ -79,11 +73,10 @@ func (t *tripped) about(kind factKind) fact {
 	return fact{Kind: kind, From: t.sender, Most: t.most}
 }
 
-// Resume lets a conversation go on that has had as many turns as are allowed:
-// its turns, and those of the agents in it within the hour, count from zero
-// again. It tells the Runners of the given agents, or of all agents that had
-// turns in the conversation, and returns whose those are. Running ones notice
-// within about a second. It is an error if there are none.
+// Resume lets a conversation go on that had as many turns as are allowed: its turns count from zero again,
+// and so do those of the agents in it within the hour. It tells the Runners of the given agents, or of all
+// agents that had turns in the conversation, and returns these agents; it is an error if there are none. A
+// Runner at work notices within about a second.
 func Resume(ctx context.Context, w *mailbox.Workspace, conversation schema.ConversationID, agents ...schema.AgentName) ([]schema.AgentName, error) {
 	if _, err := schema.ParseConversationID(conversation); err != nil {
 		return nil, err
@@ -97,30 +90,30 @@ func Resume(ctx context.Context, w *mailbox.Workspace, conversation schema.Conve
 			return nil, err
 		}
 	}
-	var told []schema.AgentName
+	var resumedFor []schema.AgentName
 	for _, name := range all {
 		if len(agents) > 0 && !slices.Contains(agents, name) {
 			continue
 		}
 		if err := context.Cause(ctx); err != nil {
-			return told, err
+			return resumedFor, err
 		}
-		was, err := resume(w, name, conversation)
+		had, err := resume(w, name, conversation)
 		if err != nil {
-			return told, err
+			return resumedFor, err
 		}
-		if was {
-			told = append(told, name)
+		if had {
+			resumedFor = append(resumedFor, name)
 		}
 	}
-	if len(told) == 0 {
+	if len(resumedFor) == 0 {
 		return nil, fmt.Errorf("no agent has had turns in conversation %s", conversation)
 	}
-	return told, nil
+	return resumedFor, nil
 }
 
-// resume tells one agent's Runner, if the agent had turns in the conversation.
-func resume(w *mailbox.Workspace, name schema.AgentName, conversation schema.ConversationID) (was bool, err error) {
+// resume resumes the conversation for one agent, and reports whether it had turns there.
+func resume(w *mailbox.Workspace, name schema.AgentName, conversation schema.ConversationID) (had bool, err error) {
 	h, err := readHistory(w, name)
 	if err != nil || h.conversations[conversation] == nil {
 		return false, err

@@ -28,25 +28,23 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 	defer cancel()
 	var mu sync.Mutex
 	turns := make(map[schema.AgentName]int)
-	// A notice about the bound gets a turn, too, but no answer.
 	trips, notices := make(chan schema.AgentName, 10), make(chan schema.AgentName, 10)
 	var runners sync.WaitGroup
 	for _, name := range []schema.AgentName{"claude", "codex"} {
 		r, _ := newRunner(t, w, Config{
 			Agent: name, Reply: true, MaxTurns: most,
-			NewDriver: plays(func(_ context.Context, request agent.Request) (agent.Result, error) {
+			NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
 				mu.Lock()
 				defer mu.Unlock()
-				if variable(request, "OACP_MESSAGE_FROM") == string(Postmaster) {
-					notices <- name
-				} else {
-					turns[name]++
-				}
+				turns[name]++
 				return agent.Result{Text: "thank you"}, nil
 			}),
 			Observe: func(e Event) {
-				if e.Kind == EventBound {
+				switch {
+				case e.Kind == EventBound:
 					trips <- name
+				case e.Kind == EventHeld && e.From == Postmaster:
+					notices <- name
 				}
 			},
 		})
@@ -71,7 +69,7 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 	}
 	mu.Unlock()
 
-	// The notice may not have left the inbox yet.
+	// The notice is held as well.
 	held := slices.DeleteFunc(entries(t, w, "codex", mailbox.Inbox), func(e mailbox.Entry) bool { return e.Message.From == Postmaster })
 	if len(held) != 1 {
 		t.Fatalf("%d messages wait, want 1", len(held))
@@ -80,8 +78,8 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 		t.Errorf("progress %+v, want held for the bound", p)
 	}
 	status, err := Status(t.Context(), w, "codex")
-	if err != nil || !status[0].Running || status[0].Held != 1 || len(status[0].Conversations) == 0 || !status[0].Conversations[0].Bound {
-		t.Errorf("status %+v, %v, want a running agent with a held message in a bound conversation", status, err)
+	if err != nil || !status[0].Running || status[0].Held != 2 || len(status[0].Conversations) == 0 || !status[0].Conversations[0].Bound {
+		t.Errorf("status %+v, %v, want a running agent with a held message and a notice in a bound conversation", status, err)
 	}
 
 	resumedFor, err := Resume(t.Context(), w, conversation)
@@ -132,13 +130,12 @@ func TestPairBoundWithinTheHour(t *testing.T) {
 		}
 		return rec
 	}
-	// The own notice gets a turn as well.
 	rec := run()
-	if got := len(rec.of(EventStarted)); got != most+2 {
-		t.Errorf("%d turns, want %d, the other agent's and the notice's", got, most)
+	if got := len(rec.of(EventStarted)); got != most+1 {
+		t.Errorf("%d turns, want %d and the other agent's", got, most)
 	}
-	if trips, held := len(rec.of(EventBound)), len(rec.of(EventHeld)); trips != 1 || held != 2 {
-		t.Errorf("%d notices and %d held, want 1 and 2", trips, held)
+	if trips, held := len(rec.of(EventBound)), len(rec.of(EventHeld)); trips != 1 || held != 3 {
+		t.Errorf("%d notices and %d held, want 1 and 2 with the notice", trips, held)
 	}
 	if got := len(entries(t, w, "claude", mailbox.Inbox)); got != 1 {
 		t.Errorf("%d notices to the sender, want 1", got)
@@ -209,7 +206,7 @@ func TestHeldAgainAfterResume(t *testing.T) {
 	heldNow, done := make(chan schema.ID, 10), make(chan schema.ID, 10)
 	r, _ := newRunner(t, w, Config{MaxPairTurns: 1, Observe: func(e Event) {
 		switch {
-		case e.Kind == EventHeld:
+		case e.Kind == EventHeld && e.From == "claude":
 			heldNow <- e.ID
 		case e.Kind == EventAcknowledged && e.From == "claude":
 			done <- e.ID
@@ -270,7 +267,7 @@ func TestClockSetBack(t *testing.T) {
 		t.Fatalf("events %s, want a failed turn", rec.kinds())
 	}
 	now = now.Add(-7 * 24 * time.Hour)
-	if rec := run(nil); len(rec.of(EventAcknowledged)) != 2 { // a question and the notice that the next one is held
+	if rec := run(nil); len(rec.of(EventAcknowledged)) != 1 {
 		t.Errorf("events %s, want one of the questions handled", rec.kinds())
 	}
 	now = now.Add(-24 * time.Hour)
@@ -279,57 +276,38 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestNobodyPassesForANotice puts messages into the inbox that look like
-// notices, or come from Postmaster: none of them but a notice gets past the
-// allowed senders or the bounds.
-func TestNobodyPassesForANotice(t *testing.T) {
-	likeANotice := func(from schema.AgentName, kind schema.Type, channel string, n int) schema.Message {
-		return schema.Message{
-			ID:   schema.ID(fmt.Sprintf("msg-20260101T0000Z-%s-%04d", from, n)),
-			From: from, To: []schema.AgentName{"codex"}, Type: kind, Channel: channel, Priority: schema.P2,
-			CreatedAt: "2026-01-01T00:00:00Z", Subject: fmt.Sprint(from, " ", kind, " ", channel, " ", n), Body: schema.TextValue("b"),
-		}
-	}
-	put := func(t *testing.T, w *mailbox.Workspace, m schema.Message) {
-		t.Helper()
+// TestNoticesGetNoTurn puts messages into the inbox that are notices, or look like them: notifications on the
+// channels of notices get no turn, whoever sends them, and hold up no other message.
+func TestNoticesGetNoTurn(t *testing.T) {
+	w := newWorkspace(t)
+	for n, m := range []schema.Message{
+		{From: Postmaster, Type: schema.Notification, Channel: ChannelBound, Subject: "bound"},
+		{From: "gemini", Type: schema.Notification, Channel: ChannelBounce, Subject: "bounce"},
+		{From: "gemini", Type: schema.Question, Channel: ChannelBounce, Subject: "a question"},
+		{From: "gemini", Type: schema.Notification, Channel: "general", Subject: "news"},
+	} {
+		m.ID = schema.ID(fmt.Sprintf("msg-20260101T0000Z-%s-%04d", m.From, n))
+		m.To, m.Priority, m.Body = []schema.AgentName{"codex"}, schema.P2, schema.TextValue("b")
+		m.CreatedAt, m.ConversationID = "2026-01-01T00:00:00Z", "conv-20260101-gemini-1"
 		data, err := schema.Encode(&m)
 		if err != nil {
 			t.Fatal(err)
 		}
 		copyOf(t, w, data, string(m.ID)+".yaml")
 	}
-	t.Run("allowed senders", func(t *testing.T) {
-		w := newWorkspace(t)
-		put(t, w, likeANotice(Postmaster, schema.Question, "", 1))
-		put(t, w, likeANotice(Postmaster, schema.Notification, "general", 2))
-		put(t, w, likeANotice(Postmaster, schema.Question, ChannelBound, 3))
-		put(t, w, likeANotice("gemini", schema.Notification, ChannelBound, 4))
-		put(t, w, likeANotice("gemini", schema.Notification, ChannelBounce, 5))
-		put(t, w, likeANotice(Postmaster, schema.Notification, ChannelBound, 6))
-		rec, err := runOnce(t, w, Config{AllowFrom: []schema.AgentName{"claude"}})
+	for run := range 2 {
+		rec, err := runOnce(t, w, Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantTexts(t, "turns", rec.of(EventStarted), "oacp notification bound 6")
-		if got := len(rec.of(EventHeld)); got != 5 {
-			t.Errorf("%d held, want 5: %s", got, rec.kinds())
+		if run == 0 {
+			wantTexts(t, "turns", rec.of(EventStarted), "a question", "news")
 		}
-	})
-	t.Run("bounds", func(t *testing.T) {
-		const most = 3
-		w := newWorkspace(t)
-		for n := range most + 2 {
-			put(t, w, likeANotice("claude", schema.Notification, ChannelBounce, n))
-		}
-		rec, err := runOnce(t, w, Config{MaxPairTurns: most})
-		if err != nil {
-			t.Fatal(err)
-		}
-		started := slices.DeleteFunc(rec.of(EventStarted), func(subject string) bool { return strings.HasPrefix(subject, "Paused") })
-		if held := len(rec.of(EventHeld)); len(started) != most || held != 2 {
-			t.Errorf("%d turns and %d held, want %d and 2", len(started), held, most)
-		}
-	})
+		wantTexts(t, "held", rec.of(EventHeld), "bounce", "bound")
+	}
+	if s := statusFor(t, w, "codex"); s.Held != 2 || s.Pending != 0 {
+		t.Errorf("status %+v, want two held and none pending", s)
+	}
 }
 
 func TestUnlimited(t *testing.T) {

@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -10,8 +9,11 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// bury gives a message up: it becomes a dead letter, and its sender is told.
-func (r *Runner) bury(ctx context.Context, it *item, m *schema.Message, rec *record) outcome {
+// What is decided is carried out, even if the Runner is to stop: the functions here do not end with its
+// context.
+
+// deadLetter gives a message up: it becomes a dead letter, and its sender gets a bounce.
+func (r *Runner) deadLetter(it *item, m *schema.Message, rec *record) outcome {
 	reason := fmt.Sprintf("%d turns were started and none succeeded; the last one: %s", rec.Attempts, rec.Reason)
 	if rec.Attempts == 1 {
 		reason = "its turn failed: " + rec.Reason
@@ -19,68 +21,92 @@ func (r *Runner) bury(ctx context.Context, it *item, m *schema.Message, rec *rec
 	f := dead.about(rec)
 	f.Reason, f.Send = reason, r.bounce(m, rec, reason)
 	if err := r.journal.append(f, true); err != nil {
-		return outcome{item: it, trouble: err}
+		return outcome{item: it, failure: err}
 	}
-	o := r.conclude(ctx, it)
+	o := r.conclude(it)
 	o.dead = string(rec.ID)
 	return o
 }
 
-// conclude does what is left to do about a message whose outcome is written
-// down.
-func (r *Runner) conclude(ctx context.Context, it *item) outcome {
-	// What is decided is carried out, also when the Runner is to stop.
-	ctx = context.WithoutCancel(ctx)
+// deadLetterFile makes a file that is not a message a dead letter. If the file says who sent it, that agent
+// gets a bounce.
+func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
+	raw, err := r.workspace.ReadRaw(e)
+	var m *schema.Message
+	reason := err
+	if err == nil {
+		if _, reason = validate.Read(raw); reason != nil {
+			m, _ = validate.Decode(raw) // as far as it can be read
+		}
+	}
+	switch {
+	case mailbox.IsGone(err), reason == nil:
+		return outcome{done: true} // the watcher reports what is there now
+	case err != nil:
+		raw = []byte(e.Name) // it is too large
+	}
+	rec := record{envelope: envelope{File: e.Name, key: key{Fingerprint: fingerprint(raw)}}}
+	if m != nil {
+		rec.ID, rec.From, rec.Type, rec.Subject = m.ID, m.From, m.Type, m.Subject
+	}
+	f := dead.about(&rec)
+	f.Reason = "the file is not a valid message: " + reason.Error()
+	f.Send = r.bounce(m, &rec, f.Reason)
+	if err := r.journal.append(f, true); err != nil {
+		return outcome{failure: err}
+	}
+	if err := r.complete(rec.key, &e); err != nil {
+		return outcome{failure: err}
+	}
+	return outcome{done: true, dead: e.Name}
+}
+
+// conclude completes what is left to do about a message with an outcome.
+func (r *Runner) conclude(it *item) outcome {
 	rec, _ := r.journal.get(it.key)
-	if rec.done() {
-		return r.dropDuplicate(it, &rec)
-	}
 	entry := r.entryOf(it)
-	if err := r.carryOut(ctx, rec.key, &entry); err != nil {
-		return outcome{item: it, trouble: err}
+	if rec.done() { // it is a copy of a handled message
+		if err := r.workspace.Acknowledge(entry); err != nil && !mailbox.IsGone(err) {
+			return outcome{item: it, failure: err}
+		}
+		r.observe(EventDuplicate.about(&rec))
+		return outcome{item: it, done: true}
 	}
-	// Without a removal to be seen, a watch may take the file for what it was.
+	if err := r.complete(rec.key, &entry); err != nil {
+		return outcome{item: it, failure: err}
+	}
+	// A message that replaced this one in its file may be no event for the watcher.
 	if _, m, err := r.reread(it); errors.Is(err, errReplaced) {
 		return r.replaced(it, m)
 	}
-	return outcome{item: it, settled: true}
+	return outcome{item: it, done: true}
 }
 
-// replaced puts the message that came into the file's place in the queue.
+// replaced queues the message that replaced another one in its file.
 func (r *Runner) replaced(it *item, m *schema.Message) outcome {
 	replacement, err := newItem(it.File, m)
 	if err != nil {
 		r.problem(EventProblem.of(&it.envelope), err)
 	}
-	return outcome{item: it, settled: true, replacement: replacement}
+	return outcome{item: it, done: true, replacement: replacement}
 }
 
-// dropDuplicate acknowledges a message that was dealt with before.
-func (r *Runner) dropDuplicate(it *item, rec *record) outcome {
-	if err := r.workspace.Acknowledge(r.entryOf(it)); err != nil && !mailbox.IsGone(err) {
-		return outcome{item: it, trouble: err}
-	}
-	r.observe(EventDuplicate.about(rec))
-	return outcome{item: it, settled: true}
-}
-
-// carryOut does, and writes down, each thing that is left to do about a
-// message. An answer is sent before the message leaves the inbox, because
-// until then nobody takes the message for done; a bounce after the dead letter
-// is one. There is no entry for a message that has left already.
-func (r *Runner) carryOut(ctx context.Context, k key, entry *mailbox.Entry) error {
+// complete does and records each thing that is left to do. The answer is sent before the message leaves the
+// inbox, because until then nobody takes the message for done; the bounce is sent after the message has
+// become a dead letter. A message that has left the inbox already has no entry.
+func (r *Runner) complete(k key, entry *mailbox.Entry) error {
 	rec, _ := r.journal.get(k)
 	if rec.Outcome == dead {
-		return errors.Join(r.settle(&rec, entry), r.sendUnsent(ctx, &rec, bounced, EventBounced))
+		return errors.Join(r.leaveInbox(&rec, entry), r.sendUnsent(&rec, bounced, EventBounced))
 	}
-	if err := r.sendUnsent(ctx, &rec, answered, EventAnswered); err != nil {
+	if err := r.sendUnsent(&rec, answered, EventAnswered); err != nil {
 		return err
 	}
-	return r.settle(&rec, entry)
+	return r.leaveInbox(&rec, entry)
 }
 
-// settle takes the message out of the inbox.
-func (r *Runner) settle(rec *record, entry *mailbox.Entry) error {
+// leaveInbox acknowledges the message, or moves it to the dead letters.
+func (r *Runner) leaveInbox(rec *record, entry *mailbox.Entry) error {
 	if rec.Settled {
 		return nil
 	}
@@ -109,8 +135,7 @@ func (r *Runner) settle(rec *record, entry *mailbox.Entry) error {
 	return nil
 }
 
-// acknowledge removes the message's file, unless another message has come into
-// its place: some tools replace files.
+// acknowledge removes the message's file, unless another message has replaced it.
 func (r *Runner) acknowledge(rec *record, entry *mailbox.Entry) error {
 	raw, err := r.workspace.ReadRaw(*entry)
 	if err != nil {
@@ -124,12 +149,12 @@ func (r *Runner) acknowledge(rec *record, entry *mailbox.Entry) error {
 	return nil
 }
 
-// sendUnsent sends what is to be sent after the outcome.
-func (r *Runner) sendUnsent(ctx context.Context, rec *record, kind factKind, eventKind EventKind) error {
+// sendUnsent sends the answer or bounce if it is not sent yet.
+func (r *Runner) sendUnsent(rec *record, kind factKind, eventKind EventKind) error {
 	if rec.Unsent == nil {
 		return nil
 	}
-	permanent, err := r.send(ctx, rec.Unsent)
+	permanent, err := r.send(rec.Unsent)
 	if err != nil && !permanent {
 		return fmt.Errorf("sending %s: %w", rec.Unsent.ID, err)
 	}
@@ -148,53 +173,71 @@ func (r *Runner) sendUnsent(ctx context.Context, rec *record, kind factKind, eve
 	return nil
 }
 
-// leftovers finds what is left to do about messages that are no longer in the
-// inbox: somebody took them out, or the Runner before died half-way.
-func (r *Runner) leftovers() {
+// findFollowUps finds what is left to do about messages that are not in the inbox: somebody removed them,
+// or the Runner before died.
+func (r *Runner) findFollowUps() {
 	inInbox := make(map[key]bool, len(r.schedule.items))
 	for _, it := range r.schedule.items {
 		inInbox[it.key] = true
 	}
-	r.errands = nil
+	// Follow-ups about files come from the watcher, and stay.
+	var kept []*followUp
+	for _, f := range r.followUps {
+		if f.file != "" {
+			kept = append(kept, f)
+		}
+	}
+	r.followUps = kept
 	var left []key
 	r.journal.view(func(h *history) {
 		for k, rec := range h.records {
-			if !inInbox[k] && (rec.missing() || rec.Outcome != "" && !rec.done()) {
+			if !inInbox[k] && (rec.pending() || rec.Outcome != "" && !rec.done()) {
 				left = append(left, k)
 			}
 		}
 		for id, c := range h.conversations {
 			if c.Unsent != nil {
-				r.errands = append(r.errands, r.notify(tripped{conversation: id}, c.Unsent))
+				r.followUps = append(r.followUps, r.sendNotice(tripped{conversation: id}, c.Unsent))
 			}
 		}
 		for name, s := range h.senders {
 			if s.Unsent != nil {
-				r.errands = append(r.errands, r.notify(tripped{sender: name}, s.Unsent))
+				r.followUps = append(r.followUps, r.sendNotice(tripped{sender: name}, s.Unsent))
 			}
 		}
 	})
 	for _, k := range left {
-		r.leave(k)
+		r.followUp(k)
 	}
 }
 
-// notify is the errand of sending the notice about a bound.
-func (r *Runner) notify(t tripped, notice *schema.Message) *errand {
-	return &errand{do: func(ctx context.Context) error {
-		if permanent, err := r.send(ctx, notice); err != nil {
+// followUp adds the follow-up of a message that left the inbox, if something is left to do. A message
+// without an outcome is recorded as removed.
+func (r *Runner) followUp(k key) {
+	switch rec, known := r.journal.get(k); {
+	case !known || rec.done():
+	case rec.pending():
+		if err := r.journal.append(fact{Kind: removed, key: k}, false); err != nil {
+			r.problem(EventProblem.of(&rec.envelope), err)
+		}
+	case rec.Outcome != "":
+		r.followUps = append(r.followUps, &followUp{do: func() outcome {
+			err := r.complete(k, nil)
+			return outcome{done: err == nil, failure: err}
+		}})
+	}
+}
+
+// sendNotice returns the follow-up that sends the notice about a bound.
+func (r *Runner) sendNotice(t tripped, notice *schema.Message) *followUp {
+	return &followUp{do: func() outcome {
+		if permanent, err := r.send(notice); err != nil {
 			if !permanent {
-				return err
+				return outcome{failure: err}
 			}
 			r.observe(Event{Kind: EventUnsendable, Reason: err.Error(), Err: err, Conversation: notice.ConversationID})
 		}
-		return r.journal.append(t.about(notified), false)
+		err := r.journal.append(t.about(notified), false)
+		return outcome{done: err == nil, failure: err}
 	}}
-}
-
-func (r *Runner) runErrand(ctx context.Context, e *errand) outcome {
-	if err := e.do(context.WithoutCancel(ctx)); err != nil {
-		return outcome{errand: e, trouble: err}
-	}
-	return outcome{errand: e, settled: true}
 }

@@ -2,95 +2,156 @@ package turn
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
 	"slices"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/validate"
 )
 
-// invalidAfter is how long a file that is no message may stay before it
-// becomes a dead letter: another tool may still be writing it.
-const invalidAfter = time.Minute
+// maxFailures is how many failures of the workspace in a row end a run with Once.
+const maxFailures = 5
 
-// troubleMost is after how much trouble in a row a run with Once ends.
-const troubleMost = 5
-
-// outcome is what came of working on something.
+// outcome is the result of work on an item or a follow-up.
 type outcome struct {
-	item   *item
-	errand *errand
-	bad    *badFile
-	// settled says that nothing is left to do.
-	settled bool
-	// replacement is what came into the place of the item's file.
+	item     *item
+	followUp *followUp
+	// done says that nothing is left to do.
+	done bool
+	// replacement is the message that replaced the item in its file.
 	replacement *item
-	// trouble is why it could not be done, if that is no message's fault.
-	trouble error
-	// unavailable is why the agent could not be started.
+	// failure is why the work could not be done, if that is not the message's fault.
+	failure error
+	// unavailable is why the agent could not be started, and started says that it was.
 	unavailable error
-	// started says that it could.
-	started bool
-	// dead names a message, or a file that is none, that was given up.
+	started     bool
+	// dead is the id, or the file, that became a dead letter.
 	dead string
 }
 
-// An errand is something to be done that belongs to no file in the inbox.
-type errand struct {
-	do        func(ctx context.Context) error
+// followUp is work that belongs to no message in the inbox.
+type followUp struct {
+	do func() outcome
+	// file is the name of the file in the inbox that it is about, or empty.
+	file      string
 	notBefore time.Time
 	busy      bool
 }
 
-// dispatch gives work to whoever is free. It returns when to look again at the
-// latest, and whether there is more to do without anybody's doing.
-func (r *Runner) dispatch(ctx context.Context) (next time.Time, more bool) {
+// handle handles an event of the inbox.
+func (r *Runner) handle(event watch.Event) {
+	switch event.Kind {
+	case watch.EventArrived:
+		r.forgetFile(event.Name)
+		r.arrive(event.Entry)
+	case watch.EventArchived:
+		r.forgetFile(event.Name)
+		if it := r.schedule.items[event.Name]; it != nil && it.state != inWork {
+			r.schedule.remove(it.File)
+			r.followUp(it.key)
+		}
+	case watch.EventError:
+		if event.Name == "" {
+			r.problem(Event{}, event.Err)
+			return
+		}
+		r.forgetFile(event.Name)
+		var invalid *validate.InvalidError
+		if errors.As(event.Err, &invalid) || errors.Is(event.Err, durable.ErrTooLarge) {
+			// The watcher has waited until the file is quiet.
+			e := event.Entry
+			r.followUps = append(r.followUps, &followUp{file: e.Name, do: func() outcome { return r.deadLetterFile(e) }})
+			return
+		}
+		r.unreadable[event.Name] = event.Entry
+		r.problem(Event{File: event.Name}, event.Err)
+	case watch.EventWarning:
+		r.observe(Event{Kind: EventWarning, File: event.Name, Reason: event.Err.Error(), Err: event.Err})
+	}
+}
+
+// arrive puts a message into the schedule.
+func (r *Runner) arrive(e mailbox.Entry) {
+	it, err := newItem(e.Name, e.Message)
+	if err != nil {
+		r.problem(Event{File: e.Name}, err)
+		return
+	}
+	if old := r.schedule.items[e.Name]; old != nil && old.state == inWork {
+		old.replacement = it
+		return
+	}
+	r.schedule.add(it)
+}
+
+// forgetFile forgets a file that was not a message, and is now gone or different.
+func (r *Runner) forgetFile(name string) {
+	delete(r.unreadable, name)
+	r.followUps = slices.DeleteFunc(r.followUps, func(f *followUp) bool { return f.file == name && !f.busy })
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// dispatch starts work while there is room for it. It returns when to do so again at the latest, unless
+// something happens before; zero means never.
+func (r *Runner) dispatch(ctx context.Context) (next time.Time) {
 	now := r.now()
-	r.schedule.wakeChanged(r.journal.takeChanges())
-	r.schedule.wakeDue(now)
-	next = now.Add(r.poll)
-	later := func(at time.Time) {
-		if at.After(now) && at.Before(next) {
-			next = at
+	r.journal.view(func(h *history) {
+		if h.released != r.released {
+			r.released = h.released
+			r.schedule.wakeAll()
 		}
-	}
-	known := len(r.errands)
-	for _, e := range r.errands {
-		if later(e.notBefore); r.free() && !e.busy && !e.notBefore.After(now) {
-			e.busy = true
-			r.start(ctx, func(ctx context.Context) outcome { return r.runErrand(ctx, e) })
-		}
-	}
-	for r.free() {
-		b, ok := r.invalid.next(now)
+	})
+	r.schedule.advance(now)
+	for r.hasRoom() {
+		it, do, ok := r.schedule.choose(now)
 		if !ok {
 			break
 		}
-		r.start(ctx, func(ctx context.Context) outcome { return r.buryInvalid(ctx, b) })
+		r.start(func() outcome { return r.workOn(ctx, it, do) })
 	}
-	later(r.invalid.nextDue())
-	for r.free() {
-		it, do, ok := r.schedule.next(now)
-		if !ok {
-			break
+	next = r.schedule.next
+	for _, f := range r.followUps { // the schedule may have added some
+		switch {
+		case f.busy:
+		case f.notBefore.After(now):
+			if next.IsZero() || f.notBefore.Before(next) {
+				next = f.notBefore
+			}
+		case r.hasRoom():
+			f.busy = true
+			r.start(func() outcome {
+				o := f.do()
+				o.followUp = f
+				return o
+			})
 		}
-		r.start(ctx, func(ctx context.Context) outcome { return r.workOn(ctx, it, do) })
 	}
-	at, will := r.schedule.waits()
-	later(at)
-	if len(r.errands) > known { // a bound has tripped just now
-		next = now
-	}
-	return next, len(r.errands) > 0 || will || r.working > 0
+	return next
 }
 
-// free reports whether there is room for somebody more to work.
-func (r *Runner) free() bool { return r.working < r.config.Parallel }
+// moreToDo reports whether there is work that needs no new message and no person.
+func (r *Runner) moreToDo() bool {
+	return r.working > 0 || len(r.followUps) > 0 || r.schedule.resumes()
+}
 
-// start has something done by somebody else.
-func (r *Runner) start(ctx context.Context, do func(context.Context) outcome) {
+func (r *Runner) hasRoom() bool { return r.working < r.config.Parallel }
+
+func (r *Runner) start(do func() outcome) {
 	r.working++
-	go func() { r.done <- do(ctx) }()
+	go func() { r.done <- do() }()
 }
 
-// finished takes in what came of it.
+// finished handles an outcome.
 func (r *Runner) finished(o outcome) {
 	r.working--
 	if o.dead != "" {
@@ -102,43 +163,17 @@ func (r *Runner) finished(o outcome) {
 	if o.unavailable != nil {
 		r.pause(o.unavailable)
 	}
-	notBefore := r.trouble(o)
+	notBefore := r.failed(o)
 	switch {
-	case o.errand != nil:
-		o.errand.busy, o.errand.notBefore = false, notBefore
-		if o.settled {
-			r.errands = slices.DeleteFunc(r.errands, func(e *errand) bool { return e == o.errand })
+	case o.followUp != nil:
+		o.followUp.busy, o.followUp.notBefore = false, notBefore
+		if o.done {
+			r.followUps = slices.DeleteFunc(r.followUps, func(f *followUp) bool { return f == o.followUp })
 		}
-	case o.bad != nil:
-		r.invalid.giveBack(o.bad, o.settled, notBefore)
 	case o.item != nil:
 		o.item.notBefore = notBefore
 		r.finishedItem(o)
 	}
-	if err := r.journal.compact(); err != nil {
-		r.problem(Event{}, err)
-	}
-}
-
-// trouble tells of what went wrong with the workspace, and returns when to try
-// again.
-func (r *Runner) trouble(o outcome) (notBefore time.Time) {
-	if o.trouble == nil {
-		r.troubles = 0
-		return time.Time{}
-	}
-	var about Event
-	switch {
-	case o.item != nil:
-		about = EventProblem.of(&o.item.envelope)
-	case o.bad != nil:
-		about.File = o.bad.entry.Name
-	}
-	r.problem(about, o.trouble)
-	if r.troubles++; r.config.Once && r.troubles >= troubleMost {
-		r.stop = o.trouble
-	}
-	return r.now().Add(r.troubleRetry)
 }
 
 func (r *Runner) finishedItem(o outcome) {
@@ -148,75 +183,91 @@ func (r *Runner) finishedItem(o outcome) {
 	if replacement == nil {
 		replacement = o.replacement
 	}
-	gone := o.settled || replacement != nil
-	if r.schedule.giveBack(it, gone); gone {
-		r.leave(it.key)
+	gone := o.done || replacement != nil
+	if r.schedule.putBack(it, gone); gone {
+		r.followUp(it.key)
 	}
 	if replacement != nil {
 		r.schedule.add(replacement)
 	}
 }
 
-// leave makes an errand of what is left to do about a message whose file has
-// gone, such as a notice that could not be sent yet. Where nothing came of the
-// message it writes down that it has gone.
-func (r *Runner) leave(k key) {
-	switch rec, known := r.journal.get(k); {
-	case !known || rec.done():
-	case rec.missing():
-		if err := r.journal.append(fact{Kind: removed, key: k}, false); err != nil {
-			r.problem(EventProblem.of(&rec.envelope), err)
-		}
-	case rec.Outcome != "":
-		r.errands = append(r.errands, &errand{do: func(ctx context.Context) error { return r.carryOut(ctx, k, nil) }})
+// failed reports a failure of the workspace if the outcome is one, and returns when to try again.
+func (r *Runner) failed(o outcome) (notBefore time.Time) {
+	if o.failure == nil {
+		r.failures = 0
+		return time.Time{}
 	}
+	var about Event
+	switch {
+	case o.item != nil:
+		about = EventProblem.of(&o.item.envelope)
+	case o.followUp != nil:
+		about.File = o.followUp.file
+	}
+	r.problem(about, o.failure)
+	if r.failures++; r.config.Once && r.failures >= maxFailures {
+		r.stop = o.failure
+	}
+	return r.now().Add(r.retryDelay)
 }
 
-// pause lets some time pass before the agent is started again.
+// pause postpones turns until the agent is to be started again.
 func (r *Runner) pause(why error) {
 	r.pauses++
-	wait := r.config.backoff(r.pauses)
-	r.pausedUntil = r.now().Add(wait)
-	r.schedule.wakeForAgent()
+	r.pausedUntil = r.now().Add(r.config.backoff(r.pauses))
+	r.schedule.wakeAll()
 	if r.config.Once {
 		r.stop = why
 	}
 	r.observe(Event{Kind: EventUnavailable, Reason: why.Error(), Err: why, RetryAt: r.pausedUntil})
 }
 
-// tell says once why a message waits.
-func (r *Runner) tell(it *item, j judgement) {
-	if j.bound != nil && !j.bound.noticed {
-		r.trip(it, j.bound)
+// backoff returns how long to wait after so many failures in a row.
+func (c *Config) backoff(failures int) time.Duration {
+	wait := c.FirstRetry
+	for range failures - 1 {
+		if wait *= 2; wait >= c.LastRetry {
+			break
+		}
 	}
-	// What is held was released since, if the journal does not say it.
+	wait = min(wait, c.LastRetry)
+	return wait - rand.N(wait/2+1)
+}
+
+// decide says what to do about a message.
+func (r *Runner) decide(it *item, now time.Time) (d decision) {
+	r.journal.view(func(h *history) { d = r.config.decide(h, it, now, r.pausedUntil) })
+	return d
+}
+
+// report records and publishes, once, why a message gets no turn.
+func (r *Runner) report(it *item, d decision) {
+	if d.bound != nil && !d.bound.noticed {
+		r.trip(it, d.bound)
+	}
+	// The journal forgets that a message is held when its bound is lifted.
 	rec, _ := r.journal.get(it.key)
-	unknown := j.kind == EventHeld && rec.Held != j.reason
-	if j.reason == "" || j.reason == it.reported && !unknown {
+	isNew := d.kind == EventHeld && rec.Held != d.reason
+	if d.reason == "" || d.reason == it.reported && !isNew {
 		return
 	}
-	it.reported = j.reason
-	if unknown {
-		if err := r.journal.append(j.held(it), false); err != nil {
+	it.reported = d.reason
+	if isNew {
+		if err := r.journal.append(d.held(it), false); err != nil {
 			r.problem(EventProblem.of(&it.envelope), err)
 		}
 	}
-	e := j.kind.of(&it.envelope)
-	e.Reason = j.reason
+	e := d.kind.of(&it.envelope)
+	e.Reason = d.reason
 	r.observe(e)
 }
 
-// judge decides what is to be done about a message.
-func (r *Runner) judge(it *item, now time.Time) (j judgement) {
-	r.journal.view(func(h *history) { j = r.config.judge(h, it, now, r.pausedUntil) })
-	return j
-}
-
-// trip writes down that a bound has tripped, and has both sides told.
+// trip records that a bound has tripped, and sends both sides a notice.
 func (r *Runner) trip(it *item, t *tripped) {
 	f := t.about(bound)
 	f.Reason = t.reason
-	f.Send = r.boundNotice(&it.envelope, t.reason, t.letGoOn)
+	f.Send = r.boundNotice(&it.envelope, t.reason, t.remedy)
 	if err := r.journal.append(f, true); err != nil {
 		r.problem(EventProblem.of(&it.envelope), err)
 		return
@@ -224,5 +275,5 @@ func (r *Runner) trip(it *item, t *tripped) {
 	e := EventBound.of(&it.envelope)
 	e.Reason, e.Sent = t.reason, f.Send.ID
 	r.observe(e)
-	r.errands = append(r.errands, r.notify(*t, f.Send))
+	r.followUps = append(r.followUps, r.sendNotice(*t, f.Send))
 }

@@ -29,7 +29,7 @@ func benchmarkDispatch(b *testing.B, why string, lying int) {
 		c.AllowFrom = []schema.AgentName{"claude"}
 	}
 	r, _ := newRunner(b, newWorkspace(b), c)
-	r.forget()
+	r.reset()
 	var err error
 	if r.journal, err = openJournal(r.workspace, "codex", r.now); err != nil {
 		b.Fatal(err)
@@ -41,7 +41,7 @@ func benchmarkDispatch(b *testing.B, why string, lying int) {
 	}()
 	before := heapInUse()
 	for n := range lying {
-		r.takeMessage(lyingEntry(b, "gemini", n))
+		r.arrive(lyingEntry(b, "gemini", n))
 	}
 	taken := heapInUse() - before
 	for _, it := range r.schedule.items {
@@ -56,7 +56,7 @@ func benchmarkDispatch(b *testing.B, why string, lying int) {
 		b.StopTimer()
 		e := lyingEntry(b, "claude", n)
 		b.StartTimer()
-		r.takeMessage(e)
+		r.arrive(e)
 		r.dispatch(b.Context())
 		if r.working != 1 {
 			b.Fatalf("%d are worked on, want 1", r.working)

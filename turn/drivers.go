@@ -11,8 +11,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// drivers keeps agents running between the turns of their conversations, a
-// few at most.
+// drivers keeps a few agents running between the turns of their conversations.
 type drivers struct {
 	make func(schema.ConversationID, string) agent.Driver
 	most int
@@ -22,51 +21,49 @@ type drivers struct {
 }
 
 type idleDriver struct {
-	// conversation is empty for an agent that has had no turn yet.
+	// conversation is empty for an agent that had no turn yet.
 	conversation schema.ConversationID
 	driver       *markedDriver
 }
 
-// A markedDriver is a driver that was started, with the mark of what it has
-// started for more than one turn.
+// A markedDriver is a started driver. The mark is on the processes that it started for more than one turn.
 type markedDriver struct {
 	agent.Driver
 	mark orphans.Mark
 }
 
-// preflight finds out whether the agent can be started at all. The one that is
-// started for that is kept for the first conversation that begins: some
-// bridges say only once that they are ready.
+// preflight finds out whether the agent can be started. It keeps the started one for the first conversation
+// that begins: some bridges say only once that they are ready.
 func (d *drivers) preflight(ctx context.Context) error {
 	driver, err := d.start(ctx, "", "")
 	if err != nil {
 		return err
 	}
-	return d.put(context.WithoutCancel(ctx), "", driver)
+	return d.keep(context.WithoutCancel(ctx), "", driver)
 }
 
-// take returns the conversation's agent, started. Any error says that it
-// cannot be started, and that no message is to blame.
-func (d *drivers) take(ctx context.Context, conversation schema.ConversationID, session string) (*markedDriver, error) {
-	if driver := d.takeIdle(conversation); driver != nil {
+// get returns the conversation's agent, started. An error says that it cannot be started; no message is at
+// fault.
+func (d *drivers) get(ctx context.Context, conversation schema.ConversationID, session string) (*markedDriver, error) {
+	if driver := d.idleFor(conversation); driver != nil {
 		return driver, nil
 	}
 	if session == "" {
-		if driver := d.takeIdle(""); driver != nil {
+		if driver := d.idleFor(""); driver != nil {
 			return driver, nil
 		}
 	}
 	driver, err := d.start(ctx, conversation, session)
 	if session != "" && errors.Is(err, agent.ErrUnknownSession) {
-		// The agent has forgotten the session; the conversation goes on
-		// without it, rather than never.
+		// The agent has forgotten the session. The conversation goes on without it.
 		return d.start(ctx, conversation, "")
 	}
 	return driver, err
 }
 
-// takeIdle returns the conversation's agent if one is idle, or nil.
-func (d *drivers) takeIdle(conversation schema.ConversationID) *markedDriver {
+// idleFor returns the conversation's idle agent and no longer counts it as idle; it returns nil if there is
+// none.
+func (d *drivers) idleFor(conversation schema.ConversationID) *markedDriver {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	i := slices.IndexFunc(d.idle, func(idle idleDriver) bool { return idle.conversation == conversation })
@@ -86,9 +83,8 @@ func (d *drivers) start(ctx context.Context, conversation schema.ConversationID,
 	return driver, nil
 }
 
-// put keeps an agent whose turn went well for the next one. It stops the one
-// that has been idle longest when there are too many.
-func (d *drivers) put(ctx context.Context, conversation schema.ConversationID, driver *markedDriver) error {
+// keep keeps an agent for the next turn. If too many are idle, it stops the one that has been idle longest.
+func (d *drivers) keep(ctx context.Context, conversation schema.ConversationID, driver *markedDriver) error {
 	d.mu.Lock()
 	d.idle = append(d.idle, idleDriver{conversation, driver})
 	var old *markedDriver

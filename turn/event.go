@@ -11,51 +11,45 @@ import (
 // An EventKind says what happened.
 type EventKind string
 
-// What a Runner tells while it works.
+// The events of a Runner.
 const (
 	// EventStarted is the begin of a turn.
 	EventStarted EventKind = "turn_started"
-	// EventOutput is something the agent showed during a turn.
+	// EventOutput is something that the agent showed during a turn.
 	EventOutput EventKind = "output"
-	// EventSucceeded and EventFailed are the ends of a turn. After a failure
-	// there is another attempt at RetryAt, if it is set.
+	// EventSucceeded and EventFailed end a turn. After a failure there is another attempt at RetryAt, if it
+	// is set.
 	EventSucceeded EventKind = "turn_succeeded"
 	EventFailed    EventKind = "turn_failed"
-	// EventInterrupted is a turn that was stopped and counts for nothing.
+	// EventInterrupted is a turn that was stopped and does not count.
 	EventInterrupted EventKind = "turn_interrupted"
 	// EventAnswered is an answer that was sent, with the id in Sent.
 	EventAnswered EventKind = "answered"
-	// EventAcknowledged is a message that left the inbox, handled.
+	// EventAcknowledged is a handled message that left the inbox.
 	EventAcknowledged EventKind = "acknowledged"
-	// EventDuplicate is a handled message that turned up again. It is
-	// acknowledged without another turn.
+	// EventDuplicate is a copy of a handled message. It is acknowledged without another turn.
 	EventDuplicate EventKind = "duplicate"
-	// EventDeadLetter is a message, or a file that is none, that was given up.
+	// EventDeadLetter is a message, or a file that is not a message, that was given up.
 	EventDeadLetter EventKind = "dead_letter"
 	// EventBounced is a notice about a dead letter that was sent to the sender.
 	EventBounced EventKind = "bounced"
-	// EventUnsendable is an answer or notice that nobody can be sent.
+	// EventUnsendable is an answer or notice that cannot be sent.
 	EventUnsendable EventKind = "unsendable"
 	// EventHeld and EventExpired are messages that get no turn and stay.
 	EventHeld    EventKind = "held"
 	EventExpired EventKind = "expired"
-	// EventBound is a conversation, or a pair of agents, that had too many
-	// turns. Both sides are sent the notice in Sent.
+	// EventBound is a conversation, or a pair of agents, with too many turns. Both sides get the notice in
+	// Sent.
 	EventBound EventKind = "bound"
-	// EventUnavailable is an agent that could not be started; no message is
-	// to blame.
+	// EventUnavailable is an agent that could not be started. No message is at fault.
 	EventUnavailable EventKind = "unavailable"
-	// EventWarning is something that a person may want to know, and need do
-	// nothing about.
+	// EventWarning is worth knowing, and needs no action.
 	EventWarning EventKind = "warning"
-	// EventProblem is trouble of the workspace, such as a full disk. What was
-	// to be done is tried again. A file in the inbox that is no message is one
-	// as well, and becomes a dead letter at RetryAt if it stays so.
+	// EventProblem is a failure of the workspace, such as a full disk. The Runner tries again.
 	EventProblem EventKind = "problem"
 )
 
-// Event is something that happened. The fields that mean nothing for its kind
-// are empty.
+// Event is something that happened. Fields without a meaning for its kind are empty.
 type Event struct {
 	Kind         EventKind             `json:"event"`
 	At           time.Time             `json:"at"`
@@ -65,17 +59,15 @@ type Event struct {
 	Type         schema.Type           `json:"type,omitempty"`
 	Subject      string                `json:"subject,omitempty"`
 	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
-	// File is the name of the message's file in the inbox, and Path that of a
-	// dead letter.
+	// File is the name of the message's file in the inbox, and Path the path of a dead letter.
 	File string `json:"file,omitempty"`
 	Path string `json:"path,omitempty"`
 	// Attempt is the number of the turn on the message, from 1.
 	Attempt int `json:"attempt,omitempty"`
-	// Reason is a sentence for people, and Err the error that it tells, if
-	// there was one.
+	// Reason is a sentence for people, and Err the error behind it, if there is one.
 	Reason string `json:"reason,omitempty"`
 	Err    error  `json:"-"`
-	// RetryAt is when it is tried again.
+	// RetryAt is when the Runner tries again.
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Output is what the agent showed.
 	Output *agent.Event `json:"output,omitempty"`
@@ -85,7 +77,7 @@ type Event struct {
 	Usage    agent.Usage   `json:"usage,omitzero"`
 }
 
-// observe tells an event, one at a time.
+// observe publishes an event.
 func (r *Runner) observe(e Event) {
 	if r.config.Observe == nil {
 		return
@@ -96,14 +88,14 @@ func (r *Runner) observe(e Event) {
 	r.config.Observe(e)
 }
 
-// about fills in what an event about a message tells.
+// about begins an event about a message.
 func (k EventKind) about(rec *record) Event {
 	e := k.of(&rec.envelope)
 	e.Attempt = rec.Attempts
 	return e
 }
 
-// of is about for a message that had no turn yet.
+// of begins an event about a message that had no turn yet.
 func (k EventKind) of(m *envelope) Event {
 	return Event{
 		Kind: k, ID: m.ID, From: m.From, Type: m.Type, Subject: m.Subject,
@@ -111,8 +103,8 @@ func (k EventKind) of(m *envelope) Event {
 	}
 }
 
-// problem tells of trouble with the workspace. The event says what it is
-// about, and may be empty. What ends the run is left to Run to tell.
+// problem publishes a failure of the workspace. The event says what it is about, and may be empty. An error
+// that ends the run is not published: Run returns it.
 func (r *Runner) problem(about Event, err error) {
 	if errors.Is(err, ErrStateLost) {
 		select {

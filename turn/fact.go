@@ -10,13 +10,12 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A factKind says what a line of the journal tells.
+// A factKind says what a line of the journal records.
 type factKind string
 
-// The kinds of facts. Those up to buried are about a message.
 const (
-	// started is written before a turn begins. The others, up to dead, end it:
-	// lost is written by the next Runner for a turn that never ended.
+	// started is written before a turn begins. One of the next four ends the turn; lost is written by the
+	// next Runner, for a turn that never ended.
 	started     factKind = "started"
 	succeeded   factKind = "succeeded"
 	failed      factKind = "failed"
@@ -24,31 +23,27 @@ const (
 	lost        factKind = "lost"
 	// dead is a message that is given up, even without a turn.
 	dead factKind = "dead"
-	// answered, bounced and unsendable say what became of the message that a
-	// success or a dead letter is to be followed by.
+	// answered, bounced and unsendable end the sending of an answer or bounce.
 	answered   factKind = "answered"
 	bounced    factKind = "bounced"
 	unsendable factKind = "unsendable"
-	// acknowledged and buried say that the message has left the inbox.
+	// acknowledged and buried are a handled message, and a dead letter, that left the inbox.
 	acknowledged factKind = "acknowledged"
 	buried       factKind = "buried"
-	// removed says that somebody took the message out of the inbox before
-	// anything came of it.
+	// removed is a message that somebody else took out of the inbox before it had an outcome.
 	removed factKind = "removed"
-	// revived is a dead letter that somebody put back into the inbox.
+	// revived is a dead letter that is back in the inbox.
 	revived factKind = "revived"
 	// held is a message that gets no turn for the time being.
 	held factKind = "held"
 
-	// bound is a conversation, or an agent within an hour, that had too many
-	// turns; notified says that both sides were told, and resumed that a
-	// person lets it go on.
+	// bound is a conversation, or a pair of agents within an hour, with too many turns; notified is the
+	// notice about it that was sent, and resumed a person who lets it go on. They belong to no message.
 	bound    factKind = "bound"
 	notified factKind = "notified"
 	resumed  factKind = "resumed"
 
-	// snapshot carries what is known of a message, a conversation or a sender
-	// when the journal is written anew.
+	// snapshot is the state of a message, a conversation or a sender in a compacted journal.
 	snapshot factKind = "snapshot"
 )
 
@@ -63,10 +58,10 @@ type fact struct {
 	Type         schema.Type           `json:"type,omitempty"`
 	Subject      string                `json:"subject,omitempty"`
 	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
-	// Notice says that the message is a notice of Postmaster.
+	// Notice is in facts of earlier versions: the message counts toward no bound.
 	Notice bool `json:"notice,omitempty"`
 
-	// Marks are borne by the processes of a turn that has started.
+	// Marks are in the environment of the processes of a turn that started.
 	Marks []orphans.Mark `json:"marks,omitempty"`
 
 	Attempt    int         `json:"attempt,omitempty"`
@@ -76,14 +71,13 @@ type fact struct {
 	Session    string      `json:"session,omitempty"`
 	DurationMS int64       `json:"duration_ms,omitempty"`
 	Usage      agent.Usage `json:"usage,omitzero"`
-	// Send is the message to be sent because of the fact, complete with its
-	// id, so that sending it twice is sending it once.
+	// Send is the message to be sent next, complete with its id: sending it twice is sending it once.
 	Send *schema.Message `json:"send,omitempty"`
-	// By is what holds a message, if that is a bound.
+	// By is the bound that holds a message, if it is one.
 	By boundKind `json:"by,omitempty"`
-	// Most is the bound on a pair of agents that has tripped.
+	// Most is the bound on a pair of agents that tripped.
 	Most int `json:"most,omitempty"`
-	// Sent is the id of what was sent.
+	// Sent is the id of the message that was sent.
 	Sent schema.ID `json:"sent,omitempty"`
 
 	Record *record            `json:"record,omitempty"`
@@ -91,16 +85,14 @@ type fact struct {
 	Sender *senderState       `json:"sender,omitempty"`
 }
 
-// key tells messages apart. Ids alone do not: other tools make them short, and
-// they collide.
+// key identifies a message. An id alone does not: other tools make short ones, which collide.
 type key struct {
 	ID schema.ID `json:"id,omitempty"`
 	// Fingerprint is the beginning of a SHA-256 of what the message says.
 	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
-// keyOf returns the message's key. It does not depend on how the file is
-// written.
+// keyOf returns the message's key. It does not depend on how the file is written.
 func keyOf(m *schema.Message) (key, error) {
 	data, err := m.MarshalJSON()
 	if err != nil {
@@ -125,11 +117,12 @@ func (k factKind) about(rec *record) fact {
 	return f
 }
 
-// of begins a fact about a message that had no turn yet.
+// of begins a fact about a message that had no turn yet. Facts that may be the first about a message
+// describe it.
 func (k factKind) of(m *envelope) fact {
 	f := fact{Kind: k, key: m.key}
 	if k == started || k == dead || k == held {
-		f.File, f.From, f.Type, f.Subject, f.Conversation, f.Notice = m.File, m.From, m.Type, m.Subject, m.Conversation, m.Notice
+		f.File, f.From, f.Type, f.Subject, f.Conversation = m.File, m.From, m.Type, m.Subject, m.Conversation
 	}
 	return f
 }

@@ -2,11 +2,15 @@ package turn
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -16,68 +20,42 @@ type history struct {
 	records       map[key]*record
 	conversations map[schema.ConversationID]*conversationState
 	senders       map[schema.AgentName]*senderState
-	// last is the turn that ended last, failures count those that failed since
-	// the last success.
+	// last is the turn that ended last, and failures how many failed since the last success.
 	last     *record
 	failures int
-	// changed is nil where nobody asks for it.
-	changed *changes
-}
-
-// changes are what facts have changed in a history of what a judgement comes
-// from. That a message is held, or somebody was told of a bound, changes none.
-type changes struct {
-	conversations map[schema.ConversationID]bool
-	// senders are those whose turns, or whose bound, have changed.
-	senders map[schema.AgentName]bool
-	// all says that anything may be different.
-	all bool
-}
-
-func newChanges() *changes {
-	return &changes{conversations: make(map[schema.ConversationID]bool), senders: make(map[schema.AgentName]bool)}
-}
-
-func (h *history) touchConversation(id schema.ConversationID) {
-	if h.changed != nil && !h.changed.all {
-		h.changed.conversations[id] = true
-	}
-}
-
-func (h *history) touchSender(name schema.AgentName) {
-	if h.changed != nil && !h.changed.all {
-		h.changed.senders[name] = true
-	}
+	// released counts what may let a waiting message go on: a turn that no longer counts, a person who
+	// resumes a conversation, and facts that are read again.
+	released int
 }
 
 // record is what is known of a message.
 type record struct {
 	envelope
+	// Notice says that the message counts toward no bound. Earlier versions gave turns to notices.
+	Notice bool `json:"notice,omitempty"`
 
-	// Attempts counts the turns that were begun, without those that were
-	// interrupted.
+	// Attempts counts the turns that began, without those that were interrupted.
 	Attempts int `json:"attempts,omitempty"`
-	// Running says that the last turn has not ended, and Lost that it was lost
-	// with its runner.
+	// Running says that the last turn has not ended, and Lost that its runner died in it.
 	Running bool `json:"running,omitempty"`
 	Lost    bool `json:"lost,omitempty"`
-	// Marks are borne by the processes of a turn that runs.
+	// Marks are in the environment of the processes of a running turn.
 	Marks   []orphans.Mark `json:"marks,omitempty"`
 	Started time.Time      `json:"started,omitzero"`
 	Ended   time.Time      `json:"ended,omitzero"`
 	RetryAt time.Time      `json:"retry_at,omitzero"`
-	// Outcome is succeeded, dead, or nothing yet.
+	// Outcome is succeeded, dead, or empty.
 	Outcome factKind `json:"outcome,omitempty"`
-	// Settled says that the message has left the inbox, and Removed when it
-	// was missed there though nothing had come of it.
+	// Settled says that the message left the inbox after its outcome. Removed is when it was missing there
+	// without one.
 	Settled bool      `json:"settled,omitempty"`
 	Removed time.Time `json:"removed,omitzero"`
 	Reason  string    `json:"reason,omitempty"`
 	Output  string    `json:"output,omitempty"`
-	// Held says why it gets no turn, and HeldBy by which bound, if by any.
+	// Held says why the message gets no turn, and HeldBy which bound that is, if it is one.
 	Held   string    `json:"held,omitempty"`
 	HeldBy boundKind `json:"held_by,omitempty"`
-	// Unsent waits to be sent; Sent is the id under which it was.
+	// Unsent is the answer or bounce until it is sent; then Sent is its id.
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	Sent   schema.ID       `json:"sent,omitempty"`
 
@@ -88,12 +66,10 @@ type record struct {
 // done reports whether nothing is left to do about the message.
 func (rec *record) done() bool { return rec.Outcome != "" && rec.Settled && rec.Unsent == nil }
 
-// missing reports whether there is a message without an outcome that the
-// record does not say to be gone.
-func (rec *record) missing() bool { return rec.Outcome == "" && !rec.Running && rec.Removed.IsZero() }
+// pending reports whether the message has no outcome and is not known to be removed.
+func (rec *record) pending() bool { return rec.Outcome == "" && !rec.Running && rec.Removed.IsZero() }
 
-// over reports whether the record matters no longer but as a memory, and since
-// when.
+// over reports whether the record is kept for information only, and since when.
 func (rec *record) over() (since time.Time, is bool) {
 	if rec.Outcome == "" {
 		return rec.Removed, !rec.Removed.IsZero()
@@ -104,10 +80,9 @@ func (rec *record) over() (since time.Time, is bool) {
 // conversationState is what is known of a conversation.
 type conversationState struct {
 	ID schema.ConversationID `json:"id"`
-	// Turns counts since somebody last let the conversation go on.
+	// Turns counts since a person last resumed the conversation.
 	Turns int `json:"turns"`
-	// Bound says that the notice about too many turns was made; Unsent is that
-	// notice until it is sent.
+	// Bound says that the notice about too many turns exists; Unsent is that notice until it is sent.
 	Bound  bool            `json:"bound,omitempty"`
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	// Session continues the agent's session.
@@ -119,17 +94,17 @@ type conversationState struct {
 // senderState is what is known of an agent that sends.
 type senderState struct {
 	Name schema.AgentName `json:"name"`
-	// Turns are when turns on its messages began within the last hour.
+	// Turns are when the turns on its messages began within the last hour, in order.
 	Turns []time.Time `json:"turns,omitempty"`
-	// Bound says that the notice about too many turns was made, when Most were
-	// allowed. There is another one only after they have become half as many:
-	// at the bound, each turn that drops out of the hour lets one more in.
+	// Bound says that the notice about too many turns exists, when Most were allowed. There is another one
+	// only after the turns have become half as many: at the bound, each turn that is an hour old admits
+	// another one.
 	Bound  bool            `json:"bound,omitempty"`
 	Most   int             `json:"most,omitempty"`
 	Unsent *schema.Message `json:"unsent,omitempty"`
 }
 
-// pairWindow is the time in which turns of a pair of agents are counted.
+// pairWindow is the time in which the turns of a pair of agents are counted.
 const pairWindow = time.Hour
 
 func newHistory() *history {
@@ -167,7 +142,29 @@ func (h *history) sender(name schema.AgentName) *senderState {
 	return s
 }
 
-// apply takes a fact in.
+// read applies the complete lines from an offset on. It returns where they end, and how many are not facts.
+func (h *history) read(lines *jsonl.Reader, from int64) (end int64, bad int, err error) {
+	var f fact
+	for {
+		line, next, err := lines.Line(from)
+		if errors.Is(err, io.EOF) {
+			return from, bad, nil
+		}
+		if err != nil {
+			return from, bad, err
+		}
+		f = fact{}
+		switch err := json.Unmarshal(line, &f); {
+		case err == nil:
+			h.apply(&f)
+		case len(line) > 1:
+			bad++
+		}
+		from = next
+	}
+}
+
+// apply adds a fact.
 func (h *history) apply(f *fact) {
 	switch f.Kind {
 	case bound, notified, resumed:
@@ -184,24 +181,16 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 	case held:
 		rec.describe(f)
 		rec.Held, rec.HeldBy, rec.Removed = f.Reason, f.By, time.Time{}
-		return
 	case removed:
 		rec.Held, rec.HeldBy, rec.Removed = "", "", f.At
-		return
-	}
-	h.touchConversation(rec.Conversation)
-	defer func() { h.touchConversation(rec.Conversation) }()
-	switch f.Kind {
 	case started:
 		rec.describe(f)
 		rec.Attempts++
-		rec.Running, rec.Started, rec.RetryAt = true, f.At, time.Time{}
-		rec.Marks = f.Marks
+		rec.Running, rec.Marks, rec.Started, rec.RetryAt = true, f.Marks, f.At, time.Time{}
 		rec.Held, rec.HeldBy, rec.Removed = "", "", time.Time{}
 		h.countTurn(rec)
 	case succeeded, failed, lost:
-		rec.Running, rec.Lost, rec.Ended, rec.RetryAt = false, f.Kind == lost, f.At, f.RetryAt
-		rec.Marks = nil
+		rec.Running, rec.Marks, rec.Lost, rec.Ended, rec.RetryAt = false, nil, f.Kind == lost, f.At, f.RetryAt
 		rec.Reason, rec.Output, rec.DurationMS, rec.Usage = f.Reason, f.Output, f.DurationMS, f.Usage
 		h.last = rec
 		h.failures++
@@ -211,14 +200,14 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 			h.conversation(rec.Conversation).Session = f.Session
 		}
 	case interrupted:
-		h.uncountTurn(rec)
 		if rec.Running {
 			rec.Attempts--
+			h.uncountTurn(rec)
 		}
 		rec.Running, rec.Marks = false, nil
 	case dead:
 		rec.describe(f)
-		rec.Running, rec.Lost, rec.Marks, rec.Ended = false, false, nil, f.At
+		rec.Running, rec.Marks, rec.Lost, rec.Ended = false, nil, false, f.At
 		rec.Outcome, rec.Reason, rec.Unsent = dead, f.Reason, f.Send
 	case answered, bounced:
 		rec.Sent, rec.Unsent = f.Sent, nil
@@ -246,31 +235,29 @@ func (h *history) countTurn(rec *record) {
 	c.Turns++
 	c.With, c.Bound = rec.From, false
 	s := h.sender(rec.From)
-	h.touchSender(rec.From)
 	before := s.within(rec.Started)
 	s.Turns, s.Bound = append(before, rec.Started), s.Bound && len(before) > s.Most/2
 	slices.SortFunc(s.Turns, time.Time.Compare) // clocks do not always go forward
 }
 
 func (h *history) uncountTurn(rec *record) {
-	if !rec.Running || rec.Notice {
+	h.released++
+	if rec.Notice {
 		return
 	}
 	c := h.conversation(rec.Conversation)
 	c.Turns = max(0, c.Turns-1)
 	s := h.sender(rec.From)
-	h.touchSender(rec.From)
 	if i := slices.Index(s.Turns, rec.Started); i >= 0 {
 		s.Turns = slices.Delete(s.Turns, i, i+1)
 	}
 }
 
-// clockBack is how much earlier it may be than at a turn that counts. One that
-// is more than that in the future began before the clock was set back, and must
-// not keep others waiting until the clock is there again.
+// clockBack is how far in the future a turn may have begun and still count. A turn beyond that began before
+// the clock was set back, and must not hold up others until the clock is there again.
 const clockBack = time.Minute
 
-// within returns the turns that count at a time. They are in the order of time.
+// within returns the turns that count at a time, in order.
 func (s *senderState) within(now time.Time) []time.Time {
 	from, to := 0, len(s.Turns)
 	for from < to && now.Sub(s.Turns[from]) >= pairWindow {
@@ -282,8 +269,11 @@ func (s *senderState) within(now time.Time) []time.Time {
 	return s.Turns[from:to]
 }
 
-// applyBound takes in a fact about a conversation or, without one, a sender.
+// applyBound adds a fact about a conversation or, without one, about a sender.
 func (h *history) applyBound(f *fact) {
+	if f.Kind == resumed {
+		h.released++
+	}
 	if f.Conversation == "" {
 		s := h.sender(f.From)
 		s.Unsent = f.Send
@@ -291,7 +281,6 @@ func (h *history) applyBound(f *fact) {
 		case bound:
 			s.Bound, s.Most = true, f.Most
 		case resumed:
-			h.touchSender(f.From)
 			s.Bound, s.Turns = false, nil
 			h.release(func(rec *record) bool { return rec.HeldBy == onPair && rec.From == f.From })
 		}
@@ -303,7 +292,6 @@ func (h *history) applyBound(f *fact) {
 	case bound:
 		c.Bound = true
 	case resumed:
-		h.touchConversation(f.Conversation)
 		c.Bound, c.Turns = false, 0
 		h.release(func(rec *record) bool { return rec.HeldBy == onConversation && rec.Conversation == f.Conversation })
 	}
@@ -319,9 +307,6 @@ func (h *history) release(which func(*record) bool) {
 }
 
 func (h *history) restore(f *fact) {
-	if h.changed != nil {
-		h.changed.all = true
-	}
 	switch {
 	case f.Record != nil:
 		h.records[f.Record.key] = f.Record
@@ -336,15 +321,13 @@ func (h *history) restore(f *fact) {
 }
 
 const (
-	// keepFor is how long a message is remembered after it was dealt with, and
-	// a conversation after its last turn.
+	// keepFor is how long a message is remembered after its end, and a conversation after its last turn.
 	keepFor = 30 * 24 * time.Hour
-	// keepMost bounds how many are remembered at all.
+	// keepMost bounds how many of each are remembered.
 	keepMost = 20_000
 )
 
-// snapshots returns the facts that add up to the history, without what is too
-// old to matter.
+// snapshots returns the facts that add up to the history, without what is too old to matter.
 func (h *history) snapshots(now time.Time) []fact {
 	var facts []fact
 	for _, rec := range newest(maps.Values(h.records), now, func(rec *record) (time.Time, bool) {
@@ -365,8 +348,7 @@ func (h *history) snapshots(now time.Time) []fact {
 	return facts
 }
 
-// newest returns the values that must be kept, and of the others the newest
-// ones, oldest first.
+// newest returns the values that must be kept, and of the others the newest, oldest first.
 func newest[Value any](values func(func(Value) bool), now time.Time, describe func(Value) (at time.Time, must bool)) []Value {
 	var kept, others []Value
 	for v := range values {

@@ -7,58 +7,84 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
 )
 
 func TestInvalidFiles(t *testing.T) {
 	w := newWorkspace(t)
-	old := time.Now().Add(-2 * invalidAfter)
-	invalid := map[string]string{
+	for name, text := range map[string]string{
 		"garbage.yaml":      "{{{",
 		"with-sender.yaml":  "id: msg-20260101T0000Z-claude-abcd\nfrom: claude\nto: codex\ntype: nonsense\npriority: P2\ncreated_at_utc: 2026-01-01T00:00:00Z\nsubject: s\nbody: b\n",
-		"being-written.yml": "not even looked at",
-	}
-	for name, text := range invalid {
+		"another-name.yml":  "not even read",
+		"unfinished.yaml":   "id: msg-2026",
+		".hidden-file.yaml": "id",
+	} {
 		copyOf(t, w, []byte(text), name)
-		if err := os.Chtimes(filepath.Join(w.BoxPath("codex", mailbox.Inbox), name), old, old); err != nil {
-			t.Fatal(err)
-		}
 	}
-	copyOf(t, w, []byte("id: msg-2026"), "young.yaml")
+	begin := time.Now()
 	rec, err := runOnce(t, w, Config{})
 	var given *DeadLettersError
-	if !errors.As(err, &given) || len(given.Messages) != 2 {
-		t.Errorf("Run = %v, want two dead letters", err)
+	if !errors.As(err, &given) || len(given.Messages) != 3 {
+		t.Errorf("Run = %v, want three dead letters", err)
 	}
-	var invalidFiles *InvalidFilesError
-	if !errors.As(err, &invalidFiles) || !slices.Equal(invalidFiles.Files, []string{"young.yaml"}) {
-		t.Errorf("Run = %v, want that young.yaml is no message", err)
+	if took := time.Since(begin); took < watch.Quiet/2 {
+		t.Errorf("the files became dead letters within %v, want them to be quiet first", took)
 	}
-	wantTexts(t, "problems", rec.of(EventProblem), "young.yaml")
-	names := make(map[string]bool)
+	var names []string
 	letters, err := w.List(t.Context(), "codex", mailbox.DeadLetters)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, letter := range letters {
-		names[letter.Name] = true
-		if reason, err := w.Reason(letter); err != nil || !strings.Contains(reason.Reason, "no valid message") {
-			t.Errorf("reason of %s: %+v, %v, want that it is no message", letter.Name, reason, err)
+		names = append(names, letter.Name)
+		if reason, err := w.Reason(letter); err != nil || !strings.Contains(reason.Reason, "not a valid message") {
+			t.Errorf("reason of %s: %+v, %v, want that it is not a message", letter.Name, reason, err)
 		}
 	}
-	if len(names) != 2 || !names["garbage.yaml"] || !names["with-sender.yaml"] {
-		t.Errorf("dead letters %v, want the two old files", names)
-	}
+	slices.Sort(names)
+	wantTexts(t, "dead letters", names, "garbage.yaml", "unfinished.yaml", "with-sender.yaml")
 	bounces := entries(t, w, "claude", mailbox.Inbox)
 	if len(bounces) != 1 || bounces[0].Message.Channel != ChannelBounce {
 		t.Errorf("%d messages to the sender that one file names, want a bounce: %s", len(bounces), rec.kinds())
 	}
-	if _, err := os.Lstat(filepath.Join(w.BoxPath("codex", mailbox.Inbox), "young.yaml")); err != nil {
-		t.Errorf("the young file: %v, want it to stay", err)
+}
+
+// TestSlowWriter writes a message in many small pieces: it gets its turn when it is complete.
+func TestSlowWriter(t *testing.T) {
+	w := newWorkspace(t)
+	m := question("slow")
+	m.ID, m.Priority, m.CreatedAt = "msg-20260101T0000Z-claude-abcd", schema.P2, "2026-01-01T00:00:00Z"
+	data, err := schema.Encode(&m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, rec := newRunner(t, w, Config{})
+	rec.on = func(e Event) {
+		if e.Kind == EventAcknowledged || e.Kind == EventDeadLetter {
+			r.Finish()
+		}
+	}
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for end := len(data) / 8; ; end = min(len(data), end+len(data)/8) {
+			copyOf(t, w, data[:end], "slow.yaml")
+			if end == len(data) {
+				return
+			}
+			time.Sleep(watch.Quiet / 5)
+		}
+	})
+	err = r.Run(t.Context())
+	writing.Wait()
+	if want := "turn_started turn_succeeded acknowledged"; err != nil || !strings.HasSuffix(rec.kinds(), want) {
+		t.Errorf("Run = %v with %s, want %s in the end", err, rec.kinds(), want)
 	}
 }
 
@@ -82,7 +108,7 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 }
 
-// TestInvalidFileThatWasRemoved: what is gone in the end is nobody's fault.
+// TestInvalidFileThatWasRemoved: a file that is gone in the end is not a failure.
 func TestInvalidFileThatWasRemoved(t *testing.T) {
 	w := newWorkspace(t)
 	copyOf(t, w, []byte("id: msg-2026"), "young.yaml")

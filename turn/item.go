@@ -10,8 +10,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// envelope is what the journal, and whoever watches, is told of a message
-// itself.
+// envelope is what the journal and events say about a message.
 type envelope struct {
 	key
 	File         string                `json:"file,omitempty"`
@@ -19,72 +18,64 @@ type envelope struct {
 	Type         schema.Type           `json:"type,omitempty"`
 	Subject      string                `json:"subject,omitempty"`
 	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
-	// Notice says that the message is a notice of Postmaster, which counts
-	// toward no bound.
-	Notice bool `json:"notice,omitempty"`
 }
 
-// item is a message in the inbox. An inbox may be long, so of the message no
-// more is kept than its envelope and what puts it in its place; it is read
-// again when its turn comes. What was done about it is in the journal.
+// item is a message in the inbox. It holds what orders and describes the message, not its text, so that a
+// large inbox fits in memory; the file is read again for a turn. The journal holds what was done about it.
 type item struct {
 	envelope
-	urgency unique.Handle[urgency]
-	created schema.Timestamp
-	// expires is zero for a message that never does.
+	priority schema.Priority
+	created  schema.Timestamp
+	// expires is zero for a message that never expires.
 	expires time.Time
-	// notBefore is when to try again after trouble that is not the message's.
+	// notice says that the message is a bounce or a notice about a bound.
+	notice bool
+	// notBefore is when to try again after a failure that is not the message's fault.
 	notBefore time.Time
-	// place is where it is in its lane, or aside.
-	place int
-	// busy says that somebody is at work on it, and aside that it has been
-	// passed over: it gets no turn and keeps no other message from one.
-	busy, aside bool
-	// replacement is what came into the file's place meanwhile.
+	state     itemState
+	// replacement is the message that replaced this one in its file while it was in work.
 	replacement *item
-	// reported is what was last told about why it waits.
+	// reported is the reason that was last reported for the message to wait.
 	reported string
 }
 
-// urgency is what orders messages before their age does.
-type urgency struct {
-	priority schema.Priority
-	kind     schema.Type
-}
+// itemState is the place of an item in the schedule.
+type itemState int
 
-// newItem makes an item of a message in the inbox. Its texts are copies: those
-// of the message would keep the whole file in memory.
+const (
+	// queued items are in their lanes.
+	queued itemState = iota
+	inWork
+	// skipped and expired items are in no lane: they get no turn and hold up no other message.
+	skipped
+	expired
+)
+
+// newItem makes an item of a message in the inbox. Its texts are copies: the message's own would keep the
+// whole file in memory.
 func newItem(file string, m *schema.Message) (*item, error) {
 	k, err := keyOf(m)
 	if err != nil {
 		return nil, err
 	}
-	of := unique.Make(urgency{m.Priority, m.Type})
 	return &item{
 		envelope: envelope{
 			key:  key{ID: clone(m.ID), Fingerprint: k.Fingerprint},
-			File: clone(file), From: intern(m.From), Type: of.Value().kind, Subject: clone(m.Subject),
-			Conversation: clone(mailbox.ConversationOf(m)), Notice: isNotice(m),
+			File: clone(file), From: intern(m.From), Type: intern(m.Type), Subject: clone(m.Subject),
+			Conversation: clone(mailbox.ConversationOf(m)),
 		},
-		urgency: of, created: clone(m.CreatedAt), expires: m.ExpiresAt.Time(),
+		priority: intern(m.Priority), created: clone(m.CreatedAt), expires: m.ExpiresAt.Time(), notice: isNotice(m),
 	}, nil
 }
 
 func clone[Text ~string](text Text) Text { return Text(strings.Clone(string(text))) }
 
-// intern is clone for texts that many messages have.
+// intern is clone for texts that many messages share.
 func intern[Text ~string](text Text) Text { return Text(unique.Make(string(text)).Value()) }
 
 // compare orders items as they are to be processed.
 func (it *item) compare(other *item) int {
-	if it.urgency != other.urgency {
-		if c := schema.Compare(it.urgency.Value().message(), other.urgency.Value().message()); c != 0 {
-			return c
-		}
-	}
-	return cmp.Or(cmp.Compare(it.created, other.created), cmp.Compare(it.ID, other.ID), cmp.Compare(it.File, other.File))
-}
-
-func (u urgency) message() *schema.Message {
-	return &schema.Message{Priority: u.priority, Type: u.kind}
+	a := schema.Message{ID: it.ID, Type: it.Type, Priority: it.priority, CreatedAt: it.created}
+	b := schema.Message{ID: other.ID, Type: other.Type, Priority: other.priority, CreatedAt: other.created}
+	return cmp.Or(schema.Compare(&a, &b), cmp.Compare(it.File, other.File))
 }

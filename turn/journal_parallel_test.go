@@ -12,64 +12,25 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// appendAtOnce begins to append that many facts while the test has access to
-// the file, and returns when all of them wait. Their errors come in turn.
-func appendAtOnce(j *journal, facts int) (errs <-chan error) {
-	j.access <- struct{}{}
-	came := make(chan error, facts)
-	for n := range facts {
-		go func() { came <- j.append(started.about(recordNumber(n)), n%2 == 0) }()
-	}
-	for waiting := 0; waiting < facts; runtime.Gosched() {
-		j.mu.Lock()
-		waiting = len(j.waiting)
-		j.mu.Unlock()
-	}
-	return came
-}
-
-func TestAppendsShareAWrite(t *testing.T) {
-	const facts = 50
-	j := newJournal(t)
-	errs := appendAtOnce(j, facts)
-	j.writeWaiting()
-	// Nobody else has had access.
-	for range facts {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
-	<-j.access
-	data, err := os.ReadFile(j.path)
-	if err != nil || strings.Count(string(data), "\n") != facts || len(j.history.records) != facts {
-		t.Errorf("%d lines (%v) and %d records, want %d", strings.Count(string(data), "\n"), err, len(j.history.records), facts)
-	}
-}
-
-func TestAppendsShareAnError(t *testing.T) {
-	const facts = 10
+// TestAppendThatFails leaves no trace of the fact, and the next one is written.
+func TestAppendThatFails(t *testing.T) {
 	j := newJournal(t)
 	j.mustAppend(t, started.about(recordNumber(99)))
 	before, err := os.ReadFile(j.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	errs := appendAtOnce(j, facts)
 	writable := j.file
 	if j.file, err = os.Open(j.path); err != nil {
 		t.Fatal(err)
 	}
-	j.writeWaiting()
-	for range facts {
-		if err := <-errs; err == nil || !strings.Contains(err.Error(), j.path) {
-			t.Errorf("append = %v, want an error naming the journal", err)
-		}
+	if err := j.append(started.about(recordNumber(1)), true); err == nil || !strings.Contains(err.Error(), j.path) {
+		t.Errorf("append = %v, want an error naming the journal", err)
 	}
 	if err := j.file.Close(); err != nil {
 		t.Error(err)
 	}
 	j.file = writable
-	<-j.access
 	after, err := os.ReadFile(j.path)
 	if err != nil || string(after) != string(before) || len(j.history.records) != 1 {
 		t.Errorf("the journal became %q (%v) with %d records, want what it was", after, err, len(j.history.records))
@@ -81,7 +42,7 @@ func TestAppendsShareAnError(t *testing.T) {
 }
 
 // TestAppendsSideBySide has several append to one journal through two handles,
-// as a Runner and Resume do, while it is looked at and written anew.
+// as a Runner and Resume do, while it is read and compacted.
 func TestAppendsSideBySide(t *testing.T) {
 	const writers, each = 6, 40
 	w := newWorkspace(t)
@@ -93,7 +54,6 @@ func TestAppendsSideBySide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours.compactAt = 1 << 10
 	var all, looking sync.WaitGroup
 	done := make(chan struct{})
 	looking.Go(func() {
@@ -106,18 +66,17 @@ func TestAppendsSideBySide(t *testing.T) {
 			if err := ours.refresh(); err != nil {
 				t.Error(err)
 			}
-			if err := ours.compact(); err != nil {
+			if err := ours.compact(1 << 10); err != nil {
 				t.Error(err)
 			}
 			ours.get(recordNumber(1).key)
-			ours.takeChanges()
 		}
 	})
 	for writer := range writers {
 		all.Go(func() {
 			for n := range each {
 				rec := recordNumber(writer*each + n)
-				if err := ours.append(started.about(rec), false); err != nil {
+				if err := ours.append(started.about(rec), n%2 == 0); err != nil {
 					t.Error(err)
 				}
 				if known, _ := ours.get(rec.key); !known.Running {
@@ -145,9 +104,9 @@ func TestAppendsSideBySide(t *testing.T) {
 	}
 }
 
-// TestAppendAfterTheJournalWasWrittenAnew: what Resume appends is not lost when
-// the Runner has written the journal anew since Resume opened it.
-func TestAppendAfterTheJournalWasWrittenAnew(t *testing.T) {
+// TestAppendAfterCompaction: what Resume appends is not lost if the
+// Runner compacted the journal after Resume opened it.
+func TestAppendAfterCompaction(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("an open file is not replaced there")
 	}
@@ -163,8 +122,7 @@ func TestAppendAfterTheJournalWasWrittenAnew(t *testing.T) {
 	}
 	ours, theirs := journals[0], journals[1]
 	ours.mustAppend(t, lifeOf(10)...)
-	ours.compactAt = 1
-	if err := ours.compact(); err != nil {
+	if err := ours.compact(1); err != nil {
 		t.Fatal(err)
 	}
 	theirs.mustAppend(t, fact{Kind: resumed, Conversation: "conv-20260101-claude-4"})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -79,15 +80,26 @@ func lifeOf(messages int) []fact {
 func TestJournalIsReadAgain(t *testing.T) {
 	j := newJournal(t)
 	j.mustAppend(t, lifeOf(40)...)
-	again := newHistory()
 	data, err := os.ReadFile(j.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if used, bad := again.read(data); used != int64(len(data)) || bad != 0 {
+	again, used, bad := historyOf(t, data)
+	if used != int64(len(data)) || bad != 0 {
 		t.Errorf("read %d bytes with %d bad lines, want all %d", used, bad, len(data))
 	}
 	wantSameHistory(t, again, j.history)
+}
+
+// historyOf returns the history of a journal, how many of its bytes are lines, and how many lines are bad.
+func historyOf(t testing.TB, data []byte) (h *history, used int64, bad int) {
+	t.Helper()
+	h = newHistory()
+	used, bad, err := h.read(jsonl.NewReader(bytes.NewReader(data), 0), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h, used, bad
 }
 
 func wantSameHistory(t *testing.T, got, want *history) {
@@ -161,19 +173,23 @@ func TestJournalTakesInWhatOthersAppend(t *testing.T) {
 	}
 }
 
-func TestJournalIsWrittenAnew(t *testing.T) {
+func TestJournalIsCompacted(t *testing.T) {
 	j := newJournal(t)
 	// The last state leaves a bound that a sender's next turn lifts.
 	j.mustAppend(t, lifeOf(40)...)
-	before := newHistory()
 	data, err := os.ReadFile(j.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before.read(data)
+	before, _, _ := historyOf(t, data)
+	if err := j.compact(int64(len(data))); err != nil || len(j.history.records) != len(before.records) {
+		t.Fatalf("compacting a small journal: %v", err)
+	}
+	if same, err := os.ReadFile(j.path); err != nil || !bytes.Equal(same, data) {
+		t.Errorf("a small journal became %d bytes (%v), want it to stay", len(same), err)
+	}
 	for range 2 {
-		j.compactAt = 1
-		if err := j.compact(); err != nil {
+		if err := j.compact(1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,11 +199,10 @@ func TestJournalIsWrittenAnew(t *testing.T) {
 	}
 	wantSameHistory(t, j.history, before)
 	j.mustAppend(t, started.about(recordNumber(99)))
-	again := newHistory()
 	if data, err = os.ReadFile(j.path); err != nil {
 		t.Fatal(err)
 	}
-	again.read(data)
+	again, _, _ := historyOf(t, data)
 	wantSameHistory(t, again, j.history)
 	if old, err := os.ReadFile(j.path + ".old"); err != nil || len(old) == 0 {
 		t.Errorf("the journal before has %d bytes (%v), want it to be kept", len(old), err)
@@ -201,8 +216,7 @@ func TestOldMessagesAreForgotten(t *testing.T) {
 	old, waiting := recordNumber(0), recordNumber(1)
 	j.mustAppend(t, started.about(old), succeeded.about(old), fact{Kind: acknowledged, key: old.key}, started.about(waiting))
 	now = now.Add(keepFor + time.Hour)
-	j.compactAt = 1
-	if err := j.compact(); err != nil {
+	if err := j.compact(1); err != nil {
 		t.Fatal(err)
 	}
 	if _, known := j.get(old.key); known {
@@ -224,18 +238,16 @@ func FuzzHistory(f *testing.F) {
 	f.Add([]byte("{\"fact\":\"snapshot\"}\n{\"fact\":\"answered\"}\nnull\n{}\n\x00\n{\"fact\":\"interrupted\",\"id\":\"x\"}\n"))
 	f.Add([]byte(`{"fact":"snapshot","record":{"id":"x"}}` + "\n" + `{"fact":"interrupted","id":"x"}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		whole := newHistory()
-		used, bad := whole.read(data)
+		whole, used, bad := historyOf(t, data)
 		if used > int64(len(data)) || bad > bytes.Count(data, []byte("\n")) {
 			t.Errorf("used %d of %d bytes with %d bad lines", used, len(data), bad)
 		}
 		// Reading in two pieces is reading at once.
-		pieces := newHistory()
-		first, badFirst := pieces.read(data[:len(data)/2])
-		second, badSecond := pieces.read(data[first:])
-		if first+second != used || badFirst+badSecond != bad || len(pieces.records) != len(whole.records) {
-			t.Errorf("in two pieces: %d+%d bytes, %d+%d bad, %d records; at once: %d, %d, %d",
-				first, second, badFirst, badSecond, len(pieces.records), used, bad, len(whole.records))
+		pieces, first, badFirst := historyOf(t, data[:len(data)/2])
+		end, badSecond, err := pieces.read(jsonl.NewReader(bytes.NewReader(data), 0), first)
+		if end != used || badFirst+badSecond != bad || len(pieces.records) != len(whole.records) || err != nil {
+			t.Errorf("in two pieces: %d bytes, %d+%d bad, %d records, %v; at once: %d, %d, %d",
+				end, badFirst, badSecond, len(pieces.records), err, used, bad, len(whole.records))
 		}
 	})
 }

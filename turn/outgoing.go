@@ -16,36 +16,29 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// Channels of the messages that a Runner writes by itself. None of them is
-// ever answered automatically or bounced. Whoever sends on one of them is held
-// to the same bounds as on any other; only what comes from Postmaster is a
-// notice.
+// The channels of notices, the notifications that a Runner writes by itself. Notices get no turns, no
+// answers and no bounces.
 const (
-	// ChannelBounce marks the notice that a message became a dead letter. It
-	// comes from the agent that could not handle it.
+	// ChannelBounce is for the notice that a message became a dead letter. It comes from the agent that
+	// could not handle the message.
 	ChannelBounce = "bounce"
-	// ChannelBound marks the notice that a bound on turns has tripped. It
-	// comes from Postmaster, to both sides.
+	// ChannelBound is for the notice that a bound on turns has tripped. It comes from Postmaster, to both
+	// sides.
 	ChannelBound = "bound"
 )
 
-// Postmaster is the agent in whose name notices to both sides of a
-// conversation are sent. Its mailbox is made for the first of them.
+// Postmaster is the reserved sender of notices to both sides of a conversation. It is not an agent; its
+// mailbox is made for the first notice.
 const Postmaster = mailbox.Postmaster
 
-// isNotice reports whether the message is a notice of Postmaster. Everybody
-// is to read it, so it counts toward no bound and needs nobody's permission.
-func isNotice(m *schema.Message) bool { return m.From == Postmaster && isAutomatic(m) }
-
-// isAutomatic reports whether the message looks like one that a Runner writes by
-// itself.
-func isAutomatic(m *schema.Message) bool {
+// isNotice reports whether the message is a notice.
+func isNotice(m *schema.Message) bool {
 	return m.Type == schema.Notification && (m.Channel == ChannelBounce || m.Channel == ChannelBound)
 }
 
-// finishDraft gives a draft an id that depends on what it follows from alone,
-// so that it is the same message whenever it is sent.
-func (r *Runner) finishDraft(draft *schema.Message, cause ...string) {
+// setID gives a draft its time, and an id that depends only on the time and on its cause: however often it
+// is sent, it is the same message.
+func (r *Runner) setID(draft *schema.Message, cause ...string) {
 	at := r.now().UTC()
 	draft.CreatedAt = schema.NewTimestamp(at)
 	parts := [][]byte{[]byte(r.config.Agent)}
@@ -55,12 +48,11 @@ func (r *Runner) finishDraft(draft *schema.Message, cause ...string) {
 	draft.ID = schema.ID("msg-" + at.Format("20060102T1504Z") + "-" + string(draft.From) + "-" + fingerprint(parts...))
 }
 
-// maxCut leaves room in a body for saying that it was cut.
+// maxCut leaves room in a body for the remark that it was cut.
 const maxCut = schema.MaxBody - 500
 
-// answer makes the answer to a message out of what the agent said, nil if
-// there is none to be sent. An answer that is longer than a message may be is
-// kept whole in a file, and what is sent says so.
+// answer makes the answer to a message of what the agent said, or nil if there is none to be sent. If it is
+// longer than a message may be, a file keeps the complete answer, and the message says so.
 func (r *Runner) answer(m *schema.Message, rec *record, result agent.Result) (*schema.Message, error) {
 	text := strings.TrimRight(result.Text, " \t\r\n")
 	if !r.config.Reply || !m.Type.ExpectsAnswer() || text == "" {
@@ -83,7 +75,7 @@ func (r *Runner) answer(m *schema.Message, rec *record, result agent.Result) (*s
 	}
 	draft := mailbox.Reply(m, r.config.Agent)
 	draft.Body = schema.TextValue(text)
-	r.finishDraft(&draft, "answer", string(rec.ID), rec.Fingerprint)
+	r.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
 	return &draft, validate.Message(&draft).Err()
 }
 
@@ -104,10 +96,10 @@ func lastRunes(text string, most int) string {
 	return text
 }
 
-// bounce makes the notice to the sender of a dead letter, nil if nobody can be
-// told. What is automatic is never bounced: that could go on for ever.
+// bounce makes the notice to the sender of a dead letter, or nil if there is nobody to send it to. A notice
+// is never bounced: that could go on for ever.
 func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.Message {
-	if m == nil || isAutomatic(m) || m.From == r.config.Agent || !r.workspace.Knows(m.From) {
+	if m == nil || isNotice(m) || m.From == r.config.Agent || !r.workspace.Knows(m.From) {
 		return nil
 	}
 	body := fmt.Sprintf("Message %s to %s could not be handled and is now a dead letter.\n\nSubject: %s\nReason: %s\nTurns started: %d\n",
@@ -119,9 +111,9 @@ func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.M
 	draft.Type, draft.Channel = schema.Notification, ChannelBounce
 	draft.Subject = firstRunes("Not handled: "+m.Subject, schema.MaxSubject)
 	draft.Body = schema.TextValue(strings.TrimRight(body, " \t\r\n"))
-	r.finishDraft(&draft, "bounce", string(rec.ID), rec.Fingerprint)
+	r.setID(&draft, "bounce", string(rec.ID), rec.Fingerprint)
 	if validate.Message(&draft).Err() != nil {
-		// The message is so bad that its fields make no valid notice.
+		// The fields of an invalid message may not be valid in a notice either.
 		draft.ParentID, draft.ConversationID, draft.RelatedPacket, draft.RelatedPR = "", "", "", ""
 		draft.Subject, draft.Priority = "Not handled: an invalid message", schema.DefaultPriority
 	}
@@ -129,36 +121,35 @@ func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.M
 }
 
 // boundNotice makes the notice to both sides that a bound has tripped.
-func (r *Runner) boundNotice(m *envelope, reason, letGoOn string) *schema.Message {
+func (r *Runner) boundNotice(m *envelope, reason, remedy string) *schema.Message {
 	draft := schema.Message{
 		From: Postmaster, Type: schema.Notification, Priority: schema.P1, Channel: ChannelBound,
 		Subject:        firstRunes(fmt.Sprintf("Paused: %s and %s", r.config.Agent, m.From), schema.MaxSubject),
 		ConversationID: m.Conversation, ParentID: m.ID,
-		Body: schema.TextValue(fmt.Sprintf("%s: %s.\n\nWhat comes now waits in the inbox of %s. %s", r.config.Agent, reason, r.config.Agent, letGoOn)),
+		Body: schema.TextValue(fmt.Sprintf("%s: %s.\n\nFurther messages wait in the inbox of %s. %s", r.config.Agent, reason, r.config.Agent, remedy)),
 	}
 	for _, name := range []schema.AgentName{r.config.Agent, m.From} {
 		if name != Postmaster && r.workspace.Knows(name) && !draft.IsFor(name) {
 			draft.To = append(draft.To, name)
 		}
 	}
-	r.finishDraft(&draft, "bound", string(m.ID), m.Fingerprint, r.now().Format(time.RFC3339Nano))
+	r.setID(&draft, "bound", string(m.ID), m.Fingerprint, r.now().Format(time.RFC3339Nano))
 	return &draft
 }
 
-// send sends a draft that has its id. Trying again after any error is safe.
-// permanent reports that no further try can succeed.
-func (r *Runner) send(ctx context.Context, draft *schema.Message) (permanent bool, err error) {
-	_, err = r.workspace.Send(ctx, *draft, &mailbox.SendOptions{Notices: true})
+// send sends a draft that has its id. Sending it again after an error is safe. permanent reports that no
+// further try can succeed.
+func (r *Runner) send(draft *schema.Message) (permanent bool, err error) {
+	_, err = r.workspace.Send(context.Background(), *draft, &mailbox.SendOptions{Notices: true})
 	var queued *mailbox.QueuedError
-	var unsure *mailbox.NotDurableError
+	var unsynced *mailbox.NotDurableError
 	var unknown *mailbox.UnknownAgentError
 	var invalid *validate.InvalidError
 	switch {
-	case err == nil, errors.As(err, &queued), errors.As(err, &unsure):
+	case err == nil, errors.As(err, &queued), errors.As(err, &unsynced):
 		return false, nil // it counts as sent
 	case errors.Is(err, mailbox.ErrIDTaken):
-		// The id is made for this message alone: another release of this
-		// program sent it, and would write its file a little differently.
+		// Only this message has the id: another version of the program sent it, with other bytes.
 		return false, nil
 	}
 	return errors.As(err, &unknown) || errors.As(err, &invalid), err

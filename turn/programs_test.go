@@ -72,7 +72,7 @@ func TestForgottenSession(t *testing.T) {
 			return nil
 		}}
 	}}
-	if _, err := d.take(t.Context(), "conv-20260313-claude-1", "gone"); err != nil {
+	if _, err := d.get(t.Context(), "conv-20260313-claude-1", "gone"); err != nil {
 		t.Fatalf("taking the driver: %v", err)
 	}
 	if got := strings.Join(asked, ","); got != "gone," {

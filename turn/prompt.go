@@ -12,9 +12,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// request makes what the agent is given: the message to read, and variables
-// that describe it. A field that the message does not have is an empty
-// variable, so that one left over from an outer turn never shows.
+// request returns the agent's input and the variables that describe the message. A field that the message
+// does not have is an empty variable, so that the variable of an outer turn is not inherited.
 func (r *Runner) request(entry mailbox.Entry, m *schema.Message, raw []byte, attempt int) (agent.Request, error) {
 	to := make([]string, len(m.To))
 	for i, name := range m.To {
@@ -80,7 +79,7 @@ func yamlNode(v schema.Value) *yaml.Node {
 		}
 		return node
 	case schema.Text:
-		// Quotes keep any reader from taking a text for something else.
+		// Without quotes, a reader may take the text for a number or a boolean.
 		node := &yaml.Node{}
 		if node.SetString(v.Text); node.Style == 0 {
 			node.Style = yaml.DoubleQuotedStyle

@@ -333,8 +333,8 @@ func waitForFact(t *testing.T, ctx context.Context, w *mailbox.Workspace, kind f
 // goes on, only slower.
 func TestLimitationsAreNoProblems(t *testing.T) {
 	r, rec := newRunner(t, newWorkspace(t), Config{})
-	r.forget()
-	r.take(watch.Event{Kind: watch.EventWarning, Entry: mailbox.Entry{Err: errors.New("changes are not notified")}})
+	r.reset()
+	r.handle(watch.Event{Kind: watch.EventWarning, Entry: mailbox.Entry{Err: errors.New("changes are not notified")}})
 	wantTexts(t, "warnings", rec.of(EventWarning), "changes are not notified")
 	wantTexts(t, "problems", rec.of(EventProblem))
 }
@@ -394,8 +394,8 @@ func TestAnswerThatCannotBeSentYet(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "outgoing") {
 		t.Errorf("Run = %v, want an error naming the folder", err)
 	}
-	if got := len(rec.of(EventProblem)); got != troubleMost {
-		t.Errorf("told of %d problems, want %d: %s", got, troubleMost, rec.kinds())
+	if got := len(rec.of(EventProblem)); got != maxFailures {
+		t.Errorf("told of %d problems, want %d: %s", got, maxFailures, rec.kinds())
 	}
 	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox), "q")
 	if err := os.Remove(outgoing); err != nil {
@@ -416,16 +416,19 @@ func TestBounceThatCannotBeSentYet(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	outgoing := filepath.Join(w.Dir(), "state", "outgoing")
-	broken := false
 	r, rec := newRunner(t, w, Config{Once: true, MaxAttempts: 1, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
-		broken = true
-		return agent.Result{}, errors.Join(errors.New("no"), os.RemoveAll(outgoing), os.WriteFile(outgoing, nil, 0o644))
+		return agent.Result{}, errors.New("no")
 	})})
 	rec.on = func(e Event) {
-		if e.Kind == EventProblem && broken && len(rec.of(EventProblem)) == 2 {
-			if err := os.Remove(outgoing); err != nil {
-				t.Error(err)
-			}
+		var err error
+		switch {
+		case e.Kind == EventDeadLetter:
+			err = errors.Join(os.RemoveAll(outgoing), os.WriteFile(outgoing, nil, 0o644))
+		case e.Kind == EventProblem && len(rec.of(EventProblem)) == 2:
+			err = os.Remove(outgoing)
+		}
+		if err != nil {
+			t.Error(err)
 		}
 	}
 	err := r.Run(t.Context())

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,63 +13,66 @@ import (
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
 )
 
-// Runner works the inbox of one agent. Make one with New. It is for one Run at
-// a time.
+// Runner works the inbox of one agent. Make one with New. It must not run more than once at a time.
 type Runner struct {
 	workspace *mailbox.Workspace
 	config    Config
 	now       func() time.Time
-	// poll is how often it looks whether somebody appended to the journal, and
-	// troubleRetry how long it waits after trouble with the workspace.
-	poll, troubleRetry time.Duration
-	observing          sync.Mutex
+	// poll is how often the Runner reads what others appended to the journal, and retryDelay how long it
+	// waits after a failure of the workspace.
+	poll, retryDelay time.Duration
+	observing        sync.Mutex
 
-	hold    *exclusive.Hold
-	journal *journal
-	drivers *drivers
-	// schedule holds the messages of the inbox, invalid its other files.
+	hold     *exclusive.Hold
+	journal  *journal
+	drivers  *drivers
 	schedule *schedule
-	invalid  badFiles
-	// errands are what is left to do about messages that left the inbox.
-	errands []*errand
-	// late are events that the watch told when nobody listened any more.
+	// followUps are what is left to do about messages that left the inbox, and about files in it that are
+	// not messages.
+	followUps []*followUp
+	// unreadable are the files in the inbox that could not be read, by name.
+	unreadable map[string]mailbox.Entry
+	// late are events that arrived when the loop had ended.
 	late []watch.Event
-	// working counts those who are at work.
+	// working counts the goroutines at work. Each sends an outcome to done.
 	working int
 	done    chan outcome
-	// pausedUntil is when to try to start the agent again, pauses how often in
-	// a row it could not be started.
+	// released is the count of the history for which the schedule was woken.
+	released int
+	// pausedUntil is when to start the agent again, and pauses how often in a row it did not start.
 	pausedUntil time.Time
 	pauses      int
-	// troubles counts what went wrong with the workspace in a row.
-	troubles int
+	// failures counts the failures of the workspace in a row.
+	failures int
 	// lost gets an error that matches ErrStateLost.
 	lost chan error
 	// stop is why a run with Once cannot go on.
 	stop error
-	// dead are the messages that were given up.
+	// dead are the ids and files that became dead letters.
 	dead []string
 	// finish is closed when no further turns are to begin.
 	finish     chan struct{}
 	finishOnce sync.Once
 }
 
-// Run works the inbox until the context ends, or with Once until nothing is
-// left to do; messages that are held or expired do not count. Running turns
-// are stopped when the context ends: their messages stay in the inbox, and the
-// attempts do not count.
+// ErrStateLost says that the lock or the journal of a Runner was removed or replaced while it worked. Then
+// another Runner may work the inbox, too.
+var ErrStateLost = errors.New("the state of the inbox was removed or replaced while it was worked")
+
+// Run works the inbox until the context ends, or with Once until nothing is left to do; messages that are
+// held or expired do not count. When the context ends, running turns are stopped: their messages stay in the
+// inbox, and the attempts do not count.
 //
-// It returns nil when the context ended, all is done, or Finish was called.
-// Else it returns a *BusyError if another Runner works the inbox, an error
-// matching agent.ErrUnavailable if the agent cannot be started at the begin (or
-// at any time with Once), with Once a *DeadLettersError if some messages could
-// not be handled, an *InvalidFilesError if there are files that may be given up
-// later, and an *UnreadableFilesError if some could not be read, an error matching ErrStateLost if state was removed meanwhile,
-// or what else is wrong with the workspace.
+// Run returns nil if the context ended, all is done, or Finish was called. The error is a *BusyError if
+// another Runner works the inbox; it matches agent.ErrUnavailable if the agent cannot be started at startup,
+// or at any time with Once; and ErrStateLost if state was removed meanwhile. With Once it is a
+// *DeadLettersError if messages could not be handled, and an *UnreadableFilesError if files could not be
+// read. Other errors say what is wrong with the workspace.
 func (r *Runner) Run(ctx context.Context) (err error) {
-	if r.hold, err = takeLock(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
+	if r.hold, err = lockInbox(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
 		return stoppedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, r.hold.Release()) }()
@@ -78,9 +81,12 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.journal.close()) }()
 	r.journal.mayWrite = r.checkHeld
-	r.forget()
-	// First of all, so that nobody takes the turns of a dead Runner for ours.
-	if err := r.takeUp(ctx); err != nil {
+	r.reset()
+	if err := r.journal.compact(compactAbove); err != nil {
+		r.problem(Event{}, err)
+	}
+	// This comes first, so that the turns of a dead Runner do not count as ours.
+	if err := r.endLostTurns(ctx); err != nil {
 		return stoppedOr(ctx, err)
 	}
 	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
@@ -98,10 +104,9 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	return stoppedOr(ctx, r.work(ctx, watcher))
 }
 
-// Finish has Run end when the turns that run now are over, with their answers
-// sent and their messages acknowledged, and begin no further ones. It may be
-// called from any goroutine, from Observe too, before Run as well, and more
-// than once. With Once, Run returns what it came to until then.
+// Finish makes Run end when the current turns are over, their answers sent and their messages acknowledged.
+// No further turns begin. Finish may be called from any goroutine, also from Observe, before Run, and more
+// than once. With Once, Run returns what it knows by then.
 func (r *Runner) Finish() { r.finishOnce.Do(func() { close(r.finish) }) }
 
 func (r *Runner) finishing() bool {
@@ -113,11 +118,11 @@ func (r *Runner) finishing() bool {
 	}
 }
 
-// forget begins with an empty inbox. What was done about messages is in the
-// journal.
-func (r *Runner) forget() {
-	r.schedule, r.invalid = newSchedule(r.judge, r.tell), newBadFiles()
-	r.errands, r.stop, r.dead = nil, nil, nil
+// reset begins with an empty inbox. The journal holds what was done about messages.
+func (r *Runner) reset() {
+	r.schedule = newSchedule(r.decide, r.report)
+	r.unreadable = make(map[string]mailbox.Entry)
+	r.followUps, r.stop, r.dead = nil, nil, nil
 	r.done, r.lost = make(chan outcome), make(chan error, 1)
 }
 
@@ -129,8 +134,71 @@ func stoppedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// work takes everything that is there in before the first turn begins, so that
-// the most urgent goes first.
+// runFolder holds, for each agent, the file that is locked and one that names the process that locked it.
+const runFolder = "state/run"
+
+func lockOf(w *mailbox.Workspace, name schema.AgentName) exclusive.Lock {
+	path := filepath.Join(w.Dir(), runFolder, string(name))
+	return exclusive.Lock{Path: path + ".lock", Note: path + ".json"}
+}
+
+// lockInbox makes this process the one that works the inbox, until it releases the lock or dies.
+func lockInbox(ctx context.Context, w *mailbox.Workspace, name schema.AgentName, now time.Time) (*exclusive.Hold, error) {
+	if err := w.MakeStateFolder(runFolder); err != nil {
+		return nil, err
+	}
+	hold, err := lockOf(w, name).Take(ctx, now)
+	var held *exclusive.HeldError
+	if errors.As(err, &held) {
+		return nil, &BusyError{Agent: name, Holder: held.Holder}
+	}
+	return hold, err
+}
+
+// checkHeld returns an error that matches ErrStateLost if this process no longer holds the lock.
+func (r *Runner) checkHeld() error {
+	lost, err := r.hold.Lost()
+	if lost {
+		err = fmt.Errorf("%w: %s", ErrStateLost, lockOf(r.workspace, r.config.Agent).Path)
+	}
+	return err
+}
+
+// endLostTurns ends the turns of a Runner that died: it kills the processes that are left of them, and
+// counts each turn as an attempt.
+func (r *Runner) endLostTurns(ctx context.Context) error {
+	if bad := r.journal.bad; bad > 0 {
+		r.problem(Event{}, fmt.Errorf("%s: skipped %d lines that are not facts, of a crash or another program", r.journal.path, bad))
+	}
+	var running []record
+	var marks []orphans.Mark
+	r.journal.view(func(h *history) {
+		for _, rec := range h.records {
+			if rec.Running {
+				running = append(running, *rec)
+				marks = append(marks, rec.Marks...)
+			}
+		}
+	})
+	killed, err := orphans.End(ctx, marks...)
+	if len(killed) > 0 {
+		r.observe(Event{Kind: EventWarning, Reason: "a runner died in a turn; these processes of the turn were still at work and were killed: " + orphans.List(killed)})
+	}
+	if err != nil {
+		return err
+	}
+	for _, rec := range running {
+		f := lost.about(&rec)
+		f.Reason = "the turn never ended: its runner was killed, or the machine went down"
+		if err := r.journal.append(f, true); err != nil {
+			return fmt.Errorf("ending the lost turns of %s: %w", r.config.Agent, err)
+		}
+	}
+	return nil
+}
+
+// work alternates between a scan of the inbox and following it. Everything that is there is known before the
+// first turn begins, so that the most urgent message is first.
 func (r *Runner) work(ctx context.Context, watcher *watch.Watcher) error {
 	for first := true; ; first = false {
 		arrived, err := r.scan(ctx, watcher)
@@ -138,7 +206,7 @@ func (r *Runner) work(ctx context.Context, watcher *watch.Watcher) error {
 			return err
 		}
 		if r.config.Once && !arrived && !first {
-			return r.verdict()
+			return r.result()
 		}
 		if err := r.follow(ctx, watcher); err != nil || ctx.Err() != nil {
 			return err
@@ -147,49 +215,48 @@ func (r *Runner) work(ctx context.Context, watcher *watch.Watcher) error {
 			return r.stop
 		}
 		if r.finishing() {
-			return r.verdict()
+			return r.result()
 		}
 	}
 }
 
-// verdict is what a run with Once comes to.
-func (r *Runner) verdict() error {
+// result is the error of a run that ends by itself.
+func (r *Runner) result() error {
+	if !r.config.Once {
+		return nil
+	}
 	var errs []error
-	if r.config.Once && len(r.dead) > 0 {
+	if len(r.dead) > 0 {
 		errs = append(errs, &DeadLettersError{Messages: r.dead})
 	}
-	invalid, unread := r.invalid.names()
-	if r.config.Once && len(invalid) > 0 {
-		errs = append(errs, &InvalidFilesError{Files: invalid})
-	}
-	if r.config.Once && len(unread) > 0 {
-		errs = append(errs, &UnreadableFilesError{Files: unread})
+	if files := r.unreadableFiles(); len(files) > 0 {
+		errs = append(errs, &UnreadableFilesError{Files: files})
 	}
 	return errors.Join(errs...)
 }
 
-// scan takes in what has become of the inbox. It reports whether there are
-// messages in it that were not there before.
+// scan handles what changed in the inbox. It reports whether messages arrived.
 func (r *Runner) scan(ctx context.Context, watcher *watch.Watcher) (arrived bool, err error) {
-	for _, event := range r.late {
-		r.take(event)
+	handle := func(event watch.Event) {
+		r.handle(event)
 		arrived = arrived || event.Kind == watch.EventArrived
+	}
+	for _, event := range r.late {
+		handle(event)
 	}
 	r.late = nil
 	for event, err := range watcher.Scan(ctx) {
 		if err != nil {
 			return arrived, err
 		}
-		r.take(event)
-		arrived = arrived || event.Kind == watch.EventArrived
+		handle(event)
 	}
-	r.leftovers()
+	r.findFollowUps()
 	return arrived, nil
 }
 
-// follow works until the context ends or, with Once, nothing is left to do,
-// and returns when everybody has stopped. Where nothing can be written down any
-// more, turns are broken off.
+// follow works until the context ends or, with Once, nothing is left to do. It returns when all goroutines
+// have ended. If nothing can be recorded any more, it breaks running turns off.
 func (r *Runner) follow(ctx context.Context, watcher *watch.Watcher) error {
 	ctx, breakOff := context.WithCancelCause(ctx)
 	defer breakOff(nil)
@@ -216,9 +283,8 @@ func (r *Runner) follow(ctx context.Context, watcher *watch.Watcher) error {
 	}
 }
 
-// watch passes on what happens in the inbox until the context ends. The last
-// event may come too late for that, and is not told again: it is kept for the
-// next scan.
+// watch passes on the events of the inbox until the context ends. It keeps an event that arrives after the
+// loop has ended for the next scan: the watcher does not repeat it.
 func (r *Runner) watch(ctx context.Context, watcher *watch.Watcher, to chan<- watch.Event) error {
 	for event, err := range watcher.Events(ctx) {
 		if err != nil {
@@ -233,105 +299,55 @@ func (r *Runner) watch(ctx context.Context, watcher *watch.Watcher, to chan<- wa
 	return nil
 }
 
-// loop gives out work, and takes in what arrives and what comes of the work. It
-// returns early when the watch ends, and leaves its error where it is.
+// loop starts work, and handles arrivals and outcomes. If the watch ends, it returns and leaves the watch's
+// error in the channel.
 func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched chan error) error {
 	finish := r.finish
 	refresh := time.NewTicker(r.poll)
 	defer refresh.Stop()
 	for ctx.Err() == nil {
-		next, more := r.now().Add(r.poll), true
-		finishing := r.finishing()
-		if r.stop == nil && !finishing {
-			next, more = r.dispatch(ctx)
+		var next <-chan time.Time
+		stopping := r.stop != nil || r.finishing()
+		if !stopping {
+			if at := r.dispatch(ctx); !at.IsZero() {
+				next = time.After(at.Sub(r.now()))
+			}
 		}
-		if r.working == 0 && (finishing || r.config.Once && (!more || r.stop != nil)) {
+		if r.working == 0 && (r.finishing() || r.config.Once && (stopping || !r.moreToDo())) {
 			return nil
 		}
-		timer := time.NewTimer(min(r.poll, max(0, next.Sub(r.now()))))
 		select {
 		case <-ctx.Done():
+		case <-next:
 		case <-finish:
-			finish = nil // once is enough to look again
-		case <-timer.C:
+			finish = nil // once is enough
 		case <-refresh.C:
 			if err := r.journal.refresh(); err != nil {
-				timer.Stop()
 				return err
 			}
 		case err := <-r.lost:
-			timer.Stop()
 			return err
 		case event := <-arrivals:
-			r.take(event)
+			r.handle(event)
 		case err := <-watched:
 			watched <- err
-			timer.Stop()
 			return nil
 		case o := <-r.done:
 			r.finished(o)
 		}
-		timer.Stop()
 	}
 	return nil
 }
 
-// entryOf returns the inbox entry of an item, as far as it takes to find the
-// file.
-func (r *Runner) entryOf(it *item) mailbox.Entry {
-	inbox := r.workspace.BoxPath(r.config.Agent, mailbox.Inbox)
-	return mailbox.Entry{Agent: r.config.Agent, Box: mailbox.Inbox, Name: it.File, Path: filepath.Join(inbox, it.File)}
-}
-
-// backoff returns how long to wait after so many failures in a row.
-func (c *Config) backoff(failures int) time.Duration {
-	wait := c.FirstRetry
-	for range failures - 1 {
-		if wait *= 2; wait >= c.LastRetry {
-			break
+// unreadableFiles returns the names of the files that still cannot be read, sorted. The watcher does not
+// report when one is removed.
+func (r *Runner) unreadableFiles() []string {
+	var names []string
+	for name, e := range r.unreadable {
+		if exists(e.Path) {
+			names = append(names, name)
 		}
 	}
-	wait = min(wait, c.LastRetry)
-	return wait - rand.N(wait/2+1)
-}
-
-// takeUp takes up what the Runner before left: turns that never ended count as
-// attempts.
-func (r *Runner) takeUp(ctx context.Context) error {
-	var running []record
-	r.journal.view(func(h *history) {
-		for _, rec := range h.records {
-			if rec.Running {
-				running = append(running, *rec)
-			}
-		}
-	})
-	if bad := r.journal.bad; bad > 0 {
-		r.problem(Event{}, fmt.Errorf("%s holds %d lines that are no facts, of a crash or another program; they are passed over", r.journal.path, bad))
-	}
-	if err := r.endOrphans(ctx, running); err != nil {
-		return err
-	}
-	for _, rec := range running {
-		f := lost.about(&rec)
-		f.Reason = "the turn never ended: its runner was killed, or the machine went down"
-		if err := r.journal.append(f, true); err != nil {
-			return fmt.Errorf("taking up the turns of %s: %w", r.config.Agent, err)
-		}
-	}
-	return nil
-}
-
-// endOrphans ends what still works on turns whose Runner is dead. What turns
-// left behind that had ended was left there on purpose.
-func (r *Runner) endOrphans(ctx context.Context, running []record) error {
-	var marks []orphans.Mark
-	for _, rec := range running {
-		marks = append(marks, rec.Marks...)
-	}
-	ended, err := orphans.End(ctx, marks...)
-	if len(ended) > 0 {
-		r.observe(Event{Kind: EventWarning, Reason: "a runner was killed in a turn; what was still at work there was ended: " + orphans.List(ended)})
-	}
-	return err
+	slices.Sort(names)
+	return names
 }

@@ -1,316 +1,260 @@
 package turn
 
 import (
+	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/schema"
 )
 
-// schedule holds the inbox and says what is to be worked on next. Its rules
-// are in the package documentation. It does no input or output, and is used by
-// the Runner's loop alone: arrivals, outcomes, times and changes of the
-// journal go in, work comes out.
+// schedule holds the messages of an inbox and says which one is next. The package documentation has its
+// rules. It does no input or output, and only the Runner's loop uses it.
 type schedule struct {
-	// judge decides about a message, and tell is told what keeps it from its
-	// turn.
-	judge func(it *item, now time.Time) judgement
-	tell  func(it *item, j judgement)
+	// decide says what to do about a message, and report publishes why it gets no turn.
+	decide func(it *item, now time.Time) decision
+	report func(it *item, d decision)
 
+	// items are all messages, by the names of their files.
 	items map[string]*item
 	lanes map[schema.ConversationID]*lane
-	// due are the lanes to be judged, in the order of their first messages.
-	due heapOf[*lane, byFirst]
-	// timed are the lanes that wait for a time, the earliest first. Those
-	// that wait for more than a time are in one of the sets, too.
-	timed       heapOf[*lane, byTime]
-	agentNeeded laneSet
-	bound       map[schema.AgentName]laneSet
-	// aside are the items passed over that have yet to expire.
-	aside heapOf[*item, byExpiry]
-	// willing counts the lanes that wait and go on by themselves.
-	willing int
-	// working counts the items that are worked on. While one has its turn
-	// alone no other is, and while it waits for that none is begun.
-	working         int
+	// ready are the lanes whose first message is to be decided on.
+	ready laneHeap
+	// next is when the first lane that waits, or item that is skipped, is to be decided on again. It is
+	// zero if there is none.
+	next time.Time
+	// inWork counts the items that next returned and that were not put back. While alone, nothing runs
+	// beside the one; while emptying, an item waits to run alone.
+	inWork          int
 	alone, emptying bool
-	// looked is when times were compared last.
-	looked time.Time
+	// checked is the time of the last call of advance.
+	checked time.Time
 }
 
-// clockJump is by how much the time of day may differ from the time that has
-// passed until all that was judged by it is judged anew.
-const clockJump = time.Second
-
-// lane holds the messages of a conversation that wait. It is in one of these
-// states: busy; due; or waiting for what is in wait.
+// lane holds the messages of one conversation, in processing order. It is busy while one of its messages is
+// in work; ready; or waiting, until a time if there is one.
 type lane struct {
 	conversation schema.ConversationID
-	waiting      heapOf[*item, byOrder]
+	items        []*item
 	busy         bool
-	wait         judgement
-	// duePlace and timedPlace are where it is in the schedule's heaps.
-	duePlace, timedPlace int
+	until        time.Time
+	// resumes says that a waiting lane goes on without a new message or a person.
+	resumes bool
+	// index is the place in the heap of ready lanes, or -1.
+	index int
 }
 
-type laneSet map[*lane]struct{}
+func (l *lane) waiting() bool { return !l.busy && l.index < 0 }
 
-type byOrder struct{}
+// laneHeap orders lanes by their first messages.
+type laneHeap []*lane
 
-func (byOrder) before(a, b *item) bool { return a.compare(b) < 0 }
-func (byOrder) place(it *item) *int    { return &it.place }
+func (h laneHeap) Len() int           { return len(h) }
+func (h laneHeap) Less(i, j int) bool { return h[i].items[0].compare(h[j].items[0]) < 0 }
 
-type byExpiry struct{}
+func (h laneHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
 
-func (byExpiry) before(a, b *item) bool { return a.expires.Before(b.expires) }
-func (byExpiry) place(it *item) *int    { return &it.place }
+func (h *laneHeap) Push(l any) {
+	l.(*lane).index = len(*h)
+	*h = append(*h, l.(*lane))
+}
 
-type byFirst struct{}
+func (h *laneHeap) Pop() any {
+	last := len(*h) - 1
+	l := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	l.index = -1
+	return l
+}
 
-func (byFirst) before(a, b *lane) bool { return a.waiting.first().compare(b.waiting.first()) < 0 }
-func (byFirst) place(l *lane) *int     { return &l.duePlace }
-
-type byTime struct{}
-
-func (byTime) before(a, b *lane) bool { return a.wait.at.Before(b.wait.at) }
-func (byTime) place(l *lane) *int     { return &l.timedPlace }
-
-func newSchedule(judge func(*item, time.Time) judgement, tell func(*item, judgement)) *schedule {
+func newSchedule(decide func(*item, time.Time) decision, report func(*item, decision)) *schedule {
 	return &schedule{
-		judge: judge, tell: tell, items: make(map[string]*item), lanes: make(map[schema.ConversationID]*lane),
-		agentNeeded: make(laneSet), bound: make(map[schema.AgentName]laneSet),
+		decide: decide, report: report,
+		items: make(map[string]*item), lanes: make(map[schema.ConversationID]*lane),
 	}
 }
 
-// add puts an item in, in place of one of the same file that nobody works on.
+// add adds an item. It replaces an item of the same file, which must not be in work.
 func (s *schedule) add(it *item) {
 	s.remove(it.File)
 	s.items[it.File] = it
 	s.enter(it)
 }
 
-// enter puts an item into its lane. One that is not first changes nothing for
-// those before it.
+// enter puts an item into its lane, which becomes ready if the item is its first.
 func (s *schedule) enter(it *item) {
 	l := s.lanes[it.Conversation]
 	if l == nil {
-		l = &lane{conversation: it.Conversation}
+		l = &lane{conversation: it.Conversation, index: -1}
 		s.lanes[it.Conversation] = l
 	}
-	l.waiting.push(it)
-	if l.waiting.first() == it {
+	it.state = queued
+	i, _ := slices.BinarySearchFunc(l.items, it, (*item).compare)
+	l.items = slices.Insert(l.items, i, it)
+	if i == 0 {
 		s.wake(l)
 	}
 }
 
-// remove takes the item of a file out, if there is one. Nobody works on it.
+// remove removes the item of a file if there is one. It must not be in work.
 func (s *schedule) remove(file string) {
 	it := s.items[file]
 	if it == nil {
 		return
 	}
 	delete(s.items, file)
-	if it.aside {
-		s.aside.remove(it)
-		return
+	if it.state == queued {
+		s.leaveLane(it)
 	}
+}
+
+func (s *schedule) leaveLane(it *item) {
 	l := s.lanes[it.Conversation]
-	first := l.waiting.first() == it
-	l.waiting.remove(it)
-	if first {
+	i := slices.Index(l.items, it)
+	l.items = slices.Delete(l.items, i, i+1)
+	if i == 0 {
 		s.wake(l)
 	}
 }
 
-// next returns the first item that there is something to do about, and what.
-// Its lane is busy until the item is given back. An item that is to have its
-// turn alone keeps all that come behind it waiting.
-func (s *schedule) next(now time.Time) (it *item, do verb, ok bool) {
-	if s.working == 0 {
+// choose returns the first item that there is something to do about, and what. The item is in work, and its
+// lane busy, until putBack. An item that is to run alone stops everything behind it.
+func (s *schedule) choose(now time.Time) (it *item, do action, ok bool) {
+	if s.inWork == 0 {
 		s.alone, s.emptying = false, false
 	}
-	for s.due.Len() > 0 && !s.alone && !s.emptying {
-		l := s.due.first()
-		it := l.waiting.first()
-		j := s.judge(it, now)
-		switch j.do {
-		case pass:
-			l.waiting.remove(it)
-			s.wake(l)
-			s.putAside(it, now)
-			s.tell(it, j)
+	for len(s.ready) > 0 && !s.alone && !s.emptying {
+		l := s.ready[0]
+		it := l.items[0]
+		d := s.decide(it, now)
+		switch d.do {
+		case skip:
+			s.leaveLane(it)
+			it.state = skipped
+			if it.expires.After(now) {
+				s.recheck(it.expires)
+			} else if !it.expires.IsZero() {
+				it.state = expired
+			}
+			s.report(it, d)
 		case wait:
-			s.due.remove(l)
-			s.park(l, j, now)
-			s.tell(it, j)
+			s.wait(l, d, now)
+			s.report(it, d)
 		default:
-			if s.emptying = j.alone && s.working > 0; s.emptying {
+			if s.emptying = d.alone && s.inWork > 0; s.emptying {
 				continue
 			}
-			s.due.remove(l)
-			l.waiting.remove(it)
-			s.working++
-			s.alone = j.alone
-			l.busy, it.busy, it.reported = true, true, ""
-			return it, j.do, true
+			l.busy = true
+			heap.Remove(&s.ready, 0)
+			l.items = l.items[1:]
+			it.state, it.reported = inWork, ""
+			s.inWork++
+			s.alone = d.alone
+			return it, d.do, true
 		}
 	}
 	return nil, 0, false
 }
 
-// putAside keeps an item for which nothing is done, whatever becomes of its
-// conversation.
-func (s *schedule) putAside(it *item, now time.Time) {
-	it.aside = true
-	if it.expires.After(now) {
-		s.aside.push(it)
+// wait makes a lane wait until the time of the decision, or until its first message expires.
+func (s *schedule) wait(l *lane, d decision, now time.Time) {
+	l.until, l.resumes = d.at, d.resumes
+	if expires := l.items[0].expires; expires.After(now) && (l.until.IsZero() || expires.Before(l.until)) {
+		l.until = expires
+	}
+	heap.Remove(&s.ready, l.index)
+	s.recheck(l.until)
+}
+
+func (s *schedule) recheck(at time.Time) {
+	if !at.IsZero() && (s.next.IsZero() || at.Before(s.next)) {
+		s.next = at
 	}
 }
 
-func (s *schedule) comeBack(it *item) {
-	s.aside.remove(it)
-	it.aside = false
-	s.enter(it)
-}
-
-// giveBack takes an item in again that somebody worked on; if the work is
-// settled it is gone instead.
-func (s *schedule) giveBack(it *item, settled bool) {
+// putBack takes an item back that choose returned. It is gone if there is nothing left to do about it.
+func (s *schedule) putBack(it *item, gone bool) {
 	l := s.lanes[it.Conversation]
-	it.busy, l.busy = false, false
-	s.working--
-	if settled {
+	l.busy = false
+	s.inWork--
+	if gone {
 		delete(s.items, it.File)
 	} else {
-		l.waiting.push(it)
+		s.enter(it)
 	}
 	s.wake(l)
 }
 
-// wake has a lane judged anew, or dropped if nothing waits in it. One that is
-// busy is judged when its item is given back.
+// wake makes a lane ready, or removes it if it is empty. A busy lane stays busy.
 func (s *schedule) wake(l *lane) {
 	switch {
 	case l.busy:
-	case l.waiting.Len() == 0:
-		s.unpark(l)
-		s.due.remove(l)
+	case len(l.items) == 0:
+		if l.index >= 0 {
+			heap.Remove(&s.ready, l.index)
+		}
 		delete(s.lanes, l.conversation)
-	case s.due.has(l):
-		s.due.fix(l)
+	case l.index >= 0:
+		heap.Fix(&s.ready, l.index)
 	default:
-		s.unpark(l)
-		s.due.push(l)
+		heap.Push(&s.ready, l)
 	}
 }
 
-// park lets a lane wait until something changes that the judgement of its first
-// message came from.
-func (s *schedule) park(l *lane, j judgement, now time.Time) {
-	if expires := l.waiting.first().expires; expires.After(now) && (j.at.IsZero() || expires.Before(j.at)) {
-		j.at = expires
-	}
-	if !j.at.IsZero() {
-		// All times are compared as this clock passes them, whatever the time
-		// of day becomes.
-		j.at = now.Add(j.at.Sub(now))
-	}
-	l.wait = j
-	if !j.at.IsZero() {
-		s.timed.push(l)
-	}
-	if j.will {
-		s.willing++
-	}
-	if j.needsAgent {
-		s.agentNeeded[l] = struct{}{}
-	}
-	if sender := j.sender(); sender != "" {
-		if s.bound[sender] == nil {
-			s.bound[sender] = make(laneSet)
-		}
-		s.bound[sender][l] = struct{}{}
-	}
-}
-
-func (s *schedule) unpark(l *lane) {
-	s.timed.remove(l)
-	if l.wait.will {
-		s.willing--
-	}
-	delete(s.agentNeeded, l)
-	if sender := l.wait.sender(); sender != "" {
-		if delete(s.bound[sender], l); len(s.bound[sender]) == 0 {
-			delete(s.bound, sender)
-		}
-	}
-	l.wait = judgement{}
-}
-
-// wakeDue has the lanes judged whose time has come, and everything when the
-// time of day has jumped: the clock was set, or the machine slept.
-func (s *schedule) wakeDue(now time.Time) {
-	passed := now.Sub(s.looked)
-	jumped := now.Round(0).Sub(s.looked.Round(0)) - passed
-	if !s.looked.IsZero() && (passed < 0 || jumped.Abs() >= clockJump) {
+// advance makes the lanes ready whose time has come. If the clock was set back, all decisions are made again.
+func (s *schedule) advance(now time.Time) {
+	if now.Round(0).Before(s.checked.Round(0)) {
 		s.wakeAll()
 	}
-	s.looked = now
-	for s.timed.Len() > 0 && !s.timed.first().wait.at.After(now) {
-		s.wake(s.timed.first())
+	s.checked = now
+	if s.next.IsZero() || s.next.After(now) {
+		return
 	}
-	for s.aside.Len() > 0 && !s.aside.first().expires.After(now) {
-		s.comeBack(s.aside.first())
+	s.next = time.Time{}
+	for _, l := range s.lanes {
+		if !l.waiting() {
+			continue
+		}
+		if !l.until.IsZero() && !l.until.After(now) {
+			s.wake(l)
+		} else {
+			s.recheck(l.until)
+		}
+	}
+	for _, it := range s.items {
+		if it.state != skipped || it.expires.IsZero() {
+			continue
+		}
+		if it.expires.After(now) {
+			s.recheck(it.expires)
+		} else {
+			s.enter(it)
+		}
 	}
 }
 
-// wakeAll has everything judged anew.
+// wakeAll has everything decided again.
 func (s *schedule) wakeAll() {
 	for _, l := range s.lanes {
 		s.wake(l)
 	}
 	for _, it := range s.items {
-		if it.aside {
-			s.comeBack(it)
+		if it.state == skipped || it.state == expired {
+			s.enter(it)
 		}
 	}
 }
 
-// wakeForAgent has the lanes judged that wait for the agent to be available.
-func (s *schedule) wakeForAgent() {
-	for l := range s.agentNeeded {
-		s.wake(l)
-	}
-}
-
-// wakeChanged has the lanes judged that depend on what has changed in the
-// history.
-func (s *schedule) wakeChanged(c *changes) {
-	if c.all {
-		s.wakeAll()
-		return
-	}
-	for conversation := range c.conversations {
-		if l := s.lanes[conversation]; l != nil {
-			s.wake(l)
+// resumes reports whether a lane waits that goes on without a new message or a person.
+func (s *schedule) resumes() bool {
+	for _, l := range s.lanes {
+		if l.waiting() && l.resumes {
+			return true
 		}
 	}
-	for sender := range c.senders {
-		for l := range s.bound[sender] {
-			s.wake(l)
-		}
-	}
-}
-
-// waits returns when the next lane is due, the zero time if none will be, and
-// whether any waits that goes on by itself.
-func (s *schedule) waits() (next time.Time, will bool) {
-	if s.timed.Len() > 0 {
-		next = s.timed.first().wait.at
-	}
-	if s.aside.Len() > 0 {
-		if at := s.aside.first().expires; next.IsZero() || at.Before(next) {
-			next = at
-		}
-	}
-	return next, s.willing > 0
+	return false
 }

@@ -49,12 +49,12 @@ func (l *life) fact(f fact) {
 	})
 }
 
-// take notes what is worked on now.
-func (l *life) take(log []string) {
+// begin notes what is in work now.
+func (l *life) begin(log []string) {
 	for _, line := range log {
-		var do verb
+		var do int
 		var file string
-		if n, _ := fmt.Sscanf(line, "verdict %d %s", &do, &file); n == 2 {
+		if n, _ := fmt.Sscanf(line, "work %d %s", &do, &file); n == 2 {
 			l.atWork = append(l.atWork, file)
 		}
 	}
@@ -79,9 +79,9 @@ func (l *life) happen() {
 	case n < 61:
 		l.fact(fact{Kind: notified, From: l.sender()})
 	case n < 64:
-		l.errand()
+		l.followUp()
 	case n < 65:
-		l.note("the journal is written anew")
+		l.note("the journal is compacted")
 		l.both(func(s scheduler) { s.compact(l.now) })
 	default:
 		l.work()
@@ -143,8 +143,8 @@ func (l *life) removal() {
 	l.both(func(s scheduler) { s.leave(file) })
 }
 
-// errand finishes what is left to do about a message that is not worked on.
-func (l *life) errand() {
+// followUp finishes what is left to do about a message that is not worked on.
+func (l *life) followUp() {
 	if len(l.messages) == 0 {
 		return
 	}
@@ -229,12 +229,12 @@ func (l *life) unavailable(file string) {
 	l.giveBack(file, false, 0)
 }
 
-func (l *life) giveBack(file string, settled bool, wait time.Duration) {
-	l.note("%s is given back, settled %t", file, settled)
+func (l *life) giveBack(file string, gone bool, wait time.Duration) {
+	l.note("%s is given back, gone %t", file, gone)
 	var notBefore time.Time
-	if !settled && wait > 0 {
+	if !gone && wait > 0 {
 		notBefore = l.now.Add(wait)
 	}
 	l.atWork = slices.DeleteFunc(l.atWork, func(f string) bool { return f == file })
-	l.both(func(s scheduler) { s.giveBack(file, settled, notBefore) })
+	l.both(func(s scheduler) { s.giveBack(file, gone, notBefore) })
 }

@@ -8,51 +8,51 @@ import (
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/schema"
 )
 
 // scheduler is what a schedule does, and what the model of one does that
-// judges everything anew each time. Each has a history of its own.
+// decides on everything each time. Each has a history of its own.
 type scheduler interface {
 	arrive(file string, m *schema.Message)
 	leave(file string)
 	dispatch(now time.Time) (log []string, more bool)
-	giveBack(file string, settled bool, notBefore time.Time)
+	giveBack(file string, gone bool, notBefore time.Time)
 	pause(until time.Time)
 	past() *history
 	compact(now time.Time)
 }
 
-// teller does what a Runner does when it is told why a message waits.
-type teller struct {
+// reporter does what a Runner does when it reports why a message gets no turn.
+type reporter struct {
 	history *history
 	log     []string
 }
 
-func (l *teller) past() *history { return l.history }
+func (l *reporter) past() *history { return l.history }
 
-func (l *teller) tell(it *item, j judgement) {
-	if j.bound != nil && !j.bound.noticed {
-		f := j.bound.about(bound)
+func (l *reporter) report(it *item, d decision) {
+	if d.bound != nil && !d.bound.noticed {
+		f := d.bound.about(bound)
 		l.history.apply(&f)
 		l.log = append(l.log, "notice for "+it.File)
 	}
 	rec := l.history.records[it.key]
-	unknown := j.kind == EventHeld && (rec == nil || rec.Held != j.reason)
-	if j.reason == "" || j.reason == it.reported && !unknown {
+	isNew := d.kind == EventHeld && (rec == nil || rec.Held != d.reason)
+	if d.reason == "" || d.reason == it.reported && !isNew {
 		return
 	}
-	it.reported = j.reason
-	if unknown {
-		f := j.held(it)
+	it.reported = d.reason
+	if isNew {
+		f := d.held(it)
 		l.history.apply(&f)
 	}
-	l.log = append(l.log, fmt.Sprint(j.kind, " ", it.File, ": ", j.reason))
+	l.log = append(l.log, fmt.Sprint(d.kind, " ", it.File, ": ", d.reason))
 }
 
-// written returns the history as it is read from a journal that is written
-// anew.
-func (l *teller) written(now time.Time) *history {
+// compacted returns the history as it is read from a compacted journal.
+func (l *reporter) compacted(now time.Time) *history {
 	var lines bytes.Buffer
 	for _, f := range l.history.snapshots(now) {
 		if err := json.NewEncoder(&lines).Encode(&f); err != nil {
@@ -60,26 +60,28 @@ func (l *teller) written(now time.Time) *history {
 		}
 	}
 	h := newHistory()
-	h.read(lines.Bytes())
+	if _, bad, err := h.read(jsonl.NewReader(bytes.NewReader(lines.Bytes()), 0), 0); bad > 0 || err != nil {
+		panic(fmt.Sprint(bad, err))
+	}
 	return h
 }
 
 // incremental is the schedule itself.
 type incremental struct {
-	teller
+	reporter
 	*schedule
 	config      *Config
 	pausedUntil time.Time
-	judged      int
+	released    int
+	decided     int
 }
 
 func newIncremental(c *Config) *incremental {
-	s := &incremental{config: c, teller: teller{history: newHistory()}}
-	s.history.changed = newChanges()
-	s.schedule = newSchedule(func(it *item, now time.Time) judgement {
-		s.judged++
-		return c.judge(s.history, it, now, s.pausedUntil)
-	}, s.teller.tell)
+	s := &incremental{config: c, reporter: reporter{history: newHistory()}}
+	s.schedule = newSchedule(func(it *item, now time.Time) decision {
+		s.decided++
+		return c.decide(s.history, it, now, s.pausedUntil)
+	}, s.reporter.report)
 	return s
 }
 
@@ -88,45 +90,47 @@ func (s *incremental) leave(file string)                     { s.remove(file) }
 
 func (s *incremental) dispatch(now time.Time) ([]string, bool) {
 	s.log = nil
-	s.wakeChanged(s.history.changed)
-	s.history.changed = newChanges()
-	s.wakeDue(now)
-	for s.working < s.config.Parallel {
-		it, do, ok := s.next(now)
+	if s.history.released != s.released {
+		s.released = s.history.released
+		s.wakeAll()
+	}
+	s.advance(now)
+	for s.inWork < s.config.Parallel {
+		it, do, ok := s.choose(now)
 		if !ok {
 			break
 		}
-		s.log = append(s.log, fmt.Sprint("verdict ", do, " ", it.File))
+		s.log = append(s.log, fmt.Sprint("work ", int(do), " ", it.File))
 	}
-	_, will := s.waits()
-	return s.log, will || s.working > 0
+	return s.log, s.resumes() || s.inWork > 0
 }
 
-func (s *incremental) giveBack(file string, settled bool, notBefore time.Time) {
+func (s *incremental) giveBack(file string, gone bool, notBefore time.Time) {
 	it := s.items[file]
 	it.notBefore = notBefore
-	s.schedule.giveBack(it, settled)
+	s.putBack(it, gone)
 }
 
 func (s *incremental) pause(until time.Time) {
 	s.pausedUntil = until
-	s.wakeForAgent()
+	s.wakeAll()
 }
 
 func (s *incremental) compact(now time.Time) {
-	s.history = s.written(now)
-	s.history.changed = &changes{all: true}
+	released := s.history.released
+	s.history = s.compacted(now)
+	s.history.released = released + 1
 }
 
 // exhaustive is the model: it goes through the whole inbox in processing order
-// and judges each message whose conversation is free.
+// and decides on each message whose conversation is free.
 type exhaustive struct {
-	teller
+	reporter
 	config      *Config
 	items       map[string]*item
 	messages    map[string]*schema.Message
 	busy        map[schema.ConversationID]bool
-	working     int
+	inWork      int
 	pausedUntil time.Time
 	// alone is worked on alone, or waits for that.
 	alone string
@@ -134,7 +138,7 @@ type exhaustive struct {
 
 func newExhaustive(c *Config) *exhaustive {
 	return &exhaustive{
-		config: c, teller: teller{history: newHistory()}, items: make(map[string]*item),
+		config: c, reporter: reporter{history: newHistory()}, items: make(map[string]*item),
 		messages: make(map[string]*schema.Message), busy: make(map[schema.ConversationID]bool),
 	}
 }
@@ -161,53 +165,53 @@ func (s *exhaustive) inOrder() []*item {
 
 func (s *exhaustive) dispatch(now time.Time) ([]string, bool) {
 	s.log = nil
-	if s.working == 0 {
+	if s.inWork == 0 {
 		s.alone = ""
 	}
 	more := false
 	waiting := make(map[schema.ConversationID]bool)
 	for _, it := range s.inOrder() {
-		if s.working >= s.config.Parallel || s.alone != "" {
+		if s.inWork >= s.config.Parallel || s.alone != "" {
 			return s.log, true
 		}
-		if it.busy || s.busy[it.Conversation] || waiting[it.Conversation] {
+		if it.state == inWork || s.busy[it.Conversation] || waiting[it.Conversation] {
 			continue
 		}
-		j := s.config.judge(s.history, it, now, s.pausedUntil)
-		more = more || j.will
-		switch j.do {
-		case pass:
-			s.tell(it, j)
+		d := s.config.decide(s.history, it, now, s.pausedUntil)
+		more = more || d.resumes
+		switch d.do {
+		case skip:
+			s.report(it, d)
 		case wait:
 			waiting[it.Conversation] = true
-			s.tell(it, j)
+			s.report(it, d)
 		default:
-			if j.alone {
+			if d.alone {
 				s.alone = it.File
 			}
-			if j.alone && s.working > 0 {
+			if d.alone && s.inWork > 0 {
 				return s.log, true
 			}
-			it.busy, it.reported, s.busy[it.Conversation] = true, "", true
-			s.working++
-			s.log = append(s.log, fmt.Sprint("verdict ", j.do, " ", it.File))
+			it.state, it.reported, s.busy[it.Conversation] = inWork, "", true
+			s.inWork++
+			s.log = append(s.log, fmt.Sprint("work ", int(d.do), " ", it.File))
 		}
 	}
-	return s.log, more || s.working > 0
+	return s.log, more || s.inWork > 0
 }
 
-func (s *exhaustive) giveBack(file string, settled bool, notBefore time.Time) {
-	s.working--
+func (s *exhaustive) giveBack(file string, gone bool, notBefore time.Time) {
+	s.inWork--
 	it := s.items[file]
 	delete(s.busy, it.Conversation)
-	it.busy, it.notBefore = false, notBefore
-	if settled {
+	it.state, it.notBefore = queued, notBefore
+	if gone {
 		s.leave(file)
 	}
 }
 
 func (s *exhaustive) pause(until time.Time) { s.pausedUntil = until }
-func (s *exhaustive) compact(now time.Time) { s.history = s.written(now) }
+func (s *exhaustive) compact(now time.Time) { s.history = s.compacted(now) }
 
 func mustItem(file string, m *schema.Message) *item {
 	it, err := newItem(file, m)

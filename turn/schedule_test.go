@@ -40,7 +40,7 @@ func checkAgainstModel(t *testing.T, seed uint64, steps int) {
 	for step := range steps {
 		l.happen()
 		if l.random.IntN(4) == 0 {
-			continue // several things happen before anybody looks
+			continue // several things happen between two dispatches
 		}
 		got, gotMore := l.real.dispatch(l.now)
 		want, wantMore := l.model.dispatch(l.now)
@@ -52,7 +52,7 @@ func checkAgainstModel(t *testing.T, seed uint64, steps int) {
 			t.Fatalf("seed %d, step %d, after %q:\n got %q, more %t\nwant %q, more %t", seed, step, l.events, got, gotMore, want, wantMore)
 		}
 		l.events = nil
-		l.take(got)
+		l.begin(got)
 		checkSchedule(t, l.real.schedule)
 		if !reflect.DeepEqual(l.real.history.records, l.model.history.records) {
 			t.Fatalf("seed %d, step %d: the histories differ", seed, step)
@@ -60,46 +60,45 @@ func checkAgainstModel(t *testing.T, seed uint64, steps int) {
 	}
 }
 
-// checkSchedule checks that each lane is in one state, and each item in its
-// lane, aside, or worked on.
+// checkSchedule checks that each lane is in one state, and that each item is in its lane, skipped, or in work.
 func checkSchedule(t *testing.T, s *schedule) {
 	t.Helper()
-	waiting, willing := 0, 0
+	placed, inLanes := 0, 0
 	for conversation, l := range s.lanes {
-		waiting += l.waiting.Len()
-		if l.wait.will {
-			willing++
+		placed += len(l.items)
+		inHeap := l.index >= 0 && l.index < len(s.ready) && s.ready[l.index] == l
+		if l.conversation != conversation || len(l.items) == 0 && !l.busy || l.busy && inHeap || inHeap != (l.index >= 0) {
+			t.Errorf("lane %s: %d items, busy %t, in the heap %t at %d: want one state", conversation, len(l.items), l.busy, inHeap, l.index)
 		}
-		if parked := l.wait.do == wait; l.conversation != conversation ||
-			l.waiting.Len() == 0 && !l.busy || l.busy && (parked || s.due.has(l)) || !l.busy && parked == s.due.has(l) {
-			t.Errorf("lane %s: %d wait, busy %t, due %t, parked %t: want one state", conversation, l.waiting.Len(), l.busy, s.due.has(l), parked)
-		}
-		for _, it := range l.waiting.members {
-			if l.waiting.first().compare(it) > 0 || s.items[it.File] != it {
-				t.Errorf("lane %s begins with %s and holds %s", conversation, l.waiting.first().File, it.File)
+		for i, it := range l.items {
+			if i > 0 && l.items[i-1].compare(it) >= 0 || s.items[it.File] != it || it.state != queued {
+				t.Errorf("lane %s holds %s in place %d, want the items in order", conversation, it.File, i)
 			}
 		}
+		if l.waiting() && !l.until.IsZero() && (s.next.IsZero() || s.next.After(l.until)) {
+			t.Errorf("lane %s waits until %v, and the schedule until %v", conversation, l.until, s.next)
+		}
 	}
-	working := 0
 	for _, it := range s.items {
-		if it.aside || it.busy {
-			waiting++
-		}
-		if it.busy {
-			working++
+		switch it.state {
+		case skipped, expired:
+			placed++
+		case inWork:
+			placed++
+			inLanes++
 		}
 	}
-	if working != s.working || s.alone && working > 1 {
-		t.Errorf("%d are worked on, %d are counted, alone %t", working, s.working, s.alone)
+	if inLanes != s.inWork || s.alone && inLanes > 1 {
+		t.Errorf("%d items are in work, %d are counted, alone %t", inLanes, s.inWork, s.alone)
 	}
-	if waiting != len(s.items) || willing != s.willing || s.timed.Len() > len(s.lanes) {
-		t.Errorf("%d of %d items have a place; %d lanes go on by themselves and %d are counted", waiting, len(s.items), willing, s.willing)
+	if placed != len(s.items) {
+		t.Errorf("%d of %d items have a place", placed, len(s.items))
 	}
 }
 
-// TestHeldMessagesAreJudgedOnce counts judgements while messages come and go
-// in an inbox where many lie that get no turn, for any reason.
-func TestHeldMessagesAreJudgedOnce(t *testing.T) {
+// TestHeldMessagesAreDecidedOnce counts decisions while messages come and go
+// in an inbox with many others that get no turn, for any reason.
+func TestHeldMessagesAreDecidedOnce(t *testing.T) {
 	const lying, arrivals = 500, 20
 	now := time.Date(2026, 3, 13, 12, 0, 0, 0, time.UTC)
 	var arriving []schema.AgentName
@@ -116,25 +115,25 @@ func TestHeldMessagesAreJudgedOnce(t *testing.T) {
 		name   string
 		config Config
 		change func(*schema.Message)
-		// before is what the history of each message is; judged is how many
-		// are judged at all.
-		before func(*item) []fact
-		judged int
+		// before is what the history of each message is; decided is how many
+		// decisions there are at the start.
+		before  func(*item) []fact
+		decided int
 	}{
-		{name: "senders that are not allowed", config: Config{AllowFrom: arriving}, judged: lying},
-		{name: "expired", change: func(m *schema.Message) { m.ExpiresAt = "2026-03-13T11:30:00Z" }, judged: lying},
+		{name: "senders that are not allowed", config: Config{AllowFrom: arriving}, decided: lying},
+		{name: "expired", change: func(m *schema.Message) { m.ExpiresAt = "2026-03-13T11:30:00Z" }, decided: lying},
 		{
-			name: "retries", judged: lying,
+			name: "retries", decided: lying,
 			before: func(it *item) []fact {
 				f := fact{Kind: failed, key: it.key, RetryAt: now.Add(time.Minute)}
 				return []fact{started.of(&it.envelope), f}
 			},
 		},
-		{name: "a bound on the sender", config: Config{MaxPairTurns: 1}, judged: lying, before: func(it *item) []fact {
+		{name: "a bound on the sender", config: Config{MaxPairTurns: 1}, decided: lying, before: func(it *item) []fact {
 			return []fact{{Kind: started, key: it.key, From: "gemini"}, {Kind: interrupted, key: it.key}, {Kind: started, From: "gemini"}}
 		}},
 		{
-			name: "a bound conversation", config: Config{MaxTurns: 1}, judged: 1,
+			name: "a bound conversation", config: Config{MaxTurns: 1}, decided: 1,
 			change: func(m *schema.Message) { m.ConversationID = "conv-20260313-gemini-1" },
 			before: func(*item) []fact {
 				return []fact{{Kind: started, Conversation: "conv-20260313-gemini-1"}}
@@ -162,12 +161,12 @@ func TestHeldMessagesAreJudgedOnce(t *testing.T) {
 				}
 				s.arrive(it.File, m)
 			}
-			if log, _ := s.dispatch(now); s.working != 0 {
-				t.Fatalf("%d are worked on, want none: %q", s.working, log)
+			if log, _ := s.dispatch(now); s.inWork != 0 {
+				t.Fatalf("%d are worked on, want none: %q", s.inWork, log)
 			}
-			before := s.judged
-			if before != test.judged {
-				t.Errorf("%d judgements at the begin, want %d", before, test.judged)
+			before := s.decided
+			if before != test.decided {
+				t.Errorf("%d decisions at the start, want %d", before, test.decided)
 			}
 			for n, sender := range arriving {
 				m := question("arriving")
@@ -177,8 +176,8 @@ func TestHeldMessagesAreJudgedOnce(t *testing.T) {
 				s.arrive(file, &m)
 				now = now.Add(time.Millisecond)
 				s.dispatch(now)
-				if s.working != 1 {
-					t.Fatalf("arrival %d: %d are worked on, want 1", n, s.working)
+				if s.inWork != 1 {
+					t.Fatalf("arrival %d: %d are worked on, want 1", n, s.inWork)
 				}
 				f := started.of(&s.items[file].envelope)
 				f.At = now
@@ -186,8 +185,8 @@ func TestHeldMessagesAreJudgedOnce(t *testing.T) {
 				s.giveBack(file, true, time.Time{})
 				s.dispatch(now)
 			}
-			if got := s.judged - before; got != arrivals {
-				t.Errorf("%d judgements for %d arrivals, want one each", got, arrivals)
+			if got := s.decided - before; got != arrivals {
+				t.Errorf("%d decisions for %d arrivals, want one each", got, arrivals)
 			}
 		})
 	}

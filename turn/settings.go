@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -17,18 +18,15 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Settings are what a workspace says about the turns of an agent, so that a
-// Runner can be started by the agent's name alone. They stand in the section
-// run of workspace.json, for all agents, and of agents/<name>/config.yaml, for
-// that one; what the second says counts.
+// Settings are what a workspace says about the turns of an agent. They are in the section run of
+// workspace.json, for all agents, and of agents/<name>/config.yaml, for one agent; the second wins.
 type Settings struct {
 	// Driver is the name of one of the agent.Kinds; empty means the first.
 	Driver string `yaml:"driver"`
-	// Command is a program and its arguments: the agent for exec, the bridge
-	// to be started for ash, and for claude and codex the program where it is
-	// not the one of that name.
+	// Command is a program and its arguments: for exec the agent, for ash the bridge, and for claude and
+	// codex the program if it is not the one of that name.
 	Command []string `yaml:"command"`
-	// Model is what claude and codex are to use; empty leaves it to them.
+	// Model is what claude and codex use; empty leaves it to them.
 	Model string `yaml:"model"`
 	// Allow is what claude and codex may do without asking.
 	Allow agent.Permission `yaml:"allow"`
@@ -49,10 +47,9 @@ type Settings struct {
 	Timeout time.Duration `yaml:"timeout"`
 	Grace   time.Duration `yaml:"grace"`
 
-	// MCP are the servers whose tools claude and codex are given. No file says
-	// them.
+	// MCP are the servers whose tools claude and codex get. Files cannot set them.
 	MCP map[string]agent.MCPServer `yaml:"-"`
-	// env tells a program that lives longer than a turn where it works.
+	// env names the workspace and the agent for programs that outlive a turn.
 	env []string
 }
 
@@ -65,8 +62,8 @@ var settingNames = []string{
 // maxSettings is the largest file that settings are read from, in bytes.
 const maxSettings = 1 << 20
 
-// LoadSettings reads the settings of an agent. A workspace that says nothing
-// has the zero value. Errors name the file and the setting.
+// LoadSettings reads the settings of an agent. Without any, it returns the zero value. Errors name the file
+// and the setting.
 func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error) {
 	if err := w.CheckAgent(name); err != nil {
 		return Settings{}, err
@@ -87,7 +84,7 @@ func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error)
 	return s, nil
 }
 
-// load takes in what a file says. JSON is YAML, too.
+// load adds the settings of a file. JSON is YAML, too.
 func (s *Settings) load(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,7 +110,7 @@ func (s *Settings) load(path string) error {
 		return nil
 	}
 	if file.Run.Kind != yaml.MappingNode {
-		return fmt.Errorf("line %d: run is no mapping", file.Run.Line)
+		return fmt.Errorf("line %d: run is not a mapping", file.Run.Line)
 	}
 	for i := 0; i < len(file.Run.Content); i += 2 {
 		if setting := file.Run.Content[i]; !slices.Contains(settingNames, setting.Value) {
@@ -132,8 +129,8 @@ func (s *Settings) load(path string) error {
 	return file.Run.Decode(s)
 }
 
-// Config returns the configuration that the settings describe. An echo is
-// given the body alone unless the settings say otherwise.
+// Config returns the configuration that the settings describe. An echo reads the body unless the settings say
+// otherwise.
 func (s *Settings) Config(name schema.AgentName) (Config, error) {
 	newDriver, err := s.NewDriver()
 	if err != nil {
@@ -147,5 +144,41 @@ func (s *Settings) Config(name schema.AgentName) (Config, error) {
 		Agent: name, NewDriver: newDriver, Input: input, Reply: s.Reply, AllowFrom: s.AllowFrom,
 		MaxAttempts: s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns,
 		Timeout: s.Timeout, Parallel: s.Parallel,
+	}, nil
+}
+
+// SetDriver names another driver. Settings of the driver before mean nothing to it, so SetDriver drops them.
+// A model and arguments without a driver that uses such are kept for the new one.
+func (s *Settings) SetDriver(name string) {
+	before, err := agent.FindKind(s.Driver)
+	if err != nil || before.Name != name {
+		s.Command, s.Socket = nil, ""
+		if before.Model {
+			s.Model, s.Args = "", nil
+		}
+	}
+	s.Driver = name
+}
+
+// NewDriver returns the constructor of drivers that the settings describe, for a Config.
+func (s *Settings) NewDriver() (func(schema.ConversationID, string) agent.Driver, error) {
+	kind, err := agent.FindKind(s.Driver)
+	if err != nil {
+		return nil, err
+	}
+	options := agent.Options{
+		Command: s.Command, Socket: s.Socket, Dir: s.Dir, Env: s.env, Grace: s.Grace,
+		Model: s.Model, Allow: s.Allow, Args: s.Args, MCP: s.MCP, Greeted: new(atomic.Bool),
+	}
+	if err := kind.Check(options); err != nil {
+		return nil, err
+	}
+	return func(conversation schema.ConversationID, session string) agent.Driver {
+		options := options
+		options.Session = session
+		if session == "" && kind.NamesSessions {
+			options.Session = string(conversation)
+		}
+		return kind.New(options)
 	}, nil
 }

@@ -55,7 +55,7 @@ func TestNoTurnAfterStateWasRemoved(t *testing.T) {
 	send(t, w, question("one"), question("two"))
 	r, rec := newRunner(t, w, Config{NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
 		removeState(t, w)
-		hold, err := takeLock(t.Context(), w, "codex", time.Now())
+		hold, err := lockInbox(t.Context(), w, "codex", time.Now())
 		if err == nil {
 			t.Cleanup(func() {
 				if err := hold.Release(); err != nil {
@@ -75,7 +75,7 @@ func TestNoTurnAfterStateWasRemoved(t *testing.T) {
 	if got := len(subjects(t, w, "codex", mailbox.Inbox)); got != 2 {
 		t.Errorf("%d messages in the inbox, want both", got)
 	}
-	if running, holder, err := lockHolder(w, "codex"); !running || holder == nil || err != nil {
+	if running, holder, err := lockOf(w, "codex").Held(); !running || holder == nil || err != nil {
 		t.Errorf("held %t by %v, %v; want the other's lock left alone", running, holder, err)
 	}
 }

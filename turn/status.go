@@ -10,30 +10,28 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// AgentStatus says how it stands with an agent's inbox.
+// AgentStatus is the state of an agent's inbox.
 type AgentStatus struct {
 	Agent schema.AgentName `json:"agent"`
-	// Running says that a Runner works the inbox, and Runner which process
-	// that is if it can be told.
+	// Running says that a Runner works the inbox. Runner is its process, if that is known.
 	Running bool    `json:"running"`
 	Runner  *Holder `json:"runner,omitempty"`
-	// Pending counts the messages in the inbox that wait for a turn or have
-	// one. Held, Expired and Invalid ones are in the inbox as well.
+	// Pending counts the messages in the inbox that have a turn or wait for one. Held, Expired and Invalid
+	// count the others.
 	Pending int `json:"pending"`
 	Held    int `json:"held"`
 	Expired int `json:"expired"`
 	Invalid int `json:"invalid"`
-	// Oldest is when the oldest pending message was made.
+	// Oldest is when the oldest pending message was created.
 	Oldest      time.Time `json:"oldest,omitzero"`
 	DeadLetters int       `json:"dead_letters"`
-	// InTurn are the messages that have a turn right now.
+	// InTurn are the messages that have a turn now.
 	InTurn []Turn `json:"in_turn,omitempty"`
-	// Last is the turn that ended last, and Failures how many failed in a row
-	// since one succeeded.
+	// Last is the turn that ended last, and Failures how many failed since the last success.
 	Last     *Turn `json:"last,omitempty"`
 	Failures int   `json:"failures"`
-	// Conversations are those with messages in the inbox, those that had a
-	// turn within the hour, and those that are bound; the latest first.
+	// Conversations are those with messages in the inbox, those with a turn within the hour, and those that
+	// wait for Resume; the latest first.
 	Conversations []Conversation `json:"conversations,omitempty"`
 }
 
@@ -52,19 +50,19 @@ type Turn struct {
 	Usage        agent.Usage           `json:"usage,omitzero"`
 }
 
-// Conversation is how deep a conversation is.
+// Conversation is the state of a conversation.
 type Conversation struct {
 	ID   schema.ConversationID `json:"id"`
 	With schema.AgentName      `json:"with"`
-	// Turns counts since the conversation began or was resumed.
+	// Turns counts since the conversation began or a person resumed it.
 	Turns int `json:"turns"`
 	// Bound says that it has had as many turns as are allowed.
 	Bound bool      `json:"bound"`
 	Last  time.Time `json:"last"`
 }
 
-// Status returns how it stands with the inboxes of the agents, or of all
-// agents if none is named. It changes nothing.
+// Status returns the states of the agents' inboxes, or of all inboxes if no agent is named. It changes
+// nothing.
 func Status(ctx context.Context, w *mailbox.Workspace, agents ...schema.AgentName) ([]AgentStatus, error) {
 	if len(agents) == 0 {
 		all, err := w.Agents()
@@ -86,11 +84,11 @@ func Status(ctx context.Context, w *mailbox.Workspace, agents ...schema.AgentNam
 
 func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) (AgentStatus, error) {
 	s := AgentStatus{Agent: name}
-	entries, err := w.Inbox(ctx, name)
+	entries, err := w.List(ctx, name, mailbox.Inbox) // with the bodies: keys depend on them
 	if err != nil {
 		return s, err
 	}
-	if s.Running, s.Runner, err = lockHolder(w, name); err != nil {
+	if s.Running, s.Runner, err = lockOf(w, name).Held(); err != nil {
 		return s, err
 	}
 	h, err := readHistory(w, name)
@@ -149,7 +147,7 @@ func (s *AgentStatus) count(e mailbox.Entry, rec *record, now time.Time, waiting
 	}
 }
 
-// recordFor returns what is known of a message, nil if nothing is.
+// recordFor returns the record of a message, or nil.
 func recordFor(h *history, m *schema.Message) *record {
 	k, err := keyOf(m)
 	if err != nil {
@@ -172,7 +170,7 @@ func turnOf(rec *record) Turn {
 func conversationsOf(h *history, now time.Time, waiting map[schema.ConversationID]bool) []Conversation {
 	var conversations []Conversation
 	for id, c := range h.conversations {
-		if c.Bound || waiting[id] || now.Sub(c.Last) < pairWindow {
+		if c.With != "" && (c.Bound || waiting[id] || now.Sub(c.Last) < pairWindow) {
 			conversations = append(conversations, Conversation{ID: id, With: c.With, Turns: c.Turns, Bound: c.Bound, Last: c.Last})
 		}
 	}

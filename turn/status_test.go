@@ -40,7 +40,6 @@ func TestStatus(t *testing.T) {
 	bad, never := question("bad"), question("never tried")
 	bad.Priority, bad.ConversationID, never.ConversationID = schema.P0, "conv-20260101-claude-1", "conv-20260101-claude-1"
 	send(t, w, expired, bad, never)
-	copyOf(t, w, []byte("{{{"), "garbage.yaml")
 	inTurn := make(chan AgentStatus, 1)
 	attempts := 0
 	_, err := runOnce(t, w, Config{MaxAttempts: 2, NewDriver: plays(func(_ context.Context, request agent.Request) (agent.Result, error) {
@@ -62,6 +61,7 @@ func TestStatus(t *testing.T) {
 	if !s.Running || s.Runner == nil || s.Runner.PID != os.Getpid() || len(s.InTurn) != 1 || s.InTurn[0].Subject != "bad" || s.InTurn[0].Attempt != 2 {
 		t.Errorf("status in a turn %+v, want this process in the second turn on bad", s)
 	}
+	copyOf(t, w, []byte("{{{"), "garbage.yaml")
 	s = statusFor(t, w, "codex")
 	if s.Running || len(s.InTurn) != 0 || s.Pending != 1 || s.Expired != 1 || s.Invalid != 1 || s.DeadLetters != 1 || s.Oldest.IsZero() {
 		t.Errorf("status afterwards %+v, want one pending, expired, invalid and dead each, and nobody running", s)
@@ -117,7 +117,7 @@ func TestRunningIsNotClaimedOfTheDead(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	rec := leave(t, w, func(rec *record) []fact { return []fact{started.about(rec)} })
-	hold, err := takeLock(t.Context(), w, "codex", time.Now()) // a dead one leaves the same files
+	hold, err := lockInbox(t.Context(), w, "codex", time.Now()) // a dead one leaves the same files
 	if err == nil {
 		err = hold.Release()
 	}

@@ -184,13 +184,14 @@ func TestFailureRetryDeadLetterAndBounce(t *testing.T) {
 	if p := progress(t, w, sent[0].ID); p.Stage != StageDead || p.Attempts != 3 || !strings.Contains(p.Reason, "exit status 3") {
 		t.Errorf("progress %+v, want dead with its reason", p)
 	}
-	// A notice that cannot be handled makes no further notice.
+	// The bounce gets no turn, and so can make no further one.
 	failing := plays(func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, errors.New("no") })
 	rec, err := runOnce(t, w, Config{Agent: "claude", NewDriver: failing, MaxAttempts: 1})
 	if err == nil {
-		t.Error("Run gave no error, want dead letters")
+		t.Error("Run gave no error, want a dead letter")
 	}
 	wantTexts(t, "bounced", rec.of(EventBounced), "Re: good")
+	wantTexts(t, "held", rec.of(EventHeld), "Not handled: bad")
 	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox), "Not handled: Re: good")
 }
 

@@ -7,23 +7,14 @@ package main
 
 import (
 	"context"
-	"os"
 
 	"github.com/oacp-go/oacp/internal/command"
 )
 
 func main() {
-	status, first, err := runAsFirst()
-	switch {
-	case err != nil:
-		os.Stderr.WriteString("oacp: " + err.Error() + "\n")
-		status = 1
-	case !first:
-		p := program()
-		p.Exec = command.Exec
-		p.Main()
-	}
-	os.Exit(status)
+	p := program()
+	p.Exec = command.Exec
+	p.Main()
 }
 
 // run carries out a command line inside this process and returns the exit status.

@@ -98,7 +98,6 @@ func turnRules() []rule {
 		{"busy", as[*turn.BusyError]("one process works an inbox, with --parallel several conversations at a time; oacp status shows them all")},
 		{"state_lost", is(turn.ErrStateLost, "do not remove files from state while oacp run works; the next oacp run continues with the inbox")},
 		{"dead_letters", as[*turn.DeadLettersError]("oacp read ID says why; agents/NAME/dead_letter holds them, each with its reason")},
-		{codeInvalid, as[*turn.InvalidFilesError]("oacp doctor says what is wrong with it; after a minute it becomes a dead letter")},
 		{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE takes the file out of the inbox")},
 		{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader a cursor of its own")},
 		{"cursor", is(watch.ErrCursor, "")},

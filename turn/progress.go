@@ -9,24 +9,22 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Stage is how far a message got with one recipient. None is claimed before
-// it is true.
+// Stage is the state of a message with one recipient. A state is reported only once it is true.
 type Stage string
 
 // The stages of a message.
 const (
 	// StageStored is a message that is sent, and not in the inbox yet.
 	StageStored Stage = "stored"
-	// StageWaiting is one that is in the inbox. If it had a turn already, that
-	// failed or never ended.
+	// StageWaiting is a message in the inbox. If it had a turn already, that failed or never ended.
 	StageWaiting Stage = "waiting"
 	// StageHeld and StageExpired are messages in the inbox that get no turn.
 	StageHeld    Stage = "held"
 	StageExpired Stage = "expired"
-	// StageInTurn is one that an agent is working on right now.
+	// StageInTurn is a message that an agent is working on.
 	StageInTurn Stage = "in_turn"
-	// StageDone is one whose turn succeeded, or that somebody took out of the
-	// inbox by hand, and StageAnswered one to which there is an answer, too.
+	// StageDone is a message whose turn succeeded, or that somebody took out of the inbox. StageAnswered is
+	// one that also has an answer.
 	StageDone     Stage = "done"
 	StageAnswered Stage = "answered"
 	// StageDead is a dead letter.
@@ -39,10 +37,9 @@ type Progress struct {
 	// Agent is the recipient.
 	Agent schema.AgentName `json:"agent"`
 	Stage Stage            `json:"stage"`
-	// Reason says why it is held or dead, how its last turn failed, or why it
-	// has no answer.
+	// Reason says why the message is held or dead, how its last turn failed, or why it has no answer.
 	Reason string `json:"reason,omitempty"`
-	// Attempts counts the turns on it.
+	// Attempts counts the turns on it. Started and Ended are those of the last one.
 	Attempts int       `json:"attempts"`
 	Started  time.Time `json:"started,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
@@ -50,13 +47,12 @@ type Progress struct {
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Answer is the id of the answer.
 	Answer schema.ID `json:"answer,omitempty"`
-	// Path is where the recipient's copy is, if there is one.
+	// Path is the recipient's copy, if there is one.
 	Path string `json:"path,omitempty"`
 }
 
-// Track returns how far the message that has the id, or the only one whose id
-// begins so, got with each of its recipients. It changes nothing. Its errors
-// are those of Workspace.Find.
+// Track returns how far a message got with each of its recipients. The id may be the unique beginning of one.
+// Track changes nothing. Its errors are those of Workspace.Find.
 func Track(ctx context.Context, w *mailbox.Workspace, id string) ([]Progress, error) {
 	found, err := w.Find(ctx, id)
 	if err != nil {
@@ -76,7 +72,7 @@ func Track(ctx context.Context, w *mailbox.Workspace, id string) ([]Progress, er
 
 func track(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name schema.AgentName, found []mailbox.Entry) (Progress, error) {
 	p := Progress{ID: m.ID, Agent: name}
-	running, _, err := lockHolder(w, name)
+	running, _, err := lockOf(w, name).Held()
 	if err != nil {
 		return p, err
 	}
@@ -110,7 +106,7 @@ func track(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name sc
 	return p, p.trackGone(ctx, w, m, rec, places)
 }
 
-// stageInInbox is the stage of a message that is in the inbox.
+// stageInInbox returns the stage of a message in the inbox.
 func stageInInbox(m *schema.Message, rec *record, running bool, now time.Time) Stage {
 	switch {
 	case rec != nil && rec.Running && running:
@@ -125,7 +121,7 @@ func stageInInbox(m *schema.Message, rec *record, running bool, now time.Time) S
 	return StageWaiting
 }
 
-// trackGone tells what became of a message that is not in the inbox.
+// trackGone fills in what became of a message that is not in the inbox.
 func (p *Progress) trackGone(ctx context.Context, w *mailbox.Workspace, m *schema.Message, rec *record, places map[mailbox.Box]mailbox.Entry) error {
 	if letter, ok := places[mailbox.DeadLetters]; ok && rec.Outcome != succeeded {
 		p.Stage = StageDead
@@ -148,7 +144,7 @@ func (p *Progress) trackGone(ctx context.Context, w *mailbox.Workspace, m *schem
 	}
 	p.Stage, p.Answer = StageDone, rec.Sent
 	if rec.Outcome == "" {
-		p.Reason = "" // how a turn failed that no longer matters
+		p.Reason = "" // how an earlier turn failed
 	}
 	if p.Answer == "" {
 		var err error
@@ -162,7 +158,7 @@ func (p *Progress) trackGone(ctx context.Context, w *mailbox.Workspace, m *schem
 	return nil
 }
 
-// answerBy returns the id of an answer that the agent sent by itself.
+// answerBy returns the id of an answer that the agent sent without a Runner, or the empty id.
 func answerBy(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name schema.AgentName) (schema.ID, error) {
 	sent, err := w.List(ctx, name, mailbox.Outbox)
 	var unknown *mailbox.UnknownAgentError
