@@ -23,7 +23,11 @@ type fileSystem interface {
 type disk struct{ sync bool }
 
 func (d disk) create(dir *durable.Dir, name string, data []byte) (*os.File, error) {
-	return dir.Create(name, data)
+	file, err := dir.Create(name, data)
+	if err == nil && d.sync {
+		durable.StartWriteback(file)
+	}
+	return file, err
 }
 
 func (d disk) finish(file *os.File) error {

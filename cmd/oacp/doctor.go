@@ -117,8 +117,8 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 	return nil
 }
 
-// machineResult tells what a check of the machine means here: nothing on it
-// is needed to send and read messages, so nothing is an error.
+// machineResult tells what a check of the machine means here: nothing on it is needed to send and
+// read messages, so nothing is an error.
 func machineResult(c machine.Check) doctorResult {
 	r := doctorResult{c.Name, doctor.SeverityOK, c.Detail, c.Hint}
 	switch c.Status {

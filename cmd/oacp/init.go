@@ -124,8 +124,8 @@ func (o *initOptions) folder(s *command.Streams) (string, error) {
 	return filepath.Join(repository, ".oacp"), nil
 }
 
-// enclosingRepository returns the nearest folder upward that holds .git: a
-// folder, or in worktrees and submodules a file.
+// enclosingRepository returns the nearest folder upward that holds .git: a folder, or in worktrees
+// and submodules a file.
 func enclosingRepository(dir string) (string, error) {
 	for at := dir; ; at = filepath.Dir(at) {
 		_, err := os.Lstat(filepath.Join(at, ".git"))

@@ -1,9 +1,8 @@
-// Package durable puts files in place so that a reader sees a whole file or
-// none, and a crash leaves the old state or the new one.
+// Package durable puts files in place so that a reader sees a whole file or none, and a crash
+// leaves the old state or the new one.
 //
-// It assumes of the file system what every journalling one gives: a rename is
-// atomic, fsync of a file makes its bytes durable, and fsync of a folder
-// makes the names in it durable.
+// It assumes of the file system what every journalling one gives: a rename is atomic, fsync of a
+// file makes its bytes durable, and fsync of a folder makes the names in it durable.
 package durable
 
 import (
@@ -18,16 +17,16 @@ import (
 	"time"
 )
 
-// Dir is an open folder. Every operation is on names directly in it, and
-// holds on to the folder itself, whatever happens to its path meanwhile.
+// Dir is an open folder. Every operation is on names directly in it, and holds on to the folder
+// itself, whatever happens to its path meanwhile.
 type Dir struct {
 	path   string
 	root   *os.Root
 	handle *os.File
 }
 
-// OpenDir opens a folder below the root. Symbolic links that lead out of the
-// root are refused; path is what errors call the root.
+// OpenDir opens a folder below the root. Symbolic links that lead out of the root are refused; path
+// is what errors call the root.
 func OpenDir(root *os.Root, path, name string) (*Dir, error) {
 	full := filepath.Join(path, name)
 	sub, err := root.OpenRoot(name)
@@ -47,9 +46,9 @@ func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 // Close releases the folder. It is safe to defer: nothing is written by it.
 func (d *Dir) Close() error { return errors.Join(d.handle.Close(), d.root.Close()) }
 
-// Create makes a file that must not exist yet, and writes it whole. The file
-// is returned open: Finish makes it durable. On an error nothing is left
-// behind but what the file system refuses to remove.
+// Create makes a file that must not exist yet, and writes it whole. The file is returned open:
+// Finish makes it durable. On an error nothing is left behind but what the file system refuses to
+// remove.
 func (d *Dir) Create(name string, data []byte) (*os.File, error) {
 	file, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -108,10 +107,9 @@ func (d *Dir) Take(name string) (bool, error) {
 	}
 }
 
-// Publish moves a file to another folder of the same file system under a new
-// name. It never replaces: fs.ErrExist is returned when the new name is
-// taken, and fs.ErrNotExist when the file has gone. Of any number of
-// processes that publish one file, exactly one succeeds.
+// Publish moves a file to another folder of the same file system under a new name. It never
+// replaces: fs.ErrExist is returned when the new name is taken, and fs.ErrNotExist when the file
+// has gone. Of any number of processes that publish one file, exactly one succeeds.
 func (d *Dir) Publish(name string, to *Dir, newName string) error {
 	err := fs.ErrInvalid
 	if isEntryName(name) && isEntryName(newName) {
@@ -123,8 +121,8 @@ func (d *Dir) Publish(name string, to *Dir, newName string) error {
 	return nil
 }
 
-// isEntryName reports whether the name is one of an entry of a folder, and
-// not a path that leads elsewhere. What does not go through the root asks.
+// isEntryName reports whether the name is one of an entry of a folder, and not a path that leads
+// elsewhere. What does not go through the root asks.
 func isEntryName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, `/\`)
 }
@@ -175,8 +173,8 @@ var ErrNotRegular = errors.New("not a regular file")
 // ErrTooLarge is returned for reading a file over the given limit.
 var ErrTooLarge = errors.New("the file is too large")
 
-// ReadFile returns the bytes of a regular file of at most limit bytes. A pipe
-// or device is refused, not waited for.
+// ReadFile returns the bytes of a regular file of at most limit bytes. A pipe or device is refused,
+// not waited for.
 func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 	data, _, err := d.ReadFileTime(name, limit)
 	return data, err
@@ -191,7 +189,8 @@ func (d *Dir) ReadFileTime(name string, limit int64) (data []byte, modified time
 	return data, modified, nil
 }
 
-// AppendFile is ReadFile into a buffer: it appends the bytes of the file and returns the extended buffer.
+// AppendFile is ReadFile into a buffer: it appends the bytes of the file and returns the extended
+// buffer.
 func (d *Dir) AppendFile(buffer []byte, name string, limit int64) ([]byte, error) {
 	extended, _, err := d.read(buffer, name, limit)
 	if err != nil {
@@ -200,8 +199,8 @@ func (d *Dir) AppendFile(buffer []byte, name string, limit int64) ([]byte, error
 	return extended, nil
 }
 
-// readAll appends a file of the given size to the buffer; read returns io.EOF at the end. If the file grows meanwhile, readAll
-// reads up to the limit.
+// readAll appends a file of the given size to the buffer; read returns io.EOF at the end. If the
+// file grows meanwhile, readAll reads up to the limit.
 func readAll(buffer []byte, size, limit int64, read func([]byte) (int, error)) ([]byte, error) {
 	if size > limit {
 		return buffer, fmt.Errorf("%w: %d bytes of at most %d", ErrTooLarge, size, limit)
@@ -223,12 +222,10 @@ func readAll(buffer []byte, size, limit int64, read func([]byte) (int, error)) (
 	}
 }
 
-// SameFileSystem reports whether a file can be published from one folder to
-// the other.
+// SameFileSystem reports whether a file can be published from one folder to the other.
 func (d *Dir) SameFileSystem(other *Dir) bool { return sameDevice(d.handle, other.handle) }
 
-// Writable returns an error that names the folder when this process may not
-// create entries in it.
+// Writable returns an error that names the folder when this process may not create entries in it.
 func (d *Dir) Writable() error {
 	if err := writable(d.handle); err != nil {
 		return fmt.Errorf("folder %s: %w", d.path, cause(err))
@@ -236,8 +233,8 @@ func (d *Dir) Writable() error {
 	return nil
 }
 
-// cause strips the operation and path that the os package adds: ours are the
-// full path and a plainer operation.
+// cause strips the operation and path that the os package adds: ours are the full path and a
+// plainer operation.
 func cause(err error) error {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {

@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// openDir makes a folder below a temporary root, which holds a folder "other"
-// too, and opens both.
+// openDir makes a folder below a temporary root, which holds a folder "other" too, and opens both.
 func openDirs(t testing.TB) (dir, other *Dir) {
 	t.Helper()
 	path := t.TempDir()
@@ -95,8 +94,7 @@ type publisher struct {
 	publish func(d *Dir, name string, to *Dir, newName string) error
 }
 
-// publishers are the ways to publish on this system, all of which behave
-// alike.
+// publishers are the ways to publish on this system, all of which behave alike.
 var publishers = append(fallbacks, publisher{"rename that refuses to replace", (*Dir).Publish})
 
 func TestPublish(t *testing.T) {
@@ -178,8 +176,8 @@ func TestManyPublishOneFile(t *testing.T) {
 	}
 }
 
-// TestManyPublishUnderOneName: of many files exactly one gets the name, and
-// the others stay where they are.
+// TestManyPublishUnderOneName: of many files exactly one gets the name, and the others stay where
+// they are.
 func TestManyPublishUnderOneName(t *testing.T) {
 	const rounds, many = 20, 16
 	for _, p := range publishers {

@@ -6,12 +6,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// syncDir does nothing: Windows has no way to sync a folder, and NTFS
-// journals the names in it.
+// syncDir does nothing: Windows has no way to sync a folder, and NTFS journals the names in it.
 func syncDir(*os.File) error { return nil }
 
-// sameDevice supposes one volume: a rename across volumes fails with an
-// error of its own.
+// sameDevice supposes one volume: a rename across volumes fails with an error of its own.
 func sameDevice(a, b *os.File) bool { return true }
 
 func writable(*os.File) error { return nil }

@@ -52,8 +52,8 @@ func TestLockIsNoLink(t *testing.T) {
 	}
 }
 
-// TestLockDoesNotWaitForAPipe: opening a pipe would wait for its other end,
-// and no signal would end that.
+// TestLockDoesNotWaitForAPipe: opening a pipe would wait for its other end, and no signal would end
+// that.
 func TestLockDoesNotWaitForAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	if err := unix.Mkfifo(path, 0o600); err != nil {

@@ -6,9 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sameDevice compares mounts, not devices: a rename does not cross from one
-// mount of a file system to another one. Kernels before 5.8 know no numbers
-// of mounts, and there the devices have to do.
+// sameDevice compares mounts, not devices: a rename does not cross from one mount of a file system
+// to another one. Kernels before 5.8 know no numbers of mounts, and there the devices have to do.
 func sameDevice(a, b *os.File) bool {
 	mountA, okA := mountOf(a)
 	mountB, okB := mountOf(b)

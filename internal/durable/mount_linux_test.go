@@ -24,8 +24,8 @@ func mount(t *testing.T, source, path, kind string, flags uintptr, data string) 
 	})
 }
 
-// TestSameFileSystem agrees with what the kernel says of a rename: it crosses
-// neither file systems nor mounts of one file system.
+// TestSameFileSystem agrees with what the kernel says of a rename: it crosses neither file systems
+// nor mounts of one file system.
 func TestSameFileSystem(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -56,8 +56,8 @@ func TestSameFileSystem(t *testing.T) {
 	}
 }
 
-// TestWritableSeesAReadOnlyFileSystem: a root user is refused nothing by
-// permissions, but by a mount.
+// TestWritableSeesAReadOnlyFileSystem: a root user is refused nothing by permissions, but by a
+// mount.
 func TestWritableSeesAReadOnlyFileSystem(t *testing.T) {
 	path := t.TempDir()
 	if err := openDir(t, path, "dir").Writable(); err != nil {
@@ -72,8 +72,7 @@ func TestWritableSeesAReadOnlyFileSystem(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a file that does not fit leaves nothing behind, and an old
-// file stays what it was.
+// TestFullDisk: a file that does not fit leaves nothing behind, and an old file stays what it was.
 func TestFullDisk(t *testing.T) {
 	path := t.TempDir()
 	mount(t, "tmpfs", path, "tmpfs", 0, "size=64k")

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// read takes four system calls, where an os.File would take six: a full inbox
-// has many thousands of files, and next to nothing else costs time.
+// read takes four system calls, where an os.File would take six: a full inbox has many thousands of
+// files, and next to nothing else costs time.
 func (d *Dir) read(buffer []byte, name string, limit int64) ([]byte, time.Time, error) {
 	if fd, ok := d.openEntry(name); ok {
 		defer unix.Close(fd) // opened for reading: closing cannot lose anything
@@ -26,8 +26,8 @@ func (d *Dir) read(buffer []byte, name string, limit int64) ([]byte, time.Time, 
 	return readDescriptor(buffer, int(file.Fd()), limit)
 }
 
-// openEntry opens what stands in the folder itself. It leaves to the root
-// what takes more care: links, other paths, and every error.
+// openEntry opens what stands in the folder itself. It leaves to the root what takes more care:
+// links, other paths, and every error.
 func (d *Dir) openEntry(name string) (fd int, ok bool) {
 	if !isEntryName(name) {
 		return -1, false

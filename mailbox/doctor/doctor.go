@@ -29,8 +29,7 @@ const (
 
 // Finding is one thing that Inspect looked at.
 type Finding struct {
-	// Category groups findings: Workspace, Mailboxes, Delivery, Inbox Health,
-	// Dead Letters.
+	// Category groups findings: Workspace, Mailboxes, Delivery, Inbox Health, Dead Letters.
 	Category string
 	// Name says what was looked at: an agent, a path.
 	Name     string
@@ -38,9 +37,8 @@ type Finding struct {
 	Message  string
 	// Hint says what to do about it.
 	Hint string
-	// Mend repairs what is safe to repair and says what it did, a line for
-	// each thing, also where it then fails. It is nil where a person has to
-	// decide.
+	// Mend repairs what is safe to repair and says what it did, a line for each thing, also where
+	// it then fails. It is nil where a person has to decide.
 	Mend func(context.Context) ([]string, error)
 }
 
@@ -73,7 +71,8 @@ func (i *inspection) fail(name string, err error) {
 	i.add(name, SeverityError, "", "%v", err)
 }
 
-// Inspect looks at everything in the workspace that can be wrong at the time now, and changes nothing.
+// Inspect looks at everything in the workspace that can be wrong at the time now, and changes
+// nothing.
 func Inspect(ctx context.Context, w *mailbox.Workspace, now time.Time) ([]Finding, error) {
 	i := &inspection{w: w, now: now}
 	i.workspace()
@@ -122,8 +121,7 @@ func mend(done string, repair func() error) func(context.Context) ([]string, err
 	}
 }
 
-// mailboxes checks that each agent's folders are folders, inside the
-// workspace, and writable.
+// mailboxes checks that each agent's folders are folders, inside the workspace, and writable.
 func (i *inspection) mailboxes(agents []schema.AgentName) {
 	i.category = "Mailboxes"
 	entries, err := fs.ReadDir(i.w.Root().FS(), agentsName)
@@ -221,8 +219,8 @@ func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
 	}
 }
 
-// each reports files of a folder that have one trouble, in a single finding
-// however many they are. Mending goes on past those that cannot be mended.
+// each reports files of a folder that have one trouble, in a single finding however many they are.
+// Mending goes on past those that cannot be mended.
 func (i *inspection) each(folder string, names []string, hint, message string, repair func(name string) (done string, err error)) {
 	if len(names) == 0 {
 		return

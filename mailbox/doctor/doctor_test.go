@@ -21,8 +21,7 @@ type trouble struct {
 	name string
 	// make brings it about in a workspace of claude and codex.
 	make func(t *testing.T, w *mailbox.Workspace)
-	// category and finding say where the finding is, severity and words what
-	// it says.
+	// category and finding say where the finding is, severity and words what it says.
 	category, finding string
 	severity          Severity
 	words             []string
@@ -189,7 +188,8 @@ func find(findings []Finding, want trouble) (Finding, bool) {
 	return Finding{}, false
 }
 
-// TestInspectMendsAKilledDelivery: one that may still be running is left alone, an old one is swept.
+// TestInspectMendsAKilledDelivery: one that may still be running is left alone, an old one is
+// swept.
 func TestInspectMendsAKilledDelivery(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	r := send(t, w, draft("codex", "gemini"))
@@ -242,8 +242,7 @@ func TestMendSaysAllThatItDid(t *testing.T) {
 	}
 }
 
-// TestInspectSumsUpDeadLetters: one finding for any number of files, which
-// mends all of them.
+// TestInspectSumsUpDeadLetters: one finding for any number of files, which mends all of them.
 func TestInspectSumsUpDeadLetters(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	const n = 5

@@ -82,8 +82,8 @@ func wantError(t testing.TB, err error, words ...string) {
 	}
 }
 
-// files returns the names of a folder's entries below the workspace, hidden placeholders left out, sorted. A missing
-// folder has none.
+// files returns the names of a folder's entries below the workspace, hidden placeholders left out,
+// sorted. A missing folder has none.
 func files(t testing.TB, w *mailbox.Workspace, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(w.Dir(), folder))
@@ -110,8 +110,8 @@ func place(t testing.TB, w *mailbox.Workspace, agent schema.AgentName, box mailb
 	writeTestFile(t, filepath.Join(w.BoxPath(agent, box), name), string(data))
 }
 
-// message returns a message from claude to codex whose id ends in the rand and that was created at the second of
-// testTime's minute.
+// message returns a message from claude to codex whose id ends in the rand and that was created at
+// the second of testTime's minute.
 func message(rand string, second int) schema.Message {
 	m := draft("codex")
 	m.ID = schema.ID("msg-20260313T1430Z-claude-" + rand)
@@ -120,7 +120,8 @@ func message(rand string, second int) schema.Message {
 	return m
 }
 
-// unpublish moves copies of a sent message back to state/outgoing, as a killed delivery leaves them.
+// unpublish moves copies of a sent message back to state/outgoing, as a killed delivery leaves
+// them.
 func unpublish(t testing.TB, w *mailbox.Workspace, id schema.ID, agent schema.AgentName, box mailbox.Box, path string) {
 	t.Helper()
 	staged := filepath.Join(w.Dir(), outgoingName, string(id)+"@"+string(agent)+"@"+string(box))
@@ -129,8 +130,8 @@ func unpublish(t testing.TB, w *mailbox.Workspace, id schema.ID, agent schema.Ag
 	}
 }
 
-// contents returns the bytes of every file below the folder by its path, and
-// the folders with a slash.
+// contents returns the bytes of every file below the folder by its path, and the folders with a
+// slash.
 func contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	found := make(map[string]string)

@@ -11,25 +11,22 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// unansweredAfter is how long a message may lie in an inbox before it counts
-// as stale.
+// unansweredAfter is how long a message may lie in an inbox before it counts as stale.
 const unansweredAfter = 24 * time.Hour
 
-// An inboxTrouble is something that can be wrong with a file in an inbox. Of
-// any number of files with the same trouble, one finding tells: a neglected
-// inbox has thousands.
+// An inboxTrouble is something that can be wrong with a file in an inbox. Of any number of files
+// with the same trouble, one finding tells: a neglected inbox has thousands.
 type inboxTrouble struct {
 	severity Severity
 	has      func(i *inspection, e mailbox.Entry, now time.Time) bool
-	// one says what is wrong with a file, and many with several of which e is
-	// the oldest.
+	// one says what is wrong with a file, and many with several of which e is the oldest.
 	one, many func(e mailbox.Entry) string
 	// hint and manyHint say what to do about one and about several.
 	hint, manyHint func(e mailbox.Entry) string
 }
 
-// inboxTroubles are the troubles that are looked for, in this order: a file
-// counts with the first that it has.
+// inboxTroubles are the troubles that are looked for, in this order: a file counts with the first
+// that it has.
 var inboxTroubles = []inboxTrouble{
 	{
 		severity: SeverityError,
@@ -85,8 +82,7 @@ var inboxTroubles = []inboxTrouble{
 	},
 }
 
-// BadFileHint says how to deal with a file in an inbox that is no message, as
-// commands for a shell.
+// BadFileHint says how to deal with a file in an inbox that is no message, as commands for a shell.
 func BadFileHint(e mailbox.Entry) string {
 	name := []string{e.Name}
 	if e.Name[0] == '-' {

@@ -12,16 +12,15 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// Place says where to look for a workspace. What stands first wins: Dir,
-// Project, the environment's OACP_WORKSPACE, and the nearest workspace at or
-// above the working folder.
+// Place says where to look for a workspace. What stands first wins: Dir, Project, the environment's
+// OACP_WORKSPACE, and the nearest workspace at or above the working folder.
 type Place struct {
 	// Dir is the workspace itself.
 	Dir string
 	// Project is a project's name: the workspace is <Home>/projects/<Project>.
 	Project string
-	// Home is the folder that holds projects. When empty, it is OACP_HOME,
-	// or the home of the workspace that the working folder is in, or ~/oacp.
+	// Home is the folder that holds projects. When empty, it is OACP_HOME, or the home of the
+	// workspace that the working folder is in, or ~/oacp.
 	Home string
 	// WorkingDir is the folder from which to look upward.
 	WorkingDir string
@@ -53,9 +52,8 @@ func (e *UnknownProjectError) Error() string {
 	return fmt.Sprintf("%s has no project %q: %s", e.Home, e.Project, known)
 }
 
-// Find returns the folder of the workspace that the place means. It returns
-// an error matching mailbox.ErrNoWorkspace, or an *UnknownProjectError, if there is
-// none.
+// Find returns the folder of the workspace that the place means. It returns an error matching
+// mailbox.ErrNoWorkspace, or an *UnknownProjectError, if there is none.
 func (p Place) Find() (string, error) {
 	switch {
 	case p.Dir != "":
@@ -72,8 +70,8 @@ func (p Place) Find() (string, error) {
 	return "", fmt.Errorf("%w at or above %s", mailbox.ErrNoWorkspace, p.WorkingDir)
 }
 
-// ProjectDir returns the folder that a project's workspace has, whether or
-// not it exists. The name becomes a path element and is checked first.
+// ProjectDir returns the folder that a project's workspace has, whether or not it exists. The name
+// becomes a path element and is checked first.
 func (p Place) ProjectDir() (string, error) {
 	if err := checkProjectName(p.Project); err != nil {
 		return "", err
@@ -137,8 +135,7 @@ func (p Place) findProject() (string, error) {
 	return "", &UnknownProjectError{Project: p.Project, Home: filepath.Dir(projects), Known: known}
 }
 
-// Projects returns the names of the projects of the home that have a
-// workspace, sorted.
+// Projects returns the names of the projects of the home that have a workspace, sorted.
 func (p Place) Projects() ([]string, error) {
 	home, err := p.home()
 	if err != nil {
@@ -158,8 +155,8 @@ func (p Place) Projects() ([]string, error) {
 	return names, nil
 }
 
-// findUpward looks for a workspace at or above a folder: the folder itself,
-// or a folder .oacp in it, or what a link .oacp to a workspace.json leads to.
+// findUpward looks for a workspace at or above a folder: the folder itself, or a folder .oacp in
+// it, or what a link .oacp to a workspace.json leads to.
 func findUpward(dir string) (string, bool) {
 	for {
 		if marked, err := filepath.EvalSymlinks(filepath.Join(dir, ".oacp")); err == nil {

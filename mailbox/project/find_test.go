@@ -26,8 +26,8 @@ func workspaceAt(t *testing.T, dir string, marked bool) {
 	}
 }
 
-// home makes a home with projects, repositories that lead to them, and a
-// workspace of its own, and returns its path without links.
+// home makes a home with projects, repositories that lead to them, and a workspace of its own, and
+// returns its path without links.
 func home(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())

@@ -88,8 +88,8 @@ func wantError(t testing.TB, err error, words ...string) {
 	}
 }
 
-// contents returns the bytes of every file below the folder by its path, and
-// the folders with a slash.
+// contents returns the bytes of every file below the folder by its path, and the folders with a
+// slash.
 func contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	found := make(map[string]string)

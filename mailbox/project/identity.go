@@ -30,8 +30,8 @@ var runtimeMarks = []struct{ variable, runtime string }{
 	{"GEMINI_CLI", "gemini"}, {"GEMINI_AGENT", "gemini"},
 }
 
-// AgentFromEnvironment returns the agent that OACP_AGENT or else AGENT_NAME
-// names. If neither is set the error matches ErrNoSender.
+// AgentFromEnvironment returns the agent that OACP_AGENT or else AGENT_NAME names. If neither is
+// set the error matches ErrNoSender.
 func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) {
 	for _, variable := range []string{"OACP_AGENT", "AGENT_NAME"} {
 		if name := getenv(variable); name != "" {
@@ -45,11 +45,10 @@ func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) 
 	return "", ErrNoSender
 }
 
-// InferAgent returns the agent that is acting, as the environment tells:
-// OACP_AGENT, then AGENT_NAME, then the one agent whose card names the
-// runtime that we run in (OACP_RUNTIME if it is one of Runtimes, or the marks
-// that Claude Code, Codex and Gemini leave). It returns an error matching ErrNoSender if nothing or
-// too much matches.
+// InferAgent returns the agent that is acting, as the environment tells: OACP_AGENT, then
+// AGENT_NAME, then the one agent whose card names the runtime that we run in (OACP_RUNTIME if it is
+// one of Runtimes, or the marks that Claude Code, Codex and Gemini leave). It returns an error
+// matching ErrNoSender if nothing or too much matches.
 func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentName, error) {
 	agent, err := AgentFromEnvironment(getenv)
 	if !errors.Is(err, ErrNoSender) {

@@ -11,8 +11,7 @@ import (
 func TestInferAgent(t *testing.T) {
 	tests := []struct {
 		name string
-		// cards is the runtime on each agent's card; "bad" is one that is
-		// no YAML, and "" is none.
+		// cards is the runtime on each agent's card; "bad" is one that is no YAML, and "" is none.
 		cards map[schema.AgentName]string
 		env   map[string]string
 		want  schema.AgentName

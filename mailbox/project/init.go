@@ -1,5 +1,5 @@
-// Package project finds and makes workspaces: which workspace a command means, which agents it has, and which of them
-// is running.
+// Package project finds and makes workspaces: which workspace a command means, which agents it has,
+// and which of them is running.
 package project
 
 import (
@@ -53,8 +53,8 @@ type marker struct {
 	SpecVersion string  `json:"spec_version"`
 }
 
-// Init makes a workspace in the folder or completes the one that is there. It changes no existing file, and returns the
-// paths that it made.
+// Init makes a workspace in the folder or completes the one that is there. It changes no existing
+// file, and returns the paths that it made.
 func Init(dir string, options InitOptions) (made []string, err error) {
 	for _, agent := range options.Agents {
 		if err := mailbox.CheckNewAgent(agent); err != nil {
@@ -86,7 +86,8 @@ func Init(dir string, options InitOptions) (made []string, err error) {
 	return made, nil
 }
 
-// WriteMarker writes workspace.json and makes the state folder, if they are missing. It returns the paths that it made.
+// WriteMarker writes workspace.json and makes the state folder, if they are missing. It returns the
+// paths that it made.
 func WriteMarker(w *mailbox.Workspace, options InitOptions) (made []string, err error) {
 	const layout = "2006-01-02T15:04:05.000000+00:00"
 	m := marker{
@@ -139,9 +140,9 @@ func addFiles(w *mailbox.Workspace, folder string, files ...newFile) (made []str
 // Runtimes are the programs that an agent may be.
 var Runtimes = []string{"claude", "codex", "cursor", "gemini", "human"}
 
-// AddAgent makes an agent's mailbox or completes the one that is there. With a runtime, which is one of Runtimes, it also
-// writes the card and status files of the reference implementation. It changes no existing file, and returns the paths
-// that it made.
+// AddAgent makes an agent's mailbox or completes the one that is there. With a runtime, which is
+// one of Runtimes, it also writes the card and status files of the reference implementation. It
+// changes no existing file, and returns the paths that it made.
 func AddAgent(w *mailbox.Workspace, agent schema.AgentName, runtime string, now time.Time) (made []string, err error) {
 	if err := mailbox.CheckNewAgent(agent); err != nil {
 		return nil, err

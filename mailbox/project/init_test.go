@@ -56,9 +56,8 @@ func TestInitMakesAWorkspaceOnce(t *testing.T) {
 	}
 }
 
-// TestGitDoesNotSeeState: what is on its way on this machine is committed
-// neither where init made the workspace nor where another tool did, and
-// whatever the repository around ignores.
+// TestGitDoesNotSeeState: what is on its way on this machine is committed neither where init made
+// the workspace nor where another tool did, and whatever the repository around ignores.
 func TestGitDoesNotSeeState(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
@@ -106,8 +105,7 @@ func TestInitRefusesBadNames(t *testing.T) {
 	}
 }
 
-// referenceWorkspace makes what the reference implementation's init and
-// add-agent make.
+// referenceWorkspace makes what the reference implementation's init and add-agent make.
 func referenceWorkspace(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "projects/my-project")
@@ -141,8 +139,8 @@ func referenceWorkspace(t *testing.T) string {
 	return dir
 }
 
-// TestReferenceWorkspaceWorksUnchanged sends, lists, answers and buries in a
-// workspace that another tool made, and changes none of its files.
+// TestReferenceWorkspaceWorksUnchanged sends, lists, answers and buries in a workspace that another
+// tool made, and changes none of its files.
 func TestReferenceWorkspaceWorksUnchanged(t *testing.T) {
 	dir := referenceWorkspace(t)
 	before := contents(t, dir)
