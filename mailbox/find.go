@@ -284,7 +284,7 @@ func (w *Workspace) inboxFile(name string, agent schema.AgentName) (e Entry, err
 	if _, err := dir.Lstat(name); err != nil {
 		return e, err
 	}
-	e = readEntry(dir, agent, Inbox, name)
+	e = readEntry(dir, agent, Inbox, name, new([]byte))
 	if errors.Is(e.Err, fs.ErrNotExist) {
 		return e, e.Err // it has just been removed
 	}

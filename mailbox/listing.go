@@ -41,28 +41,13 @@ func (w *Workspace) Inbox(ctx context.Context, agent schema.AgentName) ([]Entry,
 		}
 		return true
 	})
-	return sortEntries(entries), err
+	return sorted(entries), err
 }
 
 // List is Inbox for any box, with the bodies.
 func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) ([]Entry, error) {
 	entries, err := w.load(ctx, agent, box, schema.IsMessageFile, func(*Entry) bool { return true })
-	return sortEntries(entries), err
-}
-
-// sortEntries returns the entries in processing order. It sorts pointers, because entries are
-// large.
-func sortEntries(entries []Entry) []Entry {
-	order := make([]*Entry, len(entries))
-	for i := range entries {
-		order[i] = &entries[i]
-	}
-	slices.SortFunc(order, compareEntries)
-	sorted := make([]Entry, len(entries))
-	for i, e := range order {
-		sorted[i] = *e
-	}
-	return sorted
+	return sorted(entries), err
 }
 
 // load reads the files of a box whose names and contents are wanted, in no order. It leaves out
@@ -83,17 +68,23 @@ func (w *Workspace) load(ctx context.Context, agent schema.AgentName, box Box, w
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !wantName(name) })
 	read := make([]Entry, len(names))
-	err = eachOnAllCores(ctx, len(names), func(i int) {
-		if e := readEntry(dir, agent, box, names[i]); !errors.Is(e.Err, fs.ErrNotExist) && want(&e) {
-			read[i] = e
+	err = onAllCores(ctx, len(names), func(start, end int) {
+		var buffer []byte
+		for i := start; i < end; i++ {
+			e := readEntry(dir, agent, box, names[i], &buffer)
+			if !errors.Is(e.Err, fs.ErrNotExist) && want(&e) {
+				read[i] = e
+			}
 		}
 	})
 	return slices.DeleteFunc(read, func(e Entry) bool { return e.Name == "" }), err
 }
 
-func readEntry(dir *durable.Dir, agent schema.AgentName, box Box, name string) Entry {
+// readEntry reads a file as a message. It reuses the buffer, and sets it.
+func readEntry(dir *durable.Dir, agent schema.AgentName, box Box, name string, buffer *[]byte) Entry {
 	e := Entry{Agent: agent, Box: box, Name: name, Path: dir.Path(name)}
-	data, modified, err := dir.ReadFileTime(name, schema.MaxFileSize)
+	data, modified, err := dir.AppendFile((*buffer)[:0], name, schema.MaxFileSize)
+	*buffer = data
 	e.Modified = modified
 	if err == nil {
 		e.Message, e.Err = validate.Read(data)
@@ -111,20 +102,18 @@ func readEntry(dir *durable.Dir, agent schema.AgentName, box Box, name string) E
 	return e
 }
 
-// eachOnAllCores calls do for 0 to n-1, in runs of neighbors, until the context is canceled, and
-// returns its cause then.
-func eachOnAllCores(ctx context.Context, n int, do func(i int)) error {
-	const run = 64
+// onAllCores divides the numbers from 0 to n-1 into ranges and calls do for them in parallel, until the
+// context is canceled; then it returns the cause.
+func onAllCores(ctx context.Context, n int, do func(start, end int)) error {
+	const most = 64
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for start := 0; start < n && ctx.Err() == nil; start += run {
+	for start := 0; start < n && ctx.Err() == nil; start += most {
 		group.Go(func() error {
-			for i := start; i < min(start+run, n); i++ {
-				do(i)
-			}
+			do(start, min(start+most, n))
 			return nil
 		})
 	}
-	_ = group.Wait() // do returns no error
+	_ = group.Wait() // no call returns an error
 	return context.Cause(ctx)
 }

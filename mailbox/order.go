@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -9,19 +10,38 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// compareEntries is the order in which pending messages are processed: by priority, then requests
-// first, then by time, then by id; see schema.Compare. Files that are not messages come last.
-func compareEntries(a, b *Entry) int {
-	badA, badB := a.Message == nil, b.Message == nil
-	switch {
-	case badA && badB:
-		return strings.Compare(a.Name, b.Name)
-	case badA:
-		return 1
-	case badB:
-		return -1
+// sorted returns entries in the order in which pending messages are processed: by priority, then
+// requests first, then by time, then by id; see schema.Compare. Files that are not messages come
+// last.
+func sorted(entries []Entry) []Entry {
+	// Sorting keys is faster than sorting the entries, which are large.
+	type key struct {
+		class     int
+		createdAt schema.Timestamp
+		id        schema.ID
+		entry     *Entry
 	}
-	return cmp.Or(schema.Compare(a.Message, b.Message), strings.Compare(a.Name, b.Name))
+	keys := make([]key, len(entries))
+	for i := range entries {
+		keys[i] = key{class: math.MaxInt, entry: &entries[i]}
+		if m := entries[i].Message; m != nil {
+			keys[i] = key{m.Class(), m.CreatedAt, m.ID, &entries[i]}
+		}
+	}
+	slices.SortFunc(keys, func(a, b key) int {
+		if c := cmp.Compare(a.class, b.class); c != 0 {
+			return c
+		}
+		if c := strings.Compare(string(a.createdAt), string(b.createdAt)); c != 0 {
+			return c
+		}
+		return cmp.Or(strings.Compare(string(a.id), string(b.id)), strings.Compare(a.entry.Name, b.entry.Name))
+	})
+	result := make([]Entry, len(entries))
+	for i, k := range keys {
+		result[i] = *k.entry
+	}
+	return result
 }
 
 // SortConversation sorts messages by time, and messages of one second in the order in which their

@@ -120,10 +120,7 @@ func (p Priority) Known() bool { return p == P0 || p == P1 || p == P2 || p == P3
 // notifications and follow-ups last; then by age, the oldest first; then by id. It returns a
 // negative number if a comes first. A message without a known priority counts as DefaultPriority.
 func Compare(a, b *Message) int {
-	if c := a.urgency() - b.urgency(); c != 0 {
-		return c
-	}
-	if c := a.Type.rank() - b.Type.rank(); c != 0 {
+	if c := a.Class() - b.Class(); c != 0 {
 		return c
 	}
 	if c := compareText(string(a.CreatedAt), string(b.CreatedAt)); c != 0 {
@@ -132,12 +129,14 @@ func Compare(a, b *Message) int {
 	return compareText(string(a.ID), string(b.ID))
 }
 
-func (m *Message) urgency() int {
+// Class is the part of Compare's order that does not depend on time: the lower class comes first.
+func (m *Message) Class() int {
+	const ranks = 3
 	p := m.Priority
 	if !p.Known() {
 		p = DefaultPriority
 	}
-	return int(p[1] - '0')
+	return int(p[1]-'0')*ranks + m.Type.rank()
 }
 
 func compareText(a, b string) int {

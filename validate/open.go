@@ -62,7 +62,7 @@ func (r *reader) read(t *target, buffer []byte) ([]byte, *Diagnostic) {
 		return buffer, refused(err)
 	}
 	name := filepath.Base(t.below)
-	extended, err := r.dir.AppendFile(buffer, name, schema.MaxFileSize)
+	extended, _, err := r.dir.AppendFile(buffer, name, schema.MaxFileSize)
 	switch {
 	case err == nil:
 		return extended, nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -104,77 +103,6 @@ func (o inboxOptions) agents(w *mailbox.Workspace, s *command.Streams) ([]schema
 		return nil, failure.Usagef("%w", err).WithHint("use --agent AGENT or --all, or set OACP_AGENT")
 	}
 	return []schema.AgentName{agent}, err
-}
-
-// inboxAnswer is the JSON of the reference implementation's inbox, with more
-// keys.
-type inboxAnswer struct {
-	Project   string        `json:"project"`
-	Workspace string        `json:"workspace"`
-	Mode      string        `json:"mode"`
-	Agents    []inboxOfJSON `json:"agents"`
-}
-
-type inboxOfJSON struct {
-	Agent    schema.AgentName `json:"agent"`
-	Inbox    string           `json:"inbox_path"`
-	Count    int              `json:"message_count"`
-	Messages []pendingJSON    `json:"messages"`
-	// LoadError says why the inbox cannot be listed.
-	LoadError string `json:"load_error,omitempty"`
-}
-
-type pendingJSON struct {
-	ID             schema.ID             `json:"id"`
-	From           string                `json:"from"`
-	Type           string                `json:"type"`
-	Priority       string                `json:"priority"`
-	Subject        string                `json:"subject"`
-	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
-	Age            string                `json:"age"`
-	File           string                `json:"file"`
-	Path           string                `json:"path"`
-	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
-	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
-	Expired        bool                  `json:"expired"`
-	LoadError      string                `json:"load_error,omitempty"`
-}
-
-func newPendingJSON(e mailbox.Entry, now time.Time) pendingJSON {
-	m := e.Message
-	if m == nil {
-		return pendingJSON{
-			From: "?", Type: "?", Priority: "?", CreatedAt: schema.NewTimestamp(e.Modified),
-			Age: age(e.Modified, now), File: e.Name, Path: e.Path, LoadError: e.Err.Error(),
-		}
-	}
-	return pendingJSON{
-		ID: m.ID, From: string(m.From), Type: string(m.Type), Priority: string(m.Priority), Subject: m.Subject,
-		CreatedAt: m.CreatedAt, Age: age(m.CreatedAt.Time(), now), File: e.Name, Path: e.Path,
-		ConversationID: m.ConversationID, ExpiresAt: m.ExpiresAt, Expired: m.ExpiredAt(now),
-	}
-}
-
-func (o inboxOptions) printJSON(w *mailbox.Workspace, inboxes []listing, s *command.Streams) error {
-	answer := inboxAnswer{Project: w.Project(), Workspace: w.Dir(), Mode: "agent", Agents: []inboxOfJSON{}}
-	if o.all {
-		answer.Mode = "all"
-	}
-	now := s.Now()
-	for _, inbox := range inboxes {
-		one := inboxOfJSON{
-			Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox),
-			Count: len(inbox.entries), Messages: make([]pendingJSON, len(inbox.entries)),
-		}
-		for i, e := range inbox.entries {
-			one.Messages[i] = newPendingJSON(e, now)
-		}
-		if inbox.err != nil {
-			one.LoadError = failure.OneLine(inbox.err.Error())
-		}
-		answer.Agents = append(answer.Agents, one)
-	}
-	return command.WriteJSON(s.Out, answer)
 }
 
 func printInbox(inbox listing, s *command.Streams) {

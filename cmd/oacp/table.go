@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -72,9 +73,9 @@ func age(from, now time.Time) string {
 	minutes := int64(max(0, now.Sub(from)) / time.Minute)
 	switch {
 	case minutes < 60:
-		return fmt.Sprintf("%dm", minutes)
+		return strconv.FormatInt(minutes, 10) + "m"
 	case minutes < 48*60:
-		return fmt.Sprintf("%dh", minutes/60)
+		return strconv.FormatInt(minutes/60, 10) + "h"
 	}
-	return fmt.Sprintf("%dd", minutes/(24*60))
+	return strconv.FormatInt(minutes/(24*60), 10) + "d"
 }

@@ -173,30 +173,21 @@ var ErrNotRegular = errors.New("not a regular file")
 // ErrTooLarge is returned for reading a file over the given limit.
 var ErrTooLarge = errors.New("the file is too large")
 
-// ReadFile returns the bytes of a regular file of at most limit bytes. A pipe or device is refused,
-// not waited for.
+// ReadFile returns the bytes of a regular file of at most limit bytes. It refuses pipes and devices
+// without waiting for them.
 func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
-	data, _, err := d.ReadFileTime(name, limit)
+	data, _, err := d.AppendFile(nil, name, limit)
 	return data, err
 }
 
-// ReadFileTime is ReadFile that also returns when the file was last written.
-func (d *Dir) ReadFileTime(name string, limit int64) (data []byte, modified time.Time, err error) {
-	data, modified, err = d.read(nil, name, limit)
+// AppendFile is ReadFile, but appends the bytes to the buffer, and also returns when the file was last
+// written.
+func (d *Dir) AppendFile(buffer []byte, name string, limit int64) (data []byte, modified time.Time, err error) {
+	data, modified, err = d.read(buffer, name, limit)
 	if err != nil {
-		return nil, modified, fmt.Errorf("reading %s: %w", d.Path(name), cause(err))
+		err = fmt.Errorf("reading %s: %w", d.Path(name), cause(err))
 	}
-	return data, modified, nil
-}
-
-// AppendFile is ReadFile into a buffer: it appends the bytes of the file and returns the extended
-// buffer.
-func (d *Dir) AppendFile(buffer []byte, name string, limit int64) ([]byte, error) {
-	extended, _, err := d.read(buffer, name, limit)
-	if err != nil {
-		return buffer, fmt.Errorf("reading %s: %w", d.Path(name), cause(err))
-	}
-	return extended, nil
+	return data, modified, err
 }
 
 // readAll appends a file of the given size to the buffer; read returns io.EOF at the end. If the

@@ -15,7 +15,7 @@ func TestReadFileBounds(t *testing.T) {
 	for _, size := range []int{0, 1, limit - 1, limit} {
 		want := strings.Repeat("x", size)
 		put(t, d, "a", want)
-		got, modified, err := d.ReadFileTime("a", limit)
+		got, modified, err := d.AppendFile(nil, "a", limit)
 		if err != nil || string(got) != want {
 			t.Errorf("reading %d bytes gave %d (%v)", size, len(got), err)
 		}
@@ -66,12 +66,12 @@ func TestReadFileRefusesWhatIsNoFileInside(t *testing.T) {
 	}
 }
 
-func BenchmarkReadFileTime(b *testing.B) {
+func BenchmarkAppendFile(b *testing.B) {
 	d, _ := openDirs(b)
 	put(b, d, "a", strings.Repeat("x", 600))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := d.ReadFileTime("a", 1<<20); err != nil {
+		if _, _, err := d.AppendFile(nil, "a", 1<<20); err != nil {
 			b.Fatal(err)
 		}
 	}
