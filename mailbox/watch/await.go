@@ -124,7 +124,7 @@ func (b *replyBox) find(w *mailbox.Workspace, m *schema.Message) (reply mailbox.
 		if b.read[name] || !schema.IsMessageFile(name) || parseErr == nil && parsed.At.Before(since) {
 			continue
 		}
-		data, modified, err := dir.ReadFileTime(name, schema.MaxFileSize)
+		data, modified, err := dir.AppendFile(nil, name, schema.MaxFileSize)
 		e := mailbox.Entry{Agent: b.agent, Box: b.name, Name: name, Path: dir.Path(name), Modified: modified}
 		if err == nil {
 			e.Message, err = validate.Read(data)

@@ -92,7 +92,7 @@ func (b *box) lastSeen(name string) Sighting {
 
 // read reads a file and completes what was found of it.
 func (b *box) read(dir *durable.Dir, f *finding) {
-	data, modified, err := dir.ReadFileTime(f.entry.Name, schema.MaxFileSize)
+	data, modified, err := dir.AppendFile(nil, f.entry.Name, schema.MaxFileSize)
 	info, lookErr := dir.Lstat(f.entry.Name)
 	switch {
 	case errors.Is(lookErr, fs.ErrNotExist):
