@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -19,6 +19,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
 
@@ -27,8 +28,9 @@ func newAshCommand(s *command.Streams) *cli.Command {
 		Name:     "ash",
 		Category: command.CategoryTurns,
 		Usage:    "serve or query an agent over the Ash bridge protocol",
-		Description: `The Ash bridge protocol is lines of JSON over a Unix socket: a host sends
-queries, the bridge streams what its agent shows and says when the turn is done.`,
+		Description: `The Ash bridge protocol consists of lines of JSON over a Unix socket: a host sends
+queries, the bridge streams what its agent shows and reports when the turn is done.
+docs/ash.md has the details.`,
 		Subcommands: []*cli.Command{newAshServeCommand(s), newAshQueryCommand(s)},
 		Flags:       []cli.Flag{command.JSONFlag(new(bool))},
 		Action: func(*cli.Context) error {
@@ -46,11 +48,11 @@ func newAshServeCommand(s *command.Streams) *cli.Command {
 	var o ashServeOptions
 	return &cli.Command{
 		Name:      "serve",
-		Usage:     "be the bridge to an agent, on a socket",
+		Usage:     "serve an agent on a socket",
 		ArgsUsage: "[--socket FILE] [--driver DRIVER] [-- COMMAND…]",
-		Description: `The socket is made for this user alone, and removed in the end. A host that
-starts the bridge itself names it in ASH_BRIDGE_SOCKET. serve goes on until a host
-says shutdown or it is told to stop, which is no failure. With OACP_AGENT and
+		Description: `Only this user can connect to the socket. A host that starts the bridge passes the
+path in ASH_BRIDGE_SOCKET. serve runs until a host says shutdown, or until SIGINT or
+SIGTERM, exits with status 0 and removes the socket. With OACP_AGENT and
 OACP_WORKSPACE set, as under oacp run, claude and codex have the tools of oacp mcp.
 
 EXAMPLES:
@@ -61,7 +63,7 @@ EXAMPLES:
 		Action: func(c *cli.Context) error {
 			before, command := command.PositionalsAndRest(c)
 			if len(before) > 0 {
-				return failure.Usagef("unexpected argument %s", visible.Quote(before[0])).WithHint("the command goes behind --")
+				return failure.Usagef("unexpected argument %s", visible.Quote(before[0])).WithHint("the command goes after --")
 			}
 			o.driver.command = command
 			return runAshServe(c.Context, o, s)
@@ -76,18 +78,14 @@ func runAshServe(ctx context.Context, o ashServeOptions, s *command.Streams) err
 	}
 	newDriver, err := settings.NewDriver()
 	if err != nil {
-		return failure.Usagef("%w", err).WithHint("name a command behind --, or --driver echo")
+		return failure.Usagef("%w", err).WithHint("give a command after --, or --driver echo")
 	}
-	socket := o.driver.socket
-	if socket == "" {
-		socket = s.Getenv("ASH_BRIDGE_SOCKET")
-	}
-	if socket == "" {
-		socket = ash.NewSocketPath()
-	}
+	socket := cmp.Or(o.driver.socket, s.Getenv("ASH_BRIDGE_SOCKET"), ash.NewSocketPath())
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	if err := checkAvailable(ctx, newDriver("", "")); err != nil {
+	// Find out whether the agent can be started before a host asks for a turn.
+	driver := newDriver("", "")
+	if err := errors.Join(driver.Start(ctx), driver.Stop(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
 	bridge := agent.NewBridge(func(session string) agent.Driver { return newDriver("", session) })
@@ -106,8 +104,7 @@ func runAshServe(ctx context.Context, o ashServeOptions, s *command.Streams) err
 	return errors.Join(server.Serve(ctx), bridge.Stop(context.WithoutCancel(ctx)))
 }
 
-// settings describe the agent. One that works for a mailbox, as under run, is
-// given the tools of oacp mcp.
+// settings describe the agent. An agent that works a mailbox, as under run, gets the tools of oacp mcp.
 func (o ashServeOptions) settings(s *command.Streams) (settings turn.Settings, err error) {
 	reach := o.driver
 	reach.socket = "" // where the bridge listens, not where its agent is
@@ -123,12 +120,6 @@ func (o ashServeOptions) settings(s *command.Streams) (settings turn.Settings, e
 	return settings, err
 }
 
-// checkAvailable finds out whether the agent can be started, before a host
-// asks for a turn.
-func checkAvailable(ctx context.Context, driver agent.Driver) error {
-	return errors.Join(driver.Start(ctx), driver.Stop(context.WithoutCancel(ctx)))
-}
-
 type ashQueryOptions struct {
 	prompt  string
 	socket  string
@@ -141,11 +132,10 @@ func newAshQueryCommand(s *command.Streams) *cli.Command {
 	var o ashQueryOptions
 	return &cli.Command{
 		Name:      "query",
-		Usage:     "give the agent behind a bridge a turn, and print what it says",
+		Usage:     "send a prompt to the agent behind a bridge and print what it says",
 		ArgsUsage: "PROMPT --socket FILE",
-		Description: `A PROMPT of - is read from standard input. The answer is printed as it comes;
---json prints the agent's own messages instead, a line each, byte for byte. ^C
-interrupts the turn; whatever else ends the command breaks it off at once.
+		Description: `A PROMPT of - reads standard input. The answer is printed as it comes; --json prints
+the agent's own messages instead, one per line, byte for byte. Ctrl-C interrupts the turn.
 
 EXAMPLES:
    oacp ash query "What is in this folder?" --socket /tmp/ash-1.sock
@@ -153,13 +143,19 @@ EXAMPLES:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "socket", Usage: "the bridge listens on `FILE`", Destination: &o.socket},
 			&cli.StringFlag{Name: "session", Usage: "start or continue the session `NAME`", Destination: &o.session},
-			&cli.DurationFlag{Name: "timeout", Usage: "give the turn up after `TIME`", DefaultText: "never", Destination: &o.timeout},
+			&cli.StringFlag{Name: "timeout", Usage: "stop the turn after `TIME` (default: never)"},
 			command.JSONFlag(&o.json),
 		},
 		Action: func(c *cli.Context) error {
 			args := command.Positionals(c)
-			if c.IsSet("timeout") && o.timeout <= 0 {
-				return failure.Usagef("--timeout: a turn needs some time")
+			if c.IsSet("timeout") {
+				var err error
+				if o.timeout, err = schema.ParseDuration(c.String("timeout")); err == nil && o.timeout <= 0 {
+					err = errors.New("a turn needs some time")
+				}
+				if err != nil {
+					return failure.Usagef("--timeout: %w", err)
+				}
 			}
 			if len(args) != 1 {
 				return failure.Usagef("needs one PROMPT")
@@ -192,7 +188,6 @@ func runAshQuery(ctx context.Context, o ashQueryOptions, s *command.Streams) (er
 	greeted := new(atomic.Bool)
 	greeted.Store(true) // perhaps: the bridge may have said ready to another client
 	driver := agent.NewAsh(agent.Options{Socket: o.socket, Session: o.session, Greeted: greeted})
-	defer breakOff(ctx, driver)()
 	defer func() { err = errors.Join(err, driver.Stop(context.WithoutCancel(ctx))) }()
 	if err := driver.Start(ctx); err != nil {
 		return err
@@ -202,25 +197,6 @@ func runAshQuery(ctx context.Context, o ashQueryOptions, s *command.Streams) (er
 		printErr = errors.Join(printErr, o.print(e, s))
 	})
 	return errors.Join(err, printErr)
-}
-
-// breakOff has the driver's turn end at once when the context does, unless that
-// was ^C, after which the bridge has a moment to end it well. The function
-// returned must be called.
-func breakOff(ctx context.Context, driver *agent.Ash) func() {
-	over := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(over)
-		var told *failure.SignalError
-		if cause := context.Cause(ctx); !errors.As(cause, &told) || told.Signal != syscall.SIGINT {
-			_ = driver.Stop(ctx) // the turn tells of the end of its connection
-		}
-	})
-	return func() {
-		if !stop() {
-			<-over
-		}
-	}
 }
 
 func (o ashQueryOptions) print(e agent.Event, s *command.Streams) error {

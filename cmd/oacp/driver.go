@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/oacp-go/oacp/turn"
 )
 
-// driverOptions say how an agent is reached.
+// driverOptions say how to reach an agent.
 type driverOptions struct {
 	name    string
 	socket  string
@@ -22,15 +23,15 @@ type driverOptions struct {
 	command []string
 }
 
-// permissionSummary says what --allow can be given.
+// permissionSummary lists the values of --allow.
 const permissionSummary = "none (what their own settings say), edits (of files in their folder), or all"
 
-// oacpTools is oacp mcp as the server of an agent's tools.
+// oacpTools makes oacp mcp the server of an agent's tools.
 func oacpTools(program string, arguments ...string) map[string]agent.MCPServer {
 	return map[string]agent.MCPServer{"oacp": {Command: append([]string{program, "mcp"}, arguments...)}}
 }
 
-// flags returns the flags; socket says what the command does with --socket.
+// flags returns the flags. Socket says what the command does with --socket.
 func (o *driverOptions) flags(socket string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "driver", Usage: "reach the agent by `DRIVER`: " + driverSummary(), Destination: &o.name},
@@ -40,7 +41,7 @@ func (o *driverOptions) flags(socket string) []cli.Flag {
 	}
 }
 
-// driverSummary says what drivers there are.
+// driverSummary lists the kinds of driver.
 func driverSummary() string {
 	var words []string
 	for _, kind := range agent.Kinds() {
@@ -50,24 +51,15 @@ func driverSummary() string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// check refuses values that mean nothing.
-func (o *driverOptions) check() error {
-	if _, err := agent.ParsePermission(o.allow); err != nil {
+// override replaces settings of the workspace with those of the command line.
+func (o *driverOptions) override(settings *turn.Settings) error {
+	permission, err := agent.ParsePermission(o.allow)
+	if err != nil {
 		return failure.Usagef("--allow: %w", err)
 	}
-	drivers := agent.KindNames()
-	if o.name == "" || slices.Contains(drivers, o.name) {
-		return nil
-	}
-	return failure.Usagef("there is no driver %s", visible.Quote(o.name)).
-		WithHint(spelling.DidYouMean(drivers, o.name, "there are "+strings.Join(drivers, ", ")))
-}
-
-// override puts what the command line says in the place of what the
-// workspace says.
-func (o *driverOptions) override(settings *turn.Settings) error {
-	if err := o.check(); err != nil {
-		return err
+	if names := agent.KindNames(); o.name != "" && !slices.Contains(names, o.name) {
+		return failure.Usagef("there is no driver %s", visible.Quote(o.name)).
+			WithHint(spelling.DidYouMean(names, o.name, "there are "+strings.Join(names, ", ")))
 	}
 	switch {
 	case o.name != "":
@@ -89,14 +81,10 @@ func (o *driverOptions) override(settings *turn.Settings) error {
 	case (o.model != "" || o.allow != "") && !kind.Model:
 		return failure.Usagef("--model and --allow are for claude and codex, and the driver is %s", kind.Name)
 	}
-	if o.socket != "" {
-		settings.Socket = o.socket
-	}
-	if o.model != "" {
-		settings.Model = o.model
-	}
+	settings.Socket = cmp.Or(o.socket, settings.Socket)
+	settings.Model = cmp.Or(o.model, settings.Model)
 	if o.allow != "" {
-		settings.Allow = agent.Permission(o.allow)
+		settings.Allow = permission
 	}
 	if len(o.command) > 0 {
 		settings.Command = o.command
