@@ -58,7 +58,7 @@ func parseObject(text string) (Record, error) {
 		return Record{}, errors.New("an object without id and type is not a record")
 	}
 	if r.ID == "" {
-		r.ID = GenerateID(r.Type, r.From, r.To, r.Content)
+		r.ID, r.lacksID = GenerateID(r.Type, r.From, r.To, r.Content), true
 	}
 	return r, nil
 }
@@ -221,20 +221,11 @@ func (r Record) Encode() ([]byte, error) {
 // isUnchanged reports whether the record is the one that its line holds, and the line has an ID.
 func (r *Record) isUnchanged() bool {
 	there, err := parseObject(r.line)
-	return err == nil && hasID(r.line) && reflect.DeepEqual(*r, there)
+	return err == nil && !r.lacksID && reflect.DeepEqual(*r, there)
 }
 
 // MarshalJSON is Encode. (json.Marshal itself then escapes <, > and &; use Encode where bytes matter.)
 func (r Record) MarshalJSON() ([]byte, error) { return r.Encode() }
-
-// UnmarshalJSON is ParseRecord.
-func (r *Record) UnmarshalJSON(text []byte) error {
-	parsed, err := ParseRecord(text)
-	if err == nil {
-		*r = parsed
-	}
-	return err
-}
 
 // members yields the names and values of a JSON object, in order. Of a text that is not valid it yields
 // something or nothing.
@@ -250,17 +241,6 @@ func members(text string) iter.Seq2[string, string] {
 			i = skipSpace(text, skipSpace(text, next)+1) // past the comma
 		}
 	}
-}
-
-// hasID reports whether line has an ID of its own.
-func hasID(line string) bool {
-	var r Record
-	for name, value := range members(line) {
-		if name == "id" {
-			_ = r.set(name, value) // the line was parsed before
-		}
-	}
-	return r.ID != ""
 }
 
 func skipSpace(text string, i int) int {

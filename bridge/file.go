@@ -13,10 +13,10 @@ type sharedFile struct {
 	users atomic.Int32
 }
 
-// errNotRegular says that a pipe or a device stands where a log should be: opening it might wait for ever.
+// errNotRegular reports a pipe or a device in place of a file. Opening it might block for ever.
 var errNotRegular = errors.New("not a regular file")
 
-// openRegular opens a file to read it. What is no regular file is refused, and not waited for.
+// openRegular opens a file to read it. It refuses anything but a regular file, without blocking.
 func openRegular(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|openNonblock, 0)
 	if err != nil {
@@ -28,7 +28,7 @@ func openRegular(path string) (*os.File, error) {
 	return file, nil
 }
 
-// checkRegular refuses an open file that is none.
+// checkRegular returns an error if the open file is not a regular one.
 func checkRegular(file *os.File) error {
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -50,8 +50,6 @@ func openShared(path string) (*sharedFile, error) {
 	shared.users.Store(1)
 	return shared, nil
 }
-
-func (f *sharedFile) acquire() { f.users.Add(1) }
 
 func (f *sharedFile) release() error {
 	if f.users.Add(-1) == 0 {

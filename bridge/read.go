@@ -3,6 +3,7 @@ package bridge
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,7 +67,7 @@ func (l *Log) Find(ctx context.Context, id string) ([]Entry, error) {
 	if err := l.refresh(ctx, false); err != nil {
 		return nil, err
 	}
-	return l.lookup(ctx, id, false)
+	return l.lookup(ctx, id, func(other string) bool { return other == id }, false)
 }
 
 // FindPrefix returns the records whose ID begins with prefix, in log order. The prefix must be at least 16
@@ -80,17 +81,12 @@ func (l *Log) FindPrefix(ctx context.Context, prefix string) ([]Entry, error) {
 	if err := l.refresh(ctx, false); err != nil {
 		return nil, err
 	}
-	return l.lookupKey(ctx, prefix, false, func(id string) bool { return strings.HasPrefix(id, prefix) })
+	return l.lookup(ctx, prefix, func(other string) bool { return strings.HasPrefix(other, prefix) }, false)
 }
 
-// lookup returns the entries with the ID, in log order. The caller holds mu, has called refresh, and tells
-// whether it holds the log's lock.
-func (l *Log) lookup(ctx context.Context, id string, locked bool) ([]Entry, error) {
-	return l.lookupKey(ctx, id, locked, func(other string) bool { return other == id })
-}
-
-// lookupKey returns the entries with the key of id whose own ID matches.
-func (l *Log) lookupKey(ctx context.Context, id string, locked bool, match func(id string) bool) (found []Entry, err error) {
+// lookup returns the entries with the key of id whose own ID matches, in log order. The caller holds mu,
+// has called refresh, and says whether it holds the log's lock.
+func (l *Log) lookup(ctx context.Context, id string, match func(string) bool, locked bool) (found []Entry, err error) {
 	err = l.retry(ctx, locked, func() error {
 		found = nil
 		return l.visit(keyOf(id), func(c cell, line []byte) error {
@@ -206,20 +202,22 @@ func (l *Log) records(ctx context.Context, after Cursor,
 		if file == nil {
 			return
 		}
-		stopped := false
-		err = eachLine(ctx, file, at, end, func(line []byte, behind position) bool {
-			r, wanted, err := parse(trimLine(line, behind.offset-int64(len(line))))
-			switch {
-			case !wanted:
-			case err != nil:
-				stopped = !yield(Entry{}, &LineError{l.path, int(behind.line), err})
-			default:
-				stopped = !yield(newEntry(r, line, behind.line, behind.offset), nil)
+		defer func() { l.warn(file.release()) }()
+		reader := jsonl.NewReader(io.NewSectionReader(file, 0, end), 0)
+		for at.offset < end {
+			line, next, err := reader.Line(at.offset)
+			if err = cmp.Or(ctx.Err(), err); err != nil {
+				yield(Entry{}, fmt.Errorf("read bridge log %s: %w", l.path, err))
+				return
 			}
-			return !stopped
-		})
-		if err = errors.Join(err, file.release()); err != nil && !stopped {
-			yield(Entry{}, fmt.Errorf("read bridge log %s: %w", l.path, err))
+			r, wanted, err := parse(trimLine(line, at.offset))
+			at = position{next, at.line + 1}
+			if err != nil {
+				err = &LineError{l.path, int(at.line), err}
+			}
+			if wanted && !yield(newEntry(r, line, at.line, next), err) {
+				return
+			}
 		}
 	}
 }
@@ -236,30 +234,8 @@ func (l *Log) view(ctx context.Context, after Cursor) (file *sharedFile, at posi
 	if at, err = l.find(after); err != nil || l.file == nil {
 		return nil, at, 0, err
 	}
-	l.file.acquire()
+	l.file.users.Add(1)
 	return l.file, at, l.read.End, nil
-}
-
-// eachLine calls use for each line, with its newline, and the place behind it, until use returns false.
-func eachLine(ctx context.Context, file io.ReaderAt, at position, end int64, use func(line []byte, behind position) bool) error {
-	reader := jsonl.NewReader(io.NewSectionReader(file, 0, end), 0)
-	for at.offset < end {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		line, next, err := reader.Line(at.offset)
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF // the log was cut
-		}
-		if err != nil {
-			return err
-		}
-		at = position{next, at.line + 1}
-		if !use(line, at) {
-			return nil
-		}
-	}
-	return nil
 }
 
 // trimLine removes what is not part of a line's JSON: a byte order mark at the start of the log.

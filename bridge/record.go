@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Type is the kind of a record. Texts outside the five documented types are kept as they stand.
+// Type is the kind of a record. A record that was read may have a type that is not documented.
 type Type string
 
 // The documented types, in the order of AgentPair's bridge reference.
@@ -29,7 +29,7 @@ func Types() []Type { return []Type{TypeTask, TypeResult, TypeReview, TypeSignal
 // Known reports whether t is a documented type.
 func (t Type) Known() bool { return slices.Contains(Types(), t) }
 
-// Signal is the control signal of a record, empty where there is none.
+// Signal is the control signal of a record, empty if there is none.
 type Signal string
 
 // The documented signals: the work is done, the reviewer approves it, the reviewer rejects it.
@@ -45,16 +45,15 @@ func Signals() []Signal { return []Signal{SignalDone, SignalPass, SignalFail} }
 // Known reports whether s is a documented signal. The empty signal is not one.
 func (s Signal) Known() bool { return slices.Contains(Signals(), s) }
 
-// Record is one message of a log. A record read from a log remembers its line: [Record.Encode] gives
-// unknown fields, field order and every unchanged value back byte for byte.
+// Record is one message of a log. A record read from a log remembers its line, which [Record.Encode] returns
+// unless the record was changed.
 type Record struct {
-	// ID identifies the record in its log. An id that was read is opaque: AgentPair's own ids hash more
-	// than the documented fields, so ids are kept and compared, never recomputed.
+	// ID identifies the record in its log. An ID that was read is opaque: AgentPair's own IDs hash more
+	// than the documented fields, so IDs are kept and compared, never recomputed.
 	ID string
 	// RunID is the number of the run the record belongs to.
 	RunID int
-	// Type is the kind of the record.
-	Type Type
+	Type  Type
 	// From names the sending agent.
 	From string
 	// To names the receiving agent. Empty is a broadcast: for every agent but the sender.
@@ -63,19 +62,20 @@ type Record struct {
 	Content string
 	// Signal is the control signal of a record of type signal, otherwise empty.
 	Signal Signal
-	// Timestamp is the time of creation, RFC 3339. The text of a record that was read is kept as it stands.
+	// Timestamp is the time of creation, RFC 3339. A record that was read may hold any text.
 	Timestamp string
 	// Metadata is a JSON object with further facts, or nil.
 	Metadata json.RawMessage
 	// Iteration is AgentPair's round within the run; zero is not written.
 	Iteration int
 
-	line string // the line the record was read from; empty for a record made here
+	line    string // the line the record was read from; empty for a record made here
+	lacksID bool   // the line has no ID
 }
 
-// GenerateID returns the documented id: the SHA-256 of type, sender, receiver and content written one after
-// the other, as 64 lower-case hexadecimal digits (AgentPair's bridge reference, "ID Generation"). Signal and
-// time are no part of it.
+// GenerateID returns the documented ID: the SHA-256 of the concatenated type, sender, receiver and content,
+// as 64 lower-case hexadecimal digits (AgentPair's bridge reference, "ID Generation"). It does not cover
+// signal and time.
 func GenerateID(t Type, from, to, content string) string {
 	h := sha256.New()
 	for _, text := range []string{string(t), from, to, content} {
@@ -84,7 +84,7 @@ func GenerateID(t Type, from, to, content string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// IsFor reports whether the record is meant for agent: addressed to it, or a broadcast of somebody else.
+// IsFor reports whether the record is for agent: addressed to it, or a broadcast of another agent.
 func (r Record) IsFor(agent string) bool {
 	if r.To == "" {
 		return r.From != agent
@@ -92,14 +92,14 @@ func (r Record) IsFor(agent string) bool {
 	return r.To == agent
 }
 
-// SaysTheSame reports whether two records agree in what they say: type, sender, receiver, content and signal.
-// Records with the documented id can have one id and differ: it knows nothing of the signal, nor of where one
-// field ends and the next begins.
+// SaysTheSame reports whether two records have the same type, sender, receiver, content and signal. Records
+// that differ may share a documented ID: it does not cover the signal, nor where one field ends and the next
+// begins.
 func (r Record) SaysTheSame(other Record) bool {
 	return r.Type == other.Type && r.From == other.From && r.To == other.To && r.Content == other.Content && r.Signal == other.Signal
 }
 
-// FieldError says what is wrong with one field of a record.
+// FieldError reports what is wrong with one field of a record.
 type FieldError struct {
 	Field  string // the field's name in JSON
 	Reason string
@@ -108,9 +108,9 @@ type FieldError struct {
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
 
 // Validate checks a record made here against AgentPair's bridge reference: a documented type, a sender that is
-// not the receiver, a documented signal where there is one and always on type signal, an RFC 3339 timestamp,
-// metadata that is a JSON object, and text that is UTF-8. An empty id or timestamp is right: Send fills them
-// in. The error joins one *FieldError a finding.
+// not the receiver, a documented signal or none, but one with type signal, an RFC 3339 timestamp, metadata
+// that is a JSON object, and UTF-8 text. An empty ID or timestamp is allowed: Send fills them in. The error
+// joins one *FieldError for each problem.
 func (r Record) Validate() error {
 	var found []error
 	report := func(field, format string, args ...any) {
@@ -149,29 +149,20 @@ func (r Record) Validate() error {
 	return errors.Join(found...)
 }
 
-// What Warnings reports. None of it keeps a record from being read.
-var (
-	ErrUnknownType   = errors.New("type is not documented")
-	ErrUnknownSignal = errors.New("signal is not documented")
-	ErrInvalidUTF8   = errors.New("line is not UTF-8: the bytes in question read as U+FFFD")
-	ErrMissingID     = errors.New("id is missing: the documented one is used")
-)
-
-// Warnings returns what a reader should know about a record that was read and kept although it departs
-// from the reference; each matches one of ErrUnknownType, ErrUnknownSignal, ErrInvalidUTF8, ErrMissingID.
+// Warnings returns how a record that was read departs from the reference, although it counts.
 func (r Record) Warnings() []error {
 	var found []error
 	if !r.Type.Known() {
-		found = append(found, fmt.Errorf("%w: %q", ErrUnknownType, r.Type))
+		found = append(found, fmt.Errorf("type is not documented: %q", r.Type))
 	}
 	if r.Signal != "" && !r.Signal.Known() {
-		found = append(found, fmt.Errorf("%w: %q", ErrUnknownSignal, r.Signal))
+		found = append(found, fmt.Errorf("signal is not documented: %q", r.Signal))
 	}
 	if !utf8.ValidString(r.line) {
-		found = append(found, ErrInvalidUTF8)
+		found = append(found, errors.New("line is not UTF-8: the bytes in question read as U+FFFD"))
 	}
-	if r.line != "" && !hasID(r.line) {
-		found = append(found, ErrMissingID)
+	if r.lacksID {
+		found = append(found, errors.New("id is missing: the documented one is used"))
 	}
 	return found
 }

@@ -34,7 +34,7 @@ func TestGenerateID(t *testing.T) {
 var foreignLines = []struct {
 	name, line string
 	want       Record
-	warnings   []error
+	warnings   []string
 }{
 	{
 		"as AgentPair writes it",
@@ -49,14 +49,14 @@ var foreignLines = []struct {
 		`{ "extra" : [1,{"x":"}]\""}] ,"id":"i", "t\u0079pe":"task","content":"\u00fc\ud83d\ude00\n" , "timestamp":"yesterday", "z":-1.50e3,"w":true}`,
 		Record{ID: "i", Type: TypeTask, Content: "ü😀\n", Timestamp: "yesterday"}, nil,
 	},
-	{"without an id", `{"type":"chat","from":"a","to":"b","content":"c"}`, Record{ID: GenerateID(TypeChat, "a", "b", "c"), Type: TypeChat, From: "a", To: "b", Content: "c"}, []error{ErrMissingID}},
-	{"null id", `{"id":null,"type":"chat"}`, Record{ID: GenerateID(TypeChat, "", "", ""), Type: TypeChat}, []error{ErrMissingID}},
-	{"unknown type and signal", `{"id":"i","type":"gossip","signal":"MAYBE"}`, Record{ID: "i", Type: "gossip", Signal: "MAYBE"}, []error{ErrUnknownType, ErrUnknownSignal}},
+	{"without an id", `{"type":"chat","from":"a","to":"b","content":"c"}`, Record{ID: GenerateID(TypeChat, "a", "b", "c"), Type: TypeChat, From: "a", To: "b", Content: "c"}, []string{"id is missing"}},
+	{"null id", `{"id":null,"type":"chat"}`, Record{ID: GenerateID(TypeChat, "", "", ""), Type: TypeChat}, []string{"id is missing"}},
+	{"unknown type and signal", `{"id":"i","type":"gossip","signal":"MAYBE"}`, Record{ID: "i", Type: "gossip", Signal: "MAYBE"}, []string{"type is not", "signal is not"}},
 	{"nulls", `{"id":"i","type":"task","to":null,"run_id":null,"metadata":null}`, Record{ID: "i", Type: TypeTask, Metadata: json.RawMessage("null")}, nil},
 	{"whole numbers in other words", `{"id":"i","type":"task","run_id":1e2,"iteration":3.0}`, Record{ID: "i", Type: TypeTask, RunID: 100, Iteration: 3}, nil},
 	{"a field twice", `{"id":"i","type":"task","to":"a","to":"b"}`, Record{ID: "i", Type: TypeTask, To: "b"}, nil},
 	{"names in other case are other names", `{"id":"i","type":"task","TO":"a","Content":"b"}`, Record{ID: "i", Type: TypeTask}, nil},
-	{"not UTF-8", "{\"id\":\"i\",\"type\":\"task\",\"content\":\"a\xffb\"}", Record{ID: "i", Type: TypeTask, Content: "a\ufffdb"}, []error{ErrInvalidUTF8}},
+	{"not UTF-8", "{\"id\":\"i\",\"type\":\"task\",\"content\":\"a\xffb\"}", Record{ID: "i", Type: TypeTask, Content: "a\ufffdb"}, []string{"not UTF-8"}},
 }
 
 func TestParseRecord(t *testing.T) {
@@ -71,7 +71,7 @@ func TestParseRecord(t *testing.T) {
 				t.Errorf("want warnings %v, got %v", test.warnings, warnings)
 			}
 			for i, want := range test.warnings {
-				if i < len(warnings) && !errors.Is(warnings[i], want) {
+				if i < len(warnings) && !strings.Contains(warnings[i].Error(), want) {
 					t.Errorf("want %v, got %v", want, warnings[i])
 				}
 			}
@@ -79,10 +79,10 @@ func TestParseRecord(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Contains(test.warnings, ErrMissingID) && string(encoded) != test.line {
+			if !slices.Contains(test.warnings, "id is missing") && string(encoded) != test.line {
 				t.Errorf("want the line back, got %s", encoded)
 			}
-			if got.line = ""; !reflect.DeepEqual(got, test.want) {
+			if got.line, got.lacksID = "", false; !reflect.DeepEqual(got, test.want) {
 				t.Errorf("want %+v, got %+v", test.want, got)
 			}
 		})
@@ -260,7 +260,7 @@ func FuzzParseRecord(f *testing.F) {
 		if bytes.ContainsAny(encoded, "\r\n") {
 			t.Fatalf("%q is more than one line", encoded)
 		}
-		if hasID(r.line) && !bytes.ContainsAny(line, "\r\n") && !bytes.Equal(encoded, bytes.TrimSpace(line)) {
+		if !r.lacksID && !bytes.ContainsAny(line, "\r\n") && !bytes.Equal(encoded, bytes.TrimSpace(line)) {
 			t.Fatalf("want %q back, got %q", line, encoded)
 		}
 		r.To, r.Content, r.RunID = strings.ToValidUTF8(to, ""), strings.ToValidUTF8(content, ""), r.RunID+1
@@ -271,7 +271,7 @@ func FuzzParseRecord(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: %v", encoded, err)
 		}
-		r.line, again.line = "", ""
+		r.line, again.line, r.lacksID = "", "", false
 		if !reflect.DeepEqual(r, again) {
 			t.Fatalf("want %+v, got %+v", r, again)
 		}

@@ -120,12 +120,6 @@ func (l Location) Make(now time.Time) error {
 	return err
 }
 
-// Open opens the log. Records sent without a run ID get that of the log's run.
-func (l Location) Open(options Options) (*Log, error) {
-	options.RunID = l.Run.ID
-	return Open(l.Path, &options)
-}
-
 // FindRepository returns the repository whose runs are meant in a folder. Inside a git repository it is the
 // nearest folder, from the given one up to the top, that has runs below root, or else the top. Elsewhere it
 // is the folder itself. AgentPair always takes the folder it was started in, which may be any of them.

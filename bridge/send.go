@@ -132,7 +132,7 @@ func (l *Log) append(ctx context.Context, records []Record) ([]Receipt, error) {
 			continue
 		}
 		first[r.ID] = i
-		found, err := l.lookup(ctx, r.ID, true)
+		found, err := l.lookup(ctx, r.ID, func(id string) bool { return id == r.ID }, true)
 		switch {
 		case err != nil:
 			return nil, err
@@ -189,7 +189,7 @@ func (l *Log) accountWritten(ctx context.Context, records []Record, receipts []R
 			receipts[i].Entry = newEntry(r, line, l.read.Lines, l.read.End)
 			continue
 		}
-		found, err := l.lookup(ctx, r.ID, true)
+		found, err := l.lookup(ctx, r.ID, func(id string) bool { return id == r.ID }, true)
 		if err != nil {
 			return err
 		}
