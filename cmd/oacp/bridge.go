@@ -9,27 +9,22 @@ import (
 const logHelp = `The log is that of --bridge, or of the run --run-id of the repository around the
 current folder, or of its latest run.`
 
-// newBridgeCommand is the parent of the commands for AgentPair's bridge log.
-// By itself it is its most used child.
+// newBridgeCommand returns the parent of the commands for AgentPair's bridge log. Without a command it is
+// "oacp bridge status".
 func newBridgeCommand(s *command.Streams) *cli.Command {
-	var o bridgeStatusOptions
-	children := []*cli.Command{
-		newBridgeSendCommand(s),
-		newBridgeDrainCommand(s),
-		newBridgeStatusCommand(s),
-	}
+	status := newBridgeStatusCommand(s)
 	return &cli.Command{
 		Name:        "bridge",
 		Category:    command.CategoryBridge,
 		Usage:       "use AgentPair's bridge log; without a command, show the status of every run",
-		Description: bridgeStatusHelp,
-		Flags:       o.flags(),
-		Subcommands: children,
+		Description: status.Description,
+		Flags:       status.Flags,
+		Subcommands: []*cli.Command{newBridgeSendCommand(s), newBridgeDrainCommand(s), newBridgeStatusCommand(s)},
 		Action: func(c *cli.Context) error {
 			if rest := command.Positionals(c); len(rest) > 0 {
 				return command.UnknownCommand([]string{"send", "drain", "status"}, rest[0], "oacp bridge")
 			}
-			return o.act(c, s)
+			return status.Action(c)
 		},
 	}
 }

@@ -27,8 +27,8 @@ func newBridgeDrainCommand(s *command.Streams) *cli.Command {
 	var o bridgeDrainOptions
 	flags := []cli.Flag{
 		&cli.StringFlag{Name: "agent", Usage: "print the records for `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)", Destination: &o.agent},
-		&cli.StringFlag{Name: "since", Usage: "only those behind the record `HASH`, its whole id", Destination: &o.since},
-		&cli.StringFlag{Name: "cursor", Usage: "only those behind the place that is noted in `FILE`, and note how far they were printed", Destination: &o.cursor},
+		&cli.StringFlag{Name: "since", Usage: "only records behind the one with the id `HASH`", Destination: &o.since},
+		&cli.StringFlag{Name: "cursor", Usage: "only records behind the place in `FILE`, which then moves", Destination: &o.cursor},
 		command.JSONFlag(&o.json),
 	}
 	return &cli.Command{
@@ -37,11 +37,12 @@ func newBridgeDrainCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "--agent AGENT [--since HASH | --cursor FILE]",
 		Description: logHelp + `
 
-One record a line, as it stands in the log (JSON Lines): those addressed to the
-agent and those that others sent to everybody. Nothing is taken out of the log.
+Prints the records addressed to the agent, and those that others sent to
+everybody, one a line, as they are in the log, which stays as it is.
 
-With --cursor each record is printed once, by one command after the other: the
-place is noted when all is printed, so a command that is killed prints again.
+With --cursor, successive commands print each record once: FILE keeps the place
+up to which the agent's records were printed. A command that is killed prints
+again. Every agent needs a file of its own.
 
 EXAMPLES:
    oacp bridge drain --agent codex --cursor codex.cursor

@@ -42,13 +42,13 @@ func newBridgeSendCommand(s *command.Streams) *cli.Command {
 		Name:      "send",
 		Usage:     "append a record to the log, once",
 		ArgsUsage: "--from AGENT [--to AGENT] --type KIND [--content TEXT]",
-		Description: logHelp + ` Where the repository has no run, run 1 is made.
+		Description: logHelp + ` If the repository has no run, the command makes run 1.
 
-A record that the log holds already is not written again, and the answer says
-where it stands; that is no failure, so sending may be repeated. The id is made
-of type, sender, receiver and content alone. Where the log holds a record of the
-same id that says something else, a FAIL with the words of this PASS for example,
-the command fails: the content must differ.
+If the log already holds the record, the command writes nothing, shows where the
+record is, and succeeds, so that sending may be repeated. The id is made of type,
+sender, receiver and content alone. If the log holds another record with the same
+id, a FAIL with the words of this PASS for example, the command fails: the
+content must differ.
 
 EXAMPLES:
    oacp bridge send --from claude --to codex --type task --content "Implement login form"
@@ -75,11 +75,7 @@ func runBridgeSend(ctx context.Context, o bridgeSendOptions, s *command.Streams)
 			return err
 		}
 		if receipt.Duplicate && !receipt.SaysTheSame(record) {
-			return &failure.Error{
-				Code: "duplicate_id",
-				Hint: "the id is made of type, sender, receiver and content alone: say it in other words",
-				Err:  &sharedIDError{log: log.Path(), there: receipt.Entry},
-			}
+			return sharedIDError(log, receipt.Entry)
 		}
 		return o.print(log, receipt, s)
 	})
@@ -118,8 +114,7 @@ func (o bridgeSendOptions) record(s *command.Streams) (bridge.Record, error) {
 	return r, err
 }
 
-// readContent returns the text given, or what is piped in. A signal may go
-// without.
+// readContent returns the text given, or what is piped in. A signal needs none.
 func (o bridgeSendOptions) readContent(s *command.Streams) (string, error) {
 	switch {
 	case o.content != "" && o.content != "-":
@@ -127,14 +122,14 @@ func (o bridgeSendOptions) readContent(s *command.Streams) (string, error) {
 	case o.content == "" && o.signal != "":
 		return "", nil
 	case o.content == "" && s.InTerminal:
-		return "", failure.Usagef("content: there is none").WithHint("use --content TEXT, or a pipe")
+		return "", failure.Usagef("content: missing").WithHint("use --content TEXT, or a pipe")
 	}
 	text, err := readInput("-", s)
 	if err != nil {
 		return "", fmt.Errorf("content: %w", err)
 	}
 	if strings.TrimSpace(text) == "" {
-		return "", failure.Usagef("content: nothing came in on standard input").WithHint("use --content TEXT, or a pipe")
+		return "", failure.Usagef("content: standard input is empty").WithHint("use --content TEXT, or a pipe")
 	}
 	return text, nil
 }
@@ -162,27 +157,22 @@ func (o bridgeSendOptions) print(log *bridge.Log, receipt bridge.Receipt, s *com
 
 // nameList joins words for a sentence.
 func nameList[Name ~string](names []Name) string {
-	words := make([]string, len(names))
-	for i, name := range names {
-		words[i] = string(name)
-	}
-	return strings.Join(words, ", ")
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(names), " ", ", "), "[]")
 }
 
-// A sharedIDError says that a record was not written because another one has
-// its id.
-type sharedIDError struct {
-	log   string
-	there bridge.Entry
-}
-
-func (e *sharedIDError) Error() string {
-	standing := fmt.Sprintf("%s from %s", e.there.Type, e.there.From)
-	if e.there.Signal != "" {
-		standing = fmt.Sprintf("%s %s from %s", e.there.Type, e.there.Signal, e.there.From)
+// sharedIDError reports that a record was not written because another one has its ID.
+func sharedIDError(log *bridge.Log, there bridge.Entry) error {
+	what := string(there.Type)
+	if there.Signal != "" {
+		what += " " + string(there.Signal)
 	}
-	if e.there.To != "" {
-		standing += " to " + e.there.To
+	what += " from " + there.From
+	if there.To != "" {
+		what += " to " + there.To
 	}
-	return fmt.Sprintf("not sent: line %d of %s holds another record with the id %s: %s", e.there.Line, e.log, e.there.ID, standing)
+	return &failure.Error{
+		Code: "duplicate_id",
+		Hint: "the id is made of type, sender, receiver and content alone: say it in other words",
+		Err:  fmt.Errorf("not sent: line %d of %s holds another record with the id %s: %s", there.Line, log.Path(), there.ID, what),
+	}
 }

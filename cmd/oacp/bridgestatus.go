@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,51 +22,39 @@ type bridgeStatusOptions struct {
 	json bool
 }
 
-const bridgeStatusHelp = `Without --bridge and --run-id, the status of every run of the repository around
-the current folder is shown, or with --all of every repository. A line of a log
-that is no record is named on standard error, with its number.
+func newBridgeStatusCommand(s *command.Streams) *cli.Command {
+	var o bridgeStatusOptions
+	return &cli.Command{
+		Name:  "status",
+		Usage: "count what the logs hold",
+		Description: `Without --bridge and --run-id, the command shows every run of the repository
+around the current folder, or with --all of every repository. It names lines
+that are not records, with their numbers, on standard error.
 
 EXAMPLES:
    oacp bridge
    oacp bridge --run-id 1
-   oacp bridge status --bridge bridge.jsonl --json`
-
-func (o *bridgeStatusOptions) flags() []cli.Flag {
-	return append(o.log.Flags(),
-		&cli.BoolFlag{Name: "all", Usage: "show the runs of every repository", Destination: &o.all},
-		command.JSONFlag(&o.json))
-}
-
-func newBridgeStatusCommand(s *command.Streams) *cli.Command {
-	var o bridgeStatusOptions
-	return &cli.Command{
-		Name:        "status",
-		Usage:       "show what the logs hold, in numbers",
-		Description: bridgeStatusHelp,
-		Flags:       o.flags(),
+   oacp bridge status --bridge bridge.jsonl --json`,
+		Flags: append(o.log.Flags(),
+			&cli.BoolFlag{Name: "all", Usage: "show the runs of every repository", Destination: &o.all},
+			command.JSONFlag(&o.json)),
 		Action: func(c *cli.Context) error {
-			if err := command.NoPositionals(c); err != nil {
+			if err := errors.Join(command.NoPositionals(c), o.log.Check(c)); err != nil {
 				return err
 			}
-			return o.act(c, s)
+			switch {
+			case o.all && (o.log.File != "" || o.log.RunID != 0 || o.log.Repository != ""):
+				return failure.Usagef("--all means every run of every repository, so no log can be named")
+			case o.log.File != "" || o.log.RunID != 0:
+				return o.showLog(c.Context, s)
+			}
+			return o.showRuns(c.Context, s)
 		},
 	}
 }
 
-func (o bridgeStatusOptions) act(c *cli.Context, s *command.Streams) error {
-	if err := o.log.Check(c); err != nil {
-		return err
-	}
-	if o.all && (o.log.File != "" || o.log.RunID != 0 || o.log.Repository != "") {
-		return failure.Usagef("--all means every run of every repository, so no log can be named")
-	}
-	return runBridgeStatus(c.Context, o, s)
-}
-
-func runBridgeStatus(ctx context.Context, o bridgeStatusOptions, s *command.Streams) error {
-	if o.log.File == "" && o.log.RunID == 0 {
-		return o.showRuns(ctx, s)
-	}
+// showLog shows the one log that is named.
+func (o bridgeStatusOptions) showLog(ctx context.Context, s *command.Streams) error {
 	return o.log.Reading(s, func(log *bridge.Log) error {
 		answer, err := newStatusAnswer(ctx, log, s)
 		switch {
@@ -93,7 +82,7 @@ func (o bridgeStatusOptions) showRuns(ctx context.Context, s *command.Streams) e
 	var failed []error
 	for _, run := range runs {
 		// A run that cannot be read hides no other.
-		err := command.UseLog(run.BridgePath(), bridge.Options{}, s, func(log *bridge.Log) error {
+		failed = append(failed, command.UseLog(run.BridgePath(), bridge.Options{}, s, func(log *bridge.Log) error {
 			answer, err := newStatusAnswer(ctx, log, s)
 			if err != nil {
 				return err
@@ -102,31 +91,30 @@ func (o bridgeStatusOptions) showRuns(ctx context.Context, s *command.Streams) e
 			answer.Repository, err = run.Repository()
 			answers = append(answers, answer)
 			return err
-		})
-		failed = append(failed, err)
+		}))
 	}
-	if o.json {
+	switch {
+	case o.json:
 		failed = append(failed, command.WriteJSON(s.Out, map[string]any{"runs_dir": root, "runs": answers}))
-		return errors.Join(failed...)
+	case len(runs) == 0 && o.all:
+		fmt.Fprintf(s.Out, "all repositories: no runs in %s\n", visible.Line(root))
+	case len(runs) == 0:
+		fmt.Fprintf(s.Out, "%s: no runs in %s\n", visible.Line(repository), visible.Line(root))
+	default:
+		o.print(answers, s)
 	}
-	if len(runs) == 0 {
-		fmt.Fprintf(s.Out, "%s: no runs in %s\n", visible.Line(o.subject(repository)), visible.Line(root))
-	}
-	o.print(answers, s)
 	return errors.Join(failed...)
 }
 
-// runs lists the runs of one or all repositories.
+// runs returns the runs of one repository or of all.
 func (o bridgeStatusOptions) runs(root, repository string) ([]bridge.Run, error) {
 	repositoryID, err := bridge.RepositoryID(repository)
-	if err != nil {
-		return nil, err
-	}
 	repositories := []string{repositoryID}
 	if o.all {
-		if repositories, err = bridge.Repositories(root); err != nil {
-			return nil, err
-		}
+		repositories, err = bridge.Repositories(root)
+	}
+	if err != nil {
+		return nil, err
 	}
 	var all []bridge.Run
 	for _, id := range repositories {
@@ -139,25 +127,14 @@ func (o bridgeStatusOptions) runs(root, repository string) ([]bridge.Run, error)
 	return all, nil
 }
 
-func (o bridgeStatusOptions) subject(repository string) string {
-	if o.all {
-		return "all repositories"
-	}
-	return repository
-}
-
-// print shows the runs one below the other, with --all below their
-// repositories.
+// print shows the runs one below the other, with --all below their repositories.
 func (o bridgeStatusOptions) print(answers []statusAnswer, s *command.Streams) {
 	for i, answer := range answers {
 		if i > 0 {
 			fmt.Fprintln(s.Out)
 		}
 		if o.all && (i == 0 || answer.RepositoryID != answers[i-1].RepositoryID) {
-			name := answer.Repository
-			if name == "" {
-				name = "unknown"
-			}
+			name := cmp.Or(answer.Repository, "unknown")
 			fmt.Fprintf(s.Out, "Repository %s (%s)\n\n", visible.Line(name), answer.RepositoryID)
 		}
 		answer.print(s)
@@ -179,30 +156,22 @@ type skippedLine struct {
 	Reason string `json:"reason"`
 }
 
-// newStatusAnswer counts what the log holds, and names the lines that do not
-// count.
+// newStatusAnswer counts what the log holds, and names the lines that do not count.
 func newStatusAnswer(ctx context.Context, log *bridge.Log, s *command.Streams) (statusAnswer, error) {
 	answer := statusAnswer{RunID: bridge.RunNumber(log.Path()), Bridge: log.Path(), Skipped: []skippedLine{}}
 	var err error
 	if answer.Status, err = log.Status(ctx); err != nil {
 		return answer, err
 	}
-	answer.Skipped, err = warnOfSkipped(ctx, log, s)
+	lines, err := log.Skipped(ctx)
+	for _, line := range lines {
+		s.Warn("skipped " + line.Error())
+		answer.Skipped = append(answer.Skipped, skippedLine{line.Line, line.Err.Error()})
+	}
 	if answer.TornBytes > 0 {
 		s.Warn(fmt.Sprintf("%s: the last line has no newline (%d bytes): it is being written, or a crash cut it off", log.Path(), answer.TornBytes))
 	}
 	return answer, err
-}
-
-// warnOfSkipped names the lines that are not records.
-func warnOfSkipped(ctx context.Context, log *bridge.Log, s *command.Streams) ([]skippedLine, error) {
-	lines, err := log.Skipped(ctx)
-	skipped := []skippedLine{}
-	for _, line := range lines {
-		s.Warn("skipped " + line.Error())
-		skipped = append(skipped, skippedLine{line.Line, line.Err.Error()})
-	}
-	return skipped, err
 }
 
 // print shows the status in AgentPair's layout.
