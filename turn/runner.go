@@ -94,7 +94,7 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	if err := r.drivers.preflight(ctx); err != nil {
 		return stoppedOr(ctx, err)
 	}
-	watcher, err := watch.New(ctx, []watch.Target{{Workspace: r.workspace, Agent: r.config.Agent}},
+	watcher, err := watch.New([]watch.Target{{Workspace: r.workspace, Agent: r.config.Agent}},
 		&watch.Options{Archived: true})
 	if err != nil {
 		return stoppedOr(ctx, err)

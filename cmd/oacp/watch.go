@@ -90,7 +90,7 @@ func runWatch(ctx context.Context, o watchOptions, projects []string, s *command
 	}
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	watcher, err := watch.New(ctx, found.targets, &watch.Options{
+	watcher, err := watch.New(found.targets, &watch.Options{
 		Cursor: true, StateID: o.stateID, Since: since, Archived: o.archived,
 	})
 	if err != nil {

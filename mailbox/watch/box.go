@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,13 +43,11 @@ type box struct {
 	cursor   *cursor
 	failure  string
 
-	// relist asks for a look at new and missing files, and recheck at all of them. todo are those
-	// that are left.
+	// relist asks for a look at new and missing files, and recheck at all of them. todo are the files
+	// to look at, in any order and perhaps twice.
 	relist, recheck bool
 	todo            []string
-	// hinted are files that a notification named, and unsettled those that differ from what was
-	// reported and may still be being written or replaced.
-	hinted    map[string]bool
+	// unsettled are files that differ from what was reported and may still be being written.
 	unsettled map[string]Sighting
 
 	// folder describes the box as it was listed; nil if it did not exist.
@@ -62,8 +59,8 @@ type box struct {
 
 func newBox(target Target, options *Options) *box {
 	b := &box{
-		workspace: target.Workspace, agent: target.Agent, name: target.Box, project: target.Workspace.Project(),
-		hinted: make(map[string]bool), unsettled: make(map[string]Sighting),
+		workspace: target.Workspace, agent: target.Agent, name: target.Box,
+		project: target.Workspace.Project(), unsettled: make(map[string]Sighting),
 	}
 	if b.name == "" {
 		b.name = mailbox.Inbox
@@ -74,12 +71,12 @@ func newBox(target Target, options *Options) *box {
 }
 
 // open checks the target and opens its cursor.
-func (b *box) open(ctx context.Context, options *Options) error {
+func (b *box) open(options *Options) error {
 	if err := b.workspace.CheckAgent(b.agent); err != nil {
 		return err
 	}
 	if options.Cursor {
-		if err := b.openCursor(ctx); err != nil {
+		if err := b.openCursor(); err != nil {
 			return fmt.Errorf("watching %s: %w", b.path, err)
 		}
 	}
@@ -113,7 +110,7 @@ func (b *box) problem(kind EventKind, err error) change {
 
 // nextLook returns when to look at the box: the zero time if nothing is due and no file may settle.
 func (b *box) nextLook(now time.Time) time.Time {
-	if b.relist || b.recheck || len(b.todo) > 0 || len(b.hinted) > 0 {
+	if b.relist || b.recheck || len(b.todo) > 0 {
 		return now
 	}
 	var next time.Time
@@ -123,13 +120,12 @@ func (b *box) nextLook(now time.Time) time.Time {
 	return next
 }
 
-// look looks at the files that were hinted at, those that may have settled, and some of those that
-// a listing brought up. It returns what is to be reported or recorded.
+// look looks at files that may have changed or settled, and returns what is to be reported or
+// recorded. It leaves the rest of a long list to the next look.
 func (b *box) look(ctx context.Context, now time.Time, follow bool) (changes []change, err error) {
-	names := slices.Collect(maps.Keys(b.hinted))
 	for name, seen := range b.unsettled {
 		if seen.isQuiet(now) {
-			names = append(names, name)
+			b.todo = append(b.todo, name)
 		}
 	}
 	dir, err := b.openDir()
@@ -143,11 +139,11 @@ func (b *box) look(ctx context.Context, now time.Time, follow bool) (changes []c
 		b.postpone()
 		return nil, err
 	}
-	taken := min(lookAtMost, len(b.todo))
-	names, b.todo = append(names, b.todo[:taken]...), b.todo[taken:]
-	slices.Sort(names)
-	clear(b.hinted)
-	for _, f := range b.findAll(ctx, dir, slices.Compact(names), now) {
+	slices.Sort(b.todo)
+	b.todo = slices.Compact(b.todo)
+	names := b.todo[:min(lookAtMost, len(b.todo))]
+	b.todo = b.todo[len(names):]
+	for _, f := range b.findAll(ctx, dir, names, now) {
 		changes = append(changes, b.judge(f, follow)...)
 	}
 	return changes, nil
@@ -167,7 +163,7 @@ func (b *box) openDir() (*durable.Dir, error) {
 // list finds the files to look at: new and missing ones or, for a recheck, all of them.
 func (b *box) list(dir *durable.Dir, now time.Time) (err error) {
 	var names []string
-	b.folder, b.todo = nil, nil
+	b.folder = nil
 	if dir != nil {
 		if b.folder, err = dir.Lstat("."); err != nil {
 			return err
@@ -199,7 +195,6 @@ func (b *box) list(dir *durable.Dir, now time.Time) (err error) {
 			b.todo = append(b.todo, name)
 		}
 	}
-	slices.Sort(b.todo)
 	if b.recheck {
 		b.checkedAt = now
 	}
@@ -210,7 +205,6 @@ func (b *box) list(dir *durable.Dir, now time.Time) (err error) {
 // postpone leaves everything to the next tick, because the box cannot be read now.
 func (b *box) postpone() {
 	b.relist, b.recheck, b.todo, b.folder = false, false, nil, nil
-	clear(b.hinted)
 	clear(b.unsettled)
 }
 

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,8 +25,6 @@ const (
 	cursorVersion = 1
 	// maxCursorSize bounds what is read of a cursor, in bytes.
 	maxCursorSize = 256 << 20
-	// cursorPatience is how long New waits for a cursor in use: a scan ends soon.
-	cursorPatience = time.Second
 	// saveEvery is the least time between two saves of a cursor.
 	saveEvery = time.Second
 )
@@ -68,7 +65,8 @@ func summarize(name string, m *schema.Message, v Version) *summary {
 	}
 }
 
-func (s summary) message() *schema.Message {
+// restore returns what is left of the message.
+func (s summary) restore() *schema.Message {
 	return &schema.Message{ID: s.ID, From: s.From, Type: s.Type, Priority: s.Priority, Subject: s.Subject}
 }
 
@@ -120,7 +118,7 @@ func isStateID(text string) bool {
 }
 
 // openCursor locks the cursor of a box and reads it into the box's record.
-func (b *box) openCursor(ctx context.Context) (err error) {
+func (b *box) openCursor() (err error) {
 	if b.name != mailbox.Inbox {
 		return errors.New("only inboxes have cursors")
 	}
@@ -140,17 +138,12 @@ func (b *box) openCursor(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	c := &cursor{path: dir.Path(name), lock: durable.NewLock(dir.Path(name + ".lock"))}
-	patience, cancel := context.WithTimeout(ctx, cursorPatience)
-	defer cancel()
-	_, err = c.lock.TryLockContext(patience, cursorPatience/100)
-	switch {
-	case err == nil:
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case patience.Err() != nil:
-		return &CursorInUseError{Agent: b.agent, StateID: b.reported.StateID, Path: c.path}
-	default:
+	locked, err := c.lock.TryLock()
+	if err != nil {
 		return fmt.Errorf("%w: locking %s: %w", ErrCursor, c.lock.Path(), err)
+	}
+	if !locked {
+		return &CursorInUseError{Agent: b.agent, StateID: b.reported.StateID, Path: c.path}
 	}
 	if err := c.read(dir, name, &b.reported); err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", ErrCursor, err), c.lock.Unlock())

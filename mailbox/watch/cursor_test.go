@@ -137,7 +137,7 @@ func TestCursorRefused(t *testing.T) {
 			if test.text != "" {
 				writeFile(t, path, test.text)
 			}
-			_, err := New(t.Context(), target, &Options{Cursor: true, StateID: test.stateID})
+			_, err := New(target, &Options{Cursor: true, StateID: test.stateID})
 			wantError(t, err, test.words...)
 			if test.text != "" && readFile(t, path) != test.text {
 				t.Errorf("the refused cursor was changed to %q", readFile(t, path))
@@ -150,7 +150,7 @@ func TestCursorInUse(t *testing.T) {
 	t.Parallel() // it waits for a second
 	w := newWorkspace(t, "claude", "codex")
 	first := newTestWatcher(t, w, Options{Cursor: true}, "codex")
-	_, err := New(t.Context(), []Target{{Workspace: w, Agent: "codex"}}, &Options{Cursor: true})
+	_, err := New([]Target{{Workspace: w, Agent: "codex"}}, &Options{Cursor: true})
 	var inUse *CursorInUseError
 	if !errors.As(err, &inUse) || inUse.Agent != "codex" || inUse.Path != cursorPath(w, "codex.json") {
 		t.Fatalf("a second watcher gets %v, want a *CursorInUseError", err)

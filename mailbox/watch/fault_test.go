@@ -269,7 +269,7 @@ func TestWatchUnreadableInbox(t *testing.T) {
 func TestWatchWorkspaceRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, other := newWorkspace(t, "claude", "codex"), newWorkspace(t, "claude", "codex")
-		watcher, err := New(t.Context(), []Target{{Workspace: w, Agent: "codex"}, {Workspace: other, Agent: "codex"}}, &Options{Cursor: true})
+		watcher, err := New([]Target{{Workspace: w, Agent: "codex"}, {Workspace: other, Agent: "codex"}}, &Options{Cursor: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,9 +27,11 @@ const (
 // finding is what a look at a file found.
 type finding struct {
 	state   fileState
-	entry   mailbox.Entry
+	name    string
 	seen    Sighting
 	settled bool
+	message *schema.Message
+	err     error
 }
 
 // change is a change of what is reported of a file, on its way to the caller.
@@ -48,8 +50,8 @@ var goneVersion = Version{Size: -1}
 
 // find looks at a file of a folder, which is nil if it does not exist. It reads the file only if
 // that is in a state in which it was not read before.
-func (b *box) find(dir *durable.Dir, name string, now time.Time) finding {
-	f := finding{entry: b.entry(name), seen: b.lastSeen(name)}
+func (b *box) find(dir *durable.Dir, name string, now time.Time) (f finding) {
+	f.name, f.seen = name, b.lastSeen(name)
 	info, err := lstat(dir, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -57,13 +59,12 @@ func (b *box) find(dir *durable.Dir, name string, now time.Time) finding {
 		f.settled = f.seen.isQuiet(now)
 		return f
 	case err != nil:
-		f.state, f.entry.Err, f.settled = fileBad, err, true
+		f.state, f.err, f.settled = fileBad, err, true
 		return f
 	}
 	f.seen = f.seen.Seen(info, now)
-	message, isMessage := b.reported.Messages[name]
 	_, isBad := b.reported.Unreadable[name]
-	if isMessage && !isBad && message.equal(f.seen.Version) {
+	if message, ok := b.reported.Messages[name]; ok && !isBad && message.equal(f.seen.Version) {
 		f.state = fileUnchanged
 		return f
 	}
@@ -90,10 +91,10 @@ func (b *box) lastSeen(name string) Sighting {
 	return Sighting{}
 }
 
-// read reads a file and completes what was found of it.
+// read reads a file and completes what was found.
 func (b *box) read(dir *durable.Dir, f *finding) {
-	data, modified, err := dir.AppendFile(nil, f.entry.Name, schema.MaxFileSize)
-	info, lookErr := dir.Lstat(f.entry.Name)
+	data, err := dir.ReadFile(f.name, schema.MaxFileSize)
+	info, lookErr := dir.Lstat(f.name)
 	switch {
 	case errors.Is(lookErr, fs.ErrNotExist):
 		f.state, f.settled, f.seen = fileGone, false, f.seen.next(goneVersion, time.Now())
@@ -101,61 +102,58 @@ func (b *box) read(dir *durable.Dir, f *finding) {
 	case lookErr != nil || !versionOf(info).equal(f.seen.Version):
 		f.settled, f.seen.Since = false, time.Now()
 		return
-	}
-	if modified.IsZero() {
-		modified = info.ModTime()
-	}
-	f.entry.Modified = modified
-	if err == nil {
-		f.entry.Message, err = validate.Read(data)
+	case err == nil:
+		f.message, err = validate.Read(data)
 	}
 	if err != nil {
-		f.state, f.entry.Message, f.entry.Err = fileBad, nil, err
+		f.state, f.message, f.err = fileBad, nil, err
 		return
 	}
-	f.state = fileMessage
-	f.settled = f.settled || isCopied(b.workspace, f.entry, f.entry.Message, data)
+	e := b.entry(f.name)
+	e.Message = f.message
+	f.state, f.settled = fileMessage, f.settled || isCopied(b.workspace, e, data)
 }
 
 // judge compares what was found with what was reported, and returns the changes of a settled file.
 // If the Watcher does not follow, it does not wait for a missing file to come back.
 func (b *box) judge(f finding, follow bool) []change {
-	name := f.entry.Name
-	message, isMessage := b.reported.Messages[name]
-	badVersion, isBad := b.reported.Unreadable[name]
-	delete(b.unsettled, name)
-	c := change{box: b, entry: f.entry}
-	if f.state == fileMessage {
-		c.message = summarize(name, f.entry.Message, f.seen.Version)
+	reported, isMessage := b.reported.Messages[f.name]
+	badVersion, isBad := b.reported.Unreadable[f.name]
+	delete(b.unsettled, f.name)
+	if f.state == fileUnchanged {
+		return nil
+	}
+	c := change{box: b, entry: b.entry(f.name)}
+	c.entry.Message, c.entry.Err, c.entry.Modified = f.message, f.err, f.seen.Modified
+	if f.message != nil {
+		c.message = summarize(f.name, f.message, f.seen.Version)
 	}
 	switch {
-	case f.state == fileUnchanged || f.state == fileBad && isBad && badVersion.equal(f.seen.Version):
+	case f.state == fileBad && isBad && badVersion.equal(f.seen.Version):
 		return nil
 	case f.state == fileGone && !isMessage && !isBad:
 		return nil
-	case f.state == fileGone && !isMessage:
-		return []change{c}
-	case f.state == fileMessage && isMessage && message.is(f.entry.Message):
+	case f.state == fileGone && !isMessage, f.state == fileMessage && isMessage && reported.is(f.message):
 		return []change{c}
 	case !f.settled && (f.state != fileGone || follow):
-		b.unsettled[name] = f.seen
+		b.unsettled[f.name] = f.seen
 		return nil
 	case f.state == fileBad:
 		c.kind, c.bad = EventError, &f.seen.Version
 		if isMessage {
-			c.message = &message
+			c.message = &reported
 		}
 		return []change{c}
 	}
 	var changes []change
 	if isMessage {
-		left := change{box: b, kind: EventArchived, entry: f.entry}
-		left.entry.Message, left.entry.Err, left.entry.Modified = message.message(), nil, message.Modified
+		left := change{box: b, kind: EventArchived, entry: b.entry(f.name)}
+		left.entry.Message, left.entry.Modified = reported.restore(), reported.Modified
 		changes = append(changes, left)
 	}
 	if f.state == fileMessage {
-		if c.kind = EventArrived; !f.seen.Modified.After(b.since) {
-			c.kind = ""
+		if f.seen.Modified.After(b.since) {
+			c.kind = EventArrived
 		}
 		changes = append(changes, c)
 	}

@@ -18,31 +18,31 @@ import (
 const (
 	// notifyBuffer is how many notifications wait in this process. The system holds many more.
 	notifyBuffer = 256
-	// receiveAtMost is how many notifications are received before their files are looked at.
-	receiveAtMost = 1024
+	// noticeAtMost is how many notifications are taken before their files are looked at.
+	noticeAtMost = 1024
 )
 
-// A notifier says which folders may have changed, as far as it can. The zero notifier says nothing.
+// A notifier says which folders may have changed, as far as it can. The zero notifier is silent.
 type notifier struct {
 	// add begins to watch a folder. Adding one again is not an error.
 	add func(folder string) error
-	// events have paths of entries of the folders. The channel is closed when there will be no more.
+	// events have paths of entries of the folders. The channel is closed when there are no more.
 	events <-chan fsnotify.Event
-	// errors say that notifications were lost: fsnotify.ErrEventOverflow, or that there may be no more.
+	// errors say that events were lost: fsnotify.ErrEventOverflow, or that there may be no more.
 	errors <-chan error
 	stop   func() error
 }
 
-// openNotifier opens a notifier of the operating system. A goroutine receives its errors: fsnotify sends some of them
-// while it holds the lock that Add needs.
+// openNotifier opens a notifier of the operating system. A goroutine receives its errors: fsnotify
+// sends some of them while it holds the lock that Add needs.
 func openNotifier() (notifier, error) {
 	watcher, err := fsnotify.NewBufferedWatcher(notifyBuffer)
 	if err != nil {
 		return notifier{}, err
 	}
 	failures := make(chan error, 1)
-	var received sync.WaitGroup
-	received.Go(func() {
+	var receiving sync.WaitGroup
+	receiving.Go(func() {
 		for err := range watcher.Errors {
 			select {
 			case failures <- err:
@@ -52,22 +52,54 @@ func openNotifier() (notifier, error) {
 	})
 	stop := func() error {
 		err := watcher.Close()
-		received.Wait()
+		receiving.Wait()
 		return err
 	}
 	return notifier{add: watcher.Add, events: watcher.Events, errors: failures, stop: stop}, nil
 }
 
-func (n *notifier) close() error {
-	stop := n.stop
-	*n = notifier{}
-	if stop == nil {
-		return nil
+func (n *notifier) close() (err error) {
+	if n.stop != nil {
+		err = n.stop()
 	}
-	return stop()
+	*n = notifier{}
+	return err
 }
 
-// wait waits until the time, a notification or the end of the context.
+// attach asks for notifications about a box. It warns once if there are none.
+func (w *Watcher) attach(b *box) {
+	err := w.tryAttach(b)
+	if b.attached = err == nil; b.attached || w.warned {
+		return
+	}
+	w.warned = true
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		err = fmt.Errorf("%w: the limit fs.inotify.max_user_watches is reached", err)
+	case errors.Is(err, syscall.EMFILE):
+		err = fmt.Errorf("%w: the limit fs.inotify.max_user_instances, or that of open files, is reached", err)
+	}
+	err = fmt.Errorf("changes are not notified, looking every %v instead: %w", pollEvery, err)
+	w.queue = append(w.queue, b.problem(EventWarning, err))
+}
+
+// tryAttach watches the box and its mailbox: the mailbox shows when the box comes back.
+func (w *Watcher) tryAttach(b *box) (err error) {
+	if w.notifier.add == nil {
+		if w.notifier, err = w.open(); err != nil {
+			return err
+		}
+	}
+	for _, folder := range []string{filepath.Dir(b.path), b.path} {
+		if err := w.notifier.add(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("watching %s: %w", folder, err)
+		}
+	}
+	return nil
+}
+
+// wait waits until the time, a notification or the end of the context, and takes the notifications
+// that have come in.
 func (w *Watcher) wait(ctx context.Context, until time.Time) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -79,56 +111,7 @@ func (w *Watcher) wait(ctx context.Context, until time.Time) {
 	case event, ok := <-w.notifier.events:
 		w.notice(event, ok)
 	}
-}
-
-// attach asks for notifications about a box, and warns once if there are none. It watches the mailbox, too, to notice
-// when the box comes back after it was removed or replaced.
-func (w *Watcher) attach(b *box) {
-	err := w.tryAttach(b)
-	b.attached = err == nil
-	if err != nil {
-		w.warn(b, fmt.Errorf("changes are not notified, looking every %v instead: %w", pollEvery, err))
-	}
-}
-
-func (w *Watcher) tryAttach(b *box) error {
-	if w.notifier.add == nil {
-		opened, err := w.open()
-		if err != nil {
-			return explainLimit(err)
-		}
-		w.notifier = opened
-	}
-	for _, folder := range []string{filepath.Dir(b.path), b.path} {
-		if err := w.notifier.add(folder); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("watching %s: %w", folder, explainLimit(err))
-		}
-	}
-	return nil
-}
-
-// explainLimit names the limits of Linux that errors of inotify stand for.
-func explainLimit(err error) error {
-	switch {
-	case errors.Is(err, syscall.ENOSPC):
-		return fmt.Errorf("%w: the limit fs.inotify.max_user_watches is reached", err)
-	case errors.Is(err, syscall.EMFILE):
-		return fmt.Errorf("%w: the limit fs.inotify.max_user_instances, or that of open files, is reached", err)
-	}
-	return err
-}
-
-// warn queues a warning, the first of the Watcher.
-func (w *Watcher) warn(b *box, err error) {
-	if !w.warned {
-		w.warned = true
-		w.queue = append(w.queue, b.problem(EventWarning, err))
-	}
-}
-
-// receive takes the notifications that have come in.
-func (w *Watcher) receive() {
-	for range receiveAtMost {
+	for range noticeAtMost {
 		select {
 		case event, ok := <-w.notifier.events:
 			w.notice(event, ok)
@@ -138,39 +121,37 @@ func (w *Watcher) receive() {
 	}
 }
 
-// notice notes which file a notification is about. If it is about a box itself, the box has come or gone.
+// notice notes which file a notification is about. If it is about a box, that has come or gone.
 func (w *Watcher) notice(event fsnotify.Event, ok bool) {
 	if !ok {
 		w.lost(fsnotify.ErrClosed)
 		return
 	}
-	folder := filepath.Dir(event.Name)
+	folder, name := filepath.Split(event.Name)
 	for _, b := range w.boxes {
-		switch b.path {
-		case folder:
-			if name := filepath.Base(event.Name); schema.IsMessageFile(name) {
-				b.hinted[name] = true
-			}
-		case event.Name:
+		switch {
+		case b.path == event.Name:
 			b.recheck = true
 			w.attach(b)
+		case b.path == filepath.Clean(folder) && schema.IsMessageFile(name):
+			b.todo = append(b.todo, name)
 		}
 	}
 }
 
-// lost makes up for lost notifications: the Watcher looks at everything and, unless there were only too many, opens a new
-// notifier at the next tick.
+// lost makes up for lost notifications with a look at everything. It closes the notifier unless
+// there were only too many of them; the next tick opens another.
 func (w *Watcher) lost(err error) {
-	overflow := errors.Is(err, fsnotify.ErrEventOverflow)
 	for _, b := range w.boxes {
 		b.recheck = true
-		b.attached = b.attached && overflow
 	}
-	if overflow {
+	if errors.Is(err, fsnotify.ErrEventOverflow) {
 		return
 	}
-	if err := w.notifier.close(); err != nil {
-		w.warn(w.boxes[0], err)
+	err = w.notifier.close()
+	for _, b := range w.boxes {
+		b.attached = false
+		w.report(b, &b.failure, err)
 	}
 	w.tickAt = time.Now().Add(pollEvery)
 }

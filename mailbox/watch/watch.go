@@ -74,8 +74,8 @@ type Watcher struct {
 	open func() (notifier, error)
 	// queue holds the changes that are not delivered yet.
 	queue []change
-	// recovered reports whether the deliveries left behind were completed since the loop began.
-	recovered         bool
+	// tickAt is when the next tick is due, and recoverAt when to complete deliveries again: if zero,
+	// after the first look.
 	tickAt, recoverAt time.Time
 	warned            bool
 }
@@ -91,7 +91,7 @@ type workspace struct {
 // (*mailbox.UnknownAgentError) or one whose cursor is in use (*CursorInUseError), is reported as an
 // error event and left out; if no target remains, New returns the error. The options may be nil.
 // The caller closes the Watcher when its loop has ended, and the workspaces after that.
-func New(ctx context.Context, targets []Target, options *Options) (*Watcher, error) {
+func New(targets []Target, options *Options) (*Watcher, error) {
 	w := &Watcher{open: openNotifier}
 	if options != nil {
 		w.options = *options
@@ -102,7 +102,7 @@ func New(ctx context.Context, targets []Target, options *Options) (*Watcher, err
 		if slices.ContainsFunc(w.boxes, func(other *box) bool { return other.path == b.path }) {
 			continue
 		}
-		if err := b.open(ctx, &w.options); err != nil {
+		if err := b.open(&w.options); err != nil {
 			failed = append(failed, err)
 			w.fail(b, err)
 			continue
@@ -156,12 +156,11 @@ func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow
 			break
 		}
 		w.saveDue()
-		w.receive()
 		w.look(ctx, follow)
 		next := w.nextLook()
 		switch {
 		case len(w.queue) > 0 || !next.IsZero() && !next.After(time.Now()):
-		case !w.recovered:
+		case w.recoverAt.IsZero():
 			w.recover(ctx)
 		case follow:
 			w.wait(ctx, earliest(next, w.tickAt))
@@ -192,8 +191,7 @@ func (w *Watcher) start(follow bool) error {
 			w.attach(b)
 		}
 	}
-	w.recovered = false
-	w.tickAt = time.Now().Add(w.tickInterval())
+	w.recoverAt, w.tickAt = time.Time{}, time.Now().Add(w.tickInterval())
 	return nil
 }
 
@@ -244,7 +242,7 @@ func (w *Watcher) nextLook() time.Time {
 // for the first look: messages older than Options.Since count as reported, but not those that only
 // arrive now.
 func (w *Watcher) recover(ctx context.Context) {
-	w.recovered, w.recoverAt = true, time.Now().Add(recoverEvery)
+	w.recoverAt = time.Now().Add(recoverEvery)
 	for _, workspace := range w.workspaces {
 		ids, _, err := workspace.Staged()
 		if err == nil && len(ids) > 0 {

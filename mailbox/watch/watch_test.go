@@ -61,7 +61,7 @@ func newTestWatcher(t testing.TB, w *mailbox.Workspace, options Options, agents 
 	for _, agent := range agents {
 		targets = append(targets, Target{Workspace: w, Agent: agent})
 	}
-	watcher, err := New(t.Context(), targets, &options)
+	watcher, err := New(targets, &options)
 	if err != nil {
 		t.Fatalf("making a watcher: %v", err)
 	}
@@ -316,7 +316,7 @@ func TestWatchSince(t *testing.T) {
 func TestWatchUnknownAgents(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	var unknown *mailbox.UnknownAgentError
-	if _, err := New(t.Context(), []Target{{Workspace: w, Agent: "codx"}}, nil); !errors.As(err, &unknown) {
+	if _, err := New([]Target{{Workspace: w, Agent: "codx"}}, nil); !errors.As(err, &unknown) {
 		t.Errorf("watching an unknown agent: error %v, want an *mailbox.UnknownAgentError", err)
 	}
 	watch := follow(t, w, Options{}, "codx", "codex")

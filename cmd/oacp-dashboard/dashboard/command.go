@@ -164,7 +164,7 @@ func watchMailboxes(ctx context.Context, config Config, changed chan<- struct{})
 	if len(targets) == 0 {
 		return nil
 	}
-	watcher, err := watch.New(ctx, targets, &watch.Options{Since: config.Now(), Archived: true})
+	watcher, err := watch.New(targets, &watch.Options{Since: config.Now(), Archived: true})
 	if ctx.Err() != nil && watcher == nil {
 		return nil
 	}
