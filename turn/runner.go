@@ -139,7 +139,7 @@ const runFolder = "state/run"
 
 func lockOf(w *mailbox.Workspace, name schema.AgentName) exclusive.Lock {
 	path := filepath.Join(w.Dir(), runFolder, string(name))
-	return exclusive.Lock{Path: path + ".lock", Note: path + ".json"}
+	return exclusive.Lock{Path: path + ".lock", Note: path + ".json", What: "the inbox of " + string(name) + " is worked"}
 }
 
 // lockInbox makes this process the one that works the inbox, until it releases the lock or dies.
@@ -147,12 +147,7 @@ func lockInbox(ctx context.Context, w *mailbox.Workspace, name schema.AgentName,
 	if err := w.MakeStateFolder(runFolder); err != nil {
 		return nil, err
 	}
-	hold, err := lockOf(w, name).Take(ctx, now)
-	var held *exclusive.HeldError
-	if errors.As(err, &held) {
-		return nil, &BusyError{Agent: name, Holder: held.Holder}
-	}
-	return hold, err
+	return lockOf(w, name).Take(ctx, now)
 }
 
 // checkHeld returns an error that matches ErrStateLost if this process no longer holds the lock.

@@ -152,20 +152,7 @@ func setDefault[Value comparable](value *Value, to Value) {
 }
 
 // BusyError says that another Runner works the inbox.
-type BusyError struct {
-	Agent schema.AgentName
-	// Holder is nil if the process is unknown.
-	Holder *Holder
-}
-
-// Error names the agent and the process.
-func (e *BusyError) Error() string {
-	if e.Holder == nil {
-		return fmt.Sprintf("the inbox of %s is worked by another process", e.Agent)
-	}
-	return fmt.Sprintf("the inbox of %s is worked by process %d on %s since %s",
-		e.Agent, e.Holder.PID, e.Holder.Host, e.Holder.Since.UTC().Format(time.RFC3339))
-}
+type BusyError = exclusive.HeldError
 
 // Holder is the process that works an inbox.
 type Holder = exclusive.Holder

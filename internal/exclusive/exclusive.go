@@ -1,7 +1,5 @@
-// Package exclusive lets one process at a time do a thing, and tells the
-// others which process that is. The lock ends with the process that holds it,
-// however that ends; what that process has started and left behind is ended by
-// the next one that takes the lock.
+// Package exclusive lets one process at a time do something, and names that process to the others. The lock ends
+// with the process that holds it. The next holder ends the processes that a killed one left behind.
 package exclusive
 
 import (
@@ -25,43 +23,44 @@ type Holder struct {
 	Host string `json:"host"`
 	// Since is when the process took the lock.
 	Since time.Time `json:"since"`
-	// Mark is on all that the process starts in the context of its Hold.
+	// Mark is on all processes that are started in the context of the Hold.
 	Mark orphans.Mark `json:"mark,omitempty"`
 }
 
 // HeldError says that another process holds the lock.
 type HeldError struct {
-	// Holder is nil when it cannot be told who that is.
+	// What is that of the Lock.
+	What string
+	// Holder is nil if the process is unknown.
 	Holder *Holder
 }
 
 // Error names the process.
 func (e *HeldError) Error() string {
 	if e.Holder == nil {
-		return "another process does that"
+		return e.What + " by another process"
 	}
-	return fmt.Sprintf("process %d on %s does that since %s", e.Holder.PID, e.Holder.Host, e.Holder.Since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s by process %d on %s since %s",
+		e.What, e.Holder.PID, e.Holder.Host, e.Holder.Since.UTC().Format(time.RFC3339))
 }
 
-// A Lock is a place for a lock. It is two files, because some systems let
-// nobody read a locked one.
+// A Lock is a place for a lock. It is two files, because some systems do not let others read a locked one.
 type Lock struct {
-	// Path is locked, and Note says who locked it. Their folder exists.
-	Path string
-	Note string
+	// Path is the file that is locked, and Note the one that names the holder. Their folder exists.
+	Path, Note string
+	// What says what the holder does, such as "run 7 is driven".
+	What string
 }
 
 const (
-	// patience is how long a lock is asked for before it counts as taken:
-	// Held holds it for a moment to see whether anybody else does.
+	// patience is how long Take asks for a lock: Held holds it for a moment to see whether it is free.
 	patience = 500 * time.Millisecond
 	retry    = 10 * time.Millisecond
 )
 
-// Take takes the lock until it is released or the process ends. Where another
-// process holds it the error is a *HeldError, after half a second at most. If
-// the process that held it before was killed, all that it had started is ended
-// first.
+// Take takes the lock until it is released or the process ends. If another process holds it, Take returns a
+// *HeldError after half a second at most. If the holder before was killed, Take first ends all that it had
+// started.
 func (l Lock) Take(ctx context.Context, now time.Time) (*Hold, error) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -71,7 +70,7 @@ func (l Lock) Take(ctx context.Context, now time.Time) (*Hold, error) {
 	case ctx.Err() != nil && !locked:
 		return nil, errors.Join(context.Cause(ctx), lock.Close())
 	case !locked && (err == nil || errors.Is(err, context.DeadlineExceeded)):
-		return nil, errors.Join(&HeldError{l.holder()}, lock.Close())
+		return nil, errors.Join(&HeldError{l.What, l.holder()}, lock.Close())
 	case err != nil:
 		return nil, errors.Join(fmt.Errorf("locking %s: %w", l.Path, err), lock.Close())
 	}
@@ -85,8 +84,7 @@ func (l Lock) Take(ctx context.Context, now time.Time) (*Hold, error) {
 	return hold, nil
 }
 
-// endOrphans ends what the last holder left behind, if it could not release
-// the lock: then its note is still there.
+// endOrphans ends what the last holder left behind. If it released the lock, its note is gone.
 func (l Lock) endOrphans(ctx context.Context) ([]orphans.Process, error) {
 	last := l.holder()
 	if last == nil {
@@ -100,7 +98,7 @@ func (l Lock) endOrphans(ctx context.Context) ([]orphans.Process, error) {
 
 // Hold is a lock that this process holds.
 type Hold struct {
-	// Orphans are the processes that the last holder had left behind.
+	// Orphans are the processes that the last holder left behind.
 	Orphans []orphans.Process
 
 	lock Lock
@@ -108,16 +106,14 @@ type Hold struct {
 	mark orphans.Mark
 }
 
-// Context returns a context in which processes are to be started that must
-// not outlive the Hold.
+// Context returns a context for starting processes that must not outlive the Hold.
 func (h *Hold) Context(ctx context.Context) context.Context { return orphans.WithMark(ctx, h.mark) }
 
-// Lost reports whether the lock's file is no longer the one that this process
-// has locked, so that another process may hold a lock of the same name.
+// Lost reports whether the lock's file was removed or replaced, so that another process may hold the lock.
 func (h *Hold) Lost() (bool, error) {
 	ours, err := h.held.Stat()
 	if err != nil {
-		return false, fmt.Errorf("looking at %s: %w", h.lock.Path, err)
+		return false, fmt.Errorf("checking %s: %w", h.lock.Path, err)
 	}
 	named, err := os.Lstat(h.lock.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,20 +125,19 @@ func (h *Hold) Lost() (bool, error) {
 	return !os.SameFile(ours, named), nil
 }
 
-// Release lets go of the lock. What was started is for the caller to end.
+// Release releases the lock. The caller ends what it started.
 func (h *Hold) Release() error {
 	lost, err := h.Lost()
 	if err == nil && !lost {
 		err = os.Remove(h.lock.Note)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // somebody cleaned up
+		err = nil // it was removed
 	}
 	return errors.Join(err, h.held.Unlock())
 }
 
-// Held reports whether a process holds the lock, and which if that can be
-// told. A lock that nobody ever took is not held.
+// Held reports whether a process holds the lock, and which one if that is known.
 func (l Lock) Held() (held bool, holder *Holder, err error) {
 	if _, err := os.Lstat(l.Path); errors.Is(err, fs.ErrNotExist) {
 		return false, nil, nil
@@ -151,14 +146,14 @@ func (l Lock) Held() (held bool, holder *Holder, err error) {
 	free, err := lock.TryRLock()
 	switch {
 	case err != nil:
-		return false, nil, errors.Join(fmt.Errorf("looking at %s: %w", l.Path, err), lock.Close())
+		return false, nil, errors.Join(fmt.Errorf("checking %s: %w", l.Path, err), lock.Close())
 	case free:
 		return false, nil, lock.Unlock()
 	}
 	return true, l.holder(), lock.Close()
 }
 
-// sign notes that this process holds the lock.
+// sign writes the note that this process holds the lock.
 func (l Lock) sign(now time.Time, mark orphans.Mark) error {
 	host, err := os.Hostname()
 	if err != nil {
@@ -171,7 +166,7 @@ func (l Lock) sign(now time.Time, mark orphans.Mark) error {
 	return durable.Replace(l.Note, append(data, '\n'), 0o600)
 }
 
-// holder returns who took the lock last, or nil if that cannot be told.
+// holder returns the process that took the lock last, or nil if it is unknown.
 func (l Lock) holder() *Holder {
 	data, err := os.ReadFile(l.Note)
 	var holder Holder

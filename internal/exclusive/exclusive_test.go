@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 func newLock(t *testing.T) Lock {
 	t.Helper()
 	folder := t.TempDir()
-	return Lock{Path: filepath.Join(folder, "lock"), Note: filepath.Join(folder, "holder.json")}
+	return Lock{Path: filepath.Join(folder, "lock"), Note: filepath.Join(folder, "holder.json"), What: "the test is run"}
 }
 
 func TestTake(t *testing.T) {
@@ -32,6 +33,9 @@ func TestTake(t *testing.T) {
 	var other *HeldError
 	if _, err := l.Take(t.Context(), now); !errors.As(err, &other) || other.Holder == nil || other.Holder.PID != os.Getpid() {
 		t.Errorf("taken twice: %v, want a HeldError that names this process", err)
+	}
+	if other != nil && !strings.HasPrefix(other.Error(), "the test is run by process ") {
+		t.Errorf("error %q, want what the holder does", other)
 	}
 	if err := hold.Release(); err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func TestFailures(t *testing.T) {
 		{&mailbox.QueuedError{Err: errors.New("full")}, 1, "queued", "hint: do not send it again"},
 		{&mailbox.NotDurableError{Err: errors.New("full")}, 1, "not_durable", "hint: do not send it again"},
 		{&watch.DeadLetterError{}, 1, "dead_letter", "could not handle"},
-		{&turn.BusyError{Agent: "a", Holder: &turn.Holder{PID: 7, Host: "h"}}, 1, "busy", "hint: one process works an inbox"},
+		{&turn.BusyError{What: "x", Holder: &turn.Holder{PID: 7, Host: "h"}}, 1, "busy", "hint: one process works an inbox"},
 		{&turn.DeadLettersError{Messages: []string{"x"}}, 1, "dead_letters", "hint: oacp read ID"},
 		{&watch.CursorInUseError{Agent: "a"}, 1, "cursor_in_use", "hint: --state-id"},
 		{fmt.Errorf("%w: full", watch.ErrCursor), 1, "cursor", "full"},

@@ -1,5 +1,4 @@
-// Package machine finds out what the machine offers to a workspace: which
-// programs are there and what for, and which limits of the system are low.
+// Package machine checks what the machine offers to a workspace: its programs, and the limits of the system.
 package machine
 
 import (
@@ -18,34 +17,27 @@ import (
 // Status is the outcome of a Check.
 type Status string
 
-// The outcomes of checks.
+// The outcomes of checks. Absent may not matter; Poor is something that does not work, or is not enough.
 const (
-	// Good means there, and enough.
-	Good Status = "good"
-	// Absent means not there; whether that matters depends on what for.
+	Good   Status = "good"
 	Absent Status = "absent"
-	// Poor means there, but not working or not enough.
-	Poor Status = "poor"
+	Poor   Status = "poor"
 )
 
-// A Check is one thing that was looked at.
+// A Check is the check of one program or limit.
 type Check struct {
-	// Name is the name of the program or limit.
 	Name string
 	// For says what needs it.
 	For    string
 	Status Status
-	// Detail is the version and place, the value, or what is wrong.
-	Detail string
-	// Hint says what to do where the status is not Good.
-	Hint string
+	// Detail is the version and path, the value, or what is wrong. Hint says what to do about the latter.
+	Detail, Hint string
 }
 
 // versionTimeout bounds how long a program may take to say its version.
 const versionTimeout = 5 * time.Second
 
-// A program is an executable that some command can use. None is needed for
-// sending and reading messages.
+// A program is an executable that some command can use. Sending and reading messages needs none.
 type program struct{ name, use, hint string }
 
 var programs = []program{
@@ -56,13 +48,13 @@ var programs = []program{
 	{"tmux", "watching several agents in one terminal", "install tmux from your system's packages"},
 }
 
-// Inspect looks at the programs on the PATH and the limits of the system. It
-// starts each program once, to ask for its version.
+// Inspect checks the programs on the PATH and the limits of the system. It starts each program once, with
+// --version.
 func Inspect(ctx context.Context) []Check {
 	return inspector{lookPath: exec.LookPath, version: askVersion, readFile: os.ReadFile}.inspect(ctx)
 }
 
-// An inspector sees the machine through these functions.
+// An inspector reads the machine through these functions.
 type inspector struct {
 	lookPath func(name string) (string, error)
 	version  func(ctx context.Context, path string) (string, error)
@@ -70,7 +62,7 @@ type inspector struct {
 }
 
 func (i inspector) inspect(ctx context.Context) []Check {
-	checks := make([]Check, len(programs), len(programs)+len(watchLimits)+1)
+	checks := make([]Check, len(programs), len(programs)+len(watchLimits))
 	var asking sync.WaitGroup
 	for n, p := range programs {
 		asking.Go(func() { checks[n] = i.program(ctx, p) })
@@ -81,7 +73,7 @@ func (i inspector) inspect(ctx context.Context) []Check {
 			checks = append(checks, i.watchLimit(limit))
 		}
 	}
-	return append(checks, openFiles()...)
+	return checks
 }
 
 func (i inspector) program(ctx context.Context, p program) Check {
@@ -101,7 +93,7 @@ func (i inspector) program(ctx context.Context, p program) Check {
 	return check
 }
 
-// askVersion returns the first line of what the program says to --version.
+// askVersion returns the first line that the program prints for --version.
 func askVersion(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
@@ -109,8 +101,7 @@ func askVersion(ctx context.Context, path string) (string, error) {
 	if filepath.Base(path) == "tmux" {
 		command.Args[1] = "-V"
 	}
-	// A child of the program must not keep us waiting.
-	command.WaitDelay = time.Second
+	command.WaitDelay = time.Second // for children of the program that hold its output open
 	output, err := command.Output()
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("no answer within %s", versionTimeout)
@@ -126,7 +117,7 @@ func askVersion(ctx context.Context, path string) (string, error) {
 	return line, nil
 }
 
-// A watchLimit is a setting of Linux without which folders cannot be watched.
+// A watchLimit is a setting of Linux for watching folders.
 type watchLimit struct {
 	name    string
 	enough  int
@@ -144,7 +135,7 @@ func (i inspector) watchLimit(limit watchLimit) Check {
 	data, err := i.readFile(path)
 	if err != nil {
 		check.Status, check.Detail = Absent, err.Error()
-		check.Hint = "folders are looked at once a second instead"
+		check.Hint = "folders are read again and again instead"
 		return check
 	}
 	value, err := strconv.Atoi(strings.TrimSpace(string(data)))

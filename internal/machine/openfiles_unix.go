@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fewFiles is a number of open files that a large batch of messages needs.
+// fewFiles is how many open files a large batch of messages needs.
 const fewFiles = 512
 
 func openFiles() []Check {

@@ -1,9 +1,8 @@
-// Package orphans finds and ends the processes that a process left behind
-// when it was killed. It knows them by a mark in their environment, which they
-// inherit however they detach themselves: a process group or a session is left
-// more easily. A process that clears its environment is not found.
+// Package orphans finds and ends the processes that a killed process left behind. It knows them by a mark in
+// their environment, which they inherit even if they leave their process group or session. It does not find a
+// process that clears its environment.
 //
-// Processes are found on Linux only; elsewhere there never are any.
+// It finds processes on Linux only.
 package orphans
 
 import (
@@ -15,24 +14,21 @@ import (
 	"strings"
 )
 
-// Variable is the environment variable that holds the marks of a process,
-// those of what started it first, with a colon between them.
+// Variable is the environment variable with the marks of a process, outer ones first, separated by colons.
 const Variable = "OACP_RUNNER"
 
-// maxMarks is how many marks a process has at most: the last ones.
+// maxMarks bounds the marks of a process: the last ones count.
 const maxMarks = 16
 
-// A Mark names something that is done, among all that ever was, and is borne by
-// every process that is started for it. The zero value names nothing.
+// A Mark is in the environment of every process that is started for one purpose. The zero value is no mark.
 type Mark string
 
-// NewMark makes up a mark.
+// NewMark returns a mark that no process has.
 func NewMark() Mark { return Mark(strings.ToLower(rand.Text())) }
 
 type contextKey struct{}
 
-// WithMark returns a context in which processes are started with the mark,
-// besides those that the context has.
+// WithMark returns a context in which processes are started with the mark, and those of the context.
 func WithMark(ctx context.Context, mark Mark) context.Context {
 	if mark == "" {
 		return ctx
@@ -41,9 +37,8 @@ func WithMark(ctx context.Context, mark Mark) context.Context {
 	return context.WithValue(ctx, contextKey{}, append(slices.Clip(marks), mark))
 }
 
-// Environ returns the variables, of the form NAME=value, that a process
-// started in the context must have in its environment. It bears the marks of
-// this process, too.
+// Environ returns the variables, of the form NAME=value, for the environment of a process that is started in the
+// context. They include the marks of this process.
 func Environ(ctx context.Context) []string {
 	marks, _ := ctx.Value(contextKey{}).([]Mark)
 	if len(marks) == 0 {
@@ -59,8 +54,7 @@ func Environ(ctx context.Context) []string {
 	return []string{Variable + "=" + strings.Join(all[max(0, len(all)-maxMarks):], ":")}
 }
 
-// valid reports whether a mark, which may have been read from a file, is one
-// that NewMark makes.
+// valid reports whether a mark, which may come from a file, is one that NewMark makes.
 func (m Mark) valid() bool {
 	const digits = "abcdefghijklmnopqrstuvwxyz234567"
 	return len(m) == len(rand.Text()) && strings.Trim(string(m), digits) == ""
@@ -69,15 +63,13 @@ func (m Mark) valid() bool {
 // Process is a process that was ended.
 type Process struct {
 	ID int
-	// Name is the name of its program, cut by the system.
+	// Name is its program's name, which the system may cut.
 	Name string
 }
 
-// End kills every process that bears one of the marks until there are none,
-// and returns them. The caller and what it was started by are spared: whoever
-// works in a session that was begun by what is to be ended goes on. What
-// belongs to other users can be neither found nor killed. The error is the
-// context's, or says what could not be killed.
+// End kills the processes with one of the marks until there are none, and returns them. It spares the caller and
+// its ancestors, so that a shell with a mark can start the caller. It finds no processes of other users. The
+// error is the context's, or says what could not be killed.
 func End(ctx context.Context, marks ...Mark) ([]Process, error) {
 	marks = slices.DeleteFunc(slices.Clone(marks), func(m Mark) bool { return !m.valid() })
 	if len(marks) == 0 {
@@ -86,7 +78,7 @@ func End(ctx context.Context, marks ...Mark) ([]Process, error) {
 	return end(ctx, marks)
 }
 
-// List names processes for people, a few at most.
+// List returns the names of a few of the processes, for people.
 func List(processes []Process) string {
 	const most = 5
 	var names []string

@@ -8,6 +8,11 @@ import (
 	"syscall"
 )
 
-func lead(*exec.Cmd, syscall.Signal) {}
+// Lead does nothing: there are no process groups.
+func Lead(*exec.Cmd, syscall.Signal) {}
 
-func signalGroup(leader *os.Process, _ syscall.Signal) { _ = leader.Kill() }
+// Hold does nothing: only Linux ties processes to the threads that start them.
+func Hold() (release func()) { return func() {} }
+
+// Signal kills the leader: there are no process groups.
+func Signal(leader *os.Process, _ syscall.Signal) { _ = leader.Kill() }

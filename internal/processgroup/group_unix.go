@@ -8,12 +8,13 @@ import (
 	"syscall"
 )
 
-func lead(command *exec.Cmd, death syscall.Signal) {
+func setGroup(command *exec.Cmd) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	command.SysProcAttr.Setpgid = true
-	dieWithParent(command.SysProcAttr, death)
 }
 
-func signalGroup(leader *os.Process, signal syscall.Signal) { _ = syscall.Kill(-leader.Pid, signal) }
+// Signal sends a signal to the processes of the leader's group, if there are any. Without process groups, it
+// kills the leader.
+func Signal(leader *os.Process, signal syscall.Signal) { _ = syscall.Kill(-leader.Pid, signal) }

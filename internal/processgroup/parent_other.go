@@ -1,5 +1,0 @@
-//go:build !linux
-
-package processgroup
-
-func hold() func() { return func() {} }

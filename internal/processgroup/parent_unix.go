@@ -1,7 +1,0 @@
-//go:build unix && !linux
-
-package processgroup
-
-import "syscall"
-
-func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
