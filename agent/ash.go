@@ -4,58 +4,53 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/oacp-go/oacp/ash"
-	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 // silence is how long a bridge that has said ready before may say nothing.
 const silence = 2 * time.Second
 
 // Ash is the driver for an agent behind an Ash bridge. The events of a turn are the messages of the
-// agent's SDK, byte for byte. If the SDK tells its own session id, SessionID returns that.
+// agent's SDK, byte for byte.
+//
+// Where the agent's SDK tells its own session id, SessionID is that one.
 type Ash struct {
 	options Options
-	// stderr is the end of the error output of a bridge that the driver started.
-	stderr stderrTail
 
-	mu     sync.Mutex
-	client *ash.Client
-	// name is what the bridge calls the session, session what SessionID returns.
-	name, session        string
-	running, interrupted bool
+	// complaints is the end of what bridges of ours printed as errors.
+	complaints complaints
+
+	mu          sync.Mutex
+	client      *ash.Client
+	session     string
+	running     bool
+	interrupted bool
 }
 
 // NewAsh returns the driver. It connects when it is started.
 func NewAsh(options Options) *Ash {
-	a := &Ash{options: options, name: options.Session, session: options.Session}
+	a := &Ash{options: options, session: options.Session}
 	if options.Greeted == nil {
 		a.options.Greeted = new(atomic.Bool)
 	}
-	if a.name == "" {
-		a.name = newSessionName()
+	if a.options.Session == "" {
+		a.options.Session = newSessionName()
 	}
 	return a
 }
 
-// Start connects to the bridge. If the options have a command, Start runs the bridge first.
+// Start connects to the bridge, and starts it first if the driver has its command.
 func (a *Ash) Start(ctx context.Context) error {
-	var client *ash.Client
-	var err error
-	switch {
-	case len(a.options.Command) > 0:
-		client, err = a.spawn(ctx)
-	case a.options.Socket == "":
-		err = errors.New("neither the socket of an Ash bridge nor a command is given")
-	default:
-		client, err = a.join(ctx)
-	}
+	client, err := a.connect(ctx)
 	if err != nil {
-		return unavailable(err)
+		if !errors.Is(err, ErrUnavailable) {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,73 +58,35 @@ func (a *Ash) Start(ctx context.Context) error {
 	return nil
 }
 
-// unavailable returns the error such that it matches ErrUnavailable.
-func unavailable(err error) error {
-	if errors.Is(err, ErrUnavailable) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+// current returns the connection, nil without one.
+func (a *Ash) current() *ash.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.client
 }
 
-// spawn runs the bridge and connects to it.
-func (a *Ash) spawn(ctx context.Context) (*ash.Client, error) {
-	path, err := findProgram(a.options.Dir, a.options.Command[0])
-	if err == nil {
-		err = checkFolder(a.options.Dir)
-	}
-	if err != nil {
-		return nil, err
-	}
-	socket := a.options.Socket
-	if socket == "" {
-		socket = ash.NewSocketPath()
-	}
-	cmd := &exec.Cmd{
-		Path: path, Args: a.options.Command, Dir: a.options.Dir, Env: environment(a.options.Env, orphans.Environ(ctx)),
-		Stderr: &a.stderr,
-	}
-	client, err := ash.Spawn(ctx, cmd, socket, &ash.ClientOptions{StopTimeout: a.options.Grace})
-	return client, a.explain(err)
-}
-
-// join connects to a bridge that runs already.
-func (a *Ash) join(ctx context.Context) (*ash.Client, error) {
-	var options ash.ClientOptions
-	if a.options.Greeted.Load() {
-		options.ReadyTimeout, options.AssumeReady = silence, true
-	}
-	client, err := ash.Connect(ctx, a.options.Socket, &options)
-	if err == nil {
-		a.options.Greeted.Store(true)
-	}
-	return client, err
-}
-
-// Turn sends the prompt as a query, without the variables of the request. If the connection turns out
-// to be lost before the bridge has the query, the driver connects again, once. A bridge that is lost
-// later may have died of the query, or done its work, so the turn fails.
+// Turn sends the prompt as a query. A bridge cannot be given variables, so those of the request are
+// left out. When the connection is found lost before the bridge has the query, the driver connects
+// again, once. A bridge that is lost later may have died of the query, or done its work: the turn
+// fails.
 func (a *Ash) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
-	client := a.beginTurn(true)
-	defer a.beginTurn(false)
-	if client == nil {
-		return Result{}, errNotStarted
-	}
-	fold, err := a.query(ctx, client, request, observe)
+	a.beginTurn()
+	defer a.endTurn()
+	fold, err := a.query(ctx, request, observe)
 	if errors.Is(err, ash.ErrNotSent) && ctx.Err() == nil {
-		if client, err = a.reconnect(ctx, client); err == nil {
-			fold, err = a.query(ctx, client, request, observe)
+		if err = a.restore(ctx); err == nil {
+			fold, err = a.query(ctx, request, observe)
 		}
 	}
 	result, failure := fold.finish()
 	result.Duration = time.Since(begin)
-	result.Tail = joinTails(result.Tail, a.stderr.String())
-	var interrupted bool
-	result.SessionID, interrupted = a.adopt(result.SessionID, client)
+	result.Tail = a.tail(result.Tail)
+	result.SessionID = a.adopt(result.SessionID)
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return result, context.Cause(ctx)
-	case interrupted:
+	case a.wasInterrupted():
 		return result, ErrInterrupted
 	case err != nil:
 		return result, a.bridgeError(err)
@@ -137,19 +94,13 @@ func (a *Ash) Turn(ctx context.Context, request Request, observe func(Event)) (R
 	return result, failure
 }
 
-// beginTurn notes that a turn begins, or that it ends, and returns the connection.
-func (a *Ash) beginTurn(running bool) *ash.Client {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.running, a.interrupted = running, false
-	return a.client
-}
-
-func (a *Ash) query(ctx context.Context, client *ash.Client, request Request, observe func(Event)) (*sdkFold, error) {
+func (a *Ash) query(ctx context.Context, request Request, observe func(Event)) (*sdkFold, error) {
 	fold := newSDKFold()
-	a.mu.Lock()
-	query := ash.Query{Prompt: safeText(request.Prompt), SessionID: a.name}
-	a.mu.Unlock()
+	client := a.current()
+	if client == nil {
+		return fold, fmt.Errorf("%w: the driver was not started", ErrUnavailable)
+	}
+	query := ash.Query{Prompt: safeText(request.Prompt), SessionID: a.name()}
 	for raw, err := range client.Query(ctx, query) {
 		if err != nil {
 			return fold, err
@@ -159,40 +110,25 @@ func (a *Ash) query(ctx context.Context, client *ash.Client, request Request, ob
 			observe(Event{Raw: raw, Text: text})
 		}
 	}
+	if session := client.SessionID(); session != "" {
+		a.rename(session)
+	}
 	return fold, nil
 }
 
-// reconnect restores a lost connection. It starts a bridge of ours again if that has ended.
-func (a *Ash) reconnect(ctx context.Context, client *ash.Client) (*ash.Client, error) {
+// restore brings a lost connection back, and a bridge of ours that has ended.
+func (a *Ash) restore(ctx context.Context) error {
+	client := a.current()
 	err := client.Reconnect(ctx)
-	switch {
-	case err == nil:
-		return client, nil
-	case !errors.Is(err, ash.ErrBridgeExited):
-		return client, unavailable(err)
+	if !errors.Is(err, ash.ErrBridgeExited) {
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		return err
 	}
-	_ = client.Close() // the bridge is known to have ended
-	if err := a.Start(ctx); err != nil {
-		return client, err
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.client, nil
-}
-
-// adopt remembers the session ids that the agent and the bridge told in the turn. It returns the id
-// that continues the session, and whether the turn was interrupted.
-func (a *Ash) adopt(session string, client *ash.Client) (id string, interrupted bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if name := client.SessionID(); name != "" {
-		a.name = name
-	}
-	a.session = session
-	if session == "" {
-		a.session = a.name
-	}
-	return a.session, a.interrupted
+	// What a bridge that has ended says at its closing is known already.
+	_ = client.Close()
+	return a.Start(ctx)
 }
 
 // bridgeError turns what the bridge reported into an error of this package.
@@ -204,19 +140,56 @@ func (a *Ash) bridgeError(err error) error {
 	return a.explain(err)
 }
 
-// explain adds to an error what a bridge of ours said last.
-func (a *Ash) explain(err error) error {
-	if said := lastLine(a.stderr.String()); err != nil && said != "" {
-		return fmt.Errorf("%w: %s", err, said)
+func (a *Ash) beginTurn() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running, a.interrupted = true, false
+}
+
+func (a *Ash) endTurn() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running = false
+}
+
+func (a *Ash) wasInterrupted() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.interrupted
+}
+
+// adopt remembers the session id that the agent told, and returns the one that continues the
+// session.
+func (a *Ash) adopt(session string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.session = session
+	if session == "" {
+		a.session = a.options.Session
 	}
-	return err
+	return a.session
+}
+
+// name returns the name under which the bridge knows the session.
+func (a *Ash) name() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.options.Session
+}
+
+// rename takes the name that the bridge has given to the session.
+func (a *Ash) rename(session string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.options.Session = session
 }
 
 // Interrupt asks the bridge to end the running turn.
 func (a *Ash) Interrupt(ctx context.Context) error {
 	a.mu.Lock()
-	client, running := a.client, a.running
+	running := a.running
 	a.interrupted = a.interrupted || running
+	client := a.client
 	a.mu.Unlock()
 	if !running || client == nil {
 		return nil
@@ -224,7 +197,7 @@ func (a *Ash) Interrupt(ctx context.Context) error {
 	return client.Interrupt(ctx)
 }
 
-// SessionID returns the agent's own id of the session, or the bridge's name for it.
+// SessionID returns the agent's own id of the session, or the name under which the bridge knows it.
 func (a *Ash) SessionID() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -237,35 +210,16 @@ func (a *Ash) Stop(ctx context.Context) error {
 	client := a.client
 	a.client = nil
 	a.mu.Unlock()
+	var err error
 	switch {
 	case client == nil:
-		return nil
 	case len(a.options.Command) == 0:
-		return client.Close()
-	}
-	err := client.Shutdown(ctx)
-	if errors.Is(err, ash.ErrNotSent) {
-		return client.Close() // the turn has reported that the connection was lost
+		err = client.Close()
+	default:
+		err = client.Shutdown(ctx)
+		if errors.Is(err, ash.ErrNotSent) {
+			err = client.Close() // the connection was lost before, which the turn has told
+		}
 	}
 	return err
-}
-
-// stderrTail keeps the end of an error output.
-type stderrTail struct {
-	mu   sync.Mutex
-	tail ring
-}
-
-// Write never fails, so that a bridge never dies of it.
-func (c *stderrTail) Write(data []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tail.write(data)
-	return len(data), nil
-}
-
-func (c *stderrTail) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.tail.String()
 }

@@ -6,56 +6,57 @@ import (
 	"strings"
 )
 
-// ErrUnknownSession says that the agent does not have the session to continue. Start and Turn
+// ErrUnknownSession says that the session to continue is not there (any more). Start and Turn
 // return it; a driver without a session starts a new one.
 var ErrUnknownSession = errors.New("the agent does not know the session")
 
 const alphanumeric = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// checkSession checks that a session id is well formed: it may have come from afar, and becomes an
-// argument of a program.
+// checkSession makes sure that the id of a session is one: it may have come from afar, and stands
+// among the arguments of a program.
 func checkSession(id string) error {
 	if id == "" || len(id) <= 200 && strings.Contains(alphanumeric, id[:1]) && strings.Trim(id, alphanumeric+"-_.:") == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %.60q is not a session id", ErrUnknownSession, id)
+	return fmt.Errorf("%w: %.60q is no id of one", ErrUnknownSession, id)
 }
 
-// An APIErrorKind classifies failures of a model's service by what can be done about them.
+// An APIErrorKind tells failures of a model's service apart by what can be done about them.
 type APIErrorKind string
 
 // The kinds of failures.
 const (
-	// NotLoggedIn: the service rejects the login.
+	// NotLoggedIn: the service does not accept who asks.
 	NotLoggedIn APIErrorKind = "not_logged_in"
-	// RateLimited: too many requests, or the account's allowance is used up.
+	// RateLimited: too much was asked, or an account's allowance is used up.
 	RateLimited APIErrorKind = "rate_limited"
 	// Overloaded: the service has too much to do.
 	Overloaded APIErrorKind = "overloaded"
-	// Unreachable: the connection failed or broke off.
+	// Unreachable: the service could not be connected to, or hung up.
 	Unreachable APIErrorKind = "unreachable"
-	// Failing: the service failed, or something else answered, such as a proxy with a page.
+	// Failing: the service failed for reasons of its own, or what answered is no such service, such
+	// as a proxy with a page that says so.
 	Failing APIErrorKind = "failing"
-	// UnknownModel: the service does not offer the model to this account.
+	// UnknownModel: the service has no such model for who asks.
 	UnknownModel APIErrorKind = "unknown_model"
-	// Refused: the service rejects the request as too long, malformed or against a policy. The
-	// message may be to blame.
+	// Refused: the service understood what was asked and does not take it: too long, malformed,
+	// against a policy. The message may be to blame.
 	Refused APIErrorKind = "refused"
 )
 
-// APIError is a failure of the service behind an agent. All kinds but Refused match ErrUnavailable:
-// no message is to blame, and a later turn may succeed.
+// APIError says that the service behind an agent did not answer as it should. For all kinds but
+// Refused it matches ErrUnavailable: no message is to blame, and a later turn can do better.
 type APIError struct {
 	Kind APIErrorKind
-	// Status is the HTTP status, 0 if unknown.
+	// Status is the HTTP status, 0 where it is not known.
 	Status int
 	// Text is what the agent said.
 	Text string
-	// Advice says what to do about it, if there is a remedy.
+	// Advice says what to do about it, if there is something.
 	Advice string
 }
 
-// Error returns what the agent said, and the advice.
+// Error tells what the agent said, and what to do.
 func (e *APIError) Error() string {
 	text := "the model's service failed: " + reason(e.Text)
 	if e.Status != 0 {
@@ -89,7 +90,7 @@ func kindOfStatus(status int) APIErrorKind {
 	return Failing
 }
 
-// reason returns what was said of a failure, or that nothing was.
+// reason is what was said of a failure, or that nothing was.
 func reason(said string) string {
 	if strings.TrimSpace(said) == "" {
 		return "it does not say why"
@@ -119,8 +120,8 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 type DiedError struct {
 	// Program is the agent's name.
 	Program string
-	// Stderr is the end of its error output, after what else it printed that is not messages.
-	Stderr string
+	// Complaints is the end of what it printed that is no message, its error output last.
+	Complaints string
 	// Err says how it ended.
 	Err error
 
@@ -128,10 +129,10 @@ type DiedError struct {
 	accepted bool
 }
 
-// Error says how the program ended.
+// Error tells how the program ended.
 func (e *DiedError) Error() string {
 	text := e.Program + " ended in the middle of the turn: " + e.Err.Error()
-	if line := lastLine(e.Stderr); line != "" {
+	if line := lastLine(e.Complaints); line != "" {
 		text += ": " + line
 	}
 	return text
@@ -140,7 +141,7 @@ func (e *DiedError) Error() string {
 // Unwrap returns how the program ended.
 func (e *DiedError) Unwrap() error { return e.Err }
 
-// lastLine returns the last line of a text that is not blank.
+// lastLine returns the last line of a text that says something.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return cutText(strings.TrimSpace(lines[len(lines)-1]), 1000)

@@ -5,23 +5,24 @@ import (
 	"sync"
 )
 
-// said is a line of a program's output, or a piece of its error output if line is nil.
+// said is one thing that an agent's program said: a line of its output or a piece of its error
+// output.
 type said struct {
 	line []byte
-	// message is the line as the driver read it, nil if it is not a message.
-	message any
-	stderr  string
+	// message is what the driver read the line as, nil if it makes no sense.
+	message   any
+	complaint string
 }
 
-// ongoing is a turn of a program that lives longer than the turn.
+// ongoing is a turn of an agent whose program lives longer than the turn.
 type ongoing struct {
 	said        chan said
 	over        chan struct{}
 	interrupted chan struct{}
 }
 
-// take hands the turn what the program said and waits until it has it. It reports false if the turn
-// is over.
+// take hands the turn what was said and waits until it has it. It reports false when the turn is
+// over.
 func (o *ongoing) take(s said) bool {
 	select {
 	case o.said <- s:
@@ -40,8 +41,8 @@ func (o *ongoing) isInterrupted() bool {
 	}
 }
 
-// interruptible returns a context that also ends when the turn is interrupted, and a function that
-// releases it.
+// interruptible returns a context that ends when the turn is interrupted, too. The function ends it
+// when that is not needed any more.
 func (o *ongoing) interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
@@ -58,7 +59,7 @@ func (o *ongoing) interruptible(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// turnSlot holds the running turn of a driver, if there is one.
+// turnSlot holds the turn that a driver is in the middle of, if it is.
 type turnSlot struct {
 	mu          sync.Mutex
 	turn        *ongoing
@@ -73,7 +74,7 @@ func (s *turnSlot) begin() *ongoing {
 	return s.turn
 }
 
-// end ends the turn. What the program says from now on is dropped.
+// end ends the turn. What the program says from now on is not waited for.
 func (s *turnSlot) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +84,7 @@ func (s *turnSlot) end() {
 	}
 }
 
-// interrupt asks the turn to end early.
+// interrupt tells the turn that it is to end early.
 func (s *turnSlot) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +94,7 @@ func (s *turnSlot) interrupt() {
 	}
 }
 
-// deliver hands what the program said to the running turn. It reports false if there is none.
+// deliver hands what was said to the turn that runs. It reports false if none does.
 func (s *turnSlot) deliver(what said) bool {
 	s.mu.Lock()
 	turn := s.turn

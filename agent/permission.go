@@ -7,23 +7,23 @@ import (
 )
 
 // A Permission says what an agent may do without asking. It is given beforehand, because nobody is
-// there to ask.
+// there to be asked.
 type Permission string
 
 // The permissions. The zero value is PermitNothing.
 const (
-	// PermitNothing leaves it to the agent's own settings.
+	// PermitNothing permits what the agent's own settings do.
 	PermitNothing Permission = "none"
-	// PermitEdits allows changes to files in the agent's folder.
+	// PermitEdits permits to change files in the agent's folder.
 	PermitEdits Permission = "edits"
-	// PermitAll allows everything, for agents that are confined by other means.
+	// PermitAll permits everything, for agents that are shut in by other means.
 	PermitAll Permission = "all"
 )
 
-// Permissions returns all permissions, the smallest first.
+// Permissions are all permissions, the smallest first.
 func Permissions() []Permission { return []Permission{PermitNothing, PermitEdits, PermitAll} }
 
-// ParsePermission returns the permission of that name. The empty name stands for PermitNothing.
+// ParsePermission returns the permission of that name. None is PermitNothing.
 func ParsePermission(name string) (Permission, error) {
 	if name == "" {
 		return PermitNothing, nil

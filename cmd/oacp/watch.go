@@ -37,18 +37,16 @@ func newWatchCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryTurns,
 		Usage:     "print a line for each message, as it arrives",
 		ArgsUsage: "[PROJECT…] [--agent AGENT]",
-		Description: `What was printed is written down, below state/watch of the workspace, so that a
-message is printed once however often watch is started; --state-id keeps
-another such record, for another reader. The first time, messages that were
-there before --since count as printed. A file that is no message is an error,
-told once.
+		Description: `watch remembers what it printed, in state/watch of the workspace, so each message
+is printed once, however often watch is started. A second reader needs a record
+of its own: --state-id. The first time, messages from before --since count as
+printed. A file that is not a message is an error, printed once.
 
-Without --once, watch goes on until it is told to stop, which is no failure.
-With --once it fails if anything could not be watched or read; what could be is
-printed all the same.
+Without --once, watch runs until it is stopped, which is not an error. With
+--once it fails if anything could not be watched or read, and prints the rest.
 
---json prints an object a line, with the event new_message, message_archived,
-error or warning. Errors and warnings are on standard error, too.
+--json prints an object per line, with the event new_message, message_archived,
+error or warning. Errors and warnings also go to standard error.
 
 EXAMPLES:
    oacp watch --agent codex
@@ -56,13 +54,13 @@ EXAMPLES:
    oacp watch --agent codex --all-projects --state-id notifier`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "watch the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
-			&cli.BoolFlag{Name: "once", Usage: "print what is new, and end", Destination: &o.once},
-			&cli.StringFlag{Name: "since", Usage: "the first time, begin at `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "now", Destination: &o.since},
-			&cli.StringFlag{Name: "state-id", Usage: "keep what was printed under `NAME`", Destination: &o.stateID},
-			&cli.BoolFlag{Name: "show-archived", Usage: "print what leaves the inbox, too", Destination: &o.archived},
+			&cli.BoolFlag{Name: "once", Usage: "print what is new, then exit", Destination: &o.once},
+			&cli.StringFlag{Name: "since", Usage: "on the first run, start at `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "now", Destination: &o.since},
+			&cli.StringFlag{Name: "state-id", Usage: "use the record `NAME`, for a second reader", Destination: &o.stateID},
+			&cli.BoolFlag{Name: "show-archived", Usage: "also print what leaves the inbox", Destination: &o.archived},
 			&cli.StringSliceFlag{Name: "project", Usage: "watch the project `PROJECT`; may be repeated", Destination: &o.projects},
 			&cli.BoolFlag{Name: "all-projects", Usage: "watch every project that has the agent", Destination: &o.allProjects},
-			&cli.StringFlag{Name: "dir", Usage: "the workspace is `DIR`", Destination: &o.dir},
+			&cli.StringFlag{Name: "dir", Usage: "use the workspace `DIR`", Destination: &o.dir},
 			&cli.StringFlag{Name: "oacp-dir", Usage: "projects are below `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &o.home},
 			command.JSONFlag(&o.json),
 		},
@@ -77,68 +75,124 @@ func runWatch(ctx context.Context, o watchOptions, projects []string, s *command
 	case o.allProjects && len(projects) > 0:
 		return failure.Usagef("--all-projects and a project exclude each other")
 	case o.dir != "" && (o.allProjects || len(projects) > 0):
-		return failure.Usagef("--dir names one workspace, and a project another")
+		return failure.Usagef("--dir and a project exclude each other")
 	}
 	since, err := parseSince(o.since, s.Now())
 	if err != nil {
 		return failure.Usagef("--since: %w", err)
 	}
-	found, err := o.open(projects, s)
-	defer func() { err = errors.Join(err, found.close()) }()
+	targets, failed, err := o.open(projects, s)
+	defer func() {
+		for _, target := range targets {
+			err = errors.Join(err, target.Workspace.Close())
+		}
+	}()
 	if err != nil {
 		return err
 	}
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	watcher, err := watch.New(found.targets, &watch.Options{
-		Cursor: true, StateID: o.stateID, Since: since, Archived: o.archived,
-	})
+	watcher, err := watch.New(targets, &watch.Options{Cursor: true, StateID: o.stateID, Since: since, Archived: o.archived})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, watcher.Close()) }()
-	for _, event := range found.failed {
+	for _, event := range failed {
 		if err := o.printEvent(event, s); err != nil {
 			return err
 		}
 	}
-	return o.print(ctx, watcher, len(found.failed) > 0, s)
-}
-
-// print prints events until the watch ends. Each is out before the next one
-// is asked for, which is what moves the record.
-func (o watchOptions) print(ctx context.Context, watcher *watch.Watcher, failed bool, s *command.Streams) error {
 	events := watcher.Events(ctx)
 	if o.once {
 		events = watcher.Scan(ctx)
 	}
+	ok := len(failed) == 0
 	for event, err := range events {
 		if err != nil {
 			return err
 		}
-		failed = failed || event.Kind == watch.EventError
+		// The event counts as printed when the loop asks for the next one.
 		if err := o.printEvent(event, s); err != nil {
 			return err
 		}
+		ok = ok && event.Kind != watch.EventError
 	}
-	if failed && o.once {
+	if o.once && !ok {
 		return failure.ErrReported
 	}
 	return nil
 }
 
+// open opens the workspaces to watch. If one of several cannot be opened, an event says so; if none
+// can be, open returns the error. The caller closes the workspaces, even after an error.
+func (o watchOptions) open(projects []string, s *command.Streams) (targets []watch.Target, failed []watch.Event, err error) {
+	place := command.Workspace{Dir: o.dir, Home: o.home}.Place(s)
+	if o.allProjects {
+		if projects, err = place.Projects(); err != nil {
+			return nil, nil, err
+		}
+	} else if len(projects) == 0 {
+		projects = []string{""}
+	}
+	for _, name := range projects {
+		place.Project = name
+		target, openErr := o.openTarget(place, s)
+		switch {
+		case errors.Is(openErr, project.ErrNoSender):
+			return targets, nil, openErr
+		case openErr != nil:
+			entry := mailbox.Entry{Agent: schema.AgentName(o.agent), Err: openErr}
+			failed = append(failed, watch.Event{Kind: watch.EventError, Project: name, Entry: entry})
+			err = errors.Join(err, openErr)
+		case o.allProjects && !target.Workspace.Knows(target.Agent):
+			if err := target.Workspace.Close(); err != nil {
+				return targets, nil, err
+			}
+		default:
+			targets = append(targets, target)
+		}
+	}
+	switch {
+	case len(targets) > 0:
+		err = nil
+	case err == nil:
+		err = errors.New("no project has the agent")
+	}
+	return targets, failed, err
+}
+
+func (o watchOptions) openTarget(place project.Place, s *command.Streams) (target watch.Target, err error) {
+	dir, err := place.Find()
+	if err != nil {
+		return target, err
+	}
+	if target.Workspace, err = mailbox.Open(dir, nil); err != nil {
+		return target, err
+	}
+	if target.Agent, err = command.AgentOf(target.Workspace, o.agent, s); err != nil {
+		err = errors.Join(err, target.Workspace.Close())
+	}
+	return target, err
+}
+
 func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
-	problem := e.Kind == watch.EventError || e.Kind == watch.EventWarning
-	if problem {
-		// Nobody is left to tell when this fails; the event is on its way.
-		_, _ = fmt.Fprintf(s.Err, "oacp: watch: %s\n", visible.Line(problemText(e)))
+	if e.Err != nil {
+		where := ""
+		if e.Path != "" {
+			where = e.Path + ": "
+		}
+		if e.Kind == watch.EventWarning {
+			where = "warning: " + where
+		}
+		// If this fails there is no one left to tell; the event itself goes to standard output.
+		_, _ = fmt.Fprintf(s.Err, "oacp: watch: %s\n", visible.Line(where+e.Err.Error()))
 	}
 	switch {
 	case o.json:
 		if err := command.WriteJSONLine(s.Out, newWatchJSON(e)); err != nil {
 			return err
 		}
-	case !problem:
+	case e.Message != nil:
 		fmt.Fprintf(s.Out, "%s project=%s agent=%s file=%s type=%s priority=%s %s\n",
 			strings.ToUpper(string(e.Kind)), visible.Line(e.Project), e.Agent, visible.Line(e.Name),
 			visible.Line(string(e.Message.Type)), visible.Line(string(e.Message.Priority)), visible.Line(e.Message.Subject))
@@ -146,19 +200,7 @@ func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
 	return s.Out.Flush()
 }
 
-func problemText(e watch.Event) string {
-	text := e.Err.Error()
-	if e.Path != "" {
-		text = e.Path + ": " + text
-	}
-	if e.Kind == watch.EventWarning {
-		text = "warning: " + text
-	}
-	return text
-}
-
-// watchJSON is the reference implementation's event, keys sorted, with more
-// keys.
+// watchJSON is the reference implementation's event, with its keys sorted and more keys.
 type watchJSON struct {
 	Agent          schema.AgentName      `json:"agent"`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
@@ -189,76 +231,4 @@ func newWatchJSON(e watch.Event) watchJSON {
 		j.ConversationID, j.CreatedAt, j.ExpiresAt = m.ConversationID, m.CreatedAt, m.ExpiresAt
 	}
 	return j
-}
-
-// watchFound is what there is to be watched.
-type watchFound struct {
-	targets []watch.Target
-	// failed are the projects that cannot be watched.
-	failed []watch.Event
-}
-
-func (f watchFound) close() error {
-	var err error
-	for _, t := range f.targets {
-		err = errors.Join(err, t.Workspace.Close())
-	}
-	return err
-}
-
-// open opens the workspaces. Where one of several cannot be, the others are
-// watched; where none can, that is the error. What was found is to be closed,
-// also when there is an error.
-func (o watchOptions) open(projects []string, s *command.Streams) (found watchFound, err error) {
-	place := project.Place{Dir: o.dir, Home: o.home, WorkingDir: s.Dir, Getenv: s.Getenv}
-	if o.allProjects {
-		if projects, err = place.Projects(); err != nil {
-			return found, err
-		}
-	}
-	if len(projects) == 0 && !o.allProjects {
-		projects = []string{""}
-	}
-	var failed []error
-	for _, name := range projects {
-		place.Project = name
-		target, err := o.openTarget(place, s)
-		switch {
-		case errors.Is(err, project.ErrNoSender):
-			return found, err
-		case err != nil:
-			failed = append(failed, err)
-			entry := mailbox.Entry{Agent: schema.AgentName(o.agent), Err: err}
-			found.failed = append(found.failed, watch.Event{Kind: watch.EventError, Project: name, Entry: entry})
-		case o.allProjects && !target.Workspace.Knows(target.Agent):
-			if err := target.Workspace.Close(); err != nil {
-				return found, err
-			}
-		default:
-			found.targets = append(found.targets, target)
-		}
-	}
-	if len(found.targets) == 0 {
-		if len(failed) == 0 {
-			failed = append(failed, errors.New("no project has the agent"))
-		}
-		return found, errors.Join(failed...)
-	}
-	return found, nil
-}
-
-func (o watchOptions) openTarget(place project.Place, s *command.Streams) (watch.Target, error) {
-	dir, err := place.Find()
-	if err != nil {
-		return watch.Target{}, err
-	}
-	w, err := mailbox.Open(dir, nil)
-	if err != nil {
-		return watch.Target{}, err
-	}
-	agent, err := command.AgentOf(w, o.agent, s)
-	if err != nil {
-		return watch.Target{}, errors.Join(err, w.Close())
-	}
-	return watch.Target{Workspace: w, Agent: agent}, nil
 }
