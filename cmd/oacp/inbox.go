@@ -123,7 +123,7 @@ func printInbox(inbox listing, s *command.Streams) {
 	for i, e := range entries {
 		m := e.Message
 		if m == nil {
-			t.AppendRow(table.Row{i + 1, "?", "?", "?", "?", visible.Line(e.Name), age(e.Modified, now),
+			t.AppendRow(table.Row{i + 1, "?", "?", "?", "?", visible.Line(e.Name), command.Age(e.Modified, now),
 				paint(s, text.Colors{text.FgRed}, "bad: "+visible.Line(e.Err.Error()))})
 			continue
 		}
@@ -132,7 +132,7 @@ func printInbox(inbox listing, s *command.Streams) {
 			mark = paint(s, text.Colors{text.FgYellow}, "expired")
 		}
 		t.AppendRow(table.Row{i + 1, ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
-			visible.Line(m.Subject), age(m.CreatedAt.Time(), now), mark})
+			visible.Line(m.Subject), command.Age(m.CreatedAt.Time(), now), mark})
 	}
 	printTable(s, t)
 	// Bad files come last, and one of them shows how to deal with all.

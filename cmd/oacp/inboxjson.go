@@ -111,7 +111,7 @@ func appendPending(out []byte, e *mailbox.Entry, now time.Time) []byte {
 	out = appendField(append(out, ','), "priority", string(m.Priority))
 	out = appendField(append(out, ','), "subject", m.Subject)
 	out = appendField(append(out, ','), "created_at_utc", string(m.CreatedAt))
-	out = appendField(append(out, ','), "age", age(m.CreatedAt.Time(), now))
+	out = appendField(append(out, ','), "age", command.Age(m.CreatedAt.Time(), now))
 	out = appendField(append(out, ','), "file", e.Name)
 	out = appendField(append(out, ','), "path", e.Path)
 	if m.ConversationID != "" {

@@ -104,7 +104,7 @@ func printDetails(a turn.AgentStatus, now time.Time, s *command.Streams) {
 		}
 	}
 	for _, current := range a.InTurn {
-		fmt.Fprintf(s.Out, "%s: in a turn for %s, on %s from %s: %s\n", a.Agent, age(current.Started, now),
+		fmt.Fprintf(s.Out, "%s: in a turn for %s, on %s from %s: %s\n", a.Agent, command.Age(current.Started, now),
 			visible.Line(string(current.ID)), current.From, visible.Line(current.Subject))
 	}
 	for _, c := range a.Conversations {
@@ -127,7 +127,7 @@ func oldestText(a turn.AgentStatus, now time.Time) string {
 	if a.Oldest.IsZero() {
 		return "-"
 	}
-	return age(a.Oldest, now)
+	return command.Age(a.Oldest, now)
 }
 
 func runnerText(a turn.AgentStatus, s *command.Streams) string {
@@ -145,9 +145,9 @@ func lastTurnText(a turn.AgentStatus, now time.Time) string {
 	case a.Last == nil:
 		return "-"
 	case a.Last.Succeeded:
-		return "done " + age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Subject)
+		return "done " + command.Age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Subject)
 	}
-	return "failed " + age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Reason)
+	return "failed " + command.Age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Reason)
 }
 
 func printProgress(ctx context.Context, o statusOptions, w *mailbox.Workspace, s *command.Streams) error {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -65,17 +63,4 @@ func priorityText(s *command.Streams, p schema.Priority) string {
 		return paint(s, text.Colors{text.FgYellow}, string(p))
 	}
 	return visible.Line(string(p))
-}
-
-// age says how long ago something was: minutes below an hour, hours below two
-// days, days from there on, as the reference implementation does.
-func age(from, now time.Time) string {
-	minutes := int64(max(0, now.Sub(from)) / time.Minute)
-	switch {
-	case minutes < 60:
-		return strconv.FormatInt(minutes, 10) + "m"
-	case minutes < 48*60:
-		return strconv.FormatInt(minutes/60, 10) + "h"
-	}
-	return strconv.FormatInt(minutes/(24*60), 10) + "d"
 }

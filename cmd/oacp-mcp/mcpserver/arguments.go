@@ -17,7 +17,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// An argumentError says what is wrong with the arguments of a call, one sentence a problem.
+// An argumentError lists what is wrong with the arguments of a call.
 type argumentError struct{ problems []string }
 
 func (e *argumentError) Error() string { return strings.Join(e.problems, "\n") }
@@ -26,28 +26,24 @@ func argumentErrorf(format string, values ...any) error {
 	return &argumentError{[]string{fmt.Sprintf(format, values...)}}
 }
 
-// decodeArguments checks the arguments of a call against the tool's schema and reads them. An argument that is
-// null is as good as absent: that is how many models leave one out.
+// decodeArguments checks the arguments of a call against the schema of the tool and reads them. An
+// argument that is null counts as absent, because many models leave one out that way.
 func decodeArguments(raw json.RawMessage, s *jsonschema.Schema, into any) error {
 	given := map[string]json.RawMessage{}
 	if !utf8.Valid(raw) {
-		return argumentErrorf("the arguments are not UTF-8: send their text as JSON demands")
+		return argumentErrorf("the arguments are not UTF-8")
 	}
 	if len(bytes.TrimSpace(raw)) > 0 {
 		if err := json.Unmarshal(raw, &given); err != nil {
-			return argumentErrorf("the arguments are no JSON object: %v", err)
+			return argumentErrorf("the arguments are not a JSON object: %v", err)
 		}
 	}
 	maps.DeleteFunc(given, func(_ string, value json.RawMessage) bool { return kindOf(value) == "null" })
 	var problems []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		property, known := s.Properties[name]
-		if !known {
+		if property, known := s.Properties[name]; !known {
 			problems = append(problems, unknownArgument(name, s.PropertyOrder))
-			continue
-		}
-		given[name] = plainInteger(given[name])
-		if problem := checkArgument(name, given[name], property); problem != "" {
+		} else if problem := checkArgument(name, given[name], property); problem != "" {
 			problems = append(problems, problem)
 		}
 	}
@@ -60,24 +56,21 @@ func decodeArguments(raw json.RawMessage, s *jsonschema.Schema, into any) error 
 		return &argumentError{problems}
 	}
 	present, err := json.Marshal(given)
-	if err != nil {
-		return argumentErrorf("the arguments cannot be read: %v", err)
+	if err == nil {
+		err = json.Unmarshal(present, into)
 	}
-	if err := json.Unmarshal(present, into); err != nil {
+	if err != nil {
 		return argumentErrorf("the arguments cannot be read: %v", err)
 	}
 	return nil
 }
 
 func unknownArgument(name string, known []string) string {
-	problem := fmt.Sprintf("there is no argument %q", name)
-	if near := spelling.Nearest(name, known); near != "" {
-		return problem + ": did you mean " + near + "?"
-	}
+	otherwise := "the tool takes " + strings.Join(known, ", ")
 	if len(known) == 0 {
-		return problem + ": the tool takes none"
+		otherwise = "the tool takes none"
 	}
-	return problem + ": there are " + strings.Join(known, ", ")
+	return fmt.Sprintf("there is no argument %q: %s", name, spelling.DidYouMean(known, name, otherwise))
 }
 
 // checkArgument returns what is wrong with a value, or nothing.
@@ -107,45 +100,22 @@ func checkEnum(name string, value json.RawMessage, enum []any) string {
 	if err := json.Unmarshal(value, &text); err != nil {
 		return fmt.Sprintf("the argument %s cannot be read: %v", name, err)
 	}
+	if slices.Contains(enum, any(text)) {
+		return ""
+	}
 	values := make([]string, len(enum))
 	for i, v := range enum {
 		values[i] = fmt.Sprint(v)
 	}
-	if slices.Contains(values, text) {
-		return ""
-	}
-	problem := fmt.Sprintf("%q is no %s", text, name)
+	problem := fmt.Sprintf("the argument %s cannot be %q: it is one of %s", name, text, strings.Join(values, ", "))
 	if near := spelling.Nearest(text, values); near != "" {
-		problem += ": did you mean " + near + "?"
+		problem += "; did you mean " + near + "?"
 	}
-	return problem + " It is one of " + strings.Join(values, ", ")
+	return problem
 }
 
-// plainInteger writes a whole number that came with a fraction or an exponent, 1.0 or 1e2, as Go's decoder takes
-// it. Anything else stays as it is.
-func plainInteger(value json.RawMessage) json.RawMessage {
-	const exact = 1 << 53 // beyond, several whole numbers are one float
-	text := string(bytes.TrimSpace(value))
-	if kindOf(value) != "integer" || !strings.ContainsAny(text, ".eE") {
-		return value
-	}
-	number, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.Abs(number) > exact {
-		return value
-	}
-	return strconv.AppendInt(nil, int64(number), 10)
-}
-
-// isWhole reports whether a number in JSON has no fraction, however it is written.
-func isWhole(text string) bool {
-	if !strings.ContainsAny(text, ".eE") {
-		return true
-	}
-	number, err := strconv.ParseFloat(text, 64)
-	return err == nil && number == math.Trunc(number)
-}
-
-// kindOf names the JSON type of a value as schemas do; a number without a fraction is an integer.
+// kindOf names the JSON type of a value as schemas do. A number without a fraction is an integer,
+// however it is written.
 func kindOf(value json.RawMessage) string {
 	switch text := string(bytes.TrimSpace(value)); {
 	case text == "" || text == "null":
@@ -158,10 +128,12 @@ func kindOf(value json.RawMessage) string {
 		return "object"
 	case text[0] == '[':
 		return "array"
-	case isWhole(text):
-		return "integer"
+	default:
+		if number, err := strconv.ParseFloat(text, 64); err == nil && number == math.Trunc(number) {
+			return "integer"
+		}
+		return "number"
 	}
-	return "number"
 }
 
 // recipients are given as one name, as several with commas between them, or as an array.
@@ -188,17 +160,16 @@ func (r *recipients) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// digits is a number that messages hold as text; it may be given either way.
+// digits is a number that messages hold as text. It may be given either way.
 type digits string
 
-// UnmarshalJSON reads a text or a number.
+// UnmarshalJSON reads a text or a whole number.
 func (d *digits) UnmarshalJSON(data []byte) error {
 	if kindOf(data) == "string" {
 		return json.Unmarshal(data, (*string)(d))
 	}
-	var number json.Number
-	err := json.Unmarshal(data, &number)
-	*d = digits(number)
+	number, err := strconv.ParseFloat(string(data), 64)
+	*d = digits(strconv.FormatFloat(number, 'f', -1, 64))
 	return err
 }
 
@@ -209,6 +180,14 @@ const (
 	defaultLimit = 50
 	maxLimit     = 500
 )
+
+// UnmarshalJSON reads a whole number, which JSON may also write as 10.0 or 1e2.
+func (l *limit) UnmarshalJSON(data []byte) error {
+	var number float64
+	err := json.Unmarshal(data, &number)
+	*l = limit(number)
+	return err
+}
 
 func (l limit) orDefault() int {
 	if l == 0 {

@@ -132,11 +132,11 @@ func TestSendRefuses(t *testing.T) {
 		{"path as agent", arguments{"to": "../codex"}, []string{"../codex"}},
 		{"itself", arguments{"to": "claude"}, []string{"usage: ", "which is you"}},
 		{"no receiver", arguments{"to": nil}, []string{"usage: the argument to is missing: Name of the receiving agent"}},
-		{"misspelt type", arguments{"message_type": "taks"}, []string{"usage: ", `"taks" is no message_type: did you mean task?`, "task, result, review, signal, chat"}},
-		{"type of the mailbox", arguments{"message_type": "task_request"}, []string{"It is one of task, result, review, signal, chat"}},
+		{"misspelt type", arguments{"message_type": "taks"}, []string{"usage: ", `the argument message_type cannot be "taks"`, "did you mean task?", "task, result, review, signal, chat"}},
+		{"type of the mailbox", arguments{"message_type": "task_request"}, []string{"it is one of task, result, review, signal, chat"}},
 		{"type as number", arguments{"message_type": 7}, []string{"message_type must be of type string, not integer"}},
 		{"signal without signal", arguments{"message_type": "signal"}, []string{"needs the argument signal: DONE, PASS or FAIL"}},
-		{"small signal", arguments{"message_type": "signal", "signal": "done"}, []string{`"done" is no signal: did you mean DONE?`}},
+		{"small signal", arguments{"message_type": "signal", "signal": "done"}, []string{"did you mean DONE?"}},
 		{"signal with a task", arguments{"signal": "DONE"}, []string{"goes with message_type signal, not task"}},
 		{"empty", arguments{"content": " \n"}, []string{"content is empty"}},
 		{"misspelt argument", arguments{"messageType": "task"}, []string{`there is no argument "messageType": did you mean message_type?`}},
@@ -170,11 +170,6 @@ func TestReceiveIsRepeatable(t *testing.T) {
 	text := codex.call(t, "receive_messages", arguments{"since_id": after.LastID}, &nothing)
 	if text != "No new messages" || nothing.LastID != after.LastID || nothing.Messages == nil {
 		t.Errorf("with nothing new: %q, %+v, want the documented text, an empty array and the same last_id", text, nothing)
-	}
-	var shortened received
-	codex.call(t, "receive_messages", arguments{"since_id": before.Messages[2].ID[:16]}, &shortened)
-	if len(shortened.Messages) != 2 {
-		t.Errorf("since the first 16 digits of the third id came %d messages, want 2", len(shortened.Messages))
 	}
 }
 
@@ -331,11 +326,6 @@ func TestReceiveSharedIDs(t *testing.T) {
 		if len(nothing.Messages) != 0 || nothing.LastID != last[len(last)-1] {
 			t.Errorf("since the last one came %+v, want nothing", nothing)
 		}
-	}
-	var got received
-	codex.call(t, "receive_messages", arguments{"since_id": id[:16]}, &got)
-	if len(got.Messages) != 4 {
-		t.Errorf("since the beginning of the shared id came %+v, want what follows the first record that has it", got)
 	}
 	for _, wrong := range []string{id + "@2", id + "@", id + "@04", "@1", "a@7"} {
 		wantText(t, wrong, codex.refuse(t, "receive_messages", arguments{"since_id": wrong}), "not_found: since_id")

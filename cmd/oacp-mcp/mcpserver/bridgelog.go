@@ -10,49 +10,29 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// BridgeLog names the log that the bridge tools work on.
-type BridgeLog struct {
-	// Path is the log's file, which need not exist yet.
-	Path string
-	// RunID is given to the records that are sent.
-	RunID int
-	// Make, where it is set, makes the log's folder before the first record is sent. It may be called again.
-	Make func() error
-}
-
-// LogAt returns the log at a location. The first record sent makes a run that is missing. So servers that
-// start at the same time, one for each agent, always mean the same log.
-func LogAt(location bridge.Location) BridgeLog {
-	log := BridgeLog{Path: location.Path, RunID: location.Run.ID}
-	if location.Missing {
-		log.Make = func() error { return location.Make(time.Now()) }
-	}
-	return log
-}
-
-// openLog opens a log when it is first used: a server that is only asked for mail needs none, and makes none.
+// openLog opens a log when it is first used. If its run is missing, the first record sent makes it. So
+// servers that start at the same time, one for each agent, always mean the same log.
 type openLog struct {
-	place BridgeLog
+	place bridge.Location
 	warn  func(error)
 
-	mu     sync.Mutex
-	log    *bridge.Log
-	closed bool
+	mu  sync.Mutex
+	log *bridge.Log
 }
 
-// reading returns the log, or nil where not even its folder exists: then there are no records.
+// reading returns the log, or nil if its run does not exist yet.
 func (o *openLog) reading() (*bridge.Log, error) {
 	log, err := o.open()
-	if o.place.Make != nil && errors.Is(err, fs.ErrNotExist) {
+	if o.place.Missing && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return log, err
 }
 
-// sending returns the log, and makes its folder if it may.
+// sending returns the log, and makes its run if that is missing.
 func (o *openLog) sending() (*bridge.Log, error) {
-	if o.place.Make != nil {
-		if err := o.place.Make(); err != nil {
+	if o.place.Missing {
+		if err := o.place.Make(time.Now()); err != nil {
 			return nil, fmt.Errorf("making the folder of the bridge log: %w", err)
 		}
 	}
@@ -62,24 +42,19 @@ func (o *openLog) sending() (*bridge.Log, error) {
 func (o *openLog) open() (*bridge.Log, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed {
-		return nil, bridge.ErrClosed
+	if o.log == nil {
+		log, err := bridge.Open(o.place.Path, &bridge.Options{RunID: o.place.Run.ID, Warn: o.warn})
+		if err != nil {
+			return nil, err
+		}
+		o.log = log
 	}
-	if o.log != nil {
-		return o.log, nil
-	}
-	log, err := bridge.Open(o.place.Path, &bridge.Options{RunID: o.place.RunID, Warn: o.warn})
-	if err != nil {
-		return nil, err
-	}
-	o.log = log
-	return log, nil
+	return o.log, nil
 }
 
 func (o *openLog) close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.closed = true
 	if o.log == nil {
 		return nil
 	}

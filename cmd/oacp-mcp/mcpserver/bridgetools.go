@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -126,7 +126,7 @@ func checkDuplicate(r bridge.Record, there bridge.Entry) error {
 
 type receiveMessagesInput struct {
 	Agent   string `json:"agent,omitempty" jsonschema:"Your own name; may be left out."`
-	SinceID string `json:"since_id,omitempty" jsonschema:"The last_id of an earlier answer or the id of a message: only what came after it is returned. At least the first 16 digits of an id."`
+	SinceID string `json:"since_id,omitempty" jsonschema:"The last_id of an earlier answer or the id of a message: only what came after it is returned."`
 	Limit   limit  `json:"limit,omitempty" jsonschema:"Return at most so many messages, 50 if left out."`
 }
 
@@ -233,7 +233,7 @@ func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (
 	}
 }
 
-// findNamed returns the record that a whole id, an id with a line, or the beginning of one id names; or nil.
+// findNamed returns the record that an id, or an id with a line, names; or nil.
 func findNamed(ctx context.Context, log *bridge.Log, name string) (*bridge.Entry, error) {
 	found, err := log.Find(ctx, name)
 	if err != nil || len(found) > 0 {
@@ -243,14 +243,7 @@ func findNamed(ctx context.Context, log *bridge.Log, name string) (*bridge.Entry
 		found, err := log.Find(ctx, name[:i])
 		return firstOf(slices.DeleteFunc(found, func(e bridge.Entry) bool { return strconv.Itoa(e.Line) != name[i+1:] })), err
 	}
-	if !isShortenedID(name) {
-		return nil, nil
-	}
-	found, err = log.FindPrefix(ctx, name)
-	if slices.ContainsFunc(found, func(e bridge.Entry) bool { return e.ID != found[0].ID }) {
-		return nil, err
-	}
-	return firstOf(found), err
+	return nil, nil
 }
 
 func firstOf(found []bridge.Entry) *bridge.Entry {
@@ -258,12 +251,6 @@ func firstOf(found []bridge.Entry) *bridge.Entry {
 		return nil
 	}
 	return &found[0]
-}
-
-// isShortenedID reports whether the text is the beginning of a documented id that is long enough to be looked for.
-func isShortenedID(text string) bool {
-	const shortest, longest = 16, 64
-	return len(text) >= shortest && len(text) <= longest && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 // isRepetition tells a record from those that a careless writer appended again later. Records that share an id and
@@ -291,7 +278,7 @@ func receivedText(r receivedRecords) string {
 		if m.Signal != "" {
 			fmt.Fprintf(&out, " signal=%s", oneLine(m.Signal))
 		}
-		fmt.Fprintf(&out, " id=%s\n%s\n\n", oneLine(m.ID), headingLine().ReplaceAllString(m.Content, " $0"))
+		fmt.Fprintf(&out, " id=%s\n%s\n\n", oneLine(m.ID), indentHeadings(m.Content))
 	}
 	if r.More {
 		out.WriteString("There are more. ")
@@ -300,9 +287,10 @@ func receivedText(r receivedRecords) string {
 	return out.String()
 }
 
-// headingLine is a line of content that could be taken for the heading of another message; it is indented. Every
-// command of the program would wait for the pattern, were it made at the start.
-var headingLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\[\d+\] from=`) })
+// indentHeadings indents lines of content that look like the heading of another message.
+func indentHeadings(content string) string {
+	return regexp.MustCompile(`(?m)^\[\d+\] from=`).ReplaceAllString(content, " $0")
+}
 
 type bridgeStatus struct {
 	bridge.Status
@@ -311,7 +299,7 @@ type bridgeStatus struct {
 }
 
 func (s *Server) bridgeStatus(ctx context.Context, _ struct{}) (bridgeStatus, string, error) {
-	result := bridgeStatus{Log: s.bridge.place.Path, RunID: s.bridge.place.RunID}
+	result := bridgeStatus{Log: s.bridge.place.Path, RunID: s.bridge.place.Run.ID}
 	result.ByAgent, result.ByType = map[string]int{}, map[bridge.Type]int{}
 	log, err := s.bridge.reading()
 	if err == nil && log != nil {
@@ -330,7 +318,7 @@ func statusText(r bridgeStatus) string {
 		fmt.Fprintf(&out, "    %s: %d\n", oneLine(agent), r.ByAgent[agent])
 	}
 	out.WriteString("  Messages by Type:\n")
-	for _, t := range inOrder(r.ByType) {
+	for _, t := range slices.SortedFunc(maps.Keys(r.ByType), compareTypes) {
 		fmt.Fprintf(&out, "    %s: %d\n", oneLine(string(t)), r.ByType[t])
 	}
 	if r.SkippedLines > 0 {
@@ -340,18 +328,8 @@ func statusText(r bridgeStatus) string {
 	return out.String()
 }
 
-// inOrder lists the documented types first, in their order, and then the others.
-func inOrder(counts map[bridge.Type]int) []bridge.Type {
-	var known, others []bridge.Type
-	for _, t := range bridge.Types() {
-		if counts[t] > 0 {
-			known = append(known, t)
-		}
-	}
-	for _, t := range slices.Sorted(maps.Keys(counts)) {
-		if !t.Known() {
-			others = append(others, t)
-		}
-	}
-	return append(known, others...)
+// compareTypes sorts the documented types first, in their order.
+func compareTypes(a, b bridge.Type) int {
+	rank := func(t bridge.Type) uint { return uint(slices.Index(bridge.Types(), t)) } // unknown: the largest
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 }

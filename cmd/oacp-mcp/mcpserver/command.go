@@ -30,6 +30,7 @@ type mcpOptions struct {
 // mcpTokenVariable holds the token of an HTTP server.
 const mcpTokenVariable = "OACP_MCP_TOKEN"
 
+// NewCommand returns the command "oacp mcp".
 func NewCommand(s *command.Streams) *cli.Command {
 	var o mcpOptions
 	return &cli.Command{
@@ -37,16 +38,15 @@ func NewCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryMessages,
 		Usage:     "offer mailbox and bridge to an agent as MCP tools",
 		ArgsUsage: "[PROJECT] --agent AGENT",
-		Description: `The tools act for AGENT: what they send comes from it, what they receive is its
-own. A client starts the command and talks to it on standard input and output;
-with --listen it answers over streamable HTTP instead, to whoever has the token
-that is in --token-file, or in $OACP_MCP_TOKEN, or is made and shown once.
+		Description: `The tools act for AGENT: they send as AGENT and read the mail of AGENT. A client
+starts the command and talks to it on standard input and output. With --listen
+the command serves streamable HTTP to clients that present the token, which is
+in --token-file or $OACP_MCP_TOKEN, or is made and shown once.
 
-The bridge log is that of --bridge, or of the repository's run --run-id, or of
-its latest run; where there is none, the first message sent makes run 1. With
---bridge or --run-id no workspace is needed, and without one the mailbox tools
-are left out. Told to stop, the command leaves nothing half done and exits with
-status 0.
+The bridge log is --bridge, or the run --run-id of the repository, or its latest
+run. If there is no run, the first message sent makes run 1. With --bridge or
+--run-id the command also works without a workspace, with the bridge tools only.
+SIGTERM and ^C let calls finish and end the command with status 0.
 
 EXAMPLES:
    claude mcp add oacp -- oacp mcp --agent claude
@@ -81,16 +81,15 @@ func runMCP(ctx context.Context, o mcpOptions, s *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	log := LogAt(location)
 	err = o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		agent, err := command.AgentOf(w, o.agent, s)
 		if err != nil {
 			return err
 		}
-		return o.serve(ctx, Options{Agent: agent, Workspace: w, Bridge: &log}, s)
+		return o.serve(ctx, Options{Agent: agent, Workspace: w, Bridge: &location}, s)
 	})
 	if errors.Is(err, mailbox.ErrNoWorkspace) && o.log.Given() {
-		return o.serve(ctx, Options{Agent: schema.AgentName(o.agent), Bridge: &log}, s)
+		return o.serve(ctx, Options{Agent: schema.AgentName(o.agent), Bridge: &location}, s)
 	}
 	return err
 }
@@ -106,11 +105,7 @@ func (o mcpOptions) serve(ctx context.Context, options Options, s *command.Strea
 	if o.listen != "" {
 		return o.serveHTTP(ctx, server, options.Agent, s)
 	}
-	in, ok := s.In.(io.ReadCloser)
-	if !ok {
-		in = io.NopCloser(s.In)
-	}
-	return server.ServeStream(ctx, in, standardOutput{s.Out})
+	return server.ServeStream(ctx, os.Stdin, standardOutput{s.Out})
 }
 
 func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, agent schema.AgentName, s *command.Streams) error {
@@ -135,8 +130,7 @@ func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, agent schema.
 	return listener.Serve(ctx)
 }
 
-// listeningJSON says where an HTTP server is. The token is there when it was
-// made now, so that nobody else can know it.
+// listeningJSON says where an HTTP server is. It holds the token only if that was made now.
 type listeningJSON struct {
 	URL   string           `json:"url"`
 	Agent schema.AgentName `json:"agent"`
@@ -149,37 +143,32 @@ func (a listeningJSON) print(asJSON bool, s *command.Streams) error {
 	}
 	fmt.Fprintf(s.Out, "OK: %s\n", a.URL)
 	if a.Token != "" {
-		// Not to standard output: that is what ends up in files.
+		// Not to standard output, which is often a file.
 		fmt.Fprintf(s.Err, "oacp: the token, shown this once: %s\n", a.Token)
 	}
 	return s.Out.Flush()
 }
 
-// token returns what clients have to present, and whether it was made now.
+// token returns the token that clients must present, and whether it was made now.
 func (o mcpOptions) token(s *command.Streams) (token string, made bool, err error) {
-	switch given := s.Getenv(mcpTokenVariable); {
-	case o.tokenFile != "":
-		token, err := readToken(o.tokenFile)
-		return token, false, err
-	case given != "":
-		return given, false, nil
+	if o.tokenFile == "" {
+		token = s.Getenv(mcpTokenVariable)
+		if token == "" {
+			return NewToken(), true, nil
+		}
+		return token, false, nil
 	}
-	return NewToken(), true, nil
-}
-
-// readToken reads a file that holds a token.
-func readToken(name string) (string, error) {
 	const most = 4 << 10
-	file, err := os.Open(name)
+	file, err := os.Open(o.tokenFile)
 	if err != nil {
-		return "", fmt.Errorf("token: %w", err)
+		return "", false, fmt.Errorf("token: %w", err)
 	}
 	defer file.Close() // opened for reading: closing cannot lose anything
 	text, err := io.ReadAll(io.LimitReader(file, most))
 	if err != nil {
-		return "", fmt.Errorf("token: reading %s: %w", name, err)
+		return "", false, fmt.Errorf("token: reading %s: %w", o.tokenFile, err)
 	}
-	return strings.TrimSpace(string(text)), nil
+	return strings.TrimSpace(string(text)), false, nil
 }
 
 // standardOutput writes every answer at once. Closing it does nothing.

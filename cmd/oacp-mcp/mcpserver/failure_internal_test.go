@@ -58,8 +58,8 @@ func TestArguments(t *testing.T) {
 	for _, test := range []struct{ raw, want string }{
 		{``, "argument to is missing"},
 		{`null`, "argument to is missing"},
-		{`[]`, "no JSON object"},
-		{`{"to":`, "no JSON object"},
+		{`[]`, "not a JSON object"},
+		{`{"to":`, "not a JSON object"},
 		{`{"TO":"codex"}`, `there is no argument "TO": did you mean to?`},
 	} {
 		var in sendMessageInput

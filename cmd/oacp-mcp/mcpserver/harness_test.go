@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 type room struct {
 	dir       string
 	workspace *mailbox.Workspace
-	bridge    mcpserver.BridgeLog
+	bridge    bridge.Location
 }
 
 func newRoom(t testing.TB, agents ...schema.AgentName) *room {
@@ -55,7 +55,7 @@ func newRoom(t testing.TB, agents ...schema.AgentName) *room {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &room{dir: dir, workspace: w, bridge: mcpserver.LogAt(place)}
+	return &room{dir: dir, workspace: w, bridge: place}
 }
 
 // server makes a server for an agent.

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -46,15 +47,12 @@ var ErrRemoteAddress = errors.New("other machines can reach this address")
 type Listener struct {
 	listener net.Listener
 	server   *http.Server
-	cancel   context.CancelFunc
 }
 
-// Listen takes the address, and returns ErrRemoteAddress for one that is not this machine's own. Nothing is answered
-// until Serve is called.
+// Listen takes the address, and returns ErrRemoteAddress if other machines can reach it. Serve answers.
 //
-// Every request needs the token. Requests whose Host is a name that somebody could have made to lead here, and those
-// that a web page of another origin sent, are refused before it is looked at, so that no browser can be
-// talked into being a client.
+// Every request needs the token. A request from a web page of another origin is refused first, and so is
+// one whose Host is a foreign name (DNS rebinding).
 func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
 	if err := checkToken(options.Token); err != nil {
 		return nil, err
@@ -79,24 +77,20 @@ func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
 	handler.Handle(endpoint, mcp.NewStreamableHTTPHandler(
 		func(*http.Request) *mcp.Server { return s.protocol },
 		&mcp.StreamableHTTPOptions{
-			// No call needs to know of another one, so there are no sessions that could pile up or get lost
-			// with the server.
+			// Calls are independent, so there are no sessions that could pile up.
 			Stateless: true, JSONResponse: true,
 			MaxRequestBodyBytes: maxRequest,
-			// The guard checks hosts, names that were listened on among them.
+			// The guard checks hosts, and knows the name in the address.
 			DisableLocalhostProtection:   true,
 			PropagateRequestCancellation: true,
 		}))
-	requests, cancel := context.WithCancel(context.Background())
 	return &Listener{
 		listener: listener,
-		cancel:   cancel,
 		server: &http.Server{
 			Handler:           &guard{next: handler, token: options.Token, host: host, local: local},
 			ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 			MaxHeaderBytes: maxHeader,
-			BaseContext:    func(net.Listener) context.Context { return requests },
-			ErrorLog:       log.New(warnWriter{s.warn}, "", 0),
+			ErrorLog:       log.New(io.Discard, "", 0), // it reports broken connections
 		},
 	}, nil
 }
@@ -104,9 +98,8 @@ func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
 // URL is where clients find the tools, with the port that was taken.
 func (l *Listener) URL() string { return "http://" + l.listener.Addr().String() + endpoint }
 
-// Serve answers until ctx ends, which is no error. It lets calls under way finish, for five seconds at most.
+// Serve answers until ctx is done, which is not an error. Calls under way then have five seconds to finish.
 func (l *Listener) Serve(ctx context.Context) error {
-	defer l.cancel()
 	failed := make(chan error, 1)
 	go func() { failed <- l.server.Serve(l.listener) }()
 	select {
@@ -118,10 +111,9 @@ func (l *Listener) Serve(ctx context.Context) error {
 	defer cancel()
 	err := l.server.Shutdown(patience)
 	if errors.Is(err, context.DeadlineExceeded) {
-		l.cancel()
 		err = l.server.Close()
 	}
-	<-failed // http.ErrServerClosed, as was asked for
+	<-failed // http.ErrServerClosed
 	if err != nil {
 		return fmt.Errorf("ending the server of %s: %w", l.URL(), err)
 	}
@@ -129,10 +121,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 }
 
 // Close releases the address of a listener that is not served.
-func (l *Listener) Close() error {
-	l.cancel()
-	return l.listener.Close()
-}
+func (l *Listener) Close() error { return l.listener.Close() }
 
 // A guard lets only requests through that a client of ours makes.
 type guard struct {
@@ -179,14 +168,6 @@ func fromHere(r *http.Request) bool {
 func (g *guard) authorized(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(strings.TrimSpace(token)), []byte(g.token)) == 1
-}
-
-// warnWriter takes what the HTTP server has to say.
-type warnWriter struct{ warn func(error) }
-
-func (w warnWriter) Write(text []byte) (int, error) {
-	w.warn(errors.New(strings.TrimSpace(string(text))))
-	return len(text), nil
 }
 
 // minToken is the shortest token in characters that a caller may choose.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -32,7 +33,7 @@ type Options struct {
 	// Workspace holds the mailboxes. It stays the caller's to close, after the server.
 	Workspace *mailbox.Workspace
 	// Bridge is the bridge log.
-	Bridge *BridgeLog
+	Bridge *bridge.Location
 	// Version is the version of the program, as clients are told it.
 	Version string
 	// Warn is told what went wrong without keeping a call from doing its work. Nil ignores it. Several

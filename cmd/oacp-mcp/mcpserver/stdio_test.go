@@ -16,6 +16,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -45,11 +46,12 @@ func serveStandardStreams(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
+	if err := os.MkdirAll(filepath.Dir(os.Getenv(childBridge)), 0o700); err != nil {
+		return err
+	}
 	s, err := mcpserver.New(mcpserver.Options{
 		Agent: schema.AgentName(os.Getenv(childAgent)), Workspace: w,
-		Bridge: &mcpserver.BridgeLog{Path: os.Getenv(childBridge), RunID: 1, Make: func() error {
-			return os.MkdirAll(filepath.Dir(os.Getenv(childBridge)), 0o700)
-		}},
+		Bridge: &bridge.Location{Path: os.Getenv(childBridge), Run: bridge.Run{ID: 1}},
 	})
 	if err != nil {
 		return err
@@ -159,7 +161,7 @@ func TestLines(t *testing.T) {
 		{`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":2,"method":"tools/list"}` + "\n", `"send_to_agent"`},
 		{`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"list_inbox"}}` + "\n", `Nothing waits for codex`},
 		{`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"list_outbox"}}` + "\n", `"code":-32602`},
-		{`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"list_inbox","arguments":[1]}}` + "\n", `no JSON object`},
+		{`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"list_inbox","arguments":[1]}}` + "\n", `not a JSON object`},
 		{`{"jsonrpc":"2.0","id":6,"method":"none"}` + "\n", `"code":-32601`},
 		{`{"jsonrpc":"2.0","id":7,"method":"ping"}` + "\n", `"id":7`},
 	} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
@@ -17,7 +18,7 @@ func (discard) Close() error { return nil }
 // TestStopWithACallUnderWay: a server that is told to end answers what it can within its patience, and cancels the rest.
 func TestStopWithACallUnderWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bridge.jsonl")
-	s, err := New(Options{Agent: "claude", Bridge: &BridgeLog{Path: path}})
+	s, err := New(Options{Agent: "claude", Bridge: &bridge.Location{Path: path}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 )
 
@@ -82,7 +83,7 @@ func FuzzStream(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	s, err := mcpserver.New(mcpserver.Options{Agent: "claude", Bridge: &mcpserver.BridgeLog{Path: filepath.Join(f.TempDir(), "bridge.jsonl")}})
+	s, err := mcpserver.New(mcpserver.Options{Agent: "claude", Bridge: &bridge.Location{Path: filepath.Join(f.TempDir(), "bridge.jsonl")}})
 	if err != nil {
 		f.Fatal(err)
 	}
