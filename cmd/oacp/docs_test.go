@@ -70,3 +70,16 @@ func TestDocumentedService(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentedCodes holds the table of docs/exit-status.md to the codes in the sources.
+func TestDocumentedCodes(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "exit-status.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range failure.Codes() {
+		if !strings.Contains(string(page), "`"+code+"`") {
+			t.Errorf("docs/exit-status.md does not explain the code %s", code)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"slices"
 	"syscall"
 
 	"github.com/oacp-go/oacp/agent"
@@ -21,8 +22,9 @@ import (
 )
 
 const (
-	codeInvalid  = "invalid_message"
-	codeNoSender = "no_sender"
+	codeInvalid     = "invalid_message"
+	codeNoSender    = "no_sender"
+	codeInterrupted = "interrupted"
 )
 
 // A rule gives a code to the errors that match.
@@ -34,14 +36,16 @@ type rule struct {
 
 // classify returns code and hint of the first rule that applies.
 func classify(err error) (code, hint string) {
-	for _, rules := range [][]rule{mailboxRules(), bridgeRules(), turnRules(), pairRules(), generalRules()} {
-		for _, r := range rules {
-			if hint, ok := r.match(err); ok {
-				return r.code, hint
-			}
+	for _, r := range allRules() {
+		if hint, ok := r.match(err); ok {
+			return r.code, hint
 		}
 	}
 	return CodeFailed, ""
+}
+
+func allRules() []rule {
+	return slices.Concat(mailboxRules(), bridgeRules(), turnRules(), pairRules(), generalRules())
 }
 
 // is matches a sentinel error.
@@ -153,4 +157,14 @@ func generalRules() []rule {
 		{"cancelled", is(context.Canceled, "")},
 		{"permission", is(fs.ErrPermission, "")},
 	}
+}
+
+// Codes returns the codes of errors, each once.
+func Codes() []string {
+	codes := []string{CodeFailed, CodeUsage, codeInterrupted}
+	for _, r := range allRules() {
+		codes = append(codes, r.code)
+	}
+	slices.Sort(codes)
+	return slices.Compact(codes)
 }

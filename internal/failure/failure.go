@@ -53,7 +53,7 @@ func Of(err error) Failure {
 		f.Code, f.Exit = "", ExitSignal+int(syscall.SIGPIPE)
 		return f
 	case errors.As(err, &signal):
-		f.Code, f.Exit = "interrupted", ExitSignal+int(signal.Signal)
+		f.Code, f.Exit = codeInterrupted, ExitSignal+int(signal.Signal)
 	default:
 		f.Code, f.Hint = classify(err)
 		if errors.As(err, &invalid) && f.Code == codeInvalid {
