@@ -15,13 +15,12 @@ import (
 	"github.com/oacp-go/oacp/pair"
 )
 
-// A pairPrinter tells how a run goes on. What cannot be printed does not stop
-// the agents; it is told in the end.
+// pairPrinter prints the entries of a run. An error of the output does not stop the agents.
 type pairPrinter struct {
 	o   pairOptions
 	s   *command.Streams
 	err error
-	// gone is called when nobody reads what is printed; it may be nil.
+	// gone, if not nil, is called when the reader of the output is gone.
 	gone func()
 }
 
@@ -45,7 +44,7 @@ func (p *pairPrinter) print(e pair.Entry) {
 	}
 }
 
-// line is the entry for people; nothing where there is nothing to tell.
+// line returns the entry as text, "" if there is nothing to print.
 func (p *pairPrinter) line(e pair.Entry) string {
 	words, colors := p.words(e)
 	if words == "" {
@@ -66,7 +65,7 @@ func (p *pairPrinter) words(e pair.Entry) (string, text.Colors) {
 	case pair.EntryExecute:
 		return fmt.Sprintf("%s %s", e.Agent, map[pair.State]string{pair.Working: "works", pair.Reviewing: "reviews"}[e.State]), nil
 	case pair.EntryEvent, pair.EntryState:
-		return e.Content, nil // a state is told by what comes next, the last words of a run that failed by nothing else
+		return e.Content, nil // of states only the last output of a failed run
 	case pair.EntryResult:
 		return fmt.Sprintf("%s has ended its turn after %v", e.Agent, e.Duration.Round(time.Second)), nil
 	case pair.EntrySignal:
@@ -83,7 +82,7 @@ func (p *pairPrinter) words(e pair.Entry) (string, text.Colors) {
 	case pair.EntryEnd:
 		return fmt.Sprintf("run %d is %s in iteration %d", e.RunID, e.State, e.Iteration), nil
 	}
-	return "", nil // an error is told on standard error
+	return "", nil // errors go to standard error
 }
 
 var signalColors = map[bridge.Signal]text.Colors{

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/convert/mirror"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/pair"
+	"github.com/oacp-go/oacp/schema"
+)
+
+func runPair(ctx context.Context, o pairOptions, s *command.Streams) error {
+	if !o.mailbox {
+		return o.drive(ctx, nil, s)
+	}
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		for _, name := range []pair.Agent{pair.Claude, pair.Codex} {
+			if err := w.CheckAgent(schema.AgentName(name)); err != nil {
+				return err
+			}
+		}
+		return o.drive(ctx, w, s)
+	})
+}
+
+// drive drives the run, and carries messages between it and the workspace unless that is nil.
+func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *command.Streams) (err error) {
+	printer := &pairPrinter{o: o, s: s}
+	var session *pair.Session
+	options := pair.Options{
+		Observe: printer.print, Warn: func(err error) { s.Warn(err.Error()) },
+		Timeout: o.timeout, ProofTimeout: o.proofTimeout, Now: s.Now,
+	}
+	if options.NewDriver, err = o.drivers(func() string { return session.Place().BridgePath() }); err != nil {
+		return err
+	}
+	if w != nil {
+		mail := &pairMail{workspace: w, s: s, session: func() *pair.Session { return session }}
+		options.Exchange, options.Acknowledge = mail.exchange, mail.acknowledge
+	}
+	if o.tmux {
+		if err := pair.FindTmux(); err != nil {
+			return err
+		}
+	}
+	ctx, stop := command.UntilSignal(ctx)
+	defer stop()
+	defer command.OutliveOutput()()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	printer.gone = func() { cancel(failure.ErrOutputClosed) }
+	if session, err = o.open(options, s); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+	if o.tmux && !session.Manifest().State.Final() {
+		err = o.showInTmux(ctx, session, s)
+	}
+	if err == nil {
+		err = errors.Join(session.Run(ctx), printer.err)
+	}
+	if err != nil && !session.Manifest().State.Final() {
+		words := append([]string{"oacp", "pair", "--run-id", strconv.Itoa(session.Place().ID)}, o.repeated...)
+		return failure.WithHint(err, visible.Shell(words...)+" continues the run")
+	}
+	return err
+}
+
+// drivers returns the maker of drivers. Claude and Codex get the tools of oacp mcp for the bridge log.
+func (o pairOptions) drivers(bridgePath func() string) (func(pair.Agent, string, string) agent.Driver, error) {
+	permission, err := agent.ParsePermission(o.allow)
+	if err != nil {
+		return nil, failure.Usagef("--allow: %w", err)
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	kinds := make(map[pair.Agent]agent.Kind)
+	for _, name := range []pair.Agent{pair.Claude, pair.Codex} {
+		kind := string(name)
+		if o.commands[name] != nil {
+			kind = "exec"
+		}
+		if kinds[name], err = agent.FindKind(kind); err != nil {
+			return nil, err
+		}
+	}
+	return func(name pair.Agent, dir, session string) agent.Driver {
+		return kinds[name].New(agent.Options{
+			Command: o.commands[name], Dir: dir, Session: session, Allow: permission,
+			MCP: oacpTools(program, "--agent", string(name), "--bridge", bridgePath()),
+		})
+	}, nil
+}
+
+// open creates a run, or resumes the one that the flags name.
+func (o pairOptions) open(options pair.Options, s *command.Streams) (*pair.Session, error) {
+	if !o.resumed {
+		root, repository, err := o.log.Runs(s)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(repository); err != nil {
+			return nil, err
+		}
+		return pair.Create(root, repository, o.settings, options)
+	}
+	run, err := o.run(s)
+	if err != nil {
+		return nil, err
+	}
+	session, err := pair.Resume(run, options)
+	if err == nil && o.maxIterations != 0 {
+		if err = session.SetMaxIterations(o.maxIterations); err != nil {
+			err = errors.Join(failure.Usagef("%w", err), session.Close())
+		}
+	}
+	return session, err
+}
+
+// run returns the run that --run-id or --session names.
+func (o pairOptions) run(s *command.Streams) (run bridge.Run, err error) {
+	if o.session == "" {
+		run, err = o.log.Run(s)
+	} else {
+		run, err = o.findSession(s)
+	}
+	if errors.Is(err, bridge.ErrNoRun) {
+		err = failure.WithHint(err,
+			"oacp bridge lists the runs; --repo names another repository, --runs-dir another folder of runs")
+	}
+	return run, err
+}
+
+func (o pairOptions) findSession(s *command.Streams) (run bridge.Run, err error) {
+	root, repository, err := o.log.Runs(s)
+	if err != nil {
+		return run, err
+	}
+	repositoryID, err := bridge.RepositoryID(repository)
+	if err != nil {
+		return run, err
+	}
+	if run, err = pair.FindSession(root, repositoryID, o.session); err != nil {
+		err = fmt.Errorf("%s: %w", repository, err)
+	}
+	return run, err
+}
+
+// runPairFollow prints one agent's part of a run until the run stops.
+func runPairFollow(ctx context.Context, o pairOptions, s *command.Streams) error {
+	run, err := o.run(s)
+	if err != nil {
+		return err
+	}
+	o.verbose = true
+	printer := &pairPrinter{o: o, s: s}
+	for entry, err := range pair.Follow(ctx, run, pair.Agent(o.follow)) {
+		if err != nil {
+			return err
+		}
+		if printer.print(entry); printer.err != nil {
+			return printer.err
+		}
+	}
+	return nil
+}
+
+// showInTmux shows the agents in panes, each of which runs this program.
+func (o pairOptions) showInTmux(ctx context.Context, session *pair.Session, s *command.Streams) error {
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	root, _, err := o.log.Runs(s)
+	if err != nil {
+		return err
+	}
+	if root, err = filepath.Abs(root); err != nil {
+		return err
+	}
+	name, err := session.ShowInTmux(ctx, func(who pair.Agent) []string {
+		return []string{program, "pair", "--follow", string(who), "--run-id", strconv.Itoa(session.Place().ID),
+			"--repo", session.Manifest().RepoPath, "--runs-dir", root}
+	})
+	if err != nil || o.json {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, "tmux attach -t %s shows the agents\n", name)
+	return err
+}
+
+// pairMail carries messages between a run and the mailboxes of a workspace.
+type pairMail struct {
+	workspace *mailbox.Workspace
+	s         *command.Streams
+	// session returns the session, which is open before the first exchange.
+	session func() *pair.Session
+	mirror  *mirror.Mirror
+	// members are the agents of the run and the sender of the task.
+	members []schema.AgentName
+	// completed is when a resumed run was completed, or nil.
+	completed *time.Time
+}
+
+// exchange carries new messages and records both ways.
+func (p *pairMail) exchange(ctx context.Context) error {
+	if p.mirror == nil {
+		session := p.session()
+		manifest := session.Manifest()
+		p.members = []schema.AgentName{pair.User}
+		for _, name := range manifest.Agents() {
+			p.members = append(p.members, schema.AgentName(name))
+		}
+		p.completed = manifest.CompletedAt
+		p.mirror = &mirror.Mirror{Workspace: p.workspace, Log: session.Log(), Only: p.concerns}
+	}
+	report, err := p.mirror.Run(ctx)
+	for _, letter := range report.DeadLetters {
+		p.s.Warn(fmt.Sprintf("a record could not be delivered and became the dead letter %s: %s", letter.Path, letter.Reason))
+	}
+	for _, text := range report.Warnings {
+		p.s.Warn(text)
+	}
+	return err
+}
+
+// concerns reports whether a message is from or to a member of the run and not from after its end. The
+// mirror itself omits messages from before the run.
+func (p *pairMail) concerns(m *schema.Message) bool {
+	if p.completed != nil && m.CreatedAt.Time().After(*p.completed) {
+		return false
+	}
+	isMember := func(name schema.AgentName) bool { return slices.Contains(p.members, name) }
+	return isMember(m.From) || slices.ContainsFunc(m.To, isMember)
+}
+
+// acknowledge removes from an agent's inbox what the agent has handled.
+func (p *pairMail) acknowledge(ctx context.Context, name pair.Agent, given []bridge.Record) error {
+	_, err := mirror.Acknowledge(ctx, p.workspace, schema.AgentName(name), given)
+	return err
+}
