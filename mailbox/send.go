@@ -186,7 +186,6 @@ func (b *batch) stage(o *outgoing) error {
 		}
 		return err
 	}
-	o.outbox.markMoved()
 	return nil
 }
 

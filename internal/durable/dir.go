@@ -1,8 +1,8 @@
-// Package durable puts files in place so that a reader sees a whole file or none, and a crash
-// leaves the old state or the new one.
+// Package durable writes files so that a reader sees a complete file or none, and a crash leaves the
+// old state or the new one.
 //
-// It assumes of the file system what every journalling one gives: a rename is atomic, fsync of a
-// file makes its bytes durable, and fsync of a folder makes the names in it durable.
+// It relies on what every journaling file system guarantees: a rename is atomic, fsync of a file makes
+// its bytes durable, and fsync of a folder makes the names in it durable.
 package durable
 
 import (
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Dir is an open folder. Every operation is on names directly in it, and holds on to the folder
-// itself, whatever happens to its path meanwhile.
+// Dir is an open folder. All operations are on its own entries, and they stay with the folder if its
+// path changes.
 type Dir struct {
 	path   string
 	root   *os.Root
@@ -40,15 +40,14 @@ func OpenDir(root *os.Root, path, name string) (*Dir, error) {
 	return &Dir{path: full, root: sub, handle: handle}, nil
 }
 
-// Path returns the path of an entry of the folder, for people to read.
+// Path returns the path of an entry of the folder, for messages to people.
 func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 
-// Close releases the folder. It is safe to defer: nothing is written by it.
+// Close releases the folder. It does not write anything.
 func (d *Dir) Close() error { return errors.Join(d.handle.Close(), d.root.Close()) }
 
-// Create makes a file that must not exist yet, and writes it whole. The file is returned open:
-// Finish makes it durable. On an error nothing is left behind but what the file system refuses to
-// remove.
+// Create writes a new file and returns it open; Finish makes it durable. On an error, Create removes
+// the file.
 func (d *Dir) Create(name string, data []byte) (*os.File, error) {
 	file, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -89,13 +88,13 @@ func (d *Dir) Sync() error {
 	return nil
 }
 
-// Remove removes a file; one that is already gone is no error.
+// Remove removes a file. It succeeds if there is no such file.
 func (d *Dir) Remove(name string) error {
 	_, err := d.Take(name)
 	return err
 }
 
-// Take removes a file and reports whether it was this call that removed it.
+// Take removes a file and reports whether this call removed it.
 func (d *Dir) Take(name string) (bool, error) {
 	switch err := d.root.Remove(name); {
 	case err == nil:
@@ -107,9 +106,9 @@ func (d *Dir) Take(name string) (bool, error) {
 	}
 }
 
-// Publish moves a file to another folder of the same file system under a new name. It never
-// replaces: fs.ErrExist is returned when the new name is taken, and fs.ErrNotExist when the file
-// has gone. Of any number of processes that publish one file, exactly one succeeds.
+// Publish moves a file to another folder of the same file system, under a new name. It does not
+// replace a file: it returns fs.ErrExist if the new name is taken, and fs.ErrNotExist if the file does
+// not exist. Of any number of processes that publish one file, exactly one succeeds.
 func (d *Dir) Publish(name string, to *Dir, newName string) error {
 	err := fs.ErrInvalid
 	if isEntryName(name) && isEntryName(newName) {
@@ -121,8 +120,8 @@ func (d *Dir) Publish(name string, to *Dir, newName string) error {
 	return nil
 }
 
-// isEntryName reports whether the name is one of an entry of a folder, and not a path that leads
-// elsewhere. What does not go through the root asks.
+// isEntryName reports whether the name is that of an entry of a folder, not a path. Operations that do
+// not go through the root check their names with it.
 func isEntryName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, `/\`)
 }
@@ -136,15 +135,7 @@ func (d *Dir) Lstat(name string) (fs.FileInfo, error) {
 	return info, nil
 }
 
-// SetModified says when an entry of the folder was last written.
-func (d *Dir) SetModified(name string, at time.Time) error {
-	if err := d.root.Chtimes(name, at, at); err != nil {
-		return fmt.Errorf("setting the time of %s: %w", d.Path(name), cause(err))
-	}
-	return nil
-}
-
-// Exists reports whether the folder has an entry of the name.
+// Exists reports whether the folder has the entry.
 func (d *Dir) Exists(name string) (bool, error) {
 	_, err := d.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,9 +144,9 @@ func (d *Dir) Exists(name string) (bool, error) {
 	return err == nil, err
 }
 
-// Names lists the folder's entries in no order.
+// Names returns the names of the entries, in no order.
 func (d *Dir) Names() ([]string, error) {
-	// A handle of its own: the shared one would remember where it stopped.
+	// The shared handle would remember where the last listing ended.
 	handle, err := d.root.Open(".")
 	if err != nil {
 		return nil, fmt.Errorf("listing folder %s: %w", d.path, cause(err))
@@ -167,10 +158,10 @@ func (d *Dir) Names() ([]string, error) {
 	return names, nil
 }
 
-// ErrNotRegular is returned for reading what is no regular file.
+// ErrNotRegular is returned for reading something other than a regular file.
 var ErrNotRegular = errors.New("not a regular file")
 
-// ErrTooLarge is returned for reading a file over the given limit.
+// ErrTooLarge is returned for reading a file that exceeds the limit.
 var ErrTooLarge = errors.New("the file is too large")
 
 // ReadFile returns the bytes of a regular file of at most limit bytes. It refuses pipes and devices
@@ -213,10 +204,10 @@ func readAll(buffer []byte, size, limit int64, read func([]byte) (int, error)) (
 	}
 }
 
-// SameFileSystem reports whether a file can be published from one folder to the other.
+// SameFileSystem reports whether Publish can move files between the folders.
 func (d *Dir) SameFileSystem(other *Dir) bool { return sameDevice(d.handle, other.handle) }
 
-// Writable returns an error that names the folder when this process may not create entries in it.
+// Writable returns an error that names the folder if this process may not create entries in it.
 func (d *Dir) Writable() error {
 	if err := writable(d.handle); err != nil {
 		return fmt.Errorf("folder %s: %w", d.path, cause(err))
@@ -224,8 +215,7 @@ func (d *Dir) Writable() error {
 	return nil
 }
 
-// cause strips the operation and path that the os package adds: ours are the full path and a
-// plainer operation.
+// cause strips the operation and path that the os package adds; the callers add the full path.
 func cause(err error) error {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {

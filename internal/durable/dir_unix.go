@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncDir tolerates file systems that cannot sync folders at all.
+// syncDir ignores that some file systems cannot sync folders.
 func syncDir(handle *os.File) error {
 	err := handle.Sync()
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
@@ -23,12 +23,23 @@ func writable(handle *os.File) error {
 	return unix.Faccessat(int(handle.Fd()), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 }
 
-// renameUnderLock replaces the atomic rename on file systems that know none which refuses to
-// replace: all our processes take the lock, so between the look and the rename only a foreign
-// writer of the very same name could come. A link and an unlink would need no lock, but a crash
-// between the two leaves a file that looks unpublished after its reader has dealt with it.
+const lockFlags = os.O_CREATE | os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
+
+// renameNoReplace renames with the system's exclusive rename, or under a lock if the kernel or the file
+// system does not have one.
+func renameNoReplace(d *Dir, name string, to *Dir, newName string) error {
+	err := renameExclusively(int(d.handle.Fd()), name, int(to.handle.Fd()), newName)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOTSUP) {
+		return renameUnderLock(d, name, to, newName)
+	}
+	return err
+}
+
+// renameUnderLock checks that the new name is free and renames, while it holds a lock that all our
+// processes take. Linking and unlinking would not need the lock, but a crash between the two would
+// leave a file that looks unpublished.
 func renameUnderLock(d *Dir, name string, to *Dir, newName string) error {
-	// A handle of its own: those who share one share its lock.
+	// The shared handle would share the lock too.
 	lock, err := to.root.Open(".")
 	if err != nil {
 		return err
@@ -48,10 +59,4 @@ func renameIfFree(d *Dir, name string, to *Dir, newName string) error {
 		return fs.ErrExist
 	}
 	return unix.Renameat(int(d.handle.Fd()), name, int(to.handle.Fd()), newName)
-}
-
-// knowsNoReplace reports whether the error of a rename that refuses to replace is about the files
-// and not about the kernel or the file system lacking the operation.
-func knowsNoReplace(err error) bool {
-	return !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.ENOTSUP)
 }

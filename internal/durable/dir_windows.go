@@ -2,6 +2,7 @@ package durable
 
 import (
 	"os"
+	"time"
 
 	"golang.org/x/sys/windows"
 )
@@ -9,8 +10,13 @@ import (
 // syncDir does nothing: Windows has no way to sync a folder, and NTFS journals the names in it.
 func syncDir(*os.File) error { return nil }
 
-// sameDevice supposes one volume: a rename across volumes fails with an error of its own.
+// sameDevice assumes one volume: a rename across volumes fails with an error of its own.
 func sameDevice(a, b *os.File) bool { return true }
+
+// StartWriteback does nothing: only Linux can start writing without waiting.
+func StartWriteback(*os.File) {}
+
+const lockFlags = os.O_CREATE | os.O_RDONLY
 
 func writable(*os.File) error { return nil }
 
@@ -24,4 +30,21 @@ func renameNoReplace(d *Dir, name string, to *Dir, newName string) error {
 		return err
 	}
 	return windows.MoveFileEx(from, dest, windows.MOVEFILE_WRITE_THROUGH)
+}
+
+func (d *Dir) read(buffer []byte, name string, limit int64) ([]byte, time.Time, error) {
+	file, err := d.root.Open(name)
+	if err != nil {
+		return buffer, time.Time{}, err
+	}
+	defer file.Close() // nothing was written, so the error does not matter
+	info, err := file.Stat()
+	if err != nil {
+		return buffer, time.Time{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return buffer, info.ModTime(), ErrNotRegular
+	}
+	data, err := readAll(buffer, info.Size(), limit, file.Read)
+	return data, info.ModTime(), err
 }

@@ -2,9 +2,8 @@ package durable
 
 import "github.com/gofrs/flock"
 
-// NewLock prepares a lock of the file at the path, which is made where there is none, for its owner
-// alone. A link in its place, which may lead anywhere, is refused, and a pipe in its place is not
-// waited for.
+// NewLock returns an unlocked lock on the file at the path. Locking creates a missing file, readable only
+// by its owner, refuses a symbolic link, and does not wait for a pipe.
 func NewLock(path string) *flock.Flock {
 	return flock.New(path, flock.SetFlag(lockFlags), flock.SetPermissions(0o600))
 }

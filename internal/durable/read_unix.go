@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// read takes four system calls, where an os.File would take six: a full inbox has many thousands of
-// files, and next to nothing else costs time.
+// read makes four system calls; an os.File would make six. Listing a large inbox consists of little
+// else.
 func (d *Dir) read(buffer []byte, name string, limit int64) ([]byte, time.Time, error) {
 	if fd, ok := d.openEntry(name); ok {
-		defer unix.Close(fd) // opened for reading: closing cannot lose anything
+		defer unix.Close(fd) // nothing was written, so the error does not matter
 		return readDescriptor(buffer, fd, limit)
 	}
 	file, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -26,8 +26,7 @@ func (d *Dir) read(buffer []byte, name string, limit int64) ([]byte, time.Time, 
 	return readDescriptor(buffer, int(file.Fd()), limit)
 }
 
-// openEntry opens what stands in the folder itself. It leaves to the root what takes more care:
-// links, other paths, and every error.
+// openEntry opens an entry of the folder. It leaves links, paths and all errors to the root.
 func (d *Dir) openEntry(name string) (fd int, ok bool) {
 	if !isEntryName(name) {
 		return -1, false
@@ -47,8 +46,13 @@ func readDescriptor(buffer []byte, fd int, limit int64) ([]byte, time.Time, erro
 		return buffer, modified, ErrNotRegular
 	}
 	done := int64(0)
-	data, err := readAll(buffer, stat.Size, limit, func(buffer []byte) (int, error) {
-		n, err := readRetrying(fd, buffer)
+	data, err := readAll(buffer, stat.Size, limit, func(buffer []byte) (n int, err error) {
+		for {
+			if n, err = unix.Read(fd, buffer); !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		n = max(n, 0)
 		done += int64(n)
 		if err == nil && (n == 0 || n < len(buffer) && done == stat.Size) {
 			err = io.EOF
@@ -56,14 +60,4 @@ func readDescriptor(buffer []byte, fd int, limit int64) ([]byte, time.Time, erro
 		return n, err
 	})
 	return data, modified, err
-}
-
-// readRetrying reads again when a signal came first, as the os package does.
-func readRetrying(fd int, buffer []byte) (int, error) {
-	for {
-		n, err := unix.Read(fd, buffer)
-		if !errors.Is(err, unix.EINTR) {
-			return max(n, 0), err
-		}
-	}
 }

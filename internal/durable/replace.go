@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Replace writes a file whole and puts it in the place of what stands there, if anything. Readers
-// see the old file or the new one.
+// Replace writes a file, or replaces the existing one. Readers see the old file or the new one.
 func Replace(path string, data []byte, mode os.FileMode) error {
 	folder := filepath.Dir(path)
 	temporary, err := os.CreateTemp(folder, "."+filepath.Base(path)+".tmp-*")

@@ -27,18 +27,18 @@ const (
 	SeveritySkipped Severity = "skip"
 )
 
-// Finding is one thing that Inspect looked at.
+// Finding is one thing that Inspect inspected.
 type Finding struct {
 	// Category groups findings: Workspace, Mailboxes, Delivery, Inbox Health, Dead Letters.
 	Category string
-	// Name says what was looked at: an agent, a path.
+	// Name is an agent or a path.
 	Name     string
 	Severity Severity
 	Message  string
 	// Hint says what to do about it.
 	Hint string
-	// Mend repairs what is safe to repair and says what it did, a line for each thing, also where
-	// it then fails. It is nil where a person has to decide.
+	// Mend repairs what is safe to repair and returns a line for each repair, also with an error. It
+	// is nil if a person has to decide.
 	Mend func(context.Context) ([]string, error)
 }
 
@@ -54,8 +54,8 @@ type inspection struct {
 	now      time.Time
 	category string
 	findings []Finding
-	// known are the agents that were looked for among those of the workspace.
-	known map[schema.AgentName]bool
+	// agents are the agents of the workspace.
+	agents []schema.AgentName
 }
 
 func (i *inspection) add(name string, severity Severity, hint, format string, args ...any) *Finding {
@@ -66,12 +66,12 @@ func (i *inspection) add(name string, severity Severity, hint, format string, ar
 	return &i.findings[len(i.findings)-1]
 }
 
-// fail reports that something could not be looked at.
+// fail reports that something could not be inspected.
 func (i *inspection) fail(name string, err error) {
 	i.add(name, SeverityError, "", "%v", err)
 }
 
-// Inspect looks at everything in the workspace that can be wrong at the time now, and changes
+// Inspect reports what is wrong in the workspace at the given time, and what is right. It changes
 // nothing.
 func Inspect(ctx context.Context, w *mailbox.Workspace, now time.Time) ([]Finding, error) {
 	i := &inspection{w: w, now: now}
@@ -80,6 +80,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, now time.Time) ([]Findin
 	if err != nil {
 		return i.findings, err
 	}
+	i.agents = agents
 	i.mailboxes(agents)
 	i.delivery()
 	for _, agent := range agents {
@@ -104,14 +105,14 @@ func (i *inspection) workspace() {
 		i.fail(project.MarkerName, err)
 	default:
 		if err := project.CheckMarker(i.w); err != nil {
-			i.add(project.MarkerName, SeverityError, "move it away and run oacp init", "cannot be read: %v", err)
+			i.add(project.MarkerName, SeverityError, "move it away, then run oacp init", "cannot be read: %v", err)
 			return
 		}
-		i.add(project.MarkerName, SeverityOK, "", "is there")
+		i.add(project.MarkerName, SeverityOK, "", "is valid")
 	}
 }
 
-// mend makes a Mend of a repair that is done as a whole or not at all.
+// mend makes a Mend of a single repair.
 func mend(done string, repair func() error) func(context.Context) ([]string, error) {
 	return func(context.Context) ([]string, error) {
 		if err := repair(); err != nil {
@@ -134,9 +135,9 @@ func (i *inspection) mailboxes(agents []schema.AgentName) {
 		switch {
 		case strings.HasPrefix(entry.Name(), "."):
 		case err != nil:
-			i.add(agentsName+"/"+entry.Name(), SeverityWarning, "rename or remove it", "is no mailbox: %v", err)
+			i.add(agentsName+"/"+entry.Name(), SeverityWarning, "rename or remove it", "is not a mailbox: %v", err)
 		case !i.w.Knows(schema.AgentName(entry.Name())):
-			i.add(agentsName+"/"+entry.Name(), SeverityWarning, "remove it", "is no folder inside the workspace")
+			i.add(agentsName+"/"+entry.Name(), SeverityWarning, "remove it", "is not a folder in the workspace")
 		}
 	}
 	if len(agents) == 0 {
@@ -173,7 +174,7 @@ func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
 	}
 }
 
-// deadLetters reports letters without a reason and reasons without a letter.
+// deadLetters reports dead letters, and those without a reason, and reasons without a dead letter.
 func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
 	i.category = "Dead Letters"
 	folder := mailbox.BoxName(agent, mailbox.DeadLetters)
@@ -211,16 +212,16 @@ func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
 	i.each(folder, alone, "oacp doctor --fix removes it", "is a reason without its dead letter", func(name string) (string, error) {
 		return "removed " + folder + "/" + name, i.w.Root().Remove(folder + "/" + name)
 	})
-	i.each(folder, unexplained, "oacp doctor --fix writes one that says so", "is a dead letter without a reason", func(name string) (string, error) {
+	i.each(folder, unexplained, "oacp doctor --fix writes one", "is a dead letter without a reason", func(name string) (string, error) {
 		return i.explain(folder, name)
 	})
 	if letters > 0 {
-		i.add(string(agent), SeverityWarning, "look into "+i.w.BoxPath(agent, mailbox.DeadLetters), "%d dead letters", letters)
+		i.add(string(agent), SeverityWarning, "see "+i.w.BoxPath(agent, mailbox.DeadLetters), "%d dead letters", letters)
 	}
 }
 
-// each reports files of a folder that have one trouble, in a single finding however many they are.
-// Mending goes on past those that cannot be mended.
+// each reports all files of a folder that have the same trouble as one finding. Its Mend continues after
+// a file that it cannot repair.
 func (i *inspection) each(folder string, names []string, hint, message string, repair func(name string) (done string, err error)) {
 	if len(names) == 0 {
 		return
@@ -228,7 +229,7 @@ func (i *inspection) each(folder string, names []string, hint, message string, r
 	slices.Sort(names)
 	f := i.add(folder+"/"+names[0], SeverityWarning, hint, "%s", message)
 	if more := len(names) - 1; more > 0 {
-		f.Message += fmt.Sprintf(", and so are %d more files there", more)
+		f.Message += fmt.Sprintf(", and so are %d more files", more)
 	}
 	f.Mend = func(ctx context.Context) (all []string, err error) {
 		for _, name := range names {
@@ -245,7 +246,7 @@ func (i *inspection) each(folder string, names []string, hint, message string, r
 	}
 }
 
-// explain writes the reason beside a dead letter that has none.
+// explain writes a reason for a dead letter that has none.
 func (i *inspection) explain(folder, name string) (done string, err error) {
 	reason := fmt.Sprintf("{\n  \"reason\": \"unknown: found without a reason\",\n  \"at\": %q\n}\n", schema.NewTimestamp(i.now))
 	_, err = i.w.AddFile(folder+"/"+name+mailbox.ReasonSuffix, []byte(reason))

@@ -80,9 +80,9 @@ var troubles = []trouble{
 		if err := os.Mkdir(filepath.Join(w.Dir(), "agents/-x"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-	}, "Mailboxes", "agents/-x", SeverityWarning, []string{"no mailbox"}, false},
+	}, "Mailboxes", "agents/-x", SeverityWarning, []string{"not a mailbox"}, false},
 	{"agent is a file", func(t *testing.T, w *mailbox.Workspace) { writeTestFile(t, filepath.Join(w.Dir(), "agents/notes"), "") },
-		"Mailboxes", "agents/notes", SeverityWarning, []string{"no folder"}, false},
+		"Mailboxes", "agents/notes", SeverityWarning, []string{"not a folder"}, false},
 	{"stuck copy", func(t *testing.T, w *mailbox.Workspace) {
 		r := send(t, w, draft("codex"))
 		unpublish(t, w, r.Message.ID, "codex", mailbox.Inbox, r.Inboxes[0])
@@ -101,7 +101,7 @@ var troubles = []trouble{
 	{"from a stranger", placeAt("a.yaml", func(m *schema.Message) { m.From = "stranger" }),
 		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"stranger"}, false},
 	{"stale", placeAt("a.yaml", func(m *schema.Message) { m.CreatedAt = "2026-03-12T14:29:59Z" }),
-		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"waited", "2026-03-12"}, false},
+		"Inbox Health", "agents/codex/inbox/a.yaml", SeverityWarning, []string{"pending since", "2026-03-12"}, false},
 	{"interrupted move", func(t *testing.T, w *mailbox.Workspace) {
 		path := filepath.Join(w.Dir(), outgoingName, "msg-20260313T1430Z-codex-0123456789abcdef@codex@archive")
 		writeTestFile(t, path, "id: ")

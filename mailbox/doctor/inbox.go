@@ -11,78 +11,71 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// unansweredAfter is how long a message may lie in an inbox before it counts as stale.
-const unansweredAfter = 24 * time.Hour
+// staleAfter is how long a message may be pending before it is reported.
+const staleAfter = 24 * time.Hour
 
-// An inboxTrouble is something that can be wrong with a file in an inbox. Of any number of files
-// with the same trouble, one finding tells: a neglected inbox has thousands.
+// An inboxTrouble is something that can be wrong with a file in an inbox. All files of an inbox with the
+// same trouble make one finding, because a neglected inbox has thousands.
 type inboxTrouble struct {
 	severity Severity
-	has      func(i *inspection, e mailbox.Entry, now time.Time) bool
-	// one says what is wrong with a file, and many with several of which e is the oldest.
-	one, many func(e mailbox.Entry) string
-	// hint and manyHint say what to do about one and about several.
-	hint, manyHint func(e mailbox.Entry) string
+	has      func(i *inspection, e *mailbox.Entry) bool
+	// one says what is wrong with a file, and many with several files.
+	one  func(e *mailbox.Entry) string
+	many string
+	hint func(e *mailbox.Entry) string
+	// manyHint replaces hint for several files, if it is set.
+	manyHint func(e *mailbox.Entry) string
 }
 
-// inboxTroubles are the troubles that are looked for, in this order: a file counts with the first
-// that it has.
+// inboxTroubles are the troubles to look for. A file counts with the first one that it has.
 var inboxTroubles = []inboxTrouble{
 	{
 		severity: SeverityError,
-		has:      func(_ *inspection, e mailbox.Entry, _ time.Time) bool { return e.Err != nil },
-		one:      func(e mailbox.Entry) string { return fmt.Sprintf("cannot be read as a message: %v", e.Err) },
-		many: func(e mailbox.Entry) string {
-			return fmt.Sprintf("files cannot be read as messages, the oldest being %s: %v", e.Name, e.Err)
-		},
-		hint: BadFileHint, manyHint: BadFileHint,
+		has:      func(_ *inspection, e *mailbox.Entry) bool { return e.Err != nil },
+		one:      func(e *mailbox.Entry) string { return fmt.Sprintf("cannot be read as a message: %v", e.Err) },
+		many:     "files cannot be read as messages",
+		hint:     func(e *mailbox.Entry) string { return BadFileHint(*e) },
 	},
 	{
 		severity: SeverityWarning,
-		has:      func(_ *inspection, e mailbox.Entry, now time.Time) bool { return e.Message.ExpiredAt(now) },
-		one:      func(e mailbox.Entry) string { return fmt.Sprintf("expired at %s", e.Message.ExpiresAt) },
-		many:     func(e mailbox.Entry) string { return fmt.Sprintf("messages have expired, the oldest being %s", e.Name) },
-		hint: func(e mailbox.Entry) string {
+		has:      func(i *inspection, e *mailbox.Entry) bool { return e.Message.ExpiredAt(i.now) },
+		one:      func(e *mailbox.Entry) string { return fmt.Sprintf("expired at %s", e.Message.ExpiresAt) },
+		many:     "messages have expired",
+		hint: func(e *mailbox.Entry) string {
 			return visible.Shell("oacp", "ack", string(e.Message.ID), "--agent", string(e.Agent))
 		},
-		manyHint: func(e mailbox.Entry) string { return listHint(e) + " and marks them, oacp ack takes any number of ids" },
+		manyHint: func(e *mailbox.Entry) string { return listHint(e) + " and marks them; oacp ack takes several ids" },
 	},
 	{
 		severity: SeverityWarning,
-		has:      func(_ *inspection, e mailbox.Entry, _ time.Time) bool { return !e.Message.IsFor(e.Agent) },
-		one: func(e mailbox.Entry) string {
+		has:      func(_ *inspection, e *mailbox.Entry) bool { return !e.Message.IsFor(e.Agent) },
+		one: func(e *mailbox.Entry) string {
 			return fmt.Sprintf("is addressed to %v, not to %s", e.Message.To, e.Agent)
 		},
-		many: func(e mailbox.Entry) string {
-			return fmt.Sprintf("messages are not addressed to %s, the oldest being %s, to %v", e.Agent, e.Name, e.Message.To)
-		},
-		hint: listHint, manyHint: listHint,
+		many: "messages are not addressed to the owner of the inbox",
+		hint: func(e *mailbox.Entry) string { return listHint(e) },
 	},
 	{
 		severity: SeverityWarning,
-		has:      func(i *inspection, e mailbox.Entry, _ time.Time) bool { return !i.knows(e.Message.From) },
-		one: func(e mailbox.Entry) string {
+		has:      func(i *inspection, e *mailbox.Entry) bool { return !slices.Contains(i.agents, e.Message.From) },
+		one: func(e *mailbox.Entry) string {
 			return fmt.Sprintf("is from %q, which the workspace does not know", e.Message.From)
 		},
-		many: func(e mailbox.Entry) string {
-			return fmt.Sprintf("messages are from senders that the workspace does not know, the oldest being %s, from %q", e.Name, e.Message.From)
-		},
-		hint: addHint, manyHint: addHint,
+		many: "messages are from senders that the workspace does not know",
+		hint: func(e *mailbox.Entry) string { return visible.Shell("oacp", "add-agent", string(e.Message.From)) },
 	},
 	{
 		severity: SeverityWarning,
-		has: func(_ *inspection, e mailbox.Entry, now time.Time) bool {
-			return now.Sub(e.Message.CreatedAt.Time()) > unansweredAfter
+		has: func(i *inspection, e *mailbox.Entry) bool {
+			return i.now.Sub(e.Message.CreatedAt.Time()) > staleAfter
 		},
-		one: func(e mailbox.Entry) string { return fmt.Sprintf("has waited since %s", e.Message.CreatedAt) },
-		many: func(e mailbox.Entry) string {
-			return fmt.Sprintf("messages have waited for more than a day, the oldest being %s, since %s", e.Name, e.Message.CreatedAt)
-		},
-		hint: staleHint, manyHint: staleHint,
+		one:  func(e *mailbox.Entry) string { return fmt.Sprintf("has been pending since %s", e.Message.CreatedAt) },
+		many: "messages have been pending for more than a day",
+		hint: func(e *mailbox.Entry) string { return "is the agent running? " + listHint(e) },
 	},
 }
 
-// BadFileHint says how to deal with a file in an inbox that is no message, as commands for a shell.
+// BadFileHint says how to deal with a file in an inbox that is not a message, as shell commands.
 func BadFileHint(e mailbox.Entry) string {
 	name := []string{e.Name}
 	if e.Name[0] == '-' {
@@ -94,15 +87,11 @@ func BadFileHint(e mailbox.Entry) string {
 	return fmt.Sprintf("%s shows it, %s takes it out of the inbox (--archive keeps it)", command("read", "--raw"), command("ack"))
 }
 
-func listHint(e mailbox.Entry) string { return "oacp inbox --agent " + string(e.Agent) + " lists them" }
-
-func addHint(e mailbox.Entry) string { return "oacp add-agent " + string(e.Message.From) }
-
-func staleHint(e mailbox.Entry) string {
-	return "is anybody reading this inbox? oacp inbox --agent " + string(e.Agent) + " lists it"
+func listHint(e *mailbox.Entry) string {
+	return visible.Shell("oacp", "inbox", "--agent", string(e.Agent)) + " lists the inbox"
 }
 
-// inbox checks the messages that wait for an agent.
+// inbox checks an agent's pending messages.
 func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
 	i.category = "Inbox Health"
 	entries, err := i.w.Inbox(ctx, agent)
@@ -110,14 +99,11 @@ func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
 		i.fail(string(agent), err)
 		return
 	}
-	found := make([][]mailbox.Entry, len(inboxTroubles))
-	now := i.now
-	for _, e := range entries {
-		for n, trouble := range inboxTroubles {
-			if trouble.has(i, e, now) {
-				found[n] = append(found[n], e)
-				break
-			}
+	found := make([][]*mailbox.Entry, len(inboxTroubles))
+	for k := range entries {
+		n := slices.IndexFunc(inboxTroubles, func(t inboxTrouble) bool { return t.has(i, &entries[k]) })
+		if n >= 0 {
+			found[n] = append(found[n], &entries[k])
 		}
 	}
 	before := len(i.findings)
@@ -129,37 +115,28 @@ func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
 	}
 }
 
-// trouble reports the files that have it.
-func (i *inspection) trouble(trouble inboxTrouble, entries []mailbox.Entry) {
+// trouble reports the files that have it, and names the oldest one.
+func (i *inspection) trouble(trouble inboxTrouble, entries []*mailbox.Entry) {
 	if len(entries) == 0 {
 		return
 	}
-	oldest := slices.MinFunc(entries, func(a, b mailbox.Entry) int { return since(a).Compare(since(b)) })
+	oldest := slices.MinFunc(entries, func(a, b *mailbox.Entry) int { return since(a).Compare(since(b)) })
 	inbox := mailbox.BoxName(oldest.Agent, mailbox.Inbox)
+	hint, message := trouble.hint(oldest), trouble.one(oldest)
 	if len(entries) == 1 {
-		i.add(inbox+"/"+oldest.Name, trouble.severity, trouble.hint(oldest), "%s", trouble.one(oldest))
+		i.add(inbox+"/"+oldest.Name, trouble.severity, hint, "%s", message)
 		return
 	}
-	i.add(inbox, trouble.severity, trouble.manyHint(oldest), "%d %s", len(entries), trouble.many(oldest))
+	if trouble.manyHint != nil {
+		hint = trouble.manyHint(oldest)
+	}
+	i.add(inbox, trouble.severity, hint, "%d %s; the oldest, %s, %s", len(entries), trouble.many, oldest.Name, message)
 }
 
-// since is when the message was created, or when a bad file was last written.
-func since(e mailbox.Entry) time.Time {
+// since returns when the message was created, or when a file that is not a message was written.
+func since(e *mailbox.Entry) time.Time {
 	if e.Message == nil {
 		return e.Modified
 	}
 	return e.Message.CreatedAt.Time()
-}
-
-// knows is Workspace.Knows that looks once for each name.
-func (i *inspection) knows(agent schema.AgentName) bool {
-	known, looked := i.known[agent]
-	if !looked {
-		known = i.w.Knows(agent)
-		if i.known == nil {
-			i.known = make(map[schema.AgentName]bool)
-		}
-		i.known[agent] = known
-	}
-	return known
 }

@@ -5,26 +5,25 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// Place says where to look for a workspace. What stands first wins: Dir, Project, the environment's
-// OACP_WORKSPACE, and the nearest workspace at or above the working folder.
+// Place says which workspace is meant: Dir, else Project, else the one that OACP_WORKSPACE names, else
+// the nearest one at or above the working folder.
 type Place struct {
 	// Dir is the workspace itself.
 	Dir string
 	// Project is a project's name: the workspace is <Home>/projects/<Project>.
 	Project string
-	// Home is the folder that holds projects. When empty, it is OACP_HOME, or the home of the
-	// workspace that the working folder is in, or ~/oacp.
+	// Home is the folder that holds projects. The default is OACP_HOME, else the home of the workspace
+	// at or above the working folder if that one is a project, else ~/oacp.
 	Home string
-	// WorkingDir is the folder from which to look upward.
+	// WorkingDir is where the search upward starts.
 	WorkingDir string
-	// Getenv reads the environment; nil means that of the process.
+	// Getenv reads the environment; nil means os.Getenv.
 	Getenv func(string) string
 }
 
@@ -35,11 +34,11 @@ func (p Place) getenv(name string) string {
 	return p.Getenv(name)
 }
 
-// UnknownProjectError says that a home has no such project.
+// UnknownProjectError says that a home does not have a project.
 type UnknownProjectError struct {
 	Project string
 	Home    string
-	// Known are the projects there, the nearest names first.
+	// Known are the projects of the home, the most similar names first.
 	Known []string
 }
 
@@ -52,7 +51,7 @@ func (e *UnknownProjectError) Error() string {
 	return fmt.Sprintf("%s has no project %q: %s", e.Home, e.Project, known)
 }
 
-// Find returns the folder of the workspace that the place means. It returns an error matching
+// Find returns the folder of the workspace. It returns an error matching
 // mailbox.ErrNoWorkspace, or an *UnknownProjectError, if there is none.
 func (p Place) Find() (string, error) {
 	switch {
@@ -70,8 +69,7 @@ func (p Place) Find() (string, error) {
 	return "", fmt.Errorf("%w at or above %s", mailbox.ErrNoWorkspace, p.WorkingDir)
 }
 
-// ProjectDir returns the folder that a project's workspace has, whether or not it exists. The name
-// becomes a path element and is checked first.
+// ProjectDir returns the folder of the project's workspace, which need not exist.
 func (p Place) ProjectDir() (string, error) {
 	if err := checkProjectName(p.Project); err != nil {
 		return "", err
@@ -120,22 +118,15 @@ func (p Place) findProject() (string, error) {
 	if isFolder(filepath.Join(dir, agentsName)) {
 		return dir, nil
 	}
-	projects := filepath.Dir(dir)
-	entries, err := os.ReadDir(projects)
+	known, err := p.Projects()
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("listing projects: %w", err)
-	}
-	var known []string
-	for _, entry := range entries {
-		if isFolder(filepath.Join(projects, entry.Name(), agentsName)) {
-			known = append(known, entry.Name())
-		}
+		return "", err
 	}
 	spelling.SortByDistance(known, p.Project)
-	return "", &UnknownProjectError{Project: p.Project, Home: filepath.Dir(projects), Known: known}
+	return "", &UnknownProjectError{Project: p.Project, Home: filepath.Dir(filepath.Dir(dir)), Known: known}
 }
 
-// Projects returns the names of the projects of the home that have a workspace, sorted.
+// Projects returns the names of the projects in the home that have a workspace, sorted.
 func (p Place) Projects() ([]string, error) {
 	home, err := p.home()
 	if err != nil {
@@ -151,7 +142,6 @@ func (p Place) Projects() ([]string, error) {
 			names = append(names, entry.Name())
 		}
 	}
-	slices.Sort(names)
 	return names, nil
 }
 

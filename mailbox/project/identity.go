@@ -14,24 +14,24 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// cardName is the file in an agent's folder that says what it is.
+// cardName is the file in an agent's folder that describes the agent.
 const cardName = "agent_card.yaml"
 
-// maxCardSize bounds what is read of a card, in bytes.
+// maxCardSize bounds the size of a card, in bytes.
 const maxCardSize = 1 << 20
 
-// ErrNoSender is returned when nothing says which agent is acting.
+// ErrNoSender is returned if nothing says which agent is acting.
 var ErrNoSender = errors.New("nothing says which agent this is")
 
-// runtimeMarks are the environment variables by which a runtime shows itself.
+// runtimeMarks are the environment variables that the runtimes set.
 var runtimeMarks = []struct{ variable, runtime string }{
 	{"CODEX_CI", "codex"}, {"CODEX_SHELL", "codex"}, {"CODEX_THREAD_ID", "codex"},
 	{"CLAUDECODE", "claude"}, {"CLAUDE_CODE", "claude"},
 	{"GEMINI_CLI", "gemini"}, {"GEMINI_AGENT", "gemini"},
 }
 
-// AgentFromEnvironment returns the agent that OACP_AGENT or else AGENT_NAME names. If neither is
-// set the error matches ErrNoSender.
+// AgentFromEnvironment returns the agent that OACP_AGENT, or else AGENT_NAME, names. If neither is set,
+// the error matches ErrNoSender.
 func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) {
 	for _, variable := range []string{"OACP_AGENT", "AGENT_NAME"} {
 		if name := getenv(variable); name != "" {
@@ -45,10 +45,10 @@ func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) 
 	return "", ErrNoSender
 }
 
-// InferAgent returns the agent that is acting, as the environment tells: OACP_AGENT, then
-// AGENT_NAME, then the one agent whose card names the runtime that we run in (OACP_RUNTIME if it is
-// one of Runtimes, or the marks that Claude Code, Codex and Gemini leave). It returns an error
-// matching ErrNoSender if nothing or too much matches.
+// InferAgent returns the agent that is acting: the one of AgentFromEnvironment, else the only one whose
+// card names the current runtime. That is OACP_RUNTIME if it is one of Runtimes, else the runtime whose
+// variables Claude Code, Codex or Gemini has set. The error matches ErrNoSender if no agent, or more
+// than one, matches.
 func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentName, error) {
 	agent, err := AgentFromEnvironment(getenv)
 	if !errors.Is(err, ErrNoSender) {
@@ -64,7 +64,7 @@ func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentN
 	}
 	var matching []string
 	for _, agent := range agents {
-		// An agent without a readable card is not the one we look for.
+		// Agents without a readable card do not match.
 		if r, err := runtimeOf(w, agent); err == nil && r == runtime {
 			matching = append(matching, string(agent))
 		}

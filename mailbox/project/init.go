@@ -32,19 +32,19 @@ const (
 // specVersion is the version of the protocol that a workspace declares.
 const specVersion = "0.4.0"
 
-// InitOptions says what a new workspace is to hold.
+// InitOptions describes a new workspace.
 type InitOptions struct {
 	// Project is the name in workspace.json; empty means the folder's name.
 	Project string
 	// Repository is the path of the repository that the workspace is for.
 	Repository string
-	// Agents get mailboxes.
+	// Agents are the agents that get mailboxes.
 	Agents []schema.AgentName
 	// Now is the time of creation.
 	Now time.Time
 }
 
-// marker is workspace.json, with the fields of the reference implementation.
+// marker is the content of workspace.json, with the fields of the reference implementation.
 type marker struct {
 	ProjectName string  `json:"project_name"`
 	RepoPath    *string `json:"repo_path"`
@@ -137,7 +137,7 @@ func addFiles(w *mailbox.Workspace, folder string, files ...newFile) (made []str
 	return made, nil
 }
 
-// Runtimes are the programs that an agent may be.
+// Runtimes are the programs that an agent can run in.
 var Runtimes = []string{"claude", "codex", "cursor", "gemini", "human"}
 
 // AddAgent makes an agent's mailbox or completes the one that is there. With a runtime, which is
@@ -217,7 +217,7 @@ func identityFiles(agent schema.AgentName, runtime string, now time.Time) ([]new
 	return []newFile{{cardName, cardData}, {"status.yaml", statusData}}, err
 }
 
-// maxMarkerSize bounds what is read of workspace.json, in bytes.
+// maxMarkerSize bounds the size of workspace.json, in bytes.
 const maxMarkerSize = 1 << 20
 
 // CheckMarker returns an error if workspace.json cannot be read.

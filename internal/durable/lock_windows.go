@@ -1,5 +1,0 @@
-package durable
-
-import "os"
-
-const lockFlags = os.O_CREATE | os.O_RDONLY

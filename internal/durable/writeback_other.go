@@ -1,8 +1,0 @@
-//go:build !linux
-
-package durable
-
-import "os"
-
-// StartWriteback does nothing: only Linux can start writing without waiting.
-func StartWriteback(*os.File) {}
