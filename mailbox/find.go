@@ -173,10 +173,12 @@ func (w *Workspace) collect(ctx context.Context, wantName func(string) bool, mat
 	return found, nil
 }
 
-// FindNamed is Find, but also accepts the name of a file in an inbox; see InboxFile. Such a file
-// need not be a message.
+// FindNamed is Find, but also accepts the name of a file, as Inbox lists it, in the agent's inbox or, for
+// an empty agent, in the only inbox that has one. Such a file need not be a message. It takes precedence;
+// no complete id is a file name. If several inboxes have such a file, FindNamed returns a
+// *SeveralInboxesError.
 func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema.AgentName) ([]Entry, error) {
-	e, err := w.InboxFile(idOrName, agent)
+	e, err := w.inboxFile(idOrName, agent)
 	var missing *NotFoundError
 	switch {
 	case err == nil:
@@ -187,41 +189,25 @@ func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema
 	return nil, err
 }
 
-// Pending is InboxEntry, but also accepts the name of a file in an inbox; see InboxFile. Such a
-// file need not be a message. A file of that name takes precedence; no complete id is a file name.
+// Pending returns the copy of a message in the agent's inbox or, for an empty agent, in the only inbox
+// that has one. It finds messages and files as FindNamed does. Besides its errors, Pending returns a
+// *NotPendingError or a *SeveralInboxesError.
 func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.AgentName) (Entry, error) {
-	e, err := w.InboxFile(idOrName, agent)
-	var missing *NotFoundError
-	if errors.As(err, &missing) {
-		return w.InboxEntry(ctx, idOrName, agent)
-	}
-	return e, err
-}
-
-// InboxEntry returns the copy of a message in the agent's inbox or, for an empty agent, in the only
-// inbox that has one. The id may be shortened as for Find. Besides the errors of Find, InboxEntry
-// returns a *NotPendingError or a *SeveralInboxesError.
-func (w *Workspace) InboxEntry(ctx context.Context, id string, agent schema.AgentName) (Entry, error) {
-	if agent != "" {
-		if err := w.CheckAgent(agent); err != nil {
-			return Entry{}, err
-		}
-	}
-	found, err := w.Find(ctx, id)
+	found, err := w.FindNamed(ctx, idOrName, agent)
 	if err != nil {
 		return Entry{}, err
 	}
-	message := found[0].Message.ID
-	var pending []Entry
-	for _, e := range found {
-		if e.Box == Inbox && (agent == "" || e.Agent == agent) {
-			pending = append(pending, e)
-		}
+	pending := slices.DeleteFunc(slices.Clone(found), func(e Entry) bool {
+		return e.Box != Inbox || agent != "" && e.Agent != agent
+	})
+	if found[0].Message == nil {
+		return pending[0], nil // a file that is not a message
 	}
+	id := found[0].Message.ID
 	if len(pending) == 0 {
-		return Entry{}, &NotPendingError{ID: message, Agent: agent, Elsewhere: found}
+		return Entry{}, &NotPendingError{ID: id, Agent: agent, Elsewhere: found}
 	}
-	return onlyEntry(message, pending)
+	return onlyEntry(id, pending)
 }
 
 // onlyEntry returns the only entry, or a *SeveralInboxesError.
@@ -236,11 +222,9 @@ func onlyEntry(id schema.ID, entries []Entry) (Entry, error) {
 	return Entry{}, several
 }
 
-// InboxFile returns the file of that name in the agent's inbox or, for an empty agent, in the only
-// inbox that has one. The file need not be a message, but it must have a name that Inbox lists.
-// InboxFile returns a *NotFoundError if there is no such file, with an *UnreadableError if inboxes
-// could not be read, and a *SeveralInboxesError if there are several.
-func (w *Workspace) InboxFile(name string, agent schema.AgentName) (Entry, error) {
+// inboxFile returns the only file of a name that Inbox lists. It returns a *NotFoundError if there is no
+// such file, with an *UnreadableError if inboxes could not be read.
+func (w *Workspace) inboxFile(name string, agent schema.AgentName) (Entry, error) {
 	agents := []schema.AgentName{agent}
 	var err error
 	if agent == "" {
@@ -258,7 +242,7 @@ func (w *Workspace) InboxFile(name string, agent schema.AgentName) (Entry, error
 	var found []Entry
 	var unreadable error
 	for _, agent := range agents {
-		switch e, err := w.inboxFile(name, agent); {
+		switch e, err := w.readInboxFile(name, agent); {
 		case err == nil:
 			found = append(found, e)
 		case !errors.Is(err, fs.ErrNotExist):
@@ -274,8 +258,8 @@ func (w *Workspace) InboxFile(name string, agent schema.AgentName) (Entry, error
 	return onlyEntry(schema.ID(name), found)
 }
 
-// inboxFile returns an error matching fs.ErrNotExist if there is no such file.
-func (w *Workspace) inboxFile(name string, agent schema.AgentName) (e Entry, err error) {
+// readInboxFile returns an error matching fs.ErrNotExist if there is no such file.
+func (w *Workspace) readInboxFile(name string, agent schema.AgentName) (e Entry, err error) {
 	dir, err := w.openBox(agent, Inbox)
 	if err != nil {
 		return e, err

@@ -110,7 +110,7 @@ func TestUnreadableFoldersHideNothingElse(t *testing.T) {
 	if err != nil || len(found) != 2 {
 		t.Errorf("found %v (%v), want the copies in inbox and outbox", found, err)
 	}
-	if e, err := w.InboxEntry(t.Context(), string(first.ID), "codex"); err != nil || e.Message.ID != first.ID {
+	if e, err := w.Pending(t.Context(), string(first.ID), "codex"); err != nil || e.Message.ID != first.ID {
 		t.Errorf("the pending copy is %v (%v)", e, err)
 	}
 	var unreadable *UnreadableError
@@ -149,6 +149,7 @@ func TestThread(t *testing.T) {
 		{"parent of one of a conversation", exchange{{"aaaa", 0, "", ""}, {"bbbb", 1, "aaaa", own}, {"cccc", 2, "", own}}, "cccc", []string{"aaaa", "bbbb", "cccc"}},
 		{"all in one second", exchange{{"cccc", 0, "", ""}, {"bbbb", 0, "cccc", ""}, {"aaaa", 0, "bbbb", ""}}, "aaaa", []string{"cccc", "bbbb", "aaaa"}},
 		{"a fork in one second", exchange{{"dddd", 0, "", ""}, {"bbbb", 0, "dddd", ""}, {"aaaa", 0, "dddd", ""}, {"cccc", 0, "bbbb", ""}}, "cccc", []string{"dddd", "bbbb", "aaaa", "cccc"}},
+		{"an answer from a clock that is behind", exchange{{"aaaa", 10, "", own}, {"bbbb", 5, "aaaa", own}, {"cccc", 7, "", own}}, "aaaa", []string{"cccc", "aaaa", "bbbb"}},
 		{"a circle", exchange{{"aaaa", 0, "bbbb", ""}, {"bbbb", 0, "aaaa", ""}}, "bbbb", []string{"bbbb", "aaaa"}},
 		{"its own parent", exchange{{"aaaa", 0, "aaaa", ""}}, "aaaa", []string{"aaaa"}},
 	}

@@ -44,17 +44,23 @@ func sorted(entries []Entry) []Entry {
 	return result
 }
 
-// SortConversation sorts messages by time, and messages of one second in the order in which their
-// files were written. A message that is older than the one it answers, because clocks differ,
-// counts as written right after that one.
+// SortConversation sorts messages by time, and messages of one second in the order in which their files
+// were written. A message that is older than the one it answers, because clocks differ, counts as
+// written right after that one.
 func SortConversation(entries []Entry) {
 	byID := make(map[schema.ID]*Entry, len(entries))
+	earliestFirst := make([]*Entry, len(entries))
 	for i := range entries {
 		byID[entries[i].Message.ID] = &entries[i]
+		earliestFirst[i] = &entries[i]
 	}
+	// If messages answer each other in a cycle, the earliest one is taken for an answer.
+	slices.SortFunc(earliestFirst, func(a, b *Entry) int {
+		return cmp.Or(positionOf(a).compareTime(positionOf(b)), strings.Compare(string(a.Message.ID), string(b.Message.ID)))
+	})
 	positions := make(map[schema.ID]position, len(entries))
-	for _, e := range byID {
-		locate(e.Message.ID, byID, positions)
+	for _, e := range earliestFirst {
+		locate(e, byID, positions)
 	}
 	slices.SortFunc(entries, func(a, b Entry) int {
 		return cmp.Or(
@@ -83,23 +89,28 @@ func (p position) compareTime(other position) int {
 	)
 }
 
-// locate finds the positions of a message and of those it answers. It is not recursive, because a
-// file can name any parent, and so make chains of any length or a cycle.
-func locate(id schema.ID, byID map[schema.ID]*Entry, positions map[schema.ID]position) {
+func positionOf(e *Entry) position {
+	return position{createdAt: e.Message.CreatedAt, modified: e.Modified}
+}
+
+// locate finds the positions of a message and of those it answers. It is not recursive, because
+// messages can answer each other in chains of any length and in cycles.
+func locate(e *Entry, byID map[schema.ID]*Entry, positions map[schema.ID]position) {
 	var chain []*Entry
-	for e := byID[id]; e != nil; e = byID[e.Message.ParentID] {
+	inChain := make(map[schema.ID]bool)
+	for ; e != nil && !inChain[e.Message.ID]; e = byID[e.Message.ParentID] {
 		if _, known := positions[e.Message.ID]; known {
 			break
 		}
-		positions[e.Message.ID] = position{createdAt: e.Message.CreatedAt, modified: e.Modified}
+		inChain[e.Message.ID] = true
 		chain = append(chain, e)
 	}
 	for _, e := range slices.Backward(chain) {
-		own := positions[e.Message.ID]
-		parent, ok := positions[e.Message.ParentID]
-		if ok && own.compareTime(parent) <= 0 {
-			parent.answers++
-			positions[e.Message.ID] = parent
+		own := positionOf(e)
+		if parent, ok := positions[e.Message.ParentID]; ok && own.compareTime(parent) <= 0 {
+			own = parent
+			own.answers++
 		}
+		positions[e.Message.ID] = own
 	}
 }

@@ -46,22 +46,6 @@ func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error
 	return w.recover(b)
 }
 
-// RecoverMessage is Recover for one message.
-func (w *Workspace) RecoverMessage(id schema.ID) (recovered Recovered, err error) {
-	b, err := w.openBatch(nil)
-	if err != nil {
-		return recovered, err
-	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	names, err := b.staging.Names()
-	for _, left := range groupStaged(names) {
-		if left.id == id {
-			err = errors.Join(err, b.recoverMessage(left, &recovered))
-		}
-	}
-	return recovered, err
-}
-
 // Staged lists state/outgoing: the ids of messages with staged copies, and the names of entries
 // that are not staged copies.
 func (w *Workspace) Staged() (ids []schema.ID, others []string, err error) {

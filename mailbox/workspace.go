@@ -2,7 +2,6 @@ package mailbox
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -99,27 +98,6 @@ func (w *Workspace) Close() error { return w.root.Close() }
 
 // Dir returns the workspace's absolute path.
 func (w *Workspace) Dir() string { return w.dir }
-
-// Project returns the workspace's project name: the one in workspace.json, or else the name of its
-// folder.
-func (w *Workspace) Project() string {
-	const maxSize = 1 << 20
-	var marker struct {
-		Name string `json:"project_name"`
-	}
-	dir, err := durable.OpenDir(w.root, w.dir, ".")
-	if err == nil {
-		var data []byte
-		if data, err = dir.ReadFile("workspace.json", maxSize); err == nil {
-			err = json.Unmarshal(data, &marker)
-		}
-		err = errors.Join(err, dir.Close())
-	}
-	if err != nil || marker.Name == "" {
-		return filepath.Base(w.dir)
-	}
-	return marker.Name
-}
 
 // Root returns the workspace's folder, through which other packages open the files in it. It is
 // closed with the workspace.

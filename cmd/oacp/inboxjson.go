@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -35,7 +36,7 @@ type agentInboxJSON struct {
 // printJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes them in
 // parallel, and puts them where the rest of the answer has an empty list.
 func (o inboxOptions) printJSON(w *mailbox.Workspace, inboxes []listing, s *command.Streams) error {
-	answer := inboxAnswer{Project: w.Project(), Workspace: w.Dir(), Mode: "agent", Agents: []agentInboxJSON{}}
+	answer := inboxAnswer{Project: project.Name(w), Workspace: w.Dir(), Mode: "agent", Agents: []agentInboxJSON{}}
 	if o.all {
 		answer.Mode = "all"
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/turn"
 )
 
@@ -73,7 +74,7 @@ func runStatus(ctx context.Context, o statusOptions, s *command.Streams) error {
 				Project   string             `json:"project"`
 				Workspace string             `json:"workspace"`
 				Agents    []turn.AgentStatus `json:"agents"`
-			}{w.Project(), w.Dir(), statuses})
+			}{project.Name(w), w.Dir(), statuses})
 		}
 		printStatuses(statuses, s)
 		return nil

@@ -27,7 +27,7 @@ var imports = map[string][]string{
 	"mailbox":  {"schema", "validate"},
 
 	"mailbox/project": {"schema", "mailbox"},
-	"mailbox/watch":   {"schema", "validate", "mailbox"},
+	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
 	"mailbox/doctor":  {"schema", "mailbox", "mailbox/project"},
 	"mailbox/gitmail": {"schema", "validate", "mailbox"},
 

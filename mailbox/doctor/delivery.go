@@ -2,8 +2,9 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 
-	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/mailbox"
 )
 
 // delivery reports copies in state/outgoing.
@@ -14,10 +15,13 @@ func (i *inspection) delivery() {
 		i.fail(outgoingName, err)
 		return
 	}
-	for _, id := range ids {
-		f := i.add(string(id), SeverityWarning, "oacp doctor --fix delivers or sweeps it",
-			"has copies in %s: its delivery is running, was killed, or was refused by an inbox", outgoingName)
-		f.Mend = i.mendDelivery(id)
+	if len(ids) > 0 {
+		message := fmt.Sprintf("has copies in %s: its delivery is running, was killed, or was refused by an inbox", outgoingName)
+		if more := len(ids) - 1; more > 0 {
+			message += fmt.Sprintf(", and so have %d more messages", more)
+		}
+		f := i.add(string(ids[0]), SeverityWarning, "oacp doctor --fix delivers or sweeps it", "%s", message)
+		f.Mend = func(ctx context.Context) ([]string, error) { return recoverAll(ctx, i.w) }
 	}
 	for _, name := range others {
 		i.add(outgoingName+"/"+name, SeverityWarning, "remove it if it is yours", "is not a staged copy")
@@ -27,18 +31,16 @@ func (i *inspection) delivery() {
 	}
 }
 
-func (i *inspection) mendDelivery(id schema.ID) func(context.Context) ([]string, error) {
-	return func(context.Context) (done []string, err error) {
-		recovered, err := i.w.RecoverMessage(id)
-		for _, path := range recovered.Published {
-			done = append(done, "delivered "+path)
-		}
-		for _, path := range recovered.Swept {
-			done = append(done, "swept "+path)
-		}
-		for _, path := range recovered.DeadLetters {
-			done = append(done, "moved to the sender's dead letters: "+path)
-		}
-		return done, err
+func recoverAll(ctx context.Context, w *mailbox.Workspace) (done []string, err error) {
+	recovered, err := w.Recover(ctx)
+	for _, path := range recovered.Published {
+		done = append(done, "delivered "+path)
 	}
+	for _, path := range recovered.Swept {
+		done = append(done, "swept "+path)
+	}
+	for _, path := range recovered.DeadLetters {
+		done = append(done, "moved to the sender's dead letters: "+path)
+	}
+	return done, err
 }

@@ -220,16 +220,29 @@ func identityFiles(agent schema.AgentName, runtime string, now time.Time) ([]new
 // maxMarkerSize bounds the size of workspace.json, in bytes.
 const maxMarkerSize = 1 << 20
 
+// Name returns the workspace's project name: the one in workspace.json, or else the name of its folder.
+func Name(w *mailbox.Workspace) string {
+	if m, err := readMarker(w); err == nil && m.ProjectName != "" {
+		return m.ProjectName
+	}
+	return filepath.Base(w.Dir())
+}
+
 // CheckMarker returns an error if workspace.json cannot be read.
-func CheckMarker(w *mailbox.Workspace) (err error) {
+func CheckMarker(w *mailbox.Workspace) error {
+	_, err := readMarker(w)
+	return err
+}
+
+func readMarker(w *mailbox.Workspace) (m marker, err error) {
 	dir, err := durable.OpenDir(w.Root(), w.Dir(), ".")
 	if err != nil {
-		return err
+		return m, err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	data, err := dir.ReadFile(MarkerName, maxMarkerSize)
 	if err == nil {
-		err = json.Unmarshal(data, new(marker))
+		err = json.Unmarshal(data, &m)
 	}
-	return err
+	return m, err
 }

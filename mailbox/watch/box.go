@@ -13,6 +13,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -60,7 +61,7 @@ type box struct {
 func newBox(target Target, options *Options) *box {
 	b := &box{
 		workspace: target.Workspace, agent: target.Agent, name: target.Box,
-		project: target.Workspace.Project(), unsettled: make(map[string]Sighting),
+		project: project.Name(target.Workspace), unsettled: make(map[string]Sighting),
 	}
 	if b.name == "" {
 		b.name = mailbox.Inbox

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 func cursorPath(w *mailbox.Workspace, name string) string {
@@ -39,7 +40,7 @@ func TestCursorFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = map[string]any{
-		"agent": "codex", "project": w.Project(), "state_id": "ci-1", "version": 1.0,
+		"agent": "codex", "project": project.Name(w), "state_id": "ci-1", "version": 1.0,
 		"messages": map[string]any{"m1.yaml": map[string]any{
 			"file": "m1.yaml", "from": "gemini", "priority": "P2", "subject": "A <b> & c", "type": "question",
 			"id": "msg-20260313T1430Z-gemini-idm1", "modified": "2026-03-13T14:30:00.123456789Z", "size": float64(info.Size()),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -170,7 +171,7 @@ func TestWatchReportsArrivalsAndRemovals(t *testing.T) {
 	if event.Message == nil || event.Message.ID != before.Message.ID || event.Message.Body.Text != before.Message.Body.Text {
 		t.Errorf("the event has message %+v, want %+v", event.Message, before.Message)
 	}
-	if event.Agent != "codex" || event.Project != w.Project() || event.Path != before.Inboxes[0] || event.Box != mailbox.Inbox {
+	if event.Agent != "codex" || event.Project != project.Name(w) || event.Path != before.Inboxes[0] || event.Box != mailbox.Inbox {
 		t.Errorf("the event is %+v, want the file %s of codex", event, before.Inboxes[0])
 	}
 	for range 3 {

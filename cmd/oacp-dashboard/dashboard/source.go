@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 // Config says what a Source looks at.
@@ -75,7 +76,7 @@ func (s *Source) forget() {
 
 // workspace tells how it stands in a workspace.
 func (s *Source) workspace(ctx context.Context, w *mailbox.Workspace) Workspace {
-	result := Workspace{Dir: w.Dir(), Project: w.Project(), Agents: []Agent{}, Messages: []Message{}}
+	result := Workspace{Dir: w.Dir(), Project: project.Name(w), Agents: []Agent{}, Messages: []Message{}}
 	names, err := w.Agents()
 	if err != nil {
 		result.Problem = err.Error()

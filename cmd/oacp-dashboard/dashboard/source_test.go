@@ -73,7 +73,7 @@ func TestGatherFollows(t *testing.T) {
 	if got.Agents[0].Activity.IsZero() || got.Agents[1].Activity.IsZero() {
 		t.Errorf("activity is %v and %v, want times", got.Agents[0].Activity, got.Agents[1].Activity)
 	}
-	entry, err := w.InboxEntry(t.Context(), string(first.Message.ID), "codex")
+	entry, err := w.Pending(t.Context(), string(first.Message.ID), "codex")
 	if err := errors.Join(err, w.Acknowledge(entry)); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ type acknowledged struct {
 // acknowledge takes a message out of the agent's inbox. One that was for the agent and has left the inbox already is no
 // error: the answer to the first call may have been lost.
 func (s *Server) acknowledge(ctx context.Context, id string, archive bool) (acknowledged, error) {
-	e, err := s.workspace.InboxEntry(ctx, id, s.agent)
+	e, err := s.workspace.Pending(ctx, id, s.agent)
 	var gone *mailbox.NotPendingError
 	if errors.As(err, &gone) && s.dealtWith(gone) {
 		return acknowledged{MessageID: gone.ID, Agent: s.agent, Already: true}, nil

@@ -251,7 +251,7 @@ func TestDeadLetter(t *testing.T) {
 	claude, codex := r.client(t, "claude"), r.client(t, "codex")
 	var sent sentMessage
 	claude.call(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "S", "body": "B"}, &sent)
-	e, err := r.workspace.InboxEntry(t.Context(), sent.MessageID, "codex")
+	e, err := r.workspace.Pending(t.Context(), sent.MessageID, "codex")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -106,7 +107,7 @@ func (s *Server) instructions() (string, error) {
 			return "", err
 		}
 		others = slices.DeleteFunc(others, func(name schema.AgentName) bool { return name == s.agent })
-		fmt.Fprintf(&out, " The other agents of the project %q are: %s.\n\n", s.workspace.Project(), listOf(others))
+		fmt.Fprintf(&out, " The other agents of the project %q are: %s.\n\n", project.Name(s.workspace), listOf(others))
 		out.WriteString("Mailbox: list_inbox shows what waits for you, in the order to work on it; read_message gives one in " +
 			"full; reply_message answers it; acknowledge_message takes it out of the inbox once its work is done, " +
 			"and not before. send_message starts something new. Reading never changes anything.")
