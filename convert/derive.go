@@ -62,21 +62,6 @@ type Variant struct {
 	Part int
 	// Shared is set if another record of the same run has the same id and says something else.
 	Shared bool
-	// time is the time within the minute as it is in the id of another message of this record. If it is empty,
-	// the record's timestamp gives it.
-	time string
-}
-
-// Original returns the record of which r is a copy because r carries the message derived from it. Derive makes the
-// same messages of both, given the variant. It returns false if m does not name a run, or is not derived.
-func Original(r bridge.Record, m *schema.Message) (bridge.Record, Variant, bool) {
-	origin, derived := OriginOf(m)
-	parts, err := schema.ParseID(m.ID)
-	if !derived || origin.Run == unknownRun || err != nil || len(parts.Rand) < timeLength {
-		return bridge.Record{}, Variant{}, false
-	}
-	r.ID, r.RunID, r.Metadata = origin.ID, origin.Run, nil
-	return r, Variant{time: parts.Rand[:timeLength]}, true
 }
 
 // Derive returns the message for a record that carries none. It always returns the same message for the same
@@ -124,10 +109,7 @@ func randOf(r bridge.Record, at time.Time, v Variant) string {
 		text += "\n" + Fingerprint(r)
 	}
 	sum := sha256.Sum256([]byte(text))
-	if v.time == "" {
-		v.time = encodeTime(at)
-	}
-	return v.time + hex.EncodeToString(sum[:])[:hashLength]
+	return encodeTime(at) + hex.EncodeToString(sum[:])[:hashLength]
 }
 
 // encodeTime returns the time within the minute as three digits of base 36, so that ids sort by time.

@@ -39,8 +39,6 @@ type appender struct {
 	ownOnly bool
 	// leftOut are the messages that do not belong in the log.
 	leftOut map[*schema.Message]bool
-	// prefixes are the first digits of the records' ids; see hasPrefix.
-	prefixes map[string]bool
 }
 
 // outgoing is a record on its way into the log, and its message.
@@ -147,34 +145,11 @@ func (a *appender) write(ctx context.Context, all []outgoing) (again []*schema.M
 
 // hasOrigin reports whether the log has the record that a message was derived from.
 func (a *appender) hasOrigin(ctx context.Context, m *schema.Message, o convert.Origin) (bool, error) {
-	found, err := a.log.Find(ctx, o.ID)
-	if err != nil {
-		return false, err
+	find := a.log.Find
+	if o.IsPrefix() {
+		find = a.log.FindPrefix
 	}
-	for _, e := range found {
-		if o.Names(e.Record) && e.From == string(m.From) {
-			return true, nil
-		}
-	}
-	if !o.IsPrefix() {
-		return false, nil
-	}
-	return a.hasPrefix(ctx, o.ID)
-}
-
-// hasPrefix reports whether the log has a record whose id begins so. Only messages that an earlier version derived
-// ask for that.
-func (a *appender) hasPrefix(ctx context.Context, prefix string) (bool, error) {
-	if a.prefixes == nil {
-		a.prefixes = make(map[string]bool)
-		for e, err := range a.log.Records(ctx, "") {
-			var line *bridge.LineError
-			if err != nil && !errors.As(err, &line) {
-				a.prefixes = nil
-				return false, err
-			}
-			a.prefixes[e.ID[:min(len(prefix), len(e.ID))]] = true
-		}
-	}
-	return a.prefixes[prefix], nil
+	found, err := find(ctx, o.ID)
+	isOrigin := func(e bridge.Entry) bool { return o.Names(e.Record) && e.From == string(m.From) }
+	return slices.ContainsFunc(found, isOrigin), err
 }

@@ -23,23 +23,10 @@ const deliverBatch = 128
 // called. Records that cannot be delivered become dead letters. A *bridge.LineError in the sequence is a skipped line,
 // any other error ends it. Reasons name the source, such as the path of a log.
 //
-// The error is one of the sequence or of the file system. Calling Deliver again loses none of the records that were
-// not delivered.
+// The error is one of the sequence or of the file system. Calling Deliver again delivers what is missing.
 func Deliver(ctx context.Context, w *mailbox.Workspace, source string, records iter.Seq2[bridge.Entry, error]) (report Report, err error) {
-	d := newDeliverer(w, source, &report)
-	for e, err := range records {
-		if err != nil {
-			if report.skip(err) {
-				continue
-			}
-			return report, errors.Join(err, d.flush(ctx), d.failure())
-		}
-		if err := d.accept(ctx, e); err != nil {
-			return report, err
-		}
-	}
-	err = d.flush(ctx)
-	return report, errors.Join(err, d.failure())
+	_, _, err = newDeliverer(w, source, &report).run(ctx, records)
+	return report, err
 }
 
 // A deliverer brings records to mailboxes.
@@ -50,9 +37,12 @@ type deliverer struct {
 	report    *Report
 	// ledger is what the way into the log knows; nil if there is none.
 	ledger func(context.Context) (*ledger, error)
+	// progress, if not nil, is called for each line with the last record.
+	progress func(bridge.Entry)
 
 	waiting []delivery
 	queued  map[schema.ID]bool
+	again   bool // set while a message whose id was found taken is looked at once more
 	// failed are the errors of messages that may be delivered later, and inARow counts those since one was
 	// delivered.
 	failed []error
@@ -66,6 +56,7 @@ type delivery struct {
 	// carried is the message that the record carries, nil for a derived one.
 	carried *schema.Message
 	variant convert.Variant
+	again   bool // set if its id was found taken
 }
 
 func newDeliverer(w *mailbox.Workspace, source string, report *Report) *deliverer {
@@ -73,6 +64,28 @@ func newDeliverer(w *mailbox.Workspace, source string, report *Report) *delivere
 		workspace: w, outboxes: &outboxes{workspace: w, foreign: make(map[schema.AgentName]*foreignFiles), round: 1}, source: source, report: report,
 		queued: make(map[schema.ID]bool),
 	}
+}
+
+// run delivers records. It returns the last one, and whether a skipped line followed it.
+func (d *deliverer) run(ctx context.Context, records iter.Seq2[bridge.Entry, error]) (last bridge.Entry, skipped bool, err error) {
+	for e, err := range records {
+		switch {
+		case err == nil:
+			last, skipped = e, false
+			if err := d.accept(ctx, e); err != nil {
+				return last, false, err
+			}
+		case d.report.skip(err):
+			skipped = true
+		default:
+			return last, false, errors.Join(err, d.flush(ctx), d.failure())
+		}
+		if d.progress != nil {
+			d.progress(last)
+		}
+	}
+	err = d.flush(ctx)
+	return last, skipped, errors.Join(err, d.failure())
 }
 
 // accept takes a record. It is dealt with when flush has returned without an error.
@@ -105,16 +118,12 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 		}
 		return err
 	}
-	if original, v, ok := convert.Original(e.Record, m); ok && to == "" {
-		// A broadcast is for the agents of this workspace, not for those of the one that copied it.
-		e.Record = original
-		return d.derive(ctx, e, v)
-	}
 	switch {
 	case to != "" && !d.workspace.Knows(to):
 		return d.refuse(e, m, d.workspace.CheckAgent(to).Error())
 	case len(copies) > 0:
-		return d.deriveInstead(ctx, e, m)
+		d.warn(e, "another message has the id %s; the record is delivered without its metadata", m.ID)
+		return d.derive(ctx, e, v)
 	case m.Auth != "":
 		return d.refuse(e, m, "a signed message is its file, byte for byte, and cannot be made from a record")
 	}
@@ -125,13 +134,6 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 		return d.refuse(e, m, "the workspace knows none of the recipients")
 	}
 	return d.queue(ctx, delivery{message: &reduced, entry: e, carried: m})
-}
-
-// deriveInstead delivers a record as if it carried no message, because another message has the id of the one it
-// carries.
-func (d *deliverer) deriveInstead(ctx context.Context, e bridge.Entry, m *schema.Message) error {
-	d.warn(e, "another message has the id %s; the record is delivered without its metadata", m.ID)
-	return d.derive(ctx, e, convert.Variant{})
 }
 
 // wasSent reports whether the message was sent in this workspace to the agent; if to is empty, to anybody. It also
@@ -241,6 +243,7 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 		}
 		d.warn(one.entry, "the workspace did not know the sender %s, who has a mailbox now", from)
 	}
+	one.again = d.again
 	d.queued[one.message.ID] = true
 	if d.waiting = append(d.waiting, one); len(d.waiting) < deliverBatch {
 		return nil
@@ -295,8 +298,13 @@ func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.R
 	case errors.As(err, &queued):
 		d.warn(one.entry, "%v", err)
 		d.report.Delivered++
+	case errors.Is(err, mailbox.ErrIDTaken) && !one.again:
+		// The outbox has the message with fewer or more recipients, or another one.
+		d.again = true
+		defer func() { d.again = false }()
+		return errors.Join(d.take(ctx, one.entry, one.carried, one.variant), d.flush(ctx))
 	case errors.Is(err, mailbox.ErrIDTaken):
-		return d.concludeTaken(ctx, one)
+		return d.refuse(one.entry, one.message, err.Error())
 	case errors.As(err, &invalid), errors.Is(err, schema.ErrTooLarge):
 		return d.refuse(one.entry, nil, err.Error())
 	case errors.As(err, &unknown): // it was removed meanwhile
@@ -305,33 +313,6 @@ func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.R
 		return err
 	}
 	return nil
-}
-
-// concludeTaken deals with a message whose id is in the outbox with other bytes: the same message, sent when the
-// workspace knew fewer or more of its recipients, or another one.
-func (d *deliverer) concludeTaken(ctx context.Context, one delivery) error {
-	copies, err := d.outboxes.find(ctx, one.message)
-	if err != nil {
-		return err
-	}
-	words, err := wordsOf(one.message)
-	if err != nil {
-		return err
-	}
-	there := withWords(copies, words)
-	switch to := schema.AgentName(one.entry.To); {
-	case there != nil && (to == "" || slices.Contains(there, to)):
-		d.report.AlreadyDelivered++
-		return nil
-	case one.carried != nil:
-		err = d.deriveInstead(ctx, one.entry, one.carried)
-	case one.variant.Shared:
-		return d.refuse(one.entry, one.message, "another message has the id "+string(one.message.ID))
-	default:
-		one.variant.Shared = true
-		err = d.derive(ctx, one.entry, one.variant)
-	}
-	return errors.Join(err, d.flush(ctx))
 }
 
 // refuse makes a dead letter of a record: of its message or, if it has none, of the record itself.

@@ -88,9 +88,9 @@ func wordsOf(m *schema.Message) (sentMessage, error) {
 }
 
 // loadLedger reads a ledger; a missing one is empty.
-func loadLedger(ctx context.Context, w *mailbox.Workspace, name string, log *bridge.Log) (*ledger, error) {
+func loadLedger(ctx context.Context, w *mailbox.Workspace, log *bridge.Log) (*ledger, error) {
 	l := &ledger{
-		workspace: w, name: name + ".journal",
+		workspace: w, name: stateFile(log, Out) + ".journal",
 		copies: make(map[copyKey]bool), messages: make(map[sentMessage]bool),
 	}
 	data, err := w.Root().ReadFile(l.name)

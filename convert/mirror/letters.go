@@ -51,14 +51,9 @@ func messageLetter(m *schema.Message, r bridge.Record, reason string) (deadLette
 // recordLetter is the letter of a record that cannot become a message. Content that is too long for a message file is
 // cut: the log has all of it.
 func recordLetter(r bridge.Record, reason string) (deadLetter, error) {
-	const most, rest = schema.MaxFileSize / 2, schema.MaxBody
 	data, err := r.Encode()
-	if err == nil && len(data) > most {
-		short := bridge.Record{
-			ID: cut(r.ID, rest), RunID: r.RunID, Type: bridge.Type(cut(string(r.Type), rest)), From: cut(r.From, rest),
-			To: cut(r.To, rest), Content: cut(r.Content, rest), Signal: bridge.Signal(cut(string(r.Signal), rest)),
-			Timestamp: cut(r.Timestamp, rest),
-		}
+	if err == nil && len(data) > schema.MaxFileSize/2 {
+		short := bridge.Record{ID: cut(r.ID), RunID: r.RunID, From: cut(r.From), To: cut(r.To), Content: cut(r.Content)}
 		data, err = short.Encode()
 		reason += "; the record is cut here and whole in the log"
 	}
@@ -72,11 +67,11 @@ func recordLetter(r bridge.Record, reason string) (deadLetter, error) {
 	return letter, err
 }
 
-func cut(text string, most int) string {
-	if len(text) <= most {
+func cut(text string) string {
+	if len(text) <= schema.MaxBody {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return strings.ToValidUTF8(text[:schema.MaxBody], "") + "…"
 }
 
 // write adds a dead letter to its sender's or, if the workspace does not know the sender, to the mirror's. It reports

@@ -24,7 +24,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
@@ -179,29 +178,17 @@ func (s *session) pass(ctx context.Context, report *Report) error {
 	return failed
 }
 
-// progress adds up what is done and what is to be done.
+// progress counts what is done of what is to be done.
 type progress struct {
-	report      func(done, total int)
+	report      func(done, total int) // may be nil
 	done, total int
 }
 
-func (p *progress) expect(n int) {
-	if p.total += max(n, 0); p.report != nil && n > 0 {
-		p.report(p.done, p.total)
-	}
-}
-
-func (p *progress) add(n int) {
+// add counts n as done, and more as to be done.
+func (p *progress) add(n, more int) {
 	p.done += n
-	p.total = max(p.total, p.done)
-	if p.report != nil && n > 0 {
+	p.total = max(p.total+more, p.done)
+	if p.report != nil && n+more > 0 {
 		p.report(p.done, p.total)
-	}
-}
-
-// stateWarning reports what the mirror could not save. It costs time only.
-func stateWarning(report *Report, err error) {
-	if err != nil {
-		report.warn("what is done could not be saved, so the next run looks at it again: %s", strings.TrimSpace(err.Error()))
 	}
 }

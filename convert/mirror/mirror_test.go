@@ -502,7 +502,7 @@ func TestLateFilesWithOldNames(t *testing.T) {
 	send("msg-20260313T1430Z-claude-a8f3", "2026-03-13T14:30:05Z")
 	settle()
 	p.run(Out)
-	state := loadSeen[outSeen](p.workspace, stateFile(p.log, Out))
+	state := loadSeen(p.workspace, p.log, Out)
 	if !state.Outboxes["claude"].Equal(old.Truncate(0)) {
 		t.Errorf("a settled outbox is not remembered: %+v", state)
 	}

@@ -22,7 +22,7 @@ type outward struct {
 	log       *bridge.Log
 
 	loaded bool
-	seen   outSeen
+	seen   seen
 	ledger *ledger // nil until it is needed
 	// since and all say what belongs in the log, see Mirror, and bound says so in a word. Afresh is set if the
 	// caller said so: then messages that were left out before are looked at again.
@@ -57,15 +57,15 @@ func (o *outward) pass(ctx context.Context, report *Report, count *progress) (er
 	if err := s.read(ctx); err != nil {
 		return err
 	}
-	count.expect(len(s.found))
+	count.add(0, len(s.found))
 	for batch := range slices.Chunk(s.found, appendBatch) {
 		if err := o.record(ctx, s, batch, report); err != nil {
 			return err
 		}
-		count.add(len(batch))
+		count.add(len(batch), 0)
 	}
 	o.remember(s)
-	return errors.Join(o.finish(ctx, s, report), s.failed)
+	return errors.Join(o.finish(ctx, s), s.failed)
 }
 
 // remember keeps the files that are not settled for the next pass.
@@ -94,12 +94,12 @@ func (o *outward) leave(s *scan, f *outboxFile, report *Report) {
 // load reads what was seen before, and forgets it if it is not about this log.
 func (o *outward) load(ctx context.Context) error {
 	if !o.loaded {
-		o.seen = loadSeen[outSeen](o.workspace, o.stateFile())
+		o.seen = loadSeen(o.workspace, o.log, Out)
 		o.loaded = true
 		if o.afresh || o.seen.Bound != o.bound {
 			o.seen.Outboxes = nil
 		}
-		o.seen.Log, o.seen.Bound = o.log.Path(), o.bound
+		o.seen.Bound = o.bound
 	}
 	known, err := hasPlace(ctx, o.log, o.seen.Recorded)
 	if err != nil {
@@ -117,14 +117,12 @@ func (o *outward) load(ctx context.Context) error {
 	return nil
 }
 
-func (o *outward) stateFile() string { return stateFile(o.log, Out) }
-
 // needLedger reads the ledger if it was not read before.
 func (o *outward) needLedger(ctx context.Context) (*ledger, error) {
 	if o.ledger != nil {
 		return o.ledger, nil
 	}
-	ledger, err := loadLedger(ctx, o.workspace, o.stateFile(), o.log)
+	ledger, err := loadLedger(ctx, o.workspace, o.log)
 	if err != nil {
 		return nil, err
 	}
@@ -172,12 +170,11 @@ func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, repo
 	if err != nil {
 		return err
 	}
-	stateWarning(report, o.ledger.add(lines, place))
-	return nil
+	return o.ledger.add(lines, place)
 }
 
 // finish saves that everything that was found is dealt with.
-func (o *outward) finish(ctx context.Context, s *scan, report *Report) error {
+func (o *outward) finish(ctx context.Context, s *scan) error {
 	forgotten := false
 	for agent := range s.again {
 		_, known := o.seen.Outboxes[agent]
@@ -194,6 +191,5 @@ func (o *outward) finish(ctx context.Context, s *scan, report *Report) error {
 	}
 	o.seen.Recorded = place
 	maps.Copy(o.seen.Outboxes, s.modified)
-	stateWarning(report, saveSeen(o.workspace, o.stateFile(), o.seen))
-	return nil
+	return o.seen.save(o.workspace, o.log, Out)
 }

@@ -125,7 +125,7 @@ func TestLeftOutOnce(t *testing.T) {
 	}
 	if err == nil {
 		s.outward.seen.Outboxes = nil
-		err = saveSeen(p.workspace, s.outward.stateFile(), s.outward.seen)
+		err = s.outward.seen.save(p.workspace, p.log, Out)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"time"
 
@@ -30,46 +29,40 @@ func stateFile(log *bridge.Log, direction Direction) string {
 	return stateName + "/" + hex.EncodeToString(sum[:8]) + "-" + string(direction)
 }
 
-// inSeen is what the way into the mailboxes has seen. It may be deleted at any time.
-type inSeen struct {
+// seen is what a mirror has seen in one direction. It may be deleted at any time.
+type seen struct {
 	// Log is the path of the log, for people.
 	Log string `json:"log"`
-	// Delivered is the place in the log before which everything is dealt with.
-	Delivered bridge.Cursor `json:"delivered"`
-}
-
-// outSeen is what the way into the log has seen. It may be deleted at any time.
-type outSeen struct {
-	// Log is the path of the log, for people.
-	Log string `json:"log"`
-	// Recorded is a place in the log behind everything that was recorded. A log that does not have it is
-	// another one.
-	Recorded bridge.Cursor `json:"recorded"`
-	// Bound is what belonged in the log; see out.bound. With another one the outboxes are listed again.
-	Bound string `json:"bound"`
+	// Delivered is, on the way into the mailboxes, the place in the log before which everything is dealt with.
+	Delivered bridge.Cursor `json:"delivered,omitempty"`
+	// Recorded is, on the way into the log, a place behind everything that was recorded. A log that does not have
+	// it is another one.
+	Recorded bridge.Cursor `json:"recorded,omitempty"`
+	// Bound is what belonged in the log; see outward. With another one the outboxes are listed again.
+	Bound string `json:"bound,omitempty"`
 	// Outboxes has, for each outbox of which everything is dealt with, when it was last modified.
-	Outboxes map[schema.AgentName]time.Time `json:"outboxes"`
+	Outboxes map[schema.AgentName]time.Time `json:"outboxes,omitempty"`
 }
 
-// loadSeen reads a file that saveSeen wrote. One that is missing or damaged is as good as an empty one.
-func loadSeen[S any](w *mailbox.Workspace, name string) (seen S) {
-	data, err := w.Root().ReadFile(name + ".json")
-	if err != nil || json.Unmarshal(data, &seen) != nil {
-		var none S
-		return none
+// loadSeen reads what save wrote. A file that is missing or damaged is as good as an empty one.
+func loadSeen(w *mailbox.Workspace, log *bridge.Log, direction Direction) (s seen) {
+	data, err := w.Root().ReadFile(stateFile(log, direction) + ".json")
+	if err != nil || json.Unmarshal(data, &s) != nil {
+		s = seen{}
 	}
-	return seen
+	s.Log = log.Path()
+	return s
 }
 
-func saveSeen(w *mailbox.Workspace, name string, seen any) error {
-	data, err := json.MarshalIndent(seen, "", "  ")
+func (s seen) save(w *mailbox.Workspace, log *bridge.Log, direction Direction) error {
+	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
-		return fmt.Errorf("writing %s.json: %w", name, err)
+		return err
 	}
 	if err := w.MakeStateFolder(stateName); err != nil {
 		return err
 	}
-	return durable.Replace(filepath.Join(w.Dir(), name+".json"), append(data, '\n'), 0o644)
+	return durable.Replace(filepath.Join(w.Dir(), stateFile(log, direction)+".json"), append(data, '\n'), 0o644)
 }
 
 // hasPlace reports whether the log has a place. Every log has the empty one.

@@ -30,8 +30,9 @@ type foreignFiles struct {
 
 // outboxCopy is a message in an outbox.
 type outboxCopy struct {
-	words sentMessage
-	to    []schema.AgentName
+	words       sentMessage
+	to          []schema.AgentName
+	contextKeys string
 }
 
 // find returns the copies that have the message's id.
@@ -45,14 +46,9 @@ func (o *outboxes) find(ctx context.Context, m *schema.Message) (copies []outbox
 		if err != nil {
 			return nil, err
 		}
-		if there == nil || there.ID != m.ID {
-			continue
+		if there != nil && there.words.id == m.ID {
+			copies = append(copies, *there)
 		}
-		words, err := wordsOf(there)
-		if err != nil {
-			return nil, err
-		}
-		copies = append(copies, outboxCopy{words, there.To})
 	}
 	if _, derived := convert.OriginOf(m); derived || len(copies) > 0 {
 		return copies, nil // only a mirror sends derived messages, under their long names
@@ -84,14 +80,9 @@ func (o *outboxes) findForeign(ctx context.Context, m *schema.Message) ([]outbox
 			return nil, err
 		}
 		files.known[name] = true
-		if there == nil {
-			continue
+		if there != nil {
+			files.copies[there.words.id] = append(files.copies[there.words.id], *there)
 		}
-		words, err := wordsOf(there)
-		if err != nil {
-			return nil, err
-		}
-		files.copies[there.ID] = append(files.copies[there.ID], outboxCopy{words, there.To})
 	}
 	files.round = o.round
 	return files.copies[m.ID], nil
@@ -99,14 +90,10 @@ func (o *outboxes) findForeign(ctx context.Context, m *schema.Message) ([]outbox
 
 // findEarlier returns the recipients of the message under an id that an earlier version gave it, nil if there is none.
 func (o *outboxes) findEarlier(r bridge.Record, m *schema.Message, part int) ([]schema.AgentName, error) {
-	words, err := wordsOf(m)
-	if err != nil {
-		return nil, err
-	}
 	for _, id := range convert.EarlierIDs(r, part) {
-		named := *m
-		named.ID = id
-		name, err := named.LongFileName()
+		earlier := *m
+		earlier.ID = id
+		name, err := earlier.LongFileName()
 		if err != nil {
 			return nil, err
 		}
@@ -114,20 +101,19 @@ func (o *outboxes) findEarlier(r bridge.Record, m *schema.Message, part int) ([]
 		if err != nil {
 			return nil, err
 		}
-		if there == nil || there.ID != id {
+		if there == nil {
 			continue
 		}
-		to := there.To
-		there.ID, there.ContextKeys = m.ID, m.ContextKeys
-		if same, err := wordsOf(there); err != nil || same == words {
-			return to, err
+		earlier.ContextKeys = there.contextKeys
+		if words, err := wordsOf(&earlier); err != nil || there.words == words {
+			return there.to, err
 		}
 	}
 	return nil, nil
 }
 
 // read returns the message in a file of an outbox; nil if there is none.
-func (o *outboxes) read(agent schema.AgentName, name string) (*schema.Message, error) {
+func (o *outboxes) read(agent schema.AgentName, name string) (*outboxCopy, error) {
 	data, err := o.workspace.ReadRaw(mailbox.Entry{Agent: agent, Box: mailbox.Outbox, Name: name})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -139,7 +125,8 @@ func (o *outboxes) read(agent schema.AgentName, name string) (*schema.Message, e
 	if err != nil {
 		return nil, nil // a file that is not valid is not the message
 	}
-	return m, nil
+	words, err := wordsOf(m)
+	return &outboxCopy{words, m.To, m.ContextKeys}, err
 }
 
 // withWords returns the recipients of the copies that say the same.
