@@ -11,10 +11,10 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 )
 
-// TestDocumentedMapping holds the tables of docs/bridge.md to the one in the
+// TestDocumentedMapping holds the tables of docs/mirror.md to the one in the
 // code.
 func TestDocumentedMapping(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "bridge.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "mirror.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestDocumentedMapping(t *testing.T) {
 		_, rest, ok := strings.Cut(string(page), "<!-- "+name+": checked by a test -->\n")
 		got, _, closed := strings.Cut(rest, "<!-- end -->")
 		if !ok || !closed || got != want {
-			t.Errorf("docs/bridge.md, %s: want\n%s\ngot\n%s", name, want, got)
+			t.Errorf("docs/mirror.md, %s: want\n%s\ngot\n%s", name, want, got)
 		}
 	}
 }
