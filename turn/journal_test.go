@@ -264,3 +264,45 @@ func TestJournalThatCannotBeWritten(t *testing.T) {
 	}
 	wantTexts(t, "inbox", subjects(t, w, "codex", "inbox"), "q")
 }
+
+// TestRecordedJournal reads a journal, and the same one compacted, that an earlier version wrote.
+func TestRecordedJournal(t *testing.T) {
+	var histories []*history
+	for _, name := range []string{"journal.jsonl", "compacted.jsonl"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, used, bad := historyOf(t, data)
+		if used != int64(len(data)) || bad > 0 {
+			t.Errorf("%s: read %d of %d bytes, %d bad lines", name, used, len(data), bad)
+		}
+		histories = append(histories, h)
+	}
+	h := histories[0]
+	if s := h.senders["claude"]; len(s.Turns) > 0 {
+		t.Errorf("turns of claude %v, want none after a person resumed its conversation", s.Turns)
+	}
+	delete(h.senders, "claude") // compaction forgets senders without turns
+	wantSameHistory(t, histories[1], h)
+	got := make(map[string]string)
+	for _, rec := range h.records {
+		got[rec.Subject] = fmt.Sprintf("%d %s done=%t sent=%t held=%q", rec.Attempts, rec.Outcome, rec.done(), rec.Sent != "", rec.Held)
+	}
+	want := map[string]string{
+		"Goes well":                `1 succeeded done=true sent=true held=""`,
+		"Fails once":               `2 succeeded done=true sent=true held=""`,
+		"Fails":                    `3 dead done=true sent=true held=""`,
+		"Kills":                    `2 succeeded done=true sent=true held=""`,
+		"Bound":                    `1 succeeded done=true sent=true held=""`,
+		"Bound too":                `1 succeeded done=true sent=true held=""`,
+		"Bound three":              `0  done=false sent=false held=""`,
+		"Paused: codex and claude": `1 succeeded done=true sent=false held=""`,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("records %q, want %q", got, want)
+	}
+	if c := h.conversations["conv-20260313-claude-1"]; c.Turns != 0 || c.Bound || c.With != "claude" {
+		t.Errorf("conversation %+v, want it resumed, and its interrupted turn not counted", c)
+	}
+}
