@@ -21,8 +21,8 @@ var fieldNames = []string{
 
 // ParseRecord reads one line of a log, without its newline. The line must hold a JSON object whose known
 // fields have the documented JSON types (null is as good as absent) and which has an id or a type; anything
-// else is an error. Unknown fields, unknown types and signals, and bytes that are not UTF-8 are no errors:
-// see [Record.Warnings]. Of a field that stands twice the last value counts, as with Go's own decoder.
+// else is an error. Unknown fields, types and signals, and bytes that are not UTF-8 are allowed; see
+// [Record.Warnings]. Of a repeated field the last value counts, as in encoding/json.
 func ParseRecord(line []byte) (Record, error) {
 	text, err := object(line)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"strings"
 
@@ -87,21 +86,13 @@ func (l *Log) cursorAt(p position) (Cursor, error) {
 // no file. The error matches ErrUnknownCursor if the file is another agent's: the cursor would pass over
 // records for this one.
 func LoadCursor(path, agent string) (Cursor, error) {
-	file, err := openRegular(path)
+	const longest = 4 << 10
+	data, err := readFile(path, longest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
 		return "", fmt.Errorf("cursor: %w", err)
-	}
-	defer file.Close() // it is only read
-	const longest = 4 << 10
-	data, err := io.ReadAll(io.LimitReader(file, longest+1))
-	if err != nil {
-		return "", fmt.Errorf("cursor: %w", err)
-	}
-	if len(data) > longest {
-		return "", fmt.Errorf("cursor %s: %w: the file is too long", path, ErrUnknownCursor)
 	}
 	text, owner, owned := strings.Cut(strings.TrimRight(string(data), "\r\n"), " ")
 	if owned && owner != agent { // earlier versions did not write the agent

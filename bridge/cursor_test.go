@@ -32,7 +32,7 @@ func TestCursorFile(t *testing.T) {
 		t.Errorf("a cursor without an agent: got %q, %v", got, err)
 	}
 	writeFile(t, path, strings.Repeat("x", 10_000))
-	if _, err := LoadCursor(path, "codex"); !errors.Is(err, ErrUnknownCursor) {
-		t.Errorf("a long file: want ErrUnknownCursor, got %v", err)
+	if _, err := LoadCursor(path, "codex"); err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("a long file: got %v, want that it is too large", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 var errFault = errors.New("injected fault")
 
-// faultyFile fails as it is told: the first write after only some bytes, or the next sync.
+// faultyFile fails on demand: the first write after only some bytes, or the next sync.
 type faultyFile struct {
 	appendFile
 	write int // bytes that still get written before a write fails; negative: no fault
@@ -60,12 +60,12 @@ func TestFullDisk(t *testing.T) {
 		var warnings []error
 		l, faulty := withFaults(t, path, &warnings)
 		mustSend(t, l, task("a", "b", "1"))
-		before := readFile(t, path)
+		before := mustRead(t, path)
 		faulty.write = written
 		if _, err := l.Send(ctx, task("a", "b", "2")); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), path) {
 			t.Fatalf("want ENOSPC and the path, got %v", err)
 		}
-		if got := readFile(t, path); got != before {
+		if got := mustRead(t, path); got != before {
 			t.Fatalf("after %d bytes: want the log as it was, got %q", written, got)
 		}
 		wantContents(t, l.Drain(ctx, "b", ""), "1")
@@ -111,8 +111,8 @@ func TestFullDiskInABatch(t *testing.T) {
 		if got := contents(t, openLog(t, path, nil).Drain(ctx, "b", "")); len(got) != 1+fresh {
 			t.Fatalf("want %d records, got %q", 1+fresh, got)
 		}
-		if strings.Count(readFile(t, path), "\n") != 1+fresh {
-			t.Fatalf("want whole lines only, got %q", readFile(t, path))
+		if strings.Count(mustRead(t, path), "\n") != 1+fresh {
+			t.Fatalf("want whole lines only, got %q", mustRead(t, path))
 		}
 		mustSend(t, l, batch...)
 		wantContents(t, l.Drain(ctx, "b", ""), "before", "0", "1", "2", "3", "4")
@@ -131,7 +131,7 @@ func TestFullDiskBesideAForeignWriter(t *testing.T) {
 	if _, err := l.Send(context.Background(), task("a", "b", "2")); !errors.Is(err, errFault) {
 		t.Fatalf("want the fault, got %v", err)
 	}
-	if got := readFile(t, path); !strings.HasSuffix(got, "foreign\n") {
+	if got := mustRead(t, path); !strings.HasSuffix(got, "foreign\n") {
 		t.Errorf("want the foreign line kept, got %q", got)
 	}
 	l.writer = faulty

@@ -2,6 +2,8 @@ package bridge
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"sync/atomic"
 )
@@ -13,7 +15,7 @@ type sharedFile struct {
 	users atomic.Int32
 }
 
-// errNotRegular reports a pipe or a device in place of a file. Opening it might block for ever.
+// errNotRegular reports a pipe or a device in place of a file. Opening it may block forever.
 var errNotRegular = errors.New("not a regular file")
 
 // openRegular opens a file to read it. It refuses anything but a regular file, without blocking.
@@ -26,6 +28,24 @@ func openRegular(path string) (*os.File, error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
+}
+
+// readFile returns the bytes of a regular file of at most limit bytes.
+func readFile(path string, limit int64) ([]byte, error) {
+	file, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.Size() > limit {
+		err = fmt.Errorf("%s is too large: %d bytes of at most %d", path, info.Size(), limit)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	data := make([]byte, info.Size())
+	_, err = io.ReadFull(file, data)
+	return data, errors.Join(err, file.Close())
 }
 
 // checkRegular returns an error if the open file is not a regular one.

@@ -4,11 +4,11 @@ package bridge
 
 import "os"
 
-// openNonblock is not needed where there are no pipes among the files.
+// openNonblock is not needed on systems without named pipes in folders.
 const openNonblock = 0
 
-// inode knows no file numbers here: the fingerprints alone tell logs apart.
+// inode returns 0: without file numbers, the fingerprints alone tell logs apart.
 func inode(os.FileInfo) uint64 { return 0 }
 
-// syncFolder does nothing: folders cannot be synced here, and names need no such call.
+// syncFolder does nothing: folders cannot be synced here, and names do not need it.
 func syncFolder(string) error { return nil }

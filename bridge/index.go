@@ -112,17 +112,8 @@ func loadIndex(folder string, log *sharedFile, size int64) (index, error) {
 
 // readIndexFile reads index.json and checks that it is about the log.
 func readIndexFile(folder string, log *sharedFile, size int64) (m indexFile, err error) {
-	file, err := openRegular(filepath.Join(folder, indexFileName))
+	data, err := readFile(filepath.Join(folder, indexFileName), maxIndexFile)
 	if err != nil {
-		return m, err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return m, errors.Join(err, file.Close())
-	}
-	data := make([]byte, min(info.Size(), maxIndexFile))
-	_, err = io.ReadFull(file, data)
-	if err := errors.Join(err, file.Close()); err != nil {
 		return m, err
 	}
 	sum, text, _ := bytes.Cut(data, []byte(" "))

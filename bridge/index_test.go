@@ -77,13 +77,13 @@ func checkLog(t *testing.T, l *Log) {
 			t.Fatalf("want record %d, got %+v, %v", i+1, e, err)
 		}
 	}
-	before := readFile(t, l.Path())
+	before := mustRead(t, l.Path())
 	for _, receipt := range mustSend(t, l, sample...) {
 		if !receipt.Duplicate {
 			t.Fatalf("%s was sent again", receipt.Content)
 		}
 	}
-	if readFile(t, l.Path()) != before {
+	if mustRead(t, l.Path()) != before {
 		t.Error("sending duplicates changed the log")
 	}
 }
@@ -103,7 +103,7 @@ func TestIndexServesAFreshProcess(t *testing.T) {
 	}
 }
 
-// TestUselessIndex: whatever stands beside the log, the answers are those of the log.
+// TestUselessIndex: whatever the index holds, the answers are those of the log.
 func TestUselessIndex(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -139,14 +139,14 @@ func TestUselessIndex(t *testing.T) {
 		}},
 		{"buckets of zeros", func(t *testing.T, path string) {
 			for _, file := range partFiles(t, path) {
-				text := []byte(readFile(t, file))
+				text := []byte(mustRead(t, file))
 				copy(text[:len(text)/2], bytes.Repeat([]byte{0}, len(text)/2))
 				writeFile(t, file, string(text))
 			}
 		}},
 		{"buckets at each other's place", func(t *testing.T, path string) {
 			file := partFiles(t, path)[0]
-			text := readFile(t, file)
+			text := mustRead(t, file)
 			writeFile(t, file, text[bucketSize:2*bucketSize]+text[:bucketSize]+text[2*bucketSize:])
 		}},
 		{"parts at each other's place", func(t *testing.T, path string) {
@@ -178,13 +178,13 @@ func TestUselessIndex(t *testing.T) {
 		}},
 		{"the log copied over", func(t *testing.T, path string) {
 			other, _ := numberedLog(t, 700)
-			writeFile(t, path, strings.ReplaceAll(readFile(t, other), `"claude"`, `"CLAUDE"`))
+			writeFile(t, path, strings.ReplaceAll(mustRead(t, other), `"claude"`, `"CLAUDE"`))
 		}},
 		{"the log edited, same length", func(t *testing.T, path string) {
-			writeFile(t, path, strings.ReplaceAll(readFile(t, path), `"to":"b"`, `"to":"c"`))
+			writeFile(t, path, strings.ReplaceAll(mustRead(t, path), `"to":"b"`, `"to":"c"`))
 		}},
 		{"the log cut", func(t *testing.T, path string) {
-			text := readFile(t, path)
+			text := mustRead(t, path)
 			must(t, os.Truncate(path, int64(strings.LastIndex(text[:len(text)/2], "\n")+1)))
 		}},
 		{"the log emptied", func(t *testing.T, path string) { must(t, os.Truncate(path, 0)) }},
@@ -231,7 +231,7 @@ func TestRewrittenLogOfAnIdleProcess(t *testing.T) {
 		t.Fatalf("want 200 records and none read, got %+v", status)
 	}
 	other, _ := numberedLog(t, 300)
-	writeFile(t, path, strings.ReplaceAll(readFile(t, other), `"from":"a"`, `"from":"z"`))
+	writeFile(t, path, strings.ReplaceAll(mustRead(t, other), `"from":"a"`, `"from":"z"`))
 	checkLog(t, l)
 }
 
@@ -245,7 +245,7 @@ func TestDamagedIndex(t *testing.T) {
 			t.Fatal("the index was not made again")
 		}
 		file := files[random.IntN(len(files))]
-		text := []byte(readFile(t, file))
+		text := []byte(mustRead(t, file))
 		text[random.IntN(len(text))] ^= byte(1 + random.IntN(255))
 		writeFile(t, file, string(text))
 		var warnings []error
@@ -258,7 +258,7 @@ func TestDamagedIndex(t *testing.T) {
 func TestDamageIsReported(t *testing.T) {
 	path, _ := numberedLog(t, 400)
 	file := partFiles(t, path)[0]
-	text := []byte(readFile(t, file))
+	text := []byte(mustRead(t, file))
 	text[3] ^= 1
 	writeFile(t, file, string(text))
 	var warnings []error
@@ -279,7 +279,7 @@ func TestTwoHandles(t *testing.T) {
 	checkLog(t, b)
 }
 
-// TestMergeDuringAnIteration: an iteration goes on over segments that are merged and deleted meanwhile.
+// TestMergeDuringAnIteration: an iteration goes on over parts that are merged and deleted meanwhile.
 func TestMergeDuringAnIteration(t *testing.T) {
 	path, sent := numberedLog(t, 1000)
 	l := openLog(t, path, nil)

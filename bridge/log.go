@@ -334,7 +334,7 @@ func (l *Log) extendIndex() (readAgain bool) {
 		l.use(onDisk) // another process went on
 		return true
 	}
-	anew := onDisk.End != l.index.End // somebody deleted it
+	anew := onDisk.End != l.index.End // the index was deleted
 	l.warn(onDisk.close())
 	var cells []cell
 	for _, some := range l.recent.cells {

@@ -91,7 +91,7 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-func readFile(t testing.TB, path string) string {
+func mustRead(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -101,7 +101,7 @@ func readFile(t testing.TB, path string) string {
 }
 
 // conversation is the example conversation of AgentPair's bridge reference, its line comments left out.
-func conversation(t testing.TB) string { return readFile(t, "testdata/conversation.jsonl") }
+func conversation(t testing.TB) string { return mustRead(t, "testdata/conversation.jsonl") }
 
 func TestExampleConversation(t *testing.T) {
 	ctx := context.Background()
@@ -129,12 +129,12 @@ func TestExampleConversation(t *testing.T) {
 	first := GenerateID(TypeTask, "claude", "codex", "Add email validation to LoginForm")
 	wantContents(t, l.Drain(ctx, "codex", cursorOf(t, l, first)), "Please add error message display", "Looks good")
 
-	// What stands there was not touched, and the first task sent again is the one that is there.
+	// The log is unchanged, and sending the first task again finds it.
 	receipt := mustSend(t, l, task("claude", "codex", "Add email validation to LoginForm"))[0]
 	if !receipt.Duplicate || receipt.Line != 1 || receipt.Timestamp != "2024-03-28T10:00:00Z" {
 		t.Errorf("want a duplicate of line 1, got %+v", receipt)
 	}
-	if got := readFile(t, path); got != conversation(t) {
+	if got := mustRead(t, path); got != conversation(t) {
 		t.Errorf("want the log untouched, got %s", got)
 	}
 }
@@ -148,7 +148,7 @@ func TestSendCompletesTheRecord(t *testing.T) {
 	}
 	id := GenerateID(TypeSignal, "claude", "", "a <b> & \u2028")
 	want := `{"id":"` + id + `","run_id":7,"type":"signal","from":"claude","to":"","content":"a <b> & \u2028","signal":"PASS","timestamp":"2026-01-02T03:04:05Z"}` + "\n"
-	if got := readFile(t, path); got != want {
+	if got := mustRead(t, path); got != want {
 		t.Errorf("want %s, got %s", want, got)
 	}
 	if receipt.ID != id || receipt.Duplicate || receipt.Line != 1 || receipt.RunID != 7 {
@@ -397,7 +397,7 @@ func TestSymbolicLinkSharesLockAndIndex(t *testing.T) {
 func everyRecord(t testing.TB, path string) []Record {
 	t.Helper()
 	var records []Record
-	for line := range bytes.Lines([]byte(readFile(t, path))) {
+	for line := range bytes.Lines([]byte(mustRead(t, path))) {
 		if r, err := ParseRecord(bytes.TrimSuffix(line, []byte("\n"))); err == nil {
 			records = append(records, r)
 		}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"time"
@@ -48,15 +47,14 @@ func (r Run) writeManifest(repository string, now time.Time) error {
 // facts reads the run's manifest. Without one, found is false.
 func (r Run) facts() (facts runFacts, found bool, err error) {
 	const longest = 1 << 20
-	file, err := openRegular(r.ManifestPath())
+	data, err := readFile(r.ManifestPath(), longest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return facts, false, nil
 	}
 	if err != nil {
 		return facts, false, err
 	}
-	defer file.Close() // it is only read
-	if err := json.NewDecoder(io.LimitReader(file, longest)).Decode(&facts); err != nil {
+	if err := json.Unmarshal(data, &facts); err != nil {
 		return facts, false, fmt.Errorf("manifest %s: %w", r.ManifestPath(), err)
 	}
 	return facts, true, nil

@@ -57,7 +57,7 @@ func TestPipePutInPlace(t *testing.T) {
 	})
 }
 
-// inTime fails the test instead of waiting for ever.
+// inTime fails the test instead of waiting forever.
 func inTime(t *testing.T, do func()) {
 	t.Helper()
 	done := make(chan struct{})

@@ -132,14 +132,14 @@ func TestProcesses(t *testing.T) {
 	}
 	want := (processes-1)*(each-shared) + each
 	seen := map[string]bool{}
-	text := readFile(t, path)
+	text := mustRead(t, path)
 	for line := range strings.Lines(text) {
 		r, err := ParseRecord([]byte(line))
 		if err != nil {
 			t.Fatalf("%v in %q", err, line)
 		}
 		if seen[r.ID] {
-			t.Fatalf("%s stands twice", r.Content)
+			t.Fatalf("%s is there twice", r.Content)
 		}
 		seen[r.ID] = true
 	}
@@ -186,7 +186,7 @@ func TestKill(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range everyRecord(t, path) {
 		if seen[r.ID] {
-			t.Fatalf("%s stands twice", r.Content)
+			t.Fatalf("%s is there twice", r.Content)
 		}
 		seen[r.ID] = true
 	}

@@ -53,7 +53,7 @@ func TestSaysTheSame(t *testing.T) {
 	later := one
 	later.Timestamp, later.RunID = "2026-03-13T14:31:00Z", 2
 	if !one.SaysTheSame(later) {
-		t.Error("the time is no part of what is said")
+		t.Error("want the time ignored")
 	}
 	pass, shifted := one, one
 	pass.Signal = SignalPass

@@ -17,7 +17,7 @@ func TestGenerateID(t *testing.T) {
 		Type                  Type
 		From, To, Content, ID string
 	}
-	if err := json.Unmarshal([]byte(readFile(t, "testdata/ids.json")), &vectors); err != nil {
+	if err := json.Unmarshal([]byte(mustRead(t, "testdata/ids.json")), &vectors); err != nil {
 		t.Fatal(err)
 	}
 	if len(vectors) == 0 {
@@ -135,7 +135,7 @@ func TestEncodeKeepsUnknownFields(t *testing.T) {
 	}
 	r.Metadata = json.RawMessage("{")
 	if _, err := r.Encode(); err == nil {
-		t.Error("want an error for metadata that is no JSON")
+		t.Error("want an error for metadata that is not JSON")
 	}
 	missing, err := ParseRecord([]byte(`{"id":"","type":"chat","from":"a","to":"b","content":"c"}`))
 	if err != nil {

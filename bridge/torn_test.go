@@ -40,7 +40,7 @@ func TestTornTail(t *testing.T) {
 			if err != nil || status.TornBytes != int64(len(test.torn)) || status.SkippedLines != 0 {
 				t.Errorf("want %d torn bytes, got %+v, %v", len(test.torn), status, err)
 			}
-			if got := readFile(t, path); got != test.before+test.torn {
+			if got := mustRead(t, path); got != test.before+test.torn {
 				t.Errorf("reading changed the log to %q", got)
 			}
 			mustSend(t, l, task("a", "b", "next"))
@@ -49,8 +49,8 @@ func TestTornTail(t *testing.T) {
 			if len(warnings) != 1 || !errors.As(warnings[0], &torn) || torn.Line != line {
 				t.Errorf("want one warning about line %d, got %v", line, warnings)
 			}
-			if !strings.HasPrefix(readFile(t, path), test.before+test.torn+"\n{") {
-				t.Errorf("want the fragment on a line of its own, got %q", readFile(t, path))
+			if !strings.HasPrefix(mustRead(t, path), test.before+test.torn+"\n{") {
+				t.Errorf("want the fragment on a line of its own, got %q", mustRead(t, path))
 			}
 			for _, log := range []*Log{l, openLog(t, path, nil)} {
 				wantContents(t, log.Drain(ctx, "b", ""), test.reads...)
@@ -77,7 +77,7 @@ func TestTornRecordIsADuplicate(t *testing.T) {
 	if receipt := mustSend(t, l, task("a", "b", "1"))[0]; !receipt.Duplicate || receipt.Line != 1 {
 		t.Errorf("want a duplicate of line 1, got %+v", receipt)
 	}
-	if got := readFile(t, path); got != string(line)+"\n" {
+	if got := mustRead(t, path); got != string(line)+"\n" {
 		t.Errorf("want the line closed, got %q", got)
 	}
 }
@@ -169,7 +169,7 @@ func FuzzPrefix(f *testing.F) {
 		mustSend(t, openLog(t, path, nil), sent...)
 		whole := []byte{}
 		if len(sent) > 0 {
-			whole = []byte(readFile(t, path))
+			whole = []byte(mustRead(t, path))
 		}
 		prefix := whole[:max(0, cut)%(len(whole)+1)]
 		if err := os.WriteFile(path, prefix, 0o600); err != nil {
@@ -198,8 +198,8 @@ func distinct(records []Record) int {
 	return len(ids)
 }
 
-// TestLineInPieces: a line that somebody without our lock writes piece by piece is waited for, for as long as the
-// pieces come, and is not taken apart.
+// TestLineInPieces: Send waits for a line that a writer without the lock writes piece by piece, as long as the
+// pieces come, and does not split it.
 func TestLineInPieces(t *testing.T) {
 	ctx := context.Background()
 	path := logPath(t)
@@ -245,7 +245,7 @@ func TestStoppedBeforeATornLine(t *testing.T) {
 	if _, err := l.Send(ctx, task("a", "b", "next")); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
-	if got := readFile(t, path); got != `{"id":` {
+	if got := mustRead(t, path); got != `{"id":` {
 		t.Errorf("got %q, want the log as it was", got)
 	}
 	l.pause = pause

@@ -14,8 +14,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 )
 
-// TestBridgeTerminal: what stands in a log can be read on a terminal, and
-// can do nothing else.
+// TestBridgeTerminal: a terminal shows what a log holds, and obeys none of it.
 func TestBridgeTerminal(t *testing.T) {
 	c := newSession(t, "a,b")
 	log := filepath.Join(c.Dir, "bridge.jsonl")
@@ -47,7 +46,7 @@ func TestDrainKeepsItsPlace(t *testing.T) {
 	drain := []string{"bridge", "drain", "--bridge", log, "--agent", "b", "--cursor", cursor}
 	c.Out = bufio.NewWriter(fullDisk{})
 	if exit := run(t.Context(), drain, c.Streams); exit != failure.ExitFailed {
-		t.Errorf("exit status is %d, want 1: nothing could be printed", exit)
+		t.Errorf("exit status is %d, want 1: the output failed", exit)
 	}
 	if _, err := os.Stat(cursor); err == nil {
 		t.Error("the cursor was moved")

@@ -126,8 +126,7 @@ func (o bridgeDrainOptions) printRecords(records iter.Seq2[bridge.Entry, error],
 	return last, nil
 }
 
-// printRecord prints a record as it stands in its log. JSON may hold
-// characters that disturb a terminal.
+// printRecord prints a record as it is in its log. JSON may hold characters that disturb a terminal.
 func printRecord(r bridge.Record, s *command.Streams) error {
 	line, err := r.Encode()
 	if err != nil {

@@ -54,7 +54,7 @@ func AppendSync(file File, lines []byte) error {
 	return nil
 }
 
-// Seal ends a partial last line with a newline, so that the next line stands by itself. It reports whether
+// Seal ends a partial last line with a newline, so that the next line is one of its own. It reports whether
 // there was one. The partial line stays: readers skip it, or use it if only its newline was missing.
 func Seal(file File) (sealed bool, err error) {
 	end, err := size(file)
@@ -77,7 +77,7 @@ func size(file File) (int64, error) {
 	return info.Size(), nil
 }
 
-// cut shortens the file from end to size bytes. If the file does not end there, somebody without the lock
+// cut shortens the file from end to size bytes. If the file does not end there, a writer without the lock
 // has appended behind it: nothing is removed, and readers skip the partial line.
 func cut(file File, end, to int64) error {
 	if end == to {
