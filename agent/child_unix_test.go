@@ -21,8 +21,8 @@ func startHelper(t *testing.T, spec childSpec, kind string, args ...string) *chi
 	if spec.line == nil {
 		spec.line = func(*child, []byte) {}
 	}
-	if spec.complaint == nil {
-		spec.complaint = func(string) {}
+	if spec.stderr == nil {
+		spec.stderr = func(string) {}
 	}
 	c, err := startChild(t.Context(), spec)
 	if err != nil {
@@ -121,21 +121,21 @@ func TestChildFinishInHaste(t *testing.T) {
 	}
 }
 
-func TestChildComplaints(t *testing.T) {
-	var complaints strings.Builder
-	c := startHelper(t, childSpec{complaint: func(text string) { complaints.WriteString(text) }}, "fail")
+func TestChildStderr(t *testing.T) {
+	var stderr strings.Builder
+	c := startHelper(t, childSpec{stderr: func(text string) { stderr.WriteString(text) }}, "fail")
 	awaitChild(t, c)
-	if complaints.String() != "it broke\n" || c.complaints() != "it broke\n" {
-		t.Errorf("complaints %q, and %q in the end, want: it broke", complaints.String(), c.complaints())
+	if stderr.String() != "it broke\n" || c.printed() != "it broke\n" {
+		t.Errorf("stderr %q, and %q in the end, want: it broke", stderr.String(), c.printed())
 	}
-	complaints.Reset()
+	stderr.Reset()
 	for _, piece := range []string{"gr\xc3", "\xbcn", "\x00\xff"} {
-		if err := c.complain([]byte(piece)); err != nil {
+		if err := c.readStderr([]byte(piece)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := complaints.String(); got != "grün\uFFFD" {
-		t.Errorf("complaints %q, want characters whole and nothing that is none", got)
+	if got := stderr.String(); got != "grün\uFFFD" {
+		t.Errorf("stderr %q, want characters whole and nothing that is none", got)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestChildLeavesNoise(t *testing.T) {
 					}
 					<-time.After(time.Millisecond) // slower than the noise
 				},
-				complaint: func(string) {},
+				stderr: func(string) {},
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -14,7 +14,8 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// patience is how long a test waits for an event that must come. It is no limit on a test that passes.
+// patience is how long a test waits for an event that must come. It is no limit on a test that
+// passes.
 const patience = 20 * time.Second
 
 // turns is a handler made of one function, which runs queries and resumes alike.

@@ -24,7 +24,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "trips/s")
 }
 
-// BenchmarkMessages measures the stream from bridge to host, message after message within one query.
+// BenchmarkMessages measures the stream from bridge to host, message after message within one
+// query.
 func BenchmarkMessages(b *testing.B) {
 	for _, size := range []int{200, 10 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("%d", size), func(b *testing.B) {
@@ -51,7 +52,8 @@ func BenchmarkMessages(b *testing.B) {
 	}
 }
 
-// assistantMessage is a message of about this many bytes, prose with some escapes as agents write it.
+// assistantMessage is a message of about this many bytes, prose with some escapes as agents write
+// it.
 func assistantMessage(size int) json.RawMessage {
 	const prose = `The function \"parse\" returns early when the input is empty.\nSee line 42 of the file, naïve as it is. `
 	return json.RawMessage(`{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"` +

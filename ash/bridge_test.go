@@ -147,7 +147,8 @@ func TestSpawnSocketInUse(t *testing.T) {
 	}
 }
 
-// TestSpawnDeafBridge: a bridge that ignores shutdown and SIGTERM is killed, and what it leaves is cleaned up.
+// TestSpawnDeafBridge: a bridge that ignores shutdown and SIGTERM is killed, and what it leaves is
+// cleaned up.
 func TestSpawnDeafBridge(t *testing.T) {
 	path := socketPath(t)
 	command := bridgeCommand("deaf")
@@ -166,7 +167,8 @@ func TestSpawnDeafBridge(t *testing.T) {
 	}
 }
 
-// TestSpawnBridgeDies: a query on a bridge that is killed ends, and reconnecting says what happened.
+// TestSpawnBridgeDies: a query on a bridge that is killed ends, and reconnecting says what
+// happened.
 func TestSpawnBridgeDies(t *testing.T) {
 	command := bridgeCommand("serves")
 	client, err := ash.Spawn(context.Background(), command, socketPath(t), nil)

@@ -12,15 +12,15 @@ import (
 )
 
 var (
-	// ErrClosed says that the connection to the bridge is gone; [Client.Reconnect] makes a new one. Its text says why.
+	// ErrClosed says that the connection to the bridge is closed, and why.
 	ErrClosed = errors.New("ash: connection closed")
-	// ErrNotSent says, besides [ErrClosed], that the command did not reach the bridge whole, which has done nothing of it.
+	// ErrNotSent says, besides [ErrClosed], that the bridge did not get the whole command.
 	ErrNotSent = errors.New("ash: the command was not sent")
 	// ErrBusy says that a query is already running on this client.
 	ErrBusy = errors.New("ash: a query is already running")
 	// ErrNotReady says that the bridge did not say ready in time.
 	ErrNotReady = errors.New("ash: the bridge is not ready")
-	// ErrNoDone says that a turn reported an error, or was interrupted, and did not end in time.
+	// ErrNoDone says that a turn that failed or was interrupted did not end in time.
 	ErrNoDone = errors.New("ash: the turn did not end in time")
 	// ErrBridgeExited says that the bridge process ended.
 	ErrBridgeExited = errors.New("ash: the bridge process ended")
@@ -28,18 +28,17 @@ var (
 
 // ClientOptions tunes a [Client]. The zero value is ready to use.
 type ClientOptions struct {
-	// ReadyTimeout is how long the bridge may take to say ready, its start included. Zero means ten seconds, as the
-	// protocol has it.
+	// ReadyTimeout is how long the bridge may take to start and say ready. Zero means ten seconds.
 	ReadyTimeout time.Duration
-	// AssumeReady takes a bridge that says nothing in that time for ready, instead of failing with [ErrNotReady].
+	// AssumeReady takes silence until then for ready, instead of failing with [ErrNotReady].
 	AssumeReady bool
-	// SettleTimeout is how long a turn that reported an error, or was given up, may take to its done. When it takes
-	// longer the connection is closed, so that a late done never ends the next query. Zero means five seconds.
+	// SettleTimeout is how long a turn that failed or was given up may take to end. After that, the
+	// connection is closed, so that a late done never ends the next query. Zero means five seconds.
 	SettleTimeout time.Duration
 	// StopTimeout is how long each stage of stopping a bridge may take. Zero means five seconds.
 	StopTimeout time.Duration
-	// WriteTimeout is how long the bridge may read nothing, while a command waits for it, before the connection counts
-	// as lost. Zero means one minute.
+	// WriteTimeout is how long the bridge may read nothing of a command before the connection
+	// counts as lost. Zero means one minute.
 	WriteTimeout time.Duration
 }
 
@@ -55,8 +54,8 @@ func (o *ClientOptions) withDefaults() ClientOptions {
 	return options
 }
 
-// Client is the host's end of the protocol: a connection to one bridge, which runs one query at a time. Its methods may
-// be called from several goroutines. Make one with [Connect] or [Spawn], and end it with [Client.Shutdown] or
+// Client is the host's end of the protocol: a connection to a bridge that runs one query at a time.
+// Its methods may be called from several goroutines. End it with [Client.Shutdown] or
 // [Client.Close].
 type Client struct {
 	path    string
@@ -69,8 +68,8 @@ type Client struct {
 	session string // what the latest done told
 }
 
-// Connect connects to the bridge that listens at path and waits for its ready. Options may be nil. Nobody listening is
-// an error at once; no ready in time is [ErrNotReady].
+// Connect connects to the bridge that listens at path and waits for its ready. Options may be nil.
+// If the bridge does not say ready in time, Connect returns [ErrNotReady].
 func Connect(ctx context.Context, path string, options *ClientOptions) (*Client, error) {
 	c := &Client{path: path, options: options.withDefaults()}
 	if err := checkSocketPath(path); err != nil {
@@ -88,13 +87,12 @@ func Connect(ctx context.Context, path string, options *ClientOptions) (*Client,
 	return c, nil
 }
 
-// Spawn starts a bridge process, connects to it at path and waits for its ready. The command is one that has not been
-// started; it is given a process group of its own and learns the path from ASH_BRIDGE_SOCKET in its environment. Its
-// output goes where the command says, nowhere by default. On Linux it gets SIGTERM when this process dies, whatever of.
-// Options may be nil, ctx bounds the start alone.
+// Spawn starts a bridge process and connects to it at path. The process runs in a group of its own,
+// finds the path in ASH_BRIDGE_SOCKET, and on Linux gets SIGTERM when this process dies. Options
+// may be nil. Ctx bounds only the start.
 //
-// Errors besides those of starting a command: [ErrSocketInUse], [ErrNotReady], [ErrBridgeExited]. After an error no
-// process is left.
+// Spawn returns [ErrSocketInUse], [ErrNotReady], [ErrBridgeExited] or an error of the command.
+// After an error no process is left.
 func Spawn(ctx context.Context, command *exec.Cmd, path string, options *ClientOptions) (*Client, error) {
 	c := &Client{path: path, options: options.withDefaults()}
 	if err := checkSocketPath(path); err != nil {
@@ -125,8 +123,9 @@ func Spawn(ctx context.Context, command *exec.Cmd, path string, options *ClientO
 	return c, nil
 }
 
-// Reconnect replaces the connection, whether it still stands or not; a query on it ends with [ErrClosed]. It does not
-// wait for a ready, which a bridge may say only once, and does not start a process that has ended ([ErrBridgeExited]).
+// Reconnect replaces the connection; a query on it ends with [ErrClosed]. It does not wait for a
+// ready, which a bridge may say only once. If the bridge process has ended, it returns
+// [ErrBridgeExited].
 func (c *Client) Reconnect(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,8 +144,8 @@ func (c *Client) Reconnect(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the connection and, if the client spawned the bridge, stops its process group in stages: SIGTERM, then
-// SIGKILL. A running query ends with [ErrClosed]. It may be called more than once.
+// Close ends the connection, and a spawned bridge with SIGTERM, then SIGKILL. A running query ends
+// with [ErrClosed]. Close may be called more than once.
 func (c *Client) Close() error {
 	c.mu.Lock()
 	link, bridge := c.link, c.bridge
@@ -161,10 +160,9 @@ func (c *Client) Close() error {
 	return bridge.stop(c.path, c.options.StopTimeout)
 }
 
-// Shutdown asks the bridge to end and waits until it has closed the connection and, if the client spawned it, its
-// process has ended. A bridge that takes too long is no longer waited for, and a spawned one stopped as by
-// [Client.Close]; then, and when a spawned bridge ended with a failure, there is an error. A ctx that ends shortens the
-// waiting.
+// Shutdown asks the bridge to end, and waits until it has closed the connection and a spawned
+// process has ended. If that takes too long, or ctx ends, Shutdown continues as [Client.Close] and
+// returns an error, as it does if a spawned bridge failed.
 func (c *Client) Shutdown(ctx context.Context) error {
 	link, err := c.current()
 	if err == nil {
@@ -201,13 +199,13 @@ func (c *Client) current() (*link, error) {
 	return c.link, nil
 }
 
-// readyContext bounds ctx by the time the bridge has to get ready.
+// readyContext bounds ctx by the ready timeout.
 func (c *Client) readyContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	timeout := c.options.ReadyTimeout
 	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrNotReady, timeout))
 }
 
-// adopt makes a new connection the client's own as soon as the bridge has said ready on it.
+// adopt makes a connection the client's own once the bridge has said ready on it.
 func (c *Client) adopt(ctx context.Context, conn net.Conn) error {
 	link := newLink(conn, c.options)
 	select {

@@ -77,8 +77,8 @@ func TestConnectCancelled(t *testing.T) {
 	}
 }
 
-// TestReadyOnce: a bridge that says ready only on its first connection can be reconnected to, and connected to by
-// those who know.
+// TestReadyOnce: a bridge that says ready only on its first connection can be reconnected to, and
+// connected to by those who know.
 func TestReadyOnce(t *testing.T) {
 	answer := func(w *wire) {
 		w.wantLine(queryLine)
@@ -101,7 +101,8 @@ func TestReadyOnce(t *testing.T) {
 	}
 }
 
-// TestQueryFaults plays bridges that do not keep to the protocol. None makes a query hang, and none makes it succeed.
+// TestQueryFaults plays bridges that do not keep to the protocol. None makes a query hang, and none
+// makes it succeed.
 func TestQueryFaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		play func(*wire)
@@ -160,10 +161,9 @@ func TestQueryFaults(t *testing.T) {
 	}
 }
 
-// TestLateDone: a done that comes some time after its error ends the query that failed, and not the next one of the
-// same session.
-// TestAssumeReady: a bridge that says nothing may be asked all the same, if its
-// user says so.
+// TestLateDone: a done that comes some time after its error ends the query that failed, and not the
+// next one of the same session. TestAssumeReady: a bridge that says nothing may be asked all the
+// same, if its user says so.
 func TestAssumeReady(t *testing.T) {
 	path := fakeBridge(t, func(w *wire) {
 		w.wantLine(queryLine)
@@ -180,8 +180,7 @@ func TestAssumeReady(t *testing.T) {
 	}
 }
 
-// TestDoneOfAnotherSession: whatever its id, a done ends the turn. The client
-// tells the id.
+// TestDoneOfAnotherSession: whatever its id, a done ends the turn. The client tells the id.
 func TestDoneOfAnotherSession(t *testing.T) {
 	path := fakeBridge(t, func(w *wire) {
 		w.say(`{"ev":"ready"}`)
@@ -298,7 +297,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestQueryAbandoned: leaving the range, and ending the context, interrupt the turn and leave the connection usable.
+// TestQueryAbandoned: leaving the range, and ending the context, interrupt the turn and leave the
+// connection usable.
 func TestQueryAbandoned(t *testing.T) {
 	causes := make(chan error, 1)
 	client := connect(t, serve(t, ended(causes), nil), nil)
@@ -381,7 +381,8 @@ func TestBridgeReadsNothing(t *testing.T) {
 	}
 }
 
-// TestCloseDuringQuery: Close ends a query from within its loop and from elsewhere, even with messages still coming.
+// TestCloseDuringQuery: Close ends a query from within its loop and from elsewhere, even with
+// messages still coming.
 func TestCloseDuringQuery(t *testing.T) {
 	flood := turns(func(_ context.Context, _ ash.Command, send ash.Send) error {
 		for {

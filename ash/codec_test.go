@@ -177,7 +177,8 @@ func FuzzDecodeEvent(f *testing.F) {
 	})
 }
 
-// checkDecoded checks what holds for any line: either a value or one of two errors, and no value from what is not JSON.
+// checkDecoded checks what holds for any line: either a value or one of two errors, and no value
+// from what is not JSON.
 func checkDecoded(t *testing.T, line []byte, isNil bool, err error) {
 	t.Helper()
 	switch {

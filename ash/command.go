@@ -10,22 +10,22 @@ import (
 // Command is what a host tells a bridge: a [Query], [Resume], [Interrupt] or [Shutdown].
 type Command interface{ command() }
 
-// Query asks the agent to run a turn on a prompt. The prompt is either Prompt or Blocks, never both.
+// Query asks the agent to run a turn on a prompt, which is either Prompt or Blocks.
 type Query struct {
 	// Prompt is the prompt as text.
 	Prompt string
-	// Blocks, when not nil, is the prompt as content blocks: a JSON array as the agent's SDK takes it.
+	// Blocks is the prompt as a JSON array of content blocks, as the agent's SDK takes it.
 	Blocks json.RawMessage
 	// SessionID names the conversation. The done that ends the turn repeats it.
 	SessionID string
 	// IncludePartialMessages asks for messages while they are still being written.
 	IncludePartialMessages bool
-	// Extra holds the query's further fields, such as model or maxTurns, by name, each as its JSON value. This package
-	// passes them on and reads nothing into them. A Query made by decoding has an Extra only if there are such fields.
+	// Extra holds all other fields, such as model or maxTurns, as JSON values by name. This package
+	// only passes them on. It is nil if there are none.
 	Extra map[string]json.RawMessage
 }
 
-// Resume asks the agent to go on with a session it ran before.
+// Resume asks the agent to continue a session.
 type Resume struct {
 	SessionID string
 }
@@ -44,8 +44,8 @@ func (Shutdown) command()  {}
 // queryFields are the fields of a query that Extra cannot hold.
 var queryFields = []string{"cmd", "ev", "prompt", "sessionId", "includePartialMessages"}
 
-// DecodeCommand reads one line, with or without its line feed. The result shares memory with the line. Its error is
-// [ErrBadLine], or [ErrUnknownName] for a command that is none of the four.
+// DecodeCommand reads a line, with or without its line feed. The result shares memory with the
+// line. It returns [ErrBadLine], or [ErrUnknownName] for an unknown command.
 func DecodeCommand(line []byte) (Command, error) {
 	o, err := decodeObject(line)
 	if err != nil {
@@ -92,8 +92,8 @@ func (o *object) query() Query {
 	return query
 }
 
-// EncodeCommand returns the command as a line, with its line feed. It refuses what the other end could not read as it
-// was meant: text that is not UTF-8, blocks that are not a JSON array, a line over [MaxLine] ([ErrLineTooLong]).
+// EncodeCommand returns the command as a line, with its line feed. It returns an error for text
+// that is not UTF-8, for blocks that are not a JSON array, and for lines over [MaxLine].
 func EncodeCommand(command Command) ([]byte, error) {
 	switch command := command.(type) {
 	case Query:

@@ -13,11 +13,12 @@ import (
 const (
 	// shutdownPatience is how long a host may read nothing once the server is shutting down.
 	shutdownPatience = 5 * time.Second
-	// lingerTimeout bounds the wait for a host to stop sending an overlong line, so that it sees why it is cut off.
+	// lingerTimeout bounds the wait for a host to stop sending an overlong line.
 	lingerTimeout = 5 * time.Second
 )
 
-// connection is one host's connection at the bridge. One goroutine reads its commands; each turn has one of its own.
+// connection is a host's connection to the bridge. One goroutine reads its commands; each turn has
+// one of its own.
 type connection struct {
 	server *Server
 	conn   net.Conn
@@ -28,11 +29,11 @@ type connection struct {
 	running context.CancelCauseFunc // ends the running turn; nil if there is none
 }
 
-// serveConnection serves one host until it goes away, sends a shutdown, or ctx ends. The turn it leaves behind is
-// ended, and waited for.
+// serveConnection serves a host until it goes away or sends a shutdown, or ctx ends. Then it ends
+// the host's turn and waits for it.
 func (s *Server) serveConnection(ctx context.Context, conn net.Conn, shutdown context.CancelCauseFunc) {
 	c := &connection{server: s, conn: conn, out: newLineWriter(conn, s.writeTimeout)}
-	defer conn.Close() // nothing of ours can be lost: every line is written or its turn knows
+	defer conn.Close() // every line has been written, or its turn knows
 	stop := context.AfterFunc(ctx, func() {
 		_ = conn.SetReadDeadline(longAgo)
 		c.out.hurry(shutdownPatience)
@@ -56,7 +57,7 @@ func (s *Server) serveConnection(ctx context.Context, conn net.Conn, shutdown co
 	c.turns.Wait()
 }
 
-// readCommands acts on the host's lines until there are no more, for which it returns the reason.
+// readCommands acts on the host's lines until there are no more, and returns why.
 func (c *connection) readCommands(ctx context.Context, shutdown context.CancelCauseFunc) error {
 	lines := newLineReader(c.conn)
 	for {
@@ -109,8 +110,8 @@ func (c *connection) write(event Event) error {
 	return c.out.write(context.Background(), line) // bounded by the writer's patience
 }
 
-// linger tells the host that nothing more comes and reads on for a moment. Closing at once, with input unread, could
-// take from the host the error that says why.
+// linger ends the output and reads on for a moment. If the server closed the connection with input
+// unread, the host might not see the error that says why.
 func linger(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 		return
@@ -120,7 +121,7 @@ func linger(conn net.Conn) {
 	}
 }
 
-// wireText is an error as the host gets to read it: without this package's prefix, which names the host's own end.
+// wireText returns the error without this package's prefix.
 func wireText(err error) string {
 	return strings.TrimPrefix(err.Error(), "ash: ")
 }

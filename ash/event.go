@@ -14,24 +14,24 @@ type Ready struct{}
 
 // Message carries one message of the agent.
 type Message struct {
-	// Data is the message as the agent's SDK made it, any JSON value; its bytes are never altered, apart from a line
-	// feed between tokens, which becomes a space.
+	// Data is the message as the agent's SDK made it, any JSON value. Only line feeds between
+	// tokens change, into spaces.
 	Data json.RawMessage
 }
 
-// Error says that something went wrong at the bridge. Within a turn a [Done] still follows. It is the error a
-// [Client]'s query ends with when the bridge reported one.
+// Error says that something went wrong at the bridge. Within a turn a [Done] still follows. A
+// [Client] returns it as the error of the query.
 type Error struct {
 	// Text is what the bridge said.
 	Text string
 }
 
-// Error returns what the bridge said, and that it was the bridge.
+// Error returns the text, with a prefix that names the bridge.
 func (e Error) Error() string { return "ash: the bridge reports: " + e.Text }
 
 // Done says that a turn is over.
 type Done struct {
-	// SessionID is that of the command the turn answered.
+	// SessionID is that of the turn's command, or another name that the bridge gave the session.
 	SessionID string
 }
 
@@ -40,8 +40,8 @@ func (Message) event() {}
 func (Error) event()   {}
 func (Done) event()    {}
 
-// DecodeEvent reads one line, with or without its line feed. The result shares memory with the line. Its error is
-// [ErrBadLine], or [ErrUnknownName] for an event that is none of the four; a host ignores those.
+// DecodeEvent reads a line, with or without its line feed. The result shares memory with the line.
+// It returns [ErrBadLine], or [ErrUnknownName] for an unknown event, which hosts ignore.
 func DecodeEvent(line []byte) (Event, error) {
 	o, err := decodeObject(line)
 	if err != nil {
@@ -67,8 +67,8 @@ func DecodeEvent(line []byte) (Event, error) {
 	return event, nil
 }
 
-// EncodeEvent returns the event as a line, with its line feed. It refuses data that is not JSON, and a line over
-// [MaxLine] ([ErrLineTooLong]). It makes an error's text valid UTF-8 instead of refusing it: an error must get out.
+// EncodeEvent returns the event as a line, with its line feed. It returns an error for data that is
+// not JSON and for lines over [MaxLine]. It makes an error's text valid UTF-8.
 func EncodeEvent(event Event) ([]byte, error) {
 	var e encoder
 	switch event := event.(type) {

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// readBuffer is how much one read from a connection may bring.
+	// readBuffer is the size of a read from a connection.
 	readBuffer = 64 << 10
-	// writeChunk is how much must get through before a peer that reads slowly counts as making progress.
+	// writeChunk is how much a slow reader must take within the timeout.
 	writeChunk = 256 << 10
 )
 
@@ -45,8 +45,8 @@ func (r *lineReader) split(data []byte, atEOF bool) (advance int, line []byte, e
 	return 0, nil, nil
 }
 
-// next returns the next line that is not blank, without its line feed; the caller owns it. After the last line it
-// returns io.EOF, or io.ErrUnexpectedEOF if the stream ended within a line.
+// next returns the next line that is not blank, without its line feed; the caller owns it. At the
+// end it returns io.EOF, or io.ErrUnexpectedEOF within a line.
 func (r *lineReader) next() ([]byte, error) {
 	for r.scanner.Scan() {
 		if line := r.scanner.Bytes(); len(trimSpace(line)) > 0 {
@@ -62,8 +62,8 @@ func (r *lineReader) next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// lineWriter sends whole lines to one connection, from any goroutine. After a failure the connection is closed: a line
-// that got through in part must not be continued by another.
+// lineWriter sends whole lines from any goroutine. After a failure it closes the connection,
+// because another line must not follow half of one.
 type lineWriter struct {
 	conn    net.Conn
 	patient atomic.Int64 // how long a chunk may take, a time.Duration
@@ -78,7 +78,8 @@ func newLineWriter(conn net.Conn, patience time.Duration) *lineWriter {
 	return w
 }
 
-// write sends one line. It gives up when ctx ends or when the peer takes no chunk of the line for the writer's patience.
+// write sends a line. It gives up if ctx ends, or if the peer takes no chunk for the writer's
+// patience.
 func (w *lineWriter) write(ctx context.Context, line []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +87,7 @@ func (w *lineWriter) write(ctx context.Context, line []byte) error {
 		return w.failed
 	}
 	if err := ctx.Err(); err != nil {
-		return err // nothing of the line is out yet: the connection stays good
+		return err // nothing was sent, so the connection is intact
 	}
 	stop := context.AfterFunc(ctx, func() { _ = w.conn.SetWriteDeadline(longAgo) })
 	defer stop()
@@ -94,7 +95,7 @@ func (w *lineWriter) write(ctx context.Context, line []byte) error {
 		chunk := line[:min(len(line), writeChunk)]
 		err := w.conn.SetWriteDeadline(time.Now().Add(time.Duration(w.patient.Load())))
 		if err == nil {
-			err = ctx.Err() // the deadline just set may have undone the one that ctx set
+			err = ctx.Err() // the deadline may have replaced the one that ctx set
 		}
 		if err == nil {
 			_, err = w.conn.Write(chunk)
@@ -108,10 +109,10 @@ func (w *lineWriter) write(ctx context.Context, line []byte) error {
 	return nil
 }
 
-// hurry lets the current write and all later ones take no longer than patience.
+// hurry limits the current write and all later ones to the patience.
 func (w *lineWriter) hurry(patience time.Duration) {
 	w.patient.Store(min(w.patient.Load(), int64(patience)))
-	_ = w.conn.SetWriteDeadline(time.Now().Add(patience)) // on a closed connection there is nothing to hurry
+	_ = w.conn.SetWriteDeadline(time.Now().Add(patience)) // fails only on a closed connection
 }
 
 // longAgo is a deadline that has passed.

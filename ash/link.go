@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// link is one connection at the host. A goroutine reads its events from beginning to end: those of the turn in flight
-// go to that turn, and what comes between turns is dropped, so that nothing old can be taken for part of a new turn.
+// link is a connection to a bridge. A goroutine reads its events: it passes them to the running
+// turn, and drops them between turns, so that no turn gets events of an earlier one.
 type link struct {
 	conn  net.Conn
 	out   *lineWriter
 	ready chan struct{} // closed by the first ready
 	quit  chan struct{} // closed by close
-	ended chan struct{} // closed when the reader is done; err is set then
+	ended chan struct{} // closed when the reader is done and err is set
 	err   error
 
 	order sync.Mutex // held to begin a turn, and to interrupt one
@@ -25,11 +25,11 @@ type link struct {
 	once  sync.Once
 }
 
-// hostTurn is the turn in flight as the host sees it.
+// hostTurn is the running turn as the host sees it.
 type hostTurn struct {
 	events chan Event
-	over   chan struct{} // closed when nobody receives events any more
-	// session is the id that its done told.
+	over   chan struct{} // closed when nobody receives events
+	// session is the id in its done.
 	session string
 }
 
@@ -57,11 +57,11 @@ func (l *link) read() {
 		}
 	}
 	l.err = fmt.Errorf("%w: %w", ErrClosed, err)
-	_ = l.conn.Close() // the end of the connection is known already
+	_ = l.conn.Close() // it has ended already
 }
 
-// readEvents delivers events until there are no more, for which it returns the reason. A line that cannot be read is
-// such a reason: it may have been the done that somebody waits for.
+// readEvents delivers events until there are no more, and returns why. An unreadable line is a
+// reason, because it may have been the done of the turn.
 func (l *link) readEvents() error {
 	lines := newLineReader(l.conn)
 	announced := false
@@ -102,7 +102,7 @@ func (l *link) deliver(event Event) {
 	}
 }
 
-// begin makes room for a turn, or says why there is none.
+// begin begins a turn.
 func (l *link) begin() (*hostTurn, error) {
 	select {
 	case <-l.ended:
@@ -129,8 +129,8 @@ func (l *link) finish(turn *hostTurn) {
 	close(turn.over)
 }
 
-// interrupt sends an interrupt if a turn is in flight. No turn can begin meanwhile, so that the bridge reads the
-// interrupt before the next query and never takes it for that one's.
+// interrupt sends an interrupt if a turn is running. No turn can begin meanwhile, so the bridge
+// never takes the interrupt for that of the next query.
 func (l *link) interrupt(ctx context.Context) error {
 	l.order.Lock()
 	defer l.order.Unlock()
@@ -143,7 +143,7 @@ func (l *link) interrupt(ctx context.Context) error {
 	return l.write(ctx, Interrupt{})
 }
 
-// write sends a command. It is ErrNotSent when the command cannot have reached the bridge whole.
+// write sends a command. It returns ErrNotSent if the bridge cannot have got all of it.
 func (l *link) write(ctx context.Context, command Command) error {
 	line, err := EncodeCommand(command)
 	if err != nil {
@@ -162,7 +162,7 @@ func (l *link) write(ctx context.Context, command Command) error {
 func (l *link) close() {
 	l.once.Do(func() {
 		close(l.quit)
-		_ = l.conn.Close() // the reader reports what became of the connection
+		_ = l.conn.Close() // the reader reports the error
 	})
 	<-l.ended
 }

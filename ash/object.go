@@ -8,22 +8,22 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLine is the longest line either end accepts or sends: 50 MiB, its line feed not counted.
+// MaxLine bounds a line without its line feed, in bytes.
 const MaxLine = 50 << 20
 
-// maxFields bounds the fields of one line, so that a hostile line cannot swell into a table many times its size.
+// maxFields bounds the fields of a line, and with them the memory for their table.
 const maxFields = 1000
 
 var (
-	// ErrBadLine says that a line is no command or no event of this protocol.
+	// ErrBadLine says that a line is not a command or event of this protocol.
 	ErrBadLine = errors.New("ash: bad line")
-	// ErrUnknownName says that a line is well formed but names a command or event this package does not know.
+	// ErrUnknownName says that a well-formed line names an unknown command or event.
 	ErrUnknownName = errors.New("ash: unknown name")
 	// ErrLineTooLong says that a line is longer than [MaxLine].
 	ErrLineTooLong = fmt.Errorf("ash: line longer than %d bytes", MaxLine)
 )
 
-// object is the top level of one line: its fields by exact name, each value the bytes in the line.
+// object holds the fields of a line by name, each with the bytes of its value.
 type object struct {
 	fields map[string]json.RawMessage
 	// err is the first error of the methods that read fields.
@@ -81,8 +81,8 @@ func (o *object) fail(format string, details ...any) {
 	}
 }
 
-// name returns what the line is: the value of cmd or of ev, of which it must have exactly one. Want is the one that the
-// caller expects.
+// name returns the value of cmd or ev, of which a line must have exactly one. Want is the expected
+// one.
 func (o *object) name(want string) string {
 	_, command := o.fields["cmd"]
 	_, event := o.fields["ev"]
@@ -121,7 +121,7 @@ func (o *object) text(name string) string {
 	return decodeString(value)
 }
 
-// flag returns the optional true-or-false field with this name; if absent, it is false.
+// flag returns the optional true-or-false field with this name.
 func (o *object) flag(name string) bool {
 	value, ok := o.fields[name]
 	isTrue := string(value) == "true"
@@ -131,8 +131,7 @@ func (o *object) flag(name string) bool {
 	return isTrue
 }
 
-// decodeString returns the text of a JSON string that has been checked. Half a surrogate pair, which no UTF-8 text can
-// hold, becomes U+FFFD.
+// decodeString returns the text of a valid JSON string. Half a surrogate pair becomes U+FFFD.
 func decodeString(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1 : len(quoted)-1])
@@ -144,7 +143,7 @@ func decodeString(quoted []byte) string {
 	return text
 }
 
-// An encoder builds a line from its fields. The line begins with an object that is not closed.
+// An encoder builds a line. It begins with an object that is not closed.
 type encoder struct {
 	line []byte
 	// err is the first error of the methods that add fields.
@@ -163,7 +162,7 @@ func (e *encoder) text(name, text string) {
 	e.string(name, text)
 }
 
-// field adds a field whose name may be any text and whose value is JSON.
+// field adds a field whose value is JSON.
 func (e *encoder) field(name string, value json.RawMessage) {
 	e.name(name)
 	e.value(name, value)
@@ -195,7 +194,7 @@ func (e *encoder) string(field, text string) {
 	e.line = append(e.line, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
 }
 
-// isPlain reports whether text is a JSON string as it is, between quotes.
+// isPlain reports whether text needs no escapes in a JSON string.
 func isPlain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
@@ -205,8 +204,8 @@ func isPlain(text string) bool {
 	return true
 }
 
-// value appends a JSON value without outer white space, on one line: line feeds, which valid JSON has only between its
-// tokens, become spaces.
+// value appends a JSON value without outer white space, on one line: line feeds, which valid JSON
+// has only between tokens, become spaces.
 func (e *encoder) value(field string, value json.RawMessage) {
 	if !utf8.Valid(value) {
 		e.fail("%s: not valid UTF-8", field)
@@ -243,7 +242,7 @@ func (e *encoder) end() ([]byte, error) {
 // trimSpace removes outer JSON white space.
 func trimSpace(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
 
-// describe says what kind of JSON value this is.
+// describe names the kind of a JSON value.
 func describe(value []byte) string {
 	switch value[0] {
 	case '{':
@@ -260,7 +259,7 @@ func describe(value []byte) string {
 	return "a number"
 }
 
-// excerpt quotes at most the first 64 bytes of text, for an error that must not grow with its input.
+// excerpt quotes at most 64 bytes of text.
 func excerpt(text string) string {
 	if len(text) <= 64 {
 		return fmt.Sprintf("%q", text)

@@ -13,17 +13,17 @@ import (
 	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
-// process is a bridge process that a client started, and the group of processes it may have started in turn.
+// process is a bridge process that a client started, with its process group.
 type process struct {
 	command *exec.Cmd
-	exited  chan struct{} // closed when the process has ended; err is set then
+	exited  chan struct{} // closed when the process has ended and err is set
 	err     error
 }
 
 const (
-	// pipeDelay bounds the wait for the output of a process that has ended, which a child of its may hold open.
+	// pipeDelay is how long a child of an ended process may hold its output open.
 	pipeDelay = 2 * time.Second
-	// redial is how long to wait before asking again whether a process listens.
+	// redial is the pause between attempts to connect.
 	redial = 5 * time.Millisecond
 )
 
@@ -43,7 +43,7 @@ func startProcess(command *exec.Cmd, path string) (*process, error) {
 	return p, nil
 }
 
-// run starts the process, tells so, and waits for its end on the same thread; see processgroup.Hold.
+// run starts the process and waits for its end on the same thread; see processgroup.Hold.
 func (p *process) run(started chan<- error) {
 	defer processgroup.Hold()()
 	err := p.command.Start()
@@ -55,7 +55,7 @@ func (p *process) run(started chan<- error) {
 	err = p.command.Wait()
 	processgroup.Kill(p.command.Process) // what the bridge left behind
 	if !errors.Is(err, exec.ErrWaitDelay) {
-		p.err = err // that such a leftover held the output open is no failure of the bridge
+		p.err = err // a process left behind is not a failure of the bridge
 	}
 }
 
@@ -87,7 +87,7 @@ func (p *process) hasExited() bool {
 	}
 }
 
-// exitError says how the process ended, which it must have.
+// exitError says how the process ended.
 func (p *process) exitError() error {
 	if p.err == nil {
 		return fmt.Errorf("%w: %v", ErrBridgeExited, p.command.ProcessState)
@@ -95,7 +95,7 @@ func (p *process) exitError() error {
 	return fmt.Errorf("%w: %w", ErrBridgeExited, p.err)
 }
 
-// explain adds to an error of the connection that the process has ended, if it has, or does so at once.
+// explain adds to an error of the connection that the process has ended, if it has or does at once.
 func (p *process) explain(err error) error {
 	if !errors.Is(err, ErrClosed) || errors.Is(err, ErrBridgeExited) {
 		return err
@@ -110,7 +110,7 @@ func (p *process) explain(err error) error {
 	}
 }
 
-// waitExit waits for the process to end by itself and says how it failed, if it did.
+// waitExit waits for the process to end, and returns how it failed, if it did.
 func (p *process) waitExit(ctx context.Context, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -125,7 +125,7 @@ func (p *process) waitExit(ctx context.Context, timeout time.Duration) error {
 	}
 }
 
-// stop ends the process in stages and removes the socket if the process could not do that itself.
+// stop ends the process in stages, and removes its socket if the process did not.
 func (p *process) stop(path string, timeout time.Duration) error {
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -139,11 +139,11 @@ func (p *process) stop(path string, timeout time.Duration) error {
 		<-p.exited
 	}
 	if _, err := os.Lstat(path); err != nil {
-		return nil // gone, as it should be
+		return nil // the process has removed it
 	}
 	err := withSocketLock(path, func() error { return removeStaleSocket(path) })
 	if errors.Is(err, ErrSocketInUse) || errors.Is(err, ErrSocketPath) {
-		return nil // somebody else's by now
+		return nil // it belongs to another process
 	}
 	return err
 }

@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-// Query runs a turn and yields its messages, the bridge's bytes as they came. The command is sent when the range over
-// the result begins, anew for each range.
+// Query runs a turn and yields its messages, byte for byte. Each range over the result sends the
+// command.
 //
-// The turn has succeeded when the range ends without an error. A pair with an error is the last one: an [Error] when
-// the bridge reported one (the first, if there were several), [ErrClosed] when the connection was lost, with
-// [ErrNotSent] if that was before the bridge had the command, [ErrBusy] when a query is running already, the cause of ctx when that ended, or what kept the command from being encoded. Use a ctx
-// with a deadline to bound a turn.
+// The turn has succeeded if the range ends without an error. An error ends the range: an [Error] of
+// the bridge (its first), [ErrClosed] if the connection was lost, with [ErrNotSent] if the bridge
+// did not get the command, [ErrBusy] if another query is running, the cause of ctx, or an error of
+// the encoding.
 //
-// Leaving the range early, or ending ctx, interrupts the turn and waits for its done, for at most the settle timeout;
-// then the connection is closed. After [Client.Interrupt] the messages go on until the bridge says done.
+// Leaving the range early, or ending ctx, interrupts the turn. If the turn does not end within the
+// settle timeout, the connection is closed. After [Client.Interrupt] messages continue until the
+// turn ends.
 func (c *Client) Query(ctx context.Context, query Query) iter.Seq2[json.RawMessage, error] {
 	return c.run(ctx, query)
 }
 
-// Resume lets a session go on and yields the messages of the turn, as [Client.Query] does.
+// Resume continues a session and yields the messages of the turn, as [Client.Query] does.
 func (c *Client) Resume(ctx context.Context, sessionID string) iter.Seq2[json.RawMessage, error] {
 	return c.run(ctx, Resume{SessionID: sessionID})
 }
 
-// Interrupt asks the bridge to end the running query, which then ends as any query does; the range over it says when.
-// Without a running query there is nothing to do and nothing is sent.
+// Interrupt asks the bridge to end the running query. Without one it does nothing.
 func (c *Client) Interrupt(ctx context.Context) error {
 	link, err := c.current()
 	if err != nil {
@@ -65,8 +65,8 @@ func (c *Client) run(ctx context.Context, command Command) iter.Seq2[json.RawMes
 	}
 }
 
-// runTurn sends a command and yields the messages of its turn up to its done. left says that the loop body wants no
-// more. When it returns the turn is over at the bridge, or the connection is closed.
+// runTurn sends a command and yields the messages of its turn. Left reports that the loop wants no
+// more. On return the turn is over, or the connection is closed.
 func (l *link) runTurn(ctx context.Context, turn *hostTurn, command Command, settle time.Duration,
 	yield func(json.RawMessage, error) bool,
 ) (left bool, err error) {
@@ -105,8 +105,8 @@ func (l *link) runTurn(ctx context.Context, turn *hostTurn, command Command, set
 	}
 }
 
-// giveUp interrupts a turn whose messages nobody wants any more and waits for its done. If there is none in time it
-// closes the connection, which ends the turn too.
+// giveUp interrupts a turn and waits for its done. If there is none in time, it closes the
+// connection.
 func (l *link) giveUp(turn *hostTurn, settle time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settle)
 	defer cancel()
@@ -129,8 +129,8 @@ func (l *link) giveUp(turn *hostTurn, settle time.Duration) error {
 	}
 }
 
-// SessionID returns the id that the bridge told with the latest done, "" if none told one. The done of a connection is
-// its turn's, whatever its id: a bridge may have given the session another one than the host did.
+// SessionID returns the id in the latest done, "" if there is none. The bridge may have given the
+// session another id than the host did.
 func (c *Client) SessionID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// maxDepth bounds the nesting of a field's value. Most readers of JSON stop at 10,000 levels, one of which is the line.
+// maxDepth bounds the nesting of a field's value. Most JSON readers accept 10,000 levels, of which
+// the line is one.
 const maxDepth = 9999
 
 // scanWhole checks that text is one JSON value, and returns where it begins and ends.
@@ -18,8 +19,8 @@ func scanWhole(text []byte) (start, end int, err error) {
 	return start, end, err
 }
 
-// scanValue checks the JSON value at text[at:], which may have white space before it, and returns where it begins and
-// ends. It accepts what encoding/json accepts, several times faster; that strings are UTF-8 the caller checks.
+// scanValue checks the JSON value at text[at:] and returns where it begins and ends. It accepts
+// what encoding/json accepts, several times faster, but does not check for UTF-8.
 func scanValue(text []byte, at int) (start, end int, err error) {
 	at = skipSpace(text, at)
 	start = at
@@ -35,7 +36,7 @@ func scanValue(text []byte, at int) (start, end int, err error) {
 			open = append(open, c)
 			at = skipSpace(text, at+1)
 			if byteAt(text, at) == closing(c) {
-				break // it is empty; the closing below takes it
+				break // empty: closed below
 			}
 			if c == '{' {
 				_, at, err = scanName(text, at)
@@ -60,8 +61,8 @@ func scanValue(text []byte, at int) (start, end int, err error) {
 	}
 }
 
-// scanAfterValue closes what ends after a value and moves on to the next value. With nothing left open it stays where
-// the outermost value ends.
+// scanAfterValue closes what ends after a value and moves to the next value. If nothing is left
+// open, it stays at the end of the outermost value.
 func scanAfterValue(text []byte, at int, open []byte) (int, []byte, error) {
 	for len(open) > 0 {
 		inner := open[len(open)-1]
@@ -84,7 +85,8 @@ func scanAfterValue(text []byte, at int, open []byte) (int, []byte, error) {
 	return at, open, nil
 }
 
-// scanName checks the name of a field and its colon. It returns where the name ends and what follows the colon.
+// scanName checks the name of a field and its colon. It returns the end of the name, and of the
+// colon.
 func scanName(text []byte, at int) (end, next int, err error) {
 	if byteAt(text, at) != '"' {
 		return 0, 0, scanError(at, "want a field name")
@@ -124,8 +126,8 @@ func scanString(text []byte, at int) (int, error) {
 	}
 }
 
-// plainLength returns how many bytes at the start of text are neither a quote nor a backslash nor a control character.
-// It looks at eight bytes at a time: the highest bit of each byte of found says whether that byte is one of them.
+// plainLength returns how many bytes precede the first quote, backslash or control character. It
+// looks at eight bytes at a time: the highest bit of each byte of found marks such a byte.
 func plainLength(text []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	n := 0
@@ -147,7 +149,7 @@ func plainLength(text []byte) int {
 	return n
 }
 
-// scanScalar returns where the number, or true, false or null, ends that begins at text[at].
+// scanScalar returns the end of the number, true, false or null at text[at].
 func scanScalar(text []byte, at int) (int, error) {
 	end := at
 	for c := byteAt(text, end); '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == 'E' || c == '-' || c == '+' || c == '.'; {
@@ -184,7 +186,7 @@ func closing(opening byte) byte {
 	return ']'
 }
 
-// byteAt returns the byte at this place, or past the end a NUL, which is nowhere allowed in JSON.
+// byteAt returns the byte at a place, or NUL, which JSON never contains, past the end.
 func byteAt(text []byte, at int) byte {
 	if at < len(text) {
 		return text[at]

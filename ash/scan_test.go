@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// scanTexts are JSON and nearly JSON. Whether each is valid, and where its value stands, encoding/json says.
+// scanTexts are JSON and nearly JSON. Whether each is valid, and where its value stands,
+// encoding/json says.
 var scanTexts = []string{
 	``, ` `, `null`, `nul`, `nulls`, `true`, `false`, `tru`, `True`, ` 1 `, `0`, `-0`, `-`, `+1`, `01`, `-01`, `1.`, `.5`, `1.50`,
 	`1e5`, `1E+05`, `1e`, `1e-`, `1.e5`, `12345678901234567890.0001e-400`, `1 2`, `1,`, `,`, `:`, `NaN`, `0x10`,

@@ -11,10 +11,8 @@ var commandSchema []byte
 //go:embed event.schema.json
 var eventSchema []byte
 
-// CommandSchema returns the JSON Schema (draft 2020-12) of a line from host to bridge. What it accepts, but for fields
-// that stand twice, [DecodeCommand] reads.
+// CommandSchema returns the JSON Schema (draft 2020-12) of a line from host to bridge.
 func CommandSchema() []byte { return bytes.Clone(commandSchema) }
 
-// EventSchema returns the JSON Schema (draft 2020-12) of a line from bridge to host. What it accepts, but for fields
-// that stand twice, [DecodeEvent] reads.
+// EventSchema returns the JSON Schema (draft 2020-12) of a line from bridge to host.
 func EventSchema() []byte { return bytes.Clone(eventSchema) }

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// Send passes one message of the agent to the host, any JSON value. It returns when the line is handed to the socket,
-// so a host that reads slowly slows the turn down. An error means that the data is not JSON or too long for a line, in
-// which case nothing was sent and the turn may go on, or that the host is gone.
+// Send passes a message of the agent, any JSON value, to the host. It blocks while the host reads
+// slowly. It returns an error if the data is not JSON or too long, so that nothing was sent, or if
+// the host is gone.
 type Send func(data json.RawMessage) error
 
-// Handler runs the turns of a bridge. Each method runs one turn, calls send for each of its messages in order (from one
-// goroutine at a time or from several) and returns when the turn is over; send fails from then on. An error it returns
-// is reported to the host before the turn's done.
+// Handler runs the turns of a bridge. Each method runs a turn, sends its messages in order and
+// returns when the turn is over; send fails from then on. Its error goes to the host before the
+// turn's done. Turns of different sessions run at the same time.
 //
-// It must return soon after ctx ends. [context.Cause] says why it ended: [ErrInterrupted], [ErrConnectionLost] or
-// [ErrShutdown], or what ended the context given to [Server.Serve]. What it still sends after an interrupt reaches the
-// host. Turns of different sessions run at the same time.
+// A method must return soon after ctx ends. [context.Cause] says why it ended: [ErrInterrupted],
+// after which messages still reach the host, [ErrConnectionLost], [ErrShutdown], or the cause of
+// the context of [Server.Serve].
 type Handler interface {
 	Query(ctx context.Context, query Query, send Send) error
 	Resume(ctx context.Context, resume Resume, send Send) error
@@ -37,12 +37,12 @@ var (
 	ErrShutdown = errors.New("ash: the bridge is shutting down")
 )
 
-// Server is the bridge's end of the protocol: a socket on which hosts connect, and the turns they start. Make one with
-// [Listen].
+// Server is the bridge's end of the protocol: a socket on which hosts connect, and their turns.
 type Server struct {
 	path    string
 	handler Handler
-	// writeTimeout is how long a host may read nothing, while events wait for it, before its connection counts as lost.
+	// writeTimeout is how long a host may read nothing of an event before its connection counts as
+	// lost.
 	writeTimeout time.Duration
 	listener     net.Listener
 	identity     os.FileInfo
@@ -54,10 +54,9 @@ type Server struct {
 	sessions map[string]*sessionTurn
 }
 
-// Listen makes the socket at path, open to its owner alone from the first moment, and returns the server that listens
-// on it. A stale socket is replaced; one that somebody answers on is left alone ([ErrSocketInUse]), and so is anything
-// that is no socket ([ErrSocketPath], also for a path that is too long). The caller calls [Server.Serve], or
-// [Server.Close] if it changes its mind.
+// Listen makes the socket at path, which only its owner can ever connect to. It replaces a stale
+// socket. If somebody answers on the socket, it returns [ErrSocketInUse]; if the path is too long
+// or taken by another file, [ErrSocketPath]. The caller must call [Server.Serve] or [Server.Close].
 func Listen(path string, handler Handler) (*Server, error) {
 	s := &Server{path: path, handler: handler, writeTimeout: time.Minute, sessions: make(map[string]*sessionTurn)}
 	var err error
@@ -70,8 +69,8 @@ func Listen(path string, handler Handler) (*Server, error) {
 // SocketPath returns the path the server listens on.
 func (s *Server) SocketPath() string { return s.path }
 
-// Close removes the socket and stops listening; it leaves the socket alone if another server has replaced it.
-// A [Server.Serve] under way ends as if a host had sent a shutdown. It may be called more than once.
+// Close removes the socket, unless another server has replaced it, and stops listening. Serve then
+// ends as after a shutdown. Close may be called more than once.
 func (s *Server) Close() error {
 	s.closing.Do(func() {
 		s.closeErr = errors.Join(removeSocket(s.path, s.identity), s.listener.Close())
@@ -79,12 +78,11 @@ func (s *Server) Close() error {
 	return s.closeErr
 }
 
-// acceptFailures is how often in a row accepting may fail, with a growing pause, before Serve gives up.
+// acceptFailures is how often in a row accepting may fail before Serve gives up.
 const acceptFailures = 10
 
-// Serve accepts connections and runs their turns until a host sends a shutdown or ctx ends. Then it removes the socket,
-// ends the context of every turn, waits for the handlers and sends their last events, and returns nil. Any error is one
-// of the socket.
+// Serve accepts connections and runs their turns until a host sends a shutdown or ctx ends. Then it
+// removes the socket, ends all turns, waits for their handlers and sends their last events.
 func (s *Server) Serve(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	var connections sync.WaitGroup
@@ -105,15 +103,9 @@ func (s *Server) Serve(ctx context.Context) error {
 		if failures++; failures == acceptFailures {
 			return errors.Join(fmt.Errorf("ash: accept: %w", err), s.Close())
 		}
-		pause(ctx, 5*time.Millisecond<<failures)
-	}
-}
-
-func pause(ctx context.Context, length time.Duration) {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Millisecond << failures):
+		}
 	}
 }

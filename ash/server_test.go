@@ -96,8 +96,8 @@ func TestServerPeerVanishes(t *testing.T) {
 	}
 }
 
-// TestServerReturningPeer: a host that lost its connection and asks again in the same session is not refused because of
-// the turn it left behind, however long that takes to end.
+// TestServerReturningPeer: a host that lost its connection and asks again in the same session is
+// not refused because of the turn it left behind, however long that takes to end.
 func TestServerReturningPeer(t *testing.T) {
 	aborted, release := make(chan struct{}), make(chan struct{})
 	path := serve(t, turns(func(ctx context.Context, command ash.Command, send ash.Send) error {
@@ -148,8 +148,8 @@ func TestServerSecondConnection(t *testing.T) {
 	first.want(`{"ev":"done","sessionId":"s1"}`)
 }
 
-// TestServerPipelined: commands sent without waiting are answered in order, and an interrupt meant for one turn never
-// hits the next.
+// TestServerPipelined: commands sent without waiting are answered in order, and an interrupt meant
+// for one turn never hits the next.
 func TestServerPipelined(t *testing.T) {
 	w := dialWire(t, serve(t, turns(func(ctx context.Context, command ash.Command, send ash.Send) error {
 		if _, ok := command.(ash.Resume); ok {
@@ -184,7 +184,8 @@ func TestServerShutdownEndsAllTurns(t *testing.T) {
 	}
 }
 
-// TestServeWaits: Serve does not return before its handlers have, and they get their last words out.
+// TestServeWaits: Serve does not return before its handlers have, and they get their last words
+// out.
 func TestServeWaits(t *testing.T) {
 	stopped, release := make(chan struct{}), make(chan struct{})
 	path := socketPath(t)
@@ -219,7 +220,8 @@ func TestServeWaits(t *testing.T) {
 	}
 }
 
-// TestServerPeerStopsReading: a host that reads nothing loses its connection; others are not held up meanwhile.
+// TestServerPeerStopsReading: a host that reads nothing loses its connection; others are not held
+// up meanwhile.
 func TestServerPeerStopsReading(t *testing.T) {
 	causes := make(chan error, 1)
 	path := serve(t, turns(func(ctx context.Context, command ash.Command, send ash.Send) error {

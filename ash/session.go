@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// departure is how long a new turn of a session waits to see whether the host of the running one has just gone away. A
-// host that reconnects and asks again can be faster than the news of its old connection's end.
+// departure is how long a new turn of a session waits for the running one to be aborted. A host
+// that reconnects can be faster than the news that its old connection has ended.
 const departure = 100 * time.Millisecond
 
-// sessionTurn is the turn that a session is running.
+// sessionTurn is the running turn of a session.
 type sessionTurn struct {
 	ctx  context.Context
 	over chan struct{}
 }
 
-// claim reserves the session for the turn whose context this is; release gives it back. A turn that runs already is a
-// reason to refuse, unless its context has ended: then claim waits until it is over.
+// claim reserves the session for the turn of ctx; release gives it back. If another turn is
+// running, claim waits until it is over if it is being aborted, and returns an error if it is not.
 func (s *Server) claim(ctx context.Context, session string) (release func(), err error) {
 	mine := &sessionTurn{ctx: ctx, over: make(chan struct{})}
 	for {
@@ -43,7 +43,8 @@ func (s *Server) release(session string, turn *sessionTurn) {
 	close(turn.over)
 }
 
-// wait waits for a turn that is about to end. Its error says that the turn goes on, or that ctx ended.
+// wait waits for a turn that is being aborted. It returns an error if the turn continues or ctx
+// ends.
 func (t *sessionTurn) wait(ctx context.Context, session string) error {
 	timer := time.NewTimer(departure)
 	defer timer.Stop()

@@ -20,25 +20,24 @@ import (
 )
 
 var (
-	// ErrSocketInUse says that something answers on a socket that was to be listened on.
+	// ErrSocketInUse says that somebody answers on a socket.
 	ErrSocketInUse = errors.New("ash: socket in use")
-	// ErrSocketPath says that a path cannot be a socket's: too long, or taken by something that is no socket.
+	// ErrSocketPath says that a path is too long for a socket, or taken by another file.
 	ErrSocketPath = errors.New("ash: bad socket path")
 )
 
-// maxSocketPath is the longest socket path this system takes, in bytes.
+// maxSocketPath is the longest path of a socket on this system, in bytes.
 const maxSocketPath = len(syscall.RawSockaddrUnix{}.Path) - 1
 
 const (
 	// probeTimeout bounds the wait for an answer on a socket that may be stale.
 	probeTimeout = time.Second
-	// lockTimeout bounds the wait for others who set up or remove the same socket.
+	// lockTimeout bounds the wait for other processes that set up or remove the same socket.
 	lockTimeout = 5 * time.Second
 	lockRetry   = 5 * time.Millisecond
 )
 
-// NewSocketPath returns the path of a socket that does not exist yet, /tmp/ash-<short-id>.sock with eight random
-// characters for the id.
+// NewSocketPath returns a new path for a socket, /tmp/ash-<short-id>.sock.
 func NewSocketPath() string {
 	dir := "/tmp" // the protocol's folder; os.TempDir is often too deep for a socket
 	if runtime.GOOS == "windows" {
@@ -60,8 +59,7 @@ func checkSocketPath(path string) error {
 	return nil
 }
 
-// listenUnix listens on a new socket at path, which nobody but its owner can ever connect to, and returns its identity.
-// A stale socket, one on which nobody answers, is replaced.
+// listenUnix listens on a new socket at path and returns its identity. It replaces a stale socket.
 func listenUnix(path string) (listener net.Listener, identity os.FileInfo, err error) {
 	if err := checkSocketPath(path); err != nil {
 		return nil, nil, err
@@ -84,7 +82,7 @@ func listenUnix(path string) (listener net.Listener, identity os.FileInfo, err e
 	return listener, identity, nil
 }
 
-// removeSocket removes the socket at path if it is still the one with this identity.
+// removeSocket removes the socket at path if it still has this identity.
 func removeSocket(path string, identity os.FileInfo) error {
 	return withSocketLock(path, func() error {
 		found, err := os.Lstat(path)
@@ -94,13 +92,14 @@ func removeSocket(path string, identity os.FileInfo) error {
 		case err != nil:
 			return err
 		case !os.SameFile(found, identity):
-			return nil // a successor's
+			return nil // it belongs to a successor
 		}
 		return os.Remove(path)
 	})
 }
 
-// removeStaleSocket makes sure that nothing stands at path, for which it removes a socket that nobody answers on.
+// removeStaleSocket removes a socket on which nobody answers. It returns an error if anything else
+// is at path.
 func removeStaleSocket(path string) error {
 	found, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,8 +124,7 @@ func removeStaleSocket(path string) error {
 	return nil
 }
 
-// socketAnswers says whether somebody listens on the socket at path. Only a refused connection, or no socket at all, is
-// a no: a socket that is merely busy has an owner.
+// socketAnswers reports whether somebody listens at path. A busy socket counts as an answer.
 func socketAnswers(path string) (bool, error) {
 	conn, err := net.DialTimeout("unix", path, probeTimeout)
 	switch {
@@ -140,8 +138,8 @@ func socketAnswers(path string) (bool, error) {
 	return false, err
 }
 
-// withSocketLock runs work while no other process sets up or removes the socket at path. The lock is a file beside it,
-// gone again afterwards.
+// withSocketLock runs work while no other process sets up or removes the socket at path. The lock
+// is a file beside the socket that it removes in the end.
 func withSocketLock(path string, work func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
 	defer cancel()
@@ -150,7 +148,7 @@ func withSocketLock(path string, work func() error) error {
 		if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
 			return fmt.Errorf("ash: lock %s: %w", lock.Path(), errors.Join(err, lock.Close()))
 		}
-		// Its previous holder removed the file while this process waited for it: such a lock keeps nobody out.
+		// The previous holder may have removed the file meanwhile. Then the lock keeps nobody out.
 		held, heldErr := lock.Stat()
 		found, foundErr := os.Stat(lock.Path())
 		if heldErr == nil && foundErr == nil && os.SameFile(held, found) {

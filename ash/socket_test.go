@@ -158,7 +158,8 @@ func TestListenRace(t *testing.T) {
 	}
 }
 
-// TestCloseLeavesSuccessorAlone: a server whose socket somebody else removed and replaced does not remove theirs.
+// TestCloseLeavesSuccessorAlone: a server whose socket somebody else removed and replaced does not
+// remove theirs.
 func TestCloseLeavesSuccessorAlone(t *testing.T) {
 	path := socketPath(t)
 	first, err := ash.Listen(path, turns(echo))

@@ -17,9 +17,10 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// A transcript is a recorded conversation: prose, and then sections of lines, alternately the bridge's and the host's.
-// Those in testdata/transcripts/both hold for either end of this package; those in bridge and host hold for that end
-// alone, facing a peer that this package's other end would never be.
+// A transcript is a recorded conversation: prose, and then sections of lines, alternately the
+// bridge's and the host's. Those in testdata/transcripts/both hold for either end of this package;
+// those in bridge and host hold for that end alone, facing a peer that this package's other end
+// would never be.
 type section struct {
 	fromHost bool
 	lines    []string
@@ -173,7 +174,8 @@ func (h *scriptedHandler) next(ctx context.Context, send ash.Send) error {
 	return turn.err
 }
 
-// handlerScript works out from a transcript what the agent behind the bridge does in each turn: every done ends one.
+// handlerScript works out from a transcript what the agent behind the bridge does in each turn:
+// every done ends one.
 func handlerScript(t *testing.T, sections []section) []scriptedTurn {
 	var script []scriptedTurn
 	var turn scriptedTurn
@@ -226,7 +228,8 @@ func TestTranscriptsClient(t *testing.T) {
 	}, "both", "host")
 }
 
-// playBridge is the bridge of a transcript. It fails the test without ending its goroutine's duties: t.Errorf only.
+// playBridge is the bridge of a transcript. It fails the test without ending its goroutine's
+// duties: t.Errorf only.
 func playBridge(w *wire, sections []section) {
 	for _, section := range sections {
 		for _, line := range section.lines {
@@ -243,8 +246,8 @@ func playBridge(w *wire, sections []section) {
 	}
 }
 
-// turnEvents returns what the turn that begins with these sections yields: data, and "interrupt" where the host
-// interrupts it; and the text of its error.
+// turnEvents returns what the turn that begins with these sections yields: data, and "interrupt"
+// where the host interrupts it; and the text of its error.
 func turnEvents(t *testing.T, sections []section) (messages []string, failure string) {
 	for _, section := range sections {
 		if section.fromHost {
@@ -316,7 +319,8 @@ func runCommand(t *testing.T, client *ash.Client, command ash.Command, want []st
 	}
 }
 
-// TestTranscriptsCoverProtocol makes sure that no command or event of the protocol page lacks a recording.
+// TestTranscriptsCoverProtocol makes sure that no command or event of the protocol page lacks a
+// recording.
 func TestTranscriptsCoverProtocol(t *testing.T) {
 	recorded := ""
 	names, err := filepath.Glob("testdata/transcripts/both/*.txtar")

@@ -7,8 +7,7 @@ import (
 	"sync"
 )
 
-// startTurn runs a turn in its own goroutine, or refuses it when the connection is running one already. Its error is
-// the connection's.
+// startTurn runs a turn in its own goroutine, or refuses it if the connection is running one.
 func (c *connection) startTurn(ctx context.Context, session string, run func(context.Context, Send) error) error {
 	c.mu.Lock()
 	if c.running != nil {
@@ -21,8 +20,9 @@ func (c *connection) startTurn(ctx context.Context, session string, run func(con
 	return nil
 }
 
-// runTurn runs a turn from its first message to its done. It writes the done under the lock that a new turn needs, so
-// that a host that answers the done at once is not refused. If the connection fails here, it fails for its reader, too.
+// runTurn runs a turn and writes its done, under the lock that a new turn needs, so that a host
+// that reacts to the done at once is not refused. If writing fails, the connection's reader fails,
+// too.
 func (c *connection) runTurn(ctx context.Context, session string, run func(context.Context, Send) error) {
 	err := worthReporting(ctx, c.runInSession(ctx, session, run))
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *connection) runInSession(ctx context.Context, session string, run func(
 
 var errTurnOver = errors.New("ash: the turn is over")
 
-// sender returns a function that sends the messages of one turn, and none once the other was called.
+// sender returns a function that sends messages of a turn until the other is called.
 func (c *connection) sender() (send Send, end func()) {
 	var mu sync.Mutex
 	over := false
@@ -71,8 +71,8 @@ func (c *connection) sender() (send Send, end func()) {
 	}
 }
 
-// worthReporting returns what the host is told about how a turn ended. That it stopped because the host interrupted it
-// is no news; that it stopped because the bridge goes down is.
+// worthReporting returns the error that the host should see. It need not see that it interrupted
+// the turn, but it must see that the bridge is shutting down.
 func worthReporting(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {
