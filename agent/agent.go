@@ -1,5 +1,5 @@
-// Package agent runs turns of an agent: one prompt in, a stream of events and a result out, through
-// one small interface with a driver for each way of reaching an agent.
+// Package agent runs turns of an agent: a prompt in, a stream of events and a result out. Each kind of
+// driver reaches agents in its own way, through one small interface.
 package agent
 
 import (
@@ -9,80 +9,76 @@ import (
 	"time"
 )
 
-// Driver is one agent that can be given turns. A driver runs one turn at a time; Interrupt may be
-// called from another goroutine meanwhile, everything else may not. The order is Start, any number
-// of Turns, Stop.
+// Driver runs turns of one agent, one at a time: Start, any number of Turns, Stop. During a turn, other
+// goroutines may call Interrupt, SessionID and Stop.
 type Driver interface {
-	// Start makes sure that turns can be run and starts what lives longer than one. It must find
-	// what is missing: an error matching ErrUnavailable says that no turn was begun and that no
-	// message is to blame.
+	// Start makes sure that turns can run and starts what outlives a turn. It returns an error that
+	// matches ErrUnavailable if something is missing: then no turn has begun and no message is to
+	// blame.
 	Start(ctx context.Context) error
-	// Turn runs one turn. Events are handed to observe, which may be nil, in order and before Turn
-	// returns; observe must not call the driver, but for SessionID. The result is filled in as far
-	// as the turn came, also when there is an error. Cancelling the context stops the agent with
-	// everything it started, and then returns the context's cause.
+	// Turn runs one turn. It passes events to observe, which may be nil, in order and before it
+	// returns; observe must not call methods of the driver other than SessionID. The result says how
+	// far the turn got, even if there is an error. If the context ends, Turn stops the agent with
+	// everything it started and returns the context's cause.
 	Turn(ctx context.Context, request Request, observe func(Event)) (Result, error)
 	// Interrupt asks the running turn to end early; Turn then returns ErrInterrupted. Without a
 	// running turn it does nothing.
 	Interrupt(ctx context.Context) error
-	// SessionID returns what a later driver needs to continue the agent's session, or "" where
-	// there is no such thing or none was begun yet. An agent's first event may be the one that
-	// begins it.
+	// SessionID returns what a later driver needs to continue the agent's session, or "" if the agent
+	// has no sessions or has not begun one. An agent may begin one with its first event.
 	SessionID() string
-	// Stop ends what Start started and waits for it. It may be called at any time and more than
-	// once.
+	// Stop ends what Start started and waits for it. It may be called at any time, more than once.
 	Stop(ctx context.Context) error
 }
 
 // Errors that drivers wrap.
 var (
-	// ErrUnavailable says that the agent cannot be reached at all: a command that is missing or not
-	// executable, a socket nobody listens on.
+	// ErrUnavailable says that the agent cannot be reached at all: its command is missing or not
+	// executable, or nobody listens on its socket.
 	ErrUnavailable = errors.New("the agent cannot be started")
 	// ErrInterrupted says that Interrupt ended the turn.
 	ErrInterrupted = errors.New("the turn was interrupted")
 )
 
-// Request is what an agent is given for a turn.
+// Request is the input of a turn.
 type Request struct {
 	// Prompt is the text of the turn. The exec driver writes it to the command's standard input.
 	Prompt string
-	// Env are variables of the form NAME=value that describe the turn, added to the environment of
-	// a process that is started for it.
+	// Env are variables of the form NAME=value that describe the turn. They reach programs that are
+	// started for it.
 	Env []string
 }
 
 // Event is something that an agent showed during a turn.
 type Event struct {
-	// Raw is the driver's own event, byte for byte as the agent sent it. It is nil for plain
-	// output.
+	// Raw is the event as the agent sent it, byte for byte. It is nil for plain output.
 	Raw json.RawMessage `json:"raw,omitempty"`
-	// Text is what a person following the turn would read of it, if anything.
+	// Text is the readable part of the event, if it has one.
 	Text string `json:"text,omitempty"`
 	// Error reports that Text came from the agent's error output.
 	Error bool `json:"error,omitempty"`
 }
 
-// Result is what a turn came to.
+// Result is the outcome of a turn.
 type Result struct {
 	// Text is the agent's answer, at most MaxText bytes of it.
 	Text string
 	// Truncated reports that the answer was longer.
 	Truncated bool
-	// Tail is the end of everything the agent printed, for people who look into a failure.
+	// Tail is the end of everything that the agent printed, for people who look into a failure.
 	Tail string
 	// SessionID continues the agent's session; see Driver.SessionID.
 	SessionID string
 	// Duration is how long the turn took.
 	Duration time.Duration
-	// Usage is what the turn used up, as far as the agent tells.
+	// Usage is what the turn used up, as far as the agent reports it.
 	Usage Usage
 }
 
-// MaxText is the most that is kept of an answer, in bytes.
+// MaxText bounds an answer, in bytes.
 const MaxText = 1 << 20
 
-// Usage is what a turn used up. Zero means that the agent did not tell.
+// Usage is what a turn used up. Zero means that the agent did not report it.
 type Usage struct {
 	InputTokens  int64   `json:"input_tokens,omitempty"`
 	OutputTokens int64   `json:"output_tokens,omitempty"`

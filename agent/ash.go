@@ -4,53 +4,58 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/oacp-go/oacp/ash"
+	"github.com/oacp-go/oacp/internal/orphans"
 )
 
 // silence is how long a bridge that has said ready before may say nothing.
 const silence = 2 * time.Second
 
 // Ash is the driver for an agent behind an Ash bridge. The events of a turn are the messages of the
-// agent's SDK, byte for byte.
-//
-// Where the agent's SDK tells its own session id, SessionID is that one.
+// agent's SDK, byte for byte. If the SDK tells its own session id, SessionID returns that.
 type Ash struct {
 	options Options
+	// stderr is the end of the error output of a bridge that the driver started.
+	stderr stderrTail
 
-	// complaints is the end of what bridges of ours printed as errors.
-	complaints complaints
-
-	mu          sync.Mutex
-	client      *ash.Client
-	session     string
-	running     bool
-	interrupted bool
+	mu     sync.Mutex
+	client *ash.Client
+	// name is what the bridge calls the session, session what SessionID returns.
+	name, session        string
+	running, interrupted bool
 }
 
 // NewAsh returns the driver. It connects when it is started.
 func NewAsh(options Options) *Ash {
-	a := &Ash{options: options, session: options.Session}
+	a := &Ash{options: options, name: options.Session, session: options.Session}
 	if options.Greeted == nil {
 		a.options.Greeted = new(atomic.Bool)
 	}
-	if a.options.Session == "" {
-		a.options.Session = newSessionName()
+	if a.name == "" {
+		a.name = newSessionName()
 	}
 	return a
 }
 
-// Start connects to the bridge, and starts it first if the driver has its command.
+// Start connects to the bridge. If the options have a command, Start runs the bridge first.
 func (a *Ash) Start(ctx context.Context) error {
-	client, err := a.connect(ctx)
+	var client *ash.Client
+	var err error
+	switch {
+	case len(a.options.Command) > 0:
+		client, err = a.spawn(ctx)
+	case a.options.Socket == "":
+		err = errors.New("neither the socket of an Ash bridge nor a command is given")
+	default:
+		client, err = a.join(ctx)
+	}
 	if err != nil {
-		if !errors.Is(err, ErrUnavailable) {
-			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-		}
-		return err
+		return unavailable(err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,35 +63,73 @@ func (a *Ash) Start(ctx context.Context) error {
 	return nil
 }
 
-// current returns the connection, nil without one.
-func (a *Ash) current() *ash.Client {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.client
+// unavailable returns the error such that it matches ErrUnavailable.
+func unavailable(err error) error {
+	if errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// Turn sends the prompt as a query. A bridge cannot be given variables, so those of the request are
-// left out. When the connection is found lost before the bridge has the query, the driver connects
-// again, once. A bridge that is lost later may have died of the query, or done its work: the turn
-// fails.
+// spawn runs the bridge and connects to it.
+func (a *Ash) spawn(ctx context.Context) (*ash.Client, error) {
+	path, err := findProgram(a.options.Dir, a.options.Command[0])
+	if err == nil {
+		err = checkFolder(a.options.Dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	socket := a.options.Socket
+	if socket == "" {
+		socket = ash.NewSocketPath()
+	}
+	cmd := &exec.Cmd{
+		Path: path, Args: a.options.Command, Dir: a.options.Dir, Env: environment(a.options.Env, orphans.Environ(ctx)),
+		Stderr: &a.stderr,
+	}
+	client, err := ash.Spawn(ctx, cmd, socket, &ash.ClientOptions{StopTimeout: a.options.Grace})
+	return client, a.explain(err)
+}
+
+// join connects to a bridge that runs already.
+func (a *Ash) join(ctx context.Context) (*ash.Client, error) {
+	var options ash.ClientOptions
+	if a.options.Greeted.Load() {
+		options.ReadyTimeout, options.AssumeReady = silence, true
+	}
+	client, err := ash.Connect(ctx, a.options.Socket, &options)
+	if err == nil {
+		a.options.Greeted.Store(true)
+	}
+	return client, err
+}
+
+// Turn sends the prompt as a query, without the variables of the request. If the connection turns out
+// to be lost before the bridge has the query, the driver connects again, once. A bridge that is lost
+// later may have died of the query, or done its work, so the turn fails.
 func (a *Ash) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
-	a.beginTurn()
-	defer a.endTurn()
-	fold, err := a.query(ctx, request, observe)
+	client := a.beginTurn(true)
+	defer a.beginTurn(false)
+	if client == nil {
+		return Result{}, errNotStarted
+	}
+	fold, err := a.query(ctx, client, request, observe)
 	if errors.Is(err, ash.ErrNotSent) && ctx.Err() == nil {
-		if err = a.restore(ctx); err == nil {
-			fold, err = a.query(ctx, request, observe)
+		if client, err = a.reconnect(ctx, client); err == nil {
+			fold, err = a.query(ctx, client, request, observe)
 		}
 	}
 	result, failure := fold.finish()
 	result.Duration = time.Since(begin)
-	result.Tail = a.tail(result.Tail)
-	result.SessionID = a.adopt(result.SessionID)
+	result.Tail = joinTails(result.Tail, a.stderr.String())
+	var interrupted bool
+	result.SessionID, interrupted = a.adopt(result.SessionID, client)
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return result, context.Cause(ctx)
-	case a.wasInterrupted():
+	case interrupted:
 		return result, ErrInterrupted
 	case err != nil:
 		return result, a.bridgeError(err)
@@ -94,13 +137,19 @@ func (a *Ash) Turn(ctx context.Context, request Request, observe func(Event)) (R
 	return result, failure
 }
 
-func (a *Ash) query(ctx context.Context, request Request, observe func(Event)) (*sdkFold, error) {
+// beginTurn notes that a turn begins, or that it ends, and returns the connection.
+func (a *Ash) beginTurn(running bool) *ash.Client {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.running, a.interrupted = running, false
+	return a.client
+}
+
+func (a *Ash) query(ctx context.Context, client *ash.Client, request Request, observe func(Event)) (*sdkFold, error) {
 	fold := newSDKFold()
-	client := a.current()
-	if client == nil {
-		return fold, fmt.Errorf("%w: the driver was not started", ErrUnavailable)
-	}
-	query := ash.Query{Prompt: safeText(request.Prompt), SessionID: a.name()}
+	a.mu.Lock()
+	query := ash.Query{Prompt: safeText(request.Prompt), SessionID: a.name}
+	a.mu.Unlock()
 	for raw, err := range client.Query(ctx, query) {
 		if err != nil {
 			return fold, err
@@ -110,25 +159,40 @@ func (a *Ash) query(ctx context.Context, request Request, observe func(Event)) (
 			observe(Event{Raw: raw, Text: text})
 		}
 	}
-	if session := client.SessionID(); session != "" {
-		a.rename(session)
-	}
 	return fold, nil
 }
 
-// restore brings a lost connection back, and a bridge of ours that has ended.
-func (a *Ash) restore(ctx context.Context) error {
-	client := a.current()
+// reconnect restores a lost connection. It starts a bridge of ours again if that has ended.
+func (a *Ash) reconnect(ctx context.Context, client *ash.Client) (*ash.Client, error) {
 	err := client.Reconnect(ctx)
-	if !errors.Is(err, ash.ErrBridgeExited) {
-		if err != nil {
-			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-		}
-		return err
+	switch {
+	case err == nil:
+		return client, nil
+	case !errors.Is(err, ash.ErrBridgeExited):
+		return client, unavailable(err)
 	}
-	// What a bridge that has ended says at its closing is known already.
-	_ = client.Close()
-	return a.Start(ctx)
+	_ = client.Close() // the bridge is known to have ended
+	if err := a.Start(ctx); err != nil {
+		return client, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.client, nil
+}
+
+// adopt remembers the session ids that the agent and the bridge told in the turn. It returns the id
+// that continues the session, and whether the turn was interrupted.
+func (a *Ash) adopt(session string, client *ash.Client) (id string, interrupted bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if name := client.SessionID(); name != "" {
+		a.name = name
+	}
+	a.session = session
+	if session == "" {
+		a.session = a.name
+	}
+	return a.session, a.interrupted
 }
 
 // bridgeError turns what the bridge reported into an error of this package.
@@ -140,56 +204,19 @@ func (a *Ash) bridgeError(err error) error {
 	return a.explain(err)
 }
 
-func (a *Ash) beginTurn() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.running, a.interrupted = true, false
-}
-
-func (a *Ash) endTurn() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.running = false
-}
-
-func (a *Ash) wasInterrupted() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.interrupted
-}
-
-// adopt remembers the session id that the agent told, and returns the one that continues the
-// session.
-func (a *Ash) adopt(session string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.session = session
-	if session == "" {
-		a.session = a.options.Session
+// explain adds to an error what a bridge of ours said last.
+func (a *Ash) explain(err error) error {
+	if said := lastLine(a.stderr.String()); err != nil && said != "" {
+		return fmt.Errorf("%w: %s", err, said)
 	}
-	return a.session
-}
-
-// name returns the name under which the bridge knows the session.
-func (a *Ash) name() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.options.Session
-}
-
-// rename takes the name that the bridge has given to the session.
-func (a *Ash) rename(session string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.options.Session = session
+	return err
 }
 
 // Interrupt asks the bridge to end the running turn.
 func (a *Ash) Interrupt(ctx context.Context) error {
 	a.mu.Lock()
-	running := a.running
+	client, running := a.client, a.running
 	a.interrupted = a.interrupted || running
-	client := a.client
 	a.mu.Unlock()
 	if !running || client == nil {
 		return nil
@@ -197,7 +224,7 @@ func (a *Ash) Interrupt(ctx context.Context) error {
 	return client.Interrupt(ctx)
 }
 
-// SessionID returns the agent's own id of the session, or the name under which the bridge knows it.
+// SessionID returns the agent's own id of the session, or the bridge's name for it.
 func (a *Ash) SessionID() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -210,16 +237,35 @@ func (a *Ash) Stop(ctx context.Context) error {
 	client := a.client
 	a.client = nil
 	a.mu.Unlock()
-	var err error
 	switch {
 	case client == nil:
+		return nil
 	case len(a.options.Command) == 0:
-		err = client.Close()
-	default:
-		err = client.Shutdown(ctx)
-		if errors.Is(err, ash.ErrNotSent) {
-			err = client.Close() // the connection was lost before, which the turn has told
-		}
+		return client.Close()
+	}
+	err := client.Shutdown(ctx)
+	if errors.Is(err, ash.ErrNotSent) {
+		return client.Close() // the turn has reported that the connection was lost
 	}
 	return err
+}
+
+// stderrTail keeps the end of an error output.
+type stderrTail struct {
+	mu   sync.Mutex
+	tail ring
+}
+
+// Write never fails, so that a bridge never dies of it.
+func (c *stderrTail) Write(data []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tail.write(data)
+	return len(data), nil
+}
+
+func (c *stderrTail) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tail.String()
 }

@@ -2,11 +2,11 @@ package agent
 
 import "sync"
 
-// maxBackground bounds the events that are kept between turns, in bytes.
+// maxBackground bounds the events kept between turns, in bytes.
 const maxBackground = 1 << 20
 
-// background is what an agent did between turns, for commands that ended then or by a clock of its
-// own. The next turn tells of it and pays for it.
+// background is what an agent did between turns, because a command ended or a timer fired. The next
+// turn shows it and counts its usage.
 type background struct {
 	mu     sync.Mutex
 	events []Event
@@ -14,8 +14,7 @@ type background struct {
 	usage  Usage
 }
 
-// add takes an event in, and what was used up. The oldest events are dropped where there are too
-// many.
+// add records an event and its usage. It drops the oldest events if there are too many.
 func (b *background) add(event Event, usage Usage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -28,7 +27,7 @@ func (b *background) add(event Event, usage Usage) {
 	}
 }
 
-// take returns what there is and forgets it.
+// take returns the events and the usage, and forgets them.
 func (b *background) take() ([]Event, Usage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

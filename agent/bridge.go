@@ -13,25 +13,24 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// Bridge serves the Ash bridge protocol with any drivers: it is the handler for an ash.Server.
-// Messages of the Claude Code SDK are passed on untouched; of others, the lines of the answer
-// become assistant messages as they come, and the whole a result message, shaped as those of the
-// Claude Code SDK.
+// Bridge is the handler with which an ash.Server serves any drivers. It passes messages of the
+// Claude Code SDK on untouched. For other agents, it turns the lines of the answer into assistant
+// messages as they come, and the whole answer into a result message, in the shape of that SDK.
 //
-// A session goes on after a turn that failed, with the id that its driver had for it. So do those
-// whose drivers were stopped because others are in use.
+// A session continues after a turn that failed, and after its driver was stopped to make room for
+// others.
 type Bridge struct {
 	newDriver func(session string) Driver
 
 	mu       sync.Mutex
 	sessions map[string]*bridgeSession
-	// turns counts what was begun, to know which driver was idle longest.
+	// turns counts all turns, to find the driver that has been idle longest.
 	turns int
 }
 
-// bridgeSession is a session as its host names it.
+// bridgeSession is a session by the host's name for it.
 type bridgeSession struct {
-	// driver is nil when none runs, and busy while it has a turn.
+	// driver is nil if none runs, and busy during a turn.
 	driver Driver
 	busy   bool
 	// used is the number of its last turn.
@@ -40,20 +39,20 @@ type bridgeSession struct {
 	id string
 }
 
-// maxIdleDrivers is how many drivers are kept running between turns. Hosts may make up a new
-// session for each query.
+// maxIdleDrivers bounds the drivers that run between turns. Hosts may choose a new session for each
+// query.
 const maxIdleDrivers = 8
 
-// NewBridge returns a bridge that makes a driver for each session when it is first named. The
-// driver is to continue the session if it can.
+// NewBridge returns a bridge that makes a driver when a session is first named. The driver should
+// continue the session if it can.
 func NewBridge(newDriver func(session string) Driver) *Bridge {
 	return &Bridge{newDriver: newDriver, sessions: make(map[string]*bridgeSession)}
 }
 
 var _ ash.Handler = (*Bridge)(nil)
 
-// Query runs a turn of the query's session. Of a prompt in content blocks, only text can be given
-// to a driver; fields that this package does not know are left out.
+// Query runs a turn of the query's session. It accepts only text in content blocks, and ignores
+// fields that this package does not know.
 func (b *Bridge) Query(ctx context.Context, query ash.Query, send ash.Send) error {
 	prompt, err := promptText(query)
 	if err != nil {
@@ -75,8 +74,8 @@ func (b *Bridge) Query(ctx context.Context, query ash.Query, send ash.Send) erro
 	return errors.Join(err, b.drop(ctx, query.SessionID))
 }
 
-// runInterruptible runs a turn. An interrupt from the host becomes one of the driver, which leaves
-// the agent's session alive; any other end of the context stops the agent.
+// runInterruptible runs a turn. If the host interrupts it, runInterruptible interrupts the driver,
+// which keeps the agent's session alive. If ctx ends for another reason, it stops the agent.
 func runInterruptible(ctx context.Context, driver Driver, request Request, observe func(Event)) (Result, error) {
 	turn, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -100,7 +99,7 @@ func runInterruptible(ctx context.Context, driver Driver, request Request, obser
 	return result, err
 }
 
-// Resume makes sure that the session can go on, and runs no turn.
+// Resume makes sure that the session can continue. It runs no turn.
 func (b *Bridge) Resume(ctx context.Context, resume ash.Resume, _ ash.Send) error {
 	if _, err := b.driver(ctx, resume.SessionID); err != nil {
 		return err
@@ -108,8 +107,8 @@ func (b *Bridge) Resume(ctx context.Context, resume ash.Resume, _ ash.Send) erro
 	return b.rest(ctx, resume.SessionID)
 }
 
-// driver returns the session's driver, started and busy. A session has one turn at a time, so
-// nobody else starts the same one meanwhile.
+// driver returns the session's driver, started and busy. A session has one turn at a time, so only
+// one goroutine starts its driver.
 func (b *Bridge) driver(ctx context.Context, name string) (Driver, error) {
 	b.mu.Lock()
 	s := b.sessions[name]
@@ -129,8 +128,7 @@ func (b *Bridge) driver(ctx context.Context, name string) (Driver, error) {
 	}
 	driver, err := b.start(ctx, id)
 	if errors.Is(err, ErrUnknownSession) {
-		// Hosts choose the names of their sessions. One that the agent has never heard of begins
-		// here.
+		// The host made up a name that the agent does not know: the session begins here.
 		driver, err = b.start(ctx, "")
 	}
 	if err != nil {
@@ -150,8 +148,8 @@ func (b *Bridge) start(ctx context.Context, session string) (Driver, error) {
 	return driver, nil
 }
 
-// drop stops a driver whose turn failed, which may be broken. The session's next turn gets a new
-// one.
+// drop stops a driver whose turn failed, because it may be broken. The session's next turn gets a
+// new one.
 func (b *Bridge) drop(ctx context.Context, name string) error {
 	b.mu.Lock()
 	driver := b.sessions[name].release()
@@ -159,8 +157,8 @@ func (b *Bridge) drop(ctx context.Context, name string) error {
 	return driver.Stop(context.WithoutCancel(ctx))
 }
 
-// rest has a driver wait for the session's next turn. It stops the one that has been idle longest
-// when there are too many.
+// rest keeps a driver for the session's next turn. If too many are idle, it stops the one that has
+// been idle longest.
 func (b *Bridge) rest(ctx context.Context, name string) error {
 	b.mu.Lock()
 	b.sessions[name].busy = false
@@ -185,7 +183,7 @@ func (b *Bridge) rest(ctx context.Context, name string) error {
 	return driver.Stop(context.WithoutCancel(ctx))
 }
 
-// release returns the driver, which is the session's no more, and keeps what continues the session.
+// release takes the driver from the session, and keeps the id that continues the session.
 func (s *bridgeSession) release() Driver {
 	driver := s.driver
 	if id := driver.SessionID(); id != "" {
@@ -226,5 +224,5 @@ func promptText(query ash.Query) (string, error) {
 	return strings.Join(texts, "\n"), nil
 }
 
-// newSessionName makes up a name for a session.
+// newSessionName returns a new name for a session.
 func newSessionName() string { return "oacp-" + strings.ToLower(rand.Text()[:16]) }

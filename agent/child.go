@@ -16,20 +16,20 @@ import (
 	"github.com/oacp-go/oacp/internal/processgroup"
 )
 
-// childSpec says how a child is started.
+// childSpec says how to start a child.
 type childSpec struct {
 	path    string
 	command []string
 	dir     string
 	env     []string
-	// grace is how long the program may take to end, and pipeDelay how long its output may be held
-	// open by what escaped from its group. Zero means the usual.
+	// grace is how long the program may take to end, and pipeDelay how long a process outside its
+	// group may hold its output open. Zero means the default.
 	grace, pipeDelay time.Duration
-	// line is given each line of the standard output, without its end, and may keep it. The last
-	// may have been cut off.
+	// line gets each line of the standard output, without its end, and may keep it. The last may be
+	// incomplete.
 	line func(c *child, line []byte)
-	// complaint is given the error output, in pieces.
-	complaint func(text string)
+	// stderr gets the error output, in pieces.
+	stderr func(text string)
 }
 
 // A child is a program that lives on between turns and exchanges lines with its driver. It runs in
@@ -38,26 +38,25 @@ type child struct {
 	spec    childSpec
 	process *os.Process
 	input   lineQueue
-	// ended is closed when the program has ended, with all that was in its group, and all of its
-	// output was passed on. err then says how it ended.
+	// ended is closed when the program and its group have ended and all output was passed on. Then
+	// err says how the program ended.
 	ended chan struct{}
 	err   error
-	// exited is closed when the program has ended, output or not.
+	// exited is closed when the program has ended, even if output is left.
 	exited chan struct{}
 
-	// partial is the beginning of a character of the error output whose end has not come yet.
+	// partial is an incomplete character at the end of the error output so far.
 	partial []byte
 
 	mu sync.Mutex
-	// tail is the end of the error output, plain that of what was printed beside it and is no
-	// message.
+	// tail is the end of the error output, plain that of the standard output that is not messages.
 	tail, plain ring
 	// failure is why the driver ended the program, if it did.
 	failure error
 }
 
 // startChild starts a program. Its environment is that of this process, the variables of the spec,
-// and the mark of the context, by which what a killed process has left is found.
+// and the mark of ctx, by which a runner finds what a killed one left.
 func startChild(ctx context.Context, spec childSpec) (*child, error) {
 	if spec.grace <= 0 {
 		spec.grace = defaultGrace
@@ -76,14 +75,12 @@ func startChild(ctx context.Context, spec childSpec) (*child, error) {
 	return c, nil
 }
 
-// run starts the program, tells so, and waits for its end on the same thread; see
-// processgroup.Hold. The pipes are ours, so that the end of the program itself is seen at once,
-// whatever of it still holds them.
+// run starts the program and waits for its end on the same thread; see processgroup.Hold. It owns
+// the pipes, to notice the end of the program even if another process holds them open.
 func (c *child) run(started chan<- error) {
 	defer processgroup.Hold()()
 	cmd := &exec.Cmd{Path: c.spec.path, Args: c.spec.command, Dir: c.spec.dir, Env: environment(c.spec.env)}
-	// At SIGTERM, also when this process dies, the program ends its tools. Killed, it would leave
-	// them.
+	// The program gets SIGTERM even if this process dies, because it then ends its tools, too.
 	processgroup.Lead(cmd, syscall.SIGTERM)
 	pipes, err := startPiped(cmd)
 	c.process = cmd.Process
@@ -94,19 +91,19 @@ func (c *child) run(started chan<- error) {
 	var inOut sync.WaitGroup
 	lines := lineSplitter{line: func(line []byte) { c.spec.line(c, line) }, limit: maxLine}
 	inOut.Go(func() { c.write(pipes.in) })
-	out, complaints := &outlet{file: pipes.out}, &outlet{file: pipes.complaints}
+	out, stderr := &outlet{file: pipes.out}, &outlet{file: pipes.stderr}
 	inOut.Go(func() {
 		c.read(out, lines.add)
 		lines.end()
 		c.expectExit()
 	})
-	inOut.Go(func() { c.read(complaints, c.complain) })
+	inOut.Go(func() { c.read(stderr, c.readStderr) })
 	err = cmd.Wait()
 	close(c.exited)
 	processgroup.Kill(cmd.Process)
 	c.input.close()
 	out.expire(c.spec.pipeDelay)
-	complaints.expire(c.spec.pipeDelay)
+	stderr.expire(c.spec.pipeDelay)
 	inOut.Wait()
 	c.err = exitError(err)
 	close(c.ended)
@@ -114,8 +111,8 @@ func (c *child) run(started chan<- error) {
 
 // childPipes are our ends of the pipes to a child.
 type childPipes struct {
-	in              io.WriteCloser
-	out, complaints *os.File
+	in          io.WriteCloser
+	out, stderr *os.File
 }
 
 // startPiped starts the command with pipes for input, output and error output.
@@ -136,7 +133,7 @@ func startPiped(cmd *exec.Cmd) (pipes childPipes, err error) {
 	for _, output := range []struct {
 		end    **os.File
 		writer *io.Writer
-	}{{&pipes.out, &cmd.Stdout}, {&pipes.complaints, &cmd.Stderr}} {
+	}{{&pipes.out, &cmd.Stdout}, {&pipes.stderr, &cmd.Stderr}} {
 		end, writer, err := os.Pipe()
 		if err != nil {
 			return pipes, err
@@ -147,15 +144,15 @@ func startPiped(cmd *exec.Cmd) (pipes childPipes, err error) {
 	return pipes, cmd.Start()
 }
 
-// read passes output on. A program whose output cannot be taken is ended.
+// read passes output on. If that fails, it ends the program.
 func (c *child) read(out *outlet, take func([]byte) error) {
 	if err := out.read(take); err != nil {
 		c.fail(err)
 	}
 }
 
-// expectExit ends a program that has closed its output and does not end by itself. Nothing would
-// ever be heard of it.
+// expectExit ends a program that has closed its output and does not exit: nothing would ever be
+// heard of it.
 func (c *child) expectExit() {
 	timer := time.NewTimer(c.spec.grace)
 	defer timer.Stop()
@@ -166,7 +163,7 @@ func (c *child) expectExit() {
 	}
 }
 
-// write writes the lines that are sent, and closes the input after the last.
+// write writes the queued lines, and closes the input after the last.
 func (c *child) write(stdin io.WriteCloser) {
 	for {
 		line, ok := c.input.next()
@@ -181,19 +178,19 @@ func (c *child) write(stdin io.WriteCloser) {
 	}
 }
 
-// complain takes a piece of the error output.
-func (c *child) complain(data []byte) error {
+// readStderr handles a piece of the error output.
+func (c *child) readStderr(data []byte) error {
 	c.mu.Lock()
 	c.tail.write(data)
 	c.mu.Unlock()
 	piece := append(c.partial, data...)
 	whole := wholeRunes(piece)
 	c.partial = slices.Clone(piece[whole:])
-	c.spec.complaint(safeText(string(piece[:whole])))
+	c.spec.stderr(safeText(string(piece[:whole])))
 	return nil
 }
 
-// note takes a line that is no message. Programs that fail may say why there.
+// note records a line that is not a message. Programs that fail may say why in one.
 func (c *child) note(line []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -201,17 +198,17 @@ func (c *child) note(line []byte) {
 	c.plain.write([]byte("\n"))
 }
 
-// complaints returns the end of what was noted, and of the error output behind it.
-func (c *child) complaints() string {
+// printed returns the end of what was noted, followed by that of the error output.
+func (c *child) printed() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.plain.String() + c.tail.String()
 }
 
-// send has a line written, without waiting for it. The line ends with "\n".
+// send queues a line, which ends with "\n".
 func (c *child) send(line []byte) { c.input.add(line) }
 
-// fail ends a program that cannot be dealt with any more.
+// fail ends a program that the driver cannot continue with.
 func (c *child) fail(err error) {
 	c.mu.Lock()
 	if c.failure == nil {
@@ -234,7 +231,7 @@ func (c *child) hasEnded() bool {
 	}
 }
 
-// death says why a program ended that was not meant to.
+// death says why a program ended unexpectedly.
 func (c *child) death() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,8 +244,7 @@ func (c *child) death() error {
 	return errors.New("it ended by itself")
 }
 
-// finish lets the program end by itself, which it does when its input ends, and stops it if it does
-// not.
+// finish closes the program's input, at which it ends, and stops it if it does not.
 func (c *child) finish(ctx context.Context) error {
 	c.input.close()
 	if c.endsWithin(ctx, c.spec.grace) {
@@ -258,11 +254,11 @@ func (c *child) finish(ctx context.Context) error {
 }
 
 // killDelay is how long a killed program may take to end. One that waits for a disk or a network
-// share may not end before that answers.
+// share ends only when that answers.
 const killDelay = 5 * time.Second
 
-// stop asks the program and its children to end, and kills them if they do not. It waits for the
-// end, but not for ever.
+// stop sends SIGTERM to the program and its children, and kills them if they do not end. It waits
+// for the end, but not forever.
 func (c *child) stop(ctx context.Context) error {
 	if !c.hasEnded() {
 		processgroup.Signal(c.process, syscall.SIGTERM)

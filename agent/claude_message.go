@@ -9,20 +9,20 @@ import (
 	"sync"
 )
 
-// claudeMessage is what the driver itself reads of a line that the claude program prints. What
-// concerns the result of a turn is in sdkMessage.
+// claudeMessage holds the fields that the driver reads of a line from the claude program.
+// sdkMessage has those about the result of a turn.
 type claudeMessage struct {
 	Type      string `json:"type"`
 	Subtype   string `json:"subtype"`
 	SessionID string `json:"session_id"`
-	// Of a user message that the program repeats when it takes it.
+	// Of a user message that the program repeats to acknowledge it.
 	UUID     string `json:"uuid"`
 	IsReplay bool   `json:"isReplay"`
-	// UserMessages are the messages that a message belongs to. Old releases do not tell.
+	// UserMessages are the messages that a message belongs to. Old releases omit them.
 	UserMessages []string `json:"user_message_uuids"`
 
-	// Of an assistant message that stands for a failure, or of a system message about one that the
-	// program gets over by itself; a word.
+	// A word, of an assistant message that reports a failure, or of a system message about one that
+	// the program handles.
 	Error       json.RawMessage `json:"error"`
 	ErrorStatus int             `json:"error_status"`
 
@@ -46,7 +46,7 @@ type claudeMessage struct {
 	Request   json.RawMessage `json:"request"`
 	Response  *claudeResponse `json:"response"`
 
-	// used is what a result says was used up since the one before.
+	// used is what a result adds to the usage of the previous one.
 	used Usage
 }
 
@@ -57,7 +57,7 @@ type claudeResponse struct {
 	Response  json.RawMessage `json:"response,omitempty"`
 }
 
-// claudeHello is what is read of the answer to the initialize request.
+// claudeHello is the answer to the initialize request.
 type claudeHello struct {
 	Version string `json:"claude_code_version"`
 	Account *struct {
@@ -67,13 +67,13 @@ type claudeHello struct {
 	} `json:"account"`
 }
 
-// loggedOut reports whether the program says that it has nothing to log in with.
+// loggedOut reports whether the program has no login.
 func (h *claudeHello) loggedOut() bool {
 	a := h.Account
 	return a != nil && a.APIProvider == "firstParty" && a.TokenSource == "none" && a.APIKeySource == ""
 }
 
-// readClaude reads a line. It returns nil if that is no message.
+// readClaude reads a line. It returns nil if the line is not a message.
 func readClaude(line []byte) *claudeMessage {
 	var m claudeMessage
 	err := json.Unmarshal(line, &m)
@@ -86,7 +86,7 @@ func readClaude(line []byte) *claudeMessage {
 	return &m
 }
 
-// isRefusal reports whether the message is the result of no turn at all: it says why the program
+// isRefusal reports whether the message is a result without a turn, which says why the program
 // ends.
 func (m *claudeMessage) isRefusal() bool {
 	return m.Type == "result" && m.IsError && len(m.Errors) > 0 && m.NumTurns == 0 && len(m.UserMessages) == 0
@@ -95,14 +95,14 @@ func (m *claudeMessage) isRefusal() bool {
 // claudeLine returns the message as a line to send.
 func claudeLine(message map[string]any) []byte { return append(mustJSON(message), '\n') }
 
-// outwardMention finds the mention of a file that need not be in the working folder.
+// outwardMention matches mentions of files that may be outside the working folder.
 var outwardMention = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`@(["'/~\\]|\S*\.\.|[A-Za-z]:)`)
 })
 
-// plainPrompt keeps the program from taking a prompt, which may come from a stranger, for more than
-// words: a slash at its beginning stands for a command of the program's, and a mention of a file
-// has the file read without leave. Files in the working folder may be read anyway.
+// plainPrompt makes sure that the program reads a prompt, which may come from a stranger, as text
+// only. To the program, a leading slash is a command, and a mention of a file reads the file
+// without asking. It may read files in the working folder anyway.
 func plainPrompt(prompt string) string {
 	if strings.HasPrefix(prompt, "/") {
 		prompt = " " + prompt
@@ -128,14 +128,14 @@ func claudeReply(response claudeResponse) []byte {
 	return claudeLine(map[string]any{"type": "control_response", "response": response})
 }
 
-// failureWord returns the word for the failure that the message stands for.
+// failureWord returns the word for the failure that the message reports.
 func (m *claudeMessage) failureWord() string {
 	var word string
 	_ = json.Unmarshal(m.Error, &word) // absent, or of another shape: none
 	return word
 }
 
-// retry says for people what the program does about a failure, "" if the message tells of none.
+// retry says for people how the program handles a failure, "" if the message does not report one.
 func (m *claudeMessage) retry() string {
 	if m.Type != "system" || m.Subtype != "api_retry" {
 		return ""
@@ -147,8 +147,7 @@ func (m *claudeMessage) retry() string {
 	return "the model's service failed (" + what + "); claude tries again\n"
 }
 
-// cost returns what the session cost since the result before this one, where those before came to a
-// total.
+// cost returns what the session cost since the previous result, up to which it had cost before.
 func (m *claudeMessage) cost(before float64) float64 {
 	if m.ModelUsage == nil {
 		return max(0, m.TotalCost-before)
@@ -160,12 +159,12 @@ func (m *claudeMessage) cost(before float64) float64 {
 	return sum
 }
 
-// apiError returns the failure of the model's service that the result tells of, nil if it tells of
-// none. The word is that of the last assistant message.
+// apiError returns the failure of the model's service that the result reports, or nil. The word is
+// that of the last assistant message.
 func (m *claudeMessage) apiError(word string) *APIError {
 	status := m.APIStatus
 	if rest, ok := strings.CutPrefix(m.Result, "API Error: "); ok && status == 0 {
-		status, _ = strconv.Atoi(rest[:min(3, len(rest))]) // old releases tell in no other way
+		status, _ = strconv.Atoi(rest[:min(3, len(rest))]) // old releases say it only here
 	}
 	if status == 0 && word == "" && m.TerminalReason != "api_error" {
 		return nil

@@ -97,7 +97,7 @@ func (c *claude) start(ctx context.Context, session string) (*claudeProcess, err
 	p := &claudeProcess{driver: c, greeting: newUUID(), hello: make(chan claudeResponse, 1)}
 	p.child, err = startChild(ctx, childSpec{
 		path: c.programPath(), command: c.arguments(session, servers), dir: c.options.Dir, env: c.options.Env, grace: c.options.Grace,
-		line: p.receive, complaint: p.complain,
+		line: p.receive, stderr: p.receiveStderr,
 	})
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (p *claudeProcess) lastWords() string {
 	if refusal := p.refusal.Load(); refusal != nil {
 		return *refusal
 	}
-	return lastLine(p.complaints()) // where old releases say it
+	return lastLine(p.printed()) // where old releases say it
 }
 
 // receive handles a line of the program's output.
@@ -208,9 +208,9 @@ func (p *claudeProcess) denyBetweenTurns(tool string) string {
 	return unattended
 }
 
-func (p *claudeProcess) complain(text string) {
+func (p *claudeProcess) receiveStderr(text string) {
 	if p.ready.Load() {
-		p.driver.turns.deliver(said{complaint: text})
+		p.driver.turns.deliver(said{stderr: text})
 	}
 }
 
@@ -231,7 +231,7 @@ func (p *claudeProcess) endError() error {
 	if err := p.unknownSession(); err != nil {
 		return err
 	}
-	return &DiedError{Program: "claude", Complaints: p.complaints(), Err: p.death()}
+	return &DiedError{Program: "claude", Stderr: p.printed(), Err: p.death()}
 }
 
 // newUUID returns a random UUID.

@@ -8,29 +8,29 @@ import (
 	"sync"
 )
 
-// codexNotice is what is read of the parameters of a notification of the app server.
+// codexNotice holds the parameters of a notification of the app server.
 type codexNotice struct {
 	ThreadID string     `json:"threadId"`
 	TurnID   string     `json:"turnId"`
 	Turn     *codexDone `json:"turn"`
 	Item     *codexItem `json:"item"`
-	// Error is a failure that the program gets over by itself, or that ends the turn.
+	// Error is a failure that the program handles, or that ends the turn.
 	Error *codexFailure `json:"error"`
-	// TokenUsage counts the session; Last is the part of the last answer of the model.
+	// TokenUsage counts the session; Last is the part of the model's last answer.
 	TokenUsage *struct {
 		Total codexTokens `json:"total"`
 		Last  codexTokens `json:"last"`
 	} `json:"tokenUsage"`
 }
 
-// codexDone is a turn that has ended, in the one way or another.
+// codexDone is a turn that has ended.
 type codexDone struct {
 	ID     string        `json:"id"`
 	Status string        `json:"status"`
 	Error  *codexFailure `json:"error"`
 }
 
-// err says how a turn ended that did not end well.
+// err returns nil if the turn ended well.
 func (d *codexDone) err() error {
 	switch {
 	case d.Status == "interrupted":
@@ -71,7 +71,7 @@ func (f *codexFailure) err() error {
 	return newAPIError(kind, status, f.Message, codexRelease.login)
 }
 
-// kind tells the kind of a failure of the model's service, "" for a failure of another sort.
+// kind returns the kind of a failure of the model's service, "" for other failures.
 func (f *codexFailure) kind(word string, status int) APIErrorKind {
 	switch word {
 	case "unauthorized":
@@ -100,8 +100,7 @@ func (f *codexFailure) kind(word string, status int) APIErrorKind {
 	return f.kindOfText()
 }
 
-// kindOfText tells the kind of a failure that the program has no word for, as the exec command
-// never has.
+// kindOfText returns the kind of a failure that the program has no word for.
 func (f *codexFailure) kindOfText() APIErrorKind {
 	for _, known := range []struct {
 		text string
@@ -126,13 +125,13 @@ func (f *codexFailure) kindOfText() APIErrorKind {
 	return ""
 }
 
-// statusPattern finds an HTTP status in what codex says of a failure.
+// statusPattern matches an HTTP status in what codex says of a failure.
 var statusPattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\bstatus:? (\d{3})\b`)
 })
 
-// info returns the word for the failure and the HTTP status, as far as the program tells. Some tell
-// the status in the message alone.
+// info returns the word for the failure and the HTTP status, if the program tells them. Some
+// messages hold the status only in their text.
 func (f *codexFailure) info() (word string, status int) {
 	var details map[string]struct {
 		Status int `json:"httpStatusCode"`

@@ -30,7 +30,7 @@ func (c *codex) start(ctx context.Context, session string) (*codexServer, error)
 	s := &codexServer{driver: c}
 	s.child, err = startChild(ctx, childSpec{
 		path: c.programPath(), command: c.arguments(), dir: c.options.Dir, env: env, grace: c.options.Grace,
-		line: s.receive, complaint: s.complain,
+		line: s.receive, stderr: s.receiveStderr,
 	})
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (s *codexServer) refusal(what string, err error) error {
 		return err
 	}
 	err = fmt.Errorf("%w: %s: %w", ErrUnavailable, what, err)
-	if said := lastLine(s.complaints()); said != "" && s.hasEnded() {
+	if said := lastLine(s.printed()); said != "" && s.hasEnded() {
 		err = fmt.Errorf("%w: %s", err, said)
 	}
 	return err
@@ -165,12 +165,12 @@ func (s *codexServer) receive(c *child, line []byte) {
 	}
 }
 
-func (s *codexServer) complain(text string) {
+func (s *codexServer) receiveStderr(text string) {
 	if s.ready.Load() {
-		s.driver.turns.deliver(said{complaint: text})
+		s.driver.turns.deliver(said{stderr: text})
 	}
 }
 
 func (s *codexServer) endError() error {
-	return &DiedError{Program: "codex", Complaints: s.complaints(), Err: s.death()}
+	return &DiedError{Program: "codex", Stderr: s.printed(), Err: s.death()}
 }

@@ -168,7 +168,7 @@ func TestDeathInWords(t *testing.T) {
 			started(t, driver)
 			result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil)
 			death, ok := died(err)
-			if !ok || !strings.Contains(err.Error(), "no newline at the end") || !strings.Contains(death.Complaints, "Credit balance is too low") {
+			if !ok || !strings.Contains(err.Error(), "no newline at the end") || !strings.Contains(death.Stderr, "Credit balance is too low") {
 				t.Errorf("Turn = %v, want that it died, and all that it said", err)
 			}
 			if !strings.Contains(result.Tail, "Credit balance is too low\nno newline at the end") {

@@ -6,7 +6,7 @@ import (
 )
 
 // Echo is an agent that answers each prompt with the prompt. It needs no program and no model, so
-// the way of a message through a turn and back can be seen and tested anywhere.
+// anybody can follow a message through a turn and back.
 type Echo struct{}
 
 // NewEcho returns the driver.

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxVariable bounds the value of a variable in bytes. Systems refuse to start a program with
-// larger ones, and a message must not be able to cause that.
+// maxVariable bounds the value of a variable, in bytes. Systems do not start a program with very
+// large ones, and a message must not be able to cause that.
 const maxVariable = 8 << 10
 
-// environment returns the variables of this process with those of the lists added, where the later
-// wins. What came from a message is made safe first.
+// environment returns the variables of this process and of the lists. Later ones win. It makes the
+// values of the lists safe, as they may come from a message.
 func environment(lists ...[]string) []string {
 	variables := os.Environ()
 	for _, list := range lists {
@@ -26,8 +26,8 @@ func environment(lists ...[]string) []string {
 	return variables
 }
 
-// lookupVariable returns the value of a variable of a program that is started with the list, "" if
-// it has none.
+// lookupVariable returns the value of a variable of a program started with the list, "" if it is
+// not set.
 func lookupVariable(list []string, name string) string {
 	variables := environment(list)
 	for _, variable := range slices.Backward(variables) {
@@ -38,7 +38,7 @@ func lookupVariable(list []string, name string) string {
 	return ""
 }
 
-// safeText drops NUL bytes, which no system can pass on, and replaces what is not UTF-8.
+// safeText drops NUL bytes, which no system can pass to a program, and replaces invalid UTF-8.
 func safeText(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
 }

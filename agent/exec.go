@@ -19,18 +19,15 @@ import (
 const (
 	// defaultGrace is how long an agent may take to end after SIGTERM.
 	defaultGrace = 5 * time.Second
-	// pipeDelay is how long the output of a command that has ended may be held open by a process it
-	// left behind.
+	// pipeDelay is how long a process that a command left behind may hold its output open.
 	pipeDelay = 2 * time.Second
 )
 
 // Exec is the driver that runs a command for each turn: the prompt on its standard input, the
 // answer on its standard output. The command is an argument vector and never passes through a
-// shell. It runs in a process group of its own, which is stopped as one; on Linux it also dies with
-// the process that started it, so that an agent never outlives the runner that watches over it. A
-// command may exit without reading its input. Processes of its group that it leaves behind are
-// killed; where they hold its output open, they are given two seconds first. What is to live on
-// needs a group of its own.
+// shell. It may exit without reading its input. It runs in a process group of its own, which is
+// stopped as a whole; on Linux it also dies with the process that started it. When the command
+// exits, processes left in its group are killed, after two seconds if they hold its output open.
 //
 // A turn whose command exits with a status other than zero, or by a signal, fails with an
 // *ExitError.
@@ -52,7 +49,7 @@ func NewExec(options Options) *Exec {
 	return e
 }
 
-// ExitError says that a command ended in failure.
+// ExitError says that a command failed.
 type ExitError struct {
 	// Code is the exit status, -1 when a signal ended the command.
 	Code int
@@ -62,7 +59,7 @@ type ExitError struct {
 	Err error
 }
 
-// Error tells the status or the signal.
+// Error names the status or the signal.
 func (e *ExitError) Error() string {
 	if e.Signal != "" {
 		return "the command was ended by a signal: " + e.Signal
@@ -86,12 +83,11 @@ func (e *Exec) Start(context.Context) error {
 	return err
 }
 
-// findProgram returns the absolute path of a program that is to run in a folder, looked for as a
-// shell in that folder does.
+// findProgram returns the absolute path of a program, which it looks up as a shell in dir does.
 func findProgram(dir, name string) (string, error) {
 	if filepath.Base(name) != name && !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
-		if filepath.Base(name) == name { // not to be looked for elsewhere
+		if filepath.Base(name) == name { // not to be looked up in PATH
 			name = "." + string(filepath.Separator) + name
 		}
 	}
@@ -111,7 +107,7 @@ func checkFolder(dir string) error {
 	}
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no folder", dir)
+		err = fmt.Errorf("%s is not a folder", dir)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -119,7 +115,7 @@ func checkFolder(dir string) error {
 	return nil
 }
 
-// Turn runs the command once. Its events are pieces of output as they came, cut between characters.
+// Turn runs the command once. Its events are pieces of output, never cut within a character.
 func (e *Exec) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	if e.path == "" {
 		return Result{}, fmt.Errorf("%w: the driver was not started", ErrUnavailable)
@@ -139,7 +135,7 @@ func (e *Exec) Turn(ctx context.Context, request Request, observe func(Event)) (
 	return result, err
 }
 
-// run starts the command and waits until it, and what it left behind, is done with.
+// run starts the command and waits until it and what it left behind have ended.
 func (e *Exec) run(ctx context.Context, request Request, out *output) error {
 	defer processgroup.Hold()()
 	cmd := &exec.Cmd{
@@ -164,8 +160,8 @@ func (e *Exec) run(ctx context.Context, request Request, out *output) error {
 	return exitError(err)
 }
 
-// stopOnCancel waits until the command has ended or the context is cancelled, and stops the command
-// in the second case, in stages. It reports whether it did.
+// stopOnCancel waits until the command has ended or ctx ends. In the second case it stops the
+// command, in stages, and reports true.
 func stopOnCancel(ctx context.Context, leader *os.Process, ended <-chan struct{}, grace time.Duration) bool {
 	select {
 	case <-ended:
@@ -189,12 +185,12 @@ func stopOnCancel(ctx context.Context, leader *os.Process, ended <-chan struct{}
 	return true
 }
 
-// exitError makes an error of ours from that of waiting for a command.
+// exitError converts the error of waiting for a command.
 func exitError(err error) error {
 	var exit *exec.ExitError
 	switch {
 	case err == nil, errors.Is(err, exec.ErrWaitDelay):
-		return nil // what the command left behind is no failure of its own
+		return nil // a process left behind is not a failure of the command
 	case errors.As(err, &exit):
 		return &ExitError{Code: exit.ExitCode(), Signal: signalOf(exit.ProcessState), Err: err}
 	}

@@ -6,57 +6,56 @@ import (
 	"strings"
 )
 
-// ErrUnknownSession says that the session to continue is not there (any more). Start and Turn
+// ErrUnknownSession says that the agent does not have the session to continue. Start and Turn
 // return it; a driver without a session starts a new one.
 var ErrUnknownSession = errors.New("the agent does not know the session")
 
 const alphanumeric = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// checkSession makes sure that the id of a session is one: it may have come from afar, and stands
-// among the arguments of a program.
+// checkSession checks that a session id is well formed: it may have come from afar, and becomes an
+// argument of a program.
 func checkSession(id string) error {
 	if id == "" || len(id) <= 200 && strings.Contains(alphanumeric, id[:1]) && strings.Trim(id, alphanumeric+"-_.:") == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %.60q is no id of one", ErrUnknownSession, id)
+	return fmt.Errorf("%w: %.60q is not a session id", ErrUnknownSession, id)
 }
 
-// An APIErrorKind tells failures of a model's service apart by what can be done about them.
+// An APIErrorKind classifies failures of a model's service by what can be done about them.
 type APIErrorKind string
 
 // The kinds of failures.
 const (
-	// NotLoggedIn: the service does not accept who asks.
+	// NotLoggedIn: the service rejects the login.
 	NotLoggedIn APIErrorKind = "not_logged_in"
-	// RateLimited: too much was asked, or an account's allowance is used up.
+	// RateLimited: too many requests, or the account's allowance is used up.
 	RateLimited APIErrorKind = "rate_limited"
 	// Overloaded: the service has too much to do.
 	Overloaded APIErrorKind = "overloaded"
-	// Unreachable: the service could not be connected to, or hung up.
+	// Unreachable: the connection failed or broke off.
 	Unreachable APIErrorKind = "unreachable"
-	// Failing: the service failed for reasons of its own, or what answered is no such service, such
-	// as a proxy with a page that says so.
+	// Failing: the service failed, or something else answered, such as a proxy with a page.
 	Failing APIErrorKind = "failing"
-	// UnknownModel: the service has no such model for who asks.
+	// UnknownModel: the service does not offer the model to this account.
 	UnknownModel APIErrorKind = "unknown_model"
-	// Refused: the service understood what was asked and does not take it: too long, malformed,
-	// against a policy. The message may be to blame.
+	// Refused: the service rejects the request as too long, malformed or against a policy. The
+	// message may be to blame.
 	Refused APIErrorKind = "refused"
 )
 
-// APIError says that the service behind an agent did not answer as it should. For all kinds but
-// Refused it matches ErrUnavailable: no message is to blame, and a later turn can do better.
+// APIError is a failure of the service behind an agent. All kinds but Refused match ErrUnavailable:
+// no message is to blame, and a later turn may succeed.
 type APIError struct {
 	Kind APIErrorKind
-	// Status is the HTTP status, 0 where it is not known.
+	// Status is the HTTP status, 0 if unknown.
 	Status int
 	// Text is what the agent said.
 	Text string
-	// Advice says what to do about it, if there is something.
+	// Advice says what to do about it, if there is a remedy.
 	Advice string
 }
 
-// Error tells what the agent said, and what to do.
+// Error returns what the agent said, and the advice.
 func (e *APIError) Error() string {
 	text := "the model's service failed: " + reason(e.Text)
 	if e.Status != 0 {
@@ -90,7 +89,7 @@ func kindOfStatus(status int) APIErrorKind {
 	return Failing
 }
 
-// reason is what was said of a failure, or that nothing was.
+// reason returns what was said of a failure, or that nothing was.
 func reason(said string) string {
 	if strings.TrimSpace(said) == "" {
 		return "it does not say why"
@@ -120,8 +119,8 @@ func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
 type DiedError struct {
 	// Program is the agent's name.
 	Program string
-	// Complaints is the end of what it printed that is no message, its error output last.
-	Complaints string
+	// Stderr is the end of its error output, after what else it printed that is not messages.
+	Stderr string
 	// Err says how it ended.
 	Err error
 
@@ -129,10 +128,10 @@ type DiedError struct {
 	accepted bool
 }
 
-// Error tells how the program ended.
+// Error says how the program ended.
 func (e *DiedError) Error() string {
 	text := e.Program + " ended in the middle of the turn: " + e.Err.Error()
-	if line := lastLine(e.Complaints); line != "" {
+	if line := lastLine(e.Stderr); line != "" {
 		text += ": " + line
 	}
 	return text
@@ -141,7 +140,7 @@ func (e *DiedError) Error() string {
 // Unwrap returns how the program ended.
 func (e *DiedError) Unwrap() error { return e.Err }
 
-// lastLine returns the last line of a text that says something.
+// lastLine returns the last line of a text that is not blank.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return cutText(strings.TrimSpace(lines[len(lines)-1]), 1000)

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// rpcMessage is a request, a response or a notification of JSON-RPC 2.0, as codex app-server speaks
-// it: one on a line, without the member that names the version.
+// rpcMessage is a request, a response or a notification of JSON-RPC 2.0 as codex app-server speaks
+// it: one per line, without the member that names the version.
 type rpcMessage struct {
 	ID     json.RawMessage `json:"id,omitempty"`
 	Method string          `json:"method,omitempty"`
@@ -29,7 +29,7 @@ func (e *rpcError) Error() string { return fmt.Sprintf("%s (code %d)", e.Message
 // rpcNoMethod is the code for a method that the receiver does not have.
 const rpcNoMethod = -32601
 
-// readRPC reads a line. It returns nil if that is no message.
+// readRPC reads a line. It returns nil if the line is not a message.
 func readRPC(line []byte) *rpcMessage {
 	var m rpcMessage
 	if json.Unmarshal(line, &m) != nil || m.Method == "" && m.ID == nil {
@@ -91,8 +91,8 @@ func (c *rpcCalls) resolve(m *rpcMessage) bool {
 	return ok
 }
 
-// call asks the program and waits for the answer. It must not be called by the reader of the
-// program's output.
+// call sends a request and waits for the answer. The reader of the program's output must not call
+// it.
 func (c *rpcCalls) call(ctx context.Context, p *child, method string, params, result any) error {
 	line, id := c.request(method, params)
 	answer := make(chan *rpcMessage, 1)

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// A lifetime is the time between the start and the stop of a driver. What starts a program within
-// it is given up when it ends.
+// A lifetime lasts from the start to the stop of a driver. Programs that are still starting when it
+// ends are given up.
 type lifetime struct {
 	mu sync.Mutex
 	// ctx ends with the lifetime. It is nil before the first.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// inside is what has entered and not left.
+	// inside counts the callers between enter and leave.
 	inside sync.WaitGroup
 }
 
@@ -23,7 +23,7 @@ func (l *lifetime) begin() {
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 }
 
-// end ends the lifetime and waits until everything has left it.
+// end ends the lifetime and waits until all callers have left it.
 func (l *lifetime) end() {
 	l.mu.Lock()
 	if l.ctx != nil {
@@ -40,7 +40,7 @@ func (l *lifetime) hasEnded() bool {
 	return l.ctx == nil || l.ctx.Err() != nil
 }
 
-// enter returns a context that ends with the lifetime, too, and what to call when that is over.
+// enter returns a context that ends with the lifetime, too. The caller must call leave.
 func (l *lifetime) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// maxLine bounds a line that an agent may print, in bytes. Agents print files and pictures as parts
-// of one line.
+// maxLine bounds a line that an agent prints, in bytes. A line may hold whole files and pictures.
 const maxLine = 64 << 20
 
 // lineSplitter cuts a stream into lines.
@@ -17,8 +16,8 @@ type lineSplitter struct {
 	partial []byte
 }
 
-// add takes the next piece of the stream. A line over the limit is an error, after which there is
-// no more.
+// add splits the next piece of the stream. It returns an error for a line over the limit, which
+// ends the stream.
 func (s *lineSplitter) add(data []byte) error {
 	for len(data) > 0 {
 		end := bytes.IndexByte(data, '\n')
@@ -43,7 +42,7 @@ func (s *lineSplitter) add(data []byte) error {
 	return nil
 }
 
-// end takes what came last for a line: its end has not come, and will not.
+// end passes on the last line, which has no line feed.
 func (s *lineSplitter) end() {
 	line := s.partial
 	s.partial = nil
@@ -52,8 +51,8 @@ func (s *lineSplitter) end() {
 	}
 }
 
-// lineQueue holds lines that wait to be written, so that whoever sends one never waits for a
-// program that itself waits to be read.
+// lineQueue holds lines to be written, so that a sender never waits for a program that itself waits
+// to be read.
 type lineQueue struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -72,7 +71,7 @@ func (q *lineQueue) add(line []byte) {
 	}
 }
 
-// close says that no more lines come.
+// close ends the queue: no more lines come.
 func (q *lineQueue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -80,7 +79,7 @@ func (q *lineQueue) close() {
 	q.changed.Signal()
 }
 
-// next waits for a line, and reports false after the last.
+// next waits for a line. It reports false after the last.
 func (q *lineQueue) next() ([]byte, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -5,24 +5,23 @@ import (
 	"sync"
 )
 
-// said is one thing that an agent's program said: a line of its output or a piece of its error
-// output.
+// said is a line of a program's output, or a piece of its error output if line is nil.
 type said struct {
 	line []byte
-	// message is what the driver read the line as, nil if it makes no sense.
-	message   any
-	complaint string
+	// message is the line as the driver read it, nil if it is not a message.
+	message any
+	stderr  string
 }
 
-// ongoing is a turn of an agent whose program lives longer than the turn.
+// ongoing is a turn of a program that lives longer than the turn.
 type ongoing struct {
 	said        chan said
 	over        chan struct{}
 	interrupted chan struct{}
 }
 
-// take hands the turn what was said and waits until it has it. It reports false when the turn is
-// over.
+// take hands the turn what the program said and waits until it has it. It reports false if the turn
+// is over.
 func (o *ongoing) take(s said) bool {
 	select {
 	case o.said <- s:
@@ -41,8 +40,8 @@ func (o *ongoing) isInterrupted() bool {
 	}
 }
 
-// interruptible returns a context that ends when the turn is interrupted, too. The function ends it
-// when that is not needed any more.
+// interruptible returns a context that also ends when the turn is interrupted, and a function that
+// releases it.
 func (o *ongoing) interruptible(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
@@ -59,7 +58,7 @@ func (o *ongoing) interruptible(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// turnSlot holds the turn that a driver is in the middle of, if it is.
+// turnSlot holds the running turn of a driver, if there is one.
 type turnSlot struct {
 	mu          sync.Mutex
 	turn        *ongoing
@@ -74,7 +73,7 @@ func (s *turnSlot) begin() *ongoing {
 	return s.turn
 }
 
-// end ends the turn. What the program says from now on is not waited for.
+// end ends the turn. What the program says from now on is dropped.
 func (s *turnSlot) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +83,7 @@ func (s *turnSlot) end() {
 	}
 }
 
-// interrupt tells the turn that it is to end early.
+// interrupt asks the turn to end early.
 func (s *turnSlot) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +93,7 @@ func (s *turnSlot) interrupt() {
 	}
 }
 
-// deliver hands what was said to the turn that runs. It reports false if none does.
+// deliver hands what the program said to the running turn. It reports false if there is none.
 func (s *turnSlot) deliver(what said) bool {
 	s.mu.Lock()
 	turn := s.turn

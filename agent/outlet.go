@@ -7,37 +7,36 @@ import (
 	"time"
 )
 
-// An outlet is our end of a pipe that a program writes its output to. Its end may never come:
-// whatever the program has started may hold the other end, and may write to it without end. So once
-// the program has ended, no more is read than a pipe can hold, and no longer than for a while.
+// An outlet is our end of a pipe that a program writes its output to. The pipe may never end:
+// processes that the program started may hold it open and write to it forever. So after the program
+// has ended, an outlet reads at most what a pipe can hold, for a limited time.
 type outlet struct {
 	file *os.File
 
 	mu sync.Mutex
-	// ended is when the program ended, zero before. From then on, deadline is when reading ends and
-	// left is how much is still read.
+	// ended is when the program ended, zero before. From then on, reading ends at deadline or after
+	// left bytes.
 	ended, deadline time.Time
 	left            int
 }
 
-// maxPipe is the most that a pipe holds, in bytes, where the system's administrator has not said
-// otherwise.
+// maxPipe is how much a pipe can hold by default, in bytes.
 const maxPipe = 1 << 20
 
-// expire says that the program has ended, and how long reading may take.
+// expire notes that the program has ended, and limits the time for reading.
 func (o *outlet) expire(limit time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended, o.left = time.Now(), maxPipe
 	o.deadline = o.ended.Add(limit)
 	if errors.Is(o.file.SetReadDeadline(o.deadline), os.ErrNoDeadline) {
-		// Not all systems can. What has not come by then is given up.
+		// Some systems cannot. Output that comes later is lost.
 		time.AfterFunc(limit, func() { _ = o.file.Close() })
 	}
 }
 
-// took notes that a piece of the output was passed on since the given time, which is not reading
-// time. It reports whether there may be more.
+// took notes that a piece of output was passed on since the given time, which does not count as
+// reading time. It reports whether more may come.
 func (o *outlet) took(piece int, since time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -53,8 +52,8 @@ func (o *outlet) took(piece int, since time.Time) bool {
 	return o.left > 0
 }
 
-// read passes the output on until it ends, and closes the pipe. An error of take ends it and is
-// returned.
+// read passes the output on until it ends, and closes the pipe. It stops at an error of take and
+// returns it.
 func (o *outlet) read(take func([]byte) error) error {
 	defer o.file.Close() // nothing was written to it
 	buffer := make([]byte, 64<<10)
@@ -70,7 +69,7 @@ func (o *outlet) read(take func([]byte) error) error {
 			}
 		}
 		if err != nil {
-			return nil // the end, or what comes to the same
+			return nil // the end of the pipe, or its deadline
 		}
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxTail is how much of the end of the output is kept, in bytes.
+// maxTail bounds the end of the output that is kept, in bytes.
 const maxTail = 16 << 10
 
-// output collects what a command prints in bounded memory, however much that is: the beginning of
-// its standard output, which is the answer, and the end of everything.
+// output collects what a command prints, in bounded memory: the beginning of its standard output,
+// which is the answer, and the end of everything.
 type output struct {
 	observe func(Event)
 
@@ -30,23 +30,23 @@ func (o *output) stream(isError bool) io.Writer {
 	return &stream{output: o, isError: isError}
 }
 
-// add takes text in as standard output.
+// add records text as standard output.
 func (o *output) add(text string) { _, _ = o.stream(false).Write([]byte(text)) } // Write never fails
 
-// complain takes text in as error output.
-func (o *output) complain(text string) { _, _ = o.stream(true).Write([]byte(text)) } // Write never fails
+// addStderr records text as error output.
+func (o *output) addStderr(text string) { _, _ = o.stream(true).Write([]byte(text)) } // Write never fails
 
-// plain takes in what a program said that is not a message, and returns it as an event.
+// plain records what a program said that is not a message, and returns it as an event.
 func (o *output) plain(s said) Event {
-	event := Event{Text: s.complaint, Error: true}
+	event := Event{Text: s.stderr, Error: true}
 	if s.line != nil {
 		event = Event{Text: safeText(string(s.line)) + "\n"}
 	}
-	o.complain(event.Text)
+	o.addStderr(event.Text)
 	return event
 }
 
-// result returns what was collected. Output that still comes is not waited for.
+// result returns what was collected so far.
 func (o *output) result() Result {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,7 +61,7 @@ func (o *output) result() Result {
 	}
 }
 
-// setAnswer replaces the answer, of which it keeps MaxText bytes.
+// setAnswer replaces the answer. It keeps MaxText bytes of it.
 func (r *Result) setAnswer(text string) {
 	answer := newOutput(nil)
 	answer.add(text)
@@ -69,15 +69,15 @@ func (r *Result) setAnswer(text string) {
 	r.Text, r.Truncated = given.Text, given.Truncated
 }
 
-// A stream is one of the two outputs of a command.
+// A stream is the standard output or the error output of a command.
 type stream struct {
 	output  *output
 	isError bool
-	// partial is the beginning of a character whose end has not come yet.
+	// partial is an incomplete character at the end of the stream so far.
 	partial []byte
 }
 
-// Write never fails, so that a command never dies of a reader that had enough.
+// Write never fails, so that a command never dies because of its reader.
 func (s *stream) Write(data []byte) (int, error) {
 	o := s.output
 	o.mu.Lock()
@@ -99,7 +99,7 @@ func (s *stream) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// wholeRunes returns the length of the data without a character at its end that is cut off.
+// wholeRunes returns the length of the data without an incomplete character at its end.
 func wholeRunes(data []byte) int {
 	for back := 1; back <= min(utf8.UTFMax-1, len(data)); back++ {
 		if start := len(data) - back; utf8.RuneStart(data[start]) {
@@ -115,7 +115,7 @@ func wholeRunes(data []byte) int {
 // ring holds the last maxTail bytes written to it.
 type ring struct {
 	data []byte
-	// next is where the oldest byte stands when data is full.
+	// next is the position of the oldest byte once data is full.
 	next int
 }
 

@@ -7,23 +7,23 @@ import (
 )
 
 // A Permission says what an agent may do without asking. It is given beforehand, because nobody is
-// there to be asked.
+// there to ask.
 type Permission string
 
 // The permissions. The zero value is PermitNothing.
 const (
-	// PermitNothing permits what the agent's own settings do.
+	// PermitNothing leaves it to the agent's own settings.
 	PermitNothing Permission = "none"
-	// PermitEdits permits to change files in the agent's folder.
+	// PermitEdits allows changes to files in the agent's folder.
 	PermitEdits Permission = "edits"
-	// PermitAll permits everything, for agents that are shut in by other means.
+	// PermitAll allows everything, for agents that are confined by other means.
 	PermitAll Permission = "all"
 )
 
-// Permissions are all permissions, the smallest first.
+// Permissions returns all permissions, the smallest first.
 func Permissions() []Permission { return []Permission{PermitNothing, PermitEdits, PermitAll} }
 
-// ParsePermission returns the permission of that name. None is PermitNothing.
+// ParsePermission returns the permission of that name. The empty name stands for PermitNothing.
 func ParsePermission(name string) (Permission, error) {
 	if name == "" {
 		return PermitNothing, nil

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"strings"
 )
 
 // afterDeath precedes a prompt that the program had taken when it died.
@@ -28,10 +29,13 @@ func RunTurn(ctx context.Context, driver Driver, request Request, observe func(E
 	return result, err
 }
 
-// joinTails returns the end of both texts.
+// joinTails returns both texts, or the end of each if they are too long together.
 func joinTails(first, second string) string {
-	var tail ring
-	tail.write([]byte(first))
-	tail.write([]byte(second))
-	return tail.String()
+	if len(first)+len(second) <= maxTail {
+		return first + second
+	}
+	end := func(text string) string {
+		return strings.ToValidUTF8(text[max(0, len(text)-maxTail/2):], "")
+	}
+	return end(first) + end(second)
 }

@@ -5,16 +5,14 @@ import (
 	"strings"
 )
 
-// sdkMessage is what is read of the message objects of the Claude Code SDK, which Ash bridges pass
-// on and which the claude program prints as its stream. All other fields and types are left to
-// whoever follows the raw events.
+// sdkMessage holds the fields that drivers read of the Claude Code SDK's messages, which Ash
+// bridges pass on and the claude program prints.
 type sdkMessage struct {
 	Type      string `json:"type"`
 	Subtype   string `json:"subtype,omitempty"`
 	SessionID string `json:"session_id,omitempty"`
 
-	// Of an assistant message. Text is a short form that the Ash protocol page uses in its
-	// examples.
+	// Of an assistant message. Text is a short form in the examples of the Ash protocol.
 	Message *sdkContent `json:"message,omitempty"`
 	Text    string      `json:"text,omitempty"`
 
@@ -45,7 +43,7 @@ type sdkUsage struct {
 	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens,omitempty"`
 }
 
-// usage counts all input alike. There may be none.
+// usage adds up all kinds of input. It accepts nil.
 func (u *sdkUsage) usage() Usage {
 	if u == nil {
 		return Usage{}
@@ -53,9 +51,9 @@ func (u *sdkUsage) usage() Usage {
 	return Usage{InputTokens: u.InputTokens + u.CacheReadInputTokens + u.CacheCreationInputTokens, OutputTokens: u.OutputTokens}
 }
 
-// sdkFold makes the result of a turn out of its messages.
+// sdkFold derives the result of a turn from its messages.
 type sdkFold struct {
-	// messages counts what came, of any type.
+	// messages counts all messages, of any type.
 	messages int
 	said     *output
 	final    *sdkMessage
@@ -64,8 +62,7 @@ type sdkFold struct {
 
 func newSDKFold() *sdkFold { return &sdkFold{said: newOutput(nil)} }
 
-// add takes one message in and returns the text in it that a person following the turn would read.
-// A message that is no object, or has fields of other shapes than the SDK's, has none.
+// add records a message and returns its readable text. A message of another shape has none.
 func (f *sdkFold) add(raw json.RawMessage) string {
 	f.messages++
 	var m sdkMessage
@@ -108,7 +105,7 @@ func (m *sdkMessage) assistantText() string {
 }
 
 // finish returns the result, and an error if the agent says that the turn failed. The answer is the
-// text of the result message; where there is none, it is all that the assistant said.
+// text of the result message or, without one, all that the assistant said.
 func (f *sdkFold) finish() (Result, error) {
 	result := f.said.result()
 	result.SessionID = f.session
@@ -131,7 +128,7 @@ func (f *sdkFold) finish() (Result, error) {
 	return result, &ReportedError{Text: strings.Join(reasons, ": ")}
 }
 
-// ReportedError is a failure of a turn that the agent itself reported.
+// ReportedError is a failure that the agent itself reported.
 type ReportedError struct {
 	// Text is what the agent said.
 	Text string

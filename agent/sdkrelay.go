@@ -17,19 +17,18 @@ func tellsSDKMessages(driver Driver) bool {
 	return false
 }
 
-// maxUnsent is how much of an unfinished line is kept back, in bytes.
+// maxUnsent bounds an unfinished line that is kept back, in bytes.
 const maxUnsent = 64 << 10
 
 // sdkRelay sends the events of one turn to the host.
 type sdkRelay struct {
-	// session is the host's name of the session.
+	// session is the host's name for the session.
 	session string
 	driver  Driver
 	send    ash.Send
-	// sdk says that raw events are for the host, and raw that there were some.
+	// sdk reports that raw events are SDK messages, and raw that there were some.
 	sdk, raw bool
-	// unsent is the beginning of a line whose end has not come yet: hosts take a message for
-	// complete, and show each on lines of its own.
+	// unsent is an unfinished line: hosts show each message on lines of its own.
 	unsent string
 	err    error
 }
@@ -78,8 +77,8 @@ func textContent(text string) json.RawMessage {
 	return content
 }
 
-// message sends a message, with the id that continues the agent's session: the host may name it to
-// another bridge.
+// message sends a message with the id that continues the agent's session, so that the host may
+// continue it through another bridge.
 func (r *sdkRelay) message(m sdkMessage) error {
 	if m.SessionID = r.driver.SessionID(); m.SessionID == "" {
 		m.SessionID = r.session
@@ -91,7 +90,7 @@ func (r *sdkRelay) message(m sdkMessage) error {
 	return r.send(data)
 }
 
-// finish sends the result message of an agent that has none of its own.
+// finish sends a result message if the agent sent no messages of its own.
 func (r *sdkRelay) finish(result Result) error {
 	if r.err != nil || r.raw {
 		return r.err

@@ -33,7 +33,7 @@ func parseVersion(text string) (version, bool) {
 	}
 	var v version
 	for i := range v {
-		v[i], _ = strconv.Atoi(match[i+1]) // the pattern takes nothing but short numbers
+		v[i], _ = strconv.Atoi(match[i+1]) // the pattern matches only short numbers
 	}
 	return v, true
 }
@@ -53,8 +53,8 @@ func (r *release) tooOld(found version) error {
 // versionLimit is how long a program may take to tell its version.
 const versionLimit = 10 * time.Second
 
-// askVersion runs the program of the command with --version. It reports false if that does not tell
-// the version in time.
+// askVersion runs the program of the command with --version. It reports false if it learns no
+// version in time.
 func (c *child) askVersion(ctx context.Context, command []string) (version, bool) {
 	defer processgroup.Hold()()
 	ctx, cancel := context.WithTimeout(ctx, versionLimit)
