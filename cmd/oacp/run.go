@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -37,23 +36,21 @@ func newRunCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryTurns,
 		Usage:     "give an agent a turn for each message that arrives",
 		ArgsUsage: "[PROJECT] [--agent AGENT] [-- COMMAND…]",
-		Description: `The command is started once for each message, in processing order, with the
-message on its standard input and what there is to know of it in OACP_MESSAGE_ID,
-OACP_MESSAGE_FROM, OACP_MESSAGE_TYPE, OACP_MESSAGE_SUBJECT, OACP_FILE and others.
-It never passes through a shell. With --driver claude or codex, that program is
-the agent, with the tools of oacp mcp, and does what --allow says without asking.
-When a turn succeeds the message is acknowledged, and with --reply what it said is
-sent as the answer; when it fails it is tried again, and in the end the message
-becomes a dead letter and its sender is told.
+		Description: `run starts the command for each message, in processing order. The message is its
+standard input, and OACP_MESSAGE_ID, OACP_MESSAGE_FROM, OACP_MESSAGE_SUBJECT,
+OACP_FILE and others describe it. No shell is involved. With --driver claude or
+codex, that program is the agent, with the tools of oacp mcp; --allow says what it
+may do. When a turn succeeds, run acknowledges the message, and with --reply sends
+what the turn said as the answer. When turns fail, the message becomes a dead
+letter in the end, and its sender gets a notice.
 
-What is not said here is taken from the section run of agents/AGENT/config.yaml
-or workspace.json, so that oacp run alone can be enough. One process at a time
-works an inbox. run goes on until it is told to stop, which is no failure; a turn
-that is running then is stopped, and its message stays in the inbox. When nobody
-reads the output any more, run ends with the turn that is running. With --once
-it ends when nothing is left to do, and fails if there were dead letters.
+Settings in the section run of agents/AGENT/config.yaml or workspace.json take the
+place of options, so that oacp run alone can be enough. One process at a time
+works an inbox. run goes on until it gets a signal, and then exits with status 0:
+it stops the current turn, and the message stays in the inbox. With --once it ends
+when nothing is left to do, and fails if there were dead letters.
 
---json prints an object a line for each thing that happens.
+--json prints one object per line for each event.
 
 EXAMPLES:
    oacp run --agent codex --reply -- cat
@@ -68,7 +65,7 @@ EXAMPLES:
 			&cli.IntFlag{Name: "max-attempts", Usage: "give a message at most `N` turns", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
 			&cli.IntFlag{Name: "max-turns", Usage: "give a conversation at most `N` turns, -1 for any number", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
 			&cli.IntFlag{Name: "max-pair-turns", Usage: "give messages from one agent at most `N` turns an hour, -1 for any number", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
-			&cli.DurationFlag{Name: "timeout", Usage: "stop a turn after `TIME`", DefaultText: turn.DefaultTimeout.String()},
+			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: turn.DefaultTimeout.String()},
 			&cli.IntFlag{Name: "parallel", Usage: "work on `N` conversations side by side", DefaultText: "1"},
 			&cli.BoolFlag{Name: "once", Usage: "end when nothing is left to do", Destination: &o.once},
 			&cli.BoolFlag{Name: "show-output", Usage: "print what the agent shows during its turns", Destination: &o.output},
@@ -80,73 +77,68 @@ EXAMPLES:
 				return err
 			}
 			o.driver.command = command
-			if err := o.check(c); err != nil {
-				return err
-			}
-			return runRun(c.Context, o, func(settings *turn.Settings) error { return o.override(c, settings) }, s)
+			return runRun(c, o, s)
 		},
 	}
 }
 
-// inputs are what a turn can be given to read.
+// inputs are what a turn can read.
 var inputs = []turn.Input{turn.InputMessage, turn.InputBody}
 
-// check refuses values that mean nothing.
-func (o runOptions) check(c *cli.Context) error {
-	for _, name := range []string{"max-attempts", "parallel"} {
-		if c.IsSet(name) && c.Int(name) < 1 {
-			return failure.Usagef("--%s: %d is less than 1", name, c.Int(name))
-		}
-	}
-	for _, name := range []string{"max-turns", "max-pair-turns"} {
-		if n := c.Int(name); c.IsSet(name) && n < 1 && n != turn.Unlimited {
-			return failure.Usagef("--%s: want a number from 1, or %d for any number", name, turn.Unlimited)
-		}
-	}
-	if c.IsSet("timeout") && c.Duration("timeout") <= 0 {
-		return failure.Usagef("--timeout: a turn needs some time")
-	}
-	if o.input != "" && !slices.Contains(inputs, turn.Input(o.input)) {
-		return failure.Usagef("--input: %s is neither message nor body", visible.Quote(o.input))
-	}
-	for _, name := range o.allowFrom.Value() {
-		if _, err := schema.ParseAgentName(name); err != nil {
-			return failure.Usagef("--allow-from: %w", err)
-		}
-	}
-	return nil
-}
-
-// override puts what the command line says in the place of what the
-// workspace says.
+// override replaces settings with the options of the command line.
 func (o runOptions) override(c *cli.Context, settings *turn.Settings) error {
-	for flag, field := range map[string]*int{
-		"max-attempts": &settings.MaxAttempts, "max-turns": &settings.MaxTurns,
-		"max-pair-turns": &settings.MaxPairTurns, "parallel": &settings.Parallel,
+	for _, count := range []struct {
+		flag      string
+		field     *int
+		unlimited bool
+	}{
+		{"max-attempts", &settings.MaxAttempts, false}, {"parallel", &settings.Parallel, false},
+		{"max-turns", &settings.MaxTurns, true}, {"max-pair-turns", &settings.MaxPairTurns, true},
 	} {
-		if c.IsSet(flag) {
-			*field = c.Int(flag)
+		n := c.Int(count.flag)
+		switch {
+		case !c.IsSet(count.flag):
+			continue
+		case n < 1 && !count.unlimited:
+			return failure.Usagef("--%s: %d is less than 1", count.flag, n)
+		case n < 1 && n != turn.Unlimited:
+			return failure.Usagef("--%s: want a number from 1, or %d for any number", count.flag, turn.Unlimited)
 		}
+		*count.field = n
 	}
 	if c.IsSet("timeout") {
-		settings.Timeout = c.Duration("timeout")
+		timeout, err := schema.ParseDuration(c.String("timeout"))
+		if err == nil && timeout == 0 {
+			err = errors.New("a turn needs some time")
+		}
+		if err != nil {
+			return failure.Usagef("--timeout: %w", err)
+		}
+		settings.Timeout = timeout
 	}
 	if c.IsSet("reply") {
 		settings.Reply = c.Bool("reply")
 	}
 	if o.input != "" {
 		settings.Input = turn.Input(o.input)
+		if !slices.Contains(inputs, settings.Input) {
+			return failure.Usagef("--input: %s is neither message nor body", visible.Quote(o.input))
+		}
 	}
 	if names := o.allowFrom.Value(); len(names) > 0 {
 		settings.AllowFrom = nil
-		for _, name := range names {
-			settings.AllowFrom = append(settings.AllowFrom, schema.AgentName(name))
+		for _, text := range names {
+			name, err := schema.ParseAgentName(text)
+			if err != nil {
+				return failure.Usagef("--allow-from: %w", err)
+			}
+			settings.AllowFrom = append(settings.AllowFrom, name)
 		}
 	}
 	return o.driver.override(settings)
 }
 
-func runRun(ctx context.Context, o runOptions, override func(*turn.Settings) error, s *command.Streams) error {
+func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		agent, err := command.AgentOf(w, o.agent, s)
 		if err != nil {
@@ -156,7 +148,7 @@ func runRun(ctx context.Context, o runOptions, override func(*turn.Settings) err
 		if err != nil {
 			return err
 		}
-		if err := override(&settings); err != nil {
+		if err := o.override(c, &settings); err != nil {
 			return err
 		}
 		program, err := os.Executable()
@@ -177,20 +169,19 @@ func runRun(ctx context.Context, o runOptions, override func(*turn.Settings) err
 		}
 		printer.gone = runner.Finish
 		defer command.OutliveOutput()()
-		ctx, stop := command.UntilSignal(ctx)
+		ctx, stop := command.UntilSignal(c.Context)
 		defer stop()
 		err = runner.Run(ctx)
 		return errors.Join(err, printer.err)
 	})
 }
 
-// A runPrinter tells what a runner does. An answer that cannot be printed
-// does not stop the turns; it is told in the end.
+// A runPrinter prints the events of a runner. If it cannot, the turns go on, and err is returned in the end.
 type runPrinter struct {
 	o   runOptions
 	s   *command.Streams
 	err error
-	// gone is called when nobody reads what is printed.
+	// gone is called if nobody reads the output.
 	gone func()
 }
 
@@ -214,33 +205,33 @@ func (p *runPrinter) print(e turn.Event) {
 	}
 }
 
-// eventWords are the events in words for people, and their colours.
+// eventWords are the words for events, and their colors.
 var eventWords = map[turn.EventKind]struct {
-	word   string
-	colors text.Colors
+	word  string
+	color text.Color
 }{
-	turn.EventStarted:      {"turn", nil},
-	turn.EventSucceeded:    {"done", text.Colors{text.FgGreen}},
-	turn.EventFailed:       {"failed", text.Colors{text.FgRed}},
-	turn.EventInterrupted:  {"stopped", text.Colors{text.FgYellow}},
-	turn.EventAnswered:     {"answered", nil},
-	turn.EventAcknowledged: {"acknowledged", nil},
-	turn.EventDuplicate:    {"duplicate", nil},
-	turn.EventDeadLetter:   {"dead letter", text.Colors{text.FgRed}},
-	turn.EventBounced:      {"bounced", nil},
-	turn.EventUnsendable:   {"not sent", text.Colors{text.FgRed}},
-	turn.EventHeld:         {"held", text.Colors{text.FgYellow}},
-	turn.EventExpired:      {"expired", text.Colors{text.FgYellow}},
-	turn.EventBound:        {"bound", text.Colors{text.FgYellow}},
-	turn.EventUnavailable:  {"unavailable", text.Colors{text.FgRed}},
-	turn.EventWarning:      {"warning", text.Colors{text.FgYellow}},
-	turn.EventProblem:      {"problem", text.Colors{text.FgRed}},
+	turn.EventStarted:      {word: "turn"},
+	turn.EventSucceeded:    {"done", text.FgGreen},
+	turn.EventFailed:       {"failed", text.FgRed},
+	turn.EventInterrupted:  {"stopped", text.FgYellow},
+	turn.EventAnswered:     {word: "answered"},
+	turn.EventAcknowledged: {word: "acknowledged"},
+	turn.EventDuplicate:    {word: "duplicate"},
+	turn.EventDeadLetter:   {"dead letter", text.FgRed},
+	turn.EventBounced:      {word: "bounced"},
+	turn.EventUnsendable:   {"not sent", text.FgRed},
+	turn.EventHeld:         {"held", text.FgYellow},
+	turn.EventExpired:      {"expired", text.FgYellow},
+	turn.EventBound:        {"bound", text.FgYellow},
+	turn.EventUnavailable:  {"unavailable", text.FgRed},
+	turn.EventWarning:      {"warning", text.FgYellow},
+	turn.EventProblem:      {"problem", text.FgRed},
 }
 
 func (p *runPrinter) line(e turn.Event) string {
 	words := eventWords[e.Kind]
 	const column = 12
-	line := e.At.Local().Format(time.TimeOnly) + "  " + paint(p.s, words.colors, fmt.Sprintf("%-*s", column, words.word))
+	line := e.At.Local().Format(time.TimeOnly) + "  " + paint(p.s, text.Colors{words.color}, fmt.Sprintf("%-*s", column, words.word))
 	for _, part := range []string{string(e.ID), string(e.From), string(e.Type), e.Subject} {
 		if part != "" {
 			line += "  " + visible.Line(part)

@@ -28,20 +28,19 @@ func newStatusCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "status",
 		Category:  command.CategoryTurns,
-		Usage:     "show who works, what waits, and how far a message got",
+		Usage:     "show runners, pending messages, and how far a message got",
 		ArgsUsage: "[ID]",
-		Description: `Without an ID: for each agent, whether a process works its inbox, what is pending,
-its last turn, how many turns failed since the last success, and how deep its
-conversations are. With an ID: how far the message got with each recipient:
+		Description: `Without an ID, status shows for each agent: its runner, the pending messages, the
+last turn, how many turns failed since the last success, and its conversations.
+With an ID, it shows how far the message got with each recipient:
 
-   stored    sent, and not in the inbox yet
-   waiting   in the inbox; held and expired ones get no turn
-   in_turn   an agent is working on it
-   done      its turn succeeded, or somebody took it out of the inbox
-   answered  done, and there is an answer
-   dead      given up
-
-Nothing is told before it is true.
+   stored         sent, and not in the inbox yet
+   waiting        in the inbox
+   held, expired  in the inbox, and gets no turn
+   in_turn        an agent is working on it
+   done           its turn succeeded, or somebody took it out of the inbox
+   answered       done, and there is an answer
+   dead           given up
 
 EXAMPLES:
    oacp status
@@ -86,7 +85,11 @@ func printStatuses(statuses []turn.AgentStatus, s *command.Streams) {
 	const last, others = 6, 70
 	t := newTable(s, table.Row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Last turn", "Failures"}, others, last)
 	for _, a := range statuses {
-		t.AppendRow(table.Row{a.Agent, runnerText(a, s), a.Pending, oldestText(a, now), a.DeadLetters, lastTurnText(a, now), a.Failures})
+		oldest := "-"
+		if !a.Oldest.IsZero() {
+			oldest = command.Age(a.Oldest, now)
+		}
+		t.AppendRow(table.Row{a.Agent, runnerText(a, s), a.Pending, oldest, a.DeadLetters, lastTurnText(a, now), a.Failures})
 	}
 	printTable(s, t)
 	for _, a := range statuses {
@@ -94,7 +97,7 @@ func printStatuses(statuses []turn.AgentStatus, s *command.Streams) {
 	}
 }
 
-// printDetails prints what most agents have nothing of.
+// printDetails prints what is empty for most agents.
 func printDetails(a turn.AgentStatus, now time.Time, s *command.Streams) {
 	for _, idle := range []struct {
 		count int
@@ -104,9 +107,9 @@ func printDetails(a turn.AgentStatus, now time.Time, s *command.Streams) {
 			fmt.Fprintf(s.Out, "%s: %d %s in the inbox\n", a.Agent, idle.count, idle.what)
 		}
 	}
-	for _, current := range a.InTurn {
-		fmt.Fprintf(s.Out, "%s: in a turn for %s, on %s from %s: %s\n", a.Agent, command.Age(current.Started, now),
-			visible.Line(string(current.ID)), current.From, visible.Line(current.Subject))
+	for _, t := range a.InTurn {
+		fmt.Fprintf(s.Out, "%s: in a turn for %s, on %s from %s: %s\n", a.Agent, command.Age(t.Started, now),
+			visible.Line(string(t.ID)), t.From, visible.Line(t.Subject))
 	}
 	for _, c := range a.Conversations {
 		bound := ""
@@ -122,13 +125,6 @@ func plural(count int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", count, what)
-}
-
-func oldestText(a turn.AgentStatus, now time.Time) string {
-	if a.Oldest.IsZero() {
-		return "-"
-	}
-	return command.Age(a.Oldest, now)
 }
 
 func runnerText(a turn.AgentStatus, s *command.Streams) string {

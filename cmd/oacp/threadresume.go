@@ -23,11 +23,11 @@ func newThreadResumeCommand(s *command.Streams) *cli.Command {
 	var o threadResumeOptions
 	return &cli.Command{
 		Name:      "resume",
-		Usage:     "let a conversation go on that had as many turns as are allowed",
+		Usage:     "let a conversation go on after its bound on turns",
 		ArgsUsage: "CONVERSATION-OR-ID",
-		Description: `oacp run gives a conversation a bounded number of turns, so that two agents
-cannot answer each other for ever. resume lets the count begin anew. The
-conversation is named by its own id or by that of a message in it.
+		Description: `oacp run bounds the turns of a conversation, so that two agents cannot answer each
+other for ever. resume lets the count start again. The conversation is named by
+its id, or by that of a message in it.
 
 EXAMPLES:
    oacp thread resume conv-20260313-claude-001
