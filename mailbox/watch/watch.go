@@ -238,14 +238,15 @@ func (w *Watcher) nextLook() time.Time {
 	return next
 }
 
-// recover completes deliveries that dead processes left behind. In the first loop that must wait
-// for the first look: messages older than Options.Since count as reported, but not those that only
-// arrive now.
+// recover completes deliveries that dead processes left behind. It comes after the first look:
+// messages older than Options.Since count as reported, but not those that only arrive now.
 func (w *Watcher) recover(ctx context.Context) {
 	w.recoverAt = time.Now().Add(recoverEvery)
+	relist := false
 	for _, workspace := range w.workspaces {
 		ids, _, err := workspace.Staged()
-		if err == nil && len(ids) > 0 {
+		if len(ids) > 0 {
+			relist = true
 			_, err = workspace.Recover(ctx)
 		}
 		if ctx.Err() != nil {
@@ -257,7 +258,7 @@ func (w *Watcher) recover(ctx context.Context) {
 		w.report(workspace.box, &workspace.failure, err)
 	}
 	for _, b := range w.boxes {
-		b.relist = true
+		b.relist = b.relist || relist
 		b.endSeeding()
 	}
 }
