@@ -219,16 +219,19 @@ type watchJSON struct {
 }
 
 func newWatchJSON(e watch.Event) watchJSON {
-	j := watchJSON{Agent: e.Agent, Event: e.Kind, File: e.Name, Path: e.Path}
+	m := e.Message
+	if m == nil {
+		m = &schema.Message{}
+	}
+	j := watchJSON{
+		Agent: e.Agent, Event: e.Kind, File: e.Name, Path: e.Path, ID: m.ID, From: m.From, Type: m.Type,
+		Priority: m.Priority, Subject: m.Subject, ConversationID: m.ConversationID, CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt,
+	}
 	if e.Project != "" {
 		j.Project = &e.Project
 	}
 	if e.Err != nil {
 		j.Error = e.Err.Error()
-	}
-	if m := e.Message; m != nil {
-		j.ID, j.From, j.Type, j.Priority, j.Subject = m.ID, m.From, m.Type, m.Priority, m.Subject
-		j.ConversationID, j.CreatedAt, j.ExpiresAt = m.ConversationID, m.CreatedAt, m.ExpiresAt
 	}
 	return j
 }

@@ -30,7 +30,7 @@ const (
 )
 
 // ErrCursor is wrapped by the errors of a cursor that cannot be used.
-var ErrCursor = errors.New("the watch cannot keep its place")
+var ErrCursor = errors.New("the watch cannot record what it reports")
 
 // CursorInUseError says that another Watcher uses the cursor.
 type CursorInUseError struct {
@@ -42,7 +42,7 @@ type CursorInUseError struct {
 
 // Error names the file and the way out.
 func (e *CursorInUseError) Error() string {
-	return fmt.Sprintf("another watch of %s keeps its place in %s: give this one a state id of its own", e.Agent, e.Path)
+	return fmt.Sprintf("another watch of %s uses %s: give this one its own state id", e.Agent, e.Path)
 }
 
 // summary is what is remembered of a reported message: an entry of the reference implementation's cursor and more keys.

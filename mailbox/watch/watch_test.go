@@ -314,6 +314,24 @@ func TestWatchSince(t *testing.T) {
 	wantScan(t, w, Options{Cursor: true, Archived: true}, "codex")
 }
 
+// TestWatchOutbox checks that any box can be watched, and that only inboxes have cursors.
+func TestWatchOutbox(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	target := Target{Workspace: w, Agent: "claude", Box: mailbox.Outbox}
+	_, err := New([]Target{target}, &Options{Cursor: true})
+	wantError(t, err, w.BoxPath("claude", mailbox.Outbox), "cursor")
+	watcher, err := New([]Target{target}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch := startWatching(t, watcher)
+	r := send(t, w, draft("codex"))
+	if event := watch.want(EventArrived, filepath.Base(r.Outbox)); event.Box != mailbox.Outbox || event.Path != r.Outbox {
+		t.Errorf("the event is about %s, want %s", event.Path, r.Outbox)
+	}
+	watch.stop()
+}
+
 func TestWatchUnknownAgents(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	var unknown *mailbox.UnknownAgentError
