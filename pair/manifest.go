@@ -124,7 +124,8 @@ var (
 const maxManifest = 32 << 20
 
 // ReadManifest reads the manifest of a run. Errors match ErrDamaged, ErrNewerVersion, ErrForeignRun
-// or ErrNeverBegun, and name the file.
+// or ErrNeverBegun, and name the file. With ErrForeignRun, ReadManifest also returns the fields that it
+// knows.
 func ReadManifest(run bridge.Run) (Manifest, error) {
 	path := run.ManifestPath()
 	data, err := readBounded(path, maxManifest)
@@ -139,7 +140,7 @@ func ReadManifest(run bridge.Run) (Manifest, error) {
 		err = fmt.Errorf("%w: it belongs to run %d", ErrDamaged, m.ID)
 	}
 	if err != nil {
-		return Manifest{}, fmt.Errorf("manifest %s: %w", path, err)
+		return m, fmt.Errorf("manifest %s: %w", path, err)
 	}
 	return m, nil
 }
@@ -154,6 +155,7 @@ func parseManifest(data []byte) (m Manifest, err error) {
 	case version.Version > Version:
 		return m, fmt.Errorf("%w: version %d, and this program reads up to %d", ErrNewerVersion, version.Version, Version)
 	case version.Version < 1:
+		_ = json.Unmarshal(data, &m) // for a reader, as far as possible
 		return m, fmt.Errorf("%w: its manifest has no version", ErrForeignRun)
 	}
 	if err = json.Unmarshal(data, &m); err == nil {

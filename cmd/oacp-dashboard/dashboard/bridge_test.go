@@ -88,9 +88,9 @@ func TestRunConversation(t *testing.T) {
 	_, tell := newRun(t, root)
 	tell(bridge.Record{Type: bridge.TypeTask, From: "user", To: "codex", Content: "do it"})
 	m := newModel(t.Context(), NewSource(Config{RunsRoot: root}))
-	m.handle(sizeEvent{80, 24})
-	do(m, m.handle(lookEvent{}))
-	follow := do(m, press(m, "Tab", "Tab", "Enter"))
+	m.resize(80, 24)
+	do(m.look())
+	follow := do(press(m, "Tab", "Tab", "Enter"))
 	if screen := screenText(m); !strings.Contains(screen, "Run 3  working") || !strings.Contains(screen, "user -> codex  task\ndo it\n") {
 		t.Fatalf("the conversation is\n%s", screen)
 	}
@@ -98,17 +98,17 @@ func TestRunConversation(t *testing.T) {
 		t.Fatal("the log is not looked at again")
 	}
 	tell(bridge.Record{Type: bridge.TypeSignal, From: "codex", To: "claude", Signal: bridge.SignalDone, Content: "I did"})
-	do(m, m.handle(followEvent{m.conversation}))
+	do(m.follow(m.conversation))
 	if screen := screenText(m); !strings.Contains(screen, "codex -> claude  signal DONE\nI did\n") {
 		t.Errorf("after one more record the conversation is\n%s", screen)
 	}
-	m.handle(snapshotEvent{snapshot: Snapshot{}})
+	m.take(Snapshot{})
 	if screen := screenText(m); !strings.HasPrefix(screen, "Run 3\n") || !strings.Contains(screen, "I did") {
 		t.Errorf("when the run is gone the conversation is\n%s\nwant what was shown", screen)
 	}
 	left := m.conversation
 	press(m, "Esc")
-	if tasks := m.handle(followEvent{left}); len(tasks) != 0 {
+	if tasks := m.follow(left); len(tasks) != 0 {
 		t.Error("the log of a conversation that is not shown any more is read")
 	}
 }

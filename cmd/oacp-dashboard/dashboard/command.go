@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gdamore/tcell/v2"
 	"github.com/urfave/cli/v2"
@@ -71,7 +72,7 @@ func (o options) run(ctx context.Context, s *command.Streams) (err error) {
 	case !o.once && !(s.InTerminal && s.OutTerminal):
 		return failure.Usagef("a live view needs a terminal").WithHint("--once prints one frame")
 	}
-	config := Config{Now: s.Now}
+	var config Config
 	config.Workspaces, err = o.open(s)
 	defer func() {
 		for _, w := range config.Workspaces {
@@ -164,10 +165,7 @@ func watchMailboxes(ctx context.Context, config Config, changed chan<- struct{})
 	if len(targets) == 0 {
 		return nil
 	}
-	watcher, err := watch.New(targets, &watch.Options{Since: config.Now(), Archived: true})
-	if ctx.Err() != nil && watcher == nil {
-		return nil
-	}
+	watcher, err := watch.New(targets, &watch.Options{Since: time.Now(), Archived: true})
 	if err != nil {
 		return err
 	}

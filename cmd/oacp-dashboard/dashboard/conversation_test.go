@@ -212,10 +212,10 @@ func TestBacklog(t *testing.T) {
 func long(b *testing.B) *model {
 	b.Helper()
 	m := newModel(b.Context(), NewSource(Config{}))
-	m.handle(sizeEvent{80, 24})
-	m.handle(snapshotEvent{snapshot: sample()})
-	m.handle("Enter")
-	m.handle(readEvent{m.conversation, numbered(5000, 60)})
+	m.resize(80, 24)
+	m.take(sample())
+	m.press("Enter")
+	m.takeReading(m.conversation, numbered(5000, 60))
 	b.ReportAllocs()
 	return m
 }
@@ -231,7 +231,7 @@ func BenchmarkConversationFrame(b *testing.B) {
 func BenchmarkConversationKey(b *testing.B) {
 	m := long(b)
 	for b.Loop() {
-		m.handle("PgUp")
+		m.press("PgUp")
 	}
 }
 
@@ -240,7 +240,7 @@ func BenchmarkConversationGrows(b *testing.B) {
 	m := long(b)
 	all := reading{changed: true, entries: m.conversation.entries}
 	for b.Loop() {
-		m.handle(readEvent{m.conversation, all})
+		m.takeReading(m.conversation, all)
 		m.screen()
 	}
 }
@@ -249,6 +249,6 @@ func BenchmarkConversationGrows(b *testing.B) {
 func BenchmarkConversationResize(b *testing.B) {
 	m := long(b)
 	for i := 0; b.Loop(); i++ {
-		m.handle(sizeEvent{80 + i%2, 24})
+		m.resize(80+i%2, 24)
 	}
 }

@@ -23,12 +23,12 @@ func Show(ctx context.Context, screen tcell.Screen, source *Source, changed <-ch
 
 	m := newModel(ctx, source)
 	m.resize(screen.Size())
-	events := make(chan any)
+	actions := make(chan action)
 	start := func(tasks []task) {
 		for _, t := range tasks {
 			running.Go(func() {
 				select {
-				case events <- t():
+				case actions <- t():
 				case <-ctx.Done():
 				}
 			})
@@ -36,22 +36,29 @@ func Show(ctx context.Context, screen tcell.Screen, source *Source, changed <-ch
 	}
 	input := make(chan tcell.Event)
 	running.Go(func() { screen.ChannelEvents(input, ctx.Done()) })
-	start(m.look())
-	start([]task{m.after(refreshInterval, tickEvent{})})
+	start(m.refresh())
 	var drawn []line
 	for !m.left {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
-			start(m.handle(changeEvent{}))
-		case event := <-events:
-			start(m.handle(event))
+			start(m.schedule())
+		case do := <-actions:
+			if do != nil {
+				start(do())
+			}
 		case event, open := <-input:
 			if !open {
 				return nil
 			}
-			start(m.handle(translate(event, screen)))
+			switch event := event.(type) {
+			case *tcell.EventResize:
+				screen.Sync()
+				m.resize(event.Size())
+			case *tcell.EventKey:
+				start(m.press(keyName(event)))
+			}
 		}
 		if lines := m.screen(); !slices.Equal(lines, drawn) {
 			draw(screen, lines)
@@ -61,20 +68,11 @@ func Show(ctx context.Context, screen tcell.Screen, source *Source, changed <-ch
 	return nil
 }
 
-// translate returns the event of the model for one of the terminal.
-func translate(event tcell.Event, screen tcell.Screen) any {
-	switch event := event.(type) {
-	case *tcell.EventResize:
-		screen.Sync()
-		width, height := event.Size()
-		return sizeEvent{width, height}
-	case *tcell.EventKey:
-		if event.Key() == tcell.KeyRune {
-			return string(event.Rune())
-		}
-		return tcell.KeyNames[event.Key()]
+func keyName(key *tcell.EventKey) string {
+	if key.Key() == tcell.KeyRune {
+		return string(key.Rune())
 	}
-	return nil
+	return tcell.KeyNames[key.Key()]
 }
 
 // draw puts the lines on the screen, of which the terminal gets only what has changed.

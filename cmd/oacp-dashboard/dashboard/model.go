@@ -32,7 +32,7 @@ type model struct {
 	source   *Source
 	snapshot Snapshot
 	ready    bool // there is a snapshot
-	left     bool // the user has left the view, or ctx has ended
+	left     bool // the user has left the view
 
 	width, height int
 	focus         pane
@@ -56,63 +56,29 @@ func newModel(ctx context.Context, source *Source) *model {
 	return &model{ctx: ctx, source: source, focus: messagesPane}
 }
 
-// A task runs beside the model. It returns an event for the model, or nil.
-type task func() any
+// A task runs beside the model and returns what the model then does, or nil.
+type task func() action
 
-// Events of a model, besides the names of keys.
-type (
-	sizeEvent     struct{ width, height int }
-	changeEvent   struct{} // something has happened in a workspace
-	tickEvent     struct{}
-	lookEvent     struct{}
-	snapshotEvent struct {
-		snapshot Snapshot
-		err      error
-	}
-	readEvent struct {
-		conversation *conversation
-		reading      reading
-	}
-	followEvent struct{ conversation *conversation }
-)
-
-// handle handles an event, and returns the tasks that follow.
-func (m *model) handle(event any) []task {
-	switch event := event.(type) {
-	case string:
-		return m.press(event)
-	case sizeEvent:
-		m.resize(event.width, event.height)
-	case changeEvent:
-		return m.schedule()
-	case tickEvent:
-		return append(m.look(), m.after(refreshInterval, tickEvent{}))
-	case lookEvent:
-		return m.look()
-	case snapshotEvent:
-		return m.take(event)
-	case readEvent:
-		return m.takeReading(event)
-	case followEvent:
-		if event.conversation == m.conversation {
-			return m.read(event.conversation)
-		}
-	}
-	return nil
-}
+// An action changes the model and returns the tasks that follow.
+type action func() []task
 
 // after returns a task that waits.
-func (m *model) after(d time.Duration, event any) task {
-	return func() any {
+func (m *model) after(d time.Duration, do action) task {
+	return func() action {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			return event
+			return do
 		case <-m.ctx.Done():
 			return nil
 		}
 	}
+}
+
+// refresh looks now and again after every refreshInterval.
+func (m *model) refresh() []task {
+	return append(m.look(), m.after(refreshInterval, m.refresh))
 }
 
 func (m *model) resize(width, height int) {
@@ -133,7 +99,7 @@ func (m *model) schedule() []task {
 		return nil
 	}
 	m.scheduled = true
-	return []task{m.after(gatherDelay, lookEvent{})}
+	return []task{m.after(gatherDelay, m.look)}
 }
 
 func (m *model) look() []task {
@@ -143,20 +109,19 @@ func (m *model) look() []task {
 		return nil
 	}
 	m.looking = true
-	return []task{func() any {
+	return []task{func() action {
 		snapshot, err := m.source.Gather(m.ctx)
-		return snapshotEvent{snapshot, err}
+		if err != nil {
+			return nil // the context has ended
+		}
+		return func() []task { return m.take(snapshot) }
 	}}
 }
 
-func (m *model) take(event snapshotEvent) (tasks []task) {
+func (m *model) take(snapshot Snapshot) (tasks []task) {
 	m.looking = false
-	if event.err != nil {
-		m.left = true
-		return nil
-	}
 	before := m.snapshot
-	m.snapshot = event.snapshot
+	m.snapshot = snapshot
 	m.layOut()
 	m.ready = true
 	if m.again {
@@ -205,15 +170,17 @@ func (m *model) read(c *conversation) []task {
 		return nil
 	}
 	c.reading = true
-	return []task{func() any { return readEvent{c, c.reader.read(m.ctx)} }}
+	return []task{func() action {
+		r := c.reader.read(m.ctx)
+		return func() []task { return m.takeReading(c, r) }
+	}}
 }
 
-func (m *model) takeReading(event readEvent) []task {
-	c := event.conversation
+func (m *model) takeReading(c *conversation, r reading) []task {
 	if c.reading = false; c != m.conversation {
 		return nil // it is not on the screen any more
 	}
-	c.take(event.reading)
+	c.take(r)
 	if c.again {
 		c.again = false
 		return m.read(c)
@@ -221,7 +188,15 @@ func (m *model) takeReading(event readEvent) []task {
 	if c.run == "" {
 		return nil // a new message triggers the next reading
 	}
-	return []task{m.after(followInterval, followEvent{c})}
+	return []task{m.after(followInterval, func() []task { return m.follow(c) })}
+}
+
+// follow reads the log of a run again while its conversation is on the screen.
+func (m *model) follow(c *conversation) []task {
+	if c != m.conversation {
+		return nil
+	}
+	return m.read(c)
 }
 
 // press handles a key by its name.

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -27,23 +26,23 @@ func numbered(entries, lines int) reading {
 func showing(t *testing.T, width, height int) *model {
 	t.Helper()
 	m := newModel(t.Context(), NewSource(Config{}))
-	m.handle(sizeEvent{width, height})
-	m.handle(snapshotEvent{snapshot: sample()})
+	m.resize(width, height)
+	m.take(sample())
 	return m
 }
 
 // press handles keys and returns the tasks after the last one.
 func press(m *model, keys ...string) (last []task) {
 	for _, key := range keys {
-		last = m.handle(key)
+		last = m.press(key)
 	}
 	return last
 }
 
-// do runs the tasks of an event and handles what comes of them.
-func do(m *model, tasks []task) (next []task) {
+// do runs tasks and their actions.
+func do(tasks []task) (next []task) {
 	for _, t := range tasks {
-		next = append(next, m.handle(t())...)
+		next = append(next, t()()...)
 	}
 	return next
 }
@@ -65,7 +64,7 @@ func TestScreen(t *testing.T) {
 		press(m, "Tab", "Tab", "Enter")
 		said := entry{head: "2026-03-04 10:19:00  claude -> codex,gemini  question P0", subject: "evil \x1b[2J",
 			text: "a\tb\nlong " + strings.Repeat("漢字 ", 60) + "\n" + strings.Repeat("漢字", 70) + "\n\x1b]52;c;x\a\n"}
-		m.handle(readEvent{m.conversation, reading{changed: true, entries: []*entry{&said, &said}, omitted: 7}})
+		m.takeReading(m.conversation, reading{changed: true, entries: []*entry{&said, &said}, omitted: 7})
 		checkGolden(t, fmt.Sprintf("screen_thread_%dx%d.txt", size.width, size.height), screenText(m))
 	}
 }
@@ -117,17 +116,17 @@ func TestSelectionFollows(t *testing.T) {
 	more.ID, more.CreatedAt = "msg-20260304T1020Z-claude-zzzz", "2026-03-04T10:20:00Z"
 	next.Workspaces[0].Messages = append(next.Workspaces[0].Messages[1:], more)
 	press(m, "Up")
-	m.handle(snapshotEvent{snapshot: next})
+	m.take(next)
 	if got := m.selected[messagesPane]; got != 27 {
 		t.Errorf("message %d is selected, want the same as before, 27", got)
 	}
 	press(m, "End")
-	m.handle(snapshotEvent{snapshot: sample()})
+	m.take(sample())
 	if got := m.selected[messagesPane]; got != 29 {
 		t.Errorf("message %d is selected, want the last, 29", got)
 	}
-	m.handle(snapshotEvent{snapshot: Snapshot{}})
-	m.handle(snapshotEvent{snapshot: sample()})
+	m.take(Snapshot{})
+	m.take(sample())
 	if got := m.selected[messagesPane]; got != 29 {
 		t.Errorf("after none, message %d is selected, want the last, 29", got)
 	}
@@ -139,7 +138,7 @@ func TestMessagesOfAnAgent(t *testing.T) {
 	next := sample()
 	all := next.Workspaces[0].Messages
 	all[3].From, all[5].To = "gemini", []schema.AgentName{"codex", "gemini"}
-	m.handle(snapshotEvent{snapshot: next})
+	m.take(next)
 	press(m, "Tab", "Down", "Down", "Enter")
 	if got := m.laid[messagesPane].rows; len(got) != 2 || !strings.Contains(got[0], "Message 3") || m.selected[messagesPane] != 1 || m.focus != messagesPane {
 		t.Errorf("the rows are %q, of which %d is selected, want messages 3 and 5, the last one selected", got, m.selected[messagesPane])
@@ -147,7 +146,7 @@ func TestMessagesOfAnAgent(t *testing.T) {
 	if screen := screenText(m); !strings.Contains(screen, "messages of gemini only") || !strings.Contains(screen, "esc all messages") {
 		t.Errorf("the screen does not say what is shown:\n%s", screen)
 	}
-	m.handle(snapshotEvent{snapshot: next})
+	m.take(next)
 	if got := len(m.laid[messagesPane].rows); got != 2 {
 		t.Errorf("the next snapshot shows %d messages, want 2", got)
 	}
@@ -169,11 +168,11 @@ func TestSelectedRunStays(t *testing.T) {
 	for i := range next.Runs {
 		next.Runs[i].place.Folder = fmt.Sprint(i)
 	}
-	m.handle(snapshotEvent{snapshot: next})
+	m.take(next)
 	press(m, "Tab", "Tab", "Down")
 	later := next
 	later.Runs = []Run{next.Runs[2], next.Runs[0], next.Runs[1]}
-	m.handle(snapshotEvent{snapshot: later})
+	m.take(later)
 	if got := m.selected[runsPane]; got != 2 {
 		t.Errorf("run %d is selected, want the same as before, 2", got)
 	}
@@ -182,17 +181,17 @@ func TestSelectedRunStays(t *testing.T) {
 // TestLooksOnceAtATime has changes come while the model looks.
 func TestLooksOnceAtATime(t *testing.T) {
 	m := newModel(t.Context(), NewSource(Config{}))
-	if tasks := m.handle(changeEvent{}); len(tasks) != 1 || len(m.handle(changeEvent{})) != 0 {
+	if tasks := m.schedule(); len(tasks) != 1 || len(m.schedule()) != 0 {
 		t.Errorf("two changes have %d tasks and more, want one look", len(tasks))
 	}
-	look := m.handle(lookEvent{})
-	if len(m.handle(changeEvent{})) != 1 {
+	look := m.look()
+	if len(m.schedule()) != 1 {
 		t.Error("a change during a look schedules nothing, want another look")
 	}
-	if len(m.handle(lookEvent{})) != 0 {
+	if len(m.look()) != 0 {
 		t.Error("a second look has begun beside the first, want none")
 	}
-	if next := do(m, look); len(next) != 1 || !m.scheduled {
+	if next := do(look); len(next) != 1 || !m.scheduled {
 		t.Error("after the look none is due, want the one that was put off")
 	}
 }
@@ -201,10 +200,10 @@ func TestConversationFollows(t *testing.T) {
 	w := workspace(t, "claude", "codex")
 	receipt := send(t, w, "the question")
 	m := newModel(t.Context(), NewSource(Config{Workspaces: []*mailbox.Workspace{w}}))
-	m.handle(sizeEvent{80, 24})
-	look := func() []task { return do(m, m.handle(lookEvent{})) }
+	m.resize(80, 24)
+	look := func() []task { return do(m.look()) }
 	look()
-	do(m, press(m, "Enter"))
+	do(press(m, "Enter"))
 	if screen := screenText(m); !strings.Contains(screen, "\nthe question\ntext\n") {
 		t.Fatalf("the conversation is\n%s", screen)
 	}
@@ -223,7 +222,7 @@ func TestConversationFollows(t *testing.T) {
 		if len(read) != 1 {
 			t.Fatalf("%s has come, and the conversation is not read again", receipt.Message.ID)
 		}
-		do(m, read)
+		do(read)
 		if screen := screenText(m); !strings.Contains(screen, "\n"+text+"\n") {
 			t.Errorf("the conversation lacks %q:\n%s", text, screen)
 		}
@@ -243,11 +242,11 @@ func TestReadsOnceAtATime(t *testing.T) {
 	if m.read(c) != nil || !c.again {
 		t.Error("the conversation is read twice at once, want one reading after the other")
 	}
-	if tasks := m.handle(readEvent{c, reading{}}); len(tasks) != 1 || c.again {
+	if tasks := m.takeReading(c, reading{}); len(tasks) != 1 || c.again {
 		t.Error("the reading that was put off has not begun")
 	}
 	press(m, "Esc")
-	if tasks := m.handle(readEvent{c, numbered(1, 1)}); len(tasks) != 0 || len(c.entries) != 0 {
+	if tasks := m.takeReading(c, numbered(1, 1)); len(tasks) != 0 || len(c.entries) != 0 {
 		t.Error("a conversation that is not shown any more is still read")
 	}
 }
@@ -256,9 +255,5 @@ func TestQuit(t *testing.T) {
 	m := showing(t, 80, 24)
 	if press(m, "q"); !m.left {
 		t.Error("q does not leave")
-	}
-	m = showing(t, 80, 24)
-	if m.handle(snapshotEvent{err: errors.New("stopped")}); !m.left {
-		t.Error("an ended context does not leave")
 	}
 }

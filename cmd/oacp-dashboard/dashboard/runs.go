@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,26 +9,25 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/pair"
 )
 
-// latestRuns is how many runs of a repository are looked at.
+// latestRuns is how many runs of a repository a source reads.
 const latestRuns = 50
 
-// runReading is what was last read of a run.
+// runReading is the last reading of a run.
 type runReading struct {
-	run                           Run
-	manifest, bridge, transcript  fileMark
-	offset                        int64 // how much of the transcript was read
-	manifestErr, bridgeErr, error error
-	kind                          runKind
-	seen                          int
+	run                                   Run
+	manifest, bridge, transcript          fileMark
+	manifestErr, bridgeErr, transcriptErr error
+	kind                                  runKind
+	offset                                int64 // of the first unread line of the transcript
+	seen                                  int
 }
 
-// runKind says whose run it is.
 type runKind int
 
 const (
@@ -39,21 +37,7 @@ const (
 	ours
 )
 
-// fileMark changes when a file does.
-type fileMark struct {
-	modified time.Time
-	size     int64
-}
-
-func markOf(path string) fileMark {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fileMark{}
-	}
-	return fileMark{info.ModTime(), info.Size()}
-}
-
-// gatherRuns tells how it stands with the runs.
+// gatherRuns adds the runs to a snapshot.
 func (s *Source) gatherRuns(ctx context.Context, snapshot *Snapshot) {
 	if s.config.RunsRoot == "" {
 		return
@@ -81,76 +65,73 @@ func (s *Source) gatherRuns(ctx context.Context, snapshot *Snapshot) {
 	})
 }
 
-// run tells how it stands with a run, and reads what has changed of it.
+// run returns the state of a run, and reads the files of it that have changed.
 func (s *Source) run(ctx context.Context, run bridge.Run) Run {
 	r := s.runs[run.Folder]
 	if r == nil {
 		r = &runReading{run: Run{ID: run.ID, RepositoryID: run.RepositoryID, place: run}}
 		s.runs[run.Folder] = r
 	}
-	first := r.seen == 0
-	r.seen = s.current
-	if now := markOf(run.ManifestPath()); first || now != r.manifest {
-		r.manifest, r.manifestErr = now, r.readManifest(run)
+	if r.seen == 0 || markOf(run.ManifestPath()) != r.manifest {
+		r.readManifest()
 	}
-	drivenErr := r.findDriver(run)
+	r.seen = s.current
+	drivenErr := r.findDriver()
 	if now := markOf(run.BridgePath()); now != r.bridge {
-		r.bridge, r.bridgeErr = now, r.readBridge(ctx, run)
+		r.bridge, r.bridgeErr = now, r.readBridge(ctx)
 	}
 	if now := markOf(run.TranscriptPath()); now != r.transcript {
-		r.transcript, r.error = now, r.readTranscript(run.TranscriptPath())
+		r.transcript, r.transcriptErr = now, r.readTranscript()
 	}
 	r.run.Problem = ""
-	if err := errors.Join(r.manifestErr, drivenErr, r.bridgeErr, r.error); err != nil {
+	if err := errors.Join(r.manifestErr, drivenErr, r.bridgeErr, r.transcriptErr); err != nil {
 		r.run.Problem = err.Error()
 	}
 	return r.run
 }
 
-// findDriver tells whether a process drives a run that is not over.
-func (r *runReading) findDriver(run bridge.Run) error {
+var errNoManifest = errors.New("the run has no manifest")
+
+// findDriver finds out whether a process drives the run, unless the run is over.
+func (r *runReading) findDriver() error {
 	r.run.Driven = nil
 	if r.run.State.Final() || r.kind != ours && r.kind != unwritten {
 		return nil
 	}
-	driven, err := pair.Driven(run)
+	driven, err := pair.Driven(r.run.place)
 	if err != nil {
 		return err
 	}
-	if !driven {
-		// The process may have ended since the manifest was read, and the run
-		// with it: nothing is written behind its back.
-		if now := markOf(run.ManifestPath()); now != r.manifest {
-			if r.manifest, r.manifestErr = now, r.readManifest(run); r.manifestErr != nil || r.run.State.Final() {
-				return nil
-			}
+	// A process that has just left may have written the manifest once more since it was read.
+	if !driven && markOf(r.run.place.ManifestPath()) != r.manifest {
+		if r.readManifest(); r.manifestErr != nil || r.run.State.Final() {
+			return nil
 		}
-		if r.kind == unwritten {
-			return errNoManifest
-		}
+	}
+	if !driven && r.kind == unwritten {
+		return errNoManifest
 	}
 	r.run.Driven = &driven
 	return nil
 }
 
-// errNoManifest says that whoever made a run's folder has left it at that.
-var errNoManifest = errors.New("it has no manifest")
-
-// readManifest reads the manifest. One of AgentPair's own has the same names.
-func (r *runReading) readManifest(run bridge.Run) error {
-	m, err := pair.ReadManifest(run)
-	r.kind = ours
+// readManifest reads the manifest.
+func (r *runReading) readManifest() {
+	r.manifest = markOf(r.run.place.ManifestPath())
+	m, err := pair.ReadManifest(r.run.place)
 	switch {
+	case err == nil:
+		r.kind = ours
 	case errors.Is(err, fs.ErrNotExist):
-		r.kind = unwritten
-		return nil
+		r.kind, r.manifestErr = unwritten, nil
+		return
 	case errors.Is(err, pair.ErrForeignRun):
-		r.kind = foreign
-		m, err = readForeign(run.ManifestPath())
-	}
-	if err != nil {
+		r.kind, err = foreign, nil
+	default:
 		r.kind = unreadable
-		return err
+	}
+	if r.manifestErr = err; err != nil {
+		return
 	}
 	r.run.Repository, r.run.Prompt, r.run.State = m.RepoPath, m.Prompt, m.State
 	r.run.Iteration, r.run.MaxIterations = m.CurrentIteration, m.MaxIterations
@@ -158,26 +139,11 @@ func (r *runReading) readManifest(run bridge.Run) error {
 	if m.Turn != nil && !m.State.Final() {
 		r.run.Turn = m.Turn.Agent
 	}
-	return nil
 }
 
-func readForeign(path string) (m pair.Manifest, err error) {
-	const most = 1 << 20
-	file, err := os.Open(path)
-	if err != nil {
-		return m, err
-	}
-	defer file.Close() // it is only read
-	data, err := io.ReadAll(io.LimitReader(file, most))
-	if err == nil {
-		err = json.Unmarshal(data, &m)
-	}
-	return m, err
-}
-
-// readBridge counts what the log holds.
-func (r *runReading) readBridge(ctx context.Context, run bridge.Run) (err error) {
-	log, err := run.Open(nil)
+// readBridge counts the records of the bridge log.
+func (r *runReading) readBridge(ctx context.Context) (err error) {
+	log, err := r.run.place.Open(nil)
 	if err != nil {
 		return err
 	}
@@ -186,67 +152,39 @@ func (r *runReading) readBridge(ctx context.Context, run bridge.Run) (err error)
 	return err
 }
 
-// readTranscript adds up what was used in the turns that the transcript has
-// more than at the last reading.
-func (r *runReading) readTranscript(path string) (err error) {
-	file, err := os.Open(path)
+// maxEntry bounds the lines of a transcript that may hold usage; an agent's own event may be longer.
+const maxEntry = 4 << 20
+
+// readTranscript adds the usage in the new lines of the transcript. It skips lines that are not entries.
+func (r *runReading) readTranscript() error {
+	file, err := os.Open(r.run.place.TranscriptPath())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer file.Close() // it is only read
-	if _, err := file.Seek(r.offset, io.SeekStart); err != nil {
-		return err
-	}
-	reader := bufio.NewReaderSize(file, 64<<10)
-	for {
-		line, length, err := readLine(reader)
-		if errors.Is(err, io.EOF) {
-			return nil // what is left is no whole line yet
-		}
-		if err != nil {
+	defer file.Close() // only read
+	for reader := jsonl.NewReader(file, maxEntry); ; {
+		var line []byte
+		line, r.offset, err = reader.Line(r.offset)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, jsonl.ErrTooLong):
+			continue
+		case err != nil:
 			return err
 		}
-		r.offset += length
-		r.addUsage(line)
-	}
-}
-
-// addUsage adds what a line of the transcript tells to have been used. A line
-// that is none is the transcript's own matter.
-func (r *runReading) addUsage(line []byte) {
-	if !bytes.Contains(line, []byte(`"usage"`)) {
-		return
-	}
-	var entry pair.Entry
-	if json.Unmarshal(line, &entry) != nil || entry.Usage == nil {
-		return
-	}
-	tokens := entry.Usage.InputTokens + entry.Usage.OutputTokens
-	r.run.CostUSD += entry.Usage.CostUSD
-	r.run.Tokens += tokens
-	if entry.Usage.CostUSD == 0 {
-		r.run.UnpricedTokens += tokens
-	}
-}
-
-// readLine returns a line and its length. Of one that is longer than any
-// answer is, which an agent's own event may be, it returns nothing but the
-// length.
-func readLine(reader *bufio.Reader) (line []byte, length int64, err error) {
-	const most = 4 << 20
-	for {
-		part, err := reader.ReadSlice('\n')
-		length += int64(len(part))
-		if length <= most {
-			line = append(line, part...)
-		} else {
-			line = nil
+		var entry pair.Entry
+		if !bytes.Contains(line, []byte(`"usage"`)) || json.Unmarshal(line, &entry) != nil || entry.Usage == nil {
+			continue
 		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, length, err
+		tokens := entry.Usage.InputTokens + entry.Usage.OutputTokens
+		r.run.CostUSD += entry.Usage.CostUSD
+		r.run.Tokens += tokens
+		if entry.Usage.CostUSD == 0 {
+			r.run.UnpricedTokens += tokens
 		}
 	}
 }

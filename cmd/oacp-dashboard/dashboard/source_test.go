@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -258,21 +259,15 @@ func appendTo(t *testing.T, path, text string) {
 }
 
 func TestLatest(t *testing.T) {
-	dir := t.TempDir()
-	base := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	names := []string{"no_time.yaml", "20260101T1000Z_a_notification.yaml", "20260101110000_a_notification_abcd.yaml"}
-	for i := range 3 {
-		name := fmt.Sprintf("20260101T1030Z_a_notification_%d.yaml", i)
-		path := filepath.Join(dir, name)
-		at := base.Add(time.Duration(-i) * time.Second)
-		if err := errors.Join(os.WriteFile(path, nil, 0o644), os.Chtimes(path, at, at)); err != nil {
-			t.Fatal(err)
-		}
-		names = append(names, name)
+	names := []string{
+		"no_time.yaml", "20260101T1000Z_a_notification.yaml", "20260101T1030Z_a_notification.yaml",
+		"20260101110000_a_notification_abcd.yaml", "20260101103059_a_notification_efgh.yaml",
 	}
-	got := latest(dir, names, 3)
-	want := []string{"20260101110000_a_notification_abcd.yaml", "20260101T1030Z_a_notification_0.yaml", "20260101T1030Z_a_notification_1.yaml"}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("latest are %v, want %v", got, want)
+	for n, want := range map[int][]string{
+		1: {names[3]}, 2: {names[3], names[2], names[4]}, 4: {names[3], names[2], names[4], names[1]}, 5: names,
+	} {
+		if got := latest(names, n); !slices.Equal(got, want) {
+			t.Errorf("the latest %d are %v, want %v", n, got, want)
+		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// agentsGrid shows the agents of all workspaces.
 func agentsGrid(s Snapshot) grid {
 	g := grid{columns: []column{
 		{name: "AGENT"}, {name: "INBOX", number: true}, {name: "HELD", number: true, drop: 2}, {name: "BAD", number: true, drop: 3},
@@ -34,7 +33,7 @@ func agentsGrid(s Snapshot) grid {
 	return g
 }
 
-// name is how people call the workspace.
+// name is the project of the workspace, or else its folder.
 func (w Workspace) name() string {
 	if w.Project != "" {
 		return w.Project
@@ -62,7 +61,6 @@ func (a Agent) turnText(now time.Time) string {
 	return "nobody runs it"
 }
 
-// runsGrid shows the runs.
 func runsGrid(s Snapshot) grid {
 	g := grid{columns: []column{
 		{name: "RUN"}, {name: "STATE"}, {name: "ITER", drop: 4}, {name: "SIGNALS", drop: 3},
@@ -77,26 +75,20 @@ func runsGrid(s Snapshot) grid {
 	}
 	for _, r := range s.Runs {
 		name := strconv.Itoa(r.ID)
-		if several {
-			name = r.repositoryName() + "#" + name
+		switch {
+		case several && r.Repository == "":
+			name = r.RepositoryID + "#" + name
+		case several:
+			name = filepath.Base(r.Repository) + "#" + name
 		}
 		g.rows = append(g.rows, row{target{folder: r.place.Folder}, []string{
-			name, r.stateText(), r.iterationText(), r.signals(), r.cost(),
-			age(r.Updated, s.At), r.task(),
+			name, r.stateText(), r.iterationText(), r.signals(), r.cost(), age(r.Updated, s.At), r.task(),
 		}})
 	}
 	return g
 }
 
-func (r Run) repositoryName() string {
-	if r.Repository == "" {
-		return r.RepositoryID
-	}
-	return filepath.Base(r.Repository)
-}
-
-// stateText names the state and whose turn it is, or the state in which the
-// run stopped, to be resumed.
+// stateText returns the state with the agent whose turn it is, or the state in which the run stopped.
 func (r Run) stateText() string {
 	if r.Driven != nil && !*r.Driven {
 		return fmt.Sprintf("stopped (%s)", r.State)
@@ -107,16 +99,13 @@ func (r Run) stateText() string {
 	return string(r.State)
 }
 
-// iterationText tells the iteration, and how many there may be, once there is
-// a manifest that says so.
 func (r Run) iterationText() string {
 	if r.MaxIterations == 0 {
-		return ""
+		return "" // there is no manifest yet
 	}
 	return fmt.Sprintf("%d/%d", r.Iteration, r.MaxIterations)
 }
 
-// signals says which signals the log has.
 func (r Run) signals() string {
 	var all []string
 	if r.Bridge.HasDoneSignal {
@@ -131,8 +120,7 @@ func (r Run) signals() string {
 	return strings.Join(all, " ")
 }
 
-// cost says what the run cost and, of the turns whose agents did not tell,
-// what they used.
+// cost returns the known cost, and the tokens of turns without one.
 func (r Run) cost() string {
 	var parts []string
 	switch {
@@ -141,25 +129,18 @@ func (r Run) cost() string {
 	case r.CostUSD > 0:
 		parts = append(parts, "<$0.01")
 	}
-	if r.UnpricedTokens > 0 {
-		parts = append(parts, tokenCount(r.UnpricedTokens)+" tok")
+	switch tokens := r.UnpricedTokens; {
+	case tokens >= 10_000_000:
+		parts = append(parts, fmt.Sprintf("%dM tok", tokens/1_000_000))
+	case tokens >= 10_000:
+		parts = append(parts, fmt.Sprintf("%dk tok", tokens/1000))
+	case tokens > 0:
+		parts = append(parts, fmt.Sprintf("%d tok", tokens))
 	}
 	return strings.Join(parts, " + ")
 }
 
-// tokenCount is a number of tokens in the greatest unit that leaves it two
-// digits.
-func tokenCount(tokens int64) string {
-	switch {
-	case tokens < 10_000:
-		return strconv.FormatInt(tokens, 10)
-	case tokens < 10_000_000:
-		return fmt.Sprintf("%dk", tokens/1000)
-	}
-	return fmt.Sprintf("%dM", tokens/1_000_000)
-}
-
-// task says what the run is about, or what went wrong.
+// task returns the problem of the run if it has one, otherwise its task.
 func (r Run) task() string {
 	for _, text := range []string{r.Problem, r.Error} {
 		if text != "" {
@@ -169,7 +150,6 @@ func (r Run) task() string {
 	return r.Prompt
 }
 
-// messagesGrid shows messages.
 func messagesGrid(messages []Message, now time.Time) grid {
 	g := grid{columns: []column{
 		{name: "TIME", drop: 5}, {name: "FROM"}, {name: "TO", drop: 4}, {name: "TYPE", drop: 2},
@@ -195,8 +175,7 @@ func joinNames(names []schema.AgentName) string {
 	return strings.Join(texts, ",")
 }
 
-// clock is the time of a message, in UTC as it stands there: of today the time,
-// otherwise the date.
+// clock returns the time of a message in UTC if it is of today, otherwise its date.
 func clock(at schema.Timestamp, now time.Time) string {
 	t := at.Time()
 	switch {
@@ -208,7 +187,7 @@ func clock(at schema.Timestamp, now time.Time) string {
 	return t.Format(time.DateOnly)
 }
 
-// age says how long ago something was, in its greatest unit.
+// age returns the time since from in its greatest unit.
 func age(from, now time.Time) string {
 	d := max(0, now.Sub(from))
 	switch {

@@ -148,7 +148,7 @@ func (m *model) pane(p pane, height int) []line {
 	top := max(0, m.selected[p]-height+1)
 	end := min(len(rows), top+height)
 	if len(rows) > height {
-		header += position(top+1, end, len(rows), m.width-len(noMark)-text.StringWidth(header))
+		header += fmt.Sprintf("  %d-%d/%d", top+1, end, len(rows))
 	}
 	headerMark := noMark
 	if p == m.focus {
@@ -166,16 +166,6 @@ func (m *model) pane(p pane, height int) []line {
 		lines = append(lines, line{noMark + rows[i], plain})
 	}
 	return lines
-}
-
-// position says which rows are in view, if there is room for that.
-func position(first, last, all, room int) string {
-	for _, form := range []string{"  (%d to %d of %d)", " %d-%d/%d"} {
-		if text := fmt.Sprintf(form, first, last, all); len(text) <= room {
-			return text
-		}
-	}
-	return ""
 }
 
 // wrap escapes a text and breaks its lines between words, so that none is wider than the width in
