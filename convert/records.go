@@ -2,13 +2,14 @@ package convert
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Lookup returns the records of a log that have an id.
-type Lookup func(id string) ([]bridge.Record, error)
+// Lookup returns the entries of a log that have an id.
+type Lookup func(id string) ([]bridge.Entry, error)
 
 // Missing returns the records of the message that a log lacks, and how many it has. The content of a record whose
 // id belongs to another message gets a last line "OACP-Id: <message id>", which gives the record an id of its own.
@@ -23,12 +24,12 @@ func Missing(m *schema.Message, find Lookup) (missing []bridge.Record, found int
 			if err != nil {
 				return nil, 0, err
 			}
-			if len(others) == 0 {
-				missing = append(missing, r)
+			if slices.ContainsFunc(others, func(e bridge.Entry) bool { return Carries(e.Record, m) }) {
+				found++
 				break
 			}
-			if anyCarries(others, m) {
-				found++
+			if len(others) == 0 {
+				missing = append(missing, r)
 				break
 			}
 			r.Content += idLine(m.ID)
@@ -36,15 +37,6 @@ func Missing(m *schema.Message, find Lookup) (missing []bridge.Record, found int
 		}
 	}
 	return missing, found, nil
-}
-
-func anyCarries(records []bridge.Record, m *schema.Message) bool {
-	for _, r := range records {
-		if Carries(r, m) {
-			return true
-		}
-	}
-	return false
 }
 
 // Carries reports whether the record carries the message in its metadata. A record that carries one message of a
@@ -65,15 +57,15 @@ func Carries(r bridge.Record, m *schema.Message) bool {
 // Records returns the records of the messages, each once, as they would stand in a log that was empty before. The
 // errors are about messages that are not valid; their records are left out.
 func Records(messages []*schema.Message) (records []bridge.Record, invalid []error) {
-	byID := make(map[string][]bridge.Record)
-	find := func(id string) ([]bridge.Record, error) { return byID[id], nil }
+	byID := make(map[string][]bridge.Entry)
+	find := func(id string) ([]bridge.Entry, error) { return byID[id], nil }
 	for _, m := range messages {
 		missing, _, err := Missing(m, find)
 		if err != nil {
 			invalid = append(invalid, fmt.Errorf("message %s: %w", m.ID, err))
 		}
 		for _, r := range missing {
-			byID[r.ID] = append(byID[r.ID], r)
+			byID[r.ID] = []bridge.Entry{{Record: r}}
 		}
 		records = append(records, missing...)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestAcknowledge: of what is in an inbox only that goes which the records stand for, whichever way it came.
+// TestAcknowledge checks that only messages that the records stand for leave the inbox, carried and derived ones.
 func TestAcknowledge(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	p.append(conversation()...)

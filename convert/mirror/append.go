@@ -85,17 +85,12 @@ func (a *appender) append(ctx context.Context, messages []*schema.Message) error
 
 // missing returns the records that the log lacks of the messages.
 func (a *appender) missing(ctx context.Context, messages []*schema.Message) (missing []outgoing, err error) {
-	claimed := make(map[string]bridge.Record)
-	find := func(id string) ([]bridge.Record, error) {
-		entries, err := a.log.Find(ctx, id)
-		records := make([]bridge.Record, len(entries))
-		for i, e := range entries {
-			records[i] = e.Record
+	claimed := make(map[string]bridge.Entry)
+	find := func(id string) ([]bridge.Entry, error) {
+		if e, ok := claimed[id]; ok {
+			return []bridge.Entry{e}, nil
 		}
-		if r, ok := claimed[id]; ok {
-			records = append(records, r)
-		}
-		return records, err
+		return a.log.Find(ctx, id)
 	}
 	for _, m := range messages {
 		records, found, err := convert.Missing(m, find)
@@ -109,7 +104,7 @@ func (a *appender) missing(ctx context.Context, messages []*schema.Message) (mis
 		}
 		a.report.AlreadyRecorded += found
 		for _, r := range records {
-			claimed[r.ID] = r
+			claimed[r.ID] = bridge.Entry{Record: r}
 			missing = append(missing, outgoing{r, m})
 		}
 	}

@@ -61,8 +61,7 @@ type delivery struct {
 
 func newDeliverer(w *mailbox.Workspace, source string, report *Report) *deliverer {
 	return &deliverer{
-		workspace: w, outboxes: &outboxes{workspace: w, foreign: make(map[schema.AgentName]*foreignFiles), round: 1}, source: source, report: report,
-		queued: make(map[schema.ID]bool),
+		workspace: w, outboxes: newOutboxes(w), source: source, report: report, queued: make(map[schema.ID]bool),
 	}
 }
 

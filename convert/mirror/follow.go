@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // rescanEvery is how often Follow looks at everything even without an event: file systems that several machines share
@@ -93,13 +94,18 @@ func (f *follower) rescan(ctx context.Context) {
 	f.pass(ctx)
 }
 
-// isNews reports whether the event, or one of those waiting behind it, may tell of something to carry.
+// isNews reports whether the event, or one of those behind it, may tell of something to carry. The outbox of a file that
+// was written is listed again, because writing in place does not change the time of the folder.
 func (f *follower) isNews(event fsnotify.Event, events <-chan fsnotify.Event) (news bool) {
 	const written = fsnotify.Create | fsnotify.Write | fsnotify.Rename
 	log := f.session.mirror.Log.Path()
 	for more := true; more; {
-		beside := filepath.Dir(event.Name) == filepath.Dir(log) && event.Name != log
-		news = news || event.Op&written != 0 && !beside
+		folder := filepath.Dir(event.Name)
+		beside := folder == filepath.Dir(log) && event.Name != log
+		if event.Op&written != 0 && !beside {
+			news = true
+			delete(f.session.outward.seen.Outboxes, schema.AgentName(filepath.Base(filepath.Dir(folder))))
+		}
 		select {
 		case event, more = <-events:
 		default:

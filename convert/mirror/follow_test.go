@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -78,8 +80,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowWithoutEvents: what no event tells of is found by looking, and what failed is tried again and
-// told of once.
+// TestFollowWithoutEvents checks that Follow finds changes without events, tries again what failed, and reports a
+// failure once.
 func TestFollowWithoutEvents(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	f := newFollowing(t)
@@ -117,7 +119,7 @@ func TestFollowWithoutEvents(t *testing.T) {
 	}
 }
 
-// TestFollowStoppedWithACause: being told to stop is no failure, whatever the reason.
+// TestFollowStoppedWithACause checks that being stopped is not a failure, whatever the cause.
 func TestFollowStoppedWithACause(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	p.send(message(schema.Question))
@@ -126,5 +128,31 @@ func TestFollowStoppedWithACause(t *testing.T) {
 	tell := func(r Report, err error) { t.Errorf("want nothing told, got %+v, %v", r, err) }
 	if err := p.mirror(Both).Follow(ctx, tell); err != nil {
 		t.Errorf("want no error, got %v", err)
+	}
+}
+
+// TestFollowSeesChangeInPlace checks that a message that is changed in an outbox long after it was recorded is recorded
+// once more.
+func TestFollowSeesChangeInPlace(t *testing.T) {
+	p := newPlace(t, "claude", "codex")
+	outbox := p.workspace.BoxPath("claude", mailbox.Outbox)
+	sent := p.send(question("", "as it was"))
+	path := filepath.Join(outbox, sent.FileName())
+	old := time.Now().Add(-time.Hour)
+	if err := errors.Join(os.Chtimes(path, old, old), os.Chtimes(outbox, old, old)); err != nil {
+		t.Fatal(err)
+	}
+	f := newFollowing(t)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- p.mirror(Out).Follow(ctx, f.tell) }()
+	f.until(func() bool { return f.sum.Recorded == 1 })
+	changed := *sent
+	changed.ID, changed.Body = "msg-20260313T1430Z-claude-b8f3", schema.TextValue("as it is now")
+	p.put(changed, path, false)
+	f.until(func() bool { return f.sum.Recorded == 2 })
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

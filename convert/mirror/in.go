@@ -14,15 +14,10 @@ type inward struct {
 	log       *bridge.Log
 	// ledger is what the way into the log knows.
 	ledger func(context.Context) (*ledger, error)
-
-	loaded bool
 	seen   seen
 }
 
 func (i *inward) pass(ctx context.Context, report *Report, count *progress) error {
-	if !i.loaded {
-		i.seen, i.loaded = loadSeen(i.workspace, i.log, In), true
-	}
 	known, err := hasPlace(ctx, i.log, i.seen.Delivered)
 	if err != nil {
 		return err

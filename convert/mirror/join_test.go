@@ -24,7 +24,7 @@ func (p *place) runAll() Report {
 	return report
 }
 
-// TestJoinedLogs: logs that are to hold the same get what the other one holds, and nobody gets it again.
+// TestJoinedLogs checks that two logs can be made to hold the same, and that nobody gets a message twice.
 func TestJoinedLogs(t *testing.T) {
 	for _, to := range []string{"codex", ""} {
 		for _, id := range []string{"", "0123456789abcdef0123", "no-hash"} {
@@ -74,7 +74,7 @@ func TestJoinedLogs(t *testing.T) {
 	}
 }
 
-// TestAppendedCopy: a message that was born in one log and appended to another one is no message of that one.
+// TestAppendedCopy checks that a derived message that was appended to another log is not delivered from there.
 func TestAppendedCopy(t *testing.T) {
 	r := newRuns(t)
 	first, second := r.open(1, time.Unix(0, 0)), r.open(2, time.Unix(0, 0))

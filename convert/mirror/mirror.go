@@ -157,7 +157,12 @@ func (m *Mirror) open() (*session, error) {
 	if m.pause == nil {
 		m.pause = wait
 	}
-	in := &inward{workspace: m.Workspace, log: m.Log, ledger: out.needLedger}
+	out.seen = loadSeen(m.Workspace, m.Log, Out)
+	if out.afresh || out.seen.Bound != out.bound {
+		out.seen.Outboxes = nil
+	}
+	out.seen.Bound = out.bound
+	in := &inward{workspace: m.Workspace, log: m.Log, ledger: out.needLedger, seen: loadSeen(m.Workspace, m.Log, In)}
 	return &session{mirror: m, direction: direction, outward: out, inward: in}, nil
 }
 

@@ -269,7 +269,7 @@ func TestAcknowledgedMessagesStayAway(t *testing.T) {
 	}
 }
 
-// TestForeignFileNames: messages that other tools put into the outbox under names of their own.
+// TestForeignFileNames checks messages that other tools put into the outbox under names of their own.
 func TestForeignFileNames(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	for i, name := range []string{"20260313143005_claude_question_1f2e.yaml", "20260313143104_claude_question_1f2e_suffix.yaml", "by hand.yaml"} {

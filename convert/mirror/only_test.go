@@ -10,8 +10,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestOnly: what a mirror does not want is not in the log, is read once, and is
-// carried by one that wants it, also where the outbox has settled since.
+// TestOnly checks that a message that Only rejects is not recorded, is read once, and is recorded by a mirror without
+// Only.
 func TestOnly(t *testing.T) {
 	p := newPlace(t, "claude", "codex", "ann")
 	send := func(from, to schema.AgentName, subject string) {

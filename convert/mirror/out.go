@@ -21,7 +21,6 @@ type outward struct {
 	workspace *mailbox.Workspace
 	log       *bridge.Log
 
-	loaded bool
 	seen   seen
 	ledger *ledger // nil until it is needed
 	// since and all say what belongs in the log, see Mirror, and bound says so in a word. Afresh is set if the
@@ -43,7 +42,7 @@ type outward struct {
 
 // pass carries what is new.
 func (o *outward) pass(ctx context.Context, report *Report, count *progress) (err error) {
-	if err := o.load(ctx); err != nil {
+	if err := o.check(ctx); err != nil {
 		return err
 	}
 	s := &scan{
@@ -91,16 +90,8 @@ func (o *outward) leave(s *scan, f *outboxFile, report *Report) {
 	}
 }
 
-// load reads what was seen before, and forgets it if it is not about this log.
-func (o *outward) load(ctx context.Context) error {
-	if !o.loaded {
-		o.seen = loadSeen(o.workspace, o.log, Out)
-		o.loaded = true
-		if o.afresh || o.seen.Bound != o.bound {
-			o.seen.Outboxes = nil
-		}
-		o.seen.Bound = o.bound
-	}
+// check forgets what was seen if it is not about this log.
+func (o *outward) check(ctx context.Context) error {
 	known, err := hasPlace(ctx, o.log, o.seen.Recorded)
 	if err != nil {
 		return err
@@ -156,6 +147,9 @@ func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, repo
 			return err
 		}
 		messages, lines = append(messages, m), append(lines, ledgerLine{f.key, identity})
+	}
+	if len(messages) == 0 {
+		return nil
 	}
 	a := appender{log: o.log, report: report, since: o.since, ownOnly: !o.all}
 	if err := a.append(ctx, messages); err != nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestAnswersAreNotBorn: an answer to a message that was born in the bridge is
-// on none of the channels that say so.
-func TestAnswersAreNotBorn(t *testing.T) {
+// TestAnswersAreNotDerived checks that an answer to a derived message is on none of the channels of derived messages.
+func TestAnswersAreNotDerived(t *testing.T) {
 	for _, row := range convert.Mapping() {
 		for _, suffix := range []string{"", convert.BroadcastSuffix} {
 			if row.Channel == "" {

@@ -37,7 +37,7 @@ func (p *place) put(m schema.Message, path string, moved bool) {
 	}
 }
 
-// TestNameUsedAgain: a name that becomes free in an outbox is given to the next message of the same minute.
+// TestNameUsedAgain checks that the mirror sees the next message under a name that became free in an outbox.
 func TestNameUsedAgain(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	first := p.send(question("", "first"))
@@ -58,7 +58,7 @@ func TestNameUsedAgain(t *testing.T) {
 	}
 }
 
-// TestNameTakenOver: another message that is moved over one that was recorded is recorded, too.
+// TestNameTakenOver checks that a message that is moved over a recorded one is recorded, too.
 func TestNameTakenOver(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	first := question("msg-20260313T1430Z-claude-a8f3", "first")
@@ -74,8 +74,8 @@ func TestNameTakenOver(t *testing.T) {
 	}
 }
 
-// TestJournalOfNames: a journal that knew files by their names alone is no reason to pass them over, nor to
-// record them twice.
+// TestJournalOfNames checks that a journal that has only keys makes the mirror neither skip files nor record them
+// twice.
 func TestJournalOfNames(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	p.send(question("msg-20260313T1430Z-claude-a8f3", "first"))
@@ -126,8 +126,8 @@ func FuzzLedgerLine(f *testing.F) {
 	})
 }
 
-// TestChangedBetweenOutAndIn: a message whose outbox copy was changed, or removed, after it was recorded is no
-// other message's: its recipient has it.
+// TestChangedBetweenOutAndIn checks that a message whose outbox copy was changed or removed after it was recorded is
+// not delivered again.
 func TestChangedBetweenOutAndIn(t *testing.T) {
 	for _, change := range []string{"changed in place", "changed and moved", "removed"} {
 		for _, next := range []Direction{In, Both} {

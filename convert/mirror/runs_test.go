@@ -49,7 +49,7 @@ func at(minute int, text string) schema.Message {
 	return m
 }
 
-// TestSecondRunBeginsEmpty: what agents were told in a run, and old mail, is no work for the next one.
+// TestSecondRunBeginsEmpty checks that old mail and the messages of the first run stay out of the log of the second.
 func TestSecondRunBeginsEmpty(t *testing.T) {
 	r := newRuns(t)
 	first := r.open(1, time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC))
@@ -96,7 +96,7 @@ func TestSecondRunBeginsEmpty(t *testing.T) {
 	}
 }
 
-// TestLeftOutOnce: what one run of the mirror left out is for the next one to look at, by its own bound.
+// TestLeftOutOnce checks that a mirror with another bound looks again at what one mirror left out.
 func TestLeftOutOnce(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	ctx := context.Background()
@@ -135,8 +135,8 @@ func TestLeftOutOnce(t *testing.T) {
 	}
 }
 
-// TestBornInBothRuns: the log of a run is told by what it holds, so the record of each run stays where it is.
-func TestBornInBothRuns(t *testing.T) {
+// TestDerivedInBothRuns checks that the record of each run stays in its log.
+func TestDerivedInBothRuns(t *testing.T) {
 	r := newRuns(t)
 	first, second := r.open(1, time.Unix(0, 0)), r.open(2, time.Unix(0, 0))
 	first.append(record("task", "", "claude", "codex", "one"))
@@ -155,7 +155,7 @@ func TestBornInBothRuns(t *testing.T) {
 	}
 }
 
-// TestBrokenManifest: nobody can tell what belongs in the log, so nothing is put into it unless asked for.
+// TestBrokenManifest checks that a log whose run cannot be dated takes in nothing unless asked to.
 func TestBrokenManifest(t *testing.T) {
 	r := newRuns(t)
 	p := r.open(2, time.Unix(0, 0))
@@ -173,8 +173,8 @@ func TestBrokenManifest(t *testing.T) {
 	}
 }
 
-// TestTheSameWordsInTwoRuns: records of two runs that say the same within a second are two messages, whichever
-// is looked at first and however often.
+// TestTheSameWordsInTwoRuns checks that records of two runs that say the same are two messages, in any order of
+// mirroring.
 func TestTheSameWordsInTwoRuns(t *testing.T) {
 	for _, to := range []string{"codex", ""} {
 		for _, id := range []string{"", "0123456789abcdef0123", "no-hash"} {
@@ -228,7 +228,7 @@ func TestTheSameWordsInTwoRuns(t *testing.T) {
 	}
 }
 
-// TestCopyOfALog: a log that was copied tells nothing new.
+// TestCopyOfALog checks that a copy of a log delivers nothing again.
 func TestCopyOfALog(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	p.append(conversation()...)

@@ -21,6 +21,10 @@ type outboxes struct {
 	round     int // in each, an outbox is listed once at most
 }
 
+func newOutboxes(w *mailbox.Workspace) *outboxes {
+	return &outboxes{workspace: w, foreign: make(map[schema.AgentName]*foreignFiles), round: 1}
+}
+
 // foreignFiles are the files of an outbox whose names do not tell which message they hold.
 type foreignFiles struct {
 	round  int // in which the outbox was listed

@@ -160,7 +160,7 @@ func TestFileChangesWhileItIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := session.outward
-	if err := out.load(t.Context()); err != nil {
+	if err := out.check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := out.needLedger(t.Context()); err != nil {
