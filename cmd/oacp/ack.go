@@ -30,16 +30,15 @@ func newAckCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "ack",
 		Category:  command.CategoryMessages,
-		Usage:     "say that messages are dealt with",
+		Usage:     "mark messages as handled",
 		ArgsUsage: "ID|FILE…",
-		Description: `The message leaves the inbox: its file is removed, or with --archive moved to
-the agent's archive. The sender keeps a copy in its outbox. Of a message to
-several agents, only the copy of the one that acts is dealt with.
+		Description: `Removes the message from the inbox, or with --archive moves it to the agent's
+archive. The sender keeps a copy in its outbox, and other recipients keep theirs.
 
-A file that is no message has no id: it is named as oacp inbox lists it. Nobody
-else may have a copy of such a file, so look at it first, or archive it.
+Name a file that is not a message as oacp inbox lists it. There may be no other
+copy of such a file, so look at it first, or archive it.
 
-When one of the ids is unknown, nothing is done.
+If one of the ids is unknown, ack does nothing.
 
 EXAMPLES:
    oacp ack k3x9
@@ -60,7 +59,7 @@ EXAMPLES:
 	}
 }
 
-// acknowledgedJSON is one message, or bad file, that was dealt with.
+// acknowledgedJSON is an acknowledged message or file.
 type acknowledgedJSON struct {
 	MessageID schema.ID        `json:"message_id,omitempty"`
 	File      string           `json:"file"`
@@ -81,7 +80,7 @@ func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 			if err != nil {
 				return err
 			}
-			// A message that is named twice is dealt with once.
+			// A message can be named twice.
 			if !slices.ContainsFunc(entries, func(other mailbox.Entry) bool { return other.Path == e.Path }) {
 				entries = append(entries, e)
 			}
@@ -117,7 +116,7 @@ func (o ackOptions) acknowledge(w *mailbox.Workspace, e mailbox.Entry) (acknowle
 
 func (o ackOptions) print(done []acknowledgedJSON, s *command.Streams) error {
 	if o.json {
-		// One line: where a later message fails, its error is another one.
+		// One line, because an error may follow on another.
 		return command.WriteJSONLine(s.Out, map[string]any{"acknowledged": done})
 	}
 	for _, one := range done {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,8 +23,7 @@ type composeOptions struct {
 	from    string
 	subject string
 	body    string
-	// bodyGiven tells an empty --body from none: that one waits for nothing
-	// on standard input.
+	// bodyGiven distinguishes an empty --body from a missing one, which reads standard input.
 	bodyGiven       bool
 	bodyFile        string
 	priority        string
@@ -57,8 +55,8 @@ func (o *composeOptions) flags() []cli.Flag {
 	}
 }
 
-// fill puts into the draft what the command line says. The body is read from
-// a file, or is the text given, or is what is piped in.
+// fill sets the fields of the draft that the command line gives. The body is the text given, or the
+// content of a file or of standard input.
 func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) error {
 	for _, field := range []struct {
 		to   *string
@@ -133,8 +131,8 @@ func (o *composeOptions) readBody(s *command.Streams) (string, error) {
 	return text, nil
 }
 
-// readInput returns the text of a file, or of standard input for "-". A text
-// that could be no message's is not read to its end.
+// readInput returns the text of a file, or of standard input for "-". It stops at the size of the
+// largest message.
 func readInput(name string, s *command.Streams) (text string, err error) {
 	input := s.In
 	if name == "-" {
@@ -144,7 +142,7 @@ func readInput(name string, s *command.Streams) (text string, err error) {
 		if err != nil {
 			return "", err
 		}
-		defer file.Close() // opened for reading: closing cannot lose anything
+		defer file.Close() // nothing was written, so the error does not matter
 		input = file
 	}
 	data, err := io.ReadAll(io.LimitReader(input, schema.MaxFileSize+1))
@@ -157,38 +155,22 @@ func readInput(name string, s *command.Streams) (text string, err error) {
 	return string(data), nil
 }
 
-// parseExpiry reads a time from now on (30m, 2h, 7d, in either case) or a
-// time of day in full.
+// parseExpiry parses a duration from now, such as 30m, 2h or 7d, or a timestamp.
 func parseExpiry(text string, now time.Time) (schema.Timestamp, error) {
 	if _, err := schema.ParseTimestamp(schema.Timestamp(text)); err == nil {
 		return schema.Timestamp(text), nil
 	}
-	bad := failure.Usagef("--expires: %s is no time", visible.Quote(text)).WithHint("write 30m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ")
-	units := map[byte]time.Duration{'m': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour}
-	unit, ok := units[strings.ToLower(text)[len(text)-1]]
-	if !ok {
-		return "", bad
+	if d, err := schema.ParseDuration(text); err == nil && d >= time.Second {
+		return schema.NewTimestamp(now.Add(d)), nil
 	}
-	const most = 10 * 365 * 24 * time.Hour
-	n, err := strconv.ParseUint(text[:len(text)-1], 10, 32)
-	if err != nil || n == 0 || time.Duration(n) > most/unit {
-		return "", bad
-	}
-	return schema.NewTimestamp(now.Add(time.Duration(n) * unit)), nil
+	return "", failure.Usagef("--expires: %s is not a time", visible.Quote(text)).WithHint("write 30m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ")
 }
 
-// answer threads the draft as an answer to a message, and says so where that
-// one is gone.
+// answer makes the draft an answer to a message, and warns if that message is missing.
 func answer(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, id string, s *command.Streams) error {
 	found, err := w.AnswerTo(ctx, draft, id)
 	if err == nil && !found {
-		s.Warn("there is no message " + id + " here any more: the answer names it all the same")
+		s.Warn("there is no message " + id + " any more; the answer names it as its parent anyway")
 	}
 	return err
-}
-
-// warn tells people what may be odd about what they asked for.
-func warn(s *command.Streams, text string) {
-	// A warning that cannot be written is no reason not to go on.
-	_, _ = fmt.Fprintf(s.Err, "oacp: warning: %s\n", visible.Line(text))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// deliverOptions are what send and reply share about sending itself.
+// deliverOptions are the delivery options of send and reply.
 type deliverOptions struct {
 	create  bool
 	noSync  bool
@@ -32,11 +32,11 @@ const defaultTimeout = 10 * time.Minute
 
 func (o *deliverOptions) flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "create", Usage: "make mailboxes for agents the workspace does not know", Destination: &o.create},
-		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power cut may lose the message", Destination: &o.noSync},
+		&cli.BoolFlag{Name: "create", Usage: "make mailboxes for unknown agents", Destination: &o.create},
+		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power failure may lose the message", Destination: &o.noSync},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &o.dryRun},
 		&cli.GenericFlag{Name: "wait", Usage: "then wait until it is acknowledged, or with the `WHAT` reply, answered", Value: &o.wait},
-		&cli.DurationFlag{Name: "timeout", Usage: "wait at most `TIME`, 0 for ever", Value: defaultTimeout, Destination: &o.timeout},
+		&cli.DurationFlag{Name: "timeout", Usage: "wait at most `TIME`, 0 without limit", Value: defaultTimeout, Destination: &o.timeout},
 		command.JSONFlag(&o.json),
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing on success", Destination: &o.quiet},
 	}
@@ -52,16 +52,15 @@ const (
 
 func (f *waitFor) String() string { return string(*f) }
 
-// IsBoolFlag lets --wait stand without a value.
+// IsBoolFlag allows --wait without a value.
 func (f *waitFor) IsBoolFlag() bool { return true }
 
-// Accepts reports whether the word behind --wait is its value and no argument
-// of the command.
+// Accepts reports whether the word after --wait is its value, not an argument of the command.
 func (f *waitFor) Accepts(word string) bool {
 	return word == string(waitForAck) || word == string(waitForReply)
 }
 
-// Set is given "true" where --wait stands alone.
+// Set parses the value, which is "true" if --wait has none.
 func (f *waitFor) Set(text string) error {
 	switch text {
 	case "true", string(waitForAck):
@@ -74,7 +73,7 @@ func (f *waitFor) Set(text string) error {
 	return nil
 }
 
-// deliver sends the draft, prints what became of it, and waits if asked to.
+// deliver sends the draft, prints the receipt, and waits for --wait.
 func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, s *command.Streams) error {
 	options := &mailbox.SendOptions{Create: o.create}
 	if o.dryRun {
@@ -86,7 +85,7 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	if receipt == nil {
 		return err
 	}
-	// A message with a receipt is sent: it is shown even where a copy waits.
+	// A message with a receipt is sent, even if there is an error.
 	if printErr := o.printReceipt(receipt, s); printErr != nil {
 		printErr = fmt.Errorf("message %s is sent, but that could not be printed: %w", receipt.Message.ID, printErr)
 		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
@@ -112,8 +111,7 @@ func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, op
 	return err
 }
 
-// sendAnswer is the JSON of the reference implementation's send, with more
-// keys.
+// sendAnswer is the JSON of the reference implementation's send, with more keys.
 type sendAnswer struct {
 	MessageID      schema.ID             `json:"message_id"`
 	ID             schema.ID             `json:"id"`
@@ -168,8 +166,7 @@ func (o deliverOptions) printReceipt(r *mailbox.Receipt, s *command.Streams) err
 	return s.Out.Flush()
 }
 
-// writeJSON prints one object; with --wait a second one follows, and each is
-// a line.
+// writeJSON prints an object, on one line if --wait adds another one.
 func (o deliverOptions) writeJSON(s *command.Streams, value any) error {
 	if o.wait != "" {
 		return command.WriteJSONLine(s.Out, value)
@@ -183,7 +180,7 @@ func printWarnings(warnings validate.Diagnostics, s *command.Streams) {
 	}
 }
 
-// await waits for what became of a sent message.
+// await waits until a sent message is acknowledged or answered.
 func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, s *command.Streams) error {
 	if o.timeout > 0 {
 		var cancel context.CancelFunc

@@ -28,15 +28,15 @@ func newDoctorCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "doctor",
 		Category:  command.CategoryWorkspace,
-		Usage:     "find what is wrong with machine and workspace, and mend it",
+		Usage:     "find and repair problems of machine and workspace",
 		ArgsUsage: "[PROJECT]",
-		Description: `Looks at the programs that agents need, at the folders of the workspace, at
-deliveries that were cut short, and at messages that are bad, expired, waiting
-for long, or dead. Nothing is changed without --fix, which mends what is safe:
-it delivers what was sent, makes missing folders, and clears leftovers away.
-Errors that remain are a failure (status 1), warnings are not.`,
+		Description: `Checks the programs that agents need, the folders of the workspace, interrupted
+deliveries, and messages that are bad, expired, pending for long, or dead. It
+changes nothing without --fix, which repairs what is safe to repair: it delivers
+sent messages, makes missing folders, and removes leftovers. Errors that remain
+are a failure (status 1), warnings are not.`,
 		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "fix", Usage: "mend what is safe to mend", Destination: &o.fix},
+			&cli.BoolFlag{Name: "fix", Usage: "repair what is safe to repair", Destination: &o.fix},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
@@ -95,7 +95,7 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	// Outside of any workspace there is still the machine to look at.
+	// The machine can be checked without a workspace.
 	_, err := o.workspace.Place(s).Find()
 	if errors.Is(err, mailbox.ErrNoWorkspace) {
 		answer.add("Workspace", doctorResult{"workspace", doctor.SeveritySkipped, err.Error(), failure.Of(err).Hint})
@@ -130,7 +130,7 @@ func machineResult(c machine.Check) doctorResult {
 	return r
 }
 
-// inspect looks at the workspace, and with --fix mends it and looks again.
+// inspect inspects the workspace, and with --fix repairs it and inspects it again.
 func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, now func() time.Time, answer *doctorAnswer) error {
 	findings, err := doctor.Inspect(ctx, w, now())
 	if err != nil {
@@ -156,7 +156,7 @@ func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, now fu
 		answer.add(f.Category, doctorResult{f.Name, f.Severity, f.Message, f.Hint})
 	}
 	for _, r := range failed {
-		answer.add("Not mended", r)
+		answer.add("Not repaired", r)
 	}
 	return nil
 }

@@ -33,11 +33,11 @@ func newInboxCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryMessages,
 		Usage:     "list what is pending, in processing order",
 		ArgsUsage: "[PROJECT] [--agent AGENT | --all]",
-		Description: `The urgent comes first; within a priority requests come first, and notifications
-and follow-ups last; then the oldest. A file that is no message is listed with
-what is wrong with it; read --raw and ack take its name. Listing changes nothing.
+		Description: `By priority; within a priority requests first, notifications and follow-ups last;
+then the oldest first. A file that is not a message is listed with its error; read
+--raw and ack take its name. Listing changes nothing.
 
-The ID column is the shortest text by which the other commands know a message.
+The other commands accept the text in the ID column as an id.
 
 EXAMPLES:
    oacp inbox --agent codex
@@ -68,7 +68,7 @@ func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
 		inboxes := make([]listing, len(agents))
 		for i, agent := range agents {
 			entries, err := w.Inbox(ctx, agent)
-			// Of several inboxes, a bad one hides nothing of the others.
+			// With --all, an inbox that cannot be listed does not hide the others.
 			if err != nil && (!o.all || context.Cause(ctx) != nil) {
 				return err
 			}
@@ -87,7 +87,7 @@ func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
 	})
 }
 
-// A listing is what an agent's inbox holds, or why it cannot be listed.
+// A listing is the content of an agent's inbox, or why it cannot be listed.
 type listing struct {
 	agent   schema.AgentName
 	entries []mailbox.Entry
@@ -135,14 +135,14 @@ func printInbox(inbox listing, s *command.Streams) {
 			visible.Line(m.Subject), command.Age(m.CreatedAt.Time(), now), mark})
 	}
 	printTable(s, t)
-	// Bad files come last, and one of them shows how to deal with all.
+	// Bad files come last. The hint for one shows what to do with all.
 	if last := entries[len(entries)-1]; last.Message == nil {
 		fmt.Fprintf(s.Out, "hint: %s\n", visible.Line(doctor.BadFileHint(last)))
 	}
 }
 
-// shortIDs returns for each entry the last part of its message's id, or all
-// of it where another one ends alike.
+// shortIDs returns the last part of each message's id, or all of it if another one has the same
+// last part.
 func shortIDs(entries []mailbox.Entry) []string {
 	short := make([]string, len(entries))
 	uses := make(map[string]int, len(entries))

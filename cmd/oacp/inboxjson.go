@@ -33,8 +33,8 @@ type agentInboxJSON struct {
 	LoadError string `json:"load_error,omitempty"`
 }
 
-// printJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes them in
-// parallel, and puts them where the rest of the answer has an empty list.
+// printJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes
+// them in parallel, and puts them where the rest of the answer has an empty list.
 func (o inboxOptions) printJSON(w *mailbox.Workspace, inboxes []listing, s *command.Streams) error {
 	answer := inboxAnswer{Project: project.Name(w), Workspace: w.Dir(), Mode: "agent", Agents: []agentInboxJSON{}}
 	if o.all {

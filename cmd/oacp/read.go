@@ -32,19 +32,19 @@ func newReadCommand(s *command.Streams) *cli.Command {
 		Usage:     "show a message",
 		ArgsUsage: "ID|FILE",
 		Description: `The message may be in any mailbox: pending, sent, archived, or a dead letter.
-Reading changes nothing; oacp ack says that it is dealt with. ID may be the
-beginning of an id, or its last part, as oacp inbox shows it.
+Reading it changes nothing; oacp ack marks it as handled. ID may be the beginning
+of an id, or its last part, as oacp inbox shows it.
 
-On a terminal, characters that could disturb it are written out. --raw prints
-the bytes of the file as they are, also of a file in an inbox that is no
-message: it has no id and is named as oacp inbox lists it.
+On a terminal, read escapes control characters. --raw prints the bytes of the
+file, also of a file in an inbox that is not a message; name such a file as oacp
+inbox lists it.
 
 EXAMPLES:
    oacp read notes.yaml --raw
    oacp read k3x9
    oacp read k3x9 --json | jq -r .body`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "where FILE is in several inboxes: that of `AGENT`", Destination: &o.agent},
+			&cli.StringFlag{Name: "agent", Usage: "if FILE is in several inboxes: that of `AGENT`", Destination: &o.agent},
 			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes", Destination: &o.raw},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
@@ -89,10 +89,9 @@ func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
 	})
 }
 
-// badFile is the error of a file that is to be shown as the message that it is
-// not.
+// badFile returns the error for a file that is not a message.
 func badFile(e mailbox.Entry) error {
-	return failure.WithHint(fmt.Errorf("%s is no message: %w", e.Name, e.Err), doctor.BadFileHint(e))
+	return failure.WithHint(fmt.Errorf("%s is not a message: %w", e.Name, e.Err), doctor.BadFileHint(e))
 }
 
 // A place is a file that holds a message.
@@ -100,8 +99,7 @@ type place struct {
 	Agent schema.AgentName `json:"agent"`
 	Box   mailbox.Box      `json:"box"`
 	Path  string           `json:"path"`
-	// Reason is why a dead letter is one, and Output the end of what its last
-	// turn printed.
+	// Reason says why a message is a dead letter. Output is the end of what its last turn printed.
 	Reason string `json:"reason,omitempty"`
 	Output string `json:"output,omitempty"`
 }
@@ -121,7 +119,7 @@ func places(w *mailbox.Workspace, found []mailbox.Entry) []place {
 	return list
 }
 
-// messageJSON is the message's own fields, and what is known besides.
+// messageJSON returns the message's fields, and the keys that oacp adds.
 func messageJSON(m *schema.Message, found []place, s *command.Streams) (any, error) {
 	return withKeys(m, struct {
 		MessageID schema.ID `json:"message_id"`
@@ -130,8 +128,7 @@ func messageJSON(m *schema.Message, found []place, s *command.Streams) (any, err
 	}{m.ID, m.ExpiredAt(s.Now()), found})
 }
 
-// printMessage shows a message to a person: its fields as a mail shows them,
-// then the body.
+// printMessage prints the fields of a message, then the body.
 func printMessage(s *command.Streams, m *schema.Message, found []place) {
 	for _, name := range schema.FieldNames() {
 		value, _ := m.TextField(name)
@@ -155,14 +152,13 @@ func printMessage(s *command.Streams, m *schema.Message, found []place) {
 	printBody(s, m.Body)
 	for _, p := range found {
 		if p.Output != "" {
-			fmt.Fprintln(s.Out, "\nThe output of its last turn ended so:")
+			fmt.Fprintln(s.Out, "\nThe end of the output of its last turn:")
 			printIndented(s, p.Output)
 		}
 	}
 }
 
-// printIndented shows what an agent printed, so that it cannot be taken for
-// anything else.
+// printIndented prints the output of an agent, indented to set it apart.
 func printIndented(s *command.Streams, output string) {
 	for line := range strings.Lines(output) {
 		fmt.Fprintf(s.Out, "    %s\n", visible.Line(strings.TrimRight(line, "\r\n")))
@@ -176,8 +172,8 @@ func printField(s *command.Streams, name, value string) {
 	fmt.Fprintf(s.Out, "%s%s%s\n", paint(s, text.Colors{text.Bold}, visible.Line(label)), padding, visible.Line(value))
 }
 
-// printBody prints a text as it is, except that on a terminal it cannot do
-// anything but be read; and a mapping as an outline.
+// printBody prints a text, with control characters escaped on a terminal, or a mapping as an
+// outline.
 func printBody(s *command.Streams, body schema.Value) {
 	if body.Kind != schema.Text {
 		printOutline(s, body, 0)

@@ -79,8 +79,8 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 	})
 }
 
-// answeringAgent is whoever acts, and where nothing says who that is, the
-// only one who was asked.
+// answeringAgent returns the acting agent, or if nothing says which agent acts, the only recipient
+// of the original.
 func answeringAgent(w *mailbox.Workspace, flag string, original *schema.Message, s *command.Streams) (schema.AgentName, error) {
 	from, err := command.AgentOf(w, flag, s)
 	if errors.Is(err, project.ErrNoSender) && len(original.To) == 1 {
@@ -89,7 +89,7 @@ func answeringAgent(w *mailbox.Workspace, flag string, original *schema.Message,
 	return from, err
 }
 
-// oneID takes a message id as the only argument.
+// oneID returns the only argument, which is a message id.
 func oneID(args []string) (string, error) {
 	switch {
 	case len(args) == 0 || args[0] == "":
