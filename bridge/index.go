@@ -17,26 +17,16 @@ import (
 	"sync"
 )
 
-// index is what the folder beside a log says about the log's first bytes, at one moment:
+// index is what the folder beside a log says about the log's first bytes, at one moment: index.json names
+// the parts (*.part), which hold a cell for each line. Parts are written once. Replacing index.json by a rename
+// switches from one complete index to the next. Lines behind the indexed stretch are read from the log.
 //
-//	index.json   which stretch of which log is indexed, its Status, and the names of the parts
-//	*.part       the cells of the stretch's lines, in hashed buckets (see part); written once, never changed
+// Nothing is synced: checksums cover every byte, and index.json identifies the log by its file number and
+// samples of its bytes. What does not fit is read again from the log. A cell is compared with the log before it
+// is believed.
 //
-// index.json names the parts, so that replacing it by a rename switches from one complete index to the
-// next. Lines behind the indexed stretch are read from the log itself, so that an index may be short, or
-// missing:
-//
-//	lost                    the log is read once and indexed again
-//	stale                   the rest of the log is read
-//	damaged                 checksums cover every byte; the index is lost
-//	of another log, or of a log that was replaced, cut or edited
-//	                        file number, size or fingerprint differ; the index is lost
-//
-// Nothing is synced: files that a power loss left incomplete fail their checksums. What the index says of an
-// id is compared with the log before it is believed.
-//
-// New cells go into a new part, together with those of the parts that are not much larger. So few parts
-// remain, and a cell is rewritten a few times only.
+// New cells go into a new part, together with those of the parts that are not much larger. So few parts remain,
+// and a cell is rewritten a few times only.
 type index struct {
 	extent
 	parts []*part

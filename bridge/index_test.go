@@ -94,7 +94,7 @@ func TestIndexServesAFreshProcess(t *testing.T) {
 	if _, err := l.Status(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.recent.lines; n >= 200 {
+	if n := l.recentLines; n >= 200 {
 		t.Errorf("want a short tail, got %d lines", n)
 	}
 	checkLog(t, l)
@@ -227,7 +227,7 @@ func TestRewrittenLogOfAnIdleProcess(t *testing.T) {
 	l := openLog(t, path, quiet(&warnings))
 	status, err := l.Status(ctx)
 	must(t, err)
-	if l.recent.lines != 0 || status.TotalMessages != 200 {
+	if l.recentLines != 0 || status.TotalMessages != 200 {
 		t.Fatalf("want 200 records and none read, got %+v", status)
 	}
 	other, _ := numberedLog(t, 300)

@@ -61,31 +61,19 @@ type Log struct {
 	index      index
 	distrusted bool   // the index on disk is wrong although its checksums are right; cleared by the next one
 	read       extent // the complete lines that were read, or that the index covers
-	recent     recent // the lines of read that index lacks
-	sample     []byte // the bytes before sampleEnd, to notice that the log was rewritten
-	sampleEnd  int64
-	partial    int64 // bytes behind the last newline
-	indexFrom  int   // after a failure: how many recent lines there must be before the next attempt
+	// recent are the cells of the lines of read that index lacks, by key, in log order.
+	recent      map[uint64][]cell
+	recentLines int
+	sample      []byte // the bytes before sampleEnd, to notice that the log was rewritten
+	sampleEnd   int64
+	partial     int64 // bytes behind the last newline
+	indexFrom   int   // after a failure: how many recent lines there must be before the next attempt
 }
 
 // appendFile is what Send needs of the log opened for appending.
 type appendFile interface {
 	jsonl.File
 	io.Closer
-}
-
-// recent holds the cells of lines that the index on disk lacks.
-type recent struct {
-	cells map[uint64][]cell // by key, in log order
-	lines int
-}
-
-func (r *recent) add(c cell) {
-	if r.cells == nil {
-		r.cells = map[uint64][]cell{}
-	}
-	r.cells[c.key] = append(r.cells[c.key], c)
-	r.lines++
 }
 
 // When recent lines are worth indexing: a new process reads at most about this much of the log again.
@@ -186,7 +174,7 @@ func (l *Log) forget() error {
 // use continues with another index, behind the lines that it covers.
 func (l *Log) use(x index) {
 	l.warn(l.index.close())
-	l.index, l.read, l.recent = x, x.clone(), recent{}
+	l.index, l.read, l.recent, l.recentLines = x, x.clone(), map[uint64][]cell{}, 0
 }
 
 // refresh reads what was appended to the log since the last call. locked says that the caller holds the
@@ -283,7 +271,7 @@ func (l *Log) catchUp(ctx context.Context, size int64, locked bool) error {
 
 // readLines reads lines to the end, or until there are enough to index before going on.
 func (l *Log) readLines(ctx context.Context, reader *jsonl.Reader, mayIndex bool) (atEnd bool, err error) {
-	for !mayIndex || l.recent.lines < max(bulkLines, l.indexFrom) {
+	for !mayIndex || l.recentLines < max(bulkLines, l.indexFrom) {
 		line, next, err := reader.Line(l.read.End)
 		if err == io.EOF {
 			return true, nil
@@ -311,14 +299,15 @@ func (l *Log) account(r *Record, end int64) {
 	if r != nil {
 		c.key = keyOf(r.ID)
 	}
-	l.recent.add(c)
+	l.recent[c.key] = append(l.recent[c.key], c)
+	l.recentLines++
 	l.read.Status.count(r)
 	l.read.End = end
 }
 
 // isDue reports whether the recent lines are worth indexing.
 func (l *Log) isDue() bool {
-	n := l.recent.lines
+	n := l.recentLines
 	return n > l.indexFrom && (n >= indexLines || n > 0 && l.read.End-l.index.End >= indexBytes)
 }
 
@@ -337,7 +326,7 @@ func (l *Log) extendIndex() (readAgain bool) {
 	anew := onDisk.End != l.index.End // the index was deleted
 	l.warn(onDisk.close())
 	var cells []cell
-	for _, some := range l.recent.cells {
+	for _, some := range l.recent {
 		cells = append(cells, some...)
 	}
 	extended, err := l.index.extend(l.indexFolder(), l.file, cells, l.read, anew)
@@ -348,7 +337,7 @@ func (l *Log) extendIndex() (readAgain bool) {
 		return true
 	case err != nil:
 		l.warnOfIndex(err)
-		l.indexFrom = 2 * l.recent.lines
+		l.indexFrom = 2 * l.recentLines
 		return false
 	}
 	l.use(extended)

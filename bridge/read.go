@@ -145,7 +145,7 @@ func (l *Log) visit(key uint64, do func(c cell, line []byte) error) error {
 	if err != nil {
 		return err
 	}
-	cells = append(cells, l.recent.cells[key]...)
+	cells = append(cells, l.recent[key]...)
 	if len(cells) == 0 {
 		return nil
 	}
@@ -168,10 +168,7 @@ func (l *Log) visit(key uint64, do func(c cell, line []byte) error) error {
 // Records yields all records behind the cursor, and a *LineError for each line between them that is not a
 // record.
 func (l *Log) Records(ctx context.Context, after Cursor) iter.Seq2[Entry, error] {
-	return l.records(ctx, after, func(line []byte) (Record, bool, error) {
-		r, err := ParseRecord(line)
-		return r, true, err
-	})
+	return func(yield func(Entry, error) bool) { l.each(ctx, "", after, yield) }
 }
 
 // Drain yields the records for agent behind the cursor, in log order: those addressed to it, and the
@@ -182,42 +179,39 @@ func (l *Log) Drain(ctx context.Context, agent string, after Cursor) iter.Seq2[E
 			yield(Entry{}, errors.New("drain: the agent's name is empty"))
 			return
 		}
-		l.records(ctx, after, func(line []byte) (Record, bool, error) {
-			r, wanted := parseFor(line, agent)
-			return r, wanted, nil
-		})(yield)
+		l.each(ctx, agent, after, yield)
 	}
 }
 
-// records yields the records behind the cursor, and *LineErrors, as far as parse wants them.
-func (l *Log) records(ctx context.Context, after Cursor,
-	parse func(line []byte) (r Record, wanted bool, err error),
-) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		file, at, end, err := l.view(ctx, after)
-		if err != nil {
-			yield(Entry{}, err)
+// each yields the records for agent, or for the empty agent all records and *LineErrors.
+func (l *Log) each(ctx context.Context, agent string, after Cursor, yield func(Entry, error) bool) {
+	file, at, end, err := l.view(ctx, after)
+	if err != nil {
+		yield(Entry{}, err)
+		return
+	}
+	if file == nil {
+		return
+	}
+	defer func() { l.warn(file.release()) }()
+	reader := jsonl.NewReader(io.NewSectionReader(file, 0, end), 0)
+	for at.offset < end {
+		line, next, err := reader.Line(at.offset)
+		if err = cmp.Or(ctx.Err(), err); err != nil {
+			yield(Entry{}, fmt.Errorf("read bridge log %s: %w", l.path, err))
 			return
 		}
-		if file == nil {
-			return
+		text := trimLine(line, at.offset)
+		at = position{next, at.line + 1}
+		var r Record
+		wanted := true
+		if agent != "" {
+			r, wanted = parseFor(text, agent)
+		} else if r, err = ParseRecord(text); err != nil {
+			err = &LineError{l.path, int(at.line), err}
 		}
-		defer func() { l.warn(file.release()) }()
-		reader := jsonl.NewReader(io.NewSectionReader(file, 0, end), 0)
-		for at.offset < end {
-			line, next, err := reader.Line(at.offset)
-			if err = cmp.Or(ctx.Err(), err); err != nil {
-				yield(Entry{}, fmt.Errorf("read bridge log %s: %w", l.path, err))
-				return
-			}
-			r, wanted, err := parse(trimLine(line, at.offset))
-			at = position{next, at.line + 1}
-			if err != nil {
-				err = &LineError{l.path, int(at.line), err}
-			}
-			if wanted && !yield(newEntry(r, line, at.line, next), err) {
-				return
-			}
+		if wanted && !yield(newEntry(r, line, at.line, next), err) {
+			return
 		}
 	}
 }
