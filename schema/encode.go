@@ -51,6 +51,15 @@ func Encode(m *Message) ([]byte, error) {
 	return e.out, nil
 }
 
+// EncodeMapping renders a mapping, such as a structured body, as a YAML document. Its style is that of Encode.
+func EncodeMapping(v Value) []byte {
+	e := encoder{}
+	for _, p := range v.Pairs {
+		e.pair(0, p.Key, p.Value)
+	}
+	return e.out
+}
+
 type encoder struct {
 	out []byte
 	// notUTF8 records that some text is not valid UTF-8.

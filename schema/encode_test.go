@@ -229,3 +229,13 @@ func TestEncodeRefuses(t *testing.T) {
 		})
 	}
 }
+
+func TestEncodeMapping(t *testing.T) {
+	got := EncodeMapping(Value{Kind: Mapping, Pairs: []Pair{
+		{Key: "a", Value: TextValue("yes")},
+		{Key: "list", Value: Value{Kind: List, Items: []Value{TextValue("1"), {Kind: Null}}}},
+	}})
+	if want := "a: \"yes\"\nlist:\n  - \"1\"\n  - null\n"; string(got) != want {
+		t.Errorf("encoded as %q, want %q", got, want)
+	}
+}

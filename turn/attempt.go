@@ -40,7 +40,12 @@ var errReplaced = errors.New("the file was replaced while it waited")
 
 // reread reads the message as it is now.
 func (r *Runner) reread(it *item) ([]byte, *schema.Message, error) {
-	raw, err := r.workspace.ReadRaw(r.entryOf(it))
+	return r.read(r.entryOf(it), it.key)
+}
+
+// read reads the message of an entry. The error is errReplaced if it is not the one with the key.
+func (r *Runner) read(e mailbox.Entry, want key) ([]byte, *schema.Message, error) {
+	raw, err := r.workspace.ReadRaw(e)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -49,7 +54,7 @@ func (r *Runner) reread(it *item) ([]byte, *schema.Message, error) {
 		return nil, nil, err
 	}
 	k, err := keyOf(m)
-	if err == nil && k != it.key {
+	if err == nil && k != want {
 		err = errReplaced
 	}
 	return raw, m, err
@@ -79,14 +84,10 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 	}
 	mark := orphans.NewMark()
 	rec, err := r.begin(it, driver.mark, mark)
-	var request agent.Request
-	if err == nil {
-		request, err = r.request(r.entryOf(it), m, raw, rec.Attempts)
-	}
 	if err != nil {
 		return outcome{item: it, failure: errors.Join(err, driver.Stop(unstopped))}
 	}
-	result, err := r.turn(orphans.WithMark(ctx, mark), driver, request, &rec)
+	result, err := r.turn(orphans.WithMark(ctx, mark), driver, r.request(r.entryOf(it), m, raw, rec.Attempts), &rec)
 	if err != nil {
 		if stopErr := driver.Stop(unstopped); stopErr != nil {
 			r.problem(EventProblem.about(&rec), stopErr)
@@ -105,8 +106,8 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 	return o
 }
 
-// begin records that a turn begins, with the marks of its processes. A dead letter in the inbox was put
-// back: its earlier turns no longer count.
+// begin records that a turn begins, with the marks of its processes. A dead letter in the inbox was
+// put back: its earlier turns no longer count.
 func (r *Runner) begin(it *item, marks ...orphans.Mark) (record, error) {
 	if rec, known := r.journal.get(it.key); known && rec.Outcome == dead {
 		if err := r.journal.append(fact{Kind: revived, key: rec.key}, false); err != nil {
@@ -181,7 +182,8 @@ func (r *Runner) record(ctx context.Context, rec *record, f fact) error {
 // fail records how a turn failed. After the last attempt the message becomes a dead letter.
 func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *record, result agent.Result, err error) outcome {
 	if stopped := ctx.Err() != nil; stopped || errors.Is(err, agent.ErrUnavailable) {
-		// If this cannot be written, the next Runner finds that the turn never ended, and counts it.
+		// If this cannot be written, the next Runner finds that the turn never ended, and counts
+		// it.
 		f := interrupted.about(rec)
 		f.Reason = err.Error()
 		if writeErr := r.journal.append(f, true); writeErr != nil {

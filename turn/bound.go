@@ -73,10 +73,10 @@ func (t *tripped) about(kind factKind) fact {
 	return fact{Kind: kind, From: t.sender, Most: t.most}
 }
 
-// Resume lets a conversation go on that had as many turns as are allowed: its turns count from zero again,
-// and so do those of the agents in it within the hour. It tells the Runners of the given agents, or of all
-// agents that had turns in the conversation, and returns these agents; it is an error if there are none. A
-// Runner at work notices within about a second.
+// Resume lets a conversation go on that had as many turns as are allowed: its turns count from zero
+// again, and so do those of the agents in it within the hour. It tells the Runners of the given
+// agents, or of all agents that had turns in the conversation, and returns these agents; it is an
+// error if there are none. A Runner at work notices within about a second.
 func Resume(ctx context.Context, w *mailbox.Workspace, conversation schema.ConversationID, agents ...schema.AgentName) ([]schema.AgentName, error) {
 	if _, err := schema.ParseConversationID(conversation); err != nil {
 		return nil, err

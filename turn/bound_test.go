@@ -150,8 +150,8 @@ func TestPairBoundWithinTheHour(t *testing.T) {
 	}
 }
 
-// TestOneNoticeAtThePairBound lets turns drop out of the hour one by one, each
-// of which lets another one in.
+// TestOneNoticeAtThePairBound lets turns drop out of the hour one by one, each of which lets
+// another one in.
 func TestOneNoticeAtThePairBound(t *testing.T) {
 	const most = 4
 	w := newWorkspace(t)
@@ -198,8 +198,8 @@ func TestOneNoticeAtThePairBound(t *testing.T) {
 	wantTexts(t, "notices to the sender", subjects(t, w, "claude", mailbox.Inbox), "Paused: codex and claude", "Paused: codex and claude")
 }
 
-// TestHeldAgainAfterResume holds a message, has the conversation go on, and
-// holds it again for the same reason: it must not show as waiting.
+// TestHeldAgainAfterResume holds a message, has the conversation go on, and holds it again for the
+// same reason: it must not show as waiting.
 func TestHeldAgainAfterResume(t *testing.T) {
 	w := newWorkspace(t)
 	sent := send(t, w, question("1"), question("2"), question("3"))
@@ -238,8 +238,8 @@ func TestHeldAgainAfterResume(t *testing.T) {
 	}
 }
 
-// TestClockSetBack sets the clock back by days after a message has failed and a
-// sender has come to its bound: neither waits until the clock is there again.
+// TestClockSetBack sets the clock back by days after a message has failed and a sender has come to
+// its bound: neither waits until the clock is there again.
 func TestClockSetBack(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("1"), question("2"))
@@ -276,8 +276,9 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestNoticesGetNoTurn puts messages into the inbox that are notices, or look like them: notifications on the
-// channels of notices get no turn, whoever sends them, and hold up no other message.
+// TestNoticesGetNoTurn puts messages into the inbox that are notices, or look like them:
+// notifications on the channels of notices get no turn, whoever sends them, and hold up no other
+// message.
 func TestNoticesGetNoTurn(t *testing.T) {
 	w := newWorkspace(t)
 	for n, m := range []schema.Message{

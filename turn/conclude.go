@@ -9,8 +9,8 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// What is decided is carried out, even if the Runner is to stop: the functions here do not end with its
-// context.
+// What is decided is carried out, even if the Runner is to stop: the functions here do not end with
+// its context.
 
 // deadLetter gives a message up: it becomes a dead letter, and its sender gets a bounce.
 func (r *Runner) deadLetter(it *item, m *schema.Message, rec *record) outcome {
@@ -28,8 +28,8 @@ func (r *Runner) deadLetter(it *item, m *schema.Message, rec *record) outcome {
 	return o
 }
 
-// deadLetterFile makes a file that is not a message a dead letter. If the file says who sent it, that agent
-// gets a bounce.
+// deadLetterFile makes a file that is not a message a dead letter. If the file says who sent it,
+// that agent gets a bounce.
 func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 	raw, err := r.workspace.ReadRaw(e)
 	var m *schema.Message
@@ -91,9 +91,9 @@ func (r *Runner) replaced(it *item, m *schema.Message) outcome {
 	return outcome{item: it, done: true, replacement: replacement}
 }
 
-// complete does and records each thing that is left to do. The answer is sent before the message leaves the
-// inbox, because until then nobody takes the message for done; the bounce is sent after the message has
-// become a dead letter. A message that has left the inbox already has no entry.
+// complete does and records each thing that is left to do. The answer is sent before the message
+// leaves the inbox, because until then nobody takes the message for done; the bounce is sent after
+// the message has become a dead letter. A message that has left the inbox already has no entry.
 func (r *Runner) complete(k key, entry *mailbox.Entry) error {
 	rec, _ := r.journal.get(k)
 	if rec.Outcome == dead {
@@ -135,18 +135,18 @@ func (r *Runner) leaveInbox(rec *record, entry *mailbox.Entry) error {
 	return nil
 }
 
-// acknowledge removes the message's file, unless another message has replaced it.
+// acknowledge removes the message's file, unless another message or an invalid file has replaced
+// it.
 func (r *Runner) acknowledge(rec *record, entry *mailbox.Entry) error {
-	raw, err := r.workspace.ReadRaw(*entry)
-	if err != nil {
-		return err
+	var invalid *validate.InvalidError
+	_, _, err := r.read(*entry, rec.key)
+	switch {
+	case err == nil:
+		return r.workspace.Acknowledge(*entry)
+	case errors.Is(err, errReplaced), errors.As(err, &invalid):
+		return nil
 	}
-	if m, err := validate.Read(raw); err == nil {
-		if k, err := keyOf(m); err == nil && k == rec.key {
-			return r.workspace.Acknowledge(*entry)
-		}
-	}
-	return nil
+	return err
 }
 
 // sendUnsent sends the answer or bounce if it is not sent yet.
@@ -173,8 +173,8 @@ func (r *Runner) sendUnsent(rec *record, kind factKind, eventKind EventKind) err
 	return nil
 }
 
-// findFollowUps finds what is left to do about messages that are not in the inbox: somebody removed them,
-// or the Runner before died.
+// findFollowUps finds what is left to do about messages that are not in the inbox: somebody removed
+// them, or the Runner before died.
 func (r *Runner) findFollowUps() {
 	inInbox := make(map[key]bool, len(r.schedule.items))
 	for _, it := range r.schedule.items {
@@ -211,8 +211,8 @@ func (r *Runner) findFollowUps() {
 	}
 }
 
-// followUp adds the follow-up of a message that left the inbox, if something is left to do. A message
-// without an outcome is recorded as removed.
+// followUp adds the follow-up of a message that left the inbox, if something is left to do. A
+// message without an outcome is recorded as removed.
 func (r *Runner) followUp(k key) {
 	switch rec, known := r.journal.get(k); {
 	case !known || rec.done():

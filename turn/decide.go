@@ -11,23 +11,24 @@ import (
 type action int
 
 const (
-	// skip leaves the message in the inbox. wait also holds up the messages behind it in its conversation.
+	// skip leaves the message in the inbox. wait also holds up the messages behind it in its
+	// conversation.
 	skip action = iota
 	wait
-	// try gives the message a turn, giveUp makes it a dead letter, and finish completes what an earlier turn
-	// or dead letter began.
+	// try gives the message a turn, giveUp makes it a dead letter, and finish completes what an
+	// earlier turn or dead letter began.
 	try
 	giveUp
 	finish
 )
 
-// decision is what to do about a message, and why. It depends on the message, the configuration, the time,
-// when the agent is available, and on the history. The schedule makes a decision to wait again at its time,
-// and when facts that may end it are written: see history.released.
+// decision is what to do about a message, and why. It depends on the message, the configuration,
+// the time, when the agent is available, and on the history. The schedule makes a decision to wait
+// again at its time, and when facts that may end it are written: see history.released.
 type decision struct {
 	do action
-	// alone says that nothing else may run at the same time. A message whose last turn was lost may have
-	// killed the runner, so it runs alone.
+	// alone says that nothing else may run at the same time. A message whose last turn was lost may
+	// have killed the runner, so it runs alone.
 	alone bool
 	// at is when to decide again, if that is known.
 	at time.Time
@@ -55,8 +56,8 @@ func (c *Config) decide(h *history, it *item, now, pausedUntil time.Time) decisi
 	if rec == nil {
 		rec = &record{}
 	}
-	// A retry that is too far in the future was planned before the clock was set back. It does not count
-	// until the clock is near it again.
+	// A retry that is too far in the future was planned before the clock was set back. It does not
+	// count until the clock is near it again.
 	near := rec.RetryAt.Add(-c.LastRetry)
 	far := near.After(now)
 	switch {

@@ -101,8 +101,8 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// dispatch starts work while there is room for it. It returns when to do so again at the latest, unless
-// something happens before; zero means never.
+// dispatch starts work while there is room for it. It returns when to do so again at the latest,
+// unless something happens before; zero means never.
 func (r *Runner) dispatch(ctx context.Context) (next time.Time) {
 	now := r.now()
 	r.journal.view(func(h *history) {

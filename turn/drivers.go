@@ -26,14 +26,15 @@ type idleDriver struct {
 	driver       *markedDriver
 }
 
-// A markedDriver is a started driver. The mark is on the processes that it started for more than one turn.
+// A markedDriver is a started driver. The mark is on the processes that it started for more than
+// one turn.
 type markedDriver struct {
 	agent.Driver
 	mark orphans.Mark
 }
 
-// preflight finds out whether the agent can be started. It keeps the started one for the first conversation
-// that begins: some bridges say only once that they are ready.
+// preflight finds out whether the agent can be started. It keeps the started one for the first
+// conversation that begins: some bridges say only once that they are ready.
 func (d *drivers) preflight(ctx context.Context) error {
 	driver, err := d.start(ctx, "", "")
 	if err != nil {
@@ -42,8 +43,8 @@ func (d *drivers) preflight(ctx context.Context) error {
 	return d.keep(context.WithoutCancel(ctx), "", driver)
 }
 
-// get returns the conversation's agent, started. An error says that it cannot be started; no message is at
-// fault.
+// get returns the conversation's agent, started. An error says that it cannot be started; no
+// message is at fault.
 func (d *drivers) get(ctx context.Context, conversation schema.ConversationID, session string) (*markedDriver, error) {
 	if driver := d.idleFor(conversation); driver != nil {
 		return driver, nil
@@ -61,8 +62,8 @@ func (d *drivers) get(ctx context.Context, conversation schema.ConversationID, s
 	return driver, err
 }
 
-// idleFor returns the conversation's idle agent and no longer counts it as idle; it returns nil if there is
-// none.
+// idleFor returns the conversation's idle agent and no longer counts it as idle; it returns nil if
+// there is none.
 func (d *drivers) idleFor(conversation schema.ConversationID) *markedDriver {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,7 +84,8 @@ func (d *drivers) start(ctx context.Context, conversation schema.ConversationID,
 	return driver, nil
 }
 
-// keep keeps an agent for the next turn. If too many are idle, it stops the one that has been idle longest.
+// keep keeps an agent for the next turn. If too many are idle, it stops the one that has been idle
+// longest.
 func (d *drivers) keep(ctx context.Context, conversation schema.ConversationID, driver *markedDriver) error {
 	d.mu.Lock()
 	d.idle = append(d.idle, idleDriver{conversation, driver})

@@ -17,8 +17,8 @@ const (
 	EventStarted EventKind = "turn_started"
 	// EventOutput is something that the agent showed during a turn.
 	EventOutput EventKind = "output"
-	// EventSucceeded and EventFailed end a turn. After a failure there is another attempt at RetryAt, if it
-	// is set.
+	// EventSucceeded and EventFailed end a turn. After a failure there is another attempt at
+	// RetryAt, if it is set.
 	EventSucceeded EventKind = "turn_succeeded"
 	EventFailed    EventKind = "turn_failed"
 	// EventInterrupted is a turn that was stopped and does not count.
@@ -38,8 +38,8 @@ const (
 	// EventHeld and EventExpired are messages that get no turn and stay.
 	EventHeld    EventKind = "held"
 	EventExpired EventKind = "expired"
-	// EventBound is a conversation, or a pair of agents, with too many turns. Both sides get the notice in
-	// Sent.
+	// EventBound is a conversation, or a pair of agents, with too many turns. Both sides get the
+	// notice in Sent.
 	EventBound EventKind = "bound"
 	// EventUnavailable is an agent that could not be started. No message is at fault.
 	EventUnavailable EventKind = "unavailable"
@@ -103,8 +103,8 @@ func (k EventKind) of(m *envelope) Event {
 	}
 }
 
-// problem publishes a failure of the workspace. The event says what it is about, and may be empty. An error
-// that ends the run is not published: Run returns it.
+// problem publishes a failure of the workspace. The event says what it is about, and may be empty.
+// An error that ends the run is not published: Run returns it.
 func (r *Runner) problem(about Event, err error) {
 	if errors.Is(err, ErrStateLost) {
 		select {

@@ -14,8 +14,8 @@ import (
 type factKind string
 
 const (
-	// started is written before a turn begins. One of the next four ends the turn; lost is written by the
-	// next Runner, for a turn that never ended.
+	// started is written before a turn begins. One of the next four ends the turn; lost is written
+	// by the next Runner, for a turn that never ended.
 	started     factKind = "started"
 	succeeded   factKind = "succeeded"
 	failed      factKind = "failed"
@@ -37,8 +37,9 @@ const (
 	// held is a message that gets no turn for the time being.
 	held factKind = "held"
 
-	// bound is a conversation, or a pair of agents within an hour, with too many turns; notified is the
-	// notice about it that was sent, and resumed a person who lets it go on. They belong to no message.
+	// bound is a conversation, or a pair of agents within an hour, with too many turns; notified is
+	// the notice about it that was sent, and resumed a person who lets it go on. They belong to no
+	// message.
 	bound    factKind = "bound"
 	notified factKind = "notified"
 	resumed  factKind = "resumed"
@@ -71,7 +72,8 @@ type fact struct {
 	Session    string      `json:"session,omitempty"`
 	DurationMS int64       `json:"duration_ms,omitempty"`
 	Usage      agent.Usage `json:"usage,omitzero"`
-	// Send is the message to be sent next, complete with its id: sending it twice is sending it once.
+	// Send is the message to be sent next, complete with its id: sending it twice is sending it
+	// once.
 	Send *schema.Message `json:"send,omitempty"`
 	// By is the bound that holds a message, if it is one.
 	By boundKind `json:"by,omitempty"`
@@ -117,8 +119,8 @@ func (k factKind) about(rec *record) fact {
 	return f
 }
 
-// of begins a fact about a message that had no turn yet. Facts that may be the first about a message
-// describe it.
+// of begins a fact about a message that had no turn yet. Facts that may be the first about a
+// message describe it.
 func (k factKind) of(m *envelope) fact {
 	f := fact{Kind: k, key: m.key}
 	if k == started || k == dead || k == held {

@@ -29,8 +29,7 @@ func TestMain(m *testing.M) {
 
 // puppet is an agent that a test plays.
 type puppet struct {
-	// start, turn and stop may be nil: then all goes well, and the answer is
-	// "ok".
+	// start, turn and stop may be nil: then all goes well, and the answer is "ok".
 	start func() error
 	stop  func() error
 	turn  func(ctx context.Context, request agent.Request) (agent.Result, error)
@@ -81,8 +80,8 @@ func variable(request agent.Request, name string) string {
 	return "no such variable"
 }
 
-// newWorkspace makes a workspace with claude and codex. Nothing is synced:
-// what these tests kill is processes, not machines.
+// newWorkspace makes a workspace with claude and codex. Nothing is synced: what these tests kill is
+// processes, not machines.
 func newWorkspace(t testing.TB, agents ...schema.AgentName) *mailbox.Workspace {
 	t.Helper()
 	if len(agents) == 0 {

@@ -1,11 +1,9 @@
 package turn
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
 	"slices"
 	"time"
 
@@ -23,8 +21,8 @@ type history struct {
 	// last is the turn that ended last, and failures how many failed since the last success.
 	last     *record
 	failures int
-	// released counts what may let a waiting message go on: a turn that no longer counts, a person who
-	// resumes a conversation, and facts that are read again.
+	// released counts what may let a waiting message go on: a turn that no longer counts, a person
+	// who resumes a conversation, and facts that are read again.
 	released int
 }
 
@@ -46,8 +44,8 @@ type record struct {
 	RetryAt time.Time      `json:"retry_at,omitzero"`
 	// Outcome is succeeded, dead, or empty.
 	Outcome factKind `json:"outcome,omitempty"`
-	// Settled says that the message left the inbox after its outcome. Removed is when it was missing there
-	// without one.
+	// Settled says that the message left the inbox after its outcome. Removed is when it was
+	// missing there without one.
 	Settled bool      `json:"settled,omitempty"`
 	Removed time.Time `json:"removed,omitzero"`
 	Reason  string    `json:"reason,omitempty"`
@@ -82,7 +80,8 @@ type conversationState struct {
 	ID schema.ConversationID `json:"id"`
 	// Turns counts since a person last resumed the conversation.
 	Turns int `json:"turns"`
-	// Bound says that the notice about too many turns exists; Unsent is that notice until it is sent.
+	// Bound says that the notice about too many turns exists; Unsent is that notice until it is
+	// sent.
 	Bound  bool            `json:"bound,omitempty"`
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	// Session continues the agent's session.
@@ -96,9 +95,9 @@ type senderState struct {
 	Name schema.AgentName `json:"name"`
 	// Turns are when the turns on its messages began within the last hour, in order.
 	Turns []time.Time `json:"turns,omitempty"`
-	// Bound says that the notice about too many turns exists, when Most were allowed. There is another one
-	// only after the turns have become half as many: at the bound, each turn that is an hour old admits
-	// another one.
+	// Bound says that the notice about too many turns exists, when Most were allowed. There is
+	// another one only after the turns have become half as many: at the bound, each turn that is an
+	// hour old admits another one.
 	Bound  bool            `json:"bound,omitempty"`
 	Most   int             `json:"most,omitempty"`
 	Unsent *schema.Message `json:"unsent,omitempty"`
@@ -116,33 +115,27 @@ func newHistory() *history {
 }
 
 func (h *history) record(k key) *record {
-	rec := h.records[k]
-	if rec == nil {
-		rec = &record{envelope: envelope{key: k}}
-		h.records[k] = rec
-	}
-	return rec
+	return entry(h.records, k, record{envelope: envelope{key: k}})
 }
 
 func (h *history) conversation(id schema.ConversationID) *conversationState {
-	c := h.conversations[id]
-	if c == nil {
-		c = &conversationState{ID: id}
-		h.conversations[id] = c
-	}
-	return c
+	return entry(h.conversations, id, conversationState{ID: id})
 }
 
 func (h *history) sender(name schema.AgentName) *senderState {
-	s := h.senders[name]
-	if s == nil {
-		s = &senderState{Name: name}
-		h.senders[name] = s
-	}
-	return s
+	return entry(h.senders, name, senderState{Name: name})
 }
 
-// read applies the complete lines from an offset on. It returns where they end, and how many are not facts.
+// entry returns the value of a key. If there is none, it adds the initial one.
+func entry[Key comparable, Value any](all map[Key]*Value, k Key, initial Value) *Value {
+	if all[k] == nil {
+		all[k] = &initial
+	}
+	return all[k]
+}
+
+// read applies the complete lines from an offset on. It returns where they end, and how many are
+// not facts.
 func (h *history) read(lines *jsonl.Reader, from int64) (end int64, bad int, err error) {
 	var f fact
 	for {
@@ -253,8 +246,8 @@ func (h *history) uncountTurn(rec *record) {
 	}
 }
 
-// clockBack is how far in the future a turn may have begun and still count. A turn beyond that began before
-// the clock was set back, and must not hold up others until the clock is there again.
+// clockBack is how far in the future a turn may have begun and still count. A turn beyond that
+// began before the clock was set back, and must not hold up others until the clock is there again.
 const clockBack = time.Minute
 
 // within returns the turns that count at a time, in order.
@@ -320,24 +313,22 @@ func (h *history) restore(f *fact) {
 	}
 }
 
-const (
-	// keepFor is how long a message is remembered after its end, and a conversation after its last turn.
-	keepFor = 30 * 24 * time.Hour
-	// keepMost bounds how many of each are remembered.
-	keepMost = 20_000
-)
+// keepFor is how long a message is remembered after its end, and a conversation after its last
+// turn.
+const keepFor = 30 * 24 * time.Hour
 
 // snapshots returns the facts that add up to the history, without what is too old to matter.
 func (h *history) snapshots(now time.Time) []fact {
 	var facts []fact
-	for _, rec := range newest(maps.Values(h.records), now, func(rec *record) (time.Time, bool) {
-		since, over := rec.over()
-		return since, !over
-	}) {
-		facts = append(facts, fact{At: now, Kind: snapshot, Record: rec})
+	for _, rec := range h.records {
+		if since, over := rec.over(); !over || now.Sub(since) < keepFor {
+			facts = append(facts, fact{At: now, Kind: snapshot, Record: rec})
+		}
 	}
-	for _, c := range newest(maps.Values(h.conversations), now, func(c *conversationState) (time.Time, bool) { return c.Last, c.Bound }) {
-		facts = append(facts, fact{At: now, Kind: snapshot, Thread: c})
+	for _, c := range h.conversations {
+		if c.Bound || now.Sub(c.Last) < keepFor {
+			facts = append(facts, fact{At: now, Kind: snapshot, Thread: c})
+		}
 	}
 	for _, s := range h.senders {
 		s.Turns = s.within(now)
@@ -346,23 +337,4 @@ func (h *history) snapshots(now time.Time) []fact {
 		}
 	}
 	return facts
-}
-
-// newest returns the values that must be kept, and of the others the newest, oldest first.
-func newest[Value any](values func(func(Value) bool), now time.Time, describe func(Value) (at time.Time, must bool)) []Value {
-	var kept, others []Value
-	for v := range values {
-		switch at, must := describe(v); {
-		case must:
-			kept = append(kept, v)
-		case now.Sub(at) < keepFor:
-			others = append(others, v)
-		}
-	}
-	slices.SortFunc(others, func(a, b Value) int {
-		atA, _ := describe(a)
-		atB, _ := describe(b)
-		return cmp.Compare(atA.UnixNano(), atB.UnixNano())
-	})
-	return append(others[max(0, len(others)-keepMost):], kept...)
 }

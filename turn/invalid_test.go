@@ -88,8 +88,7 @@ func TestSlowWriter(t *testing.T) {
 	}
 }
 
-// TestUnreadableFiles: a run with Once does not end well beside files that it
-// could not read.
+// TestUnreadableFiles: a run with Once does not end well beside files that it could not read.
 func TestUnreadableFiles(t *testing.T) {
 	w := newWorkspace(t)
 	inbox := w.BoxPath("codex", mailbox.Inbox)

@@ -20,8 +20,9 @@ type envelope struct {
 	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
 }
 
-// item is a message in the inbox. It holds what orders and describes the message, not its text, so that a
-// large inbox fits in memory; the file is read again for a turn. The journal holds what was done about it.
+// item is a message in the inbox. It holds what orders and describes the message, not its text, so
+// that a large inbox fits in memory; the file is read again for a turn. The journal holds what was
+// done about it.
 type item struct {
 	envelope
 	priority schema.Priority
@@ -51,8 +52,8 @@ const (
 	expired
 )
 
-// newItem makes an item of a message in the inbox. Its texts are copies: the message's own would keep the
-// whole file in memory.
+// newItem makes an item of a message in the inbox. Its texts are copies: the message's own would
+// keep the whole file in memory.
 func newItem(file string, m *schema.Message) (*item, error) {
 	k, err := keyOf(m)
 	if err != nil {

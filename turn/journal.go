@@ -25,8 +25,8 @@ const turnsFolder = "state/turns"
 // compactAbove is the size, in bytes, above which a Runner compacts its journal when it starts.
 const compactAbove = 8 << 20
 
-// journal is the file in which a Runner records what it does, and the history that the file adds up to.
-// Resume appends to it, too. Whoever appends holds the journal's own lock.
+// journal is the file in which a Runner records what it does, and the history that the file adds up
+// to. Resume appends to it, too. Whoever appends holds the journal's own lock.
 type journal struct {
 	path string
 	lock *flock.Flock
@@ -36,7 +36,8 @@ type journal struct {
 
 	mu   sync.Mutex
 	file *os.File
-	// read is how much of the file is in the history, in bytes, and bad counts lines that are not facts.
+	// read is how much of the file is in the history, in bytes, and bad counts lines that are not
+	// facts.
 	read    int64
 	bad     int
 	history *history
@@ -144,8 +145,8 @@ func (j *journal) write(line []byte) error {
 	return j.catchUp()
 }
 
-// sync makes the first facts that were written durable, so many at least. Turns that run side by side share
-// a sync: those that wait for one need no further one.
+// sync makes the first facts that were written durable, so many at least. Turns that run side by
+// side share a sync: those that wait for one need no further one.
 func (j *journal) sync(facts int) error {
 	j.syncing.Lock()
 	defer j.syncing.Unlock()
@@ -181,8 +182,8 @@ func (j *journal) refresh() error {
 	return j.catchUp()
 }
 
-// follow makes sure that the file is still the journal. If another file has replaced it, or it was cut, its
-// facts become the history.
+// follow makes sure that the file is still the journal. If another file has replaced it, or it was
+// cut, its facts become the history.
 func (j *journal) follow() error {
 	if j.mayWrite != nil {
 		if err := j.mayWrite(); err != nil {
@@ -231,8 +232,8 @@ func (j *journal) get(k key) (rec record, known bool) {
 	return rec, known
 }
 
-// compact replaces a large journal with a line for each message that still matters. It keeps the old one
-// beside it, as the only one.
+// compact replaces a large journal with a line for each message that still matters. It keeps the
+// old one beside it, as the only one.
 func (j *journal) compact(above int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

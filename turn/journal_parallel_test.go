@@ -41,8 +41,8 @@ func TestAppendThatFails(t *testing.T) {
 	}
 }
 
-// TestAppendsSideBySide has several append to one journal through two handles,
-// as a Runner and Resume do, while it is read and compacted.
+// TestAppendsSideBySide has several append to one journal through two handles, as a Runner and
+// Resume do, while it is read and compacted.
 func TestAppendsSideBySide(t *testing.T) {
 	const writers, each = 6, 40
 	w := newWorkspace(t)
@@ -104,8 +104,8 @@ func TestAppendsSideBySide(t *testing.T) {
 	}
 }
 
-// TestAppendAfterCompaction: what Resume appends is not lost if the
-// Runner compacted the journal after Resume opened it.
+// TestAppendAfterCompaction: what Resume appends is not lost if the Runner compacted the journal
+// after Resume opened it.
 func TestAppendAfterCompaction(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("an open file is not replaced there")

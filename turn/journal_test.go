@@ -91,7 +91,8 @@ func TestJournalIsReadAgain(t *testing.T) {
 	wantSameHistory(t, again, j.history)
 }
 
-// historyOf returns the history of a journal, how many of its bytes are lines, and how many lines are bad.
+// historyOf returns the history of a journal, how many of its bytes are lines, and how many lines
+// are bad.
 func historyOf(t testing.TB, data []byte) (h *history, used int64, bad int) {
 	t.Helper()
 	h = newHistory()
@@ -115,8 +116,8 @@ func wantSameHistory(t *testing.T, got, want *history) {
 	}
 }
 
-// TestJournalAfterACrash cuts a journal at every byte: what was whole stays,
-// what was torn is passed over, and the next line is not glued to it.
+// TestJournalAfterACrash cuts a journal at every byte: what was whole stays, what was torn is
+// passed over, and the next line is not glued to it.
 func TestJournalAfterACrash(t *testing.T) {
 	j := newJournal(t)
 	j.mustAppend(t, started.about(recordNumber(1)), started.about(recordNumber(2)))

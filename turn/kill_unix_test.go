@@ -19,8 +19,8 @@ import (
 
 var killMessages = flag.Int("kill-messages", 300, "messages to handle while their runner is killed")
 
-// moody is an agent that behaves as the subject of the message says. A success
-// is written down before it exits.
+// moody is an agent that behaves as the subject of the message says. A success is written down
+// before it exits.
 const moody = `
 log="$OACP_WORKSPACE/successes"
 case "$OACP_MESSAGE_SUBJECT:$OACP_ATTEMPT" in
@@ -52,8 +52,8 @@ func anyMood(random *rand.Rand) string {
 	panic("the weights make a hundred")
 }
 
-// TestKilledAgainAndAgain has a Runner killed at any moment while it works
-// through an inbox with an agent that fails, hangs and dies.
+// TestKilledAgainAndAgain has a Runner killed at any moment while it works through an inbox with an
+// agent that fails, hangs and dies.
 func TestKilledAgainAndAgain(t *testing.T) {
 	messages := *killMessages
 	seed := rand.Uint64()
@@ -82,8 +82,8 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	checkKilled(t, w, sent)
 }
 
-// runAndKill runs the Runner in a role, kills it after so many events, and
-// reports whether it had ended by itself before.
+// runAndKill runs the Runner in a role, kills it after so many events, and reports whether it had
+// ended by itself before.
 func runAndKill(t *testing.T, w *mailbox.Workspace, role, script string, events int) bool {
 	t.Helper()
 	executable, err := os.Executable()
@@ -201,8 +201,8 @@ func readKilledFacts(t *testing.T, w *mailbox.Workspace) map[schema.ID]*killedFa
 	return all
 }
 
-// poison is an agent that kills its runner when a message says so, once the
-// others have begun their turns; those end well if they may.
+// poison is an agent that kills its runner when a message says so, once the others have begun their
+// turns; those end well if they may.
 const poison = `
 cat >/dev/null
 cd "$OACP_WORKSPACE"
@@ -226,8 +226,8 @@ poison:*)
 esac
 `
 
-// TestPoisonTakesNobodyWithIt: a message that kills the runner whenever it has
-// a turn becomes a dead letter, and those that had turns beside it do not.
+// TestPoisonTakesNobodyWithIt: a message that kills the runner whenever it has a turn becomes a
+// dead letter, and those that had turns beside it do not.
 func TestPoisonTakesNobodyWithIt(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("neighbour-1"), question("poison"), question("neighbour-2"))

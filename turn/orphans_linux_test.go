@@ -13,8 +13,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// escaping is an agent that has its work done by a process that no longer
-// belongs to it. At the second attempt it says whether that still runs.
+// escaping is an agent that has its work done by a process that no longer belongs to it. At the
+// second attempt it says whether that still runs.
 const escaping = `
 cat >/dev/null
 worker="$OACP_WORKSPACE/worker"
@@ -29,8 +29,8 @@ case "$OACP_ATTEMPT" in
 esac
 `
 
-// TestOrphansEndBeforeTheNextTurn kills a Runner whose agent has a process that
-// outlives both: it must be dead before the message gets another turn.
+// TestOrphansEndBeforeTheNextTurn kills a Runner whose agent has a process that outlives both: it
+// must be dead before the message gets another turn.
 func TestOrphansEndBeforeTheNextTurn(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
@@ -56,9 +56,8 @@ func TestOrphansEndBeforeTheNextTurn(t *testing.T) {
 	}
 }
 
-// TestServersOutliveTheirTurns: what a turn that ended has left at work, in a
-// session of its own, is not taken for what a later one left when its Runner
-// was killed.
+// TestServersOutliveTheirTurns: what a turn that ended has left at work, in a session of its own,
+// is not taken for what a later one left when its Runner was killed.
 func TestServersOutliveTheirTurns(t *testing.T) {
 	w := newWorkspace(t)
 	file := filepath.Join(w.Dir(), "server")

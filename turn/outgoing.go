@@ -16,19 +16,19 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// The channels of notices, the notifications that a Runner writes by itself. Notices get no turns, no
-// answers and no bounces.
+// The channels of notices, the notifications that a Runner writes by itself. Notices get no turns,
+// no answers and no bounces.
 const (
-	// ChannelBounce is for the notice that a message became a dead letter. It comes from the agent that
-	// could not handle the message.
+	// ChannelBounce is for the notice that a message became a dead letter. It comes from the agent
+	// that could not handle the message.
 	ChannelBounce = "bounce"
-	// ChannelBound is for the notice that a bound on turns has tripped. It comes from Postmaster, to both
-	// sides.
+	// ChannelBound is for the notice that a bound on turns has tripped. It comes from Postmaster,
+	// to both sides.
 	ChannelBound = "bound"
 )
 
-// Postmaster is the reserved sender of notices to both sides of a conversation. It is not an agent; its
-// mailbox is made for the first notice.
+// Postmaster is the reserved sender of notices to both sides of a conversation. It is not an agent;
+// its mailbox is made for the first notice.
 const Postmaster = mailbox.Postmaster
 
 // isNotice reports whether the message is a notice.
@@ -36,8 +36,8 @@ func isNotice(m *schema.Message) bool {
 	return m.Type == schema.Notification && (m.Channel == ChannelBounce || m.Channel == ChannelBound)
 }
 
-// setID gives a draft its time, and an id that depends only on the time and on its cause: however often it
-// is sent, it is the same message.
+// setID gives a draft its time, and an id that depends only on the time and on its cause: however
+// often it is sent, it is the same message.
 func (r *Runner) setID(draft *schema.Message, cause ...string) {
 	at := r.now().UTC()
 	draft.CreatedAt = schema.NewTimestamp(at)
@@ -51,8 +51,8 @@ func (r *Runner) setID(draft *schema.Message, cause ...string) {
 // maxCut leaves room in a body for the remark that it was cut.
 const maxCut = schema.MaxBody - 500
 
-// answer makes the answer to a message of what the agent said, or nil if there is none to be sent. If it is
-// longer than a message may be, a file keeps the complete answer, and the message says so.
+// answer makes the answer to a message of what the agent said, or nil if there is none to be sent.
+// If it is longer than a message may be, a file keeps the complete answer, and the message says so.
 func (r *Runner) answer(m *schema.Message, rec *record, result agent.Result) (*schema.Message, error) {
 	text := strings.TrimRight(result.Text, " \t\r\n")
 	if !r.config.Reply || !m.Type.ExpectsAnswer() || text == "" {
@@ -96,8 +96,8 @@ func lastRunes(text string, most int) string {
 	return text
 }
 
-// bounce makes the notice to the sender of a dead letter, or nil if there is nobody to send it to. A notice
-// is never bounced: that could go on for ever.
+// bounce makes the notice to the sender of a dead letter, or nil if there is nobody to send it to.
+// A notice is never bounced: that could go on for ever.
 func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.Message {
 	if m == nil || isNotice(m) || m.From == r.config.Agent || !r.workspace.Knows(m.From) {
 		return nil
@@ -137,8 +137,8 @@ func (r *Runner) boundNotice(m *envelope, reason, remedy string) *schema.Message
 	return &draft
 }
 
-// send sends a draft that has its id. Sending it again after an error is safe. permanent reports that no
-// further try can succeed.
+// send sends a draft that has its id. Sending it again after an error is safe. permanent reports
+// that no further try can succeed.
 func (r *Runner) send(draft *schema.Message) (permanent bool, err error) {
 	_, err = r.workspace.Send(context.Background(), *draft, &mailbox.SendOptions{Notices: true})
 	var queued *mailbox.QueuedError

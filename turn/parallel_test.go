@@ -14,9 +14,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestConversationsSideBySide has turns of two conversations wait for each
-// other, which only ends if they run at the same time; each conversation must
-// have one turn at a time, in order.
+// TestConversationsSideBySide has turns of two conversations wait for each other, which only ends
+// if they run at the same time; each conversation must have one turn at a time, in order.
 func TestConversationsSideBySide(t *testing.T) {
 	const each = 5
 	w := newWorkspace(t)
@@ -61,8 +60,7 @@ func TestConversationsSideBySide(t *testing.T) {
 	}
 }
 
-// TestRetryHoldsUpItsConversationAlone fails the first message of one
-// conversation twice.
+// TestRetryHoldsUpItsConversationAlone fails the first message of one conversation twice.
 func TestRetryHoldsUpItsConversationAlone(t *testing.T) {
 	w := newWorkspace(t)
 	var drafts []schema.Message
@@ -93,8 +91,7 @@ func TestRetryHoldsUpItsConversationAlone(t *testing.T) {
 	}
 }
 
-// TestSessionsGoOn checks that a conversation's agent is kept, and continued by
-// the next Runner.
+// TestSessionsGoOn checks that a conversation's agent is kept, and continued by the next Runner.
 func TestSessionsGoOn(t *testing.T) {
 	w := newWorkspace(t)
 	const conversation schema.ConversationID = "conv-20260101-claude-1"
@@ -119,8 +116,8 @@ func TestSessionsGoOn(t *testing.T) {
 	wantTexts(t, "drivers made", made, "/", "/", string(conversation)+"/session-1")
 }
 
-// TestOneStartForTheFirstConversation: an agent that can be started only once,
-// such as a bridge that says once that it is ready, is started once.
+// TestOneStartForTheFirstConversation: an agent that can be started only once, such as a bridge
+// that says once that it is ready, is started once.
 func TestOneStartForTheFirstConversation(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
@@ -145,8 +142,8 @@ func TestOneStartForTheFirstConversation(t *testing.T) {
 	}
 }
 
-// TestFinish ends a Runner while it gives a turn: that turn is carried through,
-// and no other begins.
+// TestFinish ends a Runner while it gives a turn: that turn is carried through, and no other
+// begins.
 func TestFinish(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("one"), question("two"))

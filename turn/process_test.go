@@ -12,8 +12,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// The test binary runs itself as a Runner that gets killed: childRole is what
-// it does, childDir the workspace and childAgent the script of its agent.
+// The test binary runs itself as a Runner that gets killed: childRole is what it does, childDir the
+// workspace and childAgent the script of its agent.
 const (
 	childRole  = "OACP_TEST_CHILD"
 	childDir   = "OACP_TEST_DIR"
@@ -26,8 +26,8 @@ var killedConfig = Config{
 	Timeout: 200 * time.Millisecond, FirstRetry: time.Millisecond, LastRetry: 10 * time.Millisecond,
 }
 
-// The roles of the Runner that gets killed: runs as killedConfig says, and runs
-// that waits for its agent as well.
+// The roles of the Runner that gets killed: runs as killedConfig says, and runs that waits for its
+// agent as well.
 const (
 	roleRun  = "run"
 	roleWait = "wait"

@@ -11,8 +11,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestRealPrograms: the real claude and codex, with a scripted model, answer
-// messages through a Runner that knows them by their names alone.
+// TestRealPrograms: the real claude and codex, with a scripted model, answer messages through a
+// Runner that knows them by their names alone.
 func TestRealPrograms(t *testing.T) {
 	for _, name := range []string{"claude", "codex"} {
 		t.Run(name, func(t *testing.T) {
@@ -59,8 +59,8 @@ func TestRealPrograms(t *testing.T) {
 	}
 }
 
-// TestForgottenSession: an agent that no longer knows a conversation's session
-// is started anew, and the conversation goes on.
+// TestForgottenSession: an agent that no longer knows a conversation's session is started anew, and
+// the conversation goes on.
 func TestForgottenSession(t *testing.T) {
 	var asked []string
 	d := drivers{most: 1, make: func(_ schema.ConversationID, session string) agent.Driver {

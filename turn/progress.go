@@ -23,8 +23,8 @@ const (
 	StageExpired Stage = "expired"
 	// StageInTurn is a message that an agent is working on.
 	StageInTurn Stage = "in_turn"
-	// StageDone is a message whose turn succeeded, or that somebody took out of the inbox. StageAnswered is
-	// one that also has an answer.
+	// StageDone is a message whose turn succeeded, or that somebody took out of the inbox.
+	// StageAnswered is one that also has an answer.
 	StageDone     Stage = "done"
 	StageAnswered Stage = "answered"
 	// StageDead is a dead letter.
@@ -37,7 +37,8 @@ type Progress struct {
 	// Agent is the recipient.
 	Agent schema.AgentName `json:"agent"`
 	Stage Stage            `json:"stage"`
-	// Reason says why the message is held or dead, how its last turn failed, or why it has no answer.
+	// Reason says why the message is held or dead, how its last turn failed, or why it has no
+	// answer.
 	Reason string `json:"reason,omitempty"`
 	// Attempts counts the turns on it. Started and Ended are those of the last one.
 	Attempts int       `json:"attempts"`
@@ -51,8 +52,8 @@ type Progress struct {
 	Path string `json:"path,omitempty"`
 }
 
-// Track returns how far a message got with each of its recipients. The id may be the unique beginning of one.
-// Track changes nothing. Its errors are those of Workspace.Find.
+// Track returns how far a message got with each of its recipients. The id may be the unique
+// beginning of one. Track changes nothing. Its errors are those of Workspace.Find.
 func Track(ctx context.Context, w *mailbox.Workspace, id string) ([]Progress, error) {
 	found, err := w.Find(ctx, id)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// leave writes facts about the only message in the inbox of codex into the
-// journal, as a Runner that died leaves them, and returns the message's record.
+// leave writes facts about the only message in the inbox of codex into the journal, as a Runner
+// that died leaves them, and returns the message's record.
 func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *record) []fact) record {
 	t.Helper()
 	e := entries(t, w, "codex", mailbox.Inbox)[0]
@@ -40,8 +40,7 @@ func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *record) []fact) r
 	return record{envelope: it.envelope}
 }
 
-// TestTakesUpWhatWasLeft runs on the journals that a Runner leaves when it
-// dies between two steps.
+// TestTakesUpWhatWasLeft runs on the journals that a Runner leaves when it dies between two steps.
 func TestTakesUpWhatWasLeft(t *testing.T) {
 	answer := func(rec *record) *schema.Message {
 		return &schema.Message{
@@ -65,8 +64,7 @@ func TestTakesUpWhatWasLeft(t *testing.T) {
 		facts func(rec *record) []fact
 		// then does what the Runner did beside the journal.
 		then func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, rec *record)
-		// turns are how many there are afterwards, and stage where the message
-		// is in the end.
+		// turns are how many there are afterwards, and stage where the message is in the end.
 		turns   int
 		stage   Stage
 		answers int
@@ -158,8 +156,8 @@ func TestOneTurnForEachMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The same message under two names, written differently, and another one
-	// with the same id, as tools with short ids make them.
+	// The same message under two names, written differently, and another one with the same id, as
+	// tools with short ids make them.
 	copyOf(t, w, append([]byte("# a comment\n"), raw...), "20260101T0000Z_claude_question_copy.yaml")
 	copyOf(t, w, []byte(strings.Replace(string(raw), "the body of q", "another body", 1)), "20260101T0000Z_claude_question_other.yaml")
 	rec, err := runOnce(t, w, Config{})
@@ -201,8 +199,8 @@ func TestDeadLetterPutBackGetsTurnsAgain(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileInTurn lets another tool replace the file of a message that
-// has a turn: the new message must not be acknowledged with the old one.
+// TestReplacedWhileInTurn lets another tool replace the file of a message that has a turn: the new
+// message must not be acknowledged with the old one.
 func TestReplacedWhileInTurn(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
@@ -243,9 +241,9 @@ func TestTakenOutByHand(t *testing.T) {
 	}
 }
 
-// TestRemovedByHand takes messages out of the inbox that failed or are held:
-// while a Runner works it, and while none does. Their records must not be kept
-// for ever, but for as long as those of handled ones.
+// TestRemovedByHand takes messages out of the inbox that failed or are held: while a Runner works
+// it, and while none does. Their records must not be kept for ever, but for as long as those of
+// handled ones.
 func TestRemovedByHand(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "stranger")
 	stranger := question("held")
@@ -329,8 +327,7 @@ func waitForFact(t *testing.T, ctx context.Context, w *mailbox.Workspace, kind f
 	}
 }
 
-// TestLimitationsAreNoProblems: a watch that has to do without notifications
-// goes on, only slower.
+// TestLimitationsAreNoProblems: a watch that has to do without notifications goes on, only slower.
 func TestLimitationsAreNoProblems(t *testing.T) {
 	r, rec := newRunner(t, newWorkspace(t), Config{})
 	r.reset()
@@ -353,8 +350,8 @@ func TestSenderWithoutMailbox(t *testing.T) {
 	}
 }
 
-// TestJournalLines checks that what is written is what the documents say: one
-// JSON object a line, each with time, fact and id.
+// TestJournalLines checks that what is written is what the documents say: one JSON object a line,
+// each with time, fact and id.
 func TestJournalLines(t *testing.T) {
 	w := newWorkspace(t)
 	sent := send(t, w, question("q"))[0]
@@ -410,8 +407,8 @@ func TestAnswerThatCannotBeSentYet(t *testing.T) {
 	}
 }
 
-// TestBounceThatCannotBeSentYet is the same for a message that was given up,
-// which has left the inbox by then.
+// TestBounceThatCannotBeSentYet is the same for a message that was given up, which has left the
+// inbox by then.
 func TestBounceThatCannotBeSentYet(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))

@@ -21,8 +21,8 @@ type Runner struct {
 	workspace *mailbox.Workspace
 	config    Config
 	now       func() time.Time
-	// poll is how often the Runner reads what others appended to the journal, and retryDelay how long it
-	// waits after a failure of the workspace.
+	// poll is how often the Runner reads what others appended to the journal, and retryDelay how
+	// long it waits after a failure of the workspace.
 	poll, retryDelay time.Duration
 	observing        sync.Mutex
 
@@ -30,8 +30,8 @@ type Runner struct {
 	journal  *journal
 	drivers  *drivers
 	schedule *schedule
-	// followUps are what is left to do about messages that left the inbox, and about files in it that are
-	// not messages.
+	// followUps are what is left to do about messages that left the inbox, and about files in it
+	// that are not messages.
 	followUps []*followUp
 	// unreadable are the files in the inbox that could not be read, by name.
 	unreadable map[string]mailbox.Entry
@@ -58,19 +58,20 @@ type Runner struct {
 	finishOnce sync.Once
 }
 
-// ErrStateLost says that the lock or the journal of a Runner was removed or replaced while it worked. Then
-// another Runner may work the inbox, too.
+// ErrStateLost says that the lock or the journal of a Runner was removed or replaced while it
+// worked. Then another Runner may work the inbox, too.
 var ErrStateLost = errors.New("the state of the inbox was removed or replaced while it was worked")
 
-// Run works the inbox until the context ends, or with Once until nothing is left to do; messages that are
-// held or expired do not count. When the context ends, running turns are stopped: their messages stay in the
-// inbox, and the attempts do not count.
+// Run works the inbox until the context ends, or with Once until nothing is left to do; messages
+// that are held or expired do not count. When the context ends, running turns are stopped: their
+// messages stay in the inbox, and the attempts do not count.
 //
-// Run returns nil if the context ended, all is done, or Finish was called. The error is a *BusyError if
-// another Runner works the inbox; it matches agent.ErrUnavailable if the agent cannot be started at startup,
-// or at any time with Once; and ErrStateLost if state was removed meanwhile. With Once it is a
-// *DeadLettersError if messages could not be handled, and an *UnreadableFilesError if files could not be
-// read. Other errors say what is wrong with the workspace.
+// Run returns nil if the context ended, all is done, or Finish was called. The error is a
+// *BusyError if another Runner works the inbox; it matches agent.ErrUnavailable if the agent cannot
+// be started at startup, or at any time with Once; and ErrStateLost if state was removed meanwhile.
+// With Once it is a *DeadLettersError if messages could not be handled, and an
+// *UnreadableFilesError if files could not be read. Other errors say what is wrong with the
+// workspace.
 func (r *Runner) Run(ctx context.Context) (err error) {
 	if r.hold, err = lockInbox(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
 		return stoppedOr(ctx, err)
@@ -104,9 +105,9 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	return stoppedOr(ctx, r.work(ctx, watcher))
 }
 
-// Finish makes Run end when the current turns are over, their answers sent and their messages acknowledged.
-// No further turns begin. Finish may be called from any goroutine, also from Observe, before Run, and more
-// than once. With Once, Run returns what it knows by then.
+// Finish makes Run end when the current turns are over, their answers sent and their messages
+// acknowledged. No further turns begin. Finish may be called from any goroutine, also from Observe,
+// before Run, and more than once. With Once, Run returns what it knows by then.
 func (r *Runner) Finish() { r.finishOnce.Do(func() { close(r.finish) }) }
 
 func (r *Runner) finishing() bool {
@@ -134,7 +135,8 @@ func stoppedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// runFolder holds, for each agent, the file that is locked and one that names the process that locked it.
+// runFolder holds, for each agent, the file that is locked and one that names the process that
+// locked it.
 const runFolder = "state/run"
 
 func lockOf(w *mailbox.Workspace, name schema.AgentName) exclusive.Lock {
@@ -159,8 +161,8 @@ func (r *Runner) checkHeld() error {
 	return err
 }
 
-// endLostTurns ends the turns of a Runner that died: it kills the processes that are left of them, and
-// counts each turn as an attempt.
+// endLostTurns ends the turns of a Runner that died: it kills the processes that are left of them,
+// and counts each turn as an attempt.
 func (r *Runner) endLostTurns(ctx context.Context) error {
 	if bad := r.journal.bad; bad > 0 {
 		r.problem(Event{}, fmt.Errorf("%s: skipped %d lines that are not facts, of a crash or another program", r.journal.path, bad))
@@ -192,8 +194,8 @@ func (r *Runner) endLostTurns(ctx context.Context) error {
 	return nil
 }
 
-// work alternates between a scan of the inbox and following it. Everything that is there is known before the
-// first turn begins, so that the most urgent message is first.
+// work alternates between a scan of the inbox and following it. Everything that is there is known
+// before the first turn begins, so that the most urgent message is first.
 func (r *Runner) work(ctx context.Context, watcher *watch.Watcher) error {
 	for first := true; ; first = false {
 		arrived, err := r.scan(ctx, watcher)
@@ -250,8 +252,8 @@ func (r *Runner) scan(ctx context.Context, watcher *watch.Watcher) (arrived bool
 	return arrived, nil
 }
 
-// follow works until the context ends or, with Once, nothing is left to do. It returns when all goroutines
-// have ended. If nothing can be recorded any more, it breaks running turns off.
+// follow works until the context ends or, with Once, nothing is left to do. It returns when all
+// goroutines have ended. If nothing can be recorded any more, it breaks running turns off.
 func (r *Runner) follow(ctx context.Context, watcher *watch.Watcher) error {
 	ctx, breakOff := context.WithCancelCause(ctx)
 	defer breakOff(nil)
@@ -278,8 +280,8 @@ func (r *Runner) follow(ctx context.Context, watcher *watch.Watcher) error {
 	}
 }
 
-// watch passes on the events of the inbox until the context ends. It keeps an event that arrives after the
-// loop has ended for the next scan: the watcher does not repeat it.
+// watch passes on the events of the inbox until the context ends. It keeps an event that arrives
+// after the loop has ended for the next scan: the watcher does not repeat it.
 func (r *Runner) watch(ctx context.Context, watcher *watch.Watcher, to chan<- watch.Event) error {
 	for event, err := range watcher.Events(ctx) {
 		if err != nil {
@@ -294,8 +296,8 @@ func (r *Runner) watch(ctx context.Context, watcher *watch.Watcher, to chan<- wa
 	return nil
 }
 
-// loop starts work, and handles arrivals and outcomes. If the watch ends, it returns and leaves the watch's
-// error in the channel.
+// loop starts work, and handles arrivals and outcomes. If the watch ends, it returns and leaves the
+// watch's error in the channel.
 func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched chan error) error {
 	finish := r.finish
 	refresh := time.NewTicker(r.poll)
@@ -334,8 +336,8 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched 
 	return nil
 }
 
-// unreadableFiles returns the names of the files that still cannot be read, sorted. The watcher does not
-// report when one is removed.
+// unreadableFiles returns the names of the files that still cannot be read, sorted. The watcher
+// does not report when one is removed.
 func (r *Runner) unreadableFiles() []string {
 	var names []string
 	for name, e := range r.unreadable {

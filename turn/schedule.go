@@ -8,8 +8,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// schedule holds the messages of an inbox and says which one is next. The package documentation has its
-// rules. It does no input or output, and only the Runner's loop uses it.
+// schedule holds the messages of an inbox and says which one is next. The package documentation has
+// its rules. It does no input or output, and only the Runner's loop uses it.
 type schedule struct {
 	// decide says what to do about a message, and report publishes why it gets no turn.
 	decide func(it *item, now time.Time) decision
@@ -20,19 +20,19 @@ type schedule struct {
 	lanes map[schema.ConversationID]*lane
 	// ready are the lanes whose first message is to be decided on.
 	ready laneHeap
-	// next is when the first lane that waits, or item that is skipped, is to be decided on again. It is
-	// zero if there is none.
+	// next is when the first lane that waits, or item that is skipped, is to be decided on again.
+	// It is zero if there is none.
 	next time.Time
-	// inWork counts the items that next returned and that were not put back. While alone, nothing runs
-	// beside the one; while emptying, an item waits to run alone.
+	// inWork counts the items that choose returned and that were not put back. While alone, nothing
+	// runs beside the one; while emptying, an item waits to run alone.
 	inWork          int
 	alone, emptying bool
 	// checked is the time of the last call of advance.
 	checked time.Time
 }
 
-// lane holds the messages of one conversation, in processing order. It is busy while one of its messages is
-// in work; ready; or waiting, until a time if there is one.
+// lane holds the messages of one conversation, in processing order. It is busy while one of its
+// messages is in work; ready; or waiting, until a time if there is one.
 type lane struct {
 	conversation schema.ConversationID
 	items        []*item
@@ -121,8 +121,8 @@ func (s *schedule) leaveLane(it *item) {
 	}
 }
 
-// choose returns the first item that there is something to do about, and what. The item is in work, and its
-// lane busy, until putBack. An item that is to run alone stops everything behind it.
+// choose returns the first item that there is something to do about, and what. The item is in work,
+// and its lane busy, until putBack. An item that is to run alone stops everything behind it.
 func (s *schedule) choose(now time.Time) (it *item, do action, ok bool) {
 	if s.inWork == 0 {
 		s.alone, s.emptying = false, false
@@ -176,7 +176,8 @@ func (s *schedule) recheck(at time.Time) {
 	}
 }
 
-// putBack takes an item back that choose returned. It is gone if there is nothing left to do about it.
+// putBack takes an item back that choose returned. It is gone if there is nothing left to do about
+// it.
 func (s *schedule) putBack(it *item, gone bool) {
 	l := s.lanes[it.Conversation]
 	l.busy = false
@@ -205,7 +206,8 @@ func (s *schedule) wake(l *lane) {
 	}
 }
 
-// advance makes the lanes ready whose time has come. If the clock was set back, all decisions are made again.
+// advance makes the lanes ready whose time has come. If the clock was set back, all decisions are
+// made again.
 func (s *schedule) advance(now time.Time) {
 	if now.Round(0).Before(s.checked.Round(0)) {
 		s.wakeAll()

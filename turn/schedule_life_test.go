@@ -101,8 +101,7 @@ func (l *life) pass(by time.Duration) {
 	l.now = l.now.Add(by)
 }
 
-// arrival brings a new message, or one that there was before, in a file that
-// may be there already.
+// arrival brings a new message, or one that there was before, in a file that may be there already.
 func (l *life) arrival() {
 	file := fmt.Sprint("file-", l.random.IntN(30))
 	if slices.Contains(l.atWork, file) {
@@ -161,8 +160,8 @@ func (l *life) followUp() {
 	}
 }
 
-// work goes on with something that is worked on: a turn begins, or the work
-// ends in one of many ways.
+// work goes on with something that is worked on: a turn begins, or the work ends in one of many
+// ways.
 func (l *life) work() {
 	if len(l.atWork) == 0 {
 		return

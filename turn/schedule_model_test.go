@@ -12,8 +12,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// scheduler is what a schedule does, and what the model of one does that
-// decides on everything each time. Each has a history of its own.
+// scheduler is what a schedule does, and what the model of one does that decides on everything each
+// time. Each has a history of its own.
 type scheduler interface {
 	arrive(file string, m *schema.Message)
 	leave(file string)
@@ -122,8 +122,8 @@ func (s *incremental) compact(now time.Time) {
 	s.history.released = released + 1
 }
 
-// exhaustive is the model: it goes through the whole inbox in processing order
-// and decides on each message whose conversation is free.
+// exhaustive is the model: it goes through the whole inbox in processing order and decides on each
+// message whose conversation is free.
 type exhaustive struct {
 	reporter
 	config      *Config

@@ -14,8 +14,8 @@ import (
 
 var scheduleLives = flag.Int("schedule-lives", 60, "random lives through which the schedule is compared with its model")
 
-// TestScheduleIsTheModel has the schedule and the model live through the same
-// random events, and do and tell the same at each step.
+// TestScheduleIsTheModel has the schedule and the model live through the same random events, and do
+// and tell the same at each step.
 func TestScheduleIsTheModel(t *testing.T) {
 	for round := range *scheduleLives {
 		seed := rand.Uint64()
@@ -60,7 +60,8 @@ func checkAgainstModel(t *testing.T, seed uint64, steps int) {
 	}
 }
 
-// checkSchedule checks that each lane is in one state, and that each item is in its lane, skipped, or in work.
+// checkSchedule checks that each lane is in one state, and that each item is in its lane, skipped,
+// or in work.
 func checkSchedule(t *testing.T, s *schedule) {
 	t.Helper()
 	placed, inLanes := 0, 0
@@ -96,8 +97,8 @@ func checkSchedule(t *testing.T, s *schedule) {
 	}
 }
 
-// TestHeldMessagesAreDecidedOnce counts decisions while messages come and go
-// in an inbox with many others that get no turn, for any reason.
+// TestHeldMessagesAreDecidedOnce counts decisions while messages come and go in an inbox with many
+// others that get no turn, for any reason.
 func TestHeldMessagesAreDecidedOnce(t *testing.T) {
 	const lying, arrivals = 500, 20
 	now := time.Date(2026, 3, 13, 12, 0, 0, 0, time.UTC)
@@ -115,8 +116,8 @@ func TestHeldMessagesAreDecidedOnce(t *testing.T) {
 		name   string
 		config Config
 		change func(*schema.Message)
-		// before is what the history of each message is; decided is how many
-		// decisions there are at the start.
+		// before is what the history of each message is; decided is how many decisions there are at
+		// the start.
 		before  func(*item) []fact
 		decided int
 	}{

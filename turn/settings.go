@@ -23,8 +23,8 @@ import (
 type Settings struct {
 	// Driver is the name of one of the agent.Kinds; empty means the first.
 	Driver string `yaml:"driver"`
-	// Command is a program and its arguments: for exec the agent, for ash the bridge, and for claude and
-	// codex the program if it is not the one of that name.
+	// Command is a program and its arguments: for exec the agent, for ash the bridge, and for
+	// claude and codex the program if it is not the one of that name.
 	Command []string `yaml:"command"`
 	// Model is what claude and codex use; empty leaves it to them.
 	Model string `yaml:"model"`
@@ -62,8 +62,8 @@ var settingNames = []string{
 // maxSettings is the largest file that settings are read from, in bytes.
 const maxSettings = 1 << 20
 
-// LoadSettings reads the settings of an agent. Without any, it returns the zero value. Errors name the file
-// and the setting.
+// LoadSettings reads the settings of an agent. Without any, it returns the zero value. Errors name
+// the file and the setting.
 func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error) {
 	if err := w.CheckAgent(name); err != nil {
 		return Settings{}, err
@@ -129,8 +129,8 @@ func (s *Settings) load(path string) error {
 	return file.Run.Decode(s)
 }
 
-// Config returns the configuration that the settings describe. An echo reads the body unless the settings say
-// otherwise.
+// Config returns the configuration that the settings describe. An echo reads the body unless the
+// settings say otherwise.
 func (s *Settings) Config(name schema.AgentName) (Config, error) {
 	newDriver, err := s.NewDriver()
 	if err != nil {
@@ -147,8 +147,8 @@ func (s *Settings) Config(name schema.AgentName) (Config, error) {
 	}, nil
 }
 
-// SetDriver names another driver. Settings of the driver before mean nothing to it, so SetDriver drops them.
-// A model and arguments without a driver that uses such are kept for the new one.
+// SetDriver names another driver. Settings of the driver before mean nothing to it, so SetDriver
+// drops them. A model and arguments without a driver that uses such are kept for the new one.
 func (s *Settings) SetDriver(name string) {
 	before, err := agent.FindKind(s.Driver)
 	if err != nil || before.Name != name {

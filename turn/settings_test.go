@@ -135,8 +135,7 @@ func TestSettingsConfig(t *testing.T) {
 	}
 }
 
-// TestDocumentedSettings holds the table of settings in docs/turns.md to the
-// code.
+// TestDocumentedSettings holds the table of settings in docs/turns.md to the code.
 func TestDocumentedSettings(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "docs", "turns.md"))
 	if err != nil {

@@ -20,9 +20,8 @@ func removeState(t *testing.T, w *mailbox.Workspace) {
 	}
 }
 
-// TestStateRemoved takes the state away from under a Runner, as `git clean`
-// does: it must stop before another one, which finds nobody there, gives a
-// second turn beside its own.
+// TestStateRemoved takes the state away from under a Runner, as `git clean` does: it must stop
+// before another one, which finds nobody there, gives a second turn beside its own.
 func TestStateRemoved(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("one"), question("two"))
@@ -48,8 +47,8 @@ func TestStateRemoved(t *testing.T) {
 	}
 }
 
-// TestNoTurnAfterStateWasRemoved: between two looks at the lock, too, no turn
-// begins and none counts.
+// TestNoTurnAfterStateWasRemoved: between two looks at the lock, too, no turn begins and none
+// counts.
 func TestNoTurnAfterStateWasRemoved(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("one"), question("two"))
@@ -80,8 +79,8 @@ func TestNoTurnAfterStateWasRemoved(t *testing.T) {
 	}
 }
 
-// TestJournalOnItsOwn: a journal that is gone ends the run; one that was
-// replaced or emptied is what counts, and what is written goes there.
+// TestJournalOnItsOwn: a journal that is gone ends the run; one that was replaced or emptied is
+// what counts, and what is written goes there.
 func TestJournalOnItsOwn(t *testing.T) {
 	other := `{"at":"2026-01-01T00:00:00Z","fact":"started","id":"msg-20260101T0000Z-claude-abcd"}` + "\n"
 	tests := map[string]struct {

@@ -16,8 +16,8 @@ type AgentStatus struct {
 	// Running says that a Runner works the inbox. Runner is its process, if that is known.
 	Running bool    `json:"running"`
 	Runner  *Holder `json:"runner,omitempty"`
-	// Pending counts the messages in the inbox that have a turn or wait for one. Held, Expired and Invalid
-	// count the others.
+	// Pending counts the messages in the inbox that have a turn or wait for one. Held, Expired and
+	// Invalid count the others.
 	Pending int `json:"pending"`
 	Held    int `json:"held"`
 	Expired int `json:"expired"`
@@ -30,8 +30,8 @@ type AgentStatus struct {
 	// Last is the turn that ended last, and Failures how many failed since the last success.
 	Last     *Turn `json:"last,omitempty"`
 	Failures int   `json:"failures"`
-	// Conversations are those with messages in the inbox, those with a turn within the hour, and those that
-	// wait for Resume; the latest first.
+	// Conversations are those with messages in the inbox, those with a turn within the hour, and
+	// those that wait for Resume; the latest first.
 	Conversations []Conversation `json:"conversations,omitempty"`
 }
 
@@ -61,8 +61,8 @@ type Conversation struct {
 	Last  time.Time `json:"last"`
 }
 
-// Status returns the states of the agents' inboxes, or of all inboxes if no agent is named. It changes
-// nothing.
+// Status returns the states of the agents' inboxes, or of all inboxes if no agent is named. It
+// changes nothing.
 func Status(ctx context.Context, w *mailbox.Workspace, agents ...schema.AgentName) ([]AgentStatus, error) {
 	if len(agents) == 0 {
 		all, err := w.Agents()

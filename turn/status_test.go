@@ -132,8 +132,8 @@ func TestRunningIsNotClaimedOfTheDead(t *testing.T) {
 	}
 }
 
-// TestDeadTurnIsNotTakenForOurs looks at the same while the next Runner finds
-// out whether the agent can be started.
+// TestDeadTurnIsNotTakenForOurs looks at the same while the next Runner finds out whether the agent
+// can be started.
 func TestDeadTurnIsNotTakenForOurs(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
@@ -156,8 +156,8 @@ func TestDeadTurnIsNotTakenForOurs(t *testing.T) {
 	}
 }
 
-// TestDoneByHandAfterAFailure acknowledges a message whose turn failed: how it
-// failed is no reason why it is done.
+// TestDoneByHandAfterAFailure acknowledges a message whose turn failed: how it failed is no reason
+// why it is done.
 func TestDoneByHandAfterAFailure(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))

@@ -1,47 +1,48 @@
-// Package turn works an inbox: it gives an agent one turn for each message, in processing order, with
-// retries, dead letters, answers and bounds.
+// Package turn works an inbox: it gives an agent one turn for each message, in processing order,
+// with retries, dead letters, answers and bounds.
 //
-// A message leaves the inbox only after its turn succeeded, or as a dead letter with a reason. The Runner
-// writes each step to a journal, one line of JSON each, in state/turns/<agent>.jsonl of the workspace. If a
-// process or the machine dies, the next Runner continues from there:
+// A message leaves the inbox only after its turn succeeded, or as a dead letter with a reason. The
+// Runner writes each step to a journal, one line of JSON each, in state/turns/<agent>.jsonl of the
+// workspace. If a process or the machine dies, the next Runner continues from there:
 //
-//   - A turn is recorded before it begins. A turn that never ended counts as an attempt, so that a message
-//     that kills the machine is not tried for ever. Only a turn that was stopped on purpose, and an agent
-//     that could not be started, do not count.
-//   - A turn has succeeded when that is recorded, together with the answer. Then the answer is sent, with an
-//     id that is the same however often that is tried, and then the message is acknowledged. So a message
-//     never has two successful turns, nor two answers.
+//   - A turn is recorded before it begins. A turn that never ended counts as an attempt, so that a
+//     message that kills the machine is not tried for ever. Only a turn that was stopped on
+//     purpose, and an agent that could not be started, do not count.
+//   - A turn has succeeded when that is recorded, together with the answer. Then the answer is
+//     sent, with an id that is the same however often that is tried, and then the message is
+//     acknowledged. So a message never has two successful turns, nor two answers.
 //   - A dead letter and the bounce to its sender go the same way.
-//   - The processes that a killed Runner's turns left are killed before the next turn, and a Runner stops if
-//     its lock or journal is taken away.
+//   - The processes that a killed Runner's turns left are killed before the next turn, and a Runner
+//     stops if its lock or journal is taken away.
 //
-// runner.go has the loop, dispatch.go starts work and handles its outcome, attempt.go is a turn, and
-// conclude.go what follows a turn.
+// runner.go has the loop, dispatch.go starts work and handles its outcome, attempt.go is a turn,
+// and conclude.go what follows a turn.
 //
 // # Which message is next
 //
-// For each message there is a decision: try it, wait, skip it, give it up, or finish what was begun. The
-// schedule calls for decisions only if they may have changed, so that an arrival costs the same beside one
-// waiting message and beside a hundred thousand:
+// For each message there is a decision: try it, wait, skip it, give it up, or finish what was
+// begun. The schedule calls for decisions only if they may have changed, so that an arrival costs
+// the same beside one waiting message and beside a hundred thousand:
 //
-//   - The messages of a conversation form a lane, in processing order. A lane is busy while one of its
-//     messages is in work; ready, to be decided on; or waiting. Only the first message of a lane is decided
-//     on: if it waits, those behind it wait as well.
-//   - While there is room for work, the ready lanes are decided on in the processing order of their first
-//     messages. A message that is skipped (it has expired, is a notice, or its sender gets no turns here)
-//     leaves its lane and holds up no other.
-//   - A lane waits until its time: the end of the delay, or the expiry of its first message. It is ready
-//     before that if it gets another first message. All lanes, and the skipped messages, are ready again if a
-//     turn was interrupted, a person resumed a conversation, the agent did not start, the journal was
-//     replaced, or the clock was set back.
-//   - A message whose last turn was lost with its runner runs alone: when it is next, nothing else begins
-//     until its turn is over. So a message that kills its runner takes no other message with it more than
-//     once.
+//   - The messages of a conversation form a lane, in processing order. A lane is busy while one of
+//     its messages is in work; ready, to be decided on; or waiting. Only the first message of a
+//     lane is decided on: if it waits, those behind it wait as well.
+//   - While there is room for work, the ready lanes are decided on in the processing order of their
+//     first messages. A message that is skipped (it has expired, is a notice, or its sender gets no
+//     turns here) leaves its lane and holds up no other.
+//   - A lane waits until its time: the end of the delay, or the expiry of its first message. It is
+//     ready before that if it gets another first message. All lanes, and the skipped messages, are
+//     ready again if a turn was interrupted, a person resumed a conversation, the agent did not
+//     start, the journal was replaced, or the clock was set back.
+//   - A message whose last turn was lost with its runner runs alone: when it is next, nothing else
+//     begins until its turn is over. So a message that kills its runner takes no other message with
+//     it more than once.
 //
 // A test compares the schedule with a model that decides on each message at each step.
 package turn
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -65,33 +66,34 @@ const (
 // Unlimited is a bound that never trips.
 const Unlimited = -1
 
-// Config says how an inbox is worked. Agent and NewDriver are required; zero values of the rest stand for the
-// defaults.
+// Config says how an inbox is worked. Agent and NewDriver are required; zero values of the rest
+// stand for the defaults.
 type Config struct {
 	// Agent is the agent whose inbox is worked.
 	Agent schema.AgentName
-	// NewDriver makes the agent for a conversation. The session continues the conversation's last turn; it
-	// is empty if there was none.
+	// NewDriver makes the agent for a conversation. The session continues the conversation's last
+	// turn; it is empty if there was none.
 	NewDriver func(conversation schema.ConversationID, session string) agent.Driver
 	// Input is what a turn reads.
 	Input Input
 	// Reply sends what a turn says as an answer, to messages that expect one.
 	Reply bool
-	// AllowFrom are the agents whose messages get turns; empty means all. Other messages stay in the inbox.
+	// AllowFrom are the agents whose messages get turns; empty means all. Other messages stay in
+	// the inbox.
 	AllowFrom []schema.AgentName
 	// MaxAttempts is how many turns a message gets before it becomes a dead letter.
 	MaxAttempts int
-	// MaxTurns bounds the turns in one conversation, and MaxPairTurns those on messages from one agent within
-	// an hour. Further messages wait in the inbox; see Resume.
+	// MaxTurns bounds the turns in one conversation, and MaxPairTurns those on messages from one
+	// agent within an hour. Further messages wait in the inbox; see Resume.
 	MaxTurns     int
 	MaxPairTurns int
 	// Timeout is how long a turn may take.
 	Timeout time.Duration
-	// Parallel is how many conversations have turns at the same time. A conversation has one turn at a time,
-	// in processing order.
+	// Parallel is how many conversations have turns at the same time. A conversation has one turn
+	// at a time, in processing order.
 	Parallel int
-	// FirstRetry is how long a message waits after its first failed turn. The time doubles with each further
-	// one, up to LastRetry, less a random part of up to half of it.
+	// FirstRetry is how long a message waits after its first failed turn. The time doubles with
+	// each further one, up to LastRetry, less a random part of up to half of it.
 	FirstRetry, LastRetry time.Duration
 	// Once ends the run when nothing is left to do.
 	Once bool
@@ -120,9 +122,7 @@ func (c *Config) complete() error {
 	if c.NewDriver == nil {
 		return errors.New("no driver is given")
 	}
-	if c.Input == "" {
-		c.Input = InputMessage
-	}
+	c.Input = cmp.Or(c.Input, InputMessage)
 	if c.Input != InputMessage && c.Input != InputBody {
 		return fmt.Errorf("input %q is neither %s nor %s", c.Input, InputMessage, InputBody)
 	}
@@ -134,21 +134,14 @@ func (c *Config) complete() error {
 	if c.MaxAttempts < 0 || c.Parallel < 0 || c.Timeout < 0 || c.FirstRetry < 0 || c.LastRetry < 0 {
 		return errors.New("attempts, parallel turns and times cannot be negative")
 	}
-	setDefault(&c.MaxAttempts, DefaultMaxAttempts)
-	setDefault(&c.MaxTurns, DefaultMaxTurns)
-	setDefault(&c.MaxPairTurns, DefaultMaxPairTurns)
-	setDefault(&c.Timeout, DefaultTimeout)
-	setDefault(&c.Parallel, 1)
-	setDefault(&c.FirstRetry, defaultFirstRetry)
-	setDefault(&c.LastRetry, max(defaultLastRetry, c.FirstRetry))
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
+	c.MaxTurns = cmp.Or(c.MaxTurns, DefaultMaxTurns)
+	c.MaxPairTurns = cmp.Or(c.MaxPairTurns, DefaultMaxPairTurns)
+	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
+	c.Parallel = cmp.Or(c.Parallel, 1)
+	c.FirstRetry = cmp.Or(c.FirstRetry, defaultFirstRetry)
+	c.LastRetry = cmp.Or(c.LastRetry, max(defaultLastRetry, c.FirstRetry))
 	return nil
-}
-
-func setDefault[Value comparable](value *Value, to Value) {
-	var zero Value
-	if *value == zero {
-		*value = to
-	}
 }
 
 // BusyError says that another Runner works the inbox.

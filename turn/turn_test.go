@@ -68,17 +68,6 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-func TestBodyText(t *testing.T) {
-	body := schema.Value{Kind: schema.Mapping, Pairs: []schema.Pair{
-		{Key: "a", Value: schema.TextValue("yes")},
-		{Key: "list", Value: schema.Value{Kind: schema.List, Items: []schema.Value{schema.TextValue("1"), {Kind: schema.Null}}}},
-	}}
-	got, err := bodyText(body)
-	if want := "a: \"yes\"\nlist:\n  - \"1\"\n  - null\n"; err != nil || got != want {
-		t.Errorf("body %q, %v, want %q", got, err, want)
-	}
-}
-
 func TestReply(t *testing.T) {
 	w := newWorkspace(t)
 	silent := question("silent")

@@ -176,7 +176,8 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 	})
 }
 
-// A runPrinter prints the events of a runner. If it cannot, the turns go on, and err is returned in the end.
+// A runPrinter prints the events of a runner. If it cannot, the turns go on, and err is returned in
+// the end.
 type runPrinter struct {
 	o   runOptions
 	s   *command.Streams

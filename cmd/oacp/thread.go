@@ -90,7 +90,8 @@ func printThreadLine(s *command.Streams, depth int, m *schema.Message) {
 	fmt.Fprintf(s.Out, "%s%s\n", indent, visible.Line(m.Subject))
 }
 
-// threadDepths returns, for each message, how many messages lead to it from the first one that has no parent here.
+// threadDepths returns, for each message, how many messages lead to it from the first one that has
+// no parent here.
 func threadDepths(thread []mailbox.Entry) map[schema.ID]int {
 	depths := make(map[schema.ID]int, len(thread))
 	for _, e := range thread {

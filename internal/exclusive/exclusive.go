@@ -1,5 +1,6 @@
-// Package exclusive lets one process at a time do something, and names that process to the others. The lock ends
-// with the process that holds it. The next holder ends the processes that a killed one left behind.
+// Package exclusive lets one process at a time do something, and names that process to the others.
+// The lock ends with the process that holds it. The next holder ends the processes that a killed
+// one left behind.
 package exclusive
 
 import (
@@ -44,7 +45,8 @@ func (e *HeldError) Error() string {
 		e.What, e.Holder.PID, e.Holder.Host, e.Holder.Since.UTC().Format(time.RFC3339))
 }
 
-// A Lock is a place for a lock. It is two files, because some systems do not let others read a locked one.
+// A Lock is a place for a lock. It is two files, because some systems do not let others read a
+// locked one.
 type Lock struct {
 	// Path is the file that is locked, and Note the one that names the holder. Their folder exists.
 	Path, Note string
@@ -53,14 +55,15 @@ type Lock struct {
 }
 
 const (
-	// patience is how long Take asks for a lock: Held holds it for a moment to see whether it is free.
+	// patience is how long Take asks for a lock: Held holds it for a moment to see whether it is
+	// free.
 	patience = 500 * time.Millisecond
 	retry    = 10 * time.Millisecond
 )
 
-// Take takes the lock until it is released or the process ends. If another process holds it, Take returns a
-// *HeldError after half a second at most. If the holder before was killed, Take first ends all that it had
-// started.
+// Take takes the lock until it is released or the process ends. If another process holds it, Take
+// returns a *HeldError after half a second at most. If the holder before was killed, Take first
+// ends all that it had started.
 func (l Lock) Take(ctx context.Context, now time.Time) (*Hold, error) {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -109,7 +112,8 @@ type Hold struct {
 // Context returns a context for starting processes that must not outlive the Hold.
 func (h *Hold) Context(ctx context.Context) context.Context { return orphans.WithMark(ctx, h.mark) }
 
-// Lost reports whether the lock's file was removed or replaced, so that another process may hold the lock.
+// Lost reports whether the lock's file was removed or replaced, so that another process may hold
+// the lock.
 func (h *Hold) Lost() (bool, error) {
 	ours, err := h.held.Stat()
 	if err != nil {

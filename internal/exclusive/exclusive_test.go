@@ -45,8 +45,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestNote: a note that is missing or half written keeps nobody from seeing
-// that the lock is held.
+// TestNote: a note that is missing or half written keeps nobody from seeing that the lock is held.
 func TestNote(t *testing.T) {
 	l := newLock(t)
 	hold, err := l.Take(t.Context(), time.Now())

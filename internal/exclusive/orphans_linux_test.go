@@ -23,8 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// holdAndStart takes the lock, starts a process that goes its own way, and
-// waits to be killed.
+// holdAndStart takes the lock, starts a process that goes its own way, and waits to be killed.
 func holdAndStart(l Lock) error {
 	ctx := context.Background()
 	hold, err := l.Take(ctx, time.Now())
@@ -40,8 +39,7 @@ func holdAndStart(l Lock) error {
 	return errors.Join(child.Wait(), hold.Release())
 }
 
-// TestOrphans: what a killed holder has started is ended before the next one
-// has the lock.
+// TestOrphans: what a killed holder has started is ended before the next one has the lock.
 func TestOrphans(t *testing.T) {
 	l := newLock(t)
 	command := exec.Command(os.Args[0], "-hold", l.Path, l.Note)

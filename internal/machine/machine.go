@@ -1,4 +1,5 @@
-// Package machine checks what the machine offers to a workspace: its programs, and the limits of the system.
+// Package machine checks what the machine offers to a workspace: its programs, and the limits of
+// the system.
 package machine
 
 import (
@@ -17,7 +18,8 @@ import (
 // Status is the outcome of a Check.
 type Status string
 
-// The outcomes of checks. Absent may not matter; Poor is something that does not work, or is not enough.
+// The outcomes of checks. Absent may not matter; Poor is something that does not work, or is not
+// enough.
 const (
 	Good   Status = "good"
 	Absent Status = "absent"
@@ -30,7 +32,8 @@ type Check struct {
 	// For says what needs it.
 	For    string
 	Status Status
-	// Detail is the version and path, the value, or what is wrong. Hint says what to do about the latter.
+	// Detail is the version and path, the value, or what is wrong. Hint says what to do about the
+	// latter.
 	Detail, Hint string
 }
 
@@ -48,8 +51,8 @@ var programs = []program{
 	{"tmux", "watching several agents in one terminal", "install tmux from your system's packages"},
 }
 
-// Inspect checks the programs on the PATH and the limits of the system. It starts each program once, with
-// --version.
+// Inspect checks the programs on the PATH and the limits of the system. It starts each program
+// once, with --version.
 func Inspect(ctx context.Context) []Check {
 	return inspector{lookPath: exec.LookPath, version: askVersion, readFile: os.ReadFile}.inspect(ctx)
 }

@@ -1,6 +1,6 @@
-// Package orphans finds and ends the processes that a killed process left behind. It knows them by a mark in
-// their environment, which they inherit even if they leave their process group or session. It does not find a
-// process that clears its environment.
+// Package orphans finds and ends the processes that a killed process left behind. It knows them by
+// a mark in their environment, which they inherit even if they leave their process group or
+// session. It does not find a process that clears its environment.
 //
 // It finds processes on Linux only.
 package orphans
@@ -14,13 +14,15 @@ import (
 	"strings"
 )
 
-// Variable is the environment variable with the marks of a process, outer ones first, separated by colons.
+// Variable is the environment variable with the marks of a process, outer ones first, separated by
+// colons.
 const Variable = "OACP_RUNNER"
 
 // maxMarks bounds the marks of a process: the last ones count.
 const maxMarks = 16
 
-// A Mark is in the environment of every process that is started for one purpose. The zero value is no mark.
+// A Mark is in the environment of every process that is started for one purpose. The zero value is
+// no mark.
 type Mark string
 
 // NewMark returns a mark that no process has.
@@ -28,7 +30,8 @@ func NewMark() Mark { return Mark(strings.ToLower(rand.Text())) }
 
 type contextKey struct{}
 
-// WithMark returns a context in which processes are started with the mark, and those of the context.
+// WithMark returns a context in which processes are started with the mark, and those of the
+// context.
 func WithMark(ctx context.Context, mark Mark) context.Context {
 	if mark == "" {
 		return ctx
@@ -37,8 +40,8 @@ func WithMark(ctx context.Context, mark Mark) context.Context {
 	return context.WithValue(ctx, contextKey{}, append(slices.Clip(marks), mark))
 }
 
-// Environ returns the variables, of the form NAME=value, for the environment of a process that is started in the
-// context. They include the marks of this process.
+// Environ returns the variables, of the form NAME=value, for the environment of a process that is
+// started in the context. They include the marks of this process.
 func Environ(ctx context.Context) []string {
 	marks, _ := ctx.Value(contextKey{}).([]Mark)
 	if len(marks) == 0 {
@@ -67,9 +70,9 @@ type Process struct {
 	Name string
 }
 
-// End kills the processes with one of the marks until there are none, and returns them. It spares the caller and
-// its ancestors, so that a shell with a mark can start the caller. It finds no processes of other users. The
-// error is the context's, or says what could not be killed.
+// End kills the processes with one of the marks until there are none, and returns them. It spares
+// the caller and its ancestors, so that a shell with a mark can start the caller. It finds no
+// processes of other users. The error is the context's, or says what could not be killed.
 func End(ctx context.Context, marks ...Mark) ([]Process, error) {
 	marks = slices.DeleteFunc(slices.Clone(marks), func(m Mark) bool { return !m.valid() })
 	if len(marks) == 0 {

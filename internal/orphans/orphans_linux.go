@@ -18,14 +18,14 @@ import (
 const maxEnvironment = 4 << 20
 
 const (
-	// patience is how long killed processes may take to die. One that waits for a disk cannot die before
-	// the disk answers.
+	// patience is how long killed processes may take to die. One that waits for a disk cannot die
+	// before the disk answers.
 	patience = 5 * time.Second
 	interval = 10 * time.Millisecond
 )
 
-// end kills the processes with one of the marks. They may start others meanwhile, so it searches until it
-// finds none.
+// end kills the processes with one of the marks. They may start others meanwhile, so it searches
+// until it finds none.
 func end(ctx context.Context, marks []Mark) ([]Process, error) {
 	spared, err := ancestors()
 	if err != nil {
@@ -93,8 +93,8 @@ func marked(marks []Mark, spared map[int]bool) ([]int, error) {
 	return found, nil
 }
 
-// kill kills a process that has one of the marks. It holds the process by a handle, so that its number cannot
-// become another's before the signal.
+// kill kills a process that has one of the marks. It holds the process by a handle, so that its
+// number cannot become another's before the signal.
 func kill(id int, marks []Mark) (p Process, killed bool, err error) {
 	process, err := os.FindProcess(id)
 	if err != nil {
@@ -116,8 +116,8 @@ func kill(id int, marks []Mark) (p Process, killed bool, err error) {
 	return p, true, nil
 }
 
-// hasMark reports whether a process was started with one of the marks in its environment. That of a process
-// that has ended is empty, and that of another user's cannot be read.
+// hasMark reports whether a process was started with one of the marks in its environment. That of a
+// process that has ended is empty, and that of another user's cannot be read.
 func hasMark(id int, marks []Mark) bool {
 	file, err := os.Open(filepath.Join("/proc", strconv.Itoa(id), "environ"))
 	if err != nil {

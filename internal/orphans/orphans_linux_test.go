@@ -11,9 +11,8 @@ import (
 	"testing"
 )
 
-// start runs a shell script with the variables, waits until it has said that
-// it runs, and returns its output, which ends with the last process that
-// holds it.
+// start runs a shell script with the variables, waits until it has said that it runs, and returns
+// its output, which ends with the last process that holds it.
 func start(t *testing.T, script string, env ...string) (output io.Reader) {
 	t.Helper()
 	command := exec.Command("sh", "-c", script)
@@ -36,8 +35,7 @@ func start(t *testing.T, script string, env ...string) (output io.Reader) {
 	return lines
 }
 
-// TestEnd: all that has the mark dies, whatever it did to get away, and
-// nothing else.
+// TestEnd: all that has the mark dies, whatever it did to get away, and nothing else.
 func TestEnd(t *testing.T) {
 	mark, other := NewMark(), NewMark()
 	env := Environ(WithMark(WithMark(WithMark(t.Context(), NewMark()), mark), NewMark())) // one of several
@@ -66,8 +64,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestEndSparesTheCaller: a process may bear the mark itself, and so may what
-// started it: a shell in a session that was begun by what is ended.
+// TestEndSparesTheCaller: a process may bear the mark itself, and so may what started it: a shell
+// in a session that was begun by what is ended.
 func TestEndSparesTheCaller(t *testing.T) {
 	if mark := Mark(os.Getenv(Variable)); mark != "" {
 		if ended, err := End(t.Context(), mark); ended != nil || err != nil {

@@ -15,6 +15,6 @@ func setGroup(command *exec.Cmd) {
 	command.SysProcAttr.Setpgid = true
 }
 
-// Signal sends a signal to the processes of the leader's group, if there are any. Without process groups, it
-// kills the leader.
+// Signal sends a signal to the processes of the leader's group, if there are any. Without process
+// groups, it kills the leader.
 func Signal(leader *os.Process, signal syscall.Signal) { _ = syscall.Kill(-leader.Pid, signal) }

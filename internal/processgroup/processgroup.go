@@ -1,6 +1,6 @@
-// Package processgroup starts processes so that they can be ended together with their own children, and end
-// when the process that started them dies. A system without process groups, or without such a tie to the
-// parent, does as much of that as it can.
+// Package processgroup starts processes so that they can be ended together with their own children,
+// and end when the process that started them dies. A system without process groups, or without such
+// a tie to the parent, does as much of that as it can.
 package processgroup
 
 import (
