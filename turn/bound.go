@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -81,20 +80,20 @@ func Resume(ctx context.Context, w *mailbox.Workspace, conversation schema.Conve
 	if _, err := schema.ParseConversationID(conversation); err != nil {
 		return nil, err
 	}
-	all, err := w.Agents()
-	if err != nil {
-		return nil, err
-	}
 	for _, name := range agents {
 		if err := w.CheckAgent(name); err != nil {
 			return nil, err
 		}
 	}
-	var resumedFor []schema.AgentName
-	for _, name := range all {
-		if len(agents) > 0 && !slices.Contains(agents, name) {
-			continue
+	if len(agents) == 0 {
+		all, err := w.Agents()
+		if err != nil {
+			return nil, err
 		}
+		agents = all
+	}
+	var resumedFor []schema.AgentName
+	for _, name := range agents {
 		if err := context.Cause(ctx); err != nil {
 			return resumedFor, err
 		}
