@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// RequireVariable names the environment variable that, when not empty, makes tests fail that would
-// be skipped because a program is not installed.
+// RequireVariable names the environment variable that, if set, makes tests fail instead of skip
+// when a program is not installed.
 const RequireVariable = "OACP_REQUIRE_CLIS"
 
-// Program returns the path of claude or codex as installed for this repository's tests. Where it is
-// not, the test is skipped, or fails if RequireVariable demands it.
+// Program returns the path of claude or codex as installed for this repository's tests. If it is
+// not installed, Program skips the test, or fails it if RequireVariable is set.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	folder, err := os.Getwd()
@@ -39,8 +39,8 @@ func Program(t testing.TB, name string) string {
 	return path
 }
 
-// isolate takes variables that steer the programs, or that they leave for programs they start, out
-// of the environment until the test ends.
+// isolate removes variables that steer the programs, or that they set for their children, from the
+// environment until the test ends.
 func isolate(t testing.TB) {
 	t.Helper()
 	for _, variable := range os.Environ() {
@@ -56,8 +56,8 @@ func isolate(t testing.TB) {
 	}
 }
 
-// commonEnv are the variables for both programs. All that is not meant for loopback goes through
-// the server, which lets nothing pass.
+// commonEnv returns the variables for both programs. All traffic to other hosts goes through the
+// server, which refuses it.
 func (s *Server) commonEnv(home string) []string {
 	env := []string{"HOME=" + home, "NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost"}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
@@ -66,8 +66,8 @@ func (s *Server) commonEnv(home string) []string {
 	return env
 }
 
-// ClaudeEnv returns the environment variables that make claude ask this server, keep all it keeps
-// in the folder home, reach for nothing else, and not repeat requests that failed.
+// ClaudeEnv returns the variables that make claude ask this server, keep its files in the folder
+// home, reach nothing else, and not repeat failed requests.
 func (s *Server) ClaudeEnv(home string) []string {
 	return append(s.commonEnv(home),
 		"CLAUDE_CONFIG_DIR="+filepath.Join(home, ".claude"),
@@ -82,7 +82,7 @@ func (s *Server) ClaudeEnv(home string) []string {
 	)
 }
 
-// codexConfig is a configuration for codex: the model's address goes into it.
+// codexConfig is a configuration for codex with a verb for the model's address.
 const codexConfig = `model = "stub-model"
 model_provider = "stub"
 check_for_update_on_startup = false

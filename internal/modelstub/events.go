@@ -11,13 +11,13 @@ import (
 type events struct {
 	w   http.ResponseWriter
 	ctx context.Context
-	// serial tells the ids of one answer from those of all others.
+	// serial distinguishes the ids of answers.
 	serial int
 }
 
 func (e *events) id(kind string, n int) string { return fmt.Sprintf("%s_%d_%d", kind, e.serial, n) }
 
-// send writes one event. What went wrong is the asker's to see.
+// send writes an event. The asker notices if that fails.
 func (e *events) send(kind string, fields map[string]any) {
 	fields["type"] = kind
 	data, err := json.Marshal(fields)
@@ -28,7 +28,7 @@ func (e *events) send(kind string, fields map[string]any) {
 	_ = http.NewResponseController(e.w).Flush()
 }
 
-// pause does what the reply says for the middle of an answer.
+// pause delays or cuts the answer as the reply says.
 func (e *events) pause(reply Reply) {
 	if reply.Cut {
 		panic(http.ErrAbortHandler)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// messagesRequest is what is read of a request to the Messages API.
+// messagesRequest holds the fields that are read of a request to the Messages API.
 type messagesRequest struct {
 	Model    string `json:"model"`
 	Messages []struct {
@@ -37,8 +37,7 @@ func (c *content) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]block)(c))
 }
 
-// text is the text in the content, without the reminders that the claude program puts beside what
-// the user said.
+// text returns the text in the content, without the reminders that the claude program adds.
 func (c content) text() string {
 	var parts []string
 	for _, b := range c {

@@ -1,6 +1,5 @@
 // Package modelstub plays the model behind the claude and codex programs in tests: a server on
-// loopback that speaks the Messages API and the Responses API, streaming, and answers what a script
-// says.
+// loopback that speaks the streaming Messages and Responses APIs and answers as a script says.
 package modelstub
 
 import (
@@ -14,8 +13,8 @@ import (
 	"testing"
 )
 
-// Script is the model: it is asked for each answer, by several requests at once where several
-// programs ask. The context ends when the asker hangs up or the test ends.
+// Script is the model: it returns each answer. Several programs may ask at once. The context ends
+// when the asker hangs up or the test ends.
 type Script func(ctx context.Context, request Request) Reply
 
 // The APIs that a request can come by.
@@ -31,13 +30,11 @@ type Request struct {
 	// Session is the program's own id of its session.
 	Session string
 	Model   string
-	// Prompt is the text of the newest prompt in the conversation, without what the program adds of
-	// its own.
+	// Prompt is the text of the newest prompt in the conversation, without what the program adds.
 	Prompt string
 	// Prompts are the texts of all prompts, oldest first.
 	Prompts []string
-	// Results are the results of the tools that the model called last; none where the prompt is
-	// newer.
+	// Results are the results of the tools that the model called last, unless the prompt is newer.
 	Results []ToolResult
 	// Tools are the names of the tools that the model may call.
 	Tools []string
@@ -58,27 +55,25 @@ type Reply struct {
 	Calls []ToolCall
 	// Failure, if not nil, is sent instead.
 	Failure *Failure
-	// Hold, if not nil, keeps the end of the answer back until it is closed or the asker hangs up.
+	// Hold, if not nil, delays the end of the answer until it is closed or the asker hangs up.
 	Hold <-chan struct{}
-	// Cut breaks the connection off in the middle of the answer.
+	// Cut breaks the connection in the middle of the answer.
 	Cut bool
 }
 
 // ToolCall calls a tool.
 type ToolCall struct {
 	Name string
-	// Input is the tool's input. A string is given to codex as the input of a free-form tool;
-	// anything else is turned into JSON.
+	// Input is the tool's input: a string for a free-form tool of codex, anything else as JSON.
 	Input any
 }
 
-// Failure is an answer of the API that says why there is none.
+// Failure is an error answer of the API.
 type Failure struct {
 	Status  int
 	Type    string
 	Message string
-	// ContentType and Body are sent instead of the type and the message where what answers is no
-	// such API, as a proxy's page is none.
+	// ContentType and Body, if set, are sent instead, as by a proxy with a page.
 	ContentType string
 	Body        string
 }
@@ -90,8 +85,8 @@ const (
 	OutputTokens = 7
 )
 
-// Answers returns a script that gives the replies one after the other, whoever asks, and fails the
-// test when there are no more.
+// Answers returns a script that gives the replies in order and fails the test when there are no
+// more.
 func Answers(t testing.TB, replies ...Reply) Script {
 	var mu sync.Mutex
 	next := 0
@@ -107,7 +102,7 @@ func Answers(t testing.TB, replies ...Reply) Script {
 	}
 }
 
-// Server is a model at work.
+// Server is a running model.
 type Server struct {
 	script Script
 	http   *httptest.Server
@@ -118,9 +113,9 @@ type Server struct {
 	serial   int
 }
 
-// Start runs a server until the test ends. Variables that steer the programs are taken out of the
-// environment for that time. A program that tries to reach anything but the server fails the test,
-// if it was given the environment of ClaudeEnv or CodexEnv.
+// Start runs a server until the test ends. For that time it removes variables that steer the
+// programs from the environment. A program with the environment of ClaudeEnv or CodexEnv that tries
+// to reach anything else fails the test.
 func Start(t testing.TB, script Script) *Server {
 	t.Helper()
 	isolate(t)
@@ -134,7 +129,7 @@ func Start(t testing.TB, script Script) *Server {
 		s.serve(ctx, w, r, readResponses, streamResponses)
 	})
 	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The server is also the programs' proxy, so it sees what they want from anywhere else.
+		// The server is also the programs' proxy, so it sees when they want to reach anything else.
 		if r.Method == http.MethodConnect || r.URL.Host != "" {
 			t.Errorf("a program wanted to reach %s", r.Host)
 			http.Error(w, "there is no network here", http.StatusForbidden)
@@ -191,7 +186,7 @@ func (s *Server) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 	stream(&events{w: w, ctx: ctx, serial: serial}, request, reply)
 }
 
-// write sends the failure in the shape that both APIs share.
+// write sends the failure in the shape of both APIs.
 func (f *Failure) write(w http.ResponseWriter) {
 	if f.ContentType != "" {
 		w.Header().Set("Content-Type", f.ContentType)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// responsesRequest is what is read of a request to the Responses API.
+// responsesRequest holds the fields that are read of a request to the Responses API.
 type responsesRequest struct {
 	Model    string          `json:"model"`
 	CacheKey string          `json:"prompt_cache_key"`
@@ -28,8 +28,8 @@ type responsesTool struct {
 	Tools []responsesTool `json:"tools"`
 }
 
-// prompt is the text of an item that a user said, "" of all others. The codex program tells of
-// itself in tagged items of the same role.
+// prompt returns the text that a user said in the item, "" if there is none. The codex program adds
+// tagged items of the same role.
 func (i *responsesItem) prompt() string {
 	if i.Type != "message" || i.Role != "user" {
 		return ""
@@ -65,7 +65,7 @@ func readResponses(_ *http.Request, body []byte) (Request, error) {
 	return request, nil
 }
 
-// names returns the tool's name, or those of the tools in a namespace behind the namespace's.
+// names returns the tool's name, or those of the tools in a namespace with its prefix.
 func (t *responsesTool) names() []string {
 	if len(t.Tools) == 0 {
 		return []string{t.Name}
@@ -115,7 +115,8 @@ func streamText(e *events, reply Reply) {
 	e.send("response.output_item.done", map[string]any{"output_index": 0, "item": item})
 }
 
-// item is the call as an item of the answer. A dot in the name parts a namespace from the tool.
+// item returns the call as an item of the answer. A dot in the name separates the namespace from
+// the tool.
 func (c ToolCall) item(id string) map[string]any {
 	item := map[string]any{"call_id": id}
 	namespace, name, ok := strings.Cut(c.Name, ".")
