@@ -75,13 +75,7 @@ func Connect(ctx context.Context, path string, options *ClientOptions) (*Client,
 	if err := checkSocketPath(path); err != nil {
 		return nil, err
 	}
-	ctx, cancel := c.readyContext(ctx)
-	defer cancel()
-	conn, err := dial(ctx, path)
-	if err != nil {
-		return nil, fmt.Errorf("ash: connect: %w", err)
-	}
-	if err := c.adopt(ctx, conn); err != nil {
+	if err := c.open(ctx, dial); err != nil {
 		return nil, fmt.Errorf("ash: connect to %s: %w", path, err)
 	}
 	return c, nil
@@ -109,14 +103,7 @@ func Spawn(ctx context.Context, command *exec.Cmd, path string, options *ClientO
 		return nil, fmt.Errorf("ash: spawn: %w", err)
 	}
 	c.bridge = bridge
-
-	ctx, cancel := c.readyContext(ctx)
-	defer cancel()
-	conn, err := bridge.dial(ctx, path)
-	if err == nil {
-		err = c.adopt(ctx, conn)
-	}
-	if err != nil {
+	if err := c.open(ctx, bridge.dial); err != nil {
 		err = bridge.explain(err)
 		return nil, fmt.Errorf("ash: spawn %s: %w", command.Path, errors.Join(err, c.Close()))
 	}
@@ -199,14 +186,15 @@ func (c *Client) current() (*link, error) {
 	return c.link, nil
 }
 
-// readyContext bounds ctx by the ready timeout.
-func (c *Client) readyContext(ctx context.Context) (context.Context, context.CancelFunc) {
+// open makes a connection that is the client's own once the bridge has said ready on it.
+func (c *Client) open(ctx context.Context, dial func(context.Context, string) (net.Conn, error)) error {
 	timeout := c.options.ReadyTimeout
-	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrNotReady, timeout))
-}
-
-// adopt makes a connection the client's own once the bridge has said ready on it.
-func (c *Client) adopt(ctx context.Context, conn net.Conn) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrNotReady, timeout))
+	defer cancel()
+	conn, err := dial(ctx, c.path)
+	if err != nil {
+		return err
+	}
 	link := newLink(conn, c.options)
 	select {
 	case <-link.ready:
