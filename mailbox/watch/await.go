@@ -11,7 +11,6 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // awaitPoll is how often AwaitAcknowledged and AwaitReply look without a notification: network file
@@ -65,15 +64,15 @@ func isAcknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
 // outbox of a recipient, where it stays if the sender's runner takes it out of the inbox first. It
 // returns a *DeadLetterError if the message became a dead letter.
 func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) (reply mailbox.Entry, err error) {
-	boxes := []*replyBox{newReplyBox(w, r.Message.From, mailbox.Inbox)}
+	boxes := []*box{newBox(Target{Workspace: w, Agent: r.Message.From}, &Options{})}
 	folders := []string{boxes[0].path}
 	for _, to := range r.Message.To {
-		b := newReplyBox(w, to, mailbox.Outbox)
+		b := newBox(Target{Workspace: w, Agent: to, Box: mailbox.Outbox}, &Options{})
 		boxes, folders = append(boxes, b), append(folders, b.path, w.BoxPath(to, mailbox.DeadLetters))
 	}
 	err = await(ctx, folders, func() (bool, error) {
 		for _, b := range boxes {
-			found, err := b.find(r.Message)
+			found, err := b.findReply(ctx, r.Message)
 			if err != nil || found.Message != nil {
 				reply = found
 				return err == nil, err
@@ -85,52 +84,28 @@ func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) (
 	return reply, err
 }
 
-// replyBox is a box in which an answer may arrive.
-type replyBox struct {
-	*box
-	// read are the files that are not the answer.
-	read map[string]bool
-}
-
-func newReplyBox(w *mailbox.Workspace, agent schema.AgentName, name mailbox.Box) *replyBox {
-	b := newBox(Target{Workspace: w, Agent: agent, Box: name}, &Options{})
-	return &replyBox{box: b, read: make(map[string]bool)}
-}
-
-// find looks for an answer among the files that were not read before. It does not read files that
-// are older than the message by their name.
-func (b *replyBox) find(m *schema.Message) (reply mailbox.Entry, err error) {
-	dir, err := b.openDir()
-	if err != nil || dir == nil {
-		return reply, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	names, err := dir.Names()
-	if err != nil {
-		return reply, err
-	}
+// findReply looks for an answer among the files that have changed since it was called last. It does
+// not read files that are older than the message by their name.
+func (b *box) findReply(ctx context.Context, m *schema.Message) (mailbox.Entry, error) {
 	since := m.CreatedAt.Time().Truncate(time.Minute)
-	for _, name := range names {
-		parsed, parseErr := schema.ParseFileName(name)
-		if b.read[name] || !schema.IsMessageFile(name) || parseErr == nil && parsed.At.Before(since) {
-			continue
+	b.skip = func(name string) bool {
+		parsed, err := schema.ParseFileName(name)
+		return err == nil && parsed.At.Before(since)
+	}
+	for b.recheck = true; b.recheck || len(b.todo) > 0; {
+		changes, err := b.look(ctx, time.Now(), true)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return mailbox.Entry{}, err
 		}
-		e := b.entry(name)
-		data, modified, err := dir.AppendFile(nil, name, schema.MaxFileSize)
-		if err == nil {
-			e.Message, err = validate.Read(data)
-		}
-		e.Modified = modified
-		switch {
-		case time.Since(modified) < Quiet && (err != nil || !isCopied(b.workspace, e, data)):
-			// Another program may still be writing the file: look again.
-		case err == nil && e.Message.ParentID == m.ID && e.Message.IsFor(m.From):
-			return e, nil
-		default:
-			b.read[name] = true
+		for _, c := range changes {
+			b.apply(c)
+			reply := c.entry.Message
+			if c.kind == EventArrived && reply.ParentID == m.ID && reply.IsFor(m.From) {
+				return c.entry, nil
+			}
 		}
 	}
-	return reply, nil
+	return mailbox.Entry{}, nil
 }
 
 // await calls check at once, when something changes in the folders, and every awaitPoll, until it

@@ -166,16 +166,16 @@ func TestAwaitReplySeesAFileThatGrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(w.BoxPath("claude", mailbox.Inbox), "answer.yaml")
-	inbox := newReplyBox(w, "claude", mailbox.Inbox)
+	inbox := newBox(Target{Workspace: w, Agent: "claude"}, &Options{})
 	for _, size := range []int{0, 10, len(data) / 2, len(data) - len("Really.\n")} {
 		writeFile(t, path, string(data[:size]))
-		if found, err := inbox.find(r.Message); err != nil || found.Message != nil {
+		if found, err := inbox.findReply(t.Context(), r.Message); err != nil || found.Message != nil {
 			t.Errorf("%d bytes of an answer gave %+v, %v; want nothing yet", size, found, err)
 		}
 	}
 	writeFile(t, path, string(data))
 	writeFile(t, filepath.Join(w.BoxPath("codex", mailbox.Outbox), "answer.yaml"), string(data))
-	if found, err := inbox.find(r.Message); err != nil || found.Message == nil {
+	if found, err := inbox.findReply(t.Context(), r.Message); err != nil || found.Message == nil {
 		t.Errorf("the whole answer gave %+v, %v; want it found", found, err)
 	}
 }

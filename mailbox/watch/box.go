@@ -39,6 +39,9 @@ type box struct {
 	// since is Options.Since during the first look, if that has old messages to skip.
 	since time.Time
 
+	// skip tells names of files that are ignored; nil ignores none.
+	skip func(name string) bool
+
 	// reported is what was reported. The cursor, which is nil if there is none, stores it.
 	reported record
 	cursor   *cursor
@@ -175,7 +178,7 @@ func (b *box) list(dir *durable.Dir, now time.Time) (err error) {
 	}
 	there := make(map[string]bool, len(names))
 	for _, name := range names {
-		if !schema.IsMessageFile(name) {
+		if !schema.IsMessageFile(name) || b.skip != nil && b.skip(name) {
 			continue
 		}
 		there[name] = true
