@@ -3,14 +3,31 @@ package main
 import (
 	"bufio"
 	"io"
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 )
 
-// BenchmarkStart is what every command costs before it does anything: the
-// commands are made, and the command line is taken apart.
+// TestLinksNothingHeavy: every command pays at its start for each package that the program links.
+// What needs one of these is a program of its own.
+func TestLinksNothingHeavy(t *testing.T) {
+	output, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(output)) {
+		for _, heavy := range []string{"net/http", "crypto/tls", "github.com/modelcontextprotocol/", "charm.land/bubbletea"} {
+			if path := strings.TrimSpace(line); strings.HasPrefix(path, heavy) {
+				t.Errorf("oacp links %s", path)
+			}
+		}
+	}
+}
+
+// BenchmarkStart is what every command costs before it does anything.
 func BenchmarkStart(b *testing.B) {
 	s := command.ProcessStreams()
 	s.Out = bufio.NewWriter(io.Discard)
