@@ -21,12 +21,6 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-const (
-	codeInvalid     = "invalid_message"
-	codeNoSender    = "no_sender"
-	codeInterrupted = "interrupted"
-)
-
 // A rule gives a code to the errors that match.
 type rule struct {
 	code string
@@ -36,16 +30,12 @@ type rule struct {
 
 // classify returns code and hint of the first rule that applies.
 func classify(err error) (code, hint string) {
-	for _, r := range allRules() {
+	for _, r := range slices.Concat(mailboxRules(), bridgeRules(), turnRules(), pairRules(), generalRules()) {
 		if hint, ok := r.match(err); ok {
 			return r.code, hint
 		}
 	}
-	return CodeFailed, ""
-}
-
-func allRules() []rule {
-	return slices.Concat(mailboxRules(), bridgeRules(), turnRules(), pairRules(), generalRules())
+	return "failed", ""
 }
 
 // is matches a sentinel error.
@@ -70,7 +60,7 @@ func hinting[E error](hint func(E) string) func(error) (string, bool) {
 
 func mailboxRules() []rule {
 	return []rule{
-		{codeNoSender, is(project.ErrNoSender, "name the agent with --from or --agent, or set OACP_AGENT")},
+		{"no_sender", is(project.ErrNoSender, "name the agent with --from or --agent, or set OACP_AGENT")},
 		{"no_workspace", is(mailbox.ErrNoWorkspace, "oacp init makes a workspace here; --dir names one elsewhere")},
 		{"unknown_project", hinting(func(e *project.UnknownProjectError) string {
 			return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" makes it; an agent is named with a flag")
@@ -152,19 +142,9 @@ func pairRules() []rule {
 func generalRules() []rule {
 	return []rule{
 		{"dead_letter", as[*watch.DeadLetterError]("")},
-		{codeInvalid, as[*validate.InvalidError]("")},
+		{"invalid_message", as[*validate.InvalidError]("")},
 		{"timeout", is(context.DeadlineExceeded, "")},
 		{"cancelled", is(context.Canceled, "")},
 		{"permission", is(fs.ErrPermission, "")},
 	}
-}
-
-// Codes returns the codes of errors, each once.
-func Codes() []string {
-	codes := []string{CodeFailed, CodeUsage, codeInterrupted}
-	for _, r := range allRules() {
-		codes = append(codes, r.code)
-	}
-	slices.Sort(codes)
-	return slices.Compact(codes)
 }

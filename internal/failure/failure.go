@@ -19,11 +19,8 @@ const (
 	ExitSignal = 128
 )
 
-// Codes that are used outside this package.
-const (
-	CodeFailed = "failed"
-	CodeUsage  = "usage"
-)
+// CodeUsage is the code of a wrong command line or of wrong arguments.
+const CodeUsage = "usage"
 
 // A Failure is an error made ready for people and programs.
 type Failure struct {
@@ -42,47 +39,40 @@ type Failure struct {
 
 // Of returns the failure that the error means.
 func Of(err error) Failure {
-	f := Failure{Code: CodeFailed, Exit: ExitFailed, err: err}
-	var signal *SignalError
-	var invalid *validate.InvalidError
-	switch {
+	f := Failure{Exit: ExitFailed, err: err}
+	switch signal, isSignal := errors.AsType[*SignalError](err); {
 	case errors.Is(err, ErrReported):
-		f.Code = ""
 		return f
 	case errors.Is(err, ErrOutputClosed):
-		f.Code, f.Exit = "", ExitSignal+int(syscall.SIGPIPE)
+		f.Exit = ExitSignal + int(syscall.SIGPIPE)
 		return f
-	case errors.As(err, &signal):
-		f.Code, f.Exit = codeInterrupted, ExitSignal+int(signal.Signal)
+	case isSignal:
+		f.Code, f.Exit = "interrupted", ExitSignal+int(signal.Signal)
 	default:
 		f.Code, f.Hint = classify(err)
-		if errors.As(err, &invalid) && f.Code == codeInvalid {
-			f.Findings = invalid.Diagnostics
-		}
 	}
 	f.explain(err)
-	if f.Code == CodeUsage || f.Code == codeNoSender {
+	if f.Code == CodeUsage || f.Code == "no_sender" {
 		f.Exit = ExitUsage
+	}
+	if invalid, ok := errors.AsType[*validate.InvalidError](err); ok && f.Code == "invalid_message" {
+		f.Findings = invalid.Diagnostics
 	}
 	return f
 }
 
-// explain takes code and hint from the errors of this package in the chain: of each, the outermost.
+// explain takes the outermost hint and the outermost code of the errors of this package in the chain.
 func (f *Failure) explain(err error) {
-	hinted := false
-	for {
-		e, ok := errors.AsType[*Error](err)
-		if !ok {
-			return
-		}
-		if !hinted && (e.Hint != "" || e.Code != "") {
-			f.Hint, hinted = e.Hint, true
-		}
-		if e.Code != "" {
-			f.Code = e.Code
-			return
-		}
-		err = e.Err
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return
+	}
+	f.explain(e.Err)
+	if e.Code != "" {
+		f.Code, f.Hint = e.Code, ""
+	}
+	if e.Hint != "" {
+		f.Hint = e.Hint
 	}
 }
 
@@ -91,10 +81,10 @@ func (f Failure) Message() string { return OneLine(f.err.Error()) }
 
 // Lines returns the message, or one line for each finding if there are any.
 func (f Failure) Lines() []string {
-	var lines []string
 	if len(f.Findings) == 0 {
 		return []string{f.Message()}
 	}
+	var lines []string
 	prefix := strings.TrimSuffix(f.err.Error(), (&validate.InvalidError{Diagnostics: f.Findings}).Error())
 	for _, d := range f.Findings {
 		if d.Severity != validate.Error {

@@ -13,8 +13,8 @@ import (
 func (s *Server) addAcknowledgeTool() error {
 	return addTool(s, tool[acknowledgeInput, acknowledged]{
 		name: "acknowledge_message", title: "Acknowledge a message",
-		description: "Say that a message in your inbox is dealt with: it is removed from the inbox, or with archive true kept " +
-			"in your archive. Do so after its work is done, not when you read it. The sender keeps a copy.",
+		description: "Remove a message from your inbox, or with archive true move it to your archive. Do this when the work is " +
+			"done, not when you read the message. The sender keeps a copy.",
 		effect: effect{destructive: true, idempotent: true},
 		call: func(ctx context.Context, in acknowledgeInput) (acknowledged, string, error) {
 			result, err := s.acknowledge(ctx, in.MessageID, in.Archive)
@@ -24,15 +24,15 @@ func (s *Server) addAcknowledgeTool() error {
 }
 
 type acknowledgeInput struct {
-	MessageID string `json:"message_id" jsonschema:"Id of the message in your inbox, or as much of it as is unique."`
+	MessageID string `json:"message_id" jsonschema:"Id of the message in your inbox, or a unique part of it."`
 	Archive   bool   `json:"archive,omitempty" jsonschema:"Keep the message in your archive instead of removing it."`
 }
 
 type acknowledged struct {
 	MessageID schema.ID        `json:"message_id" jsonschema:"Id of the message."`
-	Agent     schema.AgentName `json:"agent" jsonschema:"Whose inbox it was in: yours."`
-	Already   bool             `json:"already" jsonschema:"It had left the inbox before this call."`
-	Archived  string           `json:"archive_path,omitempty" jsonschema:"Where it is kept."`
+	Agent     schema.AgentName `json:"agent" jsonschema:"The agent of the inbox: you."`
+	Already   bool             `json:"already" jsonschema:"It was already gone from the inbox."`
+	Archived  string           `json:"archive_path,omitempty" jsonschema:"The file in the archive."`
 }
 
 // acknowledge takes a message out of the agent's inbox. One that was for the agent and has left the inbox already is no
@@ -40,7 +40,7 @@ type acknowledged struct {
 func (s *Server) acknowledge(ctx context.Context, id string, archive bool) (acknowledged, error) {
 	e, err := s.workspace.Pending(ctx, id, s.agent)
 	var gone *mailbox.NotPendingError
-	if errors.As(err, &gone) && s.dealtWith(gone) {
+	if errors.As(err, &gone) && s.acknowledgedBefore(gone) {
 		return acknowledged{MessageID: gone.ID, Agent: s.agent, Already: true}, nil
 	}
 	if err != nil {
@@ -58,8 +58,8 @@ func (s *Server) acknowledge(ctx context.Context, id string, archive bool) (ackn
 	return result, err
 }
 
-// dealtWith reports whether a message that is not in the inbox was for the agent and is no dead letter of it.
-func (s *Server) dealtWith(gone *mailbox.NotPendingError) bool {
+// acknowledgedBefore reports whether a message that is not in the inbox was for the agent and is not a dead letter of it.
+func (s *Server) acknowledgedBefore(gone *mailbox.NotPendingError) bool {
 	done := false
 	for _, e := range gone.Elsewhere {
 		if e.Agent == s.agent && e.Box == mailbox.DeadLetters {
@@ -73,7 +73,7 @@ func (s *Server) dealtWith(gone *mailbox.NotPendingError) bool {
 func acknowledgedText(r acknowledged) string {
 	switch {
 	case r.Already:
-		return fmt.Sprintf("Acknowledged: %s had left the inbox already.", r.MessageID)
+		return fmt.Sprintf("Acknowledged: %s was already gone from the inbox.", r.MessageID)
 	case r.Archived != "":
 		return fmt.Sprintf("Acknowledged: %s, kept at %s.", r.MessageID, r.Archived)
 	}

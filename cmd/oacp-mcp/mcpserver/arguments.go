@@ -70,7 +70,7 @@ func unknownArgument(name string, known []string) string {
 	if len(known) == 0 {
 		otherwise = "the tool takes none"
 	}
-	return fmt.Sprintf("there is no argument %q: %s", name, spelling.DidYouMean(known, name, otherwise))
+	return fmt.Sprintf("unknown argument %q: %s", name, spelling.DidYouMean(known, name, otherwise))
 }
 
 // checkArgument returns what is wrong with a value, or nothing.

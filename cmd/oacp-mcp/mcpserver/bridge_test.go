@@ -103,7 +103,7 @@ func TestAnotherMessageOfTheSameID(t *testing.T) {
 	claude := r.client(t, "claude")
 	claude.call(t, "send_to_agent", arguments{"to": "codex", "message_type": "signal", "signal": "FAIL", "content": "Tests"}, nil)
 	text := claude.refuse(t, "send_to_agent", arguments{"to": "codex", "message_type": "signal", "signal": "PASS", "content": "Tests"})
-	wantText(t, "a PASS after a FAIL of the same text", text, "duplicate_id: not sent", "signal=FAIL", "hint:", "different in content")
+	wantText(t, "a PASS after a FAIL of the same text", text, "duplicate_id: not sent", "signal=FAIL", "hint:", "change the content")
 	claude.call(t, "send_to_agent", arguments{"to": "codex", "message_type": "chat", "content": "x"}, nil)
 	text = claude.refuse(t, "send_to_agent", arguments{"to": "code", "message_type": "chat", "content": "xx"})
 	wantText(t, "another receiver", text, "duplicate_id: not sent", "to=codex")
@@ -139,8 +139,8 @@ func TestSendRefuses(t *testing.T) {
 		{"small signal", arguments{"message_type": "signal", "signal": "done"}, []string{"did you mean DONE?"}},
 		{"signal with a task", arguments{"signal": "DONE"}, []string{"goes with message_type signal, not task"}},
 		{"empty", arguments{"content": " \n"}, []string{"content is empty"}},
-		{"misspelt argument", arguments{"messageType": "task"}, []string{`there is no argument "messageType": did you mean message_type?`}},
-		{"unknown argument", arguments{"from": "gemini"}, []string{`there is no argument "from"`}},
+		{"misspelt argument", arguments{"messageType": "task"}, []string{`unknown argument "messageType": did you mean message_type?`}},
+		{"unknown argument", arguments{"from": "gemini"}, []string{`unknown argument "from"`}},
 		{"everything at once", arguments{"to": nil, "content": nil, "message_type": 1, "x": 2}, []string{"argument to is missing", "content is missing", "must be of type string", `"x"`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -242,11 +242,11 @@ func TestReceiveRefuses(t *testing.T) {
 		want string
 	}{
 		{arguments{"since_id": "1"}, "not_found: since_id"},
-		{arguments{"agent": "claude"}, `this server receives for codex alone, not for "claude"`},
+		{arguments{"agent": "claude"}, `this server receives only for codex, not for "claude"`},
 		{arguments{"limit": 501}, "limit must be from 1 to 500, not 501"},
 		{arguments{"limit": -1}, "limit must be from 1 to 500"},
 		{arguments{"limit": 1.5}, "limit must be of type integer, not number"},
-		{arguments{"since": "x"}, `there is no argument "since"`},
+		{arguments{"since": "x"}, `unknown argument "since"`},
 	} {
 		wantText(t, fmt.Sprint(test.args), codex.refuse(t, "receive_messages", test.args), test.want)
 	}

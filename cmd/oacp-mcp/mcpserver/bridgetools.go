@@ -22,16 +22,15 @@ func (s *Server) addBridgeTools() error {
 	return errors.Join(
 		addTool(s, tool[sendToAgentInput, sentRecord]{
 			name: "send_to_agent", title: "Send to an agent over the bridge",
-			description: "Append a message to the bridge log, from you. The same message sent twice stands in the log " +
-				"once, so a call without an answer may be repeated.",
+			description: "Append a message from you to the bridge log. The same message sent twice is in the log once, so " +
+				"you may repeat a call that got no answer.",
 			effect: effect{idempotent: true},
 			call:   s.sendToAgent,
 		}),
 		addTool(s, tool[receiveMessagesInput, receivedRecords]{
 			name: "receive_messages", title: "Receive messages from the bridge",
-			description: "Get the bridge messages that are meant for you: those addressed to you, and what others sent to " +
-				"everyone, oldest first. Nothing is taken away: give the last_id of one answer as since_id of the next " +
-				"call to get only what is new.",
+			description: "Get the bridge messages addressed to you or to everyone, oldest first. The messages stay in the " +
+				"log: give the last_id of an answer as since_id of the next call to get only what is new.",
 			effect: effect{readOnly: true, idempotent: true},
 			call:   s.receiveMessages,
 		}),
@@ -81,7 +80,7 @@ func (s *Server) sendToAgent(ctx context.Context, in sendToAgentInput) (sentReco
 	if err := checkDuplicate(record, receipt.Entry); err != nil {
 		return sentRecord{}, "", err
 	}
-	return result, fmt.Sprintf("Message duplicate (already sent): id=%s\nIt stands in the log since %s, at line %d.",
+	return result, fmt.Sprintf("Message duplicate (already sent): id=%s\nIt is in the log since %s, at line %d.",
 		receipt.ID, receipt.Timestamp, receipt.Line), nil
 }
 
@@ -120,7 +119,7 @@ func checkDuplicate(r bridge.Record, there bridge.Entry) error {
 	return &failure.Error{
 		Code: "duplicate_id",
 		Err:  fmt.Errorf("not sent: line %d of the log holds another message with the id %s: %s", there.Line, there.ID, standing),
-		Hint: "ids are made of type, sender, receiver and content, so say something different in content and call again",
+		Hint: "the id covers type, sender, receiver and content: change the content and call again",
 	}
 }
 
@@ -131,9 +130,9 @@ type receiveMessagesInput struct {
 }
 
 type receivedRecords struct {
-	Agent    string           `json:"agent" jsonschema:"Whose messages these are."`
+	Agent    string           `json:"agent" jsonschema:"The receiving agent."`
 	Messages []receivedRecord `json:"messages" jsonschema:"The messages, oldest first."`
-	More     bool             `json:"more" jsonschema:"There are further messages: call again with since_id."`
+	More     bool             `json:"more" jsonschema:"There are more messages: call again with since_id."`
 	LastID   string           `json:"last_id,omitempty" jsonschema:"What to give as since_id of the next call: an id, with @ and a line of the log behind it where an earlier message has the same."`
 }
 
@@ -156,7 +155,7 @@ const maxReceivedBytes = 64 << 10
 func (s *Server) receiveMessages(ctx context.Context, in receiveMessagesInput) (receivedRecords, string, error) {
 	result := receivedRecords{Agent: string(s.agent), Messages: []receivedRecord{}}
 	if in.Agent != "" && in.Agent != string(s.agent) {
-		return result, "", argumentErrorf("this server receives for %s alone, not for %q: leave the argument agent out", s.agent, in.Agent)
+		return result, "", argumentErrorf("this server receives only for %s, not for %q: leave the argument agent out", s.agent, in.Agent)
 	}
 	log, err := s.bridge.reading()
 	if err != nil {
@@ -192,7 +191,7 @@ func (s *Server) receiveMessages(ctx context.Context, in receiveMessagesInput) (
 	return result, receivedText(result), nil
 }
 
-// lineMark stands between an id and a line in the names of records whose id an earlier record has, too.
+// lineMark separates id and line in the name of a record that shares its id with an earlier one.
 const lineMark = "@"
 
 // placeOf names a record so that findSince finds it: by its id, which means the first record that has it, or by its

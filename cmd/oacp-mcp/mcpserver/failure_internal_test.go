@@ -60,7 +60,7 @@ func TestArguments(t *testing.T) {
 		{`null`, "argument to is missing"},
 		{`[]`, "not a JSON object"},
 		{`{"to":`, "not a JSON object"},
-		{`{"TO":"codex"}`, `there is no argument "TO": did you mean to?`},
+		{`{"TO":"codex"}`, `unknown argument "TO": did you mean to?`},
 	} {
 		var in sendMessageInput
 		err := decodeArguments([]byte(test.raw), send, &in)

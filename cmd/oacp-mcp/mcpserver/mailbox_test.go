@@ -75,7 +75,7 @@ func TestMailboxConversation(t *testing.T) {
 
 	var waiting inbox
 	text = codex.call(t, "list_inbox", nil, &waiting)
-	wantText(t, "the list", text, "1 waiting for codex", "P1 review_request from claude to codex", "Look at #42", asked.MessageID)
+	wantText(t, "the list", text, "1 pending for codex", "P1 review_request from claude to codex", "Look at #42", asked.MessageID)
 	if waiting.Total != 1 || waiting.Messages[0].MessageID != asked.MessageID || waiting.Messages[0].Excerpt != "Please, soon." || !waiting.Messages[0].ExpectsAnswer {
 		t.Errorf("listed %+v, want the request", waiting)
 	}
@@ -121,7 +121,7 @@ func TestMailboxConversation(t *testing.T) {
 	if len(conversation.Messages) != 3 || conversation.ID != answer.ConversationID || conversation.Messages[2].Depth != 2 {
 		t.Errorf("the thread is %+v, want three messages, each an answer to the one before", conversation)
 	}
-	if text := claude.call(t, "list_inbox", nil, &waiting); text != "Nothing waits for claude." || waiting.Messages == nil {
+	if text := claude.call(t, "list_inbox", nil, &waiting); text != "Nothing is pending for claude." || waiting.Messages == nil {
 		t.Errorf("claude's inbox: %q, %+v, want it empty: the answer was acknowledged", text, waiting)
 	}
 }
@@ -200,7 +200,7 @@ func TestMailboxRefuses(t *testing.T) {
 		{"several problems", "send_message", arguments{"to": "claude", "type": "question", "subject": "", "body": "", "expires_at": "soon"}, []string{"[missing-field]", "\n", "expires_at"}},
 		{"handoff", "send_message", arguments{"to": "claude", "type": "handoff", "subject": "S", "body": "take it"}, []string{"invalid_message: ", "body"}},
 		{"body as list", "send_message", arguments{"to": "claude", "type": "question", "subject": "S", "body": []string{"x"}}, []string{"body must be of type string or object, not array"}},
-		{"repeated key", "send_message", arguments{"to": "claude", "type": "question", "subject": "S", "body": "B", "sender": "claude"}, []string{`there is no argument "sender"`}},
+		{"repeated key", "send_message", arguments{"to": "claude", "type": "question", "subject": "S", "body": "B", "sender": "claude"}, []string{`unknown argument "sender"`}},
 		{"no such message", "read_message", arguments{"message_id": "msg-20240101T0000Z-claude-zzzz"}, []string{"not_found: ", "list_inbox"}},
 		{"no id", "read_message", nil, []string{"message_id is missing"}},
 		{"several messages", "read_message", arguments{"message_id": "msg-"}, []string{"ambiguous: ", "give more of the id"}},
@@ -239,7 +239,7 @@ func TestListInbox(t *testing.T) {
 	writeInboxFile(t, r, "codex", "bad.yaml", "no message")
 	var got inbox
 	text := codex.call(t, "list_inbox", arguments{"limit": 2}, &got)
-	wantText(t, "the list", text, "4 waiting", "1. P0", "2. P1", "[expired]", "and 2 more", "no message: ", "bad.yaml")
+	wantText(t, "the list", text, "4 pending", "1. P0", "2. P1", "[expired]", "and 2 more", "not a message: ", "bad.yaml")
 	if got.Total != 4 || len(got.Messages) != 2 || got.Messages[0].Subject != "of P0" || !got.Messages[1].Expired || len(got.Unreadable) != 1 {
 		t.Errorf("listed %+v, want P0, the expired P1, and one bad file", got)
 	}

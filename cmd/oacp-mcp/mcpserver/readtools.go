@@ -24,14 +24,14 @@ func (s *Server) addReadTools() error {
 	return errors.Join(
 		addTool(s, tool[listInboxInput, inboxList]{
 			name: "list_inbox", title: "List the inbox",
-			description: "List the messages that wait for you, in the order in which to work on them: by priority, requests " +
-				"before information, then the oldest. Listing changes nothing; a message waits until acknowledge_message.",
+			description: "List your pending messages in the order to work on them: by priority, then requests, then the " +
+				"oldest. Listing changes nothing; a message stays until acknowledge_message.",
 			effect: reads,
 			call:   s.listInbox,
 		}),
 		addTool(s, tool[messageIDInput, fullMessage]{
 			name: "read_message", title: "Read a message",
-			description: "Get a message in full, wherever it is: waiting, sent, archived or given up. Reading changes nothing.",
+			description: "Get a message in full, wherever it is: pending, sent, archived or dead letter. Reading changes nothing.",
 			effect:      reads,
 			call:        s.readMessage,
 		}),
@@ -57,10 +57,10 @@ type listInboxInput struct {
 }
 
 type inboxList struct {
-	Agent      schema.AgentName `json:"agent" jsonschema:"Whose inbox this is."`
-	Total      int              `json:"total" jsonschema:"How many messages wait, listed or not."`
+	Agent      schema.AgentName `json:"agent" jsonschema:"The agent of the inbox."`
+	Total      int              `json:"total" jsonschema:"How many messages are pending, listed or not."`
 	Messages   []summary        `json:"messages" jsonschema:"The messages, in the order in which to work on them."`
-	Unreadable []unreadable     `json:"unreadable" jsonschema:"Files in the inbox that are no messages."`
+	Unreadable []unreadable     `json:"unreadable" jsonschema:"Files in the inbox that are not messages."`
 }
 
 type unreadable struct {
@@ -91,36 +91,36 @@ func (s *Server) listInbox(ctx context.Context, in listInboxInput) (inboxList, s
 func inboxText(r inboxList) string {
 	var out strings.Builder
 	if r.Total == 0 {
-		fmt.Fprintf(&out, "Nothing waits for %s.", r.Agent)
+		fmt.Fprintf(&out, "Nothing is pending for %s.", r.Agent)
 	} else {
-		fmt.Fprintf(&out, "%d waiting for %s:", r.Total, r.Agent)
+		fmt.Fprintf(&out, "%d pending for %s:", r.Total, r.Agent)
 	}
 	for i, m := range r.Messages {
 		fmt.Fprintf(&out, "\n%d. %s", i+1, m.line())
 	}
 	if rest := r.Total - len(r.Messages); rest > 0 {
-		fmt.Fprintf(&out, "\nand %d more: deal with these first, or raise limit", rest)
+		fmt.Fprintf(&out, "\nand %d more: handle these first, or raise limit", rest)
 	}
 	for _, u := range r.Unreadable {
-		fmt.Fprintf(&out, "\nno message: %s: %s", oneLine(u.Path), oneLine(u.Error))
+		fmt.Fprintf(&out, "\nnot a message: %s: %s", oneLine(u.Path), oneLine(u.Error))
 	}
 	return out.String()
 }
 
 type messageIDInput struct {
-	MessageID string `json:"message_id" jsonschema:"Id of the message, or as much of its beginning or its last part as is unique."`
+	MessageID string `json:"message_id" jsonschema:"Id of the message, a unique beginning of it, or its last part."`
 }
 
 type fullMessage struct {
 	Message    *schema.Message `json:"message" jsonschema:"The fields of the message."`
 	Waits      bool            `json:"waits_for_you" jsonschema:"The message is in your inbox."`
-	Expired    bool            `json:"expired" jsonschema:"It has stopped to matter."`
+	Expired    bool            `json:"expired" jsonschema:"It has expired."`
 	Places     []place         `json:"places" jsonschema:"The files that hold it."`
 	DeadLetter *deadLetter     `json:"dead_letter,omitempty" jsonschema:"Why an agent gave the message up."`
 }
 
 type deadLetter struct {
-	Agent  schema.AgentName `json:"agent" jsonschema:"Who gave it up."`
+	Agent  schema.AgentName `json:"agent" jsonschema:"The agent that gave it up."`
 	Reason string           `json:"reason" jsonschema:"Why."`
 	At     schema.Timestamp `json:"at,omitempty" jsonschema:"When."`
 }
@@ -192,7 +192,7 @@ type thread struct {
 
 type threadMessage struct {
 	summary
-	Depth int         `json:"depth" jsonschema:"How many messages before it each one answers."`
+	Depth int         `json:"depth" jsonschema:"How deep the message is in the tree of answers."`
 	Box   mailbox.Box `json:"box" jsonschema:"Where the message is now."`
 }
 
@@ -226,15 +226,15 @@ func (s *Server) showThread(ctx context.Context, in messageIDInput) (thread, str
 }
 
 type validateMessageInput struct {
-	YAML     string `json:"yaml" jsonschema:"The whole text of the message file."`
-	FileName string `json:"file_name,omitempty" jsonschema:"Name of the file; where it is that of a message file, the content is compared with it."`
+	YAML     string `json:"yaml" jsonschema:"The text of the message file."`
+	FileName string `json:"file_name,omitempty" jsonschema:"Name of the file. The content is compared with a name that message files have."`
 }
 
 type validity struct {
 	Valid       bool                  `json:"valid" jsonschema:"The text is a valid message; there may be warnings."`
-	Errors      int                   `json:"errors" jsonschema:"How many problems make it invalid."`
-	Warnings    int                   `json:"warnings" jsonschema:"How many do not."`
-	Diagnostics []validate.Diagnostic `json:"diagnostics" jsonschema:"The problems, in the order of their places."`
+	Errors      int                   `json:"errors" jsonschema:"Number of errors."`
+	Warnings    int                   `json:"warnings" jsonschema:"Number of warnings."`
+	Diagnostics []validate.Diagnostic `json:"diagnostics" jsonschema:"The problems, in the order of the text."`
 }
 
 func (s *Server) validateMessage(_ context.Context, in validateMessageInput) (validity, string, error) {

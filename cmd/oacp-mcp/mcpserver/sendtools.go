@@ -16,16 +16,16 @@ func (s *Server) addSendTools() error {
 	return errors.Join(
 		addTool(s, tool[sendMessageInput, sentMessage]{
 			name: "send_message", title: "Send a message",
-			description: "Write a message, from you, and deliver it. It is checked first; when the call succeeds it is on disk in " +
-				"every recipient's inbox, and when it fails it is in none unless the answer says that it is sent. To answer a " +
-				"message use reply_message.",
+			description: "Check and deliver a message from you. If the call succeeds, the message is on disk in every recipient's " +
+				"inbox. If it fails, the message is in none, unless the error says that it is sent. To answer a message, " +
+				"use reply_message.",
 			call: s.sendMessage,
 		}),
 		addTool(s, tool[replyMessageInput, sentMessage]{
 			name: "reply_message", title: "Answer a message",
-			description: "Answer a message: the answer goes from you to its sender, in its conversation, and takes subject, " +
-				"priority and fitting type from it. The message stays in your inbox until acknowledge_message, or with " +
-				"acknowledge true leaves it once the answer is delivered.",
+			description: "Answer a message. The answer goes to its sender, in its conversation, with its subject and priority and " +
+				"a matching type. The message stays in your inbox until acknowledge_message; with acknowledge true it " +
+				"leaves when the answer is delivered.",
 			call: s.replyMessage,
 		}),
 	)
@@ -33,13 +33,13 @@ func (s *Server) addSendTools() error {
 
 type sendMessageInput struct {
 	To             recipients      `json:"to" jsonschema:"The recipients, 1 to 10 agents: one name, names with commas between them, or an array."`
-	Type           schema.Type     `json:"type" jsonschema:"What the message is for. Types handoff, handoff_complete and follow_up have required parts in the body; what is missing is told."`
+	Type           schema.Type     `json:"type" jsonschema:"What the message is for. The types handoff, handoff_complete and follow_up have required fields in the body; an error names the missing ones."`
 	Subject        string          `json:"subject" jsonschema:"What it is about, at most 200 characters."`
 	Body           schema.Value    `json:"body" jsonschema:"The message: a text of at most 20,000 characters, or an object for a structured body."`
-	Priority       schema.Priority `json:"priority,omitempty" jsonschema:"P0 now, P1 soon, P2 usual (the default), P3 some time."`
-	ExpiresAt      string          `json:"expires_at,omitempty" jsonschema:"When the message stops to matter, in UTC: YYYY-MM-DDTHH:MM:SSZ."`
-	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"Id of the message that this one follows: same conversation."`
-	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"A conversation to belong to, where in_reply_to does not say."`
+	Priority       schema.Priority `json:"priority,omitempty" jsonschema:"P0 now, P1 soon, P2 normal (the default), P3 some time."`
+	ExpiresAt      string          `json:"expires_at,omitempty" jsonschema:"When the message expires, in UTC: YYYY-MM-DDTHH:MM:SSZ."`
+	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"Id of the message that this one answers, in the same conversation."`
+	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"The conversation of the message, if in_reply_to is absent."`
 	Channel        string          `json:"channel,omitempty" jsonschema:"A label of letters, digits, - and _."`
 	RelatedPR      digits          `json:"related_pr,omitempty" jsonschema:"Number of the pull request it is about."`
 	RelatedPacket  string          `json:"related_packet,omitempty" jsonschema:"Name of the packet it is about."`
@@ -47,10 +47,10 @@ type sendMessageInput struct {
 }
 
 type replyMessageInput struct {
-	MessageID   string          `json:"message_id" jsonschema:"Id of the message to answer, or as much of it as is unique."`
+	MessageID   string          `json:"message_id" jsonschema:"Id of the message to answer, or a unique part of it."`
 	Body        schema.Value    `json:"body" jsonschema:"The answer: a text of at most 20,000 characters, or an object for a structured body."`
 	Type        schema.Type     `json:"type,omitempty" jsonschema:"What the answer is for; by default what fits, such as review_feedback to a review_request."`
-	Subject     string          `json:"subject,omitempty" jsonschema:"By default that of the message, with Re: before it."`
+	Subject     string          `json:"subject,omitempty" jsonschema:"By default Re: and the subject of the message."`
 	Priority    schema.Priority `json:"priority,omitempty" jsonschema:"By default that of the message."`
 	Acknowledge bool            `json:"acknowledge,omitempty" jsonschema:"Take the message out of your inbox once the answer is delivered."`
 }
@@ -67,7 +67,7 @@ type sentMessage struct {
 	ParentID       schema.ID             `json:"parent_message_id,omitempty" jsonschema:"The message it answers."`
 	Inboxes        []string              `json:"inbox_paths" jsonschema:"The recipients' files."`
 	Outbox         string                `json:"outbox_path" jsonschema:"Your own copy."`
-	Warnings       []string              `json:"warnings" jsonschema:"What is odd about the message, though it was sent."`
+	Warnings       []string              `json:"warnings" jsonschema:"What is unusual about the message, which was sent."`
 	Acknowledged   schema.ID             `json:"acknowledged,omitempty" jsonschema:"The message that was taken out of your inbox."`
 }
 
@@ -84,7 +84,7 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 			return sentMessage{}, "", err
 		}
 		if !found {
-			warning = "there is no message " + in.InReplyTo + " any more; this one names it all the same"
+			warning = "the message " + in.InReplyTo + " no longer exists; this one names it anyway"
 		}
 	}
 	result, err := s.deliver(ctx, draft)
@@ -105,7 +105,7 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	original := found[0].Message
 	if original.From == s.agent {
 		return sentMessage{}, "", argumentErrorf(
-			"the message %s is your own, and an answer would go to yourself: use send_message with in_reply_to", original.ID)
+			"the message %s is your own: use send_message with in_reply_to", original.ID)
 	}
 	draft := mailbox.Reply(original, s.agent)
 	draft.Body = in.Body

@@ -20,9 +20,9 @@ type summary struct {
 	Subject        string                `json:"subject" jsonschema:"What it is about."`
 	CreatedAt      schema.Timestamp      `json:"created_at_utc" jsonschema:"When it was written."`
 	Age            string                `json:"age" jsonschema:"How old it is, such as 5m, 3h or 2d."`
-	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty" jsonschema:"When it stops to matter."`
-	Expired        bool                  `json:"expired" jsonschema:"It has stopped to matter."`
-	ExpectsAnswer  bool                  `json:"expects_answer" jsonschema:"The sender waits for an answer."`
+	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty" jsonschema:"When it expires."`
+	Expired        bool                  `json:"expired" jsonschema:"It has expired."`
+	ExpectsAnswer  bool                  `json:"expects_answer" jsonschema:"The sender expects an answer."`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty" jsonschema:"The conversation it belongs to."`
 	ParentID       schema.ID             `json:"parent_message_id,omitempty" jsonschema:"The message it answers or follows."`
 	Excerpt        string                `json:"excerpt,omitempty" jsonschema:"The beginning of its text."`
@@ -49,8 +49,8 @@ func (m summary) line() string {
 
 // place is a file that holds a message.
 type place struct {
-	Agent schema.AgentName `json:"agent" jsonschema:"Whose mailbox it is."`
-	Box   mailbox.Box      `json:"box" jsonschema:"inbox: waits for this agent; outbox: sent by it; archive: dealt with; dead_letter: given up."`
+	Agent schema.AgentName `json:"agent" jsonschema:"The agent of the mailbox."`
+	Box   mailbox.Box      `json:"box" jsonschema:"inbox: pending; outbox: sent by the agent; archive: acknowledged; dead_letter: given up."`
 	Path  string           `json:"path" jsonschema:"The file."`
 }
 

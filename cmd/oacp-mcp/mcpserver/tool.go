@@ -90,7 +90,7 @@ func schemaOf[T any](types map[reflect.Type]*jsonschema.Schema) (*jsonschema.Sch
 }
 
 // inputTypes are the schemas of our own types as arguments. Where a text and something else will do, the text
-// stands first: clients that know one type only take that.
+// comes first, for clients that know one type only.
 func inputTypes() map[reflect.Type]*jsonschema.Schema {
 	most := schema.MaxRecipients
 	least, limits := 1.0, float64(maxLimit)
