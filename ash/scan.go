@@ -151,12 +151,13 @@ func plainLength(text []byte) int {
 
 // scanScalar returns the end of the number, true, false or null at text[at].
 func scanScalar(text []byte, at int) (int, error) {
-	end := at
-	for c := byteAt(text, end); '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == 'E' || c == '-' || c == '+' || c == '.'; {
+	end, plain := at, byteAt(text, at) != '0' // plain: a whole number without a leading zero
+	for c := byteAt(text, end); c == '+' || c == '-' || c == '.' || '0' <= c && c <= '9' || 'a' <= c|' ' && c|' ' <= 'z'; {
+		plain = plain && '0' <= c && c <= '9'
 		end++
 		c = byteAt(text, end)
 	}
-	if end == at || !json.Valid(text[at:end]) {
+	if end == at || !plain && !json.Valid(text[at:end]) {
 		return 0, scanError(at, "want a value")
 	}
 	return end, nil
