@@ -40,12 +40,12 @@ func TestEnd(t *testing.T) {
 	mark, other := NewMark(), NewMark()
 	env := Environ(WithMark(WithMark(WithMark(t.Context(), NewMark()), mark), NewMark())) // one of several
 	// A child in a session of its own, whose parent is gone.
-	escaped := start(t, "setsid sh -c 'echo running; sleep 1000 & sleep 1000' & exit", env...)
+	escaped := start(t, "setsid sh -c 'sleep 1000 & echo running; sleep 1000' & exit", env...)
 	direct := start(t, "echo running; sleep 1000; :", env...)
 	spared := start(t, "echo running; read line; sleep 1000", Environ(WithMark(t.Context(), other))...)
 
 	ended, err := End(t.Context(), mark)
-	if err != nil || len(ended) < 4 {
+	if err != nil || len(ended) < 3 { // the last commands may not have begun
 		t.Errorf("ended %v, %v; want both shells and what they run", ended, err)
 	}
 	for name, output := range map[string]io.Reader{"escaped": escaped, "direct": direct} {
