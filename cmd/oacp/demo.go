@@ -31,11 +31,11 @@ func newDemoCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "demo",
 		Category: command.CategoryProgram,
-		Usage:    "see all of it at work in a scratch folder, in seconds",
-		Description: `Two agents exchange messages in a folder that is made for it and removed again.
-Every step shows the command, which you can type as well, and what it prints.`,
+		Usage:    "show everything at work in a scratch folder, in seconds",
+		Description: `Two agents exchange messages in a scratch folder, which is removed at the end.
+Every step shows a command, which you can type yourself, and what it prints.`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "keep", Usage: "keep the folder, to look around in it", Destination: &o.keep},
+			&cli.BoolFlag{Name: "keep", Usage: "keep the folder", Destination: &o.keep},
 			command.JSONFlag(&o.json),
 		},
 		Action: func(c *cli.Context) error {
@@ -51,26 +51,24 @@ Every step shows the command, which you can type as well, and what it prints.`,
 type demoStep struct {
 	// explain says what the step shows.
 	explain string
-	// prepare, where there is one, sets the scene.
+	// prepare, if not nil, runs before the command.
 	prepare func(context.Context, *demo) error
-	// command is what is typed behind "oacp". "{name}" stands for what
-	// prepare put into demo.names.
+	// command holds the words after "oacp". "{name}" is replaced by demo.names[name].
 	command []string
-	// beside, where there is one, is a command that runs meanwhile, as in
-	// another terminal, and is stopped in the end.
+	// beside, if not nil, is a command that runs meanwhile, as in another terminal.
 	beside []string
-	// exit is the status that the command is to end with.
+	// exit is the expected exit status.
 	exit int
 }
 
-// demoSteps is the whole demo. A step may build on those before it.
+// demoSteps are the steps, each of which may build on those before it.
 var demoSteps = []demoStep{
 	{
 		explain: "A workspace is a folder with a mailbox for each agent.",
 		command: []string{"init", "--agents", "claude,codex,reviewer"},
 	},
 	{
-		explain: "claude hands codex a task. The message is one file: a copy in codex's inbox, a copy in claude's outbox, both on disk before the command ends.",
+		explain: "claude gives codex a task. The message is one file, with a copy in codex's inbox and one in claude's outbox, both on disk before the command ends.",
 		command: []string{"send", "--from", "claude", "--to", "codex", "--type", "task_request", "--priority", "P1", "--subject", "Fix the login test", "--body", "TestLogin fails since #42. Please find out why."},
 	},
 	{
@@ -78,7 +76,7 @@ var demoSteps = []demoStep{
 		command: []string{"send", "--from", "claude", "--to", "codex,reviewer", "--type", "notification", "--priority", "P3", "--subject", "Merging at noon", "--body", "Please have your branches pushed."},
 	},
 	{
-		explain: "What waits for codex, the urgent and the requests first.",
+		explain: "The pending messages of codex, urgent ones and requests first.",
 		command: []string{"inbox", "--agent", "codex"},
 	},
 	{
@@ -87,11 +85,11 @@ var demoSteps = []demoStep{
 		command: []string{"read", "{task}"},
 	},
 	{
-		explain: "codex answers. The answer finds its way back and into the same conversation.",
+		explain: "codex answers. The answer goes back to claude, in the same conversation.",
 		command: []string{"reply", "{task}", "--from", "codex", "--body", "A clock in another time zone. Fixed in #43."},
 	},
 	{
-		explain: "Only when a message is dealt with does it leave the inbox; its sender keeps a copy.",
+		explain: "A message leaves the inbox only when it is acknowledged. The sender keeps a copy.",
 		command: []string{"ack", "{task}", "--agent", "codex"},
 	},
 	{
@@ -99,44 +97,43 @@ var demoSteps = []demoStep{
 		command: []string{"thread", "{task}"},
 	},
 	{
-		explain: "Another tool writes a bad file. It is told where and why, and how to mend it.",
+		explain: "Another tool writes a bad file. validate says where, why, and how to fix it.",
 		prepare: writeBadMessage,
 		command: []string{"validate", "{folder}/agents/reviewer/inbox"},
 		exit:    failure.ExitFailed,
 	},
 	{
-		explain: "A bad file hides nothing: it is listed with what is wrong, the others as ever.",
+		explain: "A bad file hides nothing: the inbox lists it with its error, beside the other messages.",
 		command: []string{"inbox", "--agent", "reviewer"},
 	},
 	{
-		explain: "Nothing is sent into the void: a name that nobody has is an error.",
+		explain: "Mail to an unknown name is an error.",
 		command: []string{"send", "--from", "claude", "--to", "codecs", "--type", "question", "--subject", "Are you there?", "--body", "?"},
 		exit:    failure.ExitFailed,
 	},
 	{
-		explain: "AgentPair's agents talk through a log of JSON lines, one for each run. What was sent so far, as such records.",
+		explain: "AgentPair's agents talk through a log of JSON lines, one for each run. mirror adds the messages so far as records.",
 		command: []string{"mirror"},
 	},
 	{
-		explain: "An agent that knows nothing but that log approves of the work.",
+		explain: "An agent that knows only the log approves the work.",
 		command: []string{"bridge", "send", "--from", "reviewer", "--to", "claude", "--signal", "PASS", "--content", "The fix in #43 looks good."},
 	},
 	{
-		explain: "The mirror brings it into claude's inbox. What it has carried before, it does not carry again.",
+		explain: "mirror delivers the record to claude's inbox. It carries nothing twice.",
 		command: []string{"mirror"},
 	},
 	{
-		explain: "There it is, a message like the others.",
+		explain: "The record is now a message like the others.",
 		command: []string{"inbox", "--agent", "claude"},
 	},
 	{
-		explain: "And this is the log, in numbers.",
+		explain: "The log in numbers.",
 		command: []string{"bridge"},
 	},
 }
 
-// nameFirstPending returns a preparation that calls the first message of the
-// agent's inbox by the name.
+// nameFirstPending returns a preparation that names the first message of an inbox.
 func nameFirstPending(agent schema.AgentName, name string) func(context.Context, *demo) error {
 	return func(ctx context.Context, d *demo) error {
 		return command.Workspace{Dir: d.dir}.With(d.streams, nil, func(w *mailbox.Workspace) error {
@@ -204,12 +201,11 @@ func runDemo(ctx context.Context, o demoOptions, s *command.Streams) (err error)
 		fmt.Fprintf(s.Out, "The folder is %s\n", visible.Line(dir))
 		return nil
 	}
-	fmt.Fprintln(s.Out, "That was all in a scratch folder, which is gone. oacp init makes one to keep;\noacp demo --keep leaves this one; oacp help lists the commands.")
+	fmt.Fprintln(s.Out, "The scratch folder is removed; oacp demo --keep keeps it. oacp init makes a\nworkspace, and oacp help lists the commands.")
 	return nil
 }
 
-// newDemo makes the world in which the steps run: the scratch folder, and an
-// environment in which nobody has said who they are.
+// newDemo returns a demo in the folder, with an environment that names no agent.
 func newDemo(dir string, s *command.Streams) *demo {
 	inner := *s
 	inner.Dir = dir
@@ -225,7 +221,7 @@ func newDemo(dir string, s *command.Streams) *demo {
 	return &demo{dir: dir, streams: &inner, names: map[string]string{"folder": dir}}
 }
 
-// demoResult is what a step did.
+// demoResult is the outcome of a step.
 type demoResult struct {
 	Step    int    `json:"step"`
 	Explain string `json:"explain"`
@@ -274,7 +270,7 @@ func (d *demo) run(ctx context.Context, step demoStep) (demoResult, error) {
 	return result, nil
 }
 
-// commandLine returns the command as one types it into a shell.
+// commandLine returns the command as a user types it into a shell.
 func commandLine(args []string) string {
 	line := "oacp"
 	for _, arg := range args {

@@ -12,31 +12,30 @@ import (
 // turnSteps are the steps of the demo in which a message wakes an agent.
 var turnSteps = []demoStep{
 	{
-		explain: "One more agent. It says back what it is told, so that a turn can be seen without any model.",
+		explain: "One more agent. It repeats what it gets, so the demo needs no model.",
 		command: []string{"add-agent", "echo"},
 	},
 	{
-		explain: "A message wakes its agent. In one terminal a process works the inbox; in another somebody asks, and has the answer as soon as it is there.",
+		explain: "A message wakes its agent. In one terminal, oacp run works the inbox; in another, send waits for the answer.",
 		beside:  []string{"run", "--agent", "echo", "--driver", "echo", "--reply"},
 		command: []string{"send", "--from", "claude", "--to", "echo", "--type", "question", "--subject", "Ping", "--body", "Is anybody there?", "--wait=reply"},
 	},
 	{
-		explain: "Any command can be an agent. One that cannot be started is found before any message is touched.",
+		explain: "Any command can be an agent. If it cannot be started, no message is touched.",
 		command: []string{"run", "--agent", "codex", "--reply", "--", "my-agent", "--work"},
 		exit:    failure.ExitFailed,
 	},
 	{
-		explain: "Who works, what waits, and how deep the conversations are.",
+		explain: "Who works, what is pending, and how many turns each conversation had.",
 		command: []string{"status"},
 	},
 	{
-		explain: "A line for each message that arrived, for scripts to wait for.",
+		explain: "A line for each message that arrived, for scripts.",
 		command: []string{"watch", "--agent", "claude", "--once", "--since", "epoch"},
 	},
 }
 
-// runBeside carries out a command while another one runs, and then tells it to
-// stop. It returns what the command printed.
+// runBeside runs a command while other runs, then stops it. It returns what the command printed.
 func (d *demo) runBeside(ctx context.Context, args []string, other func()) (string, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

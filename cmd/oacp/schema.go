@@ -33,8 +33,7 @@ func newSchemaCommand(s *command.Streams) *cli.Command {
 SCHEMA: of the body that a type of message has, of a record of the bridge log
 (bridge-record), of a line of the Ash protocol (ash-command, ash-event).
 
-An editor with a YAML language server uses it to help while one types, when the
-file begins with this line:
+An editor with a YAML language server uses it if the file starts with this line:
 
    # yaml-language-server: $schema=message.schema.json
 
@@ -79,7 +78,7 @@ func runSchema(o schemaOptions, s *command.Streams) error {
 	return err
 }
 
-// lineSchemas are the schemas of what is a line of JSON.
+// lineSchemas are the schemas of lines of JSON.
 var lineSchemas = []struct {
 	name     string
 	document func() []byte
