@@ -95,10 +95,6 @@ func (o *outward) listOutbox(ctx context.Context, s *scan, agent schema.AgentNam
 		return err
 	}
 	delete(o.seen.Outboxes, agent)
-	ledger, err := o.needLedger(ctx)
-	if err != nil {
-		return err
-	}
 	listed := o.now()
 	dir, err := durable.OpenDir(o.workspace.Root(), o.workspace.Dir(), box)
 	if err != nil {
@@ -113,7 +109,7 @@ func (o *outward) listOutbox(ctx context.Context, s *scan, agent schema.AgentNam
 		if !schema.IsMessageFile(name) {
 			continue
 		}
-		if err := o.look(s, ledger, agent, name); err != nil {
+		if err := o.look(ctx, s, agent, name); err != nil {
 			return err
 		}
 	}
@@ -124,11 +120,15 @@ func (o *outward) listOutbox(ctx context.Context, s *scan, agent schema.AgentNam
 }
 
 // look adds a file of an outbox, unless it was dealt with.
-func (o *outward) look(s *scan, ledger *ledger, agent schema.AgentName, name string) error {
+func (o *outward) look(ctx context.Context, s *scan, agent schema.AgentName, name string) error {
 	info, err := s.dirs[agent].Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	if err != nil {
+		return err
+	}
+	ledger, err := o.needLedger(ctx)
 	if err != nil {
 		return err
 	}
