@@ -61,11 +61,7 @@ func (s *Session) decideReview() error {
 func (s *Session) nextIteration() error {
 	m := &s.manifest
 	if m.CurrentIteration >= m.MaxIterations {
-		iterations := "iterations"
-		if m.CurrentIteration == 1 {
-			iterations = "iteration"
-		}
-		return s.fail(fmt.Sprintf("not done after %d %s", m.CurrentIteration, iterations))
+		return s.fail(fmt.Sprintf("not done after %d iterations", m.CurrentIteration))
 	}
 	m.CurrentIteration++
 	m.Turn = &Turn{Agent: m.PrimaryAgent}
@@ -134,15 +130,8 @@ func (s *Session) publish(ctx context.Context, since bridge.Cursor, r bridge.Rec
 
 func ordinal(n int) string {
 	suffix := "th"
-	if tens := n % 100 / 10; tens != 1 {
-		switch n % 10 {
-		case 1:
-			suffix = "st"
-		case 2:
-			suffix = "nd"
-		case 3:
-			suffix = "rd"
-		}
+	if n%100/10 != 1 && n%10 >= 1 && n%10 <= 3 {
+		suffix = [...]string{"", "st", "nd", "rd"}[n%10]
 	}
 	return strconv.Itoa(n) + suffix
 }

@@ -78,19 +78,12 @@ func (s *Session) endProof(ctx context.Context) error {
 // runCommands runs the commands of the proof until one fails.
 func (s *Session) runCommands(ctx context.Context) (*ProofResult, error) {
 	commands, err := ParseCommands(s.manifest.ProofCommand)
-	if err != nil {
-		return nil, err
-	}
 	for _, command := range commands {
-		report, err := s.runProof(ctx, command)
-		if err != nil {
-			return nil, err
-		}
-		if report != "" {
-			return &ProofResult{Report: report}, nil
+		if report, err := s.runProof(ctx, command); err != nil || report != "" {
+			return &ProofResult{Report: report}, err
 		}
 	}
-	return &ProofResult{Passed: true}, nil
+	return &ProofResult{Passed: true}, err
 }
 
 // runProof runs one command of the proof. The report says how the command failed. An error means that
@@ -122,11 +115,11 @@ func proofFailure(err error) string {
 	case !errors.Is(err, agent.ErrUnavailable):
 		return err.Error()
 	case errors.As(err, &file):
-		return "it cannot be run: " + file.Err.Error()
+		err = file.Err
 	case errors.As(err, &program):
-		return "it cannot be run: " + program.Err.Error()
+		err = program.Err
 	}
-	return "it cannot be run"
+	return "it cannot be run: " + err.Error()
 }
 
 // tail returns the end of a text in at most limit bytes, from the start of a line if possible.

@@ -1,9 +1,19 @@
 package dashboard
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"sort"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
 
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -124,4 +134,201 @@ func (c *conversation) move(by, height int) {
 func (c *conversation) window(height int) []line {
 	top := c.first(height)
 	return c.lines[top:min(top+height, len(c.lines))]
+}
+
+// entry is a message or record in a conversation.
+type entry struct {
+	id      string // unique in the conversation
+	head    string // time, sender, recipients and type
+	subject string // may be empty
+	text    string
+
+	// wrapped are the lines at wrappedWidth.
+	wrapped      []line
+	wrappedWidth int
+}
+
+// size returns roughly how many bytes the entry takes.
+func (e *entry) size() int { return len(e.id) + len(e.head) + len(e.subject) + len(e.text) + 64 }
+
+// wrap breaks the entry into lines. Only the view calls it.
+func (e *entry) wrap(width int) []line {
+	if e.wrapped == nil || e.wrappedWidth != width {
+		e.wrapped, e.wrappedWidth = wrap(e.head, width, bold), width
+		if e.subject != "" {
+			e.wrapped = append(e.wrapped, wrap(e.subject, width, bold)...)
+		}
+		if e.text != "" {
+			e.wrapped = append(e.wrapped, wrap(e.text, width, plain)...)
+		}
+	}
+	return e.wrapped
+}
+
+// Bounds of a conversation and of one entry's text.
+const (
+	maxEntries = 5000
+	maxSize    = 32 << 20
+	maxText    = 256 << 10
+)
+
+// backlog is the latest entries of a conversation.
+type backlog struct {
+	entries []*entry
+	size    int
+	omitted int // the number of older entries
+}
+
+func (b *backlog) add(e *entry) {
+	if len(e.text) > maxText {
+		end := maxText
+		for end > 0 && !utf8.RuneStart(e.text[end]) {
+			end--
+		}
+		e.text = strings.Clone(e.text[:end]) + fmt.Sprintf("\n(%d more bytes)", len(e.text)-end)
+	}
+	b.entries = append(b.entries, e)
+	b.size += e.size()
+	for len(b.entries) > maxEntries || b.size > maxSize && len(b.entries) > 1 {
+		b.size -= b.entries[0].size()
+		b.entries[0] = nil
+		b.entries = b.entries[1:]
+		b.omitted++
+	}
+}
+
+// A reader reads a conversation, again whenever it may have grown. Its calls do not overlap.
+type reader interface {
+	read(ctx context.Context) reading
+}
+
+// reading is the content of a conversation.
+type reading struct {
+	// changed is false if nothing has changed since the last reading. Then only err counts.
+	changed bool
+	entries []*entry // the oldest first
+	omitted int      // the number of older entries
+	// related are the ids of messages and conversations that a message of this conversation may have or
+	// refer to.
+	related map[string]bool
+	err     error
+}
+
+// messageReader reads the conversation of a message.
+type messageReader struct {
+	workspaces []*mailbox.Workspace
+	id         schema.ID
+}
+
+func (r *messageReader) read(ctx context.Context) reading {
+	entries, err := r.thread(ctx)
+	result := reading{changed: true, related: make(map[string]bool), err: err}
+	var held backlog
+	for _, e := range entries {
+		m := e.Message
+		held.add(&entry{
+			id: string(m.ID), subject: m.Subject, text: bodyText(m.Body),
+			head: m.CreatedAt.Time().Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
+				"  " + string(m.Type) + " " + string(m.Priority),
+		})
+		result.related[string(m.ID)] = true
+		if m.ParentID != "" {
+			result.related[string(m.ParentID)] = true
+		}
+		if m.ConversationID != "" {
+			result.related[string(m.ConversationID)] = true
+		}
+	}
+	result.entries, result.omitted = held.entries, held.omitted
+	return result
+}
+
+// thread returns the messages of the conversation, in order, from the first workspace that has it.
+func (r *messageReader) thread(ctx context.Context) ([]mailbox.Entry, error) {
+	for _, w := range r.workspaces {
+		entries, err := w.Thread(ctx, string(r.id))
+		if missing := new(mailbox.NotFoundError); !errors.As(err, &missing) {
+			return entries, err
+		}
+	}
+	return nil, nil
+}
+
+// bodyText returns a body as text, a structured one as JSON.
+func bodyText(body schema.Value) string {
+	if len(body.Pairs) == 0 {
+		return body.Text
+	}
+	data, err := json.MarshalIndent(body, "", "  ")
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
+
+// logReader reads each record of a run's bridge log once.
+type logReader struct {
+	run    bridge.Run
+	mark   fileMark // of the log when it was read to its end
+	cursor bridge.Cursor
+	line   int // the last line that was read
+	held   backlog
+}
+
+func (r *logReader) read(ctx context.Context) reading {
+	now := markOf(r.run.BridgePath())
+	if now == r.mark && now != (fileMark{}) {
+		return reading{}
+	}
+	err := r.readOn(ctx)
+	if errors.Is(err, bridge.ErrUnknownCursor) { // the log was replaced
+		*r = logReader{run: r.run}
+		err = r.readOn(ctx)
+	}
+	if err == nil {
+		r.mark = now
+	}
+	return reading{changed: true, entries: slices.Clone(r.held.entries), omitted: r.held.omitted, err: err}
+}
+
+// readOn reads the new records.
+func (r *logReader) readOn(ctx context.Context) (err error) {
+	log, err := r.run.Open(nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, log.Close()) }()
+	for e, err := range log.Records(ctx, r.cursor) {
+		var bad *bridge.LineError
+		switch {
+		case errors.As(err, &bad):
+			if bad.Line > r.line { // bad lines at the end are read again
+				r.line = bad.Line
+				r.held.add(&entry{id: strconv.Itoa(bad.Line), head: fmt.Sprintf("line %d is not a record: %v", bad.Line, bad.Err)})
+			}
+		case err != nil:
+			return err
+		default:
+			r.cursor, r.line = e.Cursor(), e.Line
+			r.held.add(&entry{id: strconv.Itoa(e.Line), head: recordHead(e.Record), text: e.Content})
+		}
+	}
+	return nil
+}
+
+// recordHead returns the time, sender, recipient and type of a record.
+func recordHead(r bridge.Record) string {
+	at := r.Timestamp
+	if t, err := time.Parse(time.RFC3339Nano, at); err == nil {
+		at = t.UTC().Format(time.DateTime)
+	}
+	to := r.To
+	if to == "" {
+		to = "all"
+	}
+	head := strings.TrimSpace(at + "  " + r.From + " -> " + to + "  " + string(r.Type) + " " + string(r.Signal))
+	if r.Iteration > 0 {
+		head += fmt.Sprintf("  iteration %d", r.Iteration)
+	}
+	return head
 }

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,9 +12,16 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// shownText returns the characters on a simulated screen.
-func shownText(screen tcell.SimulationScreen) string {
-	cells, width, _ := screen.GetContents()
+// recordedScreen is a simulated screen that records its characters whenever it is drawn.
+type recordedScreen struct {
+	tcell.SimulationScreen
+	mu   sync.Mutex
+	text string
+}
+
+func (s *recordedScreen) Show() {
+	s.SimulationScreen.Show()
+	cells, width, _ := s.GetContents()
 	var text strings.Builder
 	for i, cell := range cells {
 		text.WriteString(string(cell.Runes))
@@ -21,23 +29,31 @@ func shownText(screen tcell.SimulationScreen) string {
 			text.WriteByte('\n')
 		}
 	}
-	return text.String()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = text.String()
+}
+
+func (s *recordedScreen) shown() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text
 }
 
 // TestShow leaves a view with a key and with its context. Show returns only after its tasks have.
 func TestShow(t *testing.T) {
 	w := workspace(t, "claude", "codex")
 	for _, how := range []string{"key", "context"} {
-		screen := tcell.NewSimulationScreen("UTF-8")
+		screen := &recordedScreen{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
 		ctx, cancel := context.WithCancel(t.Context())
 		changed, done := make(chan struct{}), make(chan error, 1)
 		source := NewSource(Config{Workspaces: []*mailbox.Workspace{w}})
 		go func() { done <- Show(ctx, screen, source, changed) }()
 		await := func(text string) {
 			t.Helper()
-			for deadline := time.Now().Add(time.Minute); !strings.Contains(shownText(screen), text); {
+			for deadline := time.Now().Add(time.Minute); !strings.Contains(screen.shown(), text); {
 				if time.Now().After(deadline) {
-					t.Fatalf("the screen lacks %q:\n%s", text, shownText(screen))
+					t.Fatalf("the screen lacks %q:\n%s", text, screen.shown())
 				}
 				time.Sleep(time.Millisecond)
 			}
