@@ -21,7 +21,7 @@ const silence = 2 * time.Second
 type Ash struct {
 	options Options
 	// stderr is the end of the error output of a bridge that the driver started.
-	stderr stderrTail
+	stderr *output
 
 	mu     sync.Mutex
 	client *ash.Client
@@ -32,7 +32,7 @@ type Ash struct {
 
 // NewAsh returns the driver. It connects when it is started.
 func NewAsh(options Options) *Ash {
-	a := &Ash{options: options, name: options.Session, session: options.Session}
+	a := &Ash{options: options, name: options.Session, session: options.Session, stderr: newOutput(nil)}
 	if options.Greeted == nil {
 		a.options.Greeted = new(atomic.Bool)
 	}
@@ -44,8 +44,17 @@ func NewAsh(options Options) *Ash {
 
 // Start connects to the bridge. If the options have a command, Start runs the bridge first.
 func (a *Ash) Start(ctx context.Context) error {
-	var client *ash.Client
-	var err error
+	client, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.client = client
+	return nil
+}
+
+func (a *Ash) connect(ctx context.Context) (client *ash.Client, err error) {
 	switch {
 	case len(a.options.Command) > 0:
 		client, err = a.spawn(ctx)
@@ -54,21 +63,10 @@ func (a *Ash) Start(ctx context.Context) error {
 	default:
 		client, err = a.join(ctx)
 	}
-	if err != nil {
-		return unavailable(err)
+	if err != nil && !errors.Is(err, ErrUnavailable) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.client = client
-	return nil
-}
-
-// unavailable returns the error such that it matches ErrUnavailable.
-func unavailable(err error) error {
-	if errors.Is(err, ErrUnavailable) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	return client, err
 }
 
 // spawn runs the bridge and connects to it.
@@ -86,7 +84,7 @@ func (a *Ash) spawn(ctx context.Context) (*ash.Client, error) {
 	}
 	cmd := &exec.Cmd{
 		Path: path, Args: a.options.Command, Dir: a.options.Dir, Env: environment(a.options.Env, orphans.Environ(ctx)),
-		Stderr: &a.stderr,
+		Stderr: a.stderr.stream(true),
 	}
 	client, err := ash.Spawn(ctx, cmd, socket, &ash.ClientOptions{StopTimeout: a.options.Grace})
 	return client, a.explain(err)
@@ -123,7 +121,7 @@ func (a *Ash) Turn(ctx context.Context, request Request, observe func(Event)) (R
 	}
 	result, failure := fold.finish()
 	result.Duration = time.Since(begin)
-	result.Tail = joinTails(result.Tail, a.stderr.String())
+	result.Tail = joinTails(result.Tail, a.stderr.result().Tail)
 	var interrupted bool
 	result.SessionID, interrupted = a.adopt(result.SessionID, client)
 	switch {
@@ -162,22 +160,23 @@ func (a *Ash) query(ctx context.Context, client *ash.Client, request Request, ob
 	return fold, nil
 }
 
-// reconnect restores a lost connection. It starts a bridge of ours again if that has ended.
-func (a *Ash) reconnect(ctx context.Context, client *ash.Client) (*ash.Client, error) {
-	err := client.Reconnect(ctx)
-	switch {
-	case err == nil:
-		return client, nil
-	case !errors.Is(err, ash.ErrBridgeExited):
-		return client, unavailable(err)
-	}
-	_ = client.Close() // the bridge is known to have ended
-	if err := a.Start(ctx); err != nil {
-		return client, err
+// reconnect replaces a lost connection, and with it a bridge that the driver started.
+func (a *Ash) reconnect(ctx context.Context, lost *ash.Client) (*ash.Client, error) {
+	_ = lost.Close() // only the new connection matters
+	client, err := a.connect(ctx)
+	if err != nil {
+		return lost, err
 	}
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.client, nil
+	stopped := a.client != lost
+	if !stopped {
+		a.client = client
+	}
+	a.mu.Unlock()
+	if stopped {
+		return lost, errors.Join(errNotStarted, client.Close())
+	}
+	return client, nil
 }
 
 // adopt remembers the session ids that the agent and the bridge told in the turn. It returns the id
@@ -206,7 +205,7 @@ func (a *Ash) bridgeError(err error) error {
 
 // explain adds to an error what a bridge of ours said last.
 func (a *Ash) explain(err error) error {
-	if said := lastLine(a.stderr.String()); err != nil && said != "" {
+	if said := lastLine(a.stderr.result().Tail); err != nil && said != "" {
 		return fmt.Errorf("%w: %s", err, said)
 	}
 	return err
@@ -248,24 +247,4 @@ func (a *Ash) Stop(ctx context.Context) error {
 		return client.Close() // the turn has reported that the connection was lost
 	}
 	return err
-}
-
-// stderrTail keeps the end of an error output.
-type stderrTail struct {
-	mu   sync.Mutex
-	tail ring
-}
-
-// Write never fails, so that a bridge never dies of it.
-func (c *stderrTail) Write(data []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tail.write(data)
-	return len(data), nil
-}
-
-func (c *stderrTail) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.tail.String()
 }

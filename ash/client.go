@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os/exec"
 	"sync"
@@ -56,22 +57,40 @@ func (o *ClientOptions) withDefaults() ClientOptions {
 
 // Client is the host's end of the protocol: a connection to a bridge that runs one query at a time.
 // Its methods may be called from several goroutines. End it with [Client.Shutdown] or
-// [Client.Close].
+// [Client.Close]. A client whose connection was lost stays closed: make a new one.
+//
+// A goroutine reads the bridge's events: it passes them to the running turn, and drops them between
+// turns, so that no turn gets events of an earlier one.
 type Client struct {
 	path    string
 	options ClientOptions
 	bridge  *process // nil unless spawned
 
+	conn  net.Conn // nil if connecting failed
+	out   *lineWriter
+	ready chan struct{} // closed by the first ready
+	quit  chan struct{} // closed by disconnect
+	once  sync.Once
+	ended chan struct{} // closed when the reader is done and err is set
+	err   error
+
+	order   sync.Mutex // held to begin a turn, and to interrupt one
 	mu      sync.Mutex
-	link    *link
-	closed  bool
-	session string // what the latest done told
+	turn    *hostTurn
+	session string // the id in the latest done
+}
+
+func newClient(path string, options *ClientOptions) *Client {
+	return &Client{
+		path: path, options: options.withDefaults(),
+		ready: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
+	}
 }
 
 // Connect connects to the bridge that listens at path and waits for its ready. Options may be nil.
 // If the bridge does not say ready in time, Connect returns [ErrNotReady].
 func Connect(ctx context.Context, path string, options *ClientOptions) (*Client, error) {
-	c := &Client{path: path, options: options.withDefaults()}
+	c := newClient(path, options)
 	if err := checkSocketPath(path); err != nil {
 		return nil, err
 	}
@@ -88,7 +107,7 @@ func Connect(ctx context.Context, path string, options *ClientOptions) (*Client,
 // Spawn returns [ErrSocketInUse], [ErrNotReady], [ErrBridgeExited] or an error of the command.
 // After an error no process is left.
 func Spawn(ctx context.Context, command *exec.Cmd, path string, options *ClientOptions) (*Client, error) {
-	c := &Client{path: path, options: options.withDefaults()}
+	c := newClient(path, options)
 	if err := checkSocketPath(path); err != nil {
 		return nil, err
 	}
@@ -110,51 +129,32 @@ func Spawn(ctx context.Context, command *exec.Cmd, path string, options *ClientO
 	return c, nil
 }
 
-// Reconnect replaces the connection; a query on it ends with [ErrClosed]. It does not wait for a
-// ready, which a bridge may say only once. If the bridge process has ended, it returns
-// [ErrBridgeExited].
-func (c *Client) Reconnect(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return fmt.Errorf("%w: the client is closed", ErrClosed)
-	}
-	c.link.close()
-	if c.bridge != nil && c.bridge.hasExited() {
-		return fmt.Errorf("ash: reconnect: %w", c.bridge.exitError())
-	}
-	conn, err := dial(ctx, c.path)
-	if err != nil {
-		return fmt.Errorf("ash: reconnect: %w", err)
-	}
-	c.link = newLink(conn, c.options)
-	return nil
-}
-
 // Close ends the connection, and a spawned bridge with SIGTERM, then SIGKILL. A running query ends
 // with [ErrClosed]. Close may be called more than once.
 func (c *Client) Close() error {
-	c.mu.Lock()
-	link, bridge := c.link, c.bridge
-	c.closed = true
-	c.mu.Unlock()
-	if link != nil {
-		link.close()
+	if c.conn != nil {
+		c.disconnect()
 	}
-	if bridge == nil {
+	if c.bridge == nil {
 		return nil
 	}
-	return bridge.stop(c.path, c.options.StopTimeout)
+	return c.bridge.stop(c.path, c.options.StopTimeout)
+}
+
+// disconnect ends the connection and waits for its reader.
+func (c *Client) disconnect() {
+	c.once.Do(func() {
+		close(c.quit)
+		_ = c.conn.Close() // the reader reports the error
+	})
+	<-c.ended
 }
 
 // Shutdown asks the bridge to end, and waits until it has closed the connection and a spawned
 // process has ended. If that takes too long, or ctx ends, Shutdown continues as [Client.Close] and
 // returns an error, as it does if a spawned bridge failed.
 func (c *Client) Shutdown(ctx context.Context) error {
-	link, err := c.current()
-	if err == nil {
-		err = link.shutdown(ctx, c.options.StopTimeout)
-	}
+	err := c.shutdown(ctx)
 	if err == nil && c.bridge != nil {
 		err = c.bridge.waitExit(ctx, c.options.StopTimeout)
 	}
@@ -162,31 +162,21 @@ func (c *Client) Shutdown(ctx context.Context) error {
 }
 
 // shutdown sends a shutdown and waits for the bridge to close the connection.
-func (l *link) shutdown(ctx context.Context, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func (c *Client) shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.options.StopTimeout)
 	defer cancel()
-	if err := l.write(ctx, Shutdown{}); err != nil {
+	if err := c.write(ctx, Shutdown{}); err != nil {
 		return fmt.Errorf("ash: shutdown: %w", err)
 	}
 	select {
-	case <-l.ended:
+	case <-c.ended:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("ash: shutdown: the bridge does not close the connection: %w", ctx.Err())
 	}
 }
 
-// current returns the connection, or an error if the client is closed.
-func (c *Client) current() (*link, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, fmt.Errorf("%w: the client is closed", ErrClosed)
-	}
-	return c.link, nil
-}
-
-// open makes a connection that is the client's own once the bridge has said ready on it.
+// open connects to the bridge and waits for its ready.
 func (c *Client) open(ctx context.Context, dial func(context.Context, string) (net.Conn, error)) error {
 	timeout := c.options.ReadyTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w after %v", ErrNotReady, timeout))
@@ -195,19 +185,19 @@ func (c *Client) open(ctx context.Context, dial func(context.Context, string) (n
 	if err != nil {
 		return err
 	}
-	link := newLink(conn, c.options)
+	c.conn, c.out = conn, newLineWriter(conn, c.options.WriteTimeout)
+	go c.read()
 	select {
-	case <-link.ready:
-	case <-link.ended:
-		return link.err
+	case <-c.ready:
+	case <-c.ended:
+		return c.err
 	case <-ctx.Done():
 		cause := context.Cause(ctx)
 		if !c.options.AssumeReady || !errors.Is(cause, ErrNotReady) {
-			link.close()
+			c.disconnect()
 			return cause
 		}
 	}
-	c.link = link
 	return nil
 }
 
@@ -218,4 +208,61 @@ func dial(ctx context.Context, path string) (net.Conn, error) {
 		return nil, fmt.Errorf("%w: %w", cause, err)
 	}
 	return conn, err
+}
+
+func (c *Client) read() {
+	defer close(c.ended)
+	err := c.readEvents()
+	select {
+	case <-c.quit:
+		err = errors.New("closed at this end")
+	default:
+		if errors.Is(err, io.EOF) {
+			err = errors.New("closed by the bridge")
+		}
+	}
+	c.err = fmt.Errorf("%w: %w", ErrClosed, err)
+	_ = c.conn.Close() // it has ended already
+}
+
+// readEvents delivers events until there are no more, and returns why. An unreadable line is a
+// reason, because it may have been the done of the turn.
+func (c *Client) readEvents() error {
+	lines := newLineReader(c.conn)
+	announced := false
+	for {
+		line, err := lines.next()
+		if err != nil {
+			return err
+		}
+		event, err := DecodeEvent(line)
+		if errors.Is(err, ErrUnknownName) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if _, isReady := event.(Ready); !isReady {
+			c.deliver(event)
+			continue
+		}
+		if !announced {
+			announced = true
+			close(c.ready)
+		}
+	}
+}
+
+func (c *Client) deliver(event Event) {
+	c.mu.Lock()
+	turn := c.turn
+	c.mu.Unlock()
+	if turn == nil {
+		return
+	}
+	select {
+	case turn.events <- event:
+	case <-turn.over:
+	case <-c.quit:
+	}
 }

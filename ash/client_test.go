@@ -77,22 +77,16 @@ func TestConnectCancelled(t *testing.T) {
 	}
 }
 
-// TestReadyOnce: a bridge that says ready only on its first connection can be reconnected to, and
-// connected to by those who know.
+// TestReadyOnce: a host that knows so can connect again to a bridge that says ready only on its
+// first connection.
 func TestReadyOnce(t *testing.T) {
 	answer := func(w *wire) {
 		w.wantLine(queryLine)
 		w.say(`{"ev":"done","sessionId":"s1"}`)
 		w.untilGone()
 	}
-	path := fakeBridge(t, func(w *wire) { w.say(`{"ev":"ready"}`); w.untilGone() }, answer, answer)
+	path := fakeBridge(t, func(w *wire) { w.say(`{"ev":"ready"}`); w.untilGone() }, answer)
 	client := connect(t, path, nil)
-	if err := client.Reconnect(context.Background()); err != nil {
-		t.Fatalf("Reconnect: %v", err)
-	}
-	if _, err := query(client, "hello"); err != nil {
-		t.Errorf("after Reconnect: %v", err)
-	}
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
@@ -151,11 +145,8 @@ func TestQueryFaults(t *testing.T) {
 			if _, err := query(client, "hello"); !errors.Is(err, ash.ErrClosed) {
 				t.Errorf("the next query: got %v, want %v", err, ash.ErrClosed)
 			}
-			if err := client.Reconnect(context.Background()); err != nil {
-				t.Fatalf("Reconnect: %v", err)
-			}
-			if messages, err := query(client, "hello"); err != nil || len(messages) > 0 {
-				t.Errorf("after Reconnect: got %q, error %v", messages, err)
+			if messages, err := query(connect(t, path, nil), "hello"); err != nil || len(messages) > 0 {
+				t.Errorf("on a new connection: got %q, error %v", messages, err)
 			}
 		})
 	}
@@ -416,7 +407,7 @@ func TestCloseDuringQuery(t *testing.T) {
 			t.Errorf("Close: %v", err)
 		}
 		for _, err := range []error{
-			client.Reconnect(context.Background()), client.Interrupt(context.Background()), client.Shutdown(context.Background()),
+			client.Interrupt(context.Background()), client.Shutdown(context.Background()),
 		} {
 			if !errors.Is(err, ash.ErrClosed) {
 				t.Errorf("a closed client: got %v, want %v", err, ash.ErrClosed)

@@ -87,11 +87,15 @@ func TestDecodeErrors(t *testing.T) {
 		want error
 		text string
 	}{
-		{"", ash.ErrBadLine, "byte 1: want a value"},
+		{"", ash.ErrBadLine, "not valid JSON"},
 		{"\xef\xbb\xbf{\"ev\":\"ready\"}", ash.ErrBadLine, "not valid JSON"},
 		{"{\"ev\":\"error\",\"error\":\"\xff\"}", ash.ErrBadLine, "not valid UTF-8"},
-		{`{"ev":"ready"}{"ev":"ready"}`, ash.ErrBadLine, "byte 15: more than one value"},
-		{strings.Repeat("[", 20000), ash.ErrBadLine, "nested deeper"},
+		{`{"ev":"ready"}{"ev":"ready"}`, ash.ErrBadLine, "more than one value"},
+		{`{"ev":"ready"}}`, ash.ErrBadLine, "more than one value"},
+		{`{"ev":"ready",}`, ash.ErrBadLine, "not valid JSON"},
+		{`{"ev":"ready"`, ash.ErrBadLine, "not valid JSON"},
+		{strings.Repeat("[", 20000), ash.ErrBadLine, "got an array"},
+		{`{"ev":"message","data":` + strings.Repeat("[", 20000), ash.ErrBadLine, "exceeded max depth"},
 		{`{"ev":"message"}`, ash.ErrBadLine, "data is missing"},
 		{`{"ev":"message","data":1,"data":2}`, ash.ErrBadLine, `"data" appears twice`},
 		{`{"ev":"message","Data":1}`, ash.ErrBadLine, "data is missing"},

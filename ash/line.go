@@ -19,47 +19,35 @@ const (
 	writeChunk = 256 << 10
 )
 
-// lineReader cuts a byte stream into lines of at most MaxLine bytes. It searches no byte twice.
-type lineReader struct {
-	scanner  *bufio.Scanner
-	searched int // how much of the current line holds no line feed
-}
+// lineReader cuts a byte stream into lines of at most MaxLine bytes.
+type lineReader struct{ stream *bufio.Reader }
 
-func newLineReader(stream io.Reader) *lineReader {
-	r := &lineReader{scanner: bufio.NewScanner(stream)}
-	r.scanner.Buffer(make([]byte, 0, readBuffer), MaxLine+1)
-	r.scanner.Split(r.split)
-	return r
-}
-
-func (r *lineReader) split(data []byte, atEOF bool) (advance int, line []byte, err error) {
-	if end := bytes.IndexByte(data[r.searched:], '\n'); end >= 0 {
-		end += r.searched
-		r.searched = 0
-		return end + 1, data[:end], nil
-	}
-	r.searched = len(data)
-	if atEOF && len(data) > 0 {
-		return 0, nil, io.ErrUnexpectedEOF
-	}
-	return 0, nil, nil
+func newLineReader(stream io.Reader) lineReader {
+	return lineReader{bufio.NewReaderSize(stream, readBuffer)}
 }
 
 // next returns the next line that is not blank, without its line feed; the caller owns it. At the
 // end it returns io.EOF, or io.ErrUnexpectedEOF within a line.
-func (r *lineReader) next() ([]byte, error) {
-	for r.scanner.Scan() {
-		if line := r.scanner.Bytes(); len(trimSpace(line)) > 0 {
-			return bytes.Clone(line), nil
+func (r lineReader) next() ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := r.stream.ReadSlice('\n')
+		line = append(line, piece...)
+		whole := bytes.TrimSuffix(line, []byte("\n"))
+		switch {
+		case len(whole) > MaxLine:
+			return nil, ErrLineTooLong
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			return nil, io.ErrUnexpectedEOF
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil:
+			return nil, err
+		case len(trimSpace(whole)) > 0:
+			return whole, nil
+		default:
+			line = nil
 		}
 	}
-	switch err := r.scanner.Err(); {
-	case errors.Is(err, bufio.ErrTooLong):
-		return nil, ErrLineTooLong
-	case err != nil:
-		return nil, err
-	}
-	return nil, io.EOF
 }
 
 // lineWriter sends whole lines from any goroutine. After a failure it closes the connection,

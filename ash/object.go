@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"unicode/utf8"
 )
 
@@ -23,54 +24,53 @@ var (
 	ErrLineTooLong = fmt.Errorf("ash: line longer than %d bytes", MaxLine)
 )
 
-// object holds the fields of a line by name, each with the bytes of its value.
+// object holds the fields of a line by name.
 type object struct {
 	fields map[string]json.RawMessage
 	// err is the first error of the methods that read fields.
 	err error
 }
 
-// decodeObject splits a line into its fields. The values alias the line.
+// decodeObject splits a line into its fields.
 func decodeObject(line []byte) (*object, error) {
 	if !utf8.Valid(line) {
 		return nil, badLine("not valid UTF-8")
 	}
-	at := skipSpace(line, 0)
-	if byteAt(line, at) != '{' {
-		if _, _, err := scanWhole(line); err != nil {
-			return nil, badLine("%w", err)
-		}
-		return nil, badLine("want a JSON object, got %s", describe(line[at:]))
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	open, err := decoder.Token()
+	if err == nil && open != json.Delim('{') {
+		return nil, badLine("want a JSON object, got %s", describe(trimSpace(line)))
 	}
 	fields := make(map[string]json.RawMessage, 4)
-	at = skipSpace(line, at+1)
-	for first := true; byteAt(line, at) != '}'; first = false {
-		if !first {
-			if byteAt(line, at) != ',' {
-				return nil, badLine("%w", scanError(at, "want a comma or %q", '}'))
-			}
-			at = skipSpace(line, at+1)
+	for err == nil && decoder.More() {
+		var token json.Token
+		var value json.RawMessage
+		if token, err = decoder.Token(); err == nil {
+			err = decoder.Decode(&value)
 		}
-		end, next, err := scanName(line, at)
 		if err != nil {
-			return nil, badLine("%w", err)
+			break
 		}
-		name := decodeString(line[at:end])
-		start, end, err := scanValue(line, next)
-		if err != nil {
-			return nil, badLine("%w", err)
-		}
+		name, _ := token.(string)
 		if _, twice := fields[name]; twice {
 			return nil, badLine("field %s appears twice", excerpt(name))
 		}
 		if len(fields) == maxFields {
 			return nil, badLine("more than %d fields", maxFields)
 		}
-		fields[name] = json.RawMessage(line[start:end:end])
-		at = skipSpace(line, end)
+		fields[name] = value
 	}
-	if at = skipSpace(line, at+1); at < len(line) {
-		return nil, badLine("%w", scanError(at, "more than one value"))
+	if err == nil {
+		_, err = decoder.Token() // the closing brace
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF // of the line, not of the connection
+	}
+	if err != nil {
+		return nil, badLine("not valid JSON: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return nil, badLine("more than one value")
 	}
 	return &object{fields: fields}, nil
 }
@@ -108,17 +108,16 @@ func (o *object) value(name string) json.RawMessage {
 	return value
 }
 
-// text returns the required text field with this name.
-func (o *object) text(name string) string {
+// text returns the required text field with this name. Half a surrogate pair becomes U+FFFD.
+func (o *object) text(name string) (text string) {
 	value := o.value(name)
-	switch {
-	case value == nil:
-		return ""
-	case value[0] != '"':
-		o.fail("%s: want text, got %s", name, describe(value))
+	if value == nil {
 		return ""
 	}
-	return decodeString(value)
+	if value[0] != '"' || json.Unmarshal(value, &text) != nil {
+		o.fail("%s: want text, got %s", name, describe(value))
+	}
+	return text
 }
 
 // flag returns the optional true-or-false field with this name.
@@ -131,23 +130,17 @@ func (o *object) flag(name string) bool {
 	return isTrue
 }
 
-// decodeString returns the text of a valid JSON string. Half a surrogate pair becomes U+FFFD.
-func decodeString(quoted []byte) string {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return string(quoted[1 : len(quoted)-1])
-	}
-	var text string
-	if err := json.Unmarshal(quoted, &text); err != nil {
-		panic("ash: a JSON string passed the check and is none: " + err.Error())
-	}
-	return text
-}
-
 // An encoder builds a line. It begins with an object that is not closed.
 type encoder struct {
-	line []byte
+	line bytes.Buffer
 	// err is the first error of the methods that add fields.
 	err error
+}
+
+func newEncoder(begin string) *encoder {
+	e := new(encoder)
+	e.line.WriteString(begin)
+	return e
 }
 
 func (e *encoder) fail(format string, details ...any) {
@@ -169,9 +162,9 @@ func (e *encoder) field(name string, value json.RawMessage) {
 }
 
 func (e *encoder) name(name string) {
-	e.line = append(e.line, ',')
+	e.line.WriteByte(',')
 	e.string("field name "+excerpt(name), name)
-	e.line = append(e.line, ':')
+	e.line.WriteByte(':')
 }
 
 // string appends text as a JSON string that keeps <, > and & readable.
@@ -180,51 +173,25 @@ func (e *encoder) string(field, text string) {
 		e.fail("%s: not valid UTF-8", field)
 		return
 	}
-	if isPlain(text) {
-		e.line = append(append(append(e.line, '"'), text...), '"')
-		return
-	}
-	var quoted bytes.Buffer
-	quoted.Grow(len(text) + 16)
-	encoder := json.NewEncoder(&quoted)
+	encoder := json.NewEncoder(&e.line)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(text); err != nil {
 		e.fail("%s: %w", field, err)
+		return
 	}
-	e.line = append(e.line, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
-}
-
-// isPlain reports whether text needs no escapes in a JSON string.
-func isPlain(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
+	e.line.Truncate(e.line.Len() - len("\n"))
 }
 
 // value appends a JSON value without outer white space, on one line: line feeds, which valid JSON
 // has only between tokens, become spaces.
 func (e *encoder) value(field string, value json.RawMessage) {
-	if !utf8.Valid(value) {
+	switch {
+	case !utf8.Valid(value):
 		e.fail("%s: not valid UTF-8", field)
-		return
-	}
-	begin, end, err := scanWhole(value)
-	if err != nil {
-		e.fail("%s: %w", field, err)
-		return
-	}
-	start := len(e.line)
-	e.line = append(e.line, value[begin:end]...)
-	for appended := e.line[start:]; ; {
-		i := bytes.IndexByte(appended, '\n')
-		if i < 0 {
-			return
-		}
-		appended[i] = ' '
-		appended = appended[i+1:]
+	case !json.Valid(value):
+		e.fail("%s: not valid JSON", field)
+	default:
+		e.line.Write(bytes.ReplaceAll(trimSpace(value), []byte("\n"), []byte(" ")))
 	}
 }
 
@@ -233,10 +200,12 @@ func (e *encoder) end() ([]byte, error) {
 	if e.err != nil {
 		return nil, e.err
 	}
-	if len(e.line)+1 > MaxLine {
-		return nil, fmt.Errorf("%w: %d", ErrLineTooLong, len(e.line)+1)
+	e.line.WriteByte('}')
+	if e.line.Len() > MaxLine {
+		return nil, fmt.Errorf("%w: %d", ErrLineTooLong, e.line.Len())
 	}
-	return append(e.line, '}', '\n'), nil
+	e.line.WriteByte('\n')
+	return e.line.Bytes(), nil
 }
 
 // trimSpace removes outer JSON white space.

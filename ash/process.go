@@ -61,29 +61,18 @@ func (p *process) run(started chan<- error) {
 
 // dial connects to the socket that the process is about to make.
 func (p *process) dial(ctx context.Context, path string) (net.Conn, error) {
-	ticker := time.NewTicker(redial)
-	defer ticker.Stop()
 	for {
 		conn, err := dial(ctx, path)
 		if err == nil {
 			return conn, nil
 		}
 		select {
-		case <-ticker.C:
+		case <-time.After(redial):
 		case <-p.exited:
 			return nil, p.exitError()
 		case <-ctx.Done():
 			return nil, errors.Join(context.Cause(ctx), err)
 		}
-	}
-}
-
-func (p *process) hasExited() bool {
-	select {
-	case <-p.exited:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -100,12 +89,10 @@ func (p *process) explain(err error) error {
 	if !errors.Is(err, ErrClosed) || errors.Is(err, ErrBridgeExited) {
 		return err
 	}
-	timer := time.NewTimer(departure)
-	defer timer.Stop()
 	select {
 	case <-p.exited:
 		return errors.Join(p.exitError(), err)
-	case <-timer.C:
+	case <-time.After(departure):
 		return err
 	}
 }
@@ -127,14 +114,14 @@ func (p *process) waitExit(ctx context.Context, timeout time.Duration) error {
 
 // stop ends the process in stages, and removes its socket if the process did not.
 func (p *process) stop(path string, timeout time.Duration) error {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	if !p.hasExited() {
+	select {
+	case <-p.exited:
+	default:
 		processgroup.Signal(p.command.Process, syscall.SIGTERM)
 	}
 	select {
 	case <-p.exited:
-	case <-timer.C:
+	case <-time.After(timeout):
 		processgroup.Kill(p.command.Process)
 		<-p.exited
 	}

@@ -1,6 +1,7 @@
 package ash
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,33 +30,51 @@ func (c *Client) Resume(ctx context.Context, sessionID string) iter.Seq2[json.Ra
 	return c.run(ctx, Resume{SessionID: sessionID})
 }
 
-// Interrupt asks the bridge to end the running query. Without one it does nothing.
+// Interrupt asks the bridge to end the running query. Without one it does nothing. No turn can
+// begin meanwhile, so the bridge never takes the interrupt for that of the next query.
 func (c *Client) Interrupt(ctx context.Context) error {
-	link, err := c.current()
-	if err != nil {
-		return err
+	c.order.Lock()
+	defer c.order.Unlock()
+	c.mu.Lock()
+	idle := c.turn == nil
+	c.mu.Unlock()
+	err := c.closed()
+	if err == nil && !idle {
+		err = c.write(ctx, Interrupt{})
 	}
-	if err := link.interrupt(ctx); err != nil {
+	if err != nil {
 		return fmt.Errorf("ash: interrupt: %w", err)
 	}
 	return nil
 }
 
+// closed returns why the connection has ended, nil if it has not.
+func (c *Client) closed() error {
+	select {
+	case <-c.ended:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+// hostTurn is the running turn as the host sees it.
+type hostTurn struct {
+	events chan Event
+	over   chan struct{} // closed when nobody receives events
+	// session is the id in its done.
+	session string
+}
+
 func (c *Client) run(ctx context.Context, command Command) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
-		link, err := c.current()
+		turn, err := c.begin()
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		turn, err := link.begin()
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		left, err := link.runTurn(ctx, turn, command, c.options.SettleTimeout, yield)
-		link.finish(turn)
-		c.noteSession(turn.session)
+		left, err := c.runTurn(ctx, turn, command, yield)
+		c.finish(turn)
 		if c.bridge != nil {
 			err = c.bridge.explain(err)
 		}
@@ -65,12 +84,52 @@ func (c *Client) run(ctx context.Context, command Command) iter.Seq2[json.RawMes
 	}
 }
 
+// begin begins a turn.
+func (c *Client) begin() (*hostTurn, error) {
+	if err := c.closed(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	c.order.Lock()
+	defer c.order.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turn != nil {
+		return nil, ErrBusy
+	}
+	c.turn = &hostTurn{events: make(chan Event), over: make(chan struct{})}
+	return c.turn, nil
+}
+
+// finish ends the turn and keeps the session id in its done.
+func (c *Client) finish(turn *hostTurn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.turn = nil
+	c.session = cmp.Or(turn.session, c.session)
+	close(turn.over)
+}
+
+// write sends a command. It returns ErrNotSent if the bridge cannot have got all of it.
+func (c *Client) write(ctx context.Context, command Command) error {
+	line, err := EncodeCommand(command)
+	if err != nil {
+		return err
+	}
+	if err := c.out.write(ctx, line); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return fmt.Errorf("%w: %w: %w", ErrNotSent, ErrClosed, err)
+	}
+	return nil
+}
+
 // runTurn sends a command and yields the messages of its turn. Left reports that the loop wants no
 // more. On return the turn is over, or the connection is closed.
-func (l *link) runTurn(ctx context.Context, turn *hostTurn, command Command, settle time.Duration,
-	yield func(json.RawMessage, error) bool,
+func (c *Client) runTurn(
+	ctx context.Context, turn *hostTurn, command Command, yield func(json.RawMessage, error) bool,
 ) (left bool, err error) {
-	if err := l.write(ctx, command); err != nil {
+	if err := c.write(ctx, command); err != nil {
 		return false, err
 	}
 	var reported error
@@ -81,7 +140,7 @@ func (l *link) runTurn(ctx context.Context, turn *hostTurn, command Command, set
 			switch event := event.(type) {
 			case Message:
 				if !yield(event.Data, nil) {
-					return true, l.giveUp(turn, settle)
+					return true, c.giveUp(turn)
 				}
 			case Error:
 				if reported == nil {
@@ -92,25 +151,25 @@ func (l *link) runTurn(ctx context.Context, turn *hostTurn, command Command, set
 				return false, reported
 			}
 			if reported != nil {
-				overdue = time.After(settle)
+				overdue = time.After(c.options.SettleTimeout)
 			}
 		case <-overdue:
-			l.close()
+			c.disconnect()
 			return false, errors.Join(reported, ErrNoDone)
-		case <-l.ended:
-			return false, errors.Join(reported, l.err)
+		case <-c.ended:
+			return false, errors.Join(reported, c.err)
 		case <-ctx.Done():
-			return false, errors.Join(context.Cause(ctx), l.giveUp(turn, settle))
+			return false, errors.Join(context.Cause(ctx), c.giveUp(turn))
 		}
 	}
 }
 
 // giveUp interrupts a turn and waits for its done. If there is none in time, it closes the
 // connection.
-func (l *link) giveUp(turn *hostTurn, settle time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), settle)
+func (c *Client) giveUp(turn *hostTurn) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.options.SettleTimeout)
 	defer cancel()
-	if err := l.write(ctx, Interrupt{}); err != nil {
+	if err := c.write(ctx, Interrupt{}); err != nil {
 		return err
 	}
 	for {
@@ -120,10 +179,10 @@ func (l *link) giveUp(turn *hostTurn, settle time.Duration) error {
 				turn.session = done.SessionID
 				return nil
 			}
-		case <-l.ended:
-			return l.err
+		case <-c.ended:
+			return c.err
 		case <-ctx.Done():
-			l.close()
+			c.disconnect()
 			return ErrNoDone
 		}
 	}
@@ -135,12 +194,4 @@ func (c *Client) SessionID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.session
-}
-
-func (c *Client) noteSession(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if id != "" {
-		c.session = id
-	}
 }

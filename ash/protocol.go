@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Command is what a host tells a bridge: a [Query], [Resume], [Interrupt] or [Shutdown].
@@ -44,8 +45,8 @@ func (Shutdown) command()  {}
 // queryFields are the fields of a query that Extra cannot hold.
 var queryFields = []string{"cmd", "ev", "prompt", "sessionId", "includePartialMessages"}
 
-// DecodeCommand reads a line, with or without its line feed. The result shares memory with the
-// line. It returns [ErrBadLine], or [ErrUnknownName] for an unknown command.
+// DecodeCommand reads a line, with or without its line feed. It returns [ErrBadLine], or
+// [ErrUnknownName] for an unknown command.
 func DecodeCommand(line []byte) (Command, error) {
 	o, err := decodeObject(line)
 	if err != nil {
@@ -99,7 +100,7 @@ func EncodeCommand(command Command) ([]byte, error) {
 	case Query:
 		return encodeQuery(command)
 	case Resume:
-		e := encoder{line: []byte(`{"cmd":"resume"`)}
+		e := newEncoder(`{"cmd":"resume"`)
 		e.text("sessionId", command.SessionID)
 		return e.end()
 	case Interrupt:
@@ -111,7 +112,7 @@ func EncodeCommand(command Command) ([]byte, error) {
 }
 
 func encodeQuery(query Query) ([]byte, error) {
-	e := encoder{line: []byte(`{"cmd":"query"`)}
+	e := newEncoder(`{"cmd":"query"`)
 	blocks := trimSpace(query.Blocks)
 	switch {
 	case query.Blocks == nil:
@@ -134,4 +135,87 @@ func encodeQuery(query Query) ([]byte, error) {
 		e.field(name, query.Extra[name])
 	}
 	return e.end()
+}
+
+// Event is what a bridge tells its host: a [Ready], [Message], [Error] or [Done].
+type Event interface{ event() }
+
+// Ready says that the bridge takes commands.
+type Ready struct{}
+
+// Message carries one message of the agent.
+type Message struct {
+	// Data is the message as the agent's SDK made it, any JSON value. Only line feeds between
+	// tokens change, into spaces.
+	Data json.RawMessage
+}
+
+// Error says that something went wrong at the bridge. Within a turn a [Done] still follows. A
+// [Client] returns it as the error of the query.
+type Error struct {
+	// Text is what the bridge said.
+	Text string
+}
+
+// Error returns the text, with a prefix that names the bridge.
+func (e Error) Error() string { return "ash: the bridge reports: " + e.Text }
+
+// Done says that a turn is over.
+type Done struct {
+	// SessionID is that of the turn's command, or another name that the bridge gave the session.
+	SessionID string
+}
+
+func (Ready) event()   {}
+func (Message) event() {}
+func (Error) event()   {}
+func (Done) event()    {}
+
+// DecodeEvent reads a line, with or without its line feed. It returns [ErrBadLine], or
+// [ErrUnknownName] for an unknown event, which hosts ignore.
+func DecodeEvent(line []byte) (Event, error) {
+	o, err := decodeObject(line)
+	if err != nil {
+		return nil, err
+	}
+	var event Event
+	switch name := o.name("ev"); {
+	case o.err != nil:
+	case name == "ready":
+		event = Ready{}
+	case name == "message":
+		event = Message{Data: o.value("data")}
+	case name == "error":
+		event = Error{Text: o.text("error")}
+	case name == "done":
+		event = Done{SessionID: o.text("sessionId")}
+	default:
+		o.err = fmt.Errorf("%w: event %s", ErrUnknownName, excerpt(name))
+	}
+	if o.err != nil {
+		return nil, o.err
+	}
+	return event, nil
+}
+
+// EncodeEvent returns the event as a line, with its line feed. It returns an error for data that is
+// not JSON and for lines over [MaxLine]. It makes an error's text valid UTF-8.
+func EncodeEvent(event Event) ([]byte, error) {
+	switch event := event.(type) {
+	case Ready:
+		return []byte("{\"ev\":\"ready\"}\n"), nil
+	case Message:
+		e := newEncoder(`{"ev":"message","data":`)
+		e.value("data", event.Data)
+		return e.end()
+	case Error:
+		e := newEncoder(`{"ev":"error"`)
+		e.text("error", strings.ToValidUTF8(event.Text, "\uFFFD"))
+		return e.end()
+	case Done:
+		e := newEncoder(`{"ev":"done"`)
+		e.text("sessionId", event.SessionID)
+		return e.end()
+	}
+	return nil, fmt.Errorf("ash: no such event: %T", event)
 }
