@@ -31,21 +31,6 @@ func ParseRecord(line []byte) (Record, error) {
 	return parseObject(text)
 }
 
-// parseFor is ParseRecord for a line that holds a record for agent. Otherwise wanted is false, which
-// parseFor finds out without checking all of the line.
-func parseFor(line []byte, agent string) (r Record, wanted bool) {
-	for name, value := range members(string(bytes.TrimSpace(line))) {
-		if (name == "to" || name == "from") && r.set(name, value) != nil {
-			return r, false
-		}
-	}
-	if !r.IsFor(agent) {
-		return r, false
-	}
-	r, err := ParseRecord(line)
-	return r, err == nil
-}
-
 // parseObject returns the record that a JSON object on one line holds.
 func parseObject(text string) (Record, error) {
 	r := Record{line: text}
@@ -69,11 +54,11 @@ func object(line []byte) (string, error) {
 	switch {
 	case len(line) == 0:
 		return "", errors.New("blank line")
-	case line[0] != '{' && json.Valid(line):
-		return "", errors.New("not a JSON object")
 	case !json.Valid(line):
 		var ignored json.RawMessage
 		return "", fmt.Errorf("not JSON: %w", json.Unmarshal(line, &ignored))
+	case line[0] != '{':
+		return "", errors.New("not a JSON object")
 	}
 	return onOneLine(line)
 }
@@ -89,8 +74,7 @@ func onOneLine(text []byte) (string, error) {
 }
 
 // set gives the field called name the value in raw, which is valid JSON.
-func (r *Record) set(name, raw string) error {
-	var err error
+func (r *Record) set(name, raw string) (err error) {
 	switch name {
 	case "id":
 		err = setText(&r.ID, raw)
@@ -114,7 +98,7 @@ func (r *Record) set(name, raw string) error {
 		err = setNumber(&r.Iteration, raw)
 	}
 	if err != nil {
-		return &FieldError{name, err.Error()}
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }
@@ -131,22 +115,16 @@ func setText[T ~string](to *T, raw string) error {
 	return nil
 }
 
-func setNumber(to *int, raw string) (err error) {
-	if *to, err = strconv.Atoi(raw); err == nil {
-		return nil
-	}
-	*to = 0
+func setNumber(to *int, raw string) error {
 	if raw == "null" {
+		*to = 0
 		return nil
 	}
-	// JSON has one kind of number: 1.0 and 1e2 are integers too.
-	const exact = 1 << 53 // beyond, several integers are one float
+	// JSON has one kind of number: 1.0 and 1e2 are integers too. Beyond 2^53 several integers are one float.
 	number, err := strconv.ParseFloat(raw, 64)
-	if err != nil || number != math.Trunc(number) || math.Abs(number) > exact {
-		return errors.New("is not an integer")
-	}
-	if *to = int(number); float64(*to) != number {
-		return errors.New("is too large")
+	*to = int(number)
+	if err != nil || float64(*to) != number || math.Abs(number) > 1<<53 {
+		return errors.New("is not an integer of at most 53 bits")
 	}
 	return nil
 }
@@ -203,7 +181,7 @@ func (r Record) Encode() ([]byte, error) {
 	if r.Metadata != nil {
 		metadata, err := onOneLine(r.Metadata)
 		if err != nil || !json.Valid(r.Metadata) {
-			return nil, &FieldError{"metadata", "is not JSON"}
+			return nil, errors.New("metadata: is not JSON")
 		}
 		add(`"metadata"`, []byte(metadata))
 	}
@@ -227,24 +205,25 @@ func (r *Record) isUnchanged() bool {
 // MarshalJSON is Encode. (json.Marshal itself then escapes <, > and &; use Encode where bytes matter.)
 func (r Record) MarshalJSON() ([]byte, error) { return r.Encode() }
 
-// members yields the names and values of a JSON object, in order. Of a text that is not valid it yields
-// something or nothing.
+// members yields the names and values of a valid JSON object, in order. An empty text has none.
 func members(text string) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for i := skipSpace(text, 1); i < len(text) && text[i] == '"'; {
 			end := skipString(text, i)
 			start := skipSpace(text, skipSpace(text, end)+1) // past the colon
-			next := skipValue(text, start)
-			if next <= start || next >= len(text) || !yield(unquote(text[i:end]), text[start:next]) {
+			next := endOfValue(text, start)
+			if !yield(unquote(text[i:end]), strings.TrimRight(text[start:next], space)) {
 				return
 			}
-			i = skipSpace(text, skipSpace(text, next)+1) // past the comma
+			i = skipSpace(text, next+1) // past the comma
 		}
 	}
 }
 
+const space = " \t\r\n"
+
 func skipSpace(text string, i int) int {
-	for i < len(text) && strings.IndexByte(" \t\r\n", text[i]) >= 0 {
+	for i < len(text) && strings.IndexByte(space, text[i]) >= 0 {
 		i++
 	}
 	return i
@@ -263,29 +242,23 @@ func skipString(text string, i int) int {
 	return i
 }
 
-// skipValue returns the position behind the value that begins at i.
-func skipValue(text string, i int) int {
-	for depth := 0; i < len(text); {
-		switch c := text[i]; {
-		case c == '"':
-			i = skipString(text, i)
-		case c == '{' || c == '[':
+// endOfValue returns the position of the comma or brace behind the value that begins at i.
+func endOfValue(text string, i int) int {
+	for depth := 0; ; i++ {
+		switch text[i] {
+		case '"':
+			i = skipString(text, i) - 1
+		case '{', '[':
 			depth++
-			i++
-		case c == '}' || c == ']':
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
 			depth--
-			i++
-		case depth > 0:
-			i++
-			continue
-		default: // a number or a word
-			for i < len(text) && strings.IndexByte(",}] \t\r\n", text[i]) < 0 {
-				i++
+		case ',':
+			if depth == 0 {
+				return i
 			}
 		}
-		if depth <= 0 {
-			return i
-		}
 	}
-	return i
 }

@@ -14,19 +14,28 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 )
 
-// index is what the folder beside a log says about the log's first bytes, at one moment: index.json names
-// the parts (*.part), which hold a cell for each line. Parts are written once. Replacing index.json by a rename
-// switches from one complete index to the next. Lines behind the indexed stretch are read from the log.
+// index is what the folder beside a log says about the log's first bytes, at one moment:
 //
-// Nothing is synced: checksums cover every byte, and index.json identifies the log by its file number and
-// samples of its bytes. What does not fit is read again from the log. A cell is compared with the log before it
-// is believed.
+//	index.json   which stretch of which log is indexed, its Status, and the names of the parts
+//	*.part       the cells of the stretch's lines, in hashed buckets (see part); written once, never changed
 //
-// New cells go into a new part, together with those of the parts that are not much larger. So few parts remain,
-// and a cell is rewritten a few times only.
+// index.json names the parts, so that replacing it by a rename switches from one complete index to the
+// next. Lines behind the indexed stretch are read from the log itself, so that an index may be short, or
+// missing:
+//
+//	lost                    the log is read once and indexed again
+//	stale                   the rest of the log is read
+//	damaged                 checksums cover every byte; the index is lost
+//	of another log, or of a log that was replaced, cut or edited
+//	                        size or fingerprint differ; the index is lost
+//
+// Nothing is synced: files that a power loss left incomplete fail their checksums. What the index says of an
+// id is compared with the log before it is believed.
+//
+// New cells go into a new part, together with those of the parts that are not much larger. So few parts
+// remain, and a cell is rewritten a few times only.
 type index struct {
 	extent
 	parts []*part
@@ -57,73 +66,53 @@ const (
 // errDamaged says that the index is not what this package wrote, or not about the log as it is now.
 var errDamaged = errors.New("index does not fit the log")
 
-// castagnoli is computed at first use: that takes longer than the rest of a program's start.
-var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
+// castagnoli returns a table that package crc32 computes at the first call, which takes longer than the
+// rest of a program's start.
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // indexFile is index.json behind a checksum of eight hexadecimal digits.
 type indexFile struct {
 	extent
-	Inode       uint64     `json:"inode"`
 	Fingerprint string     `json:"fingerprint"`
 	Parts       []partInfo `json:"parts"`
 }
 
 // loadIndex reads the index in folder of the log, which has size bytes. Without an index, or with one that
-// is of no use, it returns an empty one.
-func loadIndex(folder string, log *sharedFile, size int64) (index, error) {
-	const attempts = 3
-	for attempt := 1; ; attempt++ {
-		m, err := readIndexFile(folder, log, size)
-		if errors.Is(err, fs.ErrNotExist) {
-			return index{}, nil
-		}
-		if err != nil {
-			return index{}, fmt.Errorf("%s: %w", folder, err)
-		}
-		x := index{extent: m.extent}
-		for _, info := range m.Parts {
-			part, openErr := openPart(folder, info)
-			if openErr != nil {
-				err = openErr
-				break
-			}
-			x.parts = append(x.parts, part)
-		}
-		if err == nil {
-			return x, nil
-		}
-		err = errors.Join(err, x.close())
-		if attempt == attempts || !errors.Is(err, fs.ErrNotExist) {
-			return index{}, fmt.Errorf("%w: %w", errDamaged, err)
-		}
-		// Another process has just merged this part into a new one.
-	}
-}
-
-// readIndexFile reads index.json and checks that it is about the log.
-func readIndexFile(folder string, log *sharedFile, size int64) (m indexFile, err error) {
+// is of no use, it returns an empty one. Parts are opened when they are first used.
+func loadIndex(folder string, log io.ReaderAt, size int64) (x index, err error) {
 	data, err := readFile(filepath.Join(folder, indexFileName), maxIndexFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return x, nil
+	}
 	if err != nil {
-		return m, err
+		return x, fmt.Errorf("%s: %w", folder, err)
 	}
 	sum, text, _ := bytes.Cut(data, []byte(" "))
 	if string(sum) != fmt.Sprintf("%08x", crc32.Checksum(text, castagnoli())) {
-		return m, fmt.Errorf("%w: checksum of %s", errDamaged, indexFileName)
+		return x, fmt.Errorf("%w: checksum of %s in %s", errDamaged, indexFileName, folder)
 	}
+	var m indexFile
 	if err := json.Unmarshal(text, &m); err != nil {
-		return m, fmt.Errorf("%w: %w", errDamaged, err)
+		return x, fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	switch {
-	case m.End > size:
-		return m, fmt.Errorf("%w: the log is shorter", errDamaged)
-	case m.Inode != inode(log.info):
-		return m, fmt.Errorf("%w: the log is another file", errDamaged)
+	if m.End > size {
+		return x, fmt.Errorf("%w: the log is shorter", errDamaged)
 	}
 	found, err := fingerprint(log, m.End)
-	if err == nil && found != m.Fingerprint {
-		err = fmt.Errorf("%w: the log has other bytes", errDamaged)
+	if err != nil {
+		return x, err
 	}
-	return m, err
+	if found != m.Fingerprint {
+		return x, fmt.Errorf("%w: the log has other bytes", errDamaged)
+	}
+	x.extent = m.extent
+	for _, info := range m.Parts {
+		if info.Name != filepath.Base(info.Name) || info.Homes < 1 || info.Buckets < info.Homes {
+			return index{}, fmt.Errorf("%w: part %q cannot be", errDamaged, info.Name)
+		}
+		x.parts = append(x.parts, &part{partInfo: info, folder: folder})
+	}
+	return x, nil
 }
 
 // fingerprint hashes samples of the log's first end bytes, the last ones among them. It tells one log from
@@ -144,16 +133,15 @@ func fingerprint(log io.ReaderAt, end int64) (string, error) {
 }
 
 // extend returns the index that covers the log up to to.End, and writes it to folder. The cells are those
-// of the lines that x does not cover. The caller holds the log's lock. If anew is set the files of x may be
-// missing from the folder, and none is kept. The caller closes x after success.
-func (x index) extend(folder string, log *sharedFile, cells []cell, to extent, anew bool) (index, error) {
-	keep := len(x.parts)
-	for keep > 0 && (anew || x.parts[keep-1].Cells < mergeRatio*len(cells)) {
-		keep--
-		older, err := x.parts[keep].all()
-		if err != nil {
+// of the lines that x does not cover. The caller holds the log's lock, and does not use x any more.
+func (x index) extend(folder string, log io.ReaderAt, cells []cell, to extent) (index, error) {
+	for len(x.parts) > 0 && x.parts[len(x.parts)-1].Cells < mergeRatio*len(cells) {
+		last := x.parts[len(x.parts)-1]
+		older, err := last.all()
+		if err = errors.Join(err, last.close()); err != nil {
 			return index{}, err
 		}
+		x.parts = x.parts[:len(x.parts)-1]
 		cells = append(cells, older...)
 	}
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -164,18 +152,15 @@ func (x index) extend(folder string, log *sharedFile, cells []cell, to extent, a
 	if err != nil {
 		return index{}, err
 	}
-	infos := []partInfo{}
-	for _, p := range x.parts[:keep] {
-		infos = append(infos, p.partInfo)
+	x.extent, x.parts = to, append(x.parts, &part{partInfo: written, folder: folder})
+	m := indexFile{extent: to}
+	for _, p := range x.parts {
+		m.Parts = append(m.Parts, p.partInfo)
 	}
-	m := indexFile{extent: to, Inode: inode(log.info), Parts: append(infos, written)}
 	if m.Fingerprint, err = fingerprint(log, to.End); err != nil {
 		return index{}, err
 	}
-	if err := m.write(folder); err != nil {
-		return index{}, err
-	}
-	return loadIndex(folder, log, to.End)
+	return x, m.write(folder)
 }
 
 // write puts index.json in place and removes all files of the index that it does not name.
@@ -234,7 +219,7 @@ func (x index) find(key uint64) ([]cell, error) {
 func (x index) close() error {
 	var failed []error
 	for _, p := range x.parts {
-		failed = append(failed, p.file.Close())
+		failed = append(failed, p.close())
 	}
 	return errors.Join(failed...)
 }

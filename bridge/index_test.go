@@ -94,7 +94,7 @@ func TestIndexServesAFreshProcess(t *testing.T) {
 	if _, err := l.Status(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.recentLines; n >= 200 {
+	if n := l.unindexed(); n >= 200 {
 		t.Errorf("want a short tail, got %d lines", n)
 	}
 	checkLog(t, l)
@@ -227,7 +227,7 @@ func TestRewrittenLogOfAnIdleProcess(t *testing.T) {
 	l := openLog(t, path, quiet(&warnings))
 	status, err := l.Status(ctx)
 	must(t, err)
-	if l.recentLines != 0 || status.TotalMessages != 200 {
+	if l.unindexed() != 0 || status.TotalMessages != 200 {
 		t.Fatalf("want 200 records and none read, got %+v", status)
 	}
 	other, _ := numberedLog(t, 300)
@@ -333,8 +333,7 @@ func TestPart(t *testing.T) {
 			folder := t.TempDir()
 			info, err := writePart(folder, sorted)
 			must(t, err)
-			p, err := openPart(folder, info)
-			must(t, err)
+			p := &part{partInfo: info, folder: folder}
 			all, err := p.all()
 			if err != nil || !slices.Equal(all, sorted) {
 				t.Errorf("%d %s keys: all gives %d cells, %v", n, name, len(all), err)
@@ -354,7 +353,35 @@ func TestPart(t *testing.T) {
 					t.Fatalf("%d %s keys: key %d gives %v, %v, want %v", n, name, target, got, err, want)
 				}
 			}
-			must(t, p.file.Close())
+			must(t, p.close())
 		}
 	}
+}
+
+// TestPartsMergedBeforeTheirFirstUse: a process that knows the index but has not opened its parts yet finds
+// records after another process has merged these parts away.
+func TestPartsMergedBeforeTheirFirstUse(t *testing.T) {
+	path, sent := numberedLog(t, 1000)
+	idle := openLog(t, path, nil)
+	_, err := idle.Status(t.Context())
+	must(t, err)
+	before := partFiles(t, path)
+	other := openLog(t, path, nil)
+	for i := range 20 {
+		var batch []Record
+		for j := range 200 {
+			batch = append(batch, task("a", "b", fmt.Sprint("other ", i, " ", j)))
+		}
+		mustSend(t, other, batch...)
+	}
+	for _, file := range before {
+		if slices.Contains(partFiles(t, path), file) {
+			t.Fatalf("%s was not merged", file)
+		}
+	}
+	id := GenerateID(sent[0].Type, sent[0].From, sent[0].To, sent[0].Content)
+	if e, err := idle.lookup(t.Context(), id, func(other string) bool { return other == id }, false); err != nil || len(e) != 1 || e[0].Line != 1 {
+		t.Errorf("got %+v, %v, want line 1", e, err)
+	}
+	checkLog(t, idle)
 }

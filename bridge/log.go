@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +30,9 @@ var (
 	// ErrNotSynced reports that a record is in the log but may not survive a power loss.
 	ErrNotSynced = errors.New("written, but not known to be on disk")
 )
+
+// errReplaced reports a log that another program replaced or cut while this one used it.
+var errReplaced = errors.New("the log was replaced or cut meanwhile")
 
 // Options are the settings of a Log; nil means the zero value.
 type Options struct {
@@ -56,18 +62,17 @@ type Log struct {
 	pause func(context.Context, time.Duration) error
 
 	mu         sync.Mutex // guards what follows
-	closed     bool
-	file       *sharedFile // for reading; nil while there is no log
+	closed     bool       // written with sending held too
+	file       *os.File   // for reading; nil while there is no log
+	info       os.FileInfo
 	index      index
-	distrusted bool   // the index on disk is wrong although its checksums are right; cleared by the next one
-	read       extent // the complete lines that were read, or that the index covers
-	// recent are the cells of the lines of read that index lacks, by key, in log order.
-	recent      map[uint64][]cell
-	recentLines int
-	sample      []byte // the bytes before sampleEnd, to notice that the log was rewritten
-	sampleEnd   int64
-	partial     int64 // bytes behind the last newline
-	indexFrom   int   // after a failure: how many recent lines there must be before the next attempt
+	distrusted bool              // the index on disk is wrong although its checksums are right; cleared by the next one
+	read       extent            // the complete lines that were read, or that the index covers
+	recent     map[uint64][]cell // by key, in log order: the lines of read that index lacks
+	sample     []byte            // the bytes before sampleEnd, to notice that the log was rewritten
+	sampleEnd  int64
+	partial    int64 // bytes behind the last newline
+	indexFrom  int64 // after a failure: how many recent lines there must be before the next attempt
 }
 
 // appendFile is what Send needs of the log opened for appending.
@@ -112,7 +117,7 @@ func resolve(path string) (string, error) {
 	case err == nil && info.IsDir():
 		return "", errors.New("is a folder")
 	case err == nil && !info.Mode().IsRegular():
-		return "", errNotRegular
+		return "", durable.ErrNotRegular
 	case err == nil:
 		return filepath.EvalSymlinks(path)
 	case !errors.Is(err, fs.ErrNotExist):
@@ -164,7 +169,7 @@ func (l *Log) lock(ctx context.Context) (unlock func() error, err error) {
 func (l *Log) forget() error {
 	var err error
 	if l.file != nil {
-		err = l.file.release()
+		err = l.file.Close()
 	}
 	l.file, l.partial, l.indexFrom = nil, 0, 0
 	l.use(index{})
@@ -174,7 +179,7 @@ func (l *Log) forget() error {
 // use continues with another index, behind the lines that it covers.
 func (l *Log) use(x index) {
 	l.warn(l.index.close())
-	l.index, l.read, l.recent, l.recentLines = x, x.clone(), map[uint64][]cell{}, 0
+	l.index, l.read, l.recent = x, x.clone(), map[uint64][]cell{}
 }
 
 // refresh reads what was appended to the log since the last call. locked says that the caller holds the
@@ -209,7 +214,7 @@ func (l *Log) reopen() (size int64, err error) {
 		return 0, l.forget()
 	case err != nil:
 		return 0, err
-	case l.file != nil && os.SameFile(info, l.file.info) && info.Size() >= l.read.End && l.isUnchanged():
+	case l.file != nil && os.SameFile(info, l.info) && info.Size() >= l.read.End && l.isUnchanged():
 		return info.Size(), nil
 	}
 	if l.file != nil {
@@ -218,29 +223,22 @@ func (l *Log) reopen() (size int64, err error) {
 	if err := l.forget(); err != nil {
 		return 0, err
 	}
-	if l.file, err = openShared(l.path); err != nil {
+	if l.file, l.info, err = openRegular(l.path, os.O_RDONLY); err != nil {
 		return 0, err
 	}
-	size = l.file.info.Size()
+	size = l.info.Size()
 	if !l.distrusted {
 		x, err := loadIndex(l.indexFolder(), l.file, size)
 		l.warnOfIndex(err)
 		l.use(x)
 	}
-	return size, l.takeSample()
+	return size, l.readTo(size)
 }
 
 // isUnchanged reports whether the sample is still in its place.
 func (l *Log) isUnchanged() bool {
 	now, err := l.bytesBefore(l.sampleEnd)
 	return err == nil && bytes.Equal(now, l.sample)
-}
-
-// takeSample remembers the last bytes of what was read.
-func (l *Log) takeSample() (err error) {
-	l.sampleEnd = l.read.End
-	l.sample, err = l.bytesBefore(l.sampleEnd)
-	return err
 }
 
 // bytesBefore returns up to 64 bytes of the log before the offset.
@@ -255,60 +253,66 @@ func (l *Log) catchUp(ctx context.Context, size int64, locked bool) error {
 	if size == l.read.End && l.partial == 0 && !l.isDue() {
 		return nil
 	}
-	reader := jsonl.NewReader(io.NewSectionReader(l.file, 0, size), 0)
 	for {
-		atEnd, err := l.readLines(ctx, reader, locked)
-		if err != nil {
-			return err
+		enough := false
+		for _, err := range l.readOn(ctx, size) {
+			if err != nil {
+				return err
+			}
+			if enough = locked && l.unindexed() >= max(bulkLines, l.indexFrom); enough {
+				break
+			}
 		}
 		again := locked && l.isDue() && l.extendIndex()
-		if atEnd && !again {
-			l.partial = size - l.read.End
-			return l.takeSample()
+		if !enough && !again {
+			break
+		}
+	}
+	return l.readTo(size)
+}
+
+// readOn takes note of the lines behind those that were read, up to size, and yields them. An error ends it.
+func (l *Log) readOn(ctx context.Context, size int64) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for e, err := range scan(ctx, l.path, l.file, position{l.read.End, l.read.Lines}, size) {
+			if _, skipped := errors.AsType[*LineError](err); skipped || err == nil {
+				l.account(e, skipped)
+				err = nil
+			}
+			if !yield(e, err) {
+				return
+			}
 		}
 	}
 }
 
-// readLines reads lines to the end, or until there are enough to index before going on.
-func (l *Log) readLines(ctx context.Context, reader *jsonl.Reader, mayIndex bool) (atEnd bool, err error) {
-	for !mayIndex || l.recentLines < max(bulkLines, l.indexFrom) {
-		line, next, err := reader.Line(l.read.End)
-		if err == io.EOF {
-			return true, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		r, err := ParseRecord(trimLine(line, l.read.End))
-		if err != nil {
-			l.account(nil, next)
-		} else {
-			l.account(&r, next)
-		}
-		if l.read.Lines%1024 == 0 && ctx.Err() != nil {
-			return false, ctx.Err()
-		}
-	}
-	return false, nil
-}
-
-// account takes note of the next line, which ends at offset end; r is nil for a line that is skipped.
-func (l *Log) account(r *Record, end int64) {
-	l.read.Lines++
-	c := cell{key: skippedKey, offset: l.read.End, line: l.read.Lines}
-	if r != nil {
-		c.key = keyOf(r.ID)
+// account takes note of the next line.
+func (l *Log) account(e Entry, skipped bool) {
+	c := cell{key: skippedKey, offset: l.read.End, line: e.behind.line}
+	if skipped {
+		l.read.Status.SkippedLines++
+	} else {
+		c.key = keyOf(e.ID)
+		l.read.Status.count(e.Record)
 	}
 	l.recent[c.key] = append(l.recent[c.key], c)
-	l.recentLines++
-	l.read.Status.count(r)
-	l.read.End = end
+	l.read.End, l.read.Lines = e.behind.offset, e.behind.line
 }
+
+// readTo takes note that the log was read up to size.
+func (l *Log) readTo(size int64) (err error) {
+	l.partial, l.sampleEnd = size-l.read.End, l.read.End
+	l.sample, err = l.bytesBefore(l.sampleEnd)
+	return err
+}
+
+// unindexed returns the number of lines that the index lacks.
+func (l *Log) unindexed() int64 { return l.read.Lines - l.index.Lines }
 
 // isDue reports whether the recent lines are worth indexing.
 func (l *Log) isDue() bool {
-	n := l.recentLines
-	return n > l.indexFrom && (n >= indexLines || n > 0 && l.read.End-l.index.End >= indexBytes)
+	n := l.unindexed()
+	return n > l.indexFrom && (n >= indexLines || l.read.End-l.index.End >= indexBytes)
 }
 
 // extendIndex moves the recent lines into the index on disk. It reports whether the log must be read again
@@ -319,25 +323,20 @@ func (l *Log) extendIndex() (readAgain bool) {
 	if !l.distrusted {
 		onDisk, err = loadIndex(l.indexFolder(), l.file, l.read.End)
 	}
-	if err == nil && onDisk.End > l.index.End {
-		l.use(onDisk) // another process went on
+	if onDisk.End != l.index.End { // another process went on, or the index was deleted
+		l.warnOfIndex(err)
+		l.use(onDisk)
 		return true
 	}
-	anew := onDisk.End != l.index.End // the index was deleted
-	l.warn(onDisk.close())
-	var cells []cell
-	for _, some := range l.recent {
-		cells = append(cells, some...)
-	}
-	extended, err := l.index.extend(l.indexFolder(), l.file, cells, l.read, anew)
-	switch {
-	case errors.Is(err, errDamaged):
+	cells := slices.Concat(slices.Collect(maps.Values(l.recent))...)
+	extended, err := onDisk.extend(l.indexFolder(), l.file, cells, l.read)
+	if err != nil {
 		l.warnOfIndex(err)
-		l.distrust()
-		return true
-	case err != nil:
-		l.warnOfIndex(err)
-		l.indexFrom = 2 * l.recentLines
+		if errors.Is(err, errDamaged) {
+			l.distrust()
+			return true
+		}
+		l.indexFrom = 2 * l.unindexed()
 		return false
 	}
 	l.use(extended)

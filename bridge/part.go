@@ -52,7 +52,8 @@ func hasKeyDigits(id string) bool {
 // A bucket ends in a checksum that depends on its number and on the file's name.
 type part struct {
 	partInfo
-	file *os.File
+	folder string
+	file   *os.File // nil until it is first read
 }
 
 // partInfo is what index.json says of a part.
@@ -122,19 +123,29 @@ func (p partInfo) bucket(number int64, cells []cell) []byte {
 	return bucket
 }
 
-func openPart(folder string, info partInfo) (*part, error) {
-	if info.Name != filepath.Base(info.Name) || info.Homes < 1 || info.Buckets < info.Homes {
-		return nil, fmt.Errorf("part %q cannot be", info.Name)
+// open opens the file. The error matches fs.ErrNotExist if another process has merged the part into a new
+// one.
+func (p *part) open() (err error) {
+	if p.file, _, err = openRegular(filepath.Join(p.folder, p.Name), os.O_RDONLY); err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
 	}
-	file, err := openRegular(filepath.Join(folder, info.Name))
-	if err != nil {
-		return nil, err
+	return nil
+}
+
+func (p *part) close() error {
+	if p.file == nil {
+		return nil
 	}
-	return &part{info, file}, nil
+	return p.file.Close()
 }
 
 // read appends the cells of the bucket with the given number.
 func (p *part) read(cells []cell, number int64) ([]cell, error) {
+	if p.file == nil {
+		if err := p.open(); err != nil {
+			return cells, err
+		}
+	}
 	var bucket [bucketSize]byte
 	if _, err := p.file.ReadAt(bucket[:], number*bucketSize); err != nil {
 		return cells, fmt.Errorf("%s: %w: %w", p.file.Name(), errDamaged, err)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
 )
 
 // TestPipesAreNoLogs: a pipe or a device where a file should be is refused, and nobody waits for its other end.
@@ -20,11 +22,11 @@ func TestPipesAreNoLogs(t *testing.T) {
 			t.Errorf("this file system has no pipes: %v", err)
 		}
 		for _, path := range []string{path, os.DevNull} {
-			if l, err := Open(path, nil); !errors.Is(err, errNotRegular) {
+			if l, err := Open(path, nil); !errors.Is(err, durable.ErrNotRegular) {
 				t.Errorf("Open(%s): got %v, %v, want it refused", path, l, err)
 			}
 		}
-		if c, err := LoadCursor(path, "codex"); !errors.Is(err, errNotRegular) {
+		if c, err := LoadCursor(path, "codex"); !errors.Is(err, durable.ErrNotRegular) {
 			t.Errorf("LoadCursor: got %q, %v, want it refused", c, err)
 		}
 		if _, err := Beginning(filepath.Join(filepath.Dir(path), "1", "bridge.jsonl")); err == nil {
@@ -44,7 +46,7 @@ func TestPipePutInPlace(t *testing.T) {
 				t.Errorf("this file system has no pipes: %v", err)
 			}
 			if name == "manifest.json" {
-				if _, err := Beginning(path); !errors.Is(err, errNotRegular) {
+				if _, err := Beginning(path); !errors.Is(err, durable.ErrNotRegular) {
 					t.Errorf("Beginning: got %v, want the manifest refused", err)
 				}
 				continue

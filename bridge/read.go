@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"maps"
+	"os"
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/jsonl"
@@ -27,11 +29,6 @@ type Entry struct {
 // Cursor returns the place behind the record.
 func (e Entry) Cursor() Cursor { return formatCursor(e.behind, e.sum) }
 
-// newEntry returns the entry of a record whose line, given with its newline, ends at end.
-func newEntry(r Record, line []byte, number, end int64) Entry {
-	return Entry{r, int(number), position{end, number}, cursorSum(line)}
-}
-
 // LineError reports a line of a log that is not a record.
 type LineError struct {
 	Path string // the log
@@ -42,9 +39,6 @@ type LineError struct {
 func (e *LineError) Error() string { return fmt.Sprintf("%s:%d: %v", e.Path, e.Line, e.Err) }
 
 func (e *LineError) Unwrap() error { return e.Err }
-
-// errPartial reports bytes behind the last newline of a log.
-var errPartial = errors.New("last line has no newline")
 
 // Get returns the record with the given ID: the first one, if another program wrote the ID twice. If there
 // is none the error matches ErrUnknownID.
@@ -95,7 +89,8 @@ func (l *Log) lookup(ctx context.Context, id string, match func(string) bool, lo
 				return fmt.Errorf("%w: another line at byte %d", errDamaged, c.offset)
 			}
 			if match(r.ID) {
-				found = append(found, newEntry(r, line, c.line, c.offset+int64(len(line))))
+				behind := position{c.offset + int64(len(line)), c.line}
+				found = append(found, Entry{r, int(c.line), behind, cursorSum(line)})
 			}
 			return nil
 		})
@@ -124,10 +119,15 @@ func (l *Log) Skipped(ctx context.Context) (skipped []*LineError, err error) {
 	return skipped, err
 }
 
-// retry calls use, which compares the index with the log. If the index does not fit, retry reads the log
-// again without it, and calls use once more.
+// retry calls use, which compares the index with the log. If the index does not fit, retry reads it again,
+// and then the log without it.
 func (l *Log) retry(ctx context.Context, locked bool, use func() error) error {
 	err := use()
+	if errors.Is(err, fs.ErrNotExist) { // another process has merged a part of the index into a new one
+		if err = errors.Join(l.forget(), l.refresh(ctx, locked)); err == nil {
+			err = use()
+		}
+	}
 	if !errors.Is(err, errDamaged) {
 		return err
 	}
@@ -166,70 +166,89 @@ func (l *Log) visit(key uint64, do func(c cell, line []byte) error) error {
 }
 
 // Records yields all records behind the cursor, and a *LineError for each line between them that is not a
-// record.
+// record. The error matches ErrUnknownCursor if the cursor is one of another log.
 func (l *Log) Records(ctx context.Context, after Cursor) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) { l.each(ctx, "", after, yield) }
+	return func(yield func(Entry, error) bool) {
+		file, at, end, err := l.view(ctx, after)
+		if err != nil {
+			yield(Entry{}, err)
+			return
+		}
+		if file == nil {
+			return
+		}
+		defer func() { l.warn(file.Close()) }()
+		for e, err := range scan(ctx, l.path, file, at, end) {
+			if !yield(e, err) || e.Line == 0 {
+				return
+			}
+			at = e.behind
+		}
+		if at.offset < end {
+			yield(Entry{}, fmt.Errorf("read bridge log %s: %w", l.path, io.ErrUnexpectedEOF))
+		}
+	}
 }
 
 // Drain yields the records for agent behind the cursor, in log order: those addressed to it, and the
-// broadcasts of others. The error matches ErrUnknownCursor if the cursor is one of another log.
+// broadcasts of others. Lines that are not records are left out.
 func (l *Log) Drain(ctx context.Context, agent string, after Cursor) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if agent == "" {
 			yield(Entry{}, errors.New("drain: the agent's name is empty"))
 			return
 		}
-		l.each(ctx, agent, after, yield)
-	}
-}
-
-// each yields the records for agent, or for the empty agent all records and *LineErrors.
-func (l *Log) each(ctx context.Context, agent string, after Cursor, yield func(Entry, error) bool) {
-	file, at, end, err := l.view(ctx, after)
-	if err != nil {
-		yield(Entry{}, err)
-		return
-	}
-	if file == nil {
-		return
-	}
-	defer func() { l.warn(file.release()) }()
-	reader := jsonl.NewReader(io.NewSectionReader(file, 0, end), 0)
-	for at.offset < end {
-		line, next, err := reader.Line(at.offset)
-		if err = cmp.Or(ctx.Err(), err); err != nil {
-			yield(Entry{}, fmt.Errorf("read bridge log %s: %w", l.path, err))
-			return
-		}
-		text := trimLine(line, at.offset)
-		at = position{next, at.line + 1}
-		var r Record
-		wanted := true
-		if agent != "" {
-			r, wanted = parseFor(text, agent)
-		} else if r, err = ParseRecord(text); err != nil {
-			err = &LineError{l.path, int(at.line), err}
-		}
-		if wanted && !yield(newEntry(r, line, at.line, next), err) {
-			return
+		for e, err := range l.Records(ctx, after) {
+			_, skipped := errors.AsType[*LineError](err)
+			if !skipped && (err != nil || e.IsFor(agent)) && !yield(e, err) {
+				return
+			}
 		}
 	}
 }
 
-// view reads what is new, and returns the log as it is now, which stays readable while the log goes on:
-// the file, which the caller releases, the cursor's place in it, and its end. The file is nil if there is
-// no log.
-func (l *Log) view(ctx context.Context, after Cursor) (file *sharedFile, at position, end int64, err error) {
+// view reads what is new, and opens the log as it is now: the file, which the caller closes, the cursor's
+// place in it, and its end. The file is nil if there is nothing behind the cursor.
+func (l *Log) view(ctx context.Context, after Cursor) (file *os.File, at position, end int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.refresh(ctx, false); err != nil {
 		return nil, at, 0, err
 	}
-	if at, err = l.find(after); err != nil || l.file == nil {
+	if at, err = l.find(after); err != nil || at.offset == l.read.End {
 		return nil, at, 0, err
 	}
-	l.file.users.Add(1)
-	return l.file, at, l.read.End, nil
+	file, info, err := openRegular(l.path, os.O_RDONLY)
+	if err == nil && !os.SameFile(info, l.info) {
+		err = errors.Join(fmt.Errorf("bridge log %s: %w", l.path, errReplaced), file.Close())
+	}
+	return file, at, l.read.End, err
+}
+
+// scan yields the lines of a log between a place and an offset: an Entry, and a *LineError with it if the line
+// is not a record. Any other error ends the lines.
+func scan(ctx context.Context, path string, log io.ReaderAt, at position, end int64) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		reader := jsonl.NewReader(io.NewSectionReader(log, 0, end), 0)
+		for {
+			line, next, err := reader.Line(at.offset)
+			if err == io.EOF {
+				return
+			}
+			if err = cmp.Or(ctx.Err(), err); err != nil {
+				yield(Entry{}, fmt.Errorf("read bridge log %s: %w", path, err))
+				return
+			}
+			r, err := ParseRecord(trimLine(line, at.offset))
+			at = position{next, at.line + 1}
+			if err != nil {
+				err = &LineError{path, int(at.line), err}
+			}
+			if !yield(Entry{r, int(at.line), at, cursorSum(line)}, err) {
+				return
+			}
+		}
+	}
 }
 
 // trimLine removes what is not part of a line's JSON: a byte order mark at the start of the log.
@@ -242,31 +261,25 @@ func trimLine(line []byte, offset int64) []byte {
 
 // ReadRecords yields the records of a log that comes as a stream, and a *LineError for each line that is
 // not a record; name is the stream's name in errors. A last line without a newline counts if it is a
-// record, since nothing more can come. Any other error is the reader's and ends the records. The cursors of
-// these records belong to no log.
+// record, since nothing more can come. Any other error is the reader's and ends the records. The entries
+// have no cursors.
 func ReadRecords(r io.Reader, name string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		lines := bufio.NewReader(r)
-		offset := int64(0)
-		for number := int64(1); ; number++ {
-			line, err := lines.ReadBytes('\n')
-			if err != nil && err != io.EOF {
-				yield(Entry{}, fmt.Errorf("read %s: %w", name, err))
+		for number := 1; ; number++ {
+			line, readErr := lines.ReadBytes('\n')
+			if readErr != nil && readErr != io.EOF {
+				yield(Entry{}, fmt.Errorf("read %s: %w", name, readErr))
 				return
 			}
-			atEnd := err == io.EOF
-			if atEnd && len(bytes.TrimSpace(line)) == 0 {
+			if readErr == io.EOF && len(bytes.TrimSpace(line)) == 0 {
 				return
 			}
-			r, err := ParseRecord(trimLine(line, offset))
-			offset += int64(len(line))
-			if err != nil && atEnd {
-				err = fmt.Errorf("%w: %w", errPartial, err)
-			}
+			r, err := ParseRecord(trimLine(line, int64(number-1)))
 			if err != nil {
-				err = &LineError{name, int(number), err}
+				err = &LineError{name, number, err}
 			}
-			if !yield(newEntry(r, line, number, offset), err) || atEnd {
+			if !yield(Entry{Record: r, Line: number}, err) || readErr == io.EOF {
 				return
 			}
 		}
@@ -313,12 +326,8 @@ func (s Status) clone() Status {
 	return s
 }
 
-// count adds a record or, if r is nil, a line that is not one.
-func (s *Status) count(r *Record) {
-	if r == nil {
-		s.SkippedLines++
-		return
-	}
+// count adds a record.
+func (s *Status) count(r Record) {
 	s.TotalMessages++
 	s.ByAgent[r.From]++
 	s.ByType[r.Type]++

@@ -1,7 +1,9 @@
 package bridge
 
 import (
+	"bytes"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -77,11 +79,8 @@ type Record struct {
 // as 64 lower-case hexadecimal digits (AgentPair's bridge reference, "ID Generation"). It does not cover
 // signal and time.
 func GenerateID(t Type, from, to, content string) string {
-	h := sha256.New()
-	for _, text := range []string{string(t), from, to, content} {
-		h.Write([]byte(text)) // a hash never fails to write
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256([]byte(string(t) + from + to + content))
+	return hex.EncodeToString(sum[:])
 }
 
 // IsFor reports whether the record is for agent: addressed to it, or a broadcast of another agent.
@@ -99,22 +98,14 @@ func (r Record) SaysTheSame(other Record) bool {
 	return r.Type == other.Type && r.From == other.From && r.To == other.To && r.Content == other.Content && r.Signal == other.Signal
 }
 
-// FieldError reports what is wrong with one field of a record.
-type FieldError struct {
-	Field  string // the field's name in JSON
-	Reason string
-}
-
-func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
-
 // Validate checks a record made here against AgentPair's bridge reference: a documented type, a sender that is
 // not the receiver, a documented signal or none, but one with type signal, an RFC 3339 timestamp, metadata
 // that is a JSON object, and UTF-8 text. An empty ID or timestamp is allowed: Send fills them in. The error
-// joins one *FieldError for each problem.
+// has a line for each problem, which begins with the field's name.
 func (r Record) Validate() error {
 	var found []error
 	report := func(field, format string, args ...any) {
-		found = append(found, &FieldError{field, fmt.Sprintf(format, args...)})
+		found = append(found, fmt.Errorf(field+": "+format, args...))
 	}
 	if !r.Type.Known() {
 		report("type", "%q is not one of %v", r.Type, Types())
@@ -166,3 +157,10 @@ func (r Record) Warnings() []error {
 	}
 	return found
 }
+
+//go:embed record.schema.json
+var recordSchema []byte
+
+// RecordSchema returns the JSON Schema (draft 2020-12) of a record, with titles and descriptions for
+// editors. It describes what [Record.Validate] accepts and [Record.Encode] writes; readers are more lenient.
+func RecordSchema() []byte { return bytes.Clone(recordSchema) }

@@ -3,7 +3,6 @@ package bridge
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"reflect"
 	"slices"
 	"strings"
@@ -183,8 +182,7 @@ func TestValidate(t *testing.T) {
 		r := task("a", "b", "c")
 		test.wrong(&r)
 		err := r.Validate()
-		var field *FieldError
-		if got := errors.As(err, &field); got != (test.field != "") || got && field.Field != test.field {
+		if (err != nil) != (test.field != "") || err != nil && !strings.HasPrefix(err.Error(), test.field+": ") {
 			t.Errorf("%s: want an error about %q, got %v", test.name, test.field, err)
 		}
 	}
@@ -274,28 +272,6 @@ func FuzzParseRecord(f *testing.F) {
 		r.line, again.line, r.lacksID = "", "", false
 		if !reflect.DeepEqual(r, again) {
 			t.Fatalf("want %+v, got %+v", r, again)
-		}
-	})
-}
-
-// FuzzParseFor: the shortcut for lines that are not for an agent agrees with parsing them, for any bytes.
-func FuzzParseFor(f *testing.F) {
-	for _, test := range foreignLines {
-		f.Add([]byte(test.line), "b")
-	}
-	for _, line := range []string{
-		"", " ", "{", "{}", `{"`, `{"to`, `{"to"`, `{"to":`, `{"to":"b`, `{"to":"b"`, `{"to":"b",`, `{"to":"b\\`, `{"to":[[`, `{"to":"\x"}`,
-		`["to","b"]`, `{"a":{"to":"b"},"to":"c","type":"task"}`, `{"a":"\"","to" : "b" , "type":"task"}`, `{"to":5,"type":"task"}`,
-		`{"to":"\u0062","type":"task"}`, `{"to":null,"type":"task","from":"b"}`, `{"to":"c","to":"b","type":"task"}`, `{"type":"task"}x`,
-	} {
-		f.Add([]byte(line), "b")
-	}
-	f.Fuzz(func(t *testing.T, line []byte, agent string) {
-		r, err := ParseRecord(line)
-		want := err == nil && r.IsFor(agent)
-		got, wanted := parseFor(line, agent)
-		if wanted != want || want && !reflect.DeepEqual(got, r) {
-			t.Fatalf("%q for %q: got %+v, %t, want %+v, %t", line, agent, got, wanted, r, want)
 		}
 	})
 }

@@ -1,14 +1,15 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
@@ -93,10 +94,7 @@ func (l *Log) prepare(r Record) (Record, error) {
 
 // lockAndAppend appends the new ones of the records under the log's lock. The caller holds sending.
 func (l *Log) lockAndAppend(ctx context.Context, records []Record) (receipts []Receipt, err error) {
-	l.mu.Lock()
-	closed := l.closed
-	l.mu.Unlock()
-	if closed {
+	if l.closed {
 		return nil, ErrClosed
 	}
 	unlock, err := l.lock(ctx)
@@ -112,11 +110,17 @@ func (l *Log) lockAndAppend(ctx context.Context, records []Record) (receipts []R
 	if err := l.awaitLastLine(ctx); err != nil {
 		return nil, err
 	}
-	if have, err := l.writer.Stat(); err != nil || l.file == nil || !os.SameFile(have, l.file.info) {
-		return nil, errors.Join(errors.New("replaced while it was being opened"), err)
+	if have, err := l.writer.Stat(); err != nil || l.file == nil || !os.SameFile(have, l.info) {
+		return nil, errors.Join(errReplaced, err)
 	}
-	if err := l.sealLastLine(ctx); err != nil {
-		return nil, err
+	if l.partial > 0 {
+		if _, err := jsonl.Seal(l.writer); err != nil {
+			return nil, err
+		}
+		l.warn(&LineError{l.path, int(l.read.Lines) + 1, errors.New("last line had no newline; ended with one")})
+		if err := l.refresh(ctx, true); err != nil {
+			return nil, err
+		}
 	}
 	return l.append(ctx, records)
 }
@@ -142,77 +146,53 @@ func (l *Log) append(ctx context.Context, records []Record) ([]Receipt, error) {
 			lines = append(append(lines, r.line...), '\n')
 		}
 	}
-	kept, err := 0, error(nil)
+	var err error
 	if len(lines) > 0 {
-		start := l.read.End
-		if kept, err = jsonl.Append(l.writer, lines); kept > 0 {
-			// What was written is in the log, even if ctx has ended.
-			err = errors.Join(err, l.accountWritten(context.WithoutCancel(ctx), records, receipts, lines[:kept], start))
-		}
+		_, err = jsonl.Append(l.writer, lines)
+		// What was written is in the log, even if ctx has ended.
+		err = errors.Join(err, l.readBack(context.WithoutCancel(ctx), func(e Entry) {
+			if i, ours := first[e.ID]; ours && receipts[i].Line == 0 {
+				receipts[i].Entry = e
+			}
+		}))
 	}
 	for i, r := range records {
-		switch {
-		case receipts[i].Line > 0:
-		case receipts[i].Duplicate:
+		if receipts[i].Line == 0 {
 			receipts[i].Entry = receipts[first[r.ID]].Entry
-		default:
-			return receipts[:i], err // not written
+		}
+		if receipts[i].Line == 0 {
+			return receipts[:i], cmp.Or(err, errReplaced)
 		}
 	}
 	return receipts, err
 }
 
-// accountWritten fills in the receipts of the records whose lines were written to a log that ended at start.
-func (l *Log) accountWritten(ctx context.Context, records []Record, receipts []Receipt, lines []byte, start int64) error {
+// readBack calls found with each line that was appended since the log was read, by this process or by one
+// without the lock.
+func (l *Log) readBack(ctx context.Context, found func(Entry)) error {
 	info, err := l.writer.Stat()
 	if err != nil {
 		return err
 	}
-	// Otherwise a writer without the lock has appended too.
-	alone := info.Size() == start+int64(len(lines))
-	if !alone {
-		if err := l.refresh(ctx, true); err != nil {
-			return err
-		}
-	}
-	for i, r := range records {
-		if receipts[i].Duplicate {
-			continue
-		}
-		if len(lines) == 0 {
-			break
-		}
-		line := lines[:len(r.line)+1]
-		lines = lines[len(line):]
-		if alone {
-			l.account(&r, l.read.End+int64(len(line)))
-			receipts[i].Entry = newEntry(r, line, l.read.Lines, l.read.End)
-			continue
-		}
-		found, err := l.lookup(ctx, r.ID, func(id string) bool { return id == r.ID }, true)
+	for e, err := range l.readOn(ctx, info.Size()) {
 		if err != nil {
 			return err
 		}
-		if len(found) == 0 {
-			return errors.New("a record that was written is not in the log: it was replaced or cut")
-		}
-		receipts[i].Entry = found[0]
+		found(e)
 	}
-	return l.takeSample()
+	return l.readTo(info.Size())
 }
 
 // openWriter makes writer the log's present file. It syncs the folder even if the file exists: the process
 // that created it may have been killed before doing so.
 func (l *Log) openWriter() error {
-	now, err := os.Stat(l.path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	if l.writer != nil {
-		if have, statErr := l.writer.Stat(); err == nil && statErr == nil && os.SameFile(have, now) {
+		now, err := os.Stat(l.path)
+		have, haveErr := l.writer.Stat()
+		if err == nil && haveErr == nil && os.SameFile(have, now) {
 			return nil
 		}
-		err := l.writer.Close()
+		err = l.writer.Close()
 		l.writer = nil
 		if err != nil {
 			return err
@@ -223,7 +203,7 @@ func (l *Log) openWriter() error {
 		return err
 	}
 	if !l.options.NoSync {
-		if err := syncFolder(filepath.Dir(l.path)); err != nil {
+		if err := durable.SyncFolder(filepath.Dir(l.path)); err != nil {
 			return errors.Join(err, writer.Close())
 		}
 	}
@@ -232,12 +212,9 @@ func (l *Log) openWriter() error {
 }
 
 func openAppend(path string) (appendFile, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR|openNonblock, 0o600)
+	file, _, err := openRegular(path, os.O_CREATE|os.O_APPEND|os.O_RDWR)
 	if err != nil {
 		return nil, err // not (*os.File)(nil) in an interface
-	}
-	if err := checkRegular(file); err != nil {
-		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
 }
@@ -280,25 +257,4 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// sealLastLine ends a last line that has no newline, so that what follows is a line of its own.
-func (l *Log) sealLastLine(ctx context.Context) error {
-	if l.partial == 0 {
-		return nil
-	}
-	fragment := make([]byte, l.partial)
-	if _, err := l.file.ReadAt(fragment, l.read.End); err != nil {
-		return err
-	}
-	number := int(l.read.Lines) + 1
-	_, problem := ParseRecord(trimLine(fragment, l.read.End))
-	if problem == nil {
-		problem = errors.New("it holds a complete record, which counts")
-	}
-	if _, err := jsonl.Seal(l.writer); err != nil {
-		return err
-	}
-	l.warn(&LineError{l.path, number, fmt.Errorf("%w; ended with one: %w", errPartial, problem)})
-	return l.refresh(ctx, true)
 }

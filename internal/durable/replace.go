@@ -22,9 +22,17 @@ func Replace(path string, data []byte, mode os.FileMode) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("writing %s: %w", path, cause(err)), os.Remove(temporary.Name()))
 	}
-	handle, err := os.Open(folder)
-	if err != nil {
-		return fmt.Errorf("syncing folder %s: %w", folder, cause(err))
+	return SyncFolder(folder)
+}
+
+// SyncFolder makes the names in a folder durable.
+func SyncFolder(path string) error {
+	handle, err := os.Open(path)
+	if err == nil {
+		err = errors.Join(syncDir(handle), handle.Close())
 	}
-	return errors.Join(syncDir(handle), handle.Close())
+	if err != nil {
+		return fmt.Errorf("syncing folder %s: %w", path, cause(err))
+	}
+	return nil
 }
