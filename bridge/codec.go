@@ -19,10 +19,11 @@ var fieldNames = []string{
 	"id", "run_id", "type", "from", "to", "content", "signal", "timestamp", "metadata", "iteration",
 }
 
-// ParseRecord reads one line of a log, without its newline. The line must hold a JSON object whose known
-// fields have the documented JSON types (null is as good as absent) and which has an id or a type; anything
-// else is an error. Unknown fields, types and signals, and bytes that are not UTF-8 are allowed; see
-// [Record.Warnings]. Of a repeated field the last value counts, as in encoding/json.
+// ParseRecord reads one line of a log, without its newline. The line must hold a JSON object whose
+// known fields have the documented JSON types (null is as good as absent) and which has an id or a
+// type; anything else is an error. Unknown fields, types and signals, and bytes that are not UTF-8
+// are allowed; see [Record.Warnings]. Of a repeated field the last value counts, as in
+// encoding/json.
 func ParseRecord(line []byte) (Record, error) {
 	text, err := object(line)
 	if err != nil {
@@ -120,7 +121,8 @@ func setNumber(to *int, raw string) error {
 		*to = 0
 		return nil
 	}
-	// JSON has one kind of number: 1.0 and 1e2 are integers too. Beyond 2^53 several integers are one float.
+	// JSON has one kind of number: 1.0 and 1e2 are integers too. Beyond 2^53 several integers are
+	// one float.
 	number, err := strconv.ParseFloat(raw, 64)
 	*to = int(number)
 	if err != nil || float64(*to) != number || math.Abs(number) > 1<<53 {
@@ -142,8 +144,8 @@ func unquote(raw string) string {
 	return text
 }
 
-// quote returns text as a JSON string. Only what JSON demands is escaped, and U+2028 and U+2029, at which
-// some readers end a line.
+// quote returns text as a JSON string. Only what JSON demands is escaped, and U+2028 and U+2029, at
+// which some readers end a line.
 func quote(text string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -154,10 +156,10 @@ func quote(text string) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Encode returns the record as one line of JSON without the newline. A record that was read and not changed
-// since is its line, byte for byte. Any other has the documented fields, in documented order, then metadata
-// and iteration if they are set, then the unknown fields of the line it was read from. Encode returns an
-// error if the metadata is not JSON.
+// Encode returns the record as one line of JSON without the newline. A record that was read and not
+// changed since is its line, byte for byte. Any other has the documented fields, in documented
+// order, then metadata and iteration if they are set, then the unknown fields of the line it was
+// read from. Encode returns an error if the metadata is not JSON.
 func (r Record) Encode() ([]byte, error) {
 	if r.line != "" && r.isUnchanged() {
 		return []byte(r.line), nil
@@ -202,7 +204,8 @@ func (r *Record) isUnchanged() bool {
 	return err == nil && !r.lacksID && reflect.DeepEqual(*r, there)
 }
 
-// MarshalJSON is Encode. (json.Marshal itself then escapes <, > and &; use Encode where bytes matter.)
+// MarshalJSON is Encode. (json.Marshal itself then escapes <, > and &; use Encode where bytes
+// matter.)
 func (r Record) MarshalJSON() ([]byte, error) { return r.Encode() }
 
 // members yields the names and values of a valid JSON object, in order. An empty text has none.

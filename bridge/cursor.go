@@ -12,8 +12,8 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// Cursor is a place in a log, behind a line. The empty Cursor is the beginning. A Cursor may be stored as
-// text and used by any later process. A log refuses the cursors of another log.
+// Cursor is a place in a log, behind a line. The empty Cursor is the beginning. A Cursor may be
+// stored as text and used by any later process. A log refuses the cursors of another log.
 type Cursor string
 
 // position is a place in a log: behind the line with the given number, which ends at offset.
@@ -39,8 +39,8 @@ func (c Cursor) parse() (p position, err error) {
 	return p, err
 }
 
-// Line returns the number of the line before the cursor. It is 0 at the beginning, and for a text that is
-// not a cursor.
+// Line returns the number of the line before the cursor. It is 0 at the beginning, and for a text
+// that is not a cursor.
 func (c Cursor) Line() int {
 	p, err := c.parse()
 	if err != nil {
@@ -82,9 +82,9 @@ func (l *Log) cursorAt(p position) (Cursor, error) {
 	return formatCursor(p, cursorSum(line)), err
 }
 
-// LoadCursor returns the cursor that SaveCursor wrote to a file for an agent, and the beginning if there is
-// no file. The error matches ErrUnknownCursor if the file is another agent's: the cursor would pass over
-// records for this one.
+// LoadCursor returns the cursor that SaveCursor wrote to a file for an agent, and the beginning if
+// there is no file. The error matches ErrUnknownCursor if the file is another agent's: the cursor
+// would pass over records for this one.
 func LoadCursor(path, agent string) (Cursor, error) {
 	const longest = 4 << 10
 	data, err := readFile(path, longest)

@@ -10,8 +10,8 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// openRegular opens a file. It refuses anything but a regular file: opening a pipe or a device otherwise
-// waits for its other end, perhaps forever.
+// openRegular opens a file. It refuses anything but a regular file: opening a pipe or a device
+// otherwise waits for its other end, perhaps forever.
 func openRegular(path string, flags int) (*os.File, os.FileInfo, error) {
 	file, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, 0o600)
 	if err != nil {

@@ -16,26 +16,17 @@ import (
 	"strings"
 )
 
-// index is what the folder beside a log says about the log's first bytes, at one moment:
+// index is what the folder beside a log says about the log's first bytes, at one moment: index.json
+// names the parts (*.part), which hold a cell for each line. Parts are written once. Replacing
+// index.json by a rename switches from one complete index to the next. Lines behind the indexed
+// stretch are read from the log.
 //
-//	index.json   which stretch of which log is indexed, its Status, and the names of the parts
-//	*.part       the cells of the stretch's lines, in hashed buckets (see part); written once, never changed
+// Nothing is synced: checksums cover every byte, and samples of the log's bytes in index.json tell
+// which log it is about. What does not fit is read again from the log. A cell is compared with the
+// log before it is believed.
 //
-// index.json names the parts, so that replacing it by a rename switches from one complete index to the
-// next. Lines behind the indexed stretch are read from the log itself, so that an index may be short, or
-// missing:
-//
-//	lost                    the log is read once and indexed again
-//	stale                   the rest of the log is read
-//	damaged                 checksums cover every byte; the index is lost
-//	of another log, or of a log that was replaced, cut or edited
-//	                        size or fingerprint differ; the index is lost
-//
-// Nothing is synced: files that a power loss left incomplete fail their checksums. What the index says of an
-// id is compared with the log before it is believed.
-//
-// New cells go into a new part, together with those of the parts that are not much larger. So few parts
-// remain, and a cell is rewritten a few times only.
+// New cells go into a new part, together with those of the parts that are not much larger. So few
+// parts remain, and a cell is rewritten a few times only.
 type index struct {
 	extent
 	parts []*part
@@ -59,15 +50,16 @@ const (
 	partSuffix    = ".part"
 	// maxIndexFile bounds what is read of index.json, which grows with the number of agents only.
 	maxIndexFile = 16 << 20
-	// mergeRatio is how many times more cells than the newer ones a part must have to be left alone.
+	// mergeRatio is how many times more cells than the newer ones a part must have to be left
+	// alone.
 	mergeRatio = 4
 )
 
 // errDamaged says that the index is not what this package wrote, or not about the log as it is now.
 var errDamaged = errors.New("index does not fit the log")
 
-// castagnoli returns a table that package crc32 computes at the first call, which takes longer than the
-// rest of a program's start.
+// castagnoli returns a table that package crc32 computes at the first call, which takes longer than
+// the rest of a program's start.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // indexFile is index.json behind a checksum of eight hexadecimal digits.
@@ -77,8 +69,8 @@ type indexFile struct {
 	Parts       []partInfo `json:"parts"`
 }
 
-// loadIndex reads the index in folder of the log, which has size bytes. Without an index, or with one that
-// is of no use, it returns an empty one. Parts are opened when they are first used.
+// loadIndex reads the index in folder of the log, which has size bytes. Without an index, or with
+// one that is of no use, it returns an empty one. Parts are opened when they are first used.
 func loadIndex(folder string, log io.ReaderAt, size int64) (x index, err error) {
 	data, err := readFile(filepath.Join(folder, indexFileName), maxIndexFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,8 +107,9 @@ func loadIndex(folder string, log io.ReaderAt, size int64) (x index, err error) 
 	return x, nil
 }
 
-// fingerprint hashes samples of the log's first end bytes, the last ones among them. It tells one log from
-// another and finds most edits in place, at a cost that does not depend on the log's length.
+// fingerprint hashes samples of the log's first end bytes, the last ones among them. It tells one
+// log from another and finds most edits in place, at a cost that does not depend on the log's
+// length.
 func fingerprint(log io.ReaderAt, end int64) (string, error) {
 	const samples, size = 8, 128
 	hash := sha256.New()
@@ -132,8 +125,9 @@ func fingerprint(log io.ReaderAt, end int64) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)[:16]), nil
 }
 
-// extend returns the index that covers the log up to to.End, and writes it to folder. The cells are those
-// of the lines that x does not cover. The caller holds the log's lock, and does not use x any more.
+// extend returns the index that covers the log up to to.End, and writes it to folder. The cells are
+// those of the lines that x does not cover. The caller holds the log's lock, and does not use x any
+// more.
 func (x index) extend(folder string, log io.ReaderAt, cells []cell, to extent) (index, error) {
 	for len(x.parts) > 0 && x.parts[len(x.parts)-1].Cells < mergeRatio*len(cells) {
 		last := x.parts[len(x.parts)-1]

@@ -27,6 +27,8 @@ var (
 	ErrUnknownID = errors.New("no record with this id in the bridge log")
 	// ErrUnknownCursor reports a text that is not a cursor, or a cursor of another log.
 	ErrUnknownCursor = errors.New("cursor does not belong to this bridge log")
+	// ErrSharedID reports a record that was not sent because another one in the log has its ID.
+	ErrSharedID = errors.New("not sent: another record in the bridge log has this id")
 	// ErrNotSynced reports that a record is in the log but may not survive a power loss.
 	ErrNotSynced = errors.New("written, but not known to be on disk")
 )
@@ -42,14 +44,14 @@ type Options struct {
 	NoSync bool
 	// Now returns the time of records that are sent without one; nil means time.Now.
 	Now func() time.Time
-	// Warn receives problems that do not stop a call: a partial last line that was ended (a *LineError),
-	// or an index that was damaged or could not be written. It must not call methods of the Log. Nil
-	// ignores them.
+	// Warn receives problems that do not stop a call: a partial last line that was ended (a
+	// *LineError), or an index that was damaged or could not be written. It must not call methods
+	// of the Log. Nil ignores them.
 	Warn func(error)
 }
 
-// Log is a bridge log. Many goroutines may call its methods at once, and many processes may use the same
-// file. A Log that only reads creates neither the log nor, beside a short one, an index.
+// Log is a bridge log. Many goroutines may call its methods at once, and many processes may use the
+// same file. A Log that only reads creates neither the log nor, beside a short one, an index.
 type Log struct {
 	path    string
 	options Options
@@ -81,7 +83,8 @@ type appendFile interface {
 	io.Closer
 }
 
-// When recent lines are worth indexing: a new process reads at most about this much of the log again.
+// When recent lines are worth indexing: a new process reads at most about this much of the log
+// again.
 const (
 	indexLines = 64
 	indexBytes = 64 << 10
@@ -89,8 +92,8 @@ const (
 	bulkLines = 1 << 16
 )
 
-// Open opens the log at path, the file named bridge.jsonl of a run. The file need not exist: such a log is
-// empty, and the first Send creates it. The folder must exist.
+// Open opens the log at path, the file named bridge.jsonl of a run. The file need not exist: such a
+// log is empty, and the first Send creates it. The folder must exist.
 func Open(path string, options *Options) (*Log, error) {
 	real, err := resolve(path)
 	if err != nil {
@@ -106,7 +109,8 @@ func Open(path string, options *Options) (*Log, error) {
 	return l, nil
 }
 
-// resolve returns the path without symbolic links, so that all users of a file share one lock and index.
+// resolve returns the path without symbolic links, so that all users of a file share one lock and
+// index.
 func resolve(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -132,8 +136,8 @@ func (l *Log) Path() string { return l.path }
 
 func (l *Log) indexFolder() string { return l.path + ".index" }
 
-// Close waits for the append in progress, if any, and releases the log's files. Iterators in progress go
-// on to their end. Closing twice is allowed.
+// Close waits for the append in progress, if any, and releases the log's files. Iterators in
+// progress go on to their end. Closing twice is allowed.
 func (l *Log) Close() error {
 	l.sending <- struct{}{}
 	defer func() { <-l.sending }()
@@ -182,8 +186,8 @@ func (l *Log) use(x index) {
 	l.index, l.read, l.recent = x, x.clone(), map[uint64][]cell{}
 }
 
-// refresh reads what was appended to the log since the last call. locked says that the caller holds the
-// log's lock. The caller holds mu.
+// refresh reads what was appended to the log since the last call. locked says that the caller holds
+// the log's lock. The caller holds mu.
 func (l *Log) refresh(ctx context.Context, locked bool) error {
 	if l.closed {
 		return ErrClosed
@@ -206,7 +210,8 @@ func (l *Log) refresh(ctx context.Context, locked bool) error {
 	return nil
 }
 
-// reopen opens the log, or opens it again if it is no longer the file that was read, and returns its size.
+// reopen opens the log, or opens it again if it is no longer the file that was read, and returns
+// its size.
 func (l *Log) reopen() (size int64, err error) {
 	info, err := os.Stat(l.path)
 	switch {
@@ -271,7 +276,8 @@ func (l *Log) catchUp(ctx context.Context, size int64, locked bool) error {
 	return l.readTo(size)
 }
 
-// readOn takes note of the lines behind those that were read, up to size, and yields them. An error ends it.
+// readOn takes note of the lines behind those that were read, up to size, and yields them. An error
+// ends it.
 func (l *Log) readOn(ctx context.Context, size int64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for e, err := range scan(ctx, l.path, l.file, position{l.read.End, l.read.Lines}, size) {
@@ -315,9 +321,9 @@ func (l *Log) isDue() bool {
 	return n > l.indexFrom && (n >= indexLines || l.read.End-l.index.End >= indexBytes)
 }
 
-// extendIndex moves the recent lines into the index on disk. It reports whether the log must be read again
-// from the end of the index. The caller holds the log's lock. A failure costs time only: the lines stay in
-// memory.
+// extendIndex moves the recent lines into the index on disk. It reports whether the log must be
+// read again from the end of the index. The caller holds the log's lock. A failure costs time only:
+// the lines stay in memory.
 func (l *Log) extendIndex() (readAgain bool) {
 	onDisk, err := index{}, error(nil)
 	if !l.distrusted {
@@ -344,7 +350,8 @@ func (l *Log) extendIndex() (readAgain bool) {
 	return false
 }
 
-// warnOfIndex reports an index that cannot be used. One that this process may not write is as good as none.
+// warnOfIndex reports an index that cannot be used. One that this process may not write is as good
+// as none.
 func (l *Log) warnOfIndex(err error) {
 	if err != nil && !errors.Is(err, fs.ErrPermission) {
 		l.warn(fmt.Errorf("index of %s: %w", l.path, err))

@@ -19,7 +19,8 @@ type runFacts struct {
 	CreatedAt      time.Time `json:"created_at"`
 }
 
-// manifest is what AgentPair expects of every run. Package pair writes more for the runs that it drives.
+// manifest is what AgentPair expects of every run. Package pair writes more for the runs that it
+// drives.
 type manifest struct {
 	runFacts
 	ID               int       `json:"id"`
@@ -44,40 +45,41 @@ func (r Run) writeManifest(repository string, now time.Time) error {
 	return durable.Replace(r.ManifestPath(), append(data, '\n'), 0o600)
 }
 
-// facts reads the run's manifest. Without one, found is false.
-func (r Run) facts() (facts runFacts, found bool, err error) {
+// facts reads the run's manifest. Without one, they are zero.
+func (r Run) facts() (facts runFacts, err error) {
 	const longest = 1 << 20
 	data, err := readFile(r.ManifestPath(), longest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return facts, false, nil
+		return facts, nil
 	}
 	if err != nil {
-		return facts, false, err
+		return facts, err
 	}
 	if err := json.Unmarshal(data, &facts); err != nil {
-		return facts, false, fmt.Errorf("manifest %s: %w", r.ManifestPath(), err)
+		return runFacts{}, fmt.Errorf("manifest %s: %w", r.ManifestPath(), err)
 	}
-	return facts, true, nil
+	return facts, nil
 }
 
-// Repository returns the path of the run's repository from its manifest, and "" if there is no manifest.
+// Repository returns the path of the run's repository from its manifest, and "" if there is no
+// manifest.
 func (r Run) Repository() (string, error) {
-	facts, _, err := r.facts()
+	facts, err := r.facts()
 	return facts.RepositoryPath, err
 }
 
-// Beginning returns when the run of the log at path began, which need not exist yet: older messages belong
-// to earlier runs. It is the created_at of the manifest beside the log. It is zero, for no beginning, without
-// a manifest, and for a repository's first run unless a pair of agents works on it: such a run was made to
-// hold what there was.
+// Beginning returns when the run of the log at path began, which need not exist yet: older messages
+// belong to earlier runs. It is the created_at of the manifest beside the log. It is zero, for no
+// beginning, without a manifest, and for a repository's first run unless a pair of agents works on
+// it: such a run was made to hold what there was.
 func Beginning(path string) (time.Time, error) {
 	path, err := resolve(path)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("beginning of the run: %w", err)
 	}
 	folder := filepath.Dir(path)
-	facts, found, err := Run{Folder: folder}.facts()
-	if err != nil || !found || facts.PrimaryAgent != "" || facts.Prompt != "" {
+	facts, err := Run{Folder: folder}.facts()
+	if err != nil || facts.CreatedAt.IsZero() || facts.PrimaryAgent != "" || facts.Prompt != "" {
 		return facts.CreatedAt, err
 	}
 	runs, err := runsIn(filepath.Dir(folder))

@@ -31,8 +31,9 @@ const skippedKey = ^uint64(0)
 // keyDigits is how many leading digits of a hexadecimal id its key depends on.
 const keyDigits = 16
 
-// keyOf hashes an id. Ids that begin with the same 16 lower-case hexadecimal digits have the same key, so
-// that a record can be found by these digits. Different ids may share a key: a look-up compares ids.
+// keyOf hashes an id. Ids that begin with the same 16 lower-case hexadecimal digits have the same
+// key, so that a record can be found by these digits. Different ids may share a key: a look-up
+// compares ids.
 func keyOf(id string) uint64 {
 	if hasKeyDigits(id) {
 		id = id[:keyDigits]
@@ -45,9 +46,10 @@ func hasKeyDigits(id string) bool {
 	return len(id) >= keyDigits && strings.Trim(id[:keyDigits], "0123456789abcdef") == ""
 }
 
-// part is a file of cells, sorted by key and then offset, in buckets of a fixed size. A key's home is the
-// bucket at its proportional place among all keys. A bucket that is full passes cells on to the next one,
-// at the end to buckets that are home to no key. So a look-up reads one bucket, rarely two.
+// part is a file of cells, sorted by key and then offset, in buckets of a fixed size. A key's home
+// is the bucket at its proportional place among all keys. A bucket that is full passes cells on to
+// the next one, at the end to buckets that are home to no key. So a look-up reads one bucket,
+// rarely two.
 //
 // A bucket ends in a checksum that depends on its number and on the file's name.
 type part struct {
@@ -123,8 +125,8 @@ func (p partInfo) bucket(number int64, cells []cell) []byte {
 	return bucket
 }
 
-// open opens the file. The error matches fs.ErrNotExist if another process has merged the part into a new
-// one.
+// open opens the file. The error matches fs.ErrNotExist if another process has merged the part into
+// a new one.
 func (p *part) open() (err error) {
 	if p.file, _, err = openRegular(filepath.Join(p.folder, p.Name), os.O_RDONLY); err != nil {
 		return fmt.Errorf("%w: %w", errDamaged, err)

@@ -40,8 +40,8 @@ func (e *LineError) Error() string { return fmt.Sprintf("%s:%d: %v", e.Path, e.L
 
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Get returns the record with the given ID: the first one, if another program wrote the ID twice. If there
-// is none the error matches ErrUnknownID.
+// Get returns the record with the given ID: the first one, if another program wrote the ID twice.
+// If there is none the error matches ErrUnknownID.
 func (l *Log) Get(ctx context.Context, id string) (Entry, error) {
 	found, err := l.Find(ctx, id)
 	if err != nil {
@@ -53,8 +53,8 @@ func (l *Log) Get(ctx context.Context, id string) (Entry, error) {
 	return found[0], nil
 }
 
-// Find returns the records with the given ID, in log order. There is more than one if another program wrote
-// the ID twice.
+// Find returns the records with the given ID, in log order. There is more than one if another
+// program wrote the ID twice.
 func (l *Log) Find(ctx context.Context, id string) ([]Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,8 +64,8 @@ func (l *Log) Find(ctx context.Context, id string) ([]Entry, error) {
 	return l.lookup(ctx, id, func(other string) bool { return other == id }, false)
 }
 
-// FindPrefix returns the records whose ID begins with prefix, in log order. The prefix must be at least 16
-// lower-case hexadecimal digits, which is how many the index covers.
+// FindPrefix returns the records whose ID begins with prefix, in log order. The prefix must be at
+// least 16 lower-case hexadecimal digits, which is how many the index covers.
 func (l *Log) FindPrefix(ctx context.Context, prefix string) ([]Entry, error) {
 	if !hasKeyDigits(prefix) {
 		return nil, fmt.Errorf("id prefix %q does not begin with %d lower-case hexadecimal digits", prefix, keyDigits)
@@ -78,8 +78,8 @@ func (l *Log) FindPrefix(ctx context.Context, prefix string) ([]Entry, error) {
 	return l.lookup(ctx, prefix, func(other string) bool { return strings.HasPrefix(other, prefix) }, false)
 }
 
-// lookup returns the entries with the key of id whose own ID matches, in log order. The caller holds mu,
-// has called refresh, and says whether it holds the log's lock.
+// lookup returns the entries with the key of id whose own ID matches, in log order. The caller
+// holds mu, has called refresh, and says whether it holds the log's lock.
 func (l *Log) lookup(ctx context.Context, id string, match func(string) bool, locked bool) (found []Entry, err error) {
 	err = l.retry(ctx, locked, func() error {
 		found = nil
@@ -119,8 +119,8 @@ func (l *Log) Skipped(ctx context.Context) (skipped []*LineError, err error) {
 	return skipped, err
 }
 
-// retry calls use, which compares the index with the log. If the index does not fit, retry reads it again,
-// and then the log without it.
+// retry calls use, which compares the index with the log. If the index does not fit, retry reads it
+// again, and then the log without it.
 func (l *Log) retry(ctx context.Context, locked bool, use func() error) error {
 	err := use()
 	if errors.Is(err, fs.ErrNotExist) { // another process has merged a part of the index into a new one
@@ -165,8 +165,9 @@ func (l *Log) visit(key uint64, do func(c cell, line []byte) error) error {
 	return nil
 }
 
-// Records yields all records behind the cursor, and a *LineError for each line between them that is not a
-// record. The error matches ErrUnknownCursor if the cursor is one of another log.
+// Records yields all records behind the cursor, and for each line between them that is not a record
+// its place with a *LineError. The error matches ErrUnknownCursor if the cursor is one of another
+// log.
 func (l *Log) Records(ctx context.Context, after Cursor) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		file, at, end, err := l.view(ctx, after)
@@ -190,8 +191,8 @@ func (l *Log) Records(ctx context.Context, after Cursor) iter.Seq2[Entry, error]
 	}
 }
 
-// Drain yields the records for agent behind the cursor, in log order: those addressed to it, and the
-// broadcasts of others. Lines that are not records are left out.
+// Drain yields the records for agent behind the cursor, in log order: those addressed to it, and
+// the broadcasts of others. Lines that are not records are left out.
 func (l *Log) Drain(ctx context.Context, agent string, after Cursor) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if agent == "" {
@@ -207,8 +208,8 @@ func (l *Log) Drain(ctx context.Context, agent string, after Cursor) iter.Seq2[E
 	}
 }
 
-// view reads what is new, and opens the log as it is now: the file, which the caller closes, the cursor's
-// place in it, and its end. The file is nil if there is nothing behind the cursor.
+// view reads what is new, and opens the log as it is now: the file, which the caller closes, the
+// cursor's place in it, and its end. The file is nil if there is nothing behind the cursor.
 func (l *Log) view(ctx context.Context, after Cursor) (file *os.File, at position, end int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -225,8 +226,8 @@ func (l *Log) view(ctx context.Context, after Cursor) (file *os.File, at positio
 	return file, at, l.read.End, err
 }
 
-// scan yields the lines of a log between a place and an offset: an Entry, and a *LineError with it if the line
-// is not a record. Any other error ends the lines.
+// scan yields the lines of a log between a place and an offset: an Entry, and a *LineError with it
+// if the line is not a record. Any other error ends the lines.
 func scan(ctx context.Context, path string, log io.ReaderAt, at position, end int64) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		reader := jsonl.NewReader(io.NewSectionReader(log, 0, end), 0)
@@ -259,10 +260,10 @@ func trimLine(line []byte, offset int64) []byte {
 	return line
 }
 
-// ReadRecords yields the records of a log that comes as a stream, and a *LineError for each line that is
-// not a record; name is the stream's name in errors. A last line without a newline counts if it is a
-// record, since nothing more can come. Any other error is the reader's and ends the records. The entries
-// have no cursors.
+// ReadRecords yields the records of a log that comes as a stream, and a *LineError for each line
+// that is not a record; name is the stream's name in errors. A last line without a newline counts
+// if it is a record, since nothing more can come. Any other error is the reader's and ends the
+// records. The entries have no cursors.
 func ReadRecords(r io.Reader, name string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		lines := bufio.NewReader(r)
@@ -301,8 +302,8 @@ type Status struct {
 	FailCount int `json:"fail_count"`
 	// SkippedLines counts the lines that are not records; see [Log.Skipped].
 	SkippedLines int `json:"skipped_lines"`
-	// TornBytes is the size of a last line without a newline: a write in progress, or cut off by a crash.
-	// It counts nowhere else.
+	// TornBytes is the size of a last line without a newline: a write in progress, or cut off by a
+	// crash. It counts nowhere else.
 	TornBytes int64 `json:"torn_bytes"`
 }
 

@@ -47,11 +47,11 @@ func Signals() []Signal { return []Signal{SignalDone, SignalPass, SignalFail} }
 // Known reports whether s is a documented signal. The empty signal is not one.
 func (s Signal) Known() bool { return slices.Contains(Signals(), s) }
 
-// Record is one message of a log. A record read from a log remembers its line, which [Record.Encode] returns
-// unless the record was changed.
+// Record is one message of a log. A record read from a log remembers its line, which
+// [Record.Encode] returns unless the record was changed.
 type Record struct {
-	// ID identifies the record in its log. An ID that was read is opaque: AgentPair's own IDs hash more
-	// than the documented fields, so IDs are kept and compared, never recomputed.
+	// ID identifies the record in its log. An ID that was read is opaque: AgentPair's own IDs hash
+	// more than the documented fields, so IDs are kept and compared, never recomputed.
 	ID string
 	// RunID is the number of the run the record belongs to.
 	RunID int
@@ -75,9 +75,9 @@ type Record struct {
 	lacksID bool   // the line has no ID
 }
 
-// GenerateID returns the documented ID: the SHA-256 of the concatenated type, sender, receiver and content,
-// as 64 lower-case hexadecimal digits (AgentPair's bridge reference, "ID Generation"). It does not cover
-// signal and time.
+// GenerateID returns the documented ID: the SHA-256 of the concatenated type, sender, receiver and
+// content, as 64 lower-case hexadecimal digits (AgentPair's bridge reference, "ID Generation"). It
+// does not cover signal and time.
 func GenerateID(t Type, from, to, content string) string {
 	sum := sha256.Sum256([]byte(string(t) + from + to + content))
 	return hex.EncodeToString(sum[:])
@@ -91,17 +91,18 @@ func (r Record) IsFor(agent string) bool {
 	return r.To == agent
 }
 
-// SaysTheSame reports whether two records have the same type, sender, receiver, content and signal. Records
-// that differ may share a documented ID: it does not cover the signal, nor where one field ends and the next
-// begins.
+// SaysTheSame reports whether two records have the same type, sender, receiver, content and signal.
+// Records that differ may share a documented ID: it does not cover the signal, nor where one field
+// ends and the next begins.
 func (r Record) SaysTheSame(other Record) bool {
 	return r.Type == other.Type && r.From == other.From && r.To == other.To && r.Content == other.Content && r.Signal == other.Signal
 }
 
-// Validate checks a record made here against AgentPair's bridge reference: a documented type, a sender that is
-// not the receiver, a documented signal or none, but one with type signal, an RFC 3339 timestamp, metadata
-// that is a JSON object, and UTF-8 text. An empty ID or timestamp is allowed: Send fills them in. The error
-// has a line for each problem, which begins with the field's name.
+// Validate checks a record made here against AgentPair's bridge reference: a documented type, a
+// sender that is not the receiver, a documented signal or none, but one with type signal, an RFC
+// 3339 timestamp, metadata that is a JSON object, and UTF-8 text. An empty ID or timestamp is
+// allowed: Send fills them in. The error has a line for each problem, which begins with the field's
+// name.
 func (r Record) Validate() error {
 	var found []error
 	report := func(field, format string, args ...any) {
@@ -161,6 +162,7 @@ func (r Record) Warnings() []error {
 //go:embed record.schema.json
 var recordSchema []byte
 
-// RecordSchema returns the JSON Schema (draft 2020-12) of a record, with titles and descriptions for
-// editors. It describes what [Record.Validate] accepts and [Record.Encode] writes; readers are more lenient.
+// RecordSchema returns the JSON Schema (draft 2020-12) of a record, with titles and descriptions
+// for editors. It describes what [Record.Validate] accepts and [Record.Encode] writes; readers are
+// more lenient.
 func RecordSchema() []byte { return bytes.Clone(recordSchema) }

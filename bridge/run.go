@@ -18,8 +18,8 @@ import (
 // ErrNoRun reports a run that does not exist.
 var ErrNoRun = errors.New("no such run")
 
-// Run is one run of a repository: a folder <root>/<repository id>/<run id> that holds manifest.json,
-// bridge.jsonl and transcript.jsonl (AgentPair's architecture page, "Run Manager").
+// Run is one run of a repository: a folder <root>/<repository id>/<run id> that holds
+// manifest.json, bridge.jsonl and transcript.jsonl (AgentPair's architecture page, "Run Manager").
 type Run struct {
 	RepositoryID string
 	ID           int
@@ -38,8 +38,8 @@ func (r Run) ManifestPath() string { return filepath.Join(r.Folder, "manifest.js
 // TranscriptPath returns the path of the run's transcript.
 func (r Run) TranscriptPath() string { return filepath.Join(r.Folder, "transcript.jsonl") }
 
-// Open opens the run's bridge log, which is empty if the file does not exist. Records sent without a run ID
-// get this run's, whatever the options say.
+// Open opens the run's bridge log, which is empty if the file does not exist. Records sent without
+// a run ID get this run's, whatever the options say.
 func (r Run) Open(options *Options) (*Log, error) {
 	var settings Options
 	if options != nil {
@@ -58,8 +58,8 @@ func DefaultRoot() (string, error) {
 	return filepath.Join(home, ".agentpair", "runs"), nil
 }
 
-// RepositoryID returns the name of a repository's folder of runs: the first 16 hexadecimal digits of the
-// SHA-256 of its absolute path. As in AgentPair, symbolic links are not resolved.
+// RepositoryID returns the name of a repository's folder of runs: the first 16 hexadecimal digits
+// of the SHA-256 of its absolute path. As in AgentPair, symbolic links are not resolved.
 func RepositoryID(repository string) (string, error) {
 	path, err := filepath.Abs(repository)
 	if err != nil {
@@ -81,8 +81,8 @@ func repositoryFolder(root, repositoryID string) (string, error) {
 	return filepath.Join(root, repositoryID), nil
 }
 
-// Repositories returns the IDs of the repositories that have a folder under root, sorted. A root that does
-// not exist has none.
+// Repositories returns the IDs of the repositories that have a folder under root, sorted. A root
+// that does not exist has none.
 func Repositories(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -97,13 +97,21 @@ func Repositories(root string) ([]string, error) {
 	return ids, nil
 }
 
-// Runs returns the runs of a repository by number. A repository without a folder has none.
-func Runs(root, repositoryID string) ([]Run, error) {
-	folder, err := repositoryFolder(root, repositoryID)
-	if err != nil {
-		return nil, err
+// Runs returns the runs of repositories, those of each by number. A repository without a folder has
+// none.
+func Runs(root string, repositoryIDs ...string) (all []Run, err error) {
+	for _, id := range repositoryIDs {
+		folder, err := repositoryFolder(root, id)
+		if err != nil {
+			return nil, err
+		}
+		runs, err := runsIn(folder)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, runs...)
 	}
-	return runsIn(folder)
+	return all, nil
 }
 
 func runsIn(folder string) ([]Run, error) {
@@ -130,8 +138,8 @@ func runNumber(name string) int {
 	return id
 }
 
-// RunNumber returns the number of the run that a log at path belongs to, and 0 if its folder is not named
-// like a run.
+// RunNumber returns the number of the run that a log at path belongs to, and 0 if its folder is not
+// named like a run.
 func RunNumber(path string) int {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -140,8 +148,8 @@ func RunNumber(path string) int {
 	return runNumber(filepath.Base(filepath.Dir(path)))
 }
 
-// NewRun makes the folder of a new run, with the number after the greatest one; the first is 1. If several
-// processes call it at once, each gets a run of its own.
+// NewRun makes the folder of a new run, with the number after the greatest one; the first is 1. If
+// several processes call it at once, each gets a run of its own.
 func NewRun(root, repositoryID string) (Run, error) {
 	runs, err := Runs(root, repositoryID)
 	if err != nil {

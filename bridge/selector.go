@@ -16,7 +16,8 @@ type Selector struct {
 	File string
 	// Root is the folder of all runs; empty means DefaultRoot.
 	Root string
-	// Repository is the path of the repository. If it is empty it is found from Dir; see FindRepository.
+	// Repository is the path of the repository. If it is empty it is found from Dir; see
+	// FindRepository.
 	Repository string
 	// Dir is the folder that the user works in.
 	Dir string
@@ -38,8 +39,9 @@ type Location struct {
 	root, repository string
 }
 
-// Select returns the log that is meant, without making anything. A file need not exist, but its folder
-// must. The error matches ErrNoRun if RunID names a run that does not exist, unless MayMake is set.
+// Select returns the log that is meant, without making anything. A file need not exist, but its
+// folder must. The error matches ErrNoRun if RunID names a run that does not exist, unless MayMake
+// is set.
 func (s Selector) Select() (Location, error) {
 	if s.File != "" {
 		return locateFile(s.File)
@@ -120,9 +122,10 @@ func (l Location) Make(now time.Time) error {
 	return err
 }
 
-// FindRepository returns the repository whose runs are meant in a folder. Inside a git repository it is the
-// nearest folder, from the given one up to the top, that has runs below root, or else the top. Elsewhere it
-// is the folder itself. AgentPair always takes the folder it was started in, which may be any of them.
+// FindRepository returns the repository whose runs are meant in a folder. Inside a git repository
+// it is the nearest folder, from the given one up to the top, that has runs below root, or else the
+// top. Elsewhere it is the folder itself. AgentPair always takes the folder it was started in,
+// which may be any of them.
 func FindRepository(root, folder string) (string, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {

@@ -15,19 +15,30 @@ import (
 
 // Receipt is the outcome of sending a record.
 type Receipt struct {
-	// Entry is the record in the log: the one just written or, for a duplicate, the one that was there
-	// before.
+	// Entry is the record in the log: the one just written or, for a duplicate, the one that was
+	// there before.
 	Entry
-	// Duplicate reports that the log already held a record with this ID, so that nothing was written.
+	// Duplicate reports that the log already held a record with this ID, so that nothing was
+	// written.
 	Duplicate bool
 }
 
-// Send appends a record unless the log already holds one with its ID; the receipt tells which record the
-// log holds.
+// Conflict returns an error that matches ErrSharedID if the record in the log says something else
+// than the one that was sent; see [Record.SaysTheSame].
+func (r Receipt) Conflict(sent Record) error {
+	if r.SaysTheSame(sent) {
+		return nil
+	}
+	return fmt.Errorf("%w: line %d: type=%s from=%s to=%s signal=%s", ErrSharedID, r.Line, r.Type, r.From, r.To, r.Signal)
+}
+
+// Send appends a record unless the log already holds one with its ID; the receipt tells which
+// record the log holds.
 //
-// Send completes a record made by the caller (ID as documented, run ID of the Options, time) and checks it
-// with [Record.Validate]. It appends a record read from a log as it is. Send returns when the record is on
-// disk. After an error nothing of the record is in the log, unless the error matches ErrNotSynced.
+// Send completes a record made by the caller (ID as documented, run ID of the Options, time) and
+// checks it with [Record.Validate]. It appends a record read from a log as it is. Send returns when
+// the record is on disk. After an error nothing of the record is in the log, unless the error
+// matches ErrNotSynced.
 func (l *Log) Send(ctx context.Context, r Record) (Receipt, error) {
 	receipts, err := l.SendAll(ctx, []Record{r})
 	if len(receipts) == 0 {
@@ -36,9 +47,9 @@ func (l *Log) Send(ctx context.Context, r Record) (Receipt, error) {
 	return receipts[0], err
 }
 
-// SendAll sends many records in order, with one lock, one write and one fsync. It returns one receipt for
-// each record up to the first that failed; the later ones are not in the log. If a record is not valid,
-// SendAll writes nothing.
+// SendAll sends many records in order, with one lock, one write and one fsync. It returns one
+// receipt for each record up to the first that failed; the later ones are not in the log. If a
+// record is not valid, SendAll writes nothing.
 func (l *Log) SendAll(ctx context.Context, records []Record) ([]Receipt, error) {
 	if len(records) == 0 {
 		return nil, ctx.Err()
@@ -167,8 +178,8 @@ func (l *Log) append(ctx context.Context, records []Record) ([]Receipt, error) {
 	return receipts, err
 }
 
-// readBack calls found with each line that was appended since the log was read, by this process or by one
-// without the lock.
+// readBack calls found with each line that was appended since the log was read, by this process or
+// by one without the lock.
 func (l *Log) readBack(ctx context.Context, found func(Entry)) error {
 	info, err := l.writer.Stat()
 	if err != nil {
@@ -183,8 +194,8 @@ func (l *Log) readBack(ctx context.Context, found func(Entry)) error {
 	return l.readTo(info.Size())
 }
 
-// openWriter makes writer the log's present file. It syncs the folder even if the file exists: the process
-// that created it may have been killed before doing so.
+// openWriter makes writer the log's present file. It syncs the folder even if the file exists: the
+// process that created it may have been killed before doing so.
 func (l *Log) openWriter() error {
 	if l.writer != nil {
 		now, err := os.Stat(l.path)
@@ -219,15 +230,16 @@ func openAppend(path string) (appendFile, error) {
 	return file, nil
 }
 
-// A last line without a newline may be one that a writer without our lock writes piece by piece. It counts
-// as left by a crash when it has not grown for quietTime, looked at every quietPause.
+// A last line without a newline may be one that a writer without our lock writes piece by piece. It
+// counts as left by a crash when it has not grown for quietTime, looked at every quietPause.
 const (
 	quietTime  = 250 * time.Millisecond
 	quietPause = 10 * time.Millisecond
 )
 
-// awaitLastLine reads the log to its end, and waits until the last line has its newline or does not grow
-// any more. The caller holds mu, which is free while awaitLastLine waits, so that others can read.
+// awaitLastLine reads the log to its end, and waits until the last line has its newline or does not
+// grow any more. The caller holds mu, which is free while awaitLastLine waits, so that others can
+// read.
 func (l *Log) awaitLastLine(ctx context.Context) error {
 	size := int64(-1)
 	for quiet := time.Duration(0); ; quiet += quietPause {

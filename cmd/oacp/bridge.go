@@ -4,13 +4,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 const logHelp = `The log is that of --bridge, or of the run --run-id of the repository around the
 current folder, or of its latest run.`
 
-// newBridgeCommand returns the parent of the commands for AgentPair's bridge log. Without a command it is
-// "oacp bridge status".
+// newBridgeCommand returns the parent of the commands for AgentPair's bridge log. Without a command
+// it is "oacp bridge status".
 func newBridgeCommand(s *command.Streams) *cli.Command {
 	status := newBridgeStatusCommand(s)
 	return &cli.Command{
@@ -27,4 +28,13 @@ func newBridgeCommand(s *command.Streams) *cli.Command {
 			return status.Action(c)
 		},
 	}
+}
+
+// agentOrEnvironment returns the agent that a flag names, or else the environment.
+func agentOrEnvironment(flag string, s *command.Streams) (string, error) {
+	if flag != "" {
+		return flag, nil
+	}
+	agent, err := project.AgentFromEnvironment(s.Getenv)
+	return string(agent), err
 }

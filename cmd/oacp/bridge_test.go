@@ -59,8 +59,8 @@ func TestDrainKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// TestAgentPair reads with AgentPair itself what oacp wrote, and the other
-// way round. AGENTPAIR_REFERENCE names its program.
+// TestAgentPair reads with AgentPair itself what oacp wrote, and the other way round.
+// AGENTPAIR_REFERENCE names its program.
 func TestAgentPair(t *testing.T) {
 	program := os.Getenv("AGENTPAIR_REFERENCE")
 	if program == "" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"github.com/urfave/cli/v2"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 type bridgeDrainOptions struct {
@@ -25,12 +23,11 @@ type bridgeDrainOptions struct {
 
 func newBridgeDrainCommand(s *command.Streams) *cli.Command {
 	var o bridgeDrainOptions
-	flags := []cli.Flag{
+	flags := append(o.log.Flags(),
 		&cli.StringFlag{Name: "agent", Usage: "print the records for `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)", Destination: &o.agent},
 		&cli.StringFlag{Name: "since", Usage: "only records behind the one with the id `HASH`", Destination: &o.since},
 		&cli.StringFlag{Name: "cursor", Usage: "only records behind the place in `FILE`, which then moves", Destination: &o.cursor},
-		command.JSONFlag(&o.json),
-	}
+		command.JSONFlag(&o.json))
 	return &cli.Command{
 		Name:      "drain",
 		Usage:     "print the records for an agent",
@@ -38,16 +35,16 @@ func newBridgeDrainCommand(s *command.Streams) *cli.Command {
 		Description: logHelp + `
 
 Prints the records addressed to the agent, and those that others sent to
-everybody, one a line, as they are in the log, which stays as it is.
+everybody, one a line, as they are in the log. The log does not change.
 
-With --cursor, successive commands print each record once: FILE keeps the place
-up to which the agent's records were printed. A command that is killed prints
+With --cursor, each record is printed once, however often the command runs: FILE
+keeps the place up to which the log was printed. A command that is killed prints
 again. Every agent needs a file of its own.
 
 EXAMPLES:
    oacp bridge drain --agent codex --cursor codex.cursor
    oacp bridge drain --agent codex --run-id 3 | jq -r .content`,
-		Flags: append(flags, o.log.Flags()...),
+		Flags: flags,
 		Action: func(c *cli.Context) error {
 			if err := errors.Join(command.NoPositionals(c), o.log.Check(c)); err != nil {
 				return err
@@ -55,78 +52,49 @@ EXAMPLES:
 			if o.since != "" && o.cursor != "" {
 				return failure.Usagef("--since and --cursor exclude each other")
 			}
-			return runBridgeDrain(c.Context, o, s)
+			var err error
+			if o.agent, err = agentOrEnvironment(o.agent, s); err != nil {
+				return err
+			}
+			return o.log.Reading(s, func(log *bridge.Log) error { return o.drain(c.Context, log, s) })
 		},
 	}
 }
 
-func runBridgeDrain(ctx context.Context, o bridgeDrainOptions, s *command.Streams) error {
-	if o.agent == "" {
-		agent, err := project.AgentFromEnvironment(s.Getenv)
-		if err != nil {
-			return err
-		}
-		o.agent = string(agent)
+func (o bridgeDrainOptions) drain(ctx context.Context, log *bridge.Log, s *command.Streams) error {
+	var after bridge.Cursor
+	var err error
+	if o.cursor != "" {
+		after, err = bridge.LoadCursor(o.cursor, o.agent)
+	} else if o.since != "" {
+		var e bridge.Entry
+		e, err = log.Get(ctx, o.since)
+		after = e.Cursor()
 	}
-	return o.log.Reading(s, func(log *bridge.Log) error {
-		after, err := o.start(ctx, log)
-		if err != nil {
-			return err
-		}
-		// What is appended from here on may or may not be printed below.
-		end, err := log.End(ctx)
-		if err != nil {
-			return err
-		}
-		printed, err := o.printRecords(log.Records(ctx, after), s)
-		if err != nil || o.cursor == "" {
-			return err
-		}
-		if printed.Line() > end.Line() {
-			end = printed
-		}
-		if err := s.Out.Flush(); err != nil || end == after {
-			return err
-		}
-		return bridge.SaveCursor(o.cursor, o.agent, end)
-	})
-}
-
-// start returns the place in the log that the command line names.
-func (o bridgeDrainOptions) start(ctx context.Context, log *bridge.Log) (bridge.Cursor, error) {
-	switch {
-	case o.cursor != "":
-		return bridge.LoadCursor(o.cursor, o.agent)
-	case o.since != "":
-		e, err := log.Get(ctx, o.since)
-		return e.Cursor(), err
+	if err != nil {
+		return err
 	}
-	return "", nil
-}
-
-// printRecords prints the records for the agent, one a line, names skipped lines on standard error, and
-// returns the place behind the last record.
-func (o bridgeDrainOptions) printRecords(records iter.Seq2[bridge.Entry, error], s *command.Streams) (last bridge.Cursor, err error) {
-	for e, err := range records {
-		var skipped *bridge.LineError
-		switch {
-		case errors.As(err, &skipped):
+	end := after
+	for e, err := range log.Records(ctx, after) {
+		if skipped, ok := errors.AsType[*bridge.LineError](err); ok {
 			s.Warn("skipped " + skipped.Error())
-			continue
-		case err != nil:
-			return last, err
+			err = nil
+		} else if err == nil && e.IsFor(o.agent) {
+			err = printRecord(e.Record, s)
 		}
-		if e.IsFor(o.agent) {
-			if err := printRecord(e.Record, s); err != nil {
-				return last, err
-			}
+		if err != nil {
+			return err
 		}
-		last = e.Cursor()
+		end = e.Cursor()
 	}
-	return last, nil
+	if err := s.Out.Flush(); err != nil || o.cursor == "" || end == after {
+		return err
+	}
+	return bridge.SaveCursor(o.cursor, o.agent, end)
 }
 
-// printRecord prints a record as it is in its log. JSON may hold characters that disturb a terminal.
+// printRecord prints a record as it is in its log. JSON may hold characters that disturb a
+// terminal.
 func printRecord(r bridge.Record, s *command.Streams) error {
 	line, err := r.Encode()
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 type bridgeSendOptions struct {
@@ -29,15 +28,14 @@ type bridgeSendOptions struct {
 
 func newBridgeSendCommand(s *command.Streams) *cli.Command {
 	var o bridgeSendOptions
-	flags := []cli.Flag{
+	flags := append(o.log.WritingFlags(),
 		&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT, then $AGENT_NAME)", Destination: &o.from},
 		&cli.StringFlag{Name: "to", Usage: "the receiver is `AGENT` (default: everybody)", Destination: &o.to},
 		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the record is a `KIND`: " + nameList(bridge.Types()), Destination: &o.typ},
 		&cli.StringFlag{Name: "signal", Usage: "the control signal is `SIGNAL`: " + nameList(bridge.Signals()) + "; makes the type signal", Destination: &o.signal},
 		&cli.StringFlag{Name: "content", Usage: "the record says `TEXT`, - for standard input", Destination: &o.content},
 		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power cut may lose the record", Destination: &o.noSync},
-		command.JSONFlag(&o.json),
-	}
+		command.JSONFlag(&o.json))
 	return &cli.Command{
 		Name:      "send",
 		Usage:     "append a record to the log, once",
@@ -45,91 +43,85 @@ func newBridgeSendCommand(s *command.Streams) *cli.Command {
 		Description: logHelp + ` If the repository has no run, the command makes run 1.
 
 If the log already holds the record, the command writes nothing, shows where the
-record is, and succeeds, so that sending may be repeated. The id is made of type,
-sender, receiver and content alone. If the log holds another record with the same
-id, a FAIL with the words of this PASS for example, the command fails: the
-content must differ.
+record is, and succeeds: a send may be repeated. The id covers type, sender,
+receiver and content alone. If another record has the same id, such as a FAIL with
+the words of this PASS, the command fails, and asks for other words.
 
 EXAMPLES:
    oacp bridge send --from claude --to codex --type task --content "Implement login form"
    git diff | oacp bridge send --from codex --to claude --type result --content -
    oacp bridge send --from claude --signal PASS --content Approved`,
-		Flags: append(flags, o.log.WritingFlags()...),
+		Flags: flags,
 		Action: func(c *cli.Context) error {
 			if err := errors.Join(command.NoPositionals(c), o.log.Check(c)); err != nil {
 				return err
 			}
-			return runBridgeSend(c.Context, o, s)
+			return o.run(c.Context, s)
 		},
 	}
 }
 
-func runBridgeSend(ctx context.Context, o bridgeSendOptions, s *command.Streams) error {
+func (o bridgeSendOptions) run(ctx context.Context, s *command.Streams) error {
 	record, err := o.record(s)
 	if err != nil {
 		return err
 	}
 	return o.log.With(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
 		receipt, err := log.Send(ctx, record)
+		if err == nil {
+			err = receipt.Conflict(record)
+		}
 		if err != nil {
 			return err
-		}
-		if receipt.Duplicate && !receipt.SaysTheSame(record) {
-			return sharedIDError(log, receipt.Entry)
 		}
 		return o.print(log, receipt, s)
 	})
 }
 
 // record returns the record that the command line describes.
-func (o bridgeSendOptions) record(s *command.Streams) (bridge.Record, error) {
+func (o bridgeSendOptions) record(s *command.Streams) (r bridge.Record, err error) {
 	if o.typ == "" && o.signal != "" {
 		o.typ = string(bridge.TypeSignal)
 	}
-	r := bridge.Record{Type: bridge.Type(o.typ), From: o.from, To: o.to, Signal: bridge.Signal(strings.ToUpper(o.signal))}
+	r = bridge.Record{Type: bridge.Type(o.typ), To: o.to, Signal: bridge.Signal(strings.ToUpper(o.signal))}
 	switch {
 	case o.typ == "":
 		return r, failure.Usagef("needs --type").WithHint("the types are " + nameList(bridge.Types()))
 	case !r.Type.Known():
-		return r, failure.Usagef("--type: there is no type %s", visible.Quote(o.typ)).
-			WithHint(spelling.DidYouMean(bridge.Types(), o.typ, "the types are "+nameList(bridge.Types())))
+		return r, unknownName("type", o.typ, bridge.Types())
 	case o.signal != "" && !r.Signal.Known():
-		return r, failure.Usagef("--signal: there is no signal %s", visible.Quote(o.signal)).
-			WithHint(spelling.DidYouMean(bridge.Signals(), o.signal, "the signals are "+nameList(bridge.Signals())))
+		return r, unknownName("signal", o.signal, bridge.Signals())
 	case (r.Type == bridge.TypeSignal) != (r.Signal != ""):
 		return r, failure.Usagef("--type signal and --signal go together").WithHint("the signals are " + nameList(bridge.Signals()))
 	}
-	if r.From == "" {
-		agent, err := project.AgentFromEnvironment(s.Getenv)
-		if err != nil {
-			return r, err
-		}
-		r.From = string(agent)
+	if r.From, err = agentOrEnvironment(o.from, s); err != nil {
+		return r, err
 	}
 	if r.To == r.From {
 		return r, failure.Usagef("--to: %s is the sender", visible.Quote(r.To)).WithHint("leave --to out to send to everybody else")
 	}
-	var err error
 	r.Content, err = o.readContent(s)
 	return r, err
 }
 
+func unknownName[Name ~string](flag, name string, known []Name) error {
+	return failure.Usagef("--%s: there is no %s %s", flag, flag, visible.Quote(name)).
+		WithHint(spelling.DidYouMean(known, name, "the "+flag+"s are "+nameList(known)))
+}
+
 // readContent returns the text given, or what is piped in. A signal needs none.
 func (o bridgeSendOptions) readContent(s *command.Streams) (string, error) {
-	switch {
-	case o.content != "" && o.content != "-":
+	if o.content != "" && o.content != "-" || o.content == "" && o.signal != "" {
 		return o.content, nil
-	case o.content == "" && o.signal != "":
-		return "", nil
-	case o.content == "" && s.InTerminal:
-		return "", failure.Usagef("content: missing").WithHint("use --content TEXT, or a pipe")
 	}
-	text, err := readInput("-", s)
-	if err != nil {
-		return "", fmt.Errorf("content: %w", err)
+	text, err := "", error(nil)
+	if o.content == "-" || !s.InTerminal {
+		if text, err = readInput("-", s); err != nil {
+			return "", fmt.Errorf("content: %w", err)
+		}
 	}
 	if strings.TrimSpace(text) == "" {
-		return "", failure.Usagef("content: standard input is empty").WithHint("use --content TEXT, or a pipe")
+		return "", failure.Usagef("content: missing: there is no --content, and standard input is empty").WithHint("use --content TEXT, or a pipe")
 	}
 	return text, nil
 }
@@ -141,10 +133,10 @@ func (o bridgeSendOptions) print(log *bridge.Log, receipt bridge.Receipt, s *com
 			Line      int    `json:"line"`
 			Bridge    string `json:"bridge_path"`
 		}{receipt.Duplicate, receipt.Line, log.Path()})
-		if err != nil {
-			return err
+		if err == nil {
+			err = command.WriteJSON(s.Out, object)
 		}
-		return command.WriteJSON(s.Out, object)
+		return err
 	}
 	if receipt.Duplicate {
 		fmt.Fprintf(s.Out, "duplicate: %s\n  sent:   %s\n", visible.Line(receipt.ID), visible.Line(receipt.Timestamp))
@@ -158,21 +150,4 @@ func (o bridgeSendOptions) print(log *bridge.Log, receipt bridge.Receipt, s *com
 // nameList joins words for a sentence.
 func nameList[Name ~string](names []Name) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(names), " ", ", "), "[]")
-}
-
-// sharedIDError reports that a record was not written because another one has its ID.
-func sharedIDError(log *bridge.Log, there bridge.Entry) error {
-	what := string(there.Type)
-	if there.Signal != "" {
-		what += " " + string(there.Signal)
-	}
-	what += " from " + there.From
-	if there.To != "" {
-		what += " to " + there.To
-	}
-	return &failure.Error{
-		Code: "duplicate_id",
-		Hint: "the id is made of type, sender, receiver and content alone: say it in other words",
-		Err:  fmt.Errorf("not sent: line %d of %s holds another record with the id %s: %s", there.Line, log.Path(), there.ID, what),
-	}
 }

@@ -32,7 +32,6 @@ around the current folder, or with --all of every repository. It names lines
 that are not records, with their numbers, on standard error.
 
 EXAMPLES:
-   oacp bridge
    oacp bridge --run-id 1
    oacp bridge status --bridge bridge.jsonl --json`,
 		Flags: append(o.log.Flags(),
@@ -46,7 +45,7 @@ EXAMPLES:
 			case o.all && (o.log.File != "" || o.log.RunID != 0 || o.log.Repository != ""):
 				return failure.Usagef("--all means every run of every repository, so no log can be named")
 			case o.log.File != "" || o.log.RunID != 0:
-				return o.showLog(c.Context, s)
+				return o.log.Reading(s, func(log *bridge.Log) error { return o.showLog(c.Context, log, s) })
 			}
 			return o.showRuns(c.Context, s)
 		},
@@ -54,18 +53,16 @@ EXAMPLES:
 }
 
 // showLog shows the one log that is named.
-func (o bridgeStatusOptions) showLog(ctx context.Context, s *command.Streams) error {
-	return o.log.Reading(s, func(log *bridge.Log) error {
-		answer, err := newStatusAnswer(ctx, log, s)
-		switch {
-		case err != nil:
-			return err
-		case o.json:
-			return command.WriteJSON(s.Out, answer)
-		}
-		answer.print(s)
-		return nil
-	})
+func (o bridgeStatusOptions) showLog(ctx context.Context, log *bridge.Log, s *command.Streams) error {
+	answer, err := newStatusAnswer(ctx, log, s)
+	switch {
+	case err != nil:
+		return err
+	case o.json:
+		return command.WriteJSON(s.Out, answer)
+	}
+	answer.print(s)
+	return nil
 }
 
 // showRuns shows the runs of the repository that is meant, or of all.
@@ -74,7 +71,16 @@ func (o bridgeStatusOptions) showRuns(ctx context.Context, s *command.Streams) e
 	if err != nil {
 		return err
 	}
-	runs, err := o.runs(root, repository)
+	id, err := bridge.RepositoryID(repository)
+	ids := []string{id}
+	if o.all {
+		repository = "all repositories"
+		ids, err = bridge.Repositories(root)
+	}
+	if err != nil {
+		return err
+	}
+	runs, err := bridge.Runs(root, ids...)
 	if err != nil {
 		return err
 	}
@@ -96,35 +102,12 @@ func (o bridgeStatusOptions) showRuns(ctx context.Context, s *command.Streams) e
 	switch {
 	case o.json:
 		failed = append(failed, command.WriteJSON(s.Out, map[string]any{"runs_dir": root, "runs": answers}))
-	case len(runs) == 0 && o.all:
-		fmt.Fprintf(s.Out, "all repositories: no runs in %s\n", visible.Line(root))
 	case len(runs) == 0:
 		fmt.Fprintf(s.Out, "%s: no runs in %s\n", visible.Line(repository), visible.Line(root))
 	default:
 		o.print(answers, s)
 	}
 	return errors.Join(failed...)
-}
-
-// runs returns the runs of one repository or of all.
-func (o bridgeStatusOptions) runs(root, repository string) ([]bridge.Run, error) {
-	repositoryID, err := bridge.RepositoryID(repository)
-	repositories := []string{repositoryID}
-	if o.all {
-		repositories, err = bridge.Repositories(root)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var all []bridge.Run
-	for _, id := range repositories {
-		runs, err := bridge.Runs(root, id)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, runs...)
-	}
-	return all, nil
 }
 
 // print shows the runs one below the other, with --all below their repositories.
@@ -148,17 +131,12 @@ type statusAnswer struct {
 	Repository   string `json:"repository,omitempty"`
 	Bridge       string `json:"bridge_path"`
 	bridge.Status
-	Skipped []skippedLine `json:"skipped"`
+	Skipped []map[string]any `json:"skipped"`
 }
 
-type skippedLine struct {
-	Line   int    `json:"line"`
-	Reason string `json:"reason"`
-}
-
-// newStatusAnswer counts what the log holds, and names the lines that do not count.
+// newStatusAnswer counts what the log holds, and warns of the lines that do not count.
 func newStatusAnswer(ctx context.Context, log *bridge.Log, s *command.Streams) (statusAnswer, error) {
-	answer := statusAnswer{RunID: bridge.RunNumber(log.Path()), Bridge: log.Path(), Skipped: []skippedLine{}}
+	answer := statusAnswer{RunID: bridge.RunNumber(log.Path()), Bridge: log.Path(), Skipped: []map[string]any{}}
 	var err error
 	if answer.Status, err = log.Status(ctx); err != nil {
 		return answer, err
@@ -166,7 +144,7 @@ func newStatusAnswer(ctx context.Context, log *bridge.Log, s *command.Streams) (
 	lines, err := log.Skipped(ctx)
 	for _, line := range lines {
 		s.Warn("skipped " + line.Error())
-		answer.Skipped = append(answer.Skipped, skippedLine{line.Line, line.Err.Error()})
+		answer.Skipped = append(answer.Skipped, map[string]any{"line": line.Line, "reason": line.Err.Error()})
 	}
 	if answer.TornBytes > 0 {
 		s.Warn(fmt.Sprintf("%s: the last line has no newline (%d bytes): it is being written, or a crash cut it off", log.Path(), answer.TornBytes))
@@ -176,16 +154,12 @@ func newStatusAnswer(ctx context.Context, log *bridge.Log, s *command.Streams) (
 
 // print shows the status in AgentPair's layout.
 func (a statusAnswer) print(s *command.Streams) {
-	name := fmt.Sprintf("Run #%d", a.RunID)
-	if a.RunID == 0 {
-		name = a.Bridge
+	name := a.Bridge
+	if a.RunID != 0 {
+		name = fmt.Sprintf("Run #%d", a.RunID)
 	}
-	fmt.Fprintf(s.Out, "%s Bridge Status:\n", visible.Line(name))
-	fmt.Fprintf(s.Out, "  Total Messages: %d\n", a.TotalMessages)
-	fmt.Fprintf(s.Out, "  Done Signal: %t\n", a.HasDoneSignal)
-	fmt.Fprintf(s.Out, "  Pass Count: %d\n", a.PassCount)
-	fmt.Fprintf(s.Out, "  Fail Count: %d\n", a.FailCount)
-	fmt.Fprintln(s.Out, "  By Agent:")
+	fmt.Fprintf(s.Out, "%s Bridge Status:\n  Total Messages: %d\n  Done Signal: %t\n  Pass Count: %d\n  Fail Count: %d\n  By Agent:\n",
+		visible.Line(name), a.TotalMessages, a.HasDoneSignal, a.PassCount, a.FailCount)
 	for _, agent := range slices.Sorted(maps.Keys(a.ByAgent)) {
 		fmt.Fprintf(s.Out, "    %s: %d\n", visible.Line(agent), a.ByAgent[agent])
 	}

@@ -83,6 +83,7 @@ func bridgeRules() []rule {
 		{"unknown_run", is(bridge.ErrNoRun, "oacp bridge lists the runs; --repo names another repository, --bridge another log")},
 		{"not_found", is(bridge.ErrUnknownID, "--since takes the whole id of a record in this log")},
 		{"unknown_cursor", is(bridge.ErrUnknownCursor, "keep a cursor file for each log and agent; without its file, records are printed from the beginning")},
+		{"duplicate_id", is(bridge.ErrSharedID, "the id covers type, sender, receiver and content: change the content")},
 		{"not_durable", is(bridge.ErrNotSynced, "")},
 	}
 }

@@ -70,15 +70,15 @@ func (s *Server) sendToAgent(ctx context.Context, in sendToAgentInput) (sentReco
 		return sentRecord{}, "", err
 	}
 	receipt, err := log.Send(ctx, record)
+	if err == nil {
+		err = receipt.Conflict(record)
+	}
 	if err != nil {
 		return sentRecord{}, "", err
 	}
 	result := sentRecord{receipt.ID, receipt.Duplicate, receipt.RunID, receipt.Line, receipt.Timestamp}
 	if !receipt.Duplicate {
 		return result, "Message sent: id=" + receipt.ID, nil
-	}
-	if err := checkDuplicate(record, receipt.Entry); err != nil {
-		return sentRecord{}, "", err
 	}
 	return result, fmt.Sprintf("Message duplicate (already sent): id=%s\nIt is in the log since %s, at line %d.",
 		receipt.ID, receipt.Timestamp, receipt.Line), nil
@@ -103,24 +103,6 @@ func (s *Server) checkRecord(r bridge.Record) error {
 	}
 	_, err := schema.ParseAgentName(r.To)
 	return err
-}
-
-// checkDuplicate tells a message that was sent before from another one with the same id: the documented id
-// covers neither the signal nor where one field ends and the next begins. Such a message is not in the log, and
-// nobody must think that it is.
-func checkDuplicate(r bridge.Record, there bridge.Entry) error {
-	if there.SaysTheSame(r) {
-		return nil
-	}
-	standing := fmt.Sprintf("type=%s from=%s to=%s", there.Type, there.From, there.To)
-	if there.Signal != "" {
-		standing += " signal=" + string(there.Signal)
-	}
-	return &failure.Error{
-		Code: "duplicate_id",
-		Err:  fmt.Errorf("not sent: line %d of the log holds another message with the id %s: %s", there.Line, there.ID, standing),
-		Hint: "the id covers type, sender, receiver and content: change the content and call again",
-	}
 }
 
 type receiveMessagesInput struct {

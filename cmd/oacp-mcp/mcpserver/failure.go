@@ -44,6 +44,7 @@ func hintFor(err error, code string) string {
 		"queued":          "do not send it again: the next message that anyone sends, or oacp doctor --fix, delivers it",
 		"not_durable":     "it is sent: do not send it again",
 		"not_found":       "list_inbox shows the ids of the pending messages",
+		"duplicate_id":    "the id covers type, sender, receiver and content: change the content and call again",
 		"ambiguous":       "give more of the id",
 		"not_pending":     "only a message in your own inbox can be acknowledged: list_inbox shows them",
 		"invalid_message": "nothing was sent: correct the message and call again",
