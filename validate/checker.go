@@ -40,14 +40,14 @@ type finding struct {
 	inBody bool
 }
 
-// report adds a finding about the value at the path.
-func (c *checker) report(rule Rule, at path, message, fix string) {
-	c.add(finding{Diagnostic: treeProblem(0, 0, at, rule, message, fix), at: at})
+// report adds a finding about the value at the path. The fix may be empty.
+func (c *checker) report(rule Rule, at path, fix, format string, args ...any) {
+	c.add(finding{Diagnostic: treeProblem(0, 0, at, rule, fmt.Sprintf(format, args...), fix), at: at})
 }
 
 // reportKey adds a finding about the key at the end of the path.
-func (c *checker) reportKey(rule Rule, at path, message, fix string) {
-	c.add(finding{Diagnostic: treeProblem(0, 0, at, rule, message, fix), at: at, atKey: true})
+func (c *checker) reportKey(rule Rule, at path, fix, format string, args ...any) {
+	c.add(finding{Diagnostic: treeProblem(0, 0, at, rule, fmt.Sprintf(format, args...), fix), at: at, atKey: true})
 }
 
 func (c *checker) add(f finding) {
@@ -122,7 +122,7 @@ func (c *checker) assembleText(m *schema.Message, entry *pair) {
 	text, verbatim := m.TextField(entry.key)
 	if text == nil {
 		if !c.full() {
-			c.reportKey(RuleUnknownField, path{entry.key}, "a message does not have this field", suggestField(entry.key))
+			c.reportKey(RuleUnknownField, path{entry.key}, suggestField(entry.key), "a message does not have this field")
 		}
 		return
 	}
@@ -162,7 +162,7 @@ func (c *checker) assembleBody(m *schema.Message, body *node) {
 	switch body.kind {
 	case schema.List:
 		c.markUnread("body")
-		c.report(RuleBodyKind, path{"body"}, "a body is text or a mapping, not a list", "")
+		c.report(RuleBodyKind, path{"body"}, "", "a body is text or a mapping, not a list")
 	case schema.Null:
 	default:
 		m.Body = body.value()
@@ -171,5 +171,5 @@ func (c *checker) assembleBody(m *schema.Message, body *node) {
 
 func (c *checker) wrongKind(v *node, at path, want string) {
 	c.markUnread(at[0].(string))
-	c.report(RuleFieldKind, at, fmt.Sprintf("this is %s; it must be %s", kindName(v.kind), want), "")
+	c.report(RuleFieldKind, at, "", "this is %s; it must be %s", kindName(v.kind), want)
 }

@@ -130,12 +130,11 @@ func (ds Diagnostics) ordered() Diagnostics {
 }
 
 // quote returns the text in double quotes, escaped for a terminal and truncated.
-func quote(text string) string {
-	const most = 60
-	if cut, ok := cutCharacters(text, most); ok {
+func quote[T ~string](text T) string {
+	if cut, ok := cutCharacters(string(text), 60); ok {
 		return strconv.Quote(cut) + "…"
 	}
-	return strconv.Quote(text)
+	return strconv.Quote(string(text))
 }
 
 // cutCharacters returns the first n characters of text that has more.

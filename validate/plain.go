@@ -207,47 +207,26 @@ func (p *plainParser) literal(v node, header string, indent int) (node, bool) {
 		return node{}, false
 	}
 	start, end := p.at, p.at
-	lines := 0
 	for p.at < len(p.text) {
 		line := p.current()
 		spaces := countSpaces(line)
-		if spaces == len(line) {
-			if spaces > 0 {
-				return node{}, false
-			}
+		switch {
+		case line == "":
 			p.next()
 			continue
+		case spaces == len(line), spaces >= inner && line[spaces] == '\t':
+			return node{}, false
 		}
 		if spaces < inner {
 			break
 		}
-		if line[spaces] == '\t' {
-			return node{}, false
-		}
-		lines++
 		p.next()
 		end = p.at
 	}
-	v.text = dedent(p.text[start:end], inner, lines)
+	v.text = strings.ReplaceAll(p.text[start+inner:end], "\n"+first[:inner], "\n")
 	if header == "|-" {
 		v.text = v.text[:len(v.text)-1]
 	}
 	v.literal = true
 	return v, true
-}
-
-// dedent removes the indent from every line that is not blank.
-func dedent(block string, indent, lines int) string {
-	var out strings.Builder
-	out.Grow(len(block) - indent*lines)
-	for block != "" {
-		end := strings.IndexByte(block, '\n') + 1
-		if end > 1 {
-			out.WriteString(block[indent:end])
-		} else {
-			out.WriteByte('\n')
-		}
-		block = block[end:]
-	}
-	return out.String()
 }

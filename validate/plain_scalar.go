@@ -1,7 +1,7 @@
 package validate
 
 import (
-	"strconv"
+	"encoding/json"
 	"strings"
 	"unicode/utf8"
 
@@ -52,87 +52,29 @@ func plainScalar(rest string) string {
 // quoted returns the text of the quoted scalar at the beginning and the offset of its end, or 0 if
 // it does not end or contains something unusual.
 func quoted(rest string) (text string, end int) {
-	if rest[0] == '\'' {
-		return singleQuoted(rest)
-	}
+	quote, escapes := rest[0], false
 	for i := 1; i < len(rest); i++ {
-		switch rest[i] {
-		case '"':
-			return rest[1:i], i + 1
-		case '\t':
-			return "", 0
-		case '\\':
-			return escaped(rest, i)
-		}
-	}
-	return "", 0
-}
-
-func singleQuoted(rest string) (text string, end int) {
-	for i := 1; i < len(rest); i++ {
+		c := rest[i]
 		switch {
-		case rest[i] == '\t':
+		case c == '\t':
 			return "", 0
-		case rest[i] != '\'':
-		case i+1 < len(rest) && rest[i+1] == '\'':
+		case c == '\\' && quote == '"', c == '\'' && quote == c && strings.HasPrefix(rest[i:], "''"):
+			escapes = true
 			i++
-		default:
+		case c != quote:
+		case !escapes:
+			return rest[1:i], i + 1
+		case quote == '\'':
 			return strings.ReplaceAll(rest[1:i], "''", "'"), i + 1
-		}
-	}
-	return "", 0
-}
-
-// escaped continues a double-quoted scalar at its first backslash.
-func escaped(rest string, i int) (text string, end int) {
-	out := append(make([]byte, 0, len(rest)), rest[1:i]...)
-	for i < len(rest) {
-		switch c := rest[i]; c {
-		case '"':
-			return string(out), i + 1
-		case '\t':
-			return "", 0
-		case '\\':
-			r, size := escapedCharacter(rest[i+1:])
-			if size == 0 {
+		default:
+			// The escapes of JSON mean the same in YAML, except that YAML has no surrogate pairs.
+			if strings.Contains(strings.ToLower(rest[:i]), `\ud`) || json.Unmarshal([]byte(rest[:i+1]), &text) != nil {
 				return "", 0
 			}
-			out = utf8.AppendRune(out, r)
-			i += 1 + size
-		default:
-			out = append(out, c)
-			i++
+			return text, i + 1
 		}
 	}
 	return "", 0
-}
-
-// escapedCharacter returns the character that an escape means and the length of the escape after
-// the backslash, or 0 if JSON does not have that escape.
-func escapedCharacter(rest string) (r rune, size int) {
-	if rest == "" {
-		return 0, 0
-	}
-	switch rest[0] {
-	case '"', '\\', '/':
-		return rune(rest[0]), 1
-	case 'n':
-		return '\n', 1
-	case 'r':
-		return '\r', 1
-	case 't':
-		return '\t', 1
-	case 'u':
-		if len(rest) < 5 {
-			return 0, 0
-		}
-		value, err := strconv.ParseUint(rest[1:5], 16, 32)
-		if err != nil || !utf8.ValidRune(rune(value)) {
-			return 0, 0
-		}
-		return rune(value), 5
-	}
-	return 0, 0
 }
 
 // flow reads a list of simple scalars on one line, or an empty mapping.

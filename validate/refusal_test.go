@@ -282,7 +282,7 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("got  %s\nwant %s\n%v", got, test.want, findings)
 			}
 			for _, d := range findings {
-				if d.Message == "" || d.Severity != d.Rule.info().Severity {
+				if d.Message == "" || d.Severity != d.Rule.severity() {
 					t.Errorf("%+v: want a message and the severity of the rule", d)
 				}
 			}

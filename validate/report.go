@@ -1,8 +1,12 @@
 package validate
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 )
 
 // Count holds the number of files and diagnostics.
@@ -16,13 +20,12 @@ type Count struct {
 // Count counts the files and diagnostics.
 func (r *Result) Count() Count {
 	count := Count{Files: len(r.Files)}
-	for i := range r.Files {
-		found := r.Files[i].Diagnostics
-		if found.HasErrors() {
+	for _, file := range r.Files {
+		if file.Diagnostics.HasErrors() {
 			count.Invalid++
 		}
-		for j := range found {
-			if found[j].Severity == Error {
+		for _, d := range file.Diagnostics {
+			if d.Severity == Error {
 				count.Errors++
 			} else {
 				count.Warnings++
@@ -37,7 +40,8 @@ func (c Count) String() string {
 	if c.Errors == 0 && c.Warnings == 0 {
 		return plural(c.Files, "file")
 	}
-	return fmt.Sprintf("%s, %d invalid: %s, %s", plural(c.Files, "file"), c.Invalid, plural(c.Errors, "error"), plural(c.Warnings, "warning"))
+	return fmt.Sprintf("%s, %d invalid: %s, %s",
+		plural(c.Files, "file"), c.Invalid, plural(c.Errors, "error"), plural(c.Warnings, "warning"))
 }
 
 func plural(n int, noun string) string {
@@ -47,14 +51,40 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// A reporter writes until the first error and keeps that error.
-type reporter struct {
-	to  io.Writer
-	err error
+// WriteJSON writes the result as one JSON object: the numbers of files, invalid files, errors and
+// warnings, and the array diagnostics.
+func (r *Result) WriteJSON(to io.Writer) error {
+	all := append(Diagnostics{}, r.Diagnostics()...) // not null
+	return writeJSON(to, struct {
+		Count
+		Diagnostics Diagnostics `json:"diagnostics"`
+	}{r.Count(), all})
 }
 
-func (w *reporter) printf(format string, args ...any) {
-	if w.err == nil {
-		_, w.err = fmt.Fprintf(w.to, format, args...)
+func writeJSON(to io.Writer, value any) error {
+	encoder := json.NewEncoder(to)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(value)
+}
+
+// WriteGitHub writes the diagnostics as workflow commands, which GitHub Actions shows as
+// annotations in a pull request.
+func (r *Result) WriteGitHub(to io.Writer) error {
+	// In a command these characters end the message or, the last two, a property.
+	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
+	out := bufio.NewWriter(to)
+	for _, d := range r.Diagnostics() {
+		fmt.Fprintf(out, "::%s file=%s", d.Severity, property.Replace(escape(filepath.ToSlash(d.File))))
+		if d.Line > 0 {
+			fmt.Fprintf(out, ",line=%d,col=%d", d.Line, d.Column)
+		}
+		text := escape(d.Message)
+		if d.Fix != "" {
+			text += "\nfix: " + escape(d.Fix)
+		}
+		fmt.Fprintf(out, ",title=%s::%s\n", property.Replace("oacp "+string(d.Rule)), message.Replace(text))
 	}
+	return out.Flush()
 }

@@ -30,10 +30,8 @@ func (r *Result) WriteSARIF(to io.Writer, version string) error {
 		driver["version"] = version
 	}
 	results := []object{}
-	for i := range r.Files {
-		for _, d := range r.Files[i].Diagnostics {
-			results = append(results, sarifResult(d, index[d.Rule]))
-		}
+	for _, d := range r.Diagnostics() {
+		results = append(results, sarifResult(d, index[d.Rule]))
 	}
 	return writeJSON(to, object{
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json",

@@ -140,12 +140,7 @@ var rules = []RuleInfo{
 // Rules returns every rule in the order of the documentation.
 func Rules() []RuleInfo { return slices.Clone(rules) }
 
-// info returns the description of the rule.
-func (r Rule) info() RuleInfo {
-	for i := range rules {
-		if rules[i].ID == r {
-			return rules[i]
-		}
-	}
-	return RuleInfo{ID: r, Severity: Error}
+// severity returns the severity of the rule.
+func (r Rule) severity() Severity {
+	return rules[slices.IndexFunc(rules, func(info RuleInfo) bool { return info.ID == r })].Severity
 }

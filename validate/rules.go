@@ -3,6 +3,7 @@ package validate
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -13,13 +14,17 @@ import (
 // maxAuth is the longest signature trailer in characters.
 const maxAuth = 16_384
 
+// base64URL are the characters of base64url, and of the channels that other tools accept.
+const base64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
 // check applies the rules for every message.
 func (c *checker) check(m *schema.Message) {
 	c.m = m
 	c.checkRequired()
 	c.checkNames()
 	c.checkIdentity()
-	c.checkTimes()
+	c.checkTime(m.CreatedAt, "created_at_utc")
+	c.checkTime(m.ExpiresAt, "expires_at")
 	c.checkLengths()
 	c.checkReferences()
 	c.checkTelemetry()
@@ -33,7 +38,7 @@ func (c *checker) check(m *schema.Message) {
 // missing reports a required field that is absent or empty.
 func (c *checker) missing(field string, empty bool) {
 	if empty && !c.unread[field] {
-		c.report(RuleMissingField, path{field}, "the required field is missing or empty", missingFix(field))
+		c.report(RuleMissingField, path{field}, missingFix(field), "the required field is missing or empty")
 	}
 }
 
@@ -61,17 +66,13 @@ func (c *checker) checkRequired() {
 	if c.unread["body"] {
 		return
 	}
-	switch m.Body.Kind {
-	case schema.Absent, schema.Null:
-		c.missing("body", true)
-	case schema.Text:
-		c.missing("body", isBlank(m.Body.Text))
-	case schema.Mapping:
-		if len(m.Body.Pairs) == 0 {
-			c.report(RuleBodyKind, path{"body"}, "the mapping is empty", "")
-		}
-	default:
-		c.report(RuleBodyKind, path{"body"}, "a body is a text or a mapping", "")
+	switch body := m.Body; {
+	case body.Kind <= schema.Null, body.Kind == schema.Text:
+		c.missing("body", isEmptyValue(body))
+	case body.Kind != schema.Mapping:
+		c.report(RuleBodyKind, path{"body"}, "", "a body is a text or a mapping")
+	case len(body.Pairs) == 0:
+		c.report(RuleBodyKind, path{"body"}, "", "the mapping is empty")
 	}
 }
 
@@ -91,20 +92,18 @@ func (c *checker) checkNames() {
 			continue
 		}
 		if name == m.From {
-			c.report(RuleSelfSend, recipientPath(m, i), fmt.Sprintf("%s is the sender", quote(string(name))), "leave the sender out")
+			c.report(RuleSelfSend, recipientPath(m, i), "leave the sender out", "%s is the sender", quote(name))
 		}
-		for _, earlier := range m.To[:min(i, schema.MaxRecipients)] {
-			if earlier == name {
-				c.report(RuleRecipients, path{"to", i}, fmt.Sprintf("%s is in the list twice", quote(string(name))), "name each recipient once")
-				break
-			}
+		if slices.Contains(m.To[:min(i, schema.MaxRecipients)], name) {
+			c.report(RuleRecipients, path{"to", i}, "name each recipient once", "%s is in the list twice", quote(name))
 		}
 	}
 	if len(m.To) > schema.MaxRecipients {
-		c.report(RuleRecipients, path{"to"}, fmt.Sprintf("there are %d recipients; a message has at most %d", len(m.To), schema.MaxRecipients), "send several messages")
+		c.report(RuleRecipients, path{"to"}, "send several messages",
+			"there are %d recipients; a message has at most %d", len(m.To), schema.MaxRecipients)
 	}
 	if len(m.To) > 1 && m.Type.SingleRecipient() {
-		c.report(RuleRecipients, path{"to"}, fmt.Sprintf("a %s has one recipient, not %d", m.Type, len(m.To)), "")
+		c.report(RuleRecipients, path{"to"}, "", "a %s has one recipient, not %d", m.Type, len(m.To))
 	}
 }
 
@@ -123,7 +122,7 @@ func (c *checker) reportName(name schema.AgentName, at path) {
 	if strings.ContainsAny(string(name), ", ") && at[0] == "to" {
 		fix = "write several recipients as a list: [a, b]"
 	}
-	c.report(RuleAgentName, at, err.Error(), fix)
+	c.report(RuleAgentName, at, fix, "%v", err)
 }
 
 func (c *checker) checkIdentity() {
@@ -131,21 +130,16 @@ func (c *checker) checkIdentity() {
 	if m.ID != "" {
 		parts, err := schema.ParseID(m.ID)
 		if err != nil {
-			c.report(RuleID, path{"id"}, err.Error(), "")
+			c.report(RuleID, path{"id"}, "", "%v", err)
 		}
 		c.idSender = parts.Sender
 	}
 	if m.Type != "" && !m.Type.Known() {
-		c.report(RuleType, path{"type"}, fmt.Sprintf("%s is not a message type", quote(string(m.Type))), suggestType(string(m.Type)))
+		c.report(RuleType, path{"type"}, suggestType(string(m.Type)), "%s is not a message type", quote(m.Type))
 	}
 	if m.Priority != "" && !m.Priority.Known() {
-		c.report(RulePriority, path{"priority"}, fmt.Sprintf("%s is not a priority", quote(string(m.Priority))), suggestPriority(string(m.Priority)))
+		c.report(RulePriority, path{"priority"}, suggestPriority(string(m.Priority)), "%s is not a priority", quote(m.Priority))
 	}
-}
-
-func (c *checker) checkTimes() {
-	c.checkTime(c.m.CreatedAt, "created_at_utc")
-	c.checkTime(c.m.ExpiresAt, "expires_at")
 }
 
 func (c *checker) checkTime(at schema.Timestamp, field string) {
@@ -153,7 +147,7 @@ func (c *checker) checkTime(at schema.Timestamp, field string) {
 		return
 	}
 	if _, err := schema.ParseTimestamp(at); err != nil {
-		c.report(RuleTime, path{field}, err.Error(), suggestTime(string(at)))
+		c.report(RuleTime, path{field}, suggestTime(string(at)), "%v", err)
 	}
 }
 
@@ -171,45 +165,36 @@ func (c *checker) checkLength(text string, most int, field string) {
 	if len(text) <= most {
 		return
 	}
-	if n := utf8.RuneCountInString(strings.TrimSpace(text)); n > most {
-		c.report(RuleLength, path{field}, fmt.Sprintf("the text has %d characters; the most is %d", n, most), lengthFix(field))
-	}
-}
-
-func lengthFix(field string) string {
+	fix := ""
 	if field == "body" {
-		return "put long content in a file and name it in the body"
+		fix = "put long content in a file and name it in the body"
 	}
-	return ""
+	if n := utf8.RuneCountInString(strings.TrimSpace(text)); n > most {
+		c.report(RuleLength, path{field}, fix, "the text has %d characters; the most is %d", n, most)
+	}
 }
 
 func (c *checker) checkReferences() {
 	m := c.m
 	if m.AutonomyHint != "" && m.AutonomyHint != "auto_proceed" {
-		c.report(RuleAutonomyHint, path{"autonomy_hint"}, fmt.Sprintf("%s is not an autonomy hint", quote(m.AutonomyHint)), "write auto_proceed, or leave the field out")
+		c.report(RuleAutonomyHint, path{"autonomy_hint"}, "write auto_proceed, or leave the field out",
+			"%s is not an autonomy hint", quote(m.AutonomyHint))
 	}
 	if m.RelatedPR != "" && !isDigits(m.RelatedPR) {
 		fix := ""
 		if digits := strings.TrimPrefix(m.RelatedPR, "#"); isDigits(digits) {
 			fix = fmt.Sprintf("write %q", digits)
 		}
-		c.report(RuleRelatedPR, path{"related_pr"}, fmt.Sprintf("%s is not a number in digits", quote(m.RelatedPR)), fix)
+		c.report(RuleRelatedPR, path{"related_pr"}, fix, "%s is not a number in digits", quote(m.RelatedPR))
 	}
 	if m.ConversationID != "" {
 		if _, err := schema.ParseConversationID(m.ConversationID); err != nil {
-			c.report(RuleConversationID, path{"conversation_id"}, err.Error(), "")
+			c.report(RuleConversationID, path{"conversation_id"}, "", "%v", err)
 		}
 	}
 }
 
-func isDigits(text string) bool {
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return false
-		}
-	}
-	return text != ""
-}
+func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 func (c *checker) checkTelemetry() {
 	m := c.m
@@ -222,10 +207,10 @@ func (c *checker) checkTelemetry() {
 			continue
 		}
 		if m.Type.Known() && !m.Type.CarriesTelemetry() {
-			c.report(RuleTelemetryType, path{field}, fmt.Sprintf("a %s carries no telemetry", m.Type), "leave it out")
+			c.report(RuleTelemetryType, path{field}, "leave it out", "a %s carries no telemetry", m.Type)
 		}
 		if field != "model" && !isNumber(*text) {
-			c.report(RuleTelemetryValue, path{field}, fmt.Sprintf("%s is not a non-negative number", quote(*text)), "")
+			c.report(RuleTelemetryValue, path{field}, "", "%s is not a non-negative number", quote(*text))
 		}
 	}
 }
@@ -233,18 +218,12 @@ func (c *checker) checkTelemetry() {
 // isNumber reports whether the text is a non-negative decimal number, with an optional fraction and
 // exponent.
 func isNumber(text string) bool {
-	mantissa, exponent, hasExponent := text, "", false
-	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		mantissa, exponent, hasExponent = text[:i], text[i+1:], true
-	}
+	mantissa, exponent, hasExponent := strings.Cut(strings.ToLower(text), "e")
 	whole, fraction, hasFraction := strings.Cut(mantissa, ".")
-	if !isDigits(whole) || hasFraction && !isDigits(fraction) {
-		return false
-	}
-	if hasExponent && exponent != "" && (exponent[0] == '+' || exponent[0] == '-') {
+	if len(exponent) > 1 && (exponent[0] == '+' || exponent[0] == '-') {
 		exponent = exponent[1:]
 	}
-	return !hasExponent || isDigits(exponent)
+	return isDigits(whole) && (!hasFraction || isDigits(fraction)) && (!hasExponent || isDigits(exponent))
 }
 
 func (c *checker) checkAuth() {
@@ -253,17 +232,14 @@ func (c *checker) checkAuth() {
 		return
 	}
 	if len(auth) > maxAuth {
-		c.report(RuleAuthForm, path{"auth"}, fmt.Sprintf("the signature has %d characters; the most is %d", utf8.RuneCountInString(auth), maxAuth), "")
+		c.report(RuleAuthForm, path{"auth"}, "",
+			"the signature has %d characters; the most is %d", utf8.RuneCountInString(auth), maxAuth)
 		return
 	}
 	unpadded := strings.TrimSuffix(strings.TrimSuffix(auth, "="), "=")
-	if strings.ContainsFunc(unpadded, func(r rune) bool { return !isBase64URL(r) }) {
-		c.report(RuleAuthForm, path{"auth"}, "the signature is not base64url", "")
+	if strings.Trim(unpadded, base64URL) != "" {
+		c.report(RuleAuthForm, path{"auth"}, "", "the signature is not base64url")
 	}
-}
-
-func isBase64URL(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_'
 }
 
 // checkTrailer checks that the signature is the last line of the file, because it signs the bytes
@@ -273,8 +249,8 @@ func (c *checker) checkTrailer(doc *document) {
 	if auth == "" || strings.HasSuffix(doc.text, "\nauth: \""+auth+"\"\n") {
 		return
 	}
-	c.report(RuleAuthForm, path{"auth"}, `the signature must be the last line of the file: auth: "<base64url>" and one line feed`,
-		"use the signed file exactly as its sender wrote it")
+	c.report(RuleAuthForm, path{"auth"}, "use the signed file exactly as its sender wrote it",
+		`the signature must be the last line of the file: auth: "<base64url>" and one line feed`)
 }
 
 // checkFileName compares the message with the name of its file, if that is the name of a message
@@ -286,13 +262,15 @@ func (c *checker) checkFileName(file string) {
 		return
 	}
 	if m.From.Valid() && m.From != name.From {
-		c.report(RuleFileName, path{"from"}, fmt.Sprintf("the file name says %s, the message says %s", quote(string(name.From)), quote(string(m.From))), "")
+		c.report(RuleFileName, path{"from"}, "", "the file name says %s, the message says %s", quote(name.From), quote(m.From))
 	}
 	if m.Type.Known() && m.Type != name.Type {
-		c.report(RuleFileName, path{"type"}, fmt.Sprintf("the file name says %s, the message says %s", name.Type, m.Type), "")
+		c.report(RuleFileName, path{"type"}, "", "the file name says %s, the message says %s", name.Type, m.Type)
 	}
-	if created := m.CreatedAt.Time(); !created.IsZero() && !created.Truncate(time.Minute).Equal(name.At.Truncate(time.Minute)) {
-		c.report(RuleFileName, path{"created_at_utc"}, fmt.Sprintf("the file name says %s, the message says %s", schema.NewTimestamp(name.At), m.CreatedAt), "")
+	created := m.CreatedAt.Time()
+	if !created.IsZero() && !created.Truncate(time.Minute).Equal(name.At.Truncate(time.Minute)) {
+		c.report(RuleFileName, path{"created_at_utc"}, "",
+			"the file name says %s, the message says %s", schema.NewTimestamp(name.At), m.CreatedAt)
 	}
 }
 
@@ -300,22 +278,24 @@ func (c *checker) checkFileName(file string) {
 func (c *checker) warn() {
 	m := c.m
 	if c.idSender != "" && c.idSender != m.From && m.From.Valid() {
-		c.report(RuleIDSender, path{"id"}, fmt.Sprintf("the id names %s as its sender, from says %s", quote(string(c.idSender)), quote(string(m.From))), "")
+		c.report(RuleIDSender, path{"id"}, "", "the id names %s as its sender, from says %s", quote(c.idSender), quote(m.From))
 	}
 	if expires := m.ExpiresAt.Time(); !expires.IsZero() && expires.Before(m.CreatedAt.Time()) {
-		c.report(RuleExpiry, path{"expires_at"}, "the message expires before it was created", "")
+		c.report(RuleExpiry, path{"expires_at"}, "", "the message expires before it was created")
 	}
-	if strings.ContainsFunc(m.Channel, func(r rune) bool { return !isBase64URL(r) }) {
-		c.report(RuleChannel, path{"channel"}, fmt.Sprintf("other tools refuse %s; they accept letters, digits, underscores and hyphens", quote(m.Channel)), "")
+	if strings.Trim(m.Channel, base64URL) != "" {
+		c.report(RuleChannel, path{"channel"}, "",
+			"other tools refuse %s; they accept letters, digits, underscores and hyphens", quote(m.Channel))
 	}
-	if m.ParentID != "" {
-		if _, err := schema.ParseID(m.ParentID); err != nil && utf8.RuneCountInString(string(m.ParentID)) <= schema.MaxParentID {
-			c.report(RuleParentID, path{"parent_message_id"}, err.Error(), "")
+	if id := string(m.ParentID); id != "" && utf8.RuneCountInString(id) <= schema.MaxParentID {
+		if _, err := schema.ParseID(m.ParentID); err != nil {
+			c.report(RuleParentID, path{"parent_message_id"}, "", "%v", err)
 		}
 	}
 	if len(m.ContextKeys) > 2*schema.MaxContextWords {
 		if words := len(strings.Fields(m.ContextKeys)); words > schema.MaxContextWords {
-			c.report(RuleContextLength, path{"context_keys"}, fmt.Sprintf("the summary has %d words; it should have at most %d", words, schema.MaxContextWords), "")
+			c.report(RuleContextLength, path{"context_keys"}, "",
+				"the summary has %d words; it should have at most %d", words, schema.MaxContextWords)
 		}
 	}
 }
@@ -328,9 +308,9 @@ func (c *checker) checkComposed() {
 		switch {
 		case text == nil:
 		case !utf8.ValidString(*text):
-			c.report(RuleEncoding, path{field}, "the text is not UTF-8", "")
+			c.report(RuleEncoding, path{field}, "", "the text is not UTF-8")
 		case !verbatim && strings.TrimSpace(*text) != *text:
-			c.report(RuleOuterSpace, path{field}, "the text begins or ends with white space", "cut it off")
+			c.report(RuleOuterSpace, path{field}, "cut it off", "the text begins or ends with white space")
 		}
 	}
 }

@@ -103,11 +103,7 @@ func Message(m *schema.Message) Diagnostics {
 // parseDocument parses the bytes of a file. It returns a nil document and at least one error if the
 // file is not a mapping.
 func parseDocument(data []byte) (*document, Diagnostics) {
-	text, plain, problem := checkSource(data)
-	if problem != nil {
-		return nil, Diagnostics{*problem}
-	}
-	root, findings := parseTree(text, plain)
+	text, root, findings := parseTree(data)
 	if root.kind == schema.Mapping {
 		return &document{text: text, root: root}, findings
 	}

@@ -14,14 +14,20 @@ import (
 // tooDeep is the message of RuleDepth.
 var tooDeep = fmt.Sprintf("lists and mappings nest deeper than %d", schema.MaxDepth)
 
-// parseTree parses text, with parsePlain if possible.
-func parseTree(text string, plain bool) (node, Diagnostics) {
+// parseTree parses the bytes of a file or the text of a body, with parsePlain if possible. It also
+// returns the text without a byte order mark.
+func parseTree(data []byte) (text string, root node, findings Diagnostics) {
+	text, plain, problem := checkSource(data)
+	if problem != nil {
+		return "", node{}, Diagnostics{*problem}
+	}
 	if plain {
 		if root, ok := parsePlain(text); ok {
-			return root, nil
+			return text, root, nil
 		}
 	}
-	return parseYAML(text)
+	root, findings = parseYAML(text)
+	return text, root, findings
 }
 
 // parseYAML parses any text. If the text is not YAML or does not contain a document, it returns the
@@ -121,7 +127,9 @@ func treeProblem(line, column int, at path, rule Rule, message, fix string) Diag
 	if len(at) > 0 {
 		message = at.String() + ": " + message
 	}
-	return Diagnostic{Line: line, Column: column, Field: at.String(), Rule: rule, Severity: rule.info().Severity, Message: message, Fix: fix}
+	return Diagnostic{
+		Line: line, Column: column, Field: at.String(), Rule: rule, Severity: rule.severity(), Message: message, Fix: fix,
+	}
 }
 
 func (t *treeBuilder) report(line, column int, rule Rule, message, fix string) {
