@@ -2,9 +2,11 @@ package validate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
+	"iter"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -93,8 +95,8 @@ type fileRun struct {
 	// checked has an element for each target, written only by the worker that checks the target.
 	checked []checkedFile
 
+	done     atomic.Int64
 	progress sync.Mutex
-	done     int
 }
 
 // A checkedFile is a file with what the search for duplicate ids needs.
@@ -117,36 +119,31 @@ func (r *fileRun) work(ctx context.Context) {
 	from := reader{stdin: r.options.Stdin}
 	defer from.close()
 	buffer := make([]byte, 0, firstBuffer)
-	count := 0
 	for ctx.Err() == nil {
 		i := int(r.next.Add(1)) - 1
 		if i >= len(r.targets) {
 			break
 		}
 		buffer = r.check(i, &from, buffer[:0])
-		if count++; count == progressStep {
-			r.report(count)
-			count = 0
+		if n := int(r.done.Add(1)); n%progressStep == 0 || n == len(r.targets) {
+			r.report()
 		}
 	}
-	r.report(count)
 }
 
-func (r *fileRun) report(count int) {
-	if r.options.Progress == nil || count == 0 {
-		return
-	}
+func (r *fileRun) report() {
 	r.progress.Lock()
 	defer r.progress.Unlock()
-	r.done += count
-	r.options.Progress(r.done, len(r.targets))
+	if r.options.Progress != nil {
+		r.options.Progress(int(r.done.Load()), len(r.targets))
+	}
 }
 
 // check validates the target with the given index and returns the buffer that it read the file
 // into.
 func (r *fileRun) check(i int, from *reader, buffer []byte) []byte {
 	t, out := &r.targets[i], &r.checked[i]
-	out.Name = t.shownName()
+	out.Name = t.name
 	buffer, problem := from.read(t, buffer)
 	if problem != nil {
 		out.Diagnostics = Diagnostics{*problem}.in(out.Name, "")
@@ -165,30 +162,24 @@ func (r *fileRun) check(i int, from *reader, buffer []byte) []byte {
 
 // reportDuplicates adds a diagnostic to every file whose id another file has as well.
 func (r *fileRun) reportDuplicates() {
-	first := make(map[schema.ID]int, len(r.checked))
-	groups := make(map[schema.ID][]int)
+	groups := make(map[schema.ID][]int, len(r.checked))
 	for i := range r.checked {
-		id := r.checked[i].id
-		earlier, ok := first[id]
-		switch {
-		case id == "":
-		case !ok:
-			first[id] = i
-		case groups[id] == nil:
-			groups[id] = []int{earlier, i}
-		default:
+		if id := r.checked[i].id; id != "" {
 			groups[id] = append(groups[id], i)
 		}
 	}
 	for _, group := range groups {
-		r.reportGroup(group)
+		if len(group) > 1 {
+			r.reportGroup(group)
+		}
 	}
 }
 
 // reportGroup compares the files that have one id.
 func (r *fileRun) reportGroup(group []int) {
+	differ := func(i, j int) bool { return r.checked[i].digest != r.checked[j].digest }
 	first := group[0]
-	differing := slices.IndexFunc(group, func(i int) bool { return r.checked[i].digest != r.checked[first].digest })
+	other := slices.IndexFunc(group, func(i int) bool { return differ(i, first) })
 	folders := make(map[string][]int)
 	for _, i := range group {
 		folder := filepath.Dir(r.checked[i].Name)
@@ -197,13 +188,14 @@ func (r *fileRun) reportGroup(group []int) {
 	for _, i := range group {
 		together := folders[filepath.Dir(r.checked[i].Name)]
 		switch {
-		case r.checked[i].digest != r.checked[first].digest:
+		case differ(i, first):
 			r.reportDuplicate(i, first, "has the same id and different content")
-		case differing >= 0:
-			r.reportDuplicate(i, group[differing], "has the same id and different content")
-		case len(together) > 1 && together[0] == i:
-			r.reportDuplicate(i, together[1], "in the same folder holds the same message")
+		case other >= 0:
+			r.reportDuplicate(i, group[other], "has the same id and different content")
 		case len(together) > 1:
+			if i == together[0] {
+				together = together[1:]
+			}
 			r.reportDuplicate(i, together[0], "in the same folder holds the same message")
 		}
 	}
@@ -215,4 +207,36 @@ func (r *fileRun) reportDuplicate(i, other int, what string) {
 		File: file.Name, Line: file.line, Column: file.column, Field: "id", Rule: RuleDuplicateID, Severity: Error,
 		Message: fmt.Sprintf("id: %s %s", escape(r.checked[other].Name), what), source: file.source,
 	}).ordered()
+}
+
+// ReadFiles yields, for each file that the paths mean (see Files), the message that Read returns or
+// an *InvalidError whose diagnostics name the file. The standard input, for the path "-", may be
+// nil.
+func ReadFiles(paths []string, stdin io.Reader) iter.Seq2[*schema.Message, error] {
+	return func(yield func(*schema.Message, error) bool) {
+		from := reader{stdin: stdin}
+		defer from.close()
+		buffer := make([]byte, 0, firstBuffer)
+		for _, t := range walk(paths) {
+			var m *schema.Message
+			var err error
+			if m, buffer, err = from.message(&t, buffer[:0]); !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+// message reads the message of a target and returns the buffer that it read the file into.
+func (r *reader) message(t *target, buffer []byte) (*schema.Message, []byte, error) {
+	buffer, problem := r.read(t, buffer)
+	if problem != nil {
+		return nil, buffer, Diagnostics{*problem}.in(t.name, "").Err()
+	}
+	m, err := Read(buffer)
+	var invalid *InvalidError
+	if errors.As(err, &invalid) {
+		err = invalid.Diagnostics.in(t.name, string(buffer)).Err()
+	}
+	return m, buffer, err
 }

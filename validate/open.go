@@ -1,13 +1,13 @@
 package validate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -51,10 +51,10 @@ func (r *reader) read(t *target, buffer []byte) ([]byte, *Diagnostic) {
 	switch {
 	case t.problem != nil:
 		return buffer, t.problem
-	case t.name == stdinPath && r.stdin == nil:
+	case t.stdin && r.stdin == nil:
 		return buffer, unreadable("there is no standard input", "")
-	case t.name == stdinPath:
-		return diagnosed(readBounded(r.stdin, buffer))
+	case t.stdin:
+		return readBounded(r.stdin, buffer)
 	case t.base == "":
 		return readNamed(t.name, buffer)
 	}
@@ -91,14 +91,7 @@ func readNamed(name string, buffer []byte) ([]byte, *Diagnostic) {
 	if err != nil {
 		return buffer, refused(err)
 	}
-	return diagnosed(readBounded(file, buffer))
-}
-
-func diagnosed(buffer []byte, err error) ([]byte, *Diagnostic) {
-	if err != nil {
-		return buffer, refused(err)
-	}
-	return buffer, nil
+	return readBounded(file, buffer)
 }
 
 // enter opens the folder below the base, unless it is open already.
@@ -145,26 +138,18 @@ func refused(err error) *Diagnostic {
 		return unreadable(fmt.Sprintf("it cannot be read: %v", number), "")
 	case errors.As(err, &pathError) && pathError.Op == "openat":
 		// The system did not refuse this path, os.Root did.
-		return unreadable("a link on the way to it leads out of the folder that was searched", "give the path without the link")
+		return unreadable("a link on the way to it leads out of the folder that was searched",
+			"give the path without the link")
 	}
 	return unreadable(fmt.Sprintf("it cannot be read: %v", err), "")
 }
 
 // readBounded appends what it reads to the buffer, at most one byte more than a message file may
 // have.
-func readBounded(from io.Reader, buffer []byte) ([]byte, error) {
-	for len(buffer) <= schema.MaxFileSize {
-		if len(buffer) == cap(buffer) {
-			buffer = slices.Grow(buffer, cap(buffer))
-		}
-		n, err := from.Read(buffer[len(buffer):min(cap(buffer), schema.MaxFileSize+1)])
-		buffer = buffer[:len(buffer)+n]
-		if errors.Is(err, io.EOF) {
-			return buffer, nil
-		}
-		if err != nil {
-			return buffer, err
-		}
+func readBounded(from io.Reader, buffer []byte) ([]byte, *Diagnostic) {
+	all := bytes.NewBuffer(buffer)
+	if _, err := all.ReadFrom(io.LimitReader(from, schema.MaxFileSize+1)); err != nil {
+		return buffer, refused(err)
 	}
-	return buffer, nil
+	return all.Bytes(), nil
 }

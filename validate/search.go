@@ -29,7 +29,10 @@ const (
 
 // roleOf guesses the role of a folder from its path and its content.
 func roleOf(folder string, has func(name string) bool) role {
-	whole := absolute(folder)
+	whole, err := filepath.Abs(folder)
+	if err != nil {
+		whole = folder
+	}
 	above := filepath.Dir(whole)
 	name, parent, second := filepath.Base(whole), filepath.Base(above), filepath.Base(filepath.Dir(above))
 	isAgent := has("inbox") || has("outbox")
@@ -72,7 +75,7 @@ type search struct {
 func (w *walker) within(base string, do func(*search)) {
 	root, err := openFolder(base)
 	if err != nil {
-		w.refuse(base, err)
+		w.fail(base, refused(err))
 		return
 	}
 	defer root.Close() // opened for reading: closing cannot lose anything
@@ -85,7 +88,7 @@ func (s *search) name(below string) string { return filepath.Join(s.base, below)
 // file adds the file name, found at below and of the given type.
 func (s *search) file(name, below string, of fs.FileMode) {
 	if of.Type()&^fs.ModeSymlink != 0 {
-		s.fail(name, notRegular, "")
+		s.fail(name, unreadable(notRegular, ""))
 		return
 	}
 	s.walker.file(target{name: name, base: s.base, below: below})
@@ -97,7 +100,7 @@ func (s *search) match(below string) {
 	info, err := os.Lstat(name)
 	switch {
 	case err != nil:
-		s.refuse(name, err)
+		s.fail(name, refused(err))
 	case info.IsDir(), isFolder(name, info.Mode()):
 		s.folder(below, otherFolder)
 	default:
@@ -111,7 +114,7 @@ func (s *search) match(below string) {
 func (s *search) folder(below string, known role) {
 	entries, err := s.entries(below)
 	if err != nil {
-		s.refuse(s.name(below), err)
+		s.fail(s.name(below), refused(err))
 		return
 	}
 	if known == otherFolder {
@@ -132,7 +135,8 @@ func (s *search) folder(below string, known role) {
 			if inner, ok := known.below(name); ok {
 				s.folder(prefixBelow+name, inner)
 			}
-		case holdsFiles && schema.IsMessageFile(name) && !slices.Contains(otherFiles, name) && !isFolder(prefix+name, entry.Type()):
+		case !holdsFiles, !schema.IsMessageFile(name), slices.Contains(otherFiles, name), isFolder(prefix+name, entry.Type()):
+		default:
 			s.file(prefix+name, prefixBelow+name, entry.Type())
 		}
 	}
@@ -170,11 +174,4 @@ func isFolder(path string, entry fs.FileMode) bool {
 	}
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
 }

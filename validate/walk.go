@@ -8,28 +8,18 @@ import (
 	"strings"
 )
 
-// Standard input as a path and in diagnostics.
-const (
-	stdinPath = "-"
-	stdinName = "<stdin>"
-)
+// stdinName is the name of standard input in diagnostics.
+const stdinName = "<stdin>"
 
 // A target is a file to validate, or the problem of a path that does not lead to one.
 type target struct {
-	// name is the path that leads to the file from the current folder.
-	name string
+	// name is the path that leads to the file from the current folder, or <stdin>.
+	name  string
+	stdin bool
 	// base is the folder in which the file was found, as it was named, and below is the path from
 	// there. Both are empty for a file that was named.
 	base, below string
 	problem     *Diagnostic
-}
-
-// shownName returns the name of the target in diagnostics.
-func (t *target) shownName() string {
-	if t.name == stdinPath {
-		return stdinName
-	}
-	return t.name
 }
 
 // A walker turns paths into the files they stand for, in a fixed order and each once.
@@ -70,19 +60,15 @@ func (w *walker) file(t target) {
 
 func isPattern(path string) bool { return strings.ContainsAny(path, "*?[") }
 
-func (w *walker) fail(name, message, fix string) {
-	w.targets = append(w.targets, target{name: name, problem: unreadable(message, fix)})
-}
-
-func (w *walker) refuse(name string, err error) {
-	w.targets = append(w.targets, target{name: name, problem: refused(err)})
+func (w *walker) fail(name string, problem *Diagnostic) {
+	w.targets = append(w.targets, target{name: name, problem: problem})
 }
 
 // path adds what an argument means: standard input, a folder, a file or, if there is neither, the
 // matches of a pattern.
 func (w *walker) path(path string) {
-	if path == stdinPath {
-		w.file(target{name: path})
+	if path == "-" {
+		w.file(target{name: stdinName, stdin: true})
 		return
 	}
 	info, err := os.Stat(path)
@@ -91,13 +77,13 @@ func (w *walker) path(path string) {
 		w.within(path, func(in *search) { in.folder(".", otherFolder) })
 	case err == nil && !info.Mode().IsRegular():
 		// Opening a device can have side effects.
-		w.fail(path, notRegular, "")
+		w.fail(path, unreadable(notRegular, ""))
 	case err == nil:
 		w.file(target{name: path})
 	case errors.Is(err, fs.ErrNotExist) && isPattern(path):
 		w.pattern(path)
 	default:
-		w.refuse(path, err)
+		w.fail(path, refused(err))
 	}
 }
 
@@ -105,15 +91,16 @@ func (w *walker) path(path string) {
 // begins with.
 func (w *walker) pattern(pattern string) {
 	matches, err := filepath.Glob(pattern)
-	switch {
-	case err != nil:
-		w.fail(pattern, "the pattern is malformed", "close every bracket")
+	if err != nil {
+		w.fail(pattern, unreadable("the pattern is malformed", "close every bracket"))
 		return
-	case len(matches) == 0 && strings.Contains(pattern, "**"):
-		w.fail(pattern, "nothing matches the pattern", "give the folder instead of **; folders are searched to the bottom")
-		return
-	case len(matches) == 0:
-		w.fail(pattern, "nothing matches the pattern", "")
+	}
+	if len(matches) == 0 {
+		fix := ""
+		if strings.Contains(pattern, "**") {
+			fix = "give the folder instead of **; folders are searched to the bottom"
+		}
+		w.fail(pattern, unreadable("nothing matches the pattern", fix))
 		return
 	}
 	base := literalFolder(pattern)
@@ -121,7 +108,7 @@ func (w *walker) pattern(pattern string) {
 		for _, match := range matches {
 			below, err := filepath.Rel(base, match)
 			if err != nil {
-				w.refuse(match, err)
+				w.fail(match, refused(err))
 				continue
 			}
 			in.match(below)
