@@ -25,7 +25,7 @@ func (c *checker) checkBody() {
 	case schema.HandoffComplete:
 		c.checkHandoffComplete()
 	case schema.FollowUp:
-		if !c.errorsOnly {
+		if !c.lenient {
 			c.checkFollowUp()
 		}
 	}
@@ -152,7 +152,7 @@ func (c *checker) checkHandoff() {
 		c.report(RuleHandoffAgents, path{"body", "target_agent"}, "",
 			"%s is also the source_agent; a handoff has two parties", quote(target))
 	}
-	if c.errorsOnly {
+	if c.lenient {
 		return
 	}
 	if from := string(c.m.From); source != "" && from != "" && source != from {
@@ -215,7 +215,7 @@ func (c *checker) requireFields(in schema.Value, at path, want schema.Kind, fiel
 			c.report(RuleTypedBodyField, at, "", "a %s needs this field, which is missing or empty", c.m.Type)
 		case want == schema.Absent || v.Kind == want:
 		case want == schema.List && v.Kind == schema.Text:
-			if !c.errorsOnly {
+			if !c.lenient {
 				c.report(RuleTypedBodyList, at, "write it as a list, an item a line",
 					"this is a single value; the field is documented as a list")
 			}

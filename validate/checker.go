@@ -9,10 +9,8 @@ import (
 
 // A checker applies the rules to one message and collects the diagnostics.
 type checker struct {
-	// lenient accepts a missing priority, as readers do.
+	// lenient accepts a missing priority and omits warnings, as readers do.
 	lenient bool
-	// errorsOnly omits warnings.
-	errorsOnly bool
 	// composed is set for a message that was not read from a file.
 	composed bool
 

@@ -125,17 +125,11 @@ func (r *fileRun) work(ctx context.Context) {
 			break
 		}
 		buffer = r.check(i, &from, buffer[:0])
-		if n := int(r.done.Add(1)); n%progressStep == 0 || n == len(r.targets) {
-			r.report()
+		if n := int(r.done.Add(1)); r.options.Progress != nil && (n%progressStep == 0 || n == len(r.targets)) {
+			r.progress.Lock()
+			r.options.Progress(int(r.done.Load()), len(r.targets))
+			r.progress.Unlock()
 		}
-	}
-}
-
-func (r *fileRun) report() {
-	r.progress.Lock()
-	defer r.progress.Unlock()
-	if r.options.Progress != nil {
-		r.options.Progress(int(r.done.Load()), len(r.targets))
 	}
 }
 

@@ -30,7 +30,7 @@ func (c *checker) check(m *schema.Message) {
 	c.checkTelemetry()
 	c.checkAuth()
 	c.checkBody()
-	if !c.errorsOnly {
+	if !c.lenient {
 		c.warn()
 	}
 }
@@ -138,7 +138,8 @@ func (c *checker) checkIdentity() {
 		c.report(RuleType, path{"type"}, suggestType(string(m.Type)), "%s is not a message type", quote(m.Type))
 	}
 	if m.Priority != "" && !m.Priority.Known() {
-		c.report(RulePriority, path{"priority"}, suggestPriority(string(m.Priority)), "%s is not a priority", quote(m.Priority))
+		c.report(RulePriority, path{"priority"}, suggestPriority(string(m.Priority)),
+			"%s is not a priority", quote(m.Priority))
 	}
 }
 
@@ -262,7 +263,8 @@ func (c *checker) checkFileName(file string) {
 		return
 	}
 	if m.From.Valid() && m.From != name.From {
-		c.report(RuleFileName, path{"from"}, "", "the file name says %s, the message says %s", quote(name.From), quote(m.From))
+		c.report(RuleFileName, path{"from"}, "",
+			"the file name says %s, the message says %s", quote(name.From), quote(m.From))
 	}
 	if m.Type.Known() && m.Type != name.Type {
 		c.report(RuleFileName, path{"type"}, "", "the file name says %s, the message says %s", name.Type, m.Type)
@@ -278,7 +280,8 @@ func (c *checker) checkFileName(file string) {
 func (c *checker) warn() {
 	m := c.m
 	if c.idSender != "" && c.idSender != m.From && m.From.Valid() {
-		c.report(RuleIDSender, path{"id"}, "", "the id names %s as its sender, from says %s", quote(c.idSender), quote(m.From))
+		c.report(RuleIDSender, path{"id"}, "",
+			"the id names %s as its sender, from says %s", quote(c.idSender), quote(m.From))
 	}
 	if expires := m.ExpiresAt.Time(); !expires.IsZero() && expires.Before(m.CreatedAt.Time()) {
 		c.report(RuleExpiry, path{"expires_at"}, "", "the message expires before it was created")

@@ -96,7 +96,7 @@ func controlProblem(text string, at int) *Diagnostic {
 	message := fmt.Sprintf("a YAML file cannot contain the control character %U", r)
 	fix := fmt.Sprintf(`write \x%02x inside double quotes, or leave it out`, r)
 	switch {
-	case r == 0 && at <= 1 && looksUTF16(strings.Count(text, "\x00"), len(text)):
+	case r == 0 && at <= 1:
 		message, fix = "the file is UTF-16, not UTF-8", "save the file as UTF-8"
 		return sourceProblem([]byte(text[:at]), RuleEncoding, message, fix)
 	case r == 0:
@@ -107,9 +107,6 @@ func controlProblem(text string, at int) *Diagnostic {
 	}
 	return sourceProblem([]byte(text[:at]), RuleControlCharacter, message, fix)
 }
-
-// looksUTF16 reports whether about every other byte is NUL, as in UTF-16.
-func looksUTF16(nuls, length int) bool { return nuls >= length/3 && nuls <= length*2/3 }
 
 // sourceProblem returns a diagnostic at the character after the given part of the file.
 func sourceProblem(before []byte, rule Rule, message, fix string) *Diagnostic {

@@ -2,7 +2,7 @@ package validate
 
 import (
 	"fmt"
-	"io"
+	"sort"
 	"strings"
 	"unicode/utf8"
 )
@@ -35,7 +35,8 @@ func syntaxProblem(text string, err error) Diagnostic {
 		name = "*" + strings.TrimSuffix(name, "' referenced")
 		at = max(strings.LastIndex(text[:min(at+utf8.UTFMax, len(text))], name), 0)
 		line, column := position(text[:at])
-		return treeProblem(line, column, nil, RuleAlias, fmt.Sprintf("the alias %s refers to another value", escape(name)), "write the value itself, or quote it if it is text")
+		message := fmt.Sprintf("the alias %s refers to another value", escape(name))
+		return treeProblem(line, column, nil, RuleAlias, message, "write the value itself, or quote it if it is text")
 	}
 	line, column := position(text[:at])
 	if strings.HasPrefix(what, "exceeded max depth") {
@@ -47,16 +48,16 @@ func syntaxProblem(text string, err error) Diagnostic {
 
 // errorOffset returns the offset of the character at which the parser fails with the message.
 func errorOffset(text, what string) int {
-	read := &countingReader{from: strings.NewReader(text)}
-	_, _, _ = decodeDocuments(read)
-	end := read.count
+	from := byteReader{strings.NewReader(text)}
+	_, _, _ = decodeDocuments(from)
+	end := len(text) - from.Len()
 	if len(text) > maxSearched {
 		// The parser reads a few characters ahead.
 		return characterStart(text, max(end-4, 0))
 	}
 	lines := strings.SplitAfter(text[:end], "\n")
-	last := firstFailing(len(lines), func(n int) bool { return failsWith(joined(lines[:n]), what) })
-	before := joined(lines[:last-1])
+	last := firstFailing(len(lines), func(n int) bool { return failsWith(strings.Join(lines[:n], ""), what) })
+	before := strings.Join(lines[:last-1], "")
 	line := lines[last-1]
 	n := firstFailing(len(line), func(n int) bool { return failsWith(before+line[:n], what) })
 	if what == yamlNoColon {
@@ -75,23 +76,13 @@ func errorOffset(text, what string) int {
 // firstFailing returns the smallest n from 1 to most for which failing(n) holds, by binary search.
 // It holds for most.
 func firstFailing(most int, failing func(int) bool) int {
-	low, high := 0, most
-	for high-low > 1 {
-		if middle := (low + high) / 2; failing(middle) {
-			high = middle
-		} else {
-			low = middle
-		}
-	}
-	return max(high, 1)
+	return 1 + sort.Search(most-1, func(i int) bool { return failing(i + 1) })
 }
 
 func failsWith(text, what string) bool {
 	_, _, err := decodeDocuments(strings.NewReader(text))
 	return yamlMessage(err) == what
 }
-
-func joined(lines []string) string { return strings.Join(lines, "") }
 
 // characterStart moves an offset back to the start of its character.
 func characterStart(text string, at int) int {
@@ -102,17 +93,10 @@ func characterStart(text string, at int) int {
 	return at
 }
 
-// A countingReader reads one byte at a time and counts them.
-type countingReader struct {
-	from  io.Reader
-	count int
-}
+// A byteReader reads one byte at a time, so that its position is that of the parser.
+type byteReader struct{ *strings.Reader }
 
-func (r *countingReader) Read(p []byte) (int, error) {
-	n, err := r.from.Read(p[:min(len(p), 1)])
-	r.count += n
-	return n, err
-}
+func (r byteReader) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p), 1)]) }
 
 // Error messages of yaml.v3.
 const (
@@ -154,7 +138,8 @@ func explainSyntax(text string, at int, what string) (message, fix string) {
 	case strings.HasPrefix(what, yamlTab), strings.HasPrefix(rest, "\t"):
 		return "a tab cannot indent a line", "indent with spaces"
 	case what == yamlStart:
-		return fmt.Sprintf("a plain value cannot begin with %s", quote(firstCharacter(rest))), "put the value in double quotes"
+		first, _ := cutCharacters(rest, 1)
+		return "a plain value cannot begin with " + quote(first), "put the value in double quotes"
 	case what == yamlEscape:
 		return "this escape is unknown in double quotes", `write \\ for a backslash`
 	case what == yamlCode:
@@ -163,11 +148,6 @@ func explainSyntax(text string, at int, what string) (message, fix string) {
 		return "there is text after the end of the message", "write the whole message as one mapping"
 	}
 	return "this is not YAML: " + escape(what), ""
-}
-
-func firstCharacter(text string) string {
-	cut, _ := cutCharacters(text, 1)
-	return cut
 }
 
 func explainColon(line string, colon int) (message, fix string) {
@@ -188,9 +168,11 @@ func explainKey(line string) (message, fix string) {
 	case strings.HasPrefix(trimmed, "-"):
 		return "this is a list item; a field is expected", "indent the items of a list below their field"
 	case strings.Contains(trimmed, "'"), strings.Contains(trimmed, `"`):
-		return "there is text after the closing quote", `write a quote inside single quotes twice, and inside double quotes as \"`
+		return "there is text after the closing quote",
+			`write a quote inside single quotes twice, and inside double quotes as \"`
 	}
-	return "the line is indented neither like the fields around it nor like the value above it", "indent the fields of a mapping alike"
+	return "the line is indented neither like the fields around it nor like the value above it",
+		"indent the fields of a mapping alike"
 }
 
 // headsBlock reports whether the text ends with the header of a block.

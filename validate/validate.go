@@ -44,7 +44,7 @@ func Read(data []byte) (*schema.Message, error) {
 	if doc == nil {
 		return nil, findings.Err()
 	}
-	c := checker{out: findings, lenient: true, errorsOnly: true}
+	c := checker{out: findings, lenient: true}
 	m := c.assemble(&doc.root)
 	c.check(m)
 	c.checkTrailer(doc)

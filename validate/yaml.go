@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/schema"
 	"gopkg.in/yaml.v3"
@@ -41,13 +40,14 @@ func parseYAML(text string) (node, Diagnostics) {
 	switch {
 	case err != nil:
 		return node{}, Diagnostics{syntaxProblem(text, err)}
-	case top == nil || isEmptyDocument(top):
+	case top == nil || top.Kind == yaml.ScalarNode && top.Style == 0 && top.Anchor == "" && top.Value == "":
 		return node{}, Diagnostics{treeProblem(1, 1, nil, RuleFileEmpty, "the file does not contain a message", "")}
 	}
 	var t treeBuilder
 	root := t.build(top, 1)
 	if second != nil {
-		t.report(second.Line, second.Column, RuleDocuments, "a second YAML document begins here; a message file holds one", "keep one message a file")
+		t.report(second, RuleDocuments, "keep one message a file",
+			"a second YAML document begins here; a message file holds one")
 	}
 	return root, t.problems
 }
@@ -82,37 +82,32 @@ func decodeDocuments(r io.Reader) (top, second *yaml.Node, err error) {
 	return first.Content[0], second, nil
 }
 
-func isEmptyDocument(top *yaml.Node) bool {
-	return top.Kind == yaml.ScalarNode && top.Style == 0 && top.Anchor == "" && top.Value == ""
-}
-
 // neutralVersion replaces the version of a %YAML directive by 1.1, the only one that yaml.v3
 // accepts, without moving any text.
 func neutralVersion(text string) (string, *Diagnostic) {
-	const directive = "%YAML "
-	offset, number := 0, 1
-	for rest := text; rest != ""; number++ {
-		line, after, _ := strings.Cut(rest, "\n")
-		switch {
-		case strings.HasPrefix(line, directive):
-			value := strings.TrimLeft(line[len(directive):], " \t")
+	offset := 0
+	for line := range strings.Lines(text) {
+		value, ok := strings.CutPrefix(line, "%YAML ")
+		if !ok && strings.TrimSpace(line) != "" && line[0] != '#' && line[0] != '%' {
+			break
+		}
+		if ok {
+			value = strings.TrimLeft(value, " \t")
 			start := offset + len(line) - len(value)
 			version := value[:len(value)-len(strings.TrimLeft(value, ".0123456789"))]
 			minor, ok := strings.CutPrefix(version, "1.")
 			if !ok || minor == "" {
-				problem := treeProblem(number, utf8.RuneCountInString(text[offset:start])+1, nil, RuleVersion,
-					fmt.Sprintf("the file asks for YAML %s", quote(version)), "leave the %YAML line out")
+				line, column := position(text[:start])
+				problem := treeProblem(line, column, nil, RuleVersion,
+					"the file asks for YAML "+quote(version), "leave the %YAML line out")
 				return text, &problem
 			}
-			if strings.Trim(minor, "0123456789") == "" {
-				return text[:start] + "1.1" + strings.Repeat(" ", len(minor)-1) + text[start+len(version):], nil
+			if isDigits(minor) {
+				text = text[:start] + "1.1" + strings.Repeat(" ", len(minor)-1) + text[start+len(version):]
 			}
-			return text, nil
-		case strings.TrimSpace(line) != "" && line[0] != '#' && line[0] != '%':
-			return text, nil
+			break
 		}
-		offset += len(line) + 1
-		rest = after
+		offset += len(line)
 	}
 	return text, nil
 }
@@ -132,9 +127,10 @@ func treeProblem(line, column int, at path, rule Rule, message, fix string) Diag
 	}
 }
 
-func (t *treeBuilder) report(line, column int, rule Rule, message, fix string) {
+func (t *treeBuilder) report(y *yaml.Node, rule Rule, fix, format string, args ...any) {
 	if len(t.problems) <= maxDiagnostics {
-		t.problems = append(t.problems, treeProblem(line, column, t.at, rule, message, fix))
+		message := fmt.Sprintf(format, args...)
+		t.problems = append(t.problems, treeProblem(y.Line, y.Column, t.at, rule, message, fix))
 	}
 }
 
@@ -143,7 +139,7 @@ func (t *treeBuilder) build(y *yaml.Node, depth int) node {
 	t.checkProperties(y)
 	switch y.Kind {
 	case yaml.AliasNode:
-		t.report(y.Line, y.Column, RuleAlias, fmt.Sprintf("the alias *%s refers to another value", escape(y.Value)), "write the value out")
+		t.report(y, RuleAlias, "write the value out", "the alias *%s refers to another value", escape(y.Value))
 		n.kind = schema.Null
 		return n
 	case yaml.ScalarNode:
@@ -155,7 +151,7 @@ func (t *treeBuilder) build(y *yaml.Node, depth int) node {
 		return n
 	}
 	if depth > schema.MaxDepth {
-		t.report(y.Line, y.Column, RuleDepth, tooDeep, "")
+		t.report(y, RuleDepth, "", "%s", tooDeep)
 		n.kind = schema.Null
 		return n
 	}
@@ -185,20 +181,23 @@ func (t *treeBuilder) mapping(n *node, y *yaml.Node, depth int) {
 			t.build(key, depth+1)
 			continue
 		case key.Kind != yaml.ScalarNode:
-			t.report(key.Line, key.Column, RuleComplexKey, "a list or mapping cannot be a key", "")
+			t.report(key, RuleComplexKey, "", "a list or mapping cannot be a key")
 			continue
 		case key.Value == "<<" && key.Style == 0:
-			t.report(key.Line, key.Column, RuleMergeKey, "the merge key << is not allowed", "write the fields out")
+			t.report(key, RuleMergeKey, "write the fields out", "the merge key << is not allowed")
 			continue
 		}
 		t.at = append(t.at, key.Value)
 		t.checkProperties(key)
 		if first, ok := lines[key.Value]; ok {
-			t.report(key.Line, key.Column, RuleDuplicateKey, fmt.Sprintf("the key is repeated; it is first set on line %d", first), "keep one of the two")
+			t.report(key, RuleDuplicateKey, "keep one of the two",
+				"the key is repeated; it is first set on line %d", first)
 			t.build(value, depth+1)
 		} else {
 			lines[key.Value] = key.Line
-			n.pairs = append(n.pairs, pair{key: key.Value, line: int32(key.Line), column: int32(key.Column), value: t.build(value, depth+1)})
+			p := pair{key: key.Value, line: int32(key.Line), column: int32(key.Column)}
+			p.value = t.build(value, depth+1)
+			n.pairs = append(n.pairs, p)
 		}
 		t.at = t.at[:len(t.at)-1]
 	}
@@ -207,7 +206,7 @@ func (t *treeBuilder) mapping(n *node, y *yaml.Node, depth int) {
 // checkProperties reports anchors, and tags outside the core schema.
 func (t *treeBuilder) checkProperties(y *yaml.Node) {
 	if y.Anchor != "" {
-		t.report(y.Line, y.Column, RuleAnchor, fmt.Sprintf("the anchor &%s is not allowed", escape(y.Anchor)), "leave it out")
+		t.report(y, RuleAnchor, "leave it out", "the anchor &%s is not allowed", escape(y.Anchor))
 	}
 	if y.Style&yaml.TaggedStyle == 0 {
 		return
@@ -215,6 +214,7 @@ func (t *treeBuilder) checkProperties(y *yaml.Node) {
 	switch y.Tag {
 	case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!seq", "!!map":
 	default:
-		t.report(y.Line, y.Column, RuleTag, fmt.Sprintf("the tag %s is not one of YAML's core schema", quote(y.Tag)), "remove it; every scalar is read as text")
+		t.report(y, RuleTag, "remove it; every scalar is read as text",
+			"the tag %s is not one of YAML's core schema", quote(y.Tag))
 	}
 }
