@@ -96,7 +96,7 @@ func controlProblem(text string, at int) *Diagnostic {
 	message := fmt.Sprintf("a YAML file cannot contain the control character %U", r)
 	fix := fmt.Sprintf(`write \x%02x inside double quotes, or leave it out`, r)
 	switch {
-	case r == 0 && at <= 1:
+	case r == 0 && at <= 1 && strings.Count(text, "\x00") < len(text):
 		message, fix = "the file is UTF-16, not UTF-8", "save the file as UTF-8"
 		return sourceProblem([]byte(text[:at]), RuleEncoding, message, fix)
 	case r == 0:
