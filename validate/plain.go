@@ -223,10 +223,22 @@ func (p *plainParser) literal(v node, header string, indent int) (node, bool) {
 		p.next()
 		end = p.at
 	}
-	v.text = strings.ReplaceAll(p.text[start+inner:end], "\n"+first[:inner], "\n")
+	v.text = dedent(p.text[start:end], inner)
 	if header == "|-" {
 		v.text = v.text[:len(v.text)-1]
 	}
 	v.literal = true
 	return v, true
+}
+
+// dedent removes the indent from every line that is not blank.
+func dedent(block string, indent int) string {
+	var out strings.Builder
+	out.Grow(len(block))
+	for block != "" {
+		end := strings.IndexByte(block, '\n') + 1
+		out.WriteString(block[min(indent, end-1):end])
+		block = block[end:]
+	}
+	return out.String()
 }

@@ -1,7 +1,7 @@
 package validate
 
 import (
-	"encoding/json"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -56,8 +56,11 @@ func quoted(rest string) (text string, end int) {
 	for i := 1; i < len(rest); i++ {
 		c := rest[i]
 		switch {
+		case c != quote && c != '\\' && c != '\t':
 		case c == '\t':
 			return "", 0
+		case c == '\\' && quote == '"' && !strings.ContainsRune(`"\nrtu`, rune(rest[min(i+1, len(rest)-1)])):
+			return "", 0 // Go and YAML may not agree on other escapes
 		case c == '\\' && quote == '"', c == '\'' && quote == c && strings.HasPrefix(rest[i:], "''"):
 			escapes = true
 			i++
@@ -67,8 +70,8 @@ func quoted(rest string) (text string, end int) {
 		case quote == '\'':
 			return strings.ReplaceAll(rest[1:i], "''", "'"), i + 1
 		default:
-			// The escapes of JSON mean the same in YAML, except that YAML has no surrogate pairs.
-			if strings.Contains(strings.ToLower(rest[:i]), `\ud`) || json.Unmarshal([]byte(rest[:i+1]), &text) != nil {
+			text, err := strconv.Unquote(rest[:i+1])
+			if err != nil {
 				return "", 0
 			}
 			return text, i + 1
