@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
@@ -16,8 +13,8 @@ import (
 )
 
 // Create makes a new run of a repository below root, the folder of all runs, and a session that
-// drives it. Any number of processes may do so at once. An error about a setting names the
-// setting; one that names the run means that the run may exist and can be resumed.
+// drives it. Any number of processes may do so at once. An error about a setting names the setting;
+// one that names the run means that the run may exist and can be resumed.
 func Create(root, repository string, settings Settings, options Options) (*Session, error) {
 	if err := settings.Check(); err != nil {
 		return nil, err
@@ -58,21 +55,9 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 	}
 	s, err := open(run, options, func() (Manifest, error) { return manifest, manifest.write(run) })
 	if err != nil {
-		removeEmpty(run)
 		return nil, fmt.Errorf("run %d: %w", run.ID, err)
 	}
 	return s, nil
-}
-
-// removeEmpty removes the folder of a run whose manifest could not be written.
-func removeEmpty(run bridge.Run) {
-	if _, err := os.Stat(run.ManifestPath()); !errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	lock := lockOf(run)
-	for _, path := range []string{lock.Path, lock.Note, run.Folder} {
-		_ = os.Remove(path) // Resume reports what stays as ErrNeverBegun
-	}
 }
 
 // Resume returns a session that continues a run. A *BusyError means that another process drives it;
@@ -93,7 +78,7 @@ func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Se
 	// Take ends the processes that a killed session left behind.
 	if s.hold, err = lockOf(run).Take(context.Background(), options.Now()); err != nil {
 		if held := new(exclusive.HeldError); errors.As(err, &held) {
-			err = &BusyError{Run: run.ID, Holder: held.Holder}
+			err = &BusyError{Run: run.ID, HeldError: held}
 		}
 		return nil, err
 	}
@@ -111,17 +96,8 @@ func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Se
 
 // BusyError says that another process drives the run.
 type BusyError struct {
+	*exclusive.HeldError
 	Run int
-	// Holder is that process, nil if it is unknown.
-	Holder *exclusive.Holder
-}
-
-func (e *BusyError) Error() string {
-	if e.Holder == nil {
-		return fmt.Sprintf("run %d is driven by another process", e.Run)
-	}
-	return fmt.Sprintf("run %d is driven by process %d on %s since %s",
-		e.Run, e.Holder.PID, e.Holder.Host, e.Holder.Since.UTC().Format(time.RFC3339))
 }
 
 // Driven reports whether a process drives the run.
@@ -131,7 +107,10 @@ func Driven(run bridge.Run) (bool, error) {
 }
 
 func lockOf(run bridge.Run) exclusive.Lock {
-	return exclusive.Lock{Path: filepath.Join(run.Folder, "pair.lock"), Note: filepath.Join(run.Folder, "pair.json")}
+	return exclusive.Lock{
+		Path: filepath.Join(run.Folder, "pair.lock"), Note: filepath.Join(run.Folder, "pair.json"),
+		What: fmt.Sprintf("run %d is driven", run.ID),
+	}
 }
 
 // FindSession returns the latest run of a repository in which an agent has the session. If there is

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/oacp-go/oacp/bridge"
@@ -83,8 +82,8 @@ func (s *Session) records() []bridge.Record {
 	if m.State == Working {
 		kind = bridge.TypeResult
 	}
-	// An answer to oneself goes to the other agent, or to the user in a run of one agent; drain returns
-	// it to the sender as well.
+	// An answer to oneself goes to the other agent, or to the user in a run of one agent; drain
+	// returns it to the sender as well.
 	if turn.Agent == m.PrimaryAgent {
 		to = User
 		if agents := m.Agents(); len(agents) > 1 {
@@ -111,8 +110,8 @@ func (s *Session) records() []bridge.Record {
 }
 
 // publish appends a record and returns its id. A duplicate behind the cursor is the same record,
-// appended by a process that died afterwards. A duplicate before it gets another last line: the id of
-// a record does not depend on its time.
+// appended by a process that died afterwards. A duplicate before it gets another last line: the id
+// of a record does not depend on its time.
 func (s *Session) publish(ctx context.Context, since bridge.Cursor, r bridge.Record) (string, error) {
 	r.Iteration = s.manifest.CurrentIteration
 	words := r.Content
@@ -124,14 +123,6 @@ func (s *Session) publish(ctx context.Context, since bridge.Cursor, r bridge.Rec
 		if !receipt.Duplicate || receipt.Line > since.Line() {
 			return receipt.ID, nil
 		}
-		r.Content = fmt.Sprintf("%s\n\n(said for the %s time)", words, ordinal(again))
+		r.Content = fmt.Sprintf("%s\n\n(said %d times)", words, again)
 	}
-}
-
-func ordinal(n int) string {
-	suffix := "th"
-	if n%100/10 != 1 && n%10 >= 1 && n%10 <= 3 {
-		suffix = [...]string{"", "st", "nd", "rd"}[n%10]
-	}
-	return strconv.Itoa(n) + suffix
 }

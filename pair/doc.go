@@ -11,17 +11,17 @@
 //
 // # Iterations
 //
-// The worker gets the task and what others wrote to it in the bridge since its last turn. Its answer
-// becomes a record for its reviewers. If it says DONE and there is a proof command, the command must
-// succeed first; otherwise the end of its output goes back to the worker. Then each reviewer gets
-// what is new for it and answers PASS or FAIL. When all have passed, the proof runs once more, and
-// the run is complete if it succeeds. A review that fails, or says neither, ends the iteration.
-// Without reviewers, DONE and the proof complete the run.
+// The worker gets the task and what others wrote to it in the bridge since its last turn. Its
+// answer becomes a record for its reviewers. If it says DONE and there is a proof command, the
+// command must succeed first; otherwise the end of its output goes back to the worker. Then each
+// reviewer gets what is new for it and answers PASS or FAIL. When all have passed, the proof runs
+// once more, and the run is complete if it succeeds. A review that fails, or says neither, ends the
+// iteration. Without reviewers, DONE and the proof complete the run.
 //
 // # Signals
 //
 // A turn's signal is the last bridge record of type signal that the agent sent during the turn;
-// without one it is the last line of its answer, if that is the word alone (see Detect). If a turn
-// took several attempts, signals sent in earlier attempts count only if the last attempt has none. A
-// reviewer that says FAIL in one of the two ways and PASS in the other says FAIL.
+// without one it is the last line of its answer, if that is the word alone (see detect). If a turn
+// took several attempts, signals sent in earlier attempts count only if the last attempt has none.
+// A reviewer that says FAIL in one of the two ways and PASS in the other says FAIL.
 package pair

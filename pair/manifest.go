@@ -37,8 +37,8 @@ type Manifest struct {
 	// ClaudeSessionID and CodexSessionID continue the agents' sessions.
 	ClaudeSessionID string `json:"claude_session_id,omitempty"`
 	CodexSessionID  string `json:"codex_session_id,omitempty"`
-	// WorktreePath is the agents' working folder if it is not RepoPath, and BaseCommit the commit from
-	// which the worktree was made.
+	// WorktreePath is the agents' working folder if it is not RepoPath, and BaseCommit the commit
+	// from which the worktree was made.
 	WorktreePath string `json:"worktree_path,omitempty"`
 	BaseCommit   string `json:"base_commit,omitempty"`
 	// WorktreeLost reports that the worktree was made again since the last turn.
@@ -68,8 +68,8 @@ type Turn struct {
 	Agent Agent `json:"agent"`
 	// Reviewer counts the reviewers that have passed this iteration.
 	Reviewer int `json:"reviewer,omitempty"`
-	// Begun reports that the agent may have received the prompt, and Since is the end of the bridge log
-	// at that time.
+	// Begun reports that the agent may have received the prompt, and Since is the end of the bridge
+	// log at that time.
 	Begun bool          `json:"begun,omitempty"`
 	Since bridge.Cursor `json:"since,omitempty"`
 	// Answer is set when the agent has finished.
@@ -124,8 +124,8 @@ var (
 const maxManifest = 32 << 20
 
 // ReadManifest reads the manifest of a run. Errors match ErrDamaged, ErrNewerVersion, ErrForeignRun
-// or ErrNeverBegun, and name the file. With ErrForeignRun, ReadManifest also returns the fields that it
-// knows.
+// or ErrNeverBegun, and name the file. With ErrForeignRun, ReadManifest also returns the fields
+// that it knows.
 func ReadManifest(run bridge.Run) (Manifest, error) {
 	path := run.ManifestPath()
 	data, err := readBounded(path, maxManifest)
@@ -146,19 +146,14 @@ func ReadManifest(run bridge.Run) (Manifest, error) {
 }
 
 func parseManifest(data []byte) (m Manifest, err error) {
-	var version struct {
-		Version int `json:"version"`
-	}
-	switch err := json.Unmarshal(data, &version); {
-	case err != nil:
-		return m, fmt.Errorf("%w: %w", ErrDamaged, err)
-	case version.Version > Version:
-		return m, fmt.Errorf("%w: version %d, and this program reads up to %d", ErrNewerVersion, version.Version, Version)
-	case version.Version < 1:
-		_ = json.Unmarshal(data, &m) // for a reader, as far as possible
+	err = json.Unmarshal(data, &m) // sets as many fields as possible
+	var mistyped *json.UnmarshalTypeError
+	switch {
+	case m.Version > Version:
+		return m, fmt.Errorf("%w: version %d, and this program reads up to %d", ErrNewerVersion, m.Version, Version)
+	case m.Version < 1 && (err == nil || errors.As(err, &mistyped)):
 		return m, fmt.Errorf("%w: its manifest has no version", ErrForeignRun)
-	}
-	if err = json.Unmarshal(data, &m); err == nil {
+	case err == nil:
 		err = m.check()
 	}
 	if err != nil {
@@ -179,17 +174,12 @@ func (m *Manifest) check() error {
 			return errors.New("cursors: each agent must have one of each kind")
 		}
 	}
-	hasBegun := m.CurrentIteration > 0
 	hasTurn := m.State == Working || m.State == Reviewing
 	switch {
 	case !m.State.Known():
 		return fmt.Errorf("state: %q is unknown", m.State)
-	case m.CurrentIteration < 0 || hasBegun == (m.State == Init) && m.State != Failed: // a failed run may never have begun
-		return fmt.Errorf("current_iteration: %d is not possible in a run that is %s", m.CurrentIteration, m.State)
-	case hasBegun && m.Cursors == nil:
+	case hasTurn && m.Cursors == nil:
 		return errors.New("cursors: missing in a run that has begun")
-	case hasBegun != (m.TaskRecord != ""):
-		return errors.New("task_record: a run has one if it has begun")
 	case hasTurn != (m.Turn != nil):
 		return fmt.Errorf("turn: a run that is %s has a turn if it is working or reviewing", m.State)
 	case hasTurn:
@@ -207,8 +197,6 @@ func (m *Manifest) checkTurn() error {
 		return fmt.Errorf("turn: %q as reviewer %d has no turn in a run that is %s", turn.Agent, turn.Reviewer, m.State)
 	case turn.Proof != nil && turn.Answer == nil:
 		return errors.New("turn: a proof without an answer")
-	case turn.Answer != nil && turn.Answer.Signal != "" && !turn.Answer.Signal.Known():
-		return fmt.Errorf("turn: unknown signal %q", turn.Answer.Signal)
 	}
 	return nil
 }

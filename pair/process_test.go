@@ -25,8 +25,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// Else every process that the race detector watches takes a second to
-	// exit.
+	// Else every process that the race detector watches takes a second to exit.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -69,9 +68,9 @@ func helper(arguments []string) error {
 	return errors.New("unknown helper " + arguments[0])
 }
 
-// drive makes a run, or resumes the one there is, with scripted agents. It prints a line
-// for every entry, so that whoever reads them can choose when to kill it.
-// Files that may grow to limit bytes stand for a full disk.
+// drive makes a run, or resumes the one there is, with scripted agents. It prints a line for every
+// entry, so that whoever reads them can choose when to kill it. Files that may grow to limit bytes
+// stand for a full disk.
 func drive(root, repository, limit string) error {
 	if err := limitFiles(limit); err != nil {
 		return err
@@ -99,8 +98,8 @@ func drive(root, repository, limit string) error {
 	return errors.Join(s.Run(context.Background()), s.Close())
 }
 
-// steady is a pair of agents that act by what they are told alone: each
-// iteration says the same, and the third passes.
+// steady is a pair of agents that act by what they are told alone: each iteration says the same,
+// and the third passes.
 func steady(_ string, c call) (string, error) {
 	for range 3 {
 		c.observe(agent.Event{Text: "working"})
@@ -129,14 +128,14 @@ var undisturbed = []string{
 	"1 result codex>claude step 1|DONE", "1 signal codex>claude DONE in iteration 1DONE",
 	"1 review claude>codex more|FAIL", "1 signal claude>codex FAIL in iteration 1FAIL",
 	"2 result codex>claude step 2|DONE", "2 signal codex>claude DONE in iteration 2DONE",
-	"2 review claude>codex more|FAIL||(said for the 2nd time)", "2 signal claude>codex FAIL in iteration 2FAIL",
+	"2 review claude>codex more|FAIL||(said 2 times)", "2 signal claude>codex FAIL in iteration 2FAIL",
 	"3 result codex>claude step 3|DONE", "3 signal codex>claude DONE in iteration 3DONE",
 	"3 review claude>codex good|PASS", "3 signal claude>codex PASS in iteration 3PASS",
 	"3 review codex>claude good|PASS", "3 signal codex>claude PASS in iteration 3PASS",
 }
 
-// TestKill kills the process at random entries and resumes until the run is
-// done. However often that was, it ends in the same place.
+// TestKill kills the process at random entries and resumes until the run is done. However often
+// that was, it ends in the same place.
 func TestKill(t *testing.T) {
 	for seed := range uint64(killRounds(t)) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -220,8 +219,8 @@ func checkUndisturbed(t *testing.T, root, repository, when string) {
 	}
 }
 
-// TestFullDisk: whatever step the disk is full at, the run can be resumed when
-// it no longer is, and ends where it would have.
+// TestFullDisk: whatever step the disk is full at, the run can be resumed when it no longer is, and
+// ends where it would have.
 func TestFullDisk(t *testing.T) {
 	if !canLimitFiles {
 		t.Skip("this system has no limit on the size of files")

@@ -16,10 +16,9 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-// TestPrograms has the real codex work and the real claude review, with a
-// scripted model behind both: codex writes a file, is told that it is wrong,
-// and writes it right. In the middle of the first review the session is
-// stopped, and another goes on.
+// TestPrograms has the real codex work and the real claude review, with a scripted model behind
+// both: codex writes a file, is told that it is wrong, and writes it right. In the middle of the
+// first review the session is stopped, and another goes on.
 func TestPrograms(t *testing.T) {
 	codex, claude := modelstub.Program(t, "codex"), modelstub.Program(t, "claude")
 	repository := newRepository(t)
@@ -76,7 +75,7 @@ func TestPrograms(t *testing.T) {
 		"0 task user>codex Write the answer",
 		"1 result codex>claude I wrote it.|DONE", "1 signal codex>claude DONE in iteration 1DONE",
 		"1 review claude>codex It is 42.|FAIL", "1 signal claude>codex FAIL in iteration 1FAIL",
-		"2 result codex>claude I wrote it.|DONE||(said for the 2nd time)", "2 signal codex>claude DONE in iteration 2DONE",
+		"2 result codex>claude I wrote it.|DONE||(said 2 times)", "2 signal codex>claude DONE in iteration 2DONE",
 		"2 review claude>codex Right.|PASS", "2 signal claude>codex PASS in iteration 2PASS",
 	}
 	if got := records(t, s); !reflect.DeepEqual(got, want) {
@@ -91,8 +90,7 @@ func TestPrograms(t *testing.T) {
 	checkRawEvents(t, run)
 }
 
-// workOnAnswer is the model behind codex: it writes 41, and 42 once a review
-// says so.
+// workOnAnswer is the model behind codex: it writes 41, and 42 once a review says so.
 func workOnAnswer(request modelstub.Request) modelstub.Reply {
 	if len(request.Results) > 0 {
 		return modelstub.Reply{Text: "I wrote it.\nDONE"}
@@ -104,8 +102,7 @@ func workOnAnswer(request modelstub.Request) modelstub.Reply {
 	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "exec_command", Input: map[string]any{"cmd": command}}}}
 }
 
-// reviewAnswer is the model behind claude: it reads the file and judges what
-// the tool says.
+// reviewAnswer is the model behind claude: it reads the file and judges what the tool says.
 func reviewAnswer(t *testing.T, file string, request modelstub.Request) modelstub.Reply {
 	switch {
 	case len(request.Results) == 0:

@@ -1,6 +1,7 @@
 package pair
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,16 +15,17 @@ import (
 
 // Options are what a session needs besides its run.
 type Options struct {
-	// NewDriver returns the driver of an agent that works in a folder. It continues the session unless
-	// that is empty.
+	// NewDriver returns the driver of an agent that works in a folder. It continues the session
+	// unless that is empty.
 	NewDriver func(name Agent, dir, session string) agent.Driver
 	// Exchange, if not nil, carries messages between the bridge and elsewhere. The session calls it
 	// before each turn and at the end.
 	Exchange func(ctx context.Context) error
-	// Acknowledge, if not nil, receives the records that an agent was given in finished turns, after the
-	// following Exchange. It may receive the same records again.
+	// Acknowledge, if not nil, receives the records that an agent was given in finished turns,
+	// after the following Exchange. It may receive the same records again.
 	Acknowledge func(ctx context.Context, name Agent, records []bridge.Record) error
-	// Observe, if not nil, receives each entry after the transcript has it. It must not call the session.
+	// Observe, if not nil, receives each entry after the transcript has it. It must not call the
+	// session.
 	Observe func(Entry)
 	// Warn, if not nil, receives the repairs of the bridge log.
 	Warn func(error)
@@ -35,12 +37,8 @@ type Options struct {
 }
 
 func (o *Options) fill() {
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.ProofTimeout <= 0 {
-		o.ProofTimeout = DefaultProofTimeout
-	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.ProofTimeout = cmp.Or(o.ProofTimeout, DefaultProofTimeout)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

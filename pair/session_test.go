@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// A script is an agent whose answers are written down beforehand. Both agents
-// of a pair share what they are asked.
+// A script is an agent whose answers are written down beforehand. Both agents of a pair share what
+// they are asked.
 type script struct {
 	name    Agent
 	session string
@@ -58,8 +58,8 @@ type unstartable struct{ script }
 
 func (*unstartable) Start(context.Context) error { return errors.New("it speaks another protocol") }
 
-// lines returns the answers one after the other, which name their agent, as
-// in "codex: I did it\nDONE".
+// lines returns the answers one after the other, which name their agent, as in "codex: I did
+// it\nDONE".
 func lines(t *testing.T, calls *[]call, answers ...string) Options {
 	t.Helper()
 	return scripted(func(c call) (string, error) {
@@ -184,9 +184,9 @@ func TestMessages(t *testing.T) {
 		"0 chat ann> to all of you",
 		"1 review claude>codex too slow|FAIL",
 		"1 signal claude>codex FAIL in iteration 1FAIL",
-		"2 result codex>claude I did it|DONE||(said for the 2nd time)",
+		"2 result codex>claude I did it|DONE||(said 2 times)",
 		"2 signal codex>claude DONE in iteration 2DONE",
-		"2 review claude>codex too slow|FAIL||(said for the 2nd time)",
+		"2 review claude>codex too slow|FAIL||(said 2 times)",
 		"2 signal claude>codex FAIL in iteration 2FAIL",
 		"3 result codex>claude faster|DONE",
 		"3 signal codex>claude DONE in iteration 3DONE",
@@ -198,7 +198,7 @@ func TestMessages(t *testing.T) {
 	}
 	for text, turns := range map[string][]int{
 		"make it work": {0, 1, 2, 3, 4, 5}, "from before": nil, "mind the tests": {2}, "to all of you": {1, 2},
-		"SIGNAL DONE": {1, 3, 5}, "SIGNAL FAIL": {2, 4}, "too slow": {2, 4}, "faster": {5}, "said for the 2nd time": {3, 4},
+		"SIGNAL DONE": {1, 3, 5}, "SIGNAL FAIL": {2, 4}, "too slow": {2, 4}, "faster": {5}, "said 2 times": {3, 4},
 	} {
 		var got []int
 		for i, c := range calls {
@@ -217,8 +217,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestStopAndResume: a session that is told to stop leaves a run that goes on
-// with the same turn, in the agent's session.
+// TestStopAndResume: a session that is told to stop leaves a run that goes on with the same turn,
+// in the agent's session.
 func TestStopAndResume(t *testing.T) {
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -281,8 +281,8 @@ func TestSessionIsKept(t *testing.T) {
 	}
 }
 
-// TestAcknowledge: what an agent was given is acknowledged after its turn,
-// and again if that failed; what it was not given is not.
+// TestAcknowledge: what an agent was given is acknowledged after its turn, and again if that
+// failed; what it was not given is not.
 func TestAcknowledge(t *testing.T) {
 	var calls []call
 	var acknowledged []string

@@ -1,10 +1,12 @@
 package pair
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -97,18 +99,10 @@ func (s Settings) Check() error {
 
 // complete fills in the defaults and checks the result. The error names the setting.
 func (s Settings) complete() (Settings, error) {
-	if s.Agent == "" {
-		s.Agent = DefaultAgent
-	}
-	if s.Review == "" {
-		s.Review = DefaultReview
-	}
-	if s.MaxIterations == 0 {
-		s.MaxIterations = DefaultMaxIterations
-	}
-	if s.Done == "" {
-		s.Done = string(bridge.SignalDone)
-	}
+	s.Agent = cmp.Or(s.Agent, DefaultAgent)
+	s.Review = cmp.Or(s.Review, DefaultReview)
+	s.MaxIterations = cmp.Or(s.MaxIterations, DefaultMaxIterations)
+	s.Done = cmp.Or(s.Done, string(bridge.SignalDone))
 	return s, s.check()
 }
 
@@ -157,14 +151,16 @@ func (s Settings) agents() []Agent {
 }
 
 // ParseCommands parses a command, or several joined by &&. It splits and quotes words as a shell
-// does, but leaves variables, patterns and substitutions alone. It returns an error for what needs a
-// shell, such as a pipe, a redirection or a line break outside quotes. An empty text is no command.
+// does, but leaves variables, patterns and substitutions alone. It returns an error for what needs
+// a shell, such as a pipe, a redirection or a line break outside quotes. An empty text is no
+// command.
 func ParseCommands(text string) ([][]string, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return nil, nil
 	}
-	if breaksLine(text) {
+	quoted := regexp.MustCompile(`\\[^\r\n]|'[^']*'|"(\\.|[^"\\])*"`)
+	if strings.ContainsAny(quoted.ReplaceAllString(text, ""), "\r\n") {
 		return nil, fmt.Errorf("%q has several lines: join commands with &&, or use a script", text)
 	}
 	var commands [][]string
@@ -188,25 +184,4 @@ func ParseCommands(text string) ([][]string, error) {
 			return nil, fmt.Errorf("%q needs a shell from %.20q on: quote it, or use a script", text, operator)
 		}
 	}
-}
-
-// breaksLine reports whether a text has a line break outside quotes.
-func breaksLine(text string) bool {
-	var quote rune
-	escaped := false
-	for _, c := range text {
-		switch {
-		case quote == 0 && (c == '\n' || c == '\r'):
-			return true
-		case escaped:
-			escaped = false
-		case c == '\\' && quote != '\'':
-			escaped = true
-		case c == quote:
-			quote = 0
-		case quote == 0 && (c == '\'' || c == '"'):
-			quote = c
-		}
-	}
-	return false
 }

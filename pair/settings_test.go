@@ -88,13 +88,13 @@ func TestLoadConfig(t *testing.T) {
 		err        string
 	}{
 		{"config.yaml", "agent: claude\nmax_iterations: 5\nproof: go test ./...\nreview_mode: codex\ndone_signal: OK\nuse_tmux: true\nuse_worktree: true\nverbose: true\ntimeout: 1h30m\n",
-			Config{Claude, 5, "go test ./...", ReviewCodex, "OK", true, true, true, 90 * time.Minute}, ""},
-		{"config.yml", "agent: codex\n", Config{Agent: Codex}, ""},
+			Config{Settings{"", Claude, ReviewCodex, 5, "go test ./...", "OK", true}, true, true, 90 * time.Minute}, ""},
+		{"config.yml", "agent: codex\n", Config{Settings: Settings{Agent: Codex}}, ""},
 		{"config.json", `{"timeout": "2h", "use_tmux": false}`, Config{Timeout: 2 * time.Hour}, ""},
 		{"config.yaml", "", Config{}, ""},
 		{"config.toml", "x", Config{}, ""},
 		{"config.yaml", "# all left out\n", Config{}, ""},
-		{"config.yaml", "---\nproof:\nagent: codex\n", Config{Agent: Codex}, ""},
+		{"config.yaml", "---\nproof:\nagent: codex\n", Config{Settings: Settings{Agent: Codex}}, ""},
 		{"config.yaml", "agnet: claude\n", Config{}, `config.yaml: line 1: unknown setting "agnet"; did you mean agent? the settings are agent, done_signal, max_iterations,`},
 		{"config.yaml", "agent: codex\nbogus: 1\n", Config{}, `line 2: unknown setting "bogus"; the settings are agent, done_signal,`},
 		{"config.yaml", "agent: gemini\n", Config{}, `line 1: agent: "gemini" is neither claude nor codex`},
@@ -108,9 +108,8 @@ func TestLoadConfig(t *testing.T) {
 		{"config.yaml", "verbose: true\nuse_tmux: maybe\n", Config{}, `line 2: use_tmux: "maybe" is neither true nor false`},
 		{"config.yaml", "proof: [a]\n", Config{}, "line 1: proof: takes a single value"},
 		{"config.yaml", "proof: a | b\n", Config{}, "line 1: proof: "},
-		{"config.yaml", "agent: claude\nagent: codex\n", Config{}, "line 2: agent is already set in line 1"},
-		{"config.yaml", "agent: claude\n---\nagent: codex\n", Config{}, "line 2: unexpected second document"},
-		{"config.yaml", "- a\n", Config{}, "line 1: settings must be lines of the form KEY: VALUE"},
+		{"config.yaml", "agent: claude\nagent: codex\n", Config{}, `line 2: mapping key "agent" already defined at line 1`},
+		{"config.yaml", "- a\n", Config{}, "line 1: cannot unmarshal"},
 		{"config.yaml", "agent: codex\n: : :\n", Config{}, "config.yaml: line 1"},
 		{"config.yaml", "{", Config{}, "config.yaml: line 1"},
 	} {

@@ -1,6 +1,7 @@
 package pair
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,30 +21,20 @@ func (s *Session) answer(ctx context.Context, result agent.Result, began bridge.
 	}
 	said := bridge.Signal("")
 	if !result.Truncated { // otherwise the last line is unknown
-		said = Detect(result.Text, s.manifest.DoneSignal)
+		said = detect(result.Text, s.manifest.DoneSignal)
 	}
-	answer := &Answer{Text: result.Text, Truncated: result.Truncated}
-	switch {
-	case during != "" && said == bridge.SignalFail && s.manifest.State == Reviewing:
+	sent := cmp.Or(during, before)
+	answer := &Answer{Text: result.Text, Truncated: result.Truncated, Signal: cmp.Or(during, said, before)}
+	if said == bridge.SignalFail && s.manifest.State == Reviewing {
 		answer.Signal = said // a review that contradicts itself has not passed
-	case during != "":
-		answer.Signal = during
-	case said != "":
-		answer.Signal = said
-	default:
-		answer.Signal = before
 	}
-	last := during
-	if last == "" {
-		last = before
-	}
-	answer.InBridge = answer.Signal != "" && answer.Signal == last
+	answer.InBridge = answer.Signal != "" && answer.Signal == sent
 	return answer, nil
 }
 
 // sent returns the last signal that the agent sent through the bridge in its turn before the last
-// attempt began, and the last one after that. Signals from a mailbox do not count: they may belong to
-// any turn.
+// attempt began, and the last one after that. Signals from a mailbox do not count: they may belong
+// to any turn.
 func (s *Session) sent(ctx context.Context, turn *Turn, began bridge.Cursor) (before, during bridge.Signal, err error) {
 	for entry, err := range s.log.Records(ctx, turn.Since) {
 		var bad *bridge.LineError
@@ -67,14 +58,11 @@ func isMail(r bridge.Record) bool {
 	return json.Unmarshal(r.Metadata, &metadata) == nil && metadata["oacp"] != nil
 }
 
-// Detect returns the signal in an agent's answer, or "". It is the last line that is not blank, if
-// that is DONE, PASS or FAIL alone but for white space, Markdown emphasis around it and a final full
-// stop. Case matters. The word done, if not empty, replaces DONE.
-func Detect(answer, done string) bridge.Signal {
+// detect returns the signal in an agent's answer, or "". It is the last line that is not blank, if
+// that is DONE, PASS or FAIL alone but for white space, Markdown emphasis around it and a final
+// full stop. Case matters. The word done replaces DONE.
+func detect(answer, done string) bridge.Signal {
 	line := lastLine(answer)
-	if done == "" {
-		done = string(bridge.SignalDone)
-	}
 	for _, text := range []string{line, trimEmphasis(line)} {
 		switch text {
 		case done:

@@ -1,6 +1,7 @@
 package pair
 
 import (
+	"cmp"
 	"testing"
 
 	"github.com/oacp-go/oacp/bridge"
@@ -62,8 +63,8 @@ func TestDetect(t *testing.T) {
 		{"*", "", ""},
 		{".", "", ""},
 	} {
-		if got := Detect(test.answer, test.done); got != test.want {
-			t.Errorf("Detect(%q, %q) = %q, want %q", test.answer, test.done, got, test.want)
+		if got := detect(test.answer, cmp.Or(test.done, "DONE")); got != test.want {
+			t.Errorf("detect(%q, %q) = %q, want %q", test.answer, test.done, got, test.want)
 		}
 	}
 }
@@ -75,12 +76,12 @@ func FuzzDetect(f *testing.F) {
 		f.Add(seed, "DONE")
 	}
 	f.Fuzz(func(t *testing.T, answer, done string) {
-		got := Detect(answer, done)
-		if again := Detect("PASS\n"+answer+" \n\n", done); lastLine(answer) != "" && again != got {
-			t.Errorf("Detect(%q, %q) = %q, and %q between other lines", answer, done, got, again)
+		got := detect(answer, done)
+		if again := detect("PASS\n"+answer+" \n\n", done); lastLine(answer) != "" && again != got {
+			t.Errorf("detect(%q, %q) = %q, and %q between other lines", answer, done, got, again)
 		}
 		if got != "" && lastLine(answer) == "" {
-			t.Errorf("Detect(%q, %q) = %q of a blank answer", answer, done, got)
+			t.Errorf("detect(%q, %q) = %q of a blank answer", answer, done, got)
 		}
 	})
 }

@@ -18,8 +18,8 @@ const (
 	Failed    State = "failed"    // given up
 )
 
-// transitions are the valid ones (AgentPair's state machine page, "Valid Transitions"). An iteration
-// that follows another without a review is not a transition.
+// transitions are the valid ones (AgentPair's state machine page, "Valid Transitions"). An
+// iteration that follows another without a review is not a transition.
 var transitions = map[State][]State{
 	Init:      {Working, Failed},
 	Working:   {Reviewing, Complete, Failed},
@@ -37,17 +37,10 @@ func (s State) Known() bool {
 // Final reports whether no state follows s.
 func (s State) Final() bool { return s.Known() && len(transitions[s]) == 0 }
 
-// To returns the next state, or a *TransitionError if it must not follow s.
+// To returns the next state, or an error if it must not follow s.
 func (s State) To(next State) (State, error) {
 	if !slices.Contains(transitions[s], next) {
-		return s, &TransitionError{From: s, To: next}
+		return s, fmt.Errorf("a run that is %s cannot become %s", s, next)
 	}
 	return next, nil
-}
-
-// TransitionError says that a state must not follow another.
-type TransitionError struct{ From, To State }
-
-func (e *TransitionError) Error() string {
-	return fmt.Sprintf("a run that is %s cannot become %s", e.From, e.To)
 }

@@ -8,17 +8,9 @@ import (
 	"strings"
 )
 
-// FindTmux returns an error if tmux is not installed.
-func FindTmux() error {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		return fmt.Errorf("two transcripts side by side need tmux: %w", err)
-	}
-	return nil
-}
-
-// ShowInTmux shows the agents side by side in a tmux session and returns its name. Follow returns the
-// command line that shows an agent; the session ends with the last of these programs. If the session
-// exists already, ShowInTmux leaves it as it is.
+// ShowInTmux shows the agents side by side in a tmux session and returns its name. Follow returns
+// the command line that shows an agent; the session ends with the last of these programs. If the
+// session exists already, ShowInTmux leaves it as it is.
 func (s *Session) ShowInTmux(ctx context.Context, follow func(Agent) []string) (name string, err error) {
 	name = tmuxName(&s.manifest)
 	// The = keeps tmux from matching a longer name.

@@ -52,42 +52,24 @@ type Entry struct {
 	Usage    *agent.Usage  `json:"usage,omitempty"`
 	// Stderr reports that Content is from the agent's standard error.
 	Stderr bool `json:"stderr,omitempty"`
-	// Raw is the agent's own event, byte for byte, except that line breaks between tokens are removed.
+	// Raw is the agent's own event, without white space between tokens.
 	Raw json.RawMessage `json:"raw,omitempty"`
 }
 
-// Line returns the entry as a line of JSON with its newline. It copies Raw as it is, which
-// encoding/json would reformat.
+// Line returns the entry as a line of JSON with its newline.
 func (e Entry) Line() ([]byte, error) {
-	raw := e.Raw
-	e.Raw = nil
-	var line bytes.Buffer
-	encoder := json.NewEncoder(&line)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(e); err != nil {
-		return nil, err
-	}
-	if raw == nil {
-		return line.Bytes(), nil
-	}
-	line.Truncate(line.Len() - len("}\n"))
-	line.WriteString(`,"raw":`)
-	switch {
-	case !json.Valid(raw):
-		text, err := json.Marshal(string(raw))
+	if e.Raw != nil && !json.Valid(e.Raw) {
+		text, err := json.Marshal(string(e.Raw))
 		if err != nil {
 			return nil, err
 		}
-		line.Write(text)
-	case bytes.ContainsAny(raw, "\r\n"):
-		if err := json.Compact(&line, raw); err != nil {
-			return nil, err
-		}
-	default:
-		line.Write(raw)
+		e.Raw = text
 	}
-	line.WriteString("}\n")
-	return line.Bytes(), nil
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(e)
+	return line.Bytes(), err
 }
 
 // openTranscript opens a transcript for appending and ends a partial last line.
@@ -121,9 +103,10 @@ func (s *Session) note(e Entry) error {
 // followInterval is how often Follow looks for new entries.
 const followInterval = 100 * time.Millisecond
 
-// Follow yields the entries of a run's transcript that belong to one agent or to none, from the first
-// on, and waits for more. It ends when the transcript ends in an EntryEnd or no process drives the
-// run, and with the context's cause if the context ends. It skips lines that are not entries.
+// Follow yields the entries of a run's transcript that belong to one agent or to none, from the
+// first on, and waits for more. It ends when the transcript ends in an EntryEnd or no process
+// drives the run, and with the context's cause if the context ends. It skips lines that are not
+// entries.
 func Follow(ctx context.Context, run bridge.Run, name Agent) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		file, err := os.Open(run.TranscriptPath())

@@ -10,8 +10,8 @@ import (
 	"github.com/oacp-go/oacp/agent"
 )
 
-// TestTranscript: each entry is a line, raw events are as they came, and a
-// line that a crash cut off costs no other.
+// TestTranscript: each entry is a line, raw events lose only white space, and a line that a crash
+// cut off costs no other.
 func TestTranscript(t *testing.T) {
 	raw := []string{`{"type":"x", "html":"<&>",  "big":12345678901234567890}`, "{\n\"a\": 1\n}", `no JSON`, `"` + strings.Repeat("y", 30<<20) + `"`}
 	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
@@ -54,15 +54,14 @@ func TestTranscript(t *testing.T) {
 	if got, want := strings.Join(types, " "), "start start state iteration execute event event event event event result signal state end"; bad != 1 || got != want {
 		t.Errorf("%d bad lines and %s, want 1 and %s", bad, got, want)
 	}
-	for i, want := range []string{raw[0], `{"a":1}`, `"no JSON"`, raw[3]} {
+	for i, want := range []string{`{"type":"x","html":"<&>","big":12345678901234567890}`, `{"a":1}`, `"no JSON"`, raw[3]} {
 		if !strings.Contains(string(data), `"raw":`+want+"}\n") {
 			t.Errorf("raw event %d is not in the transcript as it came", i)
 		}
 	}
 }
 
-// TestUsage: what every attempt has used up is in the transcript once,
-// whatever became of it.
+// TestUsage: what every attempt has used up is in the transcript once, whatever became of it.
 func TestUsage(t *testing.T) {
 	var calls []call
 	var used int64

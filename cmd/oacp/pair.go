@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -16,25 +15,19 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/pair"
-	"github.com/oacp-go/oacp/schema"
 )
 
 type pairOptions struct {
 	workspace command.Workspace
 	log       command.BridgeLog
-	prompt    string
+	config    pair.Config
 	session   string
 	follow    string
 	allow     string
 	mailbox   bool
 	json      bool
 
-	// The flags and the settings file together determine the rest.
-	settings     pair.Settings
 	resumed      bool
-	verbose      bool
-	tmux         bool
-	timeout      time.Duration
 	proofTimeout time.Duration
 	// maxIterations is a new bound for a run that is resumed, or 0.
 	maxIterations int
@@ -83,7 +76,7 @@ EXAMPLES:
 
 func (o *pairOptions) flags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the task is `TEXT`", Destination: &o.prompt},
+		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the task is `TEXT`", Destination: &o.config.Prompt},
 		&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "`AGENT` works, claude or codex", DefaultText: string(pair.DefaultAgent)},
 		&cli.StringFlag{Name: "review", Usage: "`WHO` reviews: claude, codex, claudex (both must pass), or none", DefaultText: string(pair.DefaultReview)},
 		&cli.IntFlag{Name: "max-iterations", Aliases: []string{"m"}, Usage: "give up after `N` iterations", DefaultText: fmt.Sprint(pair.DefaultMaxIterations)},
@@ -127,22 +120,21 @@ func (o *pairOptions) take(c *cli.Context, s *command.Streams) error {
 	if err != nil {
 		return err
 	}
+	config.Prompt = o.config.Prompt
 	if rest := command.Positionals(c); len(rest) > 0 {
-		o.prompt = rest[0]
+		config.Prompt = rest[0]
 	}
-	if o.prompt == "-" {
-		if o.prompt, err = readInput("-", s); err != nil {
+	if config.Prompt == "-" {
+		if config.Prompt, err = readInput("-", s); err != nil {
 			return err
 		}
-		o.prompt = strings.TrimRight(o.prompt, "\r\n")
+		config.Prompt = strings.TrimRight(config.Prompt, "\r\n")
 	}
-	if err := o.merge(c, config); err != nil {
-		return err
+	o.config = config
+	if err = o.merge(c); err == nil && !o.resumed {
+		err = o.config.Check()
 	}
-	if o.resumed {
-		return nil
-	}
-	if err := o.settings.Check(); err != nil {
+	if err != nil {
 		return failure.Usagef("%w", err).WithHint("see oacp help pair")
 	}
 	return nil
@@ -158,7 +150,7 @@ func (o *pairOptions) check(c *cli.Context) error {
 	switch {
 	case len(rest) > 1:
 		return failure.Usagef("unexpected argument %s", visible.Quote(rest[1])).WithHint("put the task into quotes")
-	case len(rest) == 1 && o.prompt != "":
+	case len(rest) == 1 && o.config.Prompt != "":
 		return failure.Usagef("the task is given twice")
 	case c.IsSet("run-id") && o.log.RunID < 1:
 		return failure.Usagef("--run-id: runs are numbered from 1")
@@ -168,10 +160,8 @@ func (o *pairOptions) check(c *cli.Context) error {
 		return failure.Usagef("--claude-only and --codex-only exclude each other")
 	case alone && (c.IsSet("agent") || c.IsSet("review")):
 		return failure.Usagef("--agent and --review exclude --claude-only and --codex-only")
-	case o.resumed && (len(rest) > 0 || o.prompt != ""):
+	case o.resumed && (len(rest) > 0 || o.config.Prompt != ""):
 		return failure.Usagef("a run that is resumed already has its task")
-	case c.IsSet("max-iterations") && c.Int("max-iterations") < 1:
-		return failure.Usagef("--max-iterations: a run has at least one")
 	case o.follow != "" && o.follow != string(pair.Claude) && o.follow != string(pair.Codex):
 		return failure.Usagef("--follow: %s is neither claude nor codex", visible.Quote(o.follow))
 	case o.follow != "" && !o.resumed:
@@ -183,53 +173,40 @@ func (o *pairOptions) check(c *cli.Context) error {
 	return nil
 }
 
-// merge sets the options from the flags, and from config if a flag is not set.
-func (o *pairOptions) merge(c *cli.Context, config pair.Config) (err error) {
-	o.settings = pair.Settings{
-		Prompt: o.prompt, Agent: config.Agent, Review: config.Review, MaxIterations: config.MaxIterations,
-		Proof: config.Proof, Done: config.Done, Worktree: config.Worktree,
-	}
-	o.verbose, o.tmux, o.timeout = config.Verbose, config.Tmux, config.Timeout
-	o.commands = make(map[pair.Agent][]string)
-	set := map[string]func() error{
-		"agent":          func() error { o.settings.Agent = pair.Agent(c.String("agent")); return nil },
-		"review":         func() error { o.settings.Review = pair.Review(c.String("review")); return nil },
-		"proof":          func() error { o.settings.Proof = strings.Join(c.StringSlice("proof"), " && "); return nil },
-		"done":           func() error { o.settings.Done = c.String("done"); return nil },
-		"worktree":       func() error { o.settings.Worktree = c.Bool("worktree"); return nil },
-		"tmux":           func() error { o.tmux = c.Bool("tmux"); return nil },
-		"verbose":        func() error { o.verbose = c.Bool("verbose"); return nil },
-		"timeout":        func() error { o.timeout, err = parseTimeout(c.String("timeout")); return err },
-		"proof-timeout":  func() error { o.proofTimeout, err = parseTimeout(c.String("proof-timeout")); return err },
-		"claude-command": func() error { o.commands[pair.Claude], err = parseCommand(c.String("claude-command")); return err },
-		"codex-command":  func() error { o.commands[pair.Codex], err = parseCommand(c.String("codex-command")); return err },
-	}
-	for name, take := range set {
-		if c.IsSet(name) {
-			if err := take(); err != nil {
-				return failure.Usagef("--%s: %w", name, err)
+// flagSettings are the flags that replace a setting of the settings file.
+var flagSettings = []struct{ flag, setting string }{
+	{"agent", "agent"}, {"review", "review_mode"}, {"max-iterations", "max_iterations"}, {"done", "done_signal"},
+	{"worktree", "use_worktree"}, {"tmux", "use_tmux"}, {"verbose", "verbose"}, {"timeout", "timeout"},
+}
+
+// merge takes the flags, which replace the settings of the file.
+func (o *pairOptions) merge(c *cli.Context) (err error) {
+	for _, f := range flagSettings {
+		if c.IsSet(f.flag) {
+			if err := o.config.Set(f.setting, fmt.Sprint(c.Value(f.flag))); err != nil {
+				return err
 			}
 		}
 	}
-	switch {
-	case c.Bool("claude-only"):
-		o.settings.Agent, o.settings.Review = pair.Claude, pair.ReviewNone
-	case c.Bool("codex-only"):
-		o.settings.Agent, o.settings.Review = pair.Codex, pair.ReviewNone
+	if c.IsSet("proof") {
+		o.config.Proof = strings.Join(c.StringSlice("proof"), " && ")
 	}
-	if c.IsSet("max-iterations") {
-		o.maxIterations = c.Int("max-iterations")
-		o.settings.MaxIterations = o.maxIterations
+	if c.IsSet("proof-timeout") {
+		if o.proofTimeout, err = pair.ParseTimeout(c.String("proof-timeout")); err != nil {
+			return fmt.Errorf("--proof-timeout: %w", err)
+		}
+	}
+	o.maxIterations = c.Int("max-iterations")
+	o.commands = make(map[pair.Agent][]string)
+	for _, name := range []pair.Agent{pair.Claude, pair.Codex} {
+		if o.commands[name], err = parseCommand(c.String(string(name) + "-command")); err != nil {
+			return fmt.Errorf("--%s-command: %w", name, err)
+		}
+		if c.Bool(string(name) + "-only") {
+			o.config.Agent, o.config.Review = name, pair.ReviewNone
+		}
 	}
 	return nil
-}
-
-func parseTimeout(text string) (time.Duration, error) {
-	d, err := schema.ParseDuration(text)
-	if err == nil && d == 0 {
-		err = errors.New("must be more than 0")
-	}
-	return d, err
 }
 
 // parseCommand parses the only command of a text; an empty text is none.

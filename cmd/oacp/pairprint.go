@@ -25,7 +25,7 @@ type pairPrinter struct {
 }
 
 func (p *pairPrinter) print(e pair.Entry) {
-	if e.Type == pair.EntryEvent && !p.o.verbose {
+	if e.Type == pair.EntryEvent && !p.o.config.Verbose {
 		return
 	}
 	var err error

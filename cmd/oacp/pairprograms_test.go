@@ -20,8 +20,8 @@ import (
 	"github.com/oacp-go/oacp/pair"
 )
 
-// A pairScene is a repository with a test that fails, and the real claude and
-// codex with a scripted model behind them.
+// A pairScene is a repository with a test that fails, and the real claude and codex with a scripted
+// model behind them.
 type pairScene struct {
 	t *testing.T
 	// oacp is the program, home the folder that stands for the user's.
@@ -73,9 +73,8 @@ func (s *pairScene) task(more ...string) []string {
 	}, more...)
 }
 
-// TestPairPrograms runs the command as a user would: codex mends a test that
-// fails, claude fails that once for its looks, and passes it then, with the
-// tools of oacp mcp.
+// TestPairPrograms runs the command as a user would: codex mends a test that fails, claude fails
+// that once for its looks, and passes it then, with the tools of oacp mcp.
 func TestPairPrograms(t *testing.T) {
 	scene := newPairScene(t)
 	out, err := scene.command(scene.task()...).CombinedOutput()
@@ -96,10 +95,9 @@ func TestPairPrograms(t *testing.T) {
 	}
 }
 
-// TestPairKilled kills the command at random entries, with claude and codex in
-// the middle of whatever they do, and resumes until the run is done. It ends
-// in the same place, with nothing said twice. PAIR_KILL_ROUNDS asks for more
-// runs.
+// TestPairKilled kills the command at random entries, with claude and codex in the middle of
+// whatever they do, and resumes until the run is done. It ends in the same place, with nothing said
+// twice. PAIR_KILL_ROUNDS asks for more runs.
 func TestPairKilled(t *testing.T) {
 	rounds := 1
 	if text := os.Getenv("PAIR_KILL_ROUNDS"); text != "" {
@@ -124,8 +122,8 @@ func TestPairKilled(t *testing.T) {
 	}
 }
 
-// driveUntil begins the run or goes on with it, and kills it after so many
-// entries. It reports whether the run was over before that.
+// driveUntil begins the run or goes on with it, and kills it after so many entries. It reports
+// whether the run was over before that.
 func (s *pairScene) driveUntil(first bool, entries int) (done bool) {
 	s.t.Helper()
 	arguments := []string{"pair", "--run-id", "1", "--allow", "all", "--json", "--verbose"}
@@ -166,8 +164,7 @@ func (s *pairScene) driveUntil(first bool, entries int) (done bool) {
 	return !killed
 }
 
-// checkUndisturbed compares a run that is over with what it comes to where
-// nothing happens to it.
+// checkUndisturbed compares a run that is over with what it comes to where nothing happens to it.
 func (s *pairScene) checkUndisturbed(when string) {
 	s.t.Helper()
 	location, err := bridge.Selector{Root: filepath.Join(s.home, ".agentpair", "runs"), Repository: s.repository, RunID: 1}.Select()
@@ -196,7 +193,7 @@ func (s *pairScene) checkUndisturbed(when string) {
 		"0 task user>codex Fix the failing test",
 		"1 result codex>claude Mended.|DONE", "1 signal codex>claude DONE in iteration 1DONE",
 		"1 review claude>codex It works, but add a comment.|FAIL", "1 signal claude>codex FAIL in iteration 1FAIL",
-		"2 result codex>claude Mended.|DONE||(said for the 2nd time)", "2 signal codex>claude DONE in iteration 2DONE",
+		"2 result codex>claude Mended.|DONE||(said 2 times)", "2 signal codex>claude DONE in iteration 2DONE",
 		"0 signal claude>codex sent with a toolPASS", "2 review claude>codex I sent my verdict.",
 	}
 	if !slices.Equal(got, want) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -41,7 +42,7 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *command
 	var session *pair.Session
 	options := pair.Options{
 		Observe: printer.print, Warn: func(err error) { s.Warn(err.Error()) },
-		Timeout: o.timeout, ProofTimeout: o.proofTimeout, Now: s.Now,
+		Timeout: o.config.Timeout, ProofTimeout: o.proofTimeout, Now: s.Now,
 	}
 	if options.NewDriver, err = o.drivers(func() string { return session.Place().BridgePath() }); err != nil {
 		return err
@@ -50,9 +51,9 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *command
 		mail := &pairMail{workspace: w, s: s, session: func() *pair.Session { return session }}
 		options.Exchange, options.Acknowledge = mail.exchange, mail.acknowledge
 	}
-	if o.tmux {
-		if err := pair.FindTmux(); err != nil {
-			return err
+	if o.config.Tmux {
+		if _, err := exec.LookPath("tmux"); err != nil {
+			return fmt.Errorf("--tmux: %w", err)
 		}
 	}
 	ctx, stop := command.UntilSignal(ctx)
@@ -65,7 +66,7 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *command
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-	if o.tmux && !session.Manifest().State.Final() {
+	if o.config.Tmux && !session.Manifest().State.Final() {
 		err = o.showInTmux(ctx, session, s)
 	}
 	if err == nil {
@@ -78,7 +79,8 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *command
 	return err
 }
 
-// drivers returns the maker of drivers. Claude and Codex get the tools of oacp mcp for the bridge log.
+// drivers returns the maker of drivers. Claude and Codex get the tools of oacp mcp for the bridge
+// log.
 func (o pairOptions) drivers(bridgePath func() string) (func(pair.Agent, string, string) agent.Driver, error) {
 	permission, err := agent.ParsePermission(o.allow)
 	if err != nil {
@@ -116,7 +118,7 @@ func (o pairOptions) open(options pair.Options, s *command.Streams) (*pair.Sessi
 		if _, err := os.Stat(repository); err != nil {
 			return nil, err
 		}
-		return pair.Create(root, repository, o.settings, options)
+		return pair.Create(root, repository, o.config.Settings, options)
 	}
 	run, err := o.run(s)
 	if err != nil {
@@ -166,7 +168,7 @@ func runPairFollow(ctx context.Context, o pairOptions, s *command.Streams) error
 	if err != nil {
 		return err
 	}
-	o.verbose = true
+	o.config.Verbose = true
 	printer := &pairPrinter{o: o, s: s}
 	for entry, err := range pair.Follow(ctx, run, pair.Agent(o.follow)) {
 		if err != nil {
@@ -238,8 +240,8 @@ func (p *pairMail) exchange(ctx context.Context) error {
 	return err
 }
 
-// concerns reports whether a message is from or to a member of the run and not from after its end. The
-// mirror itself omits messages from before the run.
+// concerns reports whether a message is from or to a member of the run and not from after its end.
+// The mirror itself omits messages from before the run.
 func (p *pairMail) concerns(m *schema.Message) bool {
 	if p.completed != nil && m.CreatedAt.Time().After(*p.completed) {
 		return false
