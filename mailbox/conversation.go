@@ -149,3 +149,17 @@ func (w *Workspace) AnswerTo(ctx context.Context, draft *schema.Message, id stri
 	}
 	return false, err
 }
+
+// Depths returns, for each message of a conversation, how many messages lead to it from the first one that has
+// no parent here.
+func Depths(thread []Entry) map[schema.ID]int {
+	depths := make(map[schema.ID]int, len(thread))
+	for _, e := range thread {
+		depth := 0
+		if parent, ok := depths[e.Message.ParentID]; ok {
+			depth = parent + 1
+		}
+		depths[e.Message.ID] = depth
+	}
+	return depths
+}

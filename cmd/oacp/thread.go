@@ -64,7 +64,7 @@ func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
 		if o.json {
 			return printThreadJSON(s, w, thread, unreadable)
 		}
-		depths := threadDepths(thread)
+		depths := mailbox.Depths(thread)
 		for i, e := range thread {
 			printThreadLine(s, depths[e.Message.ID], e.Message)
 			if o.bodies {
@@ -88,20 +88,6 @@ func printThreadLine(s *command.Streams, depth int, m *schema.Message) {
 		visible.Line(string(m.CreatedAt)), visible.Line(string(m.From)), visible.Line(joinNames(m.To)),
 		visible.Line(string(m.Type)), priorityText(s, m.Priority), visible.Line(string(m.ID)))
 	fmt.Fprintf(s.Out, "%s%s\n", indent, visible.Line(m.Subject))
-}
-
-// threadDepths returns, for each message, how many messages lead to it from the first one that has
-// no parent here.
-func threadDepths(thread []mailbox.Entry) map[schema.ID]int {
-	depths := make(map[schema.ID]int, len(thread))
-	for _, e := range thread {
-		depth := 0
-		if parent, ok := depths[e.Message.ParentID]; ok {
-			depth = parent + 1
-		}
-		depths[e.Message.ID] = depth
-	}
-	return depths
 }
 
 func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []mailbox.Entry, unreadable string) error {

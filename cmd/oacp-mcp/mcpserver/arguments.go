@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -42,7 +43,9 @@ func decodeArguments(raw json.RawMessage, s *jsonschema.Schema, into any) error 
 	var problems []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if property, known := s.Properties[name]; !known {
-			problems = append(problems, unknownArgument(name, s.PropertyOrder))
+			otherwise := "the tool takes " + cmp.Or(strings.Join(s.PropertyOrder, ", "), "none")
+			hint := spelling.DidYouMean(s.PropertyOrder, name, otherwise)
+			problems = append(problems, fmt.Sprintf("unknown argument %q: %s", name, hint))
 		} else if problem := checkArgument(name, given[name], property); problem != "" {
 			problems = append(problems, problem)
 		}
@@ -65,14 +68,6 @@ func decodeArguments(raw json.RawMessage, s *jsonschema.Schema, into any) error 
 	return nil
 }
 
-func unknownArgument(name string, known []string) string {
-	otherwise := "the tool takes " + strings.Join(known, ", ")
-	if len(known) == 0 {
-		otherwise = "the tool takes none"
-	}
-	return fmt.Sprintf("unknown argument %q: %s", name, spelling.DidYouMean(known, name, otherwise))
-}
-
 // checkArgument returns what is wrong with a value, or nothing.
 func checkArgument(name string, value json.RawMessage, s *jsonschema.Schema) string {
 	kinds := s.Types
@@ -82,36 +77,22 @@ func checkArgument(name string, value json.RawMessage, s *jsonschema.Schema) str
 	if kind := kindOf(value); !slices.Contains(kinds, kind) {
 		return fmt.Sprintf("the argument %s must be of type %s, not %s", name, strings.Join(kinds, " or "), kind)
 	}
-	if len(s.Enum) > 0 {
-		return checkEnum(name, value, s.Enum)
+	var given any
+	if err := json.Unmarshal(value, &given); err != nil {
+		return fmt.Sprintf("the argument %s cannot be read: %v", name, err)
 	}
-	if s.Minimum == nil || s.Maximum == nil {
-		return ""
+	if len(s.Enum) > 0 && !slices.Contains(s.Enum, given) {
+		values := strings.Fields(strings.Trim(fmt.Sprint(s.Enum), "[]"))
+		problem := fmt.Sprintf("the argument %s cannot be %q: it is one of %s", name, given, strings.Join(values, ", "))
+		if near := spelling.Nearest(fmt.Sprint(given), values); near != "" {
+			problem += "; did you mean " + near + "?"
+		}
+		return problem
 	}
-	var number float64
-	if err := json.Unmarshal(value, &number); err != nil || number < *s.Minimum || number > *s.Maximum {
+	if number, ok := given.(float64); ok && s.Maximum != nil && (number < *s.Minimum || number > *s.Maximum) {
 		return fmt.Sprintf("the argument %s must be from %v to %v, not %s", name, *s.Minimum, *s.Maximum, value)
 	}
 	return ""
-}
-
-func checkEnum(name string, value json.RawMessage, enum []any) string {
-	var text string
-	if err := json.Unmarshal(value, &text); err != nil {
-		return fmt.Sprintf("the argument %s cannot be read: %v", name, err)
-	}
-	if slices.Contains(enum, any(text)) {
-		return ""
-	}
-	values := make([]string, len(enum))
-	for i, v := range enum {
-		values[i] = fmt.Sprint(v)
-	}
-	problem := fmt.Sprintf("the argument %s cannot be %q: it is one of %s", name, text, strings.Join(values, ", "))
-	if near := spelling.Nearest(text, values); near != "" {
-		problem += "; did you mean " + near + "?"
-	}
-	return problem
 }
 
 // kindOf names the JSON type of a value as schemas do. A number without a fraction is an integer,
@@ -173,21 +154,14 @@ func (d *digits) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// limit is how many entries a listing may have.
-type limit int
+// limit is how many entries a listing may have: a whole number, which JSON may also write as 10.0
+// or 1e2.
+type limit float64
 
 const (
 	defaultLimit = 50
 	maxLimit     = 500
 )
-
-// UnmarshalJSON reads a whole number, which JSON may also write as 10.0 or 1e2.
-func (l *limit) UnmarshalJSON(data []byte) error {
-	var number float64
-	err := json.Unmarshal(data, &number)
-	*l = limit(number)
-	return err
-}
 
 func (l limit) orDefault() int {
 	if l == 0 {

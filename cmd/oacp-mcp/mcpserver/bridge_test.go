@@ -30,7 +30,8 @@ type received struct {
 	LastID string `json:"last_id"`
 }
 
-// TestBridgeConversation is the example flow of AgentPair's bridge page: two agents through two servers on one log.
+// TestBridgeConversation is the example flow of AgentPair's bridge page: two agents through two
+// servers on one log.
 func TestBridgeConversation(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	agents := map[string]*client{"claude": r.client(t, "claude"), "codex": r.client(t, "codex")}
@@ -96,8 +97,8 @@ func TestSendTwice(t *testing.T) {
 	}
 }
 
-// TestAnotherMessageOfTheSameID checks that nobody is told that a message was sent which is not in the log: the documented
-// id leaves out the signal and where fields end.
+// TestAnotherMessageOfTheSameID checks that nobody is told that a message was sent which is not in
+// the log: the documented id leaves out the signal and where fields end.
 func TestAnotherMessageOfTheSameID(t *testing.T) {
 	r := newRoom(t, "claude", "codex", "code")
 	claude := r.client(t, "claude")
@@ -173,7 +174,8 @@ func TestReceiveIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestReceiveText checks the documented layout, and that no content can pass for a message of its own.
+// TestReceiveText checks the documented layout, and that no content can pass for a message of its
+// own.
 func TestReceiveText(t *testing.T) {
 	r := newRoom(t, "claude", "codex", "gemini")
 	claude, codex := r.client(t, "claude"), r.client(t, "codex")
@@ -255,7 +257,8 @@ func TestReceiveRefuses(t *testing.T) {
 	}
 }
 
-// TestForeignLog reads a log that careless programs wrote: repeated ids, ids that are no hash, bad lines, unknown types.
+// TestForeignLog reads a log that careless programs wrote: repeated ids, ids that are no hash, bad
+// lines, unknown types.
 func TestForeignLog(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	lines := []string{
@@ -285,7 +288,8 @@ func TestForeignLog(t *testing.T) {
 	wantText(t, "the status", codex.call(t, "bridge_status", nil, nil), "Total Messages: 3", "    poem: 1", "Skipped Lines: 1")
 }
 
-// TestReceiveSharedIDs: records that share an id and differ are all given, each once, however they are asked for.
+// TestReceiveSharedIDs: records that share an id and differ are all given, each once, however they
+// are asked for.
 func TestReceiveSharedIDs(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	line := func(id, signal, content string) string {

@@ -6,11 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -18,29 +23,63 @@ import (
 )
 
 // addBridgeTools offers the three tools of AgentPair's bridge.
-func (s *Server) addBridgeTools() error {
-	return errors.Join(
-		addTool(s, tool[sendToAgentInput, sentRecord]{
-			name: "send_to_agent", title: "Send to an agent over the bridge",
-			description: "Append a message from you to the bridge log. The same message sent twice is in the log once, so " +
-				"you may repeat a call that got no answer.",
-			effect: effect{idempotent: true},
-			call:   s.sendToAgent,
-		}),
-		addTool(s, tool[receiveMessagesInput, receivedRecords]{
-			name: "receive_messages", title: "Receive messages from the bridge",
-			description: "Get the bridge messages addressed to you or to everyone, oldest first. The messages stay in the " +
-				"log: give the last_id of an answer as since_id of the next call to get only what is new.",
-			effect: effect{readOnly: true, idempotent: true},
-			call:   s.receiveMessages,
-		}),
-		addTool(s, tool[struct{}, bridgeStatus]{
-			name: "bridge_status", title: "Status of the bridge",
-			description: "Count what the bridge log holds: messages by agent and by type, and the signals DONE, PASS and FAIL.",
-			effect:      effect{readOnly: true, idempotent: true},
-			call:        s.bridgeStatus,
-		}),
-	)
+func (s *Server) addBridgeTools() {
+	addTool(s, "send_to_agent", "Send to an agent over the bridge",
+		"Append a message from you to the bridge log. The same message sent twice is in the log once, so "+
+			"you may repeat a call that got no answer.",
+		mcp.ToolAnnotations{IdempotentHint: true}, s.sendToAgent)
+	addTool(s, "receive_messages", "Receive messages from the bridge",
+		"Get the bridge messages addressed to you or to everyone, oldest first. The messages stay in the "+
+			"log: give the last_id of an answer as since_id of the next call to get only what is new.",
+		reads(), s.receiveMessages)
+	addTool(s, "bridge_status", "Status of the bridge",
+		"Count what the bridge log holds: messages by agent and by type, and the signals DONE, PASS and FAIL.",
+		reads(), s.bridgeStatus)
+}
+
+// openLog opens a log when it is first used. If its run is missing, the first record sent makes it.
+// So servers that start at the same time, one for each agent, always mean the same log.
+type openLog struct {
+	place bridge.Location
+	warn  func(error)
+
+	mu  sync.Mutex
+	log *bridge.Log
+}
+
+// reading returns the log, or nil if its run does not exist yet.
+func (o *openLog) reading() (*bridge.Log, error) {
+	log, err := o.open()
+	if o.place.Missing && errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return log, err
+}
+
+// sending returns the log, and makes its run if that is missing.
+func (o *openLog) sending() (*bridge.Log, error) {
+	if err := o.place.Make(time.Now()); err != nil {
+		return nil, fmt.Errorf("making the folder of the bridge log: %w", err)
+	}
+	return o.open()
+}
+
+func (o *openLog) open() (_ *bridge.Log, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.log == nil {
+		o.log, err = bridge.Open(o.place.Path, &bridge.Options{RunID: o.place.Run.ID, Warn: o.warn})
+	}
+	return o.log, err
+}
+
+func (o *openLog) close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.log == nil {
+		return nil
+	}
+	return o.log.Close()
 }
 
 type sendToAgentInput struct {
@@ -123,7 +162,7 @@ type receivedRecord struct {
 	RunID     int             `json:"run_id" jsonschema:"Number of the run."`
 	Type      string          `json:"type" jsonschema:"task, result, review, signal or chat."`
 	From      string          `json:"from" jsonschema:"The sending agent."`
-	To        string          `json:"to" jsonschema:"The receiving agent; empty where all were addressed."`
+	To        string          `json:"to" jsonschema:"The receiving agent; empty if it is for everyone."`
 	Content   string          `json:"content" jsonschema:"The message itself."`
 	Signal    string          `json:"signal,omitempty" jsonschema:"DONE, PASS or FAIL, of a signal."`
 	Timestamp string          `json:"timestamp" jsonschema:"When the message was sent."`
@@ -147,28 +186,32 @@ func (s *Server) receiveMessages(ctx context.Context, in receiveMessagesInput) (
 	if err != nil || log == nil {
 		return result, receivedText(result), err
 	}
-	if result.LastID, err = placeOf(ctx, log, after); err != nil {
-		return result, "", err
-	}
-	size, last := 0, after
-	for e, err := range log.Drain(ctx, string(s.agent), cursorOf(after)) {
+	result.LastID = in.SinceID
+	size := 0
+	for e, err := range log.Drain(ctx, string(s.agent), after) {
 		if err != nil {
 			return result, "", err
 		}
-		if repeated, err := isRepetition(ctx, log, e); err != nil {
+		same, err := log.Find(ctx, e.ID)
+		if err != nil {
 			return result, "", err
-		} else if repeated {
-			continue
+		}
+		same = slices.DeleteFunc(same, func(other bridge.Entry) bool { return other.Line >= e.Line })
+		if slices.ContainsFunc(same, func(earlier bridge.Entry) bool { return earlier.SaysTheSame(e.Record) }) {
+			continue // a careless writer appended the record again
 		}
 		size += len(e.Content) + len(e.Metadata)
 		if len(result.Messages) == in.Limit.orDefault() || len(result.Messages) > 0 && size > maxReceivedBytes {
 			result.More = true
 			break
 		}
-		result.Messages, last = append(result.Messages, newReceivedRecord(e)), &e
-	}
-	if result.LastID, err = placeOf(ctx, log, last); err != nil {
-		return result, "", err
+		result.Messages = append(result.Messages, receivedRecord{
+			ID: e.ID, RunID: e.RunID, Type: string(e.Type), From: e.From, To: e.To, Content: e.Content,
+			Signal: string(e.Signal), Timestamp: e.Timestamp, Metadata: e.Metadata, Line: e.Line,
+		})
+		if result.LastID = e.ID; len(same) > 0 {
+			result.LastID += lineMark + strconv.Itoa(e.Line)
+		}
 	}
 	return result, receivedText(result), nil
 }
@@ -176,75 +219,31 @@ func (s *Server) receiveMessages(ctx context.Context, in receiveMessagesInput) (
 // lineMark separates id and line in the name of a record that shares its id with an earlier one.
 const lineMark = "@"
 
-// placeOf names a record so that findSince finds it: by its id, which means the first record that has it, or by its
-// id and line. The name of nil is empty.
-func placeOf(ctx context.Context, log *bridge.Log, e *bridge.Entry) (string, error) {
-	if e == nil {
+// findSince returns the place behind the message that since names: by its id, which means the first
+// record that has it, or by its id and line. If since is empty, the place is the beginning.
+func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (bridge.Cursor, error) {
+	if since == "" {
 		return "", nil
 	}
-	first, err := log.Get(ctx, e.ID)
-	if err != nil || first.Line == e.Line {
-		return e.ID, err
-	}
-	return e.ID + lineMark + strconv.Itoa(e.Line), nil
-}
-
-// cursorOf is the place behind a record; of nil the beginning.
-func cursorOf(e *bridge.Entry) bridge.Cursor {
-	if e == nil {
-		return ""
-	}
-	return e.Cursor()
-}
-
-// findSince returns the message that since names; none where it is empty.
-func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (*bridge.Entry, error) {
-	if since == "" {
-		return nil, nil
-	}
+	var found []bridge.Entry
 	if log != nil {
-		if e, err := findNamed(ctx, log, since); e != nil || err != nil {
-			return e, err
+		var err error
+		found, err = log.Find(ctx, since)
+		if mark := strings.LastIndex(since, lineMark); mark >= 0 && len(found) == 0 && err == nil {
+			found, err = log.Find(ctx, since[:mark])
+			found = slices.DeleteFunc(found, func(e bridge.Entry) bool { return strconv.Itoa(e.Line) != since[mark+1:] })
+		}
+		if err != nil {
+			return "", err
 		}
 	}
-	return nil, &failure.Error{
+	if len(found) > 0 {
+		return found[0].Cursor(), nil
+	}
+	return "", &failure.Error{
 		Code: "not_found",
 		Err:  fmt.Errorf("since_id: no message of the bridge log %s has the id %q", s.bridge.place.Path, since),
 		Hint: "give the last_id of an earlier answer, or leave since_id out to receive everything",
-	}
-}
-
-// findNamed returns the record that an id, or an id with a line, names; or nil.
-func findNamed(ctx context.Context, log *bridge.Log, name string) (*bridge.Entry, error) {
-	found, err := log.Find(ctx, name)
-	if err != nil || len(found) > 0 {
-		return firstOf(found), err
-	}
-	if i := strings.LastIndex(name, lineMark); i >= 0 {
-		found, err := log.Find(ctx, name[:i])
-		return firstOf(slices.DeleteFunc(found, func(e bridge.Entry) bool { return strconv.Itoa(e.Line) != name[i+1:] })), err
-	}
-	return nil, nil
-}
-
-func firstOf(found []bridge.Entry) *bridge.Entry {
-	if len(found) == 0 {
-		return nil
-	}
-	return &found[0]
-}
-
-// isRepetition tells a record from those that a careless writer appended again later. Records that share an id and
-// say something else, a FAIL and a PASS with the same words for example, are messages of their own.
-func isRepetition(ctx context.Context, log *bridge.Log, e bridge.Entry) (bool, error) {
-	found, err := log.Find(ctx, e.ID)
-	return slices.ContainsFunc(found, func(f bridge.Entry) bool { return f.Line < e.Line && f.SaysTheSame(e.Record) }), err
-}
-
-func newReceivedRecord(e bridge.Entry) receivedRecord {
-	return receivedRecord{
-		ID: e.ID, RunID: e.RunID, Type: string(e.Type), From: e.From, To: e.To, Content: e.Content,
-		Signal: string(e.Signal), Timestamp: e.Timestamp, Metadata: e.Metadata, Line: e.Line,
 	}
 }
 
@@ -289,7 +288,8 @@ func (s *Server) bridgeStatus(ctx context.Context, _ struct{}) (bridgeStatus, st
 	return result, statusText(result), err
 }
 
-// statusText writes the status in the layout that AgentPair documents, and below it what it does not count.
+// statusText writes the status in the layout that AgentPair documents, and below it what it does
+// not count.
 func statusText(r bridgeStatus) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Bridge Status:\n  Total Messages: %d\n  Done Signal: %t\n  Pass Count: %d\n  Fail Count: %d\n",

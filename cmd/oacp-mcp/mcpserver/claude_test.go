@@ -16,8 +16,9 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-// TestClaude lets the real Claude Code command line list the tools, of a server that it starts and of one that it
-// reaches over HTTP. It needs no account: the tools are listed before any model is asked.
+// TestClaude lets the real Claude Code command line list the tools, of a server that it starts and
+// of one that it reaches over HTTP. It needs no account: the tools are listed before any model is
+// asked.
 func TestClaude(t *testing.T) {
 	claude := modelstub.Program(t, "claude")
 	r := newRoom(t, "claude", "codex")

@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -105,7 +104,7 @@ func (o mcpOptions) serve(ctx context.Context, options Options, s *command.Strea
 	if o.listen != "" {
 		return o.serveHTTP(ctx, server, options.Agent, s)
 	}
-	return server.ServeStream(ctx, os.Stdin, standardOutput{s.Out})
+	return server.ServeStream(ctx, os.Stdin, os.Stdout)
 }
 
 func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, agent schema.AgentName, s *command.Streams) error {
@@ -120,31 +119,29 @@ func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, agent schema.
 	if err != nil {
 		return err
 	}
-	answer := listeningJSON{URL: listener.URL(), Agent: agent}
-	if made {
-		answer.Token = token
+	if !made {
+		token = ""
 	}
-	if err := answer.print(o.json, s); err != nil {
+	if err := o.printListening(listener.URL(), agent, token, s); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	return listener.Serve(ctx)
 }
 
-// listeningJSON says where an HTTP server is. It holds the token only if that was made now.
-type listeningJSON struct {
-	URL   string           `json:"url"`
-	Agent schema.AgentName `json:"agent"`
-	Token string           `json:"token,omitempty"`
-}
-
-func (a listeningJSON) print(asJSON bool, s *command.Streams) error {
-	if asJSON {
-		return errors.Join(command.WriteJSONLine(s.Out, a), s.Out.Flush())
+// printListening says where an HTTP server is, and shows its token unless that is empty.
+func (o mcpOptions) printListening(url string, agent schema.AgentName, token string, s *command.Streams) error {
+	if o.json {
+		answer := struct {
+			URL   string           `json:"url"`
+			Agent schema.AgentName `json:"agent"`
+			Token string           `json:"token,omitempty"`
+		}{url, agent, token}
+		return errors.Join(command.WriteJSONLine(s.Out, answer), s.Out.Flush())
 	}
-	fmt.Fprintf(s.Out, "OK: %s\n", a.URL)
-	if a.Token != "" {
+	fmt.Fprintf(s.Out, "OK: %s\n", url)
+	if token != "" {
 		// Not to standard output, which is often a file.
-		fmt.Fprintf(s.Err, "oacp: the token, shown this once: %s\n", a.Token)
+		fmt.Fprintf(s.Err, "oacp: the token, shown this once: %s\n", token)
 	}
 	return s.Out.Flush()
 }
@@ -152,31 +149,19 @@ func (a listeningJSON) print(asJSON bool, s *command.Streams) error {
 // token returns the token that clients must present, and whether it was made now.
 func (o mcpOptions) token(s *command.Streams) (token string, made bool, err error) {
 	if o.tokenFile == "" {
-		token = s.Getenv(mcpTokenVariable)
-		if token == "" {
+		if token = s.Getenv(mcpTokenVariable); token == "" {
 			return NewToken(), true, nil
 		}
 		return token, false, nil
 	}
-	const most = 4 << 10
 	file, err := os.Open(o.tokenFile)
 	if err != nil {
 		return "", false, fmt.Errorf("token: %w", err)
 	}
 	defer file.Close() // opened for reading: closing cannot lose anything
-	text, err := io.ReadAll(io.LimitReader(file, most))
+	text, err := io.ReadAll(io.LimitReader(file, maxHeader))
 	if err != nil {
-		return "", false, fmt.Errorf("token: reading %s: %w", o.tokenFile, err)
+		return "", false, fmt.Errorf("token: %w", err)
 	}
 	return strings.TrimSpace(string(text)), false, nil
 }
-
-// standardOutput writes every answer at once. Closing it does nothing.
-type standardOutput struct{ out *bufio.Writer }
-
-func (w standardOutput) Write(data []byte) (int, error) {
-	n, err := w.out.Write(data)
-	return n, errors.Join(err, w.out.Flush())
-}
-
-func (standardOutput) Close() error { return nil }

@@ -14,8 +14,8 @@ import (
 // methodListen is a call that has no answer before it is cancelled.
 const methodListen = "subscriptions/listen"
 
-// A drainingTransport lets calls finish and be answered when the input ends or stop is done. The SDK's
-// own transport cancels them at once and writes no answer.
+// A drainingTransport lets calls finish and be answered when the input ends or stop is done. The
+// SDK's own transport cancels them at once and writes no answer.
 type drainingTransport struct {
 	mcp.Transport
 	stop     context.Context

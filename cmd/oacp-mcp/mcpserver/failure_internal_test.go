@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/bridge"
@@ -16,7 +15,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestFailures lists what the errors of the packages below become, those among them that a test cannot provoke from outside.
+// TestFailures lists what the errors of the packages below become, those among them that a test
+// cannot provoke from outside.
 func TestFailures(t *testing.T) {
 	cause := errors.New("disk is full")
 	for _, test := range []struct {
@@ -43,18 +43,9 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func inputSchema[In any](t testing.TB) *jsonschema.Schema {
-	t.Helper()
-	s, err := schemaOf[In](inputTypes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // TestArguments lists arguments that no client of the SDK sends.
 func TestArguments(t *testing.T) {
-	send := inputSchema[sendMessageInput](t)
+	send := schemaOf[sendMessageInput](inputTypes())
 	for _, test := range []struct{ raw, want string }{
 		{``, "argument to is missing"},
 		{`null`, "argument to is missing"},
@@ -71,14 +62,15 @@ func TestArguments(t *testing.T) {
 	if err := decodeArguments([]byte("{\"to\":\"codex\",\"type\":\"question\",\"subject\":\"S\",\"body\":\"\xff\"}"), send, new(sendMessageInput)); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
 		t.Errorf("bytes that are no UTF-8 gave %v, want them refused", err)
 	}
-	s := inputSchema[replyMessageInput](t)
+	s := schemaOf[replyMessageInput](inputTypes())
 	var in replyMessageInput
 	if err := decodeArguments([]byte(`{"message_id":"x","body":{"a":1,"a":2}}`), s, &in); err == nil || !strings.Contains(err.Error(), `"a" is repeated`) {
 		t.Errorf("a repeated key of a body gave %v, want an error that names it", err)
 	}
 }
 
-// TestWholeNumbers: JSON has one kind of number, and a whole one is an integer however it is written.
+// TestWholeNumbers: JSON has one kind of number, and a whole one is an integer however it is
+// written.
 func TestWholeNumbers(t *testing.T) {
 	for _, test := range []struct {
 		limit, want string // the number that is read, or what the error says
@@ -87,20 +79,20 @@ func TestWholeNumbers(t *testing.T) {
 		{"1e20", "must be from 1 to 500, not 1e20"}, {"99999999999999999999", "must be from 1 to 500"}, {"1e999999999", "not number"},
 	} {
 		var in receiveMessagesInput
-		err := decodeArguments([]byte(`{"limit":`+test.limit+`}`), inputSchema[receiveMessagesInput](t), &in)
+		err := decodeArguments([]byte(`{"limit":`+test.limit+`}`), schemaOf[receiveMessagesInput](inputTypes()), &in)
 		if got := fmt.Sprint(in.Limit, err); !strings.Contains(got, test.want) {
 			t.Errorf("limit %s: got %s, want %s", test.limit, got, test.want)
 		}
 	}
 	var in sendMessageInput
 	args := `{"to":"codex","type":"question","subject":"S","body":"B","related_pr":4.2e1}`
-	if err := decodeArguments([]byte(args), inputSchema[sendMessageInput](t), &in); err != nil || in.RelatedPR != "42" {
+	if err := decodeArguments([]byte(args), schemaOf[sendMessageInput](inputTypes()), &in); err != nil || in.RelatedPR != "42" {
 		t.Errorf("related_pr 4.2e1: got %q, %v, want 42", in.RelatedPR, err)
 	}
 }
 
-// FuzzArguments checks that whatever a client sends is refused with a reason, or read with values that the schema
-// allows.
+// FuzzArguments checks that whatever a client sends is refused with a reason, or read with values
+// that the schema allows.
 func FuzzArguments(f *testing.F) {
 	for _, seed := range []string{
 		`{"to":"codex","type":"question","subject":"S","body":"B"}`,
@@ -109,7 +101,7 @@ func FuzzArguments(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	s := inputSchema[sendMessageInput](f)
+	s := schemaOf[sendMessageInput](inputTypes())
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var in sendMessageInput
 		err := decodeArguments(raw, s, &in)

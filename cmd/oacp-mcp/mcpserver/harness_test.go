@@ -113,7 +113,8 @@ func connect(t testing.TB, transport mcp.Transport) *client {
 
 type arguments map[string]any
 
-// call calls a tool that must succeed, reads its structured content into result, and returns its text.
+// call calls a tool that must succeed, reads its structured content into result, and returns its
+// text.
 func (c *client) call(t testing.TB, tool string, args arguments, result any) string {
 	t.Helper()
 	text, isError, structured := c.try(t, tool, args)

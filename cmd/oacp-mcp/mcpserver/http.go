@@ -35,12 +35,13 @@ type HTTPOptions struct {
 	Address string
 	// Token is what clients have to present as bearer token: at least 16 visible ASCII characters.
 	Token string
-	// AllowRemote permits an address that other machines can reach. There is no encryption: put a proxy that
-	// has it in front.
+	// AllowRemote permits an address that other machines can reach. There is no encryption: put a
+	// proxy that has it in front.
 	AllowRemote bool
 }
 
-// ErrRemoteAddress is returned for an address that other machines can reach, unless that is allowed.
+// ErrRemoteAddress is returned for an address that other machines can reach, unless that is
+// allowed.
 var ErrRemoteAddress = errors.New("other machines can reach this address")
 
 // Listener answers clients over streamable HTTP.
@@ -49,10 +50,11 @@ type Listener struct {
 	server   *http.Server
 }
 
-// Listen takes the address, and returns ErrRemoteAddress if other machines can reach it. Serve answers.
+// Listen takes the address, and returns ErrRemoteAddress if other machines can reach it. Serve
+// answers.
 //
-// Every request needs the token. A request from a web page of another origin is refused first, and so is
-// one whose Host is a foreign name (DNS rebinding).
+// Every request needs the token. A request from a web page of another origin is refused first, and
+// so is one whose Host is a foreign name (DNS rebinding).
 func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
 	if err := checkToken(options.Token); err != nil {
 		return nil, err
@@ -98,7 +100,8 @@ func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
 // URL is where clients find the tools, with the port that was taken.
 func (l *Listener) URL() string { return "http://" + l.listener.Addr().String() + endpoint }
 
-// Serve answers until ctx is done, which is not an error. Calls under way then have five seconds to finish.
+// Serve answers until ctx is done, which is not an error. Calls under way then have five seconds to
+// finish.
 func (l *Listener) Serve(ctx context.Context) error {
 	failed := make(chan error, 1)
 	go func() { failed <- l.server.Serve(l.listener) }()
@@ -146,8 +149,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// expects reports whether a Host can only mean this server. A name that is not ours may have been made to lead here
-// by whoever owns it; an address cannot.
+// expects reports whether a Host can only mean this server. A name that is not ours may have been
+// made to lead here by whoever owns it; an address cannot.
 func (g *guard) expects(hostPort string) bool {
 	host := hostPort
 	if name, _, err := net.SplitHostPort(hostPort); err == nil {
@@ -159,7 +162,8 @@ func (g *guard) expects(hostPort string) bool {
 	return strings.EqualFold(host, "localhost") || g.host != "" && strings.EqualFold(host, g.host)
 }
 
-// fromHere reports whether a request comes from no web page, or from one that this very address served.
+// fromHere reports whether a request comes from no web page, or from one that this very address
+// served.
 func fromHere(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
 	return len(origins) == 0 || len(origins) == 1 && strings.EqualFold(origins[0], "http://"+r.Host)
@@ -173,7 +177,8 @@ func (g *guard) authorized(r *http.Request) bool {
 // minToken is the shortest token in characters that a caller may choose.
 const minToken = 16
 
-// NewToken returns a token that cannot be guessed: 26 letters and digits with at least 128 random bits.
+// NewToken returns a token that cannot be guessed: 26 letters and digits with at least 128 random
+// bits.
 func NewToken() string { return rand.Text() }
 
 // checkToken returns an error for a token that is easily guessed or does not fit into a header.

@@ -197,7 +197,8 @@ func TestListenRefuses(t *testing.T) {
 	}
 }
 
-// TestListenRemote checks that another address is served when that is asked for, and only under addresses.
+// TestListenRemote checks that another address is served when that is asked for, and only under
+// addresses.
 func TestListenRemote(t *testing.T) {
 	s := newRoom(t, "claude", "codex").server(t, "codex")
 	l, err := s.Listen(mcpserver.HTTPOptions{Address: "0.0.0.0:0", Token: testToken, AllowRemote: true})
@@ -224,7 +225,8 @@ func TestListenRemote(t *testing.T) {
 	}
 }
 
-// TestShutdown checks that the address is free again after the context ended, though a client keeps its connection.
+// TestShutdown checks that the address is free again after the context ended, though a client keeps
+// its connection.
 func TestShutdown(t *testing.T) {
 	s := newRoom(t, "claude", "codex").server(t, "codex")
 	l, err := s.Listen(mcpserver.HTTPOptions{Address: "127.0.0.1:0", Token: testToken})

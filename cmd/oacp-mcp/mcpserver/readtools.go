@@ -3,53 +3,88 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
 
-// addMailboxTools offers the tools of a workspace.
-func (s *Server) addMailboxTools() error {
-	return errors.Join(s.addReadTools(), s.addSendTools(), s.addAcknowledgeTool())
+// addReadTools offers the mailbox tools that change nothing.
+func (s *Server) addReadTools() {
+	addTool(s, "list_inbox", "List the inbox",
+		"List your pending messages in the order to work on them: by priority, then requests, then the "+
+			"oldest. Listing changes nothing; a message stays until acknowledge_message.",
+		reads(), s.listInbox)
+	addTool(s, "read_message", "Read a message",
+		"Get a message in full, wherever it is: pending, sent, archived or dead letter. Reading changes nothing.",
+		reads(), s.readMessage)
+	addTool(s, "show_thread", "Show a conversation",
+		"List every message of the conversation that a message belongs to, oldest first, with the beginning "+
+			"of each text; read_message gives the rest.",
+		reads(), s.showThread)
+	addTool(s, "validate_message", "Check a message file",
+		"Check the text of a message file that you wrote or found, and get every problem with its place, "+
+			"rule and fix. Messages sent with send_message are checked anyway.",
+		reads(), s.validateMessage)
 }
 
-// addReadTools offers the tools that change nothing.
-func (s *Server) addReadTools() error {
-	reads := effect{readOnly: true, idempotent: true}
-	return errors.Join(
-		addTool(s, tool[listInboxInput, inboxList]{
-			name: "list_inbox", title: "List the inbox",
-			description: "List your pending messages in the order to work on them: by priority, then requests, then the " +
-				"oldest. Listing changes nothing; a message stays until acknowledge_message.",
-			effect: reads,
-			call:   s.listInbox,
-		}),
-		addTool(s, tool[messageIDInput, fullMessage]{
-			name: "read_message", title: "Read a message",
-			description: "Get a message in full, wherever it is: pending, sent, archived or dead letter. Reading changes nothing.",
-			effect:      reads,
-			call:        s.readMessage,
-		}),
-		addTool(s, tool[messageIDInput, thread]{
-			name: "show_thread", title: "Show a conversation",
-			description: "List every message of the conversation that a message belongs to, oldest first, with the beginning " +
-				"of each text; read_message gives the rest.",
-			effect: reads,
-			call:   s.showThread,
-		}),
-		addTool(s, tool[validateMessageInput, validity]{
-			name: "validate_message", title: "Check a message file",
-			description: "Check the text of a message file that you wrote or found, and get every problem with its place, " +
-				"rule and fix. Messages sent with send_message are checked anyway.",
-			effect: reads,
-			call:   s.validateMessage,
-		}),
-	)
+// summary is a message without its body.
+type summary struct {
+	MessageID      schema.ID             `json:"message_id" jsonschema:"Id of the message."`
+	From           schema.AgentName      `json:"from" jsonschema:"The sender."`
+	To             []schema.AgentName    `json:"to" jsonschema:"The recipients."`
+	Type           schema.Type           `json:"type" jsonschema:"What the message is for."`
+	Priority       schema.Priority       `json:"priority" jsonschema:"P0 is the most urgent, P3 the least."`
+	Subject        string                `json:"subject" jsonschema:"What it is about."`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc" jsonschema:"When it was written."`
+	Age            string                `json:"age" jsonschema:"How old it is, such as 5m, 3h or 2d."`
+	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty" jsonschema:"When it expires."`
+	Expired        bool                  `json:"expired" jsonschema:"It has expired."`
+	ExpectsAnswer  bool                  `json:"expects_answer" jsonschema:"The sender expects an answer."`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty" jsonschema:"The conversation it belongs to."`
+	ParentID       schema.ID             `json:"parent_message_id,omitempty" jsonschema:"The message it answers or follows."`
+	Excerpt        string                `json:"excerpt,omitempty" jsonschema:"The beginning of its text."`
+}
+
+func newSummary(m *schema.Message, now time.Time) summary {
+	return summary{
+		MessageID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject,
+		CreatedAt: m.CreatedAt, Age: command.Age(m.CreatedAt.Time(), now), ExpiresAt: m.ExpiresAt, Expired: m.ExpiredAt(now),
+		ExpectsAnswer:  m.Type.ExpectsAnswer(),
+		ConversationID: m.ConversationID, ParentID: m.ParentID, Excerpt: excerpt(m.Body),
+	}
+}
+
+// line says the same in one line.
+func (m summary) line() string {
+	text := fmt.Sprintf("%s %s from %s to %s, %s old: %s (id %s)",
+		m.Priority, m.Type, m.From, listOf(m.To), m.Age, oneLine(m.Subject), m.MessageID)
+	if m.Expired {
+		text += " [expired]"
+	}
+	return text
+}
+
+// oneLine escapes every character that could make a text more than a part of its line: what other
+// agents wrote must not look like something that the server says.
+func oneLine(text string) string {
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), `\\`, `\`)
+}
+
+// excerpt returns the beginning of a message's text on one line.
+func excerpt(body schema.Value) string {
+	const most = 160
+	text := strings.Join(strings.Fields(body.Text), " ")
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most]) + "…"
+	}
+	return text
 }
 
 type listInboxInput struct {
@@ -76,13 +111,10 @@ func (s *Server) listInbox(ctx context.Context, in listInboxInput) (inboxList, s
 	}
 	now := time.Now()
 	for _, e := range entries {
-		switch {
-		case e.Err != nil || e.Message == nil:
+		if e.Err != nil {
 			result.Unreadable = append(result.Unreadable, unreadable{e.Path, e.Err.Error()})
-		default:
-			if result.Total++; result.Total <= in.Limit.orDefault() {
-				result.Messages = append(result.Messages, newSummary(e.Message, now))
-			}
+		} else if result.Total++; result.Total <= in.Limit.orDefault() {
+			result.Messages = append(result.Messages, newSummary(e.Message, now))
 		}
 	}
 	return result, inboxText(result), nil
@@ -119,6 +151,13 @@ type fullMessage struct {
 	DeadLetter *deadLetter     `json:"dead_letter,omitempty" jsonschema:"Why an agent gave the message up."`
 }
 
+// place is a file that holds a message.
+type place struct {
+	Agent schema.AgentName `json:"agent" jsonschema:"The agent of the mailbox."`
+	Box   mailbox.Box      `json:"box" jsonschema:"inbox: pending; outbox: sent by the agent; archive: acknowledged; dead_letter: given up."`
+	Path  string           `json:"path" jsonschema:"The file."`
+}
+
 type deadLetter struct {
 	Agent  schema.AgentName `json:"agent" jsonschema:"The agent that gave it up."`
 	Reason string           `json:"reason" jsonschema:"Why."`
@@ -131,13 +170,12 @@ func (s *Server) readMessage(ctx context.Context, in messageIDInput) (fullMessag
 		return fullMessage{}, "", err
 	}
 	m := found[0].Message
-	result := fullMessage{
-		Message: m, Waits: waitsFor(found, s.agent), Expired: m.ExpiredAt(time.Now()), Places: placesOf(found),
-	}
+	result := fullMessage{Message: m, Expired: m.ExpiredAt(time.Now())}
 	for _, e := range found {
-		if e.Box == mailbox.DeadLetters {
+		result.Places = append(result.Places, place{e.Agent, e.Box, e.Path})
+		result.Waits = result.Waits || e.Agent == s.agent && e.Box == mailbox.Inbox
+		if e.Box == mailbox.DeadLetters && result.DeadLetter == nil {
 			result.DeadLetter = s.deadLetter(e)
-			break
 		}
 	}
 	text, err := messageText(result)
@@ -204,14 +242,9 @@ func (s *Server) showThread(ctx context.Context, in messageIDInput) (thread, str
 	}
 	var text strings.Builder
 	now := time.Now()
-	depths := make(map[schema.ID]int, len(entries))
+	depths := mailbox.Depths(entries)
 	for i, e := range entries {
 		m := e.Message
-		if parent, ok := depths[m.ParentID]; ok {
-			depths[m.ID] = parent + 1
-		} else {
-			depths[m.ID] = 0
-		}
 		if result.ConversationID == "" {
 			result.ConversationID = m.ConversationID
 		}
@@ -253,8 +286,7 @@ func (s *Server) validateMessage(_ context.Context, in validateMessageInput) (va
 			fmt.Fprintf(&text, "  fix: %s\n", d.Fix)
 		}
 	}
-	result.Valid = result.Errors == 0
-	if result.Valid {
+	if result.Valid = result.Errors == 0; result.Valid {
 		text.WriteString("The message is valid.")
 	} else {
 		text.WriteString("The message is not valid.")

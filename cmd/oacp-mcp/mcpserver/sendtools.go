@@ -1,34 +1,35 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// addSendTools offers the tools that write messages.
-func (s *Server) addSendTools() error {
-	return errors.Join(
-		addTool(s, tool[sendMessageInput, sentMessage]{
-			name: "send_message", title: "Send a message",
-			description: "Check and deliver a message from you. If the call succeeds, the message is on disk in every recipient's " +
-				"inbox. If it fails, the message is in none, unless the error says that it is sent. To answer a message, " +
-				"use reply_message.",
-			call: s.sendMessage,
-		}),
-		addTool(s, tool[replyMessageInput, sentMessage]{
-			name: "reply_message", title: "Answer a message",
-			description: "Answer a message. The answer goes to its sender, in its conversation, with its subject and priority and " +
-				"a matching type. The message stays in your inbox until acknowledge_message; with acknowledge true it " +
-				"leaves when the answer is delivered.",
-			call: s.replyMessage,
-		}),
-	)
+// addSendTools offers the mailbox tools that change something.
+func (s *Server) addSendTools() {
+	addTool(s, "send_message", "Send a message",
+		"Check and deliver a message from you. If the call succeeds, the message is on disk in every recipient's "+
+			"inbox. If it fails, the message is in none, unless the error says that it is sent. To answer a message, "+
+			"use reply_message.",
+		mcp.ToolAnnotations{}, s.sendMessage)
+	addTool(s, "reply_message", "Answer a message",
+		"Answer a message. The answer goes to its sender, in its conversation, with its subject and priority and "+
+			"a matching type. The message stays in your inbox until acknowledge_message; with acknowledge true it "+
+			"leaves when the answer is delivered.",
+		mcp.ToolAnnotations{}, s.replyMessage)
+	addTool(s, "acknowledge_message", "Acknowledge a message",
+		"Remove a message from your inbox, or with archive true move it to your archive. Do this when the work is "+
+			"done, not when you read the message. The sender keeps a copy.",
+		mcp.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true}, s.acknowledgeMessage)
 }
 
 type sendMessageInput struct {
@@ -77,24 +78,18 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 		ExpiresAt: schema.Timestamp(in.ExpiresAt), ConversationID: schema.ConversationID(in.ConversationID),
 		Channel: in.Channel, RelatedPR: string(in.RelatedPR), RelatedPacket: in.RelatedPacket, ContextKeys: in.ContextKeys,
 	}
-	warning := ""
+	found := true
 	if in.InReplyTo != "" {
-		found, err := s.workspace.AnswerTo(ctx, &draft, in.InReplyTo)
-		if err != nil {
+		var err error
+		if found, err = s.workspace.AnswerTo(ctx, &draft, in.InReplyTo); err != nil {
 			return sentMessage{}, "", err
-		}
-		if !found {
-			warning = "the message " + in.InReplyTo + " no longer exists; this one names it anyway"
 		}
 	}
 	result, err := s.deliver(ctx, draft)
-	if err != nil {
-		return sentMessage{}, "", err
+	if !found {
+		result.Warnings = append(result.Warnings, "the message "+in.InReplyTo+" no longer exists; this one names it anyway")
 	}
-	if warning != "" {
-		result.Warnings = append(result.Warnings, warning)
-	}
-	return result, sentText(result), nil
+	return result, sentText(result), err
 }
 
 func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMessage, string, error) {
@@ -109,15 +104,9 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	}
 	draft := mailbox.Reply(original, s.agent)
 	draft.Body = in.Body
-	if in.Type != "" {
-		draft.Type = in.Type
-	}
-	if in.Subject != "" {
-		draft.Subject = in.Subject
-	}
-	if in.Priority != "" {
-		draft.Priority = in.Priority
-	}
+	draft.Type = cmp.Or(in.Type, draft.Type)
+	draft.Subject = cmp.Or(in.Subject, draft.Subject)
+	draft.Priority = cmp.Or(in.Priority, draft.Priority)
 	result, err := s.deliver(ctx, draft)
 	if err != nil {
 		return sentMessage{}, "", err
@@ -163,4 +152,63 @@ func sentText(r sentMessage) string {
 		fmt.Fprintf(&out, "\nwarning: %s", w)
 	}
 	return out.String()
+}
+
+type acknowledgeInput struct {
+	MessageID string `json:"message_id" jsonschema:"Id of the message in your inbox, or a unique part of it."`
+	Archive   bool   `json:"archive,omitempty" jsonschema:"Keep the message in your archive instead of removing it."`
+}
+
+type acknowledged struct {
+	MessageID schema.ID        `json:"message_id" jsonschema:"Id of the message."`
+	Agent     schema.AgentName `json:"agent" jsonschema:"The agent of the inbox: you."`
+	Already   bool             `json:"already" jsonschema:"It was already gone from the inbox."`
+	Archived  string           `json:"archive_path,omitempty" jsonschema:"The file in the archive."`
+}
+
+func (s *Server) acknowledgeMessage(ctx context.Context, in acknowledgeInput) (acknowledged, string, error) {
+	result, err := s.acknowledge(ctx, in.MessageID, in.Archive)
+	text := fmt.Sprintf("Acknowledged: %s", result.MessageID)
+	switch {
+	case result.Already:
+		text += " was already gone from the inbox"
+	case result.Archived != "":
+		text += ", kept at " + result.Archived
+	}
+	return result, text + ".", err
+}
+
+// acknowledge takes a message out of the agent's inbox. One that was for the agent and has left the
+// inbox already is no error: the answer to the first call may have been lost.
+func (s *Server) acknowledge(ctx context.Context, id string, archive bool) (acknowledged, error) {
+	e, err := s.workspace.Pending(ctx, id, s.agent)
+	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok && s.acknowledgedBefore(gone) {
+		return acknowledged{MessageID: gone.ID, Agent: s.agent, Already: true}, nil
+	}
+	if err != nil {
+		return acknowledged{}, err
+	}
+	result := acknowledged{MessageID: e.Message.ID, Agent: s.agent}
+	if archive {
+		result.Archived, err = s.workspace.ArchiveEntry(e)
+	} else {
+		err = s.workspace.Acknowledge(e)
+	}
+	if mailbox.IsGone(err) {
+		result.Already, err = true, nil
+	}
+	return result, err
+}
+
+// acknowledgedBefore reports whether a message that is not in the inbox was for the agent and is
+// not a dead letter of it.
+func (s *Server) acknowledgedBefore(gone *mailbox.NotPendingError) bool {
+	done := false
+	for _, e := range gone.Elsewhere {
+		if e.Agent == s.agent && e.Box == mailbox.DeadLetters {
+			return false
+		}
+		done = done || e.Message != nil && e.Message.IsFor(s.agent)
+	}
+	return done
 }

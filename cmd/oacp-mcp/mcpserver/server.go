@@ -1,3 +1,13 @@
+// Package mcpserver offers an agent its mailbox and a bridge log as tools of the Model Context
+// Protocol.
+//
+// A [Server] acts for one agent: what its tools send comes from that agent, and what they receive
+// is for that agent. It keeps nothing between calls and takes nothing out of a mailbox or a log by
+// itself, so an answer that is lost costs only a second call.
+//
+// Every answer is a text for the model and the same facts as structured content. A call that fails
+// is an answer too, marked as an error; only the call of an unknown tool is an error of the
+// protocol.
 package mcpserver
 
 import (
@@ -19,15 +29,15 @@ import (
 
 // Bounds of what a client can ask for.
 const (
-	// maxRequest is the largest request in bytes. A message file of the largest size fits, however its text has
-	// to be escaped in JSON.
+	// maxRequest is the largest request in bytes. A message file of the largest size fits, however
+	// its text has to be escaped in JSON.
 	maxRequest = 8 << 20
 	// callTimeout bounds a call, which may wait for a lock or a slow file system.
 	callTimeout = time.Minute
 )
 
-// Options say for whom a server acts and on what. At least one of Workspace and Bridge is needed; the tools of the
-// other are then not offered.
+// Options say for whom a server acts and on what. At least one of Workspace and Bridge is needed;
+// the tools of the other are then not offered.
 type Options struct {
 	// Agent is the agent the server acts for. A workspace has to know it.
 	Agent schema.AgentName
@@ -37,7 +47,8 @@ type Options struct {
 	Bridge *bridge.Location
 	// Version is the version of the program that clients see.
 	Version string
-	// Warn gets problems that did not stop a call. Nil ignores them. Several goroutines may call it.
+	// Warn gets problems that did not stop a call. Nil ignores them. Several goroutines may call
+	// it.
 	Warn func(error)
 }
 
@@ -82,8 +93,12 @@ func New(options Options) (*Server, error) {
 			// The tools never change, and there is nothing to log to a client.
 			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 		})
-	if err := s.addTools(); err != nil {
-		return nil, err
+	if s.bridge != nil {
+		s.addBridgeTools()
+	}
+	if s.workspace != nil {
+		s.addReadTools()
+		s.addSendTools()
 	}
 	return s, nil
 }
@@ -122,21 +137,9 @@ func (s *Server) instructions() (string, error) {
 	return out.String(), nil
 }
 
-// addTools offers the tools of what there is to work on.
-func (s *Server) addTools() error {
-	var errs []error
-	if s.bridge != nil {
-		errs = append(errs, s.addBridgeTools())
-	}
-	if s.workspace != nil {
-		errs = append(errs, s.addMailboxTools())
-	}
-	return errors.Join(errs...)
-}
-
-// ServeStream answers one client that writes JSON-RPC messages to in, one a line, and reads the answers
-// from out. It returns when in ends or ctx is done, which are not errors, after the calls under way were
-// answered. When ctx is done, calls that take more than five seconds are cancelled.
+// ServeStream answers one client that writes JSON-RPC messages to in, one a line, and reads the
+// answers from out. It returns when in ends or ctx is done, which are not errors, after the calls
+// under way were answered. When ctx is done, calls that take more than five seconds are cancelled.
 //
 // A read of in that closing it does not end, as of a terminal, is left behind.
 func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {

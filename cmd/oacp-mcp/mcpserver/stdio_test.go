@@ -73,8 +73,8 @@ func (r *room) child(t testing.TB, agent schema.AgentName) *exec.Cmd {
 	return command
 }
 
-// TestProcesses lets two agents talk through two server processes, one of which is killed between an answer and the next
-// call.
+// TestProcesses lets two agents talk through two server processes, one of which is killed between
+// an answer and the next call.
 func TestProcesses(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	claude := connect(t, &mcp.CommandTransport{Command: r.child(t, "claude")})
@@ -109,7 +109,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestTermination checks that a server ends with status 0 when it is told to, though its input stays open.
+// TestTermination checks that a server ends with status 0 when it is told to, though its input
+// stays open.
 func TestTermination(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there is no signal to end a process with")
@@ -143,8 +144,8 @@ func TestTermination(t *testing.T) {
 
 const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n"
 
-// TestLines checks what stands on the wire: every line of output is one answer, and mistakes of the protocol do not end
-// the conversation.
+// TestLines checks what stands on the wire: every line of output is one answer, and mistakes of the
+// protocol do not end the conversation.
 func TestLines(t *testing.T) {
 	s := newRoom(t, "claude", "codex").server(t, "codex")
 	in, send := io.Pipe()

@@ -15,7 +15,8 @@ type discard struct{ io.Writer }
 
 func (discard) Close() error { return nil }
 
-// TestStopWithACallUnderWay: a server that is told to end answers what it can within its patience, and cancels the rest.
+// TestStopWithACallUnderWay: a server that is told to end answers what it can within its patience,
+// and cancels the rest.
 func TestStopWithACallUnderWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bridge.jsonl")
 	s, err := New(Options{Agent: "claude", Bridge: &bridge.Location{Path: path}})

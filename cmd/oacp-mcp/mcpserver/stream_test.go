@@ -42,8 +42,8 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// TestCallsAtTheEnd: calls that came in before the end of the input are carried out and answered, even
-// if the last line has no newline.
+// TestCallsAtTheEnd: calls that came in before the end of the input are carried out and answered,
+// even if the last line has no newline.
 func TestCallsAtTheEnd(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	const calls = 50

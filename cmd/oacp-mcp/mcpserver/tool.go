@@ -3,53 +3,37 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A tool is one thing that a client may ask for. In and Out are structs; their JSON names and jsonschema tags make
-// the schemas that clients see, and arguments are checked against the very same schema.
-type tool[In, Out any] struct {
-	name        string
-	title       string
-	description string
-	effect      effect
-	// call does the work. The text says for a model what the result says for a program.
-	call func(ctx context.Context, in In) (result Out, text string, err error)
-}
-
-// An effect says what calling a tool may do, for clients that ask a person first.
-type effect struct {
-	readOnly    bool
-	destructive bool
-	// idempotent tools may be called again with the same arguments, to no further effect.
-	idempotent bool
-}
-
-// addTool makes the server offer a tool.
-func addTool[In, Out any](s *Server, t tool[In, Out]) error {
-	input, err := schemaOf[In](inputTypes())
-	if err != nil {
-		return fmt.Errorf("tool %s: arguments: %w", t.name, err)
+// addTool makes the server offer a tool. In and Out are structs; their JSON names and jsonschema
+// tags make the schemas that clients see, and arguments are checked against the same schema. The
+// text that call returns says for a model what the result says for a program.
+func addTool[In, Out any](
+	s *Server, name, title, description string, effect mcp.ToolAnnotations,
+	call func(ctx context.Context, in In) (result Out, text string, err error),
+) {
+	effect.Title, effect.OpenWorldHint = title, new(false)
+	if effect.DestructiveHint == nil {
+		effect.DestructiveHint = new(false)
 	}
-	output, err := schemaOf[Out](outputTypes())
-	if err != nil {
-		return fmt.Errorf("tool %s: result: %w", t.name, err)
-	}
-	closedWorld := false
+	input := schemaOf[In](inputTypes())
 	definition := &mcp.Tool{
-		Name: t.name, Title: t.title, Description: t.description, InputSchema: input, OutputSchema: output,
-		Annotations: &mcp.ToolAnnotations{
-			Title: t.title, ReadOnlyHint: t.effect.readOnly, DestructiveHint: &t.effect.destructive,
-			IdempotentHint: t.effect.idempotent, OpenWorldHint: &closedWorld,
-		},
+		Name: name, Title: title, Description: description, Annotations: &effect,
+		InputSchema: input, OutputSchema: schemaOf[Out](outputTypes()),
 	}
 	s.protocol.AddTool(definition, func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -58,42 +42,40 @@ func addTool[In, Out any](s *Server, t tool[In, Out]) error {
 		if err := decodeArguments(request.Params.Arguments, input, &in); err != nil {
 			return failed(err), nil
 		}
-		result, text, err := t.call(ctx, in)
+		result, text, err := call(ctx, in)
 		if err != nil {
 			return failed(err), nil
 		}
-		return answer(result, text), nil
+		structured, err := json.Marshal(result)
+		if err != nil {
+			return failed(fmt.Errorf("encoding the result: %w", err)), nil
+		}
+		return &mcp.CallToolResult{
+			Content:           []mcp.Content{&mcp.TextContent{Text: text}},
+			StructuredContent: json.RawMessage(structured),
+		}, nil
 	})
-	return nil
 }
 
-// answer is the result of a call that did what it was asked for.
-func answer(result any, text string) *mcp.CallToolResult {
-	structured, err := json.Marshal(result)
-	if err != nil {
-		return failed(fmt.Errorf("writing the result: %w", err))
-	}
-	return &mcp.CallToolResult{
-		Content:           []mcp.Content{&mcp.TextContent{Text: text}},
-		StructuredContent: json.RawMessage(structured),
-	}
+// reads is the effect of a tool that changes nothing.
+func reads() mcp.ToolAnnotations {
+	return mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true}
 }
 
-// schemaOf returns the schema of a struct.
-func schemaOf[T any](types map[reflect.Type]*jsonschema.Schema) (*jsonschema.Schema, error) {
+// schemaOf returns the schema of a struct. It panics if the struct has none, which no input can
+// cause.
+func schemaOf[T any](types map[reflect.Type]*jsonschema.Schema) *jsonschema.Schema {
 	s, err := jsonschema.For[T](&jsonschema.ForOptions{TypeSchemas: types})
 	if err != nil {
-		return nil, err
+		panic(err)
 	}
 	withoutNull(s)
-	return s, nil
+	return s
 }
 
-// inputTypes are the schemas of our own types as arguments. Where a text and something else will do, the text
-// comes first, for clients that know one type only.
+// inputTypes are the schemas of our own types as arguments. If a text and something else will do,
+// the text comes first, for clients that know one type only.
 func inputTypes() map[reflect.Type]*jsonschema.Schema {
-	most := schema.MaxRecipients
-	least, limits := 1.0, float64(maxLimit)
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[schema.Type]():     {Type: "string", Enum: enumOf(schema.Types())},
 		reflect.TypeFor[schema.Priority](): {Type: "string", Enum: enumOf(schema.Priorities())},
@@ -101,18 +83,17 @@ func inputTypes() map[reflect.Type]*jsonschema.Schema {
 		reflect.TypeFor[bridge.Signal]():   {Type: "string", Enum: enumOf(bridge.Signals())},
 		reflect.TypeFor[schema.Value]():    {Types: []string{"string", "object"}},
 		reflect.TypeFor[digits]():          {Types: []string{"string", "integer"}},
-		reflect.TypeFor[limit]():           {Type: "integer", Minimum: &least, Maximum: &limits},
+		reflect.TypeFor[limit]():           {Type: "integer", Minimum: new(1.0), Maximum: new(float64(maxLimit))},
 		reflect.TypeFor[recipients](): {
-			Types: []string{"string", "array"}, Items: &jsonschema.Schema{Type: "string"}, MaxItems: &most,
+			Types: []string{"string", "array"}, Items: &jsonschema.Schema{Type: "string"}, MaxItems: new(schema.MaxRecipients),
 		},
 	}
 }
 
 // outputTypes are the schemas of our own types as results.
 func outputTypes() map[reflect.Type]*jsonschema.Schema {
-	required := schema.RequiredFields()
 	return map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[schema.Message]():  {Type: "object", Required: required},
+		reflect.TypeFor[schema.Message]():  {Type: "object", Required: schema.RequiredFields()},
 		reflect.TypeFor[json.RawMessage](): {Type: "object"},
 	}
 }
@@ -125,8 +106,8 @@ func enumOf[Text ~string](values []Text) []any {
 	return enum
 }
 
-// withoutNull takes null out of the types of slices and pointers: results have an empty array or leave the field
-// out, and many clients know one type only.
+// withoutNull takes null out of the types of slices and pointers: results have an empty array or
+// leave the field out, and many clients know one type only.
 func withoutNull(s *jsonschema.Schema) {
 	if s == nil {
 		return
@@ -139,4 +120,53 @@ func withoutNull(s *jsonschema.Schema) {
 		withoutNull(property)
 	}
 	withoutNull(s.Items)
+}
+
+// failed is the result of a call that failed: the code of the error, what is wrong, and what to do.
+func failed(err error) *mcp.CallToolResult {
+	f := failure.Of(err)
+	lines := f.Lines()
+	if arguments, ok := errors.AsType[*argumentError](err); ok {
+		f.Code, lines = failure.CodeUsage, arguments.problems
+	}
+	text := f.Code + ": " + strings.Join(lines, "\n")
+	if hint := hintFor(err, f.Code); hint != "" {
+		text += "\nhint: " + hint
+	}
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+}
+
+// hintFor returns what a model can do about an error. The hints of the command line name commands
+// and flags, which a model does not have.
+func hintFor(err error, code string) string {
+	if explained, ok := errors.AsType[*failure.Error](err); ok {
+		return explained.Hint
+	}
+	if agent, ok := errors.AsType[*mailbox.UnknownAgentError](err); ok {
+		known := listOf(agent.Known)
+		if near := spelling.Nearest(string(agent.Agent), agent.Known); near != "" {
+			return fmt.Sprintf("did you mean %s? There are %s", near, known)
+		}
+		return "there are " + known
+	}
+	return map[string]string{
+		"queued":          "do not send it again: the next message that anyone sends, or oacp doctor --fix, delivers it",
+		"not_durable":     "it is sent: do not send it again",
+		"not_found":       "list_inbox shows the ids of the pending messages",
+		"duplicate_id":    "the id covers type, sender, receiver and content: change the content and call again",
+		"ambiguous":       "give more of the id",
+		"not_pending":     "only a message in your own inbox can be acknowledged: list_inbox shows them",
+		"invalid_message": "nothing was sent: correct the message and call again",
+		"timeout":         "the call may have been carried out: check before you repeat it",
+		"cancelled":       "the call may have been carried out: check before you repeat it",
+		"permission":      "a person has to give access to this path",
+	}[code]
+}
+
+// listOf joins names for a sentence.
+func listOf(names []schema.AgentName) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(names), " ", ", "), "[]")
 }

@@ -49,7 +49,8 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// TestToolsAreDescribed keeps every tool, argument and result understandable without any other document.
+// TestToolsAreDescribed keeps every tool, argument and result understandable without any other
+// document.
 func TestToolsAreDescribed(t *testing.T) {
 	c := newRoom(t, "claude", "codex").client(t, "codex")
 	for tool, err := range c.session.Tools(t.Context(), nil) {
@@ -85,7 +86,8 @@ var (
 	}
 )
 
-// TestOffersWhatThereIs checks that a server without a workspace or a log leaves the tools of that out.
+// TestOffersWhatThereIs checks that a server without a workspace or a log leaves the tools of that
+// out.
 func TestOffersWhatThereIs(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	all := slices.Sorted(slices.Values(slices.Concat(bridgeTools, mailTools)))
@@ -145,8 +147,8 @@ func TestIntroduction(t *testing.T) {
 	wantText(t, "instructions", hello.Instructions, `"codex"`, "claude, gemini", `"room"`, "list_inbox", "since_id")
 }
 
-// TestResultsFitTheirSchemas checks every structured result against the schema that clients are told, with a checker
-// of another origin than the one that made the schema.
+// TestResultsFitTheirSchemas checks every structured result against the schema that clients are
+// told, with a checker of another origin than the one that made the schema.
 func TestResultsFitTheirSchemas(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	claude, codex := r.client(t, "claude"), r.client(t, "codex")
