@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -15,16 +16,17 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// rescanEvery is how often Follow looks at everything even without an event: file systems that several machines share
-// do not report what the others do.
+// rescanEvery is how often Follow looks at everything even without an event: file systems that
+// several machines share do not report what the others do.
 const rescanEvery = 2 * time.Second
 
-// Follow is Run, and then again whenever something is new, until the context ends; then it returns nil. It calls
-// report after each pass that did something, with the pass's error. What failed, for example because the disk is full,
-// is tried again, and reported again only if it fails in another way. Report may be nil.
+// Follow is Run, and then again whenever something is new, until the context ends; then it returns
+// nil. It calls report after each pass that did something, with the pass's error. What failed, for
+// example because the disk is full, is tried again, and reported again only if it fails in another
+// way. Report may be nil.
 //
 // Follow returns an error if it cannot start.
-func (m *Mirror) Follow(ctx context.Context, report func(Report, error)) (err error) {
+func (m *Mirror) Follow(ctx context.Context, report func(Report, error)) error {
 	if report == nil {
 		report = func(Report, error) {}
 	}
@@ -32,28 +34,41 @@ func (m *Mirror) Follow(ctx context.Context, report func(Report, error)) (err er
 	if err != nil {
 		return err
 	}
-	f := &follower{session: s, report: report, warned: make(map[string]bool)}
+	f := &follower{session: s, report: report}
 	rescan := time.NewTicker(rescanEvery)
 	defer rescan.Stop()
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		f.warn("changes are noticed only every %v: %v", rescanEvery, err)
-		return f.loop(ctx, nil, nil, rescan.C)
+		f.loop(ctx, nil, nil, rescan.C)
+		return nil
 	}
-	defer func() { err = errors.Join(err, watcher.Close()) }()
+	// fsnotify sends some errors while it holds the lock that Add needs, so that another goroutine
+	// must receive them.
+	problems := make(chan error, 1)
+	var receiving sync.WaitGroup
+	receiving.Go(func() {
+		for problem := range watcher.Errors {
+			select {
+			case problems <- problem:
+			default: // the one that waits has the same consequence
+			}
+		}
+	})
 	f.watcher = watcher
-	return f.loop(ctx, watcher.Events, watcher.Errors, rescan.C)
+	f.loop(ctx, watcher.Events, problems, rescan.C)
+	err = watcher.Close()
+	receiving.Wait()
+	return err
 }
 
 // follower runs a pass when something changed.
 type follower struct {
-	session *session
-	report  func(Report, error)
-	watcher *fsnotify.Watcher // nil if nothing can be watched
-	warned  map[string]bool
-	failure string // that was reported last
-	// settled fires when it is time to look again at the files that were not settled.
-	settled <-chan time.Time
+	*session
+	report    func(Report, error)
+	watcher   *fsnotify.Watcher // nil if nothing can be watched
+	unwatched bool              // set once a folder could not be watched
+	failure   string            // that was reported last
 }
 
 func (f *follower) warn(format string, args ...any) {
@@ -61,77 +76,63 @@ func (f *follower) warn(format string, args ...any) {
 }
 
 // loop watches before it looks, so that it misses nothing.
-func (f *follower) loop(ctx context.Context, events <-chan fsnotify.Event, problems <-chan error, rescan <-chan time.Time) error {
-	f.rescan(ctx)
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-rescan:
-			f.rescan(ctx)
-		case <-f.settled:
-			f.pass(ctx)
-		case problem, ok := <-problems:
-			if !ok {
-				return nil
-			}
-			f.warn("watching for changes: %v", problem)
-			f.rescan(ctx)
-		case event, ok := <-events:
-			if !ok {
-				return nil
-			}
-			if f.isNews(event, events) {
-				f.rescan(ctx)
+func (f *follower) loop(ctx context.Context, events <-chan fsnotify.Event, problems <-chan error, rescan <-chan time.Time) {
+	for ctx.Err() == nil {
+		f.watchAll()
+		f.passOnce(ctx)
+		var settled <-chan time.Time
+		if len(f.unsettled) > 0 {
+			settled = time.After(watch.Quiet)
+		}
+		for news := false; !news; {
+			news = true
+			select {
+			case <-ctx.Done():
+			case <-rescan:
+			case <-settled:
+			case problem := <-problems:
+				f.warn("watching for changes: %v", problem)
+			case event := <-events:
+				news = f.isNews(event, events)
 			}
 		}
 	}
 }
 
-// rescan watches what is new and looks at everything that changed.
-func (f *follower) rescan(ctx context.Context) {
-	f.watchAll()
-	f.pass(ctx)
-}
-
-// isNews reports whether the event, or one of those behind it, may tell of something to carry. The outbox of a file that
-// was written is listed again, because writing in place does not change the time of the folder.
+// isNews reports whether the event, or one of those behind it, may tell of something to carry. The
+// outbox of a file that was written is listed again, because writing in place does not change the
+// time of the folder.
 func (f *follower) isNews(event fsnotify.Event, events <-chan fsnotify.Event) (news bool) {
 	const written = fsnotify.Create | fsnotify.Write | fsnotify.Rename
-	log := f.session.mirror.Log.Path()
-	for more := true; more; {
+	log := f.Log.Path()
+	for {
 		folder := filepath.Dir(event.Name)
 		beside := folder == filepath.Dir(log) && event.Name != log
 		if event.Op&written != 0 && !beside {
 			news = true
-			delete(f.session.outward.seen.Outboxes, schema.AgentName(filepath.Base(filepath.Dir(folder))))
+			delete(f.out.Outboxes, schema.AgentName(filepath.Base(filepath.Dir(folder))))
 		}
 		select {
-		case event, more = <-events:
+		case event = <-events:
 		default:
-			more = false
+			return news
 		}
 	}
-	return news
 }
 
-// pass runs a pass and reports it.
-func (f *follower) pass(ctx context.Context) {
+// passOnce runs a pass and reports it.
+func (f *follower) passOnce(ctx context.Context) {
 	var report Report
-	err := f.session.pass(ctx, &report)
-	f.settled = nil
-	if len(f.session.outward.unsettled) > 0 {
-		f.settled = time.After(watch.Quiet)
-	}
+	err := f.pass(ctx, &report)
 	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 		err = nil
 	}
-	failure := ""
+	before := f.failure
+	f.failure = ""
 	if err != nil {
-		failure = err.Error()
+		f.failure = err.Error()
 	}
-	repeated := failure == f.failure
-	if f.failure = failure; repeated {
+	if f.failure == before {
 		err = nil
 	}
 	if err != nil || !report.Quiet() {
@@ -139,30 +140,25 @@ func (f *follower) pass(ctx context.Context) {
 	}
 }
 
-// watchAll watches what is not watched yet. Watching agents reports the folders that are missing.
+// watchAll watches what is not watched yet. Adding a watched folder is cheap, and needed if it was
+// removed and made anew.
 func (f *follower) watchAll() {
 	if f.watcher == nil {
 		return
 	}
-	m := f.session.mirror
-	folders := []string{filepath.Dir(m.Log.Path())}
-	if f.session.direction != In {
-		folders = append(folders, filepath.Join(m.Workspace.Dir(), "agents"))
-		agents, err := m.Workspace.Agents()
-		if err != nil {
-			f.report(Report{}, err)
-		}
+	folders := []string{filepath.Dir(f.Log.Path())}
+	if f.direction != In {
+		folders = append(folders, filepath.Join(f.Workspace.Dir(), "agents"))
+		agents, _ := f.Workspace.Agents() // the pass reports the error
 		for _, agent := range agents {
-			outbox := m.Workspace.BoxPath(agent, mailbox.Outbox)
-			folders = append(folders, filepath.Dir(outbox), outbox)
+			folders = append(folders, f.Workspace.BoxPath(agent, mailbox.Outbox))
 		}
 	}
 	for _, folder := range folders {
-		// Adding a watched folder is cheap, and needed if it was removed and made anew.
 		err := f.watcher.Add(folder)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !f.warned[folder] {
-			f.warned[folder] = true
-			f.warn("changes in %s are noticed only every %v: %v", folder, rescanEvery, err)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !f.unwatched {
+			f.unwatched = true
+			f.warn("some changes are noticed only every %v: cannot watch %s: %v", rescanEvery, folder, err)
 		}
 	}
 }

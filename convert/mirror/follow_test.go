@@ -92,7 +92,8 @@ func TestFollowWithoutEvents(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	ticks, problems, ended := make(chan time.Time), make(chan error), make(chan error)
 	go func() {
-		ended <- (&follower{session: s, report: f.tell, warned: make(map[string]bool)}).loop(ctx, nil, problems, ticks)
+		(&follower{session: s, report: f.tell}).loop(ctx, nil, problems, ticks)
+		ended <- nil
 	}()
 	lock := p.log.Path() + ".lock"
 	if err := os.Mkdir(lock, 0o755); err != nil {

@@ -1,8 +1,9 @@
 // Package mirror keeps a bridge log and a workspace in step.
 //
-// [Mirror] carries what is new from the outboxes into the log and from the log into the mailboxes, each thing once,
-// however often it runs, even if it is killed or runs in several processes at once. A record is in the log or not, a
-// message is in its sender's outbox or not, and that decides.
+// [Mirror] carries what is new from the outboxes into the log and from the log into the mailboxes,
+// each thing once, however often it runs, even if it is killed or runs in several processes at
+// once. A record is in the log or not, a message is in its sender's outbox or not, and that
+// decides.
 //
 // In state/mirror of the workspace a mirror keeps, for each log,
 //
@@ -10,16 +11,18 @@
 //   - a ledger of which messages of which outbox copies it recorded, in a file that ends in .journal. It may be deleted
 //     if no message was removed from its outbox, or changed in it, after it was recorded.
 //
-// The log of a run takes in the messages sent since the run began, and none that were derived from another log; see
-// Mirror.Since and Mirror.All. A file that another program may still be writing is left alone until it is settled, see
-// watch.Settled.
+// The log of a run takes in the messages sent since the run began, and none that were derived from
+// another log; see Mirror.Since and Mirror.All. A file that another program may still be writing is
+// left alone until it is settled, see watch.Settled.
 //
-// A record that cannot be delivered becomes a dead letter of its sender or, if the workspace does not know the sender,
-// one in state/mirror/dead_letter. An unknown recipient is a reason for that. An unknown sender is not: it gets a
-// mailbox. Once the recipient exists, deleting the .json files makes the mirror deliver what it could not deliver.
+// A record that cannot be delivered becomes a dead letter of its sender or, if the workspace does
+// not know the sender, one in state/mirror/dead_letter. An unknown recipient is a reason for that.
+// An unknown sender is not: it gets a mailbox. Once the recipient exists, deleting the .json files
+// makes the mirror deliver what it could not deliver.
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,22 +56,24 @@ func ParseDirection(text string) (Direction, error) {
 	return "", fmt.Errorf("%q is not a direction: both, out or in", text)
 }
 
-// A Mirror keeps a log and a workspace in step. Any number of processes may run mirrors of the same two.
+// A Mirror keeps a log and a workspace in step. Any number of processes may run mirrors of the same
+// two.
 type Mirror struct {
 	Workspace *mailbox.Workspace
 	Log       *bridge.Log
 	// Direction is Both if it is empty.
 	Direction Direction
-	// Since keeps messages that were made before it out of the log. If it is zero, the log's run decides, see
-	// bridge.Beginning: what is older belongs to the runs before.
+	// Since keeps messages that were made before it out of the log. If it is zero, the log's run
+	// decides, see bridge.Beginning: what is older belongs to the runs before.
 	Since time.Time
-	// All puts all messages of the outboxes into the log, also older ones and those derived from other logs.
+	// All puts all messages of the outboxes into the log, also older ones and those derived from
+	// other logs.
 	All bool
-	// Only, if not nil, selects the messages that go from the outboxes into the log. It must always give the same
-	// answer for a message. A mirror without it carries the others, too.
+	// Only, if not nil, selects the messages that go from the outboxes into the log. It must always
+	// give the same answer for a message. A mirror without it carries the others, too.
 	Only func(*schema.Message) bool
-	// Progress, if not nil, is called with the number of messages and lines that were handled, and of those to
-	// handle. The total grows when the second direction begins.
+	// Progress, if not nil, is called with the number of messages and lines that were handled, and
+	// of those to handle. The total grows when the second direction begins.
 	Progress func(done, total int)
 
 	// passedOver are the files of messages that Only rejected, so that they are read once.
@@ -81,27 +86,27 @@ type Mirror struct {
 // patience is how long Run waits for files that other programs are writing.
 const patience = 5 * time.Second
 
-// Run carries what is new, first out and then in, and returns. If one direction fails, the other is still done; the
-// error is of the log, the workspace or the context.
+// Run carries what is new, first out and then in, and returns. If one direction fails, the other is
+// still done; the error is of the log, the workspace or the context.
 //
-// Everything that the report counts as recorded or delivered is on disk, if the log and the workspace sync.
+// Everything that the report counts as recorded or delivered is on disk, if the log and the
+// workspace sync.
 func (m *Mirror) Run(ctx context.Context) (report Report, err error) {
 	s, err := m.open()
 	if err != nil {
 		return report, err
 	}
-	out := s.outward
-	for deadline := out.now().Add(patience); ; {
-		if err := s.pass(ctx, &report); err != nil || len(out.unsettled) == 0 {
+	for deadline := s.now().Add(patience); ; {
+		if err := s.pass(ctx, &report); err != nil || len(s.unsettled) == 0 {
 			return report, err
 		}
-		if out.now().After(deadline) {
-			for _, path := range out.unsettled {
+		if s.now().After(deadline) {
+			for _, path := range s.unsettled {
 				report.warn("%s: left out: %v", path, errChanging)
 			}
 			return report, nil
 		}
-		if err := m.pause(ctx, watch.Quiet); err != nil {
+		if err := s.pause(ctx, watch.Quiet); err != nil {
 			return report, err
 		}
 	}
@@ -119,68 +124,122 @@ func wait(ctx context.Context, d time.Duration) error {
 
 // session is what a Mirror keeps between one pass and the next.
 type session struct {
-	mirror    *Mirror
+	*Mirror
 	direction Direction
-	outward   *outward
-	inward    *inward
+	// out and in are what was seen on the two ways.
+	out, in seen
+	ledger  *ledger // nil until it is needed
+
+	// since says what belongs in the log, and bound names it. If the caller chose it, afresh is
+	// set: messages that were left out before are then looked at again.
+	since  time.Time
+	bound  string
+	afresh bool
+	// reported are the files that were reported as bad.
+	reported map[copyKey]bool
+	// unsettled are the paths of files that were not settled in the last pass, and sightings how
+	// they were found.
+	unsettled []string
+	sightings map[copyKey]watch.Sighting
 }
 
-func (m *Mirror) open() (*session, error) {
-	direction := m.Direction
-	if direction == "" {
-		direction = Both
+func (m *Mirror) open() (s *session, err error) {
+	s = &session{
+		Mirror: m, direction: cmp.Or(m.Direction, Both), since: m.Since, afresh: m.All || !m.Since.IsZero(),
+		reported: make(map[copyKey]bool), in: loadSeen(m.Workspace, m.Log, In), out: loadSeen(m.Workspace, m.Log, Out),
 	}
-	if _, err := ParseDirection(string(direction)); err != nil {
+	if _, err := ParseDirection(string(s.direction)); err != nil {
 		return nil, err
 	}
-	since := m.Since
-	if since.IsZero() && !m.All && direction != In {
-		var err error
-		if since, err = bridge.Beginning(m.Log.Path()); err != nil {
+	if !s.afresh && s.direction != In {
+		if s.since, err = bridge.Beginning(m.Log.Path()); err != nil {
 			return nil, fmt.Errorf("finding out which messages belong in %s: %w", m.Log.Path(), err)
 		}
 	}
+	s.bound = "since " + s.since.UTC().Format(time.RFC3339)
+	if m.All {
+		s.bound = "all"
+	}
+	s.since = s.since.Truncate(time.Second)
+	if s.afresh || s.out.Bound != s.bound {
+		s.out.Outboxes = nil
+	}
+	s.out.Bound = s.bound
 	if m.passedOver == nil {
 		m.passedOver = make(map[copyKey]bool)
 	}
-	out := &outward{
-		workspace: m.Workspace, log: m.Log, since: since.Truncate(time.Second), all: m.All,
-		afresh: m.All || !m.Since.IsZero(), only: m.Only, passedOver: m.passedOver,
-		reported: make(map[copyKey]bool), bound: "since " + since.UTC().Format(time.RFC3339), now: time.Now,
-	}
-	if m.All {
-		out.bound = "all"
-	}
-	if m.now != nil {
-		out.now = m.now
+	if m.now == nil {
+		m.now = time.Now
 	}
 	if m.pause == nil {
 		m.pause = wait
 	}
-	out.seen = loadSeen(m.Workspace, m.Log, Out)
-	if out.afresh || out.seen.Bound != out.bound {
-		out.seen.Outboxes = nil
-	}
-	out.seen.Bound = out.bound
-	in := &inward{workspace: m.Workspace, log: m.Log, ledger: out.needLedger, seen: loadSeen(m.Workspace, m.Log, In)}
-	return &session{mirror: m, direction: direction, outward: out, inward: in}, nil
+	return s, nil
 }
 
 // pass carries what is new.
-func (s *session) pass(ctx context.Context, report *Report) error {
-	count := &progress{report: s.mirror.Progress}
-	var failed error
+func (s *session) pass(ctx context.Context, report *Report) (err error) {
+	count := &progress{report: s.Progress}
 	if s.direction != In {
-		if err := s.outward.pass(ctx, report, count); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("mirror into %s: %w", s.mirror.Log.Path(), err))
+		if failed := s.passOut(ctx, report, count); failed != nil {
+			err = fmt.Errorf("mirror into %s: %w", s.Log.Path(), failed)
 		}
 	}
 	if s.direction != Out {
-		if err := s.inward.pass(ctx, report, count); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("mirror into %s: %w", s.mirror.Workspace.Dir(), err))
+		if failed := s.passIn(ctx, report, count); failed != nil {
+			err = errors.Join(err, fmt.Errorf("mirror into %s: %w", s.Workspace.Dir(), failed))
 		}
 	}
-	return failed
+	return err
+}
+
+// passIn carries what is new in the log into the mailboxes.
+func (s *session) passIn(ctx context.Context, report *Report, count *progress) error {
+	known, err := hasPlace(ctx, s.Log, s.in.Delivered)
+	if err != nil {
+		return err
+	}
+	if !known {
+		report.warn("%s was replaced; all of it is read again", s.Log.Path())
+		s.in.Delivered = ""
+	}
+	end, err := s.Log.End(ctx)
+	if err != nil || end == s.in.Delivered {
+		return err
+	}
+	before := s.in.Delivered
+	err = s.deliver(ctx, end, report, count)
+	if s.in.Delivered != before {
+		err = errors.Join(err, s.in.save(s.Workspace, s.Log, In))
+	}
+	return err
+}
+
+// deliver delivers the records behind the saved place, at least up to end.
+func (s *session) deliver(ctx context.Context, end bridge.Cursor, report *Report, count *progress) error {
+	status, err := s.Log.Status(ctx)
+	if err != nil {
+		return err
+	}
+	count.add(0, status.TotalMessages+status.SkippedLines-s.in.Delivered.Line())
+	d := newDeliverer(s.Workspace, s.Log.Path(), report)
+	d.ledger = s.needLedger
+	d.progress = func(e bridge.Entry) {
+		count.add(1, 0)
+		if e.Line > 0 && len(d.waiting) == 0 && len(d.failed) == 0 {
+			s.in.Delivered = e.Cursor()
+		}
+	}
+	last, skipped, err := d.run(ctx, s.Log.Records(ctx, s.in.Delivered))
+	switch {
+	case err != nil:
+		return err
+	case skipped:
+		s.in.Delivered = end // a skipped line has no place of its own; the end was taken before it was read
+	case last.Line > 0:
+		s.in.Delivered = last.Cursor()
+	}
+	return nil
 }
 
 // progress counts what is done of what is to be done.

@@ -1,145 +1,288 @@
 package mirror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"runtime"
 	"slices"
+	"sync/atomic"
 	"time"
 
-	"github.com/oacp-go/oacp/bridge"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
-// outward carries what is new in the outboxes into a log.
-type outward struct {
-	workspace *mailbox.Workspace
-	log       *bridge.Log
+const (
+	// memoryBudget bounds the bytes of message files that are held at once; those beyond are read
+	// twice.
+	memoryBudget = 64 << 20
+	// changing is how long an outbox is listed again after it, or a file in it, was modified: file
+	// systems count time in steps, and a program may write a file slowly.
+	changing = 10 * time.Second
+)
 
-	seen   seen
-	ledger *ledger // nil until it is needed
-	// since and all say what belongs in the log, see Mirror, and bound says so in a word. Afresh is set if the
-	// caller said so: then messages that were left out before are looked at again.
-	since  time.Time
-	all    bool
-	bound  string
-	afresh bool
-	// only is Mirror.Only, and passedOver are the files that it rejected.
-	only       func(*schema.Message) bool
-	passedOver map[copyKey]bool
-	// reported are the files that were reported as bad.
-	reported map[copyKey]bool
-	// unsettled are the paths of files that were not settled in the last pass, and sightings how they were found.
-	unsettled []string
-	sightings map[copyKey]watch.Sighting
-	now       func() time.Time
+// outboxFile is a file that was not dealt with.
+type outboxFile struct {
+	agent    schema.AgentName
+	name     string
+	key      copyKey
+	sighting watch.Sighting
+
+	created schema.Timestamp
+	id      schema.ID
+	message *schema.Message // nil if it is not held in memory
+	err     error
 }
 
-// pass carries what is new.
-func (o *outward) pass(ctx context.Context, report *Report, count *progress) (err error) {
-	if err := o.check(ctx); err != nil {
-		return err
-	}
-	s := &scan{
-		dirs:     make(map[schema.AgentName]*durable.Dir),
+// compareFiles orders files as their messages were made. Within a second, the times of the files
+// decide.
+func compareFiles(a, b *outboxFile) int {
+	return cmp.Or(
+		cmp.Compare(a.created, b.created), a.sighting.Modified.Compare(b.sighting.Modified),
+		cmp.Compare(a.id, b.id), cmp.Compare(a.agent, b.agent), cmp.Compare(a.name, b.name),
+	)
+}
+
+// scan is one look at the outboxes.
+type scan struct {
+	*session
+	report *Report
+	dirs   map[schema.AgentName]*durable.Dir
+	// found are the files to be recorded.
+	found []*outboxFile
+	// before are the sightings of the pass before.
+	before map[copyKey]watch.Sighting
+	// modified are the outboxes that need not be listed again if all goes well, with their times.
+	modified map[schema.AgentName]time.Time
+	// again are the agents whose outboxes must be listed again, by this process or the next one.
+	again map[schema.AgentName]bool
+	// failed are the errors of outboxes that could not be listed.
+	failed error
+}
+
+func (s *session) newScan(report *Report) *scan {
+	before := s.sightings
+	s.unsettled, s.sightings = nil, make(map[copyKey]watch.Sighting)
+	return &scan{
+		session: s, report: report, dirs: make(map[schema.AgentName]*durable.Dir), before: before,
 		modified: make(map[schema.AgentName]time.Time), again: make(map[schema.AgentName]bool),
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := o.list(ctx, s); err != nil {
+}
+
+func (s *scan) close() (err error) {
+	for _, dir := range s.dirs {
+		err = errors.Join(err, dir.Close())
+	}
+	return err
+}
+
+// passOut carries what is new in the outboxes into the log.
+func (s *session) passOut(ctx context.Context, report *Report, count *progress) (err error) {
+	if err := s.check(ctx); err != nil {
 		return err
 	}
-	if err := s.read(ctx); err != nil {
+	scan := s.newScan(report)
+	defer func() { err = errors.Join(err, scan.close()) }()
+	if err := scan.list(ctx); err != nil {
 		return err
 	}
-	count.add(0, len(s.found))
-	for batch := range slices.Chunk(s.found, appendBatch) {
-		if err := o.record(ctx, s, batch, report); err != nil {
+	if err := scan.read(ctx); err != nil {
+		return err
+	}
+	count.add(0, len(scan.found))
+	for batch := range slices.Chunk(scan.found, appendBatch) {
+		if err := scan.record(ctx, batch); err != nil {
 			return err
 		}
 		count.add(len(batch), 0)
 	}
-	o.remember(s)
-	return errors.Join(o.finish(ctx, s), s.failed)
-}
-
-// remember keeps the files that are not settled for the next pass.
-func (o *outward) remember(s *scan) {
-	o.unsettled, o.sightings = nil, make(map[copyKey]watch.Sighting, len(s.unsettled))
-	for _, f := range s.unsettled {
-		s.again[f.agent] = true
-		o.unsettled = append(o.unsettled, s.dirs[f.agent].Path(f.name))
-		o.sightings[f.key] = f.sighting
-	}
-}
-
-// leave leaves a file for another pass.
-func (o *outward) leave(s *scan, f *outboxFile, report *Report) {
-	s.again[f.agent] = true
-	switch {
-	case errors.Is(f.err, fs.ErrNotExist):
-	case errors.Is(f.err, errChanging):
-		s.unsettled = append(s.unsettled, f)
-	case !o.reported[f.key]:
-		o.reported[f.key] = true
-		report.warn("%s: left out: %v", s.dirs[f.agent].Path(f.name), f.err)
-	}
+	return errors.Join(scan.finish(ctx), scan.failed)
 }
 
 // check forgets what was seen if it is not about this log.
-func (o *outward) check(ctx context.Context) error {
-	known, err := hasPlace(ctx, o.log, o.seen.Recorded)
+func (s *session) check(ctx context.Context) error {
+	known, err := hasPlace(ctx, s.Log, s.out.Recorded)
 	if err != nil {
 		return err
 	}
-	if !known || o.seen.Recorded == "" || o.seen.Outboxes == nil {
-		o.seen.Outboxes = make(map[schema.AgentName]time.Time)
+	if !known || s.out.Recorded == "" || s.out.Outboxes == nil {
+		s.out.Outboxes = make(map[schema.AgentName]time.Time)
 	}
 	if !known {
-		o.seen.Recorded = ""
-		if o.ledger != nil {
-			return o.ledger.forgetCopies()
+		s.out.Recorded = ""
+		if s.ledger != nil {
+			return s.ledger.forgetCopies()
 		}
 	}
 	return nil
 }
 
-// needLedger reads the ledger if it was not read before.
-func (o *outward) needLedger(ctx context.Context) (*ledger, error) {
-	if o.ledger != nil {
-		return o.ledger, nil
+// needLedger returns the ledger, which it reads the first time.
+func (s *session) needLedger(ctx context.Context) (*ledger, error) {
+	if s.ledger == nil {
+		l, err := loadLedger(ctx, s.Workspace, s.Log)
+		if err != nil {
+			return nil, err
+		}
+		if s.afresh {
+			clear(l.copies)
+		}
+		s.ledger = l
 	}
-	ledger, err := loadLedger(ctx, o.workspace, o.log)
+	return s.ledger, nil
+}
+
+// list finds the files of the outboxes that changed. An outbox that cannot be listed does not stop
+// the others.
+func (s *scan) list(ctx context.Context) error {
+	agents, err := s.Workspace.Agents()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if o.afresh {
-		clear(ledger.copies)
+	for _, agent := range agents {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		s.failed = errors.Join(s.failed, s.listOutbox(ctx, agent))
 	}
-	o.ledger = ledger
-	return ledger, nil
+	return nil
+}
+
+func (s *scan) listOutbox(ctx context.Context, agent schema.AgentName) error {
+	box := mailbox.BoxName(agent, mailbox.Outbox)
+	info, err := s.Workspace.Root().Stat(box)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || info.ModTime().Equal(s.out.Outboxes[agent]) {
+		return err
+	}
+	delete(s.out.Outboxes, agent)
+	listed := s.now()
+	dir, err := durable.OpenDir(s.Workspace.Root(), s.Workspace.Dir(), box)
+	if err != nil {
+		return err
+	}
+	s.dirs[agent] = dir
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !schema.IsMessageFile(name) {
+			continue
+		}
+		if err := s.look(ctx, agent, name); err != nil {
+			return err
+		}
+	}
+	if listed.Sub(info.ModTime()) > changing {
+		s.modified[agent] = info.ModTime()
+	}
+	return nil
+}
+
+// look adds a file of an outbox to those found, unless it was dealt with.
+func (s *scan) look(ctx context.Context, agent schema.AgentName, name string) error {
+	info, err := s.dirs[agent].Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ledger, err := s.needLedger(ctx)
+	if err != nil {
+		return err
+	}
+	now := s.now()
+	if now.Sub(info.ModTime()) < changing {
+		s.again[agent] = true
+	}
+	f := &outboxFile{agent: agent, name: name, key: keyOf(agent, name, info)}
+	if ledger.copies[f.key] || ledger.copies[f.key.under(s.bound)] {
+		return nil
+	}
+	if s.Only != nil && s.passedOver[f.key] {
+		s.again[agent] = true
+		return nil
+	}
+	f.sighting = s.before[f.key].Seen(info, now)
+	if watch.Settled(s.Workspace, mailbox.Entry{Agent: agent, Box: mailbox.Outbox, Name: name}, f.sighting, now) {
+		s.found = append(s.found, f)
+	} else {
+		s.leave(f, errChanging)
+	}
+	return nil
+}
+
+// read reads the files that were found, on all cores, and puts them in order.
+func (s *scan) read(ctx context.Context) error {
+	var held atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for files := range slices.Chunk(s.found, 64) {
+		group.Go(func() error {
+			for _, f := range files {
+				if s.load(f); f.err != nil {
+					continue
+				}
+				f.created, f.id = f.message.CreatedAt, f.message.ID
+				if held.Add(f.sighting.Size) > memoryBudget {
+					f.message = nil
+				}
+			}
+			return context.Cause(ctx)
+		})
+	}
+	err := group.Wait()
+	slices.SortFunc(s.found, compareFiles)
+	return err
+}
+
+// errChanging reports a file that another program may still be writing.
+var errChanging = errors.New("another program is writing the file")
+
+// load reads a file, if it is as it was found.
+func (s *scan) load(f *outboxFile) {
+	dir := s.dirs[f.agent]
+	data, err := dir.ReadFile(f.name, schema.MaxFileSize)
+	if err == nil {
+		f.message, err = validate.Read(data)
+	}
+	if info, statErr := dir.Lstat(f.name); statErr != nil {
+		err = statErr
+	} else if keyOf(f.agent, f.name, info) != f.key {
+		err = errChanging
+	}
+	f.err = err
 }
 
 // record appends the messages of files to the log and then writes them down in the ledger.
-func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, report *Report) error {
+func (s *scan) record(ctx context.Context, files []*outboxFile) error {
 	messages := make([]*schema.Message, 0, len(files))
 	lines := make([]ledgerLine, 0, len(files))
 	for _, f := range files {
 		if f.message == nil && f.err == nil {
 			s.load(f)
 		}
-		if f.err != nil {
-			o.leave(s, f, report)
-			continue
-		}
 		m := f.message
 		f.message = nil
-		if o.only != nil && !o.only(m) {
-			o.passedOver[f.key], s.again[f.agent] = true, true
+		if f.err != nil {
+			s.leave(f, f.err)
+			continue
+		}
+		if s.Only != nil && !s.Only(m) {
+			s.passedOver[f.key], s.again[f.agent] = true, true
 			continue
 		}
 		identity, err := identityOf(m)
@@ -151,39 +294,48 @@ func (o *outward) record(ctx context.Context, s *scan, files []*outboxFile, repo
 	if len(messages) == 0 {
 		return nil
 	}
-	a := appender{log: o.log, report: report, since: o.since, ownOnly: !o.all}
+	a := appender{log: s.Log, report: s.report, since: s.since, ownOnly: !s.All}
 	if err := a.append(ctx, messages); err != nil {
 		return err
 	}
 	for i, m := range messages {
 		if a.leftOut[m] {
-			lines[i].key = lines[i].key.under(o.bound)
+			lines[i].key = lines[i].key.under(s.bound)
 		}
 	}
-	place, err := o.log.End(ctx)
+	place, err := s.Log.End(ctx)
 	if err != nil {
 		return err
 	}
-	return o.ledger.add(lines, place)
+	return s.ledger.add(lines, place)
+}
+
+// leave leaves a file for another pass.
+func (s *scan) leave(f *outboxFile, reason error) {
+	s.again[f.agent] = true
+	path := s.dirs[f.agent].Path(f.name)
+	switch {
+	case errors.Is(reason, fs.ErrNotExist):
+	case errors.Is(reason, errChanging):
+		s.unsettled = append(s.unsettled, path)
+		s.sightings[f.key] = f.sighting
+	case !s.reported[f.key]:
+		s.reported[f.key] = true
+		s.report.warn("%s: left out: %v", path, reason)
+	}
 }
 
 // finish saves that everything that was found is dealt with.
-func (o *outward) finish(ctx context.Context, s *scan) error {
-	forgotten := false
-	for agent := range s.again {
-		_, known := o.seen.Outboxes[agent]
-		forgotten = forgotten || known
-		delete(o.seen.Outboxes, agent)
-		delete(s.modified, agent)
-	}
-	if len(s.found) == 0 && len(s.modified) == 0 && !forgotten {
+func (s *scan) finish(ctx context.Context) error {
+	maps.DeleteFunc(s.modified, func(agent schema.AgentName, _ time.Time) bool { return s.again[agent] })
+	if len(s.found) == 0 && len(s.modified) == 0 {
 		return nil
 	}
-	place, err := o.log.End(ctx)
+	place, err := s.Log.End(ctx)
 	if err != nil {
 		return fmt.Errorf("end of the log: %w", err)
 	}
-	o.seen.Recorded = place
-	maps.Copy(o.seen.Outboxes, s.modified)
-	return o.seen.save(o.workspace, o.log, Out)
+	s.out.Recorded = place
+	maps.Copy(s.out.Outboxes, s.modified)
+	return s.out.save(s.Workspace, s.Log, Out)
 }

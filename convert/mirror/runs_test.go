@@ -124,8 +124,8 @@ func TestLeftOutOnce(t *testing.T) {
 		_, err = since.Run(ctx)
 	}
 	if err == nil {
-		s.outward.seen.Outboxes = nil
-		err = s.outward.seen.save(p.workspace, p.log, Out)
+		s.out.Outboxes = nil
+		err = s.out.save(p.workspace, p.log, Out)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -34,6 +34,7 @@ type foreignFiles struct {
 
 // outboxCopy is a message in an outbox.
 type outboxCopy struct {
+	id          schema.ID
 	words       sentMessage
 	to          []schema.AgentName
 	contextKeys string
@@ -50,7 +51,7 @@ func (o *outboxes) find(ctx context.Context, m *schema.Message) (copies []outbox
 		if err != nil {
 			return nil, err
 		}
-		if there != nil && there.words.id == m.ID {
+		if there != nil && there.id == m.ID {
 			copies = append(copies, *there)
 		}
 	}
@@ -85,7 +86,7 @@ func (o *outboxes) findForeign(ctx context.Context, m *schema.Message) ([]outbox
 		}
 		files.known[name] = true
 		if there != nil {
-			files.copies[there.words.id] = append(files.copies[there.words.id], *there)
+			files.copies[there.id] = append(files.copies[there.id], *there)
 		}
 	}
 	files.round = o.round
@@ -130,7 +131,7 @@ func (o *outboxes) read(agent schema.AgentName, name string) (*outboxCopy, error
 		return nil, nil // a file that is not valid is not the message
 	}
 	words, err := wordsOf(m)
-	return &outboxCopy{words, m.To, m.ContextKeys}, err
+	return &outboxCopy{m.ID, words, m.To, m.ContextKeys}, err
 }
 
 // withWords returns the recipients of the copies that say the same.

@@ -118,7 +118,8 @@ func TestFollowHalfWrittenFile(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	events, ended := make(chan fsnotify.Event), make(chan error)
 	go func() {
-		ended <- (&follower{session: s, report: f.tell, warned: make(map[string]bool)}).loop(ctx, events, nil, nil)
+		(&follower{session: s, report: f.tell}).loop(ctx, events, nil, nil)
+		ended <- nil
 	}()
 	path, rest := p.half("by hand.yaml")
 	events <- fsnotify.Event{Name: path, Op: fsnotify.Create}
@@ -153,21 +154,21 @@ func TestFileChangesWhileItIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	s := &scan{dirs: map[schema.AgentName]*durable.Dir{"claude": dir}, again: make(map[schema.AgentName]bool)}
-	f := &outboxFile{agent: "claude", name: sent.FileName()} // with another key than it has now
 	session, err := p.mirror(Out).open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := session.outward
-	if err := out.check(t.Context()); err != nil {
+	if err := session.check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := out.needLedger(t.Context()); err != nil {
+	if _, err := session.needLedger(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var report Report
-	if err := out.record(t.Context(), s, []*outboxFile{f}, &report); err != nil {
+	s := session.newScan(&report)
+	s.dirs["claude"] = dir
+	f := &outboxFile{agent: "claude", name: sent.FileName()} // with another key than it has now
+	if err := s.record(t.Context(), []*outboxFile{f}); err != nil {
 		t.Fatal(err)
 	}
 	if report.Recorded != 0 || !s.again["claude"] || len(s.unsettled) != 1 {
