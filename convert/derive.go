@@ -65,18 +65,18 @@ type Variant struct {
 }
 
 // Derive returns the message for a record that carries none. It always returns the same message for the same
-// arguments. The error is an *UndeliverableError.
+// arguments. It returns an error if no valid message can say what the record says.
 func Derive(r bridge.Record, to []schema.AgentName, v Variant) (*schema.Message, error) {
 	from, err := schema.ParseAgentName(r.From)
 	if err != nil {
-		return nil, &UndeliverableError{"from", err.Error()}
+		return nil, fmt.Errorf("from: %w", err)
 	}
 	if len(r.Content) > schema.MaxFileSize {
-		return nil, &UndeliverableError{"content", fmt.Sprintf("%d bytes are more than a message file holds", len(r.Content))}
+		return nil, fmt.Errorf("content: %d bytes are more than a message file holds", len(r.Content))
 	}
 	origin, err := json.Marshal(Origin{r.ID, r.RunID})
 	if err != nil {
-		return nil, &UndeliverableError{"id", err.Error()}
+		return nil, fmt.Errorf("id: %w", err)
 	}
 	at, _ := timeOf(r.Timestamp)
 	row := rowOfRecord(r.Type, r.Signal)
@@ -89,7 +89,7 @@ func Derive(r bridge.Record, to []schema.AgentName, v Variant) (*schema.Message,
 		m.Channel += BroadcastSuffix
 	}
 	if err := validate.Message(m).Err(); err != nil {
-		return nil, &UndeliverableError{"", err.Error()}
+		return nil, err
 	}
 	return m, nil
 }

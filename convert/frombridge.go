@@ -12,20 +12,6 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// UndeliverableError says why a record cannot become a message.
-type UndeliverableError struct {
-	// Field is the record's field at fault, or empty if it is not a single one.
-	Field  string
-	Reason string
-}
-
-func (e *UndeliverableError) Error() string {
-	if e.Field == "" {
-		return e.Reason
-	}
-	return e.Field + ": " + e.Reason
-}
-
 // Warnings that Carried returns besides those of the bridge itself.
 var (
 	// ErrMetadata reports metadata that carries a message which does not belong to the record.
@@ -37,8 +23,8 @@ var (
 // FromBridge returns the message for a record: the one that its metadata carries or else the one that Derive makes.
 // A broadcast goes to all agents but its sender; other records ignore agents.
 //
-// The error is an *UndeliverableError: a sender or recipient that is not an agent name, a record to its own sender,
-// a broadcast without recipients or with more than schema.MaxRecipients, content over the size of a message file.
+// It returns an error if the sender or recipient is not an agent name, if a record is addressed to its sender, if a
+// broadcast has no recipient or more than schema.MaxRecipients, or if the content is larger than a message file.
 func FromBridge(r bridge.Record, agents []schema.AgentName) (*schema.Message, error) {
 	if m, _ := Carried(r); m != nil {
 		return m, nil
@@ -48,8 +34,7 @@ func FromBridge(r bridge.Record, agents []schema.AgentName) (*schema.Message, er
 		return nil, err
 	}
 	if len(to) > schema.MaxRecipients {
-		reason := fmt.Sprintf("a message has at most %d recipients, and the broadcast %d", schema.MaxRecipients, len(to))
-		return nil, &UndeliverableError{"to", reason}
+		return nil, fmt.Errorf("to: a message has at most %d recipients, and the broadcast %d", schema.MaxRecipients, len(to))
 	}
 	return Derive(r, to, Variant{})
 }
@@ -71,29 +56,27 @@ func Carried(r bridge.Record) (m *schema.Message, warnings []error) {
 // readMetadata returns the message in the record's metadata; nil if there is none, with an error if there is one
 // that does not belong to the record.
 func readMetadata(r bridge.Record) (*schema.Message, error) {
-	if len(r.Metadata) == 0 {
-		return nil, nil
-	}
 	var metadata struct {
 		OACP json.RawMessage `json:"oacp"`
 	}
-	// Other tools may put anything into the metadata.
+	// There may be no metadata, and other tools may put anything into it.
 	if json.Unmarshal(r.Metadata, &metadata) != nil || metadata.OACP == nil {
 		return nil, nil
 	}
 	var m schema.Message
-	if err := json.Unmarshal(metadata.OACP, &m); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMetadata, err)
+	err := json.Unmarshal(metadata.OACP, &m)
+	if err == nil {
+		err = validate.Message(&m).Err()
 	}
-	if err := validate.Message(&m).Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMetadata, err)
+	var records []bridge.Record
+	if err == nil {
+		records, err = plainRecords(&m, r.RunID)
 	}
-	records, err := plainRecords(&m, r.RunID)
+	if err == nil && !slices.ContainsFunc(records, func(made bridge.Record) bool { return isRecordOf(r, made, &m) }) {
+		err = fmt.Errorf("message %s says something else", m.ID)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMetadata, err)
-	}
-	if !slices.ContainsFunc(records, func(made bridge.Record) bool { return isRecordOf(r, made, &m) }) {
-		return nil, fmt.Errorf("%w: message %s says something else", ErrMetadata, m.ID)
 	}
 	return &m, nil
 }
@@ -120,22 +103,22 @@ func withoutIDLines(content string, id schema.ID) string {
 	}
 }
 
-// Recipients returns the recipients of a record: the one it names or, for a broadcast, all agents but its sender. The
-// error is an *UndeliverableError.
+// Recipients returns the recipients of a record: the one it names or, for a broadcast, all agents but its sender. It
+// returns an error if there is none.
 func Recipients(r bridge.Record, agents []schema.AgentName) ([]schema.AgentName, error) {
 	if r.To != "" {
 		to, err := schema.ParseAgentName(r.To)
-		switch {
-		case err != nil:
-			return nil, &UndeliverableError{"to", err.Error()}
-		case r.To == r.From:
-			return nil, &UndeliverableError{"to", fmt.Sprintf("%q is the sender", r.To)}
+		if err == nil && r.To == r.From {
+			err = fmt.Errorf("%q is the sender", to)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("to: %w", err)
 		}
 		return []schema.AgentName{to}, nil
 	}
 	to := slices.DeleteFunc(slices.Clone(agents), func(agent schema.AgentName) bool { return string(agent) == r.From })
 	if len(to) == 0 {
-		return nil, &UndeliverableError{"to", "a broadcast, but there is no other agent"}
+		return nil, errors.New("to: a broadcast, but there is no other agent")
 	}
 	return to, nil
 }

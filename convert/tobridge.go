@@ -1,9 +1,8 @@
 package convert
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/bridge"
@@ -28,10 +27,11 @@ func ToBridge(m *schema.Message, runID int) ([]bridge.Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("message %s: %w", m.ID, err)
 	}
-	metadata, err := carry(m)
+	text, err := m.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("message %s: %w", m.ID, err)
 	}
+	metadata := slices.Concat([]byte(`{"oacp":`), text, []byte("}"))
 	for i := range records {
 		records[i].Metadata = metadata
 	}
@@ -73,39 +73,20 @@ func plainRecords(m *schema.Message, runID int) ([]bridge.Record, error) {
 // contentOf returns the content of a message's records.
 func contentOf(m *schema.Message) (string, error) {
 	text := m.Body.Text
-	if m.Body.Kind != schema.Text {
-		var err error
-		if text, err = structuredText(m.Body); err != nil {
-			return "", fmt.Errorf("body: %w", err)
+	if m.Body.Kind == schema.Mapping {
+		text = string(schema.EncodeMapping(m.Body))
+		if len(text) > schema.MaxFileSize { // indentation may make YAML much larger
+			data, err := m.Body.MarshalJSON()
+			if err != nil {
+				return "", fmt.Errorf("body: %w", err)
+			}
+			text = string(data)
 		}
 	}
 	if m.Subject == firstLine(text) {
 		return text, nil
 	}
 	return m.Subject + "\n\n" + text, nil
-}
-
-// structuredText renders a structured body as canonical YAML, or as JSON if a message file with that would be too
-// large.
-func structuredText(body schema.Value) (string, error) {
-	const head, indent = "\nbody:\n", "  "
-	file, err := schema.Encode(&schema.Message{Body: body})
-	if errors.Is(err, schema.ErrTooLarge) {
-		text, err := body.MarshalJSON()
-		return string(text), err
-	}
-	if err != nil {
-		return "", err
-	}
-	_, lines, ok := strings.Cut(string(file), head)
-	if !ok {
-		return "", errors.New("the mapping is empty")
-	}
-	var text strings.Builder
-	for line := range strings.Lines(lines) {
-		text.WriteString(strings.TrimPrefix(line, indent))
-	}
-	return text.String(), nil
 }
 
 // firstLine returns the first line of a text that is not blank as a subject: without outer white space and control
@@ -132,11 +113,69 @@ func firstLine(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// carry returns the metadata that takes a message through the bridge; Carried reads it.
-func carry(m *schema.Message) (json.RawMessage, error) {
-	text, err := m.MarshalJSON()
+// Lookup returns the entries of a log that have an id.
+type Lookup func(id string) ([]bridge.Entry, error)
+
+// Missing returns the records of the message that a log lacks, and how many it has. The content of a record whose
+// id belongs to another message gets a last line "OACP-Id: <message id>", which gives the record an id of its own.
+func Missing(m *schema.Message, find Lookup) (missing []bridge.Record, found int, err error) {
+	records, err := ToBridge(m, 0)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return append(append([]byte(`{"oacp":`), text...), '}'), nil
+	for _, r := range records {
+		for {
+			others, err := find(r.ID)
+			if err != nil {
+				return nil, 0, err
+			}
+			if slices.ContainsFunc(others, func(e bridge.Entry) bool { return Carries(e.Record, m) }) {
+				found++
+				break
+			}
+			if len(others) == 0 {
+				missing = append(missing, r)
+				break
+			}
+			r.Content += idLine(m.ID)
+			r.ID = bridge.GenerateID(r.Type, r.From, r.To, r.Content)
+		}
+	}
+	return missing, found, nil
 }
+
+// Carries reports whether the record carries the message in its metadata. A record that carries one message of a
+// broadcast carries the others too.
+func Carries(r bridge.Record, m *schema.Message) bool {
+	carried, _ := Carried(r)
+	if carried == nil {
+		return false
+	}
+	if carried.ID == m.ID {
+		return true
+	}
+	origin, derived := OriginOf(m)
+	other, otherDerived := OriginOf(carried)
+	return derived && otherDerived && origin == other
+}
+
+// Records returns the records of the messages, each once, as they would stand in a log that was empty before. The
+// errors are about messages that are not valid; their records are left out.
+func Records(messages []*schema.Message) (records []bridge.Record, invalid []error) {
+	byID := make(map[string][]bridge.Entry)
+	find := func(id string) ([]bridge.Entry, error) { return byID[id], nil }
+	for _, m := range messages {
+		missing, _, err := Missing(m, find)
+		if err != nil {
+			invalid = append(invalid, fmt.Errorf("message %s: %w", m.ID, err))
+		}
+		for _, r := range missing {
+			byID[r.ID] = []bridge.Entry{{Record: r}}
+		}
+		records = append(records, missing...)
+	}
+	return records, invalid
+}
+
+// idLine is the last line that makes the content of one message's record distinct from another's.
+func idLine(id schema.ID) string { return "\nOACP-Id: " + string(id) }

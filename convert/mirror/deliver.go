@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
 	"time"
@@ -43,10 +44,8 @@ type deliverer struct {
 	waiting []delivery
 	queued  map[schema.ID]bool
 	again   bool // set while a message whose id was found taken is looked at once more
-	// failed are the errors of messages that may be delivered later, and inARow counts those since one was
-	// delivered.
+	// failed are the errors of messages that may be delivered later.
 	failed []error
-	inARow int
 }
 
 // delivery is a message on its way.
@@ -105,60 +104,68 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 	if m == nil {
 		return d.derive(ctx, e, v)
 	}
-	words, err := wordsOf(m)
-	if err != nil {
-		return err
-	}
 	to := schema.AgentName(e.To)
-	copies, sent, err := d.wasSent(ctx, m, words, to)
-	if sent || err != nil {
-		if sent {
-			d.report.AlreadyDelivered++
-		}
-		return err
-	}
+	taken, sent, err := d.wasSent(ctx, m, to)
 	switch {
+	case err != nil:
+		return err
+	case sent:
+		d.report.AlreadyDelivered++
+		return nil
 	case to != "" && !d.workspace.Knows(to):
 		return d.refuse(e, m, d.workspace.CheckAgent(to).Error())
-	case len(copies) > 0:
+	case taken:
 		d.warn(e, "another message has the id %s; the record is delivered without its metadata", m.ID)
 		return d.derive(ctx, e, v)
 	case m.Auth != "":
 		return d.refuse(e, m, "a signed message is its file, byte for byte, and cannot be made from a record")
 	}
+	agents := m.To
+	if to == "" { // the broadcast goes to the agents of this workspace, not to those of the one that derived m
+		if agents, err = d.workspace.Agents(); err != nil {
+			return err
+		}
+	}
 	reduced := *m
-	unknown := func(agent schema.AgentName) bool { return !d.workspace.Knows(agent) }
-	reduced.To = slices.DeleteFunc(slices.Clone(m.To), unknown)
-	if len(reduced.To) == 0 {
+	reduced.To = slices.DeleteFunc(slices.Clone(agents), func(agent schema.AgentName) bool {
+		return to == "" && agent == m.From || !d.workspace.Knows(agent)
+	})
+	switch {
+	case len(reduced.To) == 0:
 		return d.refuse(e, m, "the workspace knows none of the recipients")
+	case len(reduced.To) > schema.MaxRecipients:
+		return d.derive(ctx, e, v)
 	}
 	return d.queue(ctx, delivery{message: &reduced, entry: e, carried: m})
 }
 
-// wasSent reports whether the message was sent in this workspace to the agent; if to is empty, to anybody. It also
-// returns the outbox copies with the message's id, unless the ledger has the answer.
-func (d *deliverer) wasSent(ctx context.Context, m *schema.Message, words sentMessage, to schema.AgentName) ([]outboxCopy, bool, error) {
-	known := func(sentMessage) bool { return false }
+// wasSent reports whether the message was sent in this workspace to the agent; if to is empty, to anybody. Taken
+// reports whether an outbox has a message with its id; if the ledger has the answer, that is not looked up.
+func (d *deliverer) wasSent(ctx context.Context, m *schema.Message, to schema.AgentName) (taken, sent bool, err error) {
+	identity, err := identityOf(m)
+	if err != nil {
+		return false, false, err
+	}
+	words, err := wordsOf(m)
+	if err != nil {
+		return false, false, err
+	}
+	var recorded map[sentMessage]bool
 	if d.ledger != nil {
 		ledger, err := d.ledger(ctx)
 		if err != nil {
-			return nil, false, err
+			return false, false, err
 		}
-		known = func(m sentMessage) bool { return ledger.messages[m] }
+		recorded = ledger.messages
 	}
-	identity, err := identityOf(m)
-	if err != nil || known(identity) {
-		return nil, err == nil, err
+	if recorded[identity] {
+		return false, true, nil
 	}
-	copies, err := d.outboxes.find(ctx, m)
-	if err != nil {
-		return nil, false, err
+	there, taken, err := d.outboxes.find(ctx, m)
+	if there == nil {
+		return taken, recorded[words], err
 	}
-	there := withWords(copies, words)
-	if len(there) == 0 {
-		return copies, known(words), nil
-	}
-	return copies, to == "" || slices.Contains(there, to), nil
+	return taken, to == "" || slices.Contains(there, to), err
 }
 
 // derive takes a record that carries no message. It becomes one message to at most schema.MaxRecipients agents, or, if
@@ -181,7 +188,10 @@ func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Varian
 		if err != nil {
 			return d.refuse(e, nil, err.Error())
 		}
-		had, taken, err := d.recipients(ctx, e.Record, m, v)
+		had, taken, err := d.outboxes.find(ctx, m)
+		if err == nil && had == nil {
+			had, err = d.outboxes.findEarlier(e.Record, m, v.Part)
+		}
 		if err != nil {
 			return err
 		}
@@ -205,23 +215,6 @@ func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Varian
 		to = slices.DeleteFunc(slices.Clone(to), func(agent schema.AgentName) bool { return slices.Contains(had, agent) })
 	}
 	return nil
-}
-
-// recipients returns to whom a derived message was sent, nil if it was not. Taken reports whether another message has
-// its id.
-func (d *deliverer) recipients(ctx context.Context, r bridge.Record, m *schema.Message, v convert.Variant) (to []schema.AgentName, taken bool, err error) {
-	copies, err := d.outboxes.find(ctx, m)
-	if err != nil {
-		return nil, false, err
-	}
-	words, err := wordsOf(m)
-	if err != nil {
-		return nil, false, err
-	}
-	if to = withWords(copies, words); to == nil {
-		to, err = d.outboxes.findEarlier(r, m, v.Part)
-	}
-	return to, len(copies) > 0, err
 }
 
 // queue puts a message in line. Its sender gets a mailbox if it has none, after the messages before it are sent: a
@@ -251,7 +244,7 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 }
 
 // flush delivers what is in line. The failure of a single message, such as an inbox that cannot be written to, goes
-// into failed and does not stop the others. If a whole batch fails, flush returns the errors.
+// into failed and does not stop the others. If a full batch fails, flush returns the errors.
 func (d *deliverer) flush(ctx context.Context) error {
 	waiting := d.waiting
 	d.waiting = nil
@@ -266,19 +259,16 @@ func (d *deliverer) flush(ctx context.Context) error {
 	for i, one := range waiting {
 		drafts[i] = *one.message
 	}
+	before := len(d.failed)
 	for i, result := range d.workspace.SendAll(ctx, drafts, &mailbox.SendOptions{Notices: true}) {
-		err := d.conclude(ctx, waiting[i], result)
-		if err == nil {
-			d.inARow = 0
-			continue
+		if err := d.conclude(ctx, waiting[i], result); err != nil {
+			d.failed = append(d.failed, fmt.Errorf("line %d of %s: %w", waiting[i].entry.Line, d.source, err))
 		}
-		d.inARow++
-		d.failed = append(d.failed, fmt.Errorf("line %d of %s: %w", waiting[i].entry.Line, d.source, err))
 	}
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if d.inARow >= deliverBatch {
+	if len(d.failed)-before >= deliverBatch {
 		return d.failure()
 	}
 	return nil
@@ -302,11 +292,9 @@ func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.R
 		d.again = true
 		defer func() { d.again = false }()
 		return errors.Join(d.take(ctx, one.entry, one.carried, one.variant), d.flush(ctx))
-	case errors.Is(err, mailbox.ErrIDTaken):
-		return d.refuse(one.entry, one.message, err.Error())
 	case errors.As(err, &invalid), errors.Is(err, schema.ErrTooLarge):
 		return d.refuse(one.entry, nil, err.Error())
-	case errors.As(err, &unknown): // it was removed meanwhile
+	case errors.Is(err, mailbox.ErrIDTaken), errors.As(err, &unknown): // the agent was removed meanwhile
 		return d.refuse(one.entry, one.message, err.Error())
 	default:
 		return err
@@ -316,28 +304,20 @@ func (d *deliverer) conclude(ctx context.Context, one delivery, result mailbox.R
 
 // refuse makes a dead letter of a record: of its message or, if it has none, of the record itself.
 func (d *deliverer) refuse(e bridge.Entry, m *schema.Message, reason string) error {
-	reason = fmt.Sprintf("line %d of %s: %s", e.Line, d.source, reason)
-	var letter deadLetter
-	var err error
-	if m != nil {
-		letter, err = messageLetter(m, e.Record, reason)
-	} else {
-		letter, err = recordLetter(e.Record, reason)
-	}
-	var path string
-	var there bool
+	letter, err := newLetter(m, e.Record, fmt.Sprintf("line %d of %s: %s", e.Line, d.source, reason))
 	if err == nil {
-		path, there, err = letter.write(d.workspace)
+		var path string
+		path, err = letter.write(d.workspace)
+		switch {
+		case errors.Is(err, fs.ErrExist):
+			d.report.AlreadyDead++
+			return nil
+		case err == nil:
+			d.report.DeadLetters = append(d.report.DeadLetters, DeadLetter{e.Line, path, letter.reason.Reason})
+			return nil
+		}
 	}
-	switch {
-	case err != nil:
-		return fmt.Errorf("dead letter of line %d of %s: %w", e.Line, d.source, err)
-	case there:
-		d.report.AlreadyDead++
-	default:
-		d.report.DeadLetters = append(d.report.DeadLetters, DeadLetter{e.Line, path, letter.reason.Reason})
-	}
-	return nil
+	return fmt.Errorf("dead letter of line %d of %s: %w", e.Line, d.source, err)
 }
 
 // failure returns the errors of what may be delivered later, at most ten of them.

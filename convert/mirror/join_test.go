@@ -135,3 +135,34 @@ func TestCopiedBroadcast(t *testing.T) {
 		}
 	}
 }
+
+// TestCopiedBroadcastElsewhere checks that a broadcast that one workspace copied into another log reaches all agents of
+// a workspace that only mirrors that log, also those that the first workspace does not know.
+func TestCopiedBroadcastElsewhere(t *testing.T) {
+	for _, others := range []int{1, schema.MaxRecipients, schema.MaxRecipients + 3} {
+		r := newRuns(t)
+		first, second := r.open(1, time.Unix(0, 0)), r.open(2, time.Unix(0, 0))
+		first.append(record("chat", "", "claude", "", "for everybody"))
+		first.run(Both)
+		second.runAll()
+		third := newPlace(t, append(manyAgents(others), "claude")...)
+		third = openPlace(t, third.workspace.Dir(), second.log.Path())
+		for range 2 {
+			third.run(Both)
+			third.forget()
+			for _, agent := range manyAgents(others) {
+				if got := third.subjects(agent, mailbox.Inbox); got != "for everybody" {
+					t.Errorf("%d agents: %s has %q, want the broadcast once", others, agent, got)
+				}
+			}
+			if got := third.subjects("claude", mailbox.Inbox); got != "" {
+				t.Errorf("the sender has %q", got)
+			}
+		}
+		for _, p := range []*place{second, first} {
+			if report := p.run(Both); report.Recorded+report.Delivered > 0 {
+				t.Errorf("%d agents: got %+v in the first workspace, want nothing new", others, report)
+			}
+		}
+	}
+}

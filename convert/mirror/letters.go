@@ -1,9 +1,9 @@
 package mirror
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -25,9 +25,14 @@ type deadLetter struct {
 	reason mailbox.DeadLetterReason
 }
 
-// messageLetter is the letter of a message that one of its recipients cannot get.
-func messageLetter(m *schema.Message, r bridge.Record, reason string) (deadLetter, error) {
-	letter := deadLetter{reason: mailbox.DeadLetterReason{Reason: reason, ID: m.ID, From: m.From}}
+// newLetter returns the letter of a message that one of its recipients cannot get or, if m is nil, of a record that
+// cannot become a message.
+func newLetter(m *schema.Message, r bridge.Record, reason string) (letter deadLetter, err error) {
+	letter.reason.Reason = reason
+	if m == nil {
+		return letter, letter.setRecord(r)
+	}
+	letter.reason.ID, letter.reason.From = m.ID, m.From
 	for _, id := range append([]schema.ID{m.ID}, convert.EarlierIDs(r, 0)...) {
 		named := *m
 		named.ID = id
@@ -40,7 +45,6 @@ func messageLetter(m *schema.Message, r bridge.Record, reason string) (deadLette
 		}
 		letter.names = append(letter.names, name)
 	}
-	var err error
 	letter.data, err = schema.Encode(m)
 	if errors.Is(err, schema.ErrSigned) {
 		letter.data, err = json.Marshal(m)
@@ -48,23 +52,20 @@ func messageLetter(m *schema.Message, r bridge.Record, reason string) (deadLette
 	return letter, err
 }
 
-// recordLetter is the letter of a record that cannot become a message. Content that is too long for a message file is
-// cut: the log has all of it.
-func recordLetter(r bridge.Record, reason string) (deadLetter, error) {
+// setRecord puts a record into the letter. It cuts one that is too long for a message file: the log has all of it.
+func (l *deadLetter) setRecord(r bridge.Record) error {
 	data, err := r.Encode()
 	if err == nil && len(data) > schema.MaxFileSize/2 {
 		short := bridge.Record{ID: cut(r.ID), RunID: r.RunID, From: cut(r.From), To: cut(r.To), Content: cut(r.Content)}
 		data, err = short.Encode()
-		reason += "; the record is cut here and whole in the log"
+		l.reason.Reason += "; the record is cut here and whole in the log"
 	}
-	letter := deadLetter{
-		names: []string{"bridge_x" + convert.Fingerprint(r) + schema.FileExtension},
-		data:  append(data, '\n'), reason: mailbox.DeadLetterReason{Reason: reason},
-	}
+	l.names = []string{"bridge_x" + convert.Fingerprint(r) + schema.FileExtension}
+	l.data = append(data, '\n')
 	if sender := schema.AgentName(r.From); sender.Valid() {
-		letter.reason.From = sender
+		l.reason.From = sender
 	}
-	return letter, err
+	return err
 }
 
 func cut(text string) string {
@@ -74,32 +75,31 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:schema.MaxBody], "") + "…"
 }
 
-// write adds a dead letter to its sender's or, if the workspace does not know the sender, to the mirror's. It reports
-// whether the letter was there, and writes the reason first.
-func (l deadLetter) write(w *mailbox.Workspace) (path string, there bool, err error) {
+// write adds the letter to the sender's dead letters or, if the workspace does not know the sender, to the mirror's. It
+// writes the reason first. The error matches fs.ErrExist if the letter was there.
+func (l deadLetter) write(w *mailbox.Workspace) (path string, err error) {
 	folder, makeFolder := lettersName, w.MakeStateFolder
 	if from := l.reason.From; w.Knows(from) {
 		folder, makeFolder = mailbox.BoxName(from, mailbox.DeadLetters), w.MakeFolder
 	}
 	for _, place := range []string{lettersName, folder} {
 		for _, name := range l.names {
-			path = place + "/" + name
-			if _, err := w.Root().Lstat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
-				return filepath.Join(w.Dir(), path), err == nil, err
+			if _, err := w.Root().Lstat(place + "/" + name); !errors.Is(err, fs.ErrNotExist) {
+				return "", cmp.Or(err, fs.ErrExist)
 			}
 		}
 	}
 	if err := makeFolder(folder); err != nil {
-		return "", false, err
+		return "", err
 	}
 	l.reason.At = schema.NewTimestamp(time.Now())
 	reason, err := json.MarshalIndent(l.reason, "", "  ")
 	if err != nil {
-		return "", false, fmt.Errorf("reason of %s: %w", path, err)
+		return "", err
 	}
 	path = filepath.Join(w.Dir(), folder, l.names[0])
-	if err := durable.Replace(path+".reason.json", append(reason, '\n'), 0o644); err != nil {
-		return "", false, err
+	if err := durable.Replace(path+mailbox.ReasonSuffix, append(reason, '\n'), 0o644); err != nil {
+		return "", err
 	}
-	return path, false, durable.Replace(path, l.data, 0o644)
+	return path, durable.Replace(path, l.data, 0o644)
 }

@@ -459,6 +459,38 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
+// TestStoppedBehindASkippedLine checks that a mirror that stops behind a skipped line delivers what follows it later.
+func TestStoppedBehindASkippedLine(t *testing.T) {
+	for _, first := range []string{"", "before"} {
+		p := newPlace(t, "claude", "codex")
+		lines := 1
+		if first != "" {
+			p.append(record("chat", "", "claude", "codex", first))
+			lines++
+		}
+		p.write("garbage")
+		p.append(record("chat", "", "claude", "codex", "behind"))
+		ctx, stop := context.WithCancel(t.Context())
+		m := p.mirror(In)
+		m.Progress = func(done, _ int) {
+			if done == lines {
+				stop()
+			}
+		}
+		if _, err := m.Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatalf("got error %v, want %v", err, context.Canceled)
+		}
+		p.run(In)
+		if got := p.subjects("codex", mailbox.Inbox); !strings.HasSuffix(got, "behind") {
+			t.Errorf("the inbox has %q, want also what is behind the skipped line", got)
+		}
+		// The line is in the middle: the place is behind the last record.
+		if end, err := p.log.End(t.Context()); err != nil || loadSeen(p.workspace, p.log, In).Delivered != end {
+			t.Errorf("the saved place is not the end of the log, %v", err)
+		}
+	}
+}
+
 func TestBadOutboxFiles(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	outbox := p.workspace.BoxPath("claude", mailbox.Outbox)

@@ -40,8 +40,23 @@ type outboxCopy struct {
 	contextKeys string
 }
 
-// find returns the copies that have the message's id.
-func (o *outboxes) find(ctx context.Context, m *schema.Message) (copies []outboxCopy, err error) {
+// find returns to whom the message was sent, nil if it was not. Taken reports whether there is a message with its id.
+func (o *outboxes) find(ctx context.Context, m *schema.Message) (to []schema.AgentName, taken bool, err error) {
+	copies, err := o.findCopies(ctx, m)
+	if err != nil {
+		return nil, false, err
+	}
+	words, err := wordsOf(m)
+	for _, c := range copies {
+		if c.words == words {
+			to = slices.Concat(to, c.to)
+		}
+	}
+	return to, len(copies) > 0, err
+}
+
+// findCopies returns the copies that have the message's id.
+func (o *outboxes) findCopies(ctx context.Context, m *schema.Message) (copies []outboxCopy, err error) {
 	names := []string{m.FileName()}
 	if long, err := m.LongFileName(); err == nil {
 		names = append(names, long)
@@ -132,16 +147,6 @@ func (o *outboxes) read(agent schema.AgentName, name string) (*outboxCopy, error
 	}
 	words, err := wordsOf(m)
 	return &outboxCopy{m.ID, words, m.To, m.ContextKeys}, err
-}
-
-// withWords returns the recipients of the copies that say the same.
-func withWords(copies []outboxCopy, words sentMessage) (to []schema.AgentName) {
-	for _, c := range copies {
-		if c.words == words {
-			to = slices.Concat(to, c.to)
-		}
-	}
-	return to
 }
 
 // isOurs reports whether a file is named as the workspace itself names it, by a time to the minute. It is called for
