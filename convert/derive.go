@@ -20,7 +20,8 @@ const (
 	originMark = "bridge-record: "
 	// contentKey is the key of content in a structured body.
 	contentKey = "content"
-	// timeLength characters of a derived message's rand are its time, hashLength are digits of a SHA-256.
+	// timeLength characters of a derived message's rand are its time, hashLength are digits of a
+	// SHA-256.
 	timeLength = 3
 	hashLength = 13
 )
@@ -39,7 +40,8 @@ func (o Origin) Names(r bridge.Record) bool {
 	return r.ID == o.ID && r.RunID == o.Run
 }
 
-// OriginOf returns the origin of a derived message. An answer to such a message has another channel and none.
+// OriginOf returns the origin of a derived message. An answer to such a message has another channel
+// and none.
 func OriginOf(m *schema.Message) (Origin, bool) {
 	row, _, ok := rowOfChannel(m.Channel)
 	if !ok || m.Type != row.Message {
@@ -56,7 +58,8 @@ func OriginOf(m *schema.Message) (Origin, bool) {
 	return earlierOrigin(m)
 }
 
-// Variant selects one of the messages that a record becomes. The zero value is the only one of most records.
+// Variant selects one of the messages that a record becomes. The zero value is the only one of most
+// records.
 type Variant struct {
 	// Part counts, from 0, the messages of a broadcast to more recipients than one message has.
 	Part int
@@ -64,8 +67,8 @@ type Variant struct {
 	Shared bool
 }
 
-// Derive returns the message for a record that carries none. It always returns the same message for the same
-// arguments. It returns an error if no valid message can say what the record says.
+// Derive returns the message for a record that carries none. It always returns the same message for
+// the same arguments. It returns an error if no valid message can say what the record says.
 func Derive(r bridge.Record, to []schema.AgentName, v Variant) (*schema.Message, error) {
 	from, err := schema.ParseAgentName(r.From)
 	if err != nil {
@@ -112,7 +115,8 @@ func randOf(r bridge.Record, at time.Time, v Variant) string {
 	return encodeTime(at) + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// encodeTime returns the time within the minute as three digits of base 36, so that ids sort by time.
+// encodeTime returns the time within the minute as three digits of base 36, so that ids sort by
+// time.
 func encodeTime(at time.Time) string {
 	const steps = 36 * 36 * 36
 	within := time.Duration(at.Second())*time.Second + time.Duration(at.Nanosecond())
@@ -142,7 +146,8 @@ func derivedSubject(r bridge.Record, row Row) string {
 	return string(r.Type)
 }
 
-// derivedBody returns the content as a text or, if a text body cannot hold it, in a structured body.
+// derivedBody returns the content as a text or, if a text body cannot hold it, in a structured
+// body.
 func derivedBody(content string) schema.Value {
 	trimmed := strings.TrimSpace(content)
 	if trimmed != "" && (len(trimmed) <= schema.MaxBody || utf8.RuneCountInString(trimmed) <= schema.MaxBody) {

@@ -1,8 +1,9 @@
-// Package convert turns OACP messages into records of AgentPair's bridge log and back. It touches no files;
-// convert/mirror keeps a log and a workspace in step.
+// Package convert turns OACP messages into records of AgentPair's bridge log and back. It touches
+// no files; convert/mirror keeps a log and a workspace in step.
 //
-// [Mapping] is the table of types. [ToBridge] makes one record for each recipient of a message and puts the whole
-// message into the records' metadata, so that [FromBridge] returns the same message from any of them.
+// [Mapping] is the table of types. [ToBridge] makes one record for each recipient of a message and
+// puts the whole message into the records' metadata, so that [FromBridge] returns the same message
+// from any of them.
 //
 // A record that another program wrote becomes a derived message, see [Derive]:
 //

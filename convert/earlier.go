@@ -12,8 +12,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Earlier versions derived the message's id from the record's: its first 16 digits or, if it did not begin with so
-// many or another record had the same, x and 24 digits of a hash. Such messages are never made again, but known.
+// Earlier versions derived the message's id from the record's: its first 16 digits or, if it did
+// not begin with so many or another record had the same, x and 24 digits of a hash. Such messages
+// are never made again, but known.
 
 // unknownRun is the run of an origin that earlier versions did not write down.
 const unknownRun = -1
@@ -51,8 +52,9 @@ func startsWithDigits(text string) bool {
 	return len(text) >= earlierDigits && strings.Trim(text[:earlierDigits], "0123456789abcdef") == ""
 }
 
-// EarlierIDs returns the ids that the derived message may have if an earlier version delivered it as the given part
-// of a broadcast. The same id may belong to another record: only a message that says the same is this one.
+// EarlierIDs returns the ids that the derived message may have if an earlier version delivered it
+// as the given part of a broadcast. The same id may belong to another record: only a message that
+// says the same is this one.
 func EarlierIDs(r bridge.Record, part int) []schema.ID {
 	at, _ := timeOf(r.Timestamp)
 	rands := []string{"x" + Fingerprint(r), "x" + fingerprint(r, strconv.Itoa(r.RunID))}
@@ -71,8 +73,8 @@ func EarlierIDs(r bridge.Record, part int) []schema.ID {
 
 const fingerprintDigits = 24
 
-// Fingerprint returns 24 hexadecimal digits that differ for records that say something different, also if they have
-// the same id.
+// Fingerprint returns 24 hexadecimal digits that differ for records that say something different,
+// also if they have the same id.
 func Fingerprint(r bridge.Record) string { return fingerprint(r) }
 
 func fingerprint(r bridge.Record, more ...string) string {

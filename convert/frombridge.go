@@ -20,11 +20,12 @@ var (
 	ErrTimestamp = errors.New("timestamp is not an RFC 3339 time, the message is dated 1970")
 )
 
-// FromBridge returns the message for a record: the one that its metadata carries or else the one that Derive makes.
-// A broadcast goes to all agents but its sender; other records ignore agents.
+// FromBridge returns the message for a record: the one that its metadata carries or else the one
+// that Derive makes. A broadcast goes to all agents but its sender; other records ignore agents.
 //
-// It returns an error if the sender or recipient is not an agent name, if a record is addressed to its sender, if a
-// broadcast has no recipient or more than schema.MaxRecipients, or if the content is larger than a message file.
+// It returns an error if the sender or recipient is not an agent name, if a record is addressed to
+// its sender, if a broadcast has no recipient or more than schema.MaxRecipients, or if the content
+// is larger than a message file.
 func FromBridge(r bridge.Record, agents []schema.AgentName) (*schema.Message, error) {
 	if m, _ := Carried(r); m != nil {
 		return m, nil
@@ -39,8 +40,8 @@ func FromBridge(r bridge.Record, agents []schema.AgentName) (*schema.Message, er
 	return Derive(r, to, Variant{})
 }
 
-// Carried returns the message that the record's metadata carries, nil if there is none, and what is odd about the
-// record. Metadata counts only if ToBridge makes the record of the message in it.
+// Carried returns the message that the record's metadata carries, nil if there is none, and what is
+// odd about the record. Metadata counts only if ToBridge makes the record of the message in it.
 func Carried(r bridge.Record) (m *schema.Message, warnings []error) {
 	warnings = r.Warnings()
 	m, err := readMetadata(r)
@@ -53,8 +54,8 @@ func Carried(r bridge.Record) (m *schema.Message, warnings []error) {
 	return m, warnings
 }
 
-// readMetadata returns the message in the record's metadata; nil if there is none, with an error if there is one
-// that does not belong to the record.
+// readMetadata returns the message in the record's metadata; nil if there is none, with an error if
+// there is one that does not belong to the record.
 func readMetadata(r bridge.Record) (*schema.Message, error) {
 	var metadata struct {
 		OACP json.RawMessage `json:"oacp"`
@@ -81,7 +82,8 @@ func readMetadata(r bridge.Record) (*schema.Message, error) {
 	return &m, nil
 }
 
-// isRecordOf reports whether the record agrees with the one made of the message, but for lines that idLine added.
+// isRecordOf reports whether the record agrees with the one made of the message, but for lines that
+// idLine added.
 func isRecordOf(r, made bridge.Record, m *schema.Message) bool {
 	// Earlier versions kept an undocumented type when they copied a record.
 	channel, _, _ := rowOfChannel(m.Channel)
@@ -103,8 +105,8 @@ func withoutIDLines(content string, id schema.ID) string {
 	}
 }
 
-// Recipients returns the recipients of a record: the one it names or, for a broadcast, all agents but its sender. It
-// returns an error if there is none.
+// Recipients returns the recipients of a record: the one it names or, for a broadcast, all agents
+// but its sender. It returns an error if there is none.
 func Recipients(r bridge.Record, agents []schema.AgentName) ([]schema.AgentName, error) {
 	if r.To != "" {
 		to, err := schema.ParseAgentName(r.To)

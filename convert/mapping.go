@@ -12,12 +12,12 @@ import (
 type Row struct {
 	// Message is the message type.
 	Message schema.Type `json:"message"`
-	// Record and Signal are the record's type and signal. Both are empty in the row for everything that
-	// AgentPair's bridge reference does not list.
+	// Record and Signal are the record's type and signal. Both are empty in the row for everything
+	// that AgentPair's bridge reference does not list.
 	Record bridge.Type   `json:"record"`
 	Signal bridge.Signal `json:"signal,omitempty"`
-	// Channel is empty in the rows for messages on their way to the bridge. In the rows for records it is the
-	// channel of the derived message; BroadcastSuffix follows it for a broadcast.
+	// Channel is empty in the rows for messages on their way to the bridge. In the rows for records
+	// it is the channel of the derived message; BroadcastSuffix follows it for a broadcast.
 	Channel string `json:"channel,omitempty"`
 }
 
@@ -71,7 +71,8 @@ func rowOfRecord(t bridge.Type, signal bridge.Signal) Row {
 	return mapping[len(mapping)-1]
 }
 
-// rowOfChannel returns the row for the messages on a channel, and whether the channel is that of a broadcast.
+// rowOfChannel returns the row for the messages on a channel, and whether the channel is that of a
+// broadcast.
 func rowOfChannel(channel string) (row Row, broadcast, ok bool) {
 	name, broadcast := strings.CutSuffix(channel, BroadcastSuffix)
 	for _, row := range mapping {

@@ -10,13 +10,14 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// ToBridge returns the records of a valid message, one for each recipient in the order of To. Their content is the
-// body, preceded by the subject and a blank line unless the subject is the body's first line; a structured body is
-// canonical YAML. Their metadata carries the message under the key oacp, their id is the documented one. The log
-// that the records are sent to replaces a run id of 0 by its own.
+// ToBridge returns the records of a valid message, one for each recipient in the order of To. Their
+// content is the body, preceded by the subject and a blank line unless the subject is the body's
+// first line; a structured body is canonical YAML. Their metadata carries the message under the key
+// oacp, their id is the documented one. The log that the records are sent to replaces a run id of 0
+// by its own.
 //
-// A derived message gives one record, which says what the record it was derived from says, also if that was a
-// broadcast.
+// A derived message gives one record, which says what the record it was derived from says, also if
+// that was a broadcast.
 //
 // The error is a *validate.InvalidError if the message is not valid.
 func ToBridge(m *schema.Message, runID int) ([]bridge.Record, error) {
@@ -89,8 +90,8 @@ func contentOf(m *schema.Message) (string, error) {
 	return m.Subject + "\n\n" + text, nil
 }
 
-// firstLine returns the first line of a text that is not blank as a subject: without outer white space and control
-// characters, and cut at the length of a subject. It is empty for a blank text.
+// firstLine returns the first line of a text that is not blank as a subject: without outer white
+// space and control characters, and cut at the length of a subject. It is empty for a blank text.
 func firstLine(text string) string {
 	text = strings.TrimSpace(text)
 	if end := strings.IndexAny(text, "\r\n"); end >= 0 {
@@ -116,8 +117,9 @@ func firstLine(text string) string {
 // Lookup returns the entries of a log that have an id.
 type Lookup func(id string) ([]bridge.Entry, error)
 
-// Missing returns the records of the message that a log lacks, and how many it has. The content of a record whose
-// id belongs to another message gets a last line "OACP-Id: <message id>", which gives the record an id of its own.
+// Missing returns the records of the message that a log lacks, and how many it has. The content of
+// a record whose id belongs to another message gets a last line "OACP-Id: <message id>", which
+// gives the record an id of its own.
 func Missing(m *schema.Message, find Lookup) (missing []bridge.Record, found int, err error) {
 	records, err := ToBridge(m, 0)
 	if err != nil {
@@ -144,8 +146,8 @@ func Missing(m *schema.Message, find Lookup) (missing []bridge.Record, found int
 	return missing, found, nil
 }
 
-// Carries reports whether the record carries the message in its metadata. A record that carries one message of a
-// broadcast carries the others too.
+// Carries reports whether the record carries the message in its metadata. A record that carries one
+// message of a broadcast carries the others too.
 func Carries(r bridge.Record, m *schema.Message) bool {
 	carried, _ := Carried(r)
 	if carried == nil {
@@ -159,8 +161,8 @@ func Carries(r bridge.Record, m *schema.Message) bool {
 	return derived && otherDerived && origin == other
 }
 
-// Records returns the records of the messages, each once, as they would stand in a log that was empty before. The
-// errors are about messages that are not valid; their records are left out.
+// Records returns the records of the messages, each once, as they would stand in a log that was
+// empty before. The errors are about messages that are not valid; their records are left out.
 func Records(messages []*schema.Message) (records []bridge.Record, invalid []error) {
 	byID := make(map[string][]bridge.Entry)
 	find := func(id string) ([]bridge.Entry, error) { return byID[id], nil }

@@ -16,8 +16,8 @@ import (
 // appendBatch is how many messages go into the log with one sync.
 const appendBatch = 512
 
-// Append writes the records of messages to a log, in their order, each message once; it counts those that the log
-// has already. See convert.Missing for messages whose records would share an id.
+// Append writes the records of messages to a log, in their order, each message once; it counts
+// those that the log has already. See convert.Missing for messages whose records would share an id.
 //
 // A message that is not valid is a warning. The error is one of the log.
 func Append(ctx context.Context, log *bridge.Log, messages []*schema.Message) (report Report, err error) {
@@ -34,7 +34,8 @@ func Append(ctx context.Context, log *bridge.Log, messages []*schema.Message) (r
 type appender struct {
 	log    *bridge.Log
 	report *Report
-	// Messages from before since do not belong in the log, nor, with ownOnly, those derived from other logs.
+	// Messages from before since do not belong in the log, nor, with ownOnly, those derived from
+	// other logs.
 	since   time.Time
 	ownOnly bool
 	// leftOut are the messages that do not belong in the log.
@@ -47,8 +48,8 @@ type outgoing struct {
 	message *schema.Message
 }
 
-// append writes the records that the log lacks of the messages. When it returns without an error, all messages that
-// belong in the log are in it and on disk.
+// append writes the records that the log lacks of the messages. When it returns without an error,
+// all messages that belong in the log are in it and on disk.
 func (a *appender) append(ctx context.Context, messages []*schema.Message) error {
 	a.leftOut = make(map[*schema.Message]bool)
 	var belonging []*schema.Message
@@ -111,8 +112,8 @@ func (a *appender) missing(ctx context.Context, messages []*schema.Message) (mis
 	return missing, nil
 }
 
-// write appends records. It returns the messages that lack a record still, because another process appended one with
-// the same id meanwhile.
+// write appends records. It returns the messages that lack a record still, because another process
+// appended one with the same id meanwhile.
 func (a *appender) write(ctx context.Context, all []outgoing) (again []*schema.Message, err error) {
 	records := make([]bridge.Record, len(all))
 	for i, one := range all {

@@ -20,11 +20,13 @@ import (
 // deliverBatch is how many messages are delivered with shared syncs.
 const deliverBatch = 128
 
-// Deliver delivers records to the mailboxes of a workspace, in their order, each message once, however often it is
-// called. Records that cannot be delivered become dead letters. A *bridge.LineError in the sequence is a skipped line,
-// any other error ends it. Reasons name the source, such as the path of a log.
+// Deliver delivers records to the mailboxes of a workspace, in their order, each message once,
+// however often it is called. Records that cannot be delivered become dead letters. A
+// *bridge.LineError in the sequence is a skipped line, any other error ends it. Reasons name the
+// source, such as the path of a log.
 //
-// The error is one of the sequence or of the file system. Calling Deliver again delivers what is missing.
+// The error is one of the sequence or of the file system. Calling Deliver again delivers what is
+// missing.
 func Deliver(ctx context.Context, w *mailbox.Workspace, source string, records iter.Seq2[bridge.Entry, error]) (report Report, err error) {
 	_, _, err = newDeliverer(w, source, &report).run(ctx, records)
 	return report, err
@@ -139,8 +141,9 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 	return d.queue(ctx, delivery{message: &reduced, entry: e, carried: m})
 }
 
-// wasSent reports whether the message was sent in this workspace to the agent; if to is empty, to anybody. Taken
-// reports whether an outbox has a message with its id; if the ledger has the answer, that is not looked up.
+// wasSent reports whether the message was sent in this workspace to the agent; if to is empty, to
+// anybody. Taken reports whether an outbox has a message with its id; if the ledger has the answer,
+// that is not looked up.
 func (d *deliverer) wasSent(ctx context.Context, m *schema.Message, to schema.AgentName) (taken, sent bool, err error) {
 	identity, err := identityOf(m)
 	if err != nil {
@@ -168,9 +171,9 @@ func (d *deliverer) wasSent(ctx context.Context, m *schema.Message, to schema.Ag
 	return taken, to == "" || slices.Contains(there, to), err
 }
 
-// derive takes a record that carries no message. It becomes one message to at most schema.MaxRecipients agents, or, if
-// it is a broadcast, several. Agents come and go: a part that was sent stays as it is, and a part with room for more
-// recipients was the last one.
+// derive takes a record that carries no message. It becomes one message to at most
+// schema.MaxRecipients agents, or, if it is a broadcast, several. Agents come and go: a part that
+// was sent stays as it is, and a part with room for more recipients was the last one.
 func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Variant) error {
 	var agents []schema.AgentName
 	if e.To == "" {
@@ -217,8 +220,8 @@ func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Varian
 	return nil
 }
 
-// queue puts a message in line. Its sender gets a mailbox if it has none, after the messages before it are sent: a
-// broadcast goes to the agents that existed before it.
+// queue puts a message in line. Its sender gets a mailbox if it has none, after the messages before
+// it are sent: a broadcast goes to the agents that existed before it.
 func (d *deliverer) queue(ctx context.Context, one delivery) error {
 	if d.queued[one.message.ID] {
 		if err := d.flush(ctx); err != nil {
@@ -243,15 +246,17 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 	return d.flush(ctx)
 }
 
-// flush delivers what is in line. The failure of a single message, such as an inbox that cannot be written to, goes
-// into failed and does not stop the others. If a full batch fails, flush returns the errors.
+// flush delivers what is in line. The failure of a single message, such as an inbox that cannot be
+// written to, goes into failed and does not stop the others. If a full batch fails, flush returns
+// the errors.
 func (d *deliverer) flush(ctx context.Context) error {
 	waiting := d.waiting
 	d.waiting = nil
 	clear(d.queued)
 	d.outboxes.round++
 	if len(waiting) == 0 {
-		// A message may be in its sender's outbox, but not in every inbox yet. Sending sees to that, too.
+		// A message may be in its sender's outbox, but not in every inbox yet. Sending sees to
+		// that, too.
 		_, err := d.workspace.Recover(ctx)
 		return err
 	}

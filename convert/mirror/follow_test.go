@@ -80,8 +80,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowWithoutEvents checks that Follow finds changes without events, tries again what failed, and reports a
-// failure once.
+// TestFollowWithoutEvents checks that Follow finds changes without events, tries again what failed,
+// and reports a failure once.
 func TestFollowWithoutEvents(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	f := newFollowing(t)
@@ -132,8 +132,8 @@ func TestFollowStoppedWithACause(t *testing.T) {
 	}
 }
 
-// TestFollowSeesChangeInPlace checks that a message that is changed in an outbox long after it was recorded is recorded
-// once more.
+// TestFollowSeesChangeInPlace checks that a message that is changed in an outbox long after it was
+// recorded is recorded once more.
 func TestFollowSeesChangeInPlace(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	outbox := p.workspace.BoxPath("claude", mailbox.Outbox)

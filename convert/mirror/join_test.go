@@ -24,7 +24,8 @@ func (p *place) runAll() Report {
 	return report
 }
 
-// TestJoinedLogs checks that two logs can be made to hold the same, and that nobody gets a message twice.
+// TestJoinedLogs checks that two logs can be made to hold the same, and that nobody gets a message
+// twice.
 func TestJoinedLogs(t *testing.T) {
 	for _, to := range []string{"codex", ""} {
 		for _, id := range []string{"", "0123456789abcdef0123", "no-hash"} {
@@ -74,7 +75,8 @@ func TestJoinedLogs(t *testing.T) {
 	}
 }
 
-// TestAppendedCopy checks that a derived message that was appended to another log is not delivered from there.
+// TestAppendedCopy checks that a derived message that was appended to another log is not delivered
+// from there.
 func TestAppendedCopy(t *testing.T) {
 	r := newRuns(t)
 	first, second := r.open(1, time.Unix(0, 0)), r.open(2, time.Unix(0, 0))
@@ -97,7 +99,8 @@ func TestAppendedCopy(t *testing.T) {
 	}
 }
 
-// TestCopiedBroadcast checks that a broadcast to more agents than a message has recipients is copied once.
+// TestCopiedBroadcast checks that a broadcast to more agents than a message has recipients is
+// copied once.
 func TestCopiedBroadcast(t *testing.T) {
 	agents := []schema.AgentName{"claude"}
 	for i := range schema.MaxRecipients + 3 {
@@ -136,8 +139,9 @@ func TestCopiedBroadcast(t *testing.T) {
 	}
 }
 
-// TestCopiedBroadcastElsewhere checks that a broadcast that one workspace copied into another log reaches all agents of
-// a workspace that only mirrors that log, also those that the first workspace does not know.
+// TestCopiedBroadcastElsewhere checks that a broadcast that one workspace copied into another log
+// reaches all agents of a workspace that only mirrors that log, also those that the first workspace
+// does not know.
 func TestCopiedBroadcastElsewhere(t *testing.T) {
 	for _, others := range []int{1, schema.MaxRecipients, schema.MaxRecipients + 3} {
 		r := newRuns(t)

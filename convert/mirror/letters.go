@@ -16,8 +16,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// deadLetter is a record that cannot be delivered: its message or, if there is none, the JSON of the record, which is
-// YAML too.
+// deadLetter is a record that cannot be delivered: its message or, if there is none, the JSON of
+// the record, which is YAML too.
 type deadLetter struct {
 	// names are the file names that the letter may have. The first is that of a new one.
 	names  []string
@@ -25,8 +25,8 @@ type deadLetter struct {
 	reason mailbox.DeadLetterReason
 }
 
-// newLetter returns the letter of a message that one of its recipients cannot get or, if m is nil, of a record that
-// cannot become a message.
+// newLetter returns the letter of a message that one of its recipients cannot get or, if m is nil,
+// of a record that cannot become a message.
 func newLetter(m *schema.Message, r bridge.Record, reason string) (letter deadLetter, err error) {
 	letter.reason.Reason = reason
 	if m == nil {
@@ -52,7 +52,8 @@ func newLetter(m *schema.Message, r bridge.Record, reason string) (letter deadLe
 	return letter, err
 }
 
-// setRecord puts a record into the letter. It cuts one that is too long for a message file: the log has all of it.
+// setRecord puts a record into the letter. It cuts one that is too long for a message file: the log
+// has all of it.
 func (l *deadLetter) setRecord(r bridge.Record) error {
 	data, err := r.Encode()
 	if err == nil && len(data) > schema.MaxFileSize/2 {
@@ -75,8 +76,9 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:schema.MaxBody], "") + "…"
 }
 
-// write adds the letter to the sender's dead letters or, if the workspace does not know the sender, to the mirror's. It
-// writes the reason first. The error matches fs.ErrExist if the letter was there.
+// write adds the letter to the sender's dead letters or, if the workspace does not know the sender,
+// to the mirror's. It writes the reason first. The error matches fs.ErrExist if the letter was
+// there.
 func (l deadLetter) write(w *mailbox.Workspace) (path string, err error) {
 	folder, makeFolder := lettersName, w.MakeStateFolder
 	if from := l.reason.From; w.Knows(from) {

@@ -258,9 +258,9 @@ func (p *progress) add(n, more int) {
 	}
 }
 
-// Acknowledge acknowledges the messages in an agent's inbox that the agent knows from the bridge: those that the
-// records carry, and those derived from the records. It returns how many it acknowledged. A message that is no longer
-// there is not an error.
+// Acknowledge acknowledges the messages in an agent's inbox that the agent knows from the bridge:
+// those that the records carry, and those derived from the records. It returns how many it
+// acknowledged. A message that is no longer there is not an error.
 func Acknowledge(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, records []bridge.Record) (done int, err error) {
 	if len(records) == 0 {
 		return 0, nil

@@ -19,8 +19,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// snapshot is what the world sees of a place: the log's records and the messages in all boxes, each in no
-// order, without the times at which letters died.
+// snapshot is what the world sees of a place: the log's records and the messages in all boxes, each
+// in no order, without the times at which letters died.
 func (p *place) snapshot() string {
 	p.t.Helper()
 	var all []string
@@ -269,7 +269,8 @@ func TestAcknowledgedMessagesStayAway(t *testing.T) {
 	}
 }
 
-// TestForeignFileNames checks messages that other tools put into the outbox under names of their own.
+// TestForeignFileNames checks messages that other tools put into the outbox under names of their
+// own.
 func TestForeignFileNames(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	for i, name := range []string{"20260313143005_claude_question_1f2e.yaml", "20260313143104_claude_question_1f2e_suffix.yaml", "by hand.yaml"} {
@@ -459,7 +460,8 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-// TestStoppedBehindASkippedLine checks that a mirror that stops behind a skipped line delivers what follows it later.
+// TestStoppedBehindASkippedLine checks that a mirror that stops behind a skipped line delivers what
+// follows it later.
 func TestStoppedBehindASkippedLine(t *testing.T) {
 	for _, first := range []string{"", "before"} {
 		p := newPlace(t, "claude", "codex")

@@ -10,8 +10,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestOnly checks that a message that Only rejects is not recorded, is read once, and is recorded by a mirror without
-// Only.
+// TestOnly checks that a message that Only rejects is not recorded, is read once, and is recorded
+// by a mirror without Only.
 func TestOnly(t *testing.T) {
 	p := newPlace(t, "claude", "codex", "ann")
 	send := func(from, to schema.AgentName, subject string) {

@@ -17,9 +17,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// The test binary runs itself as other processes. childRole is the direction of the mirror that such a
-// process runs once on the workspace and log in childDir; it is killed after childLife, if that is set, and
-// cannot write files larger than childLimit bytes, if that is.
+// The test binary runs itself as other processes. childRole is the direction of the mirror that
+// such a process runs once on the workspace and log in childDir; it is killed after childLife, if
+// that is set, and cannot write files larger than childLimit bytes, if that is.
 const (
 	childRole  = "OACP_TEST_MIRROR"
 	childDir   = "OACP_TEST_DIR"
@@ -71,8 +71,9 @@ func child(dir string, direction Direction, settings ...string) *exec.Cmd {
 	return cmd
 }
 
-// crowd makes a place with all that a mirror meets: many messages, the same words again and again, several
-// recipients, short and foreign file names, records of all kinds, broken lines and strangers.
+// crowd makes a place with all that a mirror meets: many messages, the same words again and again,
+// several recipients, short and foreign file names, records of all kinds, broken lines and
+// strangers.
 func crowd(t testing.TB, size int) *place {
 	t.Helper()
 	p := newPlace(t, "claude", "codex", "gemini")

@@ -12,8 +12,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// FuzzMirrorConverges runs a script in which agents write into mailboxes and into the log, mirrors run in all
-// directions, and acknowledge and forget, and checks that in the end each thing is in both places once.
+// FuzzMirrorConverges runs a script in which agents write into mailboxes and into the log, mirrors
+// run in all directions, and acknowledge and forget, and checks that in the end each thing is in
+// both places once.
 func FuzzMirrorConverges(f *testing.F) {
 	for _, script := range []string{"", "smr", "ssssmss", "rrrrmrr", "rsrsorsi", "wdwdmfm", "srfmsrfmaf", "bwsrdmdmbf", "xxxm", "xyxmfmyxfo", "ysxwmxfom"} {
 		f.Add(script)

@@ -11,8 +11,8 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// recorded returns copies of a workspace and of two logs that an earlier version mirrored: the first as usual, the
-// second with everything.
+// recorded returns copies of a workspace and of two logs that an earlier version mirrored: the
+// first as usual, the second with everything.
 func recorded(t *testing.T) (first, second *place) {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,8 +60,8 @@ func wantNothingNew(t *testing.T, what string, first, second *place) {
 	}
 }
 
-// TestRecordedWorkspace checks that messages that an earlier version derived are recognized, with and without what it
-// kept in state/mirror.
+// TestRecordedWorkspace checks that messages that an earlier version derived are recognized, with
+// and without what it kept in state/mirror.
 func TestRecordedWorkspace(t *testing.T) {
 	first, second := recorded(t)
 	wantNothingNew(t, "with its state", first, second)
@@ -75,7 +75,8 @@ func TestRecordedWorkspace(t *testing.T) {
 	}
 }
 
-// TestRecordedLedger checks that a message whose outbox copy is gone is known from an earlier version's journal.
+// TestRecordedLedger checks that a message whose outbox copy is gone is known from an earlier
+// version's journal.
 func TestRecordedLedger(t *testing.T) {
 	first, second := recorded(t)
 	outbox := first.workspace.BoxPath("codex", mailbox.Outbox)
@@ -94,8 +95,8 @@ func TestRecordedLedger(t *testing.T) {
 	wantNothingNew(t, "with a copy removed", first, second)
 }
 
-// TestRecordedLogElsewhere checks that a copy that an earlier version made of a record becomes the message that it
-// carries.
+// TestRecordedLogElsewhere checks that a copy that an earlier version made of a record becomes the
+// message that it carries.
 func TestRecordedLogElsewhere(t *testing.T) {
 	_, second := recorded(t)
 	other := openPlace(t, newPlace(t, "claude", "codex", "gemini").workspace.Dir(), second.log.Path())

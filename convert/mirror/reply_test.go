@@ -8,7 +8,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestAnswersAreNotDerived checks that an answer to a derived message is on none of the channels of derived messages.
+// TestAnswersAreNotDerived checks that an answer to a derived message is on none of the channels of
+// derived messages.
 func TestAnswersAreNotDerived(t *testing.T) {
 	for _, row := range convert.Mapping() {
 		for _, suffix := range []string{"", convert.BroadcastSuffix} {

@@ -9,17 +9,18 @@ import (
 
 // Report says what a Mirror, Append or Deliver did.
 type Report struct {
-	// Recorded counts the records that were appended to the log, and AlreadyRecorded those that it had before.
+	// Recorded counts the records that were appended to the log, and AlreadyRecorded those that it
+	// had before.
 	Recorded        int `json:"recorded"`
 	AlreadyRecorded int `json:"already_recorded"`
 	// LeftOut counts the messages that do not belong in the log; see Mirror.Since and Mirror.All.
 	LeftOut int `json:"left_out,omitempty"`
-	// Delivered counts the messages that were delivered, and AlreadyDelivered the records whose message had been
-	// delivered before.
+	// Delivered counts the messages that were delivered, and AlreadyDelivered the records whose
+	// message had been delivered before.
 	Delivered        int `json:"delivered"`
 	AlreadyDelivered int `json:"already_delivered"`
-	// DeadLetters are the records that could not be delivered and became dead letters now. AlreadyDead counts
-	// those that had become dead letters before.
+	// DeadLetters are the records that could not be delivered and became dead letters now.
+	// AlreadyDead counts those that had become dead letters before.
 	DeadLetters []DeadLetter `json:"dead_letters,omitempty"`
 	AlreadyDead int          `json:"already_dead"`
 	// Skipped are the lines of the log that are not records.

@@ -37,7 +37,8 @@ func (p *place) put(m schema.Message, path string, moved bool) {
 	}
 }
 
-// TestNameUsedAgain checks that the mirror sees the next message under a name that became free in an outbox.
+// TestNameUsedAgain checks that the mirror sees the next message under a name that became free in
+// an outbox.
 func TestNameUsedAgain(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	first := p.send(question("", "first"))
@@ -74,8 +75,8 @@ func TestNameTakenOver(t *testing.T) {
 	}
 }
 
-// TestJournalOfNames checks that a journal that has only keys makes the mirror neither skip files nor record them
-// twice.
+// TestJournalOfNames checks that a journal that has only keys makes the mirror neither skip files
+// nor record them twice.
 func TestJournalOfNames(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	p.send(question("msg-20260313T1430Z-claude-a8f3", "first"))
@@ -122,8 +123,8 @@ func FuzzLedgerLine(f *testing.F) {
 	})
 }
 
-// TestChangedBetweenOutAndIn checks that a message whose outbox copy was changed or removed after it was recorded is
-// not delivered again.
+// TestChangedBetweenOutAndIn checks that a message whose outbox copy was changed or removed after
+// it was recorded is not delivered again.
 func TestChangedBetweenOutAndIn(t *testing.T) {
 	for _, change := range []string{"changed in place", "changed and moved", "removed"} {
 		for _, next := range []Direction{In, Both} {
@@ -155,8 +156,8 @@ func TestChangedBetweenOutAndIn(t *testing.T) {
 	}
 }
 
-// TestLedgerOutlivesItsLog checks that a message whose outbox copy was removed is not delivered again, also after the
-// mirror saw another log in between.
+// TestLedgerOutlivesItsLog checks that a message whose outbox copy was removed is not delivered
+// again, also after the mirror saw another log in between.
 func TestLedgerOutlivesItsLog(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	sent := p.send(question("", "gone"))

@@ -49,7 +49,8 @@ func at(minute int, text string) schema.Message {
 	return m
 }
 
-// TestSecondRunBeginsEmpty checks that old mail and the messages of the first run stay out of the log of the second.
+// TestSecondRunBeginsEmpty checks that old mail and the messages of the first run stay out of the
+// log of the second.
 func TestSecondRunBeginsEmpty(t *testing.T) {
 	r := newRuns(t)
 	first := r.open(1, time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC))
@@ -173,8 +174,8 @@ func TestBrokenManifest(t *testing.T) {
 	}
 }
 
-// TestTheSameWordsInTwoRuns checks that records of two runs that say the same are two messages, in any order of
-// mirroring.
+// TestTheSameWordsInTwoRuns checks that records of two runs that say the same are two messages, in
+// any order of mirroring.
 func TestTheSameWordsInTwoRuns(t *testing.T) {
 	for _, to := range []string{"codex", ""} {
 		for _, id := range []string{"", "0123456789abcdef0123", "no-hash"} {

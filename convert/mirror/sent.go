@@ -13,8 +13,8 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// outboxes looks for messages that were sent. It finds their files by name, so that the size of an outbox does not
-// matter, and reads the files that other tools named once.
+// outboxes looks for messages that were sent. It finds their files by name, so that the size of an
+// outbox does not matter, and reads the files that other tools named once.
 type outboxes struct {
 	workspace *mailbox.Workspace
 	foreign   map[schema.AgentName]*foreignFiles
@@ -40,7 +40,8 @@ type outboxCopy struct {
 	contextKeys string
 }
 
-// find returns to whom the message was sent, nil if it was not. Taken reports whether there is a message with its id.
+// find returns to whom the message was sent, nil if it was not. Taken reports whether there is a
+// message with its id.
 func (o *outboxes) find(ctx context.Context, m *schema.Message) (to []schema.AgentName, taken bool, err error) {
 	copies, err := o.findCopies(ctx, m)
 	if err != nil {
@@ -108,7 +109,8 @@ func (o *outboxes) findForeign(ctx context.Context, m *schema.Message) ([]outbox
 	return files.copies[m.ID], nil
 }
 
-// findEarlier returns the recipients of the message under an id that an earlier version gave it, nil if there is none.
+// findEarlier returns the recipients of the message under an id that an earlier version gave it,
+// nil if there is none.
 func (o *outboxes) findEarlier(r bridge.Record, m *schema.Message, part int) ([]schema.AgentName, error) {
 	for _, id := range convert.EarlierIDs(r, part) {
 		earlier := *m
@@ -149,8 +151,8 @@ func (o *outboxes) read(agent schema.AgentName, name string) (*outboxCopy, error
 	return &outboxCopy{m.ID, words, m.To, m.ContextKeys}, err
 }
 
-// isOurs reports whether a file is named as the workspace itself names it, by a time to the minute. It is called for
-// every file of an outbox, so it does not parse the name any further.
+// isOurs reports whether a file is named as the workspace itself names it, by a time to the minute.
+// It is called for every file of an outbox, so it does not parse the name any further.
 func isOurs(name string) bool {
 	const minute = "20060102T1504Z"
 	return len(name) > len(minute) && name[8] == 'T' && name[len(minute)-1] == 'Z' && name[len(minute)] == '_'

@@ -18,8 +18,8 @@ import (
 
 const longText = "first line\nsecond line\nthird line\n"
 
-// half writes the beginning of a message, which is a message too, into claude's outbox and returns its path
-// and what is missing.
+// half writes the beginning of a message, which is a message too, into claude's outbox and returns
+// its path and what is missing.
 func (p *place) half(name string) (path string, rest []byte) {
 	p.t.Helper()
 	m := question("msg-20260313T1430Z-claude-a8f3", longText)
@@ -81,7 +81,8 @@ func TestHalfWrittenFile(t *testing.T) {
 	}
 }
 
-// TestFileThatIsWrittenForever checks that Run gives up waiting, names the file, and records it another time.
+// TestFileThatIsWrittenForever checks that Run gives up waiting, names the file, and records it
+// another time.
 func TestFileThatIsWrittenForever(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	path, rest := p.half("by hand.yaml")
@@ -133,7 +134,8 @@ func TestFollowHalfWrittenFile(t *testing.T) {
 	p.wantWhole()
 }
 
-// TestDeliveredFilesAreSettled checks that Run does not wait for what the workspace itself put into an outbox.
+// TestDeliveredFilesAreSettled checks that Run does not wait for what the workspace itself put into
+// an outbox.
 func TestDeliveredFilesAreSettled(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	p.send(question("", longText))
