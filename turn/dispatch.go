@@ -235,9 +235,19 @@ func (c *Config) backoff(failures int) time.Duration {
 	return wait - rand.N(wait/2+1)
 }
 
-// decide says what to do about a message.
+// decide says what to do about a message. A person may have resumed the conversation since the
+// journal was last read, so no bound trips before it is read again.
 func (r *Runner) decide(it *item, now time.Time) (d decision) {
-	r.journal.view(func(h *history) { d = r.config.decide(h, it, now, r.pausedUntil) })
+	look := func(h *history) { d = r.config.decide(h, it, now, r.pausedUntil) }
+	r.journal.view(look)
+	if d.bound == nil || d.bound.noticed {
+		return d
+	}
+	if err := r.journal.refresh(); err != nil {
+		r.problem(EventProblem.of(&it.envelope), err)
+		return d
+	}
+	r.journal.view(look)
 	return d
 }
 

@@ -128,10 +128,13 @@ func (h *history) sender(name schema.AgentName) *senderState {
 
 // entry returns the value of a key. If there is none, it adds the initial one.
 func entry[Key comparable, Value any](all map[Key]*Value, k Key, initial Value) *Value {
-	if all[k] == nil {
-		all[k] = &initial
+	value := all[k]
+	if value == nil {
+		value = new(Value) // &initial would allocate at each call
+		*value = initial
+		all[k] = value
 	}
-	return all[k]
+	return value
 }
 
 // read applies the complete lines from an offset on. It returns where they end, and how many are
