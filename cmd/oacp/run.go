@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -171,8 +172,7 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		defer command.OutliveOutput()()
 		ctx, stop := command.UntilSignal(c.Context)
 		defer stop()
-		err = runner.Run(ctx)
-		return errors.Join(err, printer.err)
+		return errors.Join(runner.Run(ctx), printer.err)
 	})
 }
 
@@ -231,15 +231,11 @@ var eventWords = map[turn.EventKind]struct {
 
 func (p *runPrinter) line(e turn.Event) string {
 	words := eventWords[e.Kind]
-	const column = 12
-	line := e.At.Local().Format(time.TimeOnly) + "  " + paint(p.s, text.Colors{words.color}, fmt.Sprintf("%-*s", column, words.word))
-	for _, part := range []string{string(e.ID), string(e.From), string(e.Type), e.Subject} {
+	line := e.At.Local().Format(time.TimeOnly) + "  " + paint(p.s, text.Colors{words.color}, fmt.Sprintf("%-12s", words.word))
+	for _, part := range []string{cmp.Or(string(e.ID), e.File), string(e.From), string(e.Type), e.Subject} {
 		if part != "" {
 			line += "  " + visible.Line(part)
 		}
-	}
-	if e.ID == "" && e.File != "" {
-		line += "  " + visible.Line(e.File)
 	}
 	if e.Kind == turn.EventStarted && e.Attempt > 1 {
 		line += fmt.Sprintf("  (turn %d)", e.Attempt)

@@ -17,14 +17,11 @@ import (
 	"github.com/oacp-go/oacp/turn"
 )
 
-type statusOptions struct {
-	workspace command.Workspace
-	id        string
-	json      bool
-}
-
 func newStatusCommand(s *command.Streams) *cli.Command {
-	var o statusOptions
+	var o struct {
+		workspace command.Workspace
+		json      bool
+	}
 	return &cli.Command{
 		Name:      "status",
 		Category:  command.CategoryTurns,
@@ -51,36 +48,28 @@ EXAMPLES:
 			if len(args) > 1 {
 				return failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
 			}
-			if len(args) == 1 {
-				o.id = args[0]
-			}
-			return runStatus(c.Context, o, s)
+			return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+				if len(args) == 1 {
+					return printProgress(c.Context, w, args[0], o.json, s)
+				}
+				return printStatuses(c.Context, w, o.json, s)
+			})
 		},
 	}
 }
 
-func runStatus(ctx context.Context, o statusOptions, s *command.Streams) error {
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		if o.id != "" {
-			return printProgress(ctx, o, w, s)
-		}
-		statuses, err := turn.Status(ctx, w)
-		if err != nil {
-			return err
-		}
-		if o.json {
-			return command.WriteJSON(s.Out, struct {
-				Project   string             `json:"project"`
-				Workspace string             `json:"workspace"`
-				Agents    []turn.AgentStatus `json:"agents"`
-			}{project.Name(w), w.Dir(), statuses})
-		}
-		printStatuses(statuses, s)
-		return nil
-	})
-}
-
-func printStatuses(statuses []turn.AgentStatus, s *command.Streams) {
+func printStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *command.Streams) error {
+	statuses, err := turn.Status(ctx, w)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return command.WriteJSON(s.Out, struct {
+			Project   string             `json:"project"`
+			Workspace string             `json:"workspace"`
+			Agents    []turn.AgentStatus `json:"agents"`
+		}{project.Name(w), w.Dir(), statuses})
+	}
 	now := s.Now()
 	const last, others = 6, 70
 	t := newTable(s, table.Row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Last turn", "Failures"}, others, last)
@@ -95,6 +84,7 @@ func printStatuses(statuses []turn.AgentStatus, s *command.Streams) {
 	for _, a := range statuses {
 		printDetails(a, now, s)
 	}
+	return nil
 }
 
 // printDetails prints what is empty for most agents.
@@ -128,13 +118,14 @@ func plural(count int, what string) string {
 }
 
 func runnerText(a turn.AgentStatus, s *command.Streams) string {
-	switch {
-	case !a.Running:
+	if !a.Running {
 		return "-"
-	case a.Runner == nil:
-		return paint(s, text.Colors{text.FgGreen}, "runs")
 	}
-	return paint(s, text.Colors{text.FgGreen}, fmt.Sprintf("%d@%s", a.Runner.PID, visible.Line(a.Runner.Host)))
+	words := "runs"
+	if a.Runner != nil {
+		words = fmt.Sprintf("%d@%s", a.Runner.PID, visible.Line(a.Runner.Host))
+	}
+	return paint(s, text.Colors{text.FgGreen}, words)
 }
 
 func lastTurnText(a turn.AgentStatus, now time.Time) string {
@@ -147,12 +138,12 @@ func lastTurnText(a turn.AgentStatus, now time.Time) string {
 	return "failed " + command.Age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Reason)
 }
 
-func printProgress(ctx context.Context, o statusOptions, w *mailbox.Workspace, s *command.Streams) error {
-	progress, err := turn.Track(ctx, w, o.id)
+func printProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON bool, s *command.Streams) error {
+	progress, err := turn.Track(ctx, w, id)
 	if err != nil {
 		return err
 	}
-	if o.json {
+	if asJSON {
 		return command.WriteJSON(s.Out, struct {
 			ID         string          `json:"id"`
 			Recipients []turn.Progress `json:"recipients"`

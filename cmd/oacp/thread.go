@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,12 +14,14 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 )
 
 type threadOptions struct {
 	workspace command.Workspace
 	id        string
 	bodies    bool
+	agent     string // of thread resume
 	json      bool
 }
 
@@ -97,9 +100,7 @@ func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []mailbox.
 		LoadError      string                `json:"load_error,omitempty"`
 	}{Messages: []any{}, LoadError: unreadable}
 	for _, e := range thread {
-		if answer.ConversationID == "" {
-			answer.ConversationID = e.Message.ConversationID
-		}
+		answer.ConversationID = cmp.Or(answer.ConversationID, e.Message.ConversationID)
 		object, err := messageJSON(e.Message, places(w, []mailbox.Entry{e}), s)
 		if err != nil {
 			return err
@@ -107,4 +108,62 @@ func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []mailbox.
 		answer.Messages = append(answer.Messages, object)
 	}
 	return command.WriteJSON(s.Out, answer)
+}
+
+func newThreadResumeCommand(s *command.Streams) *cli.Command {
+	var o threadOptions
+	return &cli.Command{
+		Name:      "resume",
+		Usage:     "let a conversation go on after its bound on turns",
+		ArgsUsage: "CONVERSATION-OR-ID",
+		Description: `oacp run bounds the turns of a conversation, so that two agents cannot answer each
+other for ever. resume lets the count start again. The conversation is named by
+its id, or by that of a message in it.
+
+EXAMPLES:
+   oacp thread resume conv-20260313-claude-001
+   oacp thread resume k3x9`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "with `AGENT` only (default: with all that had turns in it)", Destination: &o.agent},
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
+		Action: func(c *cli.Context) error {
+			var err error
+			if o.id, err = oneID(command.Positionals(c)); err != nil {
+				return err
+			}
+			return resumeThread(c.Context, o, s)
+		},
+	}
+}
+
+func resumeThread(ctx context.Context, o threadOptions, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		conversation := schema.ConversationID(o.id)
+		if _, err := schema.ParseConversationID(conversation); err != nil {
+			found, err := w.Find(ctx, o.id)
+			if err != nil {
+				return err
+			}
+			conversation = mailbox.ConversationOf(found[0].Message)
+		}
+		var agents []schema.AgentName
+		if o.agent != "" {
+			agents = append(agents, schema.AgentName(o.agent))
+		}
+		resumed, err := turn.Resume(ctx, w, conversation, agents...)
+		if err != nil {
+			return err
+		}
+		if o.json {
+			return command.WriteJSON(s.Out, struct {
+				Conversation schema.ConversationID `json:"conversation_id"`
+				Agents       []schema.AgentName    `json:"agents"`
+			}{conversation, resumed})
+		}
+		for _, agent := range resumed {
+			fmt.Fprintf(s.Out, "OK: %s goes on with %s\n", conversation, agent)
+		}
+		return nil
+	})
 }
