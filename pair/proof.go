@@ -72,7 +72,7 @@ func (s *Session) endProof(ctx context.Context) error {
 	if len(ended) == 0 {
 		return nil
 	}
-	return s.note(Entry{Type: EntryNotice, Content: "ended what the proof left behind: " + orphans.List(ended)})
+	return s.note(Entry{Type: EntryNotice, Content: "ended what the proof left behind: " + strings.Join(ended, ", ")})
 }
 
 // runCommands runs the commands of the proof until one fails.

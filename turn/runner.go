@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -179,7 +180,7 @@ func (r *Runner) endLostTurns(ctx context.Context) error {
 	})
 	killed, err := orphans.End(ctx, marks...)
 	if len(killed) > 0 {
-		r.observe(Event{Kind: EventWarning, Reason: "a runner died in a turn; these processes of the turn were still at work and were killed: " + orphans.List(killed)})
+		r.observe(Event{Kind: EventWarning, Reason: "a runner died in a turn; these processes of the turn were still at work and were killed: " + strings.Join(killed, ", ")})
 	}
 	if err != nil {
 		return err

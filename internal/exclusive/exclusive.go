@@ -78,7 +78,10 @@ func (l Lock) Take(ctx context.Context, now time.Time) (*Hold, error) {
 		return nil, errors.Join(fmt.Errorf("locking %s: %w", l.Path, err), lock.Close())
 	}
 	hold := &Hold{lock: l, held: lock, mark: orphans.NewMark()}
-	if hold.Orphans, err = l.endOrphans(ctx); err == nil {
+	if last := l.holder(); last != nil { // its note is still there: it was killed
+		hold.Orphans, err = orphans.End(ctx, last.Mark)
+	}
+	if err == nil {
 		err = l.sign(now, hold.mark)
 	}
 	if err != nil {
@@ -87,22 +90,10 @@ func (l Lock) Take(ctx context.Context, now time.Time) (*Hold, error) {
 	return hold, nil
 }
 
-// endOrphans ends what the last holder left behind. If it released the lock, its note is gone.
-func (l Lock) endOrphans(ctx context.Context) ([]orphans.Process, error) {
-	last := l.holder()
-	if last == nil {
-		return nil, nil
-	}
-	if host, err := os.Hostname(); err != nil || host != last.Host {
-		return nil, nil // its processes are not on this machine
-	}
-	return orphans.End(ctx, last.Mark)
-}
-
 // Hold is a lock that this process holds.
 type Hold struct {
-	// Orphans are the processes that the last holder left behind.
-	Orphans []orphans.Process
+	// Orphans are the processes that the last holder left behind, as orphans.End returns them.
+	Orphans []string
 
 	lock Lock
 	held *flock.Flock

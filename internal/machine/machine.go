@@ -113,23 +113,18 @@ func askVersion(ctx context.Context, path string) (string, error) {
 		return "", err
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(string(output)), "\n")
-	const most = 100
-	if runes := []rune(line); len(runes) > most {
-		line = string(runes[:most]) + "…"
-	}
-	return line, nil
+	return fmt.Sprintf("%.100s", line), nil
 }
 
 // A watchLimit is a setting of Linux for watching folders.
 type watchLimit struct {
-	name    string
-	enough  int
-	setting string
+	name, setting string
+	enough        int
 }
 
 var watchLimits = []watchLimit{
-	{"inotify instances", 64, "fs.inotify.max_user_instances"},
-	{"inotify watches", 4096, "fs.inotify.max_user_watches"},
+	{"inotify instances", "fs.inotify.max_user_instances", 64},
+	{"inotify watches", "fs.inotify.max_user_watches", 4096},
 }
 
 func (i inspector) watchLimit(limit watchLimit) Check {
@@ -141,14 +136,8 @@ func (i inspector) watchLimit(limit watchLimit) Check {
 		check.Hint = "folders are read again and again instead"
 		return check
 	}
-	value, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		check.Status, check.Detail = Poor, fmt.Sprintf("%s holds %q", path, data)
-		check.Hint = "sysctl " + limit.setting + " should say a number"
-		return check
-	}
-	check.Detail = strconv.Itoa(value)
-	if value < limit.enough {
+	check.Detail = strings.TrimSpace(string(data))
+	if value, err := strconv.Atoi(check.Detail); err != nil || value < limit.enough {
 		check.Status = Poor
 		check.Hint = fmt.Sprintf("sudo sysctl %s=%d", limit.setting, limit.enough*2)
 	}

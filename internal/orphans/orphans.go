@@ -8,7 +8,6 @@ package orphans
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -63,34 +62,14 @@ func (m Mark) valid() bool {
 	return len(m) == len(rand.Text()) && strings.Trim(string(m), digits) == ""
 }
 
-// Process is a process that was ended.
-type Process struct {
-	ID int
-	// Name is its program's name, which the system may cut.
-	Name string
-}
-
-// End kills the processes with one of the marks until there are none, and returns them. It spares
-// the caller and its ancestors, so that a shell with a mark can start the caller. It finds no
-// processes of other users. The error is the context's, or says what could not be killed.
-func End(ctx context.Context, marks ...Mark) ([]Process, error) {
+// End kills the processes with one of the marks until there are none, and returns them in the form
+// "sleep (4711)". It spares the caller and its ancestors, so that a shell with a mark can start the
+// caller. It finds no processes of other users. The error is the context's, or says what could not
+// be killed.
+func End(ctx context.Context, marks ...Mark) ([]string, error) {
 	marks = slices.DeleteFunc(slices.Clone(marks), func(m Mark) bool { return !m.valid() })
 	if len(marks) == 0 {
 		return nil, nil
 	}
 	return end(ctx, marks)
-}
-
-// List returns the names of a few of the processes, for people.
-func List(processes []Process) string {
-	const most = 5
-	var names []string
-	for i, p := range processes {
-		if i == most {
-			names = append(names, fmt.Sprintf("and %d more", len(processes)-most))
-			break
-		}
-		names = append(names, fmt.Sprintf("%s (%d)", p.Name, p.ID))
-	}
-	return strings.Join(names, ", ")
 }

@@ -26,29 +26,25 @@ const (
 
 // end kills the processes with one of the marks. They may start others meanwhile, so it searches
 // until it finds none.
-func end(ctx context.Context, marks []Mark) ([]Process, error) {
+func end(ctx context.Context, marks []Mark) ([]string, error) {
 	spared, err := ancestors()
 	if err != nil {
 		return nil, err
 	}
-	var ended []Process
+	var ended []string
 	for deadline := time.Now().Add(patience); ; time.Sleep(interval) {
-		found, err := marked(marks, spared)
+		found, err := kill(marks, spared)
+		for _, name := range found {
+			if !slices.Contains(ended, name) {
+				ended = append(ended, name)
+				deadline = time.Now().Add(patience)
+			}
+		}
 		if err != nil || len(found) == 0 || ctx.Err() != nil {
 			return ended, errors.Join(err, context.Cause(ctx))
 		}
 		if time.Now().After(deadline) {
-			return ended, fmt.Errorf("process %d, which was left behind, was killed and has not died within %v", found[0], patience)
-		}
-		for _, id := range found {
-			p, killed, err := kill(id, marks)
-			if err != nil {
-				return ended, err
-			}
-			if killed && !slices.Contains(ended, p) {
-				ended = append(ended, p)
-				deadline = time.Now().Add(patience)
-			}
+			return ended, fmt.Errorf("%s, which was left behind, was killed and has not died within %v", found[0], patience)
 		}
 	}
 }
@@ -77,43 +73,33 @@ func ancestors() (map[int]bool, error) {
 	return found, nil
 }
 
-// marked returns the living processes with one of the marks.
-func marked(marks []Mark, spared map[int]bool) ([]int, error) {
-	names, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return nil, err
-	}
-	var found []int
-	for _, name := range names {
-		id, err := strconv.Atoi(filepath.Base(name))
-		if err == nil && !spared[id] && hasMark(id, marks) {
-			found = append(found, id)
+// kill kills the processes with one of the marks, and returns their names and numbers.
+func kill(marks []Mark, spared map[int]bool) (found []string, err error) {
+	folders, err := filepath.Glob("/proc/[0-9]*")
+	for _, folder := range folders {
+		id, numErr := strconv.Atoi(filepath.Base(folder))
+		if numErr != nil || spared[id] || !hasMark(id, marks) {
+			continue
 		}
+		process, findErr := os.FindProcess(id)
+		if findErr != nil {
+			return found, findErr
+		}
+		// FindProcess returns a handle. If the process still has the mark, no other one can get
+		// the signal.
+		if hasMark(id, marks) {
+			name, _ := os.ReadFile(filepath.Join(folder, "comm")) // for people
+			text := fmt.Sprintf("%s (%d)", strings.TrimSpace(string(name)), id)
+			switch killErr := process.Kill(); {
+			case killErr == nil:
+				found = append(found, text)
+			case !errors.Is(killErr, os.ErrProcessDone):
+				err = errors.Join(err, fmt.Errorf("ending %s, which was left behind: %w", text, killErr))
+			}
+		}
+		err = errors.Join(err, process.Release())
 	}
-	return found, nil
-}
-
-// kill kills a process that has one of the marks. It holds the process by a handle, so that its
-// number cannot become another's before the signal.
-func kill(id int, marks []Mark) (p Process, killed bool, err error) {
-	process, err := os.FindProcess(id)
-	if err != nil {
-		return p, false, err
-	}
-	defer func() { err = errors.Join(err, process.Release()) }()
-	if !hasMark(id, marks) {
-		return p, false, nil
-	}
-	name, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(id), "comm")) // for people
-	p = Process{ID: id, Name: strings.TrimSpace(string(name))}
-	err = process.Kill()
-	if errors.Is(err, os.ErrProcessDone) {
-		return p, false, nil
-	}
-	if err != nil {
-		return p, false, fmt.Errorf("ending process %d (%s), which was left behind: %w", id, p.Name, err)
-	}
-	return p, true, nil
+	return found, err
 }
 
 // hasMark reports whether a process was started with one of the marks in its environment. That of a

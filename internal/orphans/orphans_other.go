@@ -4,4 +4,4 @@ package orphans
 
 import "context"
 
-func end(context.Context, []Mark) ([]Process, error) { return nil, nil }
+func end(context.Context, []Mark) ([]string, error) { return nil, nil }

@@ -8,11 +8,15 @@ import (
 	"syscall"
 )
 
-func setGroup(command *exec.Cmd) {
+// Lead makes a command, which is not started yet, the leader of a process group of its own. On
+// Linux it gets the signal when this process dies, or when the thread that starts it ends: see
+// Hold.
+func Lead(command *exec.Cmd, death syscall.Signal) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	command.SysProcAttr.Setpgid = true
+	setDeathSignal(command.SysProcAttr, death)
 }
 
 // Signal sends a signal to the processes of the leader's group, if there are any. Without process

@@ -5,8 +5,17 @@ package processgroup
 
 import (
 	"os"
+	"runtime"
 	"syscall"
 )
+
+// Hold keeps the calling goroutine on its thread until release is called. Linux takes the end of
+// the thread that started a process for the death of its parent. So the goroutine that starts a
+// process must hold its thread until the process has ended.
+func Hold() (release func()) {
+	runtime.LockOSThread()
+	return runtime.UnlockOSThread
+}
 
 // Kill ends the processes of the leader's group.
 func Kill(leader *os.Process) { Signal(leader, syscall.SIGKILL) }

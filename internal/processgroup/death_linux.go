@@ -1,0 +1,5 @@
+package processgroup
+
+import "syscall"
+
+func setDeathSignal(attr *syscall.SysProcAttr, death syscall.Signal) { attr.Pdeathsig = death }
