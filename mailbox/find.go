@@ -173,10 +173,10 @@ func (w *Workspace) collect(ctx context.Context, wantName func(string) bool, mat
 	return found, nil
 }
 
-// FindNamed is Find, but also accepts the name of a file, as Inbox lists it, in the agent's inbox or, for
-// an empty agent, in the only inbox that has one. Such a file need not be a message. It takes precedence;
-// no complete id is a file name. If several inboxes have such a file, FindNamed returns a
-// *SeveralInboxesError.
+// FindNamed is Find, but also accepts the name of a file, as Inbox lists it, in the agent's inbox
+// or, for an empty agent, in the only inbox that has one. Such a file need not be a message. It
+// takes precedence; no complete id is a file name. If several inboxes have such a file, FindNamed
+// returns a *SeveralInboxesError.
 func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema.AgentName) ([]Entry, error) {
 	e, err := w.inboxFile(idOrName, agent)
 	var missing *NotFoundError
@@ -189,9 +189,9 @@ func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema
 	return nil, err
 }
 
-// Pending returns the copy of a message in the agent's inbox or, for an empty agent, in the only inbox
-// that has one. It finds messages and files as FindNamed does. Besides its errors, Pending returns a
-// *NotPendingError or a *SeveralInboxesError.
+// Pending returns the copy of a message in the agent's inbox or, for an empty agent, in the only
+// inbox that has one. It finds messages and files as FindNamed does. Besides its errors, Pending
+// returns a *NotPendingError or a *SeveralInboxesError.
 func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.AgentName) (Entry, error) {
 	found, err := w.FindNamed(ctx, idOrName, agent)
 	if err != nil {
@@ -222,8 +222,8 @@ func onlyEntry(id schema.ID, entries []Entry) (Entry, error) {
 	return Entry{}, several
 }
 
-// inboxFile returns the only file of a name that Inbox lists. It returns a *NotFoundError if there is no
-// such file, with an *UnreadableError if inboxes could not be read.
+// inboxFile returns the only file of a name that Inbox lists. It returns a *NotFoundError if there
+// is no such file, with an *UnreadableError if inboxes could not be read.
 func (w *Workspace) inboxFile(name string, agent schema.AgentName) (Entry, error) {
 	agents := []schema.AgentName{agent}
 	var err error

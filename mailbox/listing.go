@@ -102,8 +102,8 @@ func readEntry(dir *durable.Dir, agent schema.AgentName, box Box, name string, b
 	return e
 }
 
-// onAllCores divides the numbers from 0 to n-1 into ranges and calls do for them in parallel, until the
-// context is canceled; then it returns the cause.
+// onAllCores divides the numbers from 0 to n-1 into ranges and calls do for them in parallel, until
+// the context is canceled; then it returns the cause.
 func onAllCores(ctx context.Context, n int, do func(start, end int)) error {
 	const most = 64
 	var group errgroup.Group

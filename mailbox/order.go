@@ -44,9 +44,9 @@ func sorted(entries []Entry) []Entry {
 	return result
 }
 
-// SortConversation sorts messages by time, and messages of one second in the order in which their files
-// were written. A message that is older than the one it answers, because clocks differ, counts as
-// written right after that one.
+// SortConversation sorts messages by time, and messages of one second in the order in which their
+// files were written. A message that is older than the one it answers, because clocks differ,
+// counts as written right after that one.
 func SortConversation(entries []Entry) {
 	byID := make(map[schema.ID]*Entry, len(entries))
 	earliestFirst := make([]*Entry, len(entries))

@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
-	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -18,11 +17,10 @@ import (
 )
 
 type ackOptions struct {
-	workspace command.Workspace
-	ids       []string
-	agent     string
-	archive   bool
-	json      bool
+	workspace     command.Workspace
+	ids           []string
+	agent         string
+	archive, json bool
 }
 
 func newAckCommand(s *command.Streams) *cli.Command {
@@ -52,7 +50,7 @@ EXAMPLES:
 		Action: func(c *cli.Context) error {
 			o.ids = command.Positionals(c)
 			if len(o.ids) == 0 {
-				return failure.Usagef("which message? needs an id").WithHint("oacp inbox lists what is pending")
+				return errNoID()
 			}
 			return runAck(c.Context, o, s)
 		},
@@ -87,8 +85,16 @@ func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 		}
 		var done []acknowledgedJSON
 		for _, e := range entries {
-			var one acknowledgedJSON
-			if one, err = o.acknowledge(w, e); err != nil {
+			one := acknowledgedJSON{File: e.Name, Agent: e.Agent, Path: e.Path}
+			if e.Message != nil {
+				one.MessageID = e.Message.ID
+			}
+			if o.archive {
+				one.Archived, err = w.ArchiveEntry(e)
+			} else {
+				err = w.Acknowledge(e)
+			}
+			if err != nil {
 				break
 			}
 			done = append(done, one)
@@ -98,20 +104,6 @@ func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 		}
 		return err
 	})
-}
-
-func (o ackOptions) acknowledge(w *mailbox.Workspace, e mailbox.Entry) (acknowledgedJSON, error) {
-	done := acknowledgedJSON{File: e.Name, Agent: e.Agent, Path: e.Path}
-	if e.Message != nil {
-		done.MessageID = e.Message.ID
-	}
-	var err error
-	if o.archive {
-		done.Archived, err = w.ArchiveEntry(e)
-	} else {
-		err = w.Acknowledge(e)
-	}
-	return done, err
 }
 
 func (o ackOptions) print(done []acknowledgedJSON, s *command.Streams) error {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,27 +14,18 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// composeOptions are the parts of a new message that send and reply share.
+// composeOptions are the flags of send and reply for the parts of a message.
 type composeOptions struct {
-	from    string
-	subject string
-	body    string
+	from, typ, subject, body string
 	// bodyGiven distinguishes an empty --body from a missing one, which reads standard input.
-	bodyGiven       bool
-	bodyFile        string
-	priority        string
-	expires         string
-	channel         string
-	relatedPR       string
-	relatedPacket   string
-	contextKeys     string
-	contextKeysFile string
-	autonomyHint    string
-	suffix          string
+	bodyGiven                            bool
+	bodyFile, priority, expires, channel string
+	relatedPR, relatedPacket             string
+	contextKeys, contextKeysFile         string
+	autonomyHint, suffix                 string
 }
 
 func (o *composeOptions) flags() []cli.Flag {
@@ -57,35 +48,26 @@ func (o *composeOptions) flags() []cli.Flag {
 
 // fill sets the fields of the draft that the command line gives. The body is the text given, or the
 // content of a file or of standard input.
-func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) error {
-	for _, field := range []struct {
-		to   *string
-		text string
-	}{
-		{&draft.Subject, o.subject},
-		{&draft.Channel, o.channel},
-		{&draft.RelatedPR, o.relatedPR},
-		{&draft.RelatedPacket, o.relatedPacket},
-		{&draft.ContextKeys, o.contextKeys},
-		{&draft.AutonomyHint, o.autonomyHint},
-	} {
-		if field.text != "" {
-			*field.to = field.text
+func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) (err error) {
+	draft.Subject = cmp.Or(o.subject, draft.Subject)
+	draft.Channel = cmp.Or(o.channel, draft.Channel)
+	draft.RelatedPR = cmp.Or(o.relatedPR, draft.RelatedPR)
+	draft.RelatedPacket = cmp.Or(o.relatedPacket, draft.RelatedPacket)
+	draft.ContextKeys, draft.AutonomyHint = o.contextKeys, o.autonomyHint
+	if o.typ != "" {
+		if draft.Type, err = parseType(o.typ); err != nil {
+			return err
 		}
 	}
 	if o.priority != "" {
-		priority, err := schema.ParsePriority(strings.ToUpper(o.priority))
-		if err != nil {
+		if draft.Priority, err = schema.ParsePriority(strings.ToUpper(o.priority)); err != nil {
 			return failure.Usagef("--priority: %w", err)
 		}
-		draft.Priority = priority
 	}
 	if o.expires != "" {
-		expires, err := parseExpiry(o.expires, s.Now())
-		if err != nil {
+		if draft.ExpiresAt, err = parseExpiry(o.expires, s.Now()); err != nil {
 			return err
 		}
-		draft.ExpiresAt = expires
 	}
 	if o.contextKeysFile != "" {
 		text, err := readInput(o.contextKeysFile, s)
@@ -99,36 +81,28 @@ func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) error {
 	return err
 }
 
-func (o *composeOptions) readBody(s *command.Streams) (string, error) {
-	noBody := func(why string) error {
-		return failure.Usagef("body: %s", why).WithHint("use --body TEXT, --body-file FILE, or a pipe")
-	}
-	source := o.bodyFile
+func (o *composeOptions) readBody(s *command.Streams) (text string, err error) {
+	missing := o.bodyFile + " is empty"
 	switch {
-	case source != "":
-	case o.bodyGiven && strings.TrimSpace(o.body) == "":
-		return "", noBody("--body is empty")
-	case o.bodyGiven:
-		return o.body, nil
-	case s.InTerminal:
-		return "", noBody("there is none")
+	case o.bodyFile != "" && o.bodyFile != "-":
+		text, err = readInput(o.bodyFile, s)
+	case o.bodyFile == "" && o.bodyGiven:
+		text, missing = o.body, "--body is empty"
+	case o.bodyFile == "" && s.InTerminal:
+		missing = "there is none"
 	default:
-		source = "-"
+		missing = "nothing came in on standard input"
+		text, err = readInput("-", s)
 	}
-	text, err := readInput(source, s)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", noBody(err.Error())
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		missing = err.Error()
+	case err != nil:
 		return "", fmt.Errorf("body: %w", err)
+	case strings.TrimSpace(text) != "":
+		return text, nil
 	}
-	if strings.TrimSpace(text) == "" {
-		if source == "-" {
-			return "", noBody("nothing came in on standard input")
-		}
-		return "", noBody(source + " is empty")
-	}
-	return text, nil
+	return "", failure.Usagef("body: %s", missing).WithHint("use --body TEXT, --body-file FILE, or a pipe")
 }
 
 // readInput returns the text of a file, or of standard input for "-". It stops at the size of the
@@ -166,11 +140,29 @@ func parseExpiry(text string, now time.Time) (schema.Timestamp, error) {
 	return "", failure.Usagef("--expires: %s is not a time", visible.Quote(text)).WithHint("write 30m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ")
 }
 
-// answer makes the draft an answer to a message, and warns if that message is missing.
-func answer(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, id string, s *command.Streams) error {
-	found, err := w.AnswerTo(ctx, draft, id)
-	if err == nil && !found {
-		s.Warn("there is no message " + id + " any more; the answer names it as its parent anyway")
+// sinceLayouts are the forms of ISO 8601 that parseSince accepts. Fractions may follow the seconds.
+var sinceLayouts = []string{
+	time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04Z07:00", "2006-01-02T15:04Z0700",
+	"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly,
+}
+
+// parseSince parses the value of --since: now, epoch, an age such as 5m or 7d, or a time, in UTC unless it names a zone.
+func parseSince(text string, now time.Time) (time.Time, error) {
+	trimmed := strings.ToUpper(strings.TrimSpace(text))
+	switch trimmed {
+	case "NOW":
+		return now, nil
+	case "EPOCH":
+		return time.Unix(0, 0).UTC(), nil
 	}
-	return err
+	for _, layout := range sinceLayouts {
+		// A space may separate date and time.
+		if at, err := time.Parse(layout, strings.Replace(trimmed, " ", "T", 1)); err == nil {
+			return at.UTC(), nil
+		}
+	}
+	if age, err := schema.ParseDuration(trimmed); err == nil && trimmed != "0" {
+		return now.Add(-age), nil
+	}
+	return time.Time{}, fmt.Errorf("%q is not a time: want now, epoch, an age such as 30s, 5m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ", text)
 }

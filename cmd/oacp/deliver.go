@@ -17,29 +17,28 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// deliverOptions are the delivery options of send and reply.
+// deliverOptions are the flags of send and reply for the delivery.
 type deliverOptions struct {
-	create  bool
-	noSync  bool
-	dryRun  bool
-	json    bool
-	quiet   bool
-	wait    waitFor
-	timeout time.Duration
+	workspace                           command.Workspace
+	create, noSync, dryRun, json, quiet bool
+	wait                                waitFor
+	timeout                             time.Duration
 }
 
-const defaultTimeout = 10 * time.Minute
-
 func (o *deliverOptions) flags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.BoolFlag{Name: "create", Usage: "make mailboxes for unknown agents", Destination: &o.create},
 		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power failure may lose the message", Destination: &o.noSync},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &o.dryRun},
 		&cli.GenericFlag{Name: "wait", Usage: "then wait until it is acknowledged, or with the `WHAT` reply, answered", Value: &o.wait},
-		&cli.DurationFlag{Name: "timeout", Usage: "wait at most `TIME`, 0 without limit", Value: defaultTimeout, Destination: &o.timeout},
+		&cli.DurationFlag{Name: "timeout", Usage: "wait at most `TIME`, 0 without limit", Value: 10 * time.Minute, Destination: &o.timeout},
 		command.JSONFlag(&o.json),
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing on success", Destination: &o.quiet},
-	}
+	}, o.workspace.Flags()...)
+}
+
+func (o *deliverOptions) withWorkspace(s *command.Streams, use func(*mailbox.Workspace) error) error {
+	return o.workspace.With(s, &mailbox.Options{NoSync: o.noSync}, use)
 }
 
 // waitFor is what --wait waits for.
@@ -62,14 +61,13 @@ func (f *waitFor) Accepts(word string) bool {
 
 // Set parses the value, which is "true" if --wait has none.
 func (f *waitFor) Set(text string) error {
-	switch text {
-	case "true", string(waitForAck):
-		*f = waitForAck
-	case string(waitForReply):
-		*f = waitForReply
-	default:
+	if text == "true" {
+		text = string(waitForAck)
+	}
+	if !f.Accepts(text) {
 		return errors.New("ack or reply")
 	}
+	*f = waitFor(text)
 	return nil
 }
 
@@ -101,9 +99,8 @@ func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, op
 	if err != nil {
 		return err
 	}
-	printWarnings(warnings, s)
+	answer := newSendAnswer(message, warnings, s)
 	if o.json {
-		answer := newSendAnswer(message, warnings)
 		answer.DryRun, answer.YAML = true, string(data)
 		return command.WriteJSON(s.Out, answer)
 	}
@@ -131,31 +128,30 @@ type sendAnswer struct {
 	YAML           string                `json:"yaml,omitempty"`
 }
 
-func newSendAnswer(m *schema.Message, warnings validate.Diagnostics) sendAnswer {
+// newSendAnswer also prints the warnings.
+func newSendAnswer(m *schema.Message, warnings validate.Diagnostics, s *command.Streams) sendAnswer {
 	answer := sendAnswer{
 		MessageID: m.ID, ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
 		Subject: m.Subject, CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID,
 	}
 	for _, w := range warnings {
+		s.Warn(w.String())
 		answer.Warnings = append(answer.Warnings, w.String())
 	}
 	return answer
 }
 
-func (o deliverOptions) printReceipt(r *mailbox.Receipt, s *command.Streams) error {
-	printWarnings(r.Warnings, s)
+func (o deliverOptions) printReceipt(r *mailbox.Receipt, s *command.Streams) (err error) {
+	answer := newSendAnswer(r.Message, r.Warnings, s)
+	answer.Outbox = r.Outbox
+	if answer.Inboxes = r.Inboxes; len(r.Inboxes) == 1 {
+		answer.Inbox, answer.Inboxes = r.Inboxes[0], nil
+	}
 	switch {
+	case o.json && o.wait != "":
+		err = command.WriteJSONLine(s.Out, answer) // another line follows
 	case o.json:
-		answer := newSendAnswer(r.Message, r.Warnings)
-		answer.Outbox = r.Outbox
-		if len(r.Inboxes) == 1 {
-			answer.Inbox = r.Inboxes[0]
-		} else {
-			answer.Inboxes = r.Inboxes
-		}
-		if err := o.writeJSON(s, answer); err != nil {
-			return err
-		}
+		err = command.WriteJSON(s.Out, answer)
 	case !o.quiet:
 		fmt.Fprintf(s.Out, "OK: %s\n", r.Message.ID)
 		for _, path := range r.Inboxes {
@@ -163,21 +159,7 @@ func (o deliverOptions) printReceipt(r *mailbox.Receipt, s *command.Streams) err
 		}
 		fmt.Fprintf(s.Out, "  outbox: %s\n", visible.Line(r.Outbox))
 	}
-	return s.Out.Flush()
-}
-
-// writeJSON prints an object, on one line if --wait adds another one.
-func (o deliverOptions) writeJSON(s *command.Streams, value any) error {
-	if o.wait != "" {
-		return command.WriteJSONLine(s.Out, value)
-	}
-	return command.WriteJSON(s.Out, value)
-}
-
-func printWarnings(warnings validate.Diagnostics, s *command.Streams) {
-	for _, w := range warnings {
-		s.Warn(w.String())
-	}
+	return errors.Join(err, s.Out.Flush())
 }
 
 // await waits until a sent message is acknowledged or answered.

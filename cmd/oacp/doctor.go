@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -19,8 +20,7 @@ import (
 
 type doctorOptions struct {
 	workspace command.Workspace
-	fix       bool
-	json      bool
+	fix, json bool
 }
 
 func newDoctorCommand(s *command.Streams) *cli.Command {
@@ -57,32 +57,23 @@ type doctorAnswer struct {
 }
 
 type doctorCategory struct {
-	Name    string          `json:"name"`
-	Worst   doctor.Severity `json:"worst_severity"`
-	Results []doctorResult  `json:"results"`
+	Name    string           `json:"name"`
+	Worst   doctor.Severity  `json:"worst_severity"`
+	Results []doctor.Finding `json:"results"`
 }
 
-type doctorResult struct {
-	Name     string          `json:"name"`
-	Severity doctor.Severity `json:"severity"`
-	Message  string          `json:"message"`
-	Hint     string          `json:"fix_hint,omitempty"`
-}
-
-// add files a result under its category.
-func (a *doctorAnswer) add(category string, r doctorResult) {
-	rank := map[doctor.Severity]int{doctor.SeveritySkipped: 0, doctor.SeverityOK: 1, doctor.SeverityWarning: 2, doctor.SeverityError: 3}
-	a.HasErrors = a.HasErrors || r.Severity == doctor.SeverityError
+// add files a finding under its category.
+func (a *doctorAnswer) add(f doctor.Finding) {
+	a.HasErrors = a.HasErrors || f.Severity == doctor.SeverityError
 	last := len(a.Categories) - 1
-	if last < 0 || a.Categories[last].Name != category {
-		a.Categories = append(a.Categories, doctorCategory{Name: category, Worst: r.Severity})
+	if last < 0 || a.Categories[last].Name != f.Category {
+		a.Categories = append(a.Categories, doctorCategory{Name: f.Category, Worst: f.Severity})
 		last++
 	}
 	c := &a.Categories[last]
-	c.Results = append(c.Results, r)
-	if rank[r.Severity] > rank[c.Worst] {
-		c.Worst = r.Severity
-	}
+	c.Results = append(c.Results, f)
+	ascending := []doctor.Severity{doctor.SeveritySkipped, doctor.SeverityOK, doctor.SeverityWarning, doctor.SeverityError}
+	c.Worst = ascending[max(slices.Index(ascending, c.Worst), slices.Index(ascending, f.Severity))]
 }
 
 func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
@@ -90,7 +81,7 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 	defer stop()
 	answer := doctorAnswer{Fixed: []string{}}
 	for _, check := range machine.Inspect(ctx) {
-		answer.add("Environment", machineResult(check))
+		answer.add(machineFinding(check))
 	}
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -98,7 +89,9 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 	// The machine can be checked without a workspace.
 	_, err := o.workspace.Place(s).Find()
 	if errors.Is(err, mailbox.ErrNoWorkspace) {
-		answer.add("Workspace", doctorResult{"workspace", doctor.SeveritySkipped, err.Error(), failure.Of(err).Hint})
+		answer.add(doctor.Finding{
+			Category: "Workspace", Name: "workspace", Severity: doctor.SeveritySkipped, Message: err.Error(), Hint: failure.Of(err).Hint,
+		})
 	} else {
 		err = o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 			answer.Workspace = w.Dir()
@@ -117,17 +110,17 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 	return nil
 }
 
-// machineResult tells what a check of the machine means here: nothing on it is needed to send and
-// read messages, so nothing is an error.
-func machineResult(c machine.Check) doctorResult {
-	r := doctorResult{c.Name, doctor.SeverityOK, c.Detail, c.Hint}
+// machineFinding says what a check of the machine means for messages. Nothing that it checks is
+// needed to send and read them, so it is never an error.
+func machineFinding(c machine.Check) doctor.Finding {
+	f := doctor.Finding{Category: "Environment", Name: c.Name, Severity: doctor.SeverityOK, Message: c.Detail, Hint: c.Hint}
 	switch c.Status {
 	case machine.Absent:
-		r.Severity, r.Message = doctor.SeveritySkipped, c.Detail+"; optional, for "+c.For
+		f.Severity, f.Message = doctor.SeveritySkipped, c.Detail+"; optional, for "+c.For
 	case machine.Poor:
-		r.Severity, r.Message = doctor.SeverityWarning, c.Detail+"; for "+c.For
+		f.Severity, f.Message = doctor.SeverityWarning, c.Detail+"; for "+c.For
 	}
-	return r
+	return f
 }
 
 // inspect inspects the workspace, and with --fix repairs it and inspects it again.
@@ -136,7 +129,7 @@ func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, now fu
 	if err != nil {
 		return err
 	}
-	var failed []doctorResult
+	var failed []doctor.Finding
 	if o.fix {
 		for _, f := range findings {
 			if f.Mend == nil {
@@ -145,18 +138,17 @@ func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, now fu
 			done, err := f.Mend(ctx)
 			answer.Fixed = append(answer.Fixed, done...)
 			if err != nil {
-				failed = append(failed, doctorResult{f.Name, doctor.SeverityError, failure.OneLine(err.Error()), ""})
+				failed = append(failed, doctor.Finding{
+					Category: "Not repaired", Name: f.Name, Severity: doctor.SeverityError, Message: failure.OneLine(err.Error()),
+				})
 			}
 		}
 		if findings, err = doctor.Inspect(ctx, w, now()); err != nil {
 			return err
 		}
 	}
-	for _, f := range findings {
-		answer.add(f.Category, doctorResult{f.Name, f.Severity, f.Message, f.Hint})
-	}
-	for _, r := range failed {
-		answer.add("Not repaired", r)
+	for _, f := range append(findings, failed...) {
+		answer.add(f)
 	}
 	return nil
 }

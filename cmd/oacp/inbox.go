@@ -1,14 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
@@ -22,8 +27,7 @@ import (
 type inboxOptions struct {
 	workspace command.Workspace
 	agent     string
-	all       bool
-	json      bool
+	all, json bool
 }
 
 func newInboxCommand(s *command.Streams) *cli.Command {
@@ -59,7 +63,16 @@ EXAMPLES:
 	}
 }
 
+// A listing is the content of an agent's inbox, or why it cannot be listed.
+type listing struct {
+	agent   schema.AgentName
+	entries []mailbox.Entry
+	err     error
+}
+
 func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
+	// A long listing allocates much and ends soon: collecting garbage less often is faster.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		agents, err := o.agents(w, s)
 		if err != nil {
@@ -87,13 +100,6 @@ func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
 	})
 }
 
-// A listing is the content of an agent's inbox, or why it cannot be listed.
-type listing struct {
-	agent   schema.AgentName
-	entries []mailbox.Entry
-	err     error
-}
-
 func (o inboxOptions) agents(w *mailbox.Workspace, s *command.Streams) ([]schema.AgentName, error) {
 	if o.all {
 		return w.Agents()
@@ -107,9 +113,12 @@ func (o inboxOptions) agents(w *mailbox.Workspace, s *command.Streams) ([]schema
 
 func printInbox(inbox listing, s *command.Streams) {
 	entries := inbox.entries
+	bad := func(err error) string {
+		return paint(s, text.Colors{text.FgRed}, "bad: "+visible.Line(failure.OneLine(err.Error())))
+	}
 	switch {
 	case inbox.err != nil:
-		fmt.Fprintf(s.Out, "%s: %s\n", inbox.agent, paint(s, text.Colors{text.FgRed}, "bad: "+visible.Line(failure.OneLine(inbox.err.Error()))))
+		fmt.Fprintf(s.Out, "%s: %s\n", inbox.agent, bad(inbox.err))
 		return
 	case len(entries) == 0:
 		fmt.Fprintf(s.Out, "%s: nothing pending\n", inbox.agent)
@@ -123,8 +132,7 @@ func printInbox(inbox listing, s *command.Streams) {
 	for i, e := range entries {
 		m := e.Message
 		if m == nil {
-			t.AppendRow(table.Row{i + 1, "?", "?", "?", "?", visible.Line(e.Name), command.Age(e.Modified, now),
-				paint(s, text.Colors{text.FgRed}, "bad: "+visible.Line(e.Err.Error()))})
+			t.AppendRow(table.Row{i + 1, "?", "?", "?", "?", visible.Line(e.Name), command.Age(e.Modified, now), bad(e.Err)})
 			continue
 		}
 		mark := ""
@@ -160,4 +168,135 @@ func shortIDs(entries []mailbox.Entry) []string {
 		short[i] = visible.Line(short[i])
 	}
 	return short
+}
+
+// agentInboxJSON is an inbox in the JSON of the reference implementation, with more keys.
+type agentInboxJSON struct {
+	Agent schema.AgentName `json:"agent"`
+	Inbox string           `json:"inbox_path"`
+	Count int              `json:"message_count"`
+	// Messages is empty here: printJSON writes the messages by itself.
+	Messages []struct{} `json:"messages"`
+	// LoadError says why the inbox cannot be listed.
+	LoadError string `json:"load_error,omitempty"`
+}
+
+// printJSON prints the answer as WriteJSON would. An inbox can have many messages, so it encodes
+// them in parallel, and puts them where the rest of the answer has an empty list.
+func (o inboxOptions) printJSON(w *mailbox.Workspace, inboxes []listing, s *command.Streams) error {
+	answer := struct {
+		Project   string           `json:"project"`
+		Workspace string           `json:"workspace"`
+		Mode      string           `json:"mode"`
+		Agents    []agentInboxJSON `json:"agents"`
+	}{project.Name(w), w.Dir(), "agent", []agentInboxJSON{}}
+	if o.all {
+		answer.Mode = "all"
+	}
+	for _, inbox := range inboxes {
+		one := agentInboxJSON{inbox.agent, w.BoxPath(inbox.agent, mailbox.Inbox), len(inbox.entries), []struct{}{}, ""}
+		if inbox.err != nil {
+			one.LoadError = failure.OneLine(inbox.err.Error())
+		}
+		answer.Agents = append(answer.Agents, one)
+	}
+	var frame bytes.Buffer
+	if err := command.WriteJSON(&frame, answer); err != nil {
+		return err
+	}
+	rest := frame.Bytes()
+	now := s.Now()
+	for _, inbox := range inboxes {
+		before, after, _ := bytes.Cut(rest, []byte(`"messages": []`))
+		rest = after
+		fmt.Fprintf(s.Out, "%s\"messages\": [", before) // Flush returns the first error of all writes
+		for _, part := range encodePending(inbox.entries, now) {
+			s.Out.Write(part)
+		}
+		s.Out.WriteByte(']')
+	}
+	_, err := s.Out.Write(rest)
+	return err
+}
+
+// encodePending returns the elements of the list of messages, in several parts.
+func encodePending(entries []mailbox.Entry, now time.Time) [][]byte {
+	const chunk, bytesPerEntry = 256, 512
+	parts := make([][]byte, (len(entries)+chunk-1)/chunk)
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for n := range parts {
+		group.Go(func() error {
+			out := make([]byte, 0, chunk*bytesPerEntry)
+			for i := n * chunk; i < min((n+1)*chunk, len(entries)); i++ {
+				if i > 0 {
+					out = append(out, ',')
+				}
+				out = appendPending(out, &entries[i], now)
+			}
+			parts[n] = out
+			return nil
+		})
+	}
+	_ = group.Wait() // no call returns an error
+	if len(parts) > 0 {
+		parts = append(parts, []byte("\n      "))
+	}
+	return parts
+}
+
+// appendPending appends an entry as an element of the list of messages.
+func appendPending(out []byte, e *mailbox.Entry, now time.Time) []byte {
+	m, expired, loadError := e.Message, "false", ""
+	if m == nil {
+		m = &schema.Message{From: "?", Type: "?", Priority: "?", CreatedAt: schema.NewTimestamp(e.Modified)}
+		loadError = e.Err.Error()
+	} else if m.ExpiredAt(now) {
+		expired = "true"
+	}
+	out = append(out, "\n        {"...)
+	for i, field := range [...]struct {
+		key, value string
+		optional   bool
+	}{
+		{key: "id", value: string(m.ID)},
+		{key: "from", value: string(m.From)},
+		{key: "type", value: string(m.Type)},
+		{key: "priority", value: string(m.Priority)},
+		{key: "subject", value: m.Subject},
+		{key: "created_at_utc", value: string(m.CreatedAt)},
+		{key: "age", value: command.Age(m.CreatedAt.Time(), now)},
+		{key: "file", value: e.Name},
+		{key: "path", value: e.Path},
+		{"conversation_id", string(m.ConversationID), true},
+		{"expires_at", string(m.ExpiresAt), true},
+		{key: "expired", value: expired},
+		{"load_error", loadError, true},
+	} {
+		if field.optional && field.value == "" {
+			continue
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, "\n          \""...), field.key...), `": `...)
+		if field.key == "expired" {
+			out = append(out, field.value...)
+		} else {
+			out = appendString(out, field.value)
+		}
+	}
+	return append(out, "\n        }"...)
+}
+
+// appendString appends a text in quotes.
+func appendString(out []byte, value string) []byte {
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			var quoted bytes.Buffer
+			_ = command.WriteJSONLine(&quoted, value) // a string can always be encoded
+			return append(out, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
+		}
+	}
+	return append(append(append(out, '"'), value...), '"')
 }

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -12,16 +14,15 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type initOptions struct {
-	workspace  command.Workspace
-	agents     string
-	git        bool
-	repository string
-	json       bool
+	workspace          command.Workspace
+	agents, repository string
+	git, json          bool
 }
 
 func newInitCommand(s *command.Streams) *cli.Command {
@@ -49,13 +50,7 @@ EXAMPLES:
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
-			places := 0
-			for _, given := range []bool{o.git, o.workspace.Dir != "", o.workspace.Project != ""} {
-				if given {
-					places++
-				}
-			}
-			if places > 1 {
+			if dir, named := o.workspace.Dir != "", o.workspace.Project != ""; dir && named || o.git && (dir || named) {
 				return failure.Usagef("a project, --dir and --git exclude each other")
 			}
 			return runInit(o, s)
@@ -64,22 +59,26 @@ EXAMPLES:
 }
 
 func runInit(o initOptions, s *command.Streams) error {
-	agents, err := parseAgents(o.agents)
-	if err != nil {
-		return err
+	options := project.InitOptions{Project: o.workspace.Project, Now: s.Now()}
+	for name := range strings.SplitSeq(o.agents, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		agent, err := schema.ParseAgentName(name)
+		if err != nil {
+			return err
+		}
+		options.Agents = append(options.Agents, agent)
 	}
 	dir, err := o.folder(s)
 	if err == nil {
 		dir, err = filepath.Abs(dir)
 	}
+	if err == nil && o.repository != "" {
+		options.Repository, err = filepath.Abs(o.repository)
+	}
 	if err != nil {
 		return err
-	}
-	options := project.InitOptions{Project: o.workspace.Project, Agents: agents, Now: s.Now()}
-	if o.repository != "" {
-		if options.Repository, err = filepath.Abs(o.repository); err != nil {
-			return err
-		}
 	}
 	made, err := project.Init(dir, options)
 	if err != nil {
@@ -88,23 +87,7 @@ func runInit(o initOptions, s *command.Streams) error {
 	return printMade(s, o.json, dir, made)
 }
 
-// parseAgents reads a list of agent names; an empty one is none.
-func parseAgents(list string) ([]schema.AgentName, error) {
-	var agents []schema.AgentName
-	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name == "" {
-			continue
-		}
-		agent, err := schema.ParseAgentName(name)
-		if err != nil {
-			return nil, err
-		}
-		agents = append(agents, agent)
-	}
-	return agents, nil
-}
-
-// folder returns where the workspace is to be.
+// folder returns where the workspace is to be. With --git, it also sets the repository.
 func (o *initOptions) folder(s *command.Streams) (string, error) {
 	switch {
 	case o.workspace.Dir != "":
@@ -118,9 +101,7 @@ func (o *initOptions) folder(s *command.Streams) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if o.repository == "" {
-		o.repository = repository
-	}
+	o.repository = cmp.Or(o.repository, repository)
 	return filepath.Join(repository, ".oacp"), nil
 }
 
@@ -157,4 +138,52 @@ func printMade(s *command.Streams, asJSON bool, workspace string, made []string)
 		fmt.Fprintln(s.Out, "  everything was there")
 	}
 	return nil
+}
+
+func newAddAgentCommand(s *command.Streams) *cli.Command {
+	var workspace command.Workspace
+	var runtime string
+	var asJSON bool
+	runtimes := strings.Join(project.Runtimes, ", ")
+	return &cli.Command{
+		Name:      "add-agent",
+		Category:  command.CategoryWorkspace,
+		Usage:     "add an agent's mailbox",
+		ArgsUsage: "[PROJECT] NAME",
+		Description: `With --runtime the agent gets a card and a status file, and commands that run
+inside that runtime know by themselves which agent they act for. What is there
+already stays as it is.
+
+EXAMPLES:
+   oacp add-agent reviewer
+   oacp add-agent my-project codex --runtime codex`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "runtime", Usage: "the agent runs in `RUNTIME`: " + runtimes, Destination: &runtime},
+			command.JSONFlag(&asJSON),
+		}, workspace.Flags()...),
+		Action: func(c *cli.Context) error {
+			args := command.Positionals(c)
+			if len(args) == 0 {
+				return failure.Usagef("needs the name of the agent")
+			}
+			if err := workspace.TakeProject(args[:len(args)-1]); err != nil {
+				return err
+			}
+			if runtime != "" && !slices.Contains(project.Runtimes, runtime) {
+				return failure.Usagef("--runtime: there is no runtime %s", visible.Quote(runtime)).
+					WithHint("the runtimes are " + runtimes)
+			}
+			agent, err := schema.ParseAgentName(args[len(args)-1])
+			if err != nil {
+				return err
+			}
+			return workspace.With(s, nil, func(w *mailbox.Workspace) error {
+				made, err := project.AddAgent(w, agent, runtime, s.Now())
+				if err != nil {
+					return err
+				}
+				return printMade(s, asJSON, w.Dir(), made)
+			})
+		},
+	}
 }

@@ -1,8 +1,8 @@
 // Command oacp sends, checks, lists, reads and answers the messages that coding agents leave each
 // other in a shared folder.
 //
-// Each command is one file with three parts: newXCommand declares the flags, xOptions holds their
-// values, and runX does the work. A command parses and prints; packages decide.
+// A command has three parts: newXCommand declares the flags, xOptions holds their values, and runX
+// does the work. A command parses and prints; packages decide.
 package main
 
 import (

@@ -18,10 +18,8 @@ import (
 
 type readOptions struct {
 	workspace command.Workspace
-	id        string
-	agent     string
-	raw       bool
-	json      bool
+	id, agent string
+	raw, json bool
 }
 
 func newReadCommand(s *command.Streams) *cli.Command {
@@ -67,18 +65,18 @@ func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
-		switch {
-		case found[0].Message == nil && !o.raw:
-			return badFile(found[0])
+		switch e := found[0]; {
 		case o.raw:
-			data, err := w.ReadRaw(found[0])
+			data, err := w.ReadRaw(e)
 			if err != nil {
 				return err
 			}
 			_, err = s.Out.Write(data)
 			return err
+		case e.Message == nil:
+			return failure.WithHint(fmt.Errorf("%s is not a message: %w", e.Name, e.Err), doctor.BadFileHint(e))
 		case o.json:
-			object, err := messageJSON(found[0].Message, places(w, found), s)
+			object, err := messageJSON(e.Message, places(w, found), s)
 			if err != nil {
 				return err
 			}
@@ -87,11 +85,6 @@ func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
 		printMessage(s, found[0].Message, places(w, found))
 		return nil
 	})
-}
-
-// badFile returns the error for a file that is not a message.
-func badFile(e mailbox.Entry) error {
-	return failure.WithHint(fmt.Errorf("%s is not a message: %w", e.Name, e.Err), doctor.BadFileHint(e))
 }
 
 // A place is a file that holds a message.
@@ -131,15 +124,17 @@ func messageJSON(m *schema.Message, found []place, s *command.Streams) (any, err
 // printMessage prints the fields of a message, then the body.
 func printMessage(s *command.Streams, m *schema.Message, found []place) {
 	for _, name := range schema.FieldNames() {
-		value, _ := m.TextField(name)
-		switch {
-		case name == "to":
-			printField(s, name, joinNames(m.To))
-		case value == nil || *value == "":
-		case name == "expires_at" && m.ExpiredAt(s.Now()):
-			printField(s, name, *value+" (expired)")
-		default:
-			printField(s, name, *value)
+		text := joinNames(m.To)
+		if value, _ := m.TextField(name); value != nil {
+			text = *value
+		} else if name != "to" {
+			continue
+		}
+		if name == "expires_at" && m.ExpiredAt(s.Now()) {
+			text += " (expired)"
+		}
+		if text != "" {
+			printField(s, name, text)
 		}
 	}
 	for _, p := range found {
@@ -167,33 +162,31 @@ func printIndented(s *command.Streams, output string) {
 
 func printField(s *command.Streams, name, value string) {
 	const width = 20
-	label := name + ":"
-	padding := strings.Repeat(" ", max(1, width-len(label)))
-	fmt.Fprintf(s.Out, "%s%s%s\n", paint(s, text.Colors{text.Bold}, visible.Line(label)), padding, visible.Line(value))
+	label := paint(s, text.Colors{text.Bold}, visible.Line(name+":"))
+	fmt.Fprintf(s.Out, "%s%*s%s\n", label, max(1, width-len(name)-1), "", visible.Line(value))
 }
 
 // printBody prints a text, with control characters escaped on a terminal, or a mapping as an
 // outline.
 func printBody(s *command.Streams, body schema.Value) {
-	if body.Kind != schema.Text {
+	switch {
+	case body.Kind != schema.Text:
 		printOutline(s, body, 0)
-		return
+	case s.OutTerminal:
+		fmt.Fprintln(s.Out, strings.TrimSuffix(visible.Lines(body.Text), "\n"))
+	default:
+		fmt.Fprintln(s.Out, strings.TrimSuffix(body.Text, "\n"))
 	}
-	out := body.Text
-	if s.OutTerminal {
-		out = visible.Lines(out)
-	}
-	fmt.Fprintln(s.Out, strings.TrimSuffix(out, "\n"))
 }
 
 func printOutline(s *command.Streams, v schema.Value, depth int) {
-	indent := strings.Repeat("  ", depth)
 	entry := func(label string, v schema.Value) {
+		fmt.Fprint(s.Out, strings.Repeat("  ", depth), label)
 		if len(v.Items)+len(v.Pairs) == 0 {
-			fmt.Fprintf(s.Out, "%s%s %s\n", indent, label, visible.Line(v.Text))
+			fmt.Fprintln(s.Out, "", visible.Line(v.Text))
 			return
 		}
-		fmt.Fprintf(s.Out, "%s%s\n", indent, label)
+		fmt.Fprintln(s.Out)
 		printOutline(s, v, depth+1)
 	}
 	for _, p := range v.Pairs {
@@ -204,7 +197,7 @@ func printOutline(s *command.Streams, v schema.Value, depth int) {
 	}
 }
 
-func joinNames(names []schema.AgentName) string {
+func joinNames[Name ~string](names []Name) string {
 	joined := make([]string, len(names))
 	for i, name := range names {
 		joined[i] = string(name)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -9,17 +10,16 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type sendOptions struct {
-	workspace command.Workspace
-	compose   composeOptions
-	deliver   deliverOptions
-
+	composeOptions
+	deliverOptions
 	to             cli.StringSlice
-	typ            string
 	conversationID string
 	parentID       string
 	inReplyTo      string
@@ -34,8 +34,6 @@ func newSendCommand(s *command.Streams) *cli.Command {
 		&cli.StringFlag{Name: "conversation-id", Usage: "it belongs to the conversation `ID`", Destination: &o.conversationID},
 		&cli.StringFlag{Name: "parent-message-id", Usage: "it follows the message `ID`", Destination: &o.parentID},
 	}
-	flags = append(flags, o.compose.flags()...)
-	flags = append(flags, o.deliver.flags()...)
 	return &cli.Command{
 		Name:      "send",
 		Category:  command.CategoryMessages,
@@ -45,6 +43,11 @@ func newSendCommand(s *command.Streams) *cli.Command {
 succeeds, the message is on disk in every recipient's inbox and in the sender's
 outbox. When it fails, it is in none, unless the error says that it is sent.
 
+--wait returns when all recipients have acknowledged the message, --wait=reply
+when one has answered; only the answer counts, so a message that is acknowledged
+without one is waited for until --timeout (status 1). Both fail at once if the
+message becomes a dead letter.
+
 EXAMPLES:
    oacp send --from claude --to codex --type task_request --subject "Look at #42" --body "Please."
    git diff | oacp send --to claude --type review_request --subject "This diff"
@@ -52,76 +55,129 @@ EXAMPLES:
 
 With --json and --wait, the answer is two lines of JSON: the message sent, then
 what it was waited for.`,
-		Flags: append(flags, o.workspace.Flags()...),
+		Flags: append(append(flags, o.composeOptions.flags()...), o.deliverOptions.flags()...),
 		Action: func(c *cli.Context) error {
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
-			o.compose.bodyGiven = c.IsSet("body")
+			o.bodyGiven = c.IsSet("body")
 			return runSend(c.Context, o, s)
 		},
 	}
 }
 
-func typeList() string {
-	names := make([]string, 0, 12)
-	for _, t := range schema.Types() {
-		names = append(names, string(t))
-	}
-	return strings.Join(names, ", ")
-}
-
 func runSend(ctx context.Context, o sendOptions, s *command.Streams) error {
-	draft, err := o.draft()
-	if err != nil {
-		return err
-	}
-	if err := o.compose.fill(&draft, s); err != nil {
-		return err
-	}
-	options := &mailbox.Options{NoSync: o.deliver.noSync}
-	return o.workspace.With(s, options, func(w *mailbox.Workspace) error {
-		if draft.From, err = command.AgentOf(w, o.compose.from, s); err != nil {
-			return err
-		}
-		if o.inReplyTo != "" {
-			if err := answer(ctx, w, &draft, o.inReplyTo, s); err != nil {
-				return err
-			}
-		}
-		return o.deliver.deliver(ctx, w, draft, s)
-	})
-}
-
-// draft returns what only send asks for.
-func (o *sendOptions) draft() (schema.Message, error) {
-	draft := schema.Message{
-		ConversationID: schema.ConversationID(o.conversationID),
-		ParentID:       schema.ID(o.parentID),
-	}
+	draft := schema.Message{ConversationID: schema.ConversationID(o.conversationID), ParentID: schema.ID(o.parentID)}
 	for _, name := range o.to.Value() {
 		if name = strings.TrimSpace(name); name != "" {
 			draft.To = append(draft.To, schema.AgentName(name))
 		}
 	}
 	var missing []string
-	for _, flag := range []struct {
-		name  string
+	for _, required := range []struct {
+		flag  string
 		given bool
-	}{
-		{"--to", len(draft.To) > 0}, {"--type", o.typ != ""}, {"--subject", o.compose.subject != ""},
-	} {
-		if !flag.given {
-			missing = append(missing, flag.name)
+	}{{"--to", len(draft.To) > 0}, {"--type", o.typ != ""}, {"--subject", o.subject != ""}} {
+		if !required.given {
+			missing = append(missing, required.flag)
 		}
 	}
 	if len(missing) > 0 {
-		return draft, failure.Usagef("needs %s", strings.Join(missing, ", "))
+		return failure.Usagef("needs %s", strings.Join(missing, ", "))
 	}
-	var err error
-	draft.Type, err = parseType(o.typ)
-	return draft, err
+	if err := o.fill(&draft, s); err != nil {
+		return err
+	}
+	return o.withWorkspace(s, func(w *mailbox.Workspace) (err error) {
+		if draft.From, err = command.AgentOf(w, o.from, s); err != nil {
+			return err
+		}
+		if o.inReplyTo != "" {
+			found, err := w.AnswerTo(ctx, &draft, o.inReplyTo)
+			if err != nil {
+				return err
+			}
+			if !found {
+				s.Warn("there is no message " + o.inReplyTo + " any more; the answer names it as its parent anyway")
+			}
+		}
+		return o.deliver(ctx, w, draft, s)
+	})
 }
+
+type replyOptions struct {
+	composeOptions
+	deliverOptions
+	id string
+}
+
+func newReplyCommand(s *command.Streams) *cli.Command {
+	var o replyOptions
+	flags := []cli.Flag{
+		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer is a `TYPE` (default: what answers the original's)", Destination: &o.typ},
+	}
+	return &cli.Command{
+		Name:      "reply",
+		Category:  command.CategoryMessages,
+		Usage:     "answer a message",
+		ArgsUsage: "ID [--body TEXT]",
+		Description: `The answer goes to the sender of the message, in its conversation. Subject,
+priority and type follow from the original's: a review_request is answered with
+review_feedback, a task_request with a notification. ID may be the beginning of
+an id, or its last part, as oacp inbox shows it.
+
+EXAMPLES:
+   oacp reply k3x9 --body "Done, see #43."
+   oacp reply k3x9 --type question --body-file questions.md`,
+		Flags: append(append(flags, o.composeOptions.flags()...), o.deliverOptions.flags()...),
+		Action: func(c *cli.Context) (err error) {
+			if o.id, err = oneID(command.Positionals(c)); err != nil {
+				return err
+			}
+			o.bodyGiven = c.IsSet("body")
+			return runReply(c.Context, o, s)
+		},
+	}
+}
+
+func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
+	return o.withWorkspace(s, func(w *mailbox.Workspace) error {
+		found, err := w.Find(ctx, o.id)
+		if err != nil {
+			return err
+		}
+		original := found[0].Message
+		from, err := command.AgentOf(w, o.from, s)
+		if errors.Is(err, project.ErrNoSender) && len(original.To) == 1 {
+			from, err = original.To[0], nil // nobody else can answer
+		}
+		if err != nil {
+			return err
+		}
+		draft := mailbox.Reply(original, from)
+		if err := o.fill(&draft, s); err != nil {
+			return err
+		}
+		return o.deliver(ctx, w, draft, s)
+	})
+}
+
+// oneID returns the only argument, which is a message id.
+func oneID(args []string) (string, error) {
+	switch {
+	case len(args) == 0 || args[0] == "":
+		return "", errNoID()
+	case len(args) > 1:
+		return "", failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
+	}
+	return args[0], nil
+}
+
+func errNoID() error {
+	return failure.Usagef("which message? needs an id").WithHint("oacp inbox lists what is pending")
+}
+
+func typeList() string { return joinNames(schema.Types()) }
 
 func parseType(text string) (schema.Type, error) {
 	t, err := schema.ParseType(text)

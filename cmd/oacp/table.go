@@ -11,9 +11,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// newTable returns a table without lines around it, so that its text can be
-// copied and cut apart. On a terminal the columns of the given numbers share
-// what the others leave; in a pipe everything stands in full.
+// newTable returns a table without lines around it, so that its text can be copied and cut apart. On
+// a terminal the columns to shorten share the width that the others leave; in a pipe nothing is cut.
 func newTable(s *command.Streams, header table.Row, others int, shorten ...int) table.Writer {
 	t := table.NewWriter()
 	style := table.StyleDefault
@@ -28,17 +27,15 @@ func newTable(s *command.Streams, header table.Row, others int, shorten ...int) 
 	if s.Width > 0 {
 		const least = 16
 		var columns []table.ColumnConfig
+		width := max(least, (s.Width-others)/len(shorten))
+		cut := func(line string, width int) string { return text.Snip(line, width, "…") }
 		for _, number := range shorten {
-			width := max(least, (s.Width-others)/len(shorten))
 			columns = append(columns, table.ColumnConfig{Number: number, WidthMax: width, WidthMaxEnforcer: cut})
 		}
 		t.SetColumnConfigs(columns)
 	}
 	return t
 }
-
-// cut shortens a text to the number of columns.
-func cut(line string, width int) string { return text.Snip(line, width, "…") }
 
 // printTable prints the table without the blanks that align its last column.
 func printTable(s *command.Streams, t table.Writer) {

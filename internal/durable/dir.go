@@ -1,8 +1,8 @@
-// Package durable writes files so that a reader sees a complete file or none, and a crash leaves the
-// old state or the new one.
+// Package durable writes files so that a reader sees a complete file or none, and a crash leaves
+// the old state or the new one.
 //
-// It relies on what every journaling file system guarantees: a rename is atomic, fsync of a file makes
-// its bytes durable, and fsync of a folder makes the names in it durable.
+// It relies on what every journaling file system guarantees: a rename is atomic, fsync of a file
+// makes its bytes durable, and fsync of a folder makes the names in it durable.
 package durable
 
 import (
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Dir is an open folder. All operations are on its own entries, and they stay with the folder if its
-// path changes.
+// Dir is an open folder. All operations are on its own entries, and they stay with the folder if
+// its path changes.
 type Dir struct {
 	path   string
 	root   *os.Root
@@ -46,8 +46,8 @@ func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 // Close releases the folder. It does not write anything.
 func (d *Dir) Close() error { return errors.Join(d.handle.Close(), d.root.Close()) }
 
-// Create writes a new file and returns it open; Finish makes it durable. On an error, Create removes
-// the file.
+// Create writes a new file and returns it open; Finish makes it durable. On an error, Create
+// removes the file.
 func (d *Dir) Create(name string, data []byte) (*os.File, error) {
 	file, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -107,8 +107,8 @@ func (d *Dir) Take(name string) (bool, error) {
 }
 
 // Publish moves a file to another folder of the same file system, under a new name. It does not
-// replace a file: it returns fs.ErrExist if the new name is taken, and fs.ErrNotExist if the file does
-// not exist. Of any number of processes that publish one file, exactly one succeeds.
+// replace a file: it returns fs.ErrExist if the new name is taken, and fs.ErrNotExist if the file
+// does not exist. Of any number of processes that publish one file, exactly one succeeds.
 func (d *Dir) Publish(name string, to *Dir, newName string) error {
 	err := fs.ErrInvalid
 	if isEntryName(name) && isEntryName(newName) {
@@ -120,8 +120,8 @@ func (d *Dir) Publish(name string, to *Dir, newName string) error {
 	return nil
 }
 
-// isEntryName reports whether the name is that of an entry of a folder, not a path. Operations that do
-// not go through the root check their names with it.
+// isEntryName reports whether the name is that of an entry of a folder, not a path. Operations that
+// do not go through the root check their names with it.
 func isEntryName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, `/\`)
 }
@@ -171,8 +171,8 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// AppendFile is ReadFile, but appends the bytes to the buffer, and also returns when the file was last
-// written.
+// AppendFile is ReadFile, but appends the bytes to the buffer, and also returns when the file was
+// last written.
 func (d *Dir) AppendFile(buffer []byte, name string, limit int64) (data []byte, modified time.Time, err error) {
 	data, modified, err = d.read(buffer, name, limit)
 	if err != nil {

@@ -25,8 +25,8 @@ func writable(handle *os.File) error {
 
 const lockFlags = os.O_CREATE | os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 
-// renameNoReplace renames with the system's exclusive rename, or under a lock if the kernel or the file
-// system does not have one.
+// renameNoReplace renames with the system's exclusive rename, or under a lock if the kernel or the
+// file system does not have one.
 func renameNoReplace(d *Dir, name string, to *Dir, newName string) error {
 	err := renameExclusively(int(d.handle.Fd()), name, int(to.handle.Fd()), newName)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOTSUP) {

@@ -2,8 +2,8 @@ package durable
 
 import "github.com/gofrs/flock"
 
-// NewLock returns an unlocked lock on the file at the path. Locking creates a missing file, readable only
-// by its owner, refuses a symbolic link, and does not wait for a pipe.
+// NewLock returns an unlocked lock on the file at the path. Locking creates a missing file,
+// readable only by its owner, refuses a symbolic link, and does not wait for a pipe.
 func NewLock(path string) *flock.Flock {
 	return flock.New(path, flock.SetFlag(lockFlags), flock.SetPermissions(0o600))
 }

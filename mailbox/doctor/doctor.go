@@ -27,19 +27,19 @@ const (
 	SeveritySkipped Severity = "skip"
 )
 
-// Finding is one thing that Inspect inspected.
+// Finding is one thing that Inspect inspected. Its JSON is that of the reference implementation.
 type Finding struct {
 	// Category groups findings: Workspace, Mailboxes, Delivery, Inbox Health, Dead Letters.
-	Category string
+	Category string `json:"-"`
 	// Name is an agent or a path.
-	Name     string
-	Severity Severity
-	Message  string
+	Name     string   `json:"name"`
+	Severity Severity `json:"severity"`
+	Message  string   `json:"message"`
 	// Hint says what to do about it.
-	Hint string
+	Hint string `json:"fix_hint,omitempty"`
 	// Mend repairs what is safe to repair and returns a line for each repair, also with an error. It
 	// is nil if a person has to decide.
-	Mend func(context.Context) ([]string, error)
+	Mend func(context.Context) ([]string, error) `json:"-"`
 }
 
 // Names in a workspace.
@@ -220,8 +220,8 @@ func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
 	}
 }
 
-// each reports all files of a folder that have the same trouble as one finding. Its Mend continues after
-// a file that it cannot repair.
+// each reports all files of a folder that have the same trouble as one finding. Its Mend continues
+// after a file that it cannot repair.
 func (i *inspection) each(folder string, names []string, hint, message string, repair func(name string) (done string, err error)) {
 	if len(names) == 0 {
 		return

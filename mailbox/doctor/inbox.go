@@ -14,8 +14,8 @@ import (
 // staleAfter is how long a message may be pending before it is reported.
 const staleAfter = 24 * time.Hour
 
-// An inboxTrouble is something that can be wrong with a file in an inbox. All files of an inbox with the
-// same trouble make one finding, because a neglected inbox has thousands.
+// An inboxTrouble is something that can be wrong with a file in an inbox. All files of an inbox
+// with the same trouble make one finding, because a neglected inbox has thousands.
 type inboxTrouble struct {
 	severity Severity
 	has      func(i *inspection, e *mailbox.Entry) bool

@@ -11,15 +11,15 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// Place says which workspace is meant: Dir, else Project, else the one that OACP_WORKSPACE names, else
-// the nearest one at or above the working folder.
+// Place says which workspace is meant: Dir, else Project, else the one that OACP_WORKSPACE names,
+// else the nearest one at or above the working folder.
 type Place struct {
 	// Dir is the workspace itself.
 	Dir string
 	// Project is a project's name: the workspace is <Home>/projects/<Project>.
 	Project string
-	// Home is the folder that holds projects. The default is OACP_HOME, else the home of the workspace
-	// at or above the working folder if that one is a project, else ~/oacp.
+	// Home is the folder that holds projects. The default is OACP_HOME, else the home of the
+	// workspace at or above the working folder if that one is a project, else ~/oacp.
 	Home string
 	// WorkingDir is where the search upward starts.
 	WorkingDir string
@@ -51,8 +51,8 @@ func (e *UnknownProjectError) Error() string {
 	return fmt.Sprintf("%s has no project %q: %s", e.Home, e.Project, known)
 }
 
-// Find returns the folder of the workspace. It returns an error matching
-// mailbox.ErrNoWorkspace, or an *UnknownProjectError, if there is none.
+// Find returns the folder of the workspace. It returns an error matching mailbox.ErrNoWorkspace, or
+// an *UnknownProjectError, if there is none.
 func (p Place) Find() (string, error) {
 	switch {
 	case p.Dir != "":

@@ -30,8 +30,8 @@ var runtimeMarks = []struct{ variable, runtime string }{
 	{"GEMINI_CLI", "gemini"}, {"GEMINI_AGENT", "gemini"},
 }
 
-// AgentFromEnvironment returns the agent that OACP_AGENT, or else AGENT_NAME, names. If neither is set,
-// the error matches ErrNoSender.
+// AgentFromEnvironment returns the agent that OACP_AGENT, or else AGENT_NAME, names. If neither is
+// set, the error matches ErrNoSender.
 func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) {
 	for _, variable := range []string{"OACP_AGENT", "AGENT_NAME"} {
 		if name := getenv(variable); name != "" {
@@ -45,10 +45,10 @@ func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) 
 	return "", ErrNoSender
 }
 
-// InferAgent returns the agent that is acting: the one of AgentFromEnvironment, else the only one whose
-// card names the current runtime. That is OACP_RUNTIME if it is one of Runtimes, else the runtime whose
-// variables Claude Code, Codex or Gemini has set. The error matches ErrNoSender if no agent, or more
-// than one, matches.
+// InferAgent returns the agent that is acting: the one of AgentFromEnvironment, else the only one
+// whose card names the current runtime. That is OACP_RUNTIME if it is one of Runtimes, else the
+// runtime whose variables Claude Code, Codex or Gemini has set. The error matches ErrNoSender if no
+// agent, or more than one, matches.
 func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentName, error) {
 	agent, err := AgentFromEnvironment(getenv)
 	if !errors.Is(err, ErrNoSender) {

@@ -220,7 +220,8 @@ func identityFiles(agent schema.AgentName, runtime string, now time.Time) ([]new
 // maxMarkerSize bounds the size of workspace.json, in bytes.
 const maxMarkerSize = 1 << 20
 
-// Name returns the workspace's project name: the one in workspace.json, or else the name of its folder.
+// Name returns the workspace's project name: the one in workspace.json, or else the name of its
+// folder.
 func Name(w *mailbox.Workspace) string {
 	if m, err := readMarker(w); err == nil && m.ProjectName != "" {
 		return m.ProjectName
