@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"strings"
 
@@ -26,7 +25,7 @@ const cursorSample = 64
 
 // cursorSum is the checksum of the last bytes of a line with its newline.
 func cursorSum(line []byte) uint32 {
-	return crc32.Checksum(line[max(0, len(line)-cursorSample):], castagnoli())
+	return checksum(line[max(0, len(line)-cursorSample):])
 }
 
 func formatCursor(p position, sum uint32) Cursor {

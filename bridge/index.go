@@ -39,12 +39,6 @@ type extent struct {
 	Status Status `json:"status"`
 }
 
-// clone returns a copy that shares no maps.
-func (x extent) clone() extent {
-	x.Status = x.Status.clone()
-	return x
-}
-
 const (
 	indexFileName = "index.json"
 	partSuffix    = ".part"
@@ -58,9 +52,13 @@ const (
 // errDamaged says that the index is not what this package wrote, or not about the log as it is now.
 var errDamaged = errors.New("index does not fit the log")
 
-// castagnoli returns a table that package crc32 computes at the first call, which takes longer than
-// the rest of a program's start.
-func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+// checksum returns the CRC-32C of the parts, one behind the other.
+func checksum(parts ...[]byte) (sum uint32) {
+	for _, part := range parts {
+		sum = crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), part)
+	}
+	return sum
+}
 
 // indexFile is index.json behind a checksum of eight hexadecimal digits.
 type indexFile struct {
@@ -80,7 +78,7 @@ func loadIndex(folder string, log io.ReaderAt, size int64) (x index, err error) 
 		return x, fmt.Errorf("%s: %w", folder, err)
 	}
 	sum, text, _ := bytes.Cut(data, []byte(" "))
-	if string(sum) != fmt.Sprintf("%08x", crc32.Checksum(text, castagnoli())) {
+	if string(sum) != fmt.Sprintf("%08x", checksum(text)) {
 		return x, fmt.Errorf("%w: checksum of %s in %s", errDamaged, indexFileName, folder)
 	}
 	var m indexFile
@@ -167,7 +165,7 @@ func (m *indexFile) write(folder string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(file, "%08x %s", crc32.Checksum(text, castagnoli()), text)
+	_, err = fmt.Fprintf(file, "%08x %s", checksum(text), text)
 	if err = errors.Join(err, file.Close()); err == nil {
 		err = os.Rename(file.Name(), filepath.Join(folder, indexFileName))
 	}

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,10 +100,7 @@ func Open(path string, options *Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open bridge log %s: %w", path, err)
 	}
-	l := &Log{path: real, sending: make(chan struct{}, 1), open: openAppend, pause: pause}
-	if options != nil {
-		l.options = *options
-	}
+	l := &Log{path: real, options: *cmp.Or(options, &Options{}), sending: make(chan struct{}, 1), open: openAppend, pause: pause}
 	if l.options.Now == nil {
 		l.options.Now = time.Now
 	}
@@ -116,19 +114,19 @@ func resolve(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
-		return "", errors.New("is a folder")
-	case err == nil && !info.Mode().IsRegular():
-		return "", durable.ErrNotRegular
-	case err == nil:
-		return filepath.EvalSymlinks(path)
-	case !errors.Is(err, fs.ErrNotExist):
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		folder, err := filepath.EvalSymlinks(filepath.Dir(path))
+		return filepath.Join(folder, filepath.Base(path)), err
+	}
+	if err != nil {
 		return "", err
 	}
-	folder, err := filepath.EvalSymlinks(filepath.Dir(path))
-	return filepath.Join(folder, filepath.Base(path)), err
+	info, err := os.Stat(real)
+	if err == nil && !info.Mode().IsRegular() {
+		err = durable.ErrNotRegular
+	}
+	return real, err
 }
 
 // Path returns the log's file, absolute and without symbolic links.
@@ -183,7 +181,8 @@ func (l *Log) forget() error {
 // use continues with another index, behind the lines that it covers.
 func (l *Log) use(x index) {
 	l.warn(l.index.close())
-	l.index, l.read, l.recent = x, x.clone(), map[uint64][]cell{}
+	l.index, l.read, l.recent = x, x.extent, map[uint64][]cell{}
+	l.read.Status = x.Status.clone()
 }
 
 // refresh reads what was appended to the log since the last call. locked says that the caller holds

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -82,10 +81,8 @@ func (p partInfo) home(key uint64) int64 {
 
 // sum returns the checksum of the bucket with the given number.
 func (p partInfo) sum(number int64, bucket []byte) uint32 {
-	var place [8]byte
-	binary.LittleEndian.PutUint64(place[:], uint64(number))
-	sum := crc32.Update(crc32.Checksum([]byte(p.Name), castagnoli()), castagnoli(), place[:])
-	return crc32.Update(sum, castagnoli(), bucket[:bucketSum])
+	place := binary.LittleEndian.AppendUint64(nil, uint64(number))
+	return checksum([]byte(p.Name), place, bucket[:bucketSum])
 }
 
 // writePart writes the cells, which are sorted by key.

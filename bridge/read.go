@@ -56,12 +56,7 @@ func (l *Log) Get(ctx context.Context, id string) (Entry, error) {
 // Find returns the records with the given ID, in log order. There is more than one if another
 // program wrote the ID twice.
 func (l *Log) Find(ctx context.Context, id string) ([]Entry, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.refresh(ctx, false); err != nil {
-		return nil, err
-	}
-	return l.lookup(ctx, id, func(other string) bool { return other == id }, false)
+	return l.search(ctx, id, func(other string) bool { return other == id })
 }
 
 // FindPrefix returns the records whose ID begins with prefix, in log order. The prefix must be at
@@ -70,12 +65,16 @@ func (l *Log) FindPrefix(ctx context.Context, prefix string) ([]Entry, error) {
 	if !hasKeyDigits(prefix) {
 		return nil, fmt.Errorf("id prefix %q does not begin with %d lower-case hexadecimal digits", prefix, keyDigits)
 	}
+	return l.search(ctx, prefix, func(other string) bool { return strings.HasPrefix(other, prefix) })
+}
+
+func (l *Log) search(ctx context.Context, id string, match func(string) bool) ([]Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.refresh(ctx, false); err != nil {
 		return nil, err
 	}
-	return l.lookup(ctx, prefix, func(other string) bool { return strings.HasPrefix(other, prefix) }, false)
+	return l.lookup(ctx, id, match, false)
 }
 
 // lookup returns the entries with the key of id whose own ID matches, in log order. The caller

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
 )
 
 // ErrNoRun reports a run that does not exist.
@@ -41,10 +44,7 @@ func (r Run) TranscriptPath() string { return filepath.Join(r.Folder, "transcrip
 // Open opens the run's bridge log, which is empty if the file does not exist. Records sent without
 // a run ID get this run's, whatever the options say.
 func (r Run) Open(options *Options) (*Log, error) {
-	var settings Options
-	if options != nil {
-		settings = *options
-	}
+	settings := *cmp.Or(options, &Options{})
 	settings.RunID = r.ID
 	return Open(r.BridgePath(), &settings)
 }
@@ -65,8 +65,12 @@ func RepositoryID(repository string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("repository %s: %w", repository, err)
 	}
-	sum := sha256.Sum256([]byte(path))
-	return hex.EncodeToString(sum[:8]), nil
+	return repositoryID(path), nil
+}
+
+func repositoryID(absolute string) string {
+	sum := sha256.Sum256([]byte(absolute))
+	return hex.EncodeToString(sum[:8])
 }
 
 func isRepositoryID(name string) bool {
@@ -138,15 +142,9 @@ func runNumber(name string) int {
 	return id
 }
 
-// RunNumber returns the number of the run that a log at path belongs to, and 0 if its folder is not
-// named like a run.
-func RunNumber(path string) int {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return 0
-	}
-	return runNumber(filepath.Base(filepath.Dir(path)))
-}
+// RunNumber returns the number of the run that a log at an absolute path belongs to, and 0 if its
+// folder is not named like a run.
+func RunNumber(path string) int { return runNumber(filepath.Base(filepath.Dir(path))) }
 
 // NewRun makes the folder of a new run, with the number after the greatest one; the first is 1. If
 // several processes call it at once, each gets a run of its own.
@@ -177,11 +175,7 @@ func MakeRun(root, repository string, id int, now time.Time) (Run, error) {
 	if err != nil {
 		return Run{}, fmt.Errorf("new run: %w", err)
 	}
-	repositoryID, err := RepositoryID(repository)
-	if err != nil {
-		return Run{}, err
-	}
-	run, made, err := makeFolder(root, repositoryID, id)
+	run, made, err := makeFolder(root, repositoryID(repository), id)
 	if err == nil && made {
 		err = run.writeManifest(repository, now.UTC())
 	}
@@ -206,4 +200,73 @@ func makeFolder(root, repositoryID string, id int) (run Run, made bool, err erro
 		return run, false, nil
 	}
 	return run, err == nil, err
+}
+
+// runFacts are what this package reads of a run's manifest.
+type runFacts struct {
+	RepositoryPath string    `json:"repo_path"`
+	Prompt         string    `json:"prompt"`
+	PrimaryAgent   string    `json:"primary_agent"`
+	CreatedAt      time.Time `json:"created_at"`
+}
+
+// writeManifest writes what AgentPair expects of every run, for one that no pair of agents works
+// on.
+func (r Run) writeManifest(repository string, now time.Time) error {
+	data, err := json.MarshalIndent(map[string]any{
+		"id": r.ID, "repo_path": repository, "repo_id": r.RepositoryID, "prompt": "", "state": "working",
+		"primary_agent": "", "review_mode": "", "max_iterations": 0, "current_iteration": 0,
+		"done_signal": SignalDone, "created_at": now, "updated_at": now,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return durable.Replace(r.ManifestPath(), append(data, '\n'), 0o600)
+}
+
+// facts reads the run's manifest. Without one, they are zero.
+func (r Run) facts() (facts runFacts, err error) {
+	const longest = 1 << 20
+	data, err := readFile(r.ManifestPath(), longest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return facts, nil
+	}
+	if err != nil {
+		return facts, err
+	}
+	if err := json.Unmarshal(data, &facts); err != nil {
+		return runFacts{}, fmt.Errorf("manifest %s: %w", r.ManifestPath(), err)
+	}
+	return facts, nil
+}
+
+// Repository returns the path of the run's repository from its manifest, and "" if there is no
+// manifest.
+func (r Run) Repository() (string, error) {
+	facts, err := r.facts()
+	return facts.RepositoryPath, err
+}
+
+// Beginning returns when the run of the log at path began, which need not exist yet: older messages
+// belong to earlier runs. It is the created_at of the manifest beside the log. It is zero, for no
+// beginning, without a manifest, and for a repository's first run unless a pair of agents works on
+// it: such a run was made to hold what there was.
+func Beginning(path string) (time.Time, error) {
+	path, err := resolve(path)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("beginning of the run: %w", err)
+	}
+	folder := filepath.Dir(path)
+	facts, err := Run{Folder: folder}.facts()
+	if err != nil || facts.CreatedAt.IsZero() || facts.PrimaryAgent != "" || facts.Prompt != "" {
+		return facts.CreatedAt, err
+	}
+	runs, err := runsIn(filepath.Dir(folder))
+	if err != nil {
+		return time.Time{}, err
+	}
+	if id := RunNumber(path); id == 0 || len(runs) == 0 || runs[0].ID >= id {
+		return time.Time{}, nil
+	}
+	return facts.CreatedAt, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -44,7 +45,14 @@ type Location struct {
 // is set.
 func (s Selector) Select() (Location, error) {
 	if s.File != "" {
-		return locateFile(s.File)
+		path, err := filepath.Abs(s.File)
+		if err == nil {
+			_, err = os.Stat(filepath.Dir(path) + string(filepath.Separator)) // a folder, not a file
+		}
+		if err != nil {
+			return Location{}, fmt.Errorf("bridge log: %w", err)
+		}
+		return Location{Path: path, Run: Run{ID: RunNumber(path), Folder: filepath.Dir(path)}}, nil
 	}
 	root, repository, err := s.Folders()
 	if err != nil {
@@ -58,37 +66,16 @@ func (s Selector) Select() (Location, error) {
 	if err != nil {
 		return Location{}, err
 	}
+	id := max(s.RunID, 1)
 	if s.RunID == 0 && len(runs) > 0 {
-		s.RunID = runs[len(runs)-1].ID
+		id = runs[len(runs)-1].ID
 	}
-	for _, run := range runs {
-		if run.ID == s.RunID {
-			return Location{Path: run.BridgePath(), Run: run}, nil
-		}
-	}
-	run := Run{repositoryID, max(s.RunID, 1), filepath.Join(root, repositoryID, strconv.Itoa(max(s.RunID, 1)))}
-	missing := Location{Path: run.BridgePath(), Run: run, Missing: true, root: root, repository: repository}
+	run := Run{repositoryID, id, filepath.Join(root, repositoryID, strconv.Itoa(id))}
+	l := Location{run.BridgePath(), run, !slices.Contains(runs, run), root, repository}
 	if s.RunID != 0 && !s.MayMake {
-		return missing, missing.Err()
+		return l, l.Err()
 	}
-	return missing, nil
-}
-
-// locateFile returns the log at path.
-func locateFile(path string) (Location, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return Location{}, fmt.Errorf("bridge log: %w", err)
-	}
-	folder := filepath.Dir(path)
-	info, err := os.Stat(folder)
-	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is not a folder", folder)
-	}
-	if err != nil {
-		return Location{}, fmt.Errorf("bridge log: %w", err)
-	}
-	return Location{Path: path, Run: Run{ID: RunNumber(path), Folder: folder}}, nil
+	return l, nil
 }
 
 // Folders returns the folder of all runs and the repository that are meant.
@@ -133,11 +120,7 @@ func FindRepository(root, folder string) (string, error) {
 	}
 	withRuns := ""
 	for at := folder; ; at = filepath.Dir(at) {
-		id, err := RepositoryID(at)
-		if err != nil {
-			return "", err
-		}
-		hasRuns, err := exists(filepath.Join(root, id))
+		hasRuns, err := exists(filepath.Join(root, repositoryID(at)))
 		if err != nil {
 			return "", err
 		}
@@ -170,11 +153,8 @@ func exists(path string) (bool, error) {
 // bridge.jsonl in it and below, sorted by path. If there is none the error matches fs.ErrNotExist.
 func FindLogs(path string) ([]string, error) {
 	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("bridge log: %w", err)
-	}
-	if !info.IsDir() {
-		return []string{path}, nil
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
 	}
 	var logs []string
 	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {

@@ -1,9 +1,9 @@
-// Package jsonl appends lines to a file so that a crash, a full disk or a failed sync never damages another
-// line, and reads complete lines back.
+// Package jsonl appends lines to a file so that a crash, a full disk or a failed sync never damages
+// another line, and reads complete lines back.
 //
-// A file of lines may end in a partial line: a writer died midway, or is still writing. Readers leave it
-// alone, and a writer calls Seal before it appends. Writers hold a lock of their own choice; the package
-// takes none. Files are opened with O_APPEND.
+// A file of lines may end in a partial line: a writer died midway, or is still writing. Readers
+// leave it alone, and a writer calls Seal before it appends. Writers hold a lock of their own
+// choice; the package takes none. Files are opened with O_APPEND.
 package jsonl
 
 import (
@@ -22,9 +22,9 @@ type File interface {
 	Truncate(size int64) error
 }
 
-// Append writes lines, each with its newline, with one call of Write and without a sync. If the write fails
-// midway, the complete lines that it wrote stay, and Append removes the part of a line behind them. It
-// returns the size of the lines that stay, in bytes.
+// Append writes lines, each with its newline, with one call of Write and without a sync. If the
+// write fails midway, the complete lines that it wrote stay, and Append removes the part of a line
+// behind them. It returns the size of the lines that stay, in bytes.
 func Append(file File, lines []byte) (kept int, err error) {
 	start, err := size(file)
 	if err != nil {
@@ -38,7 +38,8 @@ func Append(file File, lines []byte) (kept int, err error) {
 	return kept, errors.Join(err, cut(file, start+int64(written), start+int64(kept)))
 }
 
-// AppendSync writes lines as Append does, and syncs the file. After an error none of the lines stay.
+// AppendSync writes lines as Append does, and syncs the file. After an error none of the lines
+// stay.
 func AppendSync(file File, lines []byte) error {
 	start, err := size(file)
 	if err != nil {
@@ -54,8 +55,9 @@ func AppendSync(file File, lines []byte) error {
 	return nil
 }
 
-// Seal ends a partial last line with a newline, so that the next line is one of its own. It reports whether
-// there was one. The partial line stays: readers skip it, or use it if only its newline was missing.
+// Seal ends a partial last line with a newline, so that the next line is one of its own. It reports
+// whether there was one. The partial line stays: readers skip it, or use it if only its newline was
+// missing.
 func Seal(file File) (sealed bool, err error) {
 	end, err := size(file)
 	if err != nil || end == 0 {
@@ -77,8 +79,8 @@ func size(file File) (int64, error) {
 	return info.Size(), nil
 }
 
-// cut shortens the file from end to size bytes. If the file does not end there, a writer without the lock
-// has appended behind it: nothing is removed, and readers skip the partial line.
+// cut shortens the file from end to size bytes. If the file does not end there, a writer without
+// the lock has appended behind it: nothing is removed, and readers skip the partial line.
 func cut(file File, end, to int64) error {
 	if end == to {
 		return nil

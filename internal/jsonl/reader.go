@@ -11,7 +11,8 @@ import (
 // ErrTooLong reports a line longer than the reader's bound.
 var ErrTooLong = errors.New("line is too long")
 
-// Sizes of the window that a Reader reads at once. It grows while lines are read one after the other.
+// Sizes of the window that a Reader reads at once. It grows while lines are read one after the
+// other.
 const (
 	smallWindow = 4 << 10
 	largeWindow = 256 << 10
@@ -26,32 +27,39 @@ type Reader struct {
 	size    int // of the next window
 }
 
-// NewReader returns a reader of the lines in source. A line may have at most longest bytes with its newline;
-// 0 means any number. A source that must be read up to some offset only is an io.SectionReader.
+// NewReader returns a reader of the lines in source. A line may have at most longest bytes with its
+// newline; 0 means any number. A source that must be read up to some offset only is an
+// io.SectionReader.
 func NewReader(source io.ReaderAt, longest int) *Reader {
 	return &Reader{source: source, longest: longest, size: smallWindow}
 }
 
-// Line returns the line that begins at offset, with its newline, and the offset of the next line. The bytes
-// are valid until the next call. The error is io.EOF if there is no newline at or behind offset: either the
-// file ends there, or in a partial line. Calling Line again later finds what was appended meanwhile. A line
-// that exceeds the bound gives ErrTooLong and the offset of the next line.
+// Line returns the line that begins at offset, with its newline, and the offset of the next line.
+// The bytes are valid until the next call. The error is io.EOF if there is no newline at or behind
+// offset: either the file ends there, or in a partial line. Calling Line again later finds what was
+// appended meanwhile. A line that exceeds the bound gives ErrTooLong and the offset of the next
+// line.
 func (r *Reader) Line(offset int64) (line []byte, next int64, err error) {
 	if err := r.seek(offset); err != nil {
 		return nil, offset, err
 	}
-	searched := 0
-	for {
-		rest := r.window[offset-r.start:]
+	kept := offset // the bytes of the line before kept were dropped: it is too long
+	for searched := 0; ; {
+		rest := r.window[kept-r.start:]
 		if i := bytes.IndexByte(rest[searched:], '\n'); i >= 0 {
-			return r.bounded(rest[:searched+i+1], offset)
-		}
-		if r.longest > 0 && len(rest) >= r.longest {
-			return r.skip(offset)
+			line = rest[:searched+i+1]
+			next = kept + int64(len(line))
+			if r.longest > 0 && next-offset > int64(r.longest) {
+				return nil, next, ErrTooLong
+			}
+			return line, next, nil
 		}
 		searched = len(rest)
-		r.window, r.start = slices.Delete(r.window, 0, int(offset-r.start)), offset
-		if err := r.extend(max(len(rest), r.size)); err != nil {
+		if r.longest > 0 && kept+int64(len(rest))-offset >= int64(r.longest) {
+			kept, searched = kept+int64(len(rest)), 0
+		}
+		r.window, r.start = slices.Delete(r.window, 0, int(kept-r.start)), kept
+		if err := r.extend(max(searched, r.size)); err != nil {
 			return nil, offset, err
 		}
 	}
@@ -70,30 +78,6 @@ func (r *Reader) seek(offset int64) error {
 	}
 	r.window, r.start = r.window[:0], offset
 	return r.extend(r.size)
-}
-
-// bounded returns the line at offset unless it is too long.
-func (r *Reader) bounded(line []byte, offset int64) ([]byte, int64, error) {
-	next := offset + int64(len(line))
-	if r.longest > 0 && len(line) > r.longest {
-		return nil, next, ErrTooLong
-	}
-	return line, next, nil
-}
-
-// skip finds the end of a line that is too long, without keeping its bytes.
-func (r *Reader) skip(offset int64) ([]byte, int64, error) {
-	from := int(offset - r.start)
-	for {
-		if i := bytes.IndexByte(r.window[from:], '\n'); i >= 0 {
-			return nil, r.start + int64(from+i) + 1, ErrTooLong
-		}
-		r.start += int64(len(r.window))
-		r.window, from = r.window[:0], 0
-		if err := r.extend(largeWindow); err != nil {
-			return nil, offset, err
-		}
-	}
 }
 
 // extend reads up to n bytes more behind the window, and returns io.EOF if there are none.
