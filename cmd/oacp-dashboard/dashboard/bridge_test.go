@@ -10,8 +10,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// newRun makes a run, and returns a function that sends records through its
-// bridge.
+// newRun makes a run, and returns a function that sends records through its bridge.
 func newRun(t *testing.T, root string) (bridge.Run, func(records ...bridge.Record)) {
 	t.Helper()
 	run, err := bridge.MakeRun(root, t.TempDir(), 3, time.Now())
@@ -87,18 +86,15 @@ func TestRunConversation(t *testing.T) {
 	root := t.TempDir()
 	_, tell := newRun(t, root)
 	tell(bridge.Record{Type: bridge.TypeTask, From: "user", To: "codex", Content: "do it"})
-	m := newModel(t.Context(), NewSource(Config{RunsRoot: root}))
+	m := newModel(t.Context(), newSource(config{RunsRoot: root}))
 	m.resize(80, 24)
 	do(m.look())
-	follow := do(press(m, "Tab", "Tab", "Enter"))
+	do(press(m, "Tab", "Tab", "Enter"))
 	if screen := screenText(m); !strings.Contains(screen, "Run 3  working") || !strings.Contains(screen, "user -> codex  task\ndo it\n") {
 		t.Fatalf("the conversation is\n%s", screen)
 	}
-	if len(follow) != 1 {
-		t.Fatal("the log is not looked at again")
-	}
 	tell(bridge.Record{Type: bridge.TypeSignal, From: "codex", To: "claude", Signal: bridge.SignalDone, Content: "I did"})
-	do(m.follow(m.conversation))
+	do(m.read())
 	if screen := screenText(m); !strings.Contains(screen, "codex -> claude  signal DONE\nI did\n") {
 		t.Errorf("after one more record the conversation is\n%s", screen)
 	}
@@ -106,9 +102,8 @@ func TestRunConversation(t *testing.T) {
 	if screen := screenText(m); !strings.HasPrefix(screen, "Run 3\n") || !strings.Contains(screen, "I did") {
 		t.Errorf("when the run is gone the conversation is\n%s\nwant what was shown", screen)
 	}
-	left := m.conversation
 	press(m, "Esc")
-	if tasks := m.follow(left); len(tasks) != 0 {
+	if tasks := m.read(); len(tasks) != 0 {
 		t.Error("the log of a conversation that is not shown any more is read")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/gdamore/tcell/v2"
 	"github.com/urfave/cli/v2"
@@ -13,7 +12,6 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/watch"
 )
 
 type options struct {
@@ -72,10 +70,9 @@ func (o options) run(ctx context.Context, s *command.Streams) (err error) {
 	case !o.once && !(s.InTerminal && s.OutTerminal):
 		return failure.Usagef("a live view needs a terminal").WithHint("--once prints one frame")
 	}
-	var config Config
-	config.Workspaces, err = o.open(s)
+	workspaces, err := o.open(s)
 	defer func() {
-		for _, w := range config.Workspaces {
+		for _, w := range workspaces {
 			err = errors.Join(err, w.Close())
 		}
 	}()
@@ -86,28 +83,28 @@ func (o options) run(ctx context.Context, s *command.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	config.RunsRoot = root
+	shown := config{Workspaces: workspaces, RunsRoot: root}
 	if !o.allRuns {
-		if config.RepositoryID, err = bridge.RepositoryID(repository); err != nil {
+		if shown.RepositoryID, err = bridge.RepositoryID(repository); err != nil {
 			return err
 		}
 	}
 	if !o.once {
-		return showLive(ctx, config)
+		return showLive(ctx, shown)
 	}
-	snapshot, err := NewSource(config).Gather(ctx)
+	snapshot, err := newSource(shown).Gather(ctx)
 	if err != nil {
 		return err
 	}
 	if o.json {
 		return command.WriteJSON(s.Out, snapshot)
 	}
-	_, err = fmt.Fprint(s.Out, Frame(snapshot, s.Width))
+	_, err = fmt.Fprint(s.Out, frame(snapshot, s.Width))
 	return err
 }
 
-// open opens the workspaces. Unless a workspace is named, there may be none. The caller closes what it
-// returns, also with an error.
+// open opens the workspaces. Unless a workspace is named, there may be none. The caller closes what
+// it returns, also with an error.
 func (o options) open(s *command.Streams) (opened []*mailbox.Workspace, err error) {
 	place := o.workspace.Place(s)
 	projects := []string{place.Project}
@@ -134,50 +131,12 @@ func (o options) open(s *command.Streams) (opened []*mailbox.Workspace, err erro
 }
 
 // showLive shows the live view until the user leaves it or a signal arrives.
-func showLive(ctx context.Context, config Config) error {
+func showLive(ctx context.Context, shown config) error {
 	screen, err := tcell.NewScreen()
 	if err != nil {
-		return fmt.Errorf("terminal: %w", err)
+		return failure.WithHint(fmt.Errorf("terminal: %w", err), "--once prints one frame")
 	}
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	ctx, cancel := context.WithCancel(ctx)
-	changed, watched := make(chan struct{}), make(chan error, 1)
-	go func() { watched <- watchMailboxes(ctx, config, changed) }()
-	err = Show(ctx, screen, NewSource(config), changed)
-	cancel()
-	return errors.Join(err, <-watched)
-}
-
-// watchMailboxes reports arrivals and departures in the inboxes of the agents that exist now. The view
-// finds later agents itself.
-func watchMailboxes(ctx context.Context, config Config, changed chan<- struct{}) (err error) {
-	var targets []watch.Target
-	for _, w := range config.Workspaces {
-		agents, err := w.Agents()
-		if err != nil {
-			return err
-		}
-		for _, agent := range agents {
-			targets = append(targets, watch.Target{Workspace: w, Agent: agent})
-		}
-	}
-	if len(targets) == 0 {
-		return nil
-	}
-	watcher, err := watch.New(targets, &watch.Options{Since: time.Now(), Archived: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, watcher.Close()) }()
-	for _, err := range watcher.Events(ctx) {
-		if err != nil {
-			return err
-		}
-		select {
-		case changed <- struct{}{}:
-		case <-ctx.Done():
-		}
-	}
-	return nil
+	return show(ctx, screen, newSource(shown))
 }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/mailbox"
@@ -22,8 +22,9 @@ type conversation struct {
 	// title names it. Of a run's conversation, run is the folder of the run.
 	title, run string
 	reader     reader
-	// reading is true while the reader reads; again, if it must read once more after that.
-	reading, again bool
+	// reading is true while the reader reads; due, if messages have come that belong to the
+	// conversation.
+	reading, due bool
 
 	ready   bool // it was read
 	entries []*entry
@@ -31,7 +32,8 @@ type conversation struct {
 	related map[string]bool
 	err     error
 
-	// lines are the lines of all entries at the width, and starts the index of each entry's first one.
+	// lines are the lines of all entries at the width, and starts the index of each entry's first
+	// one.
 	lines  []line
 	starts []int
 	width  int
@@ -72,8 +74,8 @@ func (c *conversation) topEntry() (i, offset int) {
 	return i, c.top - c.starts[i]
 }
 
-// layOut breaks all entries into lines, with a blank line between them, and puts a line of entry i at
-// the top of the screen, or the first line if i is negative.
+// layOut breaks all entries into lines, with a blank line between them, and puts a line of entry i
+// at the top of the screen, or the first line if i is negative.
 func (c *conversation) layOut(i, offset int) {
 	c.lines, c.starts, c.top = c.lines[:0], c.starts[:0], 0
 	for j, e := range c.entries {
@@ -101,7 +103,7 @@ func (c *conversation) concerns(before, now []Message) bool {
 	for _, m := range before {
 		known[m.ID] = true
 	}
-	gap := len(before) > 0 // true if so many have come that some may not be listed any more
+	gap := len(before) > 0 // some new messages may no longer be listed
 	related := false
 	for _, m := range now {
 		switch {
@@ -181,11 +183,8 @@ type backlog struct {
 
 func (b *backlog) add(e *entry) {
 	if len(e.text) > maxText {
-		end := maxText
-		for end > 0 && !utf8.RuneStart(e.text[end]) {
-			end--
-		}
-		e.text = strings.Clone(e.text[:end]) + fmt.Sprintf("\n(%d more bytes)", len(e.text)-end)
+		kept := strings.ToValidUTF8(e.text[:maxText], "")
+		e.text = fmt.Sprintf("%s\n(%d more bytes)", kept, len(e.text)-len(kept))
 	}
 	b.entries = append(b.entries, e)
 	b.size += e.size()
@@ -208,8 +207,8 @@ type reading struct {
 	changed bool
 	entries []*entry // the oldest first
 	omitted int      // the number of older entries
-	// related are the ids of messages and conversations that a message of this conversation may have or
-	// refer to.
+	// related are the ids of messages and conversations that a message of this conversation may
+	// have or refer to.
 	related map[string]bool
 	err     error
 }
@@ -231,14 +230,11 @@ func (r *messageReader) read(ctx context.Context) reading {
 			head: m.CreatedAt.Time().Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
 				"  " + string(m.Type) + " " + string(m.Priority),
 		})
-		result.related[string(m.ID)] = true
-		if m.ParentID != "" {
-			result.related[string(m.ParentID)] = true
-		}
-		if m.ConversationID != "" {
-			result.related[string(m.ConversationID)] = true
+		for _, id := range []string{string(m.ID), string(m.ParentID), string(m.ConversationID)} {
+			result.related[id] = true
 		}
 	}
+	delete(result.related, "")
 	result.entries, result.omitted = held.entries, held.omitted
 	return result
 }
@@ -322,11 +318,7 @@ func recordHead(r bridge.Record) string {
 	if t, err := time.Parse(time.RFC3339Nano, at); err == nil {
 		at = t.UTC().Format(time.DateTime)
 	}
-	to := r.To
-	if to == "" {
-		to = "all"
-	}
-	head := strings.TrimSpace(at + "  " + r.From + " -> " + to + "  " + string(r.Type) + " " + string(r.Signal))
+	head := strings.TrimSpace(at + "  " + r.From + " -> " + cmp.Or(r.To, "all") + "  " + string(r.Type) + " " + string(r.Signal))
 	if r.Iteration > 0 {
 		head += fmt.Sprintf("  iteration %d", r.Iteration)
 	}

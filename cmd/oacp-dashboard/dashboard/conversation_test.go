@@ -143,7 +143,7 @@ func TestConversationStays(t *testing.T) {
 // TestConcerns tells the messages that belong to a conversation from others.
 func TestConcerns(t *testing.T) {
 	w := workspace(t, "claude", "codex")
-	source := NewSource(Config{Workspaces: []*mailbox.Workspace{w}})
+	source := newSource(config{Workspaces: []*mailbox.Workspace{w}})
 	post := func(conversation schema.ConversationID, parent schema.ID, subject string) schema.ID {
 		t.Helper()
 		receipt, err := w.Send(t.Context(), schema.Message{
@@ -211,11 +211,11 @@ func TestBacklog(t *testing.T) {
 // long shows a conversation of 5,000 messages of 60 lines.
 func long(b *testing.B) *model {
 	b.Helper()
-	m := newModel(b.Context(), NewSource(Config{}))
+	m := newModel(b.Context(), newSource(config{}))
 	m.resize(80, 24)
 	m.take(sample())
 	m.press("Enter")
-	m.takeReading(m.conversation, numbered(5000, 60))
+	m.conversation.take(numbered(5000, 60))
 	b.ReportAllocs()
 	return m
 }
@@ -240,7 +240,7 @@ func BenchmarkConversationGrows(b *testing.B) {
 	m := long(b)
 	all := reading{changed: true, entries: m.conversation.entries}
 	for b.Loop() {
-		m.takeReading(m.conversation, all)
+		m.conversation.take(all)
 		m.screen()
 	}
 }

@@ -77,11 +77,11 @@ func sample() Snapshot {
 
 func TestFrame(t *testing.T) {
 	for _, width := range []int{0, 40, 60, 80, 120} {
-		frame := Frame(sample(), width)
+		frame := frame(sample(), width)
 		checkGolden(t, fmt.Sprintf("frame_%d.txt", width), frame)
 		checkPlain(t, frame, width)
 	}
-	checkGolden(t, "frame_empty.txt", Frame(Snapshot{At: sample().At}, 80))
+	checkGolden(t, "frame_empty.txt", frame(Snapshot{At: sample().At}, 80))
 }
 
 func TestCost(t *testing.T) {
@@ -124,5 +124,5 @@ func TestFrameProblemsAndSeveral(t *testing.T) {
 	s.Workspaces = append(s.Workspaces, other)
 	s.Runs = append(s.Runs, Run{ID: 7, RepositoryID: "0123456789abcdef", Problem: "the manifest is damaged"})
 	s.Problem = "no permission for runs"
-	checkGolden(t, "frame_several.txt", Frame(s, 100))
+	checkGolden(t, "frame_several.txt", frame(s, 100))
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Frame lays out a snapshot as plain text: agents, runs, messages. It cuts lines to the width, in
+// frame lays out a snapshot as plain text: agents, runs, messages. It cuts lines to the width, in
 // columns of a terminal; 0 means any width.
-func Frame(s Snapshot, width int) string {
+func frame(s Snapshot, width int) string {
 	var out strings.Builder
 	out.WriteString(cut(s.title(), width) + "\n")
 	for _, g := range []grid{agentsGrid(s), runsGrid(s), messagesGrid(s.messages(target{}), s.At)} {
@@ -51,7 +51,8 @@ type grid struct {
 type column struct {
 	name   string
 	number bool // the cells are aligned on the right
-	// drop is the order in which columns are dropped if there is no room; 0 means never.
+	// drop is the order, from 1 on, in which columns are dropped if there is no room; 0 means
+	// never.
 	drop int
 }
 
@@ -71,13 +72,14 @@ type target struct {
 
 const (
 	between = "  "
-	// widest is the width of a column, but the last, if the width of the grid is bounded, and narrowest
-	// the width below which the last column does not shrink.
+	// widest is the width of a column, but the last, if the width of the grid is bounded, and
+	// narrowest the width below which the last column does not shrink.
 	widest    = 20
 	narrowest = 12
 )
 
-// lines lays out the header and the rows, escapes all text, and cuts lines to the width unless it is 0.
+// lines lays out the header and the rows, escapes all text, and cuts lines to the width unless it
+// is 0.
 func (g grid) lines(width int) (header string, rows []string) {
 	escaped, widths := g.escape(width)
 	kept := g.keep(widths, width)
@@ -124,24 +126,18 @@ func (g grid) escape(width int) (escaped [][]string, widths []int) {
 
 // keep returns the indexes of the columns for which there is room.
 func (g grid) keep(widths []int, width int) []int {
-	var kept, droppable []int
+	kept := make([]int, len(widths))
 	last := len(widths) - 1
 	room := width // for the last column
-	for i, column := range g.columns {
-		kept = append(kept, i)
+	for i := range kept {
+		kept[i] = i
 		if i < last {
 			room -= widths[i] + len(between)
 		}
-		if column.drop > 0 {
-			droppable = append(droppable, i)
-		}
 	}
-	if width == 0 {
-		return kept
-	}
-	slices.SortFunc(droppable, func(a, b int) int { return g.columns[a].drop - g.columns[b].drop })
-	for _, c := range droppable {
-		if room >= min(narrowest, widths[last]) {
+	for drop := 1; width > 0 && room < min(narrowest, widths[last]); drop++ {
+		c := slices.IndexFunc(g.columns, func(c column) bool { return c.drop == drop })
+		if c < 0 {
 			break
 		}
 		room += widths[c] + len(between)

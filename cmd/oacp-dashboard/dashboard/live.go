@@ -3,15 +3,13 @@ package dashboard
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/gdamore/tcell/v2"
 )
 
-// Show shows a live view of the source on a screen until the user leaves it or ctx ends. It looks
-// soon after something arrives on changed, and every two seconds.
-func Show(ctx context.Context, screen tcell.Screen, source *Source, changed <-chan struct{}) error {
+// show shows a live view of the source on a screen until the user leaves it or ctx ends.
+func show(ctx context.Context, screen tcell.Screen, source *source) error {
 	if err := screen.Init(); err != nil {
 		return fmt.Errorf("terminal: %w", err)
 	}
@@ -37,13 +35,10 @@ func Show(ctx context.Context, screen tcell.Screen, source *Source, changed <-ch
 	input := make(chan tcell.Event)
 	running.Go(func() { screen.ChannelEvents(input, ctx.Done()) })
 	start(m.refresh())
-	var drawn []line
 	for !m.left {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-changed:
-			start(m.schedule())
 		case do := <-actions:
 			if do != nil {
 				start(do())
@@ -60,10 +55,7 @@ func Show(ctx context.Context, screen tcell.Screen, source *Source, changed <-ch
 				start(m.press(keyName(event)))
 			}
 		}
-		if lines := m.screen(); !slices.Equal(lines, drawn) {
-			draw(screen, lines)
-			drawn = lines
-		}
+		draw(screen, m.screen())
 	}
 	return nil
 }

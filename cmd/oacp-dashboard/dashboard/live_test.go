@@ -46,9 +46,9 @@ func TestShow(t *testing.T) {
 	for _, how := range []string{"key", "context"} {
 		screen := &recordedScreen{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
 		ctx, cancel := context.WithCancel(t.Context())
-		changed, done := make(chan struct{}), make(chan error, 1)
-		source := NewSource(Config{Workspaces: []*mailbox.Workspace{w}})
-		go func() { done <- Show(ctx, screen, source, changed) }()
+		done := make(chan error, 1)
+		source := newSource(config{Workspaces: []*mailbox.Workspace{w}})
+		go func() { done <- show(ctx, screen, source) }()
 		await := func(text string) {
 			t.Helper()
 			for deadline := time.Now().Add(time.Minute); !strings.Contains(screen.shown(), text); {
@@ -60,7 +60,6 @@ func TestShow(t *testing.T) {
 		}
 		await("claude")
 		send(t, w, "sent by "+how)
-		changed <- struct{}{}
 		await("sent by " + how)
 		screen.InjectKey(tcell.KeyTab, 0, tcell.ModNone)
 		await("* AGENT")

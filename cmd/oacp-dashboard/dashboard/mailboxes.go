@@ -23,13 +23,13 @@ type listing struct {
 	listed   time.Time
 }
 
-// timeStep is the coarsest step of a file system's clock. A folder that changed less than this before
-// it was listed may have changed afterwards within the same step.
+// timeStep is the coarsest step of a file system's clock. A folder that changed less than this
+// before it was listed may have changed afterwards within the same step.
 const timeStep = 2 * time.Second
 
 // list returns the message files in a folder. It reads the folder only if its time has changed. A
 // missing folder is empty.
-func (s *Source) list(w *mailbox.Workspace, agent schema.AgentName, in mailbox.Box) (*listing, error) {
+func (s *source) list(w *mailbox.Workspace, agent schema.AgentName, in mailbox.Box) (*listing, error) {
 	path := w.BoxPath(agent, in)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -43,17 +43,13 @@ func (s *Source) list(w *mailbox.Workspace, agent schema.AgentName, in mailbox.B
 		return known, nil
 	}
 	result := &listing{modified: info.ModTime(), listed: time.Now()}
-	dir, err := os.Open(path)
+	files, err := os.ReadDir(path)
 	if err != nil {
 		return &listing{}, err
 	}
-	names, err := dir.Readdirnames(-1)
-	if err := errors.Join(err, dir.Close()); err != nil {
-		return &listing{}, err
-	}
-	for _, name := range names {
-		if schema.IsMessageFile(name) {
-			result.names = append(result.names, name)
+	for _, file := range files {
+		if schema.IsMessageFile(file.Name()) {
+			result.names = append(result.names, file.Name())
 		}
 	}
 	s.listings[path] = result
@@ -68,12 +64,12 @@ type statusReading struct {
 	took   time.Duration
 }
 
-// statusShare bounds the time for reading a status, which reads every message in the inbox: one part
-// in statusShare.
+// statusShare bounds the time for reading a status, which reads every message in the inbox: one
+// part in statusShare.
 const statusShare = 20
 
 // status returns the status of an agent, and reads it again if that is due.
-func (s *Source) status(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) *statusReading {
+func (s *source) status(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) *statusReading {
 	path, begin := w.BoxPath(name, mailbox.Inbox), time.Now()
 	if known := s.statuses[path]; known != nil && begin.Sub(known.at) < statusShare*known.took {
 		return known
@@ -90,7 +86,7 @@ func (s *Source) status(ctx context.Context, w *mailbox.Workspace, name schema.A
 }
 
 // agent returns the state of an agent.
-func (s *Source) agent(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) Agent {
+func (s *source) agent(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) Agent {
 	inbox, err := s.list(w, name, mailbox.Inbox)
 	outbox, outboxErr := s.list(w, name, mailbox.Outbox)
 	journal := markOf(filepath.Join(w.Dir(), "state", "turns", string(name)+".jsonl"))
@@ -119,7 +115,7 @@ type messageReading struct {
 
 // messages returns the latest messages of a workspace, each once, the oldest first. It omits files
 // that are not messages, which the agent's status counts.
-func (s *Source) messages(w *mailbox.Workspace, agents []schema.AgentName) []Message {
+func (s *source) messages(w *mailbox.Workspace, agents []schema.AgentName) []Message {
 	known := make(map[schema.ID]*Message)
 	for _, in := range []mailbox.Box{mailbox.Outbox, mailbox.Inbox, mailbox.Archive} {
 		for _, agent := range agents {
@@ -168,7 +164,7 @@ func sortMessages(messages []Message) {
 }
 
 // message reads a message file, unless it did so before.
-func (s *Source) message(w *mailbox.Workspace, agent schema.AgentName, in mailbox.Box, name string) *Message {
+func (s *source) message(w *mailbox.Workspace, agent schema.AgentName, in mailbox.Box, name string) *Message {
 	path := filepath.Join(w.BoxPath(agent, in), name)
 	info, err := os.Lstat(path)
 	if err != nil {

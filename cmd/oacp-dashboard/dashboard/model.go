@@ -8,12 +8,10 @@ import (
 )
 
 const (
-	// refreshInterval is how often a model looks without a change.
-	refreshInterval = 2 * time.Second
-	// gatherDelay is how long a model waits after a change, so that it looks once for several.
-	gatherDelay = 50 * time.Millisecond
-	// followInterval is how often a model reads the log of the run on the screen.
-	followInterval = 500 * time.Millisecond
+	// refreshInterval is how often a model looks for changes.
+	refreshInterval = time.Second
+	// far is a move beyond the first or last line.
+	far = 1 << 30
 )
 
 // pane is a part of the screen.
@@ -29,7 +27,7 @@ const (
 // model is the state of the live view. It handles one event at a time.
 type model struct {
 	ctx      context.Context
-	source   *Source
+	source   *source
 	snapshot Snapshot
 	ready    bool // there is a snapshot
 	left     bool // the user has left the view
@@ -48,11 +46,10 @@ type model struct {
 	// conversation, if not nil, replaces the panes.
 	conversation *conversation
 
-	// A look at the source is due, is running, and is due again after that.
-	scheduled, looking, again bool
+	looking bool // a look at the source is running
 }
 
-func newModel(ctx context.Context, source *Source) *model {
+func newModel(ctx context.Context, source *source) *model {
 	return &model{ctx: ctx, source: source, focus: messagesPane}
 }
 
@@ -62,23 +59,18 @@ type task func() action
 // An action changes the model and returns the tasks that follow.
 type action func() []task
 
-// after returns a task that waits.
-func (m *model) after(d time.Duration, do action) task {
-	return func() action {
-		timer := time.NewTimer(d)
+// refresh looks for changes, now and after every refreshInterval.
+func (m *model) refresh() []task {
+	return append(append(m.look(), m.read()...), func() action {
+		timer := time.NewTimer(refreshInterval)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			return do
+			return m.refresh
 		case <-m.ctx.Done():
 			return nil
 		}
-	}
-}
-
-// refresh looks now and again after every refreshInterval.
-func (m *model) refresh() []task {
-	return append(m.look(), m.after(refreshInterval, m.refresh))
+	})
 }
 
 func (m *model) resize(width, height int) {
@@ -93,19 +85,9 @@ func (m *model) resize(width, height int) {
 	}
 }
 
-// schedule lets the model look soon, once for all changes until then.
-func (m *model) schedule() []task {
-	if m.scheduled {
-		return nil
-	}
-	m.scheduled = true
-	return []task{m.after(gatherDelay, m.look)}
-}
-
+// look gathers a snapshot unless that is running.
 func (m *model) look() []task {
-	m.scheduled = false
 	if m.looking {
-		m.again = true
 		return nil
 	}
 	m.looking = true
@@ -118,20 +100,15 @@ func (m *model) look() []task {
 	}}
 }
 
-func (m *model) take(snapshot Snapshot) (tasks []task) {
-	m.looking = false
+func (m *model) take(snapshot Snapshot) []task {
 	before := m.snapshot
-	m.snapshot = snapshot
+	m.looking, m.snapshot = false, snapshot
 	m.layOut()
 	m.ready = true
-	if m.again {
-		m.again = false
-		tasks = m.schedule()
+	if c := m.conversation; c != nil && c.concerns(before.messages(target{}), snapshot.messages(target{})) {
+		c.due = true
 	}
-	if c := m.conversation; c != nil && c.concerns(before.messages(target{}), m.snapshot.messages(target{})) {
-		tasks = append(tasks, m.read(c)...)
-	}
-	return tasks
+	return m.read()
 }
 
 // layOut lays out the rows for the width. The selected rows stay selected.
@@ -163,40 +140,21 @@ func (m *model) reselect(p pane, before []row) int {
 	return max(0, min(at, len(rows)-1))
 }
 
-// read reads a conversation, once at a time.
-func (m *model) read(c *conversation) []task {
-	if c.reading {
-		c.again = true
+// read reads the conversation on the screen if it may have grown, once at a time.
+func (m *model) read() []task {
+	c := m.conversation
+	if c == nil || c.reading || !c.due && c.run == "" {
 		return nil
 	}
-	c.reading = true
+	c.reading, c.due = true, false
 	return []task{func() action {
 		r := c.reader.read(m.ctx)
-		return func() []task { return m.takeReading(c, r) }
+		return func() []task {
+			c.reading = false
+			c.take(r)
+			return nil
+		}
 	}}
-}
-
-func (m *model) takeReading(c *conversation, r reading) []task {
-	if c.reading = false; c != m.conversation {
-		return nil // it is not on the screen any more
-	}
-	c.take(r)
-	if c.again {
-		c.again = false
-		return m.read(c)
-	}
-	if c.run == "" {
-		return nil // a new message triggers the next reading
-	}
-	return []task{m.after(followInterval, func() []task { return m.follow(c) })}
-}
-
-// follow reads the log of a run again while its conversation is on the screen.
-func (m *model) follow(c *conversation) []task {
-	if c != m.conversation {
-		return nil
-	}
-	return m.read(c)
 }
 
 // press handles a key by its name.
@@ -219,9 +177,9 @@ func (m *model) press(key string) []task {
 	case "PgDn":
 		m.move(max(1, m.height/2))
 	case "Home", "g":
-		m.move(-len(m.rows[m.focus]) - m.conversationLength())
+		m.move(-far)
 	case "End", "G":
-		m.move(len(m.rows[m.focus]) + m.conversationLength())
+		m.move(far)
 	case "Enter":
 		return m.open()
 	}
@@ -244,27 +202,21 @@ func (m *model) move(by int) {
 	m.selected[m.focus] = max(0, min(m.selected[m.focus]+by, len(m.rows[m.focus])-1))
 }
 
-func (m *model) conversationLength() int {
-	if m.conversation == nil {
-		return 0
-	}
-	return len(m.conversation.lines)
-}
-
-// open shows the messages of the selected agent, or the conversation of the selected run or message.
+// open shows the messages of the selected agent, or the conversation of the selected run or
+// message.
 func (m *model) open() []task {
 	rows := m.rows[m.focus]
 	if m.conversation != nil || len(rows) == 0 {
 		return nil
 	}
 	selected := rows[m.selected[m.focus]]
-	c := &conversation{follow: true}
+	c := &conversation{follow: true, due: true}
 	switch m.focus {
 	case agentsPane:
 		if selected.target.agent != "" {
 			m.only, m.focus = selected.target, messagesPane
 			m.layOut()
-			m.move(len(m.rows[messagesPane]))
+			m.move(far)
 		}
 		return nil
 	case runsPane:
@@ -279,7 +231,7 @@ func (m *model) open() []task {
 	}
 	c.resize(m.width)
 	m.conversation = c
-	return m.read(c)
+	return m.read()
 }
 
 // back leaves the conversation, or lists all messages again.

@@ -25,7 +25,7 @@ func numbered(entries, lines int) reading {
 // showing returns a model of the size that shows the sample.
 func showing(t *testing.T, width, height int) *model {
 	t.Helper()
-	m := newModel(t.Context(), NewSource(Config{}))
+	m := newModel(t.Context(), newSource(config{}))
 	m.resize(width, height)
 	m.take(sample())
 	return m
@@ -64,13 +64,13 @@ func TestScreen(t *testing.T) {
 		press(m, "Tab", "Tab", "Enter")
 		said := entry{head: "2026-03-04 10:19:00  claude -> codex,gemini  question P0", subject: "evil \x1b[2J",
 			text: "a\tb\nlong " + strings.Repeat("漢字 ", 60) + "\n" + strings.Repeat("漢字", 70) + "\n\x1b]52;c;x\a\n"}
-		m.takeReading(m.conversation, reading{changed: true, entries: []*entry{&said, &said}, omitted: 7})
+		m.conversation.take(reading{changed: true, entries: []*entry{&said, &said}, omitted: 7})
 		checkGolden(t, fmt.Sprintf("screen_thread_%dx%d.txt", size.width, size.height), screenText(m))
 	}
 }
 
-// TestScreenFits has every view in every size: as many lines as the screen
-// has, none wider, and nothing in them that a terminal acts on.
+// TestScreenFits has every view in every size: as many lines as the screen has, none wider, and
+// nothing in them that a terminal acts on.
 func TestScreenFits(t *testing.T) {
 	for width := 1; width < 130; width += 7 {
 		for height := 1; height < 45; height += 3 {
@@ -178,28 +178,22 @@ func TestSelectedRunStays(t *testing.T) {
 	}
 }
 
-// TestLooksOnceAtATime has changes come while the model looks.
+// TestLooksOnceAtATime refreshes the model while it looks.
 func TestLooksOnceAtATime(t *testing.T) {
-	m := newModel(t.Context(), NewSource(Config{}))
-	if tasks := m.schedule(); len(tasks) != 1 || len(m.schedule()) != 0 {
-		t.Errorf("two changes have %d tasks and more, want one look", len(tasks))
-	}
+	m := newModel(t.Context(), newSource(config{}))
 	look := m.look()
-	if len(m.schedule()) != 1 {
-		t.Error("a change during a look schedules nothing, want another look")
-	}
-	if len(m.look()) != 0 {
+	if len(look) != 1 || len(m.look()) != 0 {
 		t.Error("a second look has begun beside the first, want none")
 	}
-	if next := do(look); len(next) != 1 || !m.scheduled {
-		t.Error("after the look none is due, want the one that was put off")
+	if do(look); len(m.look()) != 1 {
+		t.Error("after the first look there is no second one")
 	}
 }
 
 func TestConversationFollows(t *testing.T) {
 	w := workspace(t, "claude", "codex")
 	receipt := send(t, w, "the question")
-	m := newModel(t.Context(), NewSource(Config{Workspaces: []*mailbox.Workspace{w}}))
+	m := newModel(t.Context(), newSource(config{Workspaces: []*mailbox.Workspace{w}}))
 	m.resize(80, 24)
 	look := func() []task { return do(m.look()) }
 	look()
@@ -239,14 +233,19 @@ func TestReadsOnceAtATime(t *testing.T) {
 		t.Errorf("behind the conversation, pane %d is chosen", m.focus)
 	}
 	c := m.conversation
-	if m.read(c) != nil || !c.again {
+	c.due = true
+	if len(m.read()) != 0 || !c.due {
 		t.Error("the conversation is read twice at once, want one reading after the other")
 	}
-	if tasks := m.takeReading(c, reading{}); len(tasks) != 1 || c.again {
+	if c.reading = false; len(m.read()) != 1 || c.due {
 		t.Error("the reading that was put off has not begun")
 	}
-	press(m, "Esc")
-	if tasks := m.takeReading(c, numbered(1, 1)); len(tasks) != 0 || len(c.entries) != 0 {
+	c.reading = false
+	if len(m.read()) != 0 {
+		t.Error("a conversation that has not grown is read again")
+	}
+	c.due = true
+	if press(m, "Esc"); len(m.read()) != 0 {
 		t.Error("a conversation that is not shown any more is still read")
 	}
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,22 +24,14 @@ type runReading struct {
 	run                                   Run
 	manifest, bridge, transcript          fileMark
 	manifestErr, bridgeErr, transcriptErr error
-	kind                                  runKind
+	neverBegun                            error // there is no manifest yet
+	ours                                  bool  // an oacp pair made the run
 	offset                                int64 // of the first unread line of the transcript
 	seen                                  int
 }
 
-type runKind int
-
-const (
-	unreadable runKind = iota
-	unwritten          // there is no manifest yet
-	foreign            // AgentPair's own
-	ours
-)
-
 // gatherRuns adds the runs to a snapshot.
-func (s *Source) gatherRuns(ctx context.Context, snapshot *Snapshot) {
+func (s *source) gatherRuns(ctx context.Context, snapshot *Snapshot) {
 	if s.config.RunsRoot == "" {
 		return
 	}
@@ -57,16 +50,11 @@ func (s *Source) gatherRuns(ctx context.Context, snapshot *Snapshot) {
 	if err != nil {
 		snapshot.Problem = err.Error()
 	}
-	slices.SortStableFunc(snapshot.Runs, func(a, b Run) int {
-		if c := b.Updated.Compare(a.Updated); c != 0 {
-			return c
-		}
-		return b.ID - a.ID
-	})
+	slices.SortStableFunc(snapshot.Runs, func(a, b Run) int { return cmp.Or(b.Updated.Compare(a.Updated), b.ID-a.ID) })
 }
 
 // run returns the state of a run, and reads the files of it that have changed.
-func (s *Source) run(ctx context.Context, run bridge.Run) Run {
+func (s *source) run(ctx context.Context, run bridge.Run) Run {
 	r := s.runs[run.Folder]
 	if r == nil {
 		r = &runReading{run: Run{ID: run.ID, RepositoryID: run.RepositoryID, place: run}}
@@ -90,12 +78,10 @@ func (s *Source) run(ctx context.Context, run bridge.Run) Run {
 	return r.run
 }
 
-var errNoManifest = errors.New("the run has no manifest")
-
 // findDriver finds out whether a process drives the run, unless the run is over.
 func (r *runReading) findDriver() error {
 	r.run.Driven = nil
-	if r.run.State.Final() || r.kind != ours && r.kind != unwritten {
+	if r.run.State.Final() || !r.ours && r.neverBegun == nil {
 		return nil
 	}
 	driven, err := pair.Driven(r.run.place)
@@ -108,8 +94,8 @@ func (r *runReading) findDriver() error {
 			return nil
 		}
 	}
-	if !driven && r.kind == unwritten {
-		return errNoManifest
+	if !driven && r.neverBegun != nil {
+		return r.neverBegun
 	}
 	r.run.Driven = &driven
 	return nil
@@ -119,18 +105,13 @@ func (r *runReading) findDriver() error {
 func (r *runReading) readManifest() {
 	r.manifest = markOf(r.run.place.ManifestPath())
 	m, err := pair.ReadManifest(r.run.place)
+	r.ours, r.neverBegun, r.manifestErr = err == nil, nil, nil
 	switch {
-	case err == nil:
-		r.kind = ours
-	case errors.Is(err, fs.ErrNotExist):
-		r.kind, r.manifestErr = unwritten, nil
+	case errors.Is(err, pair.ErrNeverBegun):
+		r.neverBegun = err
 		return
-	case errors.Is(err, pair.ErrForeignRun):
-		r.kind, err = foreign, nil
-	default:
-		r.kind = unreadable
-	}
-	if r.manifestErr = err; err != nil {
+	case err != nil && !errors.Is(err, pair.ErrForeignRun):
+		r.manifestErr = err
 		return
 	}
 	r.run.Repository, r.run.Prompt, r.run.State = m.RepoPath, m.Prompt, m.State
@@ -152,10 +133,12 @@ func (r *runReading) readBridge(ctx context.Context) (err error) {
 	return err
 }
 
-// maxEntry bounds the lines of a transcript that may hold usage; an agent's own event may be longer.
+// maxEntry bounds the lines of a transcript that may hold usage; an agent's own event may be
+// longer.
 const maxEntry = 4 << 20
 
-// readTranscript adds the usage in the new lines of the transcript. It skips lines that are not entries.
+// readTranscript adds the usage in the new lines of the transcript. It skips lines that are not
+// entries.
 func (r *runReading) readTranscript() error {
 	file, err := os.Open(r.run.place.TranscriptPath())
 	if errors.Is(err, fs.ErrNotExist) {

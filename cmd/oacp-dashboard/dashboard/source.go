@@ -1,6 +1,5 @@
-// Package dashboard is the command "oacp dashboard". A [Source] gathers snapshots of workspaces and
-// runs at a cost that follows what has changed, [Frame] lays one out as text, and [Show] shows them
-// live in a terminal.
+// Package dashboard is the command "oacp dashboard". A source gathers snapshots of workspaces and
+// runs at a cost that follows what has changed, and a model shows them live in a terminal.
 package dashboard
 
 import (
@@ -84,8 +83,8 @@ type Run struct {
 	Updated time.Time     `json:"updated"`
 	Error   string        `json:"error,omitempty"` // why the run failed
 	Bridge  bridge.Status `json:"bridge"`
-	// CostUSD and Tokens are sums over all turns, also failed ones. UnpricedTokens are those of turns
-	// without a known cost: codex reports none.
+	// CostUSD and Tokens are sums over all turns, also failed ones. UnpricedTokens are those of
+	// turns without a known cost: codex reports none.
 	CostUSD        float64 `json:"cost_usd"`
 	Tokens         int64   `json:"tokens"`
 	UnpricedTokens int64   `json:"unpriced_tokens"`
@@ -120,8 +119,8 @@ func (s Snapshot) run(folder string) (Run, bool) {
 	return s.Runs[i], true
 }
 
-// Config says what a Source looks at.
-type Config struct {
+// config says what a source looks at.
+type config struct {
 	Workspaces []*mailbox.Workspace
 	// RunsRoot is the folder of all runs; empty means no runs.
 	RunsRoot string
@@ -129,10 +128,11 @@ type Config struct {
 	RepositoryID string
 }
 
-// Source gathers snapshots. It reads again only what has changed: folders whose time has, each message
-// once, logs and transcripts from the end of the last reading. A Source is not safe for concurrent use.
-type Source struct {
-	config   Config
+// source gathers snapshots. It reads again only what has changed: folders whose time has, each
+// message once, logs and transcripts from the end of the last reading. It is not safe for
+// concurrent use.
+type source struct {
+	config   config
 	listings map[string]*listing
 	statuses map[string]*statusReading
 	texts    map[string]*messageReading
@@ -140,16 +140,16 @@ type Source struct {
 	current  int // the number of this snapshot
 }
 
-// NewSource returns a Source. The caller closes the workspaces.
-func NewSource(config Config) *Source {
-	return &Source{
+// newSource returns a source. The caller closes the workspaces.
+func newSource(config config) *source {
+	return &source{
 		config: config, listings: make(map[string]*listing), statuses: make(map[string]*statusReading),
 		texts: make(map[string]*messageReading), runs: make(map[string]*runReading),
 	}
 }
 
 // Gather returns a snapshot, which says what could not be read. The error is the context's.
-func (s *Source) Gather(ctx context.Context) (Snapshot, error) {
+func (s *source) Gather(ctx context.Context) (Snapshot, error) {
 	s.current++
 	snapshot := Snapshot{At: time.Now(), Workspaces: []Workspace{}, Runs: []Run{}}
 	for _, w := range s.config.Workspaces {
@@ -162,7 +162,7 @@ func (s *Source) Gather(ctx context.Context) (Snapshot, error) {
 	return snapshot, context.Cause(ctx)
 }
 
-func (s *Source) workspace(ctx context.Context, w *mailbox.Workspace) Workspace {
+func (s *source) workspace(ctx context.Context, w *mailbox.Workspace) Workspace {
 	result := Workspace{Dir: w.Dir(), Project: project.Name(w), Agents: []Agent{}, Messages: []Message{}}
 	names, err := w.Agents()
 	if err != nil {

@@ -46,7 +46,7 @@ func send(t *testing.T, w *mailbox.Workspace, subject string) *mailbox.Receipt {
 	return receipt
 }
 
-func gather(t *testing.T, s *Source) Snapshot {
+func gather(t *testing.T, s *source) Snapshot {
 	t.Helper()
 	snapshot, err := s.Gather(t.Context())
 	if err != nil {
@@ -55,10 +55,10 @@ func gather(t *testing.T, s *Source) Snapshot {
 	return snapshot
 }
 
-// TestGatherFollows has a Source follow what happens in a workspace.
+// TestGatherFollows has a source follow what happens in a workspace.
 func TestGatherFollows(t *testing.T) {
 	w := workspace(t, "claude", "codex")
-	s := NewSource(Config{Workspaces: []*mailbox.Workspace{w}})
+	s := newSource(config{Workspaces: []*mailbox.Workspace{w}})
 	if got := gather(t, s).Workspaces[0]; len(got.Agents) != 2 || len(got.Messages) != 0 || got.Agents[1].Inbox != 0 {
 		t.Fatalf("the empty workspace is %+v", got)
 	}
@@ -88,11 +88,11 @@ func TestGatherFollows(t *testing.T) {
 	}
 }
 
-// TestGatherReadsOnce has files that were read made unreadable as messages
-// without a change of their time: a Source that has read them does not notice.
+// TestGatherReadsOnce has files that were read made unreadable as messages without a change of
+// their time: a source that has read them does not notice.
 func TestGatherReadsOnce(t *testing.T) {
 	w := workspace(t, "claude", "codex")
-	s := NewSource(Config{Workspaces: []*mailbox.Workspace{w}})
+	s := newSource(config{Workspaces: []*mailbox.Workspace{w}})
 	receipt := send(t, w, "once")
 	gather(t, s)
 	for _, path := range append([]string{receipt.Outbox}, receipt.Inboxes...) {
@@ -112,8 +112,8 @@ func TestGatherReadsOnce(t *testing.T) {
 	}
 }
 
-// TestOrderWithinASecond has many messages of one second, which stand in the
-// order in which they were sent, in the list and in their conversation.
+// TestOrderWithinASecond has many messages of one second, which stand in the order in which they
+// were sent, in the list and in their conversation.
 func TestOrderWithinASecond(t *testing.T) {
 	w := workspace(t, "claude", "codex")
 	now := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
@@ -142,7 +142,7 @@ func TestOrderWithinASecond(t *testing.T) {
 			first = receipt
 		}
 	}
-	s := NewSource(Config{Workspaces: []*mailbox.Workspace{w}})
+	s := newSource(config{Workspaces: []*mailbox.Workspace{w}})
 	var listed, told []string
 	for _, m := range gather(t, s).Workspaces[0].Messages {
 		listed = append(listed, m.Subject)
@@ -169,7 +169,7 @@ func TestGatherRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewSource(Config{RunsRoot: root, RepositoryID: id})
+	s := newSource(config{RunsRoot: root, RepositoryID: id})
 	if got := gather(t, s).Runs; len(got) != 1 || got[0].ID != 3 || got[0].State != pair.Working || got[0].Problem != "" {
 		t.Fatalf("runs are %+v, want run 3, working", got)
 	}
@@ -212,7 +212,7 @@ func TestGatherStoppedRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewSource(Config{RunsRoot: root})
+	s := newSource(config{RunsRoot: root})
 	check := func(driven, state string) {
 		t.Helper()
 		r := gather(t, s).Runs[0]
@@ -241,7 +241,7 @@ func TestGatherStoppedRun(t *testing.T) {
 	if err := os.Remove(run.ManifestPath()); err != nil {
 		t.Fatal(err)
 	}
-	if got := gather(t, NewSource(s.config)).Runs[0]; got.Problem == "" || got.Driven != nil {
+	if got := gather(t, newSource(s.config)).Runs[0]; got.Problem == "" || got.Driven != nil {
 		t.Errorf("without a manifest the run is %+v, want a problem", got)
 	}
 }

@@ -1,12 +1,15 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -34,12 +37,7 @@ func agentsGrid(s Snapshot) grid {
 }
 
 // name is the project of the workspace, or else its folder.
-func (w Workspace) name() string {
-	if w.Project != "" {
-		return w.Project
-	}
-	return filepath.Base(w.Dir)
-}
+func (w Workspace) name() string { return cmp.Or(w.Project, filepath.Base(w.Dir)) }
 
 // turnText says what the agent does.
 func (a Agent) turnText(now time.Time) string {
@@ -69,10 +67,7 @@ func runsGrid(s Snapshot) grid {
 	if s.Problem != "" {
 		g.rows = append(g.rows, row{cells: []string{"", "", "", "", "", "", s.Problem}})
 	}
-	several := false
-	for _, r := range s.Runs {
-		several = several || r.RepositoryID != s.Runs[0].RepositoryID
-	}
+	several := slices.ContainsFunc(s.Runs, func(r Run) bool { return r.RepositoryID != s.Runs[0].RepositoryID })
 	for _, r := range s.Runs {
 		name := strconv.Itoa(r.ID)
 		switch {
@@ -88,7 +83,8 @@ func runsGrid(s Snapshot) grid {
 	return g
 }
 
-// stateText returns the state with the agent whose turn it is, or the state in which the run stopped.
+// stateText returns the state with the agent whose turn it is, or the state in which the run
+// stopped.
 func (r Run) stateText() string {
 	if r.Driven != nil && !*r.Driven {
 		return fmt.Sprintf("stopped (%s)", r.State)
@@ -141,14 +137,7 @@ func (r Run) cost() string {
 }
 
 // task returns the problem of the run if it has one, otherwise its task.
-func (r Run) task() string {
-	for _, text := range []string{r.Problem, r.Error} {
-		if text != "" {
-			return text
-		}
-	}
-	return r.Prompt
-}
+func (r Run) task() string { return cmp.Or(r.Problem, r.Error, r.Prompt) }
 
 func messagesGrid(messages []Message, now time.Time) grid {
 	g := grid{columns: []column{
@@ -187,18 +176,13 @@ func clock(at schema.Timestamp, now time.Time) string {
 	return t.Format(time.DateOnly)
 }
 
-// age returns the time since from in its greatest unit.
+// age returns how long ago something was, in its greatest unit.
 func age(from, now time.Time) string {
-	d := max(0, now.Sub(from))
-	switch {
+	switch d := max(0, now.Sub(from)); {
 	case from.IsZero():
 		return ""
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", d/time.Hour)
 	}
-	return fmt.Sprintf("%dd", d/(24*time.Hour))
+	return command.Age(from, now)
 }

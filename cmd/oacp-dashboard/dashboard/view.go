@@ -36,17 +36,6 @@ var (
 	}
 )
 
-// help joins as many of the keys as fit.
-func help(keys []string, width int) string {
-	line := keys[0]
-	for _, key := range keys[1:] {
-		if more := line + between + key; len(more) <= width {
-			line = more
-		}
-	}
-	return line
-}
-
 // screen returns as many lines as the screen has, none wider than it.
 func (m *model) screen() []line {
 	lines, keys := []line{{m.snapshot.title(), bold}}, panesKeys[m.focus]
@@ -66,7 +55,7 @@ func (m *model) screen() []line {
 	for len(lines) < m.height-1 {
 		lines = append(lines, line{})
 	}
-	lines = append(lines[:max(0, min(len(lines), m.height-1))], line{help(keys, m.width), faint})
+	lines = append(lines[:max(0, min(len(lines), m.height-1))], line{strings.Join(keys, between), faint})
 	for i := range lines {
 		lines[i].text = cut(lines[i].text, m.width)
 	}
