@@ -1,31 +1,32 @@
-// Package agent runs turns of an agent: a prompt in, a stream of events and a result out. Each kind of
-// driver reaches agents in its own way, through one small interface.
+// Package agent runs turns of an agent: a prompt in, a stream of events and a result out. Each kind
+// of driver reaches agents in its own way, through one small interface.
 package agent
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 )
 
-// Driver runs turns of one agent, one at a time: Start, any number of Turns, Stop. During a turn, other
-// goroutines may call Interrupt, SessionID and Stop.
+// Driver runs turns of one agent, one at a time: Start, any number of Turns, Stop. During a turn,
+// other goroutines may call Interrupt, SessionID and Stop.
 type Driver interface {
 	// Start makes sure that turns can run and starts what outlives a turn. It returns an error that
 	// matches ErrUnavailable if something is missing: then no turn has begun and no message is to
 	// blame.
 	Start(ctx context.Context) error
 	// Turn runs one turn. It passes events to observe, which may be nil, in order and before it
-	// returns; observe must not call methods of the driver other than SessionID. The result says how
-	// far the turn got, even if there is an error. If the context ends, Turn stops the agent with
-	// everything it started and returns the context's cause.
+	// returns; observe must not call methods of the driver other than SessionID. The result says
+	// how far the turn got, even if there is an error. If the context ends, Turn stops the agent
+	// with everything it started and returns the context's cause.
 	Turn(ctx context.Context, request Request, observe func(Event)) (Result, error)
 	// Interrupt asks the running turn to end early; Turn then returns ErrInterrupted. Without a
 	// running turn it does nothing.
 	Interrupt(ctx context.Context) error
-	// SessionID returns what a later driver needs to continue the agent's session, or "" if the agent
-	// has no sessions or has not begun one. An agent may begin one with its first event.
+	// SessionID returns what a later driver needs to continue the agent's session, or "" if the
+	// agent has no sessions or has not begun one. An agent may begin one with its first event.
 	SessionID() string
 	// Stop ends what Start started and waits for it. It may be called at any time, more than once.
 	Stop(ctx context.Context) error
@@ -83,4 +84,38 @@ type Usage struct {
 	InputTokens  int64   `json:"input_tokens,omitempty"`
 	OutputTokens int64   `json:"output_tokens,omitempty"`
 	CostUSD      float64 `json:"cost_usd,omitempty"`
+}
+
+// afterDeath precedes a prompt that the program had taken when it died.
+const afterDeath = "[The program that ran you ended unexpectedly in the middle of the request below, and was started again. " +
+	"Some of the work may be done already: look at the state of things before you do any of it again.]\n\n"
+
+// RunTurn runs a turn of a driver that was started. If the agent's program dies in the middle of it
+// with a *DiedError, RunTurn runs the turn once more: the driver starts the program again in the
+// same session. The result is that of the last try, with the time and the usage of both.
+func RunTurn(ctx context.Context, driver Driver, request Request, observe func(Event)) (Result, error) {
+	first, err := driver.Turn(ctx, request, observe)
+	var died *DiedError
+	if !errors.As(err, &died) || ctx.Err() != nil {
+		return first, err
+	}
+	if died.accepted {
+		request.Prompt = afterDeath + request.Prompt
+	}
+	result, err := driver.Turn(ctx, request, observe)
+	result.Duration += first.Duration
+	result.Usage = result.Usage.plus(first.Usage)
+	result.Tail = joinTails(first.Tail, result.Tail)
+	return result, err
+}
+
+// joinTails returns both texts, or the end of each if they are too long together.
+func joinTails(first, second string) string {
+	if len(first)+len(second) <= maxTail {
+		return first + second
+	}
+	end := func(text string) string {
+		return strings.ToValidUTF8(text[max(0, len(text)-maxTail/2):], "")
+	}
+	return end(first) + end(second)
 }

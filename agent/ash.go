@@ -103,9 +103,9 @@ func (a *Ash) join(ctx context.Context) (*ash.Client, error) {
 	return client, err
 }
 
-// Turn sends the prompt as a query, without the variables of the request. If the connection turns out
-// to be lost before the bridge has the query, the driver connects again, once. A bridge that is lost
-// later may have died of the query, or done its work, so the turn fails.
+// Turn sends the prompt as a query, without the variables of the request. If the connection turns
+// out to be lost before the bridge has the query, the driver connects again, once. A bridge that is
+// lost later may have died of the query, or done its work, so the turn fails.
 func (a *Ash) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	client := a.beginTurn(true)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,17 +25,14 @@ type Bridge struct {
 
 	mu       sync.Mutex
 	sessions map[string]*bridgeSession
-	// turns counts all turns, to find the driver that has been idle longest.
-	turns int
+	// idle are the sessions with a driver and no turn. The first has been idle longest.
+	idle []*bridgeSession
 }
 
 // bridgeSession is a session by the host's name for it.
 type bridgeSession struct {
-	// driver is nil if none runs, and busy during a turn.
+	// driver is nil if none runs.
 	driver Driver
-	busy   bool
-	// used is the number of its last turn.
-	used int
 	// id is the agent's own id of the session, if it has one.
 	id string
 }
@@ -116,8 +114,7 @@ func (b *Bridge) driver(ctx context.Context, name string) (Driver, error) {
 		s = &bridgeSession{}
 		b.sessions[name] = s
 	}
-	b.turns++
-	s.used, s.busy = b.turns, s.driver != nil
+	b.idle = slices.DeleteFunc(b.idle, func(idle *bridgeSession) bool { return idle == s })
 	running, id := s.driver, s.id
 	b.mu.Unlock()
 	if running != nil {
@@ -136,7 +133,7 @@ func (b *Bridge) driver(ctx context.Context, name string) (Driver, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.driver, s.busy = driver, true
+	s.driver = driver
 	return driver, nil
 }
 
@@ -161,20 +158,11 @@ func (b *Bridge) drop(ctx context.Context, name string) error {
 // been idle longest.
 func (b *Bridge) rest(ctx context.Context, name string) error {
 	b.mu.Lock()
-	b.sessions[name].busy = false
-	idle := 0
-	var oldest *bridgeSession
-	for _, s := range b.sessions {
-		if s.driver == nil || s.busy {
-			continue
-		}
-		if idle++; oldest == nil || s.used < oldest.used {
-			oldest = s
-		}
-	}
+	b.idle = append(b.idle, b.sessions[name])
 	var driver Driver
-	if idle > maxIdleDrivers {
-		driver = oldest.release()
+	if len(b.idle) > maxIdleDrivers {
+		driver = b.idle[0].release()
+		b.idle = b.idle[1:]
 	}
 	b.mu.Unlock()
 	if driver == nil {
@@ -189,7 +177,7 @@ func (s *bridgeSession) release() Driver {
 	if id := driver.SessionID(); id != "" {
 		s.id = id
 	}
-	s.driver, s.busy = nil, false
+	s.driver = nil
 	return driver
 }
 

@@ -45,12 +45,10 @@ type child struct {
 	// exited is closed when the program has ended, even if output is left.
 	exited chan struct{}
 
-	// partial is an incomplete character at the end of the error output so far.
-	partial []byte
+	// stderr collects the error output, plain the standard output that is not messages.
+	stderr, plain *output
 
 	mu sync.Mutex
-	// tail is the end of the error output, plain that of the standard output that is not messages.
-	tail, plain ring
 	// failure is why the driver ended the program, if it did.
 	failure error
 }
@@ -65,7 +63,8 @@ func startChild(ctx context.Context, spec childSpec) (*child, error) {
 	if spec.pipeDelay <= 0 {
 		spec.pipeDelay = pipeDelay
 	}
-	c := &child{spec: spec, ended: make(chan struct{}), exited: make(chan struct{})}
+	c := &child{spec: spec, ended: make(chan struct{}), exited: make(chan struct{}), plain: newOutput(nil)}
+	c.stderr = newOutput(func(e Event) { spec.stderr(safeText(e.Text)) })
 	c.input.init()
 	started := make(chan error)
 	go c.run(started)
@@ -82,7 +81,13 @@ func (c *child) run(started chan<- error) {
 	cmd := &exec.Cmd{Path: c.spec.path, Args: c.spec.command, Dir: c.spec.dir, Env: environment(c.spec.env)}
 	// The program gets SIGTERM even if this process dies, because it then ends its tools, too.
 	processgroup.Lead(cmd, syscall.SIGTERM)
-	pipes, err := startPiped(cmd)
+	stdin, inErr := cmd.StdinPipe()
+	stdout, outErr := cmd.StdoutPipe()
+	stderr, stderrErr := cmd.StderrPipe()
+	err := errors.Join(inErr, outErr, stderrErr)
+	if err == nil {
+		err = cmd.Start()
+	}
 	c.process = cmd.Process
 	started <- err
 	if err != nil {
@@ -90,63 +95,31 @@ func (c *child) run(started chan<- error) {
 	}
 	var inOut sync.WaitGroup
 	lines := lineSplitter{line: func(line []byte) { c.spec.line(c, line) }, limit: maxLine}
-	inOut.Go(func() { c.write(pipes.in) })
-	out, stderr := &outlet{file: pipes.out}, &outlet{file: pipes.stderr}
+	inOut.Go(func() { c.write(stdin) })
+	out, errOut := &outlet{pipe: stdout.(outputPipe)}, &outlet{pipe: stderr.(outputPipe)}
 	inOut.Go(func() {
-		c.read(out, lines.add)
+		c.read(out, &lines)
 		lines.end()
 		c.expectExit()
 	})
-	inOut.Go(func() { c.read(stderr, c.readStderr) })
-	err = cmd.Wait()
+	inOut.Go(func() { c.read(errOut, c.stderr.stream(true)) })
+	state, err := cmd.Process.Wait() // cmd.Wait would close the pipes
 	close(c.exited)
 	processgroup.Kill(cmd.Process)
 	c.input.close()
 	out.expire(c.spec.pipeDelay)
-	stderr.expire(c.spec.pipeDelay)
+	errOut.expire(c.spec.pipeDelay)
 	inOut.Wait()
+	if err == nil && !state.Success() {
+		err = &exec.ExitError{ProcessState: state}
+	}
 	c.err = exitError(err)
 	close(c.ended)
 }
 
-// childPipes are our ends of the pipes to a child.
-type childPipes struct {
-	in          io.WriteCloser
-	out, stderr *os.File
-}
-
-// startPiped starts the command with pipes for input, output and error output.
-func startPiped(cmd *exec.Cmd) (pipes childPipes, err error) {
-	var theirs, ours []io.Closer
-	defer func() {
-		if err == nil {
-			ours = nil
-		}
-		for _, end := range append(theirs, ours...) {
-			_ = end.Close() // nothing was written to it by us
-		}
-	}()
-	if pipes.in, err = cmd.StdinPipe(); err != nil {
-		return pipes, err
-	}
-	ours = append(ours, pipes.in)
-	for _, output := range []struct {
-		end    **os.File
-		writer *io.Writer
-	}{{&pipes.out, &cmd.Stdout}, {&pipes.stderr, &cmd.Stderr}} {
-		end, writer, err := os.Pipe()
-		if err != nil {
-			return pipes, err
-		}
-		*output.end, *output.writer = end, writer
-		ours, theirs = append(ours, end), append(theirs, writer)
-	}
-	return pipes, cmd.Start()
-}
-
 // read passes output on. If that fails, it ends the program.
-func (c *child) read(out *outlet, take func([]byte) error) {
-	if err := out.read(take); err != nil {
+func (c *child) read(out *outlet, to io.Writer) {
+	if err := out.read(to); err != nil {
 		c.fail(err)
 	}
 }
@@ -154,11 +127,9 @@ func (c *child) read(out *outlet, take func([]byte) error) {
 // expectExit ends a program that has closed its output and does not exit: nothing would ever be
 // heard of it.
 func (c *child) expectExit() {
-	timer := time.NewTimer(c.spec.grace)
-	defer timer.Stop()
 	select {
 	case <-c.exited:
-	case <-timer.C:
+	case <-time.After(c.spec.grace):
 		c.fail(errors.New("the agent closed its output"))
 	}
 }
@@ -178,32 +149,11 @@ func (c *child) write(stdin io.WriteCloser) {
 	}
 }
 
-// readStderr handles a piece of the error output.
-func (c *child) readStderr(data []byte) error {
-	c.mu.Lock()
-	c.tail.write(data)
-	c.mu.Unlock()
-	piece := append(c.partial, data...)
-	whole := wholeRunes(piece)
-	c.partial = slices.Clone(piece[whole:])
-	c.spec.stderr(safeText(string(piece[:whole])))
-	return nil
-}
-
 // note records a line that is not a message. Programs that fail may say why in one.
-func (c *child) note(line []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.plain.write(line)
-	c.plain.write([]byte("\n"))
-}
+func (c *child) note(line []byte) { c.plain.addStderr(string(line) + "\n") }
 
 // printed returns the end of what was noted, followed by that of the error output.
-func (c *child) printed() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.plain.String() + c.tail.String()
-}
+func (c *child) printed() string { return c.plain.result().Tail + c.stderr.result().Tail }
 
 // send queues a line, which ends with "\n".
 func (c *child) send(line []byte) { c.input.add(line) }
@@ -274,12 +224,10 @@ func (c *child) stop(ctx context.Context) error {
 }
 
 func (c *child) endsWithin(ctx context.Context, limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-c.ended:
 		return true
-	case <-timer.C:
+	case <-time.After(limit):
 	case <-ctx.Done():
 	}
 	return false

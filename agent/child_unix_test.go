@@ -129,13 +129,14 @@ func TestChildStderr(t *testing.T) {
 		t.Errorf("stderr %q, and %q in the end, want: it broke", stderr.String(), c.printed())
 	}
 	stderr.Reset()
+	stream := c.stderr.stream(true)
 	for _, piece := range []string{"gr\xc3", "\xbcn", "\x00\xff"} {
-		if err := c.readStderr([]byte(piece)); err != nil {
+		if _, err := stream.Write([]byte(piece)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := stderr.String(); got != "grün\uFFFD" {
-		t.Errorf("stderr %q, want characters whole and nothing that is none", got)
+		t.Errorf("stderr %q, want whole characters and no NUL", got)
 	}
 }
 

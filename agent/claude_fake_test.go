@@ -397,14 +397,14 @@ func TestLineSplitter(t *testing.T) {
 	var lines []string
 	s := lineSplitter{limit: 5, line: func(line []byte) { lines = append(lines, string(line)) }}
 	for _, piece := range []string{"ab", "c\nde\n\n \r\n", "12345\n", "tail"} {
-		if err := s.add([]byte(piece)); err != nil {
+		if _, err := s.Write([]byte(piece)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := strings.Join(lines, "|"); got != "abc|de|12345" {
 		t.Errorf("lines %s, want abc|de|12345", got)
 	}
-	if err := s.add([]byte("xx")); err == nil {
+	if _, err := s.Write([]byte("xx")); err == nil {
 		t.Error("a line over the limit is no error, want one")
 	}
 	for range 2 {

@@ -3,10 +3,12 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 )
 
 // codex is the driver for the codex program: its app server, spoken to in JSON-RPC. The events of a
@@ -19,13 +21,7 @@ type codex struct{ resident }
 // NewCodex returns the driver for Codex. It changes none of the user's settings.
 func NewCodex(options Options) Driver {
 	c := &codex{newResident(options, codexRelease)}
-	c.launch = func(ctx context.Context, session string) (process, error) {
-		s, err := c.start(ctx, session)
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
-	}
+	c.launch = c.start
 	return c
 }
 
@@ -79,26 +75,176 @@ func tomlList(texts []string) string {
 	return "[" + strings.Join(quoted, ",") + "]"
 }
 
-// environ returns the variables of the program with those of the MCP servers. A variable with two
-// values is an error.
-func (c *codex) environ() ([]string, error) {
+// environ returns the variables of the program with those of the MCP servers.
+func (c *codex) environ() []string {
 	env := slices.Clone(c.options.Env)
-	values := make(map[string]string)
-	for _, variable := range env {
-		name, value, _ := strings.Cut(variable, "=")
-		values[name] = value
-	}
 	for _, name := range slices.Sorted(maps.Keys(c.options.MCP)) {
-		for variable, value := range c.options.MCP[name].variables() {
-			if other, ok := values[variable]; ok && other != value {
-				return nil, fmt.Errorf("%w: codex cannot give the variable %.60q of the MCP server %s another value than the one it has elsewhere",
-					ErrUnavailable, variable, name)
-			}
-			values[variable] = value
-			env = append(env, variable+"="+value)
+		env = append(env, c.options.MCP[name].Env...)
+	}
+	return env
+}
+
+// codexServer is a running app server.
+type codexServer struct {
+	*child
+	driver *codex
+	calls  rpcCalls
+	// ready reports that the thread is open, so that lines are for the turn.
+	ready atomic.Bool
+	// thread is the id of the session, used what the server last said that the session used up.
+	thread string
+	used   *codexTokens
+}
+
+// start starts the app server and opens a thread on it.
+func (c *codex) start(ctx context.Context, session string) (process, error) {
+	s := &codexServer{driver: c}
+	var err error
+	s.child, err = startChild(ctx, childSpec{
+		path: c.programPath(), command: c.arguments(), dir: c.options.Dir, env: c.environ(), grace: c.options.Grace,
+		line: s.receive, stderr: s.receiveStderr,
+	})
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, startLimit,
+		fmt.Errorf("%w: codex did not answer within %v", ErrUnavailable, startLimit))
+	defer cancel()
+	err = s.greet(limited)
+	if err == nil {
+		err = s.logIn(limited)
+	}
+	if err == nil {
+		err = s.openThread(limited, session)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.stop(ctx))
+	}
+	return s, nil
+}
+
+// greet makes sure that the server speaks the protocol. A release that does not tell its version
+// was built from source.
+func (s *codexServer) greet(ctx context.Context) error {
+	client := map[string]any{"clientInfo": map[string]any{"name": "oacp", "title": "oacp", "version": "1"}}
+	var hello struct {
+		UserAgent string `json:"userAgent"`
+	}
+	err := s.calls.call(ctx, s.child, "initialize", client, &hello)
+	v, ok := parseVersion(hello.UserAgent)
+	if err != nil && s.hasEnded() && ctx.Err() == nil {
+		v, ok = s.askVersion(ctx, s.driver.options.Command)
+	}
+	switch {
+	case ok && v != (version{}) && v.before(codexRelease.oldest):
+		return codexRelease.tooOld(v)
+	case err != nil:
+		return s.refusal("codex app-server did not start", err)
+	}
+	s.send(rpcMessage{Method: "initialized"}.line())
+	return nil
+}
+
+// logIn logs in with the key, if there is one, or makes sure that the program is logged in.
+func (s *codexServer) logIn(ctx context.Context) error {
+	if key := s.driver.apiKey(); key != "" {
+		login := map[string]any{"type": "apiKey", "apiKey": key}
+		if err := s.calls.call(ctx, s.child, "account/login/start", login, &struct{}{}); err != nil {
+			return s.refusal("codex does not take the key in CODEX_API_KEY", err)
+		}
+		return nil
+	}
+	var login struct {
+		Account json.RawMessage `json:"account"`
+		Needed  bool            `json:"requiresOpenaiAuth"`
+	}
+	if err := s.calls.call(ctx, s.child, "account/read", struct{}{}, &login); err != nil {
+		return s.refusal("codex does not tell who is logged in", err)
+	}
+	if login.Needed && (len(login.Account) == 0 || string(login.Account) == "null") {
+		return newAPIError(NotLoggedIn, 0, "codex is not logged in", codexRelease.login)
+	}
+	return nil
+}
+
+func (s *codexServer) openThread(ctx context.Context, session string) error {
+	o := &s.driver.options
+	sandbox := map[Permission]string{PermitEdits: "workspace-write", PermitAll: "danger-full-access"}[o.Allow]
+	params := make(map[string]any)
+	for name, value := range map[string]string{"cwd": o.Dir, "model": o.Model, "sandbox": sandbox} {
+		if value != "" {
+			params[name] = value
 		}
 	}
-	return env, nil
+	method := "thread/start"
+	if session != "" {
+		method = "thread/resume"
+		params["threadId"], params["excludeTurns"] = session, true
+	}
+	var opened struct {
+		Thread struct {
+			ID string `json:"id"`
+		} `json:"thread"`
+	}
+	err := s.calls.call(ctx, s.child, method, params, &opened)
+	var refused *rpcError
+	switch {
+	case errors.As(err, &refused) && session != "" && saysUnknownSession(refused.Message):
+		return fmt.Errorf("%w: %s", ErrUnknownSession, refused.Message)
+	case err != nil:
+		return s.refusal("codex did not open the session", err)
+	}
+	s.thread = opened.Thread.ID
+	s.ready.Store(true)
+	return nil
+}
+
+// saysUnknownSession reports whether the server refuses a session because there is no such session.
+// It says the second of names that are not session ids at all.
+func saysUnknownSession(said string) bool {
+	return strings.Contains(said, "no rollout found") || strings.Contains(said, "invalid session id")
+}
+
+// refusal says why the server cannot be used, unless the context ended.
+func (s *codexServer) refusal(what string, err error) error {
+	if errors.Is(err, ErrUnavailable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	err = fmt.Errorf("%w: %s: %w", ErrUnavailable, what, err)
+	if said := lastLine(s.printed()); said != "" && s.hasEnded() {
+		err = fmt.Errorf("%w: %s", err, said)
+	}
+	return err
+}
+
+// receive handles a line of the server's output.
+func (s *codexServer) receive(c *child, line []byte) {
+	m := readRPC(line)
+	if m == nil {
+		c.note(line)
+	}
+	switch {
+	case m != nil && m.isResponse() && s.calls.resolve(m):
+	case s.ready.Load() && s.driver.turns.deliver(said{line: line, message: m}):
+	case m != nil && m.isRequest():
+		// Something asks between turns that runs in the background.
+		c.send(codexAnswer(m, func(server string) string {
+			if _, ok := s.driver.options.MCP[server]; ok {
+				return ""
+			}
+			return unattended
+		}))
+	}
+}
+
+func (s *codexServer) receiveStderr(text string) {
+	if s.ready.Load() {
+		s.driver.turns.deliver(said{stderr: text})
+	}
+}
+
+func (s *codexServer) endError() error {
+	return &DiedError{Program: "codex", Stderr: s.printed(), Err: s.death()}
 }
 
 // codexAnswer answers a request of the app server. Denial returns why the agent may not do what the

@@ -136,7 +136,6 @@ func TestCodexUnavailable(t *testing.T) {
 		{"fails", Options{Command: helperCommand(t, "fail")}, "it broke"},
 		{"working folder missing", Options{Command: helperCommand(t, "codex", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
 		{"server name", Options{Command: helperCommand(t, "codex", "long"), MCP: map[string]MCPServer{"a.b": {Command: []string{"x"}}}}, `"a.b"`},
-		{"server variables", Options{Command: helperCommand(t, "codex", "long"), Env: []string{"A=1"}, MCP: map[string]MCPServer{"ab": {Command: []string{"x"}, Env: []string{"A=2"}}}}, `"A"`},
 		{"server command", Options{Command: helperCommand(t, "codex", "long"), MCP: map[string]MCPServer{"ab": {}}}, "no command"},
 	}
 	for _, test := range tests {

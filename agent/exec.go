@@ -160,6 +160,15 @@ func (e *Exec) run(ctx context.Context, request Request, out *output) error {
 	return exitError(err)
 }
 
+// signalOf names the signal that ended a process, if one did.
+func signalOf(state *os.ProcessState) string {
+	name, signaled := strings.CutPrefix(state.String(), "signal: ")
+	if !signaled {
+		return ""
+	}
+	return strings.TrimSuffix(name, " (core dumped)")
+}
+
 // stopOnCancel waits until the command has ended or ctx ends. In the second case it stops the
 // command, in stages, and reports true.
 func stopOnCancel(ctx context.Context, leader *os.Process, ended <-chan struct{}, grace time.Duration) bool {
@@ -174,11 +183,9 @@ func stopOnCancel(ctx context.Context, leader *os.Process, ended <-chan struct{}
 	default:
 	}
 	processgroup.Signal(leader, syscall.SIGTERM)
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
 	select {
 	case <-ended:
-	case <-timer.C:
+	case <-time.After(grace):
 		processgroup.Kill(leader)
 		<-ended
 	}

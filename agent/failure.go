@@ -72,9 +72,9 @@ func (e *APIError) Is(target error) bool {
 	return target == ErrUnavailable && e.Kind != Refused
 }
 
-// kindOfStatus returns the kind of failure that an HTTP status means. A status that does not blame the
-// request, such as zero, is a failure of the service. The statuses are numbers because net/http would
-// make every command start more slowly.
+// kindOfStatus returns the kind of failure that an HTTP status means. A status that does not blame
+// the request, such as zero, is a failure of the service. The statuses are numbers because net/http
+// would make every command start more slowly.
 func kindOfStatus(status int) APIErrorKind {
 	switch status {
 	case 401, 403: // unauthorized, forbidden

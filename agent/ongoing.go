@@ -15,9 +15,11 @@ type said struct {
 
 // ongoing is a turn of a program that lives longer than the turn.
 type ongoing struct {
-	said        chan said
-	over        chan struct{}
-	interrupted chan struct{}
+	said chan said
+	over chan struct{}
+	// interrupted ends when the turn is interrupted.
+	interrupted context.Context
+	interrupt   context.CancelFunc
 }
 
 // take hands the turn what the program said and waits until it has it. It reports false if the turn
@@ -31,45 +33,30 @@ func (o *ongoing) take(s said) bool {
 	}
 }
 
-func (o *ongoing) isInterrupted() bool {
-	select {
-	case <-o.interrupted:
-		return true
-	default:
-		return false
-	}
-}
+func (o *ongoing) isInterrupted() bool { return o.interrupted.Err() != nil }
 
-// interruptible returns a context that also ends when the turn is interrupted, and a function that
-// releases it.
-func (o *ongoing) interruptible(ctx context.Context) (context.Context, func()) {
+// endingWith returns a context that also ends when the other does, for the given cause, and a
+// function that releases it.
+func endingWith(ctx, other context.Context, cause error) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		select {
-		case <-o.interrupted:
-			cancel(ErrInterrupted)
-		case <-ctx.Done():
-		}
-	})
+	stop := context.AfterFunc(other, func() { cancel(cause) })
 	return ctx, func() {
+		stop()
 		cancel(nil)
-		watching.Wait()
 	}
 }
 
 // turnSlot holds the running turn of a driver, if there is one.
 type turnSlot struct {
-	mu          sync.Mutex
-	turn        *ongoing
-	interrupted bool
+	mu   sync.Mutex
+	turn *ongoing
 }
 
 func (s *turnSlot) begin() *ongoing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turn = &ongoing{said: make(chan said), over: make(chan struct{}), interrupted: make(chan struct{})}
-	s.interrupted = false
+	s.turn = &ongoing{said: make(chan said), over: make(chan struct{})}
+	s.turn.interrupted, s.turn.interrupt = context.WithCancel(context.Background())
 	return s.turn
 }
 
@@ -87,9 +74,8 @@ func (s *turnSlot) end() {
 func (s *turnSlot) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.turn != nil && !s.interrupted {
-		s.interrupted = true
-		close(s.turn.interrupted)
+	if s.turn != nil {
+		s.turn.interrupt()
 	}
 }
 

@@ -1,8 +1,13 @@
 package agent
 
 import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 )
 
 // Options describe an agent to its driver. Each kind of driver uses some of them; see Kind. The
@@ -39,4 +44,133 @@ type Options struct {
 	// it only once, so drivers that share it then take silence for ready after a short time. They
 	// set it. It may be nil.
 	Greeted *atomic.Bool
+}
+
+// A Permission says what an agent may do without asking. It is given beforehand, because nobody is
+// there to ask.
+type Permission string
+
+// The permissions. The zero value is PermitNothing.
+const (
+	// PermitNothing leaves it to the agent's own settings.
+	PermitNothing Permission = "none"
+	// PermitEdits allows changes to files in the agent's folder.
+	PermitEdits Permission = "edits"
+	// PermitAll allows everything, for agents that are confined by other means.
+	PermitAll Permission = "all"
+)
+
+// Permissions returns all permissions, the smallest first.
+func Permissions() []Permission { return []Permission{PermitNothing, PermitEdits, PermitAll} }
+
+// ParsePermission returns the permission of that name. The empty name stands for PermitNothing.
+func ParsePermission(name string) (Permission, error) {
+	if name == "" {
+		return PermitNothing, nil
+	}
+	if !slices.Contains(Permissions(), Permission(name)) {
+		return "", fmt.Errorf("there is no permission %q; there are %s", name, joinPermissions())
+	}
+	return Permission(name), nil
+}
+
+func joinPermissions() string {
+	var names []string
+	for _, p := range Permissions() {
+		names = append(names, string(p))
+	}
+	return strings.Join(names, ", ")
+}
+
+// UnmarshalText reads a permission from a file.
+func (p *Permission) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePermission(string(text))
+	return err
+}
+
+// MCPServer is a Model Context Protocol server that an agent starts for itself and talks to over
+// standard input and output. The agent may use its tools without asking. The server's name consists
+// of letters, digits, - and single underscores.
+type MCPServer struct {
+	// Command is the server as a program and its arguments.
+	Command []string
+	// Env are variables of the form NAME=value for it. They do not appear among the agent's
+	// arguments, which everybody can read. Codex has them in its own environment, so all its
+	// servers share their values; if two differ, one of them wins.
+	Env []string
+}
+
+func (s MCPServer) variables() map[string]string {
+	variables := make(map[string]string)
+	for _, variable := range s.Env {
+		if name, value, ok := strings.Cut(variable, "="); ok {
+			variables[name] = value
+		}
+	}
+	return variables
+}
+
+// checkServers checks that the servers have commands, and names that can be part of the names of
+// tools and of configurations.
+func checkServers(servers map[string]MCPServer) error {
+	for name, server := range servers {
+		if name == "" || strings.Trim(name, alphanumeric+"_-") != "" {
+			return fmt.Errorf("%w: the MCP server name %.40q has characters other than letters, digits, - and _", ErrUnavailable, name)
+		}
+		if strings.Contains(name, "__") || strings.HasSuffix(name, "_") {
+			return fmt.Errorf("%w: the MCP server name %.40q has two underscores in a row or one at its end, "+
+				"so its tools could be mistaken for another server's", ErrUnavailable, name)
+		}
+		if len(server.Command) == 0 || server.Command[0] == "" {
+			return fmt.Errorf("%w: the MCP server %s has no command", ErrUnavailable, name)
+		}
+	}
+	return nil
+}
+
+// maxVariable bounds the value of a variable, in bytes. Systems do not start a program with very
+// large ones, and a message must not be able to cause that.
+const maxVariable = 8 << 10
+
+// environment returns the variables of this process and of the lists. Later ones win. It makes the
+// values of the lists safe, as they may come from a message.
+func environment(lists ...[]string) []string {
+	variables := os.Environ()
+	for _, list := range lists {
+		for _, variable := range list {
+			name, value, ok := strings.Cut(variable, "=")
+			if name = safeText(name); ok && name != "" {
+				variables = append(variables, name+"="+cutText(safeText(value), maxVariable))
+			}
+		}
+	}
+	return variables
+}
+
+// lookupVariable returns the value of a variable of a program started with the list, "" if it is
+// not set.
+func lookupVariable(list []string, name string) string {
+	variables := environment(list)
+	for _, variable := range slices.Backward(variables) {
+		if value, ok := strings.CutPrefix(variable, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// safeText drops NUL bytes, which no system can pass to a program, and replaces invalid UTF-8.
+func safeText(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "\uFFFD")
+}
+
+// cutText returns the beginning of the text, at most limit bytes of it, cut between characters.
+func cutText(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit]
 }

@@ -22,9 +22,13 @@ type resident struct {
 	// patience is how long the program may take to heed an interrupt.
 	patience time.Duration
 	turns    turnSlot
-	life     lifetime
+	// launching is held while the program is started.
+	launching sync.Mutex
 
-	mu      sync.Mutex
+	mu sync.Mutex
+	// life lasts from Start to Stop. A program that is still starting at its end is given up.
+	life    context.Context
+	end     context.CancelFunc
 	path    string
 	process process
 	session string
@@ -77,8 +81,10 @@ func newResident(options Options, release release) resident {
 	if len(options.Command) == 0 {
 		options.Command = []string{release.program}
 	}
+	life, end := context.WithCancel(context.Background())
+	end()
 	return resident{
-		options: options, release: release, patience: interruptGrace,
+		options: options, release: release, patience: interruptGrace, life: life, end: end,
 		session: options.Session, established: options.Session != "",
 	}
 }
@@ -96,8 +102,8 @@ func (r *resident) Start(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	r.path = path
+	r.life, r.end = context.WithCancel(context.Background())
 	r.mu.Unlock()
-	r.life.begin()
 	_, err = r.running(ctx)
 	return err
 }
@@ -107,9 +113,6 @@ var errNotStarted = fmt.Errorf("%w: the driver was not started, or was stopped",
 
 // Turn runs one turn.
 func (r *resident) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
-	if r.life.hasEnded() {
-		return Result{}, errNotStarted
-	}
 	begin := time.Now()
 	t := &residentTurn{ongoing: r.turns.begin(), driver: r, observe: observe}
 	defer r.turns.end()
@@ -126,7 +129,7 @@ func (r *resident) Turn(ctx context.Context, request Request, observe func(Event
 }
 
 func (t *residentTurn) run(ctx context.Context, prompt string) (Result, error) {
-	starting, done := t.interruptible(ctx)
+	starting, done := endingWith(ctx, t.interrupted, ErrInterrupted)
 	p, err := t.driver.running(starting)
 	done()
 	if err != nil {
@@ -143,7 +146,7 @@ func (t *residentTurn) run(ctx context.Context, prompt string) (Result, error) {
 
 // follow handles what the program says until the turn ends.
 func (t *residentTurn) follow(ctx context.Context, p process, e exchange) error {
-	interrupted := t.interrupted
+	interrupted := t.interrupted.Done()
 	asked := true
 	var overdue <-chan time.Time
 	for {
@@ -196,18 +199,20 @@ const unattended = "nobody is there to allow this: the session runs unattended, 
 
 // running returns the program, and starts it if it does not run.
 func (r *resident) running(ctx context.Context) (process, error) {
-	ctx, leave, err := r.life.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
+	r.launching.Lock()
+	defer r.launching.Unlock()
 	r.mu.Lock()
-	p, session, established := r.process, r.session, r.established
+	life, p, session, established := r.life, r.process, r.session, r.established
 	r.mu.Unlock()
-	if p != nil && !p.hasEnded() {
+	switch {
+	case life.Err() != nil:
+		return nil, errNotStarted
+	case p != nil && !p.hasEnded():
 		return p, nil
 	}
-	p, err = r.launch(ctx, session)
+	ctx, release := endingWith(ctx, life, errNotStarted)
+	defer release()
+	p, err := r.launch(ctx, session)
 	if errors.Is(err, ErrUnknownSession) && !established {
 		r.adopt("", false)
 		p, err = r.launch(ctx, "") // the program has kept nothing of the session yet
@@ -217,7 +222,7 @@ func (r *resident) running(ctx context.Context) (process, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.process = p // for Stop, even if that is waiting already
+	r.process = p
 	return p, nil
 }
 
@@ -253,7 +258,11 @@ func (r *resident) SessionID() string {
 // Stop ends the program in stages: it closes the program's input, then sends SIGTERM, then SIGKILL.
 // A running turn fails.
 func (r *resident) Stop(ctx context.Context) error {
-	r.life.end()
+	r.mu.Lock()
+	r.end()
+	r.mu.Unlock()
+	r.launching.Lock()
+	defer r.launching.Unlock()
 	r.mu.Lock()
 	p := r.process
 	r.process = nil
