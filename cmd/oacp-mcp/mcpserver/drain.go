@@ -11,9 +11,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// methodListen is a call that has no answer before it is cancelled.
-const methodListen = "subscriptions/listen"
-
 // A drainingTransport lets calls finish and be answered when the input ends or stop is done. The
 // SDK's own transport cancels them at once and writes no answer.
 type drainingTransport struct {
@@ -29,18 +26,18 @@ func (t *drainingTransport) Connect(ctx context.Context) (mcp.Connection, error)
 		return nil, err
 	}
 	return &drainingConnection{
-		Connection: connection, stop: t.stop, patience: t.patience, pending: make(map[jsonrpc.ID]bool),
+		Connection: connection, drainingTransport: t, calls: map[jsonrpc.ID]bool{}, answered: make(chan struct{}, 1),
 	}, nil
 }
 
 type drainingConnection struct {
 	mcp.Connection
-	stop     context.Context
-	patience time.Duration
+	*drainingTransport
 
 	mu       sync.Mutex
-	pending  map[jsonrpc.ID]bool // calls that are not answered
-	answered chan struct{}       // closed when there are none, if drain waits
+	calls    map[jsonrpc.ID]bool // calls that are not answered
+	broken   bool                // answers cannot be written
+	answered chan struct{}       // receives after each write
 }
 
 // Read returns the next message. It returns io.EOF when the calls before it are answered.
@@ -56,10 +53,10 @@ func (c *drainingConnection) Read(ctx context.Context) (jsonrpc.Message, error) 
 	case errors.Is(err, io.EOF):
 		c.drain(ctx, callTimeout)
 	}
-	if request, ok := message.(*jsonrpc.Request); ok && request.IsCall() && request.Method != methodListen {
+	if request, ok := message.(*jsonrpc.Request); ok && request.IsCall() {
 		c.mu.Lock()
-		c.pending[request.ID] = true
-		c.mu.Unlock()
+		defer c.mu.Unlock()
+		c.calls[request.ID] = true
 	}
 	return message, err
 }
@@ -67,31 +64,33 @@ func (c *drainingConnection) Read(ctx context.Context) (jsonrpc.Message, error) 
 // Write writes a message.
 func (c *drainingConnection) Write(ctx context.Context, message jsonrpc.Message) error {
 	err := c.Connection.Write(ctx, message)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if response, ok := message.(*jsonrpc.Response); ok {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.pending, response.ID)
-		if len(c.pending) == 0 && c.answered != nil {
-			close(c.answered)
-			c.answered = nil
-		}
+		delete(c.calls, response.ID)
+	}
+	c.broken = c.broken || err != nil
+	select {
+	case c.answered <- struct{}{}:
+	default:
 	}
 	return err
 }
 
 // drain waits until all calls are answered, at most for the time.
 func (c *drainingConnection) drain(ctx context.Context, most time.Duration) {
-	answered := make(chan struct{})
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for !c.drained() && ctx.Err() == nil {
+		select {
+		case <-c.answered:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (c *drainingConnection) drained() bool {
 	c.mu.Lock()
-	if len(c.pending) == 0 {
-		close(answered)
-	} else {
-		c.answered = answered
-	}
-	c.mu.Unlock()
-	select {
-	case <-answered:
-	case <-time.After(most):
-	case <-ctx.Done():
-	}
+	defer c.mu.Unlock()
+	return len(c.calls) == 0 || c.broken
 }

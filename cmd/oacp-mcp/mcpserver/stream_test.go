@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
@@ -69,6 +70,20 @@ func TestCallsAtTheEnd(t *testing.T) {
 	r.client(t, "codex").call(t, "receive_messages", arguments{"limit": 500}, &got)
 	if len(got.Messages) != calls {
 		t.Errorf("the log holds %d messages, want %d", len(got.Messages), calls)
+	}
+}
+
+// TestEndWithSubscription: neither a subscription nor a call whose id is that of a call under way
+// delays the end.
+func TestEndWithSubscription(t *testing.T) {
+	s := newRoom(t, "claude", "codex").server(t, "claude")
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
+		`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+	begin := time.Now()
+	_, err := serveText(t, s, `{"jsonrpc":"2.0","id":2,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+meta+`}}`+"\n"+
+		`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{`+meta+`}}`+"\n")
+	if took := time.Since(begin); err != nil || took > 20*time.Second {
+		t.Errorf("the server ended after %v with %v, want it to end at once", took, err)
 	}
 }
 
