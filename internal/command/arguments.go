@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -73,8 +74,10 @@ func (p *Program) parse(args []string, s *Streams) (*call, error) {
 		if err != nil {
 			return nil, err
 		}
-		if parser.separate != "" {
-			return parser.separateCall(all[:len(all)-len(args)], rest), nil
+		if parser.separate != "" && parser.help {
+			return &call{separate: parser.separate, rest: []string{"--help"}}, nil
+		} else if parser.separate != "" { // all arguments but the name are those of the program
+			return &call{separate: parser.separate, rest: slices.Concat(all[:len(all)-len(args)], rest)}, nil
 		}
 		args = rest
 	}
@@ -153,20 +156,22 @@ func (p *parser) enter(name string) bool {
 		p.help = true
 		return true
 	}
-	if p.command == nil && p.all == nil {
-		at := slices.IndexFunc(p.program.Commands, func(e Entry) bool { return e.Name == name })
-		if at < 0 {
-			return false
+	if p.command == nil && p.all == nil { // the flags of other commands were not needed so far
+		for _, entry := range p.program.Commands {
+			if entry.Name == name {
+				p.command = prepared(entry.New(p.streams), "oacp")
+				return true
+			}
 		}
-		p.command = prepared(p.program.Commands[at].New(p.streams), "oacp")
-		return true
+		return false
 	}
-	commands := p.commands()
-	at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.Name == name })
-	if at >= 0 {
-		p.command = commands[at]
+	for _, c := range p.commands() {
+		if c.Name == name {
+			p.command = c
+			return true
+		}
 	}
-	return at >= 0
+	return false
 }
 
 // flag takes a flag with its value. Before the command is known, the flag of any command is
@@ -174,35 +179,33 @@ func (p *parser) enter(name string) bool {
 func (p *parser) flag(args []string) (rest []string, err error) {
 	written, value, hasValue := strings.Cut(args[0], "=")
 	known := p.find(strings.TrimLeft(written, "-"))
-	taken := argument{flag: known, written: written, value: value, hasValue: hasValue}
-	switch {
-	case known == nil:
+	if known == nil {
 		return nil, p.unknownFlag(written)
-	case !hasValue && len(args) > 1 && mayTake(known, args[1]):
-		taken.value, taken.hasValue = args[1], true
-		args = args[1:]
-	case hasValue || !takesValue(known):
-	case len(args) == 1:
+	}
+	args = args[1:]
+	optional := optionalValue(known)
+	switch {
+	case hasValue:
+	case optional != nil && len(args) > 0 && optional.Accepts(args[0]):
+		value, hasValue, args = args[0], true, args[1:]
+	case !takesValue(known):
+	case len(args) == 0:
 		return nil, p.usage("%s needs a value", written)
 	default:
-		next, long := strings.CutPrefix(args[1], "--")
-		if long && (next == "" || p.find(next) != nil) {
+		if next, long := strings.CutPrefix(args[0], "--"); long && (next == "" || p.find(next) != nil) {
 			return nil, p.usage("%s needs a value", written).
-				WithHint("if " + args[1] + " is the value, write " + written + "=" + args[1])
+				WithHint("if " + args[0] + " is the value, write " + written + "=" + args[0])
 		}
-		taken.value, taken.hasValue = args[1], true
-		args = args[1:]
+		value, hasValue, args = args[0], true, args[1:]
 	}
-	p.flags = append(p.flags, taken)
-	return args[1:], nil
+	p.flags = append(p.flags, argument{known, written, value, hasValue})
+	return args, nil
 }
 
 // find looks for a flag of the command at hand, or of one below it.
 func (p *parser) find(name string) cli.Flag {
-	if p.command != nil {
-		if f := commandFlag(p.command, name); f != nil {
-			return f
-		}
+	if f := commandFlag(p.command, name); f != nil {
+		return f
 	}
 	return anyFlag(p.commands(), name)
 }
@@ -219,17 +222,20 @@ func anyFlag(commands []*cli.Command, name string) cli.Flag {
 	return nil
 }
 
+// commandFlag returns the flag of a command, or nil if there is no such flag or no command.
 func commandFlag(c *cli.Command, name string) cli.Flag {
-	for _, f := range c.Flags {
-		if slices.Contains(flagNames(f), name) {
-			return f
-		}
+	if c == nil {
+		return nil
 	}
-	return nil
+	at := slices.IndexFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(flagNames(f), name) })
+	if at < 0 {
+		return nil
+	}
+	return c.Flags[at]
 }
 
-// flagNames returns the name of a flag and then its aliases. The library's own method runs a regular
-// expression for each.
+// flagNames returns the name of a flag and then its aliases. The library's own method runs a
+// regular expression for each.
 func flagNames(f cli.Flag) []string {
 	switch f := f.(type) {
 	case *cli.StringFlag:
@@ -251,26 +257,20 @@ type OptionalValue interface {
 	Accepts(word string) bool
 }
 
-// takesValue reports whether a flag without "=" is followed by its value.
+// takesValue reports whether a flag without "=" must be followed by its value.
 func takesValue(f cli.Flag) bool {
-	switch f := f.(type) {
-	case *cli.BoolFlag:
-		return false
-	case *cli.GenericFlag:
-		_, optional := f.Value.(OptionalValue)
-		return !optional
-	}
-	return true
+	_, isBool := f.(*cli.BoolFlag)
+	return !isBool && optionalValue(f) == nil
 }
 
-// mayTake reports whether the word is the value of a flag that may also stand without one.
-func mayTake(f cli.Flag, word string) bool {
-	generic, ok := f.(*cli.GenericFlag)
-	if !ok {
-		return false
+// optionalValue returns the value of a flag that may also stand without one, and nil for other
+// flags.
+func optionalValue(f cli.Flag) OptionalValue {
+	if generic, ok := f.(*cli.GenericFlag); ok {
+		value, _ := generic.Value.(OptionalValue)
+		return value
 	}
-	value, ok := generic.Value.(OptionalValue)
-	return ok && value.Accepts(word)
+	return nil
 }
 
 // finish returns the call. dashed begins with "--" or is empty.
@@ -281,45 +281,27 @@ func (p *parser) finish(dashed []string) (*call, error) {
 		return c, nil
 	}
 	for i, taken := range c.flags {
-		name := strings.TrimLeft(taken.written, "-")
-		if p.command == nil {
-			return nil, p.unknownFlag(taken.written)
-		}
-		if c.flags[i].flag = commandFlag(p.command, name); c.flags[i].flag == nil {
+		if c.flags[i].flag = commandFlag(p.command, strings.TrimLeft(taken.written, "-")); c.flags[i].flag == nil {
 			return nil, p.unknownFlag(taken.written)
 		}
 	}
 	return c, nil
 }
 
-// separateCall returns the call of another program, whose arguments are everything but its name.
-func (p *parser) separateCall(before, after []string) *call {
-	c := &call{separate: p.separate, rest: append(slices.Clone(before), after...)}
-	if p.help {
-		c.rest = []string{"--help"}
-	}
-	return c
-}
-
-// path returns the command as the user types it, with the program.
-func (p *parser) path() string {
-	if p.command == nil {
-		return "oacp"
-	}
-	return p.command.HelpName
-}
-
 func (p *parser) usage(format string, args ...any) *failure.Error {
+	err := fmt.Errorf(format, args...)
 	if p.command != nil {
-		format = strings.ReplaceAll(strings.TrimPrefix(p.path(), "oacp "), "%", "%%") + ": " + format
+		err = fmt.Errorf("%s: %w", strings.TrimPrefix(p.command.HelpName, "oacp "), err)
 	}
-	return failure.Usagef(format, args...)
+	return failure.Usagef("%w", err)
 }
 
 func (p *parser) unknownFlag(written string) error {
-	commands := []*cli.Command{p.command}
+	commands, help := []*cli.Command{p.command}, "oacp help"
 	if p.command == nil {
 		commands = p.commands()
+	} else {
+		help += strings.TrimPrefix(p.command.HelpName, "oacp")
 	}
 	var names []string
 	for _, c := range commands {
@@ -331,7 +313,6 @@ func (p *parser) unknownFlag(written string) error {
 	if near := spelling.Nearest(strings.TrimLeft(written, "-"), names); near != "" {
 		return e.WithHint("did you mean --" + near + "?")
 	}
-	help := "oacp help" + strings.TrimPrefix(p.path(), "oacp")
 	return e.WithHint("see " + help + "; arguments that begin with a hyphen go behind --")
 }
 
@@ -343,7 +324,8 @@ func (p *Program) unknownCommand(word string) error {
 	return UnknownCommand(names, word, "oacp")
 }
 
-// UnknownCommand returns the error that the parent, oacp or one of its commands, has no such command.
+// UnknownCommand returns the error that the parent, oacp or one of its commands, has no such
+// command.
 func UnknownCommand(names []string, word, parent string) error {
 	hint := "see oacp help" + strings.TrimPrefix(parent, "oacp")
 	if near := spelling.Nearest(word, names); near != "" {
@@ -378,15 +360,12 @@ func NoPositionals(c *cli.Context) error {
 // wantsJSON reports whether the command line asks for JSON, also if it cannot be parsed.
 func wantsJSON(args []string) bool {
 	for i, arg := range args {
-		switch arg {
-		case "--":
+		switch {
+		case arg == "--":
 			return false
-		case "--json", "--json=true", "-json", "--format=json":
+		case slices.Contains([]string{"--json", "--json=true", "-json", "--format=json"}, arg),
+			arg == "json" && i > 0 && args[i-1] == "--format":
 			return true
-		case "--format":
-			if i+1 < len(args) && args[i+1] == "json" {
-				return true
-			}
 		}
 	}
 	return false

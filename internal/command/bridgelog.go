@@ -106,8 +106,8 @@ func (o BridgeLog) With(s *Streams, options bridge.Options, use func(*bridge.Log
 	return UseLog(log.Path, options, s, use)
 }
 
-// Reading opens the log to read it. A file that is named must exist; the log of a run begins with its first
-// record.
+// Reading opens the log to read it. A file that is named must exist; the log of a run begins with
+// its first record.
 func (o BridgeLog) Reading(s *Streams, use func(*bridge.Log) error) error {
 	log, err := o.existing(s)
 	if err == nil && o.File != "" {

@@ -2,7 +2,9 @@ package command
 
 import (
 	"context"
+	"embed"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,13 +12,14 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// completeCommand is what the completion scripts call. Its arguments are the words after "oacp", the
-// last of them unfinished and possibly empty. It prints one candidate a line, with a tab before the
-// description; ":files" asks the shell for file names.
+// completeCommand is what the completion scripts call. Its arguments are the words after "oacp",
+// the last of them unfinished and possibly empty. It prints one candidate a line, with a tab before
+// the description; ":files" asks the shell for file names.
 const completeCommand = "__complete"
 
 // A Candidate is a word that may come next.
@@ -86,8 +89,8 @@ type Completion struct {
 	parser  parser
 }
 
-// parse takes the finished words. It returns a flag whose value is next, or a "--" with what follows
-// it.
+// parse takes the finished words. It returns a flag whose value is next, or a "--" with what
+// follows it.
 func (c *Completion) parse(words []string) (rest []string, ok bool) {
 	for len(words) > 0 && words[0] != "--" && c.parser.separate == "" {
 		if len(words) == 1 && strings.HasPrefix(words[0], "-") && !strings.Contains(words[0], "=") {
@@ -143,11 +146,7 @@ func (c *Completion) commands() []Candidate {
 func (c *Completion) flags(current string) []Candidate {
 	command := c.parser.command
 	if name, value, ok := strings.Cut(current, "="); ok {
-		f := c.parser.find(strings.TrimLeft(name, "-"))
-		if f == nil {
-			return nil
-		}
-		found := c.values(Placeholder(f), value)
+		found := c.values(Placeholder(c.parser.find(strings.TrimLeft(name, "-"))), value)
 		for i := range found {
 			if found[i].Name != filesMark {
 				found[i].Name = name + "=" + found[i].Name
@@ -279,4 +278,41 @@ func (c *Completion) agents(current string) []Candidate {
 		return err
 	})
 	return found
+}
+
+// completionScripts let the shells ask "oacp __complete".
+//
+//go:embed completion/oacp.*
+var completionScripts embed.FS
+
+var shells = []string{"bash", "zsh", "fish"}
+
+// NewCompletionCommand returns the command that prints a shell's completion script.
+func NewCompletionCommand(s *Streams) *cli.Command {
+	return &cli.Command{
+		Name:      "completion",
+		Category:  CategoryProgram,
+		Usage:     "print a shell's completion script",
+		ArgsUsage: "SHELL",
+		Description: `The Tab key then completes commands, flags, agents, message ids and more.
+SHELL is bash, zsh or fish.
+
+EXAMPLES:
+   source <(oacp completion bash)       in ~/.bashrc
+   source <(oacp completion zsh)        in ~/.zshrc
+   oacp completion fish | source        in ~/.config/fish/config.fish`,
+		Action: func(c *cli.Context) error {
+			args := Positionals(c)
+			if len(args) != 1 {
+				return failure.Usagef("needs the name of one shell: %s", strings.Join(shells, ", "))
+			}
+			script, err := fs.ReadFile(completionScripts, "completion/oacp."+args[0])
+			if err != nil {
+				return failure.Usagef("there is no completion for %s", visible.Quote(args[0])).
+					WithHint("the shells are " + strings.Join(shells, ", "))
+			}
+			_, err = s.Out.Write(script)
+			return err
+		},
+	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/validate"
 )
 
 // A Program is a set of commands, called as "oacp NAME".
@@ -109,7 +110,12 @@ func report(f failure.Failure, s *Streams, asJSON bool) int {
 	}
 	if asJSON {
 		// If standard output fails, the text on standard error remains.
-		_ = WriteJSONLine(s.Out, newFailureJSON(f))
+		_ = WriteJSONLine(s.Out, struct {
+			Error    string               `json:"error"`
+			Code     string               `json:"code"`
+			Hint     string               `json:"hint,omitempty"`
+			Findings validate.Diagnostics `json:"diagnostics,omitempty"`
+		}{f.Message(), f.Code, f.Hint, f.Findings})
 		_ = s.Out.Flush()
 	}
 	var text strings.Builder

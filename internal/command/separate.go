@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,31 +39,23 @@ func (p *Program) runSeparate(c *call) error {
 		return &failure.Error{
 			Code: "not_installed",
 			Hint: "go install ./cmd/... in a clone of the repository installs it",
-			Err:  errNotInstalled(c.separate),
+			Err: fmt.Errorf("%s: the program %s is neither beside oacp nor on the PATH",
+				c.separate, separatePrefix+c.separate),
 		}
 	}
 	return p.Exec(path, append([]string{path}, c.rest...))
 }
 
-type errNotInstalled string
-
-func (name errNotInstalled) Error() string {
-	return string(name) + ": the program " + separatePrefix + string(name) + " is neither beside oacp nor on the PATH"
-}
-
-// findSeparate returns the path of the program oacp-NAME: beside this program, or on the PATH. It is
-// empty if there is none.
+// findSeparate returns the path of the program oacp-NAME: beside this program, or on the PATH. It
+// is empty if there is none.
 func findSeparate(name string) string {
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`).MatchString(name) {
 		return ""
 	}
-	program := separatePrefix + name
-	if folder := ownFolder(); folder != "" {
-		if path, err := exec.LookPath(filepath.Join(folder, program)); err == nil {
-			return path
-		}
+	path, err := exec.LookPath(filepath.Join(ownFolder(), separatePrefix+name))
+	if err != nil {
+		path, err = exec.LookPath(separatePrefix + name)
 	}
-	path, err := exec.LookPath(program)
 	if err != nil {
 		return ""
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/term"
@@ -20,8 +21,8 @@ type Streams struct {
 
 	// Whether the standard streams are terminals.
 	InTerminal, OutTerminal, ErrTerminal bool
-	// Width is the number of columns of the terminal. It is 0 if the output is not a terminal:
-	// then text is never cut.
+	// Width is the number of columns of the terminal. It is 0 if the output is not a terminal: then
+	// text is never cut.
 	Width int
 
 	Getenv func(string) string
@@ -58,4 +59,17 @@ func (s *Streams) Color() bool {
 // Warn prints a warning. A warning that cannot be written does not stop the command.
 func (s *Streams) Warn(text string) {
 	_, _ = fmt.Fprintf(s.Err, "oacp: warning: %s\n", visible.Line(text))
+}
+
+// Age returns how long ago something was: in minutes below an hour, in hours below two days, then
+// in days, as the reference implementation does.
+func Age(from, now time.Time) string {
+	minutes := int64(max(0, now.Sub(from)) / time.Minute)
+	switch {
+	case minutes < 60:
+		return strconv.FormatInt(minutes, 10) + "m"
+	case minutes < 48*60:
+		return strconv.FormatInt(minutes/60, 10) + "h"
+	}
+	return strconv.FormatInt(minutes/(24*60), 10) + "d"
 }
