@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
+	"os"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -17,6 +21,7 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 type convertOptions struct {
@@ -93,26 +98,36 @@ func (o *convertOptions) check(c *cli.Context, s *command.Streams) error {
 func runConvert(ctx context.Context, o convertOptions, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	var err error
+	run := o.toMailbox
 	switch {
 	case o.to == toBridge:
-		err = o.toBridge(ctx, s)
+		run = o.toBridge
 	case o.dryRun:
-		err = o.showMessages(ctx, s)
-	default:
-		err = o.toMailbox(ctx, s)
+		run = o.showMessages
 	}
-	if stopped := context.Cause(ctx); stopped != nil {
-		return stopped
-	}
-	return err
+	err := run(ctx, s)
+	return cmp.Or(context.Cause(ctx), err)
 }
 
 // toBridge makes records of message files.
 func (o convertOptions) toBridge(ctx context.Context, s *command.Streams) error {
-	messages, invalid, err := o.readMessages(ctx, s)
-	if err != nil {
-		return err
+	in := s.In
+	if slices.Contains(o.paths, "-") {
+		reading := startReading(ctx, "-", s)
+		defer reading.Close() // it never fails
+		in = reading
+	}
+	var messages []*schema.Message
+	var invalid []string
+	for m, err := range validate.ReadFiles(o.paths, in) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			invalid = append(invalid, err.Error())
+			continue
+		}
+		messages = append(messages, m)
 	}
 	if o.log.Given() {
 		return o.log.With(s, bridge.Options{}, func(log *bridge.Log) error {
@@ -202,10 +217,58 @@ func (o convertOptions) showMessage(m *schema.Message, s *command.Streams) error
 	if err != nil {
 		return err
 	}
-	text := string(data)
 	if s.OutTerminal {
-		text = visible.Lines(text)
+		data = []byte(visible.Lines(string(data)))
 	}
-	_, err = fmt.Fprintf(s.Out, "---\n%s", text)
+	_, err = fmt.Fprintf(s.Out, "---\n%s", data)
 	return err
+}
+
+// eachLog calls use with the records of each log that the paths name. A failure.ErrReported does not keep it from the
+// next log.
+func (o convertOptions) eachLog(ctx context.Context, s *command.Streams, use func(name string, records iter.Seq2[bridge.Entry, error]) error) error {
+	var reported error
+	for _, path := range o.paths {
+		logs := []string{path}
+		if path != "-" {
+			var err error
+			if logs, err = bridge.FindLogs(path); err != nil {
+				return err
+			}
+		}
+		for _, name := range logs {
+			in := startReading(ctx, name, s)
+			if name == "-" {
+				name = "<stdin>"
+			}
+			err := errors.Join(use(name, bridge.ReadRecords(in, name)), in.Close())
+			if errors.Is(err, failure.ErrReported) {
+				reported = failure.ErrReported
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+	return reported
+}
+
+// startReading opens and reads a file or, if the path is -, standard input. Either may take forever if it is a pipe:
+// when the context ends, the returned reader fails, and an open or read that goes on is left to the end of the process.
+func startReading(ctx context.Context, path string, s *command.Streams) io.ReadCloser {
+	read, write := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { _ = write.CloseWithError(context.Cause(ctx)) }) // it never fails
+	go func() {
+		defer stop()
+		var err error
+		file := io.NopCloser(s.In)
+		if path != "-" {
+			file, err = os.Open(path)
+		}
+		if err == nil {
+			_, err = io.Copy(write, file)
+			err = errors.Join(err, file.Close())
+		}
+		_ = write.CloseWithError(err) // it never fails
+	}()
+	return read
 }

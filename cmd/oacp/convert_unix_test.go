@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/command"
 )
 
 func makePipe(t *testing.T) string {
@@ -50,21 +52,21 @@ func TestSignalBreaksOffConvert(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		command := exec.CommandContext(t.Context(), "oacp", "convert", "--dir", c.Dir, "--to", to, "-")
+		convert := exec.CommandContext(t.Context(), "oacp", "convert", "--dir", c.Dir, "--to", to, "-")
 		var stderr bytes.Buffer
-		command.Stdin, command.Stderr = reader, &stderr
-		if err := errors.Join(command.Start(), reader.Close()); err != nil {
+		convert.Stdin, convert.Stderr = reader, &stderr
+		if err := errors.Join(convert.Start(), reader.Close()); err != nil {
 			t.Fatal(err)
 		}
 		// More than a pipe holds, so the command is reading, and waits for more.
 		if _, err := writer.Write(bytes.Repeat([]byte(" "), 256<<10)); err != nil {
 			t.Fatal(err)
 		}
-		if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		if err := convert.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		_ = command.Wait() // the status says it
-		if got, want := command.ProcessState.ExitCode(), 128+int(syscall.SIGTERM); got != want {
+		_ = convert.Wait() // the status says it
+		if got, want := convert.ProcessState.ExitCode(), 128+int(syscall.SIGTERM); got != want {
 			t.Errorf("to %s: exit status is %d, want %d; standard error:\n%s", to, got, want, stderr.String())
 		}
 		if err := writer.Close(); err != nil {
@@ -77,27 +79,18 @@ func TestSignalBreaksOffConvert(t *testing.T) {
 func TestOpeningAPipeEndsWithTheContext(t *testing.T) {
 	pipe := makePipe(t)
 	ctx, stop := context.WithCancelCause(context.Background())
-	opening, opened := make(chan struct{}), make(chan struct{})
-	in := startReading(ctx, func() (io.ReadCloser, error) {
-		defer close(opened)
-		close(opening)
-		return os.Open(pipe)
-	})
-	<-opening
+	in := startReading(ctx, pipe, &command.Streams{})
 	told := errors.New("told to stop")
 	stop(told)
 	if _, err := io.ReadAll(in); !errors.Is(err, told) {
 		t.Errorf("got %v, want %v", err, told)
 	}
-	// The open is still under way: let it end.
-	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0)
-	if err == nil {
-		err = writer.Close()
-	}
-	<-opened
+	// The open may still be under way, or may not have begun: let it end.
+	writer, err := os.OpenFile(pipe, os.O_RDWR, 0)
 	if err = errors.Join(err, in.Close()); err != nil {
 		t.Error(err)
 	}
+	t.Cleanup(func() { _ = writer.Close() })
 }
 
 // TestPipeAsLog: a pipe is no log, and no command waits for it.

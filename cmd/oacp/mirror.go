@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -91,15 +92,10 @@ func runMirror(ctx context.Context, o mirrorOptions, s *command.Streams) error {
 			}
 			report, err := m.Run(ctx)
 			bar.clear()
-			if stopped := context.Cause(ctx); stopped != nil {
-				err = stopped
-			}
+			err = cmp.Or(context.Cause(ctx), err)
 			// What was done before an error is done.
 			printErr := reportAnswer{Bridge: log.Path(), Report: report}.print(o.json && err == nil, s)
-			if err != nil {
-				return err
-			}
-			return printErr
+			return cmp.Or(err, printErr)
 		})
 	})
 }
