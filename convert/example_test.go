@@ -21,7 +21,9 @@ func ExampleToBridge() {
 	r := records[0]
 	fmt.Println(r.Type, r.From, r.To, r.Timestamp)
 	fmt.Println(r.Content)
-	// Output: task claude codex 2026-03-13T14:30:00Z Add email validation
+	// Output:
+	// task claude codex 2026-03-13T14:30:00Z
+	// Add email validation
 	//
 	// To the LoginForm, please.
 }
@@ -37,6 +39,6 @@ func ExampleFromBridge() {
 		return
 	}
 	fmt.Println(m.ID, m.Type, m.To, m.Channel, m.Subject)
-	// Output: msg-20240328T1004Z-claude-0003a6581347c329 notification [codex] bridge-pass-all Looks
-	// good
+	// Output:
+	// msg-20240328T1004Z-claude-0003a6581347c329 notification [codex] bridge-pass-all Looks good
 }

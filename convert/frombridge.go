@@ -1,11 +1,16 @@
 package convert
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
+	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/schema"
@@ -86,23 +91,17 @@ func readMetadata(r bridge.Record) (*schema.Message, error) {
 // idLine added.
 func isRecordOf(r, made bridge.Record, m *schema.Message) bool {
 	// Earlier versions kept an undocumented type when they copied a record.
-	channel, _, _ := rowOfChannel(m.Channel)
-	sameType := made.Type == r.Type && made.Signal == r.Signal || channel.Channel != "" && !channel.documented()
-	if !sameType || made.From != r.From || made.To != r.To {
-		return false
-	}
-	content := withoutIDLines(r.Content, m.ID)
-	return made.Content == r.Content || made.Content == content || withoutIDLines(made.Content, m.ID) == content
+	channel, _, derived := rowOfChannel(m.Channel)
+	sameType := made.Type == r.Type && made.Signal == r.Signal || derived && !channel.documented()
+	return sameType && made.From == r.From && made.To == r.To &&
+		withoutIDLines(made.Content, m.ID) == withoutIDLines(r.Content, m.ID)
 }
 
 func withoutIDLines(content string, id schema.ID) string {
-	for {
-		shorter, ok := strings.CutSuffix(content, idLine(id))
-		if !ok {
-			return content
-		}
-		content = shorter
+	for strings.HasSuffix(content, idLine(id)) {
+		content = strings.TrimSuffix(content, idLine(id))
 	}
+	return content
 }
 
 // Recipients returns the recipients of a record: the one it names or, for a broadcast, all agents
@@ -123,4 +122,154 @@ func Recipients(r bridge.Record, agents []schema.AgentName) ([]schema.AgentName,
 		return nil, errors.New("to: a broadcast, but there is no other agent")
 	}
 	return to, nil
+}
+
+const (
+	// originMark begins the context_keys of a derived message; the JSON of its Origin follows.
+	originMark = "bridge-record: "
+	// contentKey is the key of content in a structured body.
+	contentKey = "content"
+	// timeLength characters of a derived message's rand are its time, hashLength are digits of a
+	// SHA-256.
+	timeLength = 3
+	hashLength = 13
+)
+
+// Origin names the record that a message was derived from.
+type Origin struct {
+	ID  string `json:"id"`
+	Run int    `json:"run"`
+}
+
+// Names reports whether the origin is the record.
+func (o Origin) Names(r bridge.Record) bool {
+	if o.Run == unknownRun {
+		return r.ID == o.ID || o.IsPrefix() && strings.HasPrefix(r.ID, o.ID)
+	}
+	return r.ID == o.ID && r.RunID == o.Run
+}
+
+// OriginOf returns the origin of a derived message. An answer to such a message has another channel
+// and none.
+func OriginOf(m *schema.Message) (Origin, bool) {
+	row, _, ok := rowOfChannel(m.Channel)
+	if !ok || m.Type != row.Message {
+		return Origin{}, false
+	}
+	var o struct {
+		ID  *string `json:"id"`
+		Run *int    `json:"run"`
+	}
+	text, marked := strings.CutPrefix(m.ContextKeys, originMark)
+	if marked && json.Unmarshal([]byte(text), &o) == nil && o.ID != nil && o.Run != nil {
+		return Origin{*o.ID, *o.Run}, true
+	}
+	return earlierOrigin(m)
+}
+
+// Variant selects one of the messages that a record becomes. The zero value is the only one of most
+// records.
+type Variant struct {
+	// Part counts, from 0, the messages of a broadcast to more recipients than one message has.
+	Part int
+	// Shared is set if another record of the same run has the same id and says something else.
+	Shared bool
+}
+
+// Derive returns the message for a record that carries none. It always returns the same message for
+// the same arguments. It returns an error if no valid message can say what the record says.
+func Derive(r bridge.Record, to []schema.AgentName, v Variant) (*schema.Message, error) {
+	from, err := schema.ParseAgentName(r.From)
+	if err != nil {
+		return nil, fmt.Errorf("from: %w", err)
+	}
+	if len(r.Content) > schema.MaxFileSize {
+		return nil, fmt.Errorf("content: %d bytes are more than a message file holds", len(r.Content))
+	}
+	origin, err := json.Marshal(Origin{r.ID, r.RunID})
+	if err != nil {
+		return nil, fmt.Errorf("id: %w", err)
+	}
+	at, _ := timeOf(r.Timestamp)
+	row := rowOfRecord(r.Type, r.Signal)
+	m := &schema.Message{
+		ID: derivedID(at, from, randOf(r, at, v)), From: from, To: to, Type: row.Message,
+		Priority: schema.DefaultPriority, CreatedAt: schema.NewTimestamp(at), Channel: row.Channel,
+		ContextKeys: originMark + string(origin), Subject: derivedSubject(r, row), Body: derivedBody(r.Content),
+	}
+	if r.To == "" {
+		m.Channel += BroadcastSuffix
+	}
+	if err := validate.Message(m).Err(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func derivedID(at time.Time, from schema.AgentName, rand string) schema.ID {
+	return schema.ID("msg-" + at.Format("20060102T1504Z") + "-" + string(from) + "-" + rand)
+}
+
+// randOf returns the last part of a derived message's id.
+func randOf(r bridge.Record, at time.Time, v Variant) string {
+	recipient := r.To
+	if v.Part > 0 {
+		recipient = "#" + strconv.Itoa(v.Part) // no agent has such a name
+	}
+	text := fmt.Sprintf("%d\n%s\n%s", r.RunID, r.ID, recipient)
+	if v.Shared {
+		text += "\n" + Fingerprint(r)
+	}
+	sum := sha256.Sum256([]byte(text))
+	return encodeTime(at) + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// encodeTime returns the time within the minute as three digits of base 36, so that ids sort by
+// time.
+func encodeTime(at time.Time) string {
+	const steps = 36 * 36 * 36
+	within := time.Duration(at.Second())*time.Second + time.Duration(at.Nanosecond())
+	text := strconv.FormatInt(int64(within)*steps/int64(time.Minute), 36)
+	return strings.Repeat("0", timeLength-len(text)) + text
+}
+
+// timeOf reads a timestamp. One that is no time, or not of the years 0 to 9999, is 1970.
+func timeOf(text string) (at time.Time, ok bool) {
+	at, err := time.Parse(time.RFC3339, text)
+	at = at.UTC()
+	if err != nil || at.Year() < 0 || at.Year() > 9999 {
+		return time.Unix(0, 0).UTC(), false
+	}
+	return at, true
+}
+
+func derivedSubject(r bridge.Record, row Row) string {
+	switch line := firstLine(r.Content); {
+	case line != "":
+		return line
+	case !row.documented():
+		return "record without content"
+	case r.Signal != "":
+		return string(r.Signal)
+	}
+	return string(r.Type)
+}
+
+// derivedBody returns the content as a text or, if a text body cannot hold it, in a structured
+// body.
+func derivedBody(content string) schema.Value {
+	trimmed := strings.TrimSpace(content)
+	if trimmed != "" && (len(trimmed) <= schema.MaxBody || utf8.RuneCountInString(trimmed) <= schema.MaxBody) {
+		return schema.TextValue(content)
+	}
+	pair := schema.Pair{Key: contentKey, Value: schema.TextValue(content)}
+	return schema.Value{Kind: schema.Mapping, Pairs: []schema.Pair{pair}}
+}
+
+// derivedContent returns the content that derivedBody was given.
+func derivedContent(body schema.Value) string {
+	if body.Kind == schema.Mapping {
+		return body.Get(contentKey).Text
+	}
+	return body.Text
 }

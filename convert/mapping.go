@@ -54,33 +54,31 @@ func Mapping() []Row { return slices.Clone(mapping) }
 
 // rowOfMessage returns the row of a message on its way to the bridge.
 func rowOfMessage(t schema.Type) (Row, bool) {
-	i := slices.IndexFunc(mapping, func(row Row) bool { return row.Channel == "" && row.Message == t })
-	if i < 0 {
-		return Row{}, false
-	}
-	return mapping[i], true
+	return findRow(func(row Row) bool { return row.Channel == "" && row.Message == t })
 }
 
 // rowOfRecord returns the row of a record; the last row covers what the others do not.
 func rowOfRecord(t bridge.Type, signal bridge.Signal) Row {
-	for _, row := range mapping {
-		if row.Channel != "" && row.Record == t && row.Signal == signal {
-			return row
-		}
+	row, ok := findRow(func(row Row) bool { return row.Channel != "" && row.Record == t && row.Signal == signal })
+	if !ok {
+		return mapping[len(mapping)-1]
 	}
-	return mapping[len(mapping)-1]
+	return row
 }
 
 // rowOfChannel returns the row for the messages on a channel, and whether the channel is that of a
 // broadcast.
 func rowOfChannel(channel string) (row Row, broadcast, ok bool) {
 	name, broadcast := strings.CutSuffix(channel, BroadcastSuffix)
-	for _, row := range mapping {
-		if row.Channel != "" && row.Channel == name {
-			return row, broadcast, true
-		}
+	row, ok = findRow(func(row Row) bool { return name != "" && row.Channel == name })
+	return row, broadcast, ok
+}
+
+func findRow(matches func(Row) bool) (Row, bool) {
+	if i := slices.IndexFunc(mapping, matches); i >= 0 {
+		return mapping[i], true
 	}
-	return Row{}, false, false
+	return Row{}, false
 }
 
 // documented reports whether the row is for a type and signal that the bridge reference lists.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/schema"
@@ -97,16 +98,12 @@ func firstLine(text string) string {
 	if end := strings.IndexAny(text, "\r\n"); end >= 0 {
 		text = text[:end]
 	}
-	count := 0
-	for i := range text {
-		if count == schema.MaxSubject {
-			text = text[:i]
-			break
-		}
-		count++
+	if len(text) > schema.MaxSubject {
+		runes := []rune(text)
+		text = string(runes[:min(len(runes), schema.MaxSubject)])
 	}
 	text = strings.Map(func(r rune) rune {
-		if r < ' ' || '\u007f' <= r && r <= '\u009f' || r == '\u2028' || r == '\u2029' {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 			return ' '
 		}
 		return r
@@ -114,13 +111,10 @@ func firstLine(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// Lookup returns the entries of a log that have an id.
-type Lookup func(id string) ([]bridge.Entry, error)
-
-// Missing returns the records of the message that a log lacks, and how many it has. The content of
-// a record whose id belongs to another message gets a last line "OACP-Id: <message id>", which
-// gives the record an id of its own.
-func Missing(m *schema.Message, find Lookup) (missing []bridge.Record, found int, err error) {
+// Missing returns the records of the message that a log lacks, and how many it has. Find returns
+// the entries of the log that have an id. The content of a record whose id belongs to another
+// message gets a last line "OACP-Id: <message id>", which gives the record an id of its own.
+func Missing(m *schema.Message, find func(id string) ([]bridge.Entry, error)) (missing []bridge.Record, found int, err error) {
 	records, err := ToBridge(m, 0)
 	if err != nil {
 		return nil, 0, err

@@ -72,7 +72,11 @@ func (d *deliverer) run(ctx context.Context, records iter.Seq2[bridge.Entry, err
 		switch {
 		case err == nil:
 			last, skipped = e, false
-			if err := d.accept(ctx, e); err != nil {
+			m, odd := convert.Carried(e.Record)
+			for _, warning := range odd {
+				d.warn(e, "%v", warning)
+			}
+			if err := d.take(ctx, e, m, convert.Variant{}); err != nil {
 				return last, false, err
 			}
 		case d.report.skip(err):
@@ -88,20 +92,12 @@ func (d *deliverer) run(ctx context.Context, records iter.Seq2[bridge.Entry, err
 	return last, skipped, errors.Join(err, d.failure())
 }
 
-// accept takes a record. It is dealt with when flush has returned without an error.
-func (d *deliverer) accept(ctx context.Context, e bridge.Entry) error {
-	m, odd := convert.Carried(e.Record)
-	for _, warning := range odd {
-		d.warn(e, "%v", warning)
-	}
-	return d.take(ctx, e, m, convert.Variant{})
-}
-
 func (d *deliverer) warn(e bridge.Entry, format string, args ...any) {
 	d.report.warn("%s: line %d: "+format, append([]any{d.source, e.Line}, args...)...)
 }
 
-// take takes a record with the message that it carries, if any.
+// take takes a record with the message that it carries, if any. It is dealt with when flush has
+// returned without an error.
 func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message, v convert.Variant) error {
 	if m == nil {
 		return d.derive(ctx, e, v)
@@ -146,11 +142,8 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 // that is not looked up.
 func (d *deliverer) wasSent(ctx context.Context, m *schema.Message, to schema.AgentName) (taken, sent bool, err error) {
 	identity, err := identityOf(m)
-	if err != nil {
-		return false, false, err
-	}
-	words, err := wordsOf(m)
-	if err != nil {
+	words, wordsErr := wordsOf(m)
+	if err := errors.Join(err, wordsErr); err != nil {
 		return false, false, err
 	}
 	var recorded map[sentMessage]bool

@@ -23,13 +23,10 @@ const rescanEvery = 2 * time.Second
 // Follow is Run, and then again whenever something is new, until the context ends; then it returns
 // nil. It calls report after each pass that did something, with the pass's error. What failed, for
 // example because the disk is full, is tried again, and reported again only if it fails in another
-// way. Report may be nil.
+// way.
 //
 // Follow returns an error if it cannot start.
 func (m *Mirror) Follow(ctx context.Context, report func(Report, error)) error {
-	if report == nil {
-		report = func(Report, error) {}
-	}
 	s, err := m.open()
 	if err != nil {
 		return err

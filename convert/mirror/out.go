@@ -78,20 +78,17 @@ func (s *session) newScan(report *Report) *scan {
 	}
 }
 
-func (s *scan) close() (err error) {
-	for _, dir := range s.dirs {
-		err = errors.Join(err, dir.Close())
-	}
-	return err
-}
-
 // passOut carries what is new in the outboxes into the log.
 func (s *session) passOut(ctx context.Context, report *Report, count *progress) (err error) {
 	if err := s.check(ctx); err != nil {
 		return err
 	}
 	scan := s.newScan(report)
-	defer func() { err = errors.Join(err, scan.close()) }()
+	defer func() {
+		for _, dir := range scan.dirs {
+			err = errors.Join(err, dir.Close())
+		}
+	}()
 	if err := scan.list(ctx); err != nil {
 		return err
 	}
