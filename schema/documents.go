@@ -3,6 +3,7 @@ package schema
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -25,7 +26,7 @@ var documentNames = []string{MessageDocument, string(Handoff), string(HandoffCom
 
 // DocumentNames returns the names of the JSON Schema documents: message, and the types whose bodies
 // have a schema.
-func DocumentNames() []string { return append([]string(nil), documentNames...) }
+func DocumentNames() []string { return slices.Clone(documentNames) }
 
 // Document returns the JSON Schema of that name.
 func Document(name string) ([]byte, error) {

@@ -70,7 +70,7 @@ func ParseFileName(name string) (FileName, error) {
 		parsed := FileName{At: at, From: from, Type: t}
 		if end < len(rest) {
 			parsed.Rand, parsed.Suffix, _ = strings.Cut(rest[end+1:], "_")
-			if len(parsed.Rand) < minRand || len(parsed.Rand) > maxRand || !isAlphanumericText(parsed.Rand) {
+			if !isRand(parsed.Rand) {
 				continue
 			}
 		}

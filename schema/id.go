@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -44,22 +45,16 @@ func isAlphanumeric(c byte) bool { return isLetter(c) || isDigit(c) }
 func isLetter(c byte) bool       { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 func isDigit(c byte) bool        { return '0' <= c && c <= '9' }
 
-func isAlphanumericText(s string) bool {
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// isRand reports whether the text may be the random part of an id.
+func isRand(s string) bool {
 	for i := range len(s) {
 		if !isAlphanumeric(s[i]) {
 			return false
 		}
 	}
-	return true
-}
-
-func isDigits(s string) bool {
-	for i := range len(s) {
-		if !isDigit(s[i]) {
-			return false
-		}
-	}
-	return s != ""
+	return minRand <= len(s) && len(s) <= maxRand
 }
 
 // ID identifies a message: msg-<timestamp>-<sender>-<rand>.
@@ -106,7 +101,7 @@ func ParseID(id ID) (IDParts, error) {
 		return IDParts{}, fmt.Errorf("id %q: %w", id, err)
 	}
 	rand := rest[last+1:]
-	if len(rand) < minRand || len(rand) > maxRand || !isAlphanumericText(rand) {
+	if !isRand(rand) {
 		return IDParts{}, fmt.Errorf("id %q does not end in %d to %d letters and digits", id, minRand, maxRand)
 	}
 	return IDParts{At: at, Sender: sender, Rand: rand}, nil
@@ -132,10 +127,8 @@ func NewID(at time.Time, sender AgentName, t Type, length int, random io.Reader)
 		raw[i] = idAlphabet[int(b)%len(idAlphabet)]
 	}
 	if length == ShortRand {
-		for i, known := range types {
-			if known == t {
-				raw[0] = idAlphabet[3*i+int(raw[0])%3]
-			}
+		if i := slices.Index(types, t); i >= 0 {
+			raw[0] = idAlphabet[3*i+int(raw[0])%3]
 		}
 	}
 	return ID("msg-" + at.UTC().Format(compactMinute) + "-" + string(sender) + "-" + string(raw)), nil

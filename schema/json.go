@@ -34,15 +34,15 @@ func (m *Message) jsonField(name string) Value {
 	case "body":
 		return m.Body
 	case "to":
+		if len(m.To) == 1 {
+			return TextValue(string(m.To[0]))
+		}
 		names := Value{Kind: List}
 		for _, to := range m.To {
 			names.Items = append(names.Items, TextValue(string(to)))
 		}
-		switch len(names.Items) {
-		case 0:
-			return Value{}
-		case 1:
-			return names.Items[0]
+		if len(m.To) == 0 {
+			names.Kind = Absent
 		}
 		return names
 	}

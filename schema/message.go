@@ -6,6 +6,8 @@
 // checks messages.
 package schema
 
+import "slices"
+
 // Limits of a message and its file. Lengths count characters (Unicode code points) of the text
 // without outer white space, never bytes.
 const (
@@ -127,17 +129,16 @@ func canonicalOrder() []string {
 // requiredFields are the fields that every message has.
 var requiredFields = []string{"id", "from", "to", "type", "priority", "created_at_utc", "subject", "body"}
 
-// telemetryFields are the names of the fields of Telemetry.
-var telemetryFields = []string{"model", "turns", "input_tokens", "output_tokens", "wall_time_s", "est_cost_usd"}
-
 // FieldNames returns the names of all fields in canonical order.
-func FieldNames() []string { return append([]string(nil), fieldNames...) }
+func FieldNames() []string { return slices.Clone(fieldNames) }
 
 // RequiredFields returns the names of the fields that every message has.
-func RequiredFields() []string { return append([]string(nil), requiredFields...) }
+func RequiredFields() []string { return slices.Clone(requiredFields) }
 
 // TelemetryFields returns the names of the fields of Telemetry.
-func TelemetryFields() []string { return append([]string(nil), telemetryFields...) }
+func TelemetryFields() []string {
+	return []string{"model", "turns", "input_tokens", "output_tokens", "wall_time_s", "est_cost_usd"}
+}
 
 // TextField returns a pointer to the named field, and whether it keeps its outer white space. It
 // returns nil for to, body and unknown names.
@@ -154,11 +155,4 @@ func (m *Message) TextField(name string) (text *string, verbatim bool) {
 func (m *Message) IsTelemetryEmpty() bool { return m.Telemetry == Telemetry{} }
 
 // IsFor reports whether the message is addressed to the agent.
-func (m *Message) IsFor(agent AgentName) bool {
-	for _, to := range m.To {
-		if to == agent {
-			return true
-		}
-	}
-	return false
-}
+func (m *Message) IsFor(agent AgentName) bool { return slices.Contains(m.To, agent) }

@@ -34,12 +34,9 @@ func ParseTimestamp(text Timestamp) (time.Time, error) {
 
 // Time returns the time, or the zero time if t is not a valid timestamp.
 func (t Timestamp) Time() time.Time {
-	if t == "" {
-		return time.Time{}
-	}
-	parsed, err := ParseTimestamp(t)
-	if err != nil {
-		return time.Time{}
+	parsed := time.Time{}
+	if t != "" {
+		parsed, _ = ParseTimestamp(t) // the zero time if it is malformed
 	}
 	return parsed
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -120,13 +121,7 @@ func (p Priority) Known() bool { return p == P0 || p == P1 || p == P2 || p == P3
 // notifications and follow-ups last; then by age, the oldest first; then by id. It returns a
 // negative number if a comes first. A message without a known priority counts as DefaultPriority.
 func Compare(a, b *Message) int {
-	if c := a.Class() - b.Class(); c != 0 {
-		return c
-	}
-	if c := compareText(string(a.CreatedAt), string(b.CreatedAt)); c != 0 {
-		return c
-	}
-	return compareText(string(a.ID), string(b.ID))
+	return cmp.Or(a.Class()-b.Class(), cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
 // Class is the part of Compare's order that does not depend on time: the lower class comes first.
@@ -137,14 +132,4 @@ func (m *Message) Class() int {
 		p = DefaultPriority
 	}
 	return int(p[1]-'0')*ranks + m.Type.rank()
-}
-
-func compareText(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
