@@ -13,10 +13,6 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// awaitPoll is how often AwaitAcknowledged and AwaitReply look without a notification: network file
-// systems send none.
-const awaitPoll = time.Second
-
 // DeadLetterError says that a message that was waited for became a dead letter.
 type DeadLetterError struct {
 	Agent  schema.AgentName
@@ -31,11 +27,7 @@ func (e *DeadLetterError) Error() string {
 // AwaitAcknowledged waits until every recipient of a sent message has taken it out of its inbox. It
 // returns a *DeadLetterError if the message became a dead letter.
 func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
-	var folders []string
-	for _, to := range r.Message.To {
-		folders = append(folders, w.BoxPath(to, mailbox.Inbox), w.BoxPath(to, mailbox.DeadLetters))
-	}
-	return await(ctx, folders, func() (bool, error) { return isAcknowledged(w, r) })
+	return await(ctx, func() (bool, error) { return isAcknowledged(w, r) })
 }
 
 func isAcknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
@@ -65,12 +57,10 @@ func isAcknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
 // returns a *DeadLetterError if the message became a dead letter.
 func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) (reply mailbox.Entry, err error) {
 	boxes := []*box{newBox(Target{Workspace: w, Agent: r.Message.From}, &Options{})}
-	folders := []string{boxes[0].path}
 	for _, to := range r.Message.To {
-		b := newBox(Target{Workspace: w, Agent: to, Box: mailbox.Outbox}, &Options{})
-		boxes, folders = append(boxes, b), append(folders, b.path, w.BoxPath(to, mailbox.DeadLetters))
+		boxes = append(boxes, newBox(Target{Workspace: w, Agent: to, Box: mailbox.Outbox}, &Options{}))
 	}
-	err = await(ctx, folders, func() (bool, error) {
+	err = await(ctx, func() (bool, error) {
 		for _, b := range boxes {
 			found, err := b.findReply(ctx, r.Message)
 			if err != nil || found.Message != nil {
@@ -108,17 +98,9 @@ func (b *box) findReply(ctx context.Context, m *schema.Message) (mailbox.Entry, 
 	return mailbox.Entry{}, nil
 }
 
-// await calls check at once, when something changes in the folders, and every awaitPoll, until it
-// is done, fails, or the context ends.
-func await(ctx context.Context, folders []string, check func() (bool, error)) (err error) {
-	notifier, openErr := openNotifier()
-	if openErr == nil { // otherwise only polling remains, as for folders that cannot be watched
-		defer func() { err = errors.Join(err, notifier.close()) }()
-		for _, folder := range folders {
-			_ = notifier.add(folder)
-		}
-	}
-	ticker := time.NewTicker(awaitPoll)
+// await calls check at once and then every pollEvery, until it is done, fails, or the context ends.
+func await(ctx context.Context, check func() (bool, error)) error {
+	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
 	for {
 		if done, err := check(); done || err != nil {
@@ -127,8 +109,6 @@ func await(ctx context.Context, folders []string, check func() (bool, error)) (e
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-notifier.events:
-		case <-notifier.errors: // the next look finds what an overflow hid
 		case <-ticker.C:
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,14 +20,14 @@ import (
 )
 
 const (
-	// lookAtMost is how many files of a listing are looked at before they are reported, which bounds
-	// the memory that a full box takes.
+	// lookAtMost is how many files of a listing are looked at before they are reported, which
+	// bounds the memory that a full box takes.
 	lookAtMost = 256
-	// recheckEvery is how often every file is compared, not only the names: overwriting a file leaves
-	// its folder as it was.
+	// recheckEvery is how often every file is compared, not only the names: overwriting a file
+	// leaves its folder as it was.
 	recheckEvery = time.Minute
-	// recent is the age up to which a folder's time may stay the same though the folder changes. File
-	// systems count time in steps, of up to two seconds.
+	// recent is the age up to which a folder's time may stay the same though the folder changes.
+	// File systems count time in steps, of up to two seconds.
 	recent = 2*time.Second + tickEvery
 )
 
@@ -46,9 +48,12 @@ type box struct {
 	reported record
 	cursor   *cursor
 	failure  string
+	// recovers marks the first box of a workspace. Its events report failed recoveries.
+	recovers       bool
+	recoverFailure string
 
-	// relist asks for a look at new and missing files, and recheck at all of them. todo are the files
-	// to look at, in any order and perhaps twice.
+	// relist asks for a look at new and missing files, and recheck at all of them. todo are the
+	// files to look at, in any order and perhaps twice.
 	relist, recheck bool
 	todo            []string
 	// unsettled are files that differ from what was reported and may still be being written.
@@ -100,7 +105,7 @@ func (b *box) endSeeding() {
 	}
 }
 
-func (b *box) isIn(w *workspace) bool { return b.workspace.Dir() == w.Dir() }
+func (b *box) sharesWorkspace(other *box) bool { return b.workspace.Dir() == other.workspace.Dir() }
 
 func (b *box) entry(name string) mailbox.Entry {
 	return mailbox.Entry{Agent: b.agent, Box: b.name, Name: name, Path: filepath.Join(b.path, name)}
@@ -189,14 +194,11 @@ func (b *box) list(dir *durable.Dir, now time.Time) (err error) {
 			b.todo = append(b.todo, name)
 		}
 	}
-	for name := range b.reported.Messages {
-		if !there[name] {
-			b.todo = append(b.todo, name)
-		}
-	}
-	for name := range b.reported.Unreadable {
-		if !there[name] {
-			b.todo = append(b.todo, name)
+	for _, known := range []iter.Seq[string]{maps.Keys(b.reported.Messages), maps.Keys(b.reported.Unreadable)} {
+		for name := range known {
+			if !there[name] {
+				b.todo = append(b.todo, name)
+			}
 		}
 	}
 	if b.recheck {

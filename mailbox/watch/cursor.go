@@ -45,7 +45,8 @@ func (e *CursorInUseError) Error() string {
 	return fmt.Sprintf("another watch of %s uses %s: give this one its own state id", e.Agent, e.Path)
 }
 
-// summary is what is remembered of a reported message: an entry of the reference implementation's cursor and more keys.
+// summary is what is remembered of a reported message: an entry of the reference implementation's
+// cursor and more keys.
 type summary struct {
 	File     string           `json:"file"`
 	From     schema.AgentName `json:"from"`
@@ -56,8 +57,8 @@ type summary struct {
 	Version
 }
 
-// summarize copies what it keeps of a message, whose texts would keep the whole file in memory. What many messages have
-// in common is kept once.
+// summarize copies what it keeps of a message, whose texts would keep the whole file in memory.
+// What many messages have in common is kept once.
 func summarize(name string, m *schema.Message, v Version) *summary {
 	return &summary{
 		File: name, From: unique.Make(m.From).Value(), ID: schema.ID(strings.Clone(string(m.ID))),
@@ -70,7 +71,8 @@ func (s summary) restore() *schema.Message {
 	return &schema.Message{ID: s.ID, From: s.From, Type: s.Type, Priority: s.Priority, Subject: s.Subject}
 }
 
-// is reports whether the message is the one that was reported. The reference implementation records no IDs.
+// is reports whether the message is the one that was reported. The reference implementation records
+// no IDs.
 func (s summary) is(m *schema.Message) bool {
 	if s.ID != "" {
 		return s.ID == m.ID
@@ -78,8 +80,8 @@ func (s summary) is(m *schema.Message) bool {
 	return s.From == m.From && s.Type == m.Type && s.Priority == m.Priority && s.Subject == m.Subject
 }
 
-// record is what was reported of a box, and the content of a cursor's file in the reference implementation's format,
-// which ignores unknown keys.
+// record is what was reported of a box, and the content of a cursor's file in the reference
+// implementation's format, which ignores unknown keys.
 type record struct {
 	Agent    schema.AgentName   `json:"agent"`
 	Messages map[string]summary `json:"messages"`
@@ -152,8 +154,8 @@ func (b *box) openCursor() (err error) {
 	return nil
 }
 
-// read reads the cursor's file. One that is not a cursor is set aside: then everything in the box is reported again,
-// because nothing may be missed.
+// read reads the cursor's file. One that is not a cursor is set aside: then everything in the box
+// is reported again, because nothing may be missed.
 func (c *cursor) read(dir *durable.Dir, name string, r *record) error {
 	data, err := dir.ReadFile(name, maxCursorSize)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -203,10 +205,10 @@ func (b *box) saveCursor() error {
 	encoder := json.NewEncoder(&buffer)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(b.reported); err != nil {
-		return fmt.Errorf("%w: writing %s: %w", ErrCursor, c.path, err)
+	err := encoder.Encode(b.reported)
+	if err == nil {
+		err = durable.Replace(c.path, buffer.Bytes(), 0o644)
 	}
-	err := durable.Replace(c.path, buffer.Bytes(), 0o644)
 	c.savedAt = time.Now()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrCursor, err)
@@ -223,15 +225,6 @@ func (b *box) closeCursor() error {
 	err := b.cursor.lock.Unlock()
 	b.cursor = nil
 	return err
-}
-
-// saveDue saves the cursors that were not saved within saveEvery, and reports a failure once.
-func (w *Watcher) saveDue() {
-	for _, b := range w.boxes {
-		if b.cursor != nil && time.Since(b.cursor.savedAt) >= saveEvery {
-			w.report(b, &b.cursor.failure, b.saveCursor())
-		}
-	}
 }
 
 // saveAll saves all cursors.

@@ -52,7 +52,11 @@ var goneVersion = Version{Size: -1}
 // that is in a state in which it was not read before.
 func (b *box) find(dir *durable.Dir, name string, now time.Time) (f finding) {
 	f.name, f.seen = name, b.lastSeen(name)
-	info, err := lstat(dir, name)
+	var info fs.FileInfo
+	err := fs.ErrNotExist
+	if dir != nil {
+		info, err = dir.Lstat(name)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.state, f.seen = fileGone, f.seen.next(goneVersion, now)
@@ -177,12 +181,4 @@ func (b *box) apply(c change) {
 	if b.cursor != nil {
 		b.cursor.dirty = true
 	}
-}
-
-// lstat describes a file of a folder, which is nil if it does not exist.
-func lstat(dir *durable.Dir, name string) (fs.FileInfo, error) {
-	if dir == nil {
-		return nil, fs.ErrNotExist
-	}
-	return dir.Lstat(name)
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -73,13 +72,8 @@ func (w *Watcher) attach(b *box) {
 		return
 	}
 	w.warned = true
-	switch {
-	case errors.Is(err, syscall.ENOSPC):
-		err = fmt.Errorf("%w: the limit fs.inotify.max_user_watches is reached", err)
-	case errors.Is(err, syscall.EMFILE):
-		err = fmt.Errorf("%w: the limit fs.inotify.max_user_instances, or that of open files, is reached", err)
-	}
-	err = fmt.Errorf("changes are not notified, looking every %v instead: %w", pollEvery, err)
+	err = fmt.Errorf("changes are not notified, looking every %v instead: %w (the limits are "+
+		"fs.inotify.max_user_watches, fs.inotify.max_user_instances and the number of open files)", pollEvery, err)
 	w.queue = append(w.queue, b.problem(EventWarning, err))
 }
 

@@ -62,8 +62,8 @@ func (s Sighting) isQuiet(now time.Time) bool { return !now.Before(s.QuietAt()) 
 // Settled reports whether a message file in an inbox or outbox is complete, or whether another
 // program may still be writing it. A file is complete if the message's other copy, in its sender's
 // outbox or in a recipient's inbox, has the same bytes, and otherwise when the file has been
-// unchanged for Quiet. A caller that reads the file afterwards must check that it is still as it was
-// seen. Only Agent, Box and Name of the entry are used.
+// unchanged for Quiet. A caller that reads the file afterwards must check that it is still as it
+// was seen. Only Agent, Box and Name of the entry are used.
 func Settled(w *mailbox.Workspace, e mailbox.Entry, seen Sighting, now time.Time) bool {
 	if seen.isQuiet(now) {
 		return true

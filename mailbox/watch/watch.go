@@ -28,6 +28,35 @@ const (
 	scanPatience = time.Second
 )
 
+// An EventKind says what a Watcher saw.
+type EventKind string
+
+// The kinds of events. Their names are those of the reference implementation, which has no
+// warnings.
+const (
+	// EventArrived reports a message that is in the box and was not reported before.
+	EventArrived EventKind = "new_message"
+	// EventArchived reports that a message is no longer in the box: it was acknowledged, archived,
+	// moved or replaced.
+	EventArchived EventKind = "message_archived"
+	// EventError reports a file that is not a message, a folder that cannot be read, or a cursor or
+	// recovery that failed.
+	EventError EventKind = "error"
+	// EventWarning reports a limitation that delays events but loses none.
+	EventWarning EventKind = "warning"
+)
+
+// Event is one thing that a Watcher saw.
+type Event struct {
+	Kind EventKind
+	// Project is the project name of the workspace.
+	Project string
+	// Entry is the file. EventArrived has the whole message, EventArchived only its ID, From, Type,
+	// Priority and Subject. Errors and warnings have Err; their Name is empty if they do not
+	// concern a single file.
+	mailbox.Entry
+}
+
 // Target is a folder of a mailbox to watch.
 type Target struct {
 	Workspace *mailbox.Workspace
@@ -66,25 +95,17 @@ type Options struct {
 //
 // A Watcher is not safe for concurrent use.
 type Watcher struct {
-	options    Options
-	boxes      []*box
-	workspaces []*workspace
-	notifier   notifier
+	options  Options
+	boxes    []*box
+	notifier notifier
 	// open opens the notifier; tests replace it.
 	open func() (notifier, error)
 	// queue holds the changes that are not delivered yet.
 	queue []change
-	// tickAt is when the next tick is due, and recoverAt when to complete deliveries again: if zero,
-	// after the first look.
+	// tickAt is when the next tick is due, and recoverAt when to complete deliveries again: if
+	// zero, after the first look.
 	tickAt, recoverAt time.Time
 	warned            bool
-}
-
-// workspace is a workspace with watched boxes. The events of box report its failures.
-type workspace struct {
-	*mailbox.Workspace
-	box     *box
-	failure string
 }
 
 // New returns a Watcher of the targets. A target that cannot be watched, such as an unknown agent
@@ -99,6 +120,7 @@ func New(targets []Target, options *Options) (*Watcher, error) {
 	var failed []error
 	for _, target := range targets {
 		b := newBox(target, &w.options)
+		b.recovers = !slices.ContainsFunc(w.boxes, b.sharesWorkspace)
 		if slices.ContainsFunc(w.boxes, func(other *box) bool { return other.path == b.path }) {
 			continue
 		}
@@ -108,9 +130,6 @@ func New(targets []Target, options *Options) (*Watcher, error) {
 			continue
 		}
 		w.boxes = append(w.boxes, b)
-		if !slices.ContainsFunc(w.workspaces, b.isIn) {
-			w.workspaces = append(w.workspaces, &workspace{Workspace: b.workspace, box: b})
-		}
 		if b.cursor != nil && b.cursor.warning != nil {
 			w.fail(b, b.cursor.warning)
 		}
@@ -131,9 +150,9 @@ func (w *Watcher) Close() error {
 }
 
 // Events reports what is there and then what happens, until the context ends, which is not an
-// error. If a cursor could not be saved in the end, or if no box is left to watch, the last element
-// is that error. After a loop has ended, Events or Scan may be called again and continues with what
-// was not delivered.
+// error. If a workspace was removed or replaced, or if a cursor could not be saved in the end, the
+// last element is that error. After a loop has ended, Events or Scan may be called again and
+// continues with what was not delivered.
 func (w *Watcher) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) { w.run(ctx, yield, true) }
 }
@@ -146,7 +165,8 @@ func (w *Watcher) Scan(ctx context.Context) iter.Seq2[Event, error] {
 }
 
 func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow bool) {
-	err := w.start(follow)
+	w.start(follow)
+	var err error
 	deadline := time.Now().Add(scanPatience)
 	for done := false; err == nil && !done; {
 		if !w.deliver(ctx, yield) {
@@ -155,7 +175,11 @@ func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow
 		if err = context.Cause(ctx); err != nil {
 			break
 		}
-		w.saveDue()
+		for _, b := range w.boxes {
+			if b.cursor != nil && time.Since(b.cursor.savedAt) >= saveEvery {
+				w.report(b, &b.cursor.failure, b.saveCursor())
+			}
+		}
 		w.look(ctx, follow)
 		next := w.nextLook()
 		switch {
@@ -181,10 +205,7 @@ func (w *Watcher) run(ctx context.Context, yield func(Event, error) bool, follow
 
 // start begins a loop. Notifications are asked for before the first look, so that nothing falls
 // between them.
-func (w *Watcher) start(follow bool) error {
-	if len(w.boxes) == 0 {
-		return fmt.Errorf("%w: nothing is left to watch", mailbox.ErrNoWorkspace)
-	}
+func (w *Watcher) start(follow bool) {
 	for _, b := range w.boxes {
 		b.recheck = true
 		if follow {
@@ -192,7 +213,6 @@ func (w *Watcher) start(follow bool) error {
 		}
 	}
 	w.recoverAt, w.tickAt = time.Time{}, time.Now().Add(w.tickInterval())
-	return nil
 }
 
 // deliver passes the queue on and records what was delivered. It reports whether the loop goes on.
@@ -243,11 +263,14 @@ func (w *Watcher) nextLook() time.Time {
 func (w *Watcher) recover(ctx context.Context) {
 	w.recoverAt = time.Now().Add(recoverEvery)
 	relist := false
-	for _, workspace := range w.workspaces {
-		ids, _, err := workspace.Staged()
+	for _, b := range w.boxes {
+		if !b.recovers {
+			continue
+		}
+		ids, _, err := b.workspace.Staged()
 		if len(ids) > 0 {
 			relist = true
-			_, err = workspace.Recover(ctx)
+			_, err = b.workspace.Recover(ctx)
 		}
 		if ctx.Err() != nil {
 			return
@@ -255,7 +278,7 @@ func (w *Watcher) recover(ctx context.Context) {
 		if err != nil {
 			err = fmt.Errorf("completing deliveries: %w", err)
 		}
-		w.report(workspace.box, &workspace.failure, err)
+		w.report(b, &b.recoverFailure, err)
 	}
 	for _, b := range w.boxes {
 		b.relist = b.relist || relist
@@ -271,24 +294,25 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// tick does what is due every now and then. It returns an error when no box is left to watch.
+// tick does what is due every now and then. It returns an error if a workspace was removed.
 func (w *Watcher) tick(ctx context.Context) error {
 	now := time.Now()
 	if now.Before(w.tickAt) || ctx.Err() != nil {
 		return nil
 	}
-	for _, workspace := range slices.Clone(w.workspaces) {
-		if err := workspace.check(); err != nil && w.drop(workspace, err) == 0 {
-			return err
+	for _, b := range w.boxes {
+		replaced := b.tick(now)
+		if replaced || b.folder == nil {
+			if err := w.checkWorkspace(b); err != nil {
+				return err
+			}
+		}
+		if replaced || !b.attached {
+			w.attach(b)
 		}
 	}
 	if !now.Before(w.recoverAt) {
 		w.recover(ctx)
-	}
-	for _, b := range w.boxes {
-		if replaced := b.tick(now); replaced || !b.attached {
-			w.attach(b)
-		}
 	}
 	w.tickAt = now.Add(w.tickInterval())
 	return nil
@@ -302,28 +326,22 @@ func (w *Watcher) tickInterval() time.Duration {
 	return tickEvery
 }
 
-// check returns an error if the workspace's folder was removed or replaced: nothing that is open
-// leads to the new one.
-func (w *workspace) check() error {
-	there, err := os.Stat(w.Dir())
-	held, heldErr := w.Root().Stat(".")
-	if errors.Is(err, fs.ErrNotExist) || err == nil && heldErr == nil && !os.SameFile(there, held) {
-		return fmt.Errorf("%w: %s was removed or replaced", mailbox.ErrNoWorkspace, w.Dir())
+// checkWorkspace returns an error if the folder of a box's workspace was removed or replaced:
+// nothing that is open leads to the new one. The cursors of the workspace are not saved then.
+func (w *Watcher) checkWorkspace(b *box) error {
+	dir := b.workspace.Dir()
+	there, err := os.Stat(dir)
+	held, heldErr := b.workspace.Root().Stat(".")
+	if !errors.Is(err, fs.ErrNotExist) && (err != nil || heldErr != nil || os.SameFile(there, held)) {
+		return nil
 	}
-	return nil
-}
-
-// drop gives up the boxes of a workspace, with their cursors unsaved, and returns how many are left.
-func (w *Watcher) drop(gone *workspace, err error) int {
-	w.workspaces = slices.DeleteFunc(w.workspaces, func(other *workspace) bool { return other == gone })
-	w.boxes = slices.DeleteFunc(w.boxes, func(b *box) bool {
-		if !b.isIn(gone) {
-			return false
+	err = fmt.Errorf("%w: %s was removed or replaced", mailbox.ErrNoWorkspace, dir)
+	for _, other := range w.boxes {
+		if other.sharesWorkspace(b) {
+			err = errors.Join(err, other.closeCursor())
 		}
-		w.fail(b, errors.Join(err, b.closeCursor()))
-		return true
-	})
-	return len(w.boxes)
+	}
+	return err
 }
 
 // report queues an error that does not concern a single file, unless it is the last one again.
