@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -21,10 +20,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-type demoOptions struct {
-	keep bool
-	json bool
-}
+type demoOptions struct{ keep, json bool }
 
 func newDemoCommand(s *command.Streams) *cli.Command {
 	var o demoOptions
@@ -63,74 +59,64 @@ type demoStep struct {
 
 // demoSteps are the steps, each of which may build on those before it.
 var demoSteps = []demoStep{
-	{
-		explain: "A workspace is a folder with a mailbox for each agent.",
-		command: []string{"init", "--agents", "claude,codex,reviewer"},
-	},
-	{
-		explain: "claude gives codex a task. The message is one file, with a copy in codex's inbox and one in claude's outbox, both on disk before the command ends.",
-		command: []string{"send", "--from", "claude", "--to", "codex", "--type", "task_request", "--priority", "P1", "--subject", "Fix the login test", "--body", "TestLogin fails since #42. Please find out why."},
-	},
-	{
-		explain: "One message can go to several agents: all of them get it, or none does.",
-		command: []string{"send", "--from", "claude", "--to", "codex,reviewer", "--type", "notification", "--priority", "P3", "--subject", "Merging at noon", "--body", "Please have your branches pushed."},
-	},
-	{
-		explain: "The pending messages of codex, urgent ones and requests first.",
-		command: []string{"inbox", "--agent", "codex"},
-	},
+	{explain: "A workspace is a folder with a mailbox for each agent.",
+		command: []string{"init", "--agents", "claude,codex,reviewer"}},
+	{explain: "claude gives codex a task. The message is one file, with a copy in codex's inbox and one in claude's outbox, both on disk before the command ends.",
+		command: []string{"send", "--from", "claude", "--to", "codex", "--type", "task_request", "--priority", "P1", "--subject", "Fix the login test", "--body", "TestLogin fails since #42. Please find out why."}},
+	{explain: "One message can go to several agents: all of them get it, or none does.",
+		command: []string{"send", "--from", "claude", "--to", "codex,reviewer", "--type", "notification", "--priority", "P3", "--subject", "Merging at noon", "--body", "Please have your branches pushed."}},
+	{explain: "The pending messages of codex, urgent ones and requests first.",
+		command: []string{"inbox", "--agent", "codex"}},
 	{
 		explain: "codex reads its task. Reading changes nothing.",
 		prepare: nameFirstPending("codex", "task"),
 		command: []string{"read", "{task}"},
 	},
-	{
-		explain: "codex answers. The answer goes back to claude, in the same conversation.",
-		command: []string{"reply", "{task}", "--from", "codex", "--body", "A clock in another time zone. Fixed in #43."},
-	},
-	{
-		explain: "A message leaves the inbox only when it is acknowledged. The sender keeps a copy.",
-		command: []string{"ack", "{task}", "--agent", "codex"},
-	},
-	{
-		explain: "The conversation, wherever its messages are now.",
-		command: []string{"thread", "{task}"},
-	},
+	{explain: "codex answers. The answer goes back to claude, in the same conversation.",
+		command: []string{"reply", "{task}", "--from", "codex", "--body", "A clock in another time zone. Fixed in #43."}},
+	{explain: "A message leaves the inbox only when it is acknowledged. The sender keeps a copy.",
+		command: []string{"ack", "{task}", "--agent", "codex"}},
+	{explain: "The conversation, wherever its messages are now.",
+		command: []string{"thread", "{task}"}},
 	{
 		explain: "Another tool writes a bad file. validate says where, why, and how to fix it.",
 		prepare: writeBadMessage,
 		command: []string{"validate", "{folder}/agents/reviewer/inbox"},
 		exit:    failure.ExitFailed,
 	},
-	{
-		explain: "A bad file hides nothing: the inbox lists it with its error, beside the other messages.",
-		command: []string{"inbox", "--agent", "reviewer"},
-	},
+	{explain: "A bad file hides nothing: the inbox lists it with its error, beside the other messages.",
+		command: []string{"inbox", "--agent", "reviewer"}},
 	{
 		explain: "Mail to an unknown name is an error.",
 		command: []string{"send", "--from", "claude", "--to", "codecs", "--type", "question", "--subject", "Are you there?", "--body", "?"},
 		exit:    failure.ExitFailed,
 	},
+	{explain: "AgentPair's agents talk through a log of JSON lines, one for each run. mirror adds the messages so far as records.",
+		command: []string{"mirror"}},
+	{explain: "An agent that knows only the log approves the work.",
+		command: []string{"bridge", "send", "--from", "reviewer", "--to", "claude", "--signal", "PASS", "--content", "The fix in #43 looks good."}},
+	{explain: "mirror delivers the record to claude's inbox. It carries nothing twice.",
+		command: []string{"mirror"}},
+	{explain: "The record is now a message like the others.",
+		command: []string{"inbox", "--agent", "claude"}},
+	{explain: "The log in numbers.",
+		command: []string{"bridge"}},
+	{explain: "One more agent. It repeats what it gets, so the demo needs no model.",
+		command: []string{"add-agent", "echo"}},
 	{
-		explain: "AgentPair's agents talk through a log of JSON lines, one for each run. mirror adds the messages so far as records.",
-		command: []string{"mirror"},
+		explain: "A message wakes its agent. In one terminal, oacp run works the inbox; in another, send waits for the answer.",
+		beside:  []string{"run", "--agent", "echo", "--driver", "echo", "--reply"},
+		command: []string{"send", "--from", "claude", "--to", "echo", "--type", "question", "--subject", "Ping", "--body", "Is anybody there?", "--wait=reply"},
 	},
 	{
-		explain: "An agent that knows only the log approves the work.",
-		command: []string{"bridge", "send", "--from", "reviewer", "--to", "claude", "--signal", "PASS", "--content", "The fix in #43 looks good."},
+		explain: "Any command can be an agent. If it cannot be started, no message is touched.",
+		command: []string{"run", "--agent", "codex", "--reply", "--", "my-agent", "--work"},
+		exit:    failure.ExitFailed,
 	},
-	{
-		explain: "mirror delivers the record to claude's inbox. It carries nothing twice.",
-		command: []string{"mirror"},
-	},
-	{
-		explain: "The record is now a message like the others.",
-		command: []string{"inbox", "--agent", "claude"},
-	},
-	{
-		explain: "The log in numbers.",
-		command: []string{"bridge"},
-	},
+	{explain: "Who works, what is pending, and how many turns each conversation had.",
+		command: []string{"status"}},
+	{explain: "A line for each message that arrived, for scripts.",
+		command: []string{"watch", "--agent", "claude", "--once", "--since", "epoch"}},
 }
 
 // nameFirstPending returns a preparation that names the first message of an inbox.
@@ -182,7 +168,7 @@ func runDemo(ctx context.Context, o demoOptions, s *command.Streams) (err error)
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	}
 	d := newDemo(dir, s)
-	for i, step := range slices.Concat(demoSteps, turnSteps) {
+	for i, step := range demoSteps {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -194,14 +180,13 @@ func runDemo(ctx context.Context, o demoOptions, s *command.Streams) (err error)
 			return err
 		}
 	}
-	if o.json {
-		return nil
-	}
-	if o.keep {
+	switch {
+	case o.json:
+	case o.keep:
 		fmt.Fprintf(s.Out, "The folder is %s\n", visible.Line(dir))
-		return nil
+	default:
+		fmt.Fprintln(s.Out, "The scratch folder is removed; oacp demo --keep keeps it. oacp init makes a\nworkspace, and oacp help lists the commands.")
 	}
-	fmt.Fprintln(s.Out, "The scratch folder is removed; oacp demo --keep keeps it. oacp init makes a\nworkspace, and oacp help lists the commands.")
 	return nil
 }
 
@@ -219,6 +204,13 @@ func newDemo(dir string, s *command.Streams) *demo {
 		return ""
 	}
 	return &demo{dir: dir, streams: &inner, names: map[string]string{"folder": dir}}
+}
+
+// streamsTo returns streams whose output goes to a buffer.
+func (d *demo) streamsTo(output *bytes.Buffer) *command.Streams {
+	inner := *d.streams
+	inner.Out, inner.Err = bufio.NewWriter(output), output
+	return &inner
 }
 
 // demoResult is the outcome of a step.
@@ -247,15 +239,14 @@ func (d *demo) run(ctx context.Context, step demoStep) (demoResult, error) {
 		args[i] = arg
 	}
 	var output bytes.Buffer
-	inner := *d.streams
-	inner.Out, inner.Err = bufio.NewWriter(&output), &output
+	inner := d.streamsTo(&output)
 	result := demoResult{Explain: step.explain, Command: commandLine(args)}
 	if step.beside == nil {
-		result.Exit = run(ctx, args, &inner)
+		result.Exit = run(ctx, args, inner)
 	} else {
 		var err error
 		result.Beside = commandLine(step.beside)
-		result.BesideOutput, err = d.runBeside(ctx, step.beside, func() { result.Exit = run(ctx, args, &inner) })
+		result.BesideOutput, err = d.runBeside(ctx, step.beside, func() { result.Exit = run(ctx, args, inner) })
 		if err != nil {
 			return demoResult{}, err
 		}
@@ -268,6 +259,22 @@ func (d *demo) run(ctx context.Context, step demoStep) (demoResult, error) {
 	}
 	result.Output = output.String()
 	return result, nil
+}
+
+// runBeside runs a command while other runs, then stops it. It returns what the command printed.
+func (d *demo) runBeside(ctx context.Context, args []string, other func()) (string, error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var output bytes.Buffer
+	inner := d.streamsTo(&output)
+	ended := make(chan int)
+	go func() { ended <- run(ctx, args, inner) }()
+	other()
+	stop()
+	if exit := <-ended; exit != failure.ExitDone {
+		return "", fmt.Errorf("oacp %s ended with status %d: %s", args[0], exit, output.String())
+	}
+	return output.String(), nil
 }
 
 // commandLine returns the command as a user types it into a shell.

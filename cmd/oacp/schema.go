@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,9 +18,8 @@ import (
 )
 
 type schemaOptions struct {
-	name string
-	list bool
-	json bool
+	name       string
+	list, json bool
 }
 
 func newSchemaCommand(s *command.Streams) *cli.Command {
@@ -71,36 +71,26 @@ func runSchema(o schemaOptions, s *command.Streams) error {
 			WithHint(spelling.DidYouMean(names, o.name, "the schemas are "+strings.Join(names, ", ")))
 	}
 	document, err := schemaDocument(o.name)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = s.Out.Write(document)
 	}
-	_, err = s.Out.Write(document)
 	return err
 }
 
 // lineSchemas are the schemas of lines of JSON.
-var lineSchemas = []struct {
-	name     string
-	document func() []byte
-}{
-	{"bridge-record", bridge.RecordSchema},
-	{"ash-command", ash.CommandSchema},
-	{"ash-event", ash.EventSchema},
+var lineSchemas = map[string]func() []byte{
+	"bridge-record": bridge.RecordSchema,
+	"ash-command":   ash.CommandSchema,
+	"ash-event":     ash.EventSchema,
 }
 
 func schemaNames() []string {
-	names := schema.DocumentNames()
-	for _, one := range lineSchemas {
-		names = append(names, one.name)
-	}
-	return names
+	return append(schema.DocumentNames(), slices.Sorted(maps.Keys(lineSchemas))...)
 }
 
 func schemaDocument(name string) ([]byte, error) {
-	for _, one := range lineSchemas {
-		if one.name == name {
-			return one.document(), nil
-		}
+	if document, ok := lineSchemas[name]; ok {
+		return document(), nil
 	}
 	return schema.Document(name)
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// newTable returns a table without lines around it, so that its text can be copied and cut apart. On
-// a terminal the columns to shorten share the width that the others leave; in a pipe nothing is cut.
+// newTable returns a table without lines around it, so that its text can be copied and cut apart.
+// On a terminal the columns to shorten share the width that the others leave; in a pipe nothing is
+// cut.
 func newTable(s *command.Streams, header table.Row, others int, shorten ...int) table.Writer {
 	t := table.NewWriter()
 	style := table.StyleDefault

@@ -1,4 +1,4 @@
-// Package spelling finds the name that a misspelled one was meant to be.
+// Package spelling finds the name that a misspelled one means.
 package spelling
 
 import (
@@ -10,18 +10,16 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// beginning is how many characters are enough to know a name by its beginning.
+// beginning is the least number of characters that count as the beginning of a name.
 const beginning = 3
 
-// Nearest returns the candidate that the text is a likely misspelling of: the
-// one that takes the fewest changes of a character, the first of them where
-// several do, and nothing where all take too many. Half of the characters of a
-// short text may be wrong, three of a longer one, and a third of a long one; a
-// swap of two is two changes. The beginning of a candidate is one change away
-// from it.
+// Nearest returns the candidate that the text probably means: the one that takes the fewest changed
+// characters, the first of several, or nothing if all take too many. At most half of the characters
+// of a short text may be wrong, three of a longer one, a third of a long one. A candidate that
+// begins with the text is one change away.
 //
-// Capitals are small letters, and a hyphen or space is an underscore. A text
-// that is far longer than the candidates costs no more than to read it.
+// Case is ignored, and a hyphen or space equals an underscore. A text far longer than the
+// candidates costs no more than reading it.
 func Nearest[Name ~string](text string, candidates []Name) Name {
 	text = folded(text)
 	length := utf8.RuneCountInString(text)
@@ -35,7 +33,7 @@ func Nearest[Name ~string](text string, candidates []Name) Name {
 	return nearest
 }
 
-// folded is a name without what people take for the same.
+// folded returns the name in lower case, with underscores for hyphens and spaces.
 func folded(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == ' ' {
@@ -45,8 +43,8 @@ func folded(name string) string {
 	}, name)
 }
 
-// distance returns how many changes make the candidate of a text of the
-// length, and whether these are few enough.
+// distance returns how many changes turn the text into the candidate, and whether that is at most
+// most.
 func distance(text, candidate string, length, most int) (changes int, ok bool) {
 	missing := utf8.RuneCountInString(candidate) - length
 	switch {
@@ -60,7 +58,7 @@ func distance(text, candidate string, length, most int) (changes int, ok bool) {
 	return changes, changes <= most
 }
 
-// SortByDistance sorts names by how few changes make the text of them, whatever their case.
+// SortByDistance sorts names by how few changes turn them into the text, ignoring case.
 func SortByDistance[Name ~string](names []Name, text string) {
 	distance := func(n Name) int {
 		return levenshtein.ComputeDistance(strings.ToLower(string(n)), strings.ToLower(text))

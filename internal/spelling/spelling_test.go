@@ -63,8 +63,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// FuzzNearest: what is suggested is one of the candidates, no other one is
-// nearer, and a candidate is its own best suggestion.
+// FuzzNearest: what is suggested is one of the candidates, no other one is nearer, and a candidate
+// is its own best suggestion.
 func FuzzNearest(f *testing.F) {
 	f.Add("sned", "send,inbox,read")
 	f.Add("SEND-all", "send_all,send all,,sendall")

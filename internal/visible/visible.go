@@ -1,9 +1,6 @@
-// Package visible makes text that anybody may have written safe to show on a
-// terminal.
-//
-// Text that comes from messages can hold anything: escape sequences that
-// rewrite the screen, line breaks that fake a field, marks that turn the
-// direction of writing around.
+// Package visible makes untrusted text safe to show on a terminal. The text of a message can hold
+// anything: escape sequences that rewrite the screen, line breaks that fake a field, marks that
+// reverse the direction of writing.
 package visible
 
 import (
@@ -13,22 +10,16 @@ import (
 	"unicode/utf8"
 )
 
-// Line returns the text on one line, with every character written out that
-// has no visible form of its own.
+// Line returns the text on one line, with every character written out that has no visible form of
+// its own.
 func Line(text string) string { return escapeExcept(text, "") }
 
 // Lines is Line, but leaves line breaks and tabs.
 func Lines(text string) string { return escapeExcept(text, "\n\t") }
 
 func escapeExcept(text, allowed string) string {
-	clean := true
-	for _, r := range text {
-		if !isVisible(r) && !strings.ContainsRune(allowed, r) {
-			clean = false
-			break
-		}
-	}
-	if clean && utf8.ValidString(text) {
+	escaped := func(r rune) bool { return !isVisible(r) && !strings.ContainsRune(allowed, r) }
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, escaped) {
 		return text
 	}
 	var out strings.Builder
@@ -36,7 +27,7 @@ func escapeExcept(text, allowed string) string {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\ufffd"):
 			fmt.Fprintf(&out, `\x%02x`, text[i])
-		case isVisible(r) || strings.ContainsRune(allowed, r):
+		case !escaped(r):
 			out.WriteRune(r)
 		case r == '\n':
 			out.WriteString(`\n`)
@@ -55,9 +46,8 @@ func escapeExcept(text, allowed string) string {
 	return out.String()
 }
 
-// isVisible reports whether a terminal shows the character and does nothing
-// else. The joiners have no form of their own, but many scripts and emoji
-// need them.
+// isVisible reports whether a terminal shows the character and does nothing else. The joiners have
+// no form of their own, but many scripts and emoji need them.
 func isVisible(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	return unicode.IsGraphic(r) && r != '\u2028' && r != '\u2029' || r == nonJoiner || r == joiner
@@ -70,4 +60,45 @@ func Quote(text string) string {
 		text = string(runes[:most]) + "…"
 	}
 	return `"` + Line(text) + `"`
+}
+
+// Shell returns a command of these words, as a person can copy it into a shell: a word that means
+// more to a shell than itself is quoted. Characters that have no visible form are written out in
+// the form $'…', which bash, zsh and ksh read.
+func Shell(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = shellWord(word)
+	}
+	return strings.Join(quoted, " ")
+}
+
+func shellWord(word string) string {
+	switch {
+	case word != "" && strings.IndexFunc(word, meansMore) < 0:
+		return word
+	case Line(word) == word:
+		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	var out strings.Builder
+	out.WriteString("$'")
+	for i := range len(word) {
+		switch c := word[i]; {
+		case c == '\'' || c == '\\':
+			out.WriteByte('\\')
+			out.WriteByte(c)
+		case c < ' ' || c >= 0x7f:
+			fmt.Fprintf(&out, `\%03o`, c)
+		default:
+			out.WriteByte(c)
+		}
+	}
+	out.WriteString("'")
+	return out.String()
+}
+
+// meansMore reports whether the character may mean more to a shell than itself.
+func meansMore(r rune) bool {
+	isLetter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	return !isLetter && (r < '0' || r > '9') && !strings.ContainsRune("_-./:@%+,", r)
 }

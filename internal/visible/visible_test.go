@@ -29,8 +29,8 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// FuzzEscape checks that nothing gets through that a terminal would act on,
-// and that escaping twice is escaping once.
+// FuzzEscape checks that nothing gets through that a terminal would act on, and that escaping twice
+// is escaping once.
 func FuzzEscape(f *testing.F) {
 	for _, seed := range []string{"", "plain", "\x1b]0;x\a", "a\r\nb", "\xc3\x28", "\u202e\u2066", "👩‍💻\x00"} {
 		f.Add(seed)
