@@ -115,7 +115,11 @@ func lockOf(run bridge.Run) exclusive.Lock {
 
 // FindSession returns the latest run of a repository in which an agent has the session. If there is
 // none the error matches bridge.ErrNoRun, and names the manifests that could not be read.
-func FindSession(root, repositoryID, session string) (bridge.Run, error) {
+func FindSession(root, repository, session string) (bridge.Run, error) {
+	repositoryID, err := bridge.RepositoryID(repository)
+	if err != nil {
+		return bridge.Run{}, err
+	}
 	runs, err := bridge.Runs(root, repositoryID)
 	if err != nil {
 		return bridge.Run{}, err
@@ -131,6 +135,6 @@ func FindSession(root, repositoryID, session string) (bridge.Run, error) {
 			return run, nil
 		}
 	}
-	err = fmt.Errorf("%w: no run of repository %s in %s has the session %q", bridge.ErrNoRun, repositoryID, root, session)
+	err = fmt.Errorf("%w: no run of repository %s in %s has the session %q", bridge.ErrNoRun, repository, root, session)
 	return bridge.Run{}, errors.Join(append([]error{err}, unread...)...)
 }

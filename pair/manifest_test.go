@@ -127,14 +127,14 @@ func TestFindSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if run, err := FindSession(root, repositoryID, "session of codex"); err != nil || run.ID != 2 {
+	if run, err := FindSession(root, repository, "session of codex"); err != nil || run.ID != 2 {
 		t.Errorf("run %d, %v; want 2", run.ID, err)
 	}
 	if err := os.WriteFile(filepath.Join(root, repositoryID, "1", "manifest.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, session := range []string{"another", ""} {
-		if _, err := FindSession(root, repositoryID, session); !errors.Is(err, bridge.ErrNoRun) || !errors.Is(err, ErrDamaged) {
+		if _, err := FindSession(root, repository, session); !errors.Is(err, bridge.ErrNoRun) || !errors.Is(err, ErrDamaged) {
 			t.Errorf("session %q: error %v, want ErrNoRun, and ErrDamaged of run 1", session, err)
 		}
 	}

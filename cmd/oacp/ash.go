@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -115,9 +114,8 @@ func (o ashServeOptions) settings(s *command.Streams) (settings turn.Settings, e
 	if workspace == "" || name == "" {
 		return settings, nil
 	}
-	program, err := os.Executable()
-	settings.MCP = oacpTools(program, "--agent", name, "--dir", workspace)
-	return settings, err
+	settings.MCP = oacpTools(s, settings.Driver, "--agent", name, "--dir", workspace)
+	return settings, nil
 }
 
 type ashQueryOptions struct {

@@ -2,12 +2,15 @@ package main
 
 import (
 	"cmp"
+	"errors"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -26,8 +29,20 @@ type driverOptions struct {
 // permissionSummary lists the values of --allow.
 const permissionSummary = "none (what their own settings say), edits (of files in their folder), or all"
 
-// oacpTools makes oacp mcp the server of an agent's tools.
-func oacpTools(program string, arguments ...string) map[string]agent.MCPServer {
+// oacpTools makes oacp mcp the server of an agent's tools if the driver passes tools on. It warns if
+// the agent gets none because the program is missing.
+func oacpTools(s *command.Streams, driver string, arguments ...string) map[string]agent.MCPServer {
+	if kind, err := agent.FindKind(driver); err != nil || !kind.Model {
+		return nil
+	}
+	program, err := os.Executable()
+	if err == nil && command.FindSeparate("mcp") == "" {
+		err = errors.New("the program oacp-mcp is neither beside oacp nor on the PATH")
+	}
+	if err != nil {
+		s.Warn(driver + " works without the tools of oacp: " + err.Error())
+		return nil
+	}
 	return map[string]agent.MCPServer{"oacp": {Command: append([]string{program, "mcp"}, arguments...)}}
 }
 

@@ -44,7 +44,7 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *command
 		Observe: printer.print, Warn: func(err error) { s.Warn(err.Error()) },
 		Timeout: o.config.Timeout, ProofTimeout: o.proofTimeout, Now: s.Now,
 	}
-	if options.NewDriver, err = o.drivers(func() string { return session.Place().BridgePath() }); err != nil {
+	if options.NewDriver, err = o.drivers(s, func() string { return session.Place().BridgePath() }); err != nil {
 		return err
 	}
 	if w != nil {
@@ -81,14 +81,10 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *command
 
 // drivers returns the maker of drivers. Claude and Codex get the tools of oacp mcp for the bridge
 // log.
-func (o pairOptions) drivers(bridgePath func() string) (func(pair.Agent, string, string) agent.Driver, error) {
+func (o pairOptions) drivers(s *command.Streams, bridgePath func() string) (func(pair.Agent, string, string) agent.Driver, error) {
 	permission, err := agent.ParsePermission(o.allow)
 	if err != nil {
 		return nil, failure.Usagef("--allow: %w", err)
-	}
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
 	}
 	kinds := make(map[pair.Agent]agent.Kind)
 	for _, name := range []pair.Agent{pair.Claude, pair.Codex} {
@@ -103,7 +99,7 @@ func (o pairOptions) drivers(bridgePath func() string) (func(pair.Agent, string,
 	return func(name pair.Agent, dir, session string) agent.Driver {
 		return kinds[name].New(agent.Options{
 			Command: o.commands[name], Dir: dir, Session: session, Allow: permission,
-			MCP: oacpTools(program, "--agent", string(name), "--bridge", bridgePath()),
+			MCP: oacpTools(s, kinds[name].Name, "--agent", string(name), "--bridge", bridgePath()),
 		})
 	}, nil
 }
@@ -138,26 +134,15 @@ func (o pairOptions) run(s *command.Streams) (run bridge.Run, err error) {
 	if o.session == "" {
 		run, err = o.log.Run(s)
 	} else {
-		run, err = o.findSession(s)
+		var root, repository string
+		if root, repository, err = o.log.Runs(s); err != nil {
+			return run, err
+		}
+		run, err = pair.FindSession(root, repository, o.session)
 	}
 	if errors.Is(err, bridge.ErrNoRun) {
 		err = failure.WithHint(err,
 			"oacp bridge lists the runs; --repo names another repository, --runs-dir another folder of runs")
-	}
-	return run, err
-}
-
-func (o pairOptions) findSession(s *command.Streams) (run bridge.Run, err error) {
-	root, repository, err := o.log.Runs(s)
-	if err != nil {
-		return run, err
-	}
-	repositoryID, err := bridge.RepositoryID(repository)
-	if err != nil {
-		return run, err
-	}
-	if run, err = pair.FindSession(root, repositoryID, o.session); err != nil {
-		err = fmt.Errorf("%s: %w", repository, err)
 	}
 	return run, err
 }
@@ -187,11 +172,8 @@ func (o pairOptions) showInTmux(ctx context.Context, session *pair.Session, s *c
 	if err != nil {
 		return err
 	}
-	root, _, err := o.log.Runs(s)
+	root, err := filepath.Abs(filepath.Join(session.Place().Folder, "..", ".."))
 	if err != nil {
-		return err
-	}
-	if root, err = filepath.Abs(root); err != nil {
 		return err
 	}
 	name, err := session.ShowInTmux(ctx, func(who pair.Agent) []string {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -152,11 +151,7 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		if err := o.override(c, &settings); err != nil {
 			return err
 		}
-		program, err := os.Executable()
-		if err != nil {
-			return err
-		}
-		settings.MCP = oacpTools(program, "--agent", string(agent), "--dir", w.Dir())
+		settings.MCP = oacpTools(s, settings.Driver, "--agent", string(agent), "--dir", w.Dir())
 		config, err := settings.Config(agent)
 		if err != nil {
 			return failure.Usagef("%w", err).WithHint("name a command behind --, or a --driver, or write it under run: in agents/" + string(agent) + "/config.yaml")

@@ -71,7 +71,7 @@ func (p *Program) printCandidates(ctx context.Context, words []string, s *Stream
 // completeSeparate lets a program that is installed with this one complete its own arguments. Other
 // programs may not know how.
 func (p *Program) completeSeparate(name string, words []string) error {
-	path := findSeparate(name)
+	path := FindSeparate(name)
 	if path == "" || !p.ships(name) {
 		return nil
 	}

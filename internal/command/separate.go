@@ -24,7 +24,7 @@ const separatePrefix = "oacp-"
 
 // isSeparate reports whether "oacp NAME" runs a program of its own.
 func (p *Program) isSeparate(name string) bool {
-	return p.ships(name) || p.Exec != nil && findSeparate(name) != ""
+	return p.ships(name) || p.Exec != nil && FindSeparate(name) != ""
 }
 
 func (p *Program) ships(name string) bool {
@@ -34,7 +34,7 @@ func (p *Program) ships(name string) bool {
 // runSeparate replaces this process by the program, which so gets the signals and sets the exit
 // status itself.
 func (p *Program) runSeparate(c *call) error {
-	path := findSeparate(c.separate)
+	path := FindSeparate(c.separate)
 	if path == "" {
 		return &failure.Error{
 			Code: "not_installed",
@@ -46,9 +46,9 @@ func (p *Program) runSeparate(c *call) error {
 	return p.Exec(path, append([]string{path}, c.rest...))
 }
 
-// findSeparate returns the path of the program oacp-NAME: beside this program, or on the PATH. It
+// FindSeparate returns the path of the program oacp-NAME: beside this program, or on the PATH. It
 // is empty if there is none.
-func findSeparate(name string) string {
+func FindSeparate(name string) string {
 	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`).MatchString(name) {
 		return ""
 	}
@@ -91,7 +91,7 @@ func (p *Program) separateNames() []string {
 			if runtime.GOOS == "windows" {
 				name = strings.TrimSuffix(name, ".exe")
 			}
-			if ok && !slices.Contains(names, name) && findSeparate(name) != "" {
+			if ok && !slices.Contains(names, name) && FindSeparate(name) != "" {
 				names = append(names, name)
 			}
 		}
