@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
@@ -16,7 +18,7 @@ import (
 
 // workOn does what was decided about a message.
 func (r *Runner) workOn(ctx context.Context, it *item, do action) outcome {
-	raw, m, err := r.reread(it)
+	raw, m, err := r.read(r.entryOf(it), it.key)
 	switch {
 	case err != nil && mailbox.IsGone(err):
 		return outcome{item: it, done: true}
@@ -37,11 +39,6 @@ func (r *Runner) workOn(ctx context.Context, it *item, do action) outcome {
 
 // errReplaced says that the file holds another message than before.
 var errReplaced = errors.New("the file was replaced while it waited")
-
-// reread reads the message as it is now.
-func (r *Runner) reread(it *item) ([]byte, *schema.Message, error) {
-	return r.read(r.entryOf(it), it.key)
-}
 
 // read reads the message of an entry. The error is errReplaced if it is not the one with the key.
 func (r *Runner) read(e mailbox.Entry, want key) ([]byte, *schema.Message, error) {
@@ -215,4 +212,40 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 	o := r.deadLetter(it, m, &after)
 	o.started = true
 	return o
+}
+
+// request returns the agent's input and the variables that describe the message. A field that the
+// message does not have is an empty variable, so that the variable of an outer turn is not
+// inherited.
+func (r *Runner) request(entry mailbox.Entry, m *schema.Message, raw []byte, attempt int) agent.Request {
+	to := make([]string, len(m.To))
+	for i, name := range m.To {
+		to[i] = string(name)
+	}
+	env := []string{
+		"OACP_MESSAGE_ID=" + string(m.ID),
+		"OACP_MESSAGE_FROM=" + string(m.From),
+		"OACP_MESSAGE_TO=" + strings.Join(to, ","),
+		"OACP_MESSAGE_TYPE=" + string(m.Type),
+		"OACP_MESSAGE_PRIORITY=" + string(m.Priority),
+		"OACP_MESSAGE_SUBJECT=" + m.Subject,
+		"OACP_MESSAGE_CREATED_AT=" + string(m.CreatedAt),
+		"OACP_MESSAGE_EXPIRES_AT=" + string(m.ExpiresAt),
+		"OACP_MESSAGE_CHANNEL=" + m.Channel,
+		"OACP_MESSAGE_CONVERSATION_ID=" + string(mailbox.ConversationOf(m)),
+		"OACP_MESSAGE_PARENT_ID=" + string(m.ParentID),
+		"OACP_MESSAGE_RELATED_PR=" + m.RelatedPR,
+		"OACP_MESSAGE_RELATED_PACKET=" + m.RelatedPacket,
+		"OACP_FILE=" + entry.Path,
+		"OACP_WORKSPACE=" + r.workspace.Dir(),
+		"OACP_AGENT=" + string(r.config.Agent),
+		"OACP_ATTEMPT=" + strconv.Itoa(attempt),
+	}
+	prompt := string(raw)
+	if r.config.Input == InputBody {
+		if prompt = m.Body.Text; m.Body.Kind == schema.Mapping {
+			prompt = string(schema.EncodeMapping(m.Body))
+		}
+	}
+	return agent.Request{Prompt: prompt, Env: env}
 }

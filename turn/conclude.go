@@ -76,7 +76,7 @@ func (r *Runner) conclude(it *item) outcome {
 		return outcome{item: it, failure: err}
 	}
 	// A message that replaced this one in its file may be no event for the watcher.
-	if _, m, err := r.reread(it); errors.Is(err, errReplaced) {
+	if _, m, err := r.read(entry, it.key); errors.Is(err, errReplaced) {
 		return r.replaced(it, m)
 	}
 	return outcome{item: it, done: true}

@@ -3,9 +3,7 @@ package turn
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"time"
 
@@ -64,9 +62,10 @@ func (r *Runner) handle(event watch.Event) {
 		r.forgetFile(event.Name)
 		var invalid *validate.InvalidError
 		if errors.As(event.Err, &invalid) || errors.Is(event.Err, durable.ErrTooLarge) {
-			// The watcher has waited until the file is quiet.
 			e := event.Entry
-			r.followUps = append(r.followUps, &followUp{file: e.Name, do: func() outcome { return r.deadLetterFile(e) }})
+			r.followUps = append(r.followUps, &followUp{
+				file: e.Name, notBefore: r.now().Add(r.patience), do: func() outcome { return r.deadLetterFile(e) },
+			})
 			return
 		}
 		r.unreadable[event.Name] = event.Entry
@@ -94,11 +93,6 @@ func (r *Runner) arrive(e mailbox.Entry) {
 func (r *Runner) forgetFile(name string) {
 	delete(r.unreadable, name)
 	r.followUps = slices.DeleteFunc(r.followUps, func(f *followUp) bool { return f.file == name && !f.busy })
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // dispatch starts work while there is room for it. It returns when to do so again at the latest,
@@ -141,7 +135,7 @@ func (r *Runner) dispatch(ctx context.Context) (next time.Time) {
 
 // moreToDo reports whether there is work that needs no new message and no person.
 func (r *Runner) moreToDo() bool {
-	return r.working > 0 || len(r.followUps) > 0 || r.schedule.resumes()
+	return r.working > 0 || len(r.followUps) > 0 || r.schedule.goesOn()
 }
 
 func (r *Runner) hasRoom() bool { return r.working < r.config.Parallel }

@@ -208,7 +208,7 @@ func newRunner(t testing.TB, w *mailbox.Workspace, c Config) (*Runner, *recorder
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.poll, r.retryDelay = 5*time.Millisecond, 5*time.Millisecond
+	r.poll, r.retryDelay, r.patience = 5*time.Millisecond, 5*time.Millisecond, 5*time.Millisecond
 	return r, rec
 }
 

@@ -22,7 +22,8 @@ import (
 // turnsFolder holds the journals.
 const turnsFolder = "state/turns"
 
-// compactAbove is the size, in bytes, above which a Runner compacts its journal when it starts.
+// compactAbove is the size, in bytes, above which a Runner compacts its journal when it starts, or
+// when no turn is running. It does so again only when the journal has grown to twice what was left.
 const compactAbove = 8 << 20
 
 // journal is the file in which a Runner records what it does, and the history that the file adds up
@@ -41,6 +42,8 @@ type journal struct {
 	read    int64
 	bad     int
 	history *history
+	// compacted is the size, in bytes, after the last compaction.
+	compacted int64
 	// appended counts the facts that were written. The first synced of them are durable.
 	appended int
 
@@ -237,7 +240,7 @@ func (j *journal) get(k key) (rec record, known bool) {
 func (j *journal) compact(above int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.read <= above {
+	if j.read <= max(above, 2*j.compacted) {
 		return nil
 	}
 	err := j.locked(func() error {
@@ -263,6 +266,7 @@ func (j *journal) compact(above int64) error {
 		}
 		return errors.Join(err, j.reopen())
 	})
+	j.compacted = j.read // after an error, too: try again only when the journal has grown
 	if err != nil {
 		return fmt.Errorf("compacting %s: %w", j.path, err)
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"iter"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +28,9 @@ type Runner struct {
 	// poll is how often the Runner reads what others appended to the journal, and retryDelay how
 	// long it waits after a failure of the workspace.
 	poll, retryDelay time.Duration
-	observing        sync.Mutex
+	// patience is how long an invalid file may stay as it is: somebody may be editing it.
+	patience  time.Duration
+	observing sync.Mutex
 
 	hold     *exclusive.Hold
 	journal  *journal
@@ -36,8 +41,6 @@ type Runner struct {
 	followUps []*followUp
 	// unreadable are the files in the inbox that could not be read, by name.
 	unreadable map[string]mailbox.Entry
-	// late are events that arrived when the loop had ended.
-	late []watch.Event
 	// working counts the goroutines at work. Each sends an outcome to done.
 	working int
 	done    chan outcome
@@ -84,9 +87,7 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.journal.close()) }()
 	r.journal.mayWrite = r.checkHeld
 	r.reset()
-	if err := r.journal.compact(compactAbove); err != nil {
-		r.problem(Event{}, err)
-	}
+	r.compact()
 	// This comes first, so that the turns of a dead Runner do not count as ours.
 	if err := r.endLostTurns(ctx); err != nil {
 		return stoppedOr(ctx, err)
@@ -117,6 +118,13 @@ func (r *Runner) finishing() bool {
 		return true
 	default:
 		return false
+	}
+}
+
+// compact compacts the journal if it is large. That can wait.
+func (r *Runner) compact() {
+	if err := r.journal.compact(compactAbove); err != nil {
+		r.problem(Event{}, err)
 	}
 }
 
@@ -198,12 +206,15 @@ func (r *Runner) endLostTurns(ctx context.Context) error {
 // work alternates between a scan of the inbox and following it. Everything that is there is known
 // before the first turn begins, so that the most urgent message is first.
 func (r *Runner) work(ctx context.Context, watcher *watch.Watcher) error {
-	for first := true; ; first = false {
-		arrived, err := r.scan(ctx, watcher)
-		if err != nil {
-			return err
+	for {
+		for event, err := range watcher.Scan(ctx) {
+			if err != nil {
+				return err
+			}
+			r.handle(event)
 		}
-		if r.config.Once && !arrived && !first {
+		r.findFollowUps()
+		if r.config.Once && !r.moreToDo() {
 			return r.result()
 		}
 		if err := r.follow(ctx, watcher); err != nil || ctx.Err() != nil {
@@ -233,26 +244,6 @@ func (r *Runner) result() error {
 	return errors.Join(errs...)
 }
 
-// scan handles what changed in the inbox. It reports whether messages arrived.
-func (r *Runner) scan(ctx context.Context, watcher *watch.Watcher) (arrived bool, err error) {
-	handle := func(event watch.Event) {
-		r.handle(event)
-		arrived = arrived || event.Kind == watch.EventArrived
-	}
-	for _, event := range r.late {
-		handle(event)
-	}
-	r.late = nil
-	for event, err := range watcher.Scan(ctx) {
-		if err != nil {
-			return arrived, err
-		}
-		handle(event)
-	}
-	r.findFollowUps()
-	return arrived, nil
-}
-
 // follow works until the context ends or, with Once, nothing is left to do. It returns when all
 // goroutines have ended. If nothing can be recorded any more, it breaks running turns off.
 func (r *Runner) follow(ctx context.Context, watcher *watch.Watcher) error {
@@ -261,12 +252,18 @@ func (r *Runner) follow(ctx context.Context, watcher *watch.Watcher) error {
 	watching, stopWatching := context.WithCancel(ctx)
 	arrivals := make(chan watch.Event)
 	watched := make(chan error, 1)
-	go func() { watched <- r.watch(watching, watcher, arrivals) }()
+	go func() {
+		defer close(arrivals)
+		watched <- pass(watcher.Events(watching), arrivals)
+	}()
 	err := r.loop(ctx, arrivals, watched)
 	if err != nil {
 		breakOff(err)
 	}
 	stopWatching()
+	for event := range arrivals {
+		r.handle(event) // the watcher does not repeat it
+	}
 	if watchErr := <-watched; err == nil {
 		err = watchErr
 	}
@@ -281,18 +278,13 @@ func (r *Runner) follow(ctx context.Context, watcher *watch.Watcher) error {
 	}
 }
 
-// watch passes on the events of the inbox until the context ends. It keeps an event that arrives
-// after the loop has ended for the next scan: the watcher does not repeat it.
-func (r *Runner) watch(ctx context.Context, watcher *watch.Watcher, to chan<- watch.Event) error {
-	for event, err := range watcher.Events(ctx) {
+// pass passes on events until there are none or one is an error, which it returns.
+func pass(events iter.Seq2[watch.Event, error], to chan<- watch.Event) error {
+	for event, err := range events {
 		if err != nil {
 			return err
 		}
-		select {
-		case to <- event:
-		case <-ctx.Done():
-			r.late = append(r.late, event)
-		}
+		to <- event
 	}
 	return nil
 }
@@ -323,6 +315,9 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched 
 			if err := r.journal.refresh(); err != nil {
 				return err
 			}
+			if r.working == 0 {
+				r.compact()
+			}
 		case err := <-r.lost:
 			return err
 		case event := <-arrivals:
@@ -342,7 +337,7 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched 
 func (r *Runner) unreadableFiles() []string {
 	var names []string
 	for name, e := range r.unreadable {
-		if exists(e.Path) {
+		if _, err := os.Lstat(e.Path); !errors.Is(err, fs.ErrNotExist) {
 			names = append(names, name)
 		}
 	}

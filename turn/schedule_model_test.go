@@ -102,7 +102,7 @@ func (s *incremental) dispatch(now time.Time) ([]string, bool) {
 		}
 		s.log = append(s.log, fmt.Sprint("work ", int(do), " ", it.File))
 	}
-	return s.log, s.resumes() || s.inWork > 0
+	return s.log, s.goesOn() || s.inWork > 0
 }
 
 func (s *incremental) giveBack(file string, gone bool, notBefore time.Time) {

@@ -191,6 +191,6 @@ func New(w *mailbox.Workspace, config Config) (*Runner, error) {
 	}
 	return &Runner{
 		workspace: w, config: config, now: time.Now,
-		poll: time.Second, retryDelay: 2 * time.Second, finish: make(chan struct{}),
+		poll: time.Second, retryDelay: 2 * time.Second, patience: 2 * time.Second, finish: make(chan struct{}),
 	}, nil
 }
