@@ -79,13 +79,11 @@ func (e *encoder) indent(depth int) {
 // recipients writes one name as a scalar and several as a flow list on the same line, which
 // line-based readers can split.
 func (e *encoder) recipients(names []AgentName) {
-	e.out = append(e.out, "to: "...)
 	if len(names) == 1 {
-		e.scalar(string(names[0]))
-		e.out = append(e.out, '\n')
+		e.line("to", string(names[0]))
 		return
 	}
-	e.out = append(e.out, '[')
+	e.out = append(e.out, "to: ["...)
 	for i, name := range names {
 		if i > 0 {
 			e.out = append(e.out, ", "...)
@@ -192,12 +190,7 @@ func fitsBlock(text string) bool {
 			return false
 		}
 	}
-	for _, r := range body {
-		if r != '\n' && needsEscape(r) {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(body, func(r rune) bool { return r != '\n' && needsEscape(r) })
 }
 
 // needsEscape reports whether some YAML reader refuses the character, changes it or takes it for a

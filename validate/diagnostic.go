@@ -72,21 +72,14 @@ type InvalidError struct{ Diagnostics Diagnostics }
 
 // Error returns the first error on one line, and how many more there are.
 func (e *InvalidError) Error() string {
-	var first string
-	count := 0
-	for _, d := range e.Diagnostics {
-		if d.Severity != Error {
-			continue
-		}
-		if count == 0 {
-			first = d.String()
-		}
-		count++
+	errs := slices.DeleteFunc(slices.Clone(e.Diagnostics), func(d Diagnostic) bool { return d.Severity != Error })
+	switch len(errs) {
+	case 0:
+		return ""
+	case 1:
+		return errs[0].String()
 	}
-	if count > 1 {
-		return fmt.Sprintf("%s (and %d more)", first, count-1)
-	}
-	return first
+	return fmt.Sprintf("%s (and %d more)", errs[0], len(errs)-1)
 }
 
 // in sets the file of the diagnostics, and the lines that they refer to.

@@ -212,25 +212,21 @@ func ReadFiles(paths []string, stdin io.Reader) iter.Seq2[*schema.Message, error
 		defer from.close()
 		buffer := make([]byte, 0, firstBuffer)
 		for _, t := range walk(paths) {
-			var m *schema.Message
-			var err error
-			if m, buffer, err = from.message(&t, buffer[:0]); !yield(m, err) {
+			data, problem := from.read(&t, buffer[:0])
+			if buffer = data; problem != nil {
+				if !yield(nil, Diagnostics{*problem}.in(t.name, "").Err()) {
+					return
+				}
+				continue
+			}
+			m, err := Read(data)
+			var invalid *InvalidError
+			if errors.As(err, &invalid) {
+				err = invalid.Diagnostics.in(t.name, string(data)).Err()
+			}
+			if !yield(m, err) {
 				return
 			}
 		}
 	}
-}
-
-// message reads the message of a target and returns the buffer that it read the file into.
-func (r *reader) message(t *target, buffer []byte) (*schema.Message, []byte, error) {
-	buffer, problem := r.read(t, buffer)
-	if problem != nil {
-		return nil, buffer, Diagnostics{*problem}.in(t.name, "").Err()
-	}
-	m, err := Read(buffer)
-	var invalid *InvalidError
-	if errors.As(err, &invalid) {
-		err = invalid.Diagnostics.in(t.name, string(buffer)).Err()
-	}
-	return m, buffer, err
 }

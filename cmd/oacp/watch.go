@@ -18,16 +18,9 @@ import (
 )
 
 type watchOptions struct {
-	dir         string
-	home        string
-	projects    cli.StringSlice
-	allProjects bool
-	agent       string
-	since       string
-	stateID     string
-	archived    bool
-	once        bool
-	json        bool
+	dir, home, agent, since, stateID  string
+	projects                          cli.StringSlice
+	allProjects, archived, once, json bool
 }
 
 func newWatchCommand(s *command.Streams) *cli.Command {
@@ -177,15 +170,15 @@ func (o watchOptions) openTarget(place project.Place, s *command.Streams) (targe
 
 func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
 	if e.Err != nil {
-		where := ""
+		text := e.Err.Error()
 		if e.Path != "" {
-			where = e.Path + ": "
+			text = e.Path + ": " + text
 		}
 		if e.Kind == watch.EventWarning {
-			where = "warning: " + where
+			text = "warning: " + text
 		}
 		// If this fails there is no one left to tell; the event itself goes to standard output.
-		_, _ = fmt.Fprintf(s.Err, "oacp: watch: %s\n", visible.Line(where+e.Err.Error()))
+		_, _ = fmt.Fprintf(s.Err, "oacp: watch: %s\n", visible.Line(text))
 	}
 	switch {
 	case o.json:
