@@ -71,6 +71,18 @@ func TestWaitForReply(t *testing.T) {
 	}
 }
 
+func TestWaitForReplyAfterAcknowledgement(t *testing.T) {
+	c := newSession(t, "a,b")
+	id, output, exit := startSend(t, c, "--wait=reply", "--timeout", "500ms")
+	c.must(t, "ack", id, "--agent", "b")
+	if !output.Scan() || !strings.Contains(output.Text(), `"code":"timeout"`) {
+		t.Errorf("printed %q, want that time ran out", output.Text())
+	}
+	if got := <-exit; got != failure.ExitFailed {
+		t.Errorf("exit status is %d, want %d", got, failure.ExitFailed)
+	}
+}
+
 func TestWaitTooLong(t *testing.T) {
 	c := newSession(t, "a,b")
 	exit := c.run(t.Context(), "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x", "--wait", "--timeout", "1ms")
