@@ -66,17 +66,13 @@ func (w *Workspace) DeadLetter(e Entry, reason DeadLetterReason) (path string, e
 
 // Reason returns why a dead letter is one.
 func (w *Workspace) Reason(e Entry) (reason DeadLetterReason, err error) {
-	dir, err := w.openBox(e.Agent, DeadLetters)
-	if err != nil {
-		return DeadLetterReason{}, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	data, err := dir.ReadFile(e.Name+ReasonSuffix, schema.MaxFileSize)
+	file := Entry{Agent: e.Agent, Box: DeadLetters, Name: e.Name + ReasonSuffix}
+	data, err := w.ReadRaw(file)
 	if err != nil {
 		return DeadLetterReason{}, err
 	}
 	if err := json.Unmarshal(data, &reason); err != nil {
-		return DeadLetterReason{}, fmt.Errorf("reading %s: %w", dir.Path(e.Name+ReasonSuffix), err)
+		return DeadLetterReason{}, fmt.Errorf("reading %s of %s: %w", file.Name, e.Agent, err)
 	}
 	return reason, nil
 }

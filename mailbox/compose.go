@@ -25,14 +25,25 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 	if options == nil {
 		options = &SendOptions{}
 	}
-	if err := w.checkSender(m.From, options); err != nil {
+	var err error
+	switch {
+	case m.From != Postmaster:
+		err = w.checkAgent(m.From, options.Create)
+	case !options.Notices:
+		err = ErrPostmaster
+	}
+	if err != nil {
 		return fmt.Errorf("sender: %w", err)
 	}
 	if m.Priority == "" {
 		m.Priority = schema.DefaultPriority
 	}
 	if m.CreatedAt == "" {
-		m.CreatedAt = w.creationTime(m.ID)
+		at := w.now()
+		if parts, err := schema.ParseID(m.ID); err == nil {
+			at = parts.At // so that the message has the same bytes and file name however often it is sent
+		}
+		m.CreatedAt = schema.NewTimestamp(at)
 	}
 	if !o.given() {
 		if err := w.giveID(o, claimed); err != nil {
@@ -48,7 +59,6 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 			return fmt.Errorf("recipient: %w", err)
 		}
 	}
-	var err error
 	if o.name = m.FileName(); o.long || o.given() {
 		if o.name, err = m.LongFileName(); err != nil {
 			return err
@@ -56,25 +66,6 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 	}
 	o.data, err = schema.Encode(&m)
 	return err
-}
-
-// creationTime returns the time in a given id, so that the message has the same bytes and file name
-// however often it is sent; without an id, it returns the current time.
-func (w *Workspace) creationTime(id schema.ID) schema.Timestamp {
-	if parts, err := schema.ParseID(id); err == nil {
-		return schema.NewTimestamp(parts.At)
-	}
-	return schema.NewTimestamp(w.now())
-}
-
-func (w *Workspace) checkSender(agent schema.AgentName, options *SendOptions) error {
-	switch {
-	case agent != Postmaster:
-		return w.checkAgent(agent, options.Create)
-	case !options.Notices:
-		return ErrPostmaster
-	}
-	return nil
 }
 
 func (w *Workspace) checkAgent(agent schema.AgentName, create bool) error {

@@ -1,12 +1,14 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/schema"
 )
@@ -104,10 +106,7 @@ func replySubject(subject string) string {
 // ConversationOf returns the conversation that an answer to the message belongs to: the message's
 // own, or the one that it starts.
 func ConversationOf(m *schema.Message) schema.ConversationID {
-	if m.ConversationID != "" {
-		return m.ConversationID
-	}
-	return conversationStartedBy(m.ID)
+	return cmp.Or(m.ConversationID, conversationStartedBy(m.ID))
 }
 
 // conversationStartedBy returns the id of the conversation that a message without one starts. It
@@ -127,31 +126,23 @@ func conversationStartedBy(id schema.ID) schema.ConversationID {
 // AnswerTo makes the draft an answer to the message that Find finds. If there is no such message
 // any more, but the id is complete, the draft names it as its parent, and found is false.
 func (w *Workspace) AnswerTo(ctx context.Context, draft *schema.Message, id string) (found bool, err error) {
+	parent := schema.ID(id)
+	conversation := conversationStartedBy(parent)
 	entries, err := w.Find(ctx, id)
 	var missing *NotFoundError
 	switch {
 	case err == nil:
-		original := entries[0].Message
-		draft.ParentID = original.ID
-		if draft.ConversationID == "" {
-			draft.ConversationID = ConversationOf(original)
-		}
-		return true, nil
-	case errors.As(err, &missing):
-		if _, parseErr := schema.ParseID(schema.ID(id)); parseErr != nil {
-			return false, err
-		}
-		draft.ParentID = schema.ID(id)
-		if draft.ConversationID == "" {
-			draft.ConversationID = conversationStartedBy(draft.ParentID)
-		}
-		return false, nil
+		parent, conversation = entries[0].Message.ID, ConversationOf(entries[0].Message)
+	case conversation == "" || !errors.As(err, &missing):
+		return false, err
 	}
-	return false, err
+	draft.ParentID = parent
+	draft.ConversationID = cmp.Or(draft.ConversationID, conversation)
+	return err == nil, nil
 }
 
-// Depths returns, for each message of a conversation, how many messages lead to it from the first one that has
-// no parent here.
+// Depths returns, for each message of a conversation, how many messages lead to it from the first
+// one that has no parent here.
 func Depths(thread []Entry) map[schema.ID]int {
 	depths := make(map[schema.ID]int, len(thread))
 	for _, e := range thread {
@@ -162,4 +153,75 @@ func Depths(thread []Entry) map[schema.ID]int {
 		depths[e.Message.ID] = depth
 	}
 	return depths
+}
+
+// SortConversation sorts messages by time, and messages of one second in the order in which their
+// files were written. A message that is older than the one it answers, because clocks differ,
+// counts as written right after that one.
+func SortConversation(entries []Entry) {
+	byID := make(map[schema.ID]*Entry, len(entries))
+	earliestFirst := make([]*Entry, len(entries))
+	for i := range entries {
+		byID[entries[i].Message.ID] = &entries[i]
+		earliestFirst[i] = &entries[i]
+	}
+	// If messages answer each other in a cycle, the earliest one is taken for an answer.
+	slices.SortFunc(earliestFirst, func(a, b *Entry) int {
+		return cmp.Or(positionOf(a).compareTime(positionOf(b)), strings.Compare(string(a.Message.ID), string(b.Message.ID)))
+	})
+	positions := make(map[schema.ID]position, len(entries))
+	for _, e := range earliestFirst {
+		locate(e, byID, positions)
+	}
+	slices.SortFunc(entries, func(a, b Entry) int {
+		return cmp.Or(
+			positions[a.Message.ID].compare(positions[b.Message.ID]),
+			strings.Compare(string(a.Message.ID), string(b.Message.ID)),
+		)
+	})
+}
+
+// position is a message's place in a conversation.
+type position struct {
+	createdAt schema.Timestamp
+	modified  time.Time
+	// answers counts the messages that this one follows at the same time and that it answers.
+	answers int
+}
+
+func (p position) compare(other position) int {
+	return cmp.Or(p.compareTime(other), cmp.Compare(p.answers, other.answers))
+}
+
+func (p position) compareTime(other position) int {
+	return cmp.Or(
+		strings.Compare(string(p.createdAt), string(other.createdAt)),
+		p.modified.Compare(other.modified),
+	)
+}
+
+func positionOf(e *Entry) position {
+	return position{createdAt: e.Message.CreatedAt, modified: e.Modified}
+}
+
+// locate finds the positions of a message and of those it answers. It is not recursive, because
+// messages can answer each other in chains of any length and in cycles.
+func locate(e *Entry, byID map[schema.ID]*Entry, positions map[schema.ID]position) {
+	var chain []*Entry
+	inChain := make(map[schema.ID]bool)
+	for ; e != nil && !inChain[e.Message.ID]; e = byID[e.Message.ParentID] {
+		if _, known := positions[e.Message.ID]; known {
+			break
+		}
+		inChain[e.Message.ID] = true
+		chain = append(chain, e)
+	}
+	for _, e := range slices.Backward(chain) {
+		own := positionOf(e)
+		if parent, ok := positions[e.Message.ParentID]; ok && own.compareTime(parent) <= 0 {
+			own = parent
+			own.answers++
+		}
+		positions[e.Message.ID] = own
+	}
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A program makes a workspace, sends a message, and reads it as its recipient.
+// A program makes a workspace, sends a message, and reads it as its
+// recipient.
 func Example() {
 	ctx := context.Background()
 	folder, err := os.MkdirTemp("", "oacp-example-")
@@ -53,5 +54,7 @@ func Example() {
 			log.Fatal(err)
 		}
 	}
-	// Output: delivered to 1 inbox P2 claude Add rate limiting
+	// Output:
+	// delivered to 1 inbox
+	// P2 claude Add rate limiting
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -178,15 +177,30 @@ func (w *Workspace) collect(ctx context.Context, wantName func(string) bool, mat
 // takes precedence; no complete id is a file name. If several inboxes have such a file, FindNamed
 // returns a *SeveralInboxesError.
 func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema.AgentName) ([]Entry, error) {
-	e, err := w.inboxFile(idOrName, agent)
-	var missing *NotFoundError
-	switch {
-	case err == nil:
-		return []Entry{e}, nil
-	case errors.As(err, &missing):
+	agents := []schema.AgentName{agent}
+	var err error
+	if agent == "" {
+		agents, err = w.Agents()
+	} else {
+		err = w.CheckAgent(agent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !schema.IsMessageFile(idOrName) {
 		return w.Find(ctx, idOrName)
 	}
-	return nil, err
+	var found []Entry
+	for _, agent := range agents {
+		// If the file is in no other inbox, Find reports inboxes that cannot be read.
+		entries, _ := w.load(ctx, agent, Inbox, func(name string) bool { return name == idOrName }, func(*Entry) bool { return true })
+		found = append(found, entries...)
+	}
+	if len(found) == 0 {
+		return w.Find(ctx, idOrName)
+	}
+	e, err := onlyEntry(schema.ID(idOrName), found)
+	return []Entry{e}, err
 }
 
 // Pending returns the copy of a message in the agent's inbox or, for an empty agent, in the only
@@ -220,59 +234,6 @@ func onlyEntry(id schema.ID, entries []Entry) (Entry, error) {
 		several.Agents = append(several.Agents, e.Agent)
 	}
 	return Entry{}, several
-}
-
-// inboxFile returns the only file of a name that Inbox lists. It returns a *NotFoundError if there
-// is no such file, with an *UnreadableError if inboxes could not be read.
-func (w *Workspace) inboxFile(name string, agent schema.AgentName) (Entry, error) {
-	agents := []schema.AgentName{agent}
-	var err error
-	if agent == "" {
-		agents, err = w.Agents()
-	} else {
-		err = w.CheckAgent(agent)
-	}
-	if err != nil {
-		return Entry{}, err
-	}
-	missing := error(&NotFoundError{ID: name, Workspace: w.dir})
-	if !schema.IsMessageFile(name) || filepath.Base(name) != name {
-		return Entry{}, missing
-	}
-	var found []Entry
-	var unreadable error
-	for _, agent := range agents {
-		switch e, err := w.readInboxFile(name, agent); {
-		case err == nil:
-			found = append(found, e)
-		case !errors.Is(err, fs.ErrNotExist):
-			unreadable = errors.Join(unreadable, err)
-		}
-	}
-	switch {
-	case len(found) == 0 && unreadable != nil:
-		return Entry{}, errors.Join(missing, &UnreadableError{unreadable})
-	case len(found) == 0:
-		return Entry{}, missing
-	}
-	return onlyEntry(schema.ID(name), found)
-}
-
-// readInboxFile returns an error matching fs.ErrNotExist if there is no such file.
-func (w *Workspace) readInboxFile(name string, agent schema.AgentName) (e Entry, err error) {
-	dir, err := w.openBox(agent, Inbox)
-	if err != nil {
-		return e, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	if _, err := dir.Lstat(name); err != nil {
-		return e, err
-	}
-	e = readEntry(dir, agent, Inbox, name, new([]byte))
-	if errors.Is(e.Err, fs.ErrNotExist) {
-		return e, e.Err // it has just been removed
-	}
-	return e, nil
 }
 
 // ReadRaw returns the bytes of a message file.

@@ -1,12 +1,15 @@
 package mailbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -48,6 +51,40 @@ func (w *Workspace) Inbox(ctx context.Context, agent schema.AgentName) ([]Entry,
 func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) ([]Entry, error) {
 	entries, err := w.load(ctx, agent, box, schema.IsMessageFile, func(*Entry) bool { return true })
 	return sorted(entries), err
+}
+
+// sorted returns entries in the order in which pending messages are processed: by priority, then
+// requests first, then by time, then by id; see schema.Compare. Files that are not messages come
+// last.
+func sorted(entries []Entry) []Entry {
+	// Sorting keys is faster than sorting the entries, which are large.
+	type key struct {
+		class     int
+		createdAt schema.Timestamp
+		id        schema.ID
+		entry     *Entry
+	}
+	keys := make([]key, len(entries))
+	for i := range entries {
+		keys[i] = key{class: math.MaxInt, entry: &entries[i]}
+		if m := entries[i].Message; m != nil {
+			keys[i] = key{m.Class(), m.CreatedAt, m.ID, &entries[i]}
+		}
+	}
+	slices.SortFunc(keys, func(a, b key) int {
+		if c := cmp.Compare(a.class, b.class); c != 0 {
+			return c
+		}
+		if c := strings.Compare(string(a.createdAt), string(b.createdAt)); c != 0 {
+			return c
+		}
+		return cmp.Or(strings.Compare(string(a.id), string(b.id)), strings.Compare(a.entry.Name, b.entry.Name))
+	})
+	result := make([]Entry, len(entries))
+	for i, k := range keys {
+		result[i] = *k.entry
+	}
+	return result
 }
 
 // load reads the files of a box whose names and contents are wanted, in no order. It leaves out

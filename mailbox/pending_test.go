@@ -69,7 +69,7 @@ func TestInboxFileNamesInboxFilesOnly(t *testing.T) {
 		"missing.yaml", filepath.Join(inbox, "sub", "x.yaml"), "x.yaml\x00", ".yaml"}
 	for _, agent := range []schema.AgentName{"", "codex"} {
 		for _, name := range bad {
-			e, err := w.inboxFile(name, agent)
+			e, err := w.FindNamed(t.Context(), name, agent)
 			var missing *NotFoundError
 			if !errors.As(err, &missing) {
 				t.Errorf("%q in the inbox of %q is %+v (%v), want a *NotFoundError", name, agent, e, err)
@@ -77,7 +77,7 @@ func TestInboxFileNamesInboxFilesOnly(t *testing.T) {
 		}
 	}
 	var unknown *UnknownAgentError
-	if _, err := w.inboxFile("x.yaml", "nobody"); !errors.As(err, &unknown) {
+	if _, err := w.FindNamed(t.Context(), "x.yaml", "nobody"); !errors.As(err, &unknown) {
 		t.Errorf("in the inbox of nobody: %v, want an *UnknownAgentError", err)
 	}
 }
@@ -101,6 +101,6 @@ func TestInboxFileInSeveralInboxes(t *testing.T) {
 	if e, err := w.Pending(t.Context(), "bad.yaml", ""); err != nil || e.Agent != "gemini" {
 		t.Errorf("beside an unreadable inbox, the file is %+v (%v)", e, err)
 	}
-	_, err = w.inboxFile("other.yaml", "")
+	_, err = w.FindNamed(t.Context(), "other.yaml", "")
 	wantError(t, err, "other.yaml", "codex/inbox")
 }

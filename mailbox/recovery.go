@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -193,22 +195,19 @@ func (b *batch) sweep(unsent *stagedCopy, left *leftovers, recovered *Recovered)
 // holds the lock: otherwise a message with a given id could be staged again under the same names at
 // this moment, and its new copies would be taken for the old ones.
 func (b *batch) isStale(dir *durable.Dir, name string) (bool, error) {
-	old, err := b.w.isOld(dir, name)
-	if !old || err != nil || b.lock != nil {
-		return old, err
+	for {
+		info, err := dir.Lstat(name)
+		if err != nil {
+			return false, ignoreMissing(err)
+		}
+		stale := b.w.now().Sub(info.ModTime()) >= staleAfter
+		if !stale || b.lock != nil {
+			return stale, nil
+		}
+		if locked, err := b.takeLock((*flock.Flock).TryLock); !locked {
+			return false, err
+		}
 	}
-	if locked, err := b.tryLock(); !locked {
-		return false, err
-	}
-	return b.w.isOld(dir, name)
-}
-
-func (w *Workspace) isOld(dir *durable.Dir, name string) (bool, error) {
-	info, err := dir.Lstat(name)
-	if err != nil {
-		return false, ignoreMissing(err)
-	}
-	return w.now().Sub(info.ModTime()) >= staleAfter, nil
 }
 
 func ignoreMissing(err error) error {

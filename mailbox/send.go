@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -42,15 +43,27 @@ func (w *Workspace) Send(ctx context.Context, draft schema.Message, options *Sen
 // SendAll sends messages in their order and shares the syncs among them. Each message succeeds or
 // fails on its own; the results are in the order of the messages.
 func (w *Workspace) SendAll(ctx context.Context, drafts []schema.Message, options *SendOptions) []Result {
-	results := make([]Result, len(drafts))
-	for start := 0; start < len(drafts); {
-		end, copies := start, 0
-		for end < len(drafts) && (end == start || copies+1+len(drafts[end].To) <= batchFiles) {
-			copies += 1 + len(drafts[end].To)
-			end++
+	messages := make([]*outgoing, len(drafts))
+	for i, draft := range drafts {
+		messages[i] = &outgoing{draft: draft}
+	}
+	for rest := messages; len(rest) > 0; {
+		n, copies := 0, 0
+		for n < len(rest) && (n == 0 || copies+1+len(rest[n].draft.To) <= batchFiles) {
+			copies += 1 + len(rest[n].draft.To)
+			n++
 		}
-		w.sendBatch(ctx, drafts[start:end], options, results[start:end])
-		start = end
+		err := w.deliver(ctx, rest[:n], options)
+		for _, o := range rest[:n] {
+			if o.receipt == nil && o.err == nil {
+				o.err = err
+			}
+		}
+		rest = rest[n:]
+	}
+	results := make([]Result, len(messages))
+	for i, o := range messages {
+		results[i] = Result{Receipt: o.receipt, Err: o.err}
 	}
 	return results
 }
@@ -92,20 +105,6 @@ func (o *outgoing) newReceipt() *Receipt {
 	return r
 }
 
-func (w *Workspace) sendBatch(ctx context.Context, drafts []schema.Message, options *SendOptions, results []Result) {
-	messages := make([]*outgoing, len(drafts))
-	for i, draft := range drafts {
-		messages[i] = &outgoing{draft: draft}
-	}
-	err := w.deliver(ctx, messages, options)
-	for i, o := range messages {
-		results[i] = Result{Receipt: o.receipt, Err: o.err}
-		if o.receipt == nil && o.err == nil {
-			results[i].Err = err
-		}
-	}
-}
-
 // deliver sends messages and sets the receipt or the error of each. The error that it returns
 // concerns all messages that have neither.
 func (w *Workspace) deliver(ctx context.Context, messages []*outgoing, options *SendOptions) (err error) {
@@ -117,7 +116,8 @@ func (w *Workspace) deliver(ctx context.Context, messages []*outgoing, options *
 	if slices.ContainsFunc(messages, (*outgoing).given) {
 		// Other processes may be sending the same message. With the lock, copies that are staged
 		// under its id belong to a dead process.
-		if err := b.waitForLock(ctx); err != nil {
+		wait := func(lock *flock.Flock) (bool, error) { return lock.TryLockContext(ctx, lockRetry) }
+		if _, err := b.takeLock(wait); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package mailbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -141,22 +140,10 @@ func (b *batch) close() error {
 	return err
 }
 
-// waitForLock takes the workspace's lock until the batch is closed.
-func (b *batch) waitForLock(ctx context.Context) error {
-	b.lock = b.newLock()
-	if _, err := b.lock.TryLockContext(ctx, lockRetry); err != nil {
-		return fmt.Errorf("locking %s: %w", b.lock.Path(), err)
-	}
-	return nil
-}
-
-// tryLock takes the workspace's lock until the batch is closed, unless another process has it.
-func (b *batch) tryLock() (bool, error) {
-	if b.lock != nil {
-		return true, nil
-	}
-	lock := b.newLock()
-	locked, err := lock.TryLock()
+// takeLock takes the workspace's lock until the batch is closed, if try gets it.
+func (b *batch) takeLock(try func(*flock.Flock) (bool, error)) (bool, error) {
+	lock := durable.NewLock(b.staging.Path("../deliver.lock"))
+	locked, err := try(lock)
 	if err != nil {
 		return false, fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
@@ -164,10 +151,6 @@ func (b *batch) tryLock() (bool, error) {
 		b.lock = lock
 	}
 	return locked, nil
-}
-
-func (b *batch) newLock() *flock.Flock {
-	return durable.NewLock(b.staging.Path("../deliver.lock"))
 }
 
 // newCopy opens the box of a copy, and checks that it can be written to, so that most boxes that
@@ -188,4 +171,64 @@ func (b *batch) newCopy(name stagedName) (*stagedCopy, error) {
 		c.marks, c.mark = b.staging, name.String()+markSuffix
 	}
 	return c, box.Writable()
+}
+
+// fileSystem is what delivery does to files, and nothing else. Tests put faults behind it.
+type fileSystem interface {
+	// create writes a new file whole; finish makes it durable.
+	create(dir *durable.Dir, name string, data []byte) (*os.File, error)
+	finish(file *os.File) error
+	syncDir(dir *durable.Dir) error
+	// publish consumes a name; see durable.Dir.Publish.
+	publish(from *durable.Dir, name string, to *durable.Dir, newName string) error
+	// take removes a file and reports whether this call removed it.
+	take(dir *durable.Dir, name string) (bool, error)
+}
+
+// disk is the file system itself.
+type disk struct{ sync bool }
+
+func (d disk) create(dir *durable.Dir, name string, data []byte) (*os.File, error) {
+	file, err := dir.Create(name, data)
+	if err == nil && d.sync {
+		durable.StartWriteback(file)
+	}
+	return file, err
+}
+
+func (d disk) finish(file *os.File) error {
+	if !d.sync {
+		return file.Close()
+	}
+	return durable.Finish(file)
+}
+
+func (d disk) syncDir(dir *durable.Dir) error {
+	if !d.sync {
+		return nil
+	}
+	return dir.Sync()
+}
+
+func (d disk) publish(from *durable.Dir, name string, to *durable.Dir, newName string) error {
+	return from.Publish(name, to, newName)
+}
+
+func (d disk) take(dir *durable.Dir, name string) (bool, error) { return dir.Take(name) }
+
+// writeFile writes a new file and makes it and its name durable. A file that it cannot make durable
+// is taken back.
+func writeFile(files fileSystem, dir *durable.Dir, name string, data []byte) error {
+	file, err := files.create(dir, name, data)
+	if err != nil {
+		return err
+	}
+	if err = files.finish(file); err == nil {
+		err = files.syncDir(dir)
+	}
+	if err != nil {
+		_, takeErr := files.take(dir, name)
+		err = errors.Join(err, takeErr)
+	}
+	return err
 }
