@@ -102,12 +102,12 @@ func (o mcpOptions) serve(ctx context.Context, options Options, s *command.Strea
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 	if o.listen != "" {
-		return o.serveHTTP(ctx, server, options.Agent, s)
+		return o.serveHTTP(ctx, server, s)
 	}
 	return server.ServeStream(ctx, os.Stdin, os.Stdout)
 }
 
-func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, agent schema.AgentName, s *command.Streams) error {
+func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, s *command.Streams) error {
 	token, made, err := o.token(s)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (o mcpOptions) serveHTTP(ctx context.Context, server *Server, agent schema.
 	if !made {
 		token = ""
 	}
-	if err := o.printListening(listener.URL(), agent, token, s); err != nil {
+	if err := o.printListening(listener.URL(), server.agent, token, s); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	return listener.Serve(ctx)
@@ -159,7 +159,7 @@ func (o mcpOptions) token(s *command.Streams) (token string, made bool, err erro
 		return "", false, fmt.Errorf("token: %w", err)
 	}
 	defer file.Close() // opened for reading: closing cannot lose anything
-	text, err := io.ReadAll(io.LimitReader(file, maxHeader))
+	text, err := io.ReadAll(io.LimitReader(file, 4<<10))
 	if err != nil {
 		return "", false, fmt.Errorf("token: %w", err)
 	}

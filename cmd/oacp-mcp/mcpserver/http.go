@@ -16,15 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Bounds of a connection. A client that is slower or sends more is cut off.
-const (
-	headerTimeout   = 10 * time.Second
-	readTimeout     = time.Minute
-	writeTimeout    = callTimeout + time.Minute
-	idleTimeout     = 2 * time.Minute
-	maxHeader       = 16 << 10
-	shutdownTimeout = 5 * time.Second
-)
+// shutdownTimeout is how long calls under way may take when the server has to end.
+const shutdownTimeout = 5 * time.Second
 
 // endpoint is the path that clients talk to.
 const endpoint = "/mcp"
@@ -59,10 +52,6 @@ func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
 	if err := checkToken(options.Token); err != nil {
 		return nil, err
 	}
-	host, _, err := net.SplitHostPort(options.Address)
-	if err != nil {
-		return nil, fmt.Errorf("listening: %w", err)
-	}
 	address, err := net.ResolveTCPAddr("tcp", options.Address)
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
@@ -75,6 +64,7 @@ func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
+	host, _, _ := net.SplitHostPort(options.Address) // which ResolveTCPAddr could split
 	handler := http.NewServeMux()
 	handler.Handle(endpoint, mcp.NewStreamableHTTPHandler(
 		func(*http.Request) *mcp.Server { return s.protocol },
@@ -90,8 +80,9 @@ func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
 		listener: listener,
 		server: &http.Server{
 			Handler:           &guard{next: handler, token: options.Token, host: host, local: local},
-			ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-			MaxHeaderBytes: maxHeader,
+			ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
+			WriteTimeout: callTimeout + time.Minute, IdleTimeout: 2 * time.Minute,
+			MaxHeaderBytes: 16 << 10,
 			ErrorLog:       log.New(io.Discard, "", 0), // it reports broken connections
 		},
 	}, nil
@@ -174,9 +165,6 @@ func (g *guard) authorized(r *http.Request) bool {
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(strings.TrimSpace(token)), []byte(g.token)) == 1
 }
 
-// minToken is the shortest token in characters that a caller may choose.
-const minToken = 16
-
 // NewToken returns a token that cannot be guessed: 26 letters and digits with at least 128 random
 // bits.
 func NewToken() string { return rand.Text() }
@@ -186,8 +174,8 @@ func checkToken(token string) error {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("the token holds a character that is not visible ASCII")
 	}
-	if len(token) < minToken {
-		return fmt.Errorf("the token has %d characters, and needs at least %d", len(token), minToken)
+	if len(token) < 16 {
+		return fmt.Errorf("the token has %d characters, and needs at least 16", len(token))
 	}
 	return nil
 }

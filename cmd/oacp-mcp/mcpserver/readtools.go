@@ -184,8 +184,7 @@ func (s *Server) readMessage(ctx context.Context, in messageIDInput) (fullMessag
 
 func (s *Server) deadLetter(e mailbox.Entry) *deadLetter {
 	reason, err := s.workspace.Reason(e)
-	if err != nil {
-		// The message itself can be read, and is what was asked for.
+	if err != nil { // the message itself can be read
 		return &deadLetter{Agent: e.Agent, Reason: "the reason cannot be read: " + err.Error()}
 	}
 	return &deadLetter{Agent: e.Agent, Reason: reason.Reason, At: reason.At}
@@ -250,9 +249,10 @@ func (s *Server) showThread(ctx context.Context, in messageIDInput) (thread, str
 		}
 		one := threadMessage{newSummary(m, now), depths[m.ID], e.Box}
 		result.Messages = append(result.Messages, one)
-		fmt.Fprintf(&text, "%s%d. %s\n", strings.Repeat("  ", one.Depth), i+1, one.line())
+		indent := strings.Repeat("  ", one.Depth)
+		fmt.Fprintf(&text, "%s%d. %s\n", indent, i+1, one.line())
 		if one.Excerpt != "" {
-			fmt.Fprintf(&text, "%s   %s\n", strings.Repeat("  ", one.Depth), oneLine(one.Excerpt))
+			fmt.Fprintf(&text, "%s   %s\n", indent, oneLine(one.Excerpt))
 		}
 	}
 	return result, text.String(), nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -203,12 +204,7 @@ func (s *Server) acknowledge(ctx context.Context, id string, archive bool) (ackn
 // acknowledgedBefore reports whether a message that is not in the inbox was for the agent and is
 // not a dead letter of it.
 func (s *Server) acknowledgedBefore(gone *mailbox.NotPendingError) bool {
-	done := false
-	for _, e := range gone.Elsewhere {
-		if e.Agent == s.agent && e.Box == mailbox.DeadLetters {
-			return false
-		}
-		done = done || e.Message != nil && e.Message.IsFor(s.agent)
-	}
-	return done
+	isDeadLetter := func(e mailbox.Entry) bool { return e.Agent == s.agent && e.Box == mailbox.DeadLetters }
+	isForAgent := func(e mailbox.Entry) bool { return e.Message != nil && e.Message.IsFor(s.agent) }
+	return slices.ContainsFunc(gone.Elsewhere, isForAgent) && !slices.ContainsFunc(gone.Elsewhere, isDeadLetter)
 }
