@@ -16,11 +16,6 @@ var documents embed.FS
 // MessageDocument is the name of the JSON Schema of a whole message.
 const MessageDocument = "message"
 
-const (
-	documentFolder = "documents/"
-	documentSuffix = ".schema.json"
-)
-
 // documentNames lists the documents, the message first.
 var documentNames = []string{MessageDocument, string(Handoff), string(HandoffComplete), string(FollowUp)}
 
@@ -30,7 +25,7 @@ func DocumentNames() []string { return slices.Clone(documentNames) }
 
 // Document returns the JSON Schema of that name.
 func Document(name string) ([]byte, error) {
-	data, err := documents.ReadFile(documentFolder + name + documentSuffix)
+	data, err := documents.ReadFile("documents/" + name + ".schema.json")
 	if err != nil {
 		return nil, fmt.Errorf("there is no schema %q; there are %s", name, strings.Join(documentNames, ", "))
 	}

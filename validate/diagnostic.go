@@ -94,12 +94,11 @@ func (ds Diagnostics) in(file, text string) Diagnostics {
 // sourceLine returns the line of the text with the given number, or nothing if it is too long to
 // show.
 func sourceLine(text string, number int) string {
-	const longest = 400
 	if number < 1 {
 		return ""
 	}
 	line := strings.TrimSuffix(lineOf(text, number), "\r")
-	if len(line) > longest {
+	if len(line) > 400 {
 		return ""
 	}
 	return strings.Clone(line)

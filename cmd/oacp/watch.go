@@ -127,15 +127,14 @@ func (o watchOptions) open(projects []string, s *command.Streams) (targets []wat
 	} else if len(projects) == 0 {
 		projects = []string{""}
 	}
-	for _, name := range projects {
-		place.Project = name
+	for _, place.Project = range projects {
 		target, openErr := o.openTarget(place, s)
 		switch {
 		case errors.Is(openErr, project.ErrNoSender):
 			return targets, nil, openErr
 		case openErr != nil:
 			entry := mailbox.Entry{Agent: schema.AgentName(o.agent), Err: openErr}
-			failed = append(failed, watch.Event{Kind: watch.EventError, Project: name, Entry: entry})
+			failed = append(failed, watch.Event{Kind: watch.EventError, Project: place.Project, Entry: entry})
 			err = errors.Join(err, openErr)
 		case o.allProjects && !target.Workspace.Knows(target.Agent):
 			if err := target.Workspace.Close(); err != nil {
@@ -155,11 +154,7 @@ func (o watchOptions) open(projects []string, s *command.Streams) (targets []wat
 }
 
 func (o watchOptions) openTarget(place project.Place, s *command.Streams) (target watch.Target, err error) {
-	dir, err := place.Find()
-	if err != nil {
-		return target, err
-	}
-	if target.Workspace, err = mailbox.Open(dir, nil); err != nil {
+	if target.Workspace, err = command.Open(place, nil); err != nil {
 		return target, err
 	}
 	if target.Agent, err = command.AgentOf(target.Workspace, o.agent, s); err != nil {

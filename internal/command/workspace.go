@@ -49,13 +49,18 @@ func (o Workspace) Place(s *Streams) project.Place {
 	return project.Place{Dir: o.Dir, Project: o.Project, Home: o.Home, WorkingDir: s.Dir, Getenv: s.Getenv}
 }
 
+// Open opens the workspace of a place.
+func Open(place project.Place, options *mailbox.Options) (*mailbox.Workspace, error) {
+	dir, err := place.Find()
+	if err != nil {
+		return nil, err
+	}
+	return mailbox.Open(dir, options)
+}
+
 // With opens the workspace, calls use and closes it.
 func (o Workspace) With(s *Streams, options *mailbox.Options, use func(*mailbox.Workspace) error) (err error) {
-	dir, err := o.Place(s).Find()
-	if err != nil {
-		return err
-	}
-	w, err := mailbox.Open(dir, options)
+	w, err := Open(o.Place(s), options)
 	if err != nil {
 		return err
 	}

@@ -114,14 +114,10 @@ func (o options) open(s *command.Streams) (opened []*mailbox.Workspace, err erro
 		}
 	}
 	for _, place.Project = range projects {
-		dir, err := place.Find()
+		w, err := command.Open(place, nil)
 		if errors.Is(err, mailbox.ErrNoWorkspace) && place.Dir == "" && place.Project == "" {
 			continue
 		}
-		if err != nil {
-			return opened, err
-		}
-		w, err := mailbox.Open(dir, nil)
 		if err != nil {
 			return opened, err
 		}
