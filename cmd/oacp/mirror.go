@@ -48,8 +48,7 @@ each once, however often the command runs, even if it is killed midway.
 
 The log of a run takes in what was sent since the run began; a repository's first
 run and a log without a manifest beside it take in everything. What came from
-another log stays there. Messages that are left out are counted; --since and --all
-record them.
+another log is left out. --since and --all record what was left out.
 
 What cannot be delivered becomes a dead letter that says why, and the command
 fails; the rest is carried all the same.

@@ -35,16 +35,17 @@ func Deliver(ctx context.Context, w *mailbox.Workspace, source string, records i
 // A deliverer brings records to mailboxes.
 type deliverer struct {
 	workspace *mailbox.Workspace
-	outboxes  *outboxes
 	source    string
 	report    *Report
-	// ledger is what the way into the log knows; nil if there is none.
-	ledger func(context.Context) (*ledger, error)
+	// recorded are the messages that were recorded from this workspace, as far as is known.
+	recorded map[sentMessage]bool
 	// progress, if not nil, is called for each line with the last record.
 	progress func(bridge.Entry)
 
 	waiting []delivery
 	queued  map[schema.ID]bool
+	foreign map[schema.AgentName]*foreignFiles
+	round   int  // in each, an outbox is listed once at most
 	again   bool // set while a message whose id was found taken is looked at once more
 	// failed are the errors of messages that may be delivered later.
 	failed []error
@@ -62,7 +63,8 @@ type delivery struct {
 
 func newDeliverer(w *mailbox.Workspace, source string, report *Report) *deliverer {
 	return &deliverer{
-		workspace: w, outboxes: newOutboxes(w), source: source, report: report, queued: make(map[schema.ID]bool),
+		workspace: w, source: source, report: report,
+		queued: make(map[schema.ID]bool), foreign: make(map[schema.AgentName]*foreignFiles),
 	}
 }
 
@@ -146,20 +148,12 @@ func (d *deliverer) wasSent(ctx context.Context, m *schema.Message, to schema.Ag
 	if err := errors.Join(err, wordsErr); err != nil {
 		return false, false, err
 	}
-	var recorded map[sentMessage]bool
-	if d.ledger != nil {
-		ledger, err := d.ledger(ctx)
-		if err != nil {
-			return false, false, err
-		}
-		recorded = ledger.messages
-	}
-	if recorded[identity] {
+	if d.recorded[identity] {
 		return false, true, nil
 	}
-	there, taken, err := d.outboxes.find(ctx, m)
+	there, taken, err := d.sentTo(ctx, m)
 	if there == nil {
-		return taken, recorded[words], err
+		return taken, d.recorded[words], err
 	}
 	return taken, to == "" || slices.Contains(there, to), err
 }
@@ -184,9 +178,9 @@ func (d *deliverer) derive(ctx context.Context, e bridge.Entry, v convert.Varian
 		if err != nil {
 			return d.refuse(e, nil, err.Error())
 		}
-		had, taken, err := d.outboxes.find(ctx, m)
+		had, taken, err := d.sentTo(ctx, m)
 		if err == nil && had == nil {
-			had, err = d.outboxes.findEarlier(e.Record, m, v.Part)
+			had, err = d.findEarlier(e.Record, m, v.Part)
 		}
 		if err != nil {
 			return err
@@ -246,7 +240,7 @@ func (d *deliverer) flush(ctx context.Context) error {
 	waiting := d.waiting
 	d.waiting = nil
 	clear(d.queued)
-	d.outboxes.round++
+	d.round++
 	if len(waiting) == 0 {
 		// A message may be in its sender's outbox, but not in every inbox yet. Sending sees to
 		// that, too.

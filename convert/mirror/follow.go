@@ -124,14 +124,11 @@ func (f *follower) passOnce(ctx context.Context) {
 	if ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 		err = nil
 	}
-	before := f.failure
-	f.failure = ""
-	if err != nil {
-		f.failure = err.Error()
-	}
-	if f.failure == before {
+	failure := fmt.Sprint(err)
+	if failure == f.failure {
 		err = nil
 	}
+	f.failure = failure
 	if err != nil || !report.Quiet() {
 		f.report(report, err)
 	}

@@ -195,7 +195,7 @@ func (s *session) pass(ctx context.Context, report *Report) (err error) {
 }
 
 // passIn carries what is new in the log into the mailboxes.
-func (s *session) passIn(ctx context.Context, report *Report, count *progress) error {
+func (s *session) passIn(ctx context.Context, report *Report, count *progress) (err error) {
 	known, err := hasPlace(ctx, s.Log, s.in.Delivered)
 	if err != nil {
 		return err
@@ -208,30 +208,30 @@ func (s *session) passIn(ctx context.Context, report *Report, count *progress) e
 	if err != nil || end == s.in.Delivered {
 		return err
 	}
-	before := s.in.Delivered
-	err = s.deliver(ctx, end, report, count)
-	if s.in.Delivered != before {
-		err = errors.Join(err, s.in.save(s.Workspace, s.Log, In))
-	}
-	return err
-}
-
-// deliver delivers the records behind the saved place, at least up to end.
-func (s *session) deliver(ctx context.Context, end bridge.Cursor, report *Report, count *progress) error {
 	status, err := s.Log.Status(ctx)
 	if err != nil {
 		return err
 	}
-	count.add(0, status.TotalMessages+status.SkippedLines-s.in.Delivered.Line())
+	ledger, err := s.needLedger(ctx)
+	if err != nil {
+		return err
+	}
+	before := s.in.Delivered
+	defer func() {
+		if s.in.Delivered != before {
+			err = errors.Join(err, s.in.save(s.Workspace, s.Log, In))
+		}
+	}()
+	count.add(0, status.TotalMessages+status.SkippedLines-before.Line())
 	d := newDeliverer(s.Workspace, s.Log.Path(), report)
-	d.ledger = s.needLedger
+	d.recorded = ledger.messages
 	d.progress = func(e bridge.Entry) {
 		count.add(1, 0)
 		if e.Line > 0 && len(d.waiting) == 0 && len(d.failed) == 0 {
 			s.in.Delivered = e.Cursor()
 		}
 	}
-	last, skipped, err := d.run(ctx, s.Log.Records(ctx, s.in.Delivered))
+	last, skipped, err := d.run(ctx, s.Log.Records(ctx, before))
 	switch {
 	case err != nil:
 		return err

@@ -43,15 +43,6 @@ type outboxFile struct {
 	err     error
 }
 
-// compareFiles orders files as their messages were made. Within a second, the times of the files
-// decide.
-func compareFiles(a, b *outboxFile) int {
-	return cmp.Or(
-		cmp.Compare(a.created, b.created), a.sighting.Modified.Compare(b.sighting.Modified),
-		cmp.Compare(a.id, b.id), cmp.Compare(a.agent, b.agent), cmp.Compare(a.name, b.name),
-	)
-}
-
 // scan is one look at the outboxes.
 type scan struct {
 	*session
@@ -222,7 +213,8 @@ func (s *scan) look(ctx context.Context, agent schema.AgentName, name string) er
 	return nil
 }
 
-// read reads the files that were found, on all cores, and puts them in order.
+// read reads the files that were found, on all cores, and puts them in the order in which their
+// messages were made. Within a second, the times of the files decide.
 func (s *scan) read(ctx context.Context) error {
 	var held atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -242,7 +234,12 @@ func (s *scan) read(ctx context.Context) error {
 		})
 	}
 	err := group.Wait()
-	slices.SortFunc(s.found, compareFiles)
+	slices.SortFunc(s.found, func(a, b *outboxFile) int {
+		return cmp.Or(
+			cmp.Compare(a.created, b.created), a.sighting.Modified.Compare(b.sighting.Modified),
+			cmp.Compare(a.id, b.id), cmp.Compare(a.agent, b.agent), cmp.Compare(a.name, b.name),
+		)
+	})
 	return err
 }
 

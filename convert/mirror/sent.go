@@ -13,19 +13,8 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// outboxes looks for messages that were sent. It finds their files by name, so that the size of an
-// outbox does not matter, and reads the files that other tools named once.
-type outboxes struct {
-	workspace *mailbox.Workspace
-	foreign   map[schema.AgentName]*foreignFiles
-	round     int // in each, an outbox is listed once at most
-}
-
-func newOutboxes(w *mailbox.Workspace) *outboxes {
-	return &outboxes{workspace: w, foreign: make(map[schema.AgentName]*foreignFiles), round: 1}
-}
-
-// foreignFiles are the files of an outbox whose names do not tell which message they hold.
+// foreignFiles are the files of an outbox whose names do not tell which message they hold. Each is
+// read once.
 type foreignFiles struct {
 	round  int // in which the outbox was listed
 	known  map[string]bool
@@ -40,10 +29,10 @@ type outboxCopy struct {
 	contextKeys string
 }
 
-// find returns to whom the message was sent, nil if it was not. Taken reports whether there is a
+// sentTo returns to whom the message was sent, nil if it was not. Taken reports whether there is a
 // message with its id.
-func (o *outboxes) find(ctx context.Context, m *schema.Message) (to []schema.AgentName, taken bool, err error) {
-	copies, err := o.findCopies(ctx, m)
+func (d *deliverer) sentTo(ctx context.Context, m *schema.Message) (to []schema.AgentName, taken bool, err error) {
+	copies, err := d.findCopies(ctx, m)
 	if err != nil {
 		return nil, false, err
 	}
@@ -56,14 +45,15 @@ func (o *outboxes) find(ctx context.Context, m *schema.Message) (to []schema.Age
 	return to, len(copies) > 0, err
 }
 
-// findCopies returns the copies that have the message's id.
-func (o *outboxes) findCopies(ctx context.Context, m *schema.Message) (copies []outboxCopy, err error) {
+// findCopies returns the copies that have the message's id. It finds them by name, so that the size
+// of an outbox does not matter.
+func (d *deliverer) findCopies(ctx context.Context, m *schema.Message) (copies []outboxCopy, err error) {
 	names := []string{m.FileName()}
 	if long, err := m.LongFileName(); err == nil {
 		names = append(names, long)
 	}
 	for _, name := range names {
-		there, err := o.read(m.From, name)
+		there, err := d.read(m.From, name)
 		if err != nil {
 			return nil, err
 		}
@@ -74,20 +64,20 @@ func (o *outboxes) findCopies(ctx context.Context, m *schema.Message) (copies []
 	if _, derived := convert.OriginOf(m); derived || len(copies) > 0 {
 		return copies, nil // only a mirror sends derived messages, under their long names
 	}
-	return o.findForeign(ctx, m)
+	return d.findForeign(ctx, m)
 }
 
 // findForeign returns the copies in files that other tools named.
-func (o *outboxes) findForeign(ctx context.Context, m *schema.Message) ([]outboxCopy, error) {
-	files := o.foreign[m.From]
+func (d *deliverer) findForeign(ctx context.Context, m *schema.Message) ([]outboxCopy, error) {
+	files := d.foreign[m.From]
 	if files == nil {
-		files = &foreignFiles{known: make(map[string]bool), copies: make(map[schema.ID][]outboxCopy)}
-		o.foreign[m.From] = files
+		files = &foreignFiles{round: -1, known: make(map[string]bool), copies: make(map[schema.ID][]outboxCopy)}
+		d.foreign[m.From] = files
 	}
-	if files.round == o.round {
+	if files.round == d.round {
 		return files.copies[m.ID], nil
 	}
-	entries, err := fs.ReadDir(o.workspace.Root().FS(), mailbox.BoxName(m.From, mailbox.Outbox))
+	entries, err := fs.ReadDir(d.workspace.Root().FS(), mailbox.BoxName(m.From, mailbox.Outbox))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -96,7 +86,7 @@ func (o *outboxes) findForeign(ctx context.Context, m *schema.Message) ([]outbox
 		if files.known[name] || !schema.IsMessageFile(name) || isOurs(name) {
 			continue
 		}
-		there, err := o.read(m.From, name)
+		there, err := d.read(m.From, name)
 		if err := errors.Join(context.Cause(ctx), err); err != nil {
 			return nil, err
 		}
@@ -105,13 +95,13 @@ func (o *outboxes) findForeign(ctx context.Context, m *schema.Message) ([]outbox
 			files.copies[there.id] = append(files.copies[there.id], *there)
 		}
 	}
-	files.round = o.round
+	files.round = d.round
 	return files.copies[m.ID], nil
 }
 
 // findEarlier returns the recipients of the message under an id that an earlier version gave it,
 // nil if there is none.
-func (o *outboxes) findEarlier(r bridge.Record, m *schema.Message, part int) ([]schema.AgentName, error) {
+func (d *deliverer) findEarlier(r bridge.Record, m *schema.Message, part int) ([]schema.AgentName, error) {
 	for _, id := range convert.EarlierIDs(r, part) {
 		earlier := *m
 		earlier.ID = id
@@ -119,7 +109,7 @@ func (o *outboxes) findEarlier(r bridge.Record, m *schema.Message, part int) ([]
 		if err != nil {
 			return nil, err
 		}
-		there, err := o.read(m.From, name)
+		there, err := d.read(m.From, name)
 		if err != nil {
 			return nil, err
 		}
@@ -135,8 +125,8 @@ func (o *outboxes) findEarlier(r bridge.Record, m *schema.Message, part int) ([]
 }
 
 // read returns the message in a file of an outbox; nil if there is none.
-func (o *outboxes) read(agent schema.AgentName, name string) (*outboxCopy, error) {
-	data, err := o.workspace.ReadRaw(mailbox.Entry{Agent: agent, Box: mailbox.Outbox, Name: name})
+func (d *deliverer) read(agent schema.AgentName, name string) (*outboxCopy, error) {
+	data, err := d.workspace.ReadRaw(mailbox.Entry{Agent: agent, Box: mailbox.Outbox, Name: name})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
