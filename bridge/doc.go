@@ -22,9 +22,8 @@
 //
 // # The index
 //
-// The folder bridge.jsonl.index makes sending, looking up and counting cost what is new, not what
-// the log holds, also in a process that has just started. It is derived from the log and may be
-// deleted at any time; index.go describes its files.
+// With the folder bridge.jsonl.index, the cost of sending, looking up and counting depends on what
+// is new, not on the length of the log. It is derived from the log and may be deleted at any time.
 //
 // # Assumptions
 //

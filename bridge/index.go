@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // index is what the folder beside a log says about the log's first bytes, at one moment: index.json
@@ -177,22 +176,17 @@ func (m *indexFile) write(folder string) error {
 
 func (m *indexFile) removeOthers(folder string) error {
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return err
-	}
 	for _, entry := range entries {
-		name := entry.Name()
-		named := slices.ContainsFunc(m.Parts, func(p partInfo) bool { return p.Name == name })
+		named := slices.ContainsFunc(m.Parts, func(p partInfo) bool { return p.Name == entry.Name() })
 		// Earlier versions wrote segments.
-		ours := strings.HasSuffix(name, partSuffix) || strings.HasSuffix(name, ".tmp") || strings.HasSuffix(name, ".segment")
-		if !ours || named {
+		if named || !slices.Contains([]string{partSuffix, ".tmp", ".segment"}, filepath.Ext(entry.Name())) {
 			continue
 		}
-		if err := os.Remove(filepath.Join(folder, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if failed := os.Remove(filepath.Join(folder, entry.Name())); !errors.Is(failed, fs.ErrNotExist) {
+			err = errors.Join(err, failed)
 		}
 	}
-	return nil
+	return err
 }
 
 // find returns the cells with the key, in log order.

@@ -157,16 +157,6 @@ func (l *Log) warn(err error) {
 	}
 }
 
-// lock takes the log's lock; the caller calls the function it returns.
-func (l *Log) lock(ctx context.Context) (unlock func() error, err error) {
-	const pause = 500 * time.Microsecond
-	lock := durable.NewLock(l.path + ".lock")
-	if _, err := lock.TryLockContext(ctx, pause); err != nil {
-		return nil, err
-	}
-	return lock.Unlock, nil
-}
-
 // forget drops everything that is known of the log.
 func (l *Log) forget() error {
 	var err error

@@ -192,11 +192,8 @@ func (p *part) find(key uint64) ([]cell, error) {
 			if c.key == key {
 				found = append(found, c)
 			}
-			if c.key > key {
-				return found, nil
-			}
 		}
-		if len(cells) < bucketCells {
+		if len(cells) < bucketCells || cells[bucketCells-1].key > key {
 			return found, nil
 		}
 	}

@@ -194,10 +194,6 @@ func (l *Log) Records(ctx context.Context, after Cursor) iter.Seq2[Entry, error]
 // the broadcasts of others. Lines that are not records are left out.
 func (l *Log) Drain(ctx context.Context, agent string, after Cursor) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		if agent == "" {
-			yield(Entry{}, errors.New("drain: the agent's name is empty"))
-			return
-		}
 		for e, err := range l.Records(ctx, after) {
 			_, skipped := errors.AsType[*LineError](err)
 			if !skipped && (err != nil || e.IsFor(agent)) && !yield(e, err) {

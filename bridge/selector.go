@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -121,20 +122,16 @@ func FindRepository(root, folder string) (string, error) {
 	withRuns := ""
 	for at := folder; ; at = filepath.Dir(at) {
 		hasRuns, err := exists(filepath.Join(root, repositoryID(at)))
-		if err != nil {
+		isTop, topErr := exists(filepath.Join(at, ".git")) // a file in a worktree
+		if err = errors.Join(err, topErr); err != nil {
 			return "", err
 		}
-		if hasRuns && withRuns == "" {
-			withRuns = at
+		if hasRuns {
+			withRuns = cmp.Or(withRuns, at)
 		}
-		isTop, err := exists(filepath.Join(at, ".git")) // a file in a worktree
 		switch {
-		case err != nil:
-			return "", err
-		case isTop && withRuns != "":
-			return withRuns, nil
 		case isTop:
-			return at, nil
+			return cmp.Or(withRuns, at), nil
 		case at == filepath.Dir(at):
 			return folder, nil
 		}

@@ -15,11 +15,9 @@ import (
 
 // Receipt is the outcome of sending a record.
 type Receipt struct {
-	// Entry is the record in the log: the one just written or, for a duplicate, the one that was
-	// there before.
+	// Entry is the record in the log: the one just written or, for a duplicate, the earlier one.
 	Entry
-	// Duplicate reports that the log already held a record with this ID, so that nothing was
-	// written.
+	// Duplicate reports that nothing was written: the log already held a record with this ID.
 	Duplicate bool
 }
 
@@ -108,11 +106,11 @@ func (l *Log) lockAndAppend(ctx context.Context, records []Record) (receipts []R
 	if l.closed {
 		return nil, ErrClosed
 	}
-	unlock, err := l.lock(ctx)
-	if err != nil {
+	lock := durable.NewLock(l.path + ".lock")
+	if _, err := lock.TryLockContext(ctx, lockPause); err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	if err := l.openWriter(); err != nil {
 		return nil, err
 	}
@@ -230,16 +228,16 @@ func openAppend(path string) (appendFile, error) {
 	return file, nil
 }
 
-// A last line without a newline may be one that a writer without our lock writes piece by piece. It
-// counts as left by a crash when it has not grown for quietTime, looked at every quietPause.
 const (
+	lockPause = 500 * time.Microsecond
+	// A last line without a newline that has not grown for quietTime was left by a crash.
 	quietTime  = 250 * time.Millisecond
 	quietPause = 10 * time.Millisecond
 )
 
-// awaitLastLine reads the log to its end, and waits until the last line has its newline or does not
-// grow any more. The caller holds mu, which is free while awaitLastLine waits, so that others can
-// read.
+// awaitLastLine reads the log to its end, and waits until the last line has its newline or no
+// longer grows: a writer without the lock may write it piece by piece. The caller holds mu.
+// awaitLastLine releases it while it waits.
 func (l *Log) awaitLastLine(ctx context.Context) error {
 	size := int64(-1)
 	for quiet := time.Duration(0); ; quiet += quietPause {
@@ -261,7 +259,6 @@ func (l *Log) awaitLastLine(ctx context.Context) error {
 	}
 }
 
-// pause waits, unless the context ends.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
