@@ -97,7 +97,7 @@ func (b *box) open(options *Options) error {
 	return nil
 }
 
-// endSeeding ends the first look: what comes now is new, however old its file is.
+// endSeeding ends the first look: messages found from now on are new, however old their files are.
 func (b *box) endSeeding() {
 	b.since = time.Time{}
 	if b.cursor != nil && b.cursor.fresh {
@@ -129,8 +129,8 @@ func (b *box) nextLook(now time.Time) time.Time {
 	return next
 }
 
-// look looks at files that may have changed or settled, and returns what is to be reported or
-// recorded. It leaves the rest of a long list to the next look.
+// look reads files that may have changed or settled, and returns the changes to report or record. It
+// leaves the rest of a long list to the next look.
 func (b *box) look(ctx context.Context, now time.Time, follow bool) (changes []change, err error) {
 	for name, seen := range b.unsettled {
 		if seen.isQuiet(now) {
@@ -233,8 +233,8 @@ func (b *box) findAll(ctx context.Context, dir *durable.Dir, names []string, now
 	return found
 }
 
-// tick finds out at little cost whether the box may have changed since it was listed. It reports
-// whether it is another folder than before.
+// tick checks cheaply whether the box may have changed since it was listed. It reports whether the
+// folder appeared, disappeared or was replaced.
 func (b *box) tick(now time.Time) (replaced bool) {
 	folder, err := statFolder(b.path)
 	replaced = (folder == nil) != (b.folder == nil) || folder != nil && !os.SameFile(folder, b.folder)

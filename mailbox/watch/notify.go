@@ -45,7 +45,7 @@ func openNotifier() (notifier, error) {
 		for err := range watcher.Errors {
 			select {
 			case failures <- err:
-			default: // the one that waits has the same consequence
+			default: // the pending error already causes a recheck
 			}
 		}
 	})
@@ -115,7 +115,8 @@ func (w *Watcher) wait(ctx context.Context, until time.Time) {
 	}
 }
 
-// notice notes which file a notification is about. If it is about a box, that has come or gone.
+// notice marks the file of a notification to be looked at. A notification about a box itself means
+// that the box appeared or disappeared.
 func (w *Watcher) notice(event fsnotify.Event, ok bool) {
 	if !ok {
 		w.lost(fsnotify.ErrClosed)
@@ -133,8 +134,8 @@ func (w *Watcher) notice(event fsnotify.Event, ok bool) {
 	}
 }
 
-// lost makes up for lost notifications with a look at everything. It closes the notifier unless
-// there were only too many of them; the next tick opens another.
+// lost rechecks everything after notifications were lost. Unless the queue merely overflowed, it also
+// closes the notifier; the next tick opens another.
 func (w *Watcher) lost(err error) {
 	for _, b := range w.boxes {
 		b.recheck = true

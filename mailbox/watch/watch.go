@@ -215,7 +215,7 @@ func (w *Watcher) start(follow bool) {
 	w.recoverAt, w.tickAt = time.Time{}, time.Now().Add(w.tickInterval())
 }
 
-// deliver passes the queue on and records what was delivered. It reports whether the loop goes on.
+// deliver yields the queued events and records them as delivered. It reports whether the loop goes on.
 func (w *Watcher) deliver(ctx context.Context, yield func(Event, error) bool) bool {
 	for len(w.queue) > 0 && ctx.Err() == nil {
 		c := w.queue[0]
@@ -294,7 +294,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// tick does what is due every now and then. It returns an error if a workspace was removed.
+// tick compares folders without notifications, at intervals. It returns an error if a workspace was
+// removed or replaced.
 func (w *Watcher) tick(ctx context.Context) error {
 	now := time.Now()
 	if now.Before(w.tickAt) || ctx.Err() != nil {
