@@ -70,13 +70,10 @@ func (w *Workspace) Staged() (ids []schema.ID, others []string, err error) {
 
 // IsQueued reports whether the agent's copy of a message is staged and not yet in its inbox.
 func (w *Workspace) IsQueued(id schema.ID, agent schema.AgentName) (bool, error) {
-	if _, err := schema.ParseID(id); err != nil {
-		return false, err
-	}
-	if _, err := schema.ParseAgentName(string(agent)); err != nil {
-		return false, err
-	}
 	staged := stagedName{id, agent, Inbox}.String()
+	if _, ok := parseStagedName(staged); !ok {
+		return false, fmt.Errorf("%q is not an id, or %q not an agent name", id, agent)
+	}
 	for _, name := range []string{staged, staged + markSuffix} {
 		switch _, err := w.root.Lstat(outgoingName + "/" + name); {
 		case err == nil:

@@ -130,7 +130,14 @@ func (w *Workspace) deliver(ctx context.Context, messages []*outgoing, options *
 		stageErr := b.sync(pending)
 		syncErr := b.commit(ctx, pending, stageErr)
 		b.publish(pending, syncErr)
-		if pending = composeAgain(pending); len(pending) == 0 {
+		var again []*outgoing
+		for _, o := range pending {
+			if errors.Is(o.err, errComposeAgain) {
+				o.long, o.outbox, o.inboxes = true, nil, nil
+				again = append(again, o)
+			}
+		}
+		if pending = again; len(pending) == 0 {
 			break
 		}
 	}
@@ -138,19 +145,6 @@ func (w *Workspace) deliver(ctx context.Context, messages []*outgoing, options *
 	// staged, and doctor reports them.
 	_, _ = w.recover(b)
 	return nil
-}
-
-// composeAgain returns the messages that have to be composed again, and clears their copies.
-func composeAgain(messages []*outgoing) []*outgoing {
-	var pending []*outgoing
-	for _, o := range messages {
-		if errors.Is(o.err, errComposeAgain) {
-			o.long = true
-			o.outbox, o.inboxes = nil, nil
-			pending = append(pending, o)
-		}
-	}
-	return pending
 }
 
 // stage composes a message and writes its copies, that of the outbox first. As long as the outbox

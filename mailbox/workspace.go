@@ -82,8 +82,8 @@ func Open(dir string, options *Options) (*Workspace, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening workspace %s: %w", absolute, noWorkspace(err)), root.Close())
 	}
-	var sync = options == nil || !options.NoSync
-	return &Workspace{dir: absolute, root: root, files: disk{sync: sync}, now: time.Now, random: rand.Reader}, nil
+	sync := options == nil || !options.NoSync
+	return &Workspace{dir: absolute, root: root, files: disk{sync}, now: time.Now, random: rand.Reader}, nil
 }
 
 func noWorkspace(err error) error {

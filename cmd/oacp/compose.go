@@ -146,7 +146,8 @@ var sinceLayouts = []string{
 	"2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly,
 }
 
-// parseSince parses the value of --since: now, epoch, an age such as 5m or 7d, or a time, in UTC unless it names a zone.
+// parseSince parses the value of --since: now, epoch, an age such as 5m or 7d, or a time, in UTC
+// unless it names a zone.
 func parseSince(text string, now time.Time) (time.Time, error) {
 	trimmed := strings.ToUpper(strings.TrimSpace(text))
 	switch trimmed {

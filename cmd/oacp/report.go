@@ -20,8 +20,8 @@ type reportAnswer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// print says what was done and, on standard error, what was not. It returns failure.ErrReported if something is
-// undeliverable or invalid.
+// print says what was done and, on standard error, what was not. It returns failure.ErrReported if
+// something is undeliverable or invalid.
 func (a reportAnswer) print(asJSON bool, s *command.Streams) error {
 	var warnings []string
 	for _, line := range a.Skipped {

@@ -37,8 +37,8 @@ type Finding struct {
 	Message  string   `json:"message"`
 	// Hint says what to do about it.
 	Hint string `json:"fix_hint,omitempty"`
-	// Mend repairs what is safe to repair and returns a line for each repair, also with an error. It
-	// is nil if a person has to decide.
+	// Mend repairs what is safe to repair and returns a line for each repair, also with an error.
+	// It is nil if a person has to decide.
 	Mend func(context.Context) ([]string, error) `json:"-"`
 }
 
@@ -251,4 +251,42 @@ func (i *inspection) explain(folder, name string) (done string, err error) {
 	reason := fmt.Sprintf("{\n  \"reason\": \"unknown: found without a reason\",\n  \"at\": %q\n}\n", schema.NewTimestamp(i.now))
 	_, err = i.w.AddFile(folder+"/"+name+mailbox.ReasonSuffix, []byte(reason))
 	return "wrote " + folder + "/" + name + mailbox.ReasonSuffix, err
+}
+
+// delivery reports copies in state/outgoing.
+func (i *inspection) delivery() {
+	i.category = "Delivery"
+	ids, others, err := i.w.Staged()
+	if err != nil {
+		i.fail(outgoingName, err)
+		return
+	}
+	if len(ids) > 0 {
+		message := "has copies in " + outgoingName + ": its delivery is running, was killed, or was refused by an inbox"
+		if more := len(ids) - 1; more > 0 {
+			message += fmt.Sprintf(", and so have %d more messages", more)
+		}
+		f := i.add(string(ids[0]), SeverityWarning, "oacp doctor --fix delivers or sweeps it", "%s", message)
+		f.Mend = func(ctx context.Context) ([]string, error) { return recoverAll(ctx, i.w) }
+	}
+	for _, name := range others {
+		i.add(outgoingName+"/"+name, SeverityWarning, "remove it if it is yours", "is not a staged copy")
+	}
+	if len(ids)+len(others) == 0 {
+		i.add(outgoingName, SeverityOK, "", "nothing is stuck")
+	}
+}
+
+func recoverAll(ctx context.Context, w *mailbox.Workspace) (done []string, err error) {
+	recovered, err := w.Recover(ctx)
+	for _, path := range recovered.Published {
+		done = append(done, "delivered "+path)
+	}
+	for _, path := range recovered.Swept {
+		done = append(done, "swept "+path)
+	}
+	for _, path := range recovered.DeadLetters {
+		done = append(done, "moved to the sender's dead letters: "+path)
+	}
+	return done, err
 }
