@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"os"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 )
 
-// RunsVariable names the folder of runs where --runs-dir does not.
+// RunsVariable names the folder of runs if --runs-dir does not.
 const RunsVariable = "OACP_RUNS"
 
 // A BridgeLog says which bridge log a command means.
@@ -58,12 +59,9 @@ func (o BridgeLog) Given() bool {
 
 // selector returns what the flags and the environment say.
 func (o BridgeLog) selector(s *Streams) bridge.Selector {
-	root := o.RunsDir
-	if root == "" {
-		root = s.Getenv(RunsVariable)
-	}
 	return bridge.Selector{
-		File: o.File, Root: root, Repository: o.Repository, Dir: s.Dir, RunID: o.RunID, MayMake: o.Create,
+		File: o.File, Root: cmp.Or(o.RunsDir, s.Getenv(RunsVariable)),
+		Repository: o.Repository, Dir: s.Dir, RunID: o.RunID, MayMake: o.Create,
 	}
 }
 

@@ -119,12 +119,9 @@ func (c *Completion) candidates(rest []string, current string) []Candidate {
 	case command == nil:
 		return nil
 	case len(rest) == 0 && len(c.parser.positionals) == 0 && len(command.Subcommands) > 0:
-		var found []Candidate
+		found := c.positional(0, current)
 		for _, sub := range command.Subcommands {
 			found = append(found, Candidate{sub.Name, sub.Usage})
-		}
-		if command.ArgsUsage != "" {
-			found = append(found, c.positional(0, current)...)
 		}
 		return found
 	case len(rest) > 0 && strings.Contains(command.ArgsUsage, "[-- "):
@@ -191,7 +188,7 @@ func (c *Completion) positional(index int, current string) []Candidate {
 		repeated = strings.Contains(word, "…")
 		names = append(names, strings.Trim(word, "[]…"))
 	}
-	if index >= len(names) && !repeated {
+	if len(names) == 0 || index >= len(names) && !repeated {
 		return nil
 	}
 	return c.values(names[min(index, len(names)-1)], current)

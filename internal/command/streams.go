@@ -2,12 +2,14 @@ package command
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"time"
 
+	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
 	"github.com/oacp-go/oacp/internal/visible"
@@ -72,4 +74,22 @@ func Age(from, now time.Time) string {
 		return strconv.FormatInt(minutes/60, 10) + "h"
 	}
 	return strconv.FormatInt(minutes/(24*60), 10) + "d"
+}
+
+// JSONFlag is the flag --json, which every command that prints has.
+func JSONFlag(destination *bool) cli.Flag {
+	return &cli.BoolFlag{Name: "json", Usage: "print JSON", Destination: destination}
+}
+
+// WriteJSON prints one indented object. Characters of HTML are not escaped.
+func WriteJSON(w io.Writer, value any) error { return writeJSON(w, value, "  ") }
+
+// WriteJSONLine prints one object on one line.
+func WriteJSONLine(w io.Writer, value any) error { return writeJSON(w, value, "") }
+
+func writeJSON(w io.Writer, value any, indent string) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", indent)
+	return encoder.Encode(value)
 }

@@ -65,11 +65,11 @@ func NewVersionCommand(s *Streams) *cli.Command {
 // String returns the version on one line, with the commit if it is known.
 func (v Version) String() string {
 	commit := ""
-	if v.Commit != "" {
+	switch {
+	case v.Commit != "" && v.Modified:
+		commit = fmt.Sprintf(" (%.12s, modified)", v.Commit)
+	case v.Commit != "":
 		commit = fmt.Sprintf(" (%.12s)", v.Commit)
-		if v.Modified {
-			commit = fmt.Sprintf(" (%.12s, modified)", v.Commit)
-		}
 	}
 	return fmt.Sprintf("oacp %s%s %s %s", v.Version, commit, v.Go, v.Platform)
 }
