@@ -3,6 +3,7 @@ package turn
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -181,13 +182,7 @@ func (r *Runner) findFollowUps() {
 		inInbox[it.key] = true
 	}
 	// Follow-ups about files come from the watcher, and stay.
-	var kept []*followUp
-	for _, f := range r.followUps {
-		if f.file != "" {
-			kept = append(kept, f)
-		}
-	}
-	r.followUps = kept
+	r.followUps = slices.DeleteFunc(r.followUps, func(f *followUp) bool { return f.file == "" })
 	var left []key
 	r.journal.view(func(h *history) {
 		for k, rec := range h.records {

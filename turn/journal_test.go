@@ -190,9 +190,14 @@ func TestJournalIsCompacted(t *testing.T) {
 		t.Errorf("a small journal became %d bytes (%v), want it to stay", len(same), err)
 	}
 	for range 2 {
+		j.compacted = 0
 		if err := j.compact(1); err != nil {
 			t.Fatal(err)
 		}
+	}
+	open := j.file
+	if err := j.compact(1); err != nil || j.file != open {
+		t.Errorf("a journal that has not grown was compacted again (%v)", err)
 	}
 	after, err := os.ReadFile(j.path)
 	if err != nil || len(after) >= len(data) {
