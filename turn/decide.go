@@ -1,9 +1,12 @@
 package turn
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -90,4 +93,126 @@ func (c *Config) decide(h *history, it *item, now, pausedUntil time.Time) decisi
 
 func (c *Config) allows(name schema.AgentName) bool {
 	return len(c.AllowFrom) == 0 || slices.Contains(c.AllowFrom, name)
+}
+
+// boundKind names a bound.
+type boundKind string
+
+const (
+	onConversation boundKind = "conversation"
+	onPair         boundKind = "pair"
+)
+
+// tripped is a bound that keeps a message from getting a turn.
+type tripped struct {
+	// conversation is empty for the bound on a pair of agents, and most is only for that.
+	conversation schema.ConversationID
+	sender       schema.AgentName
+	most         int
+	// reason says why the bound holds a message, and remedy how to lift it.
+	reason, remedy string
+	// noticed says that there is a notice about it.
+	noticed bool
+	// until is when the bound is lifted by itself, or zero.
+	until time.Time
+}
+
+// checkBounds returns the bound that a turn on the message would exceed, or nil.
+func (c *Config) checkBounds(h *history, m *envelope, now time.Time) *tripped {
+	if thread := h.conversations[m.Conversation]; thread != nil && c.MaxTurns > 0 && thread.Turns >= c.MaxTurns {
+		return &tripped{
+			conversation: m.Conversation, sender: m.From, noticed: thread.Bound,
+			reason: fmt.Sprintf("conversation %s has had %d turns, the most that are allowed", m.Conversation, thread.Turns),
+			remedy: fmt.Sprintf("`oacp thread resume %s` lets the conversation go on.", m.Conversation),
+		}
+	}
+	sender := h.senders[m.From]
+	if sender == nil || c.MaxPairTurns < 0 {
+		return nil
+	}
+	turns := sender.within(now)
+	if len(turns) < c.MaxPairTurns {
+		return nil
+	}
+	until := turns[len(turns)-c.MaxPairTurns].Add(pairWindow)
+	return &tripped{
+		sender: m.From, most: c.MaxPairTurns, noticed: sender.Bound, until: until,
+		reason: fmt.Sprintf("messages from %s have had %d turns within an hour, the most that are allowed", m.From, c.MaxPairTurns),
+		remedy: fmt.Sprintf("It goes on by itself at %s; `oacp thread resume %s` lets it go on now.",
+			until.UTC().Format("15:04 UTC"), m.Conversation),
+	}
+}
+
+func (t *tripped) kind() boundKind {
+	if t.conversation != "" {
+		return onConversation
+	}
+	return onPair
+}
+
+// about makes a fact about the bound.
+func (t *tripped) about(kind factKind) fact {
+	if t.kind() == onConversation {
+		return fact{Kind: kind, Conversation: t.conversation}
+	}
+	return fact{Kind: kind, From: t.sender, Most: t.most}
+}
+
+// Resume lets a conversation go on that had as many turns as are allowed: its turns count from zero
+// again, and so do those of the agents in it within the hour. It tells the Runners of the given
+// agents, or of all agents that had turns in the conversation, and returns these agents; it is an
+// error if there are none. A Runner at work notices within about a second.
+func Resume(ctx context.Context, w *mailbox.Workspace, conversation schema.ConversationID, agents ...schema.AgentName) ([]schema.AgentName, error) {
+	if _, err := schema.ParseConversationID(conversation); err != nil {
+		return nil, err
+	}
+	for _, name := range agents {
+		if err := w.CheckAgent(name); err != nil {
+			return nil, err
+		}
+	}
+	if len(agents) == 0 {
+		all, err := w.Agents()
+		if err != nil {
+			return nil, err
+		}
+		agents = all
+	}
+	var resumedFor []schema.AgentName
+	for _, name := range agents {
+		if err := context.Cause(ctx); err != nil {
+			return resumedFor, err
+		}
+		had, err := resume(w, name, conversation)
+		if err != nil {
+			return resumedFor, err
+		}
+		if had {
+			resumedFor = append(resumedFor, name)
+		}
+	}
+	if len(resumedFor) == 0 {
+		return nil, fmt.Errorf("no agent has had turns in conversation %s", conversation)
+	}
+	return resumedFor, nil
+}
+
+// resume resumes the conversation for one agent, and reports whether it had turns there.
+func resume(w *mailbox.Workspace, name schema.AgentName, conversation schema.ConversationID) (had bool, err error) {
+	h, err := readHistory(w, name)
+	if err != nil || h.conversations[conversation] == nil {
+		return false, err
+	}
+	j, err := openJournal(w, name, time.Now)
+	if err != nil {
+		return false, err
+	}
+	err = j.append(fact{Kind: resumed, Conversation: conversation}, true)
+	if with := h.conversations[conversation].With; err == nil && with != "" {
+		err = j.append(fact{Kind: resumed, From: with}, true)
+	}
+	if closeErr := j.close(); err == nil {
+		err = closeErr
+	}
+	return err == nil, err
 }

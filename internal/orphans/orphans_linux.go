@@ -85,8 +85,8 @@ func kill(marks []Mark, spared map[int]bool) (found []string, err error) {
 		if findErr != nil {
 			return found, findErr
 		}
-		// FindProcess returns a handle. If the process still has the mark, no other one can get
-		// the signal.
+		// FindProcess returns a handle. If the process still has the mark, no other one can get the
+		// signal.
 		if hasMark(id, marks) {
 			name, _ := os.ReadFile(filepath.Join(folder, "comm")) // for people
 			text := fmt.Sprintf("%s (%d)", strings.TrimSpace(string(name)), id)
