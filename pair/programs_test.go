@@ -58,7 +58,7 @@ func TestPrograms(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	run, err := FindSession(root, s.Manifest().RepoID, codexSession)
+	run, err := FindSession(root, repository, codexSession)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ type Session struct {
 	transcript *os.File
 	hold       *exclusive.Hold
 	// spent is the usage of a failed turn until the transcript has it.
-	spent *agent.Usage
+	spent agent.Usage
 	// stopDelay is the constant, but 0 in tests without signals.
 	stopDelay time.Duration
 	drivers   map[Agent]agent.Driver
@@ -117,7 +117,7 @@ func (s *Session) Run(ctx context.Context) (err error) {
 		err = s.finish(ctx)
 	}
 	end := Entry{Type: EntryEnd, State: s.manifest.State, Duration: time.Since(begin), Error: s.manifest.Error, Usage: s.spent}
-	s.spent = nil
+	s.spent = agent.Usage{}
 	if err != nil {
 		noted := s.note(Entry{Type: EntryError, Error: err.Error()})
 		end.Error = err.Error()

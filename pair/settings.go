@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -142,10 +143,8 @@ func (s Settings) reviewers() []Agent {
 
 // agents lists the agents of the run, the worker first.
 func (s Settings) agents() []Agent {
-	for _, reviewer := range s.reviewers() {
-		if reviewer != s.Agent {
-			return []Agent{s.Agent, reviewer}
-		}
+	if other := s.Agent.Other(); slices.Contains(s.reviewers(), other) {
+		return []Agent{s.Agent, other}
 	}
 	return []Agent{s.Agent}
 }

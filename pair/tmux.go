@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -36,13 +37,8 @@ func (s *Session) ShowInTmux(ctx context.Context, follow func(Agent) []string) (
 
 // tmuxName returns a name that is unique among all runs and that tmux allows.
 func tmuxName(m *Manifest) string {
-	safe := func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
-			return r
-		}
-		return '_'
-	}
-	return fmt.Sprintf("agentpair-%s-%.8s-%d", strings.Map(safe, filepath.Base(m.RepoPath)), m.RepoID, m.ID)
+	safe := regexp.MustCompile("[^a-zA-Z0-9_-]").ReplaceAllString(filepath.Base(m.RepoPath), "_")
+	return fmt.Sprintf("agentpair-%s-%.8s-%d", safe, m.RepoID, m.ID)
 }
 
 func tmux(ctx context.Context, arguments ...string) (string, error) {

@@ -49,7 +49,7 @@ type Entry struct {
 	Error     string        `json:"error,omitempty"`
 	// Duration is in nanoseconds.
 	Duration time.Duration `json:"duration,omitempty"`
-	Usage    *agent.Usage  `json:"usage,omitempty"`
+	Usage    agent.Usage   `json:"usage,omitzero"`
 	// Stderr reports that Content is from the agent's standard error.
 	Stderr bool `json:"stderr,omitempty"`
 	// Raw is the agent's own event, without white space between tokens.
@@ -116,8 +116,6 @@ func Follow(ctx context.Context, run bridge.Run, name Agent) iter.Seq2[Entry, er
 		}
 		defer file.Close() // only read
 		reader, offset := jsonl.NewReader(file, 0), int64(0)
-		tick := time.NewTicker(followInterval)
-		defer tick.Stop()
 		for ended := false; ; {
 			// Ask before reading: a process that has left the run writes nothing more.
 			driven, err := Driven(run)
@@ -140,7 +138,7 @@ func Follow(ctx context.Context, run bridge.Run, name Agent) iter.Seq2[Entry, er
 				return
 			}
 			select {
-			case <-tick.C:
+			case <-time.After(followInterval):
 			case <-ctx.Done():
 				yield(Entry{}, context.Cause(ctx))
 				return

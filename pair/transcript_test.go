@@ -67,9 +67,7 @@ func TestUsage(t *testing.T) {
 	var used int64
 	options := lines(t, &calls, "codex: dies: once", "codex: fine", "codex: dies: once more", "codex: dies: and again")
 	options.Observe = func(e Entry) {
-		if e.Usage != nil {
-			used += e.Usage.InputTokens
-		}
+		used += e.Usage.InputTokens
 	}
 	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, options)
 	var failed *FailedError

@@ -83,7 +83,7 @@ func (s *Session) takeTurn(ctx context.Context) error {
 	}
 	result, began, err := s.execute(ctx, prompt{manifest: &s.manifest, messages: messages, repeated: repeated})
 	if err != nil {
-		s.spent = usageOf(result)
+		s.spent = result.Usage
 		return s.turnFailed(ctx, err)
 	}
 	if turn.Answer, err = s.answer(ctx, result, began); err != nil {
@@ -93,19 +93,11 @@ func (s *Session) takeTurn(ctx context.Context) error {
 	if err := s.save(); err != nil {
 		return err
 	}
-	err = s.note(Entry{Type: EntryResult, Agent: turn.Agent, Content: result.Text, Duration: result.Duration, Usage: &result.Usage})
+	err = s.note(Entry{Type: EntryResult, Agent: turn.Agent, Content: result.Text, Duration: result.Duration, Usage: result.Usage})
 	if turn.Answer.Signal != "" {
 		err = errors.Join(err, s.note(Entry{Type: EntrySignal, Agent: turn.Agent, Signal: turn.Answer.Signal}))
 	}
 	return err
-}
-
-// usageOf returns the usage of a failed turn, nil if it is unknown.
-func usageOf(result agent.Result) *agent.Usage {
-	if result.Usage == (agent.Usage{}) {
-		return nil
-	}
-	return &result.Usage
 }
 
 // turnFailed ends the run if the failure is the agent's own.
@@ -159,7 +151,7 @@ func (s *Session) execute(ctx context.Context, p prompt) (result agent.Result, b
 	if errors.Is(err, agent.ErrUnknownSession) {
 		*s.manifest.session(name) = ""
 	}
-	if err := s.note(Entry{Type: EntryRestart, Agent: name, Error: err.Error(), Usage: usageOf(result)}); err != nil {
+	if err := s.note(Entry{Type: EntryRestart, Agent: name, Error: err.Error(), Usage: result.Usage}); err != nil {
 		return result, began, err
 	}
 	if err := s.stopDriver(context.WithoutCancel(ctx), name); err != nil {
@@ -229,12 +221,10 @@ const stopDelay = 250 * time.Millisecond
 // stopComes reports whether the context ends within stopDelay. Callers ask it before they blame a
 // process that failed.
 func (s *Session) stopComes(ctx context.Context) bool {
-	timer := time.NewTimer(s.stopDelay)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return true
-	case <-timer.C:
+	case <-time.After(s.stopDelay):
 		return false
 	}
 }

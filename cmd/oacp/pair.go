@@ -230,12 +230,13 @@ func flagsToRepeat(c *cli.Context) []string {
 			slices.Contains([]string{"prompt", "max-iterations", "run-id", "session"}, name) {
 			continue
 		}
-		if value, isBool := c.Value(name).(bool); isBool && value {
+		switch value := c.Value(name); value {
+		case true:
 			words = append(words, "--"+name)
-		} else if isBool {
+		case false:
 			words = append(words, "--"+name+"=false")
-		} else {
-			words = append(words, "--"+name, fmt.Sprint(c.Value(name)))
+		default:
+			words = append(words, "--"+name, fmt.Sprint(value))
 		}
 	}
 	return words

@@ -62,10 +62,8 @@ type action func() []task
 // refresh looks for changes, now and after every refreshInterval.
 func (m *model) refresh() []task {
 	return append(append(m.look(), m.read()...), func() action {
-		timer := time.NewTimer(refreshInterval)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(refreshInterval):
 			return m.refresh
 		case <-m.ctx.Done():
 			return nil

@@ -160,7 +160,7 @@ func (r *runReading) readTranscript() error {
 			return err
 		}
 		var entry pair.Entry
-		if !bytes.Contains(line, []byte(`"usage"`)) || json.Unmarshal(line, &entry) != nil || entry.Usage == nil {
+		if !bytes.Contains(line, []byte(`"usage"`)) || json.Unmarshal(line, &entry) != nil {
 			continue
 		}
 		tokens := entry.Usage.InputTokens + entry.Usage.OutputTokens
