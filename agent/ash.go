@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +39,7 @@ func NewAsh(options Options) *Ash {
 		a.options.Greeted = new(atomic.Bool)
 	}
 	if a.name == "" {
-		a.name = newSessionName()
+		a.name = "oacp-" + strings.ToLower(rand.Text()[:16])
 	}
 	return a
 }

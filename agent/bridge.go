@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -211,6 +210,3 @@ func promptText(query ash.Query) (string, error) {
 	}
 	return strings.Join(texts, "\n"), nil
 }
-
-// newSessionName returns a new name for a session.
-func newSessionName() string { return "oacp-" + strings.ToLower(rand.Text()[:16]) }

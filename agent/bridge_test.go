@@ -54,7 +54,7 @@ func TestBridgeOfPlainOutput(t *testing.T) {
 			fold.add(json.RawMessage(raw))
 		}
 		result, err := fold.finish()
-		if err != nil || result.Text != "one\ntwo" || result.SessionID != "s1" || fold.messages < 2 {
+		if err != nil || result.Text != "one\ntwo" || result.SessionID != "s1" || len(messages) < 2 {
 			t.Errorf("messages %q make %+v, %v, want the prompt, s1, and an assistant message before the result", messages, result, err)
 		}
 	}

@@ -96,7 +96,7 @@ func (c *child) run(started chan<- error) {
 	var inOut sync.WaitGroup
 	lines := lineSplitter{line: func(line []byte) { c.spec.line(c, line) }, limit: maxLine}
 	inOut.Go(func() { c.write(stdin) })
-	out, errOut := &outlet{pipe: stdout.(outputPipe)}, &outlet{pipe: stderr.(outputPipe)}
+	out, errOut := &outlet{pipe: stdout.(*os.File)}, &outlet{pipe: stderr.(*os.File)}
 	inOut.Go(func() {
 		c.read(out, &lines)
 		lines.end()

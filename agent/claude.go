@@ -209,26 +209,19 @@ func (p *claudeProcess) receive(c *child, line []byte) {
 		text := strings.Join(m.Errors, "; ")
 		p.refusal.Store(&text)
 	case !p.ready.Load(): // the program is still starting
-	case p.deliver(line, m):
+	case p.driver.turns.deliver(said{line: line, message: m}):
 	case m == nil || m.Type == "control_cancel_request":
 	case m.Type == "control_request":
-		c.send(claudeDecide(m, p.denyBetweenTurns))
+		// Something asks that runs in the background.
+		c.send(claudeDecide(m, func(tool string) string {
+			if ofServer(tool, p.driver.options.MCP) {
+				return ""
+			}
+			return unattended
+		}))
 	default:
 		p.driver.background.add(Event{Raw: line, Text: newSDKFold().add(line)}, m.used)
 	}
-}
-
-// deliver hands the line to the running turn. It reports false if there is none.
-func (p *claudeProcess) deliver(line []byte, m *claudeMessage) bool {
-	return p.driver.turns.deliver(said{line: line, message: m})
-}
-
-// denyBetweenTurns denies what something asks that runs in the background.
-func (p *claudeProcess) denyBetweenTurns(tool string) string {
-	if ofServer(tool, p.driver.options.MCP) {
-		return ""
-	}
-	return unattended
 }
 
 func (p *claudeProcess) receiveStderr(text string) {

@@ -45,7 +45,9 @@ func (t *claudeTurn) take(s said) bool {
 		t.show(t.fold.said.plain(s))
 		return false
 	case m.Type == "control_request":
-		t.process.send(t.answer(m))
+		t.process.send(claudeDecide(m, func(tool string) string {
+			return t.denial(ofServer(tool, t.driver.options.MCP))
+		}))
 		return false
 	case m.Type == "control_cancel_request":
 		return false
@@ -76,11 +78,6 @@ func (t *claudeTurn) take(s said) bool {
 	}
 	t.acknowledged = t.acknowledged || named
 	return false
-}
-
-// answer answers a control request in the middle of the turn.
-func (t *claudeTurn) answer(m *claudeMessage) []byte {
-	return claudeDecide(m, func(tool string) string { return t.denial(ofServer(tool, t.driver.options.MCP)) })
 }
 
 func (t *claudeTurn) result() (Result, error) {

@@ -69,17 +69,9 @@ func ParsePermission(name string) (Permission, error) {
 		return PermitNothing, nil
 	}
 	if !slices.Contains(Permissions(), Permission(name)) {
-		return "", fmt.Errorf("there is no permission %q; there are %s", name, joinPermissions())
+		return "", fmt.Errorf("there is no permission %q; there are none, edits, all", name)
 	}
 	return Permission(name), nil
-}
-
-func joinPermissions() string {
-	var names []string
-	for _, p := range Permissions() {
-		names = append(names, string(p))
-	}
-	return strings.Join(names, ", ")
 }
 
 // UnmarshalText reads a permission from a file.

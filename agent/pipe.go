@@ -104,19 +104,13 @@ func (q *lineQueue) next() ([]byte, bool) {
 // processes that the program started may hold it open and write to it forever. So after the program
 // has ended, an outlet reads at most what a pipe can hold, for a limited time.
 type outlet struct {
-	pipe outputPipe
+	pipe *os.File
 
 	mu sync.Mutex
 	// ended is when the program ended, zero before. From then on, reading ends at deadline or after
 	// left bytes.
 	ended, deadline time.Time
 	left            int
-}
-
-// An outputPipe is an os.File.
-type outputPipe interface {
-	io.ReadCloser
-	SetReadDeadline(time.Time) error
 }
 
 // maxPipe is how much a pipe can hold by default, in bytes.

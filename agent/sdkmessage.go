@@ -55,18 +55,15 @@ func (u *sdkUsage) usage() Usage {
 
 // sdkFold derives the result of a turn from its messages.
 type sdkFold struct {
-	// messages counts all messages, of any type.
-	messages int
-	said     *output
-	final    *sdkMessage
-	session  string
+	said    *output
+	final   *sdkMessage
+	session string
 }
 
 func newSDKFold() *sdkFold { return &sdkFold{said: newOutput(nil)} }
 
 // add records a message and returns its readable text. A message of another shape has none.
 func (f *sdkFold) add(raw json.RawMessage) string {
-	f.messages++
 	var m sdkMessage
 	if json.Unmarshal(raw, &m) != nil {
 		return ""
@@ -139,16 +136,6 @@ type ReportedError struct {
 // Error returns what the agent said.
 func (e *ReportedError) Error() string { return "the agent reported a failure: " + reason(e.Text) }
 
-// tellsSDKMessages reports whether the raw events of a driver are messages of the Claude Code SDK:
-// what claude prints, and what an Ash bridge passes on.
-func tellsSDKMessages(driver Driver) bool {
-	switch driver.(type) {
-	case *claude, *Ash:
-		return true
-	}
-	return false
-}
-
 // maxUnsent bounds an unfinished line that is kept back, in bytes.
 const maxUnsent = 64 << 10
 
@@ -158,7 +145,8 @@ type sdkRelay struct {
 	session string
 	driver  Driver
 	send    ash.Send
-	// sdk reports that raw events are SDK messages, and raw that there were some.
+	// sdk reports that raw events are messages of the SDK, which claude prints and an Ash bridge
+	// passes on, and raw that there were some.
 	sdk, raw bool
 	// unsent is an unfinished line: hosts show each message on lines of its own.
 	unsent string
@@ -166,7 +154,12 @@ type sdkRelay struct {
 }
 
 func newSDKRelay(session string, driver Driver, send ash.Send) *sdkRelay {
-	return &sdkRelay{session: session, driver: driver, send: send, sdk: tellsSDKMessages(driver)}
+	r := &sdkRelay{session: session, driver: driver, send: send}
+	switch driver.(type) {
+	case *claude, *Ash:
+		r.sdk = true
+	}
+	return r
 }
 
 func (r *sdkRelay) event(e Event) {
@@ -197,16 +190,8 @@ func (r *sdkRelay) say(length int) {
 	r.unsent = r.unsent[length:]
 	r.err = r.message(sdkMessage{
 		Type:    "assistant",
-		Message: &sdkContent{Role: "assistant", Content: textContent(text)},
+		Message: &sdkContent{Role: "assistant", Content: mustJSON([]sdkBlock{{Type: "text", Text: text}})},
 	})
-}
-
-func textContent(text string) json.RawMessage {
-	content, err := json.Marshal([]sdkBlock{{Type: "text", Text: text}})
-	if err != nil {
-		panic(err) // strings always have a JSON form
-	}
-	return content
 }
 
 // message sends a message with the id that continues the agent's session, so that the host may

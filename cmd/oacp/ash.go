@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,7 +17,6 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
 
@@ -38,13 +36,9 @@ docs/ash.md has the details.`,
 	}
 }
 
-type ashServeOptions struct {
-	driver driverOptions
-	json   bool
-}
-
 func newAshServeCommand(s *command.Streams) *cli.Command {
-	var o ashServeOptions
+	var o driverOptions
+	var asJSON bool
 	return &cli.Command{
 		Name:      "serve",
 		Usage:     "serve an agent on a socket",
@@ -58,28 +52,32 @@ EXAMPLES:
    oacp ash serve --socket /tmp/ash-1.sock -- cat
    oacp ash serve --driver claude --allow edits
    oacp ash serve --driver echo`,
-		Flags: slices.Concat([]cli.Flag{command.JSONFlag(&o.json)}, o.driver.flags("listen on `FILE` (default: ASH_BRIDGE_SOCKET, or a new one below /tmp)")),
+		Flags: append(o.flags("listen on `FILE` (default: ASH_BRIDGE_SOCKET, or a new one below /tmp)"),
+			command.JSONFlag(&asJSON)),
 		Action: func(c *cli.Context) error {
-			before, command := command.PositionalsAndRest(c)
-			if len(before) > 0 {
+			var before []string
+			if before, o.command = command.PositionalsAndRest(c); len(before) > 0 {
 				return failure.Usagef("unexpected argument %s", visible.Quote(before[0])).WithHint("the command goes after --")
 			}
-			o.driver.command = command
-			return runAshServe(c.Context, o, s)
+			return runAshServe(c.Context, o, asJSON, s)
 		},
 	}
 }
 
-func runAshServe(ctx context.Context, o ashServeOptions, s *command.Streams) error {
-	settings, err := o.settings(s)
-	if err != nil {
+func runAshServe(ctx context.Context, o driverOptions, asJSON bool, s *command.Streams) error {
+	socket := cmp.Or(o.socket, s.Getenv("ASH_BRIDGE_SOCKET"), ash.NewSocketPath())
+	o.socket = "" // where the bridge listens, not where its agent is
+	var settings turn.Settings
+	if err := o.override(&settings); err != nil {
 		return err
+	}
+	if workspace, name := s.Getenv("OACP_WORKSPACE"), s.Getenv("OACP_AGENT"); workspace != "" && name != "" {
+		settings.MCP = oacpTools(s, settings.Driver, "--agent", name, "--dir", workspace)
 	}
 	newDriver, err := settings.NewDriver()
 	if err != nil {
 		return failure.Usagef("%w", err).WithHint("give a command after --, or --driver echo")
 	}
-	socket := cmp.Or(o.driver.socket, s.Getenv("ASH_BRIDGE_SOCKET"), ash.NewSocketPath())
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	// Find out whether the agent can be started before a host asks for a turn.
@@ -92,7 +90,7 @@ func runAshServe(ctx context.Context, o ashServeOptions, s *command.Streams) err
 	if err != nil {
 		return err
 	}
-	if o.json {
+	if asJSON {
 		err = command.WriteJSONLine(s.Out, map[string]string{"socket": server.SocketPath()})
 	} else {
 		_, err = fmt.Fprintf(s.Out, "listening on %s\n", visible.Line(server.SocketPath()))
@@ -103,27 +101,10 @@ func runAshServe(ctx context.Context, o ashServeOptions, s *command.Streams) err
 	return errors.Join(server.Serve(ctx), bridge.Stop(context.WithoutCancel(ctx)))
 }
 
-// settings describe the agent. An agent that works a mailbox, as under run, gets the tools of oacp mcp.
-func (o ashServeOptions) settings(s *command.Streams) (settings turn.Settings, err error) {
-	reach := o.driver
-	reach.socket = "" // where the bridge listens, not where its agent is
-	if err := reach.override(&settings); err != nil {
-		return settings, err
-	}
-	workspace, name := s.Getenv("OACP_WORKSPACE"), s.Getenv("OACP_AGENT")
-	if workspace == "" || name == "" {
-		return settings, nil
-	}
-	settings.MCP = oacpTools(s, settings.Driver, "--agent", name, "--dir", workspace)
-	return settings, nil
-}
-
 type ashQueryOptions struct {
-	prompt  string
-	socket  string
-	session string
-	timeout time.Duration
-	json    bool
+	prompt, socket, session string
+	timeout                 time.Duration
+	json                    bool
 }
 
 func newAshQueryCommand(s *command.Streams) *cli.Command {
@@ -148,17 +129,14 @@ EXAMPLES:
 			args := command.Positionals(c)
 			if c.IsSet("timeout") {
 				var err error
-				if o.timeout, err = schema.ParseDuration(c.String("timeout")); err == nil && o.timeout <= 0 {
-					err = errors.New("a turn needs some time")
-				}
-				if err != nil {
-					return failure.Usagef("--timeout: %w", err)
+				if o.timeout, err = turnTimeout(c.String("timeout")); err != nil {
+					return err
 				}
 			}
-			if len(args) != 1 {
+			switch {
+			case len(args) != 1:
 				return failure.Usagef("needs one PROMPT")
-			}
-			if o.socket == "" {
+			case o.socket == "":
 				return failure.Usagef("needs --socket").WithHint("oacp ash serve prints where it listens")
 			}
 			o.prompt = args[0]
@@ -179,8 +157,9 @@ func runAshQuery(ctx context.Context, o ashQueryOptions, s *command.Streams) (er
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	if o.timeout > 0 {
+		late := fmt.Errorf("the turn has not ended after %v: %w", o.timeout, context.DeadlineExceeded)
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("the turn has not ended after %v: %w", o.timeout, context.DeadlineExceeded))
+		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout, late)
 		defer cancel()
 	}
 	greeted := new(atomic.Bool)
@@ -208,9 +187,6 @@ func (o ashQueryOptions) print(e agent.Event, s *command.Streams) error {
 	if said == "" {
 		return nil
 	}
-	if !strings.HasSuffix(said, "\n") {
-		said += "\n"
-	}
-	_, err := s.Out.WriteString(said)
+	_, err := s.Out.WriteString(strings.TrimSuffix(said, "\n") + "\n")
 	return errors.Join(err, s.Out.Flush())
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -14,15 +15,14 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
 
 // driverOptions say how to reach an agent.
 type driverOptions struct {
-	name    string
-	socket  string
-	model   string
-	allow   string
+	name, socket, model, allow string
+
 	command []string
 }
 
@@ -48,22 +48,30 @@ func oacpTools(s *command.Streams, driver string, arguments ...string) map[strin
 
 // flags returns the flags. Socket says what the command does with --socket.
 func (o *driverOptions) flags(socket string) []cli.Flag {
+	var kinds []string
+	for _, kind := range agent.Kinds() {
+		kinds = append(kinds, kind.Name+" ("+kind.Summary+")")
+	}
+	last := len(kinds) - 1
+	summary := strings.Join(kinds[:last], ", ") + " or " + kinds[last]
 	return []cli.Flag{
-		&cli.StringFlag{Name: "driver", Usage: "reach the agent by `DRIVER`: " + driverSummary(), Destination: &o.name},
+		&cli.StringFlag{Name: "driver", Usage: "reach the agent by `DRIVER`: " + summary, Destination: &o.name},
 		&cli.StringFlag{Name: "socket", Usage: socket, Destination: &o.socket},
 		&cli.StringFlag{Name: "model", Usage: "claude and codex use `MODEL`", Destination: &o.model},
 		&cli.StringFlag{Name: "allow", Usage: "let claude and codex do what the `PERMISSION` says without asking: " + permissionSummary, Destination: &o.allow},
 	}
 }
 
-// driverSummary lists the kinds of driver.
-func driverSummary() string {
-	var words []string
-	for _, kind := range agent.Kinds() {
-		words = append(words, kind.Name+" ("+kind.Summary+")")
+// turnTimeout parses the value of --timeout.
+func turnTimeout(text string) (time.Duration, error) {
+	timeout, err := schema.ParseDuration(text)
+	if err == nil && timeout == 0 {
+		err = errors.New("a turn needs some time")
 	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
+	if err != nil {
+		return 0, failure.Usagef("--timeout: %w", err)
+	}
+	return timeout, nil
 }
 
 // override replaces settings of the workspace with those of the command line.
@@ -72,11 +80,11 @@ func (o *driverOptions) override(settings *turn.Settings) error {
 	if err != nil {
 		return failure.Usagef("--allow: %w", err)
 	}
-	if names := agent.KindNames(); o.name != "" && !slices.Contains(names, o.name) {
+	names := agent.KindNames()
+	switch {
+	case o.name != "" && !slices.Contains(names, o.name):
 		return failure.Usagef("there is no driver %s", visible.Quote(o.name)).
 			WithHint(spelling.DidYouMean(names, o.name, "there are "+strings.Join(names, ", ")))
-	}
-	switch {
 	case o.name != "":
 		settings.SetDriver(o.name)
 	case o.socket != "":

@@ -107,12 +107,9 @@ func (o runOptions) override(c *cli.Context, settings *turn.Settings) error {
 		*count.field = n
 	}
 	if c.IsSet("timeout") {
-		timeout, err := schema.ParseDuration(c.String("timeout"))
-		if err == nil && timeout == 0 {
-			err = errors.New("a turn needs some time")
-		}
+		timeout, err := turnTimeout(c.String("timeout"))
 		if err != nil {
-			return failure.Usagef("--timeout: %w", err)
+			return err
 		}
 		settings.Timeout = timeout
 	}

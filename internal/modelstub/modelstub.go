@@ -5,9 +5,11 @@ package modelstub
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -154,7 +156,7 @@ func (s *Server) URL() string { return s.http.URL }
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Request(nil), s.requests...)
+	return slices.Clone(s.requests)
 }
 
 func (s *Server) serve(ctx context.Context, w http.ResponseWriter, r *http.Request,
@@ -203,11 +205,53 @@ func (f *Failure) write(w http.ResponseWriter) {
 
 // text joins the texts that are not empty.
 func text(parts []string) string {
-	var kept []string
-	for _, part := range parts {
-		if part != "" {
-			kept = append(kept, part)
-		}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "\n")
+}
+
+// events writes server-sent events.
+type events struct {
+	w   http.ResponseWriter
+	ctx context.Context
+	// serial distinguishes the ids of answers.
+	serial int
+}
+
+func (e *events) id(kind string, n int) string { return fmt.Sprintf("%s_%d_%d", kind, e.serial, n) }
+
+// send writes an event. The asker notices if that fails.
+func (e *events) send(kind string, fields map[string]any) {
+	fields["type"] = kind
+	data, err := json.Marshal(fields)
+	if err != nil {
+		panic(err) // a script's tool input that has no JSON form
 	}
-	return strings.Join(kept, "\n")
+	_, _ = fmt.Fprintf(e.w, "event: %s\ndata: %s\n\n", kind, data)
+	_ = http.NewResponseController(e.w).Flush()
+}
+
+// pause delays or cuts the answer as the reply says.
+func (e *events) pause(reply Reply) {
+	if reply.Cut {
+		panic(http.ErrAbortHandler)
+	}
+	if reply.Hold == nil {
+		return
+	}
+	select {
+	case <-reply.Hold:
+	case <-e.ctx.Done():
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// pieces cuts a text in two, as a model streams it.
+func pieces(text string) []string {
+	half := len(text) / 2
+	for half > 0 && text[half]&0xC0 == 0x80 {
+		half--
+	}
+	if half == 0 {
+		return []string{text}
+	}
+	return []string{text[:half], text[half:]}
 }
