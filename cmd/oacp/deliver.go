@@ -159,7 +159,10 @@ func (o deliverOptions) printReceipt(r *mailbox.Receipt, s *command.Streams) (er
 		}
 		fmt.Fprintf(s.Out, "  outbox: %s\n", visible.Line(r.Outbox))
 	}
-	return errors.Join(err, s.Out.Flush())
+	if err != nil {
+		return err
+	}
+	return s.Out.Flush()
 }
 
 // await waits until a sent message is acknowledged or answered.
