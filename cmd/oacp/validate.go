@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -66,6 +67,8 @@ EXAMPLES:
 func runValidate(ctx context.Context, o validateOptions, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
+	// Large folders make much garbage at once, and the process ends soon.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	bar := newProgress(s, "validating")
 	result, err := validate.Files(ctx, o.paths, &validate.FilesOptions{Stdin: s.In, Progress: bar.update})
 	bar.clear()

@@ -27,7 +27,11 @@ func (e *DeadLetterError) Error() string {
 // AwaitAcknowledged waits until every recipient of a sent message has taken it out of its inbox. It
 // returns a *DeadLetterError if the message became a dead letter.
 func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
-	return await(ctx, func() (bool, error) { return isAcknowledged(w, r) })
+	var folders []string
+	for _, to := range r.Message.To {
+		folders = append(folders, w.BoxPath(to, mailbox.Inbox), w.BoxPath(to, mailbox.DeadLetters))
+	}
+	return await(ctx, folders, func() (bool, error) { return isAcknowledged(w, r) })
 }
 
 func isAcknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
@@ -57,10 +61,12 @@ func isAcknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
 // returns a *DeadLetterError if the message became a dead letter.
 func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) (reply mailbox.Entry, err error) {
 	boxes := []*box{newBox(Target{Workspace: w, Agent: r.Message.From}, &Options{})}
+	folders := []string{boxes[0].path}
 	for _, to := range r.Message.To {
-		boxes = append(boxes, newBox(Target{Workspace: w, Agent: to, Box: mailbox.Outbox}, &Options{}))
+		b := newBox(Target{Workspace: w, Agent: to, Box: mailbox.Outbox}, &Options{})
+		boxes, folders = append(boxes, b), append(folders, b.path, w.BoxPath(to, mailbox.DeadLetters))
 	}
-	err = await(ctx, func() (bool, error) {
+	err = await(ctx, folders, func() (bool, error) {
 		for _, b := range boxes {
 			found, err := b.findReply(ctx, r.Message)
 			if err != nil || found.Message != nil {
@@ -98,9 +104,18 @@ func (b *box) findReply(ctx context.Context, m *schema.Message) (mailbox.Entry, 
 	return mailbox.Entry{}, nil
 }
 
-// await calls check at once and then every pollEvery, until it is done, fails, or the context ends.
-func await(ctx context.Context, check func() (bool, error)) error {
-	ticker := time.NewTicker(pollEvery)
+// await calls check at once, when something changes in the folders, and every second, because
+// network file systems send no notifications. It ends when check is done or fails, or with the
+// context.
+func await(ctx context.Context, folders []string, check func() (bool, error)) (err error) {
+	notifier, openErr := openNotifier()
+	if openErr == nil { // otherwise the ticker has to do
+		defer func() { err = errors.Join(err, notifier.close()) }()
+		for _, folder := range folders {
+			_ = notifier.add(folder)
+		}
+	}
+	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
 		if done, err := check(); done || err != nil {
@@ -109,6 +124,8 @@ func await(ctx context.Context, check func() (bool, error)) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-notifier.events:
+		case <-notifier.errors: // the next look finds what an overflow hid
 		case <-ticker.C:
 		}
 	}

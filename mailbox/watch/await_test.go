@@ -99,22 +99,23 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestAwaitLooksAgain changes the folder only after the first look.
-func TestAwaitLooksAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new")
+// TestAwaitIsWokenByEvents changes the folder only after the first look.
+func TestAwaitIsWokenByEvents(t *testing.T) {
+	w := newWorkspace(t, "claude")
+	inbox := w.BoxPath("claude", mailbox.Inbox)
 	looks := 0
-	err := await(t.Context(), func() (bool, error) {
+	err := await(t.Context(), []string{inbox, filepath.Join(w.Dir(), "missing")}, func() (bool, error) {
 		if looks++; looks == 1 {
-			return false, os.WriteFile(path, nil, 0o644)
+			return false, os.WriteFile(filepath.Join(inbox, "new"), nil, 0o644)
 		}
-		_, err := os.Stat(path)
+		_, err := os.Stat(filepath.Join(inbox, "new"))
 		return err == nil, err
 	})
-	if err != nil || looks != 2 {
+	if err != nil || looks < 2 {
 		t.Errorf("waiting gave %v after %d looks, want nil after two", err, looks)
 	}
 	failure := errors.New("no")
-	if err := await(t.Context(), func() (bool, error) { return false, failure }); !errors.Is(err, failure) {
+	if err := await(t.Context(), nil, func() (bool, error) { return false, failure }); !errors.Is(err, failure) {
 		t.Errorf("a look that fails gave %v, want its error", err)
 	}
 }
