@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"unicode/utf8"
 )
 
@@ -31,27 +30,28 @@ type object struct {
 	err error
 }
 
-// decodeObject splits a line into its fields.
+// decodeObject splits a line into its fields. The values are parts of the line.
 func decodeObject(line []byte) (*object, error) {
 	if !utf8.Valid(line) {
 		return nil, badLine("not valid UTF-8")
 	}
-	decoder := json.NewDecoder(bytes.NewReader(line))
-	open, err := decoder.Token()
-	if err == nil && open != json.Delim('{') {
-		return nil, badLine("want a JSON object, got %s", describe(trimSpace(line)))
+	if !json.Valid(line) {
+		var value any
+		return nil, badLine("not valid JSON: %w", json.Unmarshal(line, &value))
+	}
+	rest := trimSpace(line)
+	if rest[0] != '{' {
+		return nil, badLine("want a JSON object, got %s", describe(rest))
 	}
 	fields := make(map[string]json.RawMessage, 4)
-	for err == nil && decoder.More() {
-		var token json.Token
-		var value json.RawMessage
-		if token, err = decoder.Token(); err == nil {
-			err = decoder.Decode(&value)
+	for rest = trimSpace(rest[1:]); rest[0] != '}'; rest = trimSpace(bytes.TrimPrefix(rest, []byte(","))) {
+		var name string
+		var key, value []byte
+		key, rest = cutValue(rest)
+		value, rest = cutValue(trimSpace(rest[1:])) // after the colon
+		if err := json.Unmarshal(key, &name); err != nil {
+			return nil, badLine("not valid JSON: %w", err)
 		}
-		if err != nil {
-			break
-		}
-		name, _ := token.(string)
 		if _, twice := fields[name]; twice {
 			return nil, badLine("field %s appears twice", excerpt(name))
 		}
@@ -60,19 +60,32 @@ func decodeObject(line []byte) (*object, error) {
 		}
 		fields[name] = value
 	}
-	if err == nil {
-		_, err = decoder.Token() // the closing brace
-	}
-	if errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF // of the line, not of the connection
-	}
-	if err != nil {
-		return nil, badLine("not valid JSON: %w", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, badLine("more than one value")
-	}
 	return &object{fields: fields}, nil
+}
+
+// cutValue cuts valid JSON after its first value and the white space that follows.
+func cutValue(text []byte) (value, rest []byte) {
+	end, depth := 0, 0
+	for more := true; more; more = depth > 0 {
+		switch text[end] {
+		case '"':
+			for end++; text[end] != '"'; end++ {
+				if text[end] == '\\' {
+					end++
+				}
+			}
+			end++
+		case '{', '[':
+			depth++
+			end++
+		case '}', ']':
+			depth--
+			end++
+		default:
+			end += max(bytes.IndexAny(text[end:], "\"{}[],: \t\r\n"), 1)
+		}
+	}
+	return text[:end:end], trimSpace(text[end:])
 }
 
 func (o *object) fail(format string, details ...any) {
