@@ -17,8 +17,8 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// The test binary runs itself as the agent. What such a process does is its first argument behind
-// this one.
+// The test binary runs itself as the agent. The argument after this one selects what such a process
+// does.
 const helperArgument = "-oacp-test-agent"
 
 func TestMain(m *testing.M) {
@@ -55,7 +55,7 @@ func helper(kind string, args []string) int {
 	case "forks":
 		return leaveChild(args[0], args[1])
 	case "deaf":
-		// Standard input is closed at once, with everything still in it.
+		// Close standard input at once, with everything unread.
 		if os.Stdin.Close() != nil {
 			return 1
 		}
@@ -90,8 +90,8 @@ func helper(kind string, args []string) int {
 	return 0
 }
 
-// runTurn runs a turn of the agent that the arguments name: with which program, in which folder and
-// with which variables.
+// runTurn runs a turn of the agent that the arguments name, with their program, folder and
+// variables.
 func runTurn(args []string) int {
 	command, dir, env := args[1:2], args[2], args[3:]
 	var driver Driver
@@ -111,8 +111,8 @@ func runTurn(args []string) int {
 	return 1
 }
 
-// hangsAgain reports whether the program runs for the first time. If not, it tells the file so and
-// never ends by itself.
+// hangsAgain reports whether the program runs for the first time. If not, it reports to the file
+// and never ends by itself.
 func hangsAgain(file string) bool {
 	ran := file + ".ran"
 	if _, err := os.Stat(ran); err != nil {
@@ -152,7 +152,7 @@ func flood(size string) int {
 	return 0
 }
 
-// untilTerminated ends well when it is asked to.
+// untilTerminated ends with success when it is asked to end.
 func untilTerminated() int {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM)
@@ -162,7 +162,7 @@ func untilTerminated() int {
 	return 0
 }
 
-// leaveChild starts a process that never ends by itself and holds our output and the file.
+// leaveChild starts a process that never ends by itself and holds the output and the file open.
 func leaveChild(kind, file string) int {
 	child := exec.Command(os.Args[0], helperArgument, kind)
 	child.Stdout = os.Stdout
@@ -177,7 +177,7 @@ func leaveChild(kind, file string) int {
 	return 0
 }
 
-// serveBridge is an Ash bridge around the exec driver of the arguments, or around an echo.
+// serveBridge serves an Ash bridge around the exec driver of the arguments, or around an echo.
 func serveBridge(args []string) int {
 	bridge := NewBridge(func(string) Driver {
 		if len(args) == 0 {
@@ -206,7 +206,7 @@ func helperCommand(t testing.TB, kind string, args ...string) []string {
 	return append([]string{executable, helperArgument, kind}, args...)
 }
 
-// started returns the driver, started; it is stopped when the test ends.
+// started starts the driver, stops it when the test ends, and returns it.
 func started(t testing.TB, driver Driver) Driver {
 	t.Helper()
 	if err := driver.Start(t.Context()); err != nil {
@@ -220,7 +220,7 @@ func started(t testing.TB, driver Driver) Driver {
 	return driver
 }
 
-// whenSeen returns an observer that calls do once, as soon as the text was shown.
+// whenSeen returns an observer that calls do once, as soon as the text appears.
 func whenSeen(text string, do func()) func(Event) {
 	var shown strings.Builder
 	done := false
@@ -233,7 +233,7 @@ func whenSeen(text string, do func()) func(Event) {
 	}
 }
 
-// impatient bounds a test that would hang if what it tests does.
+// impatient returns a context that bounds a test that could hang.
 func impatient(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

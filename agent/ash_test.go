@@ -15,7 +15,7 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// scripted is a bridge's handler that sends given messages and returns a given error.
+// scripted is a handler that sends the given messages and returns the given error.
 type scripted struct {
 	messages []string
 	err      error
@@ -70,8 +70,8 @@ func TestAshUnavailable(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{"nothing given", Options{}, "neither"},
-		{"nobody listens", Options{Socket: nobody}, nobody},
+		{"no options", Options{}, "neither"},
+		{"no listener", Options{Socket: nobody}, nobody},
 		{"bridge command missing", Options{Command: []string{"no-such-bridge"}}, "no-such-bridge"},
 		{"bridge command fails", Options{Command: helperCommand(t, "fail")}, "exit status 3: it broke"},
 		{"working folder missing", Options{Command: helperCommand(t, "bridge"), Dir: "/no/such/folder"}, "folder"},
@@ -130,7 +130,7 @@ func TestAshFailures(t *testing.T) {
 		result, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil)
 		var reported *ReportedError
 		if !errors.As(err, &reported) || !strings.Contains(err.Error(), "no credit") || result.Tail != "oh\n" {
-			t.Errorf("error %v with tail %q, want a ReportedError and what was said", err, result.Tail)
+			t.Errorf("error %v with tail %q, want a ReportedError and the output", err, result.Tail)
 		}
 	})
 	t.Run("cancelled", func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestAshFailures(t *testing.T) {
 	t.Run("interrupted", func(t *testing.T) {
 		driver := started(t, NewAsh(Options{Socket: serve(t, &scripted{messages: []string{`{"type":"assistant","text":"x"}`}, hang: true})}))
 		if err := driver.Interrupt(t.Context()); err != nil {
-			t.Errorf("Interrupt without a turn = %v, want nothing", err)
+			t.Errorf("Interrupt without a turn = %v, want no error", err)
 		}
 		interrupted := make(chan error, 1)
 		_, err := driver.Turn(impatient(t), Request{}, func(Event) {
@@ -157,7 +157,7 @@ func TestAshFailures(t *testing.T) {
 	})
 }
 
-// TestAshReconnects closes connections behind the driver's back.
+// TestAshReconnects checks that the driver reconnects if a connection was closed.
 func TestAshReconnects(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -210,8 +210,8 @@ func serveTwice(listener net.Listener, connected <-chan struct{}, closed chan<- 
 	return nil
 }
 
-// TestAshLosesBridge: a bridge that ends over a query, with no message, has it once, and the turn
-// has failed.
+// TestAshLosesBridge checks that a turn fails if the bridge ends during a query, and that the query
+// is sent once.
 func TestAshLosesBridge(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		t.Run(fmt.Sprintf("listens on %v", again), func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestAshLosesBridge(t *testing.T) {
 			go func() { queries <- dieOfQueries(listener, again) }()
 			driver := started(t, NewAsh(Options{Socket: listener.Addr().String(), Session: "s"}))
 			if _, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil); !errors.Is(err, ash.ErrClosed) || errors.Is(err, ErrUnavailable) {
-				t.Errorf("error %v, want that the connection was lost, and no ErrUnavailable", err)
+				t.Errorf("error %v, want a lost connection that is not ErrUnavailable", err)
 			}
 			if err := errors.Join(driver.Stop(t.Context()), listener.Close()); err != nil && !errors.Is(err, net.ErrClosed) {
 				t.Error(err)
@@ -236,15 +236,15 @@ func TestAshLosesBridge(t *testing.T) {
 	}
 }
 
-// dieOfQueries closes every connection on which a query comes, and listens no more unless told so.
-// It returns how many there were.
+// dieOfQueries closes every connection after its first data, and stops listening unless again is
+// set. It returns the number of queries.
 func dieOfQueries(listener net.Listener, again bool) (queries int) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
 			return queries
 		}
-		_, _ = fmt.Fprintln(conn, `{"ev":"ready"}`) // reading says what came of it
+		_, _ = fmt.Fprintln(conn, `{"ev":"ready"}`) // reading reports the error
 		if n, _ := conn.Read(make([]byte, 4096)); n > 0 {
 			queries++
 		}
@@ -255,7 +255,7 @@ func dieOfQueries(listener net.Listener, again bool) (queries int) {
 	}
 }
 
-// TestAshAdoptsSession: the bridge calls the session something else, which the next turn names.
+// TestAshAdoptsSession checks that the next turn uses the session id that the bridge chose.
 func TestAshAdoptsSession(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -268,7 +268,7 @@ func TestAshAdoptsSession(t *testing.T) {
 	for range 2 {
 		result, err := driver.Turn(impatient(t), Request{Prompt: "x"}, nil)
 		if err != nil || result.SessionID != "theirs" || driver.SessionID() != "theirs" {
-			t.Errorf("result %+v, error %v, want the session that the bridge told", result, err)
+			t.Errorf("result %+v, error %v, want the bridge's session", result, err)
 		}
 	}
 	if err := errors.Join(driver.Stop(t.Context()), <-served); err != nil {
@@ -276,7 +276,7 @@ func TestAshAdoptsSession(t *testing.T) {
 	}
 }
 
-// nameSession answers two queries in the session theirs.
+// nameSession answers two queries with the session id theirs.
 func nameSession(listener net.Listener) error {
 	conn, err := listener.Accept()
 	if err != nil {
@@ -301,8 +301,7 @@ func nameSession(listener net.Listener) error {
 	return conn.Close()
 }
 
-// TestAshSpawn runs real bridge processes, of which the second dies in each turn and is started
-// again.
+// TestAshSpawn runs real bridge processes. The second one dies in each turn and is restarted.
 func TestAshSpawn(t *testing.T) {
 	driver := started(t, NewAsh(Options{Command: helperCommand(t, "bridge")}))
 	for _, prompt := range []string{"one", "two"} {
@@ -323,12 +322,12 @@ func TestAshSpawn(t *testing.T) {
 	killed := started(t, NewAsh(Options{Command: append(killing, helperCommand(t, "bridge", "sh", "-c", "kill -KILL $PPID")...)}))
 	result, err := killed.Turn(impatient(t), Request{Prompt: "x"}, nil)
 	if !errors.Is(err, ash.ErrBridgeExited) || !strings.HasSuffix(err.Error(), ": out of memory") || result.Tail != "out of memory\n" {
-		t.Errorf("error %v, tail %q, want that the bridge ended and what it said last", err, result.Tail)
+		t.Errorf("error %v, tail %q, want an error that says that the bridge ended, and its last words", err, result.Tail)
 	}
 	dying := started(t, NewAsh(Options{Command: helperCommand(t, "bridge", helperCommand(t, "fail")...)}))
 	_, err = dying.Turn(impatient(t), Request{Prompt: "x"}, nil)
 	var reported *ReportedError
 	if !errors.As(err, &reported) || !strings.Contains(err.Error(), "exit status 3") {
-		t.Errorf("error %v, want what the bridge reported of its agent", err)
+		t.Errorf("error %v, want the agent's error as the bridge reported it", err)
 	}
 }

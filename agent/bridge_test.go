@@ -63,7 +63,7 @@ func TestBridgeOfPlainOutput(t *testing.T) {
 	}
 }
 
-// TestBridgeSendsLines lets a command's output come in pieces that are cut anywhere.
+// TestBridgeSendsLines checks that output in arbitrary pieces is sent line by line.
 func TestBridgeSendsLines(t *testing.T) {
 	var sent []string
 	relay := newSDKRelay("s", NewEcho(), func(data json.RawMessage) error {
@@ -93,7 +93,7 @@ func TestBridgePassesRawEvents(t *testing.T) {
 	}
 }
 
-// foreign is a driver whose raw events are no SDK's, and which fails where the prompt says so.
+// foreign is a driver whose raw events are not SDK messages, and which fails if the prompt says so.
 type foreign struct {
 	Echo
 	session string
@@ -115,7 +115,7 @@ func (f *foreign) Turn(_ context.Context, request Request, observe func(Event)) 
 	return Result{Text: "all of it", Usage: Usage{InputTokens: 3, OutputTokens: 4}}, nil
 }
 
-// foreignBridge knows the sessions that its drivers have begun, and notes what it was asked for.
+// foreignBridge knows the sessions that its drivers began and records what it was asked for.
 func foreignBridge(made *[]string, stopped *int) *Bridge {
 	return NewBridge(func(session string) Driver {
 		*made = append(*made, session)
@@ -139,8 +139,8 @@ func TestBridgeOfForeignEvents(t *testing.T) {
 	}
 }
 
-// TestBridgeRemembersSessions: the conversation goes on after a turn that failed, and when its
-// driver had to make room for others.
+// TestBridgeRemembersSessions checks that a conversation continues after a failed turn and after
+// its driver was stopped to make room for others.
 func TestBridgeRemembersSessions(t *testing.T) {
 	var made []string
 	stopped := 0
@@ -182,8 +182,8 @@ func TestBridgeErrors(t *testing.T) {
 		{"agent missing", ash.Query{SessionID: "missing"}, "no-such-agent"},
 		{"turn fails", ash.Query{SessionID: "s"}, "exit status 3"},
 		{"turn fails again", ash.Query{SessionID: "s"}, "exit status 3"},
-		{"a picture", ash.Query{SessionID: "s", Blocks: json.RawMessage(`[{"type":"image"}]`)}, "image"},
-		{"blocks of other shapes", ash.Query{SessionID: "s", Blocks: json.RawMessage(`[1]`)}, "content blocks"},
+		{"picture", ash.Query{SessionID: "s", Blocks: json.RawMessage(`[{"type":"image"}]`)}, "image"},
+		{"unknown blocks", ash.Query{SessionID: "s", Blocks: json.RawMessage(`[1]`)}, "content blocks"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

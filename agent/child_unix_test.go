@@ -60,8 +60,8 @@ func TestChildLines(t *testing.T) {
 	c.send([]byte("too late\n"))
 }
 
-// TestChildSlowTaker: what a program printed before it ended is not lost on somebody who takes
-// longer over it than a pipe may be held open.
+// TestChildSlowTaker checks that a slow reader gets all that a program printed before it ended,
+// even if reading takes longer than a pipe may be held open.
 func TestChildSlowTaker(t *testing.T) {
 	taken := 0
 	c := startHelper(t, childSpec{pipeDelay: 10 * time.Millisecond, line: func(*child, []byte) {
@@ -87,7 +87,7 @@ func TestChildLongLine(t *testing.T) {
 	}
 }
 
-// TestChildFinish ends programs that do and do not heed it.
+// TestChildFinish ends programs that heed the request to end and programs that ignore it.
 func TestChildFinish(t *testing.T) {
 	for kind, want := range map[string]string{"cat": "", "hang": "terminated", "stubborn": "killed"} {
 		t.Run(kind, func(t *testing.T) {
@@ -103,13 +103,13 @@ func TestChildFinish(t *testing.T) {
 				t.Errorf("ended with %v, want signal %q", c.err, want)
 			}
 			if err := c.finish(t.Context()); err != nil {
-				t.Errorf("finish once more = %v, want no error", err)
+				t.Errorf("second finish = %v, want no error", err)
 			}
 		})
 	}
 }
 
-// TestChildFinishInHaste: a context that has ended leaves no time.
+// TestChildFinishInHaste checks that a program is killed at once if the context has ended.
 func TestChildFinishInHaste(t *testing.T) {
 	ready := make(chan struct{})
 	c := startHelper(t, childSpec{grace: time.Hour, line: func(*child, []byte) { close(ready) }}, "stubborn")
@@ -140,8 +140,8 @@ func TestChildStderr(t *testing.T) {
 	}
 }
 
-// TestChildDoesNotRead sends more than a pipe holds to a program that has closed its input. Nobody
-// waits for it.
+// TestChildDoesNotRead checks that sending more than a pipe holds to a program that has closed its
+// input does not block.
 func TestChildDoesNotRead(t *testing.T) {
 	c := startHelper(t, childSpec{}, "deaf")
 	for range 10 {
@@ -150,8 +150,8 @@ func TestChildDoesNotRead(t *testing.T) {
 	awaitChild(t, c)
 }
 
-// TestChildLeavesNoise: what a program left behind outside its group may hold its output and write
-// to it for ever. Nobody waits for it.
+// TestChildLeavesNoise checks that a process outside the program's group that holds the output and
+// writes to it forever does not block.
 func TestChildLeavesNoise(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("needs setsid")
@@ -181,14 +181,14 @@ func TestChildLeavesNoise(t *testing.T) {
 			}
 			pid := childOf(t, <-lines)
 			defer func() { _ = syscall.Kill(-pid, syscall.SIGKILL) }() // it may have died of a closed pipe
-			<-noisy                                                    // so it has left the group
+			<-noisy                                                    // the process has left the group
 			c.send([]byte("end\n"))
 			awaitChild(t, c)
 		})
 	}
 }
 
-// TestChildClosesOutput: a program that nothing more can be heard of is ended.
+// TestChildClosesOutput checks that a program that closes its output is ended.
 func TestChildClosesOutput(t *testing.T) {
 	c := startHelper(t, childSpec{grace: 50 * time.Millisecond}, "mute")
 	awaitChild(t, c)

@@ -17,8 +17,8 @@ import (
 	"github.com/oacp-go/oacp/internal/orphans"
 )
 
-// fakeClaude plays the claude program where the real one cannot be made to behave so. Its first
-// argument says how it behaves.
+// fakeClaude plays the claude program in cases that the real one cannot reproduce. Its first
+// argument selects the behavior.
 func fakeClaude(args []string) int {
 	if args[0] == "old" {
 		if args[len(args)-1] == "--version" {
@@ -58,14 +58,14 @@ func fakeClaude(args []string) int {
 	}
 }
 
-// fake is a claude program that is none.
+// fake is the state of a fake claude program.
 type fake struct {
 	args []string
 	out  *bufio.Writer
 	// prompt is the id of the prompt that has no result yet.
 	prompt string
 	turns  int
-	// again says that the prompt was given to a program before, which died.
+	// again reports whether an earlier program died of the same prompt.
 	again bool
 }
 
@@ -75,7 +75,7 @@ func (f *fake) result(prompt, text string) {
 	f.say(`{"type":"result","subtype":"success","result":%q,"session_id":"fake","user_message_uuids":[%q],"total_cost_usd":1}`, text, prompt)
 }
 
-// answer answers a line, and returns the exit status, -1 to go on.
+// answer answers a line and returns the exit status, or -1 to continue.
 func (f *fake) answer(m *claudeMessage) int {
 	switch m.Type {
 	case "control_request":
@@ -131,7 +131,7 @@ func (f *fake) turn() int {
 		f.result(f.prompt, "mine")
 	case "asks":
 		f.say(`{"type":"control_request","request_id":"r1","request":{"subtype":"pick_a_colour"}}`)
-	case "dies once": // and has nothing to say then
+	case "dies once": // and says nothing
 		if !f.again {
 			f.say(`{"type":"assistant","message":{"role":"assistant","content":"I could not finish: PASS"}}`)
 			f.out.Flush()
@@ -157,7 +157,7 @@ func TestClaudeUnavailable(t *testing.T) {
 	}{
 		{"missing", Options{Command: []string{"no-such-claude"}}, "npm install -g @anthropic-ai/claude-code"},
 		{"too old", Options{Command: helperCommand(t, "claude", "old")}, "claude 1.0.17, and at least " + claudeRelease.oldest.String()},
-		{"too old, and does not say so", Options{Command: helperCommand(t, "claude", "silent about its age")}, "claude 2.0.30, and at least " + claudeRelease.oldest.String()},
+		{"too old, silent about it", Options{Command: helperCommand(t, "claude", "silent about its age")}, "claude 2.0.30, and at least " + claudeRelease.oldest.String()},
 		{"fails", Options{Command: helperCommand(t, "fail")}, "it broke"},
 		{"working folder missing", Options{Command: helperCommand(t, "claude", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
 	}
@@ -175,7 +175,8 @@ func TestClaudeUnavailable(t *testing.T) {
 	}
 }
 
-// TestClaudeStartCancelled gives up on a program that never answers.
+// TestClaudeStartCancelled checks that Start returns if its context ends before the program
+// answers.
 func TestClaudeStartCancelled(t *testing.T) {
 	driver := NewClaude(Options{Command: helperCommand(t, "polite")})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -185,15 +186,15 @@ func TestClaudeStartCancelled(t *testing.T) {
 	}
 }
 
-// TestClaudeLongLine: the real program cannot be made to print 30 MB in one line without a model
-// that says as much, so a fake one does.
+// TestClaudeLongLine checks that a line of 30 MB arrives. A fake program prints it, because the
+// real one would need a model that says as much.
 func TestClaudeLongLine(t *testing.T) {
 	driver := newFakeClaude(t, "long")
 	started(t, driver)
 	longest := 0
 	result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, func(e Event) { longest = max(longest, len(e.Raw)) })
 	if err != nil || result.Text != "that was long" || longest < 30<<20 {
-		t.Errorf("error %v, text %.50q, longest event of %d bytes, want an event of 30 MB and the answer behind it", err, result.Text, longest)
+		t.Errorf("error %v, text %.50q, longest event of %d bytes, want an event of 30 MB and the answer after it", err, result.Text, longest)
 	}
 }
 
@@ -214,7 +215,7 @@ func TestClaudeStrangeLines(t *testing.T) {
 	}
 }
 
-// TestClaudeBackground: the next turn tells of what happened between turns, and pays for it.
+// TestClaudeBackground checks that a turn includes the events and the usage since the turn before.
 func TestClaudeBackground(t *testing.T) {
 	driver := newFakeClaude(t, "busy")
 	started(t, driver)
@@ -232,7 +233,7 @@ func TestClaudeBackground(t *testing.T) {
 	}
 }
 
-// awaitBackground waits until so many events have come between turns.
+// awaitBackground waits until want events have arrived between turns.
 func awaitBackground(t *testing.T, b *background, want int) {
 	t.Helper()
 	for ctx := impatient(t); ; runtime.Gosched() {
@@ -243,12 +244,12 @@ func awaitBackground(t *testing.T, b *background, want int) {
 		case got == want:
 			return
 		case ctx.Err() != nil:
-			t.Fatalf("%d events have come between turns, want %d", got, want)
+			t.Fatalf("%d events arrived between turns, want %d", got, want)
 		}
 	}
 }
 
-// died reports whether the error is that of a program that ended.
+// died reports whether the error says that the program ended.
 func died(err error) (*DiedError, bool) {
 	var e *DiedError
 	return e, errors.As(err, &e)
@@ -271,18 +272,18 @@ func TestClaudeUnknownRequest(t *testing.T) {
 	driver := newFakeClaude(t, "asks")
 	started(t, driver)
 	if result := turn(t, driver, "go"); !strings.Contains(result.Text, "pick_a_colour") {
-		t.Errorf("the program was told %q, want that its request is not answered", result.Text)
+		t.Errorf("the program received %q, want a refusal of its request", result.Text)
 	}
 }
 
-// TestClaudeDiesTwice: a program that dies over a prompt is given it twice, and no more.
+// TestClaudeDiesTwice checks that a prompt that kills the program is tried twice, and no more.
 func TestClaudeDiesTwice(t *testing.T) {
 	driver := newFakeClaude(t, "dies")
 	started(t, driver)
 	result, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil)
 	_, ok := died(err)
 	if !ok || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, ErrUnavailable) {
-		t.Errorf("Turn = %v, want that it died twice, and of what", err)
+		t.Errorf("Turn = %v, want an error that says that it died twice, and why", err)
 	}
 	var exit *ExitError
 	if !errors.As(err, &exit) || exit.Code != 7 {
@@ -296,7 +297,7 @@ func TestClaudeDiesTwice(t *testing.T) {
 	}
 }
 
-// TestClaudeDeafToInterrupts stops a program that does not heed an interrupt.
+// TestClaudeDeafToInterrupts stops a program that ignores an interrupt.
 func TestClaudeDeafToInterrupts(t *testing.T) {
 	driver := newFakeClaude(t, "deaf")
 	driver.patience = 50 * time.Millisecond
@@ -310,7 +311,7 @@ func TestClaudeDeafToInterrupts(t *testing.T) {
 	}
 }
 
-// TestClaudeStopDuringTurn: a driver that is stopped starts nothing again.
+// TestClaudeStopDuringTurn checks that a stopped driver does not restart its program.
 func TestClaudeStopDuringTurn(t *testing.T) {
 	driver := newFakeClaude(t, "deaf")
 	started(t, driver)
@@ -319,7 +320,7 @@ func TestClaudeStopDuringTurn(t *testing.T) {
 		go func() { stopping <- driver.Stop(context.Background()) }()
 	}))
 	if _, ok := died(err); !ok {
-		t.Errorf("Turn = %v, want that the program ended", err)
+		t.Errorf("Turn = %v, want an error that says that the program ended", err)
 	}
 	if err := <-stopping; err != nil {
 		t.Errorf("Stop = %v, want no error", err)
@@ -345,7 +346,7 @@ func TestClaudeMCPArguments(t *testing.T) {
 	defer os.Remove(path)
 	info, err := os.Stat(path)
 	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
-		t.Errorf("the configuration has the mode %v (%v), want it to be nobody else's to read", info.Mode(), err)
+		t.Errorf("the configuration has the mode %v (%v), want it readable by its owner only", info.Mode(), err)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -356,7 +357,8 @@ func TestClaudeMCPArguments(t *testing.T) {
 	}
 }
 
-// TestTrustedTools: a tool is trusted by its name, which another server's must not be mistaken for.
+// TestTrustedTools checks that only tools of trusted servers are trusted, even if names are
+// similar.
 func TestTrustedTools(t *testing.T) {
 	servers := map[string]MCPServer{"oacp": {Command: []string{"oacp"}}}
 	for tool, want := range map[string]bool{
@@ -371,7 +373,7 @@ func TestTrustedTools(t *testing.T) {
 	for name, want := range map[string]bool{"oacp": true, "o_a-c2": true, "": false, "o.a": false, "oacp__evil": false, "oacp_": false} {
 		err := checkServers(map[string]MCPServer{name: {Command: []string{"oacp"}}})
 		if (err == nil) != want || err != nil && !errors.Is(err, ErrUnavailable) {
-			t.Errorf("server name %q: %v, want it to be right: %v", name, err, want)
+			t.Errorf("server name %q: %v, want it valid: %v", name, err, want)
 		}
 	}
 }
@@ -405,13 +407,13 @@ func TestLineSplitter(t *testing.T) {
 		t.Errorf("lines %s, want abc|de|12345", got)
 	}
 	if _, err := s.Write([]byte("xx")); err == nil {
-		t.Error("a line over the limit is no error, want one")
+		t.Error("no error for a line over the limit, want one")
 	}
 	for range 2 {
 		s.end()
 	}
 	if got := strings.Join(lines, "|"); got != "abc|de|12345|tail" {
-		t.Errorf("lines %s, want the last one, too, once", got)
+		t.Errorf("lines %s, want the last one once", got)
 	}
 }
 

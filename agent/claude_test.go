@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-// realClaude returns a driver for the real claude program, whose model is the script. Changes may
-// be made to its options.
+// realClaude returns a driver for the real claude program, whose model is the script. The changes
+// apply to its options.
 func realClaude(t testing.TB, script modelstub.Script, change func(*Options)) (*claude, *modelstub.Server) {
 	t.Helper()
 	program := modelstub.Program(t, "claude")
@@ -27,7 +27,7 @@ func realClaude(t testing.TB, script modelstub.Script, change func(*Options)) (*
 	return NewClaude(options).(*claude), server
 }
 
-// turn runs a turn that must go well.
+// turn runs a turn that must succeed.
 func turn(t testing.TB, driver Driver, prompt string) Result {
 	t.Helper()
 	result, err := RunTurn(t.Context(), driver, Request{Prompt: prompt}, nil)
@@ -58,7 +58,7 @@ func TestClaudeTurns(t *testing.T) {
 			t.Errorf("turn %d: usage %+v, want %+v and a cost", i, result.Usage, wantUsage)
 		}
 		if i > 0 && !near(result.Usage.CostUSD, cost) {
-			t.Errorf("turn %d costs %v, want %v as the one before: each turn its own cost", i, result.Usage.CostUSD, cost)
+			t.Errorf("turn %d costs %v, want its own cost only, %v as the turn before", i, result.Usage.CostUSD, cost)
 		}
 		cost = result.Usage.CostUSD
 		checkClaudeEvents(t, events, want)
@@ -71,8 +71,7 @@ func TestClaudeTurns(t *testing.T) {
 
 func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 
-// checkClaudeEvents makes sure that the events are messages, untouched, and that the answer is
-// among them.
+// checkClaudeEvents checks that the events are unchanged messages and include the answer.
 func checkClaudeEvents(t *testing.T, events []Event, want string) {
 	t.Helper()
 	types := make(map[string]bool)
@@ -83,7 +82,7 @@ func checkClaudeEvents(t *testing.T, events []Event, want string) {
 		}
 		var m claudeMessage
 		if err := json.Unmarshal(e.Raw, &m); err != nil {
-			t.Errorf("event %q is no message: %v", e.Raw, err)
+			t.Errorf("event %q is not a message: %v", e.Raw, err)
 		}
 		types[m.Type] = true
 		text += e.Text
@@ -111,12 +110,12 @@ func stopped(t *testing.T, driver Driver) {
 	}
 }
 
-// TestClaudeTools has the model write a file, with and without leave.
+// TestClaudeTools makes the model write a file, with and without permission.
 func TestClaudeTools(t *testing.T) {
 	tests := []struct {
 		allow   Permission
 		written bool
-		denied  string // what the model hears
+		denied  string // the tool's result for the model
 	}{
 		{PermitNothing, false, "unattended"},
 		{PermitEdits, true, ""},
@@ -143,13 +142,13 @@ func TestClaudeTools(t *testing.T) {
 				t.Errorf("the file holds %q (%v), want it written: %v", data, err, test.written)
 			}
 			if !strings.Contains(result.Text, test.denied) {
-				t.Errorf("answer %q, want it to tell of %q", result.Text, test.denied)
+				t.Errorf("answer %q, want it to mention %q", result.Text, test.denied)
 			}
 		})
 	}
 }
 
-// TestClaudeCommand has the model run a command.
+// TestClaudeCommand makes the model run a command.
 func TestClaudeCommand(t *testing.T) {
 	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
 		{Name: "Bash", Input: map[string]any{"command": "touch there", "description": "make a file"}},
@@ -162,7 +161,7 @@ func TestClaudeCommand(t *testing.T) {
 	}
 }
 
-// TestClaudeRetries: the program asks again by itself, and people see why the turn takes long.
+// TestClaudeRetries checks that the program retries by itself and that an event shows the reason.
 func TestClaudeRetries(t *testing.T) {
 	script := modelstub.Answers(t, modelstub.Reply{Failure: &modelstub.Failure{Status: 529, Type: "overloaded_error", Message: "busy"}}, modelstub.Reply{Text: "at last"})
 	driver, _ := realClaude(t, script, func(o *Options) { o.Env = append(o.Env, "CLAUDE_CODE_MAX_RETRIES=1") })
@@ -174,7 +173,7 @@ func TestClaudeRetries(t *testing.T) {
 	}
 }
 
-// nowhere is an address at which nobody listens.
+// nowhere is an address without a listener.
 const nowhere = "http://127.0.0.1:1"
 
 func TestClaudeUnreachable(t *testing.T) {
@@ -193,7 +192,7 @@ func TestClaudeNotLoggedIn(t *testing.T) {
 	err := driver.Start(impatient(t))
 	var failure *APIError
 	if !errors.As(err, &failure) || failure.Kind != NotLoggedIn || !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "/login") {
-		t.Errorf("Start = %v, want that it is not logged in, and how to", err)
+		t.Errorf("Start = %v, want an error that says that it is not logged in and how to log in", err)
 	}
 }
 
@@ -201,11 +200,11 @@ func TestClaudeRefusesArguments(t *testing.T) {
 	driver, _ := realClaude(t, modelstub.Answers(t), func(o *Options) { o.Args = []string{"--no-such-flag"} })
 	defer stopped(t, driver)
 	if err := driver.Start(impatient(t)); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "--no-such-flag") {
-		t.Errorf("Start = %v, want ErrUnavailable and the flag that is not known", err)
+		t.Errorf("Start = %v, want ErrUnavailable with the unknown flag", err)
 	}
 }
 
-// TestClaudeModel passes the model and further arguments on.
+// TestClaudeModel checks that the model and further arguments reach the program.
 func TestClaudeModel(t *testing.T) {
 	driver, server := realClaude(t, modelstub.Answers(t, modelstub.Reply{Text: "yes"}), func(o *Options) {
 		o.Model, o.Args = "claude-stub-9", []string{"--tools", "Read"}
@@ -218,7 +217,7 @@ func TestClaudeModel(t *testing.T) {
 	}
 }
 
-// TestClaudeMCP gives the program a server, whose tools it may use without asking.
+// TestClaudeMCP checks that the program uses the tools of a given server without asking.
 func TestClaudeMCP(t *testing.T) {
 	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
 		{Name: "mcp__parrot__say", Input: map[string]any{"text": "hello"}},
@@ -233,11 +232,12 @@ func TestClaudeMCP(t *testing.T) {
 	}
 	turn(t, driver, "let the parrot speak")
 	if got := server.Requests()[1].Results; len(got) != 1 || got[0].Output != "Polly says hello" {
-		t.Errorf("the tool said %+v, want: Polly says hello", got)
+		t.Errorf("the tool reported %+v, want: Polly says hello", got)
 	}
 }
 
-// TestClaudeForeignMCP denies the tools of a server whose name begins like that of one of ours.
+// TestClaudeForeignMCP checks that tools of a server whose name only begins like a trusted one are
+// denied.
 func TestClaudeForeignMCP(t *testing.T) {
 	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
 		{Name: "mcp__parrot__evil__say", Input: map[string]any{"text": "hello"}},
@@ -249,12 +249,12 @@ func TestClaudeForeignMCP(t *testing.T) {
 	started(t, driver)
 	turn(t, driver, "let the parrot speak")
 	if got := server.Requests()[1].Results; len(got) != 1 || !strings.Contains(got[0].Output, "unattended") {
-		t.Errorf("the tool said %+v, want that it was denied", got)
+		t.Errorf("the tool reported %+v, want a denial", got)
 	}
 }
 
-// TestClaudePrompts: whoever writes to an agent gives it words, not commands of its program or
-// files that it may not read.
+// TestClaudePrompts checks that a prompt is plain text: it cannot run the program's commands or
+// attach files that the agent may not read.
 func TestClaudePrompts(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret.txt")
 	if err := os.WriteFile(secret, []byte("the colour is green"), 0o600); err != nil {
@@ -269,7 +269,7 @@ func TestClaudePrompts(t *testing.T) {
 			t.Fatalf("%q: the model was asked %d times, want %d", prompt, len(asked), i+1)
 		}
 		if strings.Contains(string(asked[i].Body), "the colour is green") {
-			t.Errorf("%q: the model was shown the file, want its name alone", prompt)
+			t.Errorf("%q: the model received the file, want its name only", prompt)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/oacp-go/oacp/internal/orphans"
 )
 
-// fakeCodex plays the codex program where the real one cannot be made to behave so. Its first
-// argument says how it behaves.
+// fakeCodex plays the codex program in cases that the real one cannot reproduce. Its first argument
+// selects the behavior.
 func fakeCodex(args []string) int {
 	kind, args := args[0], args[1:]
 	old := map[string]string{"ancient": "0.20.0", "old": "0.90.0", "foreign server": "0.95.1"}[kind]
@@ -47,7 +47,7 @@ func fakeCodex(args []string) int {
 	}
 }
 
-// answerAsCodex answers a line, and returns the exit status, -1 to go on.
+// answerAsCodex answers a line and returns the exit status, or -1 to continue.
 func answerAsCodex(kind, version string, m *rpcMessage, out *bufio.Writer) int {
 	say := func(format string, args ...any) { fmt.Fprintf(out, format+"\n", args...) }
 	switch m.Method {
@@ -131,8 +131,8 @@ func TestCodexUnavailable(t *testing.T) {
 	}{
 		{"missing", Options{Command: []string{"no-such-codex"}}, "npm install -g @openai/codex"},
 		{"too old", Options{Command: helperCommand(t, "codex", "ancient")}, "codex 0.20.0, and at least " + codexRelease.oldest.String()},
-		{"a foreign server", Options{Command: helperCommand(t, "codex", "foreign server")}, "codex 0.95.1, and at least"},
-		{"a wrong key", Options{Command: helperCommand(t, "codex", "logged out"), Env: []string{"CODEX_API_KEY=x"}}, "wrong key"},
+		{"foreign server", Options{Command: helperCommand(t, "codex", "foreign server")}, "codex 0.95.1, and at least"},
+		{"wrong key", Options{Command: helperCommand(t, "codex", "logged out"), Env: []string{"CODEX_API_KEY=x"}}, "wrong key"},
 		{"fails", Options{Command: helperCommand(t, "fail")}, "it broke"},
 		{"working folder missing", Options{Command: helperCommand(t, "codex", "long"), Dir: "/no/such/folder"}, "/no/such/folder"},
 		{"server name", Options{Command: helperCommand(t, "codex", "long"), MCP: map[string]MCPServer{"a.b": {Command: []string{"x"}}}}, `"a.b"`},
@@ -152,15 +152,15 @@ func TestCodexUnavailable(t *testing.T) {
 	}
 }
 
-// TestCodexLongLine: the real program cannot be made to print 30 MB in one line without a model
-// that says as much, so a fake one does.
+// TestCodexLongLine checks that a line of 30 MB arrives. A fake program prints it, because the real
+// one would need a model that says as much.
 func TestCodexLongLine(t *testing.T) {
 	driver := newFakeCodex(t, "long")
 	started(t, driver)
 	longest := 0
 	result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, func(e Event) { longest = max(longest, len(e.Raw)) })
 	if err != nil || result.Text != "mine" || longest < 30<<20 {
-		t.Errorf("error %v, text %.50q, longest event of %d bytes, want an event of 30 MB and the answer behind it", err, result.Text, longest)
+		t.Errorf("error %v, text %.50q, longest event of %d bytes, want an event of 30 MB and the answer after it", err, result.Text, longest)
 	}
 }
 
@@ -185,17 +185,17 @@ func TestCodexUnknownRequest(t *testing.T) {
 	driver := newFakeCodex(t, "asks")
 	started(t, driver)
 	if result := turn(t, driver, "go"); !strings.Contains(result.Text, "item/colour/pick") {
-		t.Errorf("the program was told %q, want that its request is not answered", result.Text)
+		t.Errorf("the program received %q, want a refusal of its request", result.Text)
 	}
 }
 
-// TestCodexDiesTwice: a program that dies over a prompt is given it twice, and no more.
+// TestCodexDiesTwice checks that a prompt that kills the program is tried twice, and no more.
 func TestCodexDiesTwice(t *testing.T) {
 	driver := newFakeCodex(t, "dies")
 	started(t, driver)
 	result, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil)
 	if _, ok := died(err); !ok || !strings.Contains(err.Error(), "out of memory") || errors.Is(err, ErrUnavailable) {
-		t.Errorf("Turn = %v, want that it died, and of what", err)
+		t.Errorf("Turn = %v, want an error that says that it died, and why", err)
 	}
 	var exit *ExitError
 	if !errors.As(err, &exit) || exit.Code != 7 {
@@ -206,7 +206,7 @@ func TestCodexDiesTwice(t *testing.T) {
 	}
 }
 
-// TestCodexDeafToInterrupts stops a program that does not heed an interrupt.
+// TestCodexDeafToInterrupts stops a program that ignores an interrupt.
 func TestCodexDeafToInterrupts(t *testing.T) {
 	driver := newFakeCodex(t, "deaf")
 	driver.patience = 50 * time.Millisecond
@@ -220,7 +220,7 @@ func TestCodexDeafToInterrupts(t *testing.T) {
 	}
 }
 
-// TestCodexStopDuringTurn: a driver that is stopped starts nothing again.
+// TestCodexStopDuringTurn checks that a stopped driver does not restart its program.
 func TestCodexStopDuringTurn(t *testing.T) {
 	driver := newFakeCodex(t, "deaf")
 	started(t, driver)
@@ -229,7 +229,7 @@ func TestCodexStopDuringTurn(t *testing.T) {
 		go func() { stopping <- driver.Stop(context.Background()) }()
 	}))
 	if _, ok := died(err); !ok {
-		t.Errorf("Turn = %v, want that the program ended", err)
+		t.Errorf("Turn = %v, want an error that says that the program ended", err)
 	}
 	if err := <-stopping; err != nil {
 		t.Errorf("Stop = %v, want no error", err)
@@ -257,7 +257,7 @@ func TestCodexArguments(t *testing.T) {
 func TestCodexFailures(t *testing.T) {
 	tests := []struct {
 		failure string
-		kind    APIErrorKind // "" for a failure of another sort
+		kind    APIErrorKind // "" for any other failure
 		status  int
 	}{
 		{`{"message":"x","codexErrorInfo":"unauthorized"}`, NotLoggedIn, 0},

@@ -16,8 +16,8 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-// realCodex returns a driver for the real codex program, whose model is the script. Changes may be
-// made to its options.
+// realCodex returns a driver for the real codex program, whose model is the script. The changes
+// apply to its options.
 func realCodex(t testing.TB, script modelstub.Script, change func(*Options)) (*codex, *modelstub.Server) {
 	t.Helper()
 	program := modelstub.Program(t, "codex")
@@ -69,7 +69,7 @@ func TestCodexUnknownSession(t *testing.T) {
 	}
 }
 
-// TestCodexTools has the model run a command that the program asks leave for.
+// TestCodexTools checks that a command that needs permission runs only if it is allowed.
 func TestCodexTools(t *testing.T) {
 	tests := []struct {
 		allow   Permission
@@ -90,7 +90,7 @@ func TestCodexTools(t *testing.T) {
 			result := turn(t, driver, "make a file")
 			_, err := os.Stat(filepath.Join(driver.options.Dir, "there"))
 			if got := err == nil; got != test.allowed {
-				t.Errorf("the file is there: %v (%v), want %v; the tool said %+v", got, err, test.allowed, server.Requests()[1].Results)
+				t.Errorf("the file exists: %v (%v), want %v; the tool reported %+v", got, err, test.allowed, server.Requests()[1].Results)
 			}
 			if want := (Usage{InputTokens: 2 * modelstub.InputTokens, OutputTokens: 2 * modelstub.OutputTokens}); result.Text != "done" || result.Usage != want {
 				t.Errorf("result %+v, want the last answer and the usage %+v", result, want)
@@ -99,8 +99,8 @@ func TestCodexTools(t *testing.T) {
 	}
 }
 
-// TestCodexUnreachable: the program waits for a network by itself, says so, and can be interrupted
-// in it.
+// TestCodexUnreachable checks that the program waits for the network, reports it, and can be
+// interrupted meanwhile.
 func TestCodexUnreachable(t *testing.T) {
 	driver, _ := realCodex(t, modelstub.Answers(t), func(o *Options) {
 		o.Args = []string{"-c", "model_providers.stub.base_url=" + tomlString(nowhere+"/v1")}
@@ -118,11 +118,11 @@ func TestCodexNotLoggedIn(t *testing.T) {
 	err := driver.Start(impatient(t))
 	var failure *APIError
 	if !errors.As(err, &failure) || failure.Kind != NotLoggedIn || !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "codex login") {
-		t.Errorf("Start = %v, want that it is not logged in, and how to", err)
+		t.Errorf("Start = %v, want an error that says that it is not logged in and how to log in", err)
 	}
 }
 
-// TestCodexKey logs in with the key in the environment, which is stored nowhere.
+// TestCodexKey checks that the key from the environment logs the program in and is not stored.
 func TestCodexKey(t *testing.T) {
 	driver, _ := realCodex(t, modelstub.Answers(t, modelstub.Reply{Text: "hello yourself"}), func(o *Options) {
 		address := lookupVariable(o.Env, "HTTP_PROXY") // the model is the proxy, too
@@ -147,7 +147,7 @@ func TestCodexRefusesArguments(t *testing.T) {
 	}
 }
 
-// parrots is a script that has the parrot speak and repeats what it said.
+// parrots is a script that calls the parrot tool and repeats its answer.
 func parrots(_ context.Context, request modelstub.Request) modelstub.Reply {
 	if len(request.Results) > 0 {
 		return modelstub.Reply{Text: request.Results[0].Output}
@@ -155,18 +155,18 @@ func parrots(_ context.Context, request modelstub.Request) modelstub.Reply {
 	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "mcp__parrot.say", Input: map[string]any{"text": "hello"}}}}
 }
 
-// TestCodexMCP gives the program a server, whose tools it may use without asking.
+// TestCodexMCP checks that the program uses the tools of a given server without asking.
 func TestCodexMCP(t *testing.T) {
 	driver, _ := realCodex(t, parrots, func(o *Options) {
 		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp"), Env: []string{`PARROT=Polly "the" = bird`}}}
 	})
 	started(t, driver)
 	if result := turn(t, driver, "let the parrot speak"); !strings.Contains(result.Text, `Polly "the" = bird says hello`) {
-		t.Errorf("answer %q, want what the tool said", result.Text)
+		t.Errorf("answer %q, want the tool's text", result.Text)
 	}
 }
 
-// TestCodexForeignMCP: the tools of servers from elsewhere are asked for.
+// TestCodexForeignMCP checks that tools of other servers need permission.
 func TestCodexForeignMCP(t *testing.T) {
 	for _, allow := range []Permission{PermitNothing, PermitAll} {
 		driver, _ := realCodex(t, parrots, func(o *Options) {
@@ -177,12 +177,13 @@ func TestCodexForeignMCP(t *testing.T) {
 		started(t, driver)
 		result := turn(t, driver, "let the parrot speak")
 		if got := strings.Contains(result.Text, "says hello"); got != (allow == PermitAll) {
-			t.Errorf("permission %s: answer %q, want one accordingly", allow, result.Text)
+			t.Errorf("permission %s: answer %q does not match it", allow, result.Text)
 		}
 	}
 }
 
-// TestCodexAnswers: the program's requests are answered in the shapes that its own schema demands.
+// TestCodexAnswers checks that the driver's answers to the program's requests match the program's
+// own schemas.
 func TestCodexAnswers(t *testing.T) {
 	schemas := codexSchemas(t)
 	tests := []struct {
@@ -200,7 +201,7 @@ func TestCodexAnswers(t *testing.T) {
 		{"item/tool/requestUserInput", `{}`, "", "", ""},
 		{"item/tool/call", `{}`, "", "", ""},
 		{"account/chatgptAuthTokens/refresh", `{}`, "", "", ""},
-		{"execCommandApproval", `{"command":["rm","-r"]}`, "", "", ""}, // of another protocol, which the driver does not speak
+		{"execCommandApproval", `{"command":["rm","-r"]}`, "", "", ""}, // from a protocol that the driver does not support
 	}
 	for _, test := range tests {
 		for denial, want := range map[string]string{"": test.allow, "no": test.deny} {
@@ -209,7 +210,7 @@ func TestCodexAnswers(t *testing.T) {
 			got := readRPC(line)
 			if want == "" {
 				if got.Error == nil || got.Error.Code != rpcNoMethod {
-					t.Errorf("%s: answer %s, want an error: nobody can answer this", test.method, line)
+					t.Errorf("%s: answer %s, want an error: this request has no answer", test.method, line)
 				}
 				continue
 			}
@@ -231,7 +232,7 @@ func TestCodexAnswers(t *testing.T) {
 	}
 }
 
-// TestCodexFileChange has the model change a file, which the program asks about.
+// TestCodexFileChange checks that a file change that is denied does not happen.
 func TestCodexFileChange(t *testing.T) {
 	script := modelstub.Answers(t, execCommand("apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: note.txt\n+hello\n*** End Patch\nEOF\n"), modelstub.Reply{Text: "done"})
 	driver, server := realCodex(t, script, func(o *Options) {
@@ -240,14 +241,14 @@ func TestCodexFileChange(t *testing.T) {
 	started(t, driver)
 	turn(t, driver, "write a note")
 	if _, err := os.Stat(filepath.Join(driver.options.Dir, "note.txt")); err == nil {
-		t.Error("the file is there, want it not to be written")
+		t.Error("the file exists, want it not written")
 	}
 	if got := server.Requests()[1].Results; len(got) != 1 || !strings.Contains(got[0].Output, "rejected") {
-		t.Errorf("the tool said %+v, want that it was denied", got)
+		t.Errorf("the tool reported %+v, want a denial", got)
 	}
 }
 
-// codexSchemas has the installed program write the schemas of its protocol, and returns their
+// codexSchemas makes the installed program write the schemas of its protocol and returns their
 // folder.
 func codexSchemas(t *testing.T) string {
 	t.Helper()

@@ -10,19 +10,18 @@ import (
 	"github.com/oacp-go/oacp/internal/orphans"
 )
 
-// program is one of the ways in which a driver runs a real agent.
+// program is one way in which a driver runs a real agent.
 type program struct {
 	name string
 	// create returns a driver for the program, whose model is the script.
 	create func(testing.TB, modelstub.Script, demands) (Driver, *modelstub.Server)
-	// resume returns a driver as the given one that continues a session.
+	// resume returns a driver like the given one that continues a session.
 	resume func(driver Driver, session string) Driver
-	// shell is what a model says to have a command run.
+	// shell is the model's request to run a command.
 	shell func(command string) modelstub.Reply
 	// running is the program that the driver runs.
 	running func(Driver) *child
-	// helper is the program, the folder and the variables with which the helper of the same name
-	// runs it.
+	// helper is the program, the folder and the variables that the helper of the same name uses.
 	helper func(Driver) []string
 }
 
@@ -67,12 +66,12 @@ var programs = []program{
 	},
 }
 
-// bash is what a model says to claude to have a command run.
+// bash is a model's request that claude run a command.
 func bash(command string) modelstub.Reply {
 	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "Bash", Input: map[string]any{"command": command, "description": "a test"}}}}
 }
 
-// execCommand is what a model says to codex to have a command run.
+// execCommand is a model's request that codex run a command.
 func execCommand(command string) modelstub.Reply {
 	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "exec_command", Input: map[string]any{"cmd": command, "yield_time_ms": 60000}}}}
 }
@@ -105,7 +104,7 @@ func withPrograms(t *testing.T, test func(*testing.T, program)) {
 	}
 }
 
-// TestSessionInjection: the id of a session is no place for options.
+// TestSessionInjection checks that a session id cannot smuggle in options.
 func TestSessionInjection(t *testing.T) {
 	withPrograms(t, func(t *testing.T, p program) {
 		for _, session := range []string{
@@ -122,15 +121,15 @@ func TestSessionInjection(t *testing.T) {
 	})
 }
 
-// TestDiesOnce: what an attempt said that was not the last is no answer, but what it used up was
-// used up.
+// TestDiesOnce checks that the output of a first, failed attempt is not part of the answer, but
+// that its usage counts.
 func TestDiesOnce(t *testing.T) {
 	for name, driver := range map[string]Driver{"claude": newFakeClaude(t, "dies once"), "codex": newFakeCodex(t, "dies once")} {
 		t.Run(name, func(t *testing.T) {
 			started(t, driver)
 			result := turn(t, driver, "go")
 			if result.Text != "" || !strings.Contains(result.Tail, "could not finish") {
-				t.Errorf("text %q, tail %q, want that of the first attempt in the tail alone", result.Text, result.Tail)
+				t.Errorf("text %q, tail %q, want the first attempt's text in the tail only", result.Text, result.Tail)
 			}
 			if want := (Usage{InputTokens: 1200, OutputTokens: 12}); name == "codex" && result.Usage != want {
 				t.Errorf("usage %+v, want %+v", result.Usage, want)
@@ -139,8 +138,8 @@ func TestDiesOnce(t *testing.T) {
 	}
 }
 
-// TestMark: whatever a driver starts has the mark of the context, by which what a killed runner has
-// left is found.
+// TestMark checks that every process that a driver starts has the context's mark. The mark finds
+// processes that a killed runner left.
 func TestMark(t *testing.T) {
 	for name, driver := range map[string]Driver{
 		"claude": newFakeClaude(t, "mark"), "codex": newFakeCodex(t, "mark"),
@@ -161,7 +160,7 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// TestDeathInWords: what a program says in words before it dies is told.
+// TestDeathInWords checks that the error contains the program's last words.
 func TestDeathInWords(t *testing.T) {
 	for name, driver := range map[string]Driver{"claude": newFakeClaude(t, "says why"), "codex": newFakeCodex(t, "says why")} {
 		t.Run(name, func(t *testing.T) {
@@ -169,16 +168,16 @@ func TestDeathInWords(t *testing.T) {
 			result, err := driver.Turn(impatient(t), Request{Prompt: "go"}, nil)
 			death, ok := died(err)
 			if !ok || !strings.Contains(err.Error(), "no newline at the end") || !strings.Contains(death.Stderr, "Credit balance is too low") {
-				t.Errorf("Turn = %v, want that it died, and all that it said", err)
+				t.Errorf("Turn = %v, want an error that says that it died, with all its words", err)
 			}
 			if !strings.Contains(result.Tail, "Credit balance is too low\nno newline at the end") {
-				t.Errorf("tail %q, want all that it said", result.Tail)
+				t.Errorf("tail %q, want all its words", result.Tail)
 			}
 		})
 	}
 }
 
-// TestResume goes on with a session in a new program.
+// TestResume continues a session in a new program.
 func TestResume(t *testing.T) {
 	withPrograms(t, func(t *testing.T, p program) {
 		answers := map[string]string{"remember 42": "noted", "what was it?": "forty-two"}
@@ -206,7 +205,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestInterrupt interrupts a turn while the model speaks, and goes on with the session.
+// TestInterrupt interrupts a turn while the model speaks, and continues the session.
 func TestInterrupt(t *testing.T) {
 	withPrograms(t, func(t *testing.T, p program) {
 		asked := make(chan struct{})
@@ -237,7 +236,7 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("result %+v, want the next answer in session %s", result, before.SessionID)
 		}
 		if p.running(driver) != process {
-			t.Error("the program is another, want the same")
+			t.Error("the program was restarted, want the same one")
 		}
 		if err := driver.Interrupt(t.Context()); err != nil {
 			t.Errorf("Interrupt without a turn = %v, want no error", err)
@@ -245,7 +244,8 @@ func TestInterrupt(t *testing.T) {
 	})
 }
 
-// TestCancel cancels a turn. The program ends, and another goes on with the session.
+// TestCancel cancels a turn and checks that the program ends and that another continues the
+// session.
 func TestCancel(t *testing.T) {
 	withPrograms(t, func(t *testing.T, p program) {
 		ctx, cancel := context.WithCancel(impatient(t))
@@ -285,7 +285,7 @@ func TestKilled(t *testing.T) {
 			if strings.HasPrefix(request.Prompt, "kill") {
 				victim := p.running(driver)
 				victims = append(victims, victim)
-				_ = victim.process.Kill() // the turn tells whether it worked
+				_ = victim.process.Kill() // the turn shows whether it worked
 				return modelstub.Reply{Hold: make(chan struct{})}
 			}
 			return modelstub.Reply{Text: "done: " + request.Prompt}
@@ -295,10 +295,10 @@ func TestKilled(t *testing.T) {
 		for n, prompt := range []string{"kill first", "kill second"} {
 			result := turn(t, driver, prompt)
 			if !strings.HasPrefix(result.Text, "done: [The program that ran you ended") || !strings.HasSuffix(result.Text, prompt) {
-				t.Errorf("answer %q, want that to the prompt with a note", result.Text)
+				t.Errorf("answer %q, want the answer to the prompt with a note", result.Text)
 			}
 			if len(victims) != n+1 || !victims[n].hasEnded() {
-				t.Errorf("%d programs were killed, want %d, and the last ended", len(victims), n+1)
+				t.Errorf("%d programs were killed, want %d with the last one ended", len(victims), n+1)
 			}
 		}
 		asked := server.Requests()

@@ -9,7 +9,7 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-// TestDriversLeaveNothing makes sure that no goroutine outlives its driver.
+// TestDriversLeaveNothing checks that no goroutine outlives its driver.
 func TestDriversLeaveNothing(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, driver := range []Driver{
@@ -19,12 +19,12 @@ func TestDriversLeaveNothing(t *testing.T) {
 		if err := driver.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = driver.Turn(impatient(t), Request{Prompt: "go"}, nil) // some are to fail
+		_, _ = driver.Turn(impatient(t), Request{Prompt: "go"}, nil) // some turns fail
 		for range 2 {
 			stopped(t, driver)
 		}
 	}
-	// A goroutine that has said that it ends has yet to do so.
+	// A goroutine may still be running after it has reported its end.
 	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; runtime.Gosched() {
 		if time.Now().After(deadline) {
 			stacks := make([]byte, 1<<20)
@@ -33,7 +33,7 @@ func TestDriversLeaveNothing(t *testing.T) {
 	}
 }
 
-// The benchmarks measure what the real programs and their drivers add to a model that answers at
+// The benchmarks measure the overhead of the real programs and their drivers. The model answers at
 // once.
 
 func benchmarkTurns(b *testing.B, driver Driver) {

@@ -30,7 +30,7 @@ func TestExecStart(t *testing.T) {
 		{"found in the path", []string{"go"}, "", ""},
 		{"found by its path", helperCommand(t, "cat"), "", ""},
 		{"found from the working folder", []string{"./program"}, dir, ""},
-		{"found from the working folder below", []string{filepath.Join("..", filepath.Base(dir), "program")}, dir, ""},
+		{"found through the parent folder", []string{filepath.Join("..", filepath.Base(dir), "program")}, dir, ""},
 		{"not in the folder of this process", []string{"./exec_test.go"}, dir, "exec_test.go"},
 		{"not in the path", []string{"./go"}, ".", "go"},
 		{"no command", nil, "", "no command"},
@@ -38,7 +38,7 @@ func TestExecStart(t *testing.T) {
 		{"missing in the path", []string{"no-such-agent", "--flag"}, "", "no-such-agent"},
 		{"missing file", []string{filepath.Join(dir, "missing")}, "", "missing"},
 		{"not executable", []string{plain}, "", "plain-file"},
-		{"a folder", []string{dir}, "", filepath.Base(dir)},
+		{"folder", []string{dir}, "", filepath.Base(dir)},
 		{"missing working folder", []string{"go"}, filepath.Join(dir, "nowhere"), "nowhere"},
 		{"working folder is a file", []string{"go"}, plain, "plain-file"},
 	}
@@ -90,10 +90,10 @@ func TestExecTurn(t *testing.T) {
 		{name: "nothing", kind: "cat"},
 		{name: "hostile prompt", kind: "cat", prompt: hostile, want: strings.ToValidUTF8(hostile, "\uFFFD"), tail: "…"},
 		{name: "long prompt", kind: "cat", prompt: long, want: long, tail: "prompt\n"},
-		{name: "prompt nobody reads", kind: "deaf", prompt: long, want: "did not listen\n", tail: "listen\n"},
+		{name: "unread prompt", kind: "deaf", prompt: long, want: "did not listen\n", tail: "listen\n"},
 		{name: "exit status", kind: "fail", want: "half an answer\n", tail: "it broke\n", code: 3},
 		{name: "ended by a signal", kind: "killed", code: -1, signal: runtime.GOOS != "windows"},
-		{name: "more than is kept", kind: "flood", args: []string{fmt.Sprint(2 * MaxText)}, truncated: true, tail: "the end\n"},
+		{name: "more than the limit", kind: "flood", args: []string{fmt.Sprint(2 * MaxText)}, truncated: true, tail: "the end\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestExecTurn(t *testing.T) {
 			if got.Truncated != test.truncated || len(got.Text) > MaxText {
 				t.Errorf("truncated %v with %d bytes, want %v", got.Truncated, len(got.Text), test.truncated)
 			}
-			// The two outputs are two pipes, so which comes first is chance.
+			// The two outputs are separate pipes, so their order is random.
 			if end := got.Tail[max(0, len(got.Tail)-40):]; !strings.Contains(end, test.tail) || len(got.Tail) > 3*maxTail {
 				t.Errorf("tail of %d bytes ends in %q, want %q", len(got.Tail), end, test.tail)
 			}
@@ -128,8 +128,8 @@ func TestExecTurn(t *testing.T) {
 	}
 }
 
-// TestExecPromptByteForByte compares what arrives with what was given without the repair of text
-// that results get.
+// TestExecPromptByteForByte checks that the command receives the exact bytes of the prompt. The
+// result cannot show this, because its text is repaired.
 func TestExecPromptByteForByte(t *testing.T) {
 	var prompt strings.Builder
 	for i := range 256 {
@@ -180,13 +180,13 @@ func TestExecStops(t *testing.T) {
 		want string // the tail's end
 	}{
 		{"ends when asked", "polite", nil, "cleaned up\n"},
-		{"is ended by the signal", "hang", nil, "hanging\n"},
+		{"ends by the signal", "hang", nil, "hanging\n"},
 		{"ignores SIGTERM", "stubborn", nil, "hanging\n"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			if runtime.GOOS == "windows" && test.kind == "polite" {
-				t.Skip("no process can be asked to end")
+				t.Skip("this system cannot ask a process to end")
 			}
 			grace := time.Minute
 			if test.kind == "stubborn" {
@@ -209,7 +209,7 @@ func TestExecStops(t *testing.T) {
 func TestExecInterrupt(t *testing.T) {
 	driver := started(t, NewExec(Options{Command: helperCommand(t, "hang")}))
 	if err := driver.Interrupt(t.Context()); err != nil {
-		t.Errorf("Interrupt without a turn = %v, want nothing", err)
+		t.Errorf("Interrupt without a turn = %v, want no error", err)
 	}
 	interrupted := make(chan error, 1)
 	_, err := driver.Turn(impatient(t), Request{}, whenSeen("hanging", func() {

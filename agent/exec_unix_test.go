@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestExecKillsWhatHoldsTheOutput starts commands that end at once and leave a process behind which
-// holds their output and ends for nobody but SIGKILL.
+// TestExecKillsWhatHoldsTheOutput starts commands that end at once but leave a process that holds
+// their output and ends only on SIGKILL.
 func TestExecKillsWhatHoldsTheOutput(t *testing.T) {
 	for _, kind := range []string{"hang", "stubborn"} {
 		t.Run(kind, func(t *testing.T) {
@@ -23,20 +23,20 @@ func TestExecKillsWhatHoldsTheOutput(t *testing.T) {
 			driver.pipeDelay = 200 * time.Millisecond
 			started(t, driver)
 			if _, err := driver.Turn(impatient(t), Request{}, nil); err != nil {
-				t.Errorf("error %v, want none: the command itself did well", err)
+				t.Errorf("error %v, want none: the command itself succeeded", err)
 			}
 			left.end(t)
 		})
 	}
 }
 
-// TestExecEndsItsGroup: what a command leaves in its group ends with it, also if the command did
-// well and nothing holds its output.
+// TestExecEndsItsGroup checks that processes left in a command's group end with it, even if the
+// command succeeded and nothing holds its output.
 func TestExecEndsItsGroup(t *testing.T) {
 	left := newFIFO(t)
 	driver := started(t, NewExec(Options{Command: []string{"sh", "-c", "sleep 1000 >" + left.path + " 2>&1 & echo done"}}))
 	if result, err := driver.Turn(impatient(t), Request{}, nil); err != nil || result.Text != "done\n" {
-		t.Errorf("answer %q (%v), want that of the command", result.Text, err)
+		t.Errorf("answer %q (%v), want the command's", result.Text, err)
 	}
 	left.end(t)
 }
@@ -72,7 +72,8 @@ func childOf(t *testing.T, text string) int {
 	return pid
 }
 
-// TestAskVersionOfTheMute: a program that does not tell its version is not waited for.
+// TestAskVersionOfTheMute checks that the driver does not wait for a program that does not print
+// its version.
 func TestAskVersionOfTheMute(t *testing.T) {
 	left := newFIFO(t)
 	command := []string{"sh", "-c", "exec 3>" + left.path + "; echo asked >&3; " + helperShell(t, "stubborn") + "; :"}
@@ -92,7 +93,7 @@ func TestAskVersionOfTheMute(t *testing.T) {
 	left.end(t)
 }
 
-// TestExecBoundedMemory lets a command print a gigabyte.
+// TestExecBoundedMemory checks that a gigabyte of output does not take much memory.
 func TestExecBoundedMemory(t *testing.T) {
 	if _, err := exec.LookPath("head"); err != nil {
 		t.Skip("needs head")

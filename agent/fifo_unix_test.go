@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// A fifo is where processes say that they have come so far, and which ends when all have that hold
-// it open.
+// A fifo lets processes report progress. It reaches its end when all processes that hold it open
+// have ended.
 type fifo struct {
 	path  string
 	file  *os.File
 	lines *bufio.Reader
-	// writer keeps the fifo from ending before somebody else holds it.
+	// writer keeps the fifo open until a process holds it.
 	writer *os.File
 }
 
@@ -37,7 +37,7 @@ func newFIFO(t *testing.T) *fifo {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = f.writer.Close() // closed before, where the test came to that
+		_ = f.writer.Close() // already closed if the test got that far
 		if err := f.file.Close(); err != nil {
 			t.Error(err)
 		}
@@ -54,7 +54,7 @@ func (f *fifo) line(t *testing.T) string {
 	t.Helper()
 	line, err := f.lines.ReadString('\n')
 	if err != nil {
-		t.Errorf("no process has said a word: %v", err)
+		t.Errorf("no process has reported: %v", err)
 	}
 	return strings.TrimSpace(line)
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// hanging returns drivers whose programs die in their first turn, and then hang when they are
-// started again. They tell the fifo so.
+// hanging returns drivers whose programs die in their first turn and hang when they are restarted.
+// The restarted programs report to the fifo.
 func hanging(t *testing.T) map[string]func(*fifo) Driver {
 	t.Helper()
 	return map[string]func(*fifo) Driver{
@@ -20,7 +20,7 @@ func hanging(t *testing.T) map[string]func(*fifo) Driver {
 	}
 }
 
-// TestInterruptWhileStarting interrupts a turn whose program is being started again.
+// TestInterruptWhileStarting interrupts a turn while its program restarts.
 func TestInterruptWhileStarting(t *testing.T) {
 	for name, create := range hanging(t) {
 		t.Run(name, func(t *testing.T) {
@@ -42,8 +42,8 @@ func TestInterruptWhileStarting(t *testing.T) {
 	}
 }
 
-// TestStopWhileStarting stops a driver whose program is being started again. Nothing is left when
-// Stop returns.
+// TestStopWhileStarting stops a driver while its program restarts. No process is left when Stop
+// returns.
 func TestStopWhileStarting(t *testing.T) {
 	for name, create := range hanging(t) {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestStopWhileStarting(t *testing.T) {
 				stopping <- driver.Stop(context.Background())
 			}()
 			if _, err := RunTurn(impatient(t), driver, Request{Prompt: "go"}, nil); !errors.Is(err, errNotStarted) {
-				t.Errorf("Turn = %v, want that the driver was stopped", err)
+				t.Errorf("Turn = %v, want an error that says that the driver was stopped", err)
 			}
 			if err := <-stopping; err != nil {
 				t.Errorf("Stop = %v, want no error", err)

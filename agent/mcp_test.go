@@ -8,8 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// serveMCP is an MCP server with one tool, which says what it was given and under which variable it
-// runs.
+// serveMCP serves MCP with one tool, which returns its argument and the value of a variable.
 func serveMCP() int {
 	type input struct {
 		Text string `json:"text" jsonschema:"what to say"`

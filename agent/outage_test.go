@@ -9,18 +9,18 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-// refusal is a failure as the model's API tells it.
+// refusal is a failure in the form of the model's API.
 func refusal(status int, kind string) modelstub.Reply {
 	return modelstub.Reply{Failure: &modelstub.Failure{Status: status, Type: kind, Message: "as the script says"}}
 }
 
-// stranger is an answer of something that is no model's API.
+// stranger is an answer of a server that is not a model API.
 func stranger(status int, contentType, body string) modelstub.Reply {
 	return modelstub.Reply{Failure: &modelstub.Failure{Status: status, ContentType: contentType, Body: body}}
 }
 
-// TestAPIErrors has the service behind the real programs fail in all ways, and looks for whom the
-// driver blames. No message is to blame for an outage.
+// TestAPIErrors makes the service behind the real programs fail in every way and checks the kind of
+// error that the driver returns. An outage must not be blamed on the message.
 func TestAPIErrors(t *testing.T) {
 	tests := []struct {
 		name          string
@@ -71,12 +71,12 @@ func TestAPIErrors(t *testing.T) {
 		}
 		next = modelstub.Reply{Text: "well again"}
 		if result := turn(t, driver, "hello"); result.Text != "well again" {
-			t.Errorf("%s answers %q after the failures, want that of the model", name, result.Text)
+			t.Errorf("%s answers %q after the failures, want the model's answer", name, result.Text)
 		}
 	}
 }
 
-// apiKind returns the kind of failure, "" if it is none of the service.
+// apiKind returns the kind of failure, "" if the service did not fail.
 func apiKind(err error) APIErrorKind {
 	var failure *APIError
 	if errors.As(err, &failure) {

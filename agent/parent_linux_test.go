@@ -10,8 +10,8 @@ import (
 	"github.com/oacp-go/oacp/internal/orphans"
 )
 
-// TestKilledRunner kills the process that runs a turn, in the middle of a tool that never ends. The
-// tool ends.
+// TestKilledRunner checks that a tool that never ends by itself is killed when the process that
+// runs the turn is killed.
 func TestKilledRunner(t *testing.T) {
 	withPrograms(t, func(t *testing.T, p program) {
 		tool := newFIFO(t)

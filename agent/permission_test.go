@@ -6,10 +6,10 @@ func TestPermission(t *testing.T) {
 	for text, want := range map[string]Permission{"": PermitNothing, "edits": PermitEdits, "all": PermitAll} {
 		var got Permission
 		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
-			t.Errorf("%q is read as %q (%v), want %q", text, got, err, want)
+			t.Errorf("%q parses as %q (%v), want %q", text, got, err, want)
 		}
 	}
 	if got, err := ParsePermission("everything"); err == nil {
-		t.Errorf("everything is read as %q, want an error", got)
+		t.Errorf("an unknown permission parses as %q, want an error", got)
 	}
 }

@@ -49,7 +49,7 @@ func TestSDKFold(t *testing.T) {
 			failure:  "Credit balance is too low",
 		},
 		{
-			name:     "not the SDK's shapes",
+			name:     "unknown shapes",
 			messages: []string{`"text"`, `[1]`, `null`, `{"type":7}`, `{"type":"assistant","message":{"content":{"a":1}}}`, `{"type":"assistant","message":7}`},
 			want:     Result{Text: "\n", Tail: "\n"},
 		},

@@ -14,11 +14,11 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// patience is how long a test waits for an event that must come. It is no limit on a test that
+// patience is how long a test waits for an event that must come. It does not limit a test that
 // passes.
 const patience = 20 * time.Second
 
-// turns is a handler made of one function, which runs queries and resumes alike.
+// turns is a handler that runs queries and resumes with one function.
 type turns func(ctx context.Context, command ash.Command, send ash.Send) error
 
 func (t turns) Query(ctx context.Context, query ash.Query, send ash.Send) error {
@@ -42,7 +42,7 @@ func echo(_ context.Context, command ash.Command, send ash.Send) error {
 	return send(data)
 }
 
-// untilStopped says that it has started and runs until its context ends.
+// untilStopped reports that it has started and runs until its context ends.
 func untilStopped(ctx context.Context, _ ash.Command, send ash.Send) error {
 	if err := send(json.RawMessage(`"started"`)); err != nil {
 		return err
@@ -65,7 +65,7 @@ func socketPath(t testing.TB) string {
 	return filepath.Join(dir, "ash-test.sock")
 }
 
-// serve runs a server until the test ends and checks that it ends well.
+// serve runs a server until the test ends and checks that it ends without error.
 func serve(t testing.TB, handler ash.Handler, tune func(*ash.Server)) string {
 	t.Helper()
 	path := socketPath(t)
@@ -123,12 +123,12 @@ func receive[T any](t testing.TB, from <-chan T, what string) T {
 	case got := <-from:
 		return got
 	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
+		t.Fatalf("timed out waiting for %s", what)
 		panic("unreachable")
 	}
 }
 
-// wire is the bare end of a connection: lines, and nothing that understands them.
+// wire is the raw end of a connection: it exchanges lines and does not decode them.
 type wire struct {
 	t     testing.TB
 	conn  *net.UnixConn

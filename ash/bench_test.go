@@ -52,7 +52,7 @@ func BenchmarkMessages(b *testing.B) {
 	}
 }
 
-// assistantMessage is a message of about this many bytes, prose with some escapes as agents write
+// assistantMessage returns a message of about size bytes: prose with some escapes, as agents write
 // it.
 func assistantMessage(size int) json.RawMessage {
 	const prose = `The function \"parse\" returns early when the input is empty.\nSee line 42 of the file, naïve as it is. `

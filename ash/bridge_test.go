@@ -45,7 +45,7 @@ func playProcess(role, path string) error {
 		if role == "leaves a child" {
 			child := exec.Command(os.Args[0])
 			child.Env = append(os.Environ(), "ASH_TEST_BRIDGE=never listens")
-			child.Stderr = os.Stderr // which keeps the pipe open
+			child.Stderr = os.Stderr // keeps the pipe open
 			if err := child.Start(); err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ func TestSpawn(t *testing.T) {
 		t.Errorf("the bridge ended with %v", command.ProcessState)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket is still there: %v", err)
+		t.Errorf("the socket still exists: %v", err)
 	}
 }
 
@@ -144,8 +144,8 @@ func TestSpawnSocketInUse(t *testing.T) {
 	}
 }
 
-// TestSpawnDeafBridge: a bridge that ignores shutdown and SIGTERM is killed, and what it leaves is
-// cleaned up.
+// TestSpawnDeafBridge checks that a bridge that ignores shutdown and SIGTERM is killed and its
+// socket removed.
 func TestSpawnDeafBridge(t *testing.T) {
 	path := socketPath(t)
 	command := bridgeCommand("deaf")
@@ -160,11 +160,11 @@ func TestSpawnDeafBridge(t *testing.T) {
 		t.Errorf("the bridge ended with %v, want %v", command.ProcessState, syscall.SIGKILL)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket is still there: %v", err)
+		t.Errorf("the socket still exists: %v", err)
 	}
 }
 
-// TestSpawnBridgeDies: a query on a bridge that is killed ends.
+// TestSpawnBridgeDies checks that a query ends when its bridge is killed.
 func TestSpawnBridgeDies(t *testing.T) {
 	command := bridgeCommand("serves")
 	client, err := ash.Spawn(context.Background(), command, socketPath(t), nil)
@@ -179,7 +179,7 @@ func TestSpawnBridgeDies(t *testing.T) {
 	if err := command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for err == nil { // until the death is noticed
+	for err == nil { // until the client notices the death
 		_, err = query(client, "hello")
 	}
 	if !errors.Is(err, ash.ErrClosed) {
@@ -187,7 +187,8 @@ func TestSpawnBridgeDies(t *testing.T) {
 	}
 }
 
-// TestSpawnKillsGroup: what a bridge leaves running dies with it, and cannot hold up its end.
+// TestSpawnKillsGroup checks that processes that a bridge leaves running die with it and do not
+// delay its end.
 func TestSpawnKillsGroup(t *testing.T) {
 	command := bridgeCommand("leaves a child")
 	var output bytes.Buffer
@@ -208,7 +209,7 @@ func TestSpawnKillsGroup(t *testing.T) {
 	waitGone(t, child)
 }
 
-// waitGone waits for a process that is no child of this one to end.
+// waitGone waits until a process that is not a child of this one ends.
 func waitGone(t *testing.T, pid int) {
 	t.Helper()
 	timeout := time.After(patience)
@@ -222,12 +223,12 @@ func waitGone(t *testing.T, pid int) {
 		select {
 		case <-ticker.C:
 		case <-timeout:
-			t.Fatalf("process %d is still there", pid)
+			t.Fatalf("process %d still runs", pid)
 		}
 	}
 }
 
-// TestSocketIsPrivate: the mode is 0600 whatever the umask.
+// TestSocketIsPrivate checks that the mode is 0600 with any umask.
 func TestSocketIsPrivate(t *testing.T) {
 	path := socketPath(t)
 	old := syscall.Umask(0)

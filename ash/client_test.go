@@ -26,7 +26,7 @@ func (w *wire) wantLine(want string) {
 
 func (w *wire) say(lines ...string) {
 	if _, err := w.conn.Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
-		w.t.Errorf("the client is gone before %q: %v", lines, err)
+		w.t.Errorf("the client left before %q: %v", lines, err)
 	}
 }
 
@@ -77,8 +77,8 @@ func TestConnectCancelled(t *testing.T) {
 	}
 }
 
-// TestReadyOnce: a host that knows so can connect again to a bridge that says ready only on its
-// first connection.
+// TestReadyOnce checks that a host can reconnect to a bridge that says ready only on its first
+// connection.
 func TestReadyOnce(t *testing.T) {
 	answer := func(w *wire) {
 		w.wantLine(queryLine)
@@ -95,8 +95,8 @@ func TestReadyOnce(t *testing.T) {
 	}
 }
 
-// TestQueryFaults plays bridges that do not keep to the protocol. None makes a query hang, and none
-// makes it succeed.
+// TestQueryFaults checks that bridges that violate the protocol make a query neither hang nor
+// succeed.
 func TestQueryFaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		play func(*wire)
@@ -152,9 +152,8 @@ func TestQueryFaults(t *testing.T) {
 	}
 }
 
-// TestLateDone: a done that comes some time after its error ends the query that failed, and not the
-// next one of the same session. TestAssumeReady: a bridge that says nothing may be asked all the
-// same, if its user says so.
+// TestAssumeReady checks that a host may query a bridge that never says ready, if AssumeReady is
+// set.
 func TestAssumeReady(t *testing.T) {
 	path := fakeBridge(t, func(w *wire) {
 		w.wantLine(queryLine)
@@ -171,7 +170,8 @@ func TestAssumeReady(t *testing.T) {
 	}
 }
 
-// TestDoneOfAnotherSession: whatever its id, a done ends the turn. The client tells the id.
+// TestDoneOfAnotherSession checks that a done with any id ends the turn and that the client reports
+// the id.
 func TestDoneOfAnotherSession(t *testing.T) {
 	path := fakeBridge(t, func(w *wire) {
 		w.say(`{"ev":"ready"}`)
@@ -190,10 +190,12 @@ func TestDoneOfAnotherSession(t *testing.T) {
 		t.Fatalf("error %v, want the turn to end without a message", err)
 	}
 	if got := client.SessionID(); got != "given-by-the-bridge" {
-		t.Errorf("the session is %q, want what the done told", got)
+		t.Errorf("the session is %q, want the id of the done", got)
 	}
 }
 
+// TestLateDone checks that a done that comes some time after its error ends the failed query, not
+// the next one of the same session.
 func TestLateDone(t *testing.T) {
 	seen := make(chan struct{})
 	path := fakeBridge(t, func(w *wire) {
@@ -288,8 +290,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestQueryAbandoned: leaving the range, and ending the context, interrupt the turn and leave the
-// connection usable.
+// TestQueryAbandoned checks that leaving the range or ending the context interrupts the turn and
+// leaves the connection usable.
 func TestQueryAbandoned(t *testing.T) {
 	causes := make(chan error, 1)
 	client := connect(t, serve(t, ended(causes), nil), nil)
@@ -319,7 +321,7 @@ func TestQueryAbandoned(t *testing.T) {
 	}
 }
 
-// TestQueryAbandonedDeafBridge: a bridge that ignores interrupts loses its connection.
+// TestQueryAbandonedDeafBridge checks that a bridge that ignores interrupts loses its connection.
 func TestQueryAbandonedDeafBridge(t *testing.T) {
 	path := fakeBridge(t, func(w *wire) {
 		w.say(`{"ev":"ready"}`)
@@ -344,7 +346,8 @@ func TestQueryAbandonedDeafBridge(t *testing.T) {
 	}
 }
 
-// TestBridgeReadsNothing: a bridge that does not read cannot hold up a query, nor its context.
+// TestBridgeReadsNothing checks that a bridge that does not read cannot block a query beyond its
+// context.
 func TestBridgeReadsNothing(t *testing.T) {
 	for name, options := range map[string]*ash.ClientOptions{
 		"write timeout": {WriteTimeout: 30 * time.Millisecond},
@@ -372,8 +375,8 @@ func TestBridgeReadsNothing(t *testing.T) {
 	}
 }
 
-// TestCloseDuringQuery: Close ends a query from within its loop and from elsewhere, even with
-// messages still coming.
+// TestCloseDuringQuery checks that Close ends a query from within its loop and from elsewhere, even
+// while messages arrive.
 func TestCloseDuringQuery(t *testing.T) {
 	flood := turns(func(_ context.Context, _ ash.Command, send ash.Send) error {
 		for {

@@ -27,7 +27,7 @@ func TestEncodeCommand(t *testing.T) {
 		{"shutdown", ash.Shutdown{}, `{"cmd":"shutdown"}`},
 		{"nil", nil, "!no such command"},
 		{"two prompts", ash.Query{Prompt: "x", Blocks: json.RawMessage("[]")}, "!prompt: both"},
-		{"blocks no array", ash.Query{Blocks: json.RawMessage(`{"a":1}`)}, "!prompt: content blocks must be a JSON array"},
+		{"blocks not an array", ash.Query{Blocks: json.RawMessage(`{"a":1}`)}, "!prompt: content blocks must be a JSON array"},
 		{"blocks empty", ash.Query{Blocks: json.RawMessage{}}, "!prompt: content blocks must be a JSON array"},
 		{"blocks no JSON", ash.Query{Blocks: json.RawMessage(`[1}`)}, "!prompt: not valid JSON"},
 		{"blocks no UTF-8", ash.Query{Blocks: json.RawMessage("[\"\xff\"]")}, "!prompt: not valid UTF-8"},
@@ -35,7 +35,7 @@ func TestEncodeCommand(t *testing.T) {
 		{"session no UTF-8", ash.Resume{SessionID: "\xff"}, "!sessionId: not valid UTF-8"},
 		{"extra taken", ash.Query{Extra: map[string]json.RawMessage{"ev": json.RawMessage("1")}}, "!extra field ev"},
 		{"extra no JSON", ash.Query{Extra: map[string]json.RawMessage{"a": json.RawMessage("1,\"b\":2")}}, "!a: not valid JSON"},
-		{"extra no value", ash.Query{Extra: map[string]json.RawMessage{"a": nil}}, "!a: not valid JSON"},
+		{"extra without value", ash.Query{Extra: map[string]json.RawMessage{"a": nil}}, "!a: not valid JSON"},
 		{"extra name no UTF-8", ash.Query{Extra: map[string]json.RawMessage{"\xff": json.RawMessage("1")}}, "!not valid UTF-8"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func FuzzDecodeCommand(f *testing.F) {
 		checkLine(t, encoded, err)
 		again, err := ash.DecodeCommand(encoded)
 		if err != nil || !reflect.DeepEqual(command, again) {
-			t.Errorf("by way of %q\n got %#v, error %v\nwant %#v", encoded, again, err, command)
+			t.Errorf("encoded as %q\n got %#v, error %v\nwant %#v", encoded, again, err, command)
 		}
 	})
 }
@@ -169,20 +169,20 @@ func FuzzDecodeEvent(f *testing.F) {
 				Data json.RawMessage `json:"data"`
 			}
 			if err := json.Unmarshal(line, &reference); err != nil || !bytes.Contains(line, message.Data) {
-				t.Errorf("data %q is not as it stands in %q, error %v", message.Data, line, err)
+				t.Errorf("data %q is not unchanged from %q, error %v", message.Data, line, err)
 			}
 		}
 		encoded, err := ash.EncodeEvent(event)
 		checkLine(t, encoded, err)
 		again, err := ash.DecodeEvent(encoded)
 		if err != nil || !reflect.DeepEqual(event, again) {
-			t.Errorf("by way of %q\n got %#v, error %v\nwant %#v", encoded, again, err, event)
+			t.Errorf("encoded as %q\n got %#v, error %v\nwant %#v", encoded, again, err, event)
 		}
 	})
 }
 
-// checkDecoded checks what holds for any line: either a value or one of two errors, and no value
-// from what is not JSON.
+// checkDecoded checks that decoding any line yields a value or one of two errors, and an error if
+// the line is not JSON.
 func checkDecoded(t *testing.T, line []byte, isNil bool, err error) {
 	t.Helper()
 	switch {
@@ -198,7 +198,7 @@ func checkDecoded(t *testing.T, line []byte, isNil bool, err error) {
 func checkLine(t *testing.T, line []byte, err error) {
 	t.Helper()
 	if err != nil {
-		t.Errorf("what was decoded cannot be encoded: %v", err)
+		t.Errorf("the decoded value cannot be encoded: %v", err)
 	} else if bytes.IndexByte(line, '\n') != len(line)-1 {
 		t.Errorf("%q is not one line", line)
 	}
@@ -224,7 +224,7 @@ func FuzzEncodeQuery(f *testing.F) {
 			query.Extra[name] = onOneLine(value)
 		}
 		if err != nil || !reflect.DeepEqual(got, ash.Command(query)) {
-			t.Errorf("by way of %q\n got %#v, error %v\nwant %#v", line, got, err, query)
+			t.Errorf("encoded as %q\n got %#v, error %v\nwant %#v", line, got, err, query)
 		}
 	})
 }

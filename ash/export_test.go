@@ -2,5 +2,5 @@ package ash
 
 import "time"
 
-// SetWriteTimeout changes how long a host may read nothing. Call it before Serve.
+// SetWriteTimeout sets how long a write may wait for a host to read. Call it before Serve.
 func (s *Server) SetWriteTimeout(d time.Duration) { s.writeTimeout = d }

@@ -75,8 +75,8 @@ func TestLineReaderLimit(t *testing.T) {
 	}
 }
 
-// TestLineReaderBounded feeds an endless line. That it ends at all shows that the reader stops at
-// the limit; it must have held no more than twice that.
+// TestLineReaderBounded feeds an endless line. The test ends only if the reader stops at the limit;
+// the reader must hold no more than twice that.
 func TestLineReaderBounded(t *testing.T) {
 	endless := &counter{}
 	if _, err := newLineReader(endless).next(); !errors.Is(err, ErrLineTooLong) {

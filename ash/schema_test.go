@@ -48,7 +48,7 @@ func compileSchema(t *testing.T, text []byte) *jsonschema.Schema {
 	return schema
 }
 
-// TestSchemasAgreeWithDecoders makes sure that schema and decoder never disagree about a line.
+// TestSchemasAgreeWithDecoders checks that schema and decoder agree about every line.
 func TestSchemasAgreeWithDecoders(t *testing.T) {
 	commands, events := compileSchema(t, ash.CommandSchema()), compileSchema(t, ash.EventSchema())
 	lines := append(transcriptLines(t),
@@ -60,7 +60,7 @@ func TestSchemasAgreeWithDecoders(t *testing.T) {
 	for _, line := range lines {
 		var value any
 		if json.Unmarshal([]byte(line), &value) != nil || strings.Count(line, "md\":") > 1 && !strings.Contains(line, "data") {
-			continue // not JSON, or a field appears twice: nothing a schema can see
+			continue // not JSON, or a repeated field: a schema cannot see it
 		}
 		_, err := ash.DecodeCommand([]byte(line))
 		if schemaErr := commands.Validate(value); (err == nil) != (schemaErr == nil) {
@@ -73,7 +73,7 @@ func TestSchemasAgreeWithDecoders(t *testing.T) {
 	}
 }
 
-// TestSchemasDescribeFields makes sure that an editor has something to say about every field.
+// TestSchemasDescribeFields checks that every field has a title and a description for editors.
 func TestSchemasDescribeFields(t *testing.T) {
 	for name, text := range map[string][]byte{"command": ash.CommandSchema(), "event": ash.EventSchema()} {
 		var schema map[string]any

@@ -37,7 +37,7 @@ func TestServerOverlongLine(t *testing.T) {
 	w.send(`{"cmd":"query","prompt":"","sessionId":"s1"}` + "\n")
 	w.want(`{"ev":"message","data":"started"}`)
 	megabyte := bytes.Repeat([]byte("x"), 1<<20)
-	for range 60 { // the server takes all of it, so that this end gets to read why it is cut off
+	for range 60 { // the server reads all of it, so that this end can read the error
 		if _, err := w.conn.Write(megabyte); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestServerOverlongLine(t *testing.T) {
 	}
 	got, err := w.lines.ReadString('\n')
 	if want := `{"ev":"error","error":"line longer than 52428800 bytes"}`; err != nil || got != want+"\n" {
-		// The done of the turn that this ends may come first.
+		// The done of the turn that this line ends may come first.
 		if got != `{"ev":"done","sessionId":"s1"}`+"\n" {
 			t.Fatalf("got %q, error %v, want %q", got, err, want)
 		}
@@ -96,8 +96,8 @@ func TestServerPeerVanishes(t *testing.T) {
 	}
 }
 
-// TestServerReturningPeer: a host that lost its connection and asks again in the same session is
-// not refused because of the turn it left behind, however long that takes to end.
+// TestServerReturningPeer checks that a host that lost its connection can query the same session
+// again, however long its abandoned turn takes to end.
 func TestServerReturningPeer(t *testing.T) {
 	aborted, release := make(chan struct{}), make(chan struct{})
 	path := serve(t, turns(func(ctx context.Context, command ash.Command, send ash.Send) error {
@@ -148,8 +148,8 @@ func TestServerSecondConnection(t *testing.T) {
 	first.want(`{"ev":"done","sessionId":"s1"}`)
 }
 
-// TestServerPipelined: commands sent without waiting are answered in order, and an interrupt meant
-// for one turn never hits the next.
+// TestServerPipelined checks that commands sent without waiting are answered in order and that an
+// interrupt for one turn never ends the next.
 func TestServerPipelined(t *testing.T) {
 	w := dialWire(t, serve(t, turns(func(ctx context.Context, command ash.Command, send ash.Send) error {
 		if _, ok := command.(ash.Resume); ok {
@@ -184,8 +184,7 @@ func TestServerShutdownEndsAllTurns(t *testing.T) {
 	}
 }
 
-// TestServeWaits: Serve does not return before its handlers have, and they get their last words
-// out.
+// TestServeWaits checks that Serve waits for its handlers and that their last messages are sent.
 func TestServeWaits(t *testing.T) {
 	stopped, release := make(chan struct{}), make(chan struct{})
 	path := socketPath(t)
@@ -220,8 +219,8 @@ func TestServeWaits(t *testing.T) {
 	}
 }
 
-// TestServerPeerStopsReading: a host that reads nothing loses its connection; others are not held
-// up meanwhile.
+// TestServerPeerStopsReading checks that a host that reads nothing loses its connection and does
+// not delay others.
 func TestServerPeerStopsReading(t *testing.T) {
 	causes := make(chan error, 1)
 	path := serve(t, turns(func(ctx context.Context, command ash.Command, send ash.Send) error {
@@ -271,7 +270,8 @@ func TestServerSend(t *testing.T) {
 	w.want(`{"ev":"done","sessionId":"s1"}`)
 }
 
-// TestServerManyPeers lets hosts come, ask, and go in every way at once.
+// TestServerManyPeers checks the server with many hosts that connect, query and leave in every way
+// at once.
 func TestServerManyPeers(t *testing.T) {
 	path := serve(t, turns(echo), nil)
 	errs := make(chan error, 8)

@@ -14,7 +14,7 @@ import (
 	"github.com/oacp-go/oacp/ash"
 )
 
-// staleSocket leaves a socket at path that nobody listens on, as a bridge that was killed does.
+// staleSocket leaves a socket without a listener at path, as a killed bridge does.
 func staleSocket(t *testing.T, path string) {
 	t.Helper()
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -122,7 +122,7 @@ func TestListenLeavesFileAlone(t *testing.T) {
 	}
 }
 
-// TestListenRace: of many servers that find the same stale socket, one gets it.
+// TestListenRace checks that exactly one of many servers takes over the same stale socket.
 func TestListenRace(t *testing.T) {
 	for range 20 {
 		path := socketPath(t)
@@ -158,8 +158,8 @@ func TestListenRace(t *testing.T) {
 	}
 }
 
-// TestCloseLeavesSuccessorAlone: a server whose socket somebody else removed and replaced does not
-// remove theirs.
+// TestCloseLeavesSuccessorAlone checks that a server does not remove a socket that replaced its
+// own.
 func TestCloseLeavesSuccessorAlone(t *testing.T) {
 	path := socketPath(t)
 	first, err := ash.Listen(path, turns(echo))

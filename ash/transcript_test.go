@@ -18,9 +18,9 @@ import (
 )
 
 // A transcript is a recorded conversation: prose, and then sections of lines, alternately the
-// bridge's and the host's. Those in testdata/transcripts/both hold for either end of this package;
-// those in bridge and host hold for that end alone, facing a peer that this package's other end
-// would never be.
+// bridge's and the host's. Those in testdata/transcripts/both test both ends of this package; those
+// in bridge and host test that end only, against a peer that behaves as this package's other end
+// never does.
 type section struct {
 	fromHost bool
 	lines    []string
@@ -37,7 +37,7 @@ func readTranscript(name string, archive *txtar.Archive) ([]section, error) {
 		case !fromHost && file.Name != "bridge":
 			return nil, fmt.Errorf("%s: unknown section %q", name, file.Name)
 		case fromHost != (i%2 == 1):
-			return nil, fmt.Errorf("%s: section %d: the bridge begins and they take turns", name, i+1)
+			return nil, fmt.Errorf("%s: section %d: the bridge must begin and the two must take turns", name, i+1)
 		case len(file.Data) == 0:
 			return nil, fmt.Errorf("%s: section %d is empty", name, i+1)
 		}
@@ -174,8 +174,8 @@ func (h *scriptedHandler) next(ctx context.Context, send ash.Send) error {
 	return turn.err
 }
 
-// handlerScript works out from a transcript what the agent behind the bridge does in each turn:
-// every done ends one.
+// handlerScript derives from a transcript what the agent behind the bridge does in each turn. Every
+// done ends a turn.
 func handlerScript(t *testing.T, sections []section) []scriptedTurn {
 	var script []scriptedTurn
 	var turn scriptedTurn
@@ -219,7 +219,7 @@ func TestTranscriptsClient(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, ok := command.(ash.Interrupt); !ok { // those are sent from within the turn they interrupt
+				if _, ok := command.(ash.Interrupt); !ok { // the turn itself sends its interrupts
 					wantMessages, wantErr := turnEvents(t, sections[i+1:])
 					runCommand(t, client, command, wantMessages, wantErr)
 				}
@@ -228,14 +228,14 @@ func TestTranscriptsClient(t *testing.T) {
 	}, "both", "host")
 }
 
-// playBridge is the bridge of a transcript. It fails the test without ending its goroutine's
-// duties: t.Errorf only.
+// playBridge is the bridge of a transcript. It runs in a goroutine, so it reports failures with
+// t.Errorf only.
 func playBridge(w *wire, sections []section) {
 	for _, section := range sections {
 		for _, line := range section.lines {
 			if !section.fromHost {
 				if _, err := w.conn.Write([]byte(line + "\n")); err != nil {
-					w.t.Errorf("the client is gone before %s: %v", line, err)
+					w.t.Errorf("the client left before %s: %v", line, err)
 				}
 				continue
 			}
@@ -246,8 +246,8 @@ func playBridge(w *wire, sections []section) {
 	}
 }
 
-// turnEvents returns what the turn that begins with these sections yields: data, and "interrupt"
-// where the host interrupts it; and the text of its error.
+// turnEvents returns what the turn that begins with these sections yields: data, "interrupt" for
+// each interrupt by the host, and the text of its error.
 func turnEvents(t *testing.T, sections []section) (messages []string, failure string) {
 	for _, section := range sections {
 		if section.fromHost {
@@ -319,8 +319,8 @@ func runCommand(t *testing.T, client *ash.Client, command ash.Command, want []st
 	}
 }
 
-// TestTranscriptsCoverProtocol makes sure that no command or event of the protocol page lacks a
-// recording.
+// TestTranscriptsCoverProtocol checks that the transcripts cover every command and event of the
+// protocol page.
 func TestTranscriptsCoverProtocol(t *testing.T) {
 	recorded := ""
 	names, err := filepath.Glob("testdata/transcripts/both/*.txtar")

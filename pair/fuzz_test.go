@@ -11,8 +11,8 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// FuzzStep takes one step from whatever a manifest says, if it is taken for
-// one. What the step leaves behind is a manifest again.
+// FuzzStep takes one step from any manifest that can be read, and checks that the result is a
+// manifest that can be read again.
 func FuzzStep(f *testing.F) {
 	manifests, log := stepsOfARun(f)
 	for _, manifest := range manifests {
@@ -29,7 +29,7 @@ func FuzzStep(f *testing.F) {
 			return
 		}
 		run := bridge.Run{ID: 1, RepositoryID: "0123456789abcdef", Folder: t.TempDir()}
-		// Nothing that a fuzzer made up is run or removed.
+		// Do not run or remove anything that the fuzzer made up.
 		m.ID, m.RepoPath, m.WorktreePath = run.ID, run.Folder, ""
 		if m.ProofCommand != "" {
 			m.ProofCommand = "true"
@@ -39,9 +39,9 @@ func FuzzStep(f *testing.F) {
 		}
 		s, err := Resume(run, scripted(func(call) (string, error) { return answer, failures[int(failure)%len(failures)] }))
 		if err != nil {
-			t.Fatalf("a manifest that can be read is refused when it was written: %v", err)
+			t.Fatalf("a manifest that was read and written cannot be read again: %v", err)
 		}
-		s.stopDelay = 0 // none comes
+		s.stopDelay = 0 // no stop comes
 		if !s.manifest.State.Final() {
 			err = s.step(t.Context())
 		}
@@ -54,8 +54,7 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// stepsOfARun returns the manifests that a run leaves behind one after the
-// other, and its log.
+// stepsOfARun returns the manifests of a run, one for each step, and its log.
 func stepsOfARun(f *testing.F) (manifests [][]byte, log []byte) {
 	f.Helper()
 	reviews := 0

@@ -9,8 +9,7 @@ import (
 
 const canLimitFiles = true
 
-// limitFiles makes files as large as a full disk would: writes beyond the
-// limit fail.
+// limitFiles simulates a full disk: writes beyond the limit fail.
 func limitFiles(limit string) error {
 	if limit == "" {
 		return nil

@@ -87,7 +87,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestNeverBegun: a run that was killed before it had a manifest keeps its number.
+// TestNeverBegun checks that a run that was killed before it had a manifest keeps its number.
 func TestNeverBegun(t *testing.T) {
 	root, repository := t.TempDir(), t.TempDir()
 	repositoryID, err := bridge.RepositoryID(repository)

@@ -24,7 +24,7 @@ func TestUnavailable(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// When it has been installed the run begins.
+	// Once the program is installed, the run begins.
 	var calls []call
 	s, err := Resume(s.Place(), lines(t, &calls, "codex: DONE", "claude: PASS", "codex: PASS"))
 	if err != nil {
@@ -33,7 +33,7 @@ func TestUnavailable(t *testing.T) {
 	if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
 		t.Error(err)
 	}
-	// What is the agent's own failure ends it.
+	// A failure of the agent itself ends the run.
 	s = newSession(t, Settings{Prompt: "x"}, Options{NewDriver: func(Agent, string, string) agent.Driver { return &unstartable{} }})
 	var failed *FailedError
 	if err := s.Run(t.Context()); !errors.As(err, &failed) || !strings.Contains(err.Error(), "codex: it speaks another protocol") {
@@ -41,15 +41,15 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestOutage: a run that has begun outlives an agent that cannot be started
-// and a service that does not answer, whoever's turn it is, also when that is
-// what comes of starting an agent again. A refusal is the agent's failure.
+// TestOutage checks that a run that has begun survives an agent that cannot be started and a
+// service that does not answer, in either agent's turn, also after a restart of the agent. A
+// refusal is the agent's failure.
 func TestOutage(t *testing.T) {
 	overloaded := &agent.APIError{Kind: agent.Overloaded, Status: 529, Text: "overloaded"}
 	refused := &agent.APIError{Kind: agent.Refused, Status: 400, Text: "too long"}
 	for _, test := range []struct {
 		name string
-		// failures are those of the turns of an agent, nil for none.
+		// failures are the errors of the agent's turns, nil for success.
 		of       Agent
 		failures []error
 		outside  bool
@@ -84,14 +84,14 @@ func TestOutage(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := errors.Join(s.Run(t.Context()), s.Close()); err != nil {
-				t.Errorf("gone on with when the service is back: %v", err)
+				t.Errorf("resumed when the service is back: %v", err)
 			}
 		})
 	}
 }
 
-// TestFolderGone: a repository that is not there, as a disk that is not
-// mounted, ends no run, and neither does git when it makes no worktree.
+// TestFolderGone checks that a missing repository, as on a disk that is not mounted, does not end a
+// run, and neither does git if it cannot make a worktree.
 func TestFolderGone(t *testing.T) {
 	for _, worktree := range []bool{false, true} {
 		repository := newRepository(t)
@@ -144,8 +144,7 @@ func TestFolderGone(t *testing.T) {
 	}
 }
 
-// TestRestarts: an agent is started again once, and
-// without its session where that is gone.
+// TestRestarts checks that an agent is restarted once, and without its session if that is lost.
 func TestRestarts(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -178,8 +177,8 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// TestStopReachesAgentFirst: at a shutdown an agent may die before this process
-// is told to stop. That is neither its failure nor a reason to start it again.
+// TestStopReachesAgentFirst checks that an agent that dies at a shutdown, before this process is
+// asked to stop, has not failed and is not restarted.
 func TestStopReachesAgentFirst(t *testing.T) {
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())

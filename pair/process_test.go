@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	// Else every process that the race detector watches takes a second to exit.
+	// Otherwise every process under the race detector takes a second to exit.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -68,9 +68,9 @@ func helper(arguments []string) error {
 	return errors.New("unknown helper " + arguments[0])
 }
 
-// drive makes a run, or resumes the one there is, with scripted agents. It prints a line for every
-// entry, so that whoever reads them can choose when to kill it. Files that may grow to limit bytes
-// stand for a full disk.
+// drive makes a run with scripted agents, or resumes the existing one. It prints a line for every
+// entry, so that the reader can choose when to kill it. A limit of the size of files simulates a
+// full disk.
 func drive(root, repository, limit string) error {
 	if err := limitFiles(limit); err != nil {
 		return err
@@ -98,8 +98,8 @@ func drive(root, repository, limit string) error {
 	return errors.Join(s.Run(context.Background()), s.Close())
 }
 
-// steady is a pair of agents that act by what they are told alone: each iteration says the same,
-// and the third passes.
+// steady is a pair of agents that depend on their prompts only: each iteration says the same, and
+// the third passes.
 func steady(_ string, c call) (string, error) {
 	for range 3 {
 		c.observe(agent.Event{Text: "working"})
@@ -134,8 +134,8 @@ var undisturbed = []string{
 	"3 review codex>claude good|PASS", "3 signal codex>claude PASS in iteration 3PASS",
 }
 
-// TestKill kills the process at random entries and resumes until the run is done. However often
-// that was, it ends in the same place.
+// TestKill kills the process at random entries and resumes until the run is done. However often it
+// is killed, the run ends with the same result.
 func TestKill(t *testing.T) {
 	for seed := range uint64(killRounds(t)) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -166,7 +166,7 @@ func killRounds(t *testing.T) int {
 	return rounds
 }
 
-// driveUntil drives the run for so many entries, and then kills the process.
+// driveUntil drives the run for a number of entries, and then kills the process.
 func driveUntil(t *testing.T, root, repository string, entries int) (done bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-helper", "drive", root, repository, "")
@@ -219,8 +219,8 @@ func checkUndisturbed(t *testing.T, root, repository, when string) {
 	}
 }
 
-// TestFullDisk: whatever step the disk is full at, the run can be resumed when it no longer is, and
-// ends where it would have.
+// TestFullDisk checks that a run that stopped because the disk was full, at any step, can be
+// resumed later and ends with the same result.
 func TestFullDisk(t *testing.T) {
 	if !canLimitFiles {
 		t.Skip("this system has no limit on the size of files")
@@ -244,7 +244,7 @@ func TestFullDisk(t *testing.T) {
 	checkUndisturbed(t, root, repository, fmt.Sprintf("%d full disks", failures))
 }
 
-// TestRunIDs: processes that make runs at once get one each.
+// TestRunIDs checks that processes that make runs at the same time get one each.
 func TestRunIDs(t *testing.T) {
 	const processes = 6
 	root, repository := t.TempDir(), t.TempDir()
@@ -271,7 +271,7 @@ func TestRunIDs(t *testing.T) {
 	var one json.Number
 	for id := range seen {
 		if err := json.Unmarshal([]byte(id), &one); err != nil {
-			t.Errorf("%q is no number of a run", id)
+			t.Errorf("%q is not the number of a run", id)
 		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-// TestPrograms has the real codex work and the real claude review, with a scripted model behind
-// both: codex writes a file, is told that it is wrong, and writes it right. In the middle of the
-// first review the session is stopped, and another goes on.
+// TestPrograms runs the real codex as worker and the real claude as reviewer, with a scripted model
+// behind both. Codex writes a file, learns that it is wrong, and corrects it. The session is
+// stopped in the middle of the first review, and another one continues.
 func TestPrograms(t *testing.T) {
 	codex, claude := modelstub.Program(t, "codex"), modelstub.Program(t, "claude")
 	repository := newRepository(t)
@@ -116,7 +116,7 @@ func reviewAnswer(t *testing.T, file string, request modelstub.Request) modelstu
 	return modelstub.Reply{Text: "FAIL"}
 }
 
-// checkRawEvents: the programs' own events are in the transcript.
+// checkRawEvents checks that the transcript has the programs' own events.
 func checkRawEvents(t *testing.T, run bridge.Run) {
 	t.Helper()
 	data, err := os.ReadFile(run.TranscriptPath())

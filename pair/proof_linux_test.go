@@ -13,9 +13,8 @@ import (
 	"github.com/oacp-go/oacp/internal/orphans"
 )
 
-// TestProofLeavesNothing: what a proof leaves behind is ended with it, also
-// when it succeeded, and when it closed its output and began a session of its
-// own.
+// TestProofLeavesNothing checks that processes that a proof leaves behind end with it, even if it
+// succeeded, or if they closed their output and began a session of their own.
 func TestProofLeavesNothing(t *testing.T) {
 	for name, leave := range map[string]string{
 		"in its group":        "sleep 1000 >/dev/null 2>&1 <$0 & read line <$0.go",
@@ -27,8 +26,8 @@ func TestProofLeavesNothing(t *testing.T) {
 			if err := errors.Join(syscall.Mkfifo(fifo, 0o600), syscall.Mkfifo(fifo+".go", 0o600)); err != nil {
 				t.Fatal(err)
 			}
-			// What is left behind has the one pipe open for as long as it lives; the
-			// proof waits on the other until it has.
+			// The process that is left behind holds one pipe open as long as it lives. The proof
+			// waits on the other pipe until the first one is open.
 			opened := make(chan *os.File, 1)
 			go func() {
 				file, err := os.OpenFile(fifo, os.O_WRONLY, 0)
@@ -45,12 +44,12 @@ func TestProofLeavesNothing(t *testing.T) {
 			}
 			file := <-opened
 			if _, err := io.WriteString(file, "is anybody there?"); !errors.Is(err, syscall.EPIPE) {
-				t.Errorf("writing to what the proof left behind: %v, want nobody to be there", err)
+				t.Errorf("writing to the process that the proof left behind: %v, want no such process", err)
 			}
 			if err := file.Close(); err != nil {
 				t.Error(err)
 			}
-			// What is in the group of a proof ends with it, without a word.
+			// Processes in the group of a proof end with it and are not reported.
 			if m, err := ReadManifest(s.Place()); err != nil || m.Turn != nil {
 				t.Errorf("turn %+v, %v; want none", m.Turn, err)
 			}
@@ -58,8 +57,8 @@ func TestProofLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestProofCutOff: what a proof has left at work whose process was killed is
-// ended before the next begins.
+// TestProofCutOff checks that, after this process was killed, what its proof left running is ended
+// before the next proof begins.
 func TestProofCutOff(t *testing.T) {
 	var calls []call
 	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone, Proof: "true"}, lines(t, &calls, "codex: DONE"))
@@ -79,12 +78,12 @@ func TestProofCutOff(t *testing.T) {
 	}
 	var exit *exec.ExitError
 	if err := left.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Errorf("what was left behind ended with %v, want it killed", err)
+		t.Errorf("the process that was left behind ended with %v, want it killed", err)
 	}
 }
 
-// TestStopReachesProofFirst: at a shutdown a proof may end before this process
-// is told to. It has not failed then.
+// TestStopReachesProofFirst checks that a proof that ends at a shutdown, before this process is
+// asked to stop, has not failed.
 func TestStopReachesProofFirst(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {

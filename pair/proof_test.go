@@ -27,10 +27,10 @@ func TestProof(t *testing.T) {
 			t.Fatalf("error %v after %d turns, want none after 3", err, len(calls))
 		}
 		if got := calls[1].request.Prompt; !strings.Contains(got, "FROM proof") || !strings.Contains(got, "there is no file "+marker) {
-			t.Errorf("the worker was not told how the proof failed:\n%s", got)
+			t.Errorf("the worker's prompt does not say how the proof failed:\n%s", got)
 		}
 		if got := calls[2].request.Prompt; !strings.Contains(got, "This command has succeeded") {
-			t.Errorf("the reviewer was not told of the proof:\n%s", got)
+			t.Errorf("the reviewer's prompt does not mention the proof:\n%s", got)
 		}
 	})
 	t.Run("broken by the reviewer", func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestProof(t *testing.T) {
 			t.Fatalf("error %v after %d turns and %d proofs, want none after 4 and 4", err, len(prompts), proofs)
 		}
 		if !strings.Contains(prompts[2], "there is no file "+made) {
-			t.Errorf("the worker was not told how the proof failed after the review:\n%s", prompts[2])
+			t.Errorf("the worker's prompt does not say how the proof failed after the review:\n%s", prompts[2])
 		}
 	})
 	t.Run("PASS without DONE", func(t *testing.T) {
@@ -86,10 +86,10 @@ func TestProof(t *testing.T) {
 			}
 			got := strings.Join(records(t, s), "\n")
 			if !strings.Contains(got, "result proof>codex the proof ") || strings.Contains(got, "agent") {
-				t.Errorf("the proof's failure is not in the bridge, or it speaks of an agent:\n%s", got)
+				t.Errorf("the bridge lacks the proof's failure, or the failure mentions an agent:\n%s", got)
 			}
 			if name == "is missing" && !strings.Contains(got, "it cannot be run") {
-				t.Errorf("it is not said that the program is missing:\n%s", got)
+				t.Errorf("the message does not say that the program is missing:\n%s", got)
 			}
 		})
 	}

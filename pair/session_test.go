@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// A script is an agent whose answers are written down beforehand. Both agents of a pair share what
-// they are asked.
+// A script is an agent with prepared answers. Both agents of a pair record their requests in the
+// same place.
 type script struct {
 	name    Agent
 	session string
@@ -46,26 +46,26 @@ func (s *script) Turn(ctx context.Context, request agent.Request, observe func(a
 	return agent.Result{Text: text, SessionID: s.SessionID(), Duration: time.Second, Usage: agent.Usage{InputTokens: 1}}, err
 }
 
-// scripted returns options for agents that answer by a function.
+// scripted returns options for agents whose answers come from a function.
 func scripted(answer func(call) (string, error)) Options {
 	return Options{NewDriver: func(name Agent, _, session string) agent.Driver {
 		return &script{name: name, session: session, answer: answer}
 	}}
 }
 
-// unstartable is an agent that is there and does not work.
+// unstartable is an agent that is installed but does not start.
 type unstartable struct{ script }
 
 func (*unstartable) Start(context.Context) error { return errors.New("it speaks another protocol") }
 
-// lines returns the answers one after the other, which name their agent, as in "codex: I did
+// lines returns the answers one after the other. Each answer names its agent, as in "codex: I did
 // it\nDONE".
 func lines(t *testing.T, calls *[]call, answers ...string) Options {
 	t.Helper()
 	return scripted(func(c call) (string, error) {
 		*calls = append(*calls, c)
 		if len(*calls) > len(answers) {
-			t.Errorf("turn %d, of %s, is one too many", len(*calls), c.agent)
+			t.Errorf("unexpected turn %d, of %s", len(*calls), c.agent)
 			return "FAIL", nil
 		}
 		name, text, _ := strings.Cut(answers[len(*calls)-1], ": ")
@@ -116,7 +116,7 @@ func TestIterations(t *testing.T) {
 	}{
 		{"passed at once", Settings{Review: ReviewClaude}, []string{"codex: ok\nDONE", "claude: good\nPASS"}, Complete, "", 1},
 		{"failed once", Settings{Review: ReviewClaude}, []string{"codex: ok\nDONE", "claude: no\nFAIL", "codex: now\nDONE", "claude: yes\nPASS"}, Complete, "", 2},
-		{"review without a word", Settings{Review: ReviewClaude}, []string{"codex: DONE", "claude: the tests did not PASS yet", "codex: DONE", "claude: PASS"}, Complete, "", 2},
+		{"review without a signal", Settings{Review: ReviewClaude}, []string{"codex: DONE", "claude: the tests did not PASS yet", "codex: DONE", "claude: PASS"}, Complete, "", 2},
 		{"passed without DONE", Settings{Review: ReviewClaude}, []string{"codex: a first step", "claude: PASS"}, Complete, "", 1},
 		{"both pass", Settings{}, []string{"codex: DONE", "claude: PASS", "codex: PASS"}, Complete, "", 1},
 		{"the second fails", Settings{}, []string{"codex: DONE", "claude: PASS", "codex: FAIL", "codex: DONE", "claude: PASS", "codex: PASS"}, Complete, "", 2},
@@ -152,7 +152,7 @@ func TestIterations(t *testing.T) {
 	}
 }
 
-// TestMessages: each agent is told each thing once, and the log has all of it.
+// TestMessages checks that each agent gets each message once and that the log has all of them.
 func TestMessages(t *testing.T) {
 	var calls []call
 	s := newSession(t, Settings{Prompt: "make it work", Review: ReviewClaude},
@@ -217,7 +217,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestStopAndResume: a session that is told to stop leaves a run that goes on with the same turn,
+// TestStopAndResume checks that a stopped session leaves a run that continues with the same turn,
 // in the agent's session.
 func TestStopAndResume(t *testing.T) {
 	enough := errors.New("enough")
@@ -266,7 +266,7 @@ func TestStopAndResume(t *testing.T) {
 	}
 }
 
-// TestSessionIsKept: an agent's session is on disk before its first turn ends.
+// TestSessionIsKept checks that an agent's session is on disk before its first turn ends.
 func TestSessionIsKept(t *testing.T) {
 	var s *Session
 	s = newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
@@ -281,8 +281,8 @@ func TestSessionIsKept(t *testing.T) {
 	}
 }
 
-// TestAcknowledge: what an agent was given is acknowledged after its turn, and again if that
-// failed; what it was not given is not.
+// TestAcknowledge checks that messages that an agent was given are acknowledged after its turn,
+// that a failed acknowledgement is repeated, and that no other messages are acknowledged.
 func TestAcknowledge(t *testing.T) {
 	var calls []call
 	var acknowledged []string

@@ -69,8 +69,8 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// FuzzDetect: an answer is judged by its last line alone, and white space
-// behind it changes nothing.
+// FuzzDetect checks that only the last line of an answer counts, and that white space after it
+// changes nothing.
 func FuzzDetect(f *testing.F) {
 	for _, seed := range []string{"DONE", "x\nPASS", "**FAIL**.", "not PASS", "\n"} {
 		f.Add(seed, "DONE")

@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// TestFollow: whoever follows an agent sees what is there, what comes, and
-// nothing of the other agent.
+// TestFollow checks that following an agent yields old and new entries, and none of the other
+// agent.
 func TestFollow(t *testing.T) {
 	seen := make(chan string, 100)
 	s := newSession(t, Settings{Prompt: "x", Review: ReviewClaude}, scripted(func(c call) (string, error) {
@@ -76,8 +76,8 @@ func TestFollowStops(t *testing.T) {
 	}
 }
 
-// TestFollowKilled: who follows a run sees all of it and no more waits when the
-// process that drives it is killed, and when it was killed before.
+// TestFollowKilled checks that following a run yields all of it and then ends, if the process that
+// drives it is killed or was killed before.
 func TestFollowKilled(t *testing.T) {
 	root, repository := t.TempDir(), t.TempDir()
 	cmd := exec.Command(os.Args[0], "-helper", "drive-and-hang", root, repository)
@@ -115,7 +115,7 @@ func TestFollowKilled(t *testing.T) {
 	}
 }
 
-// driveAndHang drives a run whose agent does not come to an end.
+// driveAndHang drives a run whose agent never ends its turn.
 func driveAndHang(root, repository string) error {
 	s, err := Create(root, repository, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
 		c.observe(agent.Event{Text: "hanging"})
@@ -128,7 +128,7 @@ func driveAndHang(root, repository string) error {
 	return s.Run(context.Background())
 }
 
-// followHelper prints what an agent shows, and waits until it is told to end.
+// followHelper prints what an agent shows, and waits until it is asked to end.
 func followHelper(folder string) error {
 	run := bridge.Run{ID: 1, Folder: folder}
 	for e, err := range Follow(context.Background(), run, Agent(os.Args[4])) {
@@ -140,7 +140,7 @@ func followHelper(folder string) error {
 	return nil
 }
 
-// TestTmux shows a run in a real tmux, with a server of the test's own.
+// TestTmux shows a run in a real tmux with its own server.
 func TestTmux(t *testing.T) {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		t.Skip("tmux is not installed")
@@ -152,7 +152,7 @@ func TestTmux(t *testing.T) {
 	t.Setenv("TMUX_TMPDIR", sockets)
 	t.Setenv("TMUX", "")
 	t.Cleanup(func() {
-		// Without a session left the server has ended by itself.
+		// The server ends by itself after its last session.
 		_, _ = tmux(context.Background(), "kill-server")
 		if err := os.RemoveAll(sockets); err != nil {
 			t.Error(err)
@@ -175,15 +175,14 @@ func TestTmux(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := s.ShowInTmux(t.Context(), nil); err != nil || again != name || s.Manifest().TmuxSession != name {
-		t.Errorf("shown again in %q, %v; want %q, as the manifest", again, err, name)
+		t.Errorf("shown again in %q, %v; want %q as in the manifest", again, err, name)
 	}
 	if err := s.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// waitForPanes waits until each agent's pane shows what that agent said, and
-// only that.
+// waitForPanes waits until each agent's pane shows only what that agent said.
 func waitForPanes(t *testing.T, name string) {
 	for t.Context().Err() == nil {
 		left, err := tmux(t.Context(), "capture-pane", "-p", "-t", "="+name+":.0")

@@ -10,8 +10,8 @@ import (
 	"github.com/oacp-go/oacp/agent"
 )
 
-// TestTranscript: each entry is a line, raw events lose only white space, and a line that a crash
-// cut off costs no other.
+// TestTranscript checks that each entry is a line, that raw events lose only white space, and that
+// a torn line loses no other line.
 func TestTranscript(t *testing.T) {
 	raw := []string{`{"type":"x", "html":"<&>",  "big":12345678901234567890}`, "{\n\"a\": 1\n}", `no JSON`, `"` + strings.Repeat("y", 30<<20) + `"`}
 	s := newSession(t, Settings{Prompt: "x", Review: ReviewNone}, scripted(func(c call) (string, error) {
@@ -56,12 +56,13 @@ func TestTranscript(t *testing.T) {
 	}
 	for i, want := range []string{`{"type":"x","html":"<&>","big":12345678901234567890}`, `{"a":1}`, `"no JSON"`, raw[3]} {
 		if !strings.Contains(string(data), `"raw":`+want+"}\n") {
-			t.Errorf("raw event %d is not in the transcript as it came", i)
+			t.Errorf("raw event %d is missing from the transcript or was changed", i)
 		}
 	}
 }
 
-// TestUsage: what every attempt has used up is in the transcript once, whatever became of it.
+// TestUsage checks that the transcript has the usage of every attempt once, whether the attempt
+// succeeded or failed.
 func TestUsage(t *testing.T) {
 	var calls []call
 	var used int64
@@ -75,6 +76,6 @@ func TestUsage(t *testing.T) {
 		t.Fatalf("error %v after %d attempts, want a FailedError after 4", err, len(calls))
 	}
 	if used != 4 {
-		t.Errorf("the transcript tells of %d attempts' use, want 4", used)
+		t.Errorf("the transcript has the usage of %d attempts, want 4", used)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// TestOwnReview: an agent that reviews its own work is given what it did then,
-// and what it found when it works again, each once. Commands remember nothing.
+// TestOwnReview checks that an agent that reviews its own work gets its earlier answer when it
+// reviews, and its findings when it works again, each once. Commands have no memory.
 func TestOwnReview(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		settings Settings
 		answers  []string
-		// given are the words that a turn's prompt has of answers, by turn.
+		// given are the words of earlier answers in each turn's prompt.
 		given []string
 		to    []string
 	}{
@@ -32,7 +32,7 @@ func TestOwnReview(t *testing.T) {
 			[]string{"", "made 1", "made 1,good 1", "found 1", "found 1,made 2", "made 2,good 2"},
 			[]string{"claude", "codex", "claude", "claude", "codex", "claude"},
 		},
-		{"nobody reviews", Settings{Agent: Codex, Review: ReviewNone}, []string{"codex: made 1", "codex: made 2\nDONE"}, []string{"", ""}, []string{"user", "user"}},
+		{"no review", Settings{Agent: Codex, Review: ReviewNone}, []string{"codex: made 1", "codex: made 2\nDONE"}, []string{"", ""}, []string{"user", "user"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.settings.Prompt = "x"
@@ -49,11 +49,11 @@ func TestOwnReview(t *testing.T) {
 					case 1:
 						given = append(given, words)
 					default:
-						t.Errorf("turn %d is given %q more than once:\n%s", i, words, c.request.Prompt)
+						t.Errorf("turn %d gets %q more than once:\n%s", i, words, c.request.Prompt)
 					}
 				}
 				if got := strings.Join(given, ","); got != test.given[i] {
-					t.Errorf("turn %d is given %q, want %q", i, got, test.given[i])
+					t.Errorf("turn %d gets %q, want %q", i, got, test.given[i])
 				}
 			}
 			var to []string
@@ -72,8 +72,8 @@ func TestOwnReview(t *testing.T) {
 	}
 }
 
-// TestSignalsInTheBridge: what an agent sends during its turn goes before what
-// it says, and what others send or it sent before is none of it.
+// TestSignalsInTheBridge checks that a signal that an agent sends during its turn takes precedence
+// over its answer, and that signals of others and earlier ones do not count.
 func TestSignalsInTheBridge(t *testing.T) {
 	var s *Session
 	send := func(from Agent, signal bridge.Signal, content string) {
@@ -111,8 +111,8 @@ func TestSignalsInTheBridge(t *testing.T) {
 	}
 }
 
-// TestWhichSignalCounts: that of the last attempt before those of the others,
-// and none that came out of a mailbox.
+// TestWhichSignalCounts checks that the last attempt's signal takes precedence over earlier ones,
+// and that signals from a mailbox do not count.
 func TestWhichSignalCounts(t *testing.T) {
 	const mail = `{"oacp":{"id":"msg-20260101T0000Z-claude-abcd"}}`
 	type signal struct {
@@ -121,8 +121,7 @@ func TestWhichSignalCounts(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name string
-		// first is sent in an attempt that dies, if there is something in it,
-		// and second in the next.
+		// If first is not empty, an attempt sends it and dies; the next attempt sends second.
 		first, second []signal
 		text          string
 		complete      bool

@@ -90,9 +90,8 @@ func write(t *testing.T, folder, name string) {
 	}
 }
 
-// TestWorktreeMadeAgain: what is left of a worktree that was not finished is
-// made anew, one that is gone later comes back with its commits, and the
-// commits of somebody else are never touched.
+// TestWorktreeMadeAgain checks that an unfinished worktree is made again, that a lost worktree
+// comes back with its commits, and that the commits of others are never touched.
 func TestWorktreeMadeAgain(t *testing.T) {
 	repository := newRepository(t)
 	s, err := Create(t.TempDir(), repository, Settings{Prompt: "x", Worktree: true}, Options{})
@@ -127,8 +126,8 @@ func TestWorktreeMadeAgain(t *testing.T) {
 	}
 }
 
-// TestWorktreeSubmodules: a worktree with initialized submodules is kept, since they may have commits
-// of their own.
+// TestWorktreeSubmodules checks that a worktree with initialized submodules is kept, since they may
+// have their own commits.
 func TestWorktreeSubmodules(t *testing.T) {
 	library := newRepository(t)
 	for name, test := range map[string]struct {
@@ -179,7 +178,7 @@ func TestWorktreeSubmodules(t *testing.T) {
 	}
 }
 
-// notices are what a run had to tell, from the transcript on.
+// notices returns the notices of a run, beginning with the transcript's.
 func notices(s *Session) *[]string {
 	var told []string
 	s.options.Observe = func(e Entry) {
@@ -190,8 +189,8 @@ func notices(s *Session) *[]string {
 	return &told
 }
 
-// TestWorktreeNotices: what is not in a worktree, what is lost with it, and
-// what is kept of it is told.
+// TestWorktreeNotices checks that a run reports what its worktree lacks, what is lost with it, and
+// what is kept of it.
 func TestWorktreeNotices(t *testing.T) {
 	repository := newRepository(t)
 	write(t, repository, "not committed")
@@ -235,17 +234,17 @@ func TestWorktreeNotices(t *testing.T) {
 		"the worktree " + dir + " with the branch agentpair/run-1 holds changes and is kept",
 	}
 	if !slices.Equal(*told, want) {
-		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(*told, "\n"), strings.Join(want, "\n"))
+		t.Errorf("notices:\n%s\nwant:\n%s", strings.Join(*told, "\n"), strings.Join(want, "\n"))
 	}
 	for i, c := range calls {
 		if got, want := strings.Contains(c.request.Prompt, "The folder was removed"), i == 1; got != want {
-			t.Errorf("turn %d is told that the worktree was lost: %v, want %v", i, got, want)
+			t.Errorf("the prompt of turn %d says that the worktree was lost: %v, want %v", i, got, want)
 		}
 	}
 }
 
-// TestWorktreeHalfRemoved: a process that was cut off between the worktree and
-// its branch leaves a branch that is removed later, unless it holds commits.
+// TestWorktreeHalfRemoved checks that, if a process died after removing the worktree but before
+// removing its branch, the branch is removed later unless it holds commits.
 func TestWorktreeHalfRemoved(t *testing.T) {
 	for name, commits := range map[string]bool{"nothing in it": false, "commits": true} {
 		t.Run(name, func(t *testing.T) {

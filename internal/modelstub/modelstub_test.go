@@ -103,14 +103,14 @@ func TestHoldAndCut(t *testing.T) {
 		return Reply{Text: "held", Hold: hold}
 	})
 	if _, body, err := post(t, s, "/v1/messages", `{"model":"held"}`); err != nil || !strings.Contains(body, "message_stop") {
-		t.Errorf("answer %q (%v), want the whole when it is let go", body, err)
+		t.Errorf("answer %q (%v), want the whole answer after the release", body, err)
 	}
 	if _, body, err := post(t, s, "/v1/responses", `{"model":"cut"}`); !errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(body, "completed") {
 		t.Errorf("answer %q (%v), want it to break off", body, err)
 	}
 }
 
-// complaints is a test that notes its failures.
+// complaints is a test that records its failures.
 type complaints struct {
 	testing.TB
 	said []string
@@ -118,7 +118,7 @@ type complaints struct {
 
 func (c *complaints) Errorf(format string, _ ...any) { c.said = append(c.said, format) }
 
-// TestNothingElseIsReached asks for another place through the proxy.
+// TestNothingElseIsReached checks that requests for other addresses through the proxy fail.
 func TestNothingElseIsReached(t *testing.T) {
 	c := &complaints{TB: t}
 	s := Start(c, Answers(t))
@@ -136,6 +136,6 @@ func TestNothingElseIsReached(t *testing.T) {
 		}
 	}
 	if len(c.said) != 2 {
-		t.Errorf("the test was told %q, want two complaints", c.said)
+		t.Errorf("the test has the failures %q, want two", c.said)
 	}
 }

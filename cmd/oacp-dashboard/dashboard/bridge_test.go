@@ -42,7 +42,7 @@ func TestLogReader(t *testing.T) {
 	run, tell := newRun(t, t.TempDir())
 	r := &logReader{run: run}
 	if got := r.read(t.Context()); got.err != nil || len(got.entries) != 0 {
-		t.Fatalf("without a log there is %+v, want nothing", got)
+		t.Fatalf("without a log: %+v, want nothing", got)
 	}
 	tell(bridge.Record{Type: bridge.TypeTask, From: "user", To: "codex", Content: "do it"},
 		bridge.Record{Type: bridge.TypeSignal, From: "codex", Signal: bridge.SignalDone, Iteration: 2})
@@ -52,11 +52,11 @@ func TestLogReader(t *testing.T) {
 		t.Fatalf("the conversation is\n%s, %v, want\n%s", got, before.err, first)
 	}
 	if got := r.read(t.Context()); got.changed {
-		t.Errorf("nothing has come, and there is %+v", got)
+		t.Errorf("without new records: %+v, want nothing", got)
 	}
 
 	appendTo(t, run.BridgePath(), "no record\n{\"torn")
-	for range 2 { // a line that is not a record is told once
+	for range 2 { // a line that is not a record is reported once
 		got := r.read(t.Context())
 		if want := first + "\nline 3 is not a record: "; !strings.HasPrefix(said(got), want) || len(got.entries) != 3 {
 			t.Errorf("the conversation is\n%s\nwant\n%s", said(got), want)
@@ -72,13 +72,13 @@ func TestLogReader(t *testing.T) {
 	}
 	tell(bridge.Record{Type: bridge.TypeChat, From: "a", To: "b", Content: "another log"})
 	if got, want := said(r.read(t.Context())), "2026-03-04 10:00:00  a -> b  chat another log"; got != want {
-		t.Errorf("of the log that took the place of the other there is\n%s\nwant\n%s", got, want)
+		t.Errorf("the log that replaced the first one is read as\n%s\nwant\n%s", got, want)
 	}
 	if err := os.RemoveAll(run.Folder); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.read(t.Context()); got.err == nil {
-		t.Errorf("of a run that was removed there is %+v, want an error", got)
+		t.Errorf("a removed run is read as %+v, want an error", got)
 	}
 }
 
@@ -100,10 +100,10 @@ func TestRunConversation(t *testing.T) {
 	}
 	m.take(Snapshot{})
 	if screen := screenText(m); !strings.HasPrefix(screen, "Run 3\n") || !strings.Contains(screen, "I did") {
-		t.Errorf("when the run is gone the conversation is\n%s\nwant what was shown", screen)
+		t.Errorf("after the run was removed the conversation is\n%s\nwant what was shown before", screen)
 	}
 	press(m, "Esc")
 	if tasks := m.read(); len(tasks) != 0 {
-		t.Error("the log of a conversation that is not shown any more is read")
+		t.Error("the log of a conversation that is no longer shown is read")
 	}
 }

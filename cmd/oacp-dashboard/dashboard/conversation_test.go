@@ -45,7 +45,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// FuzzWrap checks that no line is too wide and nothing but blanks is lost.
+// FuzzWrap checks that no line is too wide and that only blanks are lost.
 func FuzzWrap(f *testing.F) {
 	f.Add("the words stay whole, incomprehensibilities do not", uint8(10))
 	f.Add("漢字 漢字漢字\n\n\x1b[2J\te\u0301 \xff", uint8(3))
@@ -72,7 +72,7 @@ func FuzzWrap(f *testing.F) {
 	})
 }
 
-// TestScroll compares what is in view with a window on all lines.
+// TestScroll compares the view with a window on all lines.
 func TestScroll(t *testing.T) {
 	for _, count := range []int{0, 1, 2, 7} {
 		for _, height := range []int{1, 4, 30} {
@@ -96,7 +96,7 @@ func TestScroll(t *testing.T) {
 					t.Errorf("%d entries in %d lines, after %s:\ngot  %q\nwant %q", count, height, what, got, want)
 				}
 				if c.follow != (top == last) {
-					t.Errorf("%d entries in %d lines, after %s: follow is %v, want it at the end only", count, height, what, c.follow)
+					t.Errorf("%d entries in %d lines, after %s: follow is %v, want true at the end only", count, height, what, c.follow)
 				}
 			}
 			check("opening")
@@ -115,7 +115,7 @@ func TestScroll(t *testing.T) {
 	}
 }
 
-// TestConversationStays has entries come and go while others are in view.
+// TestConversationStays checks that the view stays in place while entries arrive and disappear.
 func TestConversationStays(t *testing.T) {
 	c := &conversation{follow: true}
 	c.resize(200)
@@ -132,15 +132,15 @@ func TestConversationStays(t *testing.T) {
 	r.entries = r.entries[5:]
 	c.take(r)
 	if got := c.window(4)[0].text; got != "entry 6" {
-		t.Errorf("when what was in view is gone the screen begins with %q, want the first there is, entry 6", got)
+		t.Errorf("after the entries in view were removed the screen begins with %q, want the first remaining one, entry 6", got)
 	}
 	c.take(reading{changed: true, err: fmt.Errorf("gone")})
 	if got := c.window(4)[0].text; got != "entry 6" || c.err == nil {
-		t.Errorf("when nothing can be read the screen begins with %q and the error is %v, want what was there and an error", got, c.err)
+		t.Errorf("after a failed reading the screen begins with %q and the error is %v, want the same entry and an error", got, c.err)
 	}
 }
 
-// TestConcerns tells the messages that belong to a conversation from others.
+// TestConcerns checks which messages belong to a conversation.
 func TestConcerns(t *testing.T) {
 	w := workspace(t, "claude", "codex")
 	source := newSource(config{Workspaces: []*mailbox.Workspace{w}})
@@ -184,7 +184,7 @@ func TestConcerns(t *testing.T) {
 		known = now
 	}
 	if !c.concerns(known, known[:0:0]) {
-		t.Error("messages were dropped from the list, and the conversation is not read again")
+		t.Error("the conversation is not read again after messages were dropped from the list")
 	}
 }
 
@@ -200,7 +200,7 @@ func TestBacklog(t *testing.T) {
 	for i := range 200 {
 		b.add(&entry{id: fmt.Sprint(i), text: strings.Repeat("漢", maxText/3+i)})
 		if size := len(b.entries[len(b.entries)-1].text); size > maxText+40 {
-			t.Fatalf("a text of %d bytes is held, want at most %d", size, maxText)
+			t.Fatalf("an entry holds a text of %d bytes, want at most %d", size, maxText)
 		}
 	}
 	if b.size > maxSize || len(b.entries)+b.omitted != 200 {
@@ -208,7 +208,7 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
-// long shows a conversation of 5,000 messages of 60 lines.
+// long returns a view of a conversation of 5,000 messages of 60 lines.
 func long(b *testing.B) *model {
 	b.Helper()
 	m := newModel(b.Context(), newSource(config{}))
@@ -227,7 +227,7 @@ func BenchmarkConversationFrame(b *testing.B) {
 	}
 }
 
-// BenchmarkConversationKey scrolls through the conversation.
+// BenchmarkConversationKey measures scrolling through the conversation.
 func BenchmarkConversationKey(b *testing.B) {
 	m := long(b)
 	for b.Loop() {
@@ -235,7 +235,7 @@ func BenchmarkConversationKey(b *testing.B) {
 	}
 }
 
-// BenchmarkConversationGrows has a message come while the end is in view.
+// BenchmarkConversationGrows measures the arrival of a message while the end is in view.
 func BenchmarkConversationGrows(b *testing.B) {
 	m := long(b)
 	all := reading{changed: true, entries: m.conversation.entries}
@@ -245,7 +245,7 @@ func BenchmarkConversationGrows(b *testing.B) {
 	}
 }
 
-// BenchmarkConversationResize breaks all lines again.
+// BenchmarkConversationResize measures wrapping all lines again.
 func BenchmarkConversationResize(b *testing.B) {
 	m := long(b)
 	for i := 0; b.Loop(); i++ {

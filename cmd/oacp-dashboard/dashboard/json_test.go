@@ -11,8 +11,8 @@ import (
 	"github.com/oacp-go/oacp/turn"
 )
 
-// TestJSONIsDocumented: docs/dashboard.md names every key of --json, and marks those that may be
-// missing.
+// TestJSONIsDocumented checks that docs/dashboard.md names every key of --json and marks those that
+// may be missing.
 func TestJSONIsDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "dashboard.md"))
 	if err != nil {

@@ -40,7 +40,8 @@ func (s *recordedScreen) shown() string {
 	return s.text
 }
 
-// TestShow leaves a view with a key and with its context. Show returns only after its tasks have.
+// TestShow ends a view by a key and by its context, and checks that Show returns only after its
+// tasks.
 func TestShow(t *testing.T) {
 	w := workspace(t, "claude", "codex")
 	for _, how := range []string{"key", "context"} {

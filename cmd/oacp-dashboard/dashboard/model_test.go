@@ -9,7 +9,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// numbered are entries with so many lines of text each.
+// numbered returns numbered entries with the given number of lines each.
 func numbered(entries, lines int) reading {
 	r := reading{changed: true}
 	for i := range entries {
@@ -69,8 +69,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestScreenFits has every view in every size: as many lines as the screen has, none wider, and
-// nothing in them that a terminal acts on.
+// TestScreenFits checks every view in every size: it has as many lines as the screen, no line is
+// too wide, and no line contains control characters.
 func TestScreenFits(t *testing.T) {
 	for width := 1; width < 130; width += 7 {
 		for height := 1; height < 45; height += 3 {
@@ -90,20 +90,20 @@ func TestScreenFits(t *testing.T) {
 	}
 }
 
-// TestNarrow has what matters most in sight on terminals that are narrow.
+// TestNarrow checks that narrow terminals show what matters most.
 func TestNarrow(t *testing.T) {
 	for _, width := range []int{40, 60, 80} {
 		m := showing(t, width, 12)
 		press(m, "Home")
 		for _, want := range []string{"SUBJECT", "Message 0", "\nq quit"} {
 			if screen := screenText(m); !strings.Contains(screen, want) {
-				t.Errorf("%d columns have no %q:\n%s", width, want, screen)
+				t.Errorf("%d columns lack %q:\n%s", width, want, screen)
 			}
 		}
 		press(m, "Tab", "Tab")
 		for _, want := range []string{"TASK", "Fix the", "stopped"} {
 			if screen := screenText(m); !strings.Contains(screen, want) {
-				t.Errorf("%d columns have no %q:\n%s", width, want, screen)
+				t.Errorf("%d columns lack %q:\n%s", width, want, screen)
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func TestSelectionFollows(t *testing.T) {
 	}
 }
 
-// TestMessagesOfAnAgent lists the messages from and to an agent alone.
+// TestMessagesOfAnAgent checks that the list can show only the messages from and to one agent.
 func TestMessagesOfAnAgent(t *testing.T) {
 	m := showing(t, 80, 40)
 	next := sample()
@@ -161,7 +161,7 @@ func TestMessagesOfAnAgent(t *testing.T) {
 	}
 }
 
-// TestSelectedRunStays has runs change their order.
+// TestSelectedRunStays checks that the same run stays selected when runs change their order.
 func TestSelectedRunStays(t *testing.T) {
 	m := showing(t, 80, 40)
 	next := sample()
@@ -178,15 +178,15 @@ func TestSelectedRunStays(t *testing.T) {
 	}
 }
 
-// TestLooksOnceAtATime refreshes the model while it looks.
+// TestLooksOnceAtATime checks that a refresh waits until the model's running look ends.
 func TestLooksOnceAtATime(t *testing.T) {
 	m := newModel(t.Context(), newSource(config{}))
 	look := m.look()
 	if len(look) != 1 || len(m.look()) != 0 {
-		t.Error("a second look has begun beside the first, want none")
+		t.Error("a second look began during the first, want none")
 	}
 	if do(look); len(m.look()) != 1 {
-		t.Error("after the first look there is no second one")
+		t.Error("no second look began after the first")
 	}
 }
 
@@ -203,7 +203,7 @@ func TestConversationFollows(t *testing.T) {
 	}
 	send(t, w, "something else")
 	if tasks := look(); len(tasks) != 0 {
-		t.Error("a message of another conversation has come, and this one is read again")
+		t.Error("the conversation is read again because of a message of another one")
 	}
 	for _, text := range []string{"the answer", "and another"} {
 		answer := mailbox.Reply(receipt.Message, "codex")
@@ -214,7 +214,7 @@ func TestConversationFollows(t *testing.T) {
 		}
 		read := look()
 		if len(read) != 1 {
-			t.Fatalf("%s has come, and the conversation is not read again", receipt.Message.ID)
+			t.Fatalf("the conversation is not read again after %s arrived", receipt.Message.ID)
 		}
 		do(read)
 		if screen := screenText(m); !strings.Contains(screen, "\n"+text+"\n") {
@@ -223,14 +223,15 @@ func TestConversationFollows(t *testing.T) {
 	}
 }
 
-// TestReadsOnceAtATime has messages come while the conversation is read.
+// TestReadsOnceAtATime checks that messages that arrive while the conversation is read do not start
+// a second reading at once.
 func TestReadsOnceAtATime(t *testing.T) {
 	m := showing(t, 80, 24)
 	if read := press(m, "Enter"); len(read) != 1 {
 		t.Fatal("enter reads nothing")
 	}
 	if press(m, "Tab"); m.focus != messagesPane {
-		t.Errorf("behind the conversation, pane %d is chosen", m.focus)
+		t.Errorf("pane %d is selected behind the conversation", m.focus)
 	}
 	c := m.conversation
 	c.due = true
@@ -238,7 +239,7 @@ func TestReadsOnceAtATime(t *testing.T) {
 		t.Error("the conversation is read twice at once, want one reading after the other")
 	}
 	if c.reading = false; len(m.read()) != 1 || c.due {
-		t.Error("the reading that was put off has not begun")
+		t.Error("the postponed reading did not begin")
 	}
 	c.reading = false
 	if len(m.read()) != 0 {
@@ -246,7 +247,7 @@ func TestReadsOnceAtATime(t *testing.T) {
 	}
 	c.due = true
 	if press(m, "Esc"); len(m.read()) != 0 {
-		t.Error("a conversation that is not shown any more is still read")
+		t.Error("a conversation that is no longer shown is still read")
 	}
 }
 

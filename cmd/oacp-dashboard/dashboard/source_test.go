@@ -55,7 +55,7 @@ func gather(t *testing.T, s *source) Snapshot {
 	return snapshot
 }
 
-// TestGatherFollows has a source follow what happens in a workspace.
+// TestGatherFollows checks that a source follows the changes of a workspace.
 func TestGatherFollows(t *testing.T) {
 	w := workspace(t, "claude", "codex")
 	s := newSource(config{Workspaces: []*mailbox.Workspace{w}})
@@ -88,8 +88,8 @@ func TestGatherFollows(t *testing.T) {
 	}
 }
 
-// TestGatherReadsOnce has files that were read made unreadable as messages without a change of
-// their time: a source that has read them does not notice.
+// TestGatherReadsOnce checks that a source does not read a file twice. It damages files without
+// changing their times and checks that the source does not notice.
 func TestGatherReadsOnce(t *testing.T) {
 	w := workspace(t, "claude", "codex")
 	s := newSource(config{Workspaces: []*mailbox.Workspace{w}})
@@ -112,8 +112,8 @@ func TestGatherReadsOnce(t *testing.T) {
 	}
 }
 
-// TestOrderWithinASecond has many messages of one second, which stand in the order in which they
-// were sent, in the list and in their conversation.
+// TestOrderWithinASecond checks that messages of the same second keep the order in which they were
+// sent, in the list and in their conversation.
 func TestOrderWithinASecond(t *testing.T) {
 	w := workspace(t, "claude", "codex")
 	now := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
@@ -128,7 +128,7 @@ func TestOrderWithinASecond(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The clock of a file system may be too coarse to tell them apart.
+		// The file system's clock may be too coarse to distinguish them.
 		for _, path := range append([]string{receipt.Outbox}, receipt.Inboxes...) {
 			if !filepath.IsAbs(path) {
 				path = filepath.Join(w.Dir(), path)
@@ -205,7 +205,7 @@ func TestGatherRun(t *testing.T) {
 	}
 }
 
-// TestGatherStoppedRun has a process leave a run that is not over.
+// TestGatherStoppedRun checks a run that its process left before its end.
 func TestGatherStoppedRun(t *testing.T) {
 	root, repository := t.TempDir(), t.TempDir()
 	session, err := pair.Create(root, repository, pair.Settings{Prompt: "x"}, pair.Options{})
