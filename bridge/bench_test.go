@@ -66,7 +66,8 @@ func indexed(b *testing.B, path string) string {
 	return path
 }
 
-// syncIndex waits for the index to reach the disk, so that this is not part of what is measured next.
+// syncIndex waits for the index to reach the disk, so that the next measurement does not include
+// this.
 func syncIndex(b *testing.B, path string) {
 	b.Helper()
 	segments, err := filepath.Glob(path + ".index/*")
@@ -140,8 +141,8 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// BenchmarkFlat runs each call on logs of growing length: in a process that has the log open, and as a
-// process that has just started (open, call, close).
+// BenchmarkFlat runs each call on logs of growing length: in a process that has the log open, and
+// as a process that has just started (open, call, close).
 func BenchmarkFlat(b *testing.B) {
 	ctx := context.Background()
 	sent := 0

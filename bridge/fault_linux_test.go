@@ -2,5 +2,5 @@ package bridge
 
 import "syscall"
 
-// setFileUser makes the calling thread another user for files, and for nothing else.
+// setFileUser makes the calling thread another user, for files only.
 var setFileUser = syscall.Setfsuid

@@ -49,8 +49,8 @@ func withFaults(t *testing.T, path string, warnings *[]error) (*Log, *faultyFile
 	return l, faulty
 }
 
-// TestFullDisk: a write that fails after any number of bytes leaves nothing of the record, and the next
-// append, by this process or another, is fine.
+// TestFullDisk checks that a write that fails after any number of bytes leaves nothing of the
+// record, and that the next append, by this process or another, succeeds.
 func TestFullDisk(t *testing.T) {
 	ctx := context.Background()
 	line, err := task("a", "b", "2").Encode()
@@ -81,7 +81,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullDiskInABatch: the whole lines that were written stay and have receipts, the others have none.
+// TestFullDiskInABatch checks that whole lines that were written stay and have receipts, and that
+// the others have none.
 func TestFullDiskInABatch(t *testing.T) {
 	ctx := context.Background()
 	var batch []Record
@@ -119,7 +120,7 @@ func TestFullDiskInABatch(t *testing.T) {
 	}
 }
 
-// A foreign record behind the rest of a failed write is not cut away with it.
+// A foreign record after the rest of a failed write is not cut off with it.
 func TestFullDiskBesideAForeignWriter(t *testing.T) {
 	path := logPath(t)
 	var warnings []error
@@ -176,7 +177,7 @@ func TestFailedSync(t *testing.T) {
 	wantContents(t, l.Drain(context.Background(), "b", ""), "1", "2")
 }
 
-// An index that cannot be written is reported and costs nothing else.
+// An index that cannot be written is reported, and everything else still works.
 func TestIndexThatCannotBeWritten(t *testing.T) {
 	path := logPath(t)
 	writeFile(t, path+".index", "not a folder")

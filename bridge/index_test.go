@@ -28,7 +28,7 @@ func numberedLog(t testing.TB, n int) (path string, sent []Record) {
 	for part := range slices.Chunk(sent, 100) {
 		mustSend(t, l, part...)
 	}
-	_, err := l.Status(context.Background()) // seals what is left
+	_, err := l.Status(context.Background()) // seals the rest
 	must(t, err)
 	must(t, l.Close())
 	if len(partFiles(t, path)) == 0 {
@@ -48,8 +48,8 @@ func partFiles(t testing.TB, path string) []string {
 
 func indexFilePath(path string) string { return filepath.Join(path+".index", indexFileName) }
 
-// checkLog compares what the package says about a log with the log itself: that each record is drained and
-// counted, and that a sample of them, evenly spread, is found and not sent again.
+// checkLog compares what the package says about a log with the log itself: that each record is
+// drained and counted, and that an evenly spread sample of them is found and not sent again.
 func checkLog(t *testing.T, l *Log) {
 	t.Helper()
 	ctx := context.Background()
@@ -103,7 +103,7 @@ func TestIndexServesAFreshProcess(t *testing.T) {
 	}
 }
 
-// TestUselessIndex: whatever the index holds, the answers are those of the log.
+// TestUselessIndex checks that the answers are those of the log, whatever the index holds.
 func TestUselessIndex(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -201,7 +201,7 @@ func TestUselessIndex(t *testing.T) {
 			must(t, err)
 			test.spoil(t, path)
 			checkLog(t, running)
-			for range 2 { // the second finds what the first mended
+			for range 2 { // the second finds what the first repaired
 				fresh := openLog(t, path, quiet(&warnings))
 				checkLog(t, fresh)
 				must(t, fresh.Close())
@@ -219,7 +219,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A process that knows a log only from its index notices when the log is written anew in the same file.
+// A process that knows a log only from its index notices when the log is written anew in the same
+// file.
 func TestRewrittenLogOfAnIdleProcess(t *testing.T) {
 	ctx := context.Background()
 	path, _ := numberedLog(t, 200)
@@ -235,7 +236,8 @@ func TestRewrittenLogOfAnIdleProcess(t *testing.T) {
 	checkLog(t, l)
 }
 
-// TestDamagedIndex flips bytes all over the index. Each flip is found out when what it concerns is used.
+// TestDamagedIndex flips bytes all over the index. Each flip is detected when the damaged part is
+// used.
 func TestDamagedIndex(t *testing.T) {
 	path, _ := numberedLog(t, 400)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -268,7 +270,7 @@ func TestDamageIsReported(t *testing.T) {
 	}
 }
 
-// TestTwoHandles: what one handle merges and deletes, the other goes on using.
+// TestTwoHandles checks that a handle can still use segments that another one merges and deletes.
 func TestTwoHandles(t *testing.T) {
 	path := logPath(t)
 	a, b := openLog(t, path, nil), openLog(t, path, nil)
@@ -279,7 +281,8 @@ func TestTwoHandles(t *testing.T) {
 	checkLog(t, b)
 }
 
-// TestMergeDuringAnIteration: an iteration goes on over parts that are merged and deleted meanwhile.
+// TestMergeDuringAnIteration checks that an iteration continues over parts that are merged and
+// deleted meanwhile.
 func TestMergeDuringAnIteration(t *testing.T) {
 	path, sent := numberedLog(t, 1000)
 	l := openLog(t, path, nil)
@@ -298,7 +301,7 @@ func TestMergeDuringAnIteration(t *testing.T) {
 	checkLog(t, l)
 }
 
-// TestForeignWriter appends as a program that knows neither lock nor index.
+// TestForeignWriter appends like a program that uses neither lock nor index.
 func TestForeignWriter(t *testing.T) {
 	path := logPath(t)
 	l := openLog(t, path, nil)
@@ -358,8 +361,8 @@ func TestPart(t *testing.T) {
 	}
 }
 
-// TestPartsMergedBeforeTheirFirstUse: a process that knows the index but has not opened its parts yet finds
-// records after another process has merged these parts away.
+// TestPartsMergedBeforeTheirFirstUse checks that a process that knows the index but has not opened
+// its parts yet finds records after another process has merged these parts.
 func TestPartsMergedBeforeTheirFirstUse(t *testing.T) {
 	path, sent := numberedLog(t, 1000)
 	idle := openLog(t, path, nil)

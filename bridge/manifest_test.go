@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestBeginning: when a run began is what its manifest says, but for a first run that was made as a place for
-// what there was.
+// TestBeginning checks that a run began when its manifest says, except for a first run that was
+// made to hold existing records.
 func TestBeginning(t *testing.T) {
 	root, repository := t.TempDir(), t.TempDir()
 	now := time.Date(2026, 3, 13, 14, 30, 0, 5, time.UTC)

@@ -14,7 +14,8 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// TestPipesAreNoLogs: a pipe or a device where a file should be is refused, and nobody waits for its other end.
+// TestPipesAreNoLogs checks that a pipe or a device in place of a file is refused, without waiting
+// for its other end.
 func TestPipesAreNoLogs(t *testing.T) {
 	inTime(t, func() {
 		path := logPath(t)
@@ -35,7 +36,8 @@ func TestPipesAreNoLogs(t *testing.T) {
 	})
 }
 
-// TestPipePutInPlace: the log, its lock or the manifest may become a pipe after the log was opened.
+// TestPipePutInPlace checks a log, a lock and a manifest that become pipes after the log was
+// opened.
 func TestPipePutInPlace(t *testing.T) {
 	inTime(t, func() {
 		for _, name := range []string{"bridge.jsonl", "bridge.jsonl.lock", "manifest.json"} {

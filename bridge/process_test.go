@@ -43,8 +43,8 @@ func child(t testing.TB, role string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// childAppend sends records first to last-1 of those that all children share, in batches, some with open
-// and close for each.
+// childAppend sends records first to last-1 of those that all children share, in batches, some with
+// open and close for each.
 func childAppend(args []string) error {
 	path := args[0]
 	first, err1 := strconv.Atoi(args[1])
@@ -114,7 +114,7 @@ func childOnce(args []string) error {
 	return errors.Join(err, l.Close())
 }
 
-// TestProcesses: eight processes append 5,000 records each, of which 30 % are sent by two of them.
+// TestProcesses lets eight processes append 5,000 records each, of which two processes send 30 %.
 func TestProcesses(t *testing.T) {
 	const processes, each, shared = 8, 5000, 1500
 	path := logPath(t)
@@ -149,8 +149,8 @@ func TestProcesses(t *testing.T) {
 	checkLog(t, openLog(t, path, nil))
 }
 
-// TestKill kills processes in the middle of appending. Each record whose send returned is there, once, and
-// the log goes on.
+// TestKill kills processes in the middle of appending. Each record whose send returned is there
+// once, and the log stays usable.
 func TestKill(t *testing.T) {
 	path := logPath(t)
 	const rounds = 8

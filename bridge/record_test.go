@@ -236,8 +236,8 @@ func TestRecordSchema(t *testing.T) {
 	}
 }
 
-// FuzzParseRecord: whatever is read comes back as the same line, and as the same record; a record with
-// fields changed reads back with exactly these changes.
+// FuzzParseRecord checks that a parsed record is encoded as the same line, that this line parses as
+// the same record, and that a record with changed fields reads back with exactly these changes.
 func FuzzParseRecord(f *testing.F) {
 	for _, test := range foreignLines {
 		f.Add([]byte(test.line), "to", "content")
@@ -276,7 +276,7 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-// FuzzEncode: a valid record made here is one line that reads back as the same record.
+// FuzzEncode checks that a valid record made here is one line that reads back as the same record.
 func FuzzEncode(f *testing.F) {
 	f.Add("claude", "codex", "a \"quoted\" text\r\n\u2028\x00", `{"k":"\n"}`, 7)
 	f.Add("a", "", "", "", 0)

@@ -59,14 +59,14 @@ func TestMakeRun(t *testing.T) {
 		t.Errorf("the manifest does not describe the run: %s", data)
 	}
 
-	// A run that is there stays as it is.
+	// An existing run stays as it is.
 	writeFile(t, made.ManifestPath(), "{")
 	again, err := MakeRun(root, repository, 7, now)
 	if err != nil || again != made {
 		t.Errorf("want the same run, got %+v, %v", again, err)
 	}
 	if _, err := again.Repository(); err == nil {
-		t.Error("want an error that tells of the broken manifest")
+		t.Error("want an error about the broken manifest")
 	}
 	must(t, os.Remove(made.ManifestPath()))
 	if path, err := again.Repository(); err != nil || path != "" {
@@ -143,7 +143,7 @@ func TestRunNumber(t *testing.T) {
 func TestFindLogs(t *testing.T) {
 	folder := t.TempDir()
 	if logs, err := FindLogs(folder); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("want that there is none, got %v, %v", logs, err)
+		t.Errorf("want no logs, got %v, %v", logs, err)
 	}
 	var want []string
 	for _, run := range []string{"1", "2"} {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestTornTail: whatever a crash left behind the last newline is closed off by the next Send, reported,
-// never merged, never fatal.
+// TestTornTail checks that the next Send closes off whatever a crash left after the last newline:
+// it is reported, never merged, never fatal.
 func TestTornTail(t *testing.T) {
 	ctx := context.Background()
 	whole := `{"id":"1","type":"task","from":"a","to":"b","content":"first"}` + "\n"
@@ -153,7 +153,8 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// FuzzPrefix: any prefix of a valid log opens, loses only its last line, and takes the next record.
+// FuzzPrefix checks that any prefix of a valid log opens, loses only its last line, and takes the
+// next record.
 func FuzzPrefix(f *testing.F) {
 	for _, cut := range []int{0, 1, 100, 200, 300} {
 		f.Add(cut, "a\nb", 3)
@@ -198,8 +199,8 @@ func distinct(records []Record) int {
 	return len(ids)
 }
 
-// TestLineInPieces: Send waits for a line that a writer without the lock writes piece by piece, as long as the
-// pieces come, and does not split it.
+// TestLineInPieces checks that Send waits for a line that a writer without the lock writes piece by
+// piece, as long as the pieces come, and does not split it.
 func TestLineInPieces(t *testing.T) {
 	ctx := context.Background()
 	path := logPath(t)
@@ -228,11 +229,11 @@ func TestLineInPieces(t *testing.T) {
 	mustSend(t, l, task("a", "b", "next"))
 	wantContents(t, l.Drain(ctx, "b", ""), "in pieces", "next")
 	if len(pieces) > 0 {
-		t.Errorf("nobody waited for %q", pieces)
+		t.Errorf("Send did not wait for %q", pieces)
 	}
 }
 
-// TestStoppedBeforeATornLine: a sender that is stopped while it waits has written nothing.
+// TestStoppedBeforeATornLine checks that a sender that is stopped while it waits writes nothing.
 func TestStoppedBeforeATornLine(t *testing.T) {
 	path := logPath(t)
 	writeFile(t, path, `{"id":`)

@@ -62,7 +62,7 @@ func TestEncodeOneRecipient(t *testing.T) {
 	}
 }
 
-// TestEncodeText says how each kind of text is written behind its key.
+// TestEncodeText checks how each kind of text is written after its key.
 func TestEncodeText(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"word", "Hello", "Hello"},
@@ -142,8 +142,8 @@ func TestEncodeText(t *testing.T) {
 	}
 }
 
-// TestEncodeSingleLineFields: only prose stands in blocks. A reader that goes by lines finds every
-// other field whole behind its name.
+// TestEncodeSingleLineFields checks that only prose is in blocks. A reader that goes by lines finds
+// every other field whole after its name.
 func TestEncodeSingleLineFields(t *testing.T) {
 	got, err := Encode(&Message{
 		ID: "a", To: []AgentName{"b"}, Channel: "one\ntwo", Subject: "one\n\ntwo\n",

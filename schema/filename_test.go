@@ -55,7 +55,7 @@ func TestIsMessageFile(t *testing.T) {
 	}
 }
 
-// FuzzFileName: both names that are made for a message are read back. The rands that NewID makes
+// FuzzFileName checks that both names made for a message are read back. The rands that NewID makes
 // cannot be taken for a type.
 func FuzzFileName(f *testing.F) {
 	f.Add("claude", uint8(0), "a8f3", int64(1773412200))

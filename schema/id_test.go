@@ -85,8 +85,8 @@ func TestParseConversationID(t *testing.T) {
 	}
 }
 
-// TestShortIDsOfDifferentTypesNeverMeet: whatever is random, the type shows in the first character
-// of the rand.
+// TestShortIDsOfDifferentTypesNeverMeet checks that the first character of the rand depends on the
+// type, whatever the randomness.
 func TestShortIDsOfDifferentTypesNeverMeet(t *testing.T) {
 	owner := make(map[byte]Type)
 	for _, kind := range Types() {
@@ -117,7 +117,7 @@ func TestNewIDNeedsItsRandomness(t *testing.T) {
 	}
 }
 
-// FuzzNewID: what is made is read back.
+// FuzzNewID checks that a new id parses into its parts.
 func FuzzNewID(f *testing.F) {
 	f.Add(int64(1773412200), "claude", uint8(0), uint8(ShortRand), []byte("abcd"))
 	f.Add(int64(0), "a-b_c.d", uint8(11), uint8(LongRand), bytes.Repeat([]byte{255}, LongRand))
@@ -139,7 +139,7 @@ func FuzzNewID(f *testing.F) {
 	})
 }
 
-// FuzzParseID: what is accepted is put together from its parts again.
+// FuzzParseID checks that the parts of an accepted id make the same id again.
 func FuzzParseID(f *testing.F) {
 	for _, id := range []string{"msg-20260313T1430Z-claude-a8f3", "msg-20260313143007-claude-code-a8f3", "msg-20260313T143007Z-a-abc", "msg--", "msg-20260313T1430Z-a"} {
 		f.Add(id)

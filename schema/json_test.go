@@ -53,11 +53,12 @@ func TestMessageJSONRefuses(t *testing.T) {
 	}
 	var m Message
 	if err := json.Unmarshal([]byte(`{"related_pr":42,"subject":true,"body":{"n":1.50}}`), &m); err != nil || m.RelatedPR != "42" || m.Subject != "true" || m.Body.Get("n").Text != "1.50" {
-		t.Errorf("numbers and booleans read as %+v (%v), want the text that stands there", m, err)
+		t.Errorf("numbers and booleans read as %+v (%v), want their text", m, err)
 	}
 }
 
-// TestJSONOfADeepBody: the cost of a nested value is that of its text, not that times its depth.
+// TestJSONOfADeepBody checks that the cost of a nested value grows with its text, not with its text
+// times its depth.
 func TestJSONOfADeepBody(t *testing.T) {
 	body := TextValue(strings.Repeat("x", MaxFileSize))
 	for range MaxDepth {
@@ -75,7 +76,7 @@ func TestJSONOfADeepBody(t *testing.T) {
 	}
 }
 
-// FuzzMessageJSON: whatever is in a message, its JSON reads as that message.
+// FuzzMessageJSON checks that the JSON of any message reads as that message.
 func FuzzMessageJSON(f *testing.F) {
 	f.Add("msg-20260313T1430Z-claude-a8f3", "codex", "gemini", "Hi", "body\n", "key", uint8(0))
 	f.Add("", "", "", "\u2028<&>\"\\", "\x00\r\n\u0085", "", uint8(1))

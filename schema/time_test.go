@@ -46,7 +46,7 @@ func TestExpiredAt(t *testing.T) {
 	}
 }
 
-// FuzzParseTimestamp: accepted is exactly what is written.
+// FuzzParseTimestamp checks that a timestamp is accepted only as it would be written.
 func FuzzParseTimestamp(f *testing.F) {
 	for _, text := range []string{"2026-03-13T14:30:00Z", "2026-03-13T14:30:00.0Z", "2026-03-13T14:30:00+00:00", "0000-01-01T00:00:00Z", strings.Repeat("0", 20)} {
 		f.Add(text)

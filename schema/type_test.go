@@ -25,7 +25,7 @@ func TestTypes(t *testing.T) {
 			t.Errorf("%s: one recipient %t, telemetry %t, answer %t; want %+v", kind, kind.SingleRecipient(), kind.CarriesTelemetry(), kind.ExpectsAnswer(), want)
 		}
 		if !kind.Answer().Known() {
-			t.Errorf("%s is answered by %q, which is no type", kind, kind.Answer())
+			t.Errorf("%s is answered by %q, which is not a type", kind, kind.Answer())
 		}
 	}
 	for _, text := range []string{"", "Task_Request", "task-request", "task_request ", "answer"} {

@@ -7,7 +7,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// plainSeeds are texts around the edges of what parsePlain takes on.
+// plainSeeds are texts at the edges of what parsePlain accepts.
 var plainSeeds = []string{
 	"id: a\n", "id: a", "---\nid: a\n", "# c\nid: a # c\n", "id:\n", "id: ~\nto: null\n", "id: \"a\\nb\\u00e9\"  # c\n", "id: 'it''s'\n",
 	"to: [a, b]\n", "to: [a, \"b c\", 'd', null]\n", "to: []\nbody: {}\n", "to:\n- a\n- b\nid: c\n", "to:\n  - a\n  - b\n",
@@ -20,7 +20,7 @@ var plainSeeds = []string{
 	"a: b\n # c\n  # d\nb: c\n", "a:\n- |\n  b\n- c\n", "a:\n-\n- b\n", "a:\nb:\n", "a: ...\n", "a: ~x\n", "a: b\n   \nc: d\n", "a: [ a , b ]\n", "a: [a,b]\n", "a: {} # c\n", "a: []x\n", "a: \"b\"c\n", "a: \"b\" c\n", "a: \"b\"#c\n",
 }
 
-// FuzzPlain: whatever the line parser accepts, the YAML parser reads alike.
+// FuzzPlain checks that the YAML parser reads what the line parser accepts in the same way.
 func FuzzPlain(f *testing.F) {
 	for _, seed := range plainSeeds {
 		f.Add([]byte(seed))

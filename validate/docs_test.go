@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDocumentedRules holds the table of rules in docs/protocol.md to the rules.
+// TestDocumentedRules compares the table of rules in docs/protocol.md with the rules.
 func TestDocumentedRules(t *testing.T) {
 	data, err := os.ReadFile("../docs/protocol.md")
 	if err != nil {

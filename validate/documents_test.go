@@ -30,8 +30,8 @@ func schemaDocument(t *testing.T, name string) (*jsonschema.Schema, map[string]a
 	return compiled, data
 }
 
-// TestDocuments: every document says what it is, for an editor to show, and the typed bodies are
-// the same in the document of the message and alone.
+// TestDocuments checks that every document describes itself for editors, and that the typed bodies
+// are the same in the document of the message and alone.
 func TestDocuments(t *testing.T) {
 	_, message := schemaDocument(t, schema.MessageDocument)
 	definitions := message["$defs"].(map[string]any)
@@ -62,8 +62,8 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// TestDocumentFields: the document of the message has exactly the fields, required fields, types
-// and priorities that the package schema has.
+// TestDocumentFields checks that the document of the message has exactly the fields, required
+// fields, types and priorities of the package schema.
 func TestDocumentFields(t *testing.T) {
 	_, message := schemaDocument(t, schema.MessageDocument)
 	properties := message["properties"].(map[string]any)
@@ -101,8 +101,8 @@ func TestDocumentFields(t *testing.T) {
 	same("priorities", properties["priority"].(map[string]any)["enum"], priorities)
 }
 
-// TestDocumentInEditor: an editor gives the schema what YAML makes of a scalar. What we read as
-// text must pass there as well.
+// TestDocumentInEditor checks that what we read as text passes in an editor, which gives the schema
+// the YAML value of a scalar.
 func TestDocumentInEditor(t *testing.T) {
 	compiled, _ := schemaDocument(t, schema.MessageDocument)
 	tests := []struct {
@@ -149,7 +149,8 @@ func TestQuotedNames(t *testing.T) {
 	}
 }
 
-// TestSARIF: the log has what SARIF 2.1.0 requires of one, and every result points to its rule.
+// TestSARIF checks that the log has what SARIF 2.1.0 requires, and that every result points to its
+// rule.
 func TestSARIF(t *testing.T) {
 	_, findings := Bytes("a b/ü.yaml", []byte(with("priority: p2", "channel: a b")))
 	_, unplaced := Bytes("", nil)

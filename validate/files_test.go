@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// tree makes a folder with the files, whose names may have folders before them, and makes it the
-// current one.
+// tree makes a folder with the files, whose names may include folders, and makes it the current
+// one.
 func tree(t testing.TB, files map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -93,12 +93,12 @@ func TestFilesWorkspace(t *testing.T) {
 		t.Errorf("the same folder in three ways:\n%s\nwant\n%s", got, want)
 	}
 	if got := lines(t, nil, "agents/claude/agent_card.yaml"); !strings.Contains(got, string(RuleUnknownField)) {
-		t.Errorf("a file that is named is taken for a message: got %s", got)
+		t.Errorf("a named file is treated as a message: got %s", got)
 	}
 }
 
-// TestFilesOfAgentsWithConfusingNames: an agent called like a folder of the workspace hides no
-// other one.
+// TestFilesOfAgentsWithConfusingNames checks that an agent named like a folder of the workspace
+// does not hide another agent.
 func TestFilesOfAgentsWithConfusingNames(t *testing.T) {
 	tree(t, map[string]string{
 		"agents/agents/inbox/a.yaml":         message("aaaa"),
@@ -121,8 +121,8 @@ func TestFilesOfAgentsWithConfusingNames(t *testing.T) {
 	}
 }
 
-// TestFilesOfOneAgentWithConfusingName: a mailbox and its folders can be named themselves, whatever
-// the agent is called.
+// TestFilesOfOneAgentWithConfusingName checks that a mailbox and its folders can be arguments,
+// whatever the name of the agent.
 func TestFilesOfOneAgentWithConfusingName(t *testing.T) {
 	for _, agent := range []string{"agents", "inbox", "outbox", "archive", "state", "codex"} {
 		tree(t, map[string]string{

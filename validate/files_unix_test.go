@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestFilesPipe: a pipe without a writer does not hold anybody up.
+// TestFilesPipe checks that a pipe without a writer does not block.
 func TestFilesPipe(t *testing.T) {
 	tree(t, map[string]string{"in/a.yaml": message("aaaa")})
 	if err := syscall.Mkfifo("in/pipe.yaml", 0o644); err != nil {
@@ -19,8 +19,8 @@ func TestFilesPipe(t *testing.T) {
 	}
 }
 
-// TestReadPipe: what was a file when it was looked at may be a pipe when it is opened, and is not
-// waited for then either.
+// TestReadPipe checks that reading does not wait for a file that has become a pipe by the time it
+// is opened.
 func TestReadPipe(t *testing.T) {
 	tree(t, map[string]string{"in/a.yaml": message("aaaa")})
 	if err := syscall.Mkfifo("in/pipe.yaml", 0o644); err != nil {

@@ -37,9 +37,9 @@ func seedBytes(f *testing.F) {
 	}
 }
 
-// FuzzBytes: validation ends, gives a message or an error, and every finding names a place that
-// exists; Read agrees with it; and the JSON Schema has nothing against a message that the rules let
-// pass.
+// FuzzBytes checks that validation ends with a message or an error, that every finding names a
+// place that exists, that Read agrees with it, and that the JSON Schema accepts a message that the
+// rules accept.
 func FuzzBytes(f *testing.F) {
 	seedBytes(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -116,8 +116,8 @@ var inSchema = map[Rule]bool{
 	RuleTypedBodyField: true, RulePullRequest: true,
 }
 
-// checkAgreement fails where the JSON Schema finds something that the rules do not, and, if both
-// ways are asked for, where it misses what it can express.
+// checkAgreement fails if the JSON Schema finds something that the rules do not, and, with both
+// ways, if it misses something that it can express.
 func checkAgreement(t *testing.T, data []byte, bothWays bool) {
 	t.Helper()
 	doc, findings := parseDocument(data)
@@ -200,7 +200,8 @@ func pick(random *rand.Rand, pool map[string][]string, order []string, indent st
 	return out.String()
 }
 
-// FuzzSchemaAgreement: the JSON Schema and the rules agree on everything that a schema can express.
+// FuzzSchemaAgreement checks that the JSON Schema and the rules agree on everything that a schema
+// can express.
 func FuzzSchemaAgreement(f *testing.F) {
 	for seed := range uint64(1000) {
 		f.Add(seed)
@@ -285,8 +286,7 @@ func randomMessage(random *rand.Rand) *schema.Message {
 	return m
 }
 
-// FuzzRoundTrip: a message that the rules let pass is what Encode writes and
-// Bytes and Read find in it, and the JSON Schema lets it pass as well.
+// FuzzRoundTrip checks that Bytes and Read find a valid message again in what Encode writes, and that the JSON Schema accepts it as well.
 func FuzzRoundTrip(f *testing.F) {
 	for seed := range uint64(1000) {
 		f.Add(seed)
@@ -310,8 +310,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// TestRoundTripReaches: the random messages are not all invalid, and the
-// line parser reads most of what we write.
+// TestRoundTripReaches checks that the random messages are not all invalid, and that the line parser reads most of what we write.
 func TestRoundTripReaches(t *testing.T) {
 	valid, quick := 0, 0
 	for seed := range uint64(1000) {
@@ -336,7 +335,7 @@ func TestRoundTripReaches(t *testing.T) {
 	t.Logf("%d valid, %d read the quick way", valid, quick)
 }
 
-// TestCorpora: no fuzz target of the package runs on an empty corpus.
+// TestCorpora checks that no fuzz target of the package runs on an empty corpus.
 func TestCorpora(t *testing.T) {
 	folders, err := filepath.Glob(filepath.Join("testdata", "fuzz", "*"))
 	if err != nil {

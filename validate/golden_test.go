@@ -55,8 +55,8 @@ func compareGolden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// TestValidMessages: the valid golden messages are valid in every way there is to ask, and come
-// back the same from what we would write.
+// TestValidMessages checks that every function accepts the valid golden messages, and that they are
+// the same when written and read again.
 func TestValidMessages(t *testing.T) {
 	for _, file := range goldenFiles(t, "valid") {
 		t.Run(filepath.Base(file), func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestValidMessages(t *testing.T) {
 }
 
 // TestInvalidMessages compares the findings on each invalid golden message, as people see them,
-// with the text beside it.
+// with the text file next to it.
 func TestInvalidMessages(t *testing.T) {
 	for _, file := range goldenFiles(t, "invalid") {
 		t.Run(filepath.Base(file), func(t *testing.T) {

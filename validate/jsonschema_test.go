@@ -13,10 +13,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// messageSchema compiles the published JSON Schema of a message. It judges in tests only: there it
-// holds the rules and the schema that editors use to the same verdict on every message, so in the
-// program it could add nothing, and importing it costs every command more than two milliseconds at
-// its start, as the library compiles the metaschemas of all drafts then.
+// messageSchema compiles the published JSON Schema of a message. Only tests use it: they check that
+// the rules and the schema that editors use agree on every message. In the program it would add
+// nothing, and importing it costs every command more than two milliseconds at start, as the library
+// then compiles the metaschemas of all drafts.
 var messageSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	document, err := schema.Document(schema.MessageDocument)
 	if err != nil {
@@ -31,7 +31,7 @@ var messageSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return compiler.Compile(location)
 })
 
-// A violation is what the JSON Schema has against one place of a message.
+// A violation is an objection of the JSON Schema to one place of a message.
 type violation struct {
 	at      path
 	keyword string
@@ -56,7 +56,7 @@ func within(field, outer string) bool {
 	return ok && outer != "" && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// schemaViolations returns what the JSON Schema has against the fields.
+// schemaViolations returns the violations of the JSON Schema in the fields.
 func schemaViolations(root *node) []violation {
 	compiled, err := messageSchema()
 	if err != nil {
@@ -73,8 +73,8 @@ func schemaViolations(root *node) []violation {
 	return []violation{{message: err.Error()}}
 }
 
-// appendViolations appends the leaves of a validation error: what encloses them only says that
-// something in them is wrong.
+// appendViolations appends the leaves of a validation error: the errors around them only say that
+// something inside is wrong.
 func appendViolations(out []violation, e *jsonschema.ValidationError, root *node) []violation {
 	for _, cause := range e.Causes {
 		out = appendViolations(out, cause, root)

@@ -8,7 +8,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestMessage: what only a composed message can have wrong.
+// TestMessage checks the mistakes that only a composed message can have.
 func TestMessage(t *testing.T) {
 	mapping := func(pairs ...schema.Pair) schema.Value { return schema.Value{Kind: schema.Mapping, Pairs: pairs} }
 	deep := schema.TextValue("x")
@@ -81,7 +81,7 @@ func TestError(t *testing.T) {
 	}
 }
 
-// TestEscape: nothing that a file says reaches a terminal as it is.
+// TestEscape checks that no control character of a file reaches a terminal.
 func TestEscape(t *testing.T) {
 	tests := map[string]string{
 		"plain": "plain", "é驚": "é驚", "\x1b[31m": `\x1b[31m`, "a\nb": `a\nb`, "\xff": `\xff`, `"\`: `"\`, "\x07\"": `\a"`, "\u202e": `\u202e`, "": "",
@@ -102,7 +102,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// TestGitHubEscape: neither a path nor a message ends its command early.
+// TestGitHubEscape checks that neither a path nor a message ends its command early.
 func TestGitHubEscape(t *testing.T) {
 	var out strings.Builder
 	result := Result{Files: []File{{Diagnostics: Diagnostics{{File: "a,b:c%.yaml", Line: 1, Column: 2, Severity: Error, Rule: RuleType, Message: "100%::x", Fix: "y"}}}}}
@@ -115,7 +115,7 @@ func TestGitHubEscape(t *testing.T) {
 	}
 }
 
-// TestHostile: what is made to be slow, deep or large ends, with an error.
+// TestHostile checks that validating slow, deep or large texts ends with an error.
 func TestHostile(t *testing.T) {
 	const size = 96 << 10
 	for _, part := range []string{"[", "{a: ", "- ", "? ", "- \n", "#\n", " #\n", "a: b\n", "a: \"", "*a ", "&a ", "--- a\n", "%A\n", "%TAG !a! b\n", "\r", "\u2028", "\ufeff", "|\n", "- |\n", "a:\n  - b\n # c\n", "\"\\", "''", "<<: ", "!!x ", ",", "]"} {

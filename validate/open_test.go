@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// link makes symbolic links, whose targets are given for their names.
+// link makes symbolic links, given as a map from names to targets.
 func link(t *testing.T, links map[string]string) {
 	t.Helper()
 	for name, to := range links {
@@ -17,8 +17,8 @@ func link(t *testing.T, links map[string]string) {
 	}
 }
 
-// TestFilesLinks: what a link of a folder leads to is read where it is a file of that folder, and
-// nowhere else. A link that is named leads anywhere.
+// TestFilesLinks checks that a link found in a folder is read only if it leads to a file of that
+// folder. A link that is an argument may lead anywhere.
 func TestFilesLinks(t *testing.T) {
 	tree(t, map[string]string{"in/a.yaml": message("aaaa"), "in/er/deep.yaml": message("bbbb"), "elsewhere/b.yaml": message("cccc")})
 	link(t, map[string]string{
@@ -57,8 +57,8 @@ in/loop.yaml file-unreadable`
 	}
 }
 
-// TestFilesShowNothingBehindLinks: a finding shows lines of the file, so a link that a stranger put
-// into a mailbox must not choose the file.
+// TestFilesShowNothingBehindLinks checks links in mailboxes. A finding shows lines of the file, so
+// a link that a stranger put into a mailbox must not choose the file.
 func TestFilesShowNothingBehindLinks(t *testing.T) {
 	const secret = "token-of-somebody"
 	tree(t, map[string]string{".git/config": "[remote]\n\turl = " + secret + "\n", "agents/codex/inbox/a.yaml": message("aaaa")})

@@ -48,8 +48,8 @@ func handoff(replacements ...string) string {
 	return with("type: handoff", strings.NewReplacer(replacements...).Replace(body))
 }
 
-// refusals has a text for each thing a message must not be or hold, and the findings on it:
-// position, severity and rule, field where there is one.
+// refusals has a text for each thing that a message must not be or hold, and the findings on it:
+// position, severity and rule, and the field, if there is one.
 var refusals = []struct {
 	name string
 	text string
@@ -257,7 +257,7 @@ func manyFields(n int) string {
 	return out.String()
 }
 
-// summary is what the refusals expect of the findings.
+// summary formats findings as the refusals list them.
 func summary(findings Diagnostics) string {
 	var out []string
 	for _, d := range findings {
@@ -300,7 +300,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestEveryRule: each rule that one file can break is broken by one of the refusals.
+// TestEveryRule checks that one of the refusals breaks each rule that one file can break.
 func TestEveryRule(t *testing.T) {
 	broken := make(map[Rule]bool)
 	for _, test := range refusals {
@@ -315,7 +315,7 @@ func TestEveryRule(t *testing.T) {
 			t.Errorf("rule %s: broken by a refusal: %v, tested elsewhere: %v; want one of both", rule.ID, broken[rule.ID], elsewhere[rule.ID])
 		}
 		if rule.Description == "" || !strings.HasSuffix(rule.Description, ".") {
-			t.Errorf("rule %s: %q is no sentence", rule.ID, rule.Description)
+			t.Errorf("rule %s: %q is not a sentence", rule.ID, rule.Description)
 		}
 	}
 }

@@ -19,9 +19,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// BenchmarkArrivalToTurn measures from before the rename into the inbox to the
-// first thing that the agent's process does, with a real oacp run. The agent is
-// a shell, whose own start is part of it.
+// BenchmarkArrivalToTurn measures from before the rename into the inbox to the first thing that the
+// agent's process does, with a real oacp run. The agent is a shell, whose own start is part of it.
 func BenchmarkArrivalToTurn(b *testing.B) {
 	for _, lying := range []int{0, 10_000} {
 		b.Run(fmt.Sprintf("lying=%d", lying), func(b *testing.B) {
@@ -48,7 +47,7 @@ func BenchmarkArrivalToTurn(b *testing.B) {
 	}
 }
 
-// arrivals is an inbox that a process works.
+// arrivals is an inbox whose messages a process handles.
 type arrivals struct {
 	b         *testing.B
 	workspace *mailbox.Workspace
@@ -113,7 +112,7 @@ func startArrivals(b *testing.B, lying int) *arrivals {
 
 func (r *arrivals) stage() (from, to string) { return r.stageFrom("claude") }
 
-// stageFrom makes a message that only has to be renamed.
+// stageFrom makes a message that only needs to be renamed.
 func (r *arrivals) stageFrom(sender schema.AgentName) (from, to string) {
 	r.b.Helper()
 	r.staged++
@@ -153,5 +152,5 @@ func (r *arrivals) awaitEvent(kind string) {
 			return
 		}
 	}
-	r.b.Fatalf("oacp run ended before it told %s: %v", kind, r.events.Err())
+	r.b.Fatalf("oacp run ended before it reported %s: %v", kind, r.events.Err())
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 )
 
-// TestBridgeTerminal: a terminal shows what a log holds, and obeys none of it.
+// TestBridgeTerminal checks that no escape sequence in a log reaches a terminal.
 func TestBridgeTerminal(t *testing.T) {
 	c := newSession(t, "a,b")
 	log := filepath.Join(c.Dir, "bridge.jsonl")
@@ -38,7 +38,7 @@ func TestBridgeTerminal(t *testing.T) {
 	}
 }
 
-// TestDrainKeepsItsPlace: the cursor moves only when everything is printed.
+// TestDrainKeepsItsPlace checks that the cursor moves only if everything is printed.
 func TestDrainKeepsItsPlace(t *testing.T) {
 	c := newSession(t, "a,b")
 	log, cursor := filepath.Join(c.Dir, "bridge.jsonl"), filepath.Join(c.Dir, "cursor")
@@ -59,12 +59,12 @@ func TestDrainKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// TestAgentPair reads with AgentPair itself what oacp wrote, and the other way round.
+// TestAgentPair checks that AgentPair itself reads what oacp wrote, and the other way round.
 // AGENTPAIR_REFERENCE names its program.
 func TestAgentPair(t *testing.T) {
 	program := os.Getenv("AGENTPAIR_REFERENCE")
 	if program == "" {
-		t.Skip("AGENTPAIR_REFERENCE names no agentpair")
+		t.Skip("AGENTPAIR_REFERENCE is not set")
 	}
 	home := t.TempDir()
 	c := newSession(t, "claude,codex")

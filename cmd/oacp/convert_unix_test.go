@@ -27,7 +27,7 @@ func makePipe(t *testing.T) string {
 	return path
 }
 
-// TestConvertPipe: a pipe with a name is read to its end.
+// TestConvertPipe checks that convert reads a named pipe to its end.
 func TestConvertPipe(t *testing.T) {
 	c := newSession(t, "a,b")
 	pipe := makePipe(t)
@@ -43,8 +43,8 @@ func TestConvertPipe(t *testing.T) {
 	}
 }
 
-// TestSignalBreaksOffConvert: a pipe into which nobody writes does not keep the
-// command from stopping when it is told to.
+// TestSignalBreaksOffConvert checks that a signal stops the command while it reads a pipe without a
+// writer.
 func TestSignalBreaksOffConvert(t *testing.T) {
 	c := newSession(t, "a,b")
 	for _, to := range []string{"mailbox", "bridge"} {
@@ -75,7 +75,8 @@ func TestSignalBreaksOffConvert(t *testing.T) {
 	}
 }
 
-// TestOpeningAPipeEndsWithTheContext: opening one waits for a writer.
+// TestOpeningAPipeEndsWithTheContext checks that the end of the context stops the wait for a
+// writer.
 func TestOpeningAPipeEndsWithTheContext(t *testing.T) {
 	pipe := makePipe(t)
 	ctx, stop := context.WithCancelCause(context.Background())
@@ -85,7 +86,7 @@ func TestOpeningAPipeEndsWithTheContext(t *testing.T) {
 	if _, err := io.ReadAll(in); !errors.Is(err, told) {
 		t.Errorf("got %v, want %v", err, told)
 	}
-	// The open may still be under way, or may not have begun: let it end.
+	// The open may still be in progress, or may not have begun: let it end.
 	writer, err := os.OpenFile(pipe, os.O_RDWR, 0)
 	if err = errors.Join(err, in.Close()); err != nil {
 		t.Error(err)
@@ -93,7 +94,7 @@ func TestOpeningAPipeEndsWithTheContext(t *testing.T) {
 	t.Cleanup(func() { _ = writer.Close() })
 }
 
-// TestPipeAsLog: a pipe is no log, and no command waits for it.
+// TestPipeAsLog checks that a pipe is refused as a log, and that no command waits for it.
 func TestPipeAsLog(t *testing.T) {
 	c := newSession(t, "a,b")
 	pipe := makePipe(t)

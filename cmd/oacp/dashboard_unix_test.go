@@ -19,7 +19,7 @@ type terminal struct{ t *testing.T }
 func newTerminal(t *testing.T, command ...string) terminal {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("there is no tmux: the live view is not tried in a terminal")
+		t.Skip("there is no tmux for the test of the live view")
 	}
 	sockets, err := os.MkdirTemp("", "tmux") // a socket's path must be short
 	if err != nil {
@@ -101,8 +101,8 @@ func TestDashboardLive(t *testing.T) {
 	term.tmux("send-keys", "Enter")
 }
 
-// startPair has a pair at work in a folder, whose worker waits for a line in
-// each of its turns before it answers. The reviewer is never content.
+// startPair starts a pair in a folder, whose worker waits for a line in each of its turns before it
+// answers. The reviewer never approves.
 func startPair(t *testing.T, program, folder string) (pair *exec.Cmd, answer func()) {
 	t.Helper()
 	lines := filepath.Join(folder, "lines")
@@ -142,8 +142,8 @@ func startPair(t *testing.T, program, folder string) (pair *exec.Cmd, answer fun
 	return pair, answer
 }
 
-// TestDashboardRunLive follows the conversation of a run in a real terminal,
-// until the process that drives it is killed.
+// TestDashboardRunLive follows the conversation of a run in a real terminal, until the process that
+// drives it is killed.
 func TestDashboardRunLive(t *testing.T) {
 	c := newSession(t, "claude,codex")
 	program, err := exec.LookPath("oacp")

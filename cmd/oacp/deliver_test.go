@@ -11,8 +11,8 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 )
 
-// startSend sends a message with the given flags besides, and returns its id
-// once it is sent, what is printed from then on, and the exit status.
+// startSend sends a message with the given additional flags. It returns the id once the message is
+// sent, the later output, and the exit status.
 func startSend(t *testing.T, c *session, flags ...string) (id string, output *bufio.Scanner, exit <-chan int) {
 	t.Helper()
 	read, write := io.Pipe()

@@ -12,8 +12,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 )
 
-// TestDocumentedMapping holds the tables of docs/mirror.md to the one in the
-// code.
+// TestDocumentedMapping compares the tables of docs/mirror.md with the one in the code.
 func TestDocumentedMapping(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "mirror.md"))
 	if err != nil {
@@ -48,8 +47,8 @@ func code[Text ~string](text Text) string {
 	return "`" + string(text) + "`"
 }
 
-// TestDocumentedService holds the units in docs/turns.md to what the text
-// around them and the exit statuses say.
+// TestDocumentedService compares the units in docs/turns.md with the text around them and the exit
+// statuses.
 func TestDocumentedService(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "turns.md"))
 	if err != nil {
@@ -72,7 +71,7 @@ func TestDocumentedService(t *testing.T) {
 	}
 }
 
-// TestDocumentedCodes holds the table of docs/exit-status.md to the codes in the sources.
+// TestDocumentedCodes compares the table of docs/exit-status.md with the codes in the sources.
 func TestDocumentedCodes(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "exit-status.md"))
 	if err != nil {

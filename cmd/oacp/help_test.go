@@ -12,7 +12,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 )
 
-// TestCommands checks what every command has to have.
+// TestCommands checks the parts that every command needs.
 func TestCommands(t *testing.T) {
 	commands := topCommands(newSession(t, "").Streams)
 	printsNoJSON := map[string]bool{"completion": true, "help": true}
@@ -77,8 +77,8 @@ func checkFlags(t *testing.T, c *cli.Command) {
 	}
 }
 
-// TestExamples carries out what the help texts show as far as reading flags:
-// every flag and command of every example exists.
+// TestExamples parses the examples of the help texts, and checks that every flag and command in
+// them exists.
 func TestExamples(t *testing.T) {
 	session := newSession(t, "")
 	commands := topCommands(session.Streams)

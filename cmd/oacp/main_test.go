@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScript runs the scripts in testdata/script. They are the documentation
-// of the command line by example.
+// TestScript runs the scripts in testdata/script. They are the documentation of the command line by
+// example.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
@@ -40,8 +40,7 @@ func TestScript(t *testing.T) {
 			for _, name := range references {
 				env.Setenv(name, os.Getenv(name))
 			}
-			// Else every command that the race detector watches takes a
-			// second to exit.
+			// Without this, every command that the race detector watches takes a second to exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return err
 		},
@@ -57,8 +56,7 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// references name commands of other implementations, which scripts work
-// together with; without them those are skipped.
+// references name commands of other implementations. Scripts that need a missing one are skipped.
 var references = map[string]string{
 	"reference":  "OACP_REFERENCE",
 	"ash-client": "ASH_REFERENCE_CLIENT",
@@ -95,8 +93,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// let NAME PATTERN sets a variable to what the first group of the pattern
-// matches in the last standard output.
+// let NAME PATTERN sets a variable to what the first group of the pattern matches in the last
+// standard output.
 func let(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: let NAME PATTERN")
@@ -109,7 +107,7 @@ func let(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], match[1])
 }
 
-// changing is what differs from run to run, and what shows stands for it.
+// changing lists what differs from run to run, and what shows puts in its place.
 var changing = []struct {
 	pattern *regexp.Regexp
 	instead string
@@ -121,8 +119,7 @@ var changing = []struct {
 	{regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
 }
 
-// shows FILE compares the last standard output with a file, after replacing
-// ids and times.
+// shows FILE compares the last standard output with a file, after replacing ids and times.
 func shows(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: shows FILE")
@@ -136,8 +133,8 @@ func shows(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// append FILE TEXT [COUNT] appends to a file the text COUNT times, in which
-// escapes such as \xff stand for what they do in Go.
+// append FILE TEXT [COUNT] appends to a file the text COUNT times, in which escapes such as \xff
+// stand for what they do in Go.
 func appendBytes(ts *testscript.TestScript, neg bool, args []string) {
 	count := 1
 	if len(args) == 3 {
@@ -156,8 +153,8 @@ func appendBytes(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(errors.Join(err, file.Close()))
 }
 
-// await FILE PATTERN waits until a file, which a command in the background
-// writes, holds what the pattern matches.
+// await FILE PATTERN waits until a file, which a command in the background writes, holds what the
+// pattern matches.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: await FILE PATTERN")

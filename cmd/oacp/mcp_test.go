@@ -27,7 +27,7 @@ func connectTools(t *testing.T, transport mcp.Transport) toolClient {
 	return toolClient{session}
 }
 
-// call returns the text of an answer that must be no error.
+// call returns the text of an answer that must not be an error.
 func (c toolClient) call(t *testing.T, tool string, arguments map[string]any) string {
 	t.Helper()
 	answer, err := c.session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
@@ -83,10 +83,11 @@ func (token withBearer) RoundTrip(request *http.Request) (*http.Response, error)
 	return http.DefaultTransport.RoundTrip(request)
 }
 
-// TestMCPOverHTTP takes the address and the token from what the command prints, and ends it by a signal.
+// TestMCPOverHTTP takes the address and the token from what the command prints, and ends it by a
+// signal.
 func TestMCPOverHTTP(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("there is no signal to end the command with")
+		t.Skip("there is no signal that ends the command")
 	}
 	c := newSession(t, "claude,codex")
 	for _, given := range []string{"", "a-token-of-our-own"} {

@@ -57,7 +57,7 @@ func TestMirrorFollow(t *testing.T) {
 		}
 		_ = command.Wait() // the status says it
 		if got := command.ProcessState.ExitCode(); got != failure.ExitDone || stderr.Len() > 0 {
-			t.Errorf("%v: exit status is %d, want 0 and no word on standard error, which has:\n%s", signal, got, stderr.String())
+			t.Errorf("%v: exit status is %d, want 0 and nothing on standard error, which has:\n%s", signal, got, stderr.String())
 		}
 		if out := c.must(t, "mirror", "--bridge", log); !strings.HasPrefix(out, "0 recorded, 0 delivered") {
 			t.Errorf("%v: a mirror afterwards says %q, want nothing left to do", signal, out)

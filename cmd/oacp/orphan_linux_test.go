@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestKilledRunnerLeavesNoBridge: a bridge that a runner started ends with it,
-// whatever the runner dies of, and takes its socket away.
+// TestKilledRunnerLeavesNoBridge checks that a bridge that a runner started ends with it, however
+// the runner ends, and removes its socket.
 func TestKilledRunnerLeavesNoBridge(t *testing.T) {
 	c := newSession(t, "a,b")
 	c.must(t, "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x")

@@ -24,7 +24,7 @@ import (
 // model behind them.
 type pairScene struct {
 	t *testing.T
-	// oacp is the program, home the folder that stands for the user's.
+	// oacp is the program, home the user's home folder.
 	oacp, home, repository string
 	env                    []string
 }
@@ -65,7 +65,7 @@ func (s *pairScene) command(arguments ...string) *exec.Cmd {
 	return command
 }
 
-// task is what the pair is told, as a user would.
+// task is the task of the pair, as a user would write it.
 func (s *pairScene) task(more ...string) []string {
 	return append([]string{
 		"pair", "--agent", "codex", "--review", "claude", "--allow", "all", "--max-iterations", "3",
@@ -73,8 +73,8 @@ func (s *pairScene) task(more ...string) []string {
 	}, more...)
 }
 
-// TestPairPrograms runs the command as a user would: codex mends a test that fails, claude fails
-// that once for its looks, and passes it then, with the tools of oacp mcp.
+// TestPairPrograms runs the command as a user would: codex repairs a failing test, and claude
+// rejects the change once for its style and then passes it, with the tools of oacp mcp.
 func TestPairPrograms(t *testing.T) {
 	scene := newPairScene(t)
 	out, err := scene.command(scene.task()...).CombinedOutput()
@@ -95,9 +95,9 @@ func TestPairPrograms(t *testing.T) {
 	}
 }
 
-// TestPairKilled kills the command at random entries, with claude and codex in the middle of
-// whatever they do, and resumes until the run is done. It ends in the same place, with nothing said
-// twice. PAIR_KILL_ROUNDS asks for more runs.
+// TestPairKilled kills the command at random entries, while claude and codex are at work, and
+// resumes until the run is done. The run ends in the same state, and no record is there twice.
+// PAIR_KILL_ROUNDS asks for more runs.
 func TestPairKilled(t *testing.T) {
 	rounds := 1
 	if text := os.Getenv("PAIR_KILL_ROUNDS"); text != "" {
@@ -122,7 +122,7 @@ func TestPairKilled(t *testing.T) {
 	}
 }
 
-// driveUntil begins the run or goes on with it, and kills it after so many entries. It reports
+// driveUntil starts or resumes the run, and kills it after the given number of entries. It reports
 // whether the run was over before that.
 func (s *pairScene) driveUntil(first bool, entries int) (done bool) {
 	s.t.Helper()
@@ -164,7 +164,7 @@ func (s *pairScene) driveUntil(first bool, entries int) (done bool) {
 	return !killed
 }
 
-// checkUndisturbed compares a run that is over with what it comes to where nothing happens to it.
+// checkUndisturbed compares a finished run with the result of a run that was not killed.
 func (s *pairScene) checkUndisturbed(when string) {
 	s.t.Helper()
 	location, err := bridge.Selector{Root: filepath.Join(s.home, ".agentpair", "runs"), Repository: s.repository, RunID: 1}.Select()

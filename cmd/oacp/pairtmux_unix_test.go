@@ -13,13 +13,11 @@ import (
 	"testing"
 )
 
-// A tmuxScene is oacp pair --tmux in a terminal, with agents that show a line
-// and then wait to be released. The agents are shown by another tmux server
-// than the terminal's.
+// A tmuxScene is oacp pair --tmux in a terminal, with agents that show a line and then wait to be
+// released. Another tmux server than the terminal's shows the agents.
 type tmuxScene struct {
 	terminal
-	// folder holds the repository, the runs, and the pipes on which the agents
-	// wait.
+	// folder holds the repository, the runs, and the pipes on which the agents wait.
 	folder, sockets string
 	// session is the tmux session of the run.
 	session string
@@ -99,7 +97,7 @@ func (s *tmuxScene) release(agent string) {
 	}
 }
 
-// awaitEnd waits until no agent is shown any more.
+// awaitEnd waits until no pane shows an agent.
 func (s *tmuxScene) awaitEnd() {
 	for s.t.Context().Err() == nil {
 		if _, err := s.shown("has-session", "-t", "="+s.session); err != nil {
@@ -108,8 +106,8 @@ func (s *tmuxScene) awaitEnd() {
 	}
 }
 
-// TestPairTmux: each agent has a pane that shows it while it is at work, and
-// all end with the run.
+// TestPairTmux checks that each agent has a pane that shows it at work, and that all panes end with
+// the run.
 func TestPairTmux(t *testing.T) {
 	scene := newTmuxScene(t)
 	scene.awaitPane("0", "codex", "claude")
@@ -121,13 +119,13 @@ func TestPairTmux(t *testing.T) {
 	scene.tmux("send-keys", "Enter")
 }
 
-// TestPairTmuxKilled: the panes of a run that is killed end, too.
+// TestPairTmuxKilled checks that the panes of a killed run end, too.
 func TestPairTmuxKilled(t *testing.T) {
 	scene := newTmuxScene(t)
 	scene.awaitPane("0", "codex", "claude")
 	notes, err := filepath.Glob(filepath.Join(scene.folder, "runs", "*", "1", "pair.json"))
 	if err != nil || len(notes) != 1 {
-		t.Fatalf("who drives the run is noted in %q, %v; want one file", notes, err)
+		t.Fatalf("the driver of the run is noted in %q, %v; want one file", notes, err)
 	}
 	var holder struct {
 		PID int `json:"pid"`

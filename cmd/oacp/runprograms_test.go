@@ -16,8 +16,7 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-// A programScene is a workspace and the real claude or codex, with a scripted
-// model behind it.
+// A programScene is a workspace and the real claude or codex, with a scripted model behind it.
 type programScene struct {
 	t                    *testing.T
 	oacp, workspace, dir string
@@ -49,7 +48,7 @@ func newProgramScene(t *testing.T, name string, script modelstub.Script) *progra
 	return scene
 }
 
-// command is oacp with the arguments, in the folder of the work.
+// command is oacp with the arguments, in the working folder.
 func (s *programScene) command(arguments ...string) *exec.Cmd {
 	command := exec.Command(s.oacp, arguments...)
 	command.Dir, command.Env = s.dir, s.env
@@ -131,9 +130,9 @@ func (s *programScene) serve(driver string, arguments ...string) (socket string)
 	return listening.Socket
 }
 
-// TestRunPrograms names the programs alone, and has them do what the settings
-// let them: run a command, which finds out where it works, use a tool of oacp
-// mcp, and answer. Then a host asks them through a bridge.
+// TestRunPrograms gives only the names of the programs, and has them do what the settings allow:
+// run a command, which prints its folder, use a tool of oacp mcp, and answer. Then a host asks them
+// through a bridge.
 func TestRunPrograms(t *testing.T) {
 	tests := []struct {
 		name, arguments string
@@ -187,7 +186,7 @@ func TestRunPrograms(t *testing.T) {
 				t.Errorf("ash query printed %q, want Host seven.", got)
 			}
 			if bridged := <-requests; !strings.Contains(string(bridged.Body), "list_inbox") {
-				t.Errorf("behind the bridge the agent has the tools %q, want those of oacp mcp, too", bridged.Tools)
+				t.Errorf("through the bridge the agent has the tools %q, want those of oacp mcp, too", bridged.Tools)
 			}
 		})
 	}

@@ -52,8 +52,7 @@ func TestSignal(t *testing.T) {
 	}
 }
 
-// TestSignalBreaksOffQuery: a query that is told to stop does not wait for a
-// bridge that says nothing.
+// TestSignalBreaksOffQuery checks that a signal stops a query that waits for a silent bridge.
 func TestSignalBreaksOffQuery(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
@@ -88,8 +87,8 @@ func TestSignalBreaksOffQuery(t *testing.T) {
 	}
 }
 
-// TestBrokenPipe: a runner whose output nobody reads ends the turn that it is
-// in, begins no other, and says nothing.
+// TestBrokenPipe checks that a runner whose output has no reader finishes its turn, begins no
+// other, and prints nothing.
 func TestBrokenPipe(t *testing.T) {
 	c := newSession(t, "a,b")
 	for range 2 {
@@ -108,7 +107,7 @@ func TestBrokenPipe(t *testing.T) {
 	}
 }
 
-// TestBrokenPipeOfPair: a run that nobody watches stops, and can be resumed.
+// TestBrokenPipeOfPair checks that a run whose output has no reader stops, and can be resumed.
 func TestBrokenPipeOfPair(t *testing.T) {
 	repository := t.TempDir()
 	runs := []string{"--runs-dir", t.TempDir(), "--repo", repository}
@@ -122,7 +121,7 @@ func TestBrokenPipeOfPair(t *testing.T) {
 	}
 }
 
-// runUnread runs oacp with a standard output that nobody reads.
+// runUnread runs oacp with a standard output that has no reader.
 func runUnread(t *testing.T, arguments ...string) (status int, complaints string) {
 	t.Helper()
 	reader, writer, err := os.Pipe()
@@ -139,8 +138,8 @@ func runUnread(t *testing.T, arguments ...string) (status int, complaints string
 	return command.ProcessState.ExitCode(), stderr.String()
 }
 
-// TestReadyOnce: run, with two conversations, and then ash query get their
-// turns from a bridge that says ready once in its life.
+// TestReadyOnce checks that run, with two conversations, and then ash query get their turns from a
+// bridge that sends ready only once.
 func TestReadyOnce(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
@@ -166,8 +165,8 @@ func TestReadyOnce(t *testing.T) {
 	<-served
 }
 
-// sayReadyOnce is a bridge with one answer to everything, which ends with the
-// listener and the connections.
+// sayReadyOnce is a bridge with one answer for everything. It ends with the listener and the
+// connections.
 func sayReadyOnce(listener net.Listener) {
 	var hosts sync.WaitGroup
 	defer hosts.Wait()

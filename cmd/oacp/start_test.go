@@ -11,8 +11,8 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 )
 
-// TestLinksNothingHeavy: every command pays at its start for each package that the program links.
-// What needs one of these is a program of its own.
+// TestLinksNothingHeavy checks the packages that the program links, since every command pays for
+// them at start. Commands that need a heavy package are separate programs.
 func TestLinksNothingHeavy(t *testing.T) {
 	output, err := exec.Command("go", "list", "-deps", ".").Output()
 	if err != nil {
@@ -27,7 +27,7 @@ func TestLinksNothingHeavy(t *testing.T) {
 	}
 }
 
-// BenchmarkStart is what every command costs before it does anything.
+// BenchmarkStart measures the cost of every command before it does anything.
 func BenchmarkStart(b *testing.B) {
 	s := command.ProcessStreams()
 	s.Out = bufio.NewWriter(io.Discard)

@@ -18,7 +18,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 )
 
-// A session is a person, or a program, at a terminal of the test's making.
+// A session is a person or a program at a terminal that the test makes.
 type session struct {
 	*command.Streams
 	stdout, stderr bytes.Buffer
@@ -37,7 +37,7 @@ func newSession(t *testing.T, agents string) *session {
 	return c
 }
 
-// run carries out a command line; what it printed is in stdout and stderr.
+// run runs a command line and keeps its output in stdout and stderr.
 func (c *session) run(ctx context.Context, args ...string) int {
 	c.stdout.Reset()
 	c.stderr.Reset()
@@ -45,8 +45,7 @@ func (c *session) run(ctx context.Context, args ...string) int {
 	return run(ctx, args, c.Streams)
 }
 
-// must carries out a command line that has to succeed, and returns what it
-// printed.
+// must runs a command line that must succeed, and returns its output.
 func (c *session) must(t *testing.T, args ...string) string {
 	t.Helper()
 	if exit := c.run(t.Context(), args...); exit != failure.ExitDone {
@@ -106,7 +105,7 @@ func TestBodyOnTerminal(t *testing.T) {
 	}
 }
 
-// A fullDisk takes nothing.
+// A fullDisk accepts no bytes.
 type fullDisk struct{}
 
 var errFull = errors.New("no space left on device")
@@ -127,8 +126,8 @@ func TestOutputThatFails(t *testing.T) {
 	}
 }
 
-// TestReceiptThatFails makes sure that nobody sends a message again because
-// its receipt was not seen.
+// TestReceiptThatFails checks that an error while printing the receipt says that the message is
+// sent, so that no caller sends it again.
 func TestReceiptThatFails(t *testing.T) {
 	c := newSession(t, "a,b")
 	c.stderr.Reset()

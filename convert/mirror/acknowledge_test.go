@@ -9,8 +9,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestAcknowledge checks that only messages that the records stand for leave the inbox, carried and
-// derived ones.
+// TestAcknowledge checks that only the messages of the given records leave the inbox, both carried
+// and derived ones.
 func TestAcknowledge(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	p.append(conversation()...)

@@ -73,7 +73,7 @@ func perSecond(b *testing.B, each int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkOut: the mirror, and the same records simply appended.
+// BenchmarkOut measures the mirror, and simply appending the same records.
 func BenchmarkOut(b *testing.B) {
 	b.Run("mirror", func(b *testing.B) {
 		for b.Loop() {
@@ -109,7 +109,7 @@ func BenchmarkOut(b *testing.B) {
 	})
 }
 
-// BenchmarkIn: the mirror, and the same messages simply sent.
+// BenchmarkIn measures the mirror, and simply sending the same messages.
 func BenchmarkIn(b *testing.B) {
 	var records []bridge.Record
 	var messages []schema.Message
@@ -148,7 +148,7 @@ func BenchmarkIn(b *testing.B) {
 	})
 }
 
-// BenchmarkRun: a run of both directions where everything was mirrored before.
+// BenchmarkRun measures a run in both directions after everything was mirrored.
 func BenchmarkRun(b *testing.B) {
 	for _, size := range benchSizes() {
 		p := newPlace(b, "claude", "codex")

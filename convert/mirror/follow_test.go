@@ -13,7 +13,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// following collects what a mirror that follows tells.
+// following collects the reports of a mirror that follows.
 type following struct {
 	t      *testing.T
 	told   chan told
@@ -32,7 +32,7 @@ func newFollowing(t *testing.T) *following {
 
 func (f *following) tell(r Report, err error) { f.told <- told{r, err} }
 
-// until waits until enough was told.
+// until waits until the reports are enough.
 func (f *following) until(enough func() bool) {
 	f.t.Helper()
 	for !enough() {
@@ -126,7 +126,7 @@ func TestFollowStoppedWithACause(t *testing.T) {
 	p.send(message(schema.Question))
 	ctx, stop := context.WithCancelCause(context.Background())
 	stop(errors.New("told to stop"))
-	tell := func(r Report, err error) { t.Errorf("want nothing told, got %+v, %v", r, err) }
+	tell := func(r Report, err error) { t.Errorf("want no report, got %+v, %v", r, err) }
 	if err := p.mirror(Both).Follow(ctx, tell); err != nil {
 		t.Errorf("want no error, got %v", err)
 	}

@@ -24,8 +24,8 @@ func (p *place) runAll() Report {
 	return report
 }
 
-// TestJoinedLogs checks that two logs can be made to hold the same, and that nobody gets a message
-// twice.
+// TestJoinedLogs checks that two logs can be made to hold the same records, and that no agent gets
+// a message twice.
 func TestJoinedLogs(t *testing.T) {
 	for _, to := range []string{"codex", ""} {
 		for _, id := range []string{"", "0123456789abcdef0123", "no-hash"} {

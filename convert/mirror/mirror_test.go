@@ -269,8 +269,7 @@ func TestAcknowledgedMessagesStayAway(t *testing.T) {
 	}
 }
 
-// TestForeignFileNames checks messages that other tools put into the outbox under names of their
-// own.
+// TestForeignFileNames checks messages that other tools put into the outbox under their own names.
 func TestForeignFileNames(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	for i, name := range []string{"20260313143005_claude_question_1f2e.yaml", "20260313143104_claude_question_1f2e_suffix.yaml", "by hand.yaml"} {
@@ -369,7 +368,7 @@ func TestWhatCannotBeDelivered(t *testing.T) {
 		t.Errorf("got letters of unknown senders %v, %v, want 2", names, err)
 	}
 	if !p.workspace.Knows("gemini") || p.workspace.Knows("stranger") || p.workspace.Knows("codx") {
-		t.Error("who sends has a mailbox, who is only sent to has not")
+		t.Error("want a mailbox for the sender and none for the receiver")
 	}
 	inbox := p.box("codex", mailbox.Inbox)
 	if !slices.ContainsFunc(inbox, func(e mailbox.Entry) bool {
@@ -460,8 +459,8 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-// TestStoppedBehindASkippedLine checks that a mirror that stops behind a skipped line delivers what
-// follows it later.
+// TestStoppedBehindASkippedLine checks that a mirror that stops after a skipped line later delivers
+// what follows it.
 func TestStoppedBehindASkippedLine(t *testing.T) {
 	for _, first := range []string{"", "before"} {
 		p := newPlace(t, "claude", "codex")
@@ -484,9 +483,9 @@ func TestStoppedBehindASkippedLine(t *testing.T) {
 		}
 		p.run(In)
 		if got := p.subjects("codex", mailbox.Inbox); !strings.HasSuffix(got, "behind") {
-			t.Errorf("the inbox has %q, want also what is behind the skipped line", got)
+			t.Errorf("the inbox has %q, want also what follows the skipped line", got)
 		}
-		// The line is in the middle: the place is behind the last record.
+		// The line is in the middle: the place is after the last record.
 		if end, err := p.log.End(t.Context()); err != nil || loadSeen(p.workspace, p.log, In).Delivered != end {
 			t.Errorf("the saved place is not the end of the log, %v", err)
 		}
@@ -659,7 +658,7 @@ func TestOneInboxThatRefuses(t *testing.T) {
 	if err := os.WriteFile(inbox, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// The stranger's record makes the one before it be delivered alone.
+	// Because of the stranger's record, the one before it is delivered alone.
 	p.append(record("chat", "", "claude", "gemini", "refused"), record("chat", "", "stranger", "codex", "fine"))
 	report, err := p.mirror(In).Run(context.Background())
 	if err == nil || !strings.Contains(err.Error(), inbox) {

@@ -39,7 +39,7 @@ func newPlace(t testing.TB, agents ...schema.AgentName) *place {
 	return openPlace(t, dir, filepath.Join(filepath.Dir(dir), "bridge.jsonl"))
 }
 
-// openPlace opens what is there, without waiting for the disk.
+// openPlace opens an existing place, without waiting for the disk.
 func openPlace(t testing.TB, dir, path string) *place {
 	t.Helper()
 	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
@@ -162,7 +162,7 @@ func record(t bridge.Type, signal bridge.Signal, from, to, content string) bridg
 	}
 }
 
-// manyAgents returns so many names.
+// manyAgents returns n names.
 func manyAgents(n int) (agents []schema.AgentName) {
 	for i := range n {
 		agents = append(agents, schema.AgentName(fmt.Sprintf("agent%02d", i)))
@@ -170,5 +170,5 @@ func manyAgents(n int) (agents []schema.AgentName) {
 	return agents
 }
 
-// later is a clock by which every file is settled: what tests write is complete.
+// later is a clock by which every file is settled, as tests write complete files.
 func later() time.Time { return time.Now().Add(time.Minute) }

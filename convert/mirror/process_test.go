@@ -19,7 +19,7 @@ import (
 
 // The test binary runs itself as other processes. childRole is the direction of the mirror that
 // such a process runs once on the workspace and log in childDir; it is killed after childLife, if
-// that is set, and cannot write files larger than childLimit bytes, if that is.
+// that is set, and cannot write files larger than childLimit bytes, if that is set.
 const (
 	childRole  = "OACP_TEST_MIRROR"
 	childDir   = "OACP_TEST_DIR"
@@ -132,7 +132,7 @@ func copyOf(t testing.TB, p *place) *place {
 
 func (p *place) dir() string { return filepath.Dir(p.workspace.Dir()) }
 
-// TestKilledAndRunAgain kills mirrors wherever they are; CONVERT_TEST_LONG=1 does so more often.
+// TestKilledAndRunAgain kills mirrors at random points; CONVERT_TEST_LONG=1 does so more often.
 func TestKilledAndRunAgain(t *testing.T) {
 	original := crowd(t, 120)
 	clean := copyOf(t, original)

@@ -51,7 +51,7 @@ func FuzzMirrorConverges(f *testing.F) {
 				if p.append(r); len(p.records()) > before {
 					born = append(born, r)
 				}
-			case 'x', 'y': // a record that shares its id, which is no hash, with others; some say the same
+			case 'x', 'y': // a record that shares its id, which is not a hash; some have the same content
 				r := record(bridge.TypeTask, "", "claude", "codex", fmt.Sprint(step, i%3))
 				r.ID = "shared-" + string(step)
 				line, err := r.Encode()

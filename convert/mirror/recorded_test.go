@@ -41,7 +41,7 @@ func recorded(t *testing.T) (first, second *place) {
 	return places["bridge"], places["second"]
 }
 
-// wantNothingNew checks that mirrors of both logs, in all ways, change nothing that anybody sees.
+// wantNothingNew checks that mirrors of both logs, in all ways, change nothing visible.
 func wantNothingNew(t *testing.T, what string, first, second *place) {
 	t.Helper()
 	want := first.snapshot() + second.snapshot()
@@ -75,7 +75,7 @@ func TestRecordedWorkspace(t *testing.T) {
 	}
 }
 
-// TestRecordedLedger checks that a message whose outbox copy is gone is known from an earlier
+// TestRecordedLedger checks that the mirror knows a message without an outbox copy from an earlier
 // version's journal.
 func TestRecordedLedger(t *testing.T) {
 	first, second := recorded(t)

@@ -18,7 +18,7 @@ func question(id schema.ID, text string) schema.Message {
 	return m
 }
 
-// put writes a message file as other tools do: in its place, or beside it and then moved.
+// put writes a message file as other tools do: in place, or under another name and then moved.
 func (p *place) put(m schema.Message, path string, moved bool) {
 	p.t.Helper()
 	data, err := schema.Encode(&m)
@@ -75,8 +75,8 @@ func TestNameTakenOver(t *testing.T) {
 	}
 }
 
-// TestJournalOfNames checks that a journal that has only keys makes the mirror neither skip files
-// nor record them twice.
+// TestJournalOfNames checks that with a journal of keys alone the mirror neither skips files nor
+// records them twice.
 func TestJournalOfNames(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	p.send(question("msg-20260313T1430Z-claude-a8f3", "first"))

@@ -24,7 +24,7 @@ func newRuns(t testing.TB) *runs {
 	return &runs{t, t.TempDir(), t.TempDir(), newPlace(t, "claude", "codex").workspace.Dir()}
 }
 
-// open opens the log of a run, which is made, at the time, where there is none.
+// open opens the log of a run, and makes the run, at the time, if there is none.
 func (r *runs) open(id int, created time.Time) *place {
 	r.t.Helper()
 	run, err := bridge.MakeRun(r.root, r.repository, id, created)
@@ -115,7 +115,7 @@ func TestLeftOutOnce(t *testing.T) {
 	if report := p.run(Out); !report.Quiet() {
 		t.Errorf("again: got %+v, want nothing new", report)
 	}
-	// A mirror that began before has nothing that hides what another one left out meanwhile.
+	// A mirror that began earlier keeps nothing that hides what another one left out meanwhile.
 	s, err := p.mirror(Out).open()
 	if err != nil {
 		t.Fatal(err)
@@ -174,8 +174,8 @@ func TestBrokenManifest(t *testing.T) {
 	}
 }
 
-// TestTheSameWordsInTwoRuns checks that records of two runs that say the same are two messages, in
-// any order of mirroring.
+// TestTheSameWordsInTwoRuns checks that records of two runs with the same content are two messages,
+// in any order of mirroring.
 func TestTheSameWordsInTwoRuns(t *testing.T) {
 	for _, to := range []string{"codex", ""} {
 		for _, id := range []string{"", "0123456789abcdef0123", "no-hash"} {
@@ -222,7 +222,7 @@ func TestTheSameWordsInTwoRuns(t *testing.T) {
 			}
 			for _, e := range logs[0].box("codex", mailbox.Inbox) {
 				if _, ok := convert.OriginOf(e.Message); !ok || e.Message.Body.Text != "hello" {
-					t.Errorf("to %q, id %q: message %s does not tell what it was born from", to, id, e.Message.ID)
+					t.Errorf("to %q, id %q: message %s does not name its record", to, id, e.Message.ID)
 				}
 			}
 		}

@@ -134,8 +134,8 @@ func TestFollowHalfWrittenFile(t *testing.T) {
 	p.wantWhole()
 }
 
-// TestDeliveredFilesAreSettled checks that Run does not wait for what the workspace itself put into
-// an outbox.
+// TestDeliveredFilesAreSettled checks that Run does not wait for files that the workspace itself
+// put into an outbox.
 func TestDeliveredFilesAreSettled(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	p.send(question("", longText))
@@ -147,7 +147,8 @@ func TestDeliveredFilesAreSettled(t *testing.T) {
 	}
 }
 
-// TestFileChangesWhileItIsRead checks that such a file counts as unsettled.
+// TestFileChangesWhileItIsRead checks that a file that changes while it is read counts as
+// unsettled.
 func TestFileChangesWhileItIsRead(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	sent := p.send(question("", longText))

@@ -83,7 +83,7 @@ func TestBridgeConversation(t *testing.T) {
 	}
 }
 
-// TestSendTwice checks what the second sender of a message is told.
+// TestSendTwice checks the answer to the second sender of a message.
 func TestSendTwice(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	claude := r.client(t, "claude")
@@ -97,8 +97,8 @@ func TestSendTwice(t *testing.T) {
 	}
 }
 
-// TestAnotherMessageOfTheSameID checks that nobody is told that a message was sent which is not in
-// the log: the documented id leaves out the signal and where fields end.
+// TestAnotherMessageOfTheSameID checks that no answer claims that a message was sent that is not in
+// the log: the documented id leaves out the signal and the ends of fields.
 func TestAnotherMessageOfTheSameID(t *testing.T) {
 	r := newRoom(t, "claude", "codex", "code")
 	claude := r.client(t, "claude")
@@ -110,7 +110,7 @@ func TestAnotherMessageOfTheSameID(t *testing.T) {
 	wantText(t, "another receiver", text, "duplicate_id: not sent", "to=codex")
 }
 
-// TestSendRefuses lists what an agent can get wrong, and what it is told.
+// TestSendRefuses lists the mistakes an agent can make, and the answers.
 func TestSendRefuses(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	claude := r.client(t, "claude")
@@ -153,7 +153,7 @@ func TestSendRefuses(t *testing.T) {
 	}
 }
 
-// TestReceiveIsRepeatable checks that an answer that nobody read costs nothing.
+// TestReceiveIsRepeatable checks that an unread answer loses no messages.
 func TestReceiveIsRepeatable(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	claude := r.client(t, "claude")
@@ -174,8 +174,7 @@ func TestReceiveIsRepeatable(t *testing.T) {
 	}
 }
 
-// TestReceiveText checks the documented layout, and that no content can pass for a message of its
-// own.
+// TestReceiveText checks the documented layout, and that no content can look like another message.
 func TestReceiveText(t *testing.T) {
 	r := newRoom(t, "claude", "codex", "gemini")
 	claude, codex := r.client(t, "claude"), r.client(t, "codex")
@@ -257,8 +256,8 @@ func TestReceiveRefuses(t *testing.T) {
 	}
 }
 
-// TestForeignLog reads a log that careless programs wrote: repeated ids, ids that are no hash, bad
-// lines, unknown types.
+// TestForeignLog reads a log that careless programs wrote: repeated ids, ids that are not a hash,
+// bad lines, unknown types.
 func TestForeignLog(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	lines := []string{
@@ -283,13 +282,13 @@ func TestForeignLog(t *testing.T) {
 	wantText(t, "the text", text, `from=x\ny type=poem id=two`)
 	codex.call(t, "receive_messages", arguments{"since_id": "two"}, &got)
 	if len(got.Messages) != 0 || got.LastID != "two" {
-		t.Errorf("since two received %+v, want nothing: the repetition is no news", got)
+		t.Errorf("since two received %+v, want nothing: the repetition is not new", got)
 	}
 	wantText(t, "the status", codex.call(t, "bridge_status", nil, nil), "Total Messages: 3", "    poem: 1", "Skipped Lines: 1")
 }
 
-// TestReceiveSharedIDs: records that share an id and differ are all given, each once, however they
-// are asked for.
+// TestReceiveSharedIDs checks that different records that share an id are all received, each once,
+// whatever the arguments.
 func TestReceiveSharedIDs(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	line := func(id, signal, content string) string {
@@ -363,7 +362,7 @@ func TestManySenders(t *testing.T) {
 	}
 }
 
-// TestUnusableFolder checks that a log that cannot be written is told with its path.
+// TestUnusableFolder checks that the error of a log that cannot be written names its path.
 func TestUnusableFolder(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	if err := os.WriteFile(filepath.Join(r.dir, "runs"), nil, 0o600); err != nil {

@@ -16,9 +16,9 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
-// TestClaude lets the real Claude Code command line list the tools, of a server that it starts and
-// of one that it reaches over HTTP. It needs no account: the tools are listed before any model is
-// asked.
+// TestClaude lets the real Claude Code command line list the tools of a server that it starts and
+// of one that it reaches over HTTP. It needs no account, as Claude Code lists the tools before it
+// asks a model.
 func TestClaude(t *testing.T) {
 	claude := modelstub.Program(t, "claude")
 	r := newRoom(t, "claude", "codex")
@@ -43,7 +43,7 @@ func TestClaude(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		cancel()
-		// It is killed once it has said what we want to know.
+		// The test kills it once it has listed the tools.
 		_ = command.Wait()
 	})
 	var hello struct {
@@ -79,7 +79,7 @@ func TestClaude(t *testing.T) {
 	}
 }
 
-// claudeConfig writes the file that tells Claude Code of two servers.
+// claudeConfig writes the file that names two servers for Claude Code.
 func (r *room) claudeConfig(t *testing.T) string {
 	t.Helper()
 	child := r.child(t, "claude")
@@ -98,7 +98,7 @@ func (r *room) claudeConfig(t *testing.T) string {
 	return path
 }
 
-// childEnv is what a child process needs of an environment.
+// childEnv is the environment that a child process needs.
 func childEnv(env []string) map[string]string {
 	needed := map[string]string{}
 	for _, variable := range env {

@@ -15,8 +15,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestFailures lists what the errors of the packages below become, those among them that a test
-// cannot provoke from outside.
+// TestFailures lists the answers for errors of other packages that a test cannot provoke from
+// outside.
 func TestFailures(t *testing.T) {
 	cause := errors.New("disk is full")
 	for _, test := range []struct {
@@ -60,7 +60,7 @@ func TestArguments(t *testing.T) {
 		}
 	}
 	if err := decodeArguments([]byte("{\"to\":\"codex\",\"type\":\"question\",\"subject\":\"S\",\"body\":\"\xff\"}"), send, new(sendMessageInput)); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
-		t.Errorf("bytes that are no UTF-8 gave %v, want them refused", err)
+		t.Errorf("bytes that are not UTF-8 gave %v, want them refused", err)
 	}
 	s := schemaOf[replyMessageInput](inputTypes())
 	var in replyMessageInput
@@ -69,8 +69,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestWholeNumbers: JSON has one kind of number, and a whole one is an integer however it is
-// written.
+// TestWholeNumbers checks that a whole number is an integer however it is written, since JSON has
+// only one kind of number.
 func TestWholeNumbers(t *testing.T) {
 	for _, test := range []struct {
 		limit, want string // the number that is read, or what the error says

@@ -97,7 +97,7 @@ func post(t testing.TB, url string, body io.Reader, change func(*http.Request)) 
 	return response, string(text)
 }
 
-// TestGuard lists requests that must not reach the tools, beside those that must.
+// TestGuard lists requests that must not reach the tools, and requests that must.
 func TestGuard(t *testing.T) {
 	url := newRoom(t, "claude", "codex").listen(t, "codex")
 	address := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/mcp")
@@ -146,7 +146,7 @@ func TestGuard(t *testing.T) {
 				t.Fatalf("the answer is %s: %s; want status %d", response.Status, text, test.want)
 			}
 			if strings.Contains(text, testToken) {
-				t.Errorf("the answer tells the token: %s", text)
+				t.Errorf("the answer shows the token: %s", text)
 			}
 			if challenge := response.Header.Get("WWW-Authenticate"); (test.want == http.StatusUnauthorized) != (challenge != "") {
 				t.Errorf("WWW-Authenticate is %q with status %d", challenge, test.want)
@@ -197,8 +197,7 @@ func TestListenRefuses(t *testing.T) {
 	}
 }
 
-// TestListenRemote checks that another address is served when that is asked for, and only under
-// addresses.
+// TestListenRemote checks that a remote address is served on request, and only under addresses.
 func TestListenRemote(t *testing.T) {
 	s := newRoom(t, "claude", "codex").server(t, "codex")
 	l, err := s.Listen(mcpserver.HTTPOptions{Address: "0.0.0.0:0", Token: testToken, AllowRemote: true})
@@ -225,7 +224,7 @@ func TestListenRemote(t *testing.T) {
 	}
 }
 
-// TestShutdown checks that the address is free again after the context ended, though a client keeps
+// TestShutdown checks that the address is free again after the context ends, even if a client keeps
 // its connection.
 func TestShutdown(t *testing.T) {
 	s := newRoom(t, "claude", "codex").server(t, "codex")
@@ -252,7 +251,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// TestServeFails checks that a listener that was closed says so.
+// TestServeFails checks that serving a closed listener fails.
 func TestServeFails(t *testing.T) {
 	l, err := newRoom(t, "claude", "codex").server(t, "codex").Listen(mcpserver.HTTPOptions{Address: "127.0.0.1:0", Token: mcpserver.NewToken()})
 	if err != nil {

@@ -55,7 +55,7 @@ type fullMessage struct {
 	DeadLetter *struct{ Agent, Reason string } `json:"dead_letter"`
 }
 
-// TestMailboxConversation hands a task over and brings it to its end, from list to acknowledgement.
+// TestMailboxConversation hands over a task and completes it, from list to acknowledgement.
 func TestMailboxConversation(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	claude, codex := r.client(t, "claude"), r.client(t, "codex")
@@ -69,7 +69,7 @@ func TestMailboxConversation(t *testing.T) {
 	}
 	for _, path := range append(asked.Inboxes, asked.Outbox) {
 		if _, err := os.Stat(path); err != nil {
-			t.Errorf("a copy that was told of: %v", err)
+			t.Errorf("a copy that the answer names: %v", err)
 		}
 	}
 
@@ -174,11 +174,11 @@ func TestSendForms(t *testing.T) {
 		"to": "gemini", "type": "notification", "subject": "S", "body": "B", "in_reply_to": "msg-20240101T0000Z-codex-abcd", "channel": "a b",
 	}, &follow)
 	if len(follow.Warnings) != 2 {
-		t.Errorf("warnings %q, want one for the odd channel and one for the message that is gone", follow.Warnings)
+		t.Errorf("warnings %q, want one for the odd channel and one for the missing message", follow.Warnings)
 	}
 }
 
-// TestMailboxRefuses lists what an agent can get wrong with its mail, and what it is told.
+// TestMailboxRefuses lists the mistakes an agent can make with its mail, and the answers.
 func TestMailboxRefuses(t *testing.T) {
 	r := newRoom(t, "claude", "codex", "gemini")
 	claude, codex := r.client(t, "claude"), r.client(t, "codex")
@@ -222,7 +222,7 @@ func TestMailboxRefuses(t *testing.T) {
 	}
 }
 
-// TestListInbox checks order, bounds, expired mail and files that are no messages.
+// TestListInbox checks order, bounds, expired mail and files that are not messages.
 func TestListInbox(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	claude, codex := r.client(t, "claude"), r.client(t, "codex")

@@ -90,7 +90,7 @@ func TestProcesses(t *testing.T) {
 	if err := command.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// That the process was killed is no news.
+	// Ignore the error of the killed process.
 	_ = codex.session.Close()
 
 	codex = connect(t, &mcp.CommandTransport{Command: r.child(t, "codex")})
@@ -109,11 +109,10 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestTermination checks that a server ends with status 0 when it is told to, though its input
-// stays open.
+// TestTermination checks that a server ends with status 0 on SIGTERM, even if its input stays open.
 func TestTermination(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("there is no signal to end a process with")
+		t.Skip("there is no signal that ends a process")
 	}
 	command := newRoom(t, "claude", "codex").child(t, "codex")
 	in, err := command.StdinPipe()
@@ -144,8 +143,8 @@ func TestTermination(t *testing.T) {
 
 const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n"
 
-// TestLines checks what stands on the wire: every line of output is one answer, and mistakes of the
-// protocol do not end the conversation.
+// TestLines checks that every line of output is one answer, and that protocol errors do not end the
+// conversation.
 func TestLines(t *testing.T) {
 	s := newRoom(t, "claude", "codex").server(t, "codex")
 	in, send := io.Pipe()

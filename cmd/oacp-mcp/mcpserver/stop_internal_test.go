@@ -15,8 +15,8 @@ type discard struct{ io.Writer }
 
 func (discard) Close() error { return nil }
 
-// TestStopWithACallUnderWay: a server that is told to end answers what it can within its patience,
-// and cancels the rest.
+// TestStopWithACallUnderWay checks that a server that is stopped answers what it can within its
+// patience, and cancels the rest.
 func TestStopWithACallUnderWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bridge.jsonl")
 	s, err := New(Options{Agent: "claude", Bridge: &bridge.Location{Path: path}})
@@ -29,7 +29,7 @@ func TestStopWithACallUnderWay(t *testing.T) {
 		}
 	}()
 	s.patience = time.Millisecond
-	// Another process is in the middle of writing into the log, and stays there.
+	// Another process stops in the middle of writing to the log.
 	lock := durable.NewLock(path + ".lock")
 	if err := lock.Lock(); err != nil {
 		t.Fatal(err)

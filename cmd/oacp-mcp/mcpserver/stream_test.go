@@ -19,7 +19,7 @@ type output struct{ bytes.Buffer }
 
 func (*output) Close() error { return nil }
 
-// serveText serves a client that says all it has to say at once, and returns the lines it gets.
+// serveText serves a client that sends all its input at once, and returns the lines it gets.
 func serveText(t testing.TB, s *mcpserver.Server, text string) (lines []string, err error) {
 	t.Helper()
 	var out output
@@ -30,7 +30,7 @@ func serveText(t testing.TB, s *mcpserver.Server, text string) (lines []string, 
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n"), err
 }
 
-// TestBadFrames: input that is not a message ends the server with an error that says so.
+// TestBadFrames checks that input that is not a message ends the server with an error.
 func TestBadFrames(t *testing.T) {
 	s := newRoom(t, "claude", "codex").server(t, "claude")
 	for _, bad := range []string{
@@ -43,8 +43,8 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// TestCallsAtTheEnd: calls that came in before the end of the input are carried out and answered,
-// even if the last line has no newline.
+// TestCallsAtTheEnd checks that the server answers all calls before the end of the input, even if
+// the last line has no newline.
 func TestCallsAtTheEnd(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	const calls = 50
@@ -73,8 +73,8 @@ func TestCallsAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestEndWithSubscription: neither a subscription nor a call whose id is that of a call under way
-// delays the end.
+// TestEndWithSubscription checks that neither a subscription nor a call with the id of a running
+// call delays the end.
 func TestEndWithSubscription(t *testing.T) {
 	s := newRoom(t, "claude", "codex").server(t, "claude")
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
@@ -87,7 +87,7 @@ func TestEndWithSubscription(t *testing.T) {
 	}
 }
 
-// FuzzStream: whatever a client sends, the server ends with its input.
+// FuzzStream checks that the server ends with its input, whatever a client sends.
 func FuzzStream(f *testing.F) {
 	for _, seed := range []string{
 		"", "garbage", "[]", `{"id":1}`, initializeIn("2025-03-26") + `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`,

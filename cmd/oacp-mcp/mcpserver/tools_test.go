@@ -15,7 +15,7 @@ import (
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 )
 
-// TestListTools compares what clients are told of the tools with a golden file.
+// TestListTools compares the list of tools that clients get with a golden file.
 func TestListTools(t *testing.T) {
 	c := newRoom(t, "claude", "codex").client(t, "codex")
 	tools, err := c.session.ListTools(t.Context(), nil)
@@ -49,8 +49,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// TestToolsAreDescribed keeps every tool, argument and result understandable without any other
-// document.
+// TestToolsAreDescribed checks that every tool, argument and result has a description.
 func TestToolsAreDescribed(t *testing.T) {
 	c := newRoom(t, "claude", "codex").client(t, "codex")
 	for tool, err := range c.session.Tools(t.Context(), nil) {
@@ -86,8 +85,8 @@ var (
 	}
 )
 
-// TestOffersWhatThereIs checks that a server without a workspace or a log leaves the tools of that
-// out.
+// TestOffersWhatThereIs checks that a server without a workspace or a log leaves out the tools for
+// it.
 func TestOffersWhatThereIs(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	all := slices.Sorted(slices.Values(slices.Concat(bridgeTools, mailTools)))
@@ -119,7 +118,7 @@ func TestOffersWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestNewRefuses lists the options no server is made from.
+// TestNewRefuses lists the options that New refuses.
 func TestNewRefuses(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	for _, test := range []struct {
@@ -137,7 +136,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// TestIntroduction checks what a client is told when it connects.
+// TestIntroduction checks what the server says about itself when a client connects.
 func TestIntroduction(t *testing.T) {
 	r := newRoom(t, "claude", "codex", "gemini")
 	hello := r.client(t, "codex").session.InitializeResult()
@@ -147,8 +146,8 @@ func TestIntroduction(t *testing.T) {
 	wantText(t, "instructions", hello.Instructions, `"codex"`, "claude, gemini", `"room"`, "list_inbox", "since_id")
 }
 
-// TestResultsFitTheirSchemas checks every structured result against the schema that clients are
-// told, with a checker of another origin than the one that made the schema.
+// TestResultsFitTheirSchemas checks every structured result against the schema that clients get,
+// with another library than the one that made the schema.
 func TestResultsFitTheirSchemas(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	claude, codex := r.client(t, "claude"), r.client(t, "codex")
