@@ -180,7 +180,7 @@ func errNoID() error {
 func typeList() string { return joinNames(schema.Types()) }
 
 func parseType(text string) (schema.Type, error) {
-	t, err := schema.ParseType(text)
+	t, err := schema.ParseType(strings.ToLower(text))
 	if err != nil {
 		return "", failure.Usagef("--type: %w", err).WithHint(spelling.DidYouMean(schema.Types(), text, "the types are "+typeList()))
 	}
