@@ -41,8 +41,8 @@ var dealings = []struct {
 	}},
 }
 
-// TestOneDealsWithAMessage: of many that try, one succeeds, and the others learn that the message
-// is gone.
+// TestOneDealsWithAMessage checks that one of many callers succeeds and that the others get an
+// error that matches IsGone.
 func TestOneDealsWithAMessage(t *testing.T) {
 	const many = 8
 	for _, dealing := range dealings {
@@ -98,7 +98,7 @@ func TestArchiveAndBuryReplaceNothing(t *testing.T) {
 		}
 		e.Name = filepath.Base(path)
 		if reason, err := w.Reason(e); err != nil || reason.ID != m.ID {
-			t.Errorf("the reason beside %s is %+v (%v), want that of %s", path, reason, err, m.ID)
+			t.Errorf("the reason for %s is %+v (%v), want that of %s", path, reason, err, m.ID)
 		}
 	}
 	wantFiles(t, w, "agents/codex/archive", name+"-2.yaml", name+"-3.yaml", name+".yaml")
@@ -139,9 +139,8 @@ func TestBuryTakesABadFile(t *testing.T) {
 	wantFiles(t, w, "agents/codex/dead_letter", "bad.yaml", "bad.yaml.reason.json")
 }
 
-// TestFaultsWhileBurying lets each operation fail or be the last one: the message is in the inbox
-// or a dead letter, never both and never neither, a dead letter has its reason, and burying it
-// again succeeds.
+// TestFaultsWhileBurying makes each operation fail or be the last one. The message is either in the
+// inbox or a dead letter, a dead letter has its reason, and burying the message again succeeds.
 func TestFaultsWhileBurying(t *testing.T) {
 	operations := func(w *Workspace, e Entry, failAt int, cause error) (*faulty, error) {
 		f := &faulty{disk: disk{}, failAt: failAt, err: cause, torn: cause == errCrash}
@@ -196,7 +195,7 @@ func whereIs(t *testing.T, w *Workspace) (inbox, letters, reasons int) {
 	return len(files(t, w, "agents/codex/inbox")), letters, reasons
 }
 
-// TestDealingStaysInTheMailbox: an entry cannot name a file elsewhere.
+// TestDealingStaysInTheMailbox checks that an entry cannot name a file outside the mailbox.
 func TestDealingStaysInTheMailbox(t *testing.T) {
 	for _, dealing := range dealings {
 		w := newWorkspace(t, "claude", "codex")
@@ -215,12 +214,12 @@ func TestDealingStaysInTheMailbox(t *testing.T) {
 			}
 		}
 		if _, err := os.Stat(e.Path); err != nil {
-			t.Errorf("%s: the message has gone: %v", dealing.name, err)
+			t.Errorf("%s: the message is missing: %v", dealing.name, err)
 		}
 	}
 }
 
-// withoutFolder leaves a folder out of a tree: an archive is made on demand.
+// withoutFolder removes a folder from a tree, because archives are made on demand.
 func withoutFolder(tree, name string) string {
 	var kept []string
 	for path := range strings.SplitSeq(tree, "\n") {

@@ -83,9 +83,9 @@ func BenchmarkSend(b *testing.B) {
 // bulk is how many messages one sender sends in BenchmarkBulk; -short takes a tenth.
 const bulk = 20_000
 
-// BenchmarkBulk compares sending with what the disk can do at all: the metric x-raw is the rate of
-// sending divided by that of writing, syncing and linking the same two files per message, one after
-// the other. The two take turns, so that both meet the disk in the same mood.
+// BenchmarkBulk compares sending with the speed of the disk. The metric x-raw is the rate of
+// sending divided by the rate of writing, syncing and linking the same two files per message, one
+// after the other. The two alternate, so that both see the disk in the same state.
 func BenchmarkBulk(b *testing.B) {
 	n, turn := bulk, 500
 	if testing.Short() {
@@ -132,12 +132,12 @@ func BenchmarkBulk(b *testing.B) {
 			b.ReportMetric(float64(n*b.N)/sending.Seconds(), "messages/s")
 			b.ReportMetric(float64(n*b.N)/raw.Seconds(), "raw/s")
 			b.ReportMetric(raw.Seconds()/sending.Seconds(), "x-raw")
-			b.ReportMetric(0, "ns/op") // half of it is not ours
+			b.ReportMetric(0, "ns/op") // half of it is writeRaw
 		})
 	}
 }
 
-// writeRaw writes, syncs and links the two files of each of some messages.
+// writeRaw writes, syncs and links two files for each message.
 func writeRaw(b *testing.B, dir string, from, to int) {
 	b.Helper()
 	m := message("0123456789", 0)

@@ -15,14 +15,14 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// mountTmpfs puts a small file system of its own at a folder for the time of the test.
+// mountTmpfs mounts a small file system at a folder for the duration of the test.
 func mountTmpfs(t testing.TB, path, size string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("mounting another file system needs root")
 	}
 	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size="+size); err != nil {
-		t.Skipf("this machine mounts no other file system: %v", err)
+		t.Skipf("this machine cannot mount another file system: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
@@ -47,7 +47,7 @@ func newSplitWorkspace(t *testing.T, elsewhere ...string) *Workspace {
 	return w
 }
 
-// splits are the ways in which boxes of a delivery can stand elsewhere.
+// splits are the sets of boxes of a delivery that can be on other file systems.
 var splits = [][]string{
 	{"agents/codex/inbox"},
 	{"agents/claude/outbox"},
@@ -74,7 +74,7 @@ func TestSendToAnotherFileSystem(t *testing.T) {
 	}
 }
 
-// TestStagedBesideIsHidden: while a copy stands beside its destination, no reader takes it for a
+// TestStagedBesideIsHidden checks that no reader takes a copy staged next to its destination for a
 // message.
 func TestStagedBesideIsHidden(t *testing.T) {
 	split := splits[0]
@@ -91,17 +91,17 @@ func TestStagedBesideIsHidden(t *testing.T) {
 		}
 		staged := files(t, w, "agents/codex/inbox")
 		if len(staged) != 1 || schema.IsMessageFile(staged[0]) || strings.HasSuffix(staged[0], schema.FileExtension) {
-			t.Errorf("the inbox holds %q, want one file that is no message by its name", staged)
+			t.Errorf("the inbox holds %q, want one file whose name is not that of a message", staged)
 		}
 		if got := inboxIDs(t, w, "codex"); len(got) != 0 {
 			t.Errorf("the inbox lists %v, want nothing", got)
 		}
 		return
 	}
-	t.Fatal("no operation publishes a copy that is staged beside its destination")
+	t.Fatal("no operation publishes a copy that is staged next to its destination")
 }
 
-// besideOperations is how many operations a delivery does when nothing fails.
+// besideOperations returns the number of operations of a delivery in which nothing fails.
 func besideOperations(t *testing.T, split []string) int {
 	t.Helper()
 	w := newSplitWorkspace(t, split...)
@@ -111,8 +111,8 @@ func besideOperations(t *testing.T, split []string) int {
 	return f.done
 }
 
-// TestCrashAtEveryStepToAnotherFileSystem: a message that counts as sent is delivered by whoever
-// comes next, without waiting; any other one vanishes.
+// TestCrashAtEveryStepToAnotherFileSystem checks that the next process delivers a message that
+// counts as sent, without waiting, and that any other message vanishes.
 func TestCrashAtEveryStepToAnotherFileSystem(t *testing.T) {
 	for _, split := range splits {
 		for failAt := range besideOperations(t, split) {
@@ -156,8 +156,8 @@ func crashBeside(t *testing.T, split []string, failAt int, torn bool) {
 	wantFiles(t, later, "agents/codex/inbox")
 }
 
-// TestErrorAtEveryStepToAnotherFileSystem: Send says what is true, and what it refused leaves
-// nothing behind.
+// TestErrorAtEveryStepToAnotherFileSystem checks that Send reports the truth and that a refused
+// message leaves nothing behind.
 func TestErrorAtEveryStepToAnotherFileSystem(t *testing.T) {
 	for _, split := range splits {
 		for failAt := range besideOperations(t, split) {
@@ -190,8 +190,8 @@ func TestErrorAtEveryStepToAnotherFileSystem(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a message that does not fit is refused, the old ones stay, and it is accepted when
-// there is room again.
+// TestFullDisk checks that Send refuses a message that does not fit, keeps the old ones, and
+// accepts the message when there is room again.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	mountTmpfs(t, dir, "64k")
@@ -226,7 +226,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestFullInboxOnAnotherFileSystem: the refusal comes before the commit.
+// TestFullInboxOnAnotherFileSystem checks that Send refuses the message before the commit.
 func TestFullInboxOnAnotherFileSystem(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	inbox := filepath.Join(w.dir, "agents/codex/inbox")
@@ -244,7 +244,8 @@ func TestFullInboxOnAnotherFileSystem(t *testing.T) {
 	}
 }
 
-// TestMountedFolderOfTheSameDisk: no rename reaches a mount, not even one of the same file system.
+// TestMountedFolderOfTheSameDisk delivers to a bind mount: no rename crosses mounts, even within
+// one file system.
 func TestMountedFolderOfTheSameDisk(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	if os.Geteuid() != 0 {
@@ -252,7 +253,7 @@ func TestMountedFolderOfTheSameDisk(t *testing.T) {
 	}
 	inbox := filepath.Join(w.dir, "agents/codex/inbox")
 	if err := unix.Mount(t.TempDir(), inbox, "", unix.MS_BIND, ""); err != nil {
-		t.Skipf("this machine mounts no folder: %v", err)
+		t.Skipf("this machine cannot mount a folder: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(inbox, unix.MNT_DETACH); err != nil {
@@ -264,9 +265,8 @@ func TestMountedFolderOfTheSameDisk(t *testing.T) {
 	wantFiles(t, w, "state/outgoing")
 }
 
-// TestDealingAcrossFileSystems archives and buries out of an inbox that is on a file system of its
-// own, with a fault at every step: the message is never in neither place, and nothing replaces
-// anything.
+// TestDealingAcrossFileSystems archives and buries from an inbox on its own file system, with a
+// fault at every step. The message is always in at least one place, and nothing is replaced.
 func TestDealingAcrossFileSystems(t *testing.T) {
 	for _, dealing := range dealings {
 		for failAt := range 40 {
@@ -299,7 +299,7 @@ func TestDealingAcrossFileSystems(t *testing.T) {
 			}
 			if inbox == 1 {
 				if err := dealing.deal(w, e); err != nil {
-					t.Errorf("%s died at %q, and again: %v", dealing.name, f.name, err)
+					t.Errorf("%s died at %q, and the second try gave: %v", dealing.name, f.name, err)
 				}
 				wantFiles(t, w, "agents/codex/inbox")
 			}

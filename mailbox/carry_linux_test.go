@@ -8,7 +8,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// leftBehind returns what moves of messages left staged.
+// leftBehind returns the staged copies that interrupted moves left.
 func leftBehind(t *testing.T, w *Workspace) (left []string) {
 	t.Helper()
 	for _, box := range []Box{Archive, DeadLetters} {
@@ -24,9 +24,8 @@ func leftBehind(t *testing.T, w *Workspace) (left []string) {
 // moveSplits are the ways in which a message can move across mounts.
 var moveSplits = [][]string{splits[0], {"agents/codex/archive", "agents/codex/dead_letter"}}
 
-// TestLeftCopiesAreSwept kills whoever moves a message to another file system at every step. What
-// that leaves is swept when it is an hour old, by whoever moves a message the same way and by
-// doctor, and not before.
+// TestLeftCopiesAreSwept kills a move to another file system at every step. The next such move and
+// doctor sweep the copies left behind when they are an hour old, and not before.
 func TestLeftCopiesAreSwept(t *testing.T) {
 	sweepers := map[string]func(t *testing.T, w *Workspace, deal func(*Workspace, Entry) error){
 		"the next one": func(t *testing.T, w *Workspace, deal func(*Workspace, Entry) error) {
@@ -54,7 +53,7 @@ func TestLeftCopiesAreSwept(t *testing.T) {
 				after(w, 0)
 				sweep(t, w, dealing.deal)
 				if young := leftBehind(t, w); len(young) != left {
-					t.Errorf("%s died at %q: %s leaves %q at once, want %d copies that may be somebody's", dealing.name, f.name, name, young, left)
+					t.Errorf("%s died at %q: %s leaves %q at once, want %d copies that may still be in use", dealing.name, f.name, name, young, left)
 				}
 				after(w, 2*staleAfter)
 				sweep(t, w, dealing.deal)
@@ -65,12 +64,12 @@ func TestLeftCopiesAreSwept(t *testing.T) {
 		}
 	}
 	if seen == 0 {
-		t.Error("no crash leaves a copy: does this test still see what it looks for?")
+		t.Error("no crash leaves a copy: does this test still find the copies?")
 	}
 }
 
-// sweptMeanwhile is a file system on which an hour passes, and others sweep, just before a hidden
-// copy is published.
+// sweptMeanwhile is a file system on which an hour passes and another process sweeps just before a
+// hidden copy is published.
 type sweptMeanwhile struct{ disk }
 
 func (s sweptMeanwhile) publish(from *durable.Dir, name string, to *durable.Dir, newName string) error {
@@ -82,8 +81,8 @@ func (s sweptMeanwhile) publish(from *durable.Dir, name string, to *durable.Dir,
 	return s.disk.publish(from, name, to, newName)
 }
 
-// TestSlowMoverLosesNothing: whoever finds its copy swept says so, and not that the message has
-// gone.
+// TestSlowMoverLosesNothing checks that a move whose copy was swept reports that, and not that the
+// message is gone.
 func TestSlowMoverLosesNothing(t *testing.T) {
 	for _, dealing := range dealings[1:] {
 		w := newSplitWorkspace(t, splits[0]...)
@@ -92,7 +91,7 @@ func TestSlowMoverLosesNothing(t *testing.T) {
 		err := dealing.deal(w, e)
 		w.files = disk{}
 		if err == nil || IsGone(err) {
-			t.Errorf("%s gave %v, want an error that does not say that the message has gone", dealing.name, err)
+			t.Errorf("%s gave %v, want an error that does not say that the message is gone", dealing.name, err)
 		}
 		wantError(t, err, "swept", e.Name)
 		wantFiles(t, w, "agents/codex/inbox", filepath.Base(e.Path))

@@ -22,8 +22,8 @@ var errCrash = errors.New("the process died here")
 type faulty struct {
 	disk
 	failAt int
-	// err is what the operation fails with. After errCrash nothing works any more; other errors
-	// pass by.
+	// err is the error of the failing operation. After errCrash every operation fails; other errors
+	// occur once.
 	err error
 	// torn leaves half of the bytes behind when a write fails.
 	torn bool
@@ -31,7 +31,7 @@ type faulty struct {
 	// files are synced side by side.
 	mutex sync.Mutex
 	done  int
-	// name says what the failed operation was.
+	// name describes the failed operation.
 	name string
 }
 
@@ -89,7 +89,8 @@ func (f *faulty) take(dir *durable.Dir, name string) (bool, error) {
 	return f.disk.take(dir, name)
 }
 
-// deliveryOperations is how many operations one delivery to two recipients does when nothing fails.
+// deliveryOperations returns the number of operations of a delivery to two recipients in which
+// nothing fails.
 func deliveryOperations(t *testing.T, given bool) int {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	f := &faulty{disk: disk{sync: true}, failAt: -1}
@@ -98,7 +99,7 @@ func deliveryOperations(t *testing.T, given bool) int {
 	return f.done
 }
 
-// faultDraft is a message for two, with an id of its own if given.
+// faultDraft returns a message for two agents, with a given id if requested.
 func faultDraft(given bool) schema.Message {
 	m := draft("codex", "gemini")
 	if given {
@@ -108,8 +109,8 @@ func faultDraft(given bool) schema.Message {
 }
 
 // TestCrashAtEveryStep kills a delivery before each of its operations and lets another process
-// clean up: the message reaches all recipients or none, once each, also if a recipient has dealt
-// with its copy before that.
+// clean up. The message reaches all recipients once or none, even if a recipient deals with its
+// copy before the cleanup.
 func TestCrashAtEveryStep(t *testing.T) {
 	for _, given := range []bool{false, true} {
 		operations := deliveryOperations(t, given)
@@ -132,7 +133,7 @@ func crashAndRecover(t *testing.T, given bool, failAt int, torn, acknowledge boo
 	f := &faulty{disk: disk{sync: true}, failAt: failAt, err: errCrash, torn: torn}
 	w.files = f
 	_, err := w.Send(t.Context(), faultDraft(given), nil)
-	// The last operations only tidy up what others left: the message is out.
+	// The last operations only clean up after other processes: the message is already delivered.
 	if err != nil && !errors.Is(err, errCrash) {
 		t.Fatalf("the killed delivery gave %v, want the crash (%s)", err, f.name)
 	}
@@ -157,7 +158,7 @@ func crashAndRecover(t *testing.T, given bool, failAt int, torn, acknowledge boo
 		t.Errorf("after a crash at %q: sent %d, received %v; want all or none, once each", f.name, sent, received)
 	}
 	if given {
-		// Whoever sends it again sends it just once.
+		// Sending it again delivers it just once.
 		send(t, later, faultDraft(true))
 		takeAll(t, w.dir, received)
 		if received["codex"] != 1 || received["gemini"] != 1 {
@@ -178,7 +179,7 @@ func wantWholeFiles(t *testing.T, w *Workspace) {
 			continue
 		}
 		if _, err := validate.Read([]byte(readFile(t, path))); err != nil {
-			t.Errorf("%s is visible and no message: %v", path, err)
+			t.Errorf("%s is visible but not a message: %v", path, err)
 		}
 	}
 }
@@ -201,9 +202,9 @@ func takeAll(t *testing.T, dir string, received map[schema.AgentName]int) {
 	}
 }
 
-// TestErrorAtEveryStep lets each operation of a delivery fail once, as on a full disk. Send says
-// what is true: refused means that nothing is visible and nothing stays behind, queued means that
-// Recover delivers.
+// TestErrorAtEveryStep makes each operation of a delivery fail once, as on a full disk. Send
+// reports the truth: a refused message leaves nothing behind, and Recover delivers a queued
+// message.
 func TestErrorAtEveryStep(t *testing.T) {
 	operations := deliveryOperations(t, false)
 	refused, queued := 0, 0

@@ -24,7 +24,7 @@ func TestFind(t *testing.T) {
 	foreign.ID, foreign.Priority, foreign.CreatedAt = "msg-20260313150102-gemini-0a1b", "P1", "2026-03-13T15:01:02Z"
 	foreign.From = "gemini"
 	place(t, w, "codex", Inbox, "20260313150102_gemini_task_request_9f8e_note.yaml", foreign)
-	// One whose file's name says nothing of its id.
+	// A message whose file name does not show its id.
 	renamed := draft("codex")
 	renamed.ID, renamed.Priority, renamed.CreatedAt = "msg-20260313150107-gemini-0a2c", "P1", "2026-03-13T15:01:07Z"
 	place(t, w, "codex", Archive, "my favourite.yaml", renamed)
@@ -85,15 +85,15 @@ func TestFindRefusesWhatIsNotOne(t *testing.T) {
 			t.Errorf("finding %q gave %v, %v; want a NotFoundError", id, found, err)
 		}
 	}
-	// A whole id is itself also where another one begins with it.
+	// A whole id finds its own message even if another id begins with it.
 	found, err := w.Find(t.Context(), "msg-20260313T1430Z-claude-aabb")
 	if err != nil || len(found) != 1 || found[0].Message.ID != message("aabb", 0).ID {
 		t.Errorf("finding a whole id gave %v, %v; want just that message", found, err)
 	}
 }
 
-// TestUnreadableFoldersHideNothingElse: one broken mailbox is no reason to find, follow or
-// acknowledge nothing in the others.
+// TestUnreadableFoldersHideNothingElse checks that a broken mailbox does not keep messages in the
+// others from being found, followed and acknowledged.
 func TestUnreadableFoldersHideNothingElse(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	first := send(t, w, draft("codex")).Message
@@ -145,7 +145,7 @@ func TestThread(t *testing.T) {
 		{"by conversation", exchange{{"aaaa", 2, "", own}, {"bbbb", 1, "", own}, {"cccc", 0, "", other}}, "aaaa", []string{"bbbb", "aaaa"}},
 		{"by parent, from the end", exchange{{"aaaa", 0, "", ""}, {"bbbb", 1, "aaaa", ""}, {"cccc", 2, "bbbb", ""}}, "cccc", []string{"aaaa", "bbbb", "cccc"}},
 		{"by parent, from the start", exchange{{"aaaa", 0, "", ""}, {"bbbb", 1, "aaaa", ""}, {"cccc", 2, "bbbb", ""}}, "aaaa", []string{"aaaa", "bbbb", "cccc"}},
-		{"siblings of a parent that has gone", exchange{{"bbbb", 1, "gone", ""}, {"cccc", 0, "gone", ""}}, "bbbb", []string{"cccc", "bbbb"}},
+		{"siblings of a missing parent", exchange{{"bbbb", 1, "gone", ""}, {"cccc", 0, "gone", ""}}, "bbbb", []string{"cccc", "bbbb"}},
 		{"parent of one of a conversation", exchange{{"aaaa", 0, "", ""}, {"bbbb", 1, "aaaa", own}, {"cccc", 2, "", own}}, "cccc", []string{"aaaa", "bbbb", "cccc"}},
 		{"all in one second", exchange{{"cccc", 0, "", ""}, {"bbbb", 0, "cccc", ""}, {"aaaa", 0, "bbbb", ""}}, "aaaa", []string{"cccc", "bbbb", "aaaa"}},
 		{"a fork in one second", exchange{{"dddd", 0, "", ""}, {"bbbb", 0, "dddd", ""}, {"aaaa", 0, "dddd", ""}, {"cccc", 0, "bbbb", ""}}, "cccc", []string{"dddd", "bbbb", "aaaa", "cccc"}},
@@ -206,6 +206,6 @@ func TestReadRawReturnsTheBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := w.ReadRaw(found[0]); !IsGone(err) {
-		t.Errorf("reading what has gone gave %v, want IsGone", err)
+		t.Errorf("reading a removed message gave %v, want IsGone", err)
 	}
 }

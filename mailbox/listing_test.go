@@ -26,8 +26,8 @@ func place(t testing.TB, w *Workspace, agent schema.AgentName, box Box, name str
 	writeTestFile(t, filepath.Join(w.BoxPath(agent, box), name), string(data))
 }
 
-// message returns a message from claude to codex whose id ends in the rand and that was created at
-// the second of testTime's minute.
+// message returns a message from claude to codex. Its id ends in rand, and it was created at the
+// given second of testTime's minute.
 func message(rand string, second int) schema.Message {
 	m := draft("codex")
 	m.ID = schema.ID("msg-20260313T1430Z-claude-" + rand)
@@ -69,8 +69,8 @@ func TestInboxIsInProcessingOrder(t *testing.T) {
 	}
 }
 
-// TestInboxShowsBadFilesAsRows: none of them fails the listing or hides a good message, and what is
-// no message by its name is left out.
+// TestInboxShowsBadFilesAsRows checks that bad files neither fail the listing nor hide a good
+// message, and that files without a message's name are left out.
 func TestInboxShowsBadFilesAsRows(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	inbox := w.BoxPath("codex", Inbox)
@@ -124,7 +124,7 @@ func TestInboxShowsBadFilesAsRows(t *testing.T) {
 			t.Errorf("row %d says that it is %s in %s of %s", i+1, e.Path, e.Box, e.Agent)
 		}
 		if e.Modified.IsZero() {
-			t.Errorf("%s does not say since when it is there", e.Name)
+			t.Errorf("%s has no time of arrival", e.Name)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestInboxOfNobody(t *testing.T) {
 	}
 	wantError(t, unknown, "gemni", "gemini", w.dir)
 	if _, err := w.Inbox(t.Context(), "../codex"); err == nil || errors.As(err, &unknown) {
-		t.Errorf("listing the inbox of a path gave %v, want it refused as no name", err)
+		t.Errorf("listing the inbox of a path gave %v, want an invalid name error", err)
 	}
 	if err := os.RemoveAll(w.BoxPath("codex", Inbox)); err != nil {
 		t.Fatal(err)

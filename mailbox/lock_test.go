@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestLockIsNoLink: a link in the lock's place leads nowhere, so nothing is made outside the
-// workspace.
+// TestLockIsNoLink checks that a lock file that is a link is not followed, so that nothing is made
+// outside the workspace.
 func TestLockIsNoLink(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	outside := filepath.Join(t.TempDir(), "made")
@@ -24,8 +24,8 @@ func TestLockIsNoLink(t *testing.T) {
 	send(t, w, draft("codex"))
 }
 
-// TestLockDoesNotWaitForAPipe: opening a pipe would wait for its other end, and no signal would end
-// that.
+// TestLockDoesNotWaitForAPipe checks that Send does not block on a lock file that is a pipe.
+// Opening one normally waits for its other end, and no signal interrupts that.
 func TestLockDoesNotWaitForAPipe(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	makePipe(t, filepath.Join(w.dir, "state/deliver.lock"))

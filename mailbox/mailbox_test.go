@@ -77,8 +77,8 @@ func send(t testing.TB, w *Workspace, m schema.Message) *Receipt {
 	return r
 }
 
-// files returns the names of a folder's entries below the workspace, hidden placeholders left out,
-// sorted. A missing folder has none.
+// files returns the names of a folder's entries below the workspace, sorted and without hidden
+// placeholders. A missing folder has none.
 func files(t testing.TB, w *Workspace, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(w.dir, folder))

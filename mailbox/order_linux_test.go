@@ -9,13 +9,13 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// ordered is the disk, and watches the order in which it is used: when a copy in an outbox is
-// published, which is the commit, every name that was made must have been synced.
+// ordered is the disk and checks the order of its operations: when a copy in an outbox is
+// published, which is the commit, every new name must have been synced.
 type ordered struct {
 	disk
 	t     *testing.T
 	mutex sync.Mutex
-	// unsynced are the folders with names that are not durable, and files those that are not.
+	// unsynced holds the folders with names that are not durable, and files the files that are not.
 	unsynced, files map[string]bool
 	commits         int
 	// split says that some copies are staged in their boxes.
@@ -76,8 +76,8 @@ func (o *ordered) publish(from *durable.Dir, name string, to *durable.Dir, newNa
 	return err
 }
 
-// TestEverythingIsDurableBeforeTheCommit: also what is staged beside its destination, and the
-// outbox copies before any inbox copy.
+// TestEverythingIsDurableBeforeTheCommit includes copies staged next to their destination, and
+// checks that outbox copies come before inbox copies.
 func TestEverythingIsDurableBeforeTheCommit(t *testing.T) {
 	for _, split := range append(splits, nil) {
 		t.Run(strings.Join(split, ","), func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestEverythingIsDurableBeforeTheCommit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if o.commits != 1 || len(o.unsynced) != 0 {
-				t.Errorf("%d commits, and in the end %v are not durable; want one and none", o.commits, o.unsynced)
+				t.Errorf("%d commits, and %v are not durable at the end; want one commit and no such names", o.commits, o.unsynced)
 			}
 		})
 	}

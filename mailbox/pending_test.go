@@ -10,10 +10,10 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// badNames are names of files that are no messages, and as Inbox lists them.
+// badNames are names of files that Inbox lists although they are not messages.
 var badNames = []string{"bad.yaml", "-x.yaml", "a b.yaml", "it's $(x).yaml", "a\nb.yaml", "naïve.yaml", "msg-x.yaml"}
 
-// TestPendingTakesWhatInboxLists: every row of an inbox can be named and dealt with.
+// TestPendingTakesWhatInboxLists checks that every row of an inbox can be named and acknowledged.
 func TestPendingTakesWhatInboxLists(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
@@ -47,15 +47,14 @@ func TestPendingTakesWhatInboxLists(t *testing.T) {
 	}
 	wantFiles(t, w, "agents/codex/inbox")
 	if readFile(t, outside) != "id: [" {
-		t.Error("acknowledging a link changed what it leads to")
+		t.Error("acknowledging a link changed its target")
 	}
 	if _, err := w.Pending(t.Context(), string(r.Message.ID), ""); err == nil {
 		t.Error("the acknowledged message is still found")
 	}
 }
 
-// TestInboxFileNamesInboxFilesOnly: a name leads nowhere else, and names nothing that Inbox does
-// not list.
+// TestInboxFileNamesInboxFilesOnly checks that a name finds only files that Inbox lists.
 func TestInboxFileNamesInboxFilesOnly(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	inbox := w.BoxPath("codex", Inbox)
@@ -78,7 +77,7 @@ func TestInboxFileNamesInboxFilesOnly(t *testing.T) {
 	}
 	var unknown *UnknownAgentError
 	if _, err := w.FindNamed(t.Context(), "x.yaml", "nobody"); !errors.As(err, &unknown) {
-		t.Errorf("in the inbox of nobody: %v, want an *UnknownAgentError", err)
+		t.Errorf("an unknown agent gave %v, want an *UnknownAgentError", err)
 	}
 }
 
@@ -95,11 +94,11 @@ func TestInboxFileInSeveralInboxes(t *testing.T) {
 	if e, err := w.Pending(t.Context(), "bad.yaml", "gemini"); err != nil || e.Agent != "gemini" {
 		t.Errorf("the file of gemini is %+v (%v)", e, err)
 	}
-	// An inbox that cannot be read hides nothing of the others.
+	// An unreadable inbox does not hide files in the others.
 	remove(t, w.BoxPath("codex", Inbox))
 	writeTestFile(t, w.BoxPath("codex", Inbox), "no folder")
 	if e, err := w.Pending(t.Context(), "bad.yaml", ""); err != nil || e.Agent != "gemini" {
-		t.Errorf("beside an unreadable inbox, the file is %+v (%v)", e, err)
+		t.Errorf("next to an unreadable inbox, the file is %+v (%v)", e, err)
 	}
 	_, err = w.FindNamed(t.Context(), "other.yaml", "")
 	wantError(t, err, "other.yaml", "codex/inbox")

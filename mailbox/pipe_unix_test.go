@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makePipe makes what a reader would wait for.
+// makePipe makes a pipe, which blocks a reader.
 func makePipe(t testing.TB, path string) {
 	t.Helper()
 	if err := unix.Mkfifo(path, 0o644); err != nil {

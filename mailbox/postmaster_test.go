@@ -7,8 +7,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestPostmasterIsNoAgent: nobody gets the name of the postmaster, and nobody sends in it but a
-// program that sends notices.
+// TestPostmasterIsNoAgent checks that no agent can take the postmaster's name, and that only a
+// program that sends notices can send under it.
 func TestPostmasterIsNoAgent(t *testing.T) {
 	if err := CheckNewAgent(Postmaster); !errors.Is(err, ErrPostmaster) {
 		t.Errorf("CheckNewAgent = %v, want ErrPostmaster", err)
@@ -37,7 +37,7 @@ func TestPostmasterIsNoAgent(t *testing.T) {
 	if _, err := w.Send(t.Context(), message(Postmaster, "claude"), &SendOptions{Notices: true}); err != nil {
 		t.Errorf("a notice: %v", err)
 	}
-	// Its mailbox gives nobody else the right to send.
+	// Even if it has a mailbox, no other program may send from it.
 	refused()
 	if _, err := w.Send(t.Context(), message("claude", Postmaster), &SendOptions{Create: true}); err != nil {
 		t.Errorf("an answer to a notice: %v", err)

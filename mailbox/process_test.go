@@ -78,8 +78,8 @@ func child(t *testing.T, dir string, count int, to string) (*exec.Cmd, *bufio.Sc
 	return cmd, bufio.NewScanner(out)
 }
 
-// TestManyProcessesSendIntoOneInbox lets 16 processes of one sender send 500 messages each of one
-// type in one minute, all of which want the same names.
+// TestManyProcessesSendIntoOneInbox runs 16 processes of one sender. Each sends 500 messages of one
+// type in one minute, so that all of them want the same names.
 func TestManyProcessesSendIntoOneInbox(t *testing.T) {
 	const processes, each = 16, 500
 	w := newWorkspace(t, "claude", "codex")
@@ -144,8 +144,8 @@ func idsIn(t *testing.T, w *Workspace, agent schema.AgentName, box Box) map[sche
 	return found
 }
 
-// TestKilledSenders kills sending processes with SIGKILL wherever they happen to be, and then
-// recovers: every reported message is in every box, every message is in all boxes or none, once.
+// TestKilledSenders kills sending processes with SIGKILL at random points, and then recovers. Every
+// reported message is in every box, and every message is in all boxes once or in none.
 func TestKilledSenders(t *testing.T) {
 	const rounds = 25
 	w := newWorkspace(t, "claude", "codex", "gemini")

@@ -16,8 +16,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// interrupted is the disk with something that happens once, right before a file of which the name
-// has the ending is published or taken.
+// interrupted is the disk with an event that happens once, right before a file whose name has the
+// given ending is published or taken.
 type interrupted struct {
 	disk
 	ending string
@@ -41,7 +41,7 @@ func (i *interrupted) take(dir *durable.Dir, name string) (bool, error) {
 	return i.disk.take(dir, name)
 }
 
-// after lets the workspace's clock be that much later than the files' times.
+// after sets the workspace's clock that much later than the times of the files.
 func after(w *Workspace, delay time.Duration) {
 	w.now = func() time.Time { return time.Now().Add(delay) }
 }
@@ -55,7 +55,7 @@ func mustRecover(t *testing.T, w *Workspace) Recovered {
 	return recovered
 }
 
-// killBefore leaves what a delivery leaves that dies before it publishes or takes the file.
+// killBefore kills a delivery before it publishes or takes the file.
 func killBefore(t *testing.T, w *Workspace, given bool, operation string) {
 	t.Helper()
 	for failAt := range 100 {
@@ -69,7 +69,7 @@ func killBefore(t *testing.T, w *Workspace, given bool, operation string) {
 		if err == nil {
 			t.Fatalf("no operation of a delivery is called %q", operation)
 		}
-		// Not yet: clean up, and die later the next time.
+		// Not there yet: clean up, and die one operation later.
 		for _, name := range files(t, w, outgoingName) {
 			if err := os.Remove(filepath.Join(w.dir, outgoingName, name)); err != nil {
 				t.Fatal(err)
@@ -118,7 +118,7 @@ func TestRecoverSaysWhatItPublished(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// An inbox that refuses keeps its copy waiting, and nothing else.
+	// An inbox that cannot be written keeps only its own copy waiting.
 	inbox := w.BoxPath("codex", Inbox)
 	if err := os.RemoveAll(inbox); err != nil {
 		t.Fatal(err)
@@ -138,8 +138,8 @@ func TestRecoverSaysWhatItPublished(t *testing.T) {
 	wantFiles(t, w, outgoingName)
 }
 
-// TestRecoverBuriesWhatMayHaveBeenSent: a queued copy without its outbox copy is neither delivered
-// nor thrown away.
+// TestRecoverBuriesWhatMayHaveBeenSent checks that Recover neither delivers nor deletes a queued
+// copy without its outbox copy.
 func TestRecoverBuriesWhatMayHaveBeenSent(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
@@ -168,8 +168,8 @@ func TestRecoverBuriesWhatMayHaveBeenSent(t *testing.T) {
 	}
 }
 
-// TestRecoverMakesNoMailboxes: what claims to come from an agent that has gone does not bring its
-// mailbox back.
+// TestRecoverMakesNoMailboxes checks that a copy from a removed agent does not bring its mailbox
+// back.
 func TestRecoverMakesNoMailboxes(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
@@ -205,8 +205,8 @@ func TestRecoverIgnoresForeignFiles(t *testing.T) {
 	wantFiles(t, w, outgoingName, names...)
 }
 
-// TestSweptDeliveryStartsAgain: a delivery that was stopped for so long that its staged copies are
-// swept loses nothing and doubles nothing, at whatever point the sweep comes.
+// TestSweptDeliveryStartsAgain checks that a delivery that stops for so long that its staged copies
+// are swept neither loses nor repeats a message, at whatever point the sweep comes.
 func TestSweptDeliveryStartsAgain(t *testing.T) {
 	for _, given := range []bool{false, true} {
 		for _, ending := range []string{"@claude@outbox", "@codex@inbox", "@gemini@inbox"} {
@@ -264,8 +264,8 @@ func TestSweepWhoseDeliveryGoesOn(t *testing.T) {
 	}
 }
 
-// TestSweepBesideASecondSend: a message with an id of its own is sent again while what a dead
-// process left of it is being swept.
+// TestSweepBesideASecondSend sends a message with a given id again while Recover sweeps the copies
+// that a dead process left of it.
 func TestSweepBesideASecondSend(t *testing.T) {
 	for _, ending := range []string{"@claude@outbox", "@codex@inbox", "@gemini@inbox"} {
 		t.Run(ending, func(t *testing.T) {
@@ -338,7 +338,7 @@ func TestCrashAtEveryStepOfRecovery(t *testing.T) {
 	}
 }
 
-// TestRecoverFindsNoFolder: a workspace that nothing was sent in.
+// TestRecoverFindsNoFolder recovers a workspace in which nothing was ever sent.
 func TestRecoverFindsNoFolder(t *testing.T) {
 	w := newWorkspace(t, "claude")
 	if err := os.RemoveAll(filepath.Join(w.dir, "state")); err != nil {

@@ -28,7 +28,7 @@ func TestReplyToEveryType(t *testing.T) {
 			t.Errorf("the answer goes from %s to %v with parent %s", answer.From, answer.To, answer.ParentID)
 		}
 		if answer.Channel != "reviews" || answer.RelatedPR != "42" || answer.RelatedPacket != "p1" || answer.Priority != schema.P0 {
-			t.Errorf("the answer does not keep what belongs to the matter: %+v", answer)
+			t.Errorf("the answer does not keep the fields of the conversation: %+v", answer)
 		}
 		answer.Body = schema.TextValue("Done.")
 		if _, _, _, err := w.Compose(answer, nil); err != nil {
@@ -37,8 +37,8 @@ func TestReplyToEveryType(t *testing.T) {
 	}
 }
 
-// TestReplyClaimsNoOrigin: an answer is on no channel that says where a message comes from; a
-// channel that only looks like one is kept.
+// TestReplyClaimsNoOrigin checks that an answer drops a channel that names a message's origin, and
+// keeps a channel that only looks like one.
 func TestReplyClaimsNoOrigin(t *testing.T) {
 	for channel, want := range map[string]string{
 		"bridge-task": "", "bridge-done": "", "bridge-chat-all": "", "bounce": "", "bound": "",
@@ -69,7 +69,7 @@ func TestReplySubject(t *testing.T) {
 	}
 }
 
-// TestConversationOf: all who answer a message agree on its conversation.
+// TestConversationOf checks that all answers to a message agree on its conversation.
 func TestConversationOf(t *testing.T) {
 	first, second := message("aaaa", 0), message("aaab", 0)
 	got := ConversationOf(&first)
@@ -112,7 +112,7 @@ func TestAnswerTo(t *testing.T) {
 		{"by its rand", "abbb", "", true, plain.ID, ConversationOf(&plain)},
 		{"with a conversation of its own", "abbb", "conv-20260102-y-1", true, plain.ID, "conv-20260102-y-1"},
 		{"gone", string(gone.ID), "", false, gone.ID, ConversationOf(&gone)},
-		{"gone, with a conversation", string(gone.ID), "conv-20260102-y-1", false, gone.ID, "conv-20260102-y-1"},
+		{"missing, with a conversation", string(gone.ID), "conv-20260102-y-1", false, gone.ID, "conv-20260102-y-1"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -100,7 +100,7 @@ func TestSendWithAGivenIDIsSentOnce(t *testing.T) {
 	}
 }
 
-// TestSendWithAGivenIDAndNoTimeIsSentOnce: the second try comes minutes later.
+// TestSendWithAGivenIDAndNoTimeIsSentOnce sends the message again minutes later.
 func TestSendWithAGivenIDAndNoTimeIsSentOnce(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	m := withID(draft("codex"), "0123456789abcdef")
@@ -221,8 +221,8 @@ func TestSendRefusesFoldersThatAreNone(t *testing.T) {
 	}
 }
 
-// TestSendIntoAnInboxThatVanishes: its folder is removed between the commit and the copy's
-// publication, so the copy is queued and not taken for one that somebody else has published.
+// TestSendIntoAnInboxThatVanishes removes the inbox between the commit and the publication of the
+// copy. Send queues the copy and does not assume that another process published it.
 func TestSendIntoAnInboxThatVanishes(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	w.files = &interrupted{ending: "@codex@inbox", happen: func() { remove(t, w.BoxPath("codex", Inbox)) }}
@@ -233,7 +233,7 @@ func TestSendIntoAnInboxThatVanishes(t *testing.T) {
 	}
 	mustRecover(t, w)
 	if got := inboxIDs(t, w, "codex"); len(got) != 1 || got[0] != r.Message.ID {
-		t.Errorf("the inbox made anew has %v, want %s", got, r.Message.ID)
+		t.Errorf("the new inbox has %v, want %s", got, r.Message.ID)
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestStateFoldersKeepGitOut: whatever makes state first, in a workspace that another tool made.
+// TestStateFoldersKeepGitOut checks that git ignores state, whatever creates it first, in a
+// workspace that another tool made.
 func TestStateFoldersKeepGitOut(t *testing.T) {
 	tests := map[string]func(t *testing.T, w *Workspace){
 		"a delivery": func(t *testing.T, w *Workspace) {
@@ -20,7 +21,7 @@ func TestStateFoldersKeepGitOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			if info, err := os.Stat(filepath.Join(w.dir, "state/turns/deep")); err != nil || !info.IsDir() {
-				t.Errorf("the folder is not there: %v", err)
+				t.Errorf("the folder is missing: %v", err)
 			}
 		},
 	}

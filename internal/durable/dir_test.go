@@ -19,7 +19,7 @@ func openDirs(t testing.TB) (dir, other *Dir) {
 	return openDir(t, path, "dir"), openDir(t, path, "other")
 }
 
-// openDir makes a folder where there is none, and opens it.
+// openDir makes the folder if it is missing, and opens it.
 func openDir(t testing.TB, path, name string) *Dir {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(path, name), 0o755); err != nil {
@@ -126,7 +126,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestPublishTakesNamesOnly: a rename knows no root that it stays in.
+// TestPublishTakesNamesOnly checks that Publish rejects paths, because a rename is not confined to
+// a root.
 func TestPublishTakesNamesOnly(t *testing.T) {
 	d, other := openDirs(t)
 	put(t, d, "a", "data")
@@ -143,7 +144,7 @@ func TestPublishTakesNamesOnly(t *testing.T) {
 	wantNames(t, other, "b")
 }
 
-// TestManyPublishOneFile: exactly one of many consumes the name.
+// TestManyPublishOneFile checks that exactly one of many callers consumes the name.
 func TestManyPublishOneFile(t *testing.T) {
 	const rounds, many = 20, 16
 	for _, p := range publishers {
@@ -176,8 +177,8 @@ func TestManyPublishOneFile(t *testing.T) {
 	}
 }
 
-// TestManyPublishUnderOneName: of many files exactly one gets the name, and the others stay where
-// they are.
+// TestManyPublishUnderOneName checks that exactly one of many files gets the name and that the
+// others stay in place.
 func TestManyPublishUnderOneName(t *testing.T) {
 	const rounds, many = 20, 16
 	for _, p := range publishers {
@@ -220,7 +221,7 @@ func TestTakeTellsWhoRemoved(t *testing.T) {
 		}
 	}
 	if err := d.Remove("a"); err != nil {
-		t.Errorf("removing what has gone gave %v, want nil", err)
+		t.Errorf("removing a missing file gave %v, want nil", err)
 	}
 	if there, err := d.Exists("a"); there || err != nil {
 		t.Errorf("Exists gave %t, %v; want false", there, err)
@@ -266,7 +267,7 @@ func TestOpenDirRefusesWhatIsNoFolderInside(t *testing.T) {
 	}
 }
 
-// TestDirHoldsOnToTheFolder: operations follow the folder, not its path.
+// TestDirHoldsOnToTheFolder checks that operations follow the folder, not its path.
 func TestDirHoldsOnToTheFolder(t *testing.T) {
 	d, other := openDirs(t)
 	put(t, d, "a", "data")

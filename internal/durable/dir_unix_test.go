@@ -12,7 +12,7 @@ import (
 
 var fallbacks = []publisher{{"rename under a lock", renameUnderLock}}
 
-// TestReadFileDoesNotWaitForAPipe: a pipe nobody writes to would block for ever.
+// TestReadFileDoesNotWaitForAPipe checks that ReadFile does not block on a pipe without a writer.
 func TestReadFileDoesNotWaitForAPipe(t *testing.T) {
 	d, _ := openDirs(t)
 	if err := unix.Mkfifo(d.Path("pipe"), 0o644); err != nil {

@@ -37,7 +37,7 @@ func TestLockKeepsOthersOut(t *testing.T) {
 	}
 }
 
-// TestLockIsNoLink: nothing is made or locked where a link leads.
+// TestLockIsNoLink checks that a lock follows no link: it neither creates nor locks the target.
 func TestLockIsNoLink(t *testing.T) {
 	folder := t.TempDir()
 	path, outside := filepath.Join(folder, "lock"), filepath.Join(folder, "outside")
@@ -45,15 +45,15 @@ func TestLockIsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if locked, err := NewLock(path).TryLock(); locked || err == nil {
-		t.Errorf("a link was locked (%t, %v), want it refused", locked, err)
+		t.Errorf("locking a link gave %t, %v; want an error", locked, err)
 	}
 	if _, err := os.Lstat(outside); !os.IsNotExist(err) {
-		t.Errorf("the file that the link leads to was made (%v)", err)
+		t.Errorf("locking created the target of the link (%v)", err)
 	}
 }
 
-// TestLockDoesNotWaitForAPipe: opening a pipe would wait for its other end, and no signal would end
-// that.
+// TestLockDoesNotWaitForAPipe checks that TryLock does not block on a pipe. Opening one normally
+// waits for its other end, and no signal interrupts that.
 func TestLockDoesNotWaitForAPipe(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	if err := unix.Mkfifo(path, 0o600); err != nil {

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mount puts a file system at the path for the time of the test.
+// mount mounts a file system at the path for the duration of the test.
 func mount(t *testing.T, source, path, kind string, flags uintptr, data string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("mounting a file system needs root")
 	}
 	if err := unix.Mount(source, path, kind, flags, data); err != nil {
-		t.Skipf("this machine mounts nothing: %v", err)
+		t.Skipf("this machine cannot mount: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
@@ -24,8 +24,8 @@ func mount(t *testing.T, source, path, kind string, flags uintptr, data string) 
 	})
 }
 
-// TestSameFileSystem agrees with what the kernel says of a rename: it crosses neither file systems
-// nor mounts of one file system.
+// TestSameFileSystem checks that SameFileSystem agrees with the kernel: a rename crosses neither
+// file systems nor mounts of one file system.
 func TestSameFileSystem(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -56,8 +56,7 @@ func TestSameFileSystem(t *testing.T) {
 	}
 }
 
-// TestWritableSeesAReadOnlyFileSystem: a root user is refused nothing by permissions, but by a
-// mount.
+// TestWritableSeesAReadOnlyFileSystem uses a read-only mount, because permissions do not stop root.
 func TestWritableSeesAReadOnlyFileSystem(t *testing.T) {
 	path := t.TempDir()
 	if err := openDir(t, path, "dir").Writable(); err != nil {
@@ -72,7 +71,8 @@ func TestWritableSeesAReadOnlyFileSystem(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a file that does not fit leaves nothing behind, and an old file stays what it was.
+// TestFullDisk checks that a file that does not fit leaves nothing behind, and that an old file
+// keeps its contents.
 func TestFullDisk(t *testing.T) {
 	path := t.TempDir()
 	mount(t, "tmpfs", path, "tmpfs", 0, "size=64k")

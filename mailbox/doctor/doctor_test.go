@@ -16,16 +16,16 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// trouble is something that Inspect is to find.
+// trouble is a problem that Inspect finds.
 type trouble struct {
 	name string
-	// make brings it about in a workspace of claude and codex.
+	// make causes the problem in a workspace of claude and codex.
 	make func(t *testing.T, w *mailbox.Workspace)
-	// category and finding say where the finding is, severity and words what it says.
+	// category and finding locate the finding; severity and words are its expected contents.
 	category, finding string
 	severity          Severity
 	words             []string
-	// mends says that it can be mended, after which it is not found again.
+	// mends reports whether mending the problem removes the finding.
 	mends bool
 }
 
@@ -54,7 +54,7 @@ var troubles = []trouble{
 		writeTestFile(t, filepath.Join(w.Dir(), project.MarkerName), "")
 	},
 		"Workspace", "workspace.json", SeverityError, []string{"unexpected end"}, false},
-	{"marker is no JSON", func(t *testing.T, w *mailbox.Workspace) {
+	{"marker is not JSON", func(t *testing.T, w *mailbox.Workspace) {
 		writeTestFile(t, filepath.Join(w.Dir(), project.MarkerName), "{project")
 	},
 		"Workspace", "workspace.json", SeverityError, []string{"cannot be read", "invalid character"}, false},
@@ -131,7 +131,7 @@ func TestInspectFindsNothingInAGoodWorkspace(t *testing.T) {
 	}
 	for _, category := range []string{"Workspace", "Mailboxes", "Delivery", "Inbox Health"} {
 		if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Category == category }) {
-			t.Errorf("nothing is said of %s", category)
+			t.Errorf("no finding of category %s", category)
 		}
 	}
 	if after := contents(t, w.Dir()); len(after) != len(before) {
@@ -169,7 +169,7 @@ func TestInspectFindsAndMends(t *testing.T) {
 			}
 			done, err := found.Mend(t.Context())
 			if err != nil || len(done) != 1 {
-				t.Errorf("mending did %q (%v), want it to say what", done, err)
+				t.Errorf("mending reported %q (%v), want a description", done, err)
 			}
 			if again, ok := find(inspect(t, w), trouble); ok {
 				t.Errorf("the mended trouble is found again: %+v", again)
@@ -188,8 +188,8 @@ func find(findings []Finding, want trouble) (Finding, bool) {
 	return Finding{}, false
 }
 
-// TestInspectMendsAKilledDelivery: one that may still be running is left alone, an old one is
-// swept.
+// TestInspectMendsAKilledDelivery checks that mending sweeps an old delivery but not one that may
+// still be running.
 func TestInspectMendsAKilledDelivery(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	r := send(t, w, draft("codex", "gemini"))
@@ -223,7 +223,8 @@ func TestInspectMendsAKilledDelivery(t *testing.T) {
 	}
 }
 
-// TestMendSaysAllThatItDid: of a message to two, one copy arrives and the other cannot.
+// TestMendSaysAllThatItDid mends a message to two agents, of which one copy arrives and the other
+// cannot.
 func TestMendSaysAllThatItDid(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	r := send(t, w, draft("codex", "gemini"))
@@ -242,7 +243,8 @@ func TestMendSaysAllThatItDid(t *testing.T) {
 	}
 }
 
-// TestInspectSumsUpDeadLetters: one finding for any number of files, which mends all of them.
+// TestInspectSumsUpDeadLetters checks that one finding covers any number of files and mends all of
+// them.
 func TestInspectSumsUpDeadLetters(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	const n = 5

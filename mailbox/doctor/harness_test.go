@@ -82,8 +82,8 @@ func wantError(t testing.TB, err error, words ...string) {
 	}
 }
 
-// files returns the names of a folder's entries below the workspace, hidden placeholders left out,
-// sorted. A missing folder has none.
+// files returns the names of a folder's entries below the workspace, sorted and without hidden
+// placeholders. A missing folder has none.
 func files(t testing.TB, w *mailbox.Workspace, folder string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(w.Dir(), folder))
@@ -110,8 +110,8 @@ func place(t testing.TB, w *mailbox.Workspace, agent schema.AgentName, box mailb
 	writeTestFile(t, filepath.Join(w.BoxPath(agent, box), name), string(data))
 }
 
-// message returns a message from claude to codex whose id ends in the rand and that was created at
-// the second of testTime's minute.
+// message returns a message from claude to codex. Its id ends in rand, and it was created at the
+// given second of testTime's minute.
 func message(rand string, second int) schema.Message {
 	m := draft("codex")
 	m.ID = schema.ID("msg-20260313T1430Z-claude-" + rand)
@@ -161,7 +161,7 @@ func contents(t testing.TB, dir string) map[string]string {
 	return found
 }
 
-// wantContents fails the test if one of the files has changed or gone.
+// wantContents fails the test if one of the files has changed or is missing.
 func wantContents(t testing.TB, dir string, want map[string]string) {
 	t.Helper()
 	got := contents(t, dir)

@@ -12,8 +12,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestInspectSumsUp: of any number of files with one trouble, a single finding tells, with their
-// number and the oldest.
+// TestInspectSumsUp checks that a single finding covers any number of files with one problem, and
+// gives their number and the oldest.
 func TestInspectSumsUp(t *testing.T) {
 	const n = 7
 	tests := map[string]struct {

@@ -15,7 +15,7 @@ func environment(variables map[string]string) func(string) string {
 	return func(name string) string { return variables[name] }
 }
 
-// workspaceAt makes folders and, where marked, workspace.json.
+// workspaceAt makes the folders of a workspace and, if marked, its workspace.json.
 func workspaceAt(t *testing.T, dir string, marked bool) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(dir, agentsName), 0o755); err != nil {
@@ -70,8 +70,8 @@ func TestFindWorkspace(t *testing.T) {
 		{"folder", Place{Dir: "given", Project: "alpha"}, map[string]string{"OACP_WORKSPACE": "env"}, "own", "given"},
 		{"project of a given home", Place{Project: "alpha", Home: dir + "/oacp"}, map[string]string{"OACP_HOME": "wrong", "OACP_WORKSPACE": "env"}, "own", dir + "/oacp/projects/alpha"},
 		{"project of OACP_HOME", Place{Project: "beta"}, map[string]string{"OACP_HOME": dir + "/oacp"}, "own", dir + "/oacp/projects/beta"},
-		{"project beside the one linked here", Place{Project: "alpha"}, nil, "linked/a", dir + "/oacp/projects/alpha"},
-		{"project beside the one around", Place{Project: "beta"}, nil, "oacp/projects/alpha/agents", dir + "/oacp/projects/beta"},
+		{"sibling of the linked project", Place{Project: "alpha"}, nil, "linked/a", dir + "/oacp/projects/alpha"},
+		{"sibling of the enclosing project", Place{Project: "beta"}, nil, "oacp/projects/alpha/agents", dir + "/oacp/projects/beta"},
 		{"project without a marker", Place{Project: "unmarked"}, map[string]string{"OACP_HOME": dir + "/oacp"}, "own", dir + "/oacp/projects/unmarked"},
 		{"OACP_WORKSPACE", Place{}, map[string]string{"OACP_WORKSPACE": "env"}, "own", "env"},
 		{"the folder itself", Place{}, nil, "own", dir + "/own"},
@@ -107,7 +107,7 @@ func TestFindUnknownProject(t *testing.T) {
 	wantError(t, err, "alhpa", "alpha", "beta", filepath.Join(dir, "oacp"))
 	p.Home = filepath.Join(dir, "nowhere")
 	if _, err := p.Find(); !errors.As(err, &unknown) || len(unknown.Known) != 0 {
-		t.Errorf("finding in a home that is none gave %v, want an UnknownProjectError without names", err)
+		t.Errorf("finding in an invalid home gave %v, want an UnknownProjectError without names", err)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestProjectNamesThatArePaths(t *testing.T) {
 		p := Place{Project: name, Home: t.TempDir(), Getenv: environment(nil)}
 		var unknown *UnknownProjectError
 		if dir, err := p.Find(); err == nil || errors.As(err, &unknown) {
-			t.Errorf("project %q gave %q (%v), want the name refused", name, dir, err)
+			t.Errorf("project %q gave %q (%v), want an error about the name", name, dir, err)
 		}
 	}
 	if _, err := (Place{Home: "home"}).ProjectDir(); err == nil {

@@ -119,7 +119,7 @@ func contents(t testing.TB, dir string) map[string]string {
 	return found
 }
 
-// wantContents fails the test if one of the files has changed or gone.
+// wantContents fails the test if one of the files has changed or is missing.
 func wantContents(t testing.TB, dir string, want map[string]string) {
 	t.Helper()
 	got := contents(t, dir)

@@ -11,7 +11,8 @@ import (
 func TestInferAgent(t *testing.T) {
 	tests := []struct {
 		name string
-		// cards is the runtime on each agent's card; "bad" is one that is no YAML, and "" is none.
+		// cards is the runtime on each agent's card; "bad" is a card that is not YAML, and "" is a
+		// card without a runtime.
 		cards map[schema.AgentName]string
 		env   map[string]string
 		want  schema.AgentName
@@ -19,7 +20,7 @@ func TestInferAgent(t *testing.T) {
 	}{
 		{"OACP_AGENT", nil, map[string]string{"OACP_AGENT": "alice", "AGENT_NAME": "bob", "CLAUDECODE": "1"}, "alice", nil},
 		{"AGENT_NAME", nil, map[string]string{"AGENT_NAME": "bob", "CLAUDECODE": "1"}, "bob", nil},
-		{"a name that is none", nil, map[string]string{"OACP_AGENT": "../x"}, "", []string{"OACP_AGENT", "../x"}},
+		{"an invalid name", nil, map[string]string{"OACP_AGENT": "../x"}, "", []string{"OACP_AGENT", "../x"}},
 		{"nothing", map[schema.AgentName]string{"claude": "claude"}, nil, "", []string{"which agent"}},
 		{"Claude Code", map[schema.AgentName]string{"alice": "claude", "bob": "codex"}, map[string]string{"CLAUDECODE": "1"}, "alice", nil},
 		{"Claude Code, older", map[schema.AgentName]string{"alice": "claude"}, map[string]string{"CLAUDE_CODE": "1"}, "alice", nil},
@@ -29,10 +30,10 @@ func TestInferAgent(t *testing.T) {
 		{"Gemini's command line", map[schema.AgentName]string{"eve": "gemini"}, map[string]string{"GEMINI_CLI": "1"}, "eve", nil},
 		{"Gemini's agent", map[schema.AgentName]string{"eve": "gemini"}, map[string]string{"GEMINI_AGENT": "1"}, "eve", nil},
 		{"OACP_RUNTIME before the marks", map[schema.AgentName]string{"alice": "claude", "me": "human"}, map[string]string{"OACP_RUNTIME": "human", "CLAUDECODE": "1"}, "me", nil},
-		{"an OACP_RUNTIME that is none", map[schema.AgentName]string{"alice": "claude"}, map[string]string{"OACP_RUNTIME": "unknown", "CLAUDECODE": "1"}, "alice", nil},
+		{"an unknown OACP_RUNTIME", map[schema.AgentName]string{"alice": "claude"}, map[string]string{"OACP_RUNTIME": "unknown", "CLAUDECODE": "1"}, "alice", nil},
 		{"no such card", map[schema.AgentName]string{"bob": "codex", "eve": ""}, map[string]string{"CLAUDECODE": "1"}, "", []string{"no agent's card", "claude"}},
 		{"two such cards", map[schema.AgentName]string{"alice": "claude", "anna": "claude"}, map[string]string{"CLAUDECODE": "1"}, "", []string{"alice, anna", "claude"}},
-		{"a broken card beside it", map[schema.AgentName]string{"alice": "claude", "anna": "bad"}, map[string]string{"CLAUDECODE": "1"}, "alice", nil},
+		{"another card is broken", map[schema.AgentName]string{"alice": "claude", "anna": "bad"}, map[string]string{"CLAUDECODE": "1"}, "alice", nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

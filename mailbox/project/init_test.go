@@ -52,16 +52,16 @@ func TestInitMakesAWorkspaceOnce(t *testing.T) {
 	options.Agents = append(options.Agents, "gemini")
 	made, err = Init(dir, options)
 	if err != nil || len(made) != 3 || !strings.Contains(made[0], "gemini") {
-		t.Errorf("Init with one agent more made %q (%v), want its three folders", made, err)
+		t.Errorf("Init with one more agent made %q (%v), want its three folders", made, err)
 	}
 }
 
-// TestGitDoesNotSeeState: what is on its way on this machine is committed neither where init made
-// the workspace nor where another tool did, and whatever the repository around ignores.
+// TestGitDoesNotSeeState checks that git ignores the state folder, whether init or another tool
+// made the workspace and whatever the enclosing repository ignores.
 func TestGitDoesNotSeeState(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
-		t.Skipf("there is no git: %v", err)
+		t.Skipf("git is not installed: %v", err)
 	}
 	run := func(dir string, args ...string) string {
 		t.Helper()

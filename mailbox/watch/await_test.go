@@ -67,7 +67,7 @@ func TestAwaitAcknowledged(t *testing.T) {
 	}
 }
 
-// TestAwaitLooksBeforeItWaits: what happened before is not missed.
+// TestAwaitLooksBeforeItWaits checks that Await does not miss earlier changes.
 func TestAwaitLooksBeforeItWaits(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
@@ -75,7 +75,7 @@ func TestAwaitLooksBeforeItWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := AwaitAcknowledged(t.Context(), w, r); err != nil {
-		t.Errorf("waiting for what has happened gave %v", err)
+		t.Errorf("waiting for an earlier change gave %v", err)
 	}
 }
 
@@ -140,7 +140,7 @@ func TestAwaitReply(t *testing.T) {
 		t.Errorf("waiting gave %+v, %v; want the answer", got, err)
 	}
 
-	// The sender's own runner is quicker: the copy of who answered remains.
+	// The sender's own runner is quicker: only the copy of the answering agent remains.
 	entries, err := w.Inbox(t.Context(), "claude")
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestAwaitReply(t *testing.T) {
 	}
 }
 
-// TestAwaitReplySeesAFileThatGrows: other tools write in place.
+// TestAwaitReplySeesAFileThatGrows writes the answer in place, as other tools do.
 func TestAwaitReplySeesAFileThatGrows(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))

@@ -59,8 +59,8 @@ func TestCursorFormat(t *testing.T) {
 	}
 }
 
-// TestCursorOfTheReference goes on from a cursor that the reference implementation left: names and
-// summaries, and nothing else.
+// TestCursorOfTheReference continues from a cursor of the reference implementation, which holds
+// only names and summaries.
 func TestCursorOfTheReference(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	for _, name := range []string{"kept.yaml", "edited.yaml", "replaced.yaml", "fresh.yaml"} {
@@ -91,7 +91,7 @@ func TestCursorOfTheReference(t *testing.T) {
 		t.Errorf("the first scan reports %v, want %v", events, want)
 	}
 	wantScan(t, w, options, "codex")
-	// From now on the id tells.
+	// From now on the id identifies a message.
 	writeFile(t, filepath.Join(w.BoxPath("codex", mailbox.Inbox), "edited.yaml"), messageText("codex", "edited.yaml", "a better subject"))
 	wantScan(t, w, options, "codex")
 }
@@ -102,7 +102,7 @@ func TestCursorUnreadable(t *testing.T) {
 		"messages of another shape": `{"agent": "codex", "version": 1, "messages": {"m1.yaml": 7}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it waits for the message to stand still
+			t.Parallel() // it waits until the message is quiet
 			w := newWorkspace(t, "claude", "codex")
 			put(t, w, "codex", "m1.yaml", "one")
 			path := cursorPath(w, "codex.json")
@@ -114,7 +114,7 @@ func TestCursorUnreadable(t *testing.T) {
 			}
 			wantError(t, events[0].Err, path, "codex.json.unreadable")
 			if got := readFile(t, path+".unreadable"); got != text {
-				t.Errorf("what was set aside is %q, want %q", got, text)
+				t.Errorf("the cursor set aside is %q, want %q", got, text)
 			}
 			wantScan(t, w, options, "codex")
 		})
@@ -172,7 +172,7 @@ func TestCursorCannotBeSaved(t *testing.T) {
 		watch := startWatching(t, watcher)
 		synctest.Wait() // until the first cursor is saved
 		path := cursorPath(w, "codex.json")
-		// What stands in the cursor's place cannot be replaced by a file.
+		// A file cannot replace the folder in the cursor's place.
 		if err := errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "full"), 0o755)); err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestCursorCannotBeSaved(t *testing.T) {
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)
 		}
-		// Saving again is no event: it is due when the bubble's clock has gone on.
+		// Saving again is not an event: it is due when the bubble's clock has advanced.
 		time.Sleep(saveEvery + tickEvery)
 		synctest.Wait()
 		for _, name := range names {

@@ -17,7 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// scriptedNotifier says what a test tells it to say.
+// scriptedNotifier sends the notifications that a test gives it.
 type scriptedNotifier struct {
 	events chan fsnotify.Event
 	errors chan error
@@ -45,8 +45,8 @@ func (n *scriptedNotifier) open() (notifier, error) {
 	return notifier{add: add, events: n.events, errors: n.errors, stop: stop}, nil
 }
 
-// inBubble watches codex under a clock that the test moves: only while all
-// wait does time pass, and by itself the notifier says nothing.
+// inBubble watches codex under a fake clock: time passes only while all goroutines wait, and the
+// notifier sends nothing by itself.
 func inBubble(t *testing.T, test func(t *testing.T, w *mailbox.Workspace, watch *watching, n *scriptedNotifier)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestWatchGoneForAMoment(t *testing.T) {
 		say()
 		time.Sleep(Quiet)
 		if event := watch.wantNow(EventArchived, "m1.yaml"); event.Message.Subject != "better" {
-			t.Errorf("the message that went has subject %q, want better", event.Message.Subject)
+			t.Errorf("the removed message has subject %q, want better", event.Message.Subject)
 		}
 	})
 }
@@ -164,7 +164,7 @@ func TestWatchTicksWhereNothingIsNotified(t *testing.T) {
 		r := send(t, w, draft("codex"))
 		time.Sleep(tickEvery)
 		watch.wantNow(EventArrived, sentName(r))
-		// A file that is overwritten leaves its folder as it was.
+		// Overwriting a file does not change its folder.
 		writeFile(t, r.Inboxes[0], messageText("codex", "m2.yaml", "another"))
 		time.Sleep(recheckEvery + 2*tickEvery)
 		watch.wantNow(EventArchived, sentName(r))
@@ -191,7 +191,7 @@ func TestWatchNotifierFails(t *testing.T) {
 			time.Sleep(pollEvery)
 			synctest.Wait()
 			if !notifiers[i].closed.Load() || notifiers[i+1].added.Load() == 0 {
-				t.Errorf("after failure %d: the notifier is closed %t and the next one watches %d folders, want it replaced",
+				t.Errorf("after failure %d: notifier closed: %t; the next one watches %d folders, want it replaced",
 					i, notifiers[i].closed.Load(), notifiers[i+1].added.Load())
 			}
 		}
@@ -288,8 +288,8 @@ func TestWatchWorkspaceRemoved(t *testing.T) {
 	})
 }
 
-// TestWatchFoldersComeAndGo removes and makes every folder that leads to the
-// inbox, with real notifications.
+// TestWatchFoldersComeAndGo removes and makes every folder that leads to the inbox, with real
+// notifications.
 func TestWatchFoldersComeAndGo(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	watch := follow(t, w, Options{Archived: true}, "codex")
@@ -313,9 +313,9 @@ func TestWatchFoldersComeAndGo(t *testing.T) {
 		seen[string(event.Kind)+" "+event.Name] = true
 	}
 	if !seen["new_message m1.yaml"] || !seen["message_archived "+sentName(r)] {
-		t.Errorf("a replaced inbox gives %v, want one message gone and one come", seen)
+		t.Errorf("a replaced inbox gives %v, want one message removed and one arrived", seen)
 	}
-	// The whole mailbox goes: nothing is concluded but that it is missing.
+	// The whole mailbox is removed: the watcher reports only that it is missing.
 	if err := os.Rename(filepath.Dir(inbox), filepath.Join(w.Dir(), "aside")); err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +327,7 @@ func TestWatchFoldersComeAndGo(t *testing.T) {
 	}
 	put(t, w, "codex", "m2.yaml", "after the return")
 	watch.want(EventArrived, "m2.yaml")
-	// And agents itself, as a checkout of another branch does it.
+	// Then agents itself, as in a checkout of another branch.
 	agents := filepath.Join(w.Dir(), "agents")
 	if err := os.Rename(agents, agents+"-aside"); err != nil {
 		t.Fatal(err)
@@ -340,8 +340,8 @@ func TestWatchFoldersComeAndGo(t *testing.T) {
 	watch.stop()
 }
 
-// TestWatchManyAtOnce brings more files at once than notifications are read
-// at once, in place, as a checkout does.
+// TestWatchManyAtOnce writes more files in place, as a checkout does, than the watcher reads
+// notifications at once.
 func TestWatchManyAtOnce(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	watch := follow(t, w, Options{}, "codex")

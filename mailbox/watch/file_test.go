@@ -12,7 +12,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// fileBench looks at one file of a box by a clock of its own.
+// fileBench looks at one file of a box, with its own clock.
 type fileBench struct {
 	t    *testing.T
 	box  *box
@@ -20,7 +20,7 @@ type fileBench struct {
 	now  time.Time
 }
 
-// write writes a file in place, as of the bench's clock; "" stands for no file.
+// write writes a file in place at the time of the bench's clock; "" means no file.
 func (b *fileBench) write(text string) {
 	b.t.Helper()
 	if text == "" {
@@ -120,7 +120,7 @@ func newFileBench(t *testing.T) *fileBench {
 	return &fileBench{t: t, box: b, path: b.entry("m.yaml").Path, now: time.Now()}
 }
 
-// TestFileThatIsReportedAtOnce lists what does not wait until a file is quiet.
+// TestFileThatIsReportedAtOnce covers the changes that are reported before a file is quiet.
 func TestFileThatIsReportedAtOnce(t *testing.T) {
 	text := messageText("codex", "m1.yaml", "one")
 	b := newFileBench(t)

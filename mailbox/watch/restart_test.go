@@ -20,13 +20,13 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// arrivals is how many messages the tests of restarts send.
+// arrivals is the number of messages that the restart tests send.
 var arrivals = flag.Int("arrivals", 1200, "messages to send while watchers are restarted")
 
 const senders = 8
 
-// sendInBursts sends messages to codex from several senders at once, in bursts
-// of up to a hundred, and returns their ids when all are sent.
+// sendInBursts sends messages to codex from several senders at once, in bursts of up to a hundred,
+// and returns their ids when all are sent.
 func sendInBursts(t *testing.T, dir string, count int) func() map[schema.ID]bool {
 	t.Helper()
 	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true})
@@ -67,8 +67,8 @@ func sendInBursts(t *testing.T, dir string, count int) func() map[schema.ID]bool
 	})
 }
 
-// TestWatchRestarts stops watchers at random and starts others, which follow
-// or scan, while messages arrive: each is seen exactly once.
+// TestWatchRestarts stops watchers at random and starts others, which follow or scan, while
+// messages arrive: each is seen exactly once.
 func TestWatchRestarts(t *testing.T) {
 	w := newWorkspace(t, "codex")
 	finished := sendInBursts(t, w.Dir(), *arrivals)
@@ -90,8 +90,8 @@ func TestWatchRestarts(t *testing.T) {
 	t.Logf("%d messages, %d watchers", len(seen), watchers)
 }
 
-// watchOnce runs one watcher for one or two loops, each of which ends after a
-// random number of events or of milliseconds. The last watcher scans.
+// watchOnce runs one watcher for one or two loops, each of which ends after a random number of
+// events or of milliseconds. The last watcher scans.
 func watchOnce(t *testing.T, w *mailbox.Workspace, random *rand.Rand, last bool, seen map[schema.ID]int) {
 	t.Helper()
 	watcher := newTestWatcher(t, w, Options{Cursor: true}, "codex")
@@ -136,8 +136,7 @@ func wantSeenOnce(t *testing.T, seen map[schema.ID]int, sent map[schema.ID]bool)
 
 const watchChildDir = "OACP_TEST_WATCH_DIR"
 
-// TestWatchChild is the process that TestWatchKilled kills. It prints the id
-// of each message.
+// TestWatchChild is the process that TestWatchKilled kills. It prints the id of each message.
 func TestWatchChild(t *testing.T) {
 	dir := os.Getenv(watchChildDir)
 	if dir == "" {
@@ -157,8 +156,8 @@ func TestWatchChild(t *testing.T) {
 	}
 }
 
-// TestWatchKilled kills watchers at random while messages arrive: none is
-// missed, whatever is seen twice.
+// TestWatchKilled kills watchers at random while messages arrive: none is missed, though some may
+// be seen twice.
 func TestWatchKilled(t *testing.T) {
 	w := newWorkspace(t, "codex")
 	finished := sendInBursts(t, w.Dir(), *arrivals/2)
@@ -184,7 +183,7 @@ func TestWatchKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		left := 1 + random.IntN(total/2)
-		// What it wrote before it was killed is out, too.
+		// Its output before the kill counts, too.
 		for scanner := bufio.NewScanner(out); scanner.Scan(); {
 			if id, ok := strings.CutPrefix(scanner.Text(), "saw "); ok {
 				seen[schema.ID(id)]++

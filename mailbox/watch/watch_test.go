@@ -81,8 +81,7 @@ func (w *watching) next() Event {
 	}
 }
 
-// want fails the test unless the next event is of the kind and about the
-// file, and returns it.
+// want fails the test unless the next event is of the kind and about the file, and returns it.
 func (w *watching) want(kind EventKind, name string) Event {
 	w.t.Helper()
 	event := w.next()
@@ -128,8 +127,7 @@ func scan(t testing.TB, w *mailbox.Workspace, options Options, agent schema.Agen
 	return events
 }
 
-// wantScan fails the test unless a scan reports just these events, each
-// written "kind name".
+// wantScan fails the test unless a scan reports just these events, each written "kind name".
 func wantScan(t testing.TB, w *mailbox.Workspace, options Options, agent schema.AgentName, want ...string) {
 	t.Helper()
 	var got []string
@@ -141,8 +139,8 @@ func wantScan(t testing.TB, w *mailbox.Workspace, options Options, agent schema.
 	}
 }
 
-// put writes a message that did not come through Send into the inbox, in
-// place, and returns its path.
+// put writes a message that did not come through Send into the inbox, in place, and returns its
+// path.
 func put(t testing.TB, w *mailbox.Workspace, agent schema.AgentName, name, subject string) string {
 	t.Helper()
 	path := filepath.Join(w.BoxPath(agent, mailbox.Inbox), name)
@@ -209,9 +207,8 @@ func TestWatchFollowsRenames(t *testing.T) {
 	watch := follow(t, w, Options{Archived: true}, "codex")
 	r := send(t, w, draft("codex"))
 	watch.want(EventArrived, sentName(r))
-	// An editor renames the file away, writes it again and removes the old
-	// one: it is the same message. (Should this take longer than a watcher
-	// waits, then it is one that left and came again.)
+	// An editor renames the file away, writes it again and removes the old one: it is the same
+	// message. (If this takes longer than a watcher waits, the message leaves and arrives again.)
 	data := readFile(t, r.Inboxes[0])
 	for _, step := range []error{
 		os.Rename(r.Inboxes[0], r.Inboxes[0]+"~"),
@@ -252,13 +249,13 @@ func TestWatchReplacedMessage(t *testing.T) {
 	}
 	replace(messageText("codex", "m2.yaml", "two"))
 	if gone := watch.want(EventArchived, "m1.yaml"); gone.Message.Subject != "one" {
-		t.Errorf("the message that went has subject %q, want one", gone.Message.Subject)
+		t.Errorf("the removed message has subject %q, want one", gone.Message.Subject)
 	}
 	if came := watch.want(EventArrived, "m1.yaml"); came.Message.Subject != "two" {
-		t.Errorf("the message that came has subject %q, want two", came.Message.Subject)
+		t.Errorf("the new message has subject %q, want two", came.Message.Subject)
 	}
 	watch.stop()
-	// The same while nobody watches, and an edit that is no new message.
+	// The same without a watcher, and an edit that is not a new message.
 	replace(messageText("codex", "m2.yaml", "still two"))
 	wantScan(t, w, options, "codex")
 	replace(messageText("codex", "m3.yaml", "three"))
@@ -309,7 +306,7 @@ func TestWatchSince(t *testing.T) {
 	wantScan(t, w, Options{}, "codex", "new_message a-day.yaml", "new_message a-minute.yaml")
 	wantScan(t, w, Options{Since: now}, "codex")
 	wantScan(t, w, Options{Since: now.Add(-time.Hour)}, "codex", "new_message a-minute.yaml")
-	// A cursor is made by the first scan, and since means nothing after that.
+	// The first scan makes a cursor, and after that since has no effect.
 	wantScan(t, w, Options{Since: now.Add(-time.Hour), Cursor: true}, "codex", "new_message a-minute.yaml")
 	wantScan(t, w, Options{Cursor: true, Archived: true}, "codex")
 }

@@ -64,7 +64,7 @@ func send(t testing.TB, w *mailbox.Workspace, m schema.Message) *mailbox.Receipt
 // sentName is the name of the file in the first inbox.
 func sentName(r *mailbox.Receipt) string { return filepath.Base(r.Inboxes[0]) }
 
-// wantFiles fails the test unless a folder below the workspace has just these entries.
+// wantFiles fails the test unless a folder below the workspace has exactly these entries.
 func wantFiles(t testing.TB, w *mailbox.Workspace, folder string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(w.Dir(), folder))
@@ -109,8 +109,8 @@ func wantError(t testing.TB, err error, words ...string) {
 	}
 }
 
-// crashAfterCommit leaves what a delivery to codex leaves that dies when the message counts as sent: the inbox copy is
-// still staged.
+// crashAfterCommit kills a delivery to codex right after the message counts as sent: the inbox copy
+// is still staged.
 func crashAfterCommit(t *testing.T, w *mailbox.Workspace) *mailbox.Receipt {
 	t.Helper()
 	r := send(t, w, draft("codex"))
