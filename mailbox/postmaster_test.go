@@ -37,7 +37,7 @@ func TestPostmasterIsNoAgent(t *testing.T) {
 	if _, err := w.Send(t.Context(), message(Postmaster, "claude"), &SendOptions{Notices: true}); err != nil {
 		t.Errorf("a notice: %v", err)
 	}
-	// Even if it has a mailbox, no other program may send from it.
+	// Now it has a mailbox, but other programs still may not send from it.
 	refused()
 	if _, err := w.Send(t.Context(), message("claude", Postmaster), &SendOptions{Create: true}); err != nil {
 		t.Errorf("an answer to a notice: %v", err)

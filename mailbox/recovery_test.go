@@ -118,7 +118,7 @@ func TestRecoverSaysWhatItPublished(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// An inbox that cannot be written keeps only its own copy waiting.
+	// An inbox that is not a folder keeps only its own copy waiting.
 	inbox := w.BoxPath("codex", Inbox)
 	if err := os.RemoveAll(inbox); err != nil {
 		t.Fatal(err)

@@ -107,7 +107,7 @@ func TestFindUnknownProject(t *testing.T) {
 	wantError(t, err, "alhpa", "alpha", "beta", filepath.Join(dir, "oacp"))
 	p.Home = filepath.Join(dir, "nowhere")
 	if _, err := p.Find(); !errors.As(err, &unknown) || len(unknown.Known) != 0 {
-		t.Errorf("finding in an invalid home gave %v, want an UnknownProjectError without names", err)
+		t.Errorf("finding in a missing home gave %v, want an UnknownProjectError without names", err)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 func TestInferAgent(t *testing.T) {
 	tests := []struct {
 		name string
-		// cards is the runtime on each agent's card; "bad" is a card that is not YAML, and "" is a
-		// card without a runtime.
+		// cards is the runtime on each agent's card; "bad" is a card that is not YAML, and "" means
+		// no card.
 		cards map[schema.AgentName]string
 		env   map[string]string
 		want  schema.AgentName
