@@ -10,7 +10,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// benchmarkTurns has 200 messages handled, everything synced.
+// benchmarkTurns handles 200 messages with every write synced.
 func benchmarkTurns(b *testing.B, c Config) {
 	const messages = 200
 	c.Agent, c.Once, c.MaxPairTurns = "codex", true, Unlimited

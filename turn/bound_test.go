@@ -56,7 +56,7 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 	}
 	// codex has the first turn and so the first too many.
 	if got := <-trips; got != "codex" {
-		t.Errorf("the bound of %s tripped first, want codex's", got)
+		t.Errorf("%s reached its bound first, want codex", got)
 	}
 	told := []schema.AgentName{<-notices, <-notices}
 	slices.Sort(told)
@@ -87,7 +87,7 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 		t.Errorf("Resume = %v, %v, want both", resumedFor, err)
 	}
 	if got := <-trips; got != "codex" {
-		t.Errorf("the bound of %s tripped next, want codex's", got)
+		t.Errorf("%s reached its bound next, want codex", got)
 	}
 	<-notices
 	<-notices
@@ -150,8 +150,8 @@ func TestPairBoundWithinTheHour(t *testing.T) {
 	}
 }
 
-// TestOneNoticeAtThePairBound lets turns drop out of the hour one by one, each of which lets
-// another one in.
+// TestOneNoticeAtThePairBound checks that a sender gets one notice while turns leave the hour one
+// by one, each making room for another.
 func TestOneNoticeAtThePairBound(t *testing.T) {
 	const most = 4
 	w := newWorkspace(t)
@@ -188,7 +188,7 @@ func TestOneNoticeAtThePairBound(t *testing.T) {
 		run()
 	}
 	if turns <= most || notices != 1 {
-		t.Errorf("%d turns and %d notices as turns drop out of the hour, want more turns and the one notice", turns, notices)
+		t.Errorf("%d turns and %d notices as turns drop out of the hour, want more turns and no other notice", turns, notices)
 	}
 	pass(2 * time.Hour)
 	run()
@@ -198,8 +198,8 @@ func TestOneNoticeAtThePairBound(t *testing.T) {
 	wantTexts(t, "notices to the sender", subjects(t, w, "claude", mailbox.Inbox), "Paused: codex and claude", "Paused: codex and claude")
 }
 
-// TestHeldAgainAfterResume holds a message, has the conversation go on, and holds it again for the
-// same reason: it must not show as waiting.
+// TestHeldAgainAfterResume holds a message, resumes the conversation, and holds the message again
+// for the same reason. The message must not show as waiting.
 func TestHeldAgainAfterResume(t *testing.T) {
 	w := newWorkspace(t)
 	sent := send(t, w, question("1"), question("2"), question("3"))
@@ -230,7 +230,7 @@ func TestHeldAgainAfterResume(t *testing.T) {
 			t.Errorf("progress %+v, want held again", p)
 		}
 	case <-ctx.Done():
-		t.Error("nobody was told that the last message is held again")
+		t.Error("no event reports that the last message is held again")
 	}
 	cancel()
 	if err := <-ended; err != nil {
@@ -238,8 +238,8 @@ func TestHeldAgainAfterResume(t *testing.T) {
 	}
 }
 
-// TestClockSetBack sets the clock back by days after a message has failed and a sender has come to
-// its bound: neither waits until the clock is there again.
+// TestClockSetBack sets the clock back by days after a message failed and a sender reached its
+// bound. Neither waits until the clock reaches that time again.
 func TestClockSetBack(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("1"), question("2"))
@@ -272,13 +272,12 @@ func TestClockSetBack(t *testing.T) {
 	}
 	now = now.Add(-24 * time.Hour)
 	if rec := run(nil); len(rec.of(EventAcknowledged)) != 1 {
-		t.Errorf("events %s, want the other one handled, too", rec.kinds())
+		t.Errorf("events %s, want the other one handled too", rec.kinds())
 	}
 }
 
-// TestNoticesGetNoTurn puts messages into the inbox that are notices, or look like them:
-// notifications on the channels of notices get no turn, whoever sends them, and hold up no other
-// message.
+// TestNoticesGetNoTurn checks that notifications on the channels of notices get no turn from any
+// sender, and delay no other message.
 func TestNoticesGetNoTurn(t *testing.T) {
 	w := newWorkspace(t)
 	for n, m := range []schema.Message{

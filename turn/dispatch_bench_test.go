@@ -12,9 +12,9 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// BenchmarkDispatch takes one message in and finds it worked on, beside others that lie in the
-// inbox: from senders who get no turns, or each waiting for its next attempt. Its file has gone, so
-// that nothing is done about it.
+// BenchmarkDispatch measures one arrival in an inbox that holds other messages: from senders that
+// get no turns, or waiting for their next attempt. The file of the arrival does not exist, so its
+// work ends at once.
 func BenchmarkDispatch(b *testing.B) {
 	for _, why := range []string{"not-allowed", "retry"} {
 		for _, lying := range []int{0, 1_000, 10_000, 100_000} {
@@ -48,7 +48,7 @@ func benchmarkDispatch(b *testing.B, why string, lying int) {
 		if why == "retry" {
 			it.notBefore = r.now().Add(time.Hour)
 		} else {
-			it.reported = "messages from gemini get no turns here" // else each is written down
+			it.reported = "messages from gemini get no turns here" // otherwise the journal records each
 		}
 	}
 	r.dispatch(b.Context())
@@ -75,7 +75,7 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// lyingEntry is a message of 2 kB as a watch tells of it, which has read it from a file.
+// lyingEntry returns a message of 2 kB as a watch reports it after reading its file.
 func lyingEntry(b *testing.B, sender schema.AgentName, n int) mailbox.Entry {
 	m := question(fmt.Sprint("subject ", n))
 	m.ID, m.From = schema.ID(fmt.Sprintf("msg-20260313T1430Z-%s-%010d", sender, n)), sender

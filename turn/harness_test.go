@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The race detector otherwise holds every process for a second at its end.
+	// Otherwise the race detector delays the exit of every process by a second.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		panic(err)
 	}
@@ -27,13 +27,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// puppet is an agent that a test plays.
+// puppet is an agent that a test controls.
 type puppet struct {
-	// start, turn and stop may be nil: then all goes well, and the answer is "ok".
+	// start, turn and stop may be nil: they then succeed, and the answer is "ok".
 	start func() error
 	stop  func() error
 	turn  func(ctx context.Context, request agent.Request) (agent.Result, error)
-	// session is what it continues; sessions are what it was asked to.
+	// session is the session that it continues; sessions are those that it was asked to continue.
 	session string
 }
 
@@ -62,7 +62,7 @@ func (p *puppet) Stop(context.Context) error {
 	return p.stop()
 }
 
-// plays returns a maker of drivers whose turns all do the same.
+// plays returns a function that makes drivers whose turns all do the same.
 func plays(turn func(ctx context.Context, request agent.Request) (agent.Result, error)) func(schema.ConversationID, string) agent.Driver {
 	return func(schema.ConversationID, string) agent.Driver { return &puppet{turn: turn} }
 }
@@ -80,7 +80,7 @@ func variable(request agent.Request, name string) string {
 	return "no such variable"
 }
 
-// newWorkspace makes a workspace with claude and codex. Nothing is synced: what these tests kill is
+// newWorkspace makes a workspace with claude and codex. It syncs nothing, because these tests kill
 // processes, not machines.
 func newWorkspace(t testing.TB, agents ...schema.AgentName) *mailbox.Workspace {
 	t.Helper()
@@ -108,7 +108,7 @@ func open(t testing.TB, dir string) *mailbox.Workspace {
 	return w
 }
 
-// question is a message from claude to codex.
+// question returns a message from claude to codex.
 func question(subject string) schema.Message {
 	return schema.Message{
 		From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question,
@@ -188,7 +188,7 @@ func (r *recorder) kinds() string {
 	return strings.Join(all, " ")
 }
 
-// newRunner makes a Runner for codex that loses no time.
+// newRunner makes a Runner for codex with short delays.
 func newRunner(t testing.TB, w *mailbox.Workspace, c Config) (*Runner, *recorder) {
 	t.Helper()
 	rec := &recorder{}
@@ -212,7 +212,7 @@ func newRunner(t testing.TB, w *mailbox.Workspace, c Config) (*Runner, *recorder
 	return r, rec
 }
 
-// runOnce works the inbox of codex until nothing is left to do.
+// runOnce handles the inbox of codex until nothing is left to do.
 func runOnce(t testing.TB, w *mailbox.Workspace, c Config) (*recorder, error) {
 	t.Helper()
 	c.Once = true
@@ -221,7 +221,7 @@ func runOnce(t testing.TB, w *mailbox.Workspace, c Config) (*recorder, error) {
 	defer cancel()
 	err := r.Run(ctx)
 	if ctx.Err() != nil {
-		t.Fatalf("the run did not end; it told %s", rec.kinds())
+		t.Fatalf("the run did not end; its events are %s", rec.kinds())
 	}
 	return rec, err
 }

@@ -56,7 +56,8 @@ func TestInvalidFiles(t *testing.T) {
 	}
 }
 
-// TestSlowWriter writes a message in many small pieces: it gets its turn when it is complete.
+// TestSlowWriter writes a message in many small pieces. The message gets its turn once it is
+// complete.
 func TestSlowWriter(t *testing.T) {
 	w := newWorkspace(t)
 	m := question("slow")
@@ -88,7 +89,7 @@ func TestSlowWriter(t *testing.T) {
 	}
 }
 
-// TestUnreadableFiles: a run with Once does not end well beside files that it could not read.
+// TestUnreadableFiles checks that a run with Once returns an error if it could not read a file.
 func TestUnreadableFiles(t *testing.T) {
 	w := newWorkspace(t)
 	inbox := w.BoxPath("codex", mailbox.Inbox)
@@ -103,11 +104,11 @@ func TestUnreadableFiles(t *testing.T) {
 	_, err := runOnce(t, w, Config{})
 	var unread *UnreadableFilesError
 	if !errors.As(err, &unread) || !slices.Equal(unread.Files, []string{"folder.yaml", "link.yaml"}) {
-		t.Errorf("Run = %v, want that both could not be read", err)
+		t.Errorf("Run = %v, want an error about both files", err)
 	}
 }
 
-// TestInvalidFileThatWasRemoved: a file that is gone in the end is not a failure.
+// TestInvalidFileThatWasRemoved checks that an invalid file is not a failure once it is removed.
 func TestInvalidFileThatWasRemoved(t *testing.T) {
 	w := newWorkspace(t)
 	copyOf(t, w, []byte("id: msg-2026"), "young.yaml")

@@ -12,7 +12,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestAppendThatFails leaves no trace of the fact, and the next one is written.
+// TestAppendThatFails checks that a failed append leaves no trace and that the next one succeeds.
 func TestAppendThatFails(t *testing.T) {
 	j := newJournal(t)
 	j.mustAppend(t, started.about(recordNumber(99)))
@@ -33,7 +33,7 @@ func TestAppendThatFails(t *testing.T) {
 	j.file = writable
 	after, err := os.ReadFile(j.path)
 	if err != nil || string(after) != string(before) || len(j.history.records) != 1 {
-		t.Errorf("the journal became %q (%v) with %d records, want what it was", after, err, len(j.history.records))
+		t.Errorf("the journal became %q (%v) with %d records, want no change", after, err, len(j.history.records))
 	}
 	j.mustAppend(t, started.about(recordNumber(1)))
 	if len(j.history.records) != 2 {
@@ -41,8 +41,8 @@ func TestAppendThatFails(t *testing.T) {
 	}
 }
 
-// TestAppendsSideBySide has several append to one journal through two handles, as a Runner and
-// Resume do, while it is read and compacted.
+// TestAppendsSideBySide appends to one journal through two handles, as a Runner and Resume do,
+// while others read and compact it.
 func TestAppendsSideBySide(t *testing.T) {
 	const writers, each = 6, 40
 	w := newWorkspace(t)
@@ -80,7 +80,7 @@ func TestAppendsSideBySide(t *testing.T) {
 					t.Error(err)
 				}
 				if known, _ := ours.get(rec.key); !known.Running {
-					t.Errorf("%s is not in the history when it is written", rec.ID)
+					t.Errorf("%s is written but not in the history", rec.ID)
 				}
 			}
 		})
@@ -104,11 +104,11 @@ func TestAppendsSideBySide(t *testing.T) {
 	}
 }
 
-// TestAppendAfterCompaction: what Resume appends is not lost if the Runner compacted the journal
+// TestAppendAfterCompaction checks that Resume loses no fact if the Runner compacts the journal
 // after Resume opened it.
 func TestAppendAfterCompaction(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("an open file is not replaced there")
+		t.Skip("this system does not replace open files")
 	}
 	w := newWorkspace(t)
 	var journals [2]*journal

@@ -46,7 +46,7 @@ func recordNumber(n int) *record {
 	}}
 }
 
-// lifeOf returns the facts of messages in all states of their lives.
+// lifeOf returns facts of messages in all states.
 func lifeOf(messages int) []fact {
 	var facts []fact
 	for n := range messages {
@@ -91,8 +91,8 @@ func TestJournalIsReadAgain(t *testing.T) {
 	wantSameHistory(t, again, j.history)
 }
 
-// historyOf returns the history of a journal, how many of its bytes are lines, and how many lines
-// are bad.
+// historyOf returns the history of a journal, the size of its complete lines, and the number of bad
+// lines.
 func historyOf(t testing.TB, data []byte) (h *history, used int64, bad int) {
 	t.Helper()
 	h = newHistory()
@@ -116,8 +116,8 @@ func wantSameHistory(t *testing.T, got, want *history) {
 	}
 }
 
-// TestJournalAfterACrash cuts a journal at every byte: what was whole stays, what was torn is
-// passed over, and the next line is not glued to it.
+// TestJournalAfterACrash cuts a journal at every byte. Complete lines stay, a torn line is skipped,
+// and the next line starts on its own.
 func TestJournalAfterACrash(t *testing.T) {
 	j := newJournal(t)
 	j.mustAppend(t, started.about(recordNumber(1)), started.about(recordNumber(2)))
@@ -187,7 +187,7 @@ func TestJournalIsCompacted(t *testing.T) {
 		t.Fatalf("compacting a small journal: %v", err)
 	}
 	if same, err := os.ReadFile(j.path); err != nil || !bytes.Equal(same, data) {
-		t.Errorf("a small journal became %d bytes (%v), want it to stay", len(same), err)
+		t.Errorf("a small journal became %d bytes (%v), want no change", len(same), err)
 	}
 	for range 2 {
 		j.compacted = 0
@@ -211,7 +211,7 @@ func TestJournalIsCompacted(t *testing.T) {
 	again, _, _ := historyOf(t, data)
 	wantSameHistory(t, again, j.history)
 	if old, err := os.ReadFile(j.path + ".old"); err != nil || len(old) == 0 {
-		t.Errorf("the journal before has %d bytes (%v), want it to be kept", len(old), err)
+		t.Errorf("the previous journal has %d bytes (%v), want it kept", len(old), err)
 	}
 }
 
@@ -226,10 +226,10 @@ func TestOldMessagesAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, known := j.get(old.key); known {
-		t.Error("a message that was done with long ago is remembered")
+		t.Error("the history keeps a message that was done long ago")
 	}
 	if _, known := j.get(waiting.key); !known {
-		t.Error("a message that is not done with is forgotten")
+		t.Error("the history forgot a message that is not done")
 	}
 }
 
@@ -248,7 +248,7 @@ func FuzzHistory(f *testing.F) {
 		if used > int64(len(data)) || bad > bytes.Count(data, []byte("\n")) {
 			t.Errorf("used %d of %d bytes with %d bad lines", used, len(data), bad)
 		}
-		// Reading in two pieces is reading at once.
+		// Reading in two pieces gives the same result as reading at once.
 		pieces, first, badFirst := historyOf(t, data[:len(data)/2])
 		end, badSecond, err := pieces.read(jsonl.NewReader(bytes.NewReader(data), 0), first)
 		if end != used || badFirst+badSecond != bad || len(pieces.records) != len(whole.records) || err != nil {

@@ -19,8 +19,8 @@ import (
 
 var killMessages = flag.Int("kill-messages", 300, "messages to handle while their runner is killed")
 
-// moody is an agent that behaves as the subject of the message says. A success is written down
-// before it exits.
+// moody is an agent that behaves as the subject of the message says. It records a success before it
+// exits.
 const moody = `
 log="$OACP_WORKSPACE/successes"
 case "$OACP_MESSAGE_SUBJECT:$OACP_ATTEMPT" in
@@ -34,7 +34,7 @@ echo "$OACP_MESSAGE_ID" >>"$log"
 echo done
 `
 
-// moods are what messages ask for, and how often.
+// moods are the behaviors that messages ask for, and how often.
 var moods = []struct {
 	subject string
 	weight  int
@@ -52,8 +52,8 @@ func anyMood(random *rand.Rand) string {
 	panic("the weights make a hundred")
 }
 
-// TestKilledAgainAndAgain has a Runner killed at any moment while it works through an inbox with an
-// agent that fails, hangs and dies.
+// TestKilledAgainAndAgain kills a Runner at random moments while it handles an inbox with an agent
+// that fails, hangs and dies.
 func TestKilledAgainAndAgain(t *testing.T) {
 	messages := *killMessages
 	seed := rand.Uint64()
@@ -71,7 +71,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	}
 	kills := 0
 	for ended := false; !ended; kills++ {
-		// In the end it is left alone.
+		// The last run is not killed.
 		events := 1 + random.IntN(60)
 		if kills > messages/20 {
 			events = -1
@@ -82,8 +82,8 @@ func TestKilledAgainAndAgain(t *testing.T) {
 	checkKilled(t, w, sent)
 }
 
-// runAndKill runs the Runner in a role, kills it after so many events, and reports whether it had
-// ended by itself before.
+// runAndKill runs the Runner in a role, kills it after the given number of events, and reports
+// whether it ended by itself before that.
 func runAndKill(t *testing.T, w *mailbox.Workspace, role, script string, events int) bool {
 	t.Helper()
 	executable, err := os.Executable()
@@ -201,8 +201,8 @@ func readKilledFacts(t *testing.T, w *mailbox.Workspace) map[schema.ID]*killedFa
 	return all
 }
 
-// poison is an agent that kills its runner when a message says so, once the others have begun their
-// turns; those end well if they may.
+// poison is an agent that kills its runner if the message says so, once the other turns have begun.
+// The other turns wait to be killed at the first attempt and succeed later.
 const poison = `
 cat >/dev/null
 cd "$OACP_WORKSPACE"
@@ -226,8 +226,8 @@ poison:*)
 esac
 `
 
-// TestPoisonTakesNobodyWithIt: a message that kills the runner whenever it has a turn becomes a
-// dead letter, and those that had turns beside it do not.
+// TestPoisonTakesNobodyWithIt checks that a message that kills the runner in every turn becomes a
+// dead letter, and that messages with turns at the same time do not.
 func TestPoisonTakesNobodyWithIt(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("neighbour-1"), question("poison"), question("neighbour-2"))
@@ -247,6 +247,6 @@ func TestPoisonTakesNobodyWithIt(t *testing.T) {
 	wantTexts(t, "dead letters", subjects(t, w, "codex", mailbox.DeadLetters), "poison")
 	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox))
 	if _, err := os.Lstat(filepath.Join(w.Dir(), "overlap")); err == nil {
-		t.Error("turns that followed lost ones ran side by side, want each alone")
+		t.Error("turns after lost ones ran in parallel, want each alone")
 	}
 }

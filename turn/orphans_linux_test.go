@@ -13,8 +13,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// escaping is an agent that has its work done by a process that no longer belongs to it. At the
-// second attempt it says whether that still runs.
+// escaping is an agent that starts a worker in a session of its own. The second attempt reports
+// whether the worker still runs.
 const escaping = `
 cat >/dev/null
 worker="$OACP_WORKSPACE/worker"
@@ -29,8 +29,8 @@ case "$OACP_ATTEMPT" in
 esac
 `
 
-// TestOrphansEndBeforeTheNextTurn kills a Runner whose agent has a process that outlives both: it
-// must be dead before the message gets another turn.
+// TestOrphansEndBeforeTheNextTurn kills a Runner whose agent started a process that outlives both.
+// The process must end before the message gets another turn.
 func TestOrphansEndBeforeTheNextTurn(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
@@ -48,7 +48,7 @@ func TestOrphansEndBeforeTheNextTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if warnings := rec.of(EventWarning); len(warnings) != 1 || !strings.Contains(warnings[0], "still at work") {
-		t.Errorf("warnings %q, want one of what was still at work", warnings)
+		t.Errorf("warnings %q, want one about the processes that still ran", warnings)
 	}
 	answers := entries(t, w, "claude", mailbox.Inbox)
 	if len(answers) != 1 || strings.TrimSpace(answers[0].Message.Body.Text) != "alone" {
@@ -56,8 +56,8 @@ func TestOrphansEndBeforeTheNextTurn(t *testing.T) {
 	}
 }
 
-// TestServersOutliveTheirTurns: what a turn that ended has left at work, in a session of its own,
-// is not taken for what a later one left when its Runner was killed.
+// TestServersOutliveTheirTurns checks that a process that a finished turn left running, in a
+// session of its own, survives when the Runner is killed in a later turn.
 func TestServersOutliveTheirTurns(t *testing.T) {
 	w := newWorkspace(t)
 	file := filepath.Join(w.Dir(), "server")
@@ -76,7 +76,7 @@ func TestServersOutliveTheirTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = syscall.Kill(id, syscall.SIGKILL) }) // if it still lives
+	t.Cleanup(func() { _ = syscall.Kill(id, syscall.SIGKILL) }) // if it still runs
 
 	send(t, w, question("q"))
 	script := filepath.Join(t.TempDir(), "agent")
@@ -92,6 +92,6 @@ func TestServersOutliveTheirTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := os.ReadFile("/proc/" + strconv.Itoa(id) + "/cmdline"); err != nil || !strings.Contains(string(line), "sleep") {
-		t.Errorf("the server is %q, %v; want it at work", line, err)
+		t.Errorf("the server is %q, %v; want it running", line, err)
 	}
 }

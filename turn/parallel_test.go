@@ -14,8 +14,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestConversationsSideBySide has turns of two conversations wait for each other, which only ends
-// if they run at the same time; each conversation must have one turn at a time, in order.
+// TestConversationsSideBySide checks that two conversations run in parallel: their turns wait for
+// each other. Each conversation must have one turn at a time, in order.
 func TestConversationsSideBySide(t *testing.T) {
 	const each = 5
 	w := newWorkspace(t)
@@ -60,7 +60,8 @@ func TestConversationsSideBySide(t *testing.T) {
 	}
 }
 
-// TestRetryHoldsUpItsConversationAlone fails the first message of one conversation twice.
+// TestRetryHoldsUpItsConversationAlone checks that retries delay no other conversation: the first
+// message of one conversation fails twice.
 func TestRetryHoldsUpItsConversationAlone(t *testing.T) {
 	w := newWorkspace(t)
 	var drafts []schema.Message
@@ -91,7 +92,8 @@ func TestRetryHoldsUpItsConversationAlone(t *testing.T) {
 	}
 }
 
-// TestSessionsGoOn checks that a conversation's agent is kept, and continued by the next Runner.
+// TestSessionsGoOn checks that a conversation keeps its agent, and that the next Runner continues
+// its session.
 func TestSessionsGoOn(t *testing.T) {
 	w := newWorkspace(t)
 	const conversation schema.ConversationID = "conv-20260101-claude-1"
@@ -112,12 +114,12 @@ func TestSessionsGoOn(t *testing.T) {
 		}
 		send(t, w, inConversation("three"))
 	}
-	// That of the preflight serves the conversation that begins.
+	// The first conversation uses the agent of the preflight.
 	wantTexts(t, "drivers made", made, "/", "/", string(conversation)+"/session-1")
 }
 
-// TestOneStartForTheFirstConversation: an agent that can be started only once, such as a bridge
-// that says once that it is ready, is started once.
+// TestOneStartForTheFirstConversation checks that a Runner starts an agent once if it can start
+// only once, such as a bridge that reports once that it is ready.
 func TestOneStartForTheFirstConversation(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
@@ -142,8 +144,8 @@ func TestOneStartForTheFirstConversation(t *testing.T) {
 	}
 }
 
-// TestFinish ends a Runner while it gives a turn: that turn is carried through, and no other
-// begins.
+// TestFinish checks that a Runner that is asked to finish during a turn completes that turn and
+// begins no other.
 func TestFinish(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("one"), question("two"))
@@ -163,7 +165,7 @@ func TestFinish(t *testing.T) {
 			t.Errorf("events %s, want %s", rec.kinds(), want)
 		}
 		if err := r.Run(t.Context()); err != nil || len(rec.of(EventStarted)) != 1 {
-			t.Errorf("after it has finished: %v, %s, want no further turn", err, rec.kinds())
+			t.Errorf("after Finish: %v, %s, want no further turn", err, rec.kinds())
 		}
 	}
 	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox))

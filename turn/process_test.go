@@ -12,28 +12,28 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// The test binary runs itself as a Runner that gets killed: childRole is what it does, childDir the
-// workspace and childAgent the script of its agent.
+// The test binary runs itself as a Runner that the test kills. These environment variables set its
+// role, its workspace and the script of its agent.
 const (
 	childRole  = "OACP_TEST_CHILD"
 	childDir   = "OACP_TEST_DIR"
 	childAgent = "OACP_TEST_AGENT"
 )
 
-// killedConfig is how the Runner that gets killed works.
+// killedConfig configures the Runner that the test kills.
 var killedConfig = Config{
 	Agent: "codex", Reply: true, Once: true, Parallel: 3, MaxPairTurns: Unlimited,
 	Timeout: 200 * time.Millisecond, FirstRetry: time.Millisecond, LastRetry: 10 * time.Millisecond,
 }
 
-// The roles of the Runner that gets killed: runs as killedConfig says, and runs that waits for its
-// agent as well.
+// The roles of the Runner that the test kills: roleRun uses killedConfig, roleWait allows each turn
+// a minute.
 const (
 	roleRun  = "run"
 	roleWait = "wait"
 )
 
-// runChild works the inbox of codex and prints a line for each event.
+// runChild runs a Runner on the inbox of codex and prints a line for each event.
 func runChild(role string) int {
 	config := killedConfig
 	switch role {

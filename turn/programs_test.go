@@ -11,8 +11,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// TestRealPrograms: the real claude and codex, with a scripted model, answer messages through a
-// Runner that knows them by their names alone.
+// TestRealPrograms checks that the real claude and codex, with a scripted model, answer messages
+// through a Runner that has only their names.
 func TestRealPrograms(t *testing.T) {
 	for _, name := range []string{"claude", "codex"} {
 		t.Run(name, func(t *testing.T) {
@@ -53,14 +53,14 @@ func TestRealPrograms(t *testing.T) {
 				t.Fatalf("%d answers (%v), want 1", len(answers), err)
 			}
 			if m := answers[0].Message; m.ParentID != receipt.Message.ID || strings.TrimSpace(m.Body.Text) != "Port 8080." {
-				t.Errorf("answer to %s says %q, want one to %s that says what the model did", m.ParentID, m.Body.Text, receipt.Message.ID)
+				t.Errorf("answer to %s says %q, want one to %s with the model's text", m.ParentID, m.Body.Text, receipt.Message.ID)
 			}
 		})
 	}
 }
 
-// TestForgottenSession: an agent that no longer knows a conversation's session is started anew, and
-// the conversation goes on.
+// TestForgottenSession checks that a Runner starts a new session if the agent no longer has the
+// conversation's session.
 func TestForgottenSession(t *testing.T) {
 	var asked []string
 	d := drivers{most: 1, make: func(_ schema.ConversationID, session string) agent.Driver {

@@ -16,8 +16,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// leave writes facts about the only message in the inbox of codex into the journal, as a Runner
-// that died leaves them, and returns the message's record.
+// leave writes facts about the only message in the inbox of codex to the journal, as a killed
+// Runner leaves them, and returns the message's record.
 func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *record) []fact) record {
 	t.Helper()
 	e := entries(t, w, "codex", mailbox.Inbox)[0]
@@ -40,7 +40,8 @@ func leave(t *testing.T, w *mailbox.Workspace, facts func(rec *record) []fact) r
 	return record{envelope: it.envelope}
 }
 
-// TestTakesUpWhatWasLeft runs on the journals that a Runner leaves when it dies between two steps.
+// TestTakesUpWhatWasLeft checks that a Runner continues from the journals that another one leaves
+// when it dies between two steps.
 func TestTakesUpWhatWasLeft(t *testing.T) {
 	answer := func(rec *record) *schema.Message {
 		return &schema.Message{
@@ -62,9 +63,9 @@ func TestTakesUpWhatWasLeft(t *testing.T) {
 	tests := []struct {
 		name  string
 		facts func(rec *record) []fact
-		// then does what the Runner did beside the journal.
+		// then repeats what the Runner did apart from writing the journal.
 		then func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, rec *record)
-		// turns are how many there are afterwards, and stage where the message is in the end.
+		// turns is the number of turns of the next run, and stage the final stage of the message.
 		turns   int
 		stage   Stage
 		answers int
@@ -96,9 +97,9 @@ func TestTakesUpWhatWasLeft(t *testing.T) {
 				}
 			},
 		},
-		{name: "a message that was given up", facts: given, stage: StageDead, answers: 1},
+		{name: "a message that has failed for good", facts: given, stage: StageDead, answers: 1},
 		{
-			name: "a message that was buried", facts: given, stage: StageDead, answers: 1,
+			name: "a dead letter", facts: given, stage: StageDead, answers: 1,
 			then: func(t *testing.T, w *mailbox.Workspace, e mailbox.Entry, _ *record) {
 				if _, err := w.DeadLetter(e, mailbox.DeadLetterReason{Reason: "its turn failed"}); err != nil {
 					t.Fatal(err)
@@ -157,7 +158,7 @@ func TestOneTurnForEachMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The same message under two names, written differently, and another one with the same id, as
-	// tools with short ids make them.
+	// tools with short ids produce.
 	copyOf(t, w, append([]byte("# a comment\n"), raw...), "20260101T0000Z_claude_question_copy.yaml")
 	copyOf(t, w, []byte(strings.Replace(string(raw), "the body of q", "another body", 1)), "20260101T0000Z_claude_question_other.yaml")
 	rec, err := runOnce(t, w, Config{})
@@ -167,7 +168,7 @@ func TestOneTurnForEachMessage(t *testing.T) {
 	if turns, duplicates := len(rec.of(EventStarted)), len(rec.of(EventDuplicate)); turns != 2 || duplicates != 1 {
 		t.Errorf("%d turns and %d duplicates, want 2 and 1: %s", turns, duplicates, rec.kinds())
 	}
-	// It comes back long after it was done.
+	// The message returns long after it was done.
 	copyOf(t, w, raw, "20260101T0000Z_claude_question.yaml")
 	rec, err = runOnce(t, w, Config{})
 	if err != nil || rec.kinds() != "duplicate" {
@@ -199,8 +200,8 @@ func TestDeadLetterPutBackGetsTurnsAgain(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileInTurn lets another tool replace the file of a message that has a turn: the new
-// message must not be acknowledged with the old one.
+// TestReplacedWhileInTurn replaces the file of a message during its turn. The Runner must not
+// acknowledge the new message with the old one.
 func TestReplacedWhileInTurn(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
@@ -241,9 +242,8 @@ func TestTakenOutByHand(t *testing.T) {
 	}
 }
 
-// TestRemovedByHand takes messages out of the inbox that failed or are held: while a Runner works
-// it, and while none does. Their records must not be kept for ever, but for as long as those of
-// handled ones.
+// TestRemovedByHand removes failed and held messages from the inbox, with and without a Runner. The
+// journal must keep their records as long as those of handled messages, not for ever.
 func TestRemovedByHand(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "stranger")
 	stranger := question("held")
@@ -299,10 +299,10 @@ func TestRemovedByHand(t *testing.T) {
 		return records
 	}
 	if got := snapshots(0); got != 2 {
-		t.Errorf("%d messages are remembered at once, want both", got)
+		t.Errorf("the journal keeps %d messages at first, want both", got)
 	}
 	if got := snapshots(2 * keepFor); got != 0 {
-		t.Errorf("%d messages are remembered for ever, want none", got)
+		t.Errorf("the journal keeps %d messages for ever, want none", got)
 	}
 }
 
@@ -327,7 +327,7 @@ func waitForFact(t *testing.T, ctx context.Context, w *mailbox.Workspace, kind f
 	}
 }
 
-// TestLimitationsAreNoProblems: a watch that has to do without notifications goes on, only slower.
+// TestLimitationsAreNoProblems checks that a watch without notifications continues, only slower.
 func TestLimitationsAreNoProblems(t *testing.T) {
 	r, rec := newRunner(t, newWorkspace(t), Config{})
 	r.reset()
@@ -350,8 +350,8 @@ func TestSenderWithoutMailbox(t *testing.T) {
 	}
 }
 
-// TestJournalLines checks that what is written is what the documents say: one JSON object a line,
-// each with time, fact and id.
+// TestJournalLines checks that the journal has the documented form: one JSON object a line, each
+// with time, fact and id.
 func TestJournalLines(t *testing.T) {
 	w := newWorkspace(t)
 	sent := send(t, w, question("q"))[0]
@@ -392,7 +392,7 @@ func TestAnswerThatCannotBeSentYet(t *testing.T) {
 		t.Errorf("Run = %v, want an error naming the folder", err)
 	}
 	if got := len(rec.of(EventProblem)); got != maxFailures {
-		t.Errorf("told of %d problems, want %d: %s", got, maxFailures, rec.kinds())
+		t.Errorf("reported %d problems, want %d: %s", got, maxFailures, rec.kinds())
 	}
 	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox), "q")
 	if err := os.Remove(outgoing); err != nil {
@@ -407,8 +407,7 @@ func TestAnswerThatCannotBeSentYet(t *testing.T) {
 	}
 }
 
-// TestBounceThatCannotBeSentYet is the same for a message that was given up, which has left the
-// inbox by then.
+// TestBounceThatCannotBeSentYet does the same for a dead letter, which has already left the inbox.
 func TestBounceThatCannotBeSentYet(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))

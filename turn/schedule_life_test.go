@@ -9,13 +9,13 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// life makes things happen to a schedule and its model.
+// life applies random events to a schedule and its model.
 type life struct {
 	random *rand.Rand
 	now    time.Time
 	real   *incremental
 	model  *exhaustive
-	// messages are those that there ever were, atWork what is worked on.
+	// messages are all messages so far; atWork are the files in work.
 	messages []*schema.Message
 	atWork   []string
 	events   []string
@@ -49,7 +49,7 @@ func (l *life) fact(f fact) {
 	})
 }
 
-// begin notes what is in work now.
+// begin records which files are in work now.
 func (l *life) begin(log []string) {
 	for _, line := range log {
 		var do int
@@ -101,7 +101,7 @@ func (l *life) pass(by time.Duration) {
 	l.now = l.now.Add(by)
 }
 
-// arrival brings a new message, or one that there was before, in a file that may be there already.
+// arrival adds a new or an earlier message, in a file that may already exist.
 func (l *life) arrival() {
 	file := fmt.Sprint("file-", l.random.IntN(30))
 	if slices.Contains(l.atWork, file) {
@@ -132,7 +132,7 @@ func (l *life) message() *schema.Message {
 	return m
 }
 
-// removal takes a message out of the inbox that nobody works on.
+// removal removes a message that is not in work from the inbox.
 func (l *life) removal() {
 	file := fmt.Sprint("file-", l.random.IntN(30))
 	if slices.Contains(l.atWork, file) {
@@ -142,7 +142,7 @@ func (l *life) removal() {
 	l.both(func(s scheduler) { s.leave(file) })
 }
 
-// followUp finishes what is left to do about a message that is not worked on.
+// followUp finishes the remaining steps for a message that is not in work.
 func (l *life) followUp() {
 	if len(l.messages) == 0 {
 		return
@@ -160,8 +160,7 @@ func (l *life) followUp() {
 	}
 }
 
-// work goes on with something that is worked on: a turn begins, or the work ends in one of many
-// ways.
+// work advances one message in work: a turn begins, or the work ends in one of many ways.
 func (l *life) work() {
 	if len(l.atWork) == 0 {
 		return
@@ -194,7 +193,7 @@ func (l *life) work() {
 func (l *life) endTurn(file string, rec *record) {
 	switch l.random.IntN(5) {
 	case 2:
-		// As if the runner had been killed, and another one had taken it up.
+		// The runner was killed, and another one continues.
 		l.fact(lost.about(rec))
 		l.giveBack(file, false, 0)
 	case 0:

@@ -12,8 +12,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// scheduler is what a schedule does, and what the model of one does that decides on everything each
-// time. Each has a history of its own.
+// scheduler is implemented by the schedule and by its model, which decides on every message each
+// time. Each has its own history.
 type scheduler interface {
 	arrive(file string, m *schema.Message)
 	leave(file string)
@@ -51,7 +51,7 @@ func (l *reporter) report(it *item, d decision) {
 	l.log = append(l.log, fmt.Sprint(d.kind, " ", it.File, ": ", d.reason))
 }
 
-// compacted returns the history as it is read from a compacted journal.
+// compacted returns the history after compaction, as read from the journal.
 func (l *reporter) compacted(now time.Time) *history {
 	var lines bytes.Buffer
 	for _, f := range l.history.snapshots(now) {
@@ -132,7 +132,7 @@ type exhaustive struct {
 	busy        map[schema.ConversationID]bool
 	inWork      int
 	pausedUntil time.Time
-	// alone is worked on alone, or waits for that.
+	// alone is in work alone, or waits to be.
 	alone string
 }
 

@@ -14,8 +14,8 @@ import (
 
 var scheduleLives = flag.Int("schedule-lives", 60, "random lives through which the schedule is compared with its model")
 
-// TestScheduleIsTheModel has the schedule and the model live through the same random events, and do
-// and tell the same at each step.
+// TestScheduleIsTheModel applies the same random events to the schedule and the model, and checks
+// that both act and report the same at each step.
 func TestScheduleIsTheModel(t *testing.T) {
 	for round := range *scheduleLives {
 		seed := rand.Uint64()
@@ -45,7 +45,7 @@ func checkAgainstModel(t *testing.T, seed uint64, steps int) {
 		got, gotMore := l.real.dispatch(l.now)
 		want, wantMore := l.model.dispatch(l.now)
 		if l.model.pausedUntil.After(l.now) {
-			// A bound outlasts a pause. The model does not look so far.
+			// A bound outlasts a pause, which the model does not consider.
 			gotMore = wantMore
 		}
 		if !slices.Equal(got, want) || gotMore != wantMore {
@@ -97,8 +97,8 @@ func checkSchedule(t *testing.T, s *schedule) {
 	}
 }
 
-// TestHeldMessagesAreDecidedOnce counts decisions while messages come and go in an inbox with many
-// others that get no turn, for any reason.
+// TestHeldMessagesAreDecidedOnce counts decisions while messages arrive in and leave an inbox with
+// many others that get no turn, for various reasons.
 func TestHeldMessagesAreDecidedOnce(t *testing.T) {
 	const lying, arrivals = 500, 20
 	now := time.Date(2026, 3, 13, 12, 0, 0, 0, time.UTC)
@@ -116,8 +116,8 @@ func TestHeldMessagesAreDecidedOnce(t *testing.T) {
 		name   string
 		config Config
 		change func(*schema.Message)
-		// before is what the history of each message is; decided is how many decisions there are at
-		// the start.
+		// before returns earlier facts of each message; decided is the number of decisions at the
+		// start.
 		before  func(*item) []fact
 		decided int
 	}{
@@ -163,7 +163,7 @@ func TestHeldMessagesAreDecidedOnce(t *testing.T) {
 				s.arrive(it.File, m)
 			}
 			if log, _ := s.dispatch(now); s.inWork != 0 {
-				t.Fatalf("%d are worked on, want none: %q", s.inWork, log)
+				t.Fatalf("%d are in work, want none: %q", s.inWork, log)
 			}
 			before := s.decided
 			if before != test.decided {
@@ -178,7 +178,7 @@ func TestHeldMessagesAreDecidedOnce(t *testing.T) {
 				now = now.Add(time.Millisecond)
 				s.dispatch(now)
 				if s.inWork != 1 {
-					t.Fatalf("arrival %d: %d are worked on, want 1", n, s.inWork)
+					t.Fatalf("arrival %d: %d are in work, want 1", n, s.inWork)
 				}
 				f := started.of(&s.items[file].envelope)
 				f.At = now

@@ -25,7 +25,7 @@ func TestLoadSettings(t *testing.T) {
 		{name: "no section", workspace: `{"project_name":"p"}`, agent: "autonomy:\n  default_mode: always_pause\n"},
 		{name: "an empty section", workspace: `{"run":null}`, agent: "run:\n"},
 		{
-			name:      "all for all agents",
+			name:      "all settings for all agents",
 			workspace: `{"run":{"driver":"exec","command":["codex","exec"],"reply":true,"timeout":"5m","grace":"1s","parallel":2,"allow_from":["claude"],"max_attempts":5,"max_turns":7,"max_pair_turns":-1,"input":"body","dir":"/work"}}`,
 			want: Settings{
 				Driver: "exec", Command: []string{"codex", "exec"}, Reply: true, Timeout: 5 * time.Minute, Grace: time.Second, Parallel: 2,
@@ -39,7 +39,7 @@ func TestLoadSettings(t *testing.T) {
 			want:      Settings{Driver: "ash", Command: []string{"c"}, Socket: "/tmp/s", MaxTurns: 7},
 		},
 		{
-			name:      "a program and what it may do",
+			name:      "a program and its permission",
 			workspace: `{"run":{"driver":"claude","model":"m","allow":"edits","args":["--verbose"]}}`,
 			want:      Settings{Driver: "claude", Model: "m", Allow: agent.PermitEdits, Args: []string{"--verbose"}},
 		},
@@ -50,17 +50,17 @@ func TestLoadSettings(t *testing.T) {
 			want:      Settings{Driver: "codex", Allow: agent.PermitEdits},
 		},
 		{
-			name:      "a model for whichever driver",
+			name:      "a model for any driver",
 			workspace: `{"run":{"model":"m","args":["--verbose"]}}`,
 			agent:     "run:\n  driver: claude\n",
 			want:      Settings{Driver: "claude", Model: "m", Args: []string{"--verbose"}},
 		},
-		{name: "no such permission", agent: "run:\n  allow: everything\n", wantErr: `there is no permission "everything"; there are none, edits, all`},
+		{name: "unknown permission", agent: "run:\n  allow: everything\n", wantErr: `there is no permission "everything"; there are none, edits, all`},
 		{name: "unknown setting", agent: "other: 1\nrun:\n  max_turn: 3\n", wantErr: `line 3: run has no setting "max_turn"`},
-		{name: "no mapping", agent: "run: [1]\n", wantErr: "line 1"},
+		{name: "not a mapping", agent: "run: [1]\n", wantErr: "line 1"},
 		{name: "a shell line", agent: "run:\n  command: codex exec\n", wantErr: "line 2"},
-		{name: "no duration", agent: "run:\n  timeout: soon\n", wantErr: "soon"},
-		{name: "no YAML", agent: "{{{", wantErr: "config.yaml"},
+		{name: "not a duration", agent: "run:\n  timeout: soon\n", wantErr: "soon"},
+		{name: "not YAML", agent: "{{{", wantErr: "config.yaml"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestLoadSettings(t *testing.T) {
 				t.Fatalf("error %v, want %q", err, test.wantErr)
 			}
 			if want := []string{"OACP_WORKSPACE=" + w.Dir(), "OACP_AGENT=codex"}; err == nil && !slices.Equal(got.env, want) {
-				t.Errorf("the agent is told %q, want %q", got.env, want)
+				t.Errorf("the agent's environment is %q, want %q", got.env, want)
 			}
 			got.env = nil
 			if err == nil && !reflect.DeepEqual(got, test.want) {
@@ -95,7 +95,7 @@ func write(t *testing.T, path, text string) {
 
 func TestLoadSettingsOfUnknownAgent(t *testing.T) {
 	if _, err := LoadSettings(newWorkspace(t), "../codex"); err == nil {
-		t.Error("no error for a name that is none")
+		t.Error("no error for an invalid name")
 	}
 }
 
@@ -135,7 +135,7 @@ func TestSettingsConfig(t *testing.T) {
 	}
 }
 
-// TestDocumentedSettings holds the table of settings in docs/turns.md to the code.
+// TestDocumentedSettings checks that the table in docs/turns.md has every setting.
 func TestDocumentedSettings(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "docs", "turns.md"))
 	if err != nil {
@@ -162,7 +162,7 @@ func TestBadConfig(t *testing.T) {
 		"no agent":          func(c *Config) { c.Agent = "" },
 		"unknown agent":     func(c *Config) { c.Agent = "nobody" },
 		"no driver":         func(c *Config) { c.NewDriver = nil },
-		"no such input":     func(c *Config) { c.Input = "everything" },
+		"unknown input":     func(c *Config) { c.Input = "everything" },
 		"no name":           func(c *Config) { c.AllowFrom = []schema.AgentName{"../x"} },
 		"negative attempts": func(c *Config) { c.MaxAttempts = -1 },
 		"negative timeout":  func(c *Config) { c.Timeout = -1 },

@@ -20,8 +20,8 @@ func removeState(t *testing.T, w *mailbox.Workspace) {
 	}
 }
 
-// TestStateRemoved takes the state away from under a Runner, as `git clean` does: it must stop
-// before another one, which finds nobody there, gives a second turn beside its own.
+// TestStateRemoved removes the state of a running Runner, as `git clean` does. The Runner must stop
+// before another one, which finds no lock, begins a second turn.
 func TestStateRemoved(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("one"), question("two"))
@@ -47,8 +47,8 @@ func TestStateRemoved(t *testing.T) {
 	}
 }
 
-// TestNoTurnAfterStateWasRemoved: between two looks at the lock, too, no turn begins and none
-// counts.
+// TestNoTurnAfterStateWasRemoved checks that no turn begins or counts after the state was removed,
+// even before the Runner checks its lock again.
 func TestNoTurnAfterStateWasRemoved(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("one"), question("two"))
@@ -75,12 +75,12 @@ func TestNoTurnAfterStateWasRemoved(t *testing.T) {
 		t.Errorf("%d messages in the inbox, want both", got)
 	}
 	if running, holder, err := lockOf(w, "codex").Held(); !running || holder == nil || err != nil {
-		t.Errorf("held %t by %v, %v; want the other's lock left alone", running, holder, err)
+		t.Errorf("held %t by %v, %v; want the other lock unchanged", running, holder, err)
 	}
 }
 
-// TestJournalOnItsOwn: a journal that is gone ends the run; one that was replaced or emptied is
-// what counts, and what is written goes there.
+// TestJournalOnItsOwn checks that a missing journal ends the run, and that the Runner continues
+// with a journal that was replaced or emptied.
 func TestJournalOnItsOwn(t *testing.T) {
 	other := `{"at":"2026-01-01T00:00:00Z","fact":"started","id":"msg-20260101T0000Z-claude-abcd"}` + "\n"
 	tests := map[string]struct {

@@ -36,7 +36,7 @@ func TestStatus(t *testing.T) {
 	}
 	expired := question("expired")
 	expired.CreatedAt, expired.ExpiresAt = "2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z"
-	// One conversation, so that the second comes after the first is given up.
+	// One conversation, so that the second message follows once the first is a dead letter.
 	bad, never := question("bad"), question("never tried")
 	bad.Priority, bad.ConversationID, never.ConversationID = schema.P0, "conv-20260101-claude-1", "conv-20260101-claude-1"
 	send(t, w, expired, bad, never)
@@ -64,7 +64,7 @@ func TestStatus(t *testing.T) {
 	copyOf(t, w, []byte("{{{"), "garbage.yaml")
 	s = statusFor(t, w, "codex")
 	if s.Running || len(s.InTurn) != 0 || s.Pending != 1 || s.Expired != 1 || s.Invalid != 1 || s.DeadLetters != 1 || s.Oldest.IsZero() {
-		t.Errorf("status afterwards %+v, want one pending, expired, invalid and dead each, and nobody running", s)
+		t.Errorf("status afterwards %+v, want one pending, expired, invalid and dead each, and no runner", s)
 	}
 	if s.Last == nil || s.Last.Subject != "bad" || s.Last.Succeeded || s.Failures != 2 || !strings.Contains(s.Last.Reason, "3") {
 		t.Errorf("last turn %+v after %d failures, want bad, failed twice", s.Last, s.Failures)
@@ -99,7 +99,7 @@ func TestTrackWhatNoRunnerSaw(t *testing.T) {
 	answer := mailbox.Reply(sent, "codex")
 	answer.Body = schema.TextValue("by hand")
 	send(t, w, answer)
-	// What a delivery that died leaves behind.
+	// A killed delivery leaves this file behind.
 	inbox := entries(t, w, "gemini", mailbox.Inbox)[0]
 	if err := os.Rename(inbox.Path, filepath.Join(w.Dir(), "state", "outgoing", string(sent.ID)+"@gemini@inbox")); err != nil {
 		t.Fatal(err)
@@ -112,12 +112,13 @@ func TestTrackWhatNoRunnerSaw(t *testing.T) {
 	}
 }
 
-// TestRunningIsNotClaimedOfTheDead looks at a turn whose Runner was killed.
+// TestRunningIsNotClaimedOfTheDead checks that a turn whose Runner was killed does not show as
+// running.
 func TestRunningIsNotClaimedOfTheDead(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
 	rec := leave(t, w, func(rec *record) []fact { return []fact{started.about(rec)} })
-	hold, err := lockInbox(t.Context(), w, "codex", time.Now()) // a dead one leaves the same files
+	hold, err := lockInbox(t.Context(), w, "codex", time.Now()) // a killed Runner leaves the same files
 	if err == nil {
 		err = hold.Release()
 	}
@@ -128,12 +129,12 @@ func TestRunningIsNotClaimedOfTheDead(t *testing.T) {
 		t.Errorf("progress %+v, want waiting after one attempt", p)
 	}
 	if s := statusFor(t, w, "codex"); s.Running || len(s.InTurn) != 0 || s.Pending != 1 {
-		t.Errorf("status %+v, want nobody running and one pending", s)
+		t.Errorf("status %+v, want no runner and one pending", s)
 	}
 }
 
-// TestDeadTurnIsNotTakenForOurs looks at the same while the next Runner finds out whether the agent
-// can be started.
+// TestDeadTurnIsNotTakenForOurs checks the same while the next Runner tests whether the agent can
+// start.
 func TestDeadTurnIsNotTakenForOurs(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
@@ -146,7 +147,7 @@ func TestDeadTurnIsNotTakenForOurs(t *testing.T) {
 				t.Errorf("progress %+v, want waiting", p)
 			}
 			if s := statusFor(t, w, "codex"); !s.Running || len(s.InTurn) != 0 {
-				t.Errorf("status %+v, want somebody running and nothing in a turn", s)
+				t.Errorf("status %+v, want a runner and nothing in a turn", s)
 			}
 			return nil
 		}}
@@ -156,8 +157,8 @@ func TestDeadTurnIsNotTakenForOurs(t *testing.T) {
 	}
 }
 
-// TestDoneByHandAfterAFailure acknowledges a message whose turn failed: how it failed is no reason
-// why it is done.
+// TestDoneByHandAfterAFailure acknowledges a message whose turn failed. Its progress must not give
+// the failure as the reason.
 func TestDoneByHandAfterAFailure(t *testing.T) {
 	w := newWorkspace(t)
 	send(t, w, question("q"))
@@ -173,6 +174,6 @@ func TestDoneByHandAfterAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := progress(t, w, rec.ID); p.Stage != StageDone || p.Reason != "" {
-		t.Errorf("progress %+v, want done, for no reason", p)
+		t.Errorf("progress %+v, want done, without a reason", p)
 	}
 }

@@ -123,7 +123,7 @@ func TestLongAnswerSaysThatItWasCut(t *testing.T) {
 		_, file, ok := strings.Cut(body, " in state/turns/")
 		file, _, ok2 := strings.Cut(file, " of the workspace")
 		if !ok || !ok2 || !strings.HasPrefix(body, strings.Repeat("ü", 1000)) {
-			t.Fatalf("the answer ends in %q, want it to say where the rest is", body[max(0, len(body)-300):])
+			t.Fatalf("the answer ends in %q, want it to name the file with the rest", body[max(0, len(body)-300):])
 		}
 		kept, err := os.ReadFile(w.Dir() + "/state/turns/" + file)
 		if err != nil || string(kept) != long {
@@ -173,7 +173,7 @@ func TestFailureRetryDeadLetterAndBounce(t *testing.T) {
 	if p := progress(t, w, sent[0].ID); p.Stage != StageDead || p.Attempts != 3 || !strings.Contains(p.Reason, "exit status 3") {
 		t.Errorf("progress %+v, want dead with its reason", p)
 	}
-	// The bounce gets no turn, and so can make no further one.
+	// The bounce gets no turn, so it cannot cause another bounce.
 	failing := plays(func(context.Context, agent.Request) (agent.Result, error) { return agent.Result{}, errors.New("no") })
 	rec, err := runOnce(t, w, Config{Agent: "claude", NewDriver: failing, MaxAttempts: 1})
 	if err == nil {
@@ -210,7 +210,8 @@ func TestUnavailableConsumesNothing(t *testing.T) {
 		t.Errorf("progress %+v, want waiting without attempts", p)
 	}
 
-	// Later it goes away in a turn, then at the start of one, and comes back.
+	// The agent then becomes unavailable during a turn, then at the start of one, and then
+	// recovers.
 	makes := 0
 	r, rec := newRunner(t, w, Config{MaxAttempts: 1, NewDriver: func(schema.ConversationID, string) agent.Driver {
 		makes++
@@ -233,7 +234,7 @@ func TestUnavailableConsumesNothing(t *testing.T) {
 		t.Errorf("Run = %v, want no error", err)
 	}
 	if got := len(rec.of(EventUnavailable)); got != 4 {
-		t.Errorf("told %d times that the agent is unavailable, want 4: %s", got, rec.kinds())
+		t.Errorf("%d events report that the agent is unavailable, want 4: %s", got, rec.kinds())
 	}
 	if p := progress(t, w, sent.ID); p.Stage != StageDone || p.Attempts != 1 {
 		t.Errorf("progress %+v, want done at the first attempt that counts", p)
@@ -297,7 +298,7 @@ func TestSecondRunnerIsRefused(t *testing.T) {
 		t.Errorf("events %s, want %s", got, want)
 	}
 	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox), "q")
-	// The attempt that was stopped does not count.
+	// A stopped attempt does not count.
 	if _, err := runOnce(t, w, Config{MaxAttempts: 1}); err != nil {
 		t.Errorf("Run afterwards = %v, want the turn to succeed", err)
 	}

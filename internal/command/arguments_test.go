@@ -11,7 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// wait is a value that a flag may also stand without.
+// wait is a flag value that may be omitted.
 type wait string
 
 func (w *wait) String() string         { return string(*w) }
@@ -109,7 +109,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestArgumentOrder checks that flags may stand anywhere.
+// TestArgumentOrder checks that flags may appear anywhere.
 func TestArgumentOrder(t *testing.T) {
 	groups := [][]string{{"one"}, {"two"}, {"--agent", "a"}, {"--archive"}, {"--dir=d"}, {"--json"}}
 	for seed := range uint64(200) {
@@ -133,8 +133,8 @@ func TestArgumentOrder(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that a command line is either refused, or that the command runs and gets what
-// follows the "--".
+// FuzzParse checks that parse either refuses a command line, or that the command runs and gets the
+// arguments after "--".
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"send\x00--to\x00b", "ack\x00x\x00--\x00--y", "--json\x00inbox", "help\x00send", "-", "--=", "inbox\x00--agent=\x00p", "send\x00--wait\x00reply"} {
 		f.Add(seed)

@@ -20,7 +20,7 @@ func newLock(t *testing.T) Lock {
 func TestTake(t *testing.T) {
 	l := newLock(t)
 	if held, holder, err := l.Held(); held || holder != nil || err != nil {
-		t.Fatalf("before anybody took it: held %t by %v, %v", held, holder, err)
+		t.Fatalf("before Take: held %t by %v, %v", held, holder, err)
 	}
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	hold, err := l.Take(t.Context(), now)
@@ -35,17 +35,17 @@ func TestTake(t *testing.T) {
 		t.Errorf("taken twice: %v, want a HeldError that names this process", err)
 	}
 	if other != nil && !strings.HasPrefix(other.Error(), "the test is run by process ") {
-		t.Errorf("error %q, want what the holder does", other)
+		t.Errorf("error %q, want the holder's purpose", other)
 	}
 	if err := hold.Release(); err != nil {
 		t.Fatal(err)
 	}
 	if held, _, err := l.Held(); held || err != nil {
-		t.Errorf("after it was released: held %t, %v", held, err)
+		t.Errorf("after the release: held %t, %v", held, err)
 	}
 }
 
-// TestNote: a note that is missing or half written keeps nobody from seeing that the lock is held.
+// TestNote checks that the lock shows as held even if its note is missing or half written.
 func TestNote(t *testing.T) {
 	l := newLock(t)
 	hold, err := l.Take(t.Context(), time.Now())
@@ -57,7 +57,7 @@ func TestNote(t *testing.T) {
 			t.Fatal(err)
 		}
 		if held, holder, err := l.Held(); !held || holder != nil || err != nil {
-			t.Errorf("with the note %q: held %t by %v, %v; want held by nobody known", text, held, holder, err)
+			t.Errorf("with the note %q: held %t by %v, %v; want held by an unknown holder", text, held, holder, err)
 		}
 	}
 	if err := hold.Release(); err != nil {
@@ -65,7 +65,7 @@ func TestNote(t *testing.T) {
 	}
 }
 
-// TestLookersKeepNobodyOut: however often somebody looks, the lock can be taken.
+// TestLookersKeepNobodyOut checks that constant checks of the lock do not prevent taking it.
 func TestLookersKeepNobodyOut(t *testing.T) {
 	l := newLock(t)
 	done := make(chan struct{})
@@ -114,7 +114,7 @@ func TestTakeEnds(t *testing.T) {
 	}
 }
 
-// TestLost: a lock whose file was removed or replaced is no longer ours alone.
+// TestLost checks that a lock is lost once its file is removed or replaced.
 func TestLost(t *testing.T) {
 	l := newLock(t)
 	hold, err := l.Take(t.Context(), time.Now())
@@ -128,20 +128,20 @@ func TestLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lost, err := hold.Lost(); !lost || err != nil {
-		t.Errorf("its file removed: lost %t, %v; want it lost", lost, err)
+		t.Errorf("after its file was removed: lost %t, %v; want it lost", lost, err)
 	}
 	other, err := l.Take(t.Context(), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if lost, err := hold.Lost(); !lost || err != nil {
-		t.Errorf("another took it: lost %t, %v; want it lost", lost, err)
+		t.Errorf("after another took it: lost %t, %v; want it lost", lost, err)
 	}
 	if err := hold.Release(); err != nil {
 		t.Error(err)
 	}
 	if held, holder, err := l.Held(); !held || holder == nil || err != nil {
-		t.Errorf("after the lost one was released: held %t by %v, %v; want the other's note left alone", held, holder, err)
+		t.Errorf("after the lost one was released: held %t by %v, %v; want the other's note unchanged", held, holder, err)
 	}
 	if err := other.Release(); err != nil {
 		t.Error(err)

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// holdAndStart takes the lock, starts a process that goes its own way, and waits to be killed.
+// holdAndStart takes the lock, starts a process in its own session, and waits to be killed.
 func holdAndStart(l Lock) error {
 	ctx := context.Background()
 	hold, err := l.Take(ctx, time.Now())
@@ -39,7 +39,7 @@ func holdAndStart(l Lock) error {
 	return errors.Join(child.Wait(), hold.Release())
 }
 
-// TestOrphans: what a killed holder has started is ended before the next one has the lock.
+// TestOrphans checks that the processes of a killed holder end before the next one gets the lock.
 func TestOrphans(t *testing.T) {
 	l := newLock(t)
 	command := exec.Command(os.Args[0], "-hold", l.Path, l.Note)
@@ -65,11 +65,11 @@ func TestOrphans(t *testing.T) {
 	if len(hold.Orphans) == 0 {
 		t.Error("there were no orphans, want the shell and what it runs")
 	}
-	if _, err := io.ReadAll(output); err != nil { // which ends when they are dead
+	if _, err := io.ReadAll(output); err != nil { // ends when both are dead
 		t.Error(err)
 	}
 	if err := command.Wait(); err == nil {
-		t.Error("the holder ended well, want it killed")
+		t.Error("the holder succeeded, want it killed")
 	}
 	if err := hold.Release(); err != nil {
 		t.Error(err)

@@ -32,7 +32,7 @@ func TestFailures(t *testing.T) {
 		err  error
 		exit int
 		code string
-		// text is the beginning of the text, or a part of it.
+		// text is a part of the text.
 		text string
 	}{
 		{failure.Usagef("no such flag").WithHint("look"), 2, "usage", "oacp: no such flag\nhint: look\n"},
@@ -95,7 +95,8 @@ func TestNothingToReport(t *testing.T) {
 	}
 }
 
-// TestHintsAreKept: an error keeps its code when a hint is added, and the outermost hint counts.
+// TestHintsAreKept checks that an error keeps its code when it gets a hint, and that the outermost
+// hint wins.
 func TestHintsAreKept(t *testing.T) {
 	err := failure.WithHint(fmt.Errorf("send: %w", failure.Usagef("bad").WithHint("inner")), "outer")
 	if f := failure.Of(err); f.Code != "usage" || f.Exit != failure.ExitUsage || f.Hint != "outer" {

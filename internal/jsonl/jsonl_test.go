@@ -19,7 +19,7 @@ var errFault = errors.New("injected fault")
 type faultyFile struct {
 	*os.File
 	writes, syncs int
-	full          int // bytes that the next write still takes before the disk is full; negative: all
+	full          int // bytes that the next write takes before the disk is full; negative: no limit
 	failSync      bool
 	afterWrite    func() // called once, after the next write
 }
@@ -80,8 +80,8 @@ func TestAppendWritesOnceAndSyncsOnDemand(t *testing.T) {
 	wantContent(t, f, "a\nb\nc\n")
 }
 
-// TestFullDisk: whatever part of the lines a full disk takes, only complete lines stay, and the next append
-// needs no repair.
+// TestFullDisk checks that only complete lines stay after a partial write to a full disk, and that
+// the next append needs no repair.
 func TestFullDisk(t *testing.T) {
 	const before, lines = "old\n", "first\nsecond\nthird\n"
 	for full := range len(lines) {
@@ -120,7 +120,8 @@ func TestFailedSyncTakesTheLinesBack(t *testing.T) {
 	wantContent(t, f, "old\n")
 }
 
-// TestForeignLineIsNotCut: a line that a writer without the lock appended behind a failed write stays.
+// TestForeignLineIsNotCut checks that a line that a writer without the lock appends after a failed
+// write stays.
 func TestForeignLineIsNotCut(t *testing.T) {
 	f := openFaulty(t, "old\n")
 	f.full = 3
@@ -156,7 +157,7 @@ func TestSeal(t *testing.T) {
 	wantContent(t, f, "a\nb\n")
 }
 
-// readAll reads the complete lines from offset on; a line that is too long is "…".
+// readAll reads the complete lines from offset on; it returns a line that is too long as "…".
 func readAll(t *testing.T, r *Reader, offset int64) (lines []string, end int64) {
 	t.Helper()
 	for {
@@ -216,7 +217,8 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestTail: a reader at the end of a growing file finds each line once its newline is there.
+// TestTail checks that a reader at the end of a growing file returns each line once its newline is
+// written.
 func TestTail(t *testing.T) {
 	f := openFaulty(t, "")
 	r := NewReader(f, 0)
@@ -239,7 +241,7 @@ func TestTail(t *testing.T) {
 		}
 	}
 	if !bytes.HasPrefix(written.Bytes(), read.Bytes()) {
-		t.Error("read other bytes than were written")
+		t.Error("the bytes read differ from those written")
 	}
 }
 

@@ -29,7 +29,7 @@ func TestPrograms(t *testing.T) {
 	got := make(map[string]Check)
 	for _, c := range i.inspect(t.Context()) {
 		if c.For == "" {
-			t.Errorf("check %s does not say what it is for", c.Name)
+			t.Errorf("check %s has no purpose", c.Name)
 		}
 		if c.Status != Good && c.Hint == "" {
 			t.Errorf("check %s is %s and has no hint", c.Name, c.Status)
@@ -70,7 +70,7 @@ func TestWatchLimit(t *testing.T) {
 	}
 }
 
-// TestAskVersion asks a real program whose output is longer than wanted.
+// TestAskVersion asks a program whose output is too long.
 func TestAskVersion(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the program is a shell script")

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// start runs a shell script with the variables, waits until it has said that it runs, and returns
-// its output, which ends with the last process that holds it.
+// start runs a shell script with the variables, waits until it prints that it runs, and returns its
+// output, which ends with the last process that holds it.
 func start(t *testing.T, script string, env ...string) (output io.Reader) {
 	t.Helper()
 	command := exec.Command("sh", "-c", script)
@@ -25,7 +25,7 @@ func start(t *testing.T, script string, env ...string) (output io.Reader) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = command.Process.Kill() // if the test has not done it
+		_ = command.Process.Kill() // in case the test did not
 		_ = command.Wait()
 	})
 	lines := bufio.NewReader(pipe)
@@ -35,11 +35,12 @@ func start(t *testing.T, script string, env ...string) (output io.Reader) {
 	return lines
 }
 
-// TestEnd: all that has the mark dies, whatever it did to get away, and nothing else.
+// TestEnd checks that End kills every process with the mark, even in another session, and no other
+// process.
 func TestEnd(t *testing.T) {
 	mark, other := NewMark(), NewMark()
 	env := Environ(WithMark(WithMark(WithMark(t.Context(), NewMark()), mark), NewMark())) // one of several
-	// A child in a session of its own, whose parent is gone.
+	// A child in its own session, whose parent has ended.
 	escaped := start(t, "setsid sh -c 'sleep 1000 & echo running; sleep 1000' & exit", env...)
 	direct := start(t, "echo running; sleep 1000; :", env...)
 	spared := start(t, "echo running; read line; sleep 1000", Environ(WithMark(t.Context(), other))...)
@@ -49,7 +50,7 @@ func TestEnd(t *testing.T) {
 		t.Errorf("ended %v, %v; want both shells and what they run", ended, err)
 	}
 	for name, output := range map[string]io.Reader{"escaped": escaped, "direct": direct} {
-		if _, err := io.ReadAll(output); err != nil { // it ends when they are dead
+		if _, err := io.ReadAll(output); err != nil { // ends when they are dead
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -57,15 +58,15 @@ func TestEnd(t *testing.T) {
 		t.Errorf("the second time it ended %v, %v; want none", again, err)
 	}
 	if left, err := End(t.Context(), other); left == nil || err != nil {
-		t.Errorf("another mark's: %v, %v; want them to have lived until now", left, err)
+		t.Errorf("with the other mark: ended %v, %v; want its processes to have run until now", left, err)
 	}
 	if _, err := io.ReadAll(spared); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestEndSparesTheCaller: a process may bear the mark itself, and so may what started it: a shell
-// in a session that was begun by what is ended.
+// TestEndSparesTheCaller checks that End does not kill its caller or the caller's parent if they
+// have the mark themselves.
 func TestEndSparesTheCaller(t *testing.T) {
 	if mark := Mark(os.Getenv(Variable)); mark != "" {
 		if ended, err := End(t.Context(), mark); ended != nil || err != nil {
@@ -73,7 +74,7 @@ func TestEndSparesTheCaller(t *testing.T) {
 		}
 		inner := NewMark()
 		if got, want := Environ(WithMark(t.Context(), inner)), Variable+"="+string(mark)+":"+string(inner); len(got) != 1 || got[0] != want {
-			t.Errorf("what is started below bears %q, want %q", got, want)
+			t.Errorf("a child gets %q, want %q", got, want)
 		}
 		return
 	}
@@ -84,7 +85,7 @@ func TestEndSparesTheCaller(t *testing.T) {
 	}
 }
 
-// TestMarksFromFiles: a damaged mark ends nothing.
+// TestMarksFromFiles checks that a damaged mark ends nothing.
 func TestMarksFromFiles(t *testing.T) {
 	for _, mark := range []Mark{"", "x", NewMark()[1:], NewMark() + "a", NewMark()[:25] + "\x00"} {
 		if mark.valid() {

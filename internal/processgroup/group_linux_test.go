@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// parent starts a shell that tells when it is asked to end, and waits for it.
+// parent starts a shell that prints a line when it is asked to end, and waits for it.
 func parent() error {
 	child := exec.Command("sh", "-c", "trap 'echo asked; exit' TERM; echo running; while :; do sleep 0.01; done")
 	child.Stdout = os.Stdout
@@ -32,7 +32,7 @@ func parent() error {
 	return errors.Join(child.Start(), child.Wait())
 }
 
-// TestKill: those that the leader has started end with it.
+// TestKill checks that the processes that the leader started end with it.
 func TestKill(t *testing.T) {
 	command := exec.Command("sh", "-c", "sleep 1000 & echo running; wait")
 	Lead(command, syscall.SIGKILL)
@@ -49,16 +49,16 @@ func TestKill(t *testing.T) {
 		t.Fatalf("the leader said %q, %v", line, err)
 	}
 	Kill(command.Process)
-	if _, err := io.ReadAll(output); err != nil { // which ends with the last of them
+	if _, err := io.ReadAll(output); err != nil { // ends with the last of them
 		t.Error(err)
 	}
 	if err := command.Wait(); err == nil {
-		t.Error("the leader ended well, want it killed")
+		t.Error("the leader succeeded, want it killed")
 	}
-	Kill(command.Process) // there are none left
+	Kill(command.Process) // none are left
 }
 
-// TestDeath: a process is told when the one that started it was killed.
+// TestDeath checks that a process gets a signal when its parent is killed.
 func TestDeath(t *testing.T) {
 	command := exec.Command(os.Args[0], "-parent")
 	command.Stderr = os.Stderr
@@ -81,6 +81,6 @@ func TestDeath(t *testing.T) {
 		t.Errorf("the child said %q, %v; want it asked to end", rest, err)
 	}
 	if err := command.Wait(); err == nil {
-		t.Error("the parent ended well, want it killed")
+		t.Error("the parent succeeded, want it killed")
 	}
 }

@@ -32,12 +32,12 @@ func TestNearest(t *testing.T) {
 		{"related_pr", fields, "related_pr"},
 		{"parent", fields, "parent_message_id"},
 
-		// Signs between words.
+		// Separators between words.
 		{"created-at-utc", fields, "created_at_utc"},
 		{"Created At Utc", fields, "created_at_utc"},
 		{"dry_run", []string{"dry-run"}, "dry-run"},
 
-		// How much may be wrong depends on the length.
+		// The number of allowed changes depends on the length.
 		{"", commands, ""},
 		{"", []string{"a"}, ""},
 		{"x", []string{"a", "xy"}, ""},
@@ -63,8 +63,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// FuzzNearest: what is suggested is one of the candidates, no other one is nearer, and a candidate
-// is its own best suggestion.
+// FuzzNearest checks that a suggestion is one of the candidates, that no other is nearer, and that
+// a candidate is its own best suggestion.
 func FuzzNearest(f *testing.F) {
 	f.Add("sned", "send,inbox,read")
 	f.Add("SEND-all", "send_all,send all,,sendall")
@@ -74,7 +74,7 @@ func FuzzNearest(f *testing.F) {
 		candidates := strings.Split(list, ",")
 		near := Nearest(text, candidates)
 		if near != "" && !slices.Contains(candidates, near) {
-			t.Fatalf("%q for %q is none of %q", near, text, candidates)
+			t.Fatalf("%q for %q is not one of %q", near, text, candidates)
 		}
 		length := utf8.RuneCountInString(folded(text))
 		changes := length

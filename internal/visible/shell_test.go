@@ -30,7 +30,7 @@ func TestShell(t *testing.T) {
 	}
 }
 
-// FuzzShell lets a shell read the words again.
+// FuzzShell checks that a shell reads the same words back.
 func FuzzShell(f *testing.F) {
 	shell, err := exec.LookPath("bash")
 	if err != nil {
@@ -41,7 +41,7 @@ func FuzzShell(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, word string) {
 		if strings.Contains(word, "\x00") {
-			t.Skip("no argument holds a NUL")
+			t.Skip("an argument cannot contain a NUL")
 		}
 		command := Shell(word, "end")
 		if Line(command) != command {

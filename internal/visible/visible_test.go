@@ -29,8 +29,8 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// FuzzEscape checks that nothing gets through that a terminal would act on, and that escaping twice
-// is escaping once.
+// FuzzEscape checks that the result has no characters that a terminal interprets, and that escaping
+// twice changes nothing.
 func FuzzEscape(f *testing.F) {
 	for _, seed := range []string{"", "plain", "\x1b]0;x\a", "a\r\nb", "\xc3\x28", "\u202e\u2066", "👩‍💻\x00"} {
 		f.Add(seed)
@@ -38,7 +38,7 @@ func FuzzEscape(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		line := Line(text)
 		if !utf8.ValidString(line) {
-			t.Fatalf("Line(%q) is %q, no UTF-8", text, line)
+			t.Fatalf("Line(%q) is %q, which is not UTF-8", text, line)
 		}
 		for _, r := range line {
 			if r < 0x20 || 0x7f <= r && r < 0xa0 || 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 {
