@@ -15,8 +15,8 @@ import (
 type fileState int
 
 const (
-	// fileUnsettled is a file that is not read, because another program may still be writing it.
-	fileUnsettled fileState = iota
+	// The zero state is a file that is not read, because another program may still be writing it.
+	_ fileState = iota
 	// fileUnchanged is a file in the state in which it was reported.
 	fileUnchanged
 	fileGone
