@@ -193,7 +193,7 @@ const (
 	StageExpired Stage = "expired"
 	// StageInTurn is a message that an agent is working on.
 	StageInTurn Stage = "in_turn"
-	// StageDone is a message whose turn succeeded, or that somebody took out of the inbox.
+	// StageDone is a message whose turn succeeded, or that was acknowledged.
 	// StageAnswered is one that also has an answer.
 	StageDone     Stage = "done"
 	StageAnswered Stage = "answered"

@@ -35,7 +35,7 @@ With an ID, it shows how far the message got with each recipient:
    waiting        in the inbox
    held, expired  in the inbox, and gets no turn
    in_turn        an agent is working on it
-   done           its turn succeeded, or somebody took it out of the inbox
+   done           its turn succeeded, or it was acknowledged
    answered       done, and there is an answer
    dead           given up
 

@@ -33,7 +33,7 @@ func newThreadCommand(s *command.Streams) *cli.Command {
 		Usage:       "show the conversation of a message",
 		ArgsUsage:   "ID",
 		Subcommands: []*cli.Command{newThreadResumeCommand(s)},
-		Description: `Every message of the conversation, the oldest first, wherever it is now; answers
+		Description: `Every message of the conversation in its order, wherever it is now; answers
 are indented below what they answer.
 
 EXAMPLES:

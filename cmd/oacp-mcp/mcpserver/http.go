@@ -141,7 +141,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // expects reports whether a Host can only mean this server. A name that is not ours may have been
-// made to lead here by whoever owns it; an address cannot.
+// made to lead here by its owner; an address cannot.
 func (g *guard) expects(hostPort string) bool {
 	host := hostPort
 	if name, _, err := net.SplitHostPort(hostPort); err == nil {
