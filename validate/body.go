@@ -93,7 +93,7 @@ func (c *checker) typedBody(recommended bool) (schema.Value, bool) {
 	if body.Kind != schema.Text || isBlank(body.Text) {
 		return body, len(body.Pairs) > 0
 	}
-	_, root, findings := parseTree([]byte(body.Text))
+	_, root, findings := parseTree([]byte(body.Text), nil)
 	if recommended && (findings.HasErrors() || root.kind != schema.Mapping) {
 		return schema.Value{Kind: schema.Mapping}, true
 	}

@@ -81,16 +81,15 @@ func (c *checker) located(doc *document) Diagnostics {
 	return out.ordered()
 }
 
-// assemble makes a message of the fields in a file. Diagnostics about YAML that hide the value of a
-// field are already in out.
-func (c *checker) assemble(root *node) *schema.Message {
+// assemble sets the fields of an empty message to those in a file. Diagnostics about YAML that hide
+// the value of a field are already in out.
+func (c *checker) assemble(m *schema.Message, root *node) {
 	for _, d := range c.out {
 		switch d.Rule {
 		case RuleAlias, RuleDepth, RuleMergeKey, RuleComplexKey:
 			c.markUnread(d.Field)
 		}
 	}
-	m := new(schema.Message)
 	for i := range root.pairs {
 		entry := &root.pairs[i]
 		switch entry.key {
@@ -102,7 +101,6 @@ func (c *checker) assemble(root *node) *schema.Message {
 			c.assembleText(m, entry)
 		}
 	}
-	return m
 }
 
 // markUnread records that the value of the field at the beginning of the path is unknown.

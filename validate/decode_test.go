@@ -33,7 +33,7 @@ func FuzzPlain(f *testing.F) {
 		if problem != nil || !plain {
 			return
 		}
-		quick, ok := parsePlain(text)
+		quick, ok := parsePlain(text, nil)
 		if !ok {
 			return
 		}
@@ -84,7 +84,7 @@ body: |
 
 func TestReadTypical(t *testing.T) {
 	text, plain, _ := checkSource([]byte(typical))
-	if _, ok := parsePlain(text); !ok || !plain {
+	if _, ok := parsePlain(text, nil); !ok || !plain {
 		t.Error("the typical message is not read the quick way")
 	}
 	m, err := Read([]byte(typical))

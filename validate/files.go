@@ -68,7 +68,8 @@ func Files(ctx context.Context, paths []string, options *FilesOptions) (*Result,
 		options = &FilesOptions{}
 	}
 	run := fileRun{targets: walk(paths), options: options, seed: maphash.MakeSeed()}
-	run.checked = make([]checkedFile, len(run.targets))
+	run.files = make([]File, len(run.targets))
+	run.ids = make([]fileID, len(run.targets))
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(run.targets)) {
 		workers.Go(func() { run.work(ctx) })
@@ -78,11 +79,7 @@ func Files(ctx context.Context, paths []string, options *FilesOptions) (*Result,
 		return nil, err
 	}
 	run.reportDuplicates()
-	result := &Result{Files: make([]File, len(run.checked))}
-	for i := range run.checked {
-		result.Files[i] = run.checked[i].File
-	}
-	return result, nil
+	return &Result{Files: run.files}, nil
 }
 
 // A fileRun is one call of Files.
@@ -92,20 +89,21 @@ type fileRun struct {
 	seed    maphash.Seed
 	next    atomic.Int64
 
-	// checked has an element for each target, written only by the worker that checks the target.
-	checked []checkedFile
+	// files and ids have an element for each target, written only by the worker that checks it.
+	files []File
+	ids   []fileID
 
 	done     atomic.Int64
 	progress sync.Mutex
 }
 
-// A checkedFile is a file with what the search for duplicate ids needs.
-type checkedFile struct {
-	File
+// A fileID is what the search for duplicate ids needs of a file.
+type fileID struct {
 	id           schema.ID
-	line, column int
-	source       string
-	digest       uint64
+	line, column int32
+	// source is the line of the file that holds the id.
+	source string
+	digest uint64
 }
 
 // firstBuffer is large enough for ordinary message files.
@@ -118,13 +116,14 @@ const progressStep = 256
 func (r *fileRun) work(ctx context.Context) {
 	from := reader{stdin: r.options.Stdin}
 	defer from.close()
+	in := new(inspection)
 	buffer := make([]byte, 0, firstBuffer)
 	for ctx.Err() == nil {
 		i := int(r.next.Add(1)) - 1
 		if i >= len(r.targets) {
 			break
 		}
-		buffer = r.check(i, &from, buffer[:0])
+		buffer = r.check(i, &from, in, buffer[:0])
 		if n := int(r.done.Add(1)); r.options.Progress != nil && (n%progressStep == 0 || n == len(r.targets)) {
 			r.progress.Lock()
 			r.options.Progress(int(r.done.Load()), len(r.targets))
@@ -135,52 +134,68 @@ func (r *fileRun) work(ctx context.Context) {
 
 // check validates the target with the given index and returns the buffer that it read the file
 // into.
-func (r *fileRun) check(i int, from *reader, buffer []byte) []byte {
-	t, out := &r.targets[i], &r.checked[i]
+func (r *fileRun) check(i int, from *reader, in *inspection, buffer []byte) []byte {
+	t, out := &r.targets[i], &r.files[i]
 	out.Name = t.name
 	buffer, problem := from.read(t, buffer)
 	if problem != nil {
 		out.Diagnostics = Diagnostics{*problem}.in(out.Name, "")
 		return buffer
 	}
-	in := inspect(out.Name, buffer)
+	in.run(out.Name, buffer)
 	out.Diagnostics = in.findings
-	if in.message != nil {
-		out.id = schema.ID(strings.Clone(string(in.message.ID))) // the message's own is part of the whole file
-		out.line, out.column = in.document.place(path{"id"}, false)
-		out.source = sourceLine(in.document.text, out.line)
-		out.digest = maphash.Bytes(r.seed, buffer)
+	if entry := in.document.root.get("id"); in.isMessage() && entry != nil {
+		value, source := &entry.value, sourceLine(in.document.text, int(entry.value.line))
+		r.ids[i] = fileID{
+			id: schema.ID(partOf(source, string(in.message.ID))), line: value.line, column: value.column,
+			source: source, digest: maphash.Bytes(r.seed, buffer),
+		}
 	}
 	return buffer
 }
 
+// partOf returns a copy of the text that does not keep the file that it is part of in memory: a
+// part of the source line, if it holds the text.
+func partOf(source, text string) string {
+	if at := strings.Index(source, text); at >= 0 {
+		return source[at : at+len(text)]
+	}
+	return strings.Clone(text)
+}
+
 // reportDuplicates adds a diagnostic to every file whose id another file has as well.
 func (r *fileRun) reportDuplicates() {
-	groups := make(map[schema.ID][]int, len(r.checked))
-	for i := range r.checked {
-		if id := r.checked[i].id; id != "" {
+	first := make(map[schema.ID]int, len(r.ids))
+	groups := make(map[schema.ID][]int)
+	for i := range r.ids {
+		id := r.ids[i].id
+		switch at, found := first[id]; {
+		case id == "":
+		case !found:
+			first[id] = i
+		case groups[id] == nil:
+			groups[id] = []int{at, i}
+		default:
 			groups[id] = append(groups[id], i)
 		}
 	}
 	for _, group := range groups {
-		if len(group) > 1 {
-			r.reportGroup(group)
-		}
+		r.reportGroup(group)
 	}
 }
 
 // reportGroup compares the files that have one id.
 func (r *fileRun) reportGroup(group []int) {
-	differ := func(i, j int) bool { return r.checked[i].digest != r.checked[j].digest }
+	differ := func(i, j int) bool { return r.ids[i].digest != r.ids[j].digest }
 	first := group[0]
 	other := slices.IndexFunc(group, func(i int) bool { return differ(i, first) })
 	folders := make(map[string][]int)
 	for _, i := range group {
-		folder := filepath.Dir(r.checked[i].Name)
+		folder := filepath.Dir(r.files[i].Name)
 		folders[folder] = append(folders[folder], i)
 	}
 	for _, i := range group {
-		together := folders[filepath.Dir(r.checked[i].Name)]
+		together := folders[filepath.Dir(r.files[i].Name)]
 		switch {
 		case differ(i, first):
 			r.reportDuplicate(i, first, "has the same id and different content")
@@ -196,10 +211,10 @@ func (r *fileRun) reportGroup(group []int) {
 }
 
 func (r *fileRun) reportDuplicate(i, other int, what string) {
-	file := &r.checked[i]
+	file, at := &r.files[i], &r.ids[i]
 	file.Diagnostics = append(file.Diagnostics, Diagnostic{
-		File: file.Name, Line: file.line, Column: file.column, Field: "id", Rule: RuleDuplicateID, Severity: Error,
-		Message: fmt.Sprintf("id: %s %s", escape(r.checked[other].Name), what), source: file.source,
+		File: file.Name, Line: int(at.line), Column: int(at.column), Field: "id", Rule: RuleDuplicateID, Severity: Error,
+		Message: fmt.Sprintf("id: %s %s", escape(r.files[other].Name), what), source: at.source,
 	}).ordered()
 }
 

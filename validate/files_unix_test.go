@@ -3,7 +3,6 @@
 package validate
 
 import (
-	"path/filepath"
 	"syscall"
 	"testing"
 )
@@ -28,10 +27,10 @@ func TestReadPipe(t *testing.T) {
 	}
 	targets := []target{
 		{name: "in/pipe.yaml"},
-		{name: "in/pipe.yaml", base: "in", below: "pipe.yaml"},
-		{name: "in/pipe.yaml", base: ".", below: "in/pipe.yaml"},
-		{name: "in/pipe.yaml/a.yaml", base: "in/pipe.yaml", below: "a.yaml"},
-		{name: "in/pipe.yaml/a.yaml", base: "in", below: filepath.Join("pipe.yaml", "a.yaml")},
+		{name: "in/pipe.yaml", in: &folder{"in", "."}},
+		{name: "in/pipe.yaml", in: &folder{".", "in"}},
+		{name: "in/pipe.yaml/a.yaml", in: &folder{"in/pipe.yaml", "."}},
+		{name: "in/pipe.yaml/a.yaml", in: &folder{"in", "pipe.yaml"}},
 	}
 	from := reader{}
 	defer from.close()

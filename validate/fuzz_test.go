@@ -125,7 +125,9 @@ func checkAgreement(t *testing.T, data []byte, bothWays bool) {
 		return
 	}
 	c := checker{out: findings}
-	c.check(c.assemble(&doc.root))
+	m := new(schema.Message)
+	c.assemble(m, &doc.root)
+	c.check(m)
 	violations := schemaViolations(&doc.root)
 	for _, v := range violations {
 		if !c.covers(v.at) {
@@ -324,7 +326,7 @@ func TestRoundTripReaches(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text, plain, _ := checkSource(data); plain {
-			if _, ok := parsePlain(text); ok {
+			if _, ok := parsePlain(text, nil); ok {
 				quick++
 			}
 		}

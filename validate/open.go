@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -33,8 +34,8 @@ type reader struct {
 	stdin io.Reader
 
 	// dir is the folder of the last target that was found, usually also that of the next.
-	dir          *durable.Dir
-	base, folder string
+	dir *durable.Dir
+	in  folder
 }
 
 // close releases the folder that the reader holds open.
@@ -55,13 +56,13 @@ func (r *reader) read(t *target, buffer []byte) ([]byte, *Diagnostic) {
 		return buffer, unreadable("there is no standard input", "")
 	case t.stdin:
 		return readBounded(r.stdin, buffer)
-	case t.base == "":
+	case t.in == nil:
 		return readNamed(t.name, buffer)
 	}
-	if err := r.enter(t.base, filepath.Dir(t.below)); err != nil {
+	if err := r.enter(t.in); err != nil {
 		return buffer, refused(err)
 	}
-	name := filepath.Base(t.below)
+	name := t.name[strings.LastIndexByte(t.name, filepath.Separator)+1:]
 	extended, _, err := r.dir.AppendFile(buffer, name, schema.MaxFileSize)
 	switch {
 	case err == nil:
@@ -94,24 +95,24 @@ func readNamed(name string, buffer []byte) ([]byte, *Diagnostic) {
 	return readBounded(file, buffer)
 }
 
-// enter opens the folder below the base, unless it is open already.
-func (r *reader) enter(base, folder string) error {
-	if r.dir != nil && r.base == base && r.folder == folder {
+// enter opens the folder, unless it is open already.
+func (r *reader) enter(in *folder) error {
+	if r.dir != nil && r.in == *in {
 		return nil
 	}
 	r.close()
-	root, err := openFolder(base)
+	root, err := openFolder(in.base)
 	if err != nil {
 		return err
 	}
 	defer root.Close() // as above
-	inside, err := openInside(root, folder)
+	inside, err := openInside(root, in.below)
 	if err != nil {
 		return err
 	}
 	defer inside.Close() // as above
-	r.dir, err = durable.OpenDir(inside, filepath.Join(base, folder), ".")
-	r.base, r.folder = base, folder
+	r.dir, err = durable.OpenDir(inside, filepath.Join(in.base, in.below), ".")
+	r.in = *in
 	return err
 }
 

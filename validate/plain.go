@@ -25,8 +25,9 @@ const (
 )
 
 // parsePlain returns the mapping in the text, or false if the text needs a full YAML parser. The
-// text must be plain according to checkSource.
-func parsePlain(text string) (root node, ok bool) {
+// text must be plain according to checkSource. The pairs of the mapping are appended to scratch,
+// which is empty.
+func parsePlain(text string, scratch []pair) (root node, ok bool) {
 	if !strings.HasSuffix(text, "\n") {
 		return node{}, false
 	}
@@ -37,7 +38,7 @@ func parsePlain(text string) (root node, ok bool) {
 	if indent, line := p.peek(); indent != 0 || line == "" {
 		return node{}, false
 	}
-	root, ok = p.mapping(0, 0)
+	root, ok = p.mapping(0, 0, scratch)
 	return root, ok && p.at == len(text)
 }
 
@@ -75,15 +76,12 @@ func countSpaces(s string) int {
 	return n
 }
 
-// mapping reads the pairs at the indent, up to a line with less indent.
-func (p *plainParser) mapping(indent, depth int) (node, bool) {
+// mapping reads the pairs at the indent, up to a line with less indent, and appends them to empty.
+func (p *plainParser) mapping(indent, depth int, empty []pair) (node, bool) {
 	if depth > plainDepth {
 		return node{}, false
 	}
-	m := node{kind: schema.Mapping, line: p.line, column: int32(indent + 1)}
-	if depth == 0 {
-		m.pairs = make([]pair, 0, 12)
-	}
+	m := node{kind: schema.Mapping, line: p.line, column: int32(indent + 1), pairs: empty}
 	for {
 		at, line := p.peek()
 		if line == "" || at < indent {
@@ -192,7 +190,7 @@ func (p *plainParser) nested(v node, indent, depth int, ofKey bool) (node, bool)
 	case isItem(line):
 		return p.list(at, depth+1, at == indent)
 	}
-	return p.mapping(at, depth+1)
+	return p.mapping(at, depth+1, nil)
 }
 
 // literal reads a literal block with the header | or |-.

@@ -85,13 +85,13 @@ func (w *walker) within(base string, do func(*search)) {
 // name returns the path of an entry below the base.
 func (s *search) name(below string) string { return filepath.Join(s.base, below) }
 
-// file adds the file name, found at below and of the given type.
-func (s *search) file(name, below string, of fs.FileMode) {
+// file adds a file of the given type, found in the folder.
+func (s *search) file(name string, in *folder, of fs.FileMode) {
 	if of.Type()&^fs.ModeSymlink != 0 {
 		s.fail(name, unreadable(notRegular, ""))
 		return
 	}
-	s.walker.file(target{name: name, base: s.base, below: below})
+	s.walker.file(target{name: name, in: in})
 }
 
 // match adds a file or folder that matches a pattern.
@@ -104,7 +104,7 @@ func (s *search) match(below string) {
 	case info.IsDir(), isFolder(name, info.Mode()):
 		s.folder(below, otherFolder)
 	default:
-		s.file(name, below, info.Mode())
+		s.file(name, &folder{s.base, filepath.Dir(below)}, info.Mode())
 	}
 }
 
@@ -125,7 +125,8 @@ func (s *search) folder(below string, known role) {
 	holdsFiles := known != workspaceFolder && known != agentFolder
 	// Joining clean paths needs no filepath.Join, which a large folder would spend most of its time
 	// in.
-	prefix, prefixBelow := joinPrefix(s.name(below)), joinPrefix(below)
+	prefix := joinPrefix(s.name(below))
+	in := &folder{s.base, below}
 	s.targets = slices.Grow(s.targets, len(entries))
 	for _, entry := range entries {
 		name := entry.Name()
@@ -133,11 +134,11 @@ func (s *search) folder(below string, known role) {
 		case strings.HasPrefix(name, "."):
 		case entry.IsDir():
 			if inner, ok := known.below(name); ok {
-				s.folder(prefixBelow+name, inner)
+				s.folder(joinPrefix(below)+name, inner)
 			}
 		case !holdsFiles, !schema.IsMessageFile(name), slices.Contains(otherFiles, name), isFolder(prefix+name, entry.Type()):
 		default:
-			s.file(prefix+name, prefixBelow+name, entry.Type())
+			s.file(prefix+name, in, entry.Type())
 		}
 	}
 }

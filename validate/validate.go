@@ -32,7 +32,8 @@ func Decode(data []byte) (*schema.Message, Diagnostics) {
 		return nil, findings
 	}
 	c := checker{out: findings}
-	m := c.assemble(&doc.root)
+	m := new(schema.Message)
+	c.assemble(m, &doc.root)
 	return m, c.located(doc)
 }
 
@@ -45,7 +46,8 @@ func Read(data []byte) (*schema.Message, error) {
 		return nil, findings.Err()
 	}
 	c := checker{out: findings, lenient: true}
-	m := c.assemble(&doc.root)
+	m := new(schema.Message)
+	c.assemble(m, &doc.root)
 	c.check(m)
 	c.checkTrailer(doc)
 	if err := c.located(doc).Err(); err != nil {
@@ -64,28 +66,37 @@ func Read(data []byte) (*schema.Message, error) {
 // The diagnostics carry the name, which may be empty. If it is the name of a message file, Bytes
 // compares the content with it.
 func Bytes(name string, data []byte) (*schema.Message, Diagnostics) {
-	in := inspect(name, data)
-	return in.message, in.findings
+	in := new(inspection)
+	in.run(name, data)
+	if !in.isMessage() {
+		return nil, in.findings
+	}
+	return &in.message, in.findings
 }
 
-// An inspection is the full validation of one file.
+// An inspection is the full validation of one file. It can run again for another file: it then uses
+// its memory again, and what it held is lost.
 type inspection struct {
-	message  *schema.Message
-	document *document
+	document document
+	message  schema.Message
 	findings Diagnostics
 }
 
-func inspect(name string, data []byte) inspection {
-	doc, findings := parseDocument(data)
-	if doc == nil {
-		return inspection{findings: findings.in(name, strings.TrimPrefix(string(data), "\ufeff"))}
+// isMessage reports whether the file is a mapping of fields, so that there is a message.
+func (in *inspection) isMessage() bool { return in.document.root.kind == schema.Mapping }
+
+func (in *inspection) run(name string, data []byte) {
+	in.message = schema.Message{}
+	if in.findings = in.document.parse(data); !in.isMessage() {
+		in.findings = in.findings.in(name, strings.TrimPrefix(string(data), "\ufeff"))
+		return
 	}
-	c := checker{out: findings}
-	m := c.assemble(&doc.root)
-	c.check(m)
-	c.checkTrailer(doc)
+	c := checker{out: in.findings}
+	c.assemble(&in.message, &in.document.root)
+	c.check(&in.message)
+	c.checkTrailer(&in.document)
 	c.checkFileName(name)
-	return inspection{message: m, document: doc, findings: c.located(doc).in(name, doc.text)}
+	in.findings = c.located(&in.document).in(name, in.document.text)
 }
 
 // Message checks a composed message against every rule that does not need a file. The diagnostics
@@ -103,15 +114,34 @@ func Message(m *schema.Message) Diagnostics {
 // parseDocument parses the bytes of a file. It returns a nil document and at least one error if the
 // file is not a mapping.
 func parseDocument(data []byte) (*document, Diagnostics) {
-	text, root, findings := parseTree(data)
-	if root.kind == schema.Mapping {
-		return &document{text: text, root: root}, findings
+	doc := new(document)
+	findings := doc.parse(data)
+	if doc.root.kind != schema.Mapping {
+		return nil, findings
 	}
-	if !findings.HasErrors() {
+	return doc, findings
+}
+
+// parse makes this the document in the bytes of a file. If the file is not a mapping, parse returns
+// at least one error.
+func (d *document) parse(data []byte) Diagnostics {
+	text, root, findings := parseTree(data, d.scratch())
+	*d = document{text: text, root: root}
+	if root.kind != schema.Mapping && !findings.HasErrors() {
 		findings = append(findings, treeProblem(int(root.line), int(root.column), nil, RuleTopLevel,
 			"a message file is a mapping of fields, not "+kindName(root.kind), "begin with a line such as: id: msg-…"))
 	}
-	return nil, findings
+	return findings
+}
+
+// scratch returns an empty slice for the fields of a message, that of the last file if there was
+// one.
+func (d *document) scratch() []pair {
+	if cap(d.root.pairs) == 0 {
+		return make([]pair, 0, 12)
+	}
+	clear(d.root.pairs)
+	return d.root.pairs[:0]
 }
 
 // kindName returns the name of a kind of value for a sentence.

@@ -16,11 +16,13 @@ type target struct {
 	// name is the path that leads to the file from the current folder, or <stdin>.
 	name  string
 	stdin bool
-	// base is the folder in which the file was found, as it was named, and below is the path from
-	// there. Both are empty for a file that was named.
-	base, below string
-	problem     *Diagnostic
+	// in is the folder in which the file was found. It is nil for a file that was named.
+	in      *folder
+	problem *Diagnostic
 }
+
+// A folder is one in which files were found: the path below a folder that was named.
+type folder struct{ base, below string }
 
 // A walker turns paths into the files they stand for, in a fixed order and each once.
 type walker struct {
@@ -46,9 +48,9 @@ func (w *walker) file(t target) {
 	if w.seen != nil {
 		clean := filepath.Clean(t.name)
 		i, ok := w.seen[clean]
-		if ok && t.base == "" {
+		if ok && t.in == nil {
 			// Found before and now named as well: it may lead anywhere.
-			w.targets[i].base, w.targets[i].below = "", ""
+			w.targets[i].in = nil
 		}
 		if ok {
 			return

@@ -13,15 +13,15 @@ import (
 // tooDeep is the message of RuleDepth.
 var tooDeep = fmt.Sprintf("lists and mappings nest deeper than %d", schema.MaxDepth)
 
-// parseTree parses the bytes of a file or the text of a body, with parsePlain if possible. It also
-// returns the text without a byte order mark.
-func parseTree(data []byte) (text string, root node, findings Diagnostics) {
+// parseTree parses the bytes of a file or the text of a body, with parsePlain if possible, which
+// may use scratch. It also returns the text without a byte order mark.
+func parseTree(data []byte, scratch []pair) (text string, root node, findings Diagnostics) {
 	text, plain, problem := checkSource(data)
 	if problem != nil {
 		return "", node{}, Diagnostics{*problem}
 	}
 	if plain {
-		if root, ok := parsePlain(text); ok {
+		if root, ok := parsePlain(text, scratch); ok {
 			return text, root, nil
 		}
 	}
