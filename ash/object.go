@@ -35,21 +35,25 @@ func decodeObject(line []byte) (*object, error) {
 	if !utf8.Valid(line) {
 		return nil, badLine("not valid UTF-8")
 	}
-	if !json.Valid(line) {
-		var value any
-		return nil, badLine("not valid JSON: %w", json.Unmarshal(line, &value))
-	}
-	rest := trimSpace(line)
-	if rest[0] != '{' {
-		return nil, badLine("want a JSON object, got %s", describe(rest))
+	if line = trimSpace(line); byteAt(line, 0) != '{' {
+		if !validJSON(line) {
+			return nil, badJSON(line)
+		}
+		return nil, badLine("want a JSON object, got %s", describe(line))
 	}
 	fields := make(map[string]json.RawMessage, 4)
-	for rest = trimSpace(rest[1:]); rest[0] != '}'; rest = trimSpace(bytes.TrimPrefix(rest, []byte(","))) {
-		var name string
-		var key, value []byte
-		key, rest = cutValue(rest)
-		value, rest = cutValue(trimSpace(rest[1:])) // after the colon
-		if err := json.Unmarshal(key, &name); err != nil {
+	at := skipSpace(line, 1)
+	for more := byteAt(line, at) != '}'; more; {
+		nameEnd, start, ok := scanName(line, at)
+		if !ok {
+			return nil, badJSON(line)
+		}
+		end, ok := scanValue(line, start, 1)
+		if !ok {
+			return nil, badJSON(line)
+		}
+		name, err := decodeText(line[at:nameEnd])
+		if err != nil {
 			return nil, badLine("not valid JSON: %w", err)
 		}
 		if _, twice := fields[name]; twice {
@@ -58,34 +62,31 @@ func decodeObject(line []byte) (*object, error) {
 		if len(fields) == maxFields {
 			return nil, badLine("more than %d fields", maxFields)
 		}
-		fields[name] = value
+		fields[name] = line[start:end:end]
+		at = skipSpace(line, end)
+		if more = byteAt(line, at) == ','; more {
+			at = skipSpace(line, at+1)
+		}
+	}
+	if at != len(line)-1 || line[at] != '}' {
+		return nil, badJSON(line)
 	}
 	return &object{fields: fields}, nil
 }
 
-// cutValue cuts valid JSON after its first value and the white space that follows.
-func cutValue(text []byte) (value, rest []byte) {
-	end, depth := 0, 0
-	for more := true; more; more = depth > 0 {
-		switch text[end] {
-		case '"':
-			for end++; text[end] != '"'; end++ {
-				if text[end] == '\\' {
-					end++
-				}
-			}
-			end++
-		case '{', '[':
-			depth++
-			end++
-		case '}', ']':
-			depth--
-			end++
-		default:
-			end += max(bytes.IndexAny(text[end:], "\"{}[],: \t\r\n"), 1)
-		}
+// badJSON returns the error of encoding/json for a line that is not valid JSON.
+func badJSON(line []byte) error {
+	var value any
+	return badLine("not valid JSON: %w", json.Unmarshal(line, &value))
+}
+
+// decodeText returns the text of a JSON string that is valid UTF-8.
+func decodeText(value []byte) (text string, err error) {
+	if plain := plainLength(value[1:]); plain == len(value)-2 {
+		return string(value[1 : 1+plain]), nil
 	}
-	return text[:end:end], trimSpace(text[end:])
+	err = json.Unmarshal(value, &text)
+	return text, err
 }
 
 func (o *object) fail(format string, details ...any) {
@@ -122,15 +123,19 @@ func (o *object) value(name string) json.RawMessage {
 }
 
 // text returns the required text field with this name. Half a surrogate pair becomes U+FFFD.
-func (o *object) text(name string) (text string) {
+func (o *object) text(name string) string {
 	value := o.value(name)
 	if value == nil {
 		return ""
 	}
-	if value[0] != '"' || json.Unmarshal(value, &text) != nil {
-		o.fail("%s: want text, got %s", name, describe(value))
+	if value[0] == '"' {
+		text, err := decodeText(value)
+		if err == nil {
+			return text
+		}
 	}
-	return text
+	o.fail("%s: want text, got %s", name, describe(value))
+	return ""
 }
 
 // flag returns the optional true-or-false field with this name.
@@ -176,7 +181,7 @@ func (e *encoder) field(name string, value json.RawMessage) {
 
 func (e *encoder) name(name string) {
 	e.line.WriteByte(',')
-	e.string("field name "+excerpt(name), name)
+	e.string("field name", name)
 	e.line.WriteByte(':')
 }
 
@@ -184,6 +189,12 @@ func (e *encoder) name(name string) {
 func (e *encoder) string(field, text string) {
 	if !utf8.ValidString(text) {
 		e.fail("%s: not valid UTF-8", field)
+		return
+	}
+	if utf8.RuneCountInString(text) == len(text) && plainLength([]byte(text)) == len(text) {
+		e.line.WriteByte('"')
+		e.line.WriteString(text)
+		e.line.WriteByte('"')
 		return
 	}
 	encoder := json.NewEncoder(&e.line)
@@ -201,10 +212,15 @@ func (e *encoder) value(field string, value json.RawMessage) {
 	switch {
 	case !utf8.Valid(value):
 		e.fail("%s: not valid UTF-8", field)
-	case !json.Valid(value):
+	case !validJSON(value):
 		e.fail("%s: not valid JSON", field)
 	default:
-		e.line.Write(bytes.ReplaceAll(trimSpace(value), []byte("\n"), []byte(" ")))
+		if bytes.IndexByte(value, '\n') >= 0 {
+			value = bytes.ReplaceAll(value, []byte("\n"), []byte(" "))
+		}
+		value = trimSpace(value)
+		e.line.Grow(len(value) + 64)
+		e.line.Write(value)
 	}
 }
 
@@ -222,7 +238,13 @@ func (e *encoder) end() ([]byte, error) {
 }
 
 // trimSpace removes outer JSON white space.
-func trimSpace(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
+func trimSpace(text []byte) []byte {
+	text = text[skipSpace(text, 0):]
+	for len(text) > 0 && isSpace(text[len(text)-1]) {
+		text = text[:len(text)-1]
+	}
+	return text
+}
 
 // describe names the kind of a JSON value.
 func describe(value []byte) string {
