@@ -64,8 +64,8 @@ type Options struct {
 // ErrNoWorkspace is returned if there is no workspace.
 var ErrNoWorkspace = errors.New("no workspace")
 
-// Open opens the workspace in the folder, which must contain a folder named agents. The options may
-// be nil.
+// Open opens the workspace in the folder, which must contain a folder named agents or a
+// workspace.json. The options may be nil.
 func Open(dir string, options *Options) (*Workspace, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -76,8 +76,13 @@ func Open(dir string, options *Options) (*Workspace, error) {
 		return nil, fmt.Errorf("opening workspace %s: %w", dir, noWorkspace(err))
 	}
 	info, err := root.Stat(agentsName)
-	if err == nil && !info.IsDir() {
+	switch {
+	case err == nil && !info.IsDir():
 		err = fmt.Errorf("%s is not a folder", agentsName)
+	case errors.Is(err, fs.ErrNotExist):
+		if _, noMarker := root.Lstat("workspace.json"); noMarker == nil {
+			err = nil // a workspace without agents
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening workspace %s: %w", absolute, noWorkspace(err)), root.Close())
@@ -218,7 +223,7 @@ func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
 // valid agent names.
 func (w *Workspace) Agents() ([]schema.AgentName, error) {
 	entries, err := fs.ReadDir(w.root.FS(), agentsName)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("listing %s: %w", filepath.Join(w.dir, agentsName), err)
 	}
 	var agents []schema.AgentName

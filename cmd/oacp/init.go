@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -14,7 +13,6 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -22,6 +20,7 @@ import (
 type initOptions struct {
 	workspace          command.Workspace
 	agents, repository string
+	links              cli.StringSlice
 	git, json          bool
 }
 
@@ -33,8 +32,10 @@ func newInitCommand(s *command.Streams) *cli.Command {
 		Usage:     "make a workspace",
 		ArgsUsage: "[PROJECT] [--agents A,B]",
 		Description: `Makes a workspace in the current folder, or with --git in the folder .oacp of the
-repository around it, or for a PROJECT below $OACP_HOME/projects. What is there
-already stays as it is, so init may be run again, to add agents for example.
+repository around it, or for a PROJECT below $OACP_HOME/projects. A project also
+gets what other tools expect there: memory, packets, checkpoints, artifacts, and a
+config.yaml for each agent. What is there already stays as it is, so init may be
+run again, to add agents for example.
 
 EXAMPLES:
    oacp init --agents claude,codex
@@ -44,6 +45,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "agents", Usage: "make mailboxes for `A,B,…`; \"\" for none", Value: "claude,codex,cursor", Destination: &o.agents},
 			&cli.BoolFlag{Name: "git", Usage: "put the workspace into .oacp of the git repository", Destination: &o.git},
 			&cli.StringFlag{Name: "repo", Usage: "note that the workspace is for the repository `PATH`", Destination: &o.repository},
+			&cli.StringSliceFlag{Name: "link", Usage: "make artifacts/NAME a link to SOURCE in the repository: `SOURCE:NAME`, repeatable; requires --repo", Destination: &o.links},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
@@ -59,7 +61,7 @@ EXAMPLES:
 }
 
 func runInit(o initOptions, s *command.Streams) error {
-	options := project.InitOptions{Project: o.workspace.Project, Now: s.Now()}
+	options := project.InitOptions{Project: o.workspace.Project, Whole: o.workspace.Project != "", Now: s.Now()}
 	for name := range strings.SplitSeq(o.agents, ",") {
 		if name = strings.TrimSpace(name); name == "" {
 			continue
@@ -70,28 +72,57 @@ func runInit(o initOptions, s *command.Streams) error {
 		}
 		options.Agents = append(options.Agents, agent)
 	}
+	for _, text := range o.links.Value() {
+		link, err := project.ParseLink(text)
+		if err != nil {
+			return failure.Usagef("--link: %w", err)
+		}
+		options.Links = append(options.Links, link)
+	}
 	dir, err := o.folder(s)
 	if err == nil {
 		dir, err = filepath.Abs(dir)
 	}
 	if err == nil && o.repository != "" {
-		options.Repository, err = filepath.Abs(o.repository)
+		options.Repository, err = o.repositoryPath()
+	}
+	if err == nil && len(options.Links) > 0 && options.Repository == "" {
+		err = failure.WithHint(errors.New("--link requires --repo"), "a link leads from artifacts to a file or folder of the repository")
 	}
 	if err != nil {
 		return err
 	}
 	made, err := project.Init(dir, options)
-	if err != nil {
-		return err
+	if err == nil {
+		err = printMade(s, o.json, dir, made)
 	}
-	return printMade(s, o.json, dir, made)
+	if err == nil && options.Repository != "" && !o.git && !o.json {
+		fmt.Fprintf(s.Out, "  with a link, commands in the repository find the workspace: %s\n", visible.Shell(
+			"ln", "-sf", filepath.Join(dir, project.MarkerName), filepath.Join(options.Repository, ".oacp")))
+	}
+	return err
+}
+
+// repositoryPath returns the absolute path of --repo without links.
+func (o *initOptions) repositoryPath() (string, error) {
+	path, err := project.ExpandHome(o.repository)
+	if err != nil {
+		return "", err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return "", err
+	}
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
+	}
+	return path, nil
 }
 
 // folder returns where the workspace is to be. With --git, it also sets the repository.
 func (o *initOptions) folder(s *command.Streams) (string, error) {
 	switch {
 	case o.workspace.Dir != "":
-		return o.workspace.Dir, nil
+		return o.workspace.Place(s).Find()
 	case o.workspace.Project != "":
 		return o.workspace.Place(s).ProjectDir()
 	case !o.git:
@@ -120,70 +151,26 @@ func enclosingRepository(dir string) (string, error) {
 }
 
 // printMade says what init and add-agent made.
-func printMade(s *command.Streams, asJSON bool, workspace string, made []string) error {
+func printMade(s *command.Streams, asJSON bool, workspace string, made project.Made) error {
+	for _, warning := range made.Warnings {
+		s.Warn(warning)
+	}
 	if asJSON {
-		if made == nil {
-			made = []string{}
-		}
-		return command.WriteJSON(s.Out, map[string]any{"workspace": workspace, "made": made})
+		return command.WriteJSON(s.Out, struct {
+			Workspace string   `json:"workspace"`
+			Made      []string `json:"made"`
+			Warnings  []string `json:"warnings,omitempty"`
+		}{workspace, append([]string{}, made.Paths...), made.Warnings})
 	}
 	fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(workspace))
-	for _, path := range made {
+	for _, path := range made.Paths {
 		if below, err := filepath.Rel(workspace, path); err == nil {
 			path = below
 		}
 		fmt.Fprintf(s.Out, "  made: %s\n", visible.Line(path))
 	}
-	if len(made) == 0 {
+	if len(made.Paths) == 0 {
 		fmt.Fprintln(s.Out, "  everything was there")
 	}
 	return nil
-}
-
-func newAddAgentCommand(s *command.Streams) *cli.Command {
-	var workspace command.Workspace
-	var runtime string
-	var asJSON bool
-	runtimes := strings.Join(project.Runtimes, ", ")
-	return &cli.Command{
-		Name:      "add-agent",
-		Category:  command.CategoryWorkspace,
-		Usage:     "add an agent's mailbox",
-		ArgsUsage: "[PROJECT] NAME",
-		Description: `With --runtime the agent gets a card and a status file, and commands that run
-inside that runtime know by themselves which agent they act for. What is there
-already stays as it is.
-
-EXAMPLES:
-   oacp add-agent reviewer
-   oacp add-agent my-project codex --runtime codex`,
-		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "runtime", Usage: "the agent runs in `RUNTIME`: " + runtimes, Destination: &runtime},
-			command.JSONFlag(&asJSON),
-		}, workspace.Flags()...),
-		Action: func(c *cli.Context) error {
-			args := command.Positionals(c)
-			if len(args) == 0 {
-				return failure.Usagef("needs the name of the agent")
-			}
-			if err := workspace.TakeProject(args[:len(args)-1]); err != nil {
-				return err
-			}
-			if runtime != "" && !slices.Contains(project.Runtimes, runtime) {
-				return failure.Usagef("--runtime: there is no runtime %s", visible.Quote(runtime)).
-					WithHint("the runtimes are " + runtimes)
-			}
-			agent, err := schema.ParseAgentName(args[len(args)-1])
-			if err != nil {
-				return err
-			}
-			return workspace.With(s, nil, func(w *mailbox.Workspace) error {
-				made, err := project.AddAgent(w, agent, runtime, s.Now())
-				if err != nil {
-					return err
-				}
-				return printMade(s, asJSON, w.Dir(), made)
-			})
-		},
-	}
 }

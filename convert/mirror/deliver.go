@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
-	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/convert"
@@ -220,7 +219,7 @@ func (d *deliverer) queue(ctx context.Context, one delivery) error {
 		if err := d.flush(ctx); err != nil {
 			return err
 		}
-		if _, err := project.AddAgent(d.workspace, from, "", time.Now()); err != nil {
+		if _, err := project.AddAgent(d.workspace, from, project.AgentOptions{}); err != nil {
 			return fmt.Errorf("mailbox of %s, who sent line %d of %s: %w", from, one.entry.Line, d.source, err)
 		}
 		d.warn(one.entry, "the workspace did not know the sender %s, who has a mailbox now", from)

@@ -64,7 +64,7 @@ func TestFollow(t *testing.T) {
 	wait(1, 0)
 	p.append(conversation()[:3]...)
 	wait(1, 3)
-	if _, err := project.AddAgent(p.workspace, "gemini", "", time.Unix(0, 0)); err != nil {
+	if _, err := project.AddAgent(p.workspace, "gemini", project.AgentOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	m := message(schema.Question)

@@ -398,7 +398,7 @@ func TestBroadcastToMany(t *testing.T) {
 			t.Errorf("got %d records, want 1", got)
 		}
 	}
-	if _, err := project.AddAgent(p.workspace, "latecomer", "", time.Unix(0, 0)); err != nil {
+	if _, err := project.AddAgent(p.workspace, "latecomer", project.AgentOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	p.forget()

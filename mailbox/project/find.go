@@ -5,15 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/schema"
 )
 
 // Place says which workspace is meant: Dir, else Project, else the one that OACP_WORKSPACE names,
@@ -61,12 +56,12 @@ func (e *UnknownProjectError) Error() string {
 func (p Place) Find() (string, error) {
 	switch {
 	case p.Dir != "":
-		return p.Dir, nil
+		return ExpandHome(p.Dir)
 	case p.Project != "":
 		return p.findProject()
 	}
 	if dir := p.getenv("OACP_WORKSPACE"); dir != "" {
-		return dir, nil
+		return ExpandHome(dir)
 	}
 	if dir, ok := findUpward(p.WorkingDir); ok {
 		return dir, nil
@@ -79,7 +74,7 @@ func (p Place) ProjectDir() (string, error) {
 	if err := checkProjectName(p.Project); err != nil {
 		return "", err
 	}
-	home, err := p.home()
+	home, err := p.HomeDir()
 	if err != nil {
 		return "", err
 	}
@@ -98,29 +93,45 @@ func checkProjectName(name string) error {
 	return nil
 }
 
-func (p Place) home() (string, error) {
+// HomeDir returns the folder that holds projects, which need not exist.
+func (p Place) HomeDir() (string, error) {
 	if p.Home != "" {
-		return p.Home, nil
+		return ExpandHome(p.Home)
 	}
 	if home := p.getenv("OACP_HOME"); home != "" {
-		return home, nil
+		return ExpandHome(home)
 	}
-	if dir, ok := findUpward(p.WorkingDir); ok && filepath.Base(filepath.Dir(dir)) == "projects" {
+	if dir, ok := findUpward(p.WorkingDir); ok && inProjects(dir) {
 		return filepath.Dir(filepath.Dir(dir)), nil
+	}
+	return ExpandHome("~/oacp")
+}
+
+// ExpandHome replaces a ~ at the beginning of a path by the user's home folder. A shell does not, if
+// the path stands behind an equals sign or in a file.
+func ExpandHome(path string) (string, error) {
+	rest, found := strings.CutPrefix(path, "~")
+	switch {
+	case !found:
+		return path, nil
+	case rest != "" && !os.IsPathSeparator(rest[0]):
+		return "", fmt.Errorf("path %s: only ~ itself stands for a home folder; write ./%s for a folder of that name", path, path)
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("finding the folder of projects: %w", err)
+		return "", fmt.Errorf("path %s: %w", path, err)
 	}
-	return filepath.Join(home, "oacp"), nil
+	return filepath.Join(home, rest), nil
 }
+
+func inProjects(dir string) bool { return filepath.Base(filepath.Dir(dir)) == "projects" }
 
 func (p Place) findProject() (string, error) {
 	dir, err := p.ProjectDir()
 	if err != nil {
 		return "", err
 	}
-	if isFolder(filepath.Join(dir, agentsName)) {
+	if holdsWorkspace(dir) {
 		return dir, nil
 	}
 	known, err := p.Projects()
@@ -131,9 +142,22 @@ func (p Place) findProject() (string, error) {
 	return "", &UnknownProjectError{Project: p.Project, Home: filepath.Dir(filepath.Dir(dir)), Known: known}
 }
 
+// ClaimProject makes the folder of agents in the folder of a project that is no workspace yet. If
+// the project has no folder either, it does nothing.
+func (p Place) ClaimProject() error {
+	dir, err := p.ProjectDir()
+	if err != nil || !isFolder(dir) || holdsWorkspace(dir) {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(dir, agentsName), 0o755); err != nil {
+		return fmt.Errorf("making a workspace of %s: %w", dir, err)
+	}
+	return nil
+}
+
 // Projects returns the names of the projects in the home that have a workspace, sorted.
 func (p Place) Projects() ([]string, error) {
-	home, err := p.home()
+	home, err := p.HomeDir()
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +167,16 @@ func (p Place) Projects() ([]string, error) {
 	}
 	var names []string
 	for _, entry := range entries {
-		if isFolder(filepath.Join(home, "projects", entry.Name(), agentsName)) {
+		if holdsWorkspace(filepath.Join(home, "projects", entry.Name())) {
 			names = append(names, entry.Name())
 		}
 	}
 	return names, nil
+}
+
+// holdsWorkspace reports whether the folder of a project has a workspace, with or without agents.
+func holdsWorkspace(dir string) bool {
+	return isFolder(filepath.Join(dir, agentsName)) || isWorkspace(dir)
 }
 
 // findUpward looks for a workspace at or above a folder: the folder itself, or a folder .oacp in
@@ -173,108 +202,14 @@ func findUpward(dir string) (string, bool) {
 	}
 }
 
+// isWorkspace reports whether a folder is a workspace. Other programs have files named
+// workspace.json, so there must be agents too, unless the folder is that of a project.
 func isWorkspace(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, MarkerName))
-	return err == nil && info.Mode().IsRegular() && isFolder(filepath.Join(dir, agentsName))
+	return err == nil && info.Mode().IsRegular() && (inProjects(dir) || isFolder(filepath.Join(dir, agentsName)))
 }
 
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-// cardName is the file in an agent's folder that describes the agent.
-const cardName = "agent_card.yaml"
-
-// maxCardSize bounds the size of a card, in bytes.
-const maxCardSize = 1 << 20
-
-// ErrNoSender is returned if nothing says which agent is acting.
-var ErrNoSender = errors.New("nothing says which agent this is")
-
-// runtimeMarks are the environment variables that the runtimes set.
-var runtimeMarks = []struct{ variable, runtime string }{
-	{"CODEX_CI", "codex"}, {"CODEX_SHELL", "codex"}, {"CODEX_THREAD_ID", "codex"},
-	{"CLAUDECODE", "claude"}, {"CLAUDE_CODE", "claude"},
-	{"GEMINI_CLI", "gemini"}, {"GEMINI_AGENT", "gemini"},
-}
-
-// AgentFromEnvironment returns the agent that OACP_AGENT, or else AGENT_NAME, names. If neither is
-// set, the error matches ErrNoSender.
-func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) {
-	for _, variable := range []string{"OACP_AGENT", "AGENT_NAME"} {
-		if name := getenv(variable); name != "" {
-			agent, err := schema.ParseAgentName(name)
-			if err != nil {
-				return "", fmt.Errorf("%s: %w", variable, err)
-			}
-			return agent, nil
-		}
-	}
-	return "", ErrNoSender
-}
-
-// InferAgent returns the agent that is acting: the one of AgentFromEnvironment, else the only one
-// whose card names the current runtime. That is OACP_RUNTIME if it is one of Runtimes, else the
-// runtime whose variables Claude Code, Codex or Gemini has set. The error matches ErrNoSender if no
-// agent, or more than one, matches.
-func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentName, error) {
-	agent, err := AgentFromEnvironment(getenv)
-	if !errors.Is(err, ErrNoSender) {
-		return agent, err
-	}
-	runtime := currentRuntime(getenv)
-	if runtime == "" {
-		return "", ErrNoSender
-	}
-	agents, err := w.Agents()
-	if err != nil {
-		return "", err
-	}
-	var matching []string
-	for _, agent := range agents {
-		// Agents without a readable card do not match.
-		if r, err := runtimeOf(w, agent); err == nil && r == runtime {
-			matching = append(matching, string(agent))
-		}
-	}
-	switch len(matching) {
-	case 0:
-		return "", fmt.Errorf("%w: no agent's card has the runtime %s", ErrNoSender, runtime)
-	case 1:
-		return schema.AgentName(matching[0]), nil
-	}
-	return "", fmt.Errorf("%w: %s all have the runtime %s", ErrNoSender, strings.Join(matching, ", "), runtime)
-}
-
-func currentRuntime(getenv func(string) string) string {
-	if runtime := getenv("OACP_RUNTIME"); slices.Contains(Runtimes, runtime) {
-		return runtime
-	}
-	for _, mark := range runtimeMarks {
-		if getenv(mark.variable) != "" {
-			return mark.runtime
-		}
-	}
-	return ""
-}
-
-// runtimeOf returns the runtime on an agent's card.
-func runtimeOf(w *mailbox.Workspace, agent schema.AgentName) (runtime string, err error) {
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), filepath.Join(agentsName, string(agent)))
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	data, err := dir.ReadFile(cardName, maxCardSize)
-	if err != nil {
-		return "", err
-	}
-	var card struct {
-		Runtime string `yaml:"runtime"`
-	}
-	if err := yaml.Unmarshal(data, &card); err != nil {
-		return "", fmt.Errorf("reading %s: %w", dir.Path(cardName), err)
-	}
-	return card.Runtime, nil
 }

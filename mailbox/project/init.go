@@ -1,5 +1,5 @@
 // Package project finds and makes workspaces: which workspace a command means, which agents it has,
-// and which of them is running.
+// what these may do by themselves, and which of them is running.
 package project
 
 import (
@@ -10,11 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
-
-	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
@@ -27,7 +23,11 @@ const (
 	MarkerName = "workspace.json"
 	agentsName = "agents"
 	ignoreName = "state/.gitignore"
+	keepName   = ".gitkeep"
 )
+
+// maxFileSize bounds the size of the files that describe a workspace and its agents, in bytes.
+const maxFileSize = 1 << 20
 
 // specVersion is the version of the protocol that a workspace declares.
 const specVersion = "0.4.0"
@@ -36,12 +36,30 @@ const specVersion = "0.4.0"
 type InitOptions struct {
 	// Project is the name in workspace.json; empty means the folder's name.
 	Project string
+	// Whole makes the folders and files of a project of the reference implementation besides those
+	// that messages need. A workspace that has them already is completed in any case.
+	Whole bool
 	// Repository is the path of the repository that the workspace is for.
 	Repository string
+	// Links are made in the folder artifacts.
+	Links []Link
 	// Agents are the agents that get mailboxes.
 	Agents []schema.AgentName
 	// Now is the time of creation.
 	Now time.Time
+}
+
+// Made is what Init or AddAgent did.
+type Made struct {
+	// Paths are the files and folders that were missing, absolute.
+	Paths []string
+	// Warnings say what could not be done, and does not matter much.
+	Warnings []string
+}
+
+func (m *Made) add(other Made) {
+	m.Paths = append(m.Paths, other.Paths...)
+	m.Warnings = append(m.Warnings, other.Warnings...)
 }
 
 // marker is the content of workspace.json, with the fields of the reference implementation.
@@ -53,46 +71,62 @@ type marker struct {
 	SpecVersion string  `json:"spec_version"`
 }
 
+func markerTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000+00:00") }
+
 // Init makes a workspace in the folder or completes the one that is there. It changes no existing
-// file, and returns the paths that it made.
-func Init(dir string, options InitOptions) (made []string, err error) {
+// file, but for another repository, which it notes in workspace.json, and links, which it replaces.
+func Init(dir string, options InitOptions) (made Made, err error) {
 	for _, agent := range options.Agents {
 		if err := mailbox.CheckNewAgent(agent); err != nil {
-			return nil, err
+			return made, err
+		}
+	}
+	for _, link := range options.Links {
+		if err := link.check(); err != nil {
+			return made, err
 		}
 	}
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("making workspace %s: %w", dir, err)
+		return made, fmt.Errorf("making workspace %s: %w", dir, err)
 	}
 	if err := os.MkdirAll(filepath.Join(absolute, agentsName), 0o755); err != nil {
-		return nil, fmt.Errorf("making workspace %s: %w", dir, err)
+		return made, fmt.Errorf("making workspace %s: %w", dir, err)
 	}
 	w, err := mailbox.Open(absolute, nil)
 	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, w.Close()) }()
-	if made, err = WriteMarker(w, options); err != nil {
 		return made, err
 	}
-	for _, agent := range options.Agents {
-		paths, err := AddAgent(w, agent, "", options.Now)
-		made = append(made, paths...)
+	defer func() { err = errors.Join(err, w.Close()) }()
+	if made.Paths, err = WriteMarker(w, options); err != nil {
+		return made, err
+	}
+	if options.Whole = options.Whole || IsWhole(w); options.Whole {
+		paths, err := addWhole(w, options.Now)
+		made.Paths = append(made.Paths, paths...)
 		if err != nil {
 			return made, err
 		}
 	}
-	return made, nil
+	for _, agent := range options.Agents {
+		added, err := AddAgent(w, agent, AgentOptions{Whole: options.Whole, Now: options.Now})
+		made.add(added)
+		if err != nil {
+			return made, err
+		}
+	}
+	linked, err := addLinks(w, options.Repository, options.Links)
+	made.add(linked)
+	return made, err
 }
 
-// WriteMarker writes workspace.json and makes the state folder, if they are missing. It returns the
-// paths that it made.
+// WriteMarker writes workspace.json and makes the state folder, if they are missing. If
+// workspace.json names another repository than the options, WriteMarker changes that. It returns
+// the paths that it made.
 func WriteMarker(w *mailbox.Workspace, options InitOptions) (made []string, err error) {
-	const layout = "2006-01-02T15:04:05.000000+00:00"
 	m := marker{
 		ProjectName: options.Project,
-		CreatedAt:   options.Now.UTC().Format(layout), UpdatedAt: options.Now.UTC().Format(layout),
+		CreatedAt:   markerTime(options.Now), UpdatedAt: markerTime(options.Now),
 		SpecVersion: specVersion,
 	}
 	if m.ProjectName == "" {
@@ -113,7 +147,35 @@ func WriteMarker(w *mailbox.Workspace, options InitOptions) (made []string, err 
 		made = append(made, filepath.Join(w.Dir(), ignoreName))
 	}
 	paths, err := addFiles(w, ".", newFile{MarkerName, append(data, '\n')})
+	if err == nil && len(paths) == 0 && options.Repository != "" {
+		err = setRepository(w, options.Repository, options.Now)
+	}
 	return append(paths, made...), err
+}
+
+// setRepository notes the repository in an existing workspace.json and keeps everything else.
+func setRepository(w *mailbox.Workspace, repository string, now time.Time) error {
+	name := filepath.Join(w.Dir(), MarkerName)
+	data, err := readMarkerFile(w)
+	if err != nil {
+		return err
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	path, err := json.Marshal(repository)
+	if err != nil || string(fields["repo_path"]) == string(path) {
+		return err
+	}
+	fields["repo_path"] = path
+	if fields["updated_at"], err = json.Marshal(markerTime(now)); err != nil {
+		return err
+	}
+	if data, err = json.MarshalIndent(fields, "", "  "); err != nil {
+		return err
+	}
+	return durable.Replace(name, append(data, '\n'), 0o644)
 }
 
 // A newFile is a file to write unless it exists.
@@ -137,88 +199,67 @@ func addFiles(w *mailbox.Workspace, folder string, files ...newFile) (made []str
 	return made, nil
 }
 
-// Runtimes are the programs that an agent can run in.
-var Runtimes = []string{"claude", "codex", "cursor", "gemini", "human"}
-
-// AddAgent makes an agent's mailbox or completes the one that is there. With a runtime, which is
-// one of Runtimes, it also writes the card and status files of the reference implementation. It
-// changes no existing file, and returns the paths that it made.
-func AddAgent(w *mailbox.Workspace, agent schema.AgentName, runtime string, now time.Time) (made []string, err error) {
-	if err := mailbox.CheckNewAgent(agent); err != nil {
-		return nil, err
+// addFolder makes a folder that git keeps although it is empty, and returns its path if it was
+// missing.
+func addFolder(w *mailbox.Workspace, name string) (made []string, err error) {
+	if _, err := w.Root().Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		made = append(made, filepath.Join(w.Dir(), name))
 	}
-	if runtime != "" && !slices.Contains(Runtimes, runtime) {
-		return nil, fmt.Errorf("runtime %q is not one of %s", runtime, strings.Join(Runtimes, ", "))
-	}
-	for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
-		name := mailbox.BoxName(agent, box)
-		if _, err := w.Root().Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			made = append(made, filepath.Join(w.Dir(), name))
-		}
-		if err := w.MakeFolder(name); err != nil {
-			return made, err
-		}
-		// git does not keep empty folders.
-		if _, err := w.AddFile(name+"/.gitkeep", nil); err != nil {
-			return made, err
-		}
-	}
-	if runtime == "" {
-		return made, nil
-	}
-	files, err := identityFiles(agent, runtime, now)
-	if err != nil {
+	if err := w.MakeFolder(name); err != nil {
 		return made, err
 	}
-	paths, err := addFiles(w, agentsName+"/"+string(agent), files...)
-	return append(made, paths...), err
+	_, err = w.AddFile(name+"/"+keepName, nil)
+	return made, err
 }
 
-// agentCard is agent_card.yaml, in the reference implementation's form.
-type agentCard struct {
-	Version     string `yaml:"version"`
-	Name        string `yaml:"name"`
-	Runtime     string `yaml:"runtime"`
-	Description string `yaml:"description"`
-	Protocol    struct {
-		InboxPath  string        `yaml:"inbox_path"`
-		OutboxPath string        `yaml:"outbox_path"`
-		Types      []schema.Type `yaml:"supported_message_types"`
-	} `yaml:"protocol"`
+// AgentOptions describes a new agent.
+type AgentOptions struct {
+	// Runtime is one of Runtimes, or empty.
+	Runtime string
+	// Home is the folder of projects. The file agents/<name>/profile.yaml in it, if there is one,
+	// says the agent's model and description.
+	Home string
+	// Whole makes what an agent has in a project of the reference implementation, besides the
+	// mailbox: the folder of its decisions and its config.yaml.
+	Whole bool
+	// Now is the time of creation.
+	Now time.Time
 }
 
-// agentStatus is status.yaml, in the reference implementation's form.
-type agentStatus struct {
-	Runtime      string   `yaml:"runtime"`
-	Model        string   `yaml:"model"`
-	Status       string   `yaml:"status"`
-	CurrentTask  string   `yaml:"current_task"`
-	Capabilities []string `yaml:"capabilities"`
-	UpdatedAt    string   `yaml:"updated_at"`
-}
-
-func identityFiles(agent schema.AgentName, runtime string, now time.Time) ([]newFile, error) {
-	card := agentCard{
-		Version: "0.2.0", Name: string(agent), Runtime: runtime,
-		Description: string(agent) + " (" + runtime + ")",
+// AddAgent makes an agent's mailbox or completes the one that is there. With a runtime, it also
+// writes the card and status files of the reference implementation. It changes no existing file.
+func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions) (made Made, err error) {
+	if err := mailbox.CheckNewAgent(agent); err != nil {
+		return made, err
 	}
-	card.Protocol.InboxPath = mailbox.BoxName(agent, mailbox.Inbox) + "/"
-	card.Protocol.OutboxPath = mailbox.BoxName(agent, mailbox.Outbox) + "/"
-	card.Protocol.Types = schema.Types()
-	status := agentStatus{
-		Runtime: runtime, Model: "unknown", Status: "available", Capabilities: []string{},
-		UpdatedAt: string(schema.NewTimestamp(now)),
+	if err := checkRuntime(options.Runtime); err != nil {
+		return made, err
 	}
-	cardData, err := yaml.Marshal(card)
-	if err != nil {
-		return nil, err
+	folder := agentsName + "/" + string(agent)
+	folders := []string{mailbox.BoxName(agent, mailbox.Inbox), mailbox.BoxName(agent, mailbox.Outbox), mailbox.BoxName(agent, mailbox.DeadLetters)}
+	var files []newFile
+	if options.Whole || IsWhole(w) {
+		folders = append(folders, DecisionsName(agent))
+		files = append(files, newFile{ConfigName, []byte(configTemplate)})
 	}
-	statusData, err := yaml.Marshal(status)
-	return []newFile{{cardName, cardData}, {"status.yaml", statusData}}, err
+	for _, name := range folders {
+		paths, err := addFolder(w, name)
+		made.Paths = append(made.Paths, paths...)
+		if err != nil {
+			return made, err
+		}
+	}
+	if options.Runtime != "" {
+		profile, err := readProfile(options.Home, agent)
+		if err != nil {
+			made.Warnings = append(made.Warnings, err.Error())
+		}
+		files = append(files, profile.files(agent, options.Runtime, options.Now)...)
+	}
+	paths, err := addFiles(w, folder, files...)
+	made.Paths = append(made.Paths, paths...)
+	return made, err
 }
-
-// maxMarkerSize bounds the size of workspace.json, in bytes.
-const maxMarkerSize = 1 << 20
 
 // Name returns the workspace's project name: the one in workspace.json, or else the name of its
 // folder.
@@ -236,14 +277,18 @@ func CheckMarker(w *mailbox.Workspace) error {
 }
 
 func readMarker(w *mailbox.Workspace) (m marker, err error) {
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), ".")
-	if err != nil {
-		return m, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	data, err := dir.ReadFile(MarkerName, maxMarkerSize)
+	data, err := readMarkerFile(w)
 	if err == nil {
 		err = json.Unmarshal(data, &m)
 	}
 	return m, err
+}
+
+func readMarkerFile(w *mailbox.Workspace) (data []byte, err error) {
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), ".")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	return dir.ReadFile(MarkerName, maxFileSize)
 }

@@ -21,7 +21,7 @@ func TestInitMakesAWorkspaceOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new/my-project")
 	options := InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Repository: "/src/x", Now: testTime}
 	made, err := Init(dir, options)
-	if err != nil || len(made) == 0 {
+	if err != nil || len(made.Paths) == 0 {
 		t.Fatalf("Init made %q (%v), want a workspace", made, err)
 	}
 	w := openWorkspace(t, dir)
@@ -45,13 +45,13 @@ func TestInitMakesAWorkspaceOnce(t *testing.T) {
 	before := contents(t, dir)
 
 	options.Now, options.Project, options.Repository = testTime.Add(time.Hour), "other", ""
-	if made, err := Init(dir, options); err != nil || len(made) != 0 {
+	if made, err := Init(dir, options); err != nil || len(made.Paths) != 0 {
 		t.Errorf("Init again made %q (%v), want nothing", made, err)
 	}
 	wantContents(t, dir, before)
 	options.Agents = append(options.Agents, "gemini")
 	made, err = Init(dir, options)
-	if err != nil || len(made) != 3 || !strings.Contains(made[0], "gemini") {
+	if err != nil || len(made.Paths) != 3 || !strings.Contains(made.Paths[0], "gemini") {
 		t.Errorf("Init with one more agent made %q (%v), want its three folders", made, err)
 	}
 }
@@ -162,7 +162,7 @@ func TestReferenceWorkspaceWorksUnchanged(t *testing.T) {
 	if _, err := Init(dir, InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: testTime}); err != nil {
 		t.Error(err)
 	}
-	if _, err := AddAgent(w, "claude", "claude", testTime); err != nil {
+	if _, err := AddAgent(w, "claude", AgentOptions{Runtime: "claude", Now: testTime}); err != nil {
 		t.Error(err)
 	}
 	wantContents(t, dir, before)
@@ -173,8 +173,8 @@ func TestReferenceWorkspaceWorksUnchanged(t *testing.T) {
 
 func TestAddAgentWritesWhoItIs(t *testing.T) {
 	w := newWorkspace(t)
-	made, err := AddAgent(w, "reviewer", "codex", testTime)
-	if err != nil || len(made) != 5 {
+	made, err := AddAgent(w, "reviewer", AgentOptions{Runtime: "codex", Now: testTime})
+	if err != nil || len(made.Paths) != 5 {
 		t.Fatalf("AddAgent made %q (%v), want three folders and two files", made, err)
 	}
 	var card struct {
@@ -201,11 +201,11 @@ func TestAddAgentWritesWhoItIs(t *testing.T) {
 		t.Errorf("the status says %+v", status)
 	}
 	before := contents(t, w.Dir())
-	if made, err := AddAgent(w, "reviewer", "claude", testTime.Add(time.Hour)); err != nil || len(made) != 0 {
+	if made, err := AddAgent(w, "reviewer", AgentOptions{Runtime: "claude", Now: testTime.Add(time.Hour)}); err != nil || len(made.Paths) != 0 {
 		t.Errorf("AddAgent again made %q (%v), want nothing", made, err)
 	}
 	wantContents(t, w.Dir(), before)
-	_, err = AddAgent(w, "other", "cluade", testTime)
+	_, err = AddAgent(w, "other", AgentOptions{Runtime: "cluade", Now: testTime})
 	wantError(t, err, "cluade", "claude")
 	if w.Knows("other") {
 		t.Error("the refused agent has a mailbox")
@@ -216,7 +216,7 @@ func TestPostmasterGetsNoMailbox(t *testing.T) {
 	if _, err := Init(t.TempDir(), InitOptions{Agents: []schema.AgentName{"claude", mailbox.Postmaster}}); !errors.Is(err, mailbox.ErrPostmaster) {
 		t.Errorf("Init = %v, want ErrPostmaster", err)
 	}
-	if _, err := AddAgent(newWorkspace(t), mailbox.Postmaster, "", testTime); !errors.Is(err, mailbox.ErrPostmaster) {
+	if _, err := AddAgent(newWorkspace(t), mailbox.Postmaster, AgentOptions{Now: testTime}); !errors.Is(err, mailbox.ErrPostmaster) {
 		t.Errorf("AddAgent = %v, want ErrPostmaster", err)
 	}
 }
@@ -226,12 +226,12 @@ func TestAddAgentCompletesAMailbox(t *testing.T) {
 	if err := os.RemoveAll(w.BoxPath("claude", mailbox.Outbox)); err != nil {
 		t.Fatal(err)
 	}
-	made, err := AddAgent(w, "claude", "", testTime)
-	if want := []string{w.BoxPath("claude", mailbox.Outbox)}; err != nil || !slices.Equal(made, want) {
+	made, err := AddAgent(w, "claude", AgentOptions{Now: testTime})
+	if want := []string{w.BoxPath("claude", mailbox.Outbox)}; err != nil || !slices.Equal(made.Paths, want) {
 		t.Errorf("AddAgent made %q (%v), want %q", made, err, want)
 	}
 	writeTestFile(t, filepath.Join(w.Dir(), "agents/file"), "no folder")
-	if made, err := AddAgent(w, "file", "", testTime); err == nil {
+	if made, err := AddAgent(w, "file", AgentOptions{Now: testTime}); err == nil {
 		t.Errorf("AddAgent where a file is made %q, want an error", made)
 	}
 }

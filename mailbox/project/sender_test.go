@@ -39,7 +39,7 @@ func TestInferAgent(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorkspace(t)
 			for agent, runtime := range test.cards {
-				if _, err := AddAgent(w, agent, "", testTime); err != nil {
+				if _, err := AddAgent(w, agent, AgentOptions{Now: testTime}); err != nil {
 					t.Fatal(err)
 				}
 				card := map[string]string{"": "", "bad": "runtime: ["}[runtime]

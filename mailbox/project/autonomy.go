@@ -1,0 +1,68 @@
+package project
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// ConfigName is the file in an agent's folder with its settings.
+const ConfigName = "config.yaml"
+
+// ConfigPath returns the path of an agent's settings below the workspace.
+func ConfigPath(agent schema.AgentName) string {
+	return agentsName + "/" + string(agent) + "/" + ConfigName
+}
+
+// Autonomy says whether an agent may work on messages before a person has looked at them.
+type Autonomy string
+
+// The values of Autonomy.
+const (
+	// AutonomyAuto lets each message have a turn. The zero value means the same.
+	AutonomyAuto Autonomy = "auto"
+	// AutonomyReview lets tools of the reference implementation accept the messages that pass their
+	// gates. oacp does not know these gates, so to it this is AutonomyPause.
+	AutonomyReview Autonomy = "auto_review"
+	// AutonomyPause leaves each message to a person.
+	AutonomyPause Autonomy = "always_pause"
+)
+
+// Autonomies are the values that files and flags may have.
+var Autonomies = []Autonomy{AutonomyAuto, AutonomyReview, AutonomyPause}
+
+// ParseAutonomy returns an error if there is no such value.
+func ParseAutonomy(text string) (Autonomy, error) {
+	if a := Autonomy(text); slices.Contains(Autonomies, a) {
+		return a, nil
+	}
+	names := make([]string, len(Autonomies))
+	for n, a := range Autonomies {
+		names[n] = string(a)
+	}
+	return "", fmt.Errorf("there is no autonomy %q; there are %s", text, strings.Join(names, ", "))
+}
+
+// Holds reports whether messages wait for a person.
+func (a Autonomy) Holds() bool { return a != "" && a != AutonomyAuto }
+
+// UnmarshalYAML reads a value. An empty one is the zero value.
+func (a *Autonomy) UnmarshalYAML(node *yaml.Node) error {
+	var text string
+	if err := node.Decode(&text); err != nil {
+		return err
+	}
+	if *a = ""; text == "" {
+		return nil
+	}
+	parsed, err := ParseAutonomy(text)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", node.Line, err)
+	}
+	*a = parsed
+	return nil
+}

@@ -1,0 +1,114 @@
+package project
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// ErrNoSender is returned if nothing says which agent is acting.
+var ErrNoSender = errors.New("nothing says which agent this is")
+
+// runtimeMarks are the environment variables that the runtimes set.
+var runtimeMarks = []struct{ variable, runtime string }{
+	{"CODEX_CI", "codex"}, {"CODEX_SHELL", "codex"}, {"CODEX_THREAD_ID", "codex"},
+	{"CLAUDECODE", "claude"}, {"CLAUDE_CODE", "claude"},
+	{"GEMINI_CLI", "gemini"}, {"GEMINI_AGENT", "gemini"},
+}
+
+// AgentFromEnvironment returns the agent that OACP_AGENT, or else AGENT_NAME, names. If neither is
+// set, the error matches ErrNoSender.
+func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) {
+	for _, variable := range []string{"OACP_AGENT", "AGENT_NAME"} {
+		if name := getenv(variable); name != "" {
+			agent, err := schema.ParseAgentName(name)
+			if err != nil {
+				return "", fmt.Errorf("%s: %w", variable, err)
+			}
+			return agent, nil
+		}
+	}
+	return "", ErrNoSender
+}
+
+// InferAgent returns the agent that is acting: the one of AgentFromEnvironment, else the only one
+// whose card names the current runtime. That is OACP_RUNTIME if it is one of Runtimes, else the
+// runtime whose variables Claude Code, Codex or Gemini has set. The error matches ErrNoSender if no
+// agent, or more than one, matches.
+func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentName, error) {
+	agent, err := AgentFromEnvironment(getenv)
+	if !errors.Is(err, ErrNoSender) {
+		return agent, err
+	}
+	runtime := currentRuntime(getenv)
+	if runtime == "" {
+		return "", ErrNoSender
+	}
+	agents, err := w.Agents()
+	if err != nil {
+		return "", err
+	}
+	var matching []string
+	for _, agent := range agents {
+		// Agents without a readable card do not match.
+		if r, err := runtimeOf(w, agent); err == nil && r == runtime {
+			matching = append(matching, string(agent))
+		}
+	}
+	switch len(matching) {
+	case 0:
+		return "", fmt.Errorf("%w: no agent's card has the runtime %s", ErrNoSender, runtime)
+	case 1:
+		return schema.AgentName(matching[0]), nil
+	}
+	return "", fmt.Errorf("%w: %s all have the runtime %s", ErrNoSender, strings.Join(matching, ", "), runtime)
+}
+
+func currentRuntime(getenv func(string) string) string {
+	if runtime := getenv("OACP_RUNTIME"); slices.Contains(Runtimes, runtime) {
+		return runtime
+	}
+	for _, mark := range runtimeMarks {
+		if getenv(mark.variable) != "" {
+			return mark.runtime
+		}
+	}
+	return ""
+}
+
+// runtimeOf returns the runtime on an agent's card.
+func runtimeOf(w *mailbox.Workspace, agent schema.AgentName) (runtime string, err error) {
+	var card struct {
+		Runtime string `yaml:"runtime"`
+	}
+	err = readAgentFile(w, agent, cardName, &card)
+	return card.Runtime, err
+}
+
+// readAgentFile decodes a YAML file in an agent's folder.
+func readAgentFile(w *mailbox.Workspace, agent schema.AgentName, name string, into any) (err error) {
+	if _, err := schema.ParseAgentName(string(agent)); err != nil {
+		return err
+	}
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), path.Join(agentsName, string(agent)))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	data, err := dir.ReadFile(name, maxFileSize)
+	if err != nil {
+		return err
+	}
+	if err := yaml.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("reading %s: %w", dir.Path(name), err)
+	}
+	return nil
+}
