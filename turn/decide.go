@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -72,6 +73,10 @@ func (c *Config) decide(h *history, it *item, now, pausedUntil time.Time) decisi
 		return decision{do: skip, kind: EventExpired, reason: "it expired at " + string(schema.NewTimestamp(it.expires))}
 	case it.notice:
 		return decision{do: skip, kind: EventHeld, reason: "notices get no turns"}
+	case c.Autonomy.Holds():
+		return decision{do: skip, kind: EventHeld, reason: fmt.Sprintf(
+			"the autonomy of %s is %s, so a person decides; oacp run --autonomy auto gives it a turn, and so does run: {autonomy: auto} in %s",
+			c.Agent, c.Autonomy, project.ConfigPath(c.Agent))}
 	case !c.allows(it.From):
 		return decision{do: skip, kind: EventHeld, reason: "messages from " + string(it.From) + " get no turns here"}
 	case rec.Outcome != dead && rec.Attempts >= c.MaxAttempts:

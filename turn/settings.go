@@ -15,6 +15,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -35,9 +36,12 @@ type Settings struct {
 	// Socket is the path of the bridge for ash.
 	Socket string `yaml:"socket"`
 	// Dir is the command's working folder, relative to the workspace.
-	Dir          string             `yaml:"dir"`
-	Input        Input              `yaml:"input"`
-	Reply        bool               `yaml:"reply"`
+	Dir   string `yaml:"dir"`
+	Input Input  `yaml:"input"`
+	Reply bool   `yaml:"reply"`
+	// Autonomy is the setting autonomy. Without it, it is default_mode of the section autonomy in
+	// config.yaml.
+	Autonomy     project.Autonomy   `yaml:"autonomy"`
 	AllowFrom    []schema.AgentName `yaml:"allow_from"`
 	MaxAttempts  int                `yaml:"max_attempts"`
 	MaxTurns     int                `yaml:"max_turns"`
@@ -55,8 +59,8 @@ type Settings struct {
 
 // settingNames are the names of the settings in a file.
 var settingNames = []string{
-	"driver", "command", "model", "allow", "args", "socket", "dir", "input", "reply", "allow_from", "max_attempts",
-	"max_turns", "max_pair_turns", "parallel", "timeout", "grace",
+	"driver", "command", "model", "allow", "args", "socket", "dir", "input", "reply", "autonomy", "allow_from",
+	"max_attempts", "max_turns", "max_pair_turns", "parallel", "timeout", "grace",
 }
 
 // maxSettings is the largest file that settings are read from, in bytes.
@@ -101,10 +105,16 @@ func (s *Settings) load(path string) error {
 		return err
 	}
 	var file struct {
-		Run yaml.Node `yaml:"run"`
+		Run      yaml.Node `yaml:"run"`
+		Autonomy struct {
+			DefaultMode project.Autonomy `yaml:"default_mode"`
+		} `yaml:"autonomy"`
 	}
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		return err
+	}
+	if mode := file.Autonomy.DefaultMode; mode != "" {
+		s.Autonomy = mode
 	}
 	if file.Run.IsZero() || file.Run.Tag == "!!null" {
 		return nil
@@ -141,7 +151,7 @@ func (s *Settings) Config(name schema.AgentName) (Config, error) {
 		input = InputBody
 	}
 	return Config{
-		Agent: name, NewDriver: newDriver, Input: input, Reply: s.Reply, AllowFrom: s.AllowFrom,
+		Agent: name, NewDriver: newDriver, Input: input, Reply: s.Reply, Autonomy: s.Autonomy, AllowFrom: s.AllowFrom,
 		MaxAttempts: s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns,
 		Timeout: s.Timeout, Parallel: s.Parallel,
 	}, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -22,7 +23,13 @@ func TestLoadSettings(t *testing.T) {
 		wantErr   string
 	}{
 		{name: "nothing"},
-		{name: "no section", workspace: `{"project_name":"p"}`, agent: "autonomy:\n  default_mode: always_pause\n"},
+		{name: "no section", workspace: `{"project_name":"p"}`, agent: "other: 1\n"},
+		{name: "autonomy", agent: "autonomy:\n  default_mode: always_pause\n", want: Settings{Autonomy: project.AutonomyPause}},
+		{name: "the agent's own autonomy", workspace: `{"run":{"autonomy":"auto"}}`, agent: "autonomy: {default_mode: auto_review}\n", want: Settings{Autonomy: project.AutonomyReview}},
+		{name: "autonomy of turns", agent: "run: {autonomy: auto}\nautonomy: {default_mode: always_pause}\n", want: Settings{Autonomy: project.AutonomyAuto}},
+		{name: "autonomy without a mode", agent: "autonomy: {default_mode: }\nrun: {autonomy: null}\n"},
+		{name: "unknown autonomy", agent: "autonomy:\n  default_mode: never\n", wantErr: `line 2: there is no autonomy "never"; there are auto, auto_review, always_pause`},
+		{name: "autonomy is a list", agent: "autonomy: [auto]\n", wantErr: "line 1"},
 		{name: "an empty section", workspace: `{"run":null}`, agent: "run:\n"},
 		{
 			name:      "all settings for all agents",

@@ -50,6 +50,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -78,6 +79,8 @@ type Config struct {
 	Input Input
 	// Reply sends what a turn says as an answer, to messages that expect one.
 	Reply bool
+	// Autonomy says whether messages get turns at all, or all wait for a person.
+	Autonomy project.Autonomy
 	// AllowFrom are the agents whose messages get turns; empty means all. Other messages stay in
 	// the inbox.
 	AllowFrom []schema.AgentName

@@ -14,6 +14,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
@@ -23,6 +24,7 @@ type runOptions struct {
 	agent     string
 	driver    driverOptions
 	input     string
+	autonomy  string
 	allowFrom cli.StringSlice
 	once      bool
 	output    bool
@@ -61,6 +63,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "agent", Usage: "work the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "reply", Usage: "send what a turn says as an answer, to messages that expect one"},
 			&cli.StringFlag{Name: "input", Usage: "give a turn `INPUT` to read: message (the whole file) or body", Destination: &o.input},
+			&cli.StringFlag{Name: "autonomy", Usage: "with `MODE` auto messages get turns; with always_pause a person decides, and they are held", Destination: &o.autonomy},
 			&cli.StringSliceFlag{Name: "allow-from", Usage: "give turns to messages from `AGENT`[,AGENT…] only; others wait", Destination: &o.allowFrom},
 			&cli.IntFlag{Name: "max-attempts", Usage: "give a message at most `N` turns", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
 			&cli.IntFlag{Name: "max-turns", Usage: "give a conversation at most `N` turns, -1 for any number", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
@@ -121,6 +124,13 @@ func (o runOptions) override(c *cli.Context, settings *turn.Settings) error {
 		if !slices.Contains(inputs, settings.Input) {
 			return failure.Usagef("--input: %s is neither message nor body", visible.Quote(o.input))
 		}
+	}
+	if o.autonomy != "" {
+		autonomy, err := project.ParseAutonomy(o.autonomy)
+		if err != nil {
+			return failure.Usagef("--autonomy: %w", err)
+		}
+		settings.Autonomy = autonomy
 	}
 	if names := o.allowFrom.Value(); len(names) > 0 {
 		settings.AllowFrom = nil

@@ -37,7 +37,7 @@ var imports = map[string][]string{
 	"convert": {"schema", "validate", "bridge"},
 	"ash":     {},
 	"agent":   {"schema", "ash"},
-	"turn":    {"schema", "validate", "mailbox", "mailbox/watch", "agent"},
+	"turn":    {"schema", "validate", "mailbox", "mailbox/project", "mailbox/watch", "agent"},
 	"pair":    {"schema", "bridge", "agent"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
