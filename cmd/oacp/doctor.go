@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
@@ -16,11 +17,13 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 type doctorOptions struct {
-	workspace command.Workspace
-	fix, json bool
+	workspace         command.Workspace
+	fix, memory, json bool
+	output            string
 }
 
 func newDoctorCommand(s *command.Streams) *cli.Command {
@@ -31,12 +34,15 @@ func newDoctorCommand(s *command.Streams) *cli.Command {
 		Usage:     "find and repair problems of machine and workspace",
 		ArgsUsage: "[PROJECT]",
 		Description: `Checks the programs that agents need, the folders of the workspace, interrupted
-deliveries, and messages that are bad, expired, pending for long, or dead. It
-changes nothing without --fix, which repairs what is safe to repair: it delivers
-sent messages, makes missing folders, and removes leftovers. Errors that remain
-are a failure (status 1), warnings are not.`,
+deliveries, messages that are bad, expired, pending for long, or dead, and what
+the agents of a project say about themselves. It changes nothing without --fix,
+which repairs what is safe to repair: it delivers sent messages, makes missing
+folders and status files, and removes leftovers. Errors that remain are a failure
+(status 1), warnings are not.`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "fix", Usage: "repair what is safe to repair", Destination: &o.fix},
+			&cli.BoolFlag{Name: "memory", Usage: "also check whether git keeps the memory of the projects", Destination: &o.memory},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "also write the report into `FILE`", Destination: &o.output},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
@@ -48,66 +54,68 @@ are a failure (status 1), warnings are not.`,
 	}
 }
 
-// doctorAnswer is the JSON of the reference implementation's doctor.
-type doctorAnswer struct {
-	HasErrors  bool             `json:"has_errors"`
-	Workspace  string           `json:"workspace,omitempty"`
-	Fixed      []string         `json:"fixed"`
-	Categories []doctorCategory `json:"categories"`
-}
-
-type doctorCategory struct {
-	Name    string           `json:"name"`
-	Worst   doctor.Severity  `json:"worst_severity"`
-	Results []doctor.Finding `json:"results"`
-}
-
-// add files a finding under its category.
-func (a *doctorAnswer) add(f doctor.Finding) {
-	a.HasErrors = a.HasErrors || f.Severity == doctor.SeverityError
-	last := len(a.Categories) - 1
-	if last < 0 || a.Categories[last].Name != f.Category {
-		a.Categories = append(a.Categories, doctorCategory{Name: f.Category, Worst: f.Severity})
-		last++
-	}
-	c := &a.Categories[last]
-	c.Results = append(c.Results, f)
-	ascending := []doctor.Severity{doctor.SeveritySkipped, doctor.SeverityOK, doctor.SeverityWarning, doctor.SeverityError}
-	c.Worst = ascending[max(slices.Index(ascending, c.Worst), slices.Index(ascending, f.Severity))]
-}
-
 func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	answer := doctorAnswer{Fixed: []string{}}
+	report := doctor.Report{Fixed: []string{}}
 	for _, check := range machine.Inspect(ctx) {
-		answer.add(machineFinding(check))
+		report.Add(machineFinding(check))
 	}
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	// The machine can be checked without a workspace.
-	_, err := o.workspace.Place(s).Find()
-	if errors.Is(err, mailbox.ErrNoWorkspace) {
-		answer.add(doctor.Finding{
-			Category: "Workspace", Name: "workspace", Severity: doctor.SeveritySkipped, Message: err.Error(), Hint: failure.Of(err).Hint,
-		})
-	} else {
-		err = o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-			answer.Workspace = w.Dir()
-			return o.inspect(ctx, w, s.Now, &answer)
-		})
+	if err := o.inspect(ctx, s, &report); err != nil {
+		return err
+	}
+	if o.memory {
+		home, err := o.workspace.Place(s).HomeDir()
 		if err != nil {
 			return err
 		}
+		report.Add(doctor.Memory(ctx, home, s.Now())...)
 	}
-	if err := answer.print(o, s); err != nil {
+	if err := o.print(&report, s); err != nil {
 		return err
 	}
-	if answer.HasErrors {
+	if report.HasErrors {
 		return failure.ErrReported
 	}
 	return nil
+}
+
+// inspect inspects the workspace, and with --fix repairs it and inspects it again. The machine can
+// be checked without a workspace.
+func (o doctorOptions) inspect(ctx context.Context, s *command.Streams, report *doctor.Report) error {
+	_, err := o.workspace.Place(s).Find()
+	var unknown *project.UnknownProjectError
+	switch missing := (doctor.Finding{Category: doctor.Categories[0]}); {
+	case errors.Is(err, mailbox.ErrNoWorkspace):
+		missing.Name, missing.Severity, missing.Message, missing.Hint = "workspace", doctor.SeveritySkipped, err.Error(), failure.Of(err).Hint
+		report.Add(missing)
+		return nil
+	case errors.As(err, &unknown):
+		missing.Name, missing.Severity, missing.Message, missing.Hint = "project-dir", doctor.SeverityError, err.Error(), failure.Of(err).Hint
+		report.Add(missing)
+		return nil
+	}
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		report.Workspace = w.Dir()
+		options := doctor.Options{Now: s.Now(), Whole: o.workspace.Project != ""}
+		var findings []doctor.Finding
+		var err error
+		if o.fix {
+			var fixed []string
+			fixed, findings, err = doctor.Repair(ctx, w, options)
+			report.Fixed = append(report.Fixed, fixed...)
+		} else {
+			findings, err = doctor.Inspect(ctx, w, options)
+		}
+		for _, category := range doctor.Categories {
+			report.Group(category)
+		}
+		report.Add(findings...)
+		return err
+	})
 }
 
 // machineFinding says what a check of the machine means for messages. Nothing that it checks is
@@ -123,56 +131,64 @@ func machineFinding(c machine.Check) doctor.Finding {
 	return f
 }
 
-// inspect inspects the workspace, and with --fix repairs it and inspects it again.
-func (o doctorOptions) inspect(ctx context.Context, w *mailbox.Workspace, now func() time.Time, answer *doctorAnswer) error {
-	findings, err := doctor.Inspect(ctx, w, now())
+// print prints the report, and writes it to the file of --output.
+func (o doctorOptions) print(r *doctor.Report, s *command.Streams) error {
+	show := func(color func(text.Colors, string) string) (string, error) {
+		var out strings.Builder
+		if o.json {
+			err := command.WriteJSON(&out, r)
+			return out.String(), err
+		}
+		writeReport(&out, r, color)
+		return out.String(), nil
+	}
+	shown, err := show(func(c text.Colors, word string) string { return paint(s, c, word) })
 	if err != nil {
 		return err
 	}
-	var failed []doctor.Finding
-	if o.fix {
-		for _, f := range findings {
-			if f.Mend == nil {
-				continue
-			}
-			done, err := f.Mend(ctx)
-			answer.Fixed = append(answer.Fixed, done...)
-			if err != nil {
-				failed = append(failed, doctor.Finding{
-					Category: "Not repaired", Name: f.Name, Severity: doctor.SeverityError, Message: failure.OneLine(err.Error()),
-				})
-			}
-		}
-		if findings, err = doctor.Inspect(ctx, w, now()); err != nil {
-			return err
-		}
+	fmt.Fprint(s.Out, shown)
+	if o.output == "" {
+		return nil
 	}
-	for _, f := range append(findings, failed...) {
-		answer.add(f)
+	path, err := project.ExpandHome(o.output)
+	if err != nil {
+		return err
 	}
-	return nil
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.Dir, path)
+	}
+	plain, err := show(func(_ text.Colors, word string) string { return word })
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(path, []byte(plain), 0o644)
+	}
+	if err == nil {
+		_, _ = fmt.Fprintf(s.Err, "oacp: the report is in %s\n", visible.Line(path))
+	}
+	return err
 }
 
-func (a *doctorAnswer) print(o doctorOptions, s *command.Streams) error {
-	if o.json {
-		return command.WriteJSON(s.Out, a)
-	}
+func writeReport(out *strings.Builder, r *doctor.Report, color func(text.Colors, string) string) {
 	colors := map[doctor.Severity]text.Colors{
 		doctor.SeverityOK: {text.FgGreen}, doctor.SeverityWarning: {text.FgYellow},
 		doctor.SeverityError: {text.FgRed, text.Bold}, doctor.SeveritySkipped: {text.Faint},
 	}
-	for _, c := range a.Categories {
-		fmt.Fprintln(s.Out, paint(s, text.Colors{text.Bold}, c.Name))
-		for _, r := range c.Results {
-			mark := paint(s, colors[r.Severity], fmt.Sprintf("%-5s", r.Severity))
-			fmt.Fprintf(s.Out, "  %s  %s: %s\n", mark, visible.Line(r.Name), visible.Line(r.Message))
-			if r.Hint != "" && r.Severity != doctor.SeverityOK {
-				fmt.Fprintf(s.Out, "         hint: %s\n", visible.Line(r.Hint))
+	for _, c := range r.Categories {
+		if len(c.Results) == 0 {
+			continue
+		}
+		fmt.Fprintln(out, color(text.Colors{text.Bold}, c.Name))
+		for _, f := range c.Results {
+			mark := color(colors[f.Severity], fmt.Sprintf("%-5s", f.Severity))
+			fmt.Fprintf(out, "  %s  %s: %s\n", mark, visible.Line(f.Name), visible.Line(f.Message))
+			if f.Hint != "" && f.Severity != doctor.SeverityOK {
+				fmt.Fprintf(out, "         hint: %s\n", visible.Line(f.Hint))
 			}
 		}
 	}
-	for _, done := range a.Fixed {
-		fmt.Fprintf(s.Out, "fixed: %s\n", visible.Line(done))
+	for _, done := range r.Fixed {
+		fmt.Fprintf(out, "fixed: %s\n", visible.Line(done))
 	}
-	return nil
 }

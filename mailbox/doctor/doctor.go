@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -27,11 +26,32 @@ const (
 	SeveritySkipped Severity = "skip"
 )
 
-// Finding is one thing that Inspect inspected. Its JSON is that of the reference implementation.
+// Categories of findings. The reference implementation has those up to Trust Root, and Memory Sync.
+const (
+	categoryWorkspace   = "Workspace"
+	categoryInbox       = "Inbox Health"
+	categorySchemas     = "Schemas"
+	categoryAutonomy    = "Autonomy"
+	categoryStatus      = "Agent Status"
+	categoryTrust       = "Trust Root"
+	categoryMailboxes   = "Mailboxes"
+	categoryDelivery    = "Delivery"
+	categoryDeadLetters = "Dead Letters"
+	categoryNotRepaired = "Not repaired"
+	categoryMemory      = "Memory Sync"
+)
+
+// Categories are the categories that a workspace is inspected for, in order.
+var Categories = []string{
+	categoryWorkspace, categoryInbox, categorySchemas, categoryAutonomy, categoryStatus, categoryTrust,
+	categoryMailboxes, categoryDelivery, categoryDeadLetters,
+}
+
+// Finding is one thing that was inspected. Its JSON is that of the reference implementation.
 type Finding struct {
-	// Category groups findings: Workspace, Mailboxes, Delivery, Inbox Health, Dead Letters.
+	// Category groups findings.
 	Category string `json:"-"`
-	// Name is an agent or a path.
+	// Name is a path, or says what was inspected.
 	Name     string   `json:"name"`
 	Severity Severity `json:"severity"`
 	Message  string   `json:"message"`
@@ -48,10 +68,18 @@ const (
 	outgoingName = "state/outgoing"
 )
 
+// Options says how to inspect a workspace.
+type Options struct {
+	Now time.Time
+	// Whole says that the workspace is a project, which has all that one of the reference
+	// implementation has. A workspace that looks like one is inspected as one in any case.
+	Whole bool
+}
+
 // inspection collects findings.
 type inspection struct {
+	Options
 	w        *mailbox.Workspace
-	now      time.Time
 	category string
 	findings []Finding
 	// agents are the agents of the workspace.
@@ -71,34 +99,66 @@ func (i *inspection) fail(name string, err error) {
 	i.add(name, SeverityError, "", "%v", err)
 }
 
-// Inspect reports what is wrong in the workspace at the given time, and what is right. It changes
-// nothing.
-func Inspect(ctx context.Context, w *mailbox.Workspace, now time.Time) ([]Finding, error) {
-	i := &inspection{w: w, now: now}
-	i.workspace()
+// Inspect reports what is wrong in the workspace, and what is right. It changes nothing.
+func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Finding, error) {
+	i := &inspection{w: w, Options: options}
+	i.Whole = i.Whole || project.IsWhole(w)
 	agents, err := w.Agents()
 	if err != nil {
 		return i.findings, err
 	}
 	i.agents = agents
-	i.mailboxes(agents)
-	i.delivery()
+	i.workspace()
 	for _, agent := range agents {
 		i.inbox(ctx, agent)
 	}
+	i.schemas(ctx)
+	for _, agent := range agents {
+		i.autonomy(agent)
+	}
+	for _, agent := range agents {
+		i.status(agent)
+	}
+	i.trust()
+	i.mailboxes(agents)
+	i.delivery()
 	for _, agent := range agents {
 		i.deadLetters(ctx, agent)
 	}
 	return i.findings, context.Cause(ctx)
 }
 
+// Repair mends what is safe to mend. It returns a line for each repair, and what an inspection finds
+// after that, with a finding for each repair that failed.
+func Repair(ctx context.Context, w *mailbox.Workspace, options Options) (fixed []string, left []Finding, err error) {
+	findings, err := Inspect(ctx, w, options)
+	if err != nil {
+		return nil, findings, err
+	}
+	var failed []Finding
+	for _, f := range findings {
+		if f.Mend == nil {
+			continue
+		}
+		done, err := f.Mend(ctx)
+		fixed = append(fixed, done...)
+		if err != nil {
+			failed = append(failed, Finding{
+				Category: categoryNotRepaired, Name: f.Name, Severity: SeverityError, Message: strings.ReplaceAll(err.Error(), "\n", "; "),
+			})
+		}
+	}
+	left, err = Inspect(ctx, w, options)
+	return fixed, append(left, failed...), err
+}
+
 func (i *inspection) workspace() {
-	i.category = "Workspace"
+	i.category = categoryWorkspace
 	switch _, err := i.w.Root().Lstat(project.MarkerName); {
 	case errors.Is(err, fs.ErrNotExist):
 		f := i.add(project.MarkerName, SeverityWarning, "oacp doctor --fix makes it", "is missing: the workspace is not found from folders inside it")
 		f.Mend = mend("made "+project.MarkerName, func() error {
-			_, err := project.WriteMarker(i.w, project.InitOptions{Now: i.now})
+			_, err := project.WriteMarker(i.w, project.InitOptions{Now: i.Now})
 			return err
 		})
 	case err != nil:
@@ -106,10 +166,15 @@ func (i *inspection) workspace() {
 	default:
 		if err := project.CheckMarker(i.w); err != nil {
 			i.add(project.MarkerName, SeverityError, "move it away, then run oacp init", "cannot be read: %v", err)
-			return
+			break
 		}
 		i.add(project.MarkerName, SeverityOK, "", "is valid")
 	}
+	if _, err := i.w.Root().Lstat(agentsName); errors.Is(err, fs.ErrNotExist) {
+		i.add(agentsName+"/", SeverityWarning, "oacp add-agent NAME", "is missing: there are no agents")
+		return
+	}
+	i.add(agentsName+"/", SeverityOK, "", "%d agents", len(i.agents))
 }
 
 // mend makes a Mend of a single repair.
@@ -122,171 +187,41 @@ func mend(done string, repair func() error) func(context.Context) ([]string, err
 	}
 }
 
-// mailboxes checks that each agent's folders are folders, inside the workspace, and writable.
-func (i *inspection) mailboxes(agents []schema.AgentName) {
-	i.category = "Mailboxes"
-	entries, err := fs.ReadDir(i.w.Root().FS(), agentsName)
-	if err != nil {
-		i.fail(agentsName, err)
-		return
-	}
-	for _, entry := range entries {
-		_, err := schema.ParseAgentName(entry.Name())
-		switch {
-		case strings.HasPrefix(entry.Name(), "."):
-		case err != nil:
-			i.add(agentsName+"/"+entry.Name(), SeverityWarning, "rename or remove it", "is not a mailbox: %v", err)
-		case !i.w.Knows(schema.AgentName(entry.Name())):
-			i.add(agentsName+"/"+entry.Name(), SeverityWarning, "remove it", "is not a folder in the workspace")
-		}
-	}
-	if len(agents) == 0 {
-		i.add(agentsName, SeverityWarning, "oacp add-agent NAME", "there are no agents")
-	}
-	for _, agent := range agents {
-		before := len(i.findings)
-		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
-			i.folder(agent, box)
-		}
-		if len(i.findings) == before {
-			i.add(string(agent), SeverityOK, "", "the mailbox is complete and writable")
-		}
-	}
+// A Report is what the reference implementation's doctor prints as JSON.
+type Report struct {
+	HasErrors bool   `json:"has_errors"`
+	Workspace string `json:"workspace,omitempty"`
+	// Fixed has a line for each repair.
+	Fixed      []string   `json:"fixed"`
+	Categories []Category `json:"categories"`
 }
 
-func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
-	name := mailbox.BoxName(agent, box)
-	dir, err := durable.OpenDir(i.w.Root(), i.w.Dir(), name)
-	if errors.Is(err, fs.ErrNotExist) {
-		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "is missing")
-		f.Mend = mend("made "+name, func() error { return i.w.MakeFolder(name) })
-		return
-	}
-	if err != nil {
-		i.add(name, SeverityError, "a mailbox folder is a real folder inside the workspace", "%v", err)
-		return
-	}
-	if err := dir.Writable(); err != nil {
-		i.add(name, SeverityError, "make it writable, or messages stay queued", "%v", err)
-	}
-	if err := dir.Close(); err != nil {
-		i.fail(name, err)
-	}
+// A Category is a group of findings.
+type Category struct {
+	Name    string    `json:"name"`
+	Worst   Severity  `json:"worst_severity"`
+	Results []Finding `json:"results"`
 }
 
-// deadLetters reports dead letters, and those without a reason, and reasons without a dead letter.
-func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
-	i.category = "Dead Letters"
-	folder := mailbox.BoxName(agent, mailbox.DeadLetters)
-	dir, err := durable.OpenDir(i.w.Root(), i.w.Dir(), folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
+// Group returns the category of the name, which it adds at the end if there is none.
+func (r *Report) Group(name string) *Category {
+	at := slices.IndexFunc(r.Categories, func(c Category) bool { return c.Name == name })
+	if at < 0 {
+		at = len(r.Categories)
+		r.Categories = append(r.Categories, Category{Name: name, Worst: SeverityOK, Results: []Finding{}})
 	}
-	if err != nil {
-		i.fail(string(agent), err)
-		return
-	}
-	names, err := dir.Names()
-	if err = errors.Join(err, dir.Close()); err != nil {
-		i.fail(string(agent), err)
-		return
-	}
-	there := make(map[string]bool, len(names))
-	for _, name := range names {
-		there[name] = true
-	}
-	letters := 0
-	var alone, unexplained []string
-	for _, name := range names {
-		letter, isReason := strings.CutSuffix(name, mailbox.ReasonSuffix)
-		switch {
-		case isReason && !there[letter]:
-			alone = append(alone, name)
-		case schema.IsMessageFile(name):
-			letters++
-			if !there[name+mailbox.ReasonSuffix] {
-				unexplained = append(unexplained, name)
-			}
-		}
-	}
-	i.each(folder, alone, "oacp doctor --fix removes it", "is a reason without its dead letter", func(name string) (string, error) {
-		return "removed " + folder + "/" + name, i.w.Root().Remove(folder + "/" + name)
-	})
-	i.each(folder, unexplained, "oacp doctor --fix writes one", "is a dead letter without a reason", func(name string) (string, error) {
-		return i.explain(folder, name)
-	})
-	if letters > 0 {
-		i.add(string(agent), SeverityWarning, "see "+i.w.BoxPath(agent, mailbox.DeadLetters), "%d dead letters", letters)
-	}
+	return &r.Categories[at]
 }
 
-// each reports all files of a folder that have the same trouble as one finding. Its Mend continues
-// after a file that it cannot repair.
-func (i *inspection) each(folder string, names []string, hint, message string, repair func(name string) (done string, err error)) {
-	if len(names) == 0 {
-		return
-	}
-	slices.Sort(names)
-	f := i.add(folder+"/"+names[0], SeverityWarning, hint, "%s", message)
-	if more := len(names) - 1; more > 0 {
-		f.Message += fmt.Sprintf(", and so are %d more files", more)
-	}
-	f.Mend = func(ctx context.Context) (all []string, err error) {
-		for _, name := range names {
-			if ctx.Err() != nil {
-				return all, errors.Join(err, context.Cause(ctx))
-			}
-			done, repairErr := repair(name)
-			if repairErr == nil {
-				all = append(all, done)
-			}
-			err = errors.Join(err, repairErr)
-		}
-		return all, err
-	}
-}
+// ascending are the severities, the worst one last.
+var ascending = []Severity{SeverityOK, SeveritySkipped, SeverityWarning, SeverityError}
 
-// explain writes a reason for a dead letter that has none.
-func (i *inspection) explain(folder, name string) (done string, err error) {
-	reason := fmt.Sprintf("{\n  \"reason\": \"unknown: found without a reason\",\n  \"at\": %q\n}\n", schema.NewTimestamp(i.now))
-	_, err = i.w.AddFile(folder+"/"+name+mailbox.ReasonSuffix, []byte(reason))
-	return "wrote " + folder + "/" + name + mailbox.ReasonSuffix, err
-}
-
-// delivery reports copies in state/outgoing.
-func (i *inspection) delivery() {
-	i.category = "Delivery"
-	ids, others, err := i.w.Staged()
-	if err != nil {
-		i.fail(outgoingName, err)
-		return
+// Add files findings under their categories.
+func (r *Report) Add(findings ...Finding) {
+	for _, f := range findings {
+		r.HasErrors = r.HasErrors || f.Severity == SeverityError
+		c := r.Group(f.Category)
+		c.Results = append(c.Results, f)
+		c.Worst = ascending[max(slices.Index(ascending, c.Worst), slices.Index(ascending, f.Severity))]
 	}
-	if len(ids) > 0 {
-		message := "has copies in " + outgoingName + ": its delivery is running, was killed, or was refused by an inbox"
-		if more := len(ids) - 1; more > 0 {
-			message += fmt.Sprintf(", and so have %d more messages", more)
-		}
-		f := i.add(string(ids[0]), SeverityWarning, "oacp doctor --fix delivers or sweeps it", "%s", message)
-		f.Mend = func(ctx context.Context) ([]string, error) { return recoverAll(ctx, i.w) }
-	}
-	for _, name := range others {
-		i.add(outgoingName+"/"+name, SeverityWarning, "remove it if it is yours", "is not a staged copy")
-	}
-	if len(ids)+len(others) == 0 {
-		i.add(outgoingName, SeverityOK, "", "nothing is stuck")
-	}
-}
-
-func recoverAll(ctx context.Context, w *mailbox.Workspace) (done []string, err error) {
-	recovered, err := w.Recover(ctx)
-	for _, path := range recovered.Published {
-		done = append(done, "delivered "+path)
-	}
-	for _, path := range recovered.Swept {
-		done = append(done, "swept "+path)
-	}
-	for _, path := range recovered.DeadLetters {
-		done = append(done, "moved to the sender's dead letters: "+path)
-	}
-	return done, err
 }

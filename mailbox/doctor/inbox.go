@@ -2,7 +2,9 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -38,7 +40,7 @@ var inboxTroubles = []inboxTrouble{
 	},
 	{
 		severity: SeverityWarning,
-		has:      func(i *inspection, e *mailbox.Entry) bool { return e.Message.ExpiredAt(i.now) },
+		has:      func(i *inspection, e *mailbox.Entry) bool { return e.Message.ExpiredAt(i.Now) },
 		one:      func(e *mailbox.Entry) string { return fmt.Sprintf("expired at %s", e.Message.ExpiresAt) },
 		many:     "messages have expired",
 		hint: func(e *mailbox.Entry) string {
@@ -64,15 +66,6 @@ var inboxTroubles = []inboxTrouble{
 		many: "messages are from senders that the workspace does not know",
 		hint: func(e *mailbox.Entry) string { return visible.Shell("oacp", "add-agent", string(e.Message.From)) },
 	},
-	{
-		severity: SeverityWarning,
-		has: func(i *inspection, e *mailbox.Entry) bool {
-			return i.now.Sub(e.Message.CreatedAt.Time()) > staleAfter
-		},
-		one:  func(e *mailbox.Entry) string { return fmt.Sprintf("has been pending since %s", e.Message.CreatedAt) },
-		many: "messages have been pending for more than a day",
-		hint: func(e *mailbox.Entry) string { return "is the agent running? " + listHint(e) },
-	},
 }
 
 // BadFileHint says how to deal with a file in an inbox that is not a message, as shell commands.
@@ -93,11 +86,28 @@ func listHint(e *mailbox.Entry) string {
 
 // inbox checks an agent's pending messages.
 func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
-	i.category = "Inbox Health"
+	i.category = categoryInbox
+	name, box := string(agent)+"/"+string(mailbox.Inbox), mailbox.BoxName(agent, mailbox.Inbox)
+	if _, err := i.w.Root().Lstat(box); errors.Is(err, fs.ErrNotExist) {
+		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "is missing")
+		f.Mend = mend("made "+box, func() error { return i.w.MakeFolder(box) })
+		return
+	}
 	entries, err := i.w.Inbox(ctx, agent)
 	if err != nil {
-		i.fail(string(agent), err)
+		i.fail(name, err)
 		return
+	}
+	if len(entries) == 0 {
+		i.add(name, SeverityOK, "", "empty")
+		return
+	}
+	oldest := slices.MinFunc(entries, func(a, b mailbox.Entry) int { return since(&a).Compare(since(&b)) })
+	if i.Now.Sub(since(&oldest)) > staleAfter {
+		i.add(name, SeverityWarning, "is the agent running? "+listHint(&oldest), "%d pending; the oldest, %s, is stale: pending since %s",
+			len(entries), oldest.Name, schema.NewTimestamp(since(&oldest)))
+	} else {
+		i.add(name, SeverityOK, "", "%d pending", len(entries))
 	}
 	found := make([][]*mailbox.Entry, len(inboxTroubles))
 	for k := range entries {
@@ -106,12 +116,8 @@ func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
 			found[n] = append(found[n], &entries[k])
 		}
 	}
-	before := len(i.findings)
 	for n, trouble := range inboxTroubles {
 		i.trouble(trouble, found[n])
-	}
-	if len(i.findings) == before {
-		i.add(string(agent), SeverityOK, "", "%d pending", len(entries))
 	}
 }
 

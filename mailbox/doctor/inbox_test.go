@@ -23,7 +23,7 @@ func TestInspectSumsUp(t *testing.T) {
 	}{
 		"stale": {func(i int, m *schema.Message) {
 			m.CreatedAt = schema.Timestamp(fmt.Sprintf("2026-03-0%dT00:00:00Z", n-i+1))
-		}, []string{"7 messages have been pending", "it's 6.yaml", "since 2026-03-02T00:00:00Z"}, "oacp inbox --agent codex"},
+		}, []string{"7 pending", "it's 6.yaml", "since 2026-03-02T00:00:00Z"}, "oacp inbox --agent codex"},
 		"expired": {func(_ int, m *schema.Message) { m.ExpiresAt = "2026-03-13T14:30:00Z" },
 			[]string{"7 messages have expired", "it's 0.yaml"}, "oacp inbox --agent codex"},
 		"for another": {func(_ int, m *schema.Message) { m.To = []schema.AgentName{"gemini"} },
@@ -52,7 +52,7 @@ func TestInspectSumsUp(t *testing.T) {
 					found = append(found, f)
 				}
 			}
-			if len(found) != 1 || found[0].Name != "agents/codex/inbox" {
+			if len(found) != 1 || strings.TrimPrefix(found[0].Name, "agents/") != "codex/inbox" {
 				t.Fatalf("the findings are %+v, want one", found)
 			}
 			wantError(t, errors.New(found[0].Message), test.words...)

@@ -1,0 +1,178 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// mailboxes checks that each agent's folders are folders, inside the workspace, and writable.
+func (i *inspection) mailboxes(agents []schema.AgentName) {
+	i.category = categoryMailboxes
+	entries, err := fs.ReadDir(i.w.Root().FS(), agentsName)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		i.fail(agentsName, err)
+		return
+	}
+	for _, entry := range entries {
+		_, err := schema.ParseAgentName(entry.Name())
+		switch {
+		case strings.HasPrefix(entry.Name(), "."):
+		case err != nil:
+			i.add(agentsName+"/"+entry.Name(), SeverityWarning, "rename or remove it", "is not a mailbox: %v", err)
+		case !i.w.Knows(schema.AgentName(entry.Name())):
+			i.add(agentsName+"/"+entry.Name(), SeverityWarning, "remove it", "is not a folder in the workspace")
+		}
+	}
+	for _, agent := range agents {
+		before := len(i.findings)
+		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
+			i.folder(agent, box)
+		}
+		if len(i.findings) == before {
+			i.add(string(agent), SeverityOK, "", "its folders are writable")
+		}
+	}
+}
+
+func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
+	name := mailbox.BoxName(agent, box)
+	dir, err := durable.OpenDir(i.w.Root(), i.w.Dir(), name)
+	if errors.Is(err, fs.ErrNotExist) && box == mailbox.Inbox {
+		return // see inbox
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "is missing")
+		f.Mend = mend("made "+name, func() error { return i.w.MakeFolder(name) })
+		return
+	}
+	if err != nil {
+		i.add(name, SeverityError, "a mailbox folder is a real folder inside the workspace", "%v", err)
+		return
+	}
+	if err := dir.Writable(); err != nil {
+		i.add(name, SeverityError, "make it writable, or messages stay queued", "%v", err)
+	}
+	if err := dir.Close(); err != nil {
+		i.fail(name, err)
+	}
+}
+
+// deadLetters reports dead letters, and those without a reason, and reasons without a dead letter.
+func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
+	i.category = categoryDeadLetters
+	folder := mailbox.BoxName(agent, mailbox.DeadLetters)
+	names, err := i.names(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		i.fail(string(agent), err)
+		return
+	}
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		there[name] = true
+	}
+	letters := 0
+	var alone, unexplained []string
+	for _, name := range names {
+		letter, isReason := strings.CutSuffix(name, mailbox.ReasonSuffix)
+		switch {
+		case isReason && !there[letter]:
+			alone = append(alone, name)
+		case schema.IsMessageFile(name):
+			letters++
+			if !there[name+mailbox.ReasonSuffix] {
+				unexplained = append(unexplained, name)
+			}
+		}
+	}
+	i.each(folder, alone, "oacp doctor --fix removes it", "is a reason without its dead letter", func(name string) (string, error) {
+		return "removed " + folder + "/" + name, i.w.Root().Remove(folder + "/" + name)
+	})
+	i.each(folder, unexplained, "oacp doctor --fix writes one", "is a dead letter without a reason", func(name string) (string, error) {
+		return i.explain(folder, name)
+	})
+	if letters > 0 {
+		i.add(string(agent), SeverityWarning, "see "+i.w.BoxPath(agent, mailbox.DeadLetters), "%d dead letters", letters)
+	}
+}
+
+// each reports all files of a folder that have the same trouble as one finding. Its Mend continues
+// after a file that it cannot repair.
+func (i *inspection) each(folder string, names []string, hint, message string, repair func(name string) (done string, err error)) {
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	f := i.add(folder+"/"+names[0], SeverityWarning, hint, "%s", message)
+	if more := len(names) - 1; more > 0 {
+		f.Message += fmt.Sprintf(", and so are %d more files", more)
+	}
+	f.Mend = func(ctx context.Context) (all []string, err error) {
+		for _, name := range names {
+			if ctx.Err() != nil {
+				return all, errors.Join(err, context.Cause(ctx))
+			}
+			done, repairErr := repair(name)
+			if repairErr == nil {
+				all = append(all, done)
+			}
+			err = errors.Join(err, repairErr)
+		}
+		return all, err
+	}
+}
+
+// explain writes a reason for a dead letter that has none.
+func (i *inspection) explain(folder, name string) (done string, err error) {
+	reason := fmt.Sprintf("{\n  \"reason\": \"unknown: found without a reason\",\n  \"at\": %q\n}\n", schema.NewTimestamp(i.Now))
+	_, err = i.w.AddFile(folder+"/"+name+mailbox.ReasonSuffix, []byte(reason))
+	return "wrote " + folder + "/" + name + mailbox.ReasonSuffix, err
+}
+
+// delivery reports copies in state/outgoing.
+func (i *inspection) delivery() {
+	i.category = categoryDelivery
+	ids, others, err := i.w.Staged()
+	if err != nil {
+		i.fail(outgoingName, err)
+		return
+	}
+	if len(ids) > 0 {
+		message := "has copies in " + outgoingName + ": its delivery is running, was killed, or was refused by an inbox"
+		if more := len(ids) - 1; more > 0 {
+			message += fmt.Sprintf(", and so have %d more messages", more)
+		}
+		f := i.add(string(ids[0]), SeverityWarning, "oacp doctor --fix delivers or sweeps it", "%s", message)
+		f.Mend = func(ctx context.Context) ([]string, error) { return recoverAll(ctx, i.w) }
+	}
+	for _, name := range others {
+		i.add(outgoingName+"/"+name, SeverityWarning, "remove it if it is yours", "is not a staged copy")
+	}
+	if len(ids)+len(others) == 0 {
+		i.add(outgoingName, SeverityOK, "", "nothing is stuck")
+	}
+}
+
+func recoverAll(ctx context.Context, w *mailbox.Workspace) (done []string, err error) {
+	recovered, err := w.Recover(ctx)
+	for _, path := range recovered.Published {
+		done = append(done, "delivered "+path)
+	}
+	for _, path := range recovered.Swept {
+		done = append(done, "swept "+path)
+	}
+	for _, path := range recovered.DeadLetters {
+		done = append(done, "moved to the sender's dead letters: "+path)
+	}
+	return done, err
+}

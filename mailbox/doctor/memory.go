@@ -1,0 +1,269 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// memoryMarker is the file that says that the memory in a home is kept in git.
+const memoryMarker = ".oacp-memory-repo"
+
+// memoryPatterns are the lines of the .gitignore of such a home: git sees memory and nothing else.
+var memoryPatterns = []string{
+	"*", "!*/", "!.gitignore", "!" + memoryMarker, "!org-memory/**", "!projects/*/memory/**", "projects/*/memory/.cache/", "keys/",
+}
+
+const (
+	// staleMemory is how old the last commit of memory may be.
+	staleMemory = 7 * 24 * time.Hour
+	// gitTimeout bounds how long git may take, which may have to reach another machine.
+	gitTimeout = 30 * time.Second
+)
+
+// memory inspects the memory of a home.
+type memory struct {
+	inspection
+	ctx  context.Context
+	home string
+}
+
+// Memory reports whether the memory in a home of projects is kept in git, and is in step with
+// where it is kept. The reference implementation's command memory sets that up. Memory fetches from
+// the remote, and changes nothing else.
+func Memory(ctx context.Context, home string, now time.Time) []Finding {
+	m := &memory{inspection{Options: Options{Now: now}, category: categoryMemory}, ctx, home}
+	m.inspect()
+	return m.findings
+}
+
+func (m *memory) inspect() {
+	if info, err := os.Stat(filepath.Join(m.home, memoryMarker)); err != nil || !info.Mode().IsRegular() {
+		m.add("memory-marker", SeveritySkipped, "", "%s is not there: memory sync is not configured", memoryMarker)
+		return
+	}
+	m.add("memory-marker", SeverityOK, "", "%s is present", memoryMarker)
+	if _, err := m.git("rev-parse", "--is-inside-work-tree"); err != nil {
+		m.add("memory-git", SeverityWarning, "remove "+memoryMarker+", or make a repository with git init", "%s is present, but %s is not a git repository: %v", memoryMarker, m.home, err)
+		return
+	}
+	m.ignored()
+	tracked, err := m.list("ls-files")
+	m.outside(tracked, err)
+	m.untracked()
+	m.synced()
+	m.lastCommit()
+	if err == nil {
+		m.agentFiles(tracked)
+	}
+	m.overlays()
+}
+
+// git runs git in the home and returns its output.
+func (m *memory) git(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(m.ctx, gitTimeout)
+	defer cancel()
+	command := exec.CommandContext(ctx, "git", args...)
+	command.Dir, command.WaitDelay = m.home, time.Second
+	command.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0")
+	output, err := command.Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+		err = errors.New(strings.ReplaceAll(strings.TrimSpace(string(exit.Stderr)), "\n", "; "))
+	}
+	if err != nil {
+		err = fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return strings.TrimSpace(string(output)), err
+}
+
+// list returns the lines that git prints.
+func (m *memory) list(args ...string) ([]string, error) {
+	output, err := m.git(args...)
+	if err != nil || output == "" {
+		return nil, err
+	}
+	return strings.Split(output, "\n"), nil
+}
+
+// isMemory reports whether git may keep a file of a home.
+func isMemory(name string) bool {
+	if name == ".gitignore" || name == memoryMarker || strings.HasPrefix(name, "org-memory/") {
+		return true
+	}
+	parts := strings.Split(name, "/")
+	return len(parts) > 3 && parts[0] == "projects" && parts[2] == "memory" && parts[3] != ".cache"
+}
+
+// some names the first three of several paths.
+func some(paths []string) string {
+	text := strings.Join(paths[:min(3, len(paths))], ", ")
+	if more := len(paths) - 3; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// patterns returns the lines of a .gitignore that are not comments.
+func patterns(path string) ([]string, error) {
+	data, err := os.ReadFile(path)
+	var lines []string
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			lines = append(lines, line)
+		}
+	}
+	return lines, err
+}
+
+func (m *memory) ignored() {
+	lines, err := patterns(filepath.Join(m.home, ".gitignore"))
+	hint := "its lines have to be: " + strings.Join(memoryPatterns, " ")
+	switch {
+	case err != nil:
+		m.add("root-gitignore", SeverityWarning, hint, ".gitignore cannot be read: %v", err)
+	case !slices.Equal(lines, memoryPatterns):
+		m.add("root-gitignore", SeverityWarning, hint, ".gitignore lets git see something else than memory, or not all of it")
+	default:
+		m.add("root-gitignore", SeverityOK, "", ".gitignore lets git see memory and nothing else")
+	}
+}
+
+func (m *memory) outside(tracked []string, err error) {
+	outside := slices.DeleteFunc(slices.Clone(tracked), isMemory)
+	switch {
+	case err != nil:
+		m.add("tracked-allowlist", SeverityWarning, "", "%v", err)
+	case len(outside) > 0:
+		m.add("tracked-allowlist", SeverityWarning, "git rm --cached takes them out", "git keeps %d files that are not memory: %s", len(outside), some(outside))
+	default:
+		m.add("tracked-allowlist", SeverityOK, "", "git keeps %d files, all of memory", len(tracked))
+	}
+}
+
+func (m *memory) untracked() {
+	files, err := m.list("ls-files", "--others", "--exclude-standard")
+	files = slices.DeleteFunc(files, func(name string) bool { return !isMemory(name) })
+	switch {
+	case err != nil:
+		m.add("untracked-memory", SeverityWarning, "", "%v", err)
+	case len(files) > 0:
+		m.add("untracked-memory", SeverityWarning, "commit them", "git does not keep %d files of memory yet: %s", len(files), some(files))
+	default:
+		m.add("untracked-memory", SeverityOK, "", "git keeps all files of memory")
+	}
+}
+
+// synced compares the repository with its remote.
+func (m *memory) synced() {
+	switch dirty, err := m.git("status", "--porcelain"); {
+	case err != nil:
+		m.add("working-tree", SeverityWarning, "", "%v", err)
+		return
+	case dirty != "":
+		m.add("working-tree", SeverityWarning, "commit or discard them", "there are changes that are not committed")
+	default:
+		m.add("working-tree", SeverityOK, "", "everything is committed")
+	}
+	if remotes, err := m.git("remote"); err != nil || remotes == "" {
+		m.add("sync-state", SeverityOK, "", "memory is kept on this machine only")
+		m.add("remote", SeveritySkipped, "", "there is no remote")
+		return
+	}
+	if _, err := m.git("fetch", "--quiet"); err != nil {
+		m.add("sync-state", SeverityWarning, "", "cannot be found out: %v", err)
+		m.add("remote", SeverityWarning, "check the network, and your access to the remote", "cannot be reached")
+		return
+	}
+	m.distance()
+	m.add("remote", SeverityOK, "", "can be reached")
+}
+
+// distance says how far the branch is from that of the remote.
+func (m *memory) distance() {
+	upstream, err := m.git("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{u}")
+	if err != nil {
+		m.add("sync-state", SeverityWarning, "git push -u REMOTE BRANCH sets it", "the branch has no counterpart at the remote")
+		return
+	}
+	counts, err := m.git("rev-list", "--left-right", "--count", "HEAD..."+upstream)
+	var ahead, behind int
+	if err == nil {
+		_, err = fmt.Sscan(counts, &ahead, &behind)
+	}
+	switch {
+	case err != nil:
+		m.add("sync-state", SeverityWarning, "", "cannot be found out: %v", err)
+	case ahead > 0 && behind > 0:
+		m.add("sync-state", SeverityWarning, "merge by hand", "has diverged: %d commits here, %d at %s", ahead, behind, upstream)
+	case behind > 0:
+		m.add("sync-state", SeverityWarning, "git pull", "is %d commits behind %s", behind, upstream)
+	case ahead > 0:
+		m.add("sync-state", SeverityWarning, "git push", "is %d commits ahead of %s", ahead, upstream)
+	default:
+		m.add("sync-state", SeverityOK, "", "is in step with %s", upstream)
+	}
+}
+
+func (m *memory) lastCommit() {
+	if _, err := m.git("rev-parse", "--verify", "HEAD"); err != nil {
+		m.add("last-commit", SeverityWarning, "commit the memory", "there is none")
+		return
+	}
+	output, err := m.git("log", "-1", "--format=%ct")
+	seconds, parseErr := strconv.ParseInt(output, 10, 64)
+	if err != nil || parseErr != nil {
+		m.add("last-commit", SeverityWarning, "", "its time cannot be found out")
+		return
+	}
+	age := m.Now.Sub(time.Unix(seconds, 0))
+	days := max(0, int(age.Hours()/24))
+	if days > int(staleMemory.Hours()/24) {
+		m.add("last-commit", SeverityWarning, "commit the memory", "is stale: %d days old", days)
+		return
+	}
+	m.add("last-commit", SeverityOK, "", "is %d days old", days)
+}
+
+// agentFiles reports files of agents in git: they belong to one machine.
+func (m *memory) agentFiles(tracked []string) {
+	files := slices.DeleteFunc(slices.Clone(tracked), func(name string) bool {
+		return !strings.HasPrefix(name, "agents/") && !(strings.HasPrefix(name, "projects/") && strings.Contains(name, "/agents/"))
+	})
+	if len(files) > 0 {
+		m.add("agents-tracked", SeverityWarning, "git rm --cached takes them out", "git keeps %d files of agents: %s", len(files), some(files))
+		return
+	}
+	m.add("agents-tracked", SeverityOK, "", "git keeps no files of agents")
+}
+
+// overlays reports patterns in the .gitignore of a project's memory that name files outside it.
+func (m *memory) overlays() {
+	files, _ := fs.Glob(os.DirFS(m.home), "projects/*/memory/.gitignore") // the pattern is well-formed
+	var escaping []string
+	for _, name := range files {
+		lines, err := patterns(filepath.Join(m.home, name))
+		if err != nil {
+			m.add("memory-overlays", SeverityWarning, "", "%s: %v", name, err)
+			return
+		}
+		for _, line := range lines {
+			if pattern, negated := strings.CutPrefix(line, "!"); negated && slices.Contains(strings.Split(strings.ReplaceAll(pattern, `\`, "/"), "/"), "..") {
+				escaping = append(escaping, name+": "+line)
+			}
+		}
+	}
+	if len(escaping) > 0 {
+		m.add("memory-overlays", SeverityWarning, "remove the patterns with ..", "patterns reach out of memory: %s", some(escaping))
+		return
+	}
+	m.add("memory-overlays", SeverityOK, "", "%d .gitignore files of memory, none of which reaches out of it", len(files))
+}
