@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -88,7 +89,7 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 		return err
 	}
 	// A message with a receipt is sent, even if there is an error.
-	if printErr := o.printReceipt(receipt, s); printErr != nil {
+	if printErr := o.printReceipt(w, receipt, s); printErr != nil {
 		printErr = fmt.Errorf("message %s is sent, but that could not be printed: %w", receipt.Message.ID, printErr)
 		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
@@ -103,7 +104,7 @@ func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, op
 	if err != nil {
 		return err
 	}
-	answer := newSendAnswer(message, warnings, s)
+	answer := newSendAnswer(w, message, warnings, s)
 	if o.json {
 		answer.DryRun, answer.YAML = true, string(data)
 		return command.WriteJSON(s.Out, answer)
@@ -133,7 +134,7 @@ type sendAnswer struct {
 }
 
 // newSendAnswer also prints the warnings.
-func newSendAnswer(m *schema.Message, warnings validate.Diagnostics, s *command.Streams) sendAnswer {
+func newSendAnswer(workspace *mailbox.Workspace, m *schema.Message, warnings validate.Diagnostics, s *command.Streams) sendAnswer {
 	answer := sendAnswer{
 		MessageID: m.ID, ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
 		Subject: m.Subject, CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID,
@@ -142,11 +143,22 @@ func newSendAnswer(m *schema.Message, warnings validate.Diagnostics, s *command.
 		s.Warn(w.String())
 		answer.Warnings = append(answer.Warnings, w.String())
 	}
+	for _, agent := range m.To {
+		if !project.Offline(workspace, agent) {
+			continue
+		}
+		text, tell := fmt.Sprintf("agent %s is offline, as its status.yaml says, and may read this late", agent), s.Note
+		if m.Priority == schema.P0 {
+			text, tell = fmt.Sprintf("the message is urgent (P0), but agent %s is OFFLINE: reach it another way, too", agent), s.Warn
+		}
+		tell(text)
+		answer.Warnings = append(answer.Warnings, text)
+	}
 	return answer
 }
 
-func (o deliverOptions) printReceipt(r *mailbox.Receipt, s *command.Streams) (err error) {
-	answer := newSendAnswer(r.Message, r.Warnings, s)
+func (o deliverOptions) printReceipt(w *mailbox.Workspace, r *mailbox.Receipt, s *command.Streams) (err error) {
+	answer := newSendAnswer(w, r.Message, r.Warnings, s)
 	answer.Outbox = r.Outbox
 	if answer.Inboxes = r.Inboxes; len(r.Inboxes) == 1 {
 		answer.Inbox, answer.Inboxes = r.Inboxes[0], nil

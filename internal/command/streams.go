@@ -63,6 +63,11 @@ func (s *Streams) Warn(text string) {
 	_, _ = fmt.Fprintf(s.Err, "oacp: warning: %s\n", visible.Line(text))
 }
 
+// Note prints something good to know, which is no problem.
+func (s *Streams) Note(text string) {
+	_, _ = fmt.Fprintf(s.Err, "oacp: note: %s\n", visible.Line(text))
+}
+
 // Age returns how long ago something was: in minutes below an hour, in hours below two days, then
 // in days, as the reference implementation does.
 func Age(from, now time.Time) string {
