@@ -59,6 +59,9 @@ func program() *command.Program {
 			{Name: "mcp", Category: command.CategoryMessages, Usage: "offer mailbox and bridge to an agent as MCP tools"},
 			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show agents, runs and messages, live"},
 		},
+		Reference: []string{
+			"agent", "autonomy-outcome", "envelope", "key", "memory", "org-memory", "setup", "trust", "verify", "write-event",
+		},
 		Complete: complete,
 	}
 }

@@ -317,6 +317,10 @@ func (p *parser) unknownFlag(written string) error {
 }
 
 func (p *Program) unknownCommand(word string) error {
+	if slices.Contains(p.Reference, word) {
+		return failure.Usagef("there is no command %s yet; the reference implementation has one", visible.Quote(word)).
+			WithHint("https://github.com/kiloloop/oacp works with the same workspaces; run its oacp by its full path")
+	}
 	names := p.separateNames()
 	for _, entry := range p.Commands {
 		names = append(names, entry.Name)

@@ -23,6 +23,8 @@ type Program struct {
 	Commands []Entry
 	// Separate are commands that are programs of their own, which are installed with this one.
 	Separate []Separate
+	// Reference are the commands that only the reference implementation has. Its users try them here.
+	Reference []string
 	// Complete completes the values of placeholders in help texts that this package does not know.
 	Complete func(c *Completion, placeholder, current string) []Candidate
 	// Exec replaces the process by another program.
