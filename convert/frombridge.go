@@ -221,16 +221,7 @@ func randOf(r bridge.Record, at time.Time, v Variant) string {
 		text += "\n" + Fingerprint(r)
 	}
 	sum := sha256.Sum256([]byte(text))
-	return encodeTime(at) + hex.EncodeToString(sum[:])[:hashLength]
-}
-
-// encodeTime returns the time within the minute as three digits of base 36, so that ids sort by
-// time.
-func encodeTime(at time.Time) string {
-	const steps = 36 * 36 * 36
-	within := time.Duration(at.Second())*time.Second + time.Duration(at.Nanosecond())
-	text := strconv.FormatInt(int64(within)*steps/int64(time.Minute), 36)
-	return strings.Repeat("0", timeLength-len(text)) + text
+	return schema.TimeWithinMinute(at, timeLength) + hex.EncodeToString(sum[:])[:hashLength]
 }
 
 // timeOf reads a timestamp. One that is no time, or not of the years 0 to 9999, is 1970.

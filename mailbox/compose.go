@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -38,12 +39,12 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 	if m.Priority == "" {
 		m.Priority = schema.DefaultPriority
 	}
-	if m.CreatedAt == "" {
-		at := w.now()
-		if parts, err := schema.ParseID(m.ID); err == nil {
-			at = parts.At // so that the message has the same bytes and file name however often it is sent
-		}
-		m.CreatedAt = schema.NewTimestamp(at)
+	switch parts, err := schema.ParseID(m.ID); {
+	case m.CreatedAt != "":
+	case err == nil:
+		m.CreatedAt = schema.NewTimestamp(parts.At) // so that the message is the same however often it is sent
+	case o.given():
+		m.CreatedAt = schema.NewTimestamp(w.now())
 	}
 	if !o.given() {
 		if err := w.giveID(o, claimed); err != nil {
@@ -85,10 +86,23 @@ func CheckNewAgent(name schema.AgentName) error {
 	return err
 }
 
-// giveID makes the message's id: a short one if the short file name is free, and otherwise a long
-// one, which cannot repeat.
+// sendTimes gives out the times of the messages that this process sends.
+var sendTimes schema.Clock
+
+// giveID makes the message's id and, if it has none, its time. The id is a short one if the short
+// file name is free, and otherwise a long one, which cannot repeat.
 func (w *Workspace) giveID(o *outgoing, claimed map[string]bool) error {
 	m := o.message
+	if o.at.IsZero() {
+		at, alone := w.times.Next(w.now())
+		o.at, o.long = at, o.long || !alone
+	}
+	at := o.at
+	if m.CreatedAt == "" {
+		m.CreatedAt = schema.NewTimestamp(at)
+	} else {
+		at = m.CreatedAt.Time().Add(time.Duration(at.Nanosecond()))
+	}
 	if !o.long {
 		taken, err := w.shortNameTaken(m)
 		if err != nil {
@@ -104,7 +118,7 @@ func (w *Workspace) giveID(o *outgoing, claimed map[string]bool) error {
 	if o.long {
 		length = schema.LongRand
 	}
-	id, err := schema.NewID(m.CreatedAt.Time(), m.From, m.Type, length, w.random)
+	id, err := schema.NewID(at, m.From, m.Type, length, w.random)
 	m.ID = id
 	return err
 }

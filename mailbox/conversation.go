@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/oacp-go/oacp/schema"
 )
@@ -27,7 +26,7 @@ func (w *Workspace) Thread(ctx context.Context, id string) ([]Entry, error) {
 		return nil, err
 	}
 	thread := connected(start[0].Message, all)
-	SortConversation(thread)
+	SortConversation(thread, func(e Entry) *schema.Message { return e.Message })
 	return thread, err
 }
 
@@ -155,73 +154,49 @@ func Depths(thread []Entry) map[schema.ID]int {
 	return depths
 }
 
-// SortConversation sorts messages by time, and messages of one second in the order in which their
-// files were written. A message that is older than the one it answers, because clocks differ,
-// counts as written right after that one.
-func SortConversation(entries []Entry) {
-	byID := make(map[schema.ID]*Entry, len(entries))
-	earliestFirst := make([]*Entry, len(entries))
-	for i := range entries {
-		byID[entries[i].Message.ID] = &entries[i]
-		earliestFirst[i] = &entries[i]
-	}
+// SortConversation sorts what has messages by their age; see schema.CompareAge. A message that is
+// older than the one it answers, because clocks differ, counts as sent right after that one.
+func SortConversation[T any](items []T, message func(T) *schema.Message) {
 	// If messages answer each other in a cycle, the earliest one is taken for an answer.
-	slices.SortFunc(earliestFirst, func(a, b *Entry) int {
-		return cmp.Or(positionOf(a).compareTime(positionOf(b)), strings.Compare(string(a.Message.ID), string(b.Message.ID)))
-	})
-	positions := make(map[schema.ID]position, len(entries))
-	for _, e := range earliestFirst {
-		locate(e, byID, positions)
+	slices.SortFunc(items, func(a, b T) int { return schema.CompareAge(message(a), message(b)) })
+	byID := make(map[schema.ID]*schema.Message, len(items))
+	for _, item := range items {
+		byID[message(item).ID] = message(item)
 	}
-	slices.SortFunc(entries, func(a, b Entry) int {
-		return cmp.Or(
-			positions[a.Message.ID].compare(positions[b.Message.ID]),
-			strings.Compare(string(a.Message.ID), string(b.Message.ID)),
-		)
+	positions := make(map[schema.ID]position, len(items))
+	for _, item := range items {
+		locate(message(item), byID, positions)
+	}
+	slices.SortStableFunc(items, func(a, b T) int {
+		p, q := positions[message(a).ID], positions[message(b).ID]
+		return cmp.Or(schema.CompareAge(p.after, q.after), cmp.Compare(p.answers, q.answers))
 	})
 }
 
-// position is a message's place in a conversation.
+// position is a message's place in a conversation: that of another message or its own, and how many
+// messages lead from there to it, each an answer to the one before.
 type position struct {
-	createdAt schema.Timestamp
-	modified  time.Time
-	// answers counts the messages that this one follows at the same time and that it answers.
+	after   *schema.Message
 	answers int
-}
-
-func (p position) compare(other position) int {
-	return cmp.Or(p.compareTime(other), cmp.Compare(p.answers, other.answers))
-}
-
-func (p position) compareTime(other position) int {
-	return cmp.Or(
-		strings.Compare(string(p.createdAt), string(other.createdAt)),
-		p.modified.Compare(other.modified),
-	)
-}
-
-func positionOf(e *Entry) position {
-	return position{createdAt: e.Message.CreatedAt, modified: e.Modified}
 }
 
 // locate finds the positions of a message and of those it answers. It is not recursive, because
 // messages can answer each other in chains of any length and in cycles.
-func locate(e *Entry, byID map[schema.ID]*Entry, positions map[schema.ID]position) {
-	var chain []*Entry
+func locate(m *schema.Message, byID map[schema.ID]*schema.Message, positions map[schema.ID]position) {
+	var chain []*schema.Message
 	inChain := make(map[schema.ID]bool)
-	for ; e != nil && !inChain[e.Message.ID]; e = byID[e.Message.ParentID] {
-		if _, known := positions[e.Message.ID]; known {
+	for ; m != nil && !inChain[m.ID]; m = byID[m.ParentID] {
+		if _, known := positions[m.ID]; known {
 			break
 		}
-		inChain[e.Message.ID] = true
-		chain = append(chain, e)
+		inChain[m.ID] = true
+		chain = append(chain, m)
 	}
-	for _, e := range slices.Backward(chain) {
-		own := positionOf(e)
-		if parent, ok := positions[e.Message.ParentID]; ok && own.compareTime(parent) <= 0 {
-			own = parent
-			own.answers++
+	for _, m := range slices.Backward(chain) {
+		own := position{after: m}
+		if parent, ok := positions[m.ParentID]; ok && schema.CompareAge(m, parent.after) <= 0 {
+			own = position{parent.after, parent.answers + 1}
 		}
-		positions[e.Message.ID] = own
+		positions[m.ID] = own
 	}
 }

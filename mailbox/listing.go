@@ -53,32 +53,30 @@ func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) (
 	return sorted(entries), err
 }
 
-// sorted returns entries in the order in which pending messages are processed: by priority, then
-// requests first, then by time, then by id; see schema.Compare. Files that are not messages come
-// last.
+// sorted returns entries in the order of schema.Compare, in which pending messages are processed.
+// Files that are not messages come last.
 func sorted(entries []Entry) []Entry {
 	// Sorting keys is faster than sorting the entries, which are large.
 	type key struct {
-		class     int
-		createdAt schema.Timestamp
-		id        schema.ID
-		entry     *Entry
+		class int
+		m     *schema.Message
+		entry *Entry
 	}
 	keys := make([]key, len(entries))
 	for i := range entries {
-		keys[i] = key{class: math.MaxInt, entry: &entries[i]}
+		keys[i] = key{math.MaxInt, &schema.Message{}, &entries[i]}
 		if m := entries[i].Message; m != nil {
-			keys[i] = key{m.Class(), m.CreatedAt, m.ID, &entries[i]}
+			keys[i] = key{m.Class(), m, &entries[i]}
 		}
 	}
 	slices.SortFunc(keys, func(a, b key) int {
 		if c := cmp.Compare(a.class, b.class); c != 0 {
 			return c
 		}
-		if c := strings.Compare(string(a.createdAt), string(b.createdAt)); c != 0 {
+		if c := schema.CompareAge(a.m, b.m); c != 0 {
 			return c
 		}
-		return cmp.Or(strings.Compare(string(a.id), string(b.id)), strings.Compare(a.entry.Name, b.entry.Name))
+		return strings.Compare(a.entry.Name, b.entry.Name)
 	})
 	result := make([]Entry, len(entries))
 	for i, k := range keys {

@@ -43,7 +43,7 @@ func newWorkspaceIn(t testing.TB, dir string, agents ...schema.AgentName) *Works
 	return openWorkspace(t, dir)
 }
 
-// openWorkspace opens a workspace whose clock is testTime.
+// openWorkspace opens a workspace whose clock stands still at testTime.
 func openWorkspace(t testing.TB, dir string) *Workspace {
 	t.Helper()
 	w, err := Open(dir, nil)
@@ -55,7 +55,7 @@ func openWorkspace(t testing.TB, dir string) *Workspace {
 			t.Errorf("closing the workspace: %v", err)
 		}
 	})
-	w.now = func() time.Time { return testTime }
+	w.now, w.times = func() time.Time { return testTime }, new(schema.Clock)
 	return w
 }
 

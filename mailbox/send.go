@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
@@ -76,6 +77,9 @@ type outgoing struct {
 	warnings validate.Diagnostics
 	// name is the file name of all copies.
 	name string
+	// at is the time of the id. It stays the same if the message is composed again, so that messages
+	// keep their order.
+	at time.Time
 	// long asks for a long file name and id, because the short ones were taken.
 	long    bool
 	outbox  *stagedCopy

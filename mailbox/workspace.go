@@ -52,6 +52,8 @@ type Workspace struct {
 
 	now    func() time.Time
 	random io.Reader
+	// times gives out the times of sent messages.
+	times *schema.Clock
 }
 
 // Options configures a workspace. The zero value is the default.
@@ -88,7 +90,7 @@ func Open(dir string, options *Options) (*Workspace, error) {
 		return nil, errors.Join(fmt.Errorf("opening workspace %s: %w", absolute, noWorkspace(err)), root.Close())
 	}
 	sync := options == nil || !options.NoSync
-	return &Workspace{dir: absolute, root: root, files: disk{sync}, now: time.Now, random: rand.Reader}, nil
+	return &Workspace{dir: absolute, root: root, files: disk{sync}, now: time.Now, random: rand.Reader, times: &sendTimes}, nil
 }
 
 func noWorkspace(err error) error {

@@ -34,7 +34,7 @@ func TestParseFileName(t *testing.T) {
 		"", ".yaml", "x.yaml", "20260313T1430Z.yaml", "20260313T1430Z_.yaml", "20260313T1430Z_claude.yaml", "20260313T1430Z_claude_message.yaml",
 		"20260313T1430Z_task_request.yaml", "20260313T1430Z__task_request.yaml", "20260313T1430Z_-x_task_request.yaml",
 		"20260313T1430Z_claude_task_request.yml", "20260313T1430Z_claude_task_request.yaml.bak", "20260313T1430Z_claude_task_request.YAML",
-		"20260313T1430Z_claude_task_request_a.yaml", "20260313T1430Z_claude_task_request_.yaml", "20260313T1430Z_claude_task_request-2.yaml",
+		"20260313T1430Z_claude_task_request_a.b.yaml", "20260313T1430Z_claude_task_request_.yaml", "20260313T1430Z_claude_task_request-2.yaml",
 		"2026-03-13T14:30:00Z_claude_task_request.yaml", "20260231T1430Z_claude_task_request.yaml", "T_claude_task_request.yaml",
 		"20260313T1430Z_" + strings.Repeat("a", 65) + "_question.yaml", "../20260313T1430Z_claude_question.yaml",
 	} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -50,11 +51,11 @@ func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") =
 // isRand reports whether the text may be the random part of an id.
 func isRand(s string) bool {
 	for i := range len(s) {
-		if !isAlphanumeric(s[i]) {
+		if c := s[i]; !isAlphanumeric(c) && c != '_' && c != '-' {
 			return false
 		}
 	}
-	return minRand <= len(s) && len(s) <= maxRand
+	return 0 < len(s) && len(s) <= maxRand
 }
 
 // ID identifies a message: msg-<timestamp>-<sender>-<rand>.
@@ -63,13 +64,14 @@ type ID string
 // MaxID is the longest id in characters.
 const MaxID = 200
 
-// Lengths of the random part of an id: ShortRand if the short file name is free, LongRand if it is
-// taken, minRand to maxRand when reading.
+// Lengths of the random part of an id: ShortRand if the short file name is free, LongRand if not, at
+// most maxRand when reading. Other tools expect usualMin to usualMax letters and digits.
 const (
 	ShortRand = 4
-	LongRand  = 10
-	minRand   = 3
-	maxRand   = 32
+	LongRand  = 16
+	maxRand   = 64
+	usualMin  = 3
+	usualMax  = 32
 )
 
 // IDParts are the parts of an id.
@@ -80,44 +82,66 @@ type IDParts struct {
 	Rand   string
 }
 
+// UsualRand reports whether other tools accept the random part: it has 3 to 32 letters and digits.
+func (p IDParts) UsualRand() bool {
+	return usualMin <= len(p.Rand) && len(p.Rand) <= usualMax && !strings.ContainsAny(p.Rand, "_-")
+}
+
 // ParseID parses an id. It accepts the three timestamp forms in use, YYYYMMDDTHHmmZ,
-// YYYYMMDDTHHmmssZ and YYYYMMDDHHMMSS, and a rand of 3 to 32 letters and digits.
+// YYYYMMDDTHHmmssZ and YYYYMMDDHHMMSS, and a rand of 1 to 64 letters, digits, underscores and
+// hyphens. Agent names may contain hyphens too; the rand is as short as it can be.
 func ParseID(id ID) (IDParts, error) {
 	if len(id) > MaxID {
 		return IDParts{}, fmt.Errorf("id %.20q… has over %d characters", id, MaxID)
 	}
 	rest, ok := strings.CutPrefix(string(id), "msg-")
 	stamp, rest, ok2 := strings.Cut(rest, "-")
-	last := strings.LastIndexByte(rest, '-')
-	if !ok || !ok2 || last < 0 {
+	if !ok || !ok2 || !strings.Contains(rest, "-") {
 		return IDParts{}, fmt.Errorf("id %q is not of the form msg-<timestamp>-<sender>-<rand>", id)
 	}
 	at, err := parseCompactTime(stamp)
 	if err != nil {
 		return IDParts{}, fmt.Errorf("id %q: %w", id, err)
 	}
-	sender, err := ParseAgentName(rest[:last])
-	if err != nil {
-		return IDParts{}, fmt.Errorf("id %q: %w", id, err)
+	var refused error
+	for end := strings.LastIndexByte(rest, '-'); end >= 0; end = strings.LastIndexByte(rest[:end], '-') {
+		sender, err := ParseAgentName(rest[:end])
+		if err == nil && isRand(rest[end+1:]) {
+			return IDParts{At: at, Sender: sender, Rand: rest[end+1:]}, nil
+		}
+		if err == nil {
+			err = fmt.Errorf("it does not end in 1 to %d letters, digits, underscores and hyphens", maxRand)
+		}
+		if refused == nil {
+			refused = err
+		}
 	}
-	rand := rest[last+1:]
-	if !isRand(rand) {
-		return IDParts{}, fmt.Errorf("id %q does not end in %d to %d letters and digits", id, minRand, maxRand)
-	}
-	return IDParts{At: at, Sender: sender, Rand: rand}, nil
+	return IDParts{}, fmt.Errorf("id %q: %w", id, refused)
 }
 
-// idAlphabet has 36 characters, three for each of the twelve types.
-const idAlphabet = "abcdefghijklmnopqrstuvwxyz0123456789"
+// idAlphabet has 36 characters in the order of their bytes, three for each of the twelve types.
+const idAlphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-// NewID makes an id for a message of the given sender, type and time. It reads a random part of the
-// given length from random.
+// Characters of a rand that are the time within the minute: 1.3 ms a step in a short one, 27 ns in a
+// long one.
+const (
+	shortTime = 3
+	longTime  = 6
+)
+
+// NewID makes an id for a message of the given sender, type and time. Its rand has ShortRand or
+// LongRand characters and begins with the time within the minute, so that ids sort by time.
 //
-// A random part of ShortRand characters begins with one of three characters that belong to the
-// type, so messages of different types never share a short id. Messages of one type do not either,
-// because only one message of a sender, type and minute gets the short file name.
+// The last character of a short rand is one of three that belong to the type, so messages of
+// different types never share a short id. Messages of one type do not either, because only one
+// message of a sender, type and minute gets the short file name. The rest of a long rand is read
+// from random.
 func NewID(at time.Time, sender AgentName, t Type, length int, random io.Reader) (ID, error) {
-	raw := make([]byte, length)
+	within := longTime
+	if length == ShortRand {
+		within = shortTime
+	}
+	raw := make([]byte, length-within)
 	if _, err := io.ReadFull(random, raw); err != nil {
 		return "", fmt.Errorf("making a message id: %w", err)
 	}
@@ -125,13 +149,36 @@ func NewID(at time.Time, sender AgentName, t Type, length int, random io.Reader)
 		// 256 is not a multiple of 36. The slight bias costs a fraction of a bit and keeps the id a
 		// function of the bytes read.
 		raw[i] = idAlphabet[int(b)%len(idAlphabet)]
-	}
-	if length == ShortRand {
-		if i := slices.Index(types, t); i >= 0 {
-			raw[0] = idAlphabet[3*i+int(raw[0])%3]
+		if n := slices.Index(types, t); length == ShortRand && n >= 0 {
+			raw[i] = idAlphabet[3*n+int(b)%3]
 		}
 	}
-	return ID("msg-" + at.UTC().Format(compactMinute) + "-" + string(sender) + "-" + string(raw)), nil
+	at = at.UTC()
+	return ID("msg-" + at.Format(compactMinute) + "-" + string(sender) + "-" + TimeWithinMinute(at, within) + string(raw)), nil
+}
+
+// TimeWithinMinute returns the position of a time within its minute as a number in base 36 with the
+// given count of digits, at most 6. Texts of one length sort by time.
+func TimeWithinMinute(at time.Time, digits int) string {
+	text := make([]byte, digits)
+	n := positionInMinute(at, digits)
+	for i := range slices.Backward(text) {
+		text[i] = idAlphabet[n%36]
+		n /= 36
+	}
+	return string(text)
+}
+
+// positionInMinute counts the steps from the beginning of the minute; a minute has 36^digits.
+func positionInMinute(at time.Time, digits int) uint64 {
+	steps := uint64(1)
+	for range digits {
+		steps *= 36
+	}
+	within := at.Sub(at.Truncate(time.Minute))
+	high, low := bits.Mul64(uint64(within), steps)
+	position, _ := bits.Div64(high, low, uint64(time.Minute))
+	return position
 }
 
 // ConversationID groups messages into a thread: conv-<YYYYMMDD>-<agent>-<seq>.

@@ -35,6 +35,12 @@ func TestParseID(t *testing.T) {
 		{"msg-20260313T1430Z-claude-0123456789", IDParts{minute, "claude", "0123456789"}},
 		{ID("msg-20260313T1430Z-claude-" + strings.Repeat("A", 32)), IDParts{minute, "claude", strings.Repeat("A", 32)}},
 		{"msg-20260313T1430Z-claude-code-2-a8f3", IDParts{minute, "claude-code-2", "a8f3"}},
+		{"msg-20260313T1430Z-claude-7", IDParts{minute, "claude", "7"}},
+		{"msg-20260313T1430Z-claude-a_8f", IDParts{minute, "claude", "a_8f"}},
+		{"msg-20260313T1430Z-claude--", IDParts{minute, "claude", "-"}},
+		{"msg-20260313T1430Z-claude-a8f3-", IDParts{minute, "claude", "a8f3-"}},
+		{ID("msg-20260313T1430Z-claude-" + strings.Repeat("a", 64)), IDParts{minute, "claude", strings.Repeat("a", 64)}},
+		{ID("msg-20260313T1430Z-" + strings.Repeat("a", 63) + "-b-c"), IDParts{minute, AgentName(strings.Repeat("a", 63)), "b-c"}},
 		{"msg-20260313T1430Z-a_b.c-a8f3", IDParts{minute, "a_b.c", "a8f3"}},
 		{"msg-20240229T2359Z-x-abc", IDParts{time.Date(2024, 2, 29, 23, 59, 0, 0, time.UTC), "x", "abc"}},
 	}
@@ -47,9 +53,9 @@ func TestParseID(t *testing.T) {
 		"", "msg", "msg-", "msg-20260313T1430Z", "msg-20260313T1430Z-a8f3", "msg-20260313T1430Z--a8f3", "msg-20260313T1430Z-claude",
 		"MSG-20260313T1430Z-claude-a8f3", "20260313T1430Z-claude-a8f3", "msg-20260313T1430-claude-a8f3", "msg-20260313T14:30Z-claude-a8f3",
 		"msg-20260230T1430Z-claude-a8f3", "msg-20260313T2460Z-claude-a8f3", "msg-20260313-claude-a8f3", "msg-2026031314300-claude-a8f3",
-		"msg-20260313T1430Z-claude-", "msg-20260313T1430Z-claude-ab", "msg-20260313T1430Z-claude-a_8f", "msg-20260313T1430Z-claude-a8fü",
+		"msg-20260313T1430Z-claude-", "msg-20260313T1430Z-claude-a.8f", "msg-20260313T1430Z-claude-a8fü",
 		"msg-20260313T1430Z-../x-a8f3", "msg-20260313T1430Z-a b-a8f3", "msg-20260313T1430Z-claude-a8f3\n", "msg-٢٠٢٦٠٣١٣T1430Z-claude-a8f3",
-		ID("msg-20260313T1430Z-claude-" + strings.Repeat("a", 33)),
+		ID("msg-20260313T1430Z-claude-" + strings.Repeat("a", 65)),
 		ID("msg-20260313T1430Z-" + strings.Repeat("a", 65) + "-a8f3"),
 		ID("msg-20260313T1430Z-claude-a8f3" + strings.Repeat("-", MaxID)),
 	} {
@@ -85,29 +91,57 @@ func TestParseConversationID(t *testing.T) {
 	}
 }
 
-// TestShortIDsOfDifferentTypesNeverMeet checks that the first character of the rand depends on the
+func TestUsualRand(t *testing.T) {
+	for rand, want := range map[string]bool{
+		"a8f3": true, "001": true, "A8F3": true, strings.Repeat("a", 32): true,
+		"7": false, "ab": false, "a_8f": false, "a8f3-": false, strings.Repeat("a", 33): false,
+	} {
+		if got := (IDParts{Rand: rand}).UsualRand(); got != want {
+			t.Errorf("UsualRand of %q is %t, want %t", rand, got, want)
+		}
+	}
+}
+
+// TestShortIDsOfDifferentTypesNeverMeet checks that the last character of the rand depends on the
 // type, whatever the randomness.
 func TestShortIDsOfDifferentTypesNeverMeet(t *testing.T) {
 	owner := make(map[byte]Type)
 	for _, kind := range Types() {
 		for b := range 256 {
-			id, err := NewID(testTime, "claude", kind, ShortRand, bytes.NewReader(bytes.Repeat([]byte{byte(b)}, ShortRand)))
+			id, err := NewID(testTime, "claude", kind, ShortRand, bytes.NewReader([]byte{byte(b)}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			parts, err := ParseID(id)
-			if err != nil {
-				t.Fatal(err)
+			last := id[len(id)-1]
+			if other, taken := owner[last]; taken && other != kind {
+				t.Fatalf("short ids of %s and %s may both end in %q", other, kind, last)
 			}
-			first := parts.Rand[0]
-			if other, taken := owner[first]; taken && other != kind {
-				t.Fatalf("short ids of %s and %s may both begin with %q", other, kind, first)
-			}
-			owner[first] = kind
+			owner[last] = kind
 		}
 	}
 	if len(owner) != len(idAlphabet) {
-		t.Errorf("short ids begin with %d characters, want all %d", len(owner), len(idAlphabet))
+		t.Errorf("short ids end in %d characters, want all %d", len(owner), len(idAlphabet))
+	}
+}
+
+func TestNewIDCarriesItsTime(t *testing.T) {
+	zeros := bytes.NewReader(make([]byte, 1000))
+	tests := []struct {
+		at          time.Duration // after the minute
+		short, long ID
+	}{
+		{0, "msg-20260313T1430Z-claude-0000", "msg-20260313T1430Z-claude-0000000000000000"},
+		{1286008, "msg-20260313T1430Z-claude-0000", "msg-20260313T1430Z-claude-000zzz0000000000"},
+		{1286009, "msg-20260313T1430Z-claude-0010", "msg-20260313T1430Z-claude-0010000000000000"},
+		{30 * time.Second, "msg-20260313T1430Z-claude-i000", "msg-20260313T1430Z-claude-i000000000000000"},
+		{time.Minute - 1, "msg-20260313T1430Z-claude-zzz0", "msg-20260313T1430Z-claude-zzzzzz0000000000"},
+	}
+	for _, test := range tests {
+		for length, want := range map[int]ID{ShortRand: test.short, LongRand: test.long} {
+			if got, err := NewID(testTime.Add(test.at), "claude", TaskRequest, length, zeros); got != want || err != nil {
+				t.Errorf("%v after the minute: the id of length %d is %s (%v), want %s", test.at, length, got, err, want)
+			}
+		}
 	}
 }
 
@@ -119,21 +153,26 @@ func TestNewIDNeedsItsRandomness(t *testing.T) {
 
 // FuzzNewID checks that a new id parses into its parts.
 func FuzzNewID(f *testing.F) {
-	f.Add(int64(1773412200), "claude", uint8(0), uint8(ShortRand), []byte("abcd"))
-	f.Add(int64(0), "a-b_c.d", uint8(11), uint8(LongRand), bytes.Repeat([]byte{255}, LongRand))
-	f.Add(int64(253402300799), "0", uint8(5), uint8(16), []byte{0, 1, 2})
-	f.Fuzz(func(t *testing.T, seconds int64, sender string, kind, length uint8, random []byte) {
-		at := time.Unix(seconds, 0).UTC()
-		if !AgentName(sender).Valid() || at.Year() < 0 || at.Year() > 9999 || length < minRand || length > maxRand {
+	f.Add(int64(1773412200), int64(0), "claude", uint8(0), false, []byte("abcd"))
+	f.Add(int64(0), int64(999_999_999), "a-b_c.d", uint8(11), true, bytes.Repeat([]byte{255}, LongRand))
+	f.Add(int64(253402300799), int64(1), "0", uint8(5), true, []byte{0, 1, 2})
+	f.Add(int64(-62167219200), int64(1), "0", uint8(5), true, []byte{0, 1, 2})
+	f.Fuzz(func(t *testing.T, seconds, nanoseconds int64, sender string, kind uint8, long bool, random []byte) {
+		at := time.Unix(seconds, nanoseconds).UTC()
+		if !AgentName(sender).Valid() || at.Year() < 0 || at.Year() > 9999 {
 			return
 		}
+		length := ShortRand
+		if long {
+			length = LongRand
+		}
 		random = append(random, make([]byte, length)...)
-		id, err := NewID(at, AgentName(sender), types[int(kind)%len(types)], int(length), bytes.NewReader(random))
+		id, err := NewID(at, AgentName(sender), types[int(kind)%len(types)], length, bytes.NewReader(random))
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := ParseID(id)
-		if err != nil || got.Sender != AgentName(sender) || !got.At.Equal(at.Truncate(time.Minute)) || len(got.Rand) != int(length) {
+		if err != nil || got.Sender != AgentName(sender) || !got.At.Equal(at.Truncate(time.Minute)) || len(got.Rand) != length || !got.UsualRand() {
 			t.Errorf("%q reads as %+v (%v), want sender %s at %s", id, got, err, sender, at)
 		}
 	})

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 )
@@ -78,17 +77,6 @@ func (t Type) Answer() Type {
 	return Notification
 }
 
-// rank orders types within a priority: requests first, information last.
-func (t Type) rank() int {
-	switch t {
-	case TaskRequest, ReviewRequest:
-		return 0
-	case Notification, FollowUp:
-		return 2
-	}
-	return 1
-}
-
 // Priority is the urgency of a message; P0 is the highest.
 type Priority string
 
@@ -116,20 +104,3 @@ func ParsePriority(text string) (Priority, error) {
 
 // Known reports whether p is one of the four priorities.
 func (p Priority) Known() bool { return p == P0 || p == P1 || p == P2 || p == P3 }
-
-// Compare orders messages for processing: by priority; within a priority requests first,
-// notifications and follow-ups last; then by age, the oldest first; then by id. It returns a
-// negative number if a comes first. A message without a known priority counts as DefaultPriority.
-func Compare(a, b *Message) int {
-	return cmp.Or(a.Class()-b.Class(), cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
-}
-
-// Class is the part of Compare's order that does not depend on time: the lower class comes first.
-func (m *Message) Class() int {
-	const ranks = 3
-	p := m.Priority
-	if !p.Known() {
-		p = DefaultPriority
-	}
-	return int(p[1]-'0')*ranks + m.Type.rank()
-}

@@ -39,13 +39,15 @@ func isNotice(m *schema.Message) bool {
 // setID gives a draft its time, and an id that depends only on the time and on its cause: however
 // often it is sent, it is the same message.
 func (r *Runner) setID(draft *schema.Message, cause ...string) {
-	at := r.now().UTC()
+	const timeLength = 6
+	at, _ := r.times.Next(r.now())
 	draft.CreatedAt = schema.NewTimestamp(at)
 	parts := [][]byte{[]byte(r.config.Agent)}
 	for _, text := range cause {
 		parts = append(parts, []byte(text))
 	}
-	draft.ID = schema.ID("msg-" + at.Format("20060102T1504Z") + "-" + string(draft.From) + "-" + fingerprint(parts...))
+	rand := (schema.TimeWithinMinute(at, timeLength) + fingerprint(parts...))[:schema.LongRand]
+	draft.ID = schema.ID("msg-" + at.Format("20060102T1504Z") + "-" + string(draft.From) + "-" + rand)
 }
 
 // maxCut leaves room in a body for the remark that it was cut.

@@ -25,6 +25,8 @@ type Runner struct {
 	workspace *mailbox.Workspace
 	config    Config
 	now       func() time.Time
+	// times gives out the times of the messages that the runner writes.
+	times schema.Clock
 	// poll is how often the Runner reads what others appended to the journal, and retryDelay how
 	// long it waits after a failure of the workspace.
 	poll, retryDelay time.Duration

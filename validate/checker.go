@@ -15,8 +15,8 @@ type checker struct {
 	composed bool
 
 	m *schema.Message
-	// idSender is the sender that the message's id names.
-	idSender schema.AgentName
+	// id has the parts of the message's id.
+	id schema.IDParts
 	// unread holds the fields whose value could not be read. That has been reported, and they do
 	// not count as missing.
 	unread map[string]bool

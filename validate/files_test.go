@@ -77,7 +77,7 @@ func TestFilesWorkspace(t *testing.T) {
 		"agents/new/config.yaml":                      "not: a message",
 	})
 	inAgents := func(prefix string) string {
-		want := "agents/claude/outbox/a.yaml\nagents/codex/archive/2026/c.yaml\nagents/codex/dead_letter/d.yaml id-form\nagents/codex/dead_letter/d.yaml unknown-field\n"
+		want := "agents/claude/outbox/a.yaml\nagents/codex/archive/2026/c.yaml\nagents/codex/dead_letter/d.yaml id-rand\nagents/codex/dead_letter/d.yaml unknown-field\n"
 		want += "agents/codex/inbox/a.yaml\nagents/codex/inbox/b.yaml\nagents/state/inbox/e.yaml"
 		return strings.ReplaceAll(want, "agents/", prefix)
 	}

@@ -152,7 +152,10 @@ var refusals = []struct {
 	{"list among recipients", with("to: [codex, [gemini]]"), "3:13 error field-kind to[1]"},
 
 	{"id of no form", with("id: 42"), "1:5 error id-form id"},
-	{"id with a short rand", with("id: msg-20260313T1430Z-claude-a8"), "1:5 error id-form id"},
+	{"id with a short rand", with("id: msg-20260313T1430Z-claude-a8"), "1:5 warning id-rand id"},
+	{"id with an underscore", with("id: msg-20260313T1430Z-claude-a_8f"), "1:5 warning id-rand id"},
+	{"id without a rand", with("id: msg-20260313T1430Z-claude-"), "1:5 error id-form id"},
+	{"id with a long rand", with("id: msg-20260313T1430Z-claude-" + strings.Repeat("a", 65)), "1:5 error id-form id"},
 	{"id on no day", with("id: msg-20260231T1430Z-claude-a8f3"), "1:5 error id-form id"},
 	{"id too long", with("id: msg-20260313T1430Z-" + strings.Repeat("c", 180) + "-a8f3"), "1:5 error id-form id"},
 	{"id with seconds", with("id: msg-20260313T143000Z-claude-a8f"), ""},

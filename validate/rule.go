@@ -44,6 +44,7 @@ const (
 	RuleLength         Rule = "length"
 	RuleID             Rule = "id-form"
 	RuleIDSender       Rule = "id-sender"
+	RuleIDRand         Rule = "id-rand"
 	RuleAgentName      Rule = "agent-name"
 	RuleRecipients     Rule = "recipients"
 	RuleSelfSend       Rule = "self-send"
@@ -109,6 +110,7 @@ var rules = []RuleInfo{
 	{RuleLength, Error, "Text is not longer than its field allows; lengths count characters."},
 	{RuleID, Error, "An id has the form msg-<timestamp>-<sender>-<rand>."},
 	{RuleIDSender, Warning, "The sender in the id is the one in from."},
+	{RuleIDRand, Warning, "The last part of an id is 3 to 32 letters and digits; other tools may refuse another."},
 	{RuleAgentName, Error, "An agent name is a letter or digit, then up to 63 letters, digits, dots, underscores and hyphens."},
 	{RuleRecipients, Error, "A message has 1 to 10 distinct recipients; a handoff and its completion have one."},
 	{RuleSelfSend, Error, "The sender is not among the recipients."},

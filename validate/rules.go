@@ -132,7 +132,7 @@ func (c *checker) checkIdentity() {
 		if err != nil {
 			c.report(RuleID, path{"id"}, "", "%v", err)
 		}
-		c.idSender = parts.Sender
+		c.id = parts
 	}
 	if m.Type != "" && !m.Type.Known() {
 		c.report(RuleType, path{"type"}, suggestType(string(m.Type)), "%s is not a message type", quote(m.Type))
@@ -279,9 +279,13 @@ func (c *checker) checkFileName(file string) {
 // warn reports what other tools may not accept.
 func (c *checker) warn() {
 	m := c.m
-	if c.idSender != "" && c.idSender != m.From && m.From.Valid() {
+	if c.id.Sender != "" && c.id.Sender != m.From && m.From.Valid() {
 		c.report(RuleIDSender, path{"id"}, "",
-			"the id names %s as its sender, from says %s", quote(c.idSender), quote(m.From))
+			"the id names %s as its sender, from says %s", quote(c.id.Sender), quote(m.From))
+	}
+	if c.id.Sender != "" && !c.id.UsualRand() {
+		c.report(RuleIDRand, path{"id"}, "",
+			"the id ends in %s; other tools expect 3 to 32 letters and digits", quote(c.id.Rand))
 	}
 	if expires := m.ExpiresAt.Time(); !expires.IsZero() && expires.Before(m.CreatedAt.Time()) {
 		c.report(RuleExpiry, path{"expires_at"}, "", "the message expires before it was created")

@@ -112,8 +112,7 @@ var changing = []struct {
 	pattern *regexp.Regexp
 	instead string
 }{
-	{regexp.MustCompile(`msg-\d{8}T\d{4}Z-([\w.]+)-([a-z0-9]{4}|[a-z0-9]{10})\b`), "msg-TIME-$1-RAND"},
-	{regexp.MustCompile(`msg-\d{8}T\d{4}Z-([\w.]+)-[0-9a-f]{16}\b`), "msg-TIME-$1-HASH"},
+	{regexp.MustCompile(`msg-\d{8}T\d{4}Z-([\w.]+)-([a-z0-9]{4}|[a-z0-9]{16})\b`), "msg-TIME-$1-RAND"},
 	{regexp.MustCompile(`\b\d{8}T\d{4}Z_`), "TIME_"},
 	{regexp.MustCompile(`conv-\d{8}-([\w.]+)-\d{6}`), "conv-DATE-$1-SEQ"},
 	{regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},

@@ -37,8 +37,7 @@ type outboxFile struct {
 	key      copyKey
 	sighting watch.Sighting
 
-	created schema.Timestamp
-	id      schema.ID
+	place   schema.Message  // what the order depends on
 	message *schema.Message // nil if it is not held in memory
 	err     error
 }
@@ -214,7 +213,7 @@ func (s *scan) look(ctx context.Context, agent schema.AgentName, name string) er
 }
 
 // read reads the files that were found, on all cores, and puts them in the order in which their
-// messages were made. Within a second, the times of the files decide.
+// messages were made.
 func (s *scan) read(ctx context.Context) error {
 	var held atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -225,7 +224,7 @@ func (s *scan) read(ctx context.Context) error {
 				if s.load(f); f.err != nil {
 					continue
 				}
-				f.created, f.id = f.message.CreatedAt, f.message.ID
+				f.place = schema.Message{ID: f.message.ID, CreatedAt: f.message.CreatedAt}
 				if held.Add(f.sighting.Size) > memoryBudget {
 					f.message = nil
 				}
@@ -235,10 +234,7 @@ func (s *scan) read(ctx context.Context) error {
 	}
 	err := group.Wait()
 	slices.SortFunc(s.found, func(a, b *outboxFile) int {
-		return cmp.Or(
-			cmp.Compare(a.created, b.created), a.sighting.Modified.Compare(b.sighting.Modified),
-			cmp.Compare(a.id, b.id), cmp.Compare(a.agent, b.agent), cmp.Compare(a.name, b.name),
-		)
+		return cmp.Or(schema.CompareAge(&a.place, &b.place), cmp.Compare(a.agent, b.agent), cmp.Compare(a.name, b.name))
 	})
 	return err
 }

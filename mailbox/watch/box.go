@@ -155,6 +155,7 @@ func (b *box) look(ctx context.Context, now time.Time, follow bool) (changes []c
 	for _, f := range b.findAll(ctx, dir, names, now) {
 		changes = append(changes, b.judge(f, follow)...)
 	}
+	slices.SortStableFunc(changes, func(a, b change) int { return schema.CompareAge(a.arrived(), b.arrived()) })
 	return changes, nil
 }
 

@@ -45,6 +45,14 @@ type change struct {
 	bad     *Version
 }
 
+// arrived returns the message if one has arrived. All other changes are put before the arrivals.
+func (c change) arrived() *schema.Message {
+	if c.kind == EventArrived {
+		return c.entry.Message
+	}
+	return &schema.Message{}
+}
+
 // goneVersion is the Version of a file that does not exist.
 var goneVersion = Version{Size: -1}
 

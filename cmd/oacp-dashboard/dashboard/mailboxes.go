@@ -148,19 +148,9 @@ func (s *source) messages(w *mailbox.Workspace, agents []schema.AgentName) []Mes
 
 // sortMessages puts messages in the order of a conversation.
 func sortMessages(messages []Message) {
-	entries := make([]mailbox.Entry, len(messages))
-	for i, m := range messages {
-		entries[i] = mailbox.Entry{
-			Message:  &schema.Message{ID: m.ID, ParentID: m.parent, CreatedAt: m.CreatedAt},
-			Modified: m.written,
-		}
-	}
-	mailbox.SortConversation(entries)
-	places := make(map[schema.ID]int, len(entries))
-	for i, e := range entries {
-		places[e.Message.ID] = i
-	}
-	slices.SortFunc(messages, func(a, b Message) int { return places[a.ID] - places[b.ID] })
+	mailbox.SortConversation(messages, func(m Message) *schema.Message {
+		return &schema.Message{ID: m.ID, ParentID: m.parent, CreatedAt: m.CreatedAt}
+	})
 }
 
 // message reads a message file, unless it did so before.
@@ -186,7 +176,7 @@ func (s *source) message(w *mailbox.Workspace, agent schema.AgentName, in mailbo
 	}
 	reading.message = &Message{
 		ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, CreatedAt: m.CreatedAt,
-		Subject: m.Subject, ConversationID: m.ConversationID, written: info.ModTime(), parent: m.ParentID,
+		Subject: m.Subject, ConversationID: m.ConversationID, parent: m.ParentID,
 	}
 	return reading.message
 }

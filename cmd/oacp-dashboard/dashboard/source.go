@@ -63,8 +63,7 @@ type Message struct {
 	// Waiting are the agents that have it in their inbox.
 	Waiting []schema.AgentName `json:"waiting,omitempty"`
 
-	written time.Time // the time of the file
-	parent  schema.ID
+	parent schema.ID
 }
 
 // Run is the state of a run of a pair.

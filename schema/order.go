@@ -1,0 +1,101 @@
+package schema
+
+import (
+	"cmp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Compare orders messages for processing: by priority; within a priority requests first,
+// notifications and follow-ups last; then by age. It returns a negative number if a comes first. A
+// message without a known priority counts as DefaultPriority.
+func Compare(a, b *Message) int {
+	if c := cmp.Compare(a.Class(), b.Class()); c != 0 {
+		return c
+	}
+	return CompareAge(a, b)
+}
+
+// CompareAge orders messages by age, the oldest first: by their times, within a second by the times
+// that their ids carry, then by id. So messages that one sender sends one after the other stay in
+// that order.
+func CompareAge(a, b *Message) int {
+	if c := strings.Compare(string(a.CreatedAt), string(b.CreatedAt)); c != 0 {
+		return c
+	}
+	return compareIDs(a.ID, b.ID)
+}
+
+// Class is the part of Compare's order that does not depend on age: the lower class comes first.
+func (m *Message) Class() int {
+	const ranks = 3
+	p := m.Priority
+	if !p.Known() {
+		p = DefaultPriority
+	}
+	return int(p[1]-'0')*ranks + m.Type.rank()
+}
+
+// rank orders types within a priority: requests first, information last.
+func (t Type) rank() int {
+	switch t {
+	case TaskRequest, ReviewRequest:
+		return 0
+	case Notification, FollowUp:
+		return 2
+	}
+	return 1
+}
+
+// carriedTime returns what an id says about its time, as text that sorts by time: the timestamp and,
+// if that is only to the minute, the position within the minute. The id need not be valid.
+func (id ID) carriedTime() (stamp, within string) {
+	rest := strings.TrimPrefix(string(id), "msg-")
+	stamp, rest, _ = strings.Cut(rest, "-")
+	if len(stamp) != len(compactMinute) || stamp[len(stamp)-1] != 'Z' {
+		return stamp, ""
+	}
+	rand := rest[strings.LastIndexByte(rest, '-')+1:]
+	digits := shortTime
+	if len(rand) == LongRand {
+		digits = longTime
+	}
+	return stamp, rand[:min(digits, len(rand))]
+}
+
+// compareIDs orders ids by the times that they carry, then as text.
+func compareIDs(a, b ID) int {
+	stamp, within := a.carriedTime()
+	otherStamp, otherWithin := b.carriedTime()
+	if c := strings.Compare(stamp, otherStamp); c != 0 {
+		return c
+	}
+	if c := strings.Compare(within, otherWithin); c != 0 {
+		return c
+	}
+	return strings.Compare(string(a), string(b))
+}
+
+// A Clock gives out the times of new ids, so that ids made one after the other sort in that order.
+// The zero value is ready to use, by any number of goroutines.
+type Clock struct {
+	mutex sync.Mutex
+	last  time.Time
+}
+
+// Next returns the time now, or the earliest time after all that it returned before, if the clock of
+// the system stands still or was set back. An id of that time may be short only if alone is true:
+// otherwise Next returned another time in the same step of a short id.
+func (c *Clock) Next(now time.Time) (at time.Time, alone bool) {
+	const step = time.Minute/(36*36*36*36*36*36) + 1
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	at = now.Round(0).UTC() // the time of day: that is what ids carry
+	if earliest := c.last.Add(step); at.Before(earliest) {
+		at = earliest
+	}
+	alone = at.Sub(c.last) >= time.Minute || positionInMinute(at, shortTime) != positionInMinute(c.last, shortTime)
+	c.last = at
+	return at, alone
+}
