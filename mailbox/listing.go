@@ -59,21 +59,21 @@ func sorted(entries []Entry) []Entry {
 	// Sorting keys is faster than sorting the entries, which are large.
 	type key struct {
 		class int
-		m     *schema.Message
+		age   schema.Age
 		entry *Entry
 	}
 	keys := make([]key, len(entries))
 	for i := range entries {
-		keys[i] = key{math.MaxInt, &schema.Message{}, &entries[i]}
+		keys[i] = key{class: math.MaxInt, entry: &entries[i]}
 		if m := entries[i].Message; m != nil {
-			keys[i] = key{m.Class(), m, &entries[i]}
+			keys[i] = key{m.Class(), m.Age(), &entries[i]}
 		}
 	}
 	slices.SortFunc(keys, func(a, b key) int {
 		if c := cmp.Compare(a.class, b.class); c != 0 {
 			return c
 		}
-		if c := schema.CompareAge(a.m, b.m); c != 0 {
+		if c := a.age.Compare(&b.age); c != 0 {
 			return c
 		}
 		return strings.Compare(a.entry.Name, b.entry.Name)

@@ -280,8 +280,9 @@ type envelope struct {
 // done about it.
 type item struct {
 	envelope
-	priority schema.Priority
-	created  schema.Timestamp
+	// class and age order items.
+	class int
+	age   schema.Age
 	// expires is zero for a message that never expires.
 	expires time.Time
 	// notice says that the message is a bounce or a notice about a bound.
@@ -314,13 +315,15 @@ func newItem(file string, m *schema.Message) (*item, error) {
 	if err != nil {
 		return nil, err
 	}
+	id := clone(m.ID)
+	timed := schema.Message{ID: id, CreatedAt: clone(m.CreatedAt)}
 	return &item{
 		envelope: envelope{
-			key:  key{ID: clone(m.ID), Fingerprint: k.Fingerprint},
+			key:  key{ID: id, Fingerprint: k.Fingerprint},
 			File: clone(file), From: intern(m.From), Type: intern(m.Type), Subject: clone(m.Subject),
 			Conversation: clone(mailbox.ConversationOf(m)),
 		},
-		priority: intern(m.Priority), created: clone(m.CreatedAt), expires: m.ExpiresAt.Time(), notice: isNotice(m),
+		class: m.Class(), age: timed.Age(), expires: m.ExpiresAt.Time(), notice: isNotice(m),
 	}, nil
 }
 
@@ -329,9 +332,10 @@ func clone[Text ~string](text Text) Text { return Text(strings.Clone(string(text
 // intern is clone for texts that many messages share.
 func intern[Text ~string](text Text) Text { return Text(unique.Make(string(text)).Value()) }
 
-// compare orders items as they are to be processed.
+// compare orders items as they are to be processed; see schema.Compare.
 func (it *item) compare(other *item) int {
-	a := schema.Message{ID: it.ID, Type: it.Type, Priority: it.priority, CreatedAt: it.created}
-	b := schema.Message{ID: other.ID, Type: other.Type, Priority: other.priority, CreatedAt: other.created}
-	return cmp.Or(schema.Compare(&a, &b), cmp.Compare(it.File, other.File))
+	if c := cmp.Compare(it.class, other.class); c != 0 {
+		return c
+	}
+	return cmp.Or(it.age.Compare(&other.age), cmp.Compare(it.File, other.File))
 }
