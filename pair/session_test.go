@@ -162,7 +162,7 @@ func TestMessages(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	write(bridge.Record{Type: bridge.TypeChat, From: "ann", To: "codex", Content: "from before the run"})
+	write(bridge.Record{Type: bridge.TypeChat, From: "ann", To: "codex", Content: "before the task"})
 	exchanges := 0
 	s.options.Exchange = func(context.Context) error {
 		switch exchanges++; exchanges {
@@ -176,7 +176,7 @@ func TestMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"0 chat ann>codex from before the run",
+		"0 chat ann>codex before the task",
 		"0 task user>codex make it work",
 		"1 result codex>claude I did it|DONE",
 		"1 signal codex>claude DONE in iteration 1DONE",
@@ -197,7 +197,7 @@ func TestMessages(t *testing.T) {
 		t.Errorf("records:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	for text, turns := range map[string][]int{
-		"make it work": {0, 1, 2, 3, 4, 5}, "from before": nil, "mind the tests": {2}, "to all of you": {1, 2},
+		"make it work": {0, 1, 2, 3, 4, 5}, "before the task": {0}, "mind the tests": {2}, "to all of you": {1, 2},
 		"SIGNAL DONE": {1, 3, 5}, "SIGNAL FAIL": {2, 4}, "too slow": {2, 4}, "faster": {5}, "said 2 times": {3, 4},
 	} {
 		var got []int
@@ -214,6 +214,75 @@ func TestMessages(t *testing.T) {
 	}
 	if env := strings.Join(calls[1].request.Env, " "); !strings.Contains(env, "OACP_AGENT=claude OACP_ROLE=reviewer OACP_RUN_ID=1 OACP_ITERATION=1 OACP_BRIDGE="+s.Place().BridgePath()) {
 		t.Errorf("environment %s", env)
+	}
+}
+
+// startObserver is a script that tells when it starts.
+type startObserver struct {
+	script
+	started func()
+}
+
+func (s *startObserver) Start(context.Context) error { s.started(); return nil }
+
+// TestMailDuringStart checks that an agent gets the mail that arrives while the agents start, and
+// that the mail is then acknowledged, also if the session stops before the task is in the log.
+func TestMailDuringStart(t *testing.T) {
+	enough := errors.New("enough")
+	for _, stops := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stops %v", stops), func(t *testing.T) {
+			var s *Session
+			var prompts, acknowledged []string
+			waiting, stopped := false, false
+			options := Options{
+				NewDriver: func(name Agent, _, _ string) agent.Driver {
+					answer := func(c call) (string, error) {
+						prompts = append(prompts, c.request.Prompt)
+						return "DONE", nil
+					}
+					return &startObserver{script{name: name, answer: answer}, func() { waiting = !stopped }}
+				},
+				Exchange: func(ctx context.Context) error {
+					if !waiting {
+						return nil
+					}
+					waiting, stopped = false, true
+					_, err := s.Log().Send(ctx, bridge.Record{Type: bridge.TypeChat, From: "ann", To: "codex", Content: "hello from ann"})
+					if err == nil && stops {
+						err = enough
+					}
+					return err
+				},
+				Acknowledge: func(_ context.Context, name Agent, records []bridge.Record) error {
+					for _, r := range records {
+						acknowledged = append(acknowledged, string(name)+" "+r.Content)
+					}
+					return nil
+				},
+			}
+			s = newSession(t, Settings{Prompt: "the task", Review: ReviewNone}, options)
+			err := s.Run(t.Context())
+			if stops {
+				if !errors.Is(err, enough) {
+					t.Fatalf("error %v, want %v", err, enough)
+				}
+				if err = s.Close(); err == nil {
+					s, err = Resume(s.Place(), options)
+				}
+				if err == nil {
+					err = errors.Join(s.Run(t.Context()), s.Close())
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(prompts) != 1 || strings.Count(prompts[0], "hello from ann") != 1 {
+				t.Errorf("prompts %q, want one with the mail", prompts)
+			}
+			if want := []string{"codex hello from ann", "codex the task"}; !reflect.DeepEqual(acknowledged, want) {
+				t.Errorf("acknowledged %q, want %q", acknowledged, want)
+			}
+		})
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // User is the sender of the task in the bridge.
 const User = "user"
 
-// begin starts the agents and sends the task. Records from before belong to no turn of this run.
+// begin starts the agents and sends the task. The first turns include what the log has already.
 func (s *Session) begin(ctx context.Context) error {
 	m := &s.manifest
 	if m.WorktreePath != "" {
@@ -38,11 +38,8 @@ func (s *Session) begin(ctx context.Context) error {
 		return err
 	}
 	if m.Cursors == nil {
-		end, err := s.log.End(ctx)
-		if err != nil {
-			return err
-		}
-		m.Cursors = map[Agent]bridge.Cursor{Claude: end, Codex: end}
+		// From the first record on: mail may arrive while the agents start.
+		m.Cursors = map[Agent]bridge.Cursor{Claude: "", Codex: ""}
 		m.Acknowledged = maps.Clone(m.Cursors)
 		if err := s.save(); err != nil {
 			return err
