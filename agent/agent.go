@@ -48,6 +48,9 @@ type Request struct {
 	// Env are variables of the form NAME=value that describe the turn. They reach programs that are
 	// started for it.
 	Env []string
+	// Partial asks for events with messages that are still being written. Drivers whose Options ask
+	// for them, and Ash bridges that can, send such events; others send none.
+	Partial bool
 }
 
 // Event is something that an agent showed during a turn.

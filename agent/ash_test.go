@@ -22,6 +22,8 @@ type scripted struct {
 	// hang waits for the end of the turn's context.
 	hang    bool
 	queries []ash.Query
+	// unknown is the answer to resume.
+	unknown error
 }
 
 func (s *scripted) Query(ctx context.Context, query ash.Query, send ash.Send) error {
@@ -38,7 +40,7 @@ func (s *scripted) Query(ctx context.Context, query ash.Query, send ash.Send) er
 	return s.err
 }
 
-func (s *scripted) Resume(context.Context, ash.Resume, ash.Send) error { return nil }
+func (s *scripted) Resume(context.Context, ash.Resume, ash.Send) error { return s.unknown }
 
 // serve runs a bridge until the test ends and returns the path of its socket.
 func serve(t *testing.T, handler ash.Handler) string {

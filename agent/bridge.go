@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -55,12 +56,12 @@ func (b *Bridge) Query(ctx context.Context, query ash.Query, send ash.Send) erro
 	if err != nil {
 		return err
 	}
-	driver, err := b.driver(ctx, query.SessionID)
+	driver, err := b.driver(ctx, query.SessionID, true)
 	if err != nil {
 		return err
 	}
 	relay := newSDKRelay(query.SessionID, driver, send)
-	result, err := runInterruptible(ctx, driver, Request{Prompt: prompt}, relay.event)
+	result, err := runInterruptible(ctx, driver, Request{Prompt: prompt, Partial: query.IncludePartialMessages}, relay.event)
 	relay.say(len(relay.unsent))
 	switch {
 	case err == nil:
@@ -96,17 +97,24 @@ func runInterruptible(ctx context.Context, driver Driver, request Request, obser
 	return result, err
 }
 
-// Resume makes sure that the session can continue. It runs no turn.
-func (b *Bridge) Resume(ctx context.Context, resume ash.Resume, _ ash.Send) error {
-	if _, err := b.driver(ctx, resume.SessionID); err != nil {
+// Resume makes sure that the session can continue, and returns an error if neither this bridge nor
+// the agent knows it. It runs no turn.
+func (b *Bridge) Resume(ctx context.Context, resume ash.Resume, send ash.Send) error {
+	driver, err := b.driver(ctx, resume.SessionID, false)
+	if err != nil {
 		return err
+	}
+	if behind, ok := driver.(*Ash); ok { // only the other bridge knows
+		if err := behind.resume(ctx, send); err != nil {
+			return errors.Join(err, b.drop(ctx, resume.SessionID))
+		}
 	}
 	return b.rest(ctx, resume.SessionID)
 }
 
-// driver returns the session's driver, started and busy. A session has one turn at a time, so only
-// one goroutine starts its driver.
-func (b *Bridge) driver(ctx context.Context, name string) (Driver, error) {
+// driver returns the session's driver, started and busy. If mayBegin is set, a name that nobody
+// knows begins a session. A session has one turn at a time, so only one goroutine starts its driver.
+func (b *Bridge) driver(ctx context.Context, name string, mayBegin bool) (Driver, error) {
 	b.mu.Lock()
 	s := b.sessions[name]
 	if s == nil {
@@ -119,21 +127,21 @@ func (b *Bridge) driver(ctx context.Context, name string) (Driver, error) {
 	if running != nil {
 		return running, nil
 	}
-	if id == "" {
-		id = name
-	}
-	driver, err := b.start(ctx, id)
-	if errors.Is(err, ErrUnknownSession) {
+	driver, err := b.start(ctx, cmp.Or(id, name))
+	unknown := errors.Is(err, ErrUnknownSession)
+	if unknown && id == "" && mayBegin {
 		// The host made up a name that the agent does not know: the session begins here.
 		driver, err = b.start(ctx, "")
 	}
-	if err != nil {
-		return nil, err
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s.driver = driver
-	return driver, nil
+	switch {
+	case err == nil:
+		s.driver = driver
+	case unknown: // the host knows now that the session is gone; its next query may begin a new one
+		delete(b.sessions, name)
+	}
+	return driver, err
 }
 
 func (b *Bridge) start(ctx context.Context, session string) (Driver, error) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/ash"
+	"github.com/oacp-go/oacp/internal/modelstub"
 )
 
 // hostOf serves the bridge and returns a client of it.
@@ -91,6 +92,116 @@ func TestBridgePassesRawEvents(t *testing.T) {
 	if err != nil || len(messages) != 1 || messages[0] != message {
 		t.Errorf("messages %q, error %v, want only %q", messages, err, message)
 	}
+}
+
+// TestBridgeBehindBridge checks that a bridge asks the bridge behind it for partial messages, and
+// whether a session can continue.
+func TestBridgeBehindBridge(t *testing.T) {
+	behind := &scripted{unknown: errors.New("no such session")}
+	socket := serve(t, behind)
+	client := hostOf(t, NewBridge(func(session string) Driver { return NewAsh(Options{Socket: socket, Session: session}) }))
+	for _, partial := range []bool{true, false} {
+		if _, err := query(t, client, ash.Query{Prompt: "x", SessionID: "s", IncludePartialMessages: partial}); err != nil {
+			t.Fatal(err)
+		}
+		if got := behind.queries[len(behind.queries)-1]; got.IncludePartialMessages != partial || got.SessionID != "s" {
+			t.Errorf("the bridge behind got %+v, want includePartialMessages %v in session s", got, partial)
+		}
+	}
+	for range 2 {
+		if err := resume(t, client, "s"); err == nil || !strings.Contains(err.Error(), "no such session") {
+			t.Errorf("Resume = %v, want what the bridge behind says", err)
+		}
+	}
+}
+
+// TestBridgeResume checks that resume continues a session that the agent knows, by its own id, and
+// refuses one that nobody knows instead of beginning another.
+func TestBridgeResume(t *testing.T) {
+	var made []string
+	gone := false
+	client := hostOf(t, NewBridge(func(session string) Driver {
+		made = append(made, session)
+		return &forgetful{foreign{session: session, stopped: new(int)}, &gone}
+	}))
+	refused := func(name string, want ...string) {
+		t.Helper()
+		made = nil
+		if err := resume(t, client, name); err == nil || !strings.Contains(err.Error(), "does not know the session") {
+			t.Errorf("resume of %s: error %v, want one that says that the session is unknown", name, err)
+		}
+		if !slices.Equal(made, want) {
+			t.Errorf("resume of %s made drivers for %q, want %q", name, made, want)
+		}
+	}
+	refused("mine", "mine") // this bridge was started after the session began
+	if err := resume(t, client, "thread-7"); err != nil {
+		t.Errorf("resume of the agent's own session: %v", err)
+	}
+	if _, err := query(t, client, ash.Query{Prompt: "x", SessionID: "mine"}); err != nil {
+		t.Errorf("a query does not begin a session: %v", err)
+	}
+	if err := resume(t, client, "mine"); err != nil {
+		t.Errorf("resume of a session with a query: %v", err)
+	}
+	// The agent loses the session while no driver runs.
+	if _, err := query(t, client, ash.Query{Prompt: "fail", SessionID: "mine"}); err == nil {
+		t.Error("the turn did not fail")
+	}
+	gone = true
+	refused("mine", "thread-7")
+	if _, err := query(t, client, ash.Query{Prompt: "x", SessionID: "mine"}); err != nil {
+		t.Errorf("a query does not begin a session after the refusal: %v", err)
+	}
+}
+
+// forgetful is a foreign that has no sessions but thread-7, and not even that if it is gone.
+type forgetful struct {
+	foreign
+	gone *bool
+}
+
+func (f *forgetful) Start(context.Context) error {
+	if f.session != "" && (f.session != "thread-7" || *f.gone) {
+		return fmt.Errorf("%w: %s", ErrUnknownSession, f.session)
+	}
+	return nil
+}
+
+// TestBridgeRestart runs the real programs behind a bridge, and then behind another one that knows
+// nothing of the first. A session continues by the program's own id alone.
+func TestBridgeRestart(t *testing.T) {
+	withPrograms(t, func(t *testing.T, p program) {
+		answers := modelstub.Answers(t, modelstub.Reply{Text: "one"}, modelstub.Reply{Text: "two"})
+		driver, server := p.create(t, answers, demands{})
+		newDriver := func(session string) Driver { return p.resume(driver, session) }
+		old := NewBridge(newDriver)
+		messages, err := query(t, hostOf(t, old), ash.Query{Prompt: "the first prompt", SessionID: "mine"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fold := newSDKFold()
+		for _, raw := range messages {
+			fold.add(json.RawMessage(raw))
+		}
+		if err := old.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		after := hostOf(t, NewBridge(newDriver))
+		if err := resume(t, after, "mine"); err == nil {
+			t.Error("the new bridge resumes a name that only the old one knew")
+		}
+		if err := resume(t, after, fold.session); err != nil {
+			t.Fatalf("resume of %s: %v", fold.session, err)
+		}
+		if _, err := query(t, after, ash.Query{Prompt: "the second prompt", SessionID: fold.session}); err != nil {
+			t.Fatal(err)
+		}
+		asked := server.Requests()
+		if got := asked[len(asked)-1].Prompts; len(got) != 2 || !strings.Contains(got[0], "the first prompt") {
+			t.Errorf("the model was shown the prompts %q, want both turns'", got)
+		}
+	})
 }
 
 // foreign is a driver whose raw events are not SDK messages, and which fails if the prompt says so.

@@ -74,6 +74,9 @@ func (c *claude) arguments(session, servers string) []string {
 			args = append(args, option[0]+"="+option[1]) // the value may begin with a dash
 		}
 	}
+	if o.Partial {
+		args = append(args, "--include-partial-messages")
+	}
 	return append(args, o.Args...)
 }
 
@@ -210,7 +213,7 @@ func (p *claudeProcess) receive(c *child, line []byte) {
 		p.refusal.Store(&text)
 	case !p.ready.Load(): // the program is still starting
 	case p.driver.turns.deliver(said{line: line, message: m}):
-	case m == nil || m.Type == "control_cancel_request":
+	case m == nil || m.Type == "control_cancel_request" || m.isPartial():
 	case m.Type == "control_request":
 		// Something asks that runs in the background.
 		c.send(claudeDecide(m, func(tool string) string {

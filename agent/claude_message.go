@@ -92,6 +92,9 @@ func (m *claudeMessage) isRefusal() bool {
 	return m.Type == "result" && m.IsError && len(m.Errors) > 0 && m.NumTurns == 0 && len(m.UserMessages) == 0
 }
 
+// isPartial reports whether the message is a piece of one that is still being written.
+func (m *claudeMessage) isPartial() bool { return m.Type == "stream_event" }
+
 // claudeLine returns the message as a line to send.
 func claudeLine(message map[string]any) []byte { return append(mustJSON(message), '\n') }
 

@@ -23,14 +23,14 @@ type claudeTurn struct {
 	background Usage
 }
 
-func (p *claudeProcess) begin(t *residentTurn, prompt string) exchange {
+func (p *claudeProcess) begin(t *residentTurn) exchange {
 	turn := &claudeTurn{residentTurn: t, process: p, fold: newSDKFold(), id: newUUID()}
 	events, used := p.driver.background.take()
 	turn.background = used
 	for _, event := range events {
 		t.show(event)
 	}
-	p.send(claudePrompt(turn.id, prompt))
+	p.send(claudePrompt(turn.id, t.request.Prompt))
 	return turn
 }
 
@@ -49,7 +49,7 @@ func (t *claudeTurn) take(s said) bool {
 			return t.denial(ofServer(tool, t.driver.options.MCP))
 		}))
 		return false
-	case m.Type == "control_cancel_request":
+	case m.Type == "control_cancel_request", m.isPartial() && !t.request.Partial:
 		return false
 	}
 	named := slices.Contains(m.UserMessages, t.id)

@@ -25,9 +25,9 @@ type codexTurn struct {
 	failure error
 }
 
-func (s *codexServer) begin(t *residentTurn, prompt string) exchange {
+func (s *codexServer) begin(t *residentTurn) exchange {
 	line, id := s.calls.request("turn/start", map[string]any{
-		"threadId": s.thread, "input": []any{map[string]any{"type": "text", "text": prompt}},
+		"threadId": s.thread, "input": []any{map[string]any{"type": "text", "text": t.request.Prompt}},
 	})
 	s.send(line)
 	return &codexTurn{residentTurn: t, server: s, request: id, spoken: newOutput(nil)}

@@ -51,7 +51,7 @@ type process interface {
 	finish(context.Context) error
 	stop(context.Context) error
 	// begin gives the program the prompt of a turn.
-	begin(t *residentTurn, prompt string) exchange
+	begin(t *residentTurn) exchange
 	// endError says why the program ended in the middle of a turn.
 	endError() error
 }
@@ -72,6 +72,7 @@ type exchange interface {
 type residentTurn struct {
 	*ongoing
 	driver  *resident
+	request Request
 	observe func(Event)
 }
 
@@ -121,9 +122,10 @@ var errNotStarted = fmt.Errorf("%w: the driver was not started, or was stopped",
 // Turn runs one turn.
 func (r *resident) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
-	t := &residentTurn{ongoing: r.turns.begin(), driver: r, observe: observe}
+	request.Prompt = safeText(request.Prompt)
+	t := &residentTurn{ongoing: r.turns.begin(), driver: r, request: request, observe: observe}
 	defer r.turns.end()
-	result, err := t.run(ctx, safeText(request.Prompt))
+	result, err := t.run(ctx)
 	result.Duration = time.Since(begin)
 	result.SessionID = r.SessionID()
 	switch {
@@ -135,14 +137,14 @@ func (r *resident) Turn(ctx context.Context, request Request, observe func(Event
 	return result, err
 }
 
-func (t *residentTurn) run(ctx context.Context, prompt string) (Result, error) {
+func (t *residentTurn) run(ctx context.Context) (Result, error) {
 	starting, done := endingWith(ctx, t.interrupted, ErrInterrupted)
 	p, err := t.driver.running(starting)
 	done()
 	if err != nil {
 		return Result{}, err
 	}
-	e := p.begin(t, prompt)
+	e := p.begin(t)
 	broken := t.follow(ctx, p, e)
 	result, err := e.result()
 	if broken != nil {

@@ -67,7 +67,7 @@ EXAMPLES:
 func runAshServe(ctx context.Context, o driverOptions, asJSON bool, s *command.Streams) error {
 	socket := cmp.Or(o.socket, s.Getenv("ASH_BRIDGE_SOCKET"), ash.NewSocketPath())
 	o.socket = "" // where the bridge listens, not where its agent is
-	var settings turn.Settings
+	settings := turn.Settings{Partial: true}
 	if err := o.override(&settings); err != nil {
 		return err
 	}
