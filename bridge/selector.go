@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -119,23 +118,56 @@ func FindRepository(root, folder string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("repository: %w", err)
 	}
-	withRuns := ""
-	for at := folder; ; at = filepath.Dir(at) {
-		hasRuns, err := exists(filepath.Join(root, repositoryID(at)))
-		isTop, topErr := exists(filepath.Join(at, ".git")) // a file in a worktree
-		if err = errors.Join(err, topErr); err != nil {
-			return "", err
-		}
-		if hasRuns {
-			withRuns = cmp.Or(withRuns, at)
-		}
-		switch {
-		case isTop:
-			return cmp.Or(withRuns, at), nil
-		case at == filepath.Dir(at):
-			return folder, nil
+	top, err := EnclosingRepository(folder)
+	if err != nil || top == "" {
+		return folder, err
+	}
+	for at := folder; at != top; at = filepath.Dir(at) {
+		if hasRuns, err := exists(filepath.Join(root, repositoryID(at))); err != nil || hasRuns {
+			return at, err
 		}
 	}
+	return top, nil
+}
+
+// EnclosingRepository returns the nearest folder, from the given one upward, that is the top of a
+// git repository, and "" if there is none. The top holds a folder .git with a HEAD or, in worktrees
+// and submodules, a file .git. As git does, EnclosingRepository does not go up into the folders that
+// GIT_CEILING_DIRECTORIES lists.
+func EnclosingRepository(folder string) (string, error) {
+	at, err := filepath.Abs(folder)
+	if err != nil {
+		return "", fmt.Errorf("repository: %w", err)
+	}
+	ceilings := filepath.SplitList(os.Getenv("GIT_CEILING_DIRECTORIES"))
+	for {
+		isTop, err := holdsGit(at)
+		switch above := filepath.Dir(at); {
+		case err != nil:
+			return "", fmt.Errorf("repository: %w", err)
+		case isTop:
+			return at, nil
+		case above == at, slices.Contains(ceilings, above):
+			return "", nil
+		default:
+			at = above
+		}
+	}
+}
+
+// holdsGit reports whether a folder is the top of a git repository.
+func holdsGit(folder string) (bool, error) {
+	git := filepath.Join(folder, ".git")
+	info, err := os.Stat(git)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case info.IsDir():
+		return exists(filepath.Join(git, "HEAD"))
+	}
+	return info.Mode().IsRegular(), nil
 }
 
 func exists(path string) (bool, error) {

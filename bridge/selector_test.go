@@ -15,6 +15,7 @@ import (
 
 func TestFindRepository(t *testing.T) {
 	root, top := t.TempDir(), t.TempDir()
+	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(top)) // the temporary folder may be in a repository
 	deep := filepath.Join(top, "a", "b")
 	must(t, os.MkdirAll(deep, 0o700))
 	want := func(folder, repository string) {
@@ -27,10 +28,13 @@ func TestFindRepository(t *testing.T) {
 	_, err := MakeRun(root, top, 1, time.Now())
 	must(t, err)
 	want(deep, deep) // no git repository joins the two
-	must(t, os.Mkdir(filepath.Join(top, "a", ".git"), 0o700))
+	git := filepath.Join(top, "a", ".git")
+	must(t, os.Mkdir(git, 0o700))
+	want(deep, deep) // an empty folder is no repository
+	writeFile(t, filepath.Join(git, "HEAD"), "ref: refs/heads/main\n")
 	want(deep, filepath.Join(top, "a"))
 	want(top, top)
-	must(t, os.Remove(filepath.Join(top, "a", ".git")))
+	must(t, os.RemoveAll(git))
 	writeFile(t, filepath.Join(top, ".git"), "gitdir: elsewhere\n")
 	want(deep, top)
 	_, err = MakeRun(root, deep, 1, time.Now())
@@ -82,6 +86,7 @@ func TestMakeRun(t *testing.T) {
 // TestSelect checks which log is meant.
 func TestSelect(t *testing.T) {
 	root, repository := filepath.Join(t.TempDir(), "runs"), t.TempDir()
+	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(repository))
 	id, err := RepositoryID(repository)
 	must(t, err)
 	want := func(what string, s Selector, run int, missing bool) Location {

@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -128,26 +128,15 @@ func (o *initOptions) folder(s *command.Streams) (string, error) {
 	case !o.git:
 		return s.Dir, nil
 	}
-	repository, err := enclosingRepository(s.Dir)
+	repository, err := bridge.EnclosingRepository(s.Dir)
 	if err != nil {
 		return "", err
 	}
+	if repository == "" {
+		return "", failure.WithHint(fmt.Errorf("%s is in no git repository", s.Dir), "git init, or leave --git out")
+	}
 	o.repository = cmp.Or(o.repository, repository)
 	return filepath.Join(repository, ".oacp"), nil
-}
-
-// enclosingRepository returns the nearest folder upward that holds .git: a folder, or in worktrees
-// and submodules a file.
-func enclosingRepository(dir string) (string, error) {
-	for at := dir; ; at = filepath.Dir(at) {
-		_, err := os.Lstat(filepath.Join(at, ".git"))
-		if err == nil {
-			return at, nil
-		}
-		if !errors.Is(err, os.ErrNotExist) || at == filepath.Dir(at) {
-			return "", failure.WithHint(fmt.Errorf("%s is in no git repository", dir), "git init, or leave --git out")
-		}
-	}
 }
 
 // printMade says what init and add-agent made.

@@ -35,6 +35,8 @@ func TestScript(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			// The temporary folder may be in a git repository.
+			env.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(env.WorkDir))
 			testdata, err := filepath.Abs("testdata")
 			env.Setenv("TESTDATA", testdata)
 			for _, name := range references {

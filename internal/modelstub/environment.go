@@ -59,7 +59,7 @@ func isolate(t testing.TB) {
 // commonEnv returns the variables for both programs. All traffic to other hosts goes through the
 // server, which refuses it.
 func (s *Server) commonEnv(home string) []string {
-	env := []string{"HOME=" + home, "NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost"}
+	env := []string{"HOME=" + home, "TMPDIR=" + home, "NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost"}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
 		env = append(env, name+"="+s.URL())
 	}
