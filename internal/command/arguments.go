@@ -180,7 +180,9 @@ func (p *parser) flag(args []string) (rest []string, err error) {
 	written, value, hasValue := strings.Cut(args[0], "=")
 	known := p.find(strings.TrimLeft(written, "-"))
 	if known == nil {
-		return nil, p.unknownFlag(written)
+		if known, err = p.abbreviated(written); err != nil {
+			return nil, err
+		}
 	}
 	args = args[1:]
 	optional := optionalValue(known)
@@ -192,7 +194,7 @@ func (p *parser) flag(args []string) (rest []string, err error) {
 	case len(args) == 0:
 		return nil, p.usage("%s needs a value", written)
 	default:
-		if next, long := strings.CutPrefix(args[0], "--"); long && (next == "" || p.find(next) != nil) {
+		if p.looksLikeFlag(args[0]) {
 			return nil, p.usage("%s needs a value", written).
 				WithHint("if " + args[0] + " is the value, write " + written + "=" + args[0])
 		}
@@ -202,75 +204,10 @@ func (p *parser) flag(args []string) (rest []string, err error) {
 	return args, nil
 }
 
-// find looks for a flag of the command at hand, or of one below it.
-func (p *parser) find(name string) cli.Flag {
-	if f := commandFlag(p.command, name); f != nil {
-		return f
-	}
-	return anyFlag(p.commands(), name)
-}
-
-func anyFlag(commands []*cli.Command, name string) cli.Flag {
-	for _, c := range commands {
-		if f := commandFlag(c, name); f != nil {
-			return f
-		}
-		if f := anyFlag(c.Subcommands, name); f != nil {
-			return f
-		}
-	}
-	return nil
-}
-
-// commandFlag returns the flag of a command, or nil if there is no such flag or no command.
-func commandFlag(c *cli.Command, name string) cli.Flag {
-	if c == nil {
-		return nil
-	}
-	at := slices.IndexFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(flagNames(f), name) })
-	if at < 0 {
-		return nil
-	}
-	return c.Flags[at]
-}
-
-// flagNames returns the name of a flag and then its aliases. The library's own method runs a
-// regular expression for each.
-func flagNames(f cli.Flag) []string {
-	switch f := f.(type) {
-	case *cli.StringFlag:
-		return append([]string{f.Name}, f.Aliases...)
-	case *cli.BoolFlag:
-		return append([]string{f.Name}, f.Aliases...)
-	case *cli.IntFlag:
-		return append([]string{f.Name}, f.Aliases...)
-	case *cli.StringSliceFlag:
-		return append([]string{f.Name}, f.Aliases...)
-	}
-	return f.Names()
-}
-
-// An OptionalValue is the value of a flag that may also stand without one.
-type OptionalValue interface {
-	IsBoolFlag() bool
-	// Accepts reports whether the word after the flag is its value.
-	Accepts(word string) bool
-}
-
-// takesValue reports whether a flag without "=" must be followed by its value.
-func takesValue(f cli.Flag) bool {
-	_, isBool := f.(*cli.BoolFlag)
-	return !isBool && optionalValue(f) == nil
-}
-
-// optionalValue returns the value of a flag that may also stand without one, and nil for other
-// flags.
-func optionalValue(f cli.Flag) OptionalValue {
-	if generic, ok := f.(*cli.GenericFlag); ok {
-		value, _ := generic.Value.(OptionalValue)
-		return value
-	}
-	return nil
+// looksLikeFlag reports whether a word in place of a value is "--" or a long flag.
+func (p *parser) looksLikeFlag(word string) bool {
+	name, long := strings.CutPrefix(word, "--")
+	return long && (name == "" || p.find(name) != nil || len(longFlags(p.command, name)) > 0)
 }
 
 // finish returns the call. dashed begins with "--" or is empty.
@@ -281,7 +218,11 @@ func (p *parser) finish(dashed []string) (*call, error) {
 		return c, nil
 	}
 	for i, taken := range c.flags {
-		if c.flags[i].flag = commandFlag(p.command, strings.TrimLeft(taken.written, "-")); c.flags[i].flag == nil {
+		of := commandFlag(p.command, strings.TrimLeft(taken.written, "-"))
+		if of == nil { // perhaps it is abbreviated
+			of = commandFlag(p.command, flagNames(taken.flag)[0])
+		}
+		if c.flags[i].flag = of; of == nil {
 			return nil, p.unknownFlag(taken.written)
 		}
 	}
@@ -367,7 +308,7 @@ func wantsJSON(args []string) bool {
 		switch {
 		case arg == "--":
 			return false
-		case slices.Contains([]string{"--json", "--json=true", "-json", "--format=json"}, arg),
+		case slices.Contains([]string{"--j", "--js", "--jso", "--json", "--json=true", "-json", "--format=json"}, arg),
 			arg == "json" && i > 0 && args[i-1] == "--format":
 			return true
 		}

@@ -31,6 +31,8 @@ func testProgram() *Program {
 					c.Flags = append(c.Flags, &cli.BoolFlag{Name: f})
 				case "subject":
 					c.Flags = append(c.Flags, &cli.StringFlag{Name: f, Aliases: []string{"s"}})
+				case "hidden":
+					c.Flags = append(c.Flags, &cli.StringFlag{Name: f, Hidden: true})
 				default:
 					c.Flags = append(c.Flags, &cli.StringFlag{Name: f})
 				}
@@ -39,7 +41,7 @@ func testProgram() *Program {
 		}}
 	}
 	return &Program{Commands: []Entry{
-		command("send", "to", "subject", "body", "wait", "dir"), command("inbox", "agent", "dir", "json"),
+		command("send", "to", "subject", "body", "wait", "dir", "hidden"), command("inbox", "agent", "dir", "json"),
 		command("ack", "agent", "archive", "dir", "json"), command("validate", "quiet"), command("read"),
 		{"help", NewHelpCommand}, {"version", NewVersionCommand},
 	}}
@@ -81,6 +83,8 @@ func TestParse(t *testing.T) {
 		{args: "send --wait p", want: "send --wait | p"},
 		{args: "send --wait reply p", want: "send --wait=reply | p"},
 		{args: "send --wait=ack reply", want: "send --wait=ack | reply"},
+		{args: "send --subj x --t b --bo=y", want: "send --subject=x --to=b --body=y |"},
+		{args: "ack --arch one", want: "ack --archive | one"},
 		{args: "-V", want: "version |"},
 		{args: "version --json", want: "version --json |"},
 		{args: "read help", want: "read | help"},
@@ -106,6 +110,26 @@ func TestParse(t *testing.T) {
 		if got := strings.Join(words, " "); got != test.want {
 			t.Errorf("oacp %s: got %q, want %q", test.args, got, test.want)
 		}
+	}
+}
+
+func TestAbbreviatedFlags(t *testing.T) {
+	for args, want := range map[string]string{
+		"ack --a x":        "ack: --a is the beginning of several flags: --agent, --archive",
+		"ack --arc=x --ag": "ack: --ag needs a value",
+		"send --subj --t":  "send: --subj needs a value",
+		"ack -arch x":      "ack: there is no flag -arch",
+		"ack --subj x":     "ack: there is no flag --subj",
+		"--subj x send":    "there is no flag --subj",
+		"send --hid x":     "send: there is no flag --hid",
+	} {
+		_, err := testProgram().parse(strings.Fields(args), testStreams())
+		if err == nil || err.Error() != want {
+			t.Errorf("oacp %s: %v, want %q", args, err, want)
+		}
+	}
+	if !wantsJSON([]string{"send", "--js"}) {
+		t.Error("--js does not ask for JSON")
 	}
 }
 

@@ -235,7 +235,7 @@ func (c *Completion) Workspace() Workspace {
 func (c *Completion) value(name string) string {
 	value := ""
 	for _, a := range c.parser.flags {
-		if strings.TrimLeft(a.written, "-") == name {
+		if flagNames(a.flag)[0] == name {
 			value = a.value
 		}
 	}
