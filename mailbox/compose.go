@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/schema"
@@ -27,6 +28,10 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 		options = &SendOptions{}
 	}
 	var err error
+	if options.Suffix != "" && !schema.IsNamePart(options.Suffix) {
+		return fmt.Errorf("suffix %.80q: want 1 to 64 letters, digits, dots, underscores or hyphens", options.Suffix)
+	}
+	o.long = o.long || options.Suffix != ""
 	switch {
 	case m.From != Postmaster:
 		err = w.checkAgent(m.From, options.Create)
@@ -64,6 +69,9 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 		if o.name, err = m.LongFileName(); err != nil {
 			return err
 		}
+	}
+	if options.Suffix != "" {
+		o.name = strings.TrimSuffix(o.name, schema.FileExtension) + "_" + options.Suffix + schema.FileExtension
 	}
 	o.data, err = schema.Encode(&m)
 	return err
@@ -150,6 +158,9 @@ type SendOptions struct {
 	Create bool
 	// Notices lets Postmaster send.
 	Notices bool
+	// Suffix ends the file names of the copies, which are long then: 1 to 64 letters, digits, dots,
+	// underscores and hyphens.
+	Suffix string
 }
 
 // Postmaster is the reserved sender of automatic notices. It is not an agent; it has a mailbox only

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -275,20 +276,29 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, name := range []string{long, m.FileName()} {
+	isCopy := func(name string) (bool, error) {
 		info, err := c.box.Lstat(name)
 		if err != nil || info.Size() != int64(len(data)) {
-			continue
+			return false, nil
 		}
 		sent, err := c.box.ReadFile(name, schema.MaxFileSize)
-		if err != nil {
-			return "", err
-		}
-		if string(sent) == string(data) {
-			return name, nil
+		return err == nil && string(sent) == string(data), err
+	}
+	for _, name := range []string{long, m.FileName()} {
+		if sent, err := isCopy(name); sent || err != nil {
+			return name, err
 		}
 	}
-	return "", nil
+	names, err := c.box.Names()
+	for _, name := range names {
+		if !strings.HasPrefix(name, strings.TrimSuffix(long, schema.FileExtension)+"_") { // a suffix follows
+			continue
+		}
+		if sent, err := isCopy(name); sent || err != nil {
+			return name, err
+		}
+	}
+	return "", err
 }
 
 // deadLetter moves an old inbox copy without an outbox copy to its sender's dead letters. The

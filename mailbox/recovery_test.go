@@ -138,6 +138,39 @@ func TestRecoverSaysWhatItPublished(t *testing.T) {
 	wantFiles(t, w, outgoingName)
 }
 
+// TestRecoverKeepsTheSuffix checks that a queued copy gets the file name of the outbox copy.
+func TestRecoverKeepsTheSuffix(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	r, err := w.Send(t.Context(), draft("codex"), &SendOptions{Suffix: "issue.42_b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, err := r.Message.LongFileName()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimSuffix(long, ".yaml") + "_issue.42_b.yaml"
+	if filepath.Base(r.Inboxes[0]) != want || filepath.Base(r.Outbox) != want {
+		t.Errorf("the copies are %s and %s, want the name %s", r.Inboxes[0], r.Outbox, want)
+	}
+	if name, err := schema.ParseFileName(want); err != nil || name.Suffix != "issue.42_b" {
+		t.Errorf("%s reads as %+v, %v", want, name, err)
+	}
+	staged := stagedName{r.Message.ID, "codex", Inbox}.String()
+	if err := os.Rename(r.Inboxes[0], filepath.Join(w.dir, outgoingName, staged)); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustRecover(t, w); !slices.Equal(got.Published, r.Inboxes) {
+		t.Errorf("Recover did %+v, want %q published", got, r.Inboxes)
+	}
+	for _, bad := range []string{"../x", "a b", "ü", strings.Repeat("a", 65)} {
+		if _, err := w.Send(t.Context(), draft("codex"), &SendOptions{Suffix: bad}); err == nil {
+			t.Errorf("Send accepts the suffix %q", bad)
+		}
+	}
+	wantFiles(t, w, "agents/codex/inbox", want)
+}
+
 // TestRecoverBuriesWhatMayHaveBeenSent checks that Recover neither delivers nor deletes a queued
 // copy without its outbox copy.
 func TestRecoverBuriesWhatMayHaveBeenSent(t *testing.T) {

@@ -89,6 +89,13 @@ func cutType(text string) (t Type, from string, ok bool) {
 	return "", "", false
 }
 
+// IsNamePart reports whether text can stand in a file name for what a user chooses, such as a
+// suffix: it is 1 to 64 letters, digits, dots, underscores and hyphens.
+func IsNamePart(text string) bool {
+	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+	return 0 < len(text) && len(text) <= 64 && strings.Trim(text, allowed) == ""
+}
+
 // IsMessageFile reports whether a file of this name is a message: not hidden, and ending in .yaml.
 // Other tools leave hidden temporary files in inboxes, some of which end in .yaml.
 func IsMessageFile(name string) bool {

@@ -25,7 +25,7 @@ type composeOptions struct {
 	bodyFile, priority, expires, channel string
 	relatedPR, relatedPacket             string
 	contextKeys, contextKeysFile         string
-	autonomyHint, suffix                 string
+	autonomyHint                         string
 }
 
 func (o *composeOptions) flags() []cli.Flag {
@@ -42,8 +42,19 @@ func (o *composeOptions) flags() []cli.Flag {
 		&cli.StringFlag{Name: "context-keys", Usage: "`TEXT` the recipient should know", Destination: &o.contextKeys},
 		&cli.StringFlag{Name: "context-keys-file", Usage: "the same from `FILE`", Destination: &o.contextKeysFile},
 		&cli.StringFlag{Name: "autonomy-hint", Usage: "`HINT`: auto_proceed", Destination: &o.autonomyHint},
-		&cli.StringFlag{Name: "suffix", Usage: "accepted for compatibility; file names are unique without it", Destination: &o.suffix, Hidden: true},
 	}
+}
+
+// check notes which flags are given. A type or priority that is given must not be empty; an empty
+// text is an invalid message.
+func (o *composeOptions) check(c *cli.Context) error {
+	o.bodyGiven = c.IsSet("body")
+	for _, name := range []string{"type", "priority"} {
+		if c.IsSet(name) && c.String(name) == "" {
+			return failure.Usagef("--%s is empty", name)
+		}
+	}
+	return nil
 }
 
 // fill sets the fields of the draft that the command line gives. The body is the text given, or the
@@ -71,6 +82,9 @@ func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) (err er
 	}
 	if o.contextKeysFile != "" {
 		text, err := readInput(o.contextKeysFile, s)
+		if errors.Is(err, os.ErrNotExist) {
+			return failure.Usagef("--context-keys-file: %w", err)
+		}
 		if err != nil {
 			return fmt.Errorf("context keys: %w", err)
 		}
@@ -82,27 +96,28 @@ func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) (err er
 }
 
 func (o *composeOptions) readBody(s *command.Streams) (text string, err error) {
-	missing := o.bodyFile + " is empty"
+	const hint = "use --body TEXT, --body-file FILE, or a pipe"
+	empty := o.bodyFile + " is empty"
 	switch {
 	case o.bodyFile != "" && o.bodyFile != "-":
 		text, err = readInput(o.bodyFile, s)
 	case o.bodyFile == "" && o.bodyGiven:
-		text, missing = o.body, "--body is empty"
-	case o.bodyFile == "" && s.InTerminal:
-		missing = "there is none"
+		text, empty = o.body, "--body is empty"
+	case s.InTerminal:
+		return "", failure.Usagef("body: there is none").WithHint(hint)
 	default:
-		missing = "nothing came in on standard input"
+		empty = "nothing came in on standard input"
 		text, err = readInput("-", s)
 	}
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		missing = err.Error()
+		return "", failure.Usagef("body: %w", err).WithHint(hint)
 	case err != nil:
 		return "", fmt.Errorf("body: %w", err)
-	case strings.TrimSpace(text) != "":
-		return text, nil
+	case strings.TrimSpace(text) == "":
+		return "", &failure.Error{Code: "invalid_message", Err: errors.New("body: " + empty), Hint: hint}
 	}
-	return "", failure.Usagef("body: %s", missing).WithHint("use --body TEXT, --body-file FILE, or a pipe")
+	return text, nil
 }
 
 // readInput returns the text of a file, or of standard input for "-". It stops at the size of the

@@ -22,14 +22,16 @@ import (
 type deliverOptions struct {
 	workspace                           command.Workspace
 	create, noSync, dryRun, json, quiet bool
+	suffix                              string
 	wait                                waitFor
 	timeout                             time.Duration
 }
 
 func (o *deliverOptions) flags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.BoolFlag{Name: "create", Usage: "make mailboxes for unknown agents", Destination: &o.create},
+		&cli.BoolFlag{Name: "create", Usage: "make an unknown project, and mailboxes for unknown agents", Destination: &o.create},
 		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power failure may lose the message", Destination: &o.noSync},
+		&cli.StringFlag{Name: "suffix", Usage: "file names end in `TEXT`: letters, digits, dots, underscores, hyphens", Destination: &o.suffix},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &o.dryRun},
 		&cli.GenericFlag{Name: "wait", Usage: "then wait until it is acknowledged, or with the `WHAT` reply, answered", Value: &o.wait},
 		&cli.DurationFlag{Name: "timeout", Usage: "wait at most `TIME`, 0 without limit", Value: 10 * time.Minute, Destination: &o.timeout},
@@ -38,7 +40,20 @@ func (o *deliverOptions) flags() []cli.Flag {
 	}, o.workspace.Flags()...)
 }
 
+// withWorkspace opens the workspace, calls use and closes it. With --create, it makes an unknown
+// project.
 func (o *deliverOptions) withWorkspace(s *command.Streams, use func(*mailbox.Workspace) error) error {
+	place := o.workspace.Place(s)
+	_, err := place.Find()
+	if _, unknown := errors.AsType[*project.UnknownProjectError](err); unknown && o.create && !o.dryRun {
+		dir, err := place.ProjectDir()
+		if err == nil {
+			_, err = project.Init(dir, project.InitOptions{Project: place.Project, Now: s.Now()})
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return o.workspace.With(s, &mailbox.Options{NoSync: o.noSync}, use)
 }
 
@@ -75,7 +90,7 @@ func (f *waitFor) Set(text string) error {
 // deliver sends the draft, prints the receipt, and waits for --wait. Without --wait it does not catch
 // signals, which would take a tenth of its time: delivery survives that the process is killed.
 func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, s *command.Streams) error {
-	options := &mailbox.SendOptions{Create: o.create}
+	options := &mailbox.SendOptions{Create: o.create, Suffix: o.suffix}
 	if o.dryRun {
 		return o.showDraft(w, draft, options, s)
 	}

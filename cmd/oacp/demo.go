@@ -116,7 +116,7 @@ var demoSteps = []demoStep{
 	{explain: "Who works, what is pending, and how many turns each conversation had.",
 		command: []string{"status"}},
 	{explain: "A line for each message that arrived, for scripts.",
-		command: []string{"watch", "--agent", "claude", "--once", "--since", "epoch"}},
+		command: []string{"watch", "--agent", "claude", "--since", "epoch"}},
 }
 
 // nameFirstPending returns a preparation that names the first message of an inbox.

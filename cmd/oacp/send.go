@@ -60,7 +60,18 @@ what it was waited for.`,
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
-			o.bodyGiven = c.IsSet("body")
+			var missing []string
+			for _, name := range []string{"to", "type", "subject"} {
+				if !c.IsSet(name) {
+					missing = append(missing, "--"+name)
+				}
+			}
+			if len(missing) > 0 {
+				return failure.Usagef("needs %s", strings.Join(missing, ", "))
+			}
+			if err := o.check(c); err != nil {
+				return err
+			}
 			return runSend(c.Context, o, s)
 		},
 	}
@@ -72,18 +83,6 @@ func runSend(ctx context.Context, o sendOptions, s *command.Streams) error {
 		if name = strings.TrimSpace(name); name != "" {
 			draft.To = append(draft.To, schema.AgentName(name))
 		}
-	}
-	var missing []string
-	for _, required := range []struct {
-		flag  string
-		given bool
-	}{{"--to", len(draft.To) > 0}, {"--type", o.typ != ""}, {"--subject", o.subject != ""}} {
-		if !required.given {
-			missing = append(missing, required.flag)
-		}
-	}
-	if len(missing) > 0 {
-		return failure.Usagef("needs %s", strings.Join(missing, ", "))
 	}
 	if err := o.fill(&draft, s); err != nil {
 		return err
@@ -134,7 +133,9 @@ EXAMPLES:
 			if o.id, err = oneID(command.Positionals(c)); err != nil {
 				return err
 			}
-			o.bodyGiven = c.IsSet("body")
+			if err := o.check(c); err != nil {
+				return err
+			}
 			return runReply(c.Context, o, s)
 		},
 	}

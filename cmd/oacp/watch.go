@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -18,9 +21,11 @@ import (
 )
 
 type watchOptions struct {
-	dir, home, agent, since, stateID  string
-	projects                          cli.StringSlice
-	allProjects, archived, once, json bool
+	dir, home, agent, since, stateID    string
+	projects                            cli.StringSlice
+	allProjects, archived, follow, json bool
+	// once is what watch does anyway; the flag asked for it when watch followed by itself.
+	once bool
 }
 
 func newWatchCommand(s *command.Streams) *cli.Command {
@@ -28,26 +33,30 @@ func newWatchCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "watch",
 		Category:  command.CategoryTurns,
-		Usage:     "print a line for each message, as it arrives",
+		Usage:     "print a line for each new message",
 		ArgsUsage: "[PROJECT…] [--agent AGENT]",
-		Description: `watch remembers what it printed, in state/watch of the workspace, so each message
-is printed once, however often watch is started. A second reader needs a record
-of its own: --state-id. The first time, messages from before --since count as
+		Description: `watch prints what arrived since its last run, and ends. With --follow it goes on
+and prints each message as it arrives, until it is stopped.
+
+It remembers what it printed, in state/watch of the workspace, so each message is
+printed once, however often watch is started. A second reader needs a record of
+its own: --state-id. The first time, messages from before --since count as
 printed. A file that is not a message is an error, printed once.
 
-Without --once, watch runs until it is stopped, which is not an error. With
---once it fails if anything could not be watched or read, and prints the rest.
+The exit status is 1 if anything could not be watched or read; the rest is printed
+all the same. Stopping --follow is not an error.
 
 --json prints an object per line, with the event new_message, message_archived,
 error or warning. Errors and warnings also go to standard error.
 
 EXAMPLES:
-   oacp watch --agent codex
-   oacp watch --agent codex --once --since epoch --json
+   oacp watch --agent codex --follow
+   oacp watch --agent codex --since epoch --json
    oacp watch --agent codex --all-projects --state-id notifier`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "watch the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
-			&cli.BoolFlag{Name: "once", Usage: "print what is new, then exit", Destination: &o.once},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on, and print messages as they arrive", Destination: &o.follow},
+			&cli.BoolFlag{Name: "once", Usage: "accepted for compatibility", Destination: &o.once, Hidden: true},
 			&cli.StringFlag{Name: "since", Usage: "on the first run, start at `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "now", Destination: &o.since},
 			&cli.StringFlag{Name: "state-id", Usage: "use the record `NAME`, for a second reader", Destination: &o.stateID},
 			&cli.BoolFlag{Name: "show-archived", Usage: "also print what leaves the inbox", Destination: &o.archived},
@@ -58,6 +67,9 @@ EXAMPLES:
 			command.JSONFlag(&o.json),
 		},
 		Action: func(c *cli.Context) error {
+			if c.IsSet("state-id") && !schema.IsNamePart(o.stateID) {
+				return failure.Usagef("--state-id: %s: want 1 to 64 letters, digits, dots, underscores or hyphens", visible.Quote(o.stateID))
+			}
 			return runWatch(c.Context, o, append(o.projects.Value(), command.Positionals(c)...), s)
 		},
 	}
@@ -69,6 +81,8 @@ func runWatch(ctx context.Context, o watchOptions, projects []string, s *command
 		return failure.Usagef("--all-projects and a project exclude each other")
 	case o.dir != "" && (o.allProjects || len(projects) > 0):
 		return failure.Usagef("--dir and a project exclude each other")
+	case o.follow && o.once:
+		return failure.Usagef("--follow and --once exclude each other")
 	}
 	since, err := parseSince(o.since, s.Now())
 	if err != nil {
@@ -83,41 +97,65 @@ func runWatch(ctx context.Context, o watchOptions, projects []string, s *command
 	if err != nil {
 		return err
 	}
-	ctx, stop := command.UntilSignal(ctx)
-	defer stop()
-	watcher, err := watch.New(targets, &watch.Options{Cursor: true, StateID: o.stateID, Since: since, Archived: o.archived})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, watcher.Close()) }()
 	for _, event := range failed {
 		if err := o.printEvent(event, s); err != nil {
 			return err
 		}
 	}
-	events := watcher.Events(ctx)
-	if o.once {
-		events = watcher.Scan(ctx)
+	if len(targets) == 0 {
+		return failure.ErrReported
 	}
-	ok := len(failed) == 0
-	for event, err := range events {
-		if err != nil {
-			return err
-		}
-		// The event counts as printed when the loop asks for the next one.
-		if err := o.printEvent(event, s); err != nil {
-			return err
-		}
-		ok = ok && event.Kind != watch.EventError
+	ok, err := o.watch(ctx, targets, since, s)
+	if err != nil {
+		return err
 	}
-	if o.once && !ok {
+	if s.OutTerminal && !o.follow && !o.json {
+		_, _ = fmt.Fprintln(s.Err, "hint: with --follow, watch goes on") // nothing is lost without it
+	}
+	if !o.follow && (!ok || len(failed) > 0) {
 		return failure.ErrReported
 	}
 	return nil
 }
 
-// open opens the workspaces to watch. If one of several cannot be opened, an event says so; if none
-// can be, open returns the error. The caller closes the workspaces, even after an error.
+// watch prints the events of the targets. It reports whether there was no error among them.
+func (o watchOptions) watch(ctx context.Context, targets []watch.Target, since time.Time, s *command.Streams) (ok bool, err error) {
+	ctx, stop := command.UntilSignal(ctx)
+	defer stop()
+	watcher, err := watch.New(targets, &watch.Options{Cursor: true, StateID: o.stateID, Since: since, Archived: o.archived})
+	if err != nil { // no target can be watched
+		return false, cmp.Or(o.printEvent(newFailure(targets, err), s), failure.ErrReported)
+	}
+	defer func() { err = errors.Join(err, watcher.Close()) }()
+	events := watcher.Scan(ctx)
+	if o.follow {
+		events = watcher.Events(ctx)
+	}
+	ok = true
+	for event, err := range events {
+		if err != nil {
+			return false, err
+		}
+		// The event counts as printed when the loop asks for the next one.
+		if err := o.printEvent(event, s); err != nil {
+			return false, err
+		}
+		ok = ok && event.Kind != watch.EventError
+	}
+	return ok, nil
+}
+
+// newFailure returns the event of an error that concerns all targets.
+func newFailure(targets []watch.Target, err error) watch.Event {
+	event := watch.Event{Kind: watch.EventError, Entry: mailbox.Entry{Agent: targets[0].Agent, Err: err}}
+	if first := targets[0].Workspace; len(targets) == 1 {
+		event.Project, event.Path = project.Name(first), first.BoxPath(event.Agent, mailbox.Inbox)
+	}
+	return event
+}
+
+// open opens the workspaces to watch. An event says what cannot be watched. The caller closes the
+// workspaces, even after an error.
 func (o watchOptions) open(projects []string, s *command.Streams) (targets []watch.Target, failed []watch.Event, err error) {
 	place := command.Workspace{Dir: o.dir, Home: o.home}.Place(s)
 	if o.allProjects {
@@ -127,53 +165,53 @@ func (o watchOptions) open(projects []string, s *command.Streams) (targets []wat
 	} else if len(projects) == 0 {
 		projects = []string{""}
 	}
+	fail := func(path string, err error) {
+		entry := mailbox.Entry{Agent: schema.AgentName(o.agent), Path: path, Err: err}
+		failed = append(failed, watch.Event{Kind: watch.EventError, Project: place.Project, Entry: entry})
+	}
 	for _, place.Project = range projects {
-		target, openErr := o.openTarget(place, s)
+		w, err := command.Open(place, nil)
+		if err != nil {
+			path, _ := place.ProjectDir() // it is empty if the name is no project's
+			fail(path, err)
+			continue
+		}
+		agent, err := command.AgentOf(w, o.agent, s)
+		if err == nil && w.Knows(agent) {
+			targets = append(targets, watch.Target{Workspace: w, Agent: agent})
+			continue
+		}
 		switch {
-		case errors.Is(openErr, project.ErrNoSender):
-			return targets, nil, openErr
-		case openErr != nil:
-			entry := mailbox.Entry{Agent: schema.AgentName(o.agent), Err: openErr}
-			failed = append(failed, watch.Event{Kind: watch.EventError, Project: place.Project, Entry: entry})
-			err = errors.Join(err, openErr)
-		case o.allProjects && !target.Workspace.Knows(target.Agent):
-			if err := target.Workspace.Close(); err != nil {
-				return targets, nil, err
-			}
-		default:
-			targets = append(targets, target)
+		case errors.Is(err, project.ErrNoSender):
+			return targets, nil, errors.Join(err, w.Close())
+		case err != nil:
+			fail("", err)
+		case !o.allProjects:
+			fail(filepath.Dir(w.BoxPath(agent, mailbox.Inbox)), w.CheckAgent(agent))
+		}
+		if err := w.Close(); err != nil {
+			return targets, nil, err
 		}
 	}
-	switch {
-	case len(targets) > 0:
-		err = nil
-	case err == nil:
-		err = errors.New("no project has the agent")
+	if len(targets)+len(failed) == 0 {
+		place.Project = ""
+		fail("", errors.New("no project has the agent"))
 	}
-	return targets, failed, err
-}
-
-func (o watchOptions) openTarget(place project.Place, s *command.Streams) (target watch.Target, err error) {
-	if target.Workspace, err = command.Open(place, nil); err != nil {
-		return target, err
-	}
-	if target.Agent, err = command.AgentOf(target.Workspace, o.agent, s); err != nil {
-		err = errors.Join(err, target.Workspace.Close())
-	}
-	return target, err
+	return targets, failed, nil
 }
 
 func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
 	if e.Err != nil {
-		text := e.Err.Error()
+		text := failure.OneLine(e.Err.Error())
 		if e.Path != "" {
 			text = e.Path + ": " + text
 		}
-		if e.Kind == watch.EventWarning {
-			text = "warning: " + text
+		text = strings.ToUpper(string(e.Kind)) + ": " + visible.Line(text) + "\n"
+		if hint := failure.Of(e.Err).Hint; hint != "" {
+			text += "hint: " + visible.Line(hint) + "\n"
 		}
 		// If this fails there is no one left to tell; the event itself goes to standard output.
-		_, _ = fmt.Fprintf(s.Err, "oacp: watch: %s\n", visible.Line(text))
+		_, _ = fmt.Fprint(s.Err, text)
 	}
 	switch {
 	case o.json:
@@ -191,6 +229,7 @@ func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
 // watchJSON is the reference implementation's event, with its keys sorted and more keys.
 type watchJSON struct {
 	Agent          schema.AgentName      `json:"agent"`
+	Code           string                `json:"code,omitempty"`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
 	CreatedAt      schema.Timestamp      `json:"created_at_utc,omitempty"`
 	Error          string                `json:"error,omitempty"`
@@ -198,6 +237,7 @@ type watchJSON struct {
 	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
 	File           string                `json:"file,omitempty"`
 	From           schema.AgentName      `json:"from,omitempty"`
+	Hint           string                `json:"hint,omitempty"`
 	ID             schema.ID             `json:"id,omitempty"`
 	Path           string                `json:"path,omitempty"`
 	Priority       schema.Priority       `json:"priority,omitempty"`
@@ -219,7 +259,10 @@ func newWatchJSON(e watch.Event) watchJSON {
 		j.Project = &e.Project
 	}
 	if e.Err != nil {
-		j.Error = e.Err.Error()
+		j.Error = failure.OneLine(e.Err.Error())
+		if f := failure.Of(e.Err); e.Name == "" { // the error concerns no single file
+			j.Code, j.Hint = f.Code, f.Hint
+		}
 	}
 	return j
 }

@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"iter"
 	"maps"
@@ -86,7 +85,7 @@ func (b *box) open(options *Options) error {
 	}
 	if options.Cursor {
 		if err := b.openCursor(); err != nil {
-			return fmt.Errorf("watching %s: %w", b.path, err)
+			return err
 		}
 	}
 	if (b.cursor == nil || b.cursor.fresh) && options.Since.After(time.Unix(0, 0)) {

@@ -113,20 +113,14 @@ type cursor struct {
 	failure string
 }
 
-// isStateID reports whether the text is 1 to 64 letters, digits, dots, underscores and hyphens.
-func isStateID(text string) bool {
-	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
-	return 0 < len(text) && len(text) <= 64 && strings.Trim(text, allowed) == ""
-}
-
 // openCursor locks the cursor of a box and reads it into the box's record.
 func (b *box) openCursor() (err error) {
 	if b.name != mailbox.Inbox {
-		return errors.New("only inboxes have cursors")
+		return fmt.Errorf("watching %s: only inboxes have cursors", b.path)
 	}
 	name := string(b.agent) + ".json"
 	if id := b.reported.StateID; id != "" {
-		if !isStateID(id) {
+		if !schema.IsNamePart(id) {
 			return fmt.Errorf("state id %q: want 1 to 64 letters, digits, dots, underscores or hyphens", id)
 		}
 		name = string(b.agent) + "." + id + ".json"
