@@ -25,6 +25,8 @@ type deliverOptions struct {
 	suffix                              string
 	wait                                waitFor
 	timeout                             time.Duration
+	// warnings are printed already; the JSON answer has them too.
+	warnings []string
 }
 
 func (o *deliverOptions) flags() []cli.Flag {
@@ -120,6 +122,7 @@ func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, op
 		return err
 	}
 	answer := newSendAnswer(w, message, warnings, s)
+	answer.Warnings = append(o.warnings, answer.Warnings...)
 	if o.json {
 		answer.DryRun, answer.YAML = true, string(data)
 		return command.WriteJSON(s.Out, answer)
@@ -174,6 +177,7 @@ func newSendAnswer(workspace *mailbox.Workspace, m *schema.Message, warnings val
 
 func (o deliverOptions) printReceipt(w *mailbox.Workspace, r *mailbox.Receipt, s *command.Streams) (err error) {
 	answer := newSendAnswer(w, r.Message, r.Warnings, s)
+	answer.Warnings = append(o.warnings, answer.Warnings...)
 	answer.Outbox = r.Outbox
 	if answer.Inboxes = r.Inboxes; len(r.Inboxes) == 1 {
 		answer.Inbox, answer.Inboxes = r.Inboxes[0], nil

@@ -97,7 +97,8 @@ func runSend(ctx context.Context, o sendOptions, s *command.Streams) error {
 				return err
 			}
 			if !found {
-				s.Warn("there is no message " + o.inReplyTo + " any more; the answer names it as its parent anyway")
+				o.warnings = append(o.warnings, "there is no message "+o.inReplyTo+" any more; the answer names it as its parent anyway")
+				s.Warn(o.warnings[0])
 			}
 		}
 		return o.deliver(ctx, w, draft, s)

@@ -311,6 +311,13 @@ func TestWatchSince(t *testing.T) {
 	wantScan(t, w, Options{Cursor: true, Archived: true}, "codex")
 }
 
+// TestWatchSinceNow checks that a file that another program wrote only now counts as reported.
+func TestWatchSinceNow(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	put(t, w, "codex", "just-now.yaml", "old")
+	wantScan(t, w, Options{Since: time.Now().Add(time.Millisecond)}, "codex")
+}
+
 // TestWatchOutbox checks that any box can be watched, and that only inboxes have cursors.
 func TestWatchOutbox(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
