@@ -5,22 +5,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 
 	"github.com/oacp-go/oacp/internal/durable"
 )
 
-// openRegular opens a file. It refuses anything but a regular file: opening a pipe or a device
-// otherwise waits for its other end, perhaps forever.
+// openRegular opens a regular file and describes it.
 func openRegular(path string, flags int) (*os.File, os.FileInfo, error) {
-	file, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, 0o600)
+	file, err := durable.OpenRegular(path, flags, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}
 	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &os.PathError{Op: "open", Path: path, Err: durable.ErrNotRegular}
-	}
 	if err != nil {
 		return nil, nil, errors.Join(err, file.Close())
 	}

@@ -73,15 +73,12 @@ func Open(dir string, options *Options) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening workspace %s: %w", dir, err)
 	}
-	root, err := os.OpenRoot(absolute)
+	root, err := durable.OpenRoot(absolute)
 	if err != nil {
 		return nil, fmt.Errorf("opening workspace %s: %w", dir, noWorkspace(err))
 	}
-	info, err := root.Stat(agentsName)
-	switch {
-	case err == nil && !info.IsDir():
-		err = fmt.Errorf("%s is not a folder", agentsName)
-	case errors.Is(err, fs.ErrNotExist):
+	err = durable.CheckFolder(root, absolute, agentsName)
+	if errors.Is(err, fs.ErrNotExist) {
 		if _, noMarker := root.Lstat("workspace.json"); noMarker == nil {
 			err = nil // a workspace without agents
 		}
@@ -165,6 +162,10 @@ func (w *Workspace) MakeFolder(name string) error {
 			made = append(made, filepath.Dir(name[:i]))
 		case !errors.Is(err, fs.ErrExist):
 			return fmt.Errorf("making folder %s: %w", filepath.Join(w.dir, name[:i]), err)
+		default:
+			if err := durable.CheckFolder(w.root, w.dir, name[:i]); err != nil {
+				return fmt.Errorf("making folder %s: %w", filepath.Join(w.dir, name), err)
+			}
 		}
 	}
 	for _, parent := range made {
@@ -197,8 +198,10 @@ func (w *Workspace) MakeStateFolder(name string) error {
 	if path.Clean(name) != name || !strings.HasPrefix(name, stateName+"/") {
 		return fmt.Errorf("making folder %s: it is not in state", name)
 	}
-	if info, err := w.root.Stat(name); err == nil && info.IsDir() {
-		return nil
+	if dir, err := durable.OpenDir(w.root, w.dir, name); err == nil {
+		return dir.Close()
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	if err := w.makeState(); err != nil {
 		return err
@@ -224,15 +227,14 @@ func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
 // Agents returns the agents of the workspace, sorted: the folders below agents whose names are
 // valid agent names.
 func (w *Workspace) Agents() ([]schema.AgentName, error) {
-	entries, err := fs.ReadDir(w.root.FS(), agentsName)
+	names, err := durable.ListFolder(w.root, w.dir, agentsName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("listing %s: %w", filepath.Join(w.dir, agentsName), err)
+		return nil, err
 	}
 	var agents []schema.AgentName
-	for _, entry := range entries {
-		name, err := schema.ParseAgentName(entry.Name())
-		if err == nil && (entry.IsDir() || w.Knows(name)) {
-			agents = append(agents, name)
+	for _, name := range names {
+		if agent := schema.AgentName(name); w.Knows(agent) {
+			agents = append(agents, agent)
 		}
 	}
 	slices.Sort(agents)
@@ -241,11 +243,7 @@ func (w *Workspace) Agents() ([]schema.AgentName, error) {
 
 // Knows reports whether the workspace has a folder for the agent.
 func (w *Workspace) Knows(agent schema.AgentName) bool {
-	if !agent.Valid() {
-		return false
-	}
-	info, err := w.root.Stat(agentsName + "/" + string(agent))
-	return err == nil && info.IsDir()
+	return agent.Valid() && durable.CheckFolder(w.root, w.dir, agentsName+"/"+string(agent)) == nil
 }
 
 // UnknownAgentError says that a workspace does not have an agent.
@@ -267,13 +265,13 @@ func (e *UnknownAgentError) Error() string {
 }
 
 // CheckAgent returns an *UnknownAgentError if the workspace does not have the agent, and another
-// error if the name is not a valid agent name.
+// error if the name is not a valid agent name or not that of a folder.
 func (w *Workspace) CheckAgent(agent schema.AgentName) error {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return err
 	}
-	if w.Knows(agent) {
-		return nil
+	if err := durable.CheckFolder(w.root, w.dir, agentsName+"/"+string(agent)); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	known, err := w.Agents()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/exclusive"
 )
 
@@ -108,8 +109,8 @@ func Driven(run bridge.Run) (bool, error) {
 
 func lockOf(run bridge.Run) exclusive.Lock {
 	return exclusive.Lock{
-		Path: filepath.Join(run.Folder, "pair.lock"), Note: filepath.Join(run.Folder, "pair.json"),
-		What: fmt.Sprintf("run %d is driven", run.ID),
+		Open: func() (*durable.Dir, error) { return durable.OpenPath(run.Folder) },
+		Name: "pair.lock", Note: "pair.json", What: fmt.Sprintf("run %d is driven", run.ID),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
@@ -74,7 +75,7 @@ func (e Entry) Line() ([]byte, error) {
 
 // openTranscript opens a transcript for appending and ends a partial last line.
 func openTranscript(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+	file, err := durable.OpenRegular(path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ const followInterval = 100 * time.Millisecond
 // entries.
 func Follow(ctx context.Context, run bridge.Run, name Agent) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		file, err := os.Open(run.TranscriptPath())
+		file, err := durable.OpenRegular(run.TranscriptPath(), os.O_RDONLY, 0)
 		if err != nil {
 			yield(Entry{}, err)
 			return

@@ -29,9 +29,11 @@ const compactAbove = 8 << 20
 // journal is the file in which a Runner records what it does, and the history that the file adds up
 // to. Resume appends to it, too. Whoever appends holds the journal's own lock.
 type journal struct {
-	path string
-	lock *flock.Flock
-	now  func() time.Time
+	// dir is the folder of the journals, and name and path are those of the file in it.
+	dir        *durable.Dir
+	name, path string
+	lock       *flock.Flock
+	now        func() time.Time
 	// mayWrite returns an error if another Runner may work the inbox. It is nil for Resume.
 	mayWrite func() error
 
@@ -51,21 +53,28 @@ type journal struct {
 	synced  int
 }
 
-func journalPath(w *mailbox.Workspace, name schema.AgentName) string {
-	return filepath.Join(w.Dir(), turnsFolder, string(name)+".jsonl")
-}
+// maxJournal bounds what is read of a journal to copy it, in bytes.
+const maxJournal = 4 << 30
+
+func journalName(agent schema.AgentName) string { return string(agent) + ".jsonl" }
 
 // openJournal opens the journal of an agent for writing and reads it. It creates a missing one.
 func openJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*journal, error) {
 	if err := w.MakeStateFolder(turnsFolder); err != nil {
 		return nil, err
 	}
-	path := journalPath(w, name)
-	j := &journal{path: path, lock: durable.NewLock(path + ".lock"), now: now, history: newHistory()}
-	err := j.locked(func() error {
-		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), turnsFolder)
+	if err != nil {
+		return nil, err
+	}
+	file := journalName(name)
+	j := &journal{
+		dir: dir, name: file, path: dir.Path(file), lock: dir.NewLock(file + ".lock"), now: now, history: newHistory(),
+	}
+	err = j.locked(func() error {
+		if there, err := dir.Exists(file); !there {
 			// The name must survive a crash before anything is appended.
-			if err := durable.Replace(path, nil, 0o644); err != nil {
+			if err = errors.Join(err, dir.Replace(file, nil, 0o644)); err != nil {
 				return err
 			}
 		}
@@ -92,10 +101,11 @@ func (j *journal) locked(do func() error) error {
 func (j *journal) close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.file == nil {
-		return nil
+	err := j.dir.Close()
+	if j.file != nil {
+		err = errors.Join(err, j.file.Close())
 	}
-	return j.file.Close()
+	return err
 }
 
 // reopen opens the file and makes its facts the history.
@@ -103,7 +113,7 @@ func (j *journal) reopen() error {
 	if j.file != nil {
 		_ = j.file.Close() // it may be closed already, and it was only appended to
 	}
-	file, err := os.OpenFile(j.path, os.O_RDWR|os.O_APPEND, 0)
+	file, err := j.dir.OpenFile(j.name, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
@@ -193,7 +203,7 @@ func (j *journal) follow() error {
 			return err
 		}
 	}
-	there, err := os.Stat(j.path)
+	there, err := j.dir.Lstat(j.name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w: %w", ErrStateLost, err)
 	}
@@ -254,15 +264,15 @@ func (j *journal) compact(above int64) error {
 				return err
 			}
 		}
-		old, err := os.ReadFile(j.path)
+		old, err := j.dir.ReadFile(j.name, maxJournal)
 		if err == nil {
-			err = durable.Replace(j.path+".old", old, 0o644)
+			err = j.dir.Replace(j.name+".old", old, 0o644)
 		}
 		if err == nil {
 			err = j.file.Close() // some systems do not replace an open file
 		}
 		if err == nil {
-			err = durable.Replace(j.path, lines.Bytes(), 0o644)
+			err = j.dir.Replace(j.name, lines.Bytes(), 0o644)
 		}
 		return errors.Join(err, j.reopen())
 	})
@@ -276,15 +286,23 @@ func (j *journal) compact(above int64) error {
 // readHistory reads the journal of an agent without writing anything.
 func readHistory(w *mailbox.Workspace, name schema.AgentName) (*history, error) {
 	h := newHistory()
-	data, err := os.ReadFile(journalPath(w, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return h, nil
-	}
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), turnsFolder)
 	if err == nil {
-		_, _, err = h.read(jsonl.NewReader(bytes.NewReader(data), 0), 0)
+		defer dir.Close() // nothing is written
+		err = h.readFile(dir, journalName(name))
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading journal: %w", err)
 	}
 	return h, nil
+}
+
+// readFile adds the facts in a journal.
+func (h *history) readFile(dir *durable.Dir, name string) error {
+	file, err := dir.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, _, err = h.read(jsonl.NewReader(file, 0), 0)
+	return errors.Join(err, file.Close())
 }

@@ -165,7 +165,7 @@ func checkKilled(t *testing.T, w *mailbox.Workspace, sent []*schema.Message) {
 
 func readKilledFacts(t *testing.T, w *mailbox.Workspace) map[schema.ID]*killedFacts {
 	t.Helper()
-	data, err := os.ReadFile(journalPath(w, "codex"))
+	data, err := os.ReadFile(filepath.Join(w.Dir(), turnsFolder, journalName("codex")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -61,11 +60,12 @@ func (r *Runner) answer(m *schema.Message, rec *record, result agent.Result) (*s
 		return nil, nil
 	}
 	if count := utf8.RuneCountInString(text); count > schema.MaxBody || result.Truncated {
-		name := filepath.Join(turnsFolder, string(r.config.Agent)+".answers", string(rec.ID)+"."+rec.Fingerprint+".txt")
-		if err := r.workspace.MakeStateFolder(filepath.Dir(name)); err != nil {
+		folder := turnsFolder + "/" + string(r.config.Agent) + ".answers"
+		if err := r.workspace.MakeStateFolder(folder); err != nil {
 			return nil, err
 		}
-		if err := durable.Replace(filepath.Join(r.workspace.Dir(), name), []byte(text), 0o644); err != nil {
+		name := folder + "/" + string(rec.ID) + "." + rec.Fingerprint + ".txt"
+		if err := durable.ReplaceFile(r.workspace.Root(), r.workspace.Dir(), name, []byte(text), 0o644); err != nil {
 			return nil, err
 		}
 		kept := "whole"
@@ -73,7 +73,7 @@ func (r *Runner) answer(m *schema.Message, rec *record, result agent.Result) (*s
 			kept = fmt.Sprintf("up to %d bytes", agent.MaxText)
 		}
 		text = fmt.Sprintf("%s\n\n[This answer was cut: a message holds %d characters. It is kept %s in %s of the workspace.]",
-			firstRunes(text, maxCut), schema.MaxBody, kept, filepath.ToSlash(name))
+			firstRunes(text, maxCut), schema.MaxBody, kept, name)
 	}
 	draft := mailbox.Reply(m, r.config.Agent)
 	draft.Body = schema.TextValue(text)

@@ -312,7 +312,7 @@ func waitForFact(t *testing.T, ctx context.Context, w *mailbox.Workspace, kind f
 	ticker := time.NewTicker(5 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		data, err := os.ReadFile(journalPath(w, "codex"))
+		data, err := os.ReadFile(filepath.Join(w.Dir(), turnsFolder, journalName("codex")))
 		if err != nil {
 			t.Fatal(err)
 		}

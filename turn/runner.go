@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
@@ -151,8 +151,10 @@ func stoppedOr(ctx context.Context, err error) error {
 const runFolder = "state/run"
 
 func lockOf(w *mailbox.Workspace, name schema.AgentName) exclusive.Lock {
-	path := filepath.Join(w.Dir(), runFolder, string(name))
-	return exclusive.Lock{Path: path + ".lock", Note: path + ".json", What: "the inbox of " + string(name) + " is worked"}
+	return exclusive.Lock{
+		Open: func() (*durable.Dir, error) { return durable.OpenDir(w.Root(), w.Dir(), runFolder) },
+		Name: string(name) + ".lock", Note: string(name) + ".json", What: "the inbox of " + string(name) + " is worked",
+	}
 }
 
 // lockInbox makes this process the one that works the inbox, until it releases the lock or dies.
@@ -167,7 +169,7 @@ func lockInbox(ctx context.Context, w *mailbox.Workspace, name schema.AgentName,
 func (r *Runner) checkHeld() error {
 	lost, err := r.hold.Lost()
 	if lost {
-		err = fmt.Errorf("%w: %s", ErrStateLost, lockOf(r.workspace, r.config.Agent).Path)
+		err = fmt.Errorf("%w: %s", ErrStateLost, r.hold.Path())
 	}
 	return err
 }

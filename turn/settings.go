@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -75,12 +75,9 @@ func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error)
 		return Settings{}, err
 	}
 	var s Settings
-	for _, path := range []string{
-		filepath.Join(w.Dir(), "workspace.json"),
-		filepath.Join(w.Dir(), "agents", string(name), "config.yaml"),
-	} {
-		if err := s.load(path); err != nil {
-			return Settings{}, fmt.Errorf("settings for turns in %s: %w", path, err)
+	for _, file := range []string{"workspace.json", "agents/" + string(name) + "/config.yaml"} {
+		if err := s.load(w, file); err != nil {
+			return Settings{}, fmt.Errorf("settings for turns in %s: %w", filepath.Join(w.Dir(), file), err)
 		}
 	}
 	if s.Dir != "" && !filepath.IsAbs(s.Dir) {
@@ -91,18 +88,11 @@ func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error)
 }
 
 // load adds the settings of a file. JSON is YAML, too.
-func (s *Settings) load(path string) error {
-	info, err := os.Stat(path)
+func (s *Settings) load(w *mailbox.Workspace, name string) error {
+	data, err := durable.ReadFile(w.Root(), w.Dir(), name, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxSettings) {
-		err = errors.New("not a regular file of reasonable size")
-	}
-	if err != nil {
-		return err
-	}
-	data, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}

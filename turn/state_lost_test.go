@@ -97,7 +97,7 @@ func TestJournalOnItsOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorkspace(t)
 			send(t, w, question("q"))
-			path := journalPath(w, "codex")
+			path := filepath.Join(w.Dir(), turnsFolder, journalName("codex"))
 			var r *Runner
 			r, rec := newRunner(t, w, Config{NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
 				return agent.Result{}, test.change(path)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -99,9 +98,13 @@ func (l deadLetter) write(w *mailbox.Workspace) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	path = filepath.Join(w.Dir(), folder, l.names[0])
-	if err := durable.Replace(path+mailbox.ReasonSuffix, append(reason, '\n'), 0o644); err != nil {
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), folder)
+	if err != nil {
 		return "", err
 	}
-	return path, durable.Replace(path, l.data, 0o644)
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	if err := dir.Replace(l.names[0]+mailbox.ReasonSuffix, append(reason, '\n'), 0o644); err != nil {
+		return "", err
+	}
+	return dir.Path(l.names[0]), dir.Replace(l.names[0], l.data, 0o644)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/convert"
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -77,12 +78,11 @@ func (d *deliverer) findForeign(ctx context.Context, m *schema.Message) ([]outbo
 	if files.round == d.round {
 		return files.copies[m.ID], nil
 	}
-	entries, err := fs.ReadDir(d.workspace.Root().FS(), mailbox.BoxName(m.From, mailbox.Outbox))
+	names, err := durable.ListFolder(d.workspace.Root(), d.workspace.Dir(), mailbox.BoxName(m.From, mailbox.Outbox))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	for _, entry := range entries {
-		name := entry.Name()
+	for _, name := range names {
 		if files.known[name] || !schema.IsMessageFile(name) || isOurs(name) {
 			continue
 		}

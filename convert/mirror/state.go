@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
 	"strings"
 	"time"
 
@@ -26,6 +26,9 @@ const (
 	stateName   = "state/mirror"
 	lettersName = stateName + "/dead_letter"
 )
+
+// maxState bounds what is read of a file that a mirror keeps, in bytes.
+const maxState = 4 << 30
 
 // stateFile is the path below the workspace, without extension, of what is kept about a log in one
 // direction. Two directions never share a file, so that two processes need not agree on one.
@@ -51,7 +54,7 @@ type seen struct {
 
 // loadSeen reads what save wrote. A file that is missing or damaged is as good as an empty one.
 func loadSeen(w *mailbox.Workspace, log *bridge.Log, direction Direction) (s seen) {
-	data, err := w.Root().ReadFile(stateFile(log, direction) + ".json")
+	data, err := durable.ReadFile(w.Root(), w.Dir(), stateFile(log, direction)+".json", maxState)
 	if err != nil || json.Unmarshal(data, &s) != nil {
 		s = seen{}
 	}
@@ -67,7 +70,7 @@ func (s seen) save(w *mailbox.Workspace, log *bridge.Log, direction Direction) e
 	if err := w.MakeStateFolder(stateName); err != nil {
 		return err
 	}
-	return durable.Replace(filepath.Join(w.Dir(), stateFile(log, direction)+".json"), append(data, '\n'), 0o644)
+	return durable.ReplaceFile(w.Root(), w.Dir(), stateFile(log, direction)+".json", append(data, '\n'), 0o644)
 }
 
 // hasPlace reports whether the log has a place. Every log has the empty one.
@@ -165,7 +168,7 @@ func loadLedger(ctx context.Context, w *mailbox.Workspace, log *bridge.Log) (*le
 		workspace: w, name: stateFile(log, Out) + ".journal",
 		copies: make(map[copyKey]bool), messages: make(map[sentMessage]bool),
 	}
-	data, err := w.Root().ReadFile(l.name)
+	data, err := durable.ReadFile(w.Root(), w.Dir(), l.name, maxState)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("reading the mirror's ledger: %w", err)
 	}
@@ -221,12 +224,18 @@ func (l *ledger) append(lines string) (err error) {
 	if err := l.workspace.MakeStateFolder(stateName); err != nil {
 		return err
 	}
-	lock := durable.NewLock(filepath.Join(l.workspace.Dir(), l.name+".lock"))
+	dir, err := durable.OpenDir(l.workspace.Root(), l.workspace.Dir(), stateName)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	name := path.Base(l.name)
+	lock := dir.NewLock(name + ".lock")
 	if err := lock.Lock(); err != nil {
 		return fmt.Errorf("locking the mirror's ledger: %w", err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	file, err := l.workspace.Root().OpenFile(l.name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	file, err := dir.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return fmt.Errorf("opening the mirror's ledger: %w", err)
 	}

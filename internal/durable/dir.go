@@ -25,21 +25,6 @@ type Dir struct {
 	handle *os.File
 }
 
-// OpenDir opens a folder below the root. Symbolic links that lead out of the root are refused; path
-// is what errors call the root.
-func OpenDir(root *os.Root, path, name string) (*Dir, error) {
-	full := filepath.Join(path, name)
-	sub, err := root.OpenRoot(name)
-	if err != nil {
-		return nil, fmt.Errorf("opening folder %s: %w", full, cause(err))
-	}
-	handle, err := sub.Open(".")
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening folder %s: %w", full, cause(err)), sub.Close())
-	}
-	return &Dir{path: full, root: sub, handle: handle}, nil
-}
-
 // Path returns the path of an entry of the folder, for messages to people.
 func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 
@@ -75,7 +60,7 @@ func write(file *os.File, data []byte) error {
 func Finish(file *os.File) error {
 	err := file.Sync()
 	if err != nil {
-		err = fmt.Errorf("syncing %s: %w", file.Name(), cause(err))
+		err = fmt.Errorf("syncing %s: %w", filepath.Clean(file.Name()), cause(err))
 	}
 	return errors.Join(err, file.Close())
 }
@@ -158,14 +143,11 @@ func (d *Dir) Names() ([]string, error) {
 	return names, nil
 }
 
-// ErrNotRegular is returned for reading something other than a regular file.
-var ErrNotRegular = errors.New("not a regular file")
-
 // ErrTooLarge is returned for reading a file that exceeds the limit.
 var ErrTooLarge = errors.New("the file is too large")
 
 // ReadFile returns the bytes of a regular file of at most limit bytes. It refuses pipes and devices
-// without waiting for them.
+// without waiting for them. It follows a symbolic link to a file of the same folder.
 func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 	data, _, err := d.AppendFile(nil, name, limit)
 	return data, err
@@ -176,7 +158,7 @@ func (d *Dir) ReadFile(name string, limit int64) ([]byte, error) {
 func (d *Dir) AppendFile(buffer []byte, name string, limit int64) (data []byte, modified time.Time, err error) {
 	data, modified, err = d.read(buffer, name, limit)
 	if err != nil {
-		err = fmt.Errorf("reading %s: %w", d.Path(name), cause(err))
+		err = fmt.Errorf("reading %s: %w", d.Path(name), cause(d.explainRead(name, err)))
 	}
 	return data, modified, err
 }

@@ -251,8 +251,10 @@ func TestOpenDirRefusesWhatIsNoFolderInside(t *testing.T) {
 		ok   bool
 		is   error
 	}{
-		{"folder", true, nil}, {"inside", true, nil}, {".", true, nil},
-		{"missing", false, fs.ErrNotExist}, {"file", false, nil}, {"escape", false, nil}, {"up", false, nil}, {"..", false, nil},
+		{"folder", true, nil}, {"folder/../folder", true, nil}, {".", true, nil},
+		{"missing", false, fs.ErrNotExist}, {"folder/missing", false, fs.ErrNotExist}, {"file", false, ErrNotFolder},
+		{"inside", false, ErrLink}, {"escape", false, ErrLink}, {"up", false, ErrLink}, {"inside/missing", false, ErrLink},
+		{"", true, nil}, {"..", false, nil}, {"folder/../..", false, nil}, {outside, false, nil},
 	}
 	for _, test := range tests {
 		d, err := OpenDir(root, path, test.name)

@@ -23,6 +23,24 @@ func writable(handle *os.File) error {
 	return unix.Faccessat(int(handle.Fd()), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 }
 
+// open opens an entry of the folder. It follows no link, and does not wait for the other end of a
+// pipe.
+func (d *Dir) open(name string, flag int, mode os.FileMode) (*os.File, error) {
+	if !isEntryName(name) {
+		return nil, fs.ErrInvalid
+	}
+	flag |= unix.O_NONBLOCK | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	for {
+		fd, err := unix.Openat(int(d.handle.Fd()), name, flag, uint32(mode.Perm()))
+		switch {
+		case err == nil:
+			return os.NewFile(uintptr(fd), d.Path(name)), nil
+		case !errors.Is(err, unix.EINTR):
+			return nil, err
+		}
+	}
+}
+
 const lockFlags = os.O_CREATE | os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
 
 // renameNoReplace renames with the system's exclusive rename, or under a lock if the kernel or the

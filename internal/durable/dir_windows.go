@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"io/fs"
 	"os"
 	"time"
 
@@ -15,6 +16,17 @@ func sameDevice(a, b *os.File) bool { return true }
 
 // StartWriteback does nothing: only Linux can start writing without waiting.
 func StartWriteback(*os.File) {}
+
+// open opens an entry of the folder unless it is a link.
+func (d *Dir) open(name string, flag int, mode os.FileMode) (*os.File, error) {
+	if !isEntryName(name) {
+		return nil, fs.ErrInvalid
+	}
+	if info, err := d.root.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, ErrNotRegular
+	}
+	return d.root.OpenFile(name, flag, mode)
+}
 
 const lockFlags = os.O_CREATE | os.O_RDONLY
 

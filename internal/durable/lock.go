@@ -7,3 +7,6 @@ import "github.com/gofrs/flock"
 func NewLock(path string) *flock.Flock {
 	return flock.New(path, flock.SetFlag(lockFlags), flock.SetPermissions(0o600))
 }
+
+// NewLock is the function of that name for a file of the folder.
+func (d *Dir) NewLock(name string) *flock.Flock { return NewLock(d.Path(name)) }

@@ -45,11 +45,13 @@ func (e *HeldError) Error() string {
 		e.What, e.Holder.PID, e.Holder.Host, e.Holder.Since.UTC().Format(time.RFC3339))
 }
 
-// A Lock is a place for a lock. It is two files, because some systems do not let others read a
-// locked one.
+// A Lock is a place for a lock. It is two files of a folder, because some systems do not let others
+// read a locked one.
 type Lock struct {
-	// Path is the file that is locked, and Note the one that names the holder. Their folder exists.
-	Path, Note string
+	// Open opens the folder.
+	Open func() (*durable.Dir, error)
+	// Name is the file that is locked, and Note the one that names the holder.
+	Name, Note string
 	// What says what the holder does, such as "run 7 is driven".
 	What string
 }
@@ -59,35 +61,42 @@ const (
 	// free.
 	patience = 500 * time.Millisecond
 	retry    = 10 * time.Millisecond
+	// maxNote bounds the size of a note, in bytes.
+	maxNote = 1 << 20
 )
 
 // Take takes the lock until it is released or the process ends. If another process holds it, Take
 // returns a *HeldError after half a second at most. If the holder before was killed, Take first
 // ends all that it had started.
-func (l Lock) Take(ctx context.Context, now time.Time) (*Hold, error) {
+func (l Lock) Take(ctx context.Context, now time.Time) (_ *Hold, err error) {
+	dir, err := l.Open()
+	if err != nil {
+		return nil, err
+	}
+	lock := dir.NewLock(l.Name)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, lock.Close(), dir.Close())
+		}
+	}()
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	lock := durable.NewLock(l.Path)
 	locked, err := lock.TryLockContext(limited, retry)
 	switch {
 	case ctx.Err() != nil && !locked:
-		return nil, errors.Join(context.Cause(ctx), lock.Close())
+		return nil, context.Cause(ctx)
 	case !locked && (err == nil || errors.Is(err, context.DeadlineExceeded)):
-		return nil, errors.Join(&HeldError{l.What, l.holder()}, lock.Close())
+		return nil, &HeldError{l.What, l.holder(dir)}
 	case err != nil:
-		return nil, errors.Join(fmt.Errorf("locking %s: %w", l.Path, err), lock.Close())
+		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
-	hold := &Hold{lock: l, held: lock, mark: orphans.NewMark()}
-	if last := l.holder(); last != nil { // its note is still there: it was killed
-		hold.Orphans, err = orphans.End(ctx, last.Mark)
+	hold := &Hold{lock: l, dir: dir, held: lock, mark: orphans.NewMark()}
+	if last := l.holder(dir); last != nil { // its note is still there: it was killed
+		if hold.Orphans, err = orphans.End(ctx, last.Mark); err != nil {
+			return nil, err
+		}
 	}
-	if err == nil {
-		err = l.sign(now, hold.mark)
-	}
-	if err != nil {
-		return nil, errors.Join(err, lock.Unlock())
-	}
-	return hold, nil
+	return hold, l.sign(dir, now, hold.mark)
 }
 
 // Hold is a lock that this process holds.
@@ -96,6 +105,7 @@ type Hold struct {
 	Orphans []string
 
 	lock Lock
+	dir  *durable.Dir
 	held *flock.Flock
 	mark orphans.Mark
 }
@@ -108,9 +118,9 @@ func (h *Hold) Context(ctx context.Context) context.Context { return orphans.Wit
 func (h *Hold) Lost() (bool, error) {
 	ours, err := h.held.Stat()
 	if err != nil {
-		return false, fmt.Errorf("checking %s: %w", h.lock.Path, err)
+		return false, fmt.Errorf("checking %s: %w", h.Path(), err)
 	}
-	named, err := os.Lstat(h.lock.Path)
+	named, err := os.Lstat(h.Path()) // the folder may have been replaced, too
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}
@@ -120,36 +130,44 @@ func (h *Hold) Lost() (bool, error) {
 	return !os.SameFile(ours, named), nil
 }
 
+// Path returns the path of the locked file.
+func (h *Hold) Path() string { return h.dir.Path(h.lock.Name) }
+
 // Release releases the lock. The caller ends what it started.
 func (h *Hold) Release() error {
 	lost, err := h.Lost()
 	if err == nil && !lost {
-		err = os.Remove(h.lock.Note)
+		err = h.dir.Remove(h.lock.Note)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // it was removed
-	}
-	return errors.Join(err, h.held.Unlock())
+	return errors.Join(err, h.held.Unlock(), h.dir.Close())
 }
 
 // Held reports whether a process holds the lock, and which one if that is known.
 func (l Lock) Held() (held bool, holder *Holder, err error) {
-	if _, err := os.Lstat(l.Path); errors.Is(err, fs.ErrNotExist) {
+	dir, err := l.Open()
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil, nil
 	}
-	lock := durable.NewLock(l.Path)
+	if err != nil {
+		return false, nil, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	if there, err := dir.Exists(l.Name); !there {
+		return false, nil, err
+	}
+	lock := dir.NewLock(l.Name)
 	free, err := lock.TryRLock()
 	switch {
 	case err != nil:
-		return false, nil, errors.Join(fmt.Errorf("checking %s: %w", l.Path, err), lock.Close())
+		return false, nil, errors.Join(fmt.Errorf("checking %s: %w", lock.Path(), err), lock.Close())
 	case free:
 		return false, nil, lock.Unlock()
 	}
-	return true, l.holder(), lock.Close()
+	return true, l.holder(dir), lock.Close()
 }
 
 // sign writes the note that this process holds the lock.
-func (l Lock) sign(now time.Time, mark orphans.Mark) error {
+func (l Lock) sign(dir *durable.Dir, now time.Time, mark orphans.Mark) error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -158,12 +176,12 @@ func (l Lock) sign(now time.Time, mark orphans.Mark) error {
 	if err != nil {
 		return err
 	}
-	return durable.Replace(l.Note, append(data, '\n'), 0o600)
+	return dir.Replace(l.Note, append(data, '\n'), 0o600)
 }
 
 // holder returns the process that took the lock last, or nil if it is unknown.
-func (l Lock) holder() *Holder {
-	data, err := os.ReadFile(l.Note)
+func (l Lock) holder(dir *durable.Dir) *Holder {
+	data, err := dir.ReadFile(l.Note, maxNote)
 	var holder Holder
 	if err != nil || json.Unmarshal(data, &holder) != nil {
 		return nil

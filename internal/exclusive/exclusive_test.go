@@ -4,17 +4,24 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
 )
 
 func newLock(t *testing.T) Lock {
 	t.Helper()
-	folder := t.TempDir()
-	return Lock{Path: filepath.Join(folder, "lock"), Note: filepath.Join(folder, "holder.json"), What: "the test is run"}
+	return lockIn(t.TempDir())
+}
+
+func lockIn(folder string) Lock {
+	return Lock{
+		Open: func() (*durable.Dir, error) { return durable.OpenPath(folder) },
+		Name: "lock", Note: "holder.json", What: "the test is run",
+	}
 }
 
 func TestTake(t *testing.T) {
@@ -53,7 +60,7 @@ func TestNote(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"", `{"pid": 1`} {
-		if err := os.WriteFile(l.Note, []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(hold.dir.Path(l.Note), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if held, holder, err := l.Held(); !held || holder != nil || err != nil {
@@ -124,7 +131,7 @@ func TestLost(t *testing.T) {
 	if lost, err := hold.Lost(); lost || err != nil {
 		t.Errorf("lost %t, %v; want it held", lost, err)
 	}
-	if err := os.Remove(l.Path); err != nil {
+	if err := os.Remove(hold.Path()); err != nil {
 		t.Fatal(err)
 	}
 	if lost, err := hold.Lost(); !lost || err != nil {

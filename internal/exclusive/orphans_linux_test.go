@@ -14,8 +14,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == "-hold" {
-		if err := holdAndStart(Lock{Path: os.Args[2], Note: os.Args[3]}); err != nil {
+	if len(os.Args) == 3 && os.Args[1] == "-hold" {
+		if err := holdAndStart(lockIn(os.Args[2])); err != nil {
 			panic(err)
 		}
 		os.Exit(0)
@@ -41,8 +41,9 @@ func holdAndStart(l Lock) error {
 
 // TestOrphans checks that the processes of a killed holder end before the next one gets the lock.
 func TestOrphans(t *testing.T) {
-	l := newLock(t)
-	command := exec.Command(os.Args[0], "-hold", l.Path, l.Note)
+	folder := t.TempDir()
+	l := lockIn(folder)
+	command := exec.Command(os.Args[0], "-hold", folder)
 	command.Stderr = os.Stderr
 	pipe, err := command.StdoutPipe()
 	if err == nil {

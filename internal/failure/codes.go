@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/ash"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -147,5 +148,8 @@ func generalRules() []rule {
 		{"timeout", is(context.DeadlineExceeded, "")},
 		{"cancelled", is(context.Canceled, "")},
 		{"permission", is(fs.ErrPermission, "")},
+		{"bad_file", is(durable.ErrLink, "oacp follows no links in a workspace: replace it by what it leads to, or remove it")},
+		{"bad_file", is(durable.ErrNotFolder, "a folder belongs there: move what is there away")},
+		{"bad_file", is(durable.ErrNotRegular, "a plain file belongs there: move what is there away")},
 	}
 }

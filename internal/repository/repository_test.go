@@ -43,7 +43,7 @@ var imports = map[string][]string{
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/failure": {
 		"validate", "schema", "validate", "mailbox", "mailbox/project", "mailbox/watch", "bridge", "ash", "agent", "turn", "pair",
-		"internal/spelling",
+		"internal/durable", "internal/spelling",
 	},
 	"internal/command": {
 		"schema", "validate", "mailbox", "mailbox/project", "bridge", "internal/failure", "internal/spelling", "internal/visible",
@@ -54,7 +54,6 @@ var imports = map[string][]string{
 var renaming = map[string]string{
 	"ash/listen_unix.go":      "a socket is bound under a hidden name and renamed when it is ready",
 	"bridge/index.go":         "the index is a cache, rebuilt if it is lost",
-	"mailbox/watch/cursor.go": "an unreadable cursor is kept under another name for people to look at",
 }
 
 // logging lists the files that import a logger although packages do not print, with the reason.

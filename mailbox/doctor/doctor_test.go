@@ -77,7 +77,7 @@ var troubles = []trouble{
 		if err := os.Symlink(t.TempDir(), w.BoxPath("codex", mailbox.Inbox)); err != nil {
 			t.Fatal(err)
 		}
-	}, "Mailboxes", "agents/codex/inbox", SeverityError, []string{"escapes"}, false},
+	}, "Mailboxes", "agents/codex/inbox", SeverityError, []string{"symbolic link"}, false},
 	{"no agent's name", func(t *testing.T, w *mailbox.Workspace) {
 		if err := os.Mkdir(filepath.Join(w.Dir(), "agents/-x"), 0o755); err != nil {
 			t.Fatal(err)

@@ -16,19 +16,20 @@ import (
 // mailboxes checks that each agent's folders are folders, inside the workspace, and writable.
 func (i *inspection) mailboxes(agents []schema.AgentName) {
 	i.category = categoryMailboxes
-	entries, err := fs.ReadDir(i.w.Root().FS(), agentsName)
+	names, err := durable.ListFolder(i.w.Root(), i.w.Dir(), agentsName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		i.fail(agentsName, err)
 		return
 	}
-	for _, entry := range entries {
-		_, err := schema.ParseAgentName(entry.Name())
+	slices.Sort(names)
+	for _, name := range names {
+		_, err := schema.ParseAgentName(name)
 		switch {
-		case strings.HasPrefix(entry.Name(), "."):
+		case strings.HasPrefix(name, "."):
 		case err != nil:
-			i.add(agentsName+"/"+entry.Name(), SeverityWarning, "rename or remove it", "is not a mailbox: %v", err)
-		case !i.w.Knows(schema.AgentName(entry.Name())):
-			i.add(agentsName+"/"+entry.Name(), SeverityWarning, "remove it", "is not a folder in the workspace")
+			i.add(agentsName+"/"+name, SeverityWarning, "rename or remove it", "is not a mailbox: %v", err)
+		case !i.w.Knows(schema.AgentName(name)):
+			i.add(agentsName+"/"+name, SeverityWarning, "remove it", "is not a folder in the workspace")
 		}
 	}
 	for _, agent := range agents {

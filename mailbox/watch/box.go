@@ -251,13 +251,13 @@ func (b *box) tick(now time.Time) (replaced bool) {
 // statFolder describes a folder, nil if there is none. It opens the folder, which makes a network
 // file system ask its server.
 func statFolder(path string) (fs.FileInfo, error) {
-	handle, err := os.Open(path)
+	dir, err := durable.OpenPath(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	info, err := handle.Stat()
-	return info, errors.Join(err, handle.Close())
+	info, err := dir.Lstat(".")
+	return info, errors.Join(err, dir.Close())
 }

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 	"unique"
@@ -101,8 +99,9 @@ func newRecord(b *box, stateID string) record {
 
 // cursor keeps the record of a box in a file. It is locked as long as it is open.
 type cursor struct {
-	path string
-	lock *flock.Flock
+	// name and path are those of the file.
+	name, path string
+	lock       *flock.Flock
 	// fresh reports whether there was no file.
 	fresh bool
 	// warning says that an unreadable cursor was set aside.
@@ -133,7 +132,7 @@ func (b *box) openCursor() (err error) {
 		return fmt.Errorf("%w: %w", ErrCursor, err)
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	c := &cursor{path: dir.Path(name), lock: durable.NewLock(dir.Path(name + ".lock"))}
+	c := &cursor{name: name, path: dir.Path(name), lock: dir.NewLock(name + ".lock")}
 	locked, err := c.lock.TryLock()
 	if err != nil {
 		return fmt.Errorf("%w: locking %s: %w", ErrCursor, c.lock.Path(), err)
@@ -141,7 +140,7 @@ func (b *box) openCursor() (err error) {
 	if !locked {
 		return &CursorInUseError{Agent: b.agent, StateID: b.reported.StateID, Path: c.path}
 	}
-	if err := c.read(dir, name, &b.reported); err != nil {
+	if err := c.read(dir, &b.reported); err != nil {
 		return errors.Join(fmt.Errorf("%w: %w", ErrCursor, err), c.lock.Unlock())
 	}
 	b.cursor = c
@@ -150,8 +149,8 @@ func (b *box) openCursor() (err error) {
 
 // read reads the cursor's file. One that is not a cursor is set aside: then everything in the box
 // is reported again, because nothing may be missed.
-func (c *cursor) read(dir *durable.Dir, name string, r *record) error {
-	data, err := dir.ReadFile(name, maxCursorSize)
+func (c *cursor) read(dir *durable.Dir, r *record) error {
+	data, err := dir.ReadFile(c.name, maxCursorSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.fresh = true
 		return nil
@@ -165,9 +164,9 @@ func (c *cursor) read(dir *durable.Dir, name string, r *record) error {
 	}
 	switch {
 	case err != nil:
-		return c.setAside(err)
+		return c.setAside(dir, err)
 	case stored.Version == 0:
-		return c.setAside(errors.New("it is not a cursor"))
+		return c.setAside(dir, errors.New("it is not a cursor"))
 	case stored.Version != cursorVersion:
 		return fmt.Errorf("%s has version %d, want %d", c.path, stored.Version, cursorVersion)
 	case stored.Agent != r.Agent || stored.StateID != r.StateID:
@@ -178,14 +177,14 @@ func (c *cursor) read(dir *durable.Dir, name string, r *record) error {
 	return nil
 }
 
-func (c *cursor) setAside(reason error) error {
-	aside := c.path + ".unreadable"
-	if err := os.Rename(c.path, aside); err != nil {
+func (c *cursor) setAside(dir *durable.Dir, reason error) error {
+	aside := c.name + ".unreadable"
+	if err := dir.SetAside(c.name, aside); err != nil {
 		return err
 	}
 	c.dirty = true
 	c.warning = fmt.Errorf("the cursor %s is unreadable and was moved to %s, messages may be reported again: %w",
-		c.path, filepath.Base(aside), reason)
+		c.path, aside, reason)
 	return nil
 }
 
@@ -201,7 +200,7 @@ func (b *box) saveCursor() error {
 	encoder.SetIndent("", "  ")
 	err := encoder.Encode(b.reported)
 	if err == nil {
-		err = durable.Replace(c.path, buffer.Bytes(), 0o644)
+		err = durable.ReplaceFile(b.workspace.Root(), b.workspace.Dir(), cursorsName+"/"+c.name, buffer.Bytes(), 0o644)
 	}
 	c.savedAt = time.Now()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
@@ -43,15 +44,11 @@ func (s *source) list(w *mailbox.Workspace, agent schema.AgentName, in mailbox.B
 		return known, nil
 	}
 	result := &listing{modified: info.ModTime(), listed: time.Now()}
-	files, err := os.ReadDir(path)
+	names, err := durable.ListFolder(w.Root(), w.Dir(), mailbox.BoxName(agent, in))
 	if err != nil {
 		return &listing{}, err
 	}
-	for _, file := range files {
-		if schema.IsMessageFile(file.Name()) {
-			result.names = append(result.names, file.Name())
-		}
-	}
+	result.names = slices.DeleteFunc(names, func(name string) bool { return !schema.IsMessageFile(name) })
 	s.listings[path] = result
 	return result, nil
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/jsonl"
 	"github.com/oacp-go/oacp/pair"
 )
@@ -140,7 +141,7 @@ const maxEntry = 4 << 20
 // readTranscript adds the usage in the new lines of the transcript. It skips lines that are not
 // entries.
 func (r *runReading) readTranscript() error {
-	file, err := os.Open(r.run.place.TranscriptPath())
+	file, err := durable.OpenRegular(r.run.place.TranscriptPath(), os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
