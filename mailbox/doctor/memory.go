@@ -7,11 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
 )
 
 // memoryMarker is the file that says that the memory in a home is kept in git.
@@ -25,8 +28,9 @@ var memoryPatterns = []string{
 const (
 	// staleMemory is how old the last commit of memory may be.
 	staleMemory = 7 * 24 * time.Hour
-	// gitTimeout bounds how long git may take, which may have to reach another machine.
-	gitTimeout = 30 * time.Second
+	// fetchTimeout bounds how long git may take to reach another machine, and gitTimeout the rest.
+	fetchTimeout = 30 * time.Second
+	gitTimeout   = 5 * time.Second
 )
 
 // memory inspects the memory of a home.
@@ -69,12 +73,19 @@ func (m *memory) inspect() {
 
 // git runs git in the home and returns its output.
 func (m *memory) git(args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(m.ctx, gitTimeout)
+	timeout := gitTimeout
+	if args[0] == "fetch" {
+		timeout = fetchTimeout
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, timeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, "git", args...)
 	command.Dir, command.WaitDelay = m.home, time.Second
 	command.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0")
 	output, err := command.Output()
+	if ctx.Err() != nil && m.ctx.Err() == nil {
+		err = fmt.Errorf("no answer within %s", timeout)
+	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
 		err = errors.New(strings.ReplaceAll(strings.TrimSpace(string(exit.Stderr)), "\n", "; "))
@@ -112,10 +123,19 @@ func some(paths []string) string {
 	return text
 }
 
-// patterns returns the lines of a .gitignore that are not comments.
-func patterns(path string) ([]string, error) {
-	data, err := os.ReadFile(path)
-	var lines []string
+// patterns returns the lines of a .gitignore below the home that are not comments.
+func (m *memory) patterns(name string) (lines []string, err error) {
+	root, err := os.OpenRoot(m.home)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	dir, err := durable.OpenDir(root, m.home, path.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	data, err := dir.ReadFile(path.Base(name), maxFileSize)
 	for line := range strings.Lines(string(data)) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			lines = append(lines, line)
@@ -125,7 +145,7 @@ func patterns(path string) ([]string, error) {
 }
 
 func (m *memory) ignored() {
-	lines, err := patterns(filepath.Join(m.home, ".gitignore"))
+	lines, err := m.patterns(".gitignore")
 	hint := "its lines have to be: " + strings.Join(memoryPatterns, " ")
 	switch {
 	case err != nil:
@@ -250,7 +270,7 @@ func (m *memory) overlays() {
 	files, _ := fs.Glob(os.DirFS(m.home), "projects/*/memory/.gitignore") // the pattern is well-formed
 	var escaping []string
 	for _, name := range files {
-		lines, err := patterns(filepath.Join(m.home, name))
+		lines, err := m.patterns(name)
 		if err != nil {
 			m.add("memory-overlays", SeverityWarning, "", "%s: %v", name, err)
 			return
