@@ -147,6 +147,7 @@ func (c *checker) checkHandoff() {
 	if bundle := body.Get("context_bundle"); len(bundle.Pairs) > 0 {
 		c.requireFields(bundle, path{"body", "context_bundle"}, schema.List, contextBundleLists...)
 	}
+	c.checkAgents(body, "source_agent", "target_agent")
 	source, target := textOf(body.Get("source_agent")), textOf(body.Get("target_agent"))
 	if source != "" && source == target {
 		c.report(RuleHandoffAgents, path{"body", "target_agent"}, "",
@@ -170,13 +171,24 @@ func (c *checker) checkHandoffComplete() {
 	if !ok {
 		return
 	}
-	c.requireFields(body, path{"body"}, schema.Absent, handoffCompleteFields...)
+	c.requireFields(body, path{"body"}, schema.Absent, "issue", "pr", "branch", "tests_run")
+	c.requireFields(body, path{"body"}, schema.Text, "next_owner")
+	c.checkAgents(body, "next_owner")
 	pr := body.Get("pr")
 	if text := textOf(pr); text != "" && !isDigits(strings.TrimPrefix(text, "#")) {
 		c.report(RulePullRequest, path{"body", "pr"}, `write it as 42 or "#42"`,
 			"%s is not the number of a pull request", quote(text))
 	} else if text == "" && !isEmptyValue(pr) {
 		c.report(RuleTypedBodyField, path{"body", "pr"}, "", "this must be text")
+	}
+}
+
+// checkAgents checks the fields of a typed body that name agents.
+func (c *checker) checkAgents(body schema.Value, fields ...string) {
+	for _, field := range fields {
+		if name := schema.AgentName(textOf(body.Get(field))); name != "" && !name.Valid() {
+			c.reportName(name, path{"body", field})
+		}
 	}
 }
 

@@ -150,7 +150,7 @@ func checkAgreement(t *testing.T, data []byte, bothWays bool) {
 
 // fieldPool has values for every field, right and wrong ones, as YAML.
 var fieldPool = map[string][]string{
-	"id":                {"msg-20260313T1430Z-claude-a8f3", "msg-20260313143000-a-b-c-000", "msg-20260313T1430Z-claude-a8", "msg-1-claude-a8f3", "' msg-20260313T143000Z-x-abc '", "[a]", "~", "42"},
+	"id":                {"msg-20260313T1430Z-claude-a8f3", "msg-20260313143000-a-b-c-000", "msg-20260313T1430Z-claude-a8", "msg-20260313T1430Z-claude-a_8-", "msg-20260313T1430Z-claude-", "msg-1-claude-a8f3", "' msg-20260313T143000Z-x-abc '", "[a]", "~", "42"},
 	"from":              {"claude", "codex", "a.b_c-d", "-x", "..", "a/b", strings.Repeat("n", 64), strings.Repeat("n", 65), "''", "{a: b}", "é"},
 	"to":                {"codex", "[codex]", "[codex, gemini]", "[codex, codex]", "[]", "[a, b, c, d, e, f, g, h, i, j]", "[a, b, c, d, e, f, g, h, i, j, k]", "[codex, [a]]", "[codex, ~]", "[' codex ', codex]", "a b", "~", "{a: b}", "''"},
 	"type":              {"task_request", "handoff", "handoff_complete", "follow_up", "review_lgtm", "review_feedback", "question", "Question", "~", "[handoff]"},
@@ -168,21 +168,21 @@ var fieldPool = map[string][]string{
 	"context_keys":      {"some words", "''", "~", "[a]"},
 	"model":             {"m", "''", "~", "[m]"},
 	"turns":             {"0", "8", "1.5", "1e3", "1E+3", "-1", ".5", "1.", "1e", "x", "''", "~", "{}"},
-	"est_cost_usd":      {"0.42", "free", "~"},
+	"est_cost_usd":      {"0.42", ".5", "1.", "1e3", "2E-3", "-1", "+1", ".", "1e", "1_000", "0x1p3", "inf", "NaN", "free", "~"},
 	"auth":              {"abc-_", "abc==", "a+b", "a=b", "''", "~", strings.Repeat("a", 16_384), strings.Repeat("a", 16_385)},
 	"chanel":            {"x"},
 }
 
 // typedPool has values for the fields of typed bodies.
 var typedPool = map[string][]string{
-	"source_agent": {"claude", "''", "~", "[a]"}, "target_agent": {"codex", "' '", "{a: b}"}, "intent": {"finish", "~", "[]"},
+	"source_agent": {"claude", "''", "~", "[a]", "a b", "../x"}, "target_agent": {"codex", "' '", "{a: b}", "-x"}, "intent": {"finish", "~", "[]"},
 	"artifacts_to_review": {"[a]", "a", "[]", "''", "{a: b}"}, "definition_of_done": {"[a]", "~"},
 	"context_bundle": {
 		"{files_touched: [a], decisions_made: [b], blockers_hit: [c], suggested_next_steps: [d]}",
 		"{files_touched: [], decisions_made: b, blockers_hit: {c: d}}", "{}", "none", "[a]", "~",
 	},
 	"issue": {"1", "''", "[a]"}, "pr": {"42", "'#42'", "none", "[42]", "''", "~"}, "branch": {"b", "{}"}, "tests_run": {"[unit]", "[]", "all"},
-	"next_owner": {"claude", "~"}, "source_type": {"review"}, "owner": {"codex", "[]"},
+	"next_owner": {"claude", "~", "the team", "[claude]", "42"}, "source_type": {"review"}, "owner": {"codex", "[]"},
 }
 
 // pick renders a random choice of fields, most of them with their first and right value.

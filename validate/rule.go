@@ -125,7 +125,7 @@ var rules = []RuleInfo{
 	{RuleParentID, Warning, "A parent message id has the form of a message id."},
 	{RuleContextLength, Warning, "context_keys has at most 500 words."},
 	{RuleTelemetryType, Error, "Only review_feedback, review_addressed and review_lgtm carry telemetry."},
-	{RuleTelemetryValue, Error, "A telemetry count, time or cost is a non-negative number."},
+	{RuleTelemetryValue, Error, "A telemetry count is a whole number in digits, a time or cost a non-negative number."},
 	{RuleAuthForm, Error, "A signature trailer is the last line of the file: auth: \"<base64url>\" and one line feed."},
 
 	{RuleBodyKind, Error, "The body is text or a non-empty mapping."},

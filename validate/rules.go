@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -210,21 +211,28 @@ func (c *checker) checkTelemetry() {
 		if m.Type.Known() && !m.Type.CarriesTelemetry() {
 			c.report(RuleTelemetryType, path{field}, "leave it out", "a %s carries no telemetry", m.Type)
 		}
-		if field != "model" && !isNumber(*text) {
-			c.report(RuleTelemetryValue, path{field}, "", "%s is not a non-negative number", quote(*text))
+		switch field {
+		case "model":
+		case "wall_time_s", "est_cost_usd":
+			if !isNumber(*text) {
+				c.report(RuleTelemetryValue, path{field}, "", "%s is not a finite number from 0", quote(*text))
+			}
+		default:
+			if !isDigits(*text) {
+				c.report(RuleTelemetryValue, path{field}, "", "%s is not a whole number in digits", quote(*text))
+			}
 		}
 	}
 }
 
-// isNumber reports whether the text is a non-negative decimal number, with an optional fraction and
-// exponent.
+// isNumber reports whether the text is a non-negative decimal number that a float64 can hold, with
+// an optional fraction and exponent, such as 12, .5 and 1e3.
 func isNumber(text string) bool {
-	mantissa, exponent, hasExponent := strings.Cut(strings.ToLower(text), "e")
-	whole, fraction, hasFraction := strings.Cut(mantissa, ".")
-	if len(exponent) > 1 && (exponent[0] == '+' || exponent[0] == '-') {
-		exponent = exponent[1:]
+	if strings.Trim(text, "0123456789.eE+-") != "" || text[0] == '+' || text[0] == '-' {
+		return false
 	}
-	return isDigits(whole) && (!hasFraction || isDigits(fraction)) && (!hasExponent || isDigits(exponent))
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
 }
 
 func (c *checker) checkAuth() {
