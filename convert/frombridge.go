@@ -224,11 +224,11 @@ func randOf(r bridge.Record, at time.Time, v Variant) string {
 	return schema.TimeWithinMinute(at, timeLength) + hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// timeOf reads a timestamp. One that is no time, or not of the years 0 to 9999, is 1970.
+// timeOf reads a timestamp. One that is no time, or not of the years 1 to 9999, is 1970.
 func timeOf(text string) (at time.Time, ok bool) {
 	at, err := time.Parse(time.RFC3339, text)
 	at = at.UTC()
-	if err != nil || at.Year() < 0 || at.Year() > 9999 {
+	if err != nil || at.Year() < 1 || at.Year() > 9999 {
 		return time.Unix(0, 0).UTC(), false
 	}
 	return at, true

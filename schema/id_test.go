@@ -156,10 +156,10 @@ func FuzzNewID(f *testing.F) {
 	f.Add(int64(1773412200), int64(0), "claude", uint8(0), false, []byte("abcd"))
 	f.Add(int64(0), int64(999_999_999), "a-b_c.d", uint8(11), true, bytes.Repeat([]byte{255}, LongRand))
 	f.Add(int64(253402300799), int64(1), "0", uint8(5), true, []byte{0, 1, 2})
-	f.Add(int64(-62167219200), int64(1), "0", uint8(5), true, []byte{0, 1, 2})
+	f.Add(int64(-62135596800), int64(1), "0", uint8(5), true, []byte{0, 1, 2})
 	f.Fuzz(func(t *testing.T, seconds, nanoseconds int64, sender string, kind uint8, long bool, random []byte) {
 		at := time.Unix(seconds, nanoseconds).UTC()
-		if !AgentName(sender).Valid() || at.Year() < 0 || at.Year() > 9999 {
+		if !AgentName(sender).Valid() || at.Year() < 1 || at.Year() > 9999 {
 			return
 		}
 		length := ShortRand

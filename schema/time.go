@@ -75,7 +75,7 @@ func parseTime(text string) (time.Time, error) {
 	year, month, day := 100*pair(0)+pair(2), pair(4), pair(6)
 	hour, minute, second := pair(8), pair(10), pair(12)
 	t := time.Date(year, time.Month(month), day, hour, minute, second, 0, time.UTC)
-	if month == 0 || month > 12 || t.Day() != day || hour > 23 || minute > 59 || second > 59 {
+	if year == 0 || month == 0 || month > 12 || t.Day() != day || hour > 23 || minute > 59 || second > 59 {
 		return time.Time{}, fmt.Errorf("%q is not a real date and time", text)
 	}
 	return t, nil

@@ -157,6 +157,7 @@ var refusals = []struct {
 	{"tokens with an exponent", with("type: review_lgtm", "input_tokens: 1e3", "output_tokens: ٤٢"), "7:15 error telemetry-value input_tokens; 8:16 error telemetry-value output_tokens"},
 	{"infinite time", with("type: review_lgtm", "wall_time_s: inf", "est_cost_usd: nan"), "7:14 error telemetry-value wall_time_s; 8:15 error telemetry-value est_cost_usd"},
 	{"time that no float holds", with("type: review_lgtm", "wall_time_s: 1e999", "est_cost_usd: -1"), "7:14 error telemetry-value wall_time_s; 8:15 error telemetry-value est_cost_usd"},
+	{"the year 0", with("created_at_utc: 0000-01-01T00:00:00Z"), "6:17 error time created_at_utc"},
 	{"id of no form", with("id: 42"), "1:5 error id-form id"},
 	{"id with a short rand", with("id: msg-20260313T1430Z-claude-a8"), "1:5 warning id-rand id"},
 	{"id with an underscore", with("id: msg-20260313T1430Z-claude-a_8f"), "1:5 warning id-rand id"},
