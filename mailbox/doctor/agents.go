@@ -200,5 +200,5 @@ func (i *inspection) refresh(name string) error {
 		return fmt.Errorf("%s has no line that begins with updated_at", filepath.Join(i.w.Dir(), name))
 	}
 	data = line.ReplaceAll(data, fmt.Appendf(nil, "updated_at: %q", schema.NewTimestamp(i.Now)))
-	return durable.Replace(filepath.Join(i.w.Dir(), name), data, 0o644)
+	return durable.ReplaceFile(i.w.Root(), i.w.Dir(), name, data, 0o644)
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -125,17 +124,12 @@ func some(paths []string) string {
 
 // patterns returns the lines of a .gitignore below the home that are not comments.
 func (m *memory) patterns(name string) (lines []string, err error) {
-	root, err := os.OpenRoot(m.home)
+	root, err := durable.OpenRoot(m.home)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	dir, err := durable.OpenDir(root, m.home, path.Dir(name))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	data, err := dir.ReadFile(path.Base(name), maxFileSize)
+	data, err := durable.ReadFile(root, m.home, name, maxFileSize)
 	for line := range strings.Lines(string(data)) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			lines = append(lines, line)

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -73,23 +73,20 @@ func readProfile(home string, agent schema.AgentName) (p profile, err error) {
 	if home == "" {
 		return p, nil
 	}
-	root, err := os.OpenRoot(home)
+	name := path.Join(agentsName, string(agent), profileName)
+	root, err := durable.OpenRoot(home)
 	if err == nil {
 		defer func() { err = errors.Join(err, root.Close()) }()
-		dir, openErr := durable.OpenDir(root, home, filepath.Join(agentsName, string(agent)))
-		if err = openErr; err == nil {
-			defer func() { err = errors.Join(err, dir.Close()) }()
-			data, readErr := dir.ReadFile(profileName, maxFileSize)
-			if err = readErr; err == nil {
-				err = yaml.Unmarshal(data, &p)
-			}
+		var data []byte
+		if data, err = durable.ReadFile(root, home, name, maxFileSize); err == nil {
+			err = yaml.Unmarshal(data, &p)
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return profile{}, nil
 	}
 	if err != nil {
-		return profile{}, fmt.Errorf("the profile %s is not used: %w", filepath.Join(home, agentsName, string(agent), profileName), err)
+		return profile{}, fmt.Errorf("the profile %s is not used: %w", filepath.Join(home, name), err)
 	}
 	return p, nil
 }

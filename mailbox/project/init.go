@@ -155,14 +155,13 @@ func WriteMarker(w *mailbox.Workspace, options InitOptions) (made []string, err 
 
 // setRepository notes the repository in an existing workspace.json and keeps everything else.
 func setRepository(w *mailbox.Workspace, repository string, now time.Time) error {
-	name := filepath.Join(w.Dir(), MarkerName)
 	data, err := readMarkerFile(w)
 	if err != nil {
 		return err
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
-		return fmt.Errorf("reading %s: %w", name, err)
+		return fmt.Errorf("reading %s: %w", filepath.Join(w.Dir(), MarkerName), err)
 	}
 	path, err := json.Marshal(repository)
 	if err != nil || string(fields["repo_path"]) == string(path) {
@@ -175,7 +174,7 @@ func setRepository(w *mailbox.Workspace, repository string, now time.Time) error
 	if data, err = json.MarshalIndent(fields, "", "  "); err != nil {
 		return err
 	}
-	return durable.Replace(name, append(data, '\n'), 0o644)
+	return durable.ReplaceFile(w.Root(), w.Dir(), MarkerName, append(data, '\n'), 0o644)
 }
 
 // A newFile is a file to write unless it exists.
@@ -284,11 +283,6 @@ func readMarker(w *mailbox.Workspace) (m marker, err error) {
 	return m, err
 }
 
-func readMarkerFile(w *mailbox.Workspace) (data []byte, err error) {
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), ".")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	return dir.ReadFile(MarkerName, maxFileSize)
+func readMarkerFile(w *mailbox.Workspace) ([]byte, error) {
+	return durable.ReadFile(w.Root(), w.Dir(), MarkerName, maxFileSize)
 }

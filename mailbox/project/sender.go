@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -94,21 +95,17 @@ func runtimeOf(w *mailbox.Workspace, agent schema.AgentName) (runtime string, er
 }
 
 // readAgentFile decodes a YAML file in an agent's folder.
-func readAgentFile(w *mailbox.Workspace, agent schema.AgentName, name string, into any) (err error) {
+func readAgentFile(w *mailbox.Workspace, agent schema.AgentName, name string, into any) error {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return err
 	}
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), path.Join(agentsName, string(agent)))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	data, err := dir.ReadFile(name, maxFileSize)
+	name = path.Join(agentsName, string(agent), name)
+	data, err := durable.ReadFile(w.Root(), w.Dir(), name, maxFileSize)
 	if err != nil {
 		return err
 	}
 	if err := yaml.Unmarshal(data, into); err != nil {
-		return fmt.Errorf("reading %s: %w", dir.Path(name), err)
+		return fmt.Errorf("reading %s: %w", filepath.Join(w.Dir(), name), err)
 	}
 	return nil
 }
