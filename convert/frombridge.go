@@ -64,6 +64,7 @@ func Carried(r bridge.Record) (m *schema.Message, warnings []error) {
 func readMetadata(r bridge.Record) (*schema.Message, error) {
 	var metadata struct {
 		OACP json.RawMessage `json:"oacp"`
+		File string          `json:"oacp_file"`
 	}
 	// There may be no metadata, and other tools may put anything into it.
 	if json.Unmarshal(r.Metadata, &metadata) != nil || metadata.OACP == nil {
@@ -71,6 +72,9 @@ func readMetadata(r bridge.Record) (*schema.Message, error) {
 	}
 	var m schema.Message
 	err := json.Unmarshal(metadata.OACP, &m)
+	if m.Auth != "" {
+		m.File = metadata.File // absent in records of earlier versions
+	}
 	if err == nil {
 		err = validate.Message(&m).Err()
 	}

@@ -14,7 +14,7 @@ import (
 // ToBridge returns the records of a valid message, one for each recipient in the order of To. Their
 // content is the body, preceded by the subject and a blank line unless the subject is the body's
 // first line; a structured body is canonical YAML. Their metadata carries the message under the key
-// oacp, their id is the documented one. The log that the records are sent to replaces a run id of 0
+// oacp, and a signed one also as the text of its file under oacp_file. Their id is the documented one. The log that the records are sent to replaces a run id of 0
 // by its own.
 //
 // A derived message gives one record, which says what the record it was derived from says, also if
@@ -34,6 +34,13 @@ func ToBridge(m *schema.Message, runID int) ([]bridge.Record, error) {
 		return nil, fmt.Errorf("message %s: %w", m.ID, err)
 	}
 	metadata := slices.Concat([]byte(`{"oacp":`), text, []byte("}"))
+	if m.Auth != "" && m.File != "" {
+		file, err := schema.TextValue(m.File).MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("message %s: %w", m.ID, err)
+		}
+		metadata = slices.Concat(metadata[:len(metadata)-1], []byte(`,"oacp_file":`), file, []byte("}"))
+	}
 	for i := range records {
 		records[i].Metadata = metadata
 	}

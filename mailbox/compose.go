@@ -73,8 +73,13 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 	if options.Suffix != "" {
 		o.name = strings.TrimSuffix(o.name, schema.FileExtension) + "_" + options.Suffix + schema.FileExtension
 	}
-	o.data, err = schema.Encode(&m)
-	return err
+	if o.data, err = schema.Encode(&m); err != nil || m.Auth != "" || options.Unsigned {
+		return err
+	}
+	if o.data, err = w.sign(w, &m, o.data, options.Sign); err != nil {
+		return fmt.Errorf("signing: %w", err)
+	}
+	return nil
 }
 
 func (w *Workspace) checkAgent(agent schema.AgentName, create bool) error {
@@ -161,6 +166,10 @@ type SendOptions struct {
 	// Suffix ends the file names of the copies, which are long then: 1 to 64 letters, digits, dots,
 	// underscores and hyphens.
 	Suffix string
+	// Sign asks for a signature, whatever the settings of the sender say. Unsigned asks for none:
+	// the caller passes on what others wrote.
+	Sign     bool
+	Unsigned bool
 }
 
 // Postmaster is the reserved sender of automatic notices. It is not an agent; it has a mailbox only

@@ -49,6 +49,7 @@ type Workspace struct {
 	dir   string
 	root  *os.Root
 	files fileSystem
+	sign  SignFunc
 
 	now    func() time.Time
 	random io.Reader
@@ -61,6 +62,20 @@ type Options struct {
 	// NoSync skips every fsync, and nothing else: a crash of the machine may lose sent messages, a
 	// crash of the process does not.
 	NoSync bool
+	// Sign, if not nil, signs the messages that are sent.
+	Sign SignFunc
+}
+
+// A SignFunc signs a message if it is asked to or the sender's settings want that: it sets Auth and
+// File, and returns the signed file. Otherwise it returns the file as it is.
+type SignFunc func(w *Workspace, m *schema.Message, file []byte, asked bool) ([]byte, error)
+
+// unsigned is the SignFunc of a workspace without keys.
+func unsigned(_ *Workspace, _ *schema.Message, file []byte, asked bool) ([]byte, error) {
+	if asked {
+		return nil, errors.New("the workspace was opened without keys")
+	}
+	return file, nil
 }
 
 // ErrNoWorkspace is returned if there is no workspace.
@@ -86,8 +101,14 @@ func Open(dir string, options *Options) (*Workspace, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening workspace %s: %w", absolute, noWorkspace(err)), root.Close())
 	}
-	sync := options == nil || !options.NoSync
-	return &Workspace{dir: absolute, root: root, files: disk{sync}, now: time.Now, random: rand.Reader, times: &sendTimes}, nil
+	w := &Workspace{dir: absolute, root: root, files: disk{true}, sign: unsigned, now: time.Now, random: rand.Reader, times: &sendTimes}
+	if options != nil {
+		w.files = disk{!options.NoSync}
+		if options.Sign != nil {
+			w.sign = options.Sign
+		}
+	}
+	return w, nil
 }
 
 func noWorkspace(err error) error {

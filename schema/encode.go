@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// ErrSigned is returned for a message that carries a signature, which rendering the message again
-// would break.
+// ErrSigned is returned for a message that carries a signature without the file that was signed:
+// rendering the message again would break the signature.
 var ErrSigned = errors.New("a signed message is never rendered again")
 
 // ErrTooLarge is returned for a message whose file would exceed MaxFileSize.
@@ -19,11 +19,17 @@ var ErrTooLarge = errors.New("the message is larger than a message file may be")
 // be misread or a block cannot hold the text. Any YAML parser and naive line-based readers
 // understand it. Decoding returns the same message, for every valid message.
 //
+// A signed message is its file, which Encode returns as it is.
+//
 // Encode returns ErrSigned, ErrTooLarge, or an error for text that is not UTF-8. It does not check
 // the message otherwise.
 func Encode(m *Message) ([]byte, error) {
-	if m.Auth != "" {
+	switch {
+	case m.Auth == "":
+	case m.File == "":
 		return nil, ErrSigned
+	default:
+		return []byte(m.File), nil
 	}
 	e := encoder{out: make([]byte, 0, 512+len(m.Body.Text))}
 	for _, name := range fieldNames {

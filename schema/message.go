@@ -63,6 +63,9 @@ type Message struct {
 	// Auth is the signature trailer. A signed file is never rendered again: its bytes are the
 	// message.
 	Auth string
+	// File is the text of the file that a signed message was read from, byte for byte. It is no field
+	// of the message, and empty for a message without a signature.
+	File string
 }
 
 // Telemetry is what a reviewing agent may report about its own work, as the text in the file. Only

@@ -169,7 +169,7 @@ var fieldPool = map[string][]string{
 	"model":             {"m", "''", "~", "[m]"},
 	"turns":             {"0", "8", "1.5", "1e3", "1E+3", "-1", ".5", "1.", "1e", "x", "''", "~", "{}"},
 	"est_cost_usd":      {"0.42", ".5", "1.", "1e3", "2E-3", "-1", "+1", ".", "1e", "1_000", "0x1p3", "inf", "NaN", "free", "~"},
-	"auth":              {"abc-_", "abc==", "a+b", "a=b", "''", "~", strings.Repeat("a", 16_384), strings.Repeat("a", 16_385)},
+	"auth":              {someAuth, "abc-_", "abc==", "a+b", "a=b", "''", "~", strings.Repeat("a", 16_384), strings.Repeat("a", 16_385)},
 	"chanel":            {"x"},
 }
 

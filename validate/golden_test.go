@@ -72,7 +72,7 @@ func TestValidMessages(t *testing.T) {
 			if err != nil || !reflect.DeepEqual(read, m) {
 				t.Errorf("Read: %+v, %v, want %+v", read, err, m)
 			}
-			m.Auth = ""
+			m.Auth, m.File = "", ""
 			encoded, err := schema.Encode(m)
 			if err != nil {
 				t.Fatal(err)

@@ -39,6 +39,10 @@ func TestMessage(t *testing.T) {
 		{"broken text of a handoff", func(m *schema.Message) { m.Type = schema.Handoff; m.Body.Text = "a: b\nc: d: e\n" }, "0:0 error yaml-syntax body"},
 		{"control character in the text of a handoff", func(m *schema.Message) { m.Type = schema.Handoff; m.Body.Text = "a: b\n\x01" }, "0:0 error control-character body"},
 		{"signature", func(m *schema.Message) { m.Auth = "a b" }, "0:0 error auth-form auth"},
+		{"signature without a file", func(m *schema.Message) { m.Auth = someAuth }, ""},
+		{"signature of its file", func(m *schema.Message) { *m = *signedMessage(t) }, ""},
+		{"signature of another text", func(m *schema.Message) { *m = *signedMessage(t); m.Subject = "Bye" }, "0:0 error auth-form auth"},
+		{"signature with a broken file", func(m *schema.Message) { *m = *signedMessage(t); m.File = "{" }, "0:0 error auth-form auth"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -53,6 +57,15 @@ func TestMessage(t *testing.T) {
 			}
 		})
 	}
+}
+
+func signedMessage(t *testing.T) *schema.Message {
+	t.Helper()
+	m, err := Read([]byte(with() + "auth: \"" + someAuth + "\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
 
 func TestMessageSaysWhereInTheBody(t *testing.T) {

@@ -8,6 +8,10 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
+// someAuth is a signature of the right form. It belongs to no message here, which is for receivers to
+// find out.
+const someAuth = "eyJzaWduYXR1cmVzIjpbeyJwcm90ZWN0ZWQiOiJleUpoYkdjaU9pSkZaRVJUUVNJc0ltTnlhWFFpT2xzaWIyRmpjQ0pkTENKcmFXUWlPaUp3U0hnNWVrUnRiVWh5UXpWV1FXeFhaa3c0WlVaTVMzQmxSbDlRYjFWeE5WSkhkVVo1U0RnMk1HTlpJaXdpYjJGamNDSTZleUpoWjJWdWRDSTZJblZ5YmpwdllXTndPbUZuWlc1ME9qQmhOR1UzWVRZeUxUWm1OR0l0TkdNeFpTMDVaRGRqTFRWa01XTXdZVGxpT0dVd01UcGpiR0YxWkdVaUxDSmtiMjFoYVc0aU9pSjFjbTQ2YjJGamNEcHRaWE56WVdkbE9uWXhJaXdpYVc1emRHRnVZMlVpT2lKMWNtNDZkWFZwWkRvM1lqRmtNbU16WlMwd01EQXdMVFF3TURBdE9EQXdNQzB3TURBd01EQXdNREF3TURFaUxDSnpZMmhsYldVaU9pSnlZWGN0Y0hKbFptbDRMWFl4SW4wc0luUjVjQ0k2SW05aFkzQXRiV1Z6YzJGblpTdDVZVzFzSW4wIiwic2lnbmF0dXJlIjoiX1pselRLLVYzaGxYeTk4ZzRsM0pvQUU3VElJZmxoZEo5S0U2cF8yakpPY3k2aXFyNmh6S2k1bFFYeWtNbXlUT19MaWM1V0EtSlpfYVJIZk9ZSmItQUEifV19"
+
 // with returns a valid message with lines replaced or, for new fields, added before the subject. An
 // empty replacement removes the line.
 func with(changes ...string) string {
@@ -209,13 +213,16 @@ var refusals = []struct {
 	{"negative telemetry", with("type: review_lgtm", "wall_time_s: -1"), "7:14 error telemetry-value wall_time_s"},
 	{"telemetry of no number", with("type: review_lgtm", "turns: 0x10", "input_tokens: 1.", "output_tokens: 1e"), "7:8 error telemetry-value turns; 8:15 error telemetry-value input_tokens; 9:16 error telemetry-value output_tokens"},
 
-	{"signature", with() + "auth: \"abc_-\"\n", ""},
-	{"signature on another line", with("auth: \"abc\""), "7:7 error auth-form auth"},
-	{"signature without quotes", with() + "auth: abc\n", "9:7 error auth-form auth"},
-	{"signature without a line feed", with() + "auth: \"abc\"", "9:7 error auth-form auth"},
-	{"signature with two line feeds", with() + "auth: \"abc\"\n\n", "9:7 error auth-form auth"},
-	{"signature with CRLF", with() + "auth: \"abc\"\r\n", "9:7 error auth-form auth"},
-	{"signature with a comment", with() + "auth: \"abc\" # x\n", "9:7 error auth-form auth"},
+	{"signature", with() + "auth: \"" + someAuth + "\"\n", ""},
+	{"signature of nothing", with() + "auth: \"abc_-\"\n", "9:7 error auth-form auth"},
+	{"signature without signatures", with() + "auth: \"eyJzaWduYXR1cmVzIjpbXX0\"\n", "9:7 error auth-form auth"},
+	{"signature in another spelling", with() + "auth: \"" + strings.TrimSuffix(someAuth, "0") + "1\"\n", "9:7 error auth-form auth"},
+	{"signature on another line", with("auth: \"" + someAuth + "\""), "7:7 error auth-form auth"},
+	{"signature without quotes", with() + "auth: " + someAuth + "\n", "9:7 error auth-form auth"},
+	{"signature without a line feed", with() + "auth: \"" + someAuth + "\"", "9:7 error auth-form auth"},
+	{"signature with two line feeds", with() + "auth: \"" + someAuth + "\"\n\n", "9:7 error auth-form auth"},
+	{"signature with CRLF", with() + "auth: \"" + someAuth + "\"\r\n", "9:7 error auth-form auth"},
+	{"signature with a comment", with() + "auth: \"" + someAuth + "\" # x\n", "9:7 error auth-form auth"},
 	{"signature not in base64url", with() + "auth: \"a+b\"\n", "9:7 error auth-form auth"},
 	{"signature too long", with() + "auth: \"" + strings.Repeat("a", 16_385) + "\"\n", "9:7 error auth-form auth"},
 

@@ -1,6 +1,8 @@
 package validate
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,13 +12,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 )
 
-// maxAuth is the longest signature trailer in characters.
-const maxAuth = 16_384
-
-// base64URL are the characters of base64url, and of the channels that other tools accept.
-const base64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+// channelChars are the characters of the channels that other tools accept.
+const channelChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 // check applies the rules for every message.
 func (c *checker) check(m *schema.Message) {
@@ -235,19 +235,31 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
+// checkAuth checks the form of the signature, but does not verify it: that is the receiver's
+// business.
 func (c *checker) checkAuth() {
-	auth := c.m.Auth
-	if auth == "" {
+	if auth := c.m.Auth; auth != "" {
+		if _, err := signing.Parse(auth); err != nil {
+			c.report(RuleAuthForm, path{"auth"}, "use the signed file exactly as its sender wrote it", "%v", err)
+		}
+	}
+}
+
+// checkSignedFile checks that a signed message is the one in its file.
+func (c *checker) checkSignedFile() {
+	if c.m.Auth == "" || c.m.File == "" {
 		return
 	}
-	if len(auth) > maxAuth {
-		c.report(RuleAuthForm, path{"auth"}, "",
-			"the signature has %d characters; the most is %d", utf8.RuneCountInString(auth), maxAuth)
-		return
+	written, err := Read([]byte(c.m.File))
+	if err == nil {
+		var a, b []byte
+		a, err = written.MarshalJSON()
+		if b, _ = c.m.MarshalJSON(); err == nil && !bytes.Equal(a, b) {
+			err = errors.New("the file says something else")
+		}
 	}
-	unpadded := strings.TrimSuffix(strings.TrimSuffix(auth, "="), "=")
-	if strings.Trim(unpadded, base64URL) != "" {
-		c.report(RuleAuthForm, path{"auth"}, "", "the signature is not base64url")
+	if err != nil {
+		c.report(RuleAuthForm, path{"auth"}, "send the message as its file has it", "the signed file is not this message: %v", err)
 	}
 }
 
@@ -298,7 +310,7 @@ func (c *checker) warn() {
 	if expires := m.ExpiresAt.Time(); !expires.IsZero() && expires.Before(m.CreatedAt.Time()) {
 		c.report(RuleExpiry, path{"expires_at"}, "", "the message expires before it was created")
 	}
-	if strings.Trim(m.Channel, base64URL) != "" {
+	if strings.Trim(m.Channel, channelChars) != "" {
 		c.report(RuleChannel, path{"channel"}, "",
 			"other tools refuse %s; they accept letters, digits, underscores and hyphens", quote(m.Channel))
 	}

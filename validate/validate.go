@@ -34,7 +34,15 @@ func Decode(data []byte) (*schema.Message, Diagnostics) {
 	c := checker{out: findings}
 	m := new(schema.Message)
 	c.assemble(m, &doc.root)
+	keepSigned(m, data)
 	return m, c.located(doc)
+}
+
+// keepSigned keeps the file of a signed message.
+func keepSigned(m *schema.Message, data []byte) {
+	if m.Auth != "" {
+		m.File = string(data)
+	}
 }
 
 // Read returns the message in a file for a program that acts on it. The message must be valid,
@@ -56,6 +64,7 @@ func Read(data []byte) (*schema.Message, error) {
 	if m.Priority == "" {
 		m.Priority = schema.DefaultPriority
 	}
+	keepSigned(m, data)
 	return m, nil
 }
 
@@ -96,6 +105,7 @@ func (in *inspection) run(name string, data []byte) {
 	c.check(&in.message)
 	c.checkTrailer(&in.document)
 	c.checkFileName(name)
+	keepSigned(&in.message, data)
 	in.findings = c.located(&in.document).in(name, in.document.text)
 }
 
@@ -103,11 +113,12 @@ func (in *inspection) run(name string, data []byte) {
 // have no position.
 //
 // If there are no errors and no Auth, schema.Encode renders the message, unless the file would be
-// too large, and it reads back the same.
+// too large, and it reads back the same. A signed message with its file has to say what the file says.
 func Message(m *schema.Message) Diagnostics {
 	c := checker{composed: true}
 	c.check(m)
 	c.checkComposed()
+	c.checkSignedFile()
 	return c.located(nil)
 }
 

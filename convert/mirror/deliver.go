@@ -116,8 +116,8 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 	case taken:
 		d.warn(e, "another message has the id %s; the record is delivered without its metadata", m.ID)
 		return d.derive(ctx, e, v)
-	case m.Auth != "":
-		return d.refuse(e, m, "a signed message is its file, byte for byte, and cannot be made from a record")
+	case m.Auth != "" && m.File == "":
+		return d.refuse(e, m, "the record of a signed message lacks the file, as an earlier version wrote it")
 	}
 	agents := m.To
 	if to == "" { // the broadcast goes to the agents of this workspace, not to those of the one that derived m
@@ -132,6 +132,8 @@ func (d *deliverer) take(ctx context.Context, e bridge.Entry, m *schema.Message,
 	switch {
 	case len(reduced.To) == 0:
 		return d.refuse(e, m, "the workspace knows none of the recipients")
+	case m.Auth != "" && len(reduced.To) < len(m.To):
+		return d.refuse(e, m, "the message is signed, so it cannot go to some of its recipients only, and the workspace does not know all of them")
 	case len(reduced.To) > schema.MaxRecipients:
 		return d.derive(ctx, e, v)
 	}
@@ -251,7 +253,7 @@ func (d *deliverer) flush(ctx context.Context) error {
 		drafts[i] = *one.message
 	}
 	before := len(d.failed)
-	for i, result := range d.workspace.SendAll(ctx, drafts, &mailbox.SendOptions{Notices: true}) {
+	for i, result := range d.workspace.SendAll(ctx, drafts, &mailbox.SendOptions{Notices: true, Unsigned: true}) {
 		if err := d.conclude(ctx, waiting[i], result); err != nil {
 			d.failed = append(d.failed, fmt.Errorf("line %d of %s: %w", waiting[i].entry.Line, d.source, err))
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 )
 
 // snapshot is what the world sees of a place: the log's records and the messages in all boxes, each
@@ -292,17 +293,53 @@ func TestForeignFileNames(t *testing.T) {
 	}
 }
 
-func TestSignedMessages(t *testing.T) {
-	p, other := newPlace(t, "claude", "codex"), newPlace(t, "claude", "codex")
-	m := message(schema.Question)
+// signedFile returns a signed message as another tool writes it: no encoder makes these bytes again.
+func signedFile(t *testing.T, m schema.Message) string {
+	t.Helper()
 	data, err := schema.Encode(&m)
-	if err == nil {
-		name := filepath.Join(p.workspace.BoxPath("claude", mailbox.Outbox), m.FileName())
-		err = os.WriteFile(name, append(data, "auth: \"c2lnbmVk\"\n"...), 0o644)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	key, err := signing.NewKey(make([]byte, 32), m.From, "0a4e7a62-6f4b-4c1e-9d7c-5d1c0a9b8e01", "7b1d2c3e-0000-4000-8000-000000000001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signing.Sign(append([]byte("# by hand — \"ünquoted\"  \n"), data...), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(signed)
+}
+
+// sendFile puts a file into the outbox of its sender.
+func (p *place) sendFile(m schema.Message, file string) {
+	p.t.Helper()
+	name := filepath.Join(p.workspace.BoxPath(m.From, mailbox.Outbox), m.FileName())
+	if err := os.WriteFile(name, []byte(file), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// files returns the bytes of the files in a box.
+func (p *place) files(agent schema.AgentName, box mailbox.Box) (files []string) {
+	p.t.Helper()
+	for _, e := range p.box(agent, box) {
+		data, err := p.workspace.ReadRaw(e)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		files = append(files, string(data))
+	}
+	return files
+}
+
+// TestSignedMessages checks that a signed message arrives byte for byte, through a log and another
+// workspace and back.
+func TestSignedMessages(t *testing.T) {
+	p, other := newPlace(t, "claude", "codex"), newPlace(t, "claude", "codex")
+	m := message(schema.Question)
+	file := signedFile(t, m)
+	p.sendFile(m, file)
 	if report := p.run(Both); report.Recorded != 1 || report.AlreadyDelivered != 1 {
 		t.Errorf("got %+v, want it recorded and known", report)
 	}
@@ -311,8 +348,50 @@ func TestSignedMessages(t *testing.T) {
 		other.run(Both)
 		other.forget()
 	}
-	if got := len(other.box("claude", mailbox.DeadLetters)); got != 1 {
-		t.Errorf("got %d dead letters where the file cannot be made, want 1", got)
+	for agent, box := range map[schema.AgentName]mailbox.Box{"claude": mailbox.Outbox, "codex": mailbox.Inbox} {
+		if got := other.files(agent, box); len(got) != 1 || got[0] != file {
+			t.Errorf("the %s of %s holds %q, want %q", box, agent, got, file)
+		}
+	}
+	if n := len(p.records()); n != 1 {
+		t.Errorf("there are %d records, want 1", n)
+	}
+}
+
+// TestSignedMessagesThatCannotBeDelivered checks that a signed message is never changed: not for
+// some of its recipients, and not if its record lacks the file, or has another one.
+func TestSignedMessagesThatCannotBeDelivered(t *testing.T) {
+	m := message(schema.Question)
+	m.To = []schema.AgentName{"codex", "gemini"}
+	p := newPlace(t, "claude", "codex", "gemini")
+	file := signedFile(t, m)
+	p.sendFile(m, file)
+	p.run(Out)
+	other := openPlace(t, newPlace(t, "claude", "codex").workspace.Dir(), p.log.Path())
+	other.run(In)
+	letters := other.files("claude", mailbox.DeadLetters)
+	if len(letters) != 2 || letters[0] != file || letters[1] != file || len(other.files("codex", mailbox.Inbox)) > 0 {
+		t.Errorf("the dead letters are %q, want twice %q", letters, file)
+	}
+
+	m = message(schema.Question)
+	p = newPlace(t, "claude", "codex")
+	p.sendFile(m, signedFile(t, m))
+	p.run(Out)
+	records := p.records()
+	metadata, _, _ := strings.Cut(string(records[0].Metadata), `,"oacp_file"`)
+	records[0].Metadata = []byte(metadata + "}")
+	p = newPlace(t, "claude", "codex")
+	p.append(foreign(records[0]))
+	if report := p.run(In); len(report.DeadLetters) != 1 || report.Delivered > 0 {
+		t.Errorf("a record without the file: got %+v, want a dead letter", report)
+	}
+
+	records[0].Metadata = []byte(metadata + `,"oacp_file":"id: x\n"}`)
+	p = newPlace(t, "claude", "codex")
+	p.append(foreign(records[0]))
+	if p.run(In); len(p.box("codex", mailbox.Inbox)) != 1 || p.box("codex", mailbox.Inbox)[0].Message.Auth != "" {
+		t.Error("a record with another file: want a message derived from the record, without a signature")
 	}
 }
 

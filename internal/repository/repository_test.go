@@ -23,11 +23,13 @@ const (
 // each package can be used and understood without those that import it.
 var imports = map[string][]string{
 	"schema":   {},
-	"validate": {"schema"},
-	"mailbox":  {"schema", "validate"},
+	"signing":  {"schema"},
+	"validate": {"schema", "signing"},
+	"mailbox":  {"schema", "signing", "validate"},
 
 	"mailbox/project": {"schema", "mailbox"},
 	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
+	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
 	"mailbox/doctor":  {"schema", "mailbox", "mailbox/project"},
 	"mailbox/gitmail": {"schema", "validate", "mailbox"},
 
@@ -37,16 +39,16 @@ var imports = map[string][]string{
 	"convert": {"schema", "validate", "bridge"},
 	"ash":     {},
 	"agent":   {"schema", "ash"},
-	"turn":    {"schema", "validate", "mailbox", "mailbox/project", "mailbox/watch", "agent"},
+	"turn":    {"schema", "validate", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "agent"},
 	"pair":    {"schema", "bridge", "agent"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/failure": {
-		"validate", "schema", "validate", "mailbox", "mailbox/project", "mailbox/watch", "bridge", "ash", "agent", "turn", "pair",
-		"internal/durable", "internal/spelling",
+		"schema", "signing", "validate", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge", "ash", "agent",
+		"turn", "pair", "internal/durable", "internal/spelling",
 	},
 	"internal/command": {
-		"schema", "validate", "mailbox", "mailbox/project", "bridge", "internal/failure", "internal/spelling", "internal/visible",
+		"schema", "validate", "mailbox", "mailbox/trust", "mailbox/project", "bridge", "internal/failure", "internal/spelling", "internal/visible",
 	},
 }
 

@@ -1,0 +1,254 @@
+package trust
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
+)
+
+// What Import and Revoke did with an entry.
+const (
+	Added     = "added"
+	Updated   = "updated"
+	Unchanged = "unchanged"
+	Skipped   = "skipped"
+)
+
+// A ConflictError says that a trust file holds something else under the id of a key. Import never
+// replaces it, and never makes a revoked pin active again: a person has to edit the file.
+type ConflictError struct {
+	KeyID signing.KeyID
+	Path  string
+	// Revoked says that the pin is revoked. Otherwise the agent or the machine differs.
+	Revoked bool
+}
+
+// Error names the key and the file.
+func (e *ConflictError) Error() string {
+	if e.Revoked {
+		return fmt.Sprintf("key %s is revoked in %s", e.KeyID, e.Path)
+	}
+	return fmt.Sprintf("key %s is in %s with another agent, domain or instance", e.KeyID, e.Path)
+}
+
+// A NotPinnedError says that a receiver, or no receiver of the workspace, has pinned a key.
+type NotPinnedError struct {
+	KeyID    signing.KeyID
+	Receiver schema.AgentName
+}
+
+// Error names the key and the receiver.
+func (e *NotPinnedError) Error() string {
+	if e.Receiver == "" {
+		return fmt.Sprintf("no agent has pinned the key %s", e.KeyID)
+	}
+	return fmt.Sprintf("%s has not pinned the key %s", e.Receiver, e.KeyID)
+}
+
+// An Imported says what Import did. Catalog and Pins are Added, Updated, Unchanged or Skipped.
+type Imported struct {
+	KeyID       signing.KeyID    `json:"kid"`
+	Agent       schema.AgentName `json:"agent"`
+	Catalog     string           `json:"catalog"`
+	Pins        string           `json:"pins"`
+	CatalogPath string           `json:"catalog_path"`
+	PinsPath    string           `json:"pins_path,omitempty"`
+	Receiver    schema.AgentName `json:"receiver,omitempty"`
+}
+
+// Import adds a public key to the catalog and to the pins of the receiver, or only to the catalog if
+// no receiver is named. Other processes that change trust in the workspace wait meanwhile.
+//
+// The error is a *ConflictError if a file holds something else under the key's id; then the catalog
+// may have the key all the same, which grants nothing.
+func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, receiver schema.AgentName) (r Imported, err error) {
+	r = Imported{KeyID: stub.KeyID, Agent: stub.Agent, Pins: Skipped, CatalogPath: filepath.Join(w.Dir(), CatalogName)}
+	if receiver != "" {
+		if err := w.CheckAgent(receiver); err != nil {
+			return r, err
+		}
+		r.Receiver, r.PinsPath = receiver, filepath.Join(w.Dir(), PinsName(receiver))
+	}
+	new := Identity{stub.Agent, Optional(stub.Domain()), Optional(stub.InstanceID()), stub.KeyID, &stub.JWK}
+	err = locked(ctx, w, func() error {
+		listed, err := Catalog(w)
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(listed, func(l Listed) bool { return l.KeyID == stub.KeyID })
+		if i < 0 {
+			listed, r.Catalog = append(listed, Listed{new, Optional(stub.CreatedAt)}), Added
+		} else if r.Catalog, err = listed[i].merge(new, r.CatalogPath); err != nil {
+			return err
+		}
+		if r.Catalog != Unchanged {
+			if err := write(w, CatalogName, "entries", listed); err != nil {
+				return err
+			}
+		}
+		if receiver == "" {
+			return nil
+		}
+		pins, err := Pins(w, receiver)
+		if err != nil {
+			return err
+		}
+		i = slices.IndexFunc(pins, func(p Pin) bool { return p.KeyID == stub.KeyID })
+		switch {
+		case i < 0:
+			pins, r.Pins = append(pins, Pin{new, Active}), Added
+		case pins[i].Status == Revoked:
+			return &ConflictError{KeyID: stub.KeyID, Path: r.PinsPath, Revoked: true}
+		default:
+			if r.Pins, err = pins[i].merge(new, r.PinsPath); err != nil {
+				return err
+			}
+		}
+		if r.Pins == Unchanged {
+			return nil
+		}
+		return write(w, PinsName(receiver), "signers", pins)
+	})
+	return r, err
+}
+
+// merge fills in the domain and the instance of an entry if they are missing, and returns Updated or
+// Unchanged. The error is a *ConflictError if the entry says something else.
+func (i *Identity) merge(other Identity, file string) (string, error) {
+	differs := func(a, b Optional) bool { return a != "" && b != "" && a != b }
+	if i.Agent != other.Agent || differs(i.Domain, other.Domain) || differs(i.Instance, other.Instance) {
+		return "", &ConflictError{KeyID: i.KeyID, Path: file}
+	}
+	before := *i
+	i.Domain, i.Instance = cmp.Or(i.Domain, other.Domain), cmp.Or(i.Instance, other.Instance)
+	if *i == before {
+		return Unchanged, nil
+	}
+	return Updated, nil
+}
+
+// Revocation says what Revoke did.
+type Revocation struct {
+	KeyID signing.KeyID `json:"kid"`
+	// Receivers maps each receiver that has pinned the key to Revoked or Unchanged.
+	Receivers map[schema.AgentName]string `json:"receivers"`
+	// Revoked are those whose pin was active.
+	Revoked []schema.AgentName `json:"revoked"`
+}
+
+// Revoke revokes the pin of a key for a receiver or, if none is named, for every receiver that has
+// one. All files are read before the first is written: either every pin can be revoked, or none is.
+// The error is a *NotPinnedError if there is no pin.
+func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receiver schema.AgentName) (Revocation, error) {
+	r := Revocation{id, make(map[schema.AgentName]string), []schema.AgentName{}}
+	receivers := []schema.AgentName{receiver}
+	var err error
+	if receiver != "" {
+		if err := w.CheckAgent(receiver); err != nil {
+			return r, err
+		}
+	} else if receivers, err = w.Agents(); err != nil {
+		return r, err
+	}
+	err = locked(ctx, w, func() error {
+		changed := make(map[schema.AgentName][]Pin)
+		for _, agent := range receivers {
+			pins, err := Pins(w, agent)
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(pins, func(p Pin) bool { return p.KeyID == id })
+			switch {
+			case i < 0:
+			case pins[i].Status == Revoked:
+				r.Receivers[agent] = Unchanged
+			default:
+				pins[i].Status = Revoked
+				changed[agent] = pins
+				r.Receivers[agent] = Revoked
+				r.Revoked = append(r.Revoked, agent)
+			}
+		}
+		if len(r.Receivers) == 0 {
+			return &NotPinnedError{id, receiver}
+		}
+		for _, agent := range r.Revoked {
+			if err := write(w, PinsName(agent), "signers", changed[agent]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return r, err
+}
+
+// locked calls change while no other process changes trust in the workspace. The lock file is the
+// one of the reference implementation.
+func locked(ctx context.Context, w *mailbox.Workspace, change func() error) (err error) {
+	if err := makeFolder(w, folderName); err != nil {
+		return err
+	}
+	const retry = 10 * time.Millisecond
+	lock := durable.NewLock(filepath.Join(w.Dir(), CatalogName+".lock"))
+	if _, err := lock.TryLockContext(ctx, retry); err != nil {
+		return fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	return change()
+}
+
+// makeFolder makes a folder of the workspace, and checks that it leads nowhere else.
+func makeFolder(w *mailbox.Workspace, name string) error {
+	if err := w.MakeFolder(name); err != nil {
+		return err
+	}
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), name)
+	if err != nil {
+		return err
+	}
+	return dir.Close()
+}
+
+// write replaces a trust file. It sorts the entries by agent and key.
+func write[Entry interface{ identity() *Identity }](w *mailbox.Workspace, name, list string, entries []Entry) error {
+	slices.SortFunc(entries, func(a, b Entry) int {
+		x, y := a.identity(), b.identity()
+		return cmp.Or(strings.Compare(string(x.Agent), string(y.Agent)), strings.Compare(string(x.KeyID), string(y.KeyID)))
+	})
+	var items yaml.Node
+	if err := items.Encode(entries); err != nil {
+		return err
+	}
+	scalar := func(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
+	document := yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
+		scalar("version"), scalar(fileVersion), scalar(list), &items,
+	}}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(&document), encoder.Close()); err != nil {
+		return err
+	}
+	if err := makeFolder(w, path.Dir(name)); err != nil {
+		return err
+	}
+	return durable.Replace(filepath.Join(w.Dir(), name), out.Bytes(), 0o644)
+}
+
+func (l Listed) identity() *Identity { return &l.Identity }
+
+func (p Pin) identity() *Identity { return &p.Identity }

@@ -1,0 +1,192 @@
+package signing
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A KeyID names a key: the thumbprint of its JWK according to RFC 7638, 43 characters of base64url.
+type KeyID string
+
+// ParseKeyID returns the key id in the text. The error is a *FormError.
+func ParseKeyID(text string) (KeyID, error) {
+	const length = 43
+	if len(text) != length {
+		return "", formErrorf("a key id is a thumbprint of %d characters, and %.60q has %d", length, text, len(text))
+	}
+	if _, err := decodeCanonical(text, "the key id"); err != nil {
+		return "", err
+	}
+	return KeyID(text), nil
+}
+
+// A JWK is a public Ed25519 key as JSON has it (RFC 8037).
+type JWK struct {
+	Type  string `json:"kty" yaml:"kty"`
+	Curve string `json:"crv" yaml:"crv"`
+	// X is the key in base64url.
+	X string `json:"x" yaml:"x"`
+}
+
+const (
+	keyType  = "OKP"
+	keyCurve = "Ed25519"
+)
+
+// NewJWK returns the JWK of a key.
+func NewJWK(key ed25519.PublicKey) JWK {
+	return JWK{keyType, keyCurve, base64.RawURLEncoding.EncodeToString(key)}
+}
+
+// PublicKey returns the key. The error is a *FormError if the JWK is not that of an Ed25519 key in
+// its one canonical spelling.
+func (j JWK) PublicKey() (ed25519.PublicKey, error) {
+	if j.Type != keyType || j.Curve != keyCurve {
+		return nil, formErrorf("the key is not a public Ed25519 key (kty %s, crv %s)", keyType, keyCurve)
+	}
+	key, err := decodeCanonical(j.X, "the key's x")
+	if err == nil && len(key) != ed25519.PublicKeySize {
+		err = formErrorf("the key has %d bytes; want %d", len(key), ed25519.PublicKeySize)
+	}
+	return key, err
+}
+
+// ID returns the id of the key.
+func (j JWK) ID() KeyID {
+	sum := sha256.Sum256([]byte(`{"crv":"` + j.Curve + `","kty":"` + j.Type + `","x":"` + j.X + `"}`))
+	return KeyID(base64.RawURLEncoding.EncodeToString(sum[:]))
+}
+
+// A Key signs messages of one agent on one machine.
+type Key struct {
+	ID        KeyID
+	Agent     schema.AgentName
+	CreatedAt schema.Timestamp
+	// Domain and Instance are the UUIDs of the trust domain and of the machine.
+	Domain   string
+	Instance string
+
+	private ed25519.PrivateKey
+}
+
+// NewKey returns the key of a private seed of 32 bytes, for keys that are kept elsewhere than in a
+// Store. Domain and instance are UUIDs.
+func NewKey(seed []byte, agent schema.AgentName, domain, instance string) (*Key, error) {
+	switch {
+	case len(seed) != ed25519.SeedSize:
+		return nil, formErrorf("the private key has %d bytes; want %d", len(seed), ed25519.SeedSize)
+	case !isUUID(domain) || !isUUID(instance):
+		return nil, formErrorf("the trust domain or the machine is not named by a UUID")
+	}
+	k := &Key{Agent: agent, Domain: domain, Instance: instance, private: ed25519.NewKeyFromSeed(seed)}
+	k.ID = k.JWK().ID()
+	return k, nil
+}
+
+// JWK returns the public half.
+func (k *Key) JWK() JWK { return NewJWK(k.private.Public().(ed25519.PublicKey)) }
+
+// AgentURN and InstanceURN return what signatures say about the agent and the machine.
+func (k *Key) AgentURN() string { return agentURN + k.Domain + ":" + string(k.Agent) }
+
+// InstanceURN returns what signatures say about the machine.
+func (k *Key) InstanceURN() string { return instanceURN + k.Instance }
+
+// Sign appends the trailer with a signature of each key to a message file.
+func Sign(file []byte, keys ...*Key) ([]byte, error) {
+	switch _, auth, _ := Split(file); {
+	case auth != "":
+		return nil, errors.New("the message is signed already")
+	case len(file) == 0 || file[len(file)-1] != '\n':
+		return nil, errors.New("the message does not end in a line feed")
+	case len(keys) == 0 || len(keys) > MaxSignatures:
+		return nil, formErrorf("there are %d keys; a message has 1 to %d signatures", len(keys), MaxSignatures)
+	}
+	entries := make([]entry, len(keys))
+	for i, k := range keys {
+		header := `{"alg":"` + Algorithm + `","crit":["oacp"],"kid":"` + string(k.ID) + `","oacp":{"agent":"` + k.AgentURN() +
+			`","domain":"` + messageDomain + `","instance":"` + k.InstanceURN() + `","scheme":"` + Scheme + `"},"typ":"` + messageType + `"}`
+		protected := base64.RawURLEncoding.EncodeToString([]byte(header))
+		signature := ed25519.Sign(k.private, signingInput(protected, file))
+		entries[i] = entry{protected, base64.RawURLEncoding.EncodeToString(signature)}
+	}
+	auth := base64.RawURLEncoding.EncodeToString([]byte(encodeEntries(entries)))
+	signed := append(file[:len(file):len(file)], `auth: "`+auth+"\"\n"...)
+	_, err := Parse(auth)
+	return signed, err
+}
+
+// A PublicStub is the public half of a key as a file, which travels to those who are to trust it.
+type PublicStub struct {
+	KeyID     KeyID            `json:"kid"`
+	JWK       JWK              `json:"jwk"`
+	Agent     schema.AgentName `json:"agent"`
+	AgentURN  string           `json:"agent_urn"`
+	Instance  string           `json:"instance_urn"`
+	CreatedAt schema.Timestamp `json:"created_at_utc,omitempty"`
+}
+
+// ParsePublicStub decodes the file of a public key and checks that its parts fit each other. Members
+// that it does not know are ignored, but for those of the key itself: a private one must never
+// spread. The error is a *FormError.
+func ParsePublicStub(data []byte) (stub PublicStub, err error) {
+	members, err := decodeObject(data)
+	if err != nil {
+		return stub, formErrorf("the file is not a JSON object: %v", err)
+	}
+	jwk, err := object(members["jwk"], "jwk", "crv", "kty", "x")
+	if err != nil {
+		return stub, err
+	}
+	if at := members["created_at_utc"]; at == nil || string(at) == "null" {
+		members["created_at_utc"] = json.RawMessage(`""`)
+	}
+	var kid, agent, createdAt string
+	for _, member := range []struct {
+		of   map[string]json.RawMessage
+		name string
+		to   *string
+	}{
+		{members, "kid", &kid}, {members, "agent", &agent}, {members, "created_at_utc", &createdAt},
+		{members, "agent_urn", &stub.AgentURN}, {members, "instance_urn", &stub.Instance},
+		{jwk, "kty", &stub.JWK.Type}, {jwk, "crv", &stub.JWK.Curve}, {jwk, "x", &stub.JWK.X},
+	} {
+		if *member.to, err = text(member.of, member.name); err != nil {
+			return stub, err
+		}
+	}
+	stub.Agent, stub.CreatedAt = schema.AgentName(agent), schema.Timestamp(createdAt)
+	if stub.KeyID, err = ParseKeyID(kid); err != nil {
+		return stub, err
+	}
+	if _, err := stub.JWK.PublicKey(); err != nil {
+		return stub, err
+	}
+	if id := stub.JWK.ID(); id != stub.KeyID {
+		return stub, formErrorf("kid is not the thumbprint of the key, which is %s", id)
+	}
+	if _, name, err := parseAgentURN(stub.AgentURN); err != nil {
+		return stub, err
+	} else if name != stub.Agent {
+		return stub, formErrorf("agent is %.70q, but agent_urn names %s", agent, name)
+	}
+	_, err = parseInstanceURN(stub.Instance)
+	return stub, err
+}
+
+// Domain returns the UUID of the trust domain.
+func (s PublicStub) Domain() string {
+	domain, _, _ := parseAgentURN(s.AgentURN)
+	return domain
+}
+
+// InstanceID returns the UUID of the machine.
+func (s PublicStub) InstanceID() string {
+	id, _ := parseInstanceURN(s.Instance)
+	return id
+}

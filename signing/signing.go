@@ -1,0 +1,340 @@
+// Package signing signs message files and verifies their signatures, in the format of the reference
+// implementation.
+//
+// A signed file is the bytes of a message followed by one line, the trailer, and one line feed:
+//
+//	auth: "<base64url>"
+//
+// The value is a JSON Web Signature (RFC 7515) in general JSON form with detached content: the
+// signed content is all the bytes before the trailer. It holds 1 to 8 Ed25519 signatures, each with a
+// protected header that names the key by its thumbprint (RFC 7638), the agent, and the machine. There
+// is one spelling of everything, so a signed message has one sequence of bytes.
+//
+// The package knows no workspace. Which keys an agent trusts is the business of package
+// mailbox/trust.
+package signing
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+const (
+	// MaxSignatures is how many signatures a message may carry.
+	MaxSignatures = 8
+	// MaxAuth is the longest value of a trailer, in characters.
+	MaxAuth = 16_384
+	// maxProtected is the longest protected header, in characters.
+	maxProtected = 4096
+)
+
+// The constant parts of a protected header, and what Verify reports about it.
+const (
+	Algorithm     = "EdDSA"
+	Scheme        = "raw-prefix-v1"
+	messageDomain = "urn:oacp:message:v1"
+	messageType   = "oacp-message+yaml"
+	agentURN      = "urn:oacp:agent:"
+	instanceURN   = "urn:uuid:"
+)
+
+// A FormError says what is wrong with the form of a trailer, a signature, a key id or a key.
+type FormError struct{ text string }
+
+// Error says what is wrong.
+func (e *FormError) Error() string { return e.text }
+
+func formErrorf(format string, args ...any) error {
+	return &FormError{fmt.Sprintf(format, args...)}
+}
+
+// Split separates a file into the signed bytes and the value of its trailer, which is empty if the
+// file has none; then all bytes are returned as signed. Only the last line counts: whatever looks
+// like a trailer elsewhere is content.
+//
+// The error is a *FormError if the last line begins like a trailer, but is not exactly one: such a
+// file was signed, and changed since.
+func Split(file []byte) (signed []byte, auth string, err error) {
+	text, isLine := bytes.CutSuffix(file, []byte("\n"))
+	start := bytes.LastIndexByte(text, '\n') + 1
+	value, hasName := bytes.CutPrefix(text[start:], []byte(`auth: "`))
+	value, closed := bytes.CutSuffix(value, []byte(`"`))
+	if isLine && hasName && closed && isBase64URL(string(value)) && len(value) <= MaxAuth {
+		return file[:start], string(value), nil
+	}
+	text = bytes.TrimRight(file, " \t\r\n")
+	if bytes.HasPrefix(text[bytes.LastIndexByte(text, '\n')+1:], []byte("auth:")) {
+		return file, "", formErrorf(`the last line must be exactly auth: "<base64url>" and one line feed, with at most %d characters`, MaxAuth)
+	}
+	return file, "", nil
+}
+
+// A Signature is one signature of a message, and what its protected header says.
+type Signature struct {
+	KeyID KeyID
+	// Agent and Instance are the URNs of the signing agent and of its machine.
+	Agent    string
+	Instance string
+
+	// protected is the header as it is written in the file, which is what is signed.
+	protected string
+	value     []byte
+}
+
+// AgentName returns the last part of the agent's URN.
+func (s *Signature) AgentName() schema.AgentName {
+	return schema.AgentName(s.Agent[strings.LastIndexByte(s.Agent, ':')+1:])
+}
+
+// Parse decodes the value of a trailer and checks its form. It does not verify the signatures. The
+// error is a *FormError.
+func Parse(auth string) ([]Signature, error) {
+	if len(auth) > MaxAuth {
+		return nil, formErrorf("the signature has %d characters; the most is %d", len(auth), MaxAuth)
+	}
+	data, err := decodeCanonical(auth, "the signature")
+	if err != nil {
+		return nil, err
+	}
+	members, err := object(data, "the signature", "signatures")
+	if err != nil {
+		return nil, err
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(members["signatures"], &list); err != nil {
+		return nil, formErrorf("signatures is not a list")
+	}
+	if len(list) == 0 || len(list) > MaxSignatures {
+		return nil, formErrorf("there are %d signatures; want 1 to %d", len(list), MaxSignatures)
+	}
+	signatures := make([]Signature, len(list))
+	var canonical []entry
+	for i, one := range list {
+		e, err := parseEntry(one, fmt.Sprintf("signatures[%d]", i))
+		if err != nil {
+			return nil, err
+		}
+		if signatures[i], err = e.parse(); err != nil {
+			return nil, fmt.Errorf("signatures[%d]: %w", i, err)
+		}
+		canonical = append(canonical, e)
+	}
+	if string(data) != encodeEntries(canonical) {
+		return nil, formErrorf("the signature is not compact JSON with sorted keys")
+	}
+	return signatures, nil
+}
+
+// entry is a signature as JSON has it.
+type entry struct{ protected, signature string }
+
+func encodeEntries(entries []entry) string {
+	parts := make([]string, len(entries))
+	for i, e := range entries {
+		parts[i] = `{"protected":"` + e.protected + `","signature":"` + e.signature + `"}`
+	}
+	return `{"signatures":[` + strings.Join(parts, ",") + `]}`
+}
+
+func parseEntry(data []byte, what string) (e entry, err error) {
+	members, err := object(data, what, "protected", "signature")
+	if err != nil {
+		return e, err
+	}
+	if e.protected, err = text(members, "protected"); err != nil {
+		return e, fmt.Errorf("%s: %w", what, err)
+	}
+	if e.signature, err = text(members, "signature"); err != nil {
+		return e, fmt.Errorf("%s: %w", what, err)
+	}
+	if !isBase64URL(e.protected) {
+		return e, formErrorf("%s: protected is not base64url", what)
+	}
+	return e, nil
+}
+
+// parse decodes the signature and its protected header.
+func (e entry) parse() (s Signature, err error) {
+	s.protected = e.protected
+	if s.value, err = decodeCanonical(e.signature, "the signature"); err != nil {
+		return s, err
+	}
+	if len(e.protected) > maxProtected {
+		return s, formErrorf("the header has %d characters; the most is %d", len(e.protected), maxProtected)
+	}
+	data, err := base64.RawURLEncoding.DecodeString(e.protected)
+	if err != nil {
+		return s, formErrorf("the header is not base64url")
+	}
+	header, err := object(data, "the header", "alg", "crit", "kid", "oacp", "typ")
+	if err != nil {
+		return s, err
+	}
+	var critical []string
+	if json.Unmarshal(header["crit"], &critical) != nil || !slices.Equal(critical, []string{"oacp"}) {
+		return s, formErrorf(`crit is not ["oacp"]`)
+	}
+	oacp, err := object(header["oacp"], "the header's oacp", "agent", "domain", "instance", "scheme")
+	if err != nil {
+		return s, err
+	}
+	for _, member := range []struct {
+		of         map[string]json.RawMessage
+		name, want string
+	}{
+		{header, "alg", Algorithm}, {header, "typ", messageType}, {oacp, "scheme", Scheme}, {oacp, "domain", messageDomain},
+	} {
+		if got, err := text(member.of, member.name); err != nil || got != member.want {
+			return s, formErrorf("%s is not %s", member.name, member.want)
+		}
+	}
+	kid, err := text(header, "kid")
+	if err == nil {
+		s.KeyID, err = ParseKeyID(kid)
+	}
+	if err == nil {
+		s.Agent, err = text(oacp, "agent")
+	}
+	if err == nil {
+		_, _, err = parseAgentURN(s.Agent)
+	}
+	if err == nil {
+		s.Instance, err = text(oacp, "instance")
+	}
+	if err == nil {
+		_, err = parseInstanceURN(s.Instance)
+	}
+	return s, err
+}
+
+// verify reports whether the key made the signature over the bytes.
+func (s *Signature) verify(signed []byte, key ed25519.PublicKey) bool {
+	return len(signed) > 0 && len(key) == ed25519.PublicKeySize && ed25519.Verify(key, signingInput(s.protected, signed), s.value)
+}
+
+// signingInput returns what is signed according to RFC 7515, section 5.1.
+func signingInput(protected string, signed []byte) []byte {
+	input := make([]byte, 0, len(protected)+1+base64.RawURLEncoding.EncodedLen(len(signed)))
+	input = append(append(input, protected...), '.')
+	return base64.RawURLEncoding.AppendEncode(input, signed)
+}
+
+// parseAgentURN returns the trust domain and the name in the URN of an agent.
+func parseAgentURN(urn string) (domain string, name schema.AgentName, err error) {
+	rest, ok := strings.CutPrefix(urn, agentURN)
+	if i := strings.LastIndexByte(rest, ':'); ok && i >= 0 && isUUID(rest[:i]) {
+		if name, err := schema.ParseAgentName(rest[i+1:]); err == nil {
+			return rest[:i], name, nil
+		}
+	}
+	return "", "", formErrorf("%.100q is not %s<uuid>:<agent>", urn, agentURN)
+}
+
+// parseInstanceURN returns the UUID in the URN of a machine.
+func parseInstanceURN(urn string) (string, error) {
+	if id, ok := strings.CutPrefix(urn, instanceURN); ok && isUUID(id) {
+		return id, nil
+	}
+	return "", formErrorf("%.100q is not %s<uuid>", urn, instanceURN)
+}
+
+// isUUID reports whether the text is a UUID in one of the forms that the reference implementation
+// accepts: 32 hexadecimal digits, with hyphens anywhere and in braces or not.
+func isUUID(text string) bool {
+	text = strings.ReplaceAll(strings.ReplaceAll(text, "urn:", ""), "uuid:", "")
+	text = strings.ReplaceAll(strings.Trim(text, "{}"), "-", "")
+	return len(text) == 32 && strings.Trim(text, "0123456789abcdefABCDEF") == ""
+}
+
+// isBase64URL reports whether the text is not empty and holds only characters of base64url.
+func isBase64URL(text string) bool {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return text != ""
+}
+
+// decodeCanonical decodes base64url without padding. It refuses a text whose last character holds
+// bits that do not count, because the same bytes would have another spelling.
+func decodeCanonical(text, what string) ([]byte, error) {
+	if isBase64URL(text) { // the decoder would skip line feeds
+		if data, err := base64.RawURLEncoding.Strict().DecodeString(text); err == nil {
+			return data, nil
+		}
+	}
+	return nil, formErrorf("%s is not base64url in its one canonical spelling", what)
+}
+
+// object decodes a JSON object that has exactly the members, each once. The names must be sorted.
+func object(data []byte, what string, names ...string) (map[string]json.RawMessage, error) {
+	members, err := decodeObject(data)
+	if err != nil {
+		return nil, formErrorf("%s is not a JSON object: %v", what, err)
+	}
+	for name := range members {
+		if _, known := slices.BinarySearch(names, name); !known {
+			return nil, formErrorf("%s has a member %.50q, which does not belong there", what, name)
+		}
+	}
+	for _, name := range names {
+		if members[name] == nil {
+			return nil, formErrorf("%s lacks the member %s", what, name)
+		}
+	}
+	return members, nil
+}
+
+func decodeObject(data []byte) (map[string]json.RawMessage, error) {
+	if !utf8.Valid(data) {
+		return nil, errors.New("it is not UTF-8")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+		return nil, errors.New("it does not begin with a brace")
+	}
+	members := make(map[string]json.RawMessage)
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		name := token.(string) // a Decoder takes nothing else for the name of a member
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return nil, err
+		}
+		if members[name] != nil {
+			return nil, fmt.Errorf("the member %.50q is there twice", name)
+		}
+		members[name] = value
+	}
+	if _, err := decoder.Token(); err != nil {
+		return nil, err
+	}
+	if _, err := decoder.Token(); err != io.EOF {
+		return nil, errors.New("something follows it")
+	}
+	return members, nil
+}
+
+// text returns a member of an object that is a string.
+func text(members map[string]json.RawMessage, name string) (value string, err error) {
+	if raw := members[name]; len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &value) != nil {
+		return "", formErrorf("%s is not a string", name)
+	}
+	return value, nil
+}

@@ -1,0 +1,337 @@
+package signing
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A Store is the folder with the private keys of this machine: keys, in the folder that also holds
+// the projects. Each key is a file <trust domain>/<agent>/<machine>/<key id>.json that only its
+// owner can read, with the public half in <key id>.pub.json beside it.
+type Store struct{ dir string }
+
+// NewStore returns the store of the keys in a home folder, which need not exist.
+func NewStore(home string) Store { return Store{filepath.Join(home, "keys")} }
+
+const (
+	domainName   = "trust_domain"
+	instanceName = "instance_id"
+	keySuffix    = ".json"
+	stubSuffix   = ".pub.json"
+	// maxKeyFile is the largest file of a key, in bytes.
+	maxKeyFile = 64 << 10
+)
+
+// A NoKeyError says that there is no key to sign with.
+type NoKeyError struct {
+	Agent schema.AgentName
+	// KeyID is the key that was asked for; empty stands for any.
+	KeyID KeyID
+	// Folder is where it was looked for.
+	Folder string
+}
+
+// Error names the agent and the folder.
+func (e *NoKeyError) Error() string {
+	if e.KeyID != "" {
+		return fmt.Sprintf("%s has no key %s in %s", e.Agent, e.KeyID, e.Folder)
+	}
+	return fmt.Sprintf("%s has no key in %s", e.Agent, e.Folder)
+}
+
+// A KeyFileError says that the file or folder of a key cannot be used.
+type KeyFileError struct {
+	Path string
+	Err  error
+}
+
+// Error names the file and the cause.
+func (e *KeyFileError) Error() string { return fmt.Sprintf("key %s: %v", e.Path, e.Err) }
+
+// Unwrap returns the cause.
+func (e *KeyFileError) Unwrap() error { return e.Err }
+
+// keyFile is the JSON of a private key: a JWK, and whose it is.
+type keyFile struct {
+	JWK
+	Seed      string           `json:"d"`
+	KeyID     KeyID            `json:"kid"`
+	Agent     schema.AgentName `json:"agent"`
+	Domain    string           `json:"trust_domain"`
+	Instance  string           `json:"instance_id"`
+	CreatedAt schema.Timestamp `json:"created_at_utc"`
+}
+
+// StoredKey is a key in a Store, without its private half.
+type StoredKey struct {
+	Agent     schema.AgentName
+	KeyID     KeyID
+	CreatedAt schema.Timestamp
+	// Path is the file of the private key, StubPath that of the public half.
+	Path     string
+	StubPath string
+}
+
+// List returns the keys of an agent, or of all agents if the name is empty, in the order of their
+// paths. Files that are not keys are left out.
+func (s Store) List(agent schema.AgentName) ([]StoredKey, error) {
+	root, err := os.OpenRoot(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	defer root.Close() // nothing was written, so the error does not matter
+	names, err := s.find(root, "*")
+	if err != nil {
+		return nil, err
+	}
+	var keys []StoredKey
+	for _, name := range names {
+		var f keyFile
+		data, err := s.read(root, name)
+		if err != nil || json.Unmarshal(data, &f) != nil || agent != "" && f.Agent != agent {
+			continue
+		}
+		keys = append(keys, s.stored(name, f))
+	}
+	return keys, nil
+}
+
+func (s Store) stored(name string, f keyFile) StoredKey {
+	full := filepath.Join(s.dir, filepath.FromSlash(name))
+	return StoredKey{f.Agent, f.KeyID, f.CreatedAt, full, strings.TrimSuffix(full, keySuffix) + stubSuffix}
+}
+
+// find returns the names of the files of private keys in the folders of the agent, sorted.
+func (s Store) find(root *os.Root, agent string) ([]string, error) {
+	names, err := fs.Glob(root.FS(), "*/"+agent+"/*/*"+keySuffix)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return strings.HasSuffix(name, stubSuffix) || strings.HasPrefix(path.Base(name), ".")
+	})
+	return names, nil
+}
+
+func (s Store) read(root *os.Root, name string) (data []byte, err error) {
+	dir, err := durable.OpenDir(root, s.dir, path.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	return dir.ReadFile(path.Base(name), maxKeyFile)
+}
+
+// Load returns the keys of an agent, the newest first and at most MaxSignatures, or only the one
+// with the id unless that is empty. It returns a *NoKeyError if there is none, and a *KeyFileError
+// if one cannot be used: a message is signed as it was meant to be, or not at all.
+func (s Store) Load(agent schema.AgentName, id KeyID) ([]*Key, error) {
+	if _, err := schema.ParseAgentName(string(agent)); err != nil {
+		return nil, err
+	}
+	missing := &NoKeyError{Agent: agent, KeyID: id, Folder: s.dir}
+	root, err := os.OpenRoot(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, missing
+	}
+	if err != nil {
+		return nil, &KeyFileError{s.dir, err}
+	}
+	defer root.Close() // nothing was written, so the error does not matter
+	names, err := s.find(root, string(agent))
+	if err != nil {
+		return nil, err
+	}
+	var keys []*Key
+	for _, name := range names {
+		if id != "" && path.Base(name) != string(id)+keySuffix {
+			continue
+		}
+		k, err := s.load(root, name, agent)
+		if err != nil {
+			return nil, &KeyFileError{filepath.Join(s.dir, filepath.FromSlash(name)), err}
+		}
+		keys = append(keys, k)
+	}
+	if len(keys) == 0 {
+		return nil, missing
+	}
+	slices.SortStableFunc(keys, func(a, b *Key) int { return strings.Compare(string(b.CreatedAt), string(a.CreatedAt)) })
+	return keys[:min(len(keys), MaxSignatures)], nil
+}
+
+// load reads a private key, which must be readable only by its owner.
+func (s Store) load(root *os.Root, name string, agent schema.AgentName) (*Key, error) {
+	for _, private := range []struct{ name, want string }{{path.Dir(name), "700"}, {name, "600"}} {
+		info, err := root.Stat(private.name)
+		if err != nil {
+			return nil, err
+		}
+		if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
+			return nil, fmt.Errorf("others than its owner have access to %s: its mode is %o, want %s", path.Base(private.name), mode, private.want)
+		}
+	}
+	data, err := s.read(root, name)
+	if err != nil {
+		return nil, err
+	}
+	var f keyFile
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, fmt.Errorf("the file is not a key: %w", err)
+	}
+	k, err := f.key()
+	if err == nil && f.Agent != agent {
+		err = fmt.Errorf("it is the key of %q", f.Agent)
+	}
+	return k, err
+}
+
+// key checks that the parts of the file fit each other.
+func (f *keyFile) key() (*Key, error) {
+	seed, err := base64.RawURLEncoding.DecodeString(f.Seed)
+	if err != nil {
+		return nil, formErrorf("d is not base64url")
+	}
+	k, err := NewKey(seed, f.Agent, f.Domain, f.Instance)
+	if err != nil {
+		return nil, err
+	}
+	k.CreatedAt = f.CreatedAt
+	switch {
+	case k.JWK() != f.JWK:
+		return nil, formErrorf("the private half does not belong to the public one")
+	case k.ID != f.KeyID:
+		return nil, formErrorf("kid is not the thumbprint of the key")
+	}
+	return k, nil
+}
+
+// Generate makes a key for an agent, and the folders and identities that are missing.
+func (s Store) Generate(agent schema.AgentName, now time.Time) (*Key, StoredKey, error) {
+	if _, err := schema.ParseAgentName(string(agent)); err != nil {
+		return nil, StoredKey{}, err
+	}
+	if err := os.MkdirAll(filepath.Dir(s.dir), 0o755); err != nil {
+		return nil, StoredKey{}, err
+	}
+	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, StoredKey{}, err
+	}
+	root, err := os.OpenRoot(s.dir)
+	if err != nil {
+		return nil, StoredKey{}, err
+	}
+	defer root.Close() // what was written is synced by then
+	domain, err := s.identity(root, domainName)
+	if err != nil {
+		return nil, StoredKey{}, err
+	}
+	instance, err := s.identity(root, instanceName)
+	if err != nil {
+		return nil, StoredKey{}, err
+	}
+	seed := make([]byte, ed25519.SeedSize)
+	_, _ = rand.Read(seed) // it never fails
+	k, err := NewKey(seed, agent, domain, instance)
+	if err != nil {
+		return nil, StoredKey{}, err
+	}
+	k.CreatedAt = schema.NewTimestamp(now)
+	stored, err := s.save(root, k)
+	return k, stored, err
+}
+
+// identity returns the UUID in a file, which it makes if it is missing.
+func (s Store) identity(root *os.Root, name string) (string, error) {
+	data, err := s.read(root, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = s.add(root, name, []byte(newUUID()+"\n"), 0o644)
+		if err == nil || errors.Is(err, fs.ErrExist) { // another process may have been faster
+			data, err = s.read(root, name)
+		}
+	}
+	id := strings.TrimSpace(string(data))
+	if err == nil && (!isUUID(id) || strings.Contains(id, ":")) {
+		err = &KeyFileError{filepath.Join(s.dir, name), formErrorf("the file does not hold a UUID")}
+	}
+	return id, err
+}
+
+// newUUID returns a random UUID (RFC 9562, version 4).
+func newUUID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	text := hex.EncodeToString(b[:])
+	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
+}
+
+// save writes the two files of a key.
+func (s Store) save(root *os.Root, k *Key) (StoredKey, error) {
+	f := keyFile{
+		JWK: k.JWK(), Seed: base64.RawURLEncoding.EncodeToString(k.private.Seed()),
+		KeyID: k.ID, Agent: k.Agent, Domain: k.Domain, Instance: k.Instance, CreatedAt: k.CreatedAt,
+	}
+	stub := PublicStub{k.ID, f.JWK, k.Agent, k.AgentURN(), k.InstanceURN(), k.CreatedAt}
+	private, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return StoredKey{}, err
+	}
+	public, err := json.MarshalIndent(stub, "", "  ")
+	if err != nil {
+		return StoredKey{}, err
+	}
+	folder := ""
+	for _, part := range []string{k.Domain, string(k.Agent), k.Instance} {
+		folder = path.Join(folder, part)
+		if err := root.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return StoredKey{}, err
+		}
+	}
+	name := folder + "/" + string(k.ID)
+	if err := s.add(root, name+stubSuffix, append(public, '\n'), 0o644); err != nil {
+		return StoredKey{}, err
+	}
+	return s.stored(name+keySuffix, f), s.add(root, name+keySuffix, append(private, '\n'), 0o600)
+}
+
+// add writes a file durably and whole. The error matches fs.ErrExist if there is one of the name.
+func (s Store) add(root *os.Root, name string, data []byte, mode os.FileMode) (err error) {
+	dir, err := durable.OpenDir(root, s.dir, path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	temporary := fmt.Sprintf("%s/.%s.tmp-%s", path.Dir(name), path.Base(name), rand.Text())
+	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err = errors.Join(err, durable.Finish(file)); err == nil {
+		err = dir.Publish(path.Base(temporary), dir, path.Base(name))
+	}
+	if err != nil {
+		return errors.Join(err, dir.Remove(path.Base(temporary)))
+	}
+	return dir.Sync()
+}

@@ -1,0 +1,247 @@
+package signing_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func generate(t *testing.T, store signing.Store, agent schema.AgentName, now time.Time) signing.StoredKey {
+	t.Helper()
+	_, stored, err := store.Generate(agent, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored
+}
+
+func TestStore(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "not", "there")
+	store := signing.NewStore(home)
+	if keys, err := store.List(""); len(keys) > 0 || err != nil {
+		t.Errorf("an empty store lists %v, %v", keys, err)
+	}
+	if _, err := store.Load("ada", ""); !isNoKey(err) {
+		t.Errorf("an empty store: %v", err)
+	}
+	first, second := generate(t, store, "ada", noon), generate(t, store, "ada", noon.Add(time.Hour))
+	other := generate(t, store, "ben", noon)
+	keys, err := store.Load("ada", "")
+	if err != nil || len(keys) != 2 || keys[0].ID != second.KeyID || keys[1].ID != first.KeyID {
+		t.Fatalf("got %v, %v; want the newest key first", keys, err)
+	}
+	if keys[0].Domain != keys[1].Domain || keys[0].Instance != keys[1].Instance {
+		t.Error("two keys of one machine name two machines")
+	}
+	if keys, err := store.Load("ada", first.KeyID); err != nil || len(keys) != 1 || keys[0].ID != first.KeyID {
+		t.Errorf("got %v, %v; want only the first key", keys, err)
+	}
+	if _, err := store.Load("ada", other.KeyID); !isNoKey(err) {
+		t.Errorf("the key of another agent: %v", err)
+	}
+	if all, err := store.List(""); err != nil || len(all) != 3 {
+		t.Errorf("got %v, %v; want three keys", all, err)
+	}
+	if some, err := store.List("ben"); err != nil || len(some) != 1 || some[0] != other {
+		t.Errorf("got %v, %v; want %v", some, err, other)
+	}
+	if _, _, err := store.Generate("../ada", noon); err == nil {
+		t.Error("a key for ../ada was made")
+	}
+	if _, err := store.Load("*", ""); err == nil || isNoKey(err) {
+		t.Errorf("keys for *: %v", err)
+	}
+
+	var stub signing.PublicStub
+	data, err := os.ReadFile(first.StubPath)
+	if err == nil {
+		stub, err = signing.ParsePublicStub(data)
+	}
+	if err != nil || stub.KeyID != first.KeyID || stub.Domain() != keys[0].Domain || stub.InstanceID() != keys[0].Instance || stub.CreatedAt != "2026-11-22T12:00:00Z" {
+		t.Errorf("the stub is %+v, %v", stub, err)
+	}
+	if strings.Contains(string(data), `"d"`) {
+		t.Errorf("the stub holds the private key: %s", data)
+	}
+}
+
+func isNoKey(err error) bool {
+	_, ok := errors.AsType[*signing.NoKeyError](err)
+	return ok
+}
+
+// TestKeyFiles checks that a key is used only if nobody else can read it and its parts fit.
+func TestKeyFiles(t *testing.T) {
+	edit := func(name, value string) func(*testing.T, signing.StoredKey) {
+		return func(t *testing.T, k signing.StoredKey) {
+			data, err := os.ReadFile(k.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var fields map[string]any
+			if err := json.Unmarshal(data, &fields); err != nil {
+				t.Fatal(err)
+			}
+			if fields[name] = value; value == "" {
+				delete(fields, name)
+			}
+			data, _ = json.Marshal(fields)
+			if err := os.WriteFile(k.Path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mode := func(of func(string) string, mode os.FileMode) func(*testing.T, signing.StoredKey) {
+		return func(t *testing.T, k signing.StoredKey) {
+			if runtime.GOOS == "windows" {
+				t.Skip("Windows has no such modes")
+			}
+			if err := os.Chmod(of(k.Path), mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	file := func(path string) string { return path }
+	other := testKey(t, "ada")
+	for name, change := range map[string]func(*testing.T, signing.StoredKey){
+		"readable by the group":  mode(file, 0o640),
+		"readable by all":        mode(file, 0o604),
+		"a folder open to all":   mode(filepath.Dir, 0o755),
+		"another public key":     edit("x", other.JWK().X),
+		"another id":             edit("kid", string(other.ID)),
+		"a short private key":    edit("d", "AAAA"),
+		"no private key":         edit("d", ""),
+		"another agent":          edit("agent", "ben"),
+		"a domain that is none":  edit("trust_domain", "here"),
+		"a machine that is none": edit("instance_id", "../.."),
+		"another kind of key":    edit("crv", "X25519"),
+		"not JSON":               func(t *testing.T, k signing.StoredKey) { write(t, k.Path, "{") },
+		"empty":                  func(t *testing.T, k signing.StoredKey) { write(t, k.Path, "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := signing.NewStore(t.TempDir())
+			k := generate(t, store, "ada", noon)
+			change(t, k)
+			_, err := store.Load("ada", "")
+			bad, ok := errors.AsType[*signing.KeyFileError](err)
+			if !ok || bad.Path != k.Path {
+				t.Errorf("got %v, want a *KeyFileError about %s", err, k.Path)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPrivateFiles checks the modes of what Generate writes.
+func TestPrivateFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no such modes")
+	}
+	home := t.TempDir()
+	k := generate(t, signing.NewStore(home), "ada", noon)
+	want := map[string]os.FileMode{k.Path: 0o600, filepath.Join(home, "keys"): 0o700}
+	for dir := filepath.Dir(k.Path); dir != home; dir = filepath.Dir(dir) {
+		want[dir] = 0o700
+	}
+	for path, mode := range want {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != mode {
+			t.Errorf("%s has mode %o, want %o", path, got, mode)
+		}
+	}
+}
+
+// TestIdentitiesAreMadeOnce checks that keys made at the same time name one machine.
+func TestIdentitiesAreMadeOnce(t *testing.T) {
+	store := signing.NewStore(t.TempDir())
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if _, _, err := store.Generate("ada", noon); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	keys, err := store.Load("ada", "")
+	if err != nil || len(keys) != 8 {
+		t.Fatalf("%d keys, %v", len(keys), err)
+	}
+	for _, k := range keys {
+		if k.Domain != keys[0].Domain || k.Instance != keys[0].Instance {
+			t.Errorf("%s and %s, %s and %s", k.Domain, keys[0].Domain, k.Instance, keys[0].Instance)
+		}
+	}
+}
+
+func TestIdentityFileThatIsNone(t *testing.T) {
+	home := t.TempDir()
+	store := signing.NewStore(home)
+	generate(t, store, "ada", noon)
+	write(t, filepath.Join(home, "keys", "trust_domain"), "../../elsewhere\n")
+	_, _, err := store.Generate("ada", noon)
+	if _, ok := errors.AsType[*signing.KeyFileError](err); !ok {
+		t.Errorf("got %v, want a *KeyFileError", err)
+	}
+}
+
+func TestPublicStub(t *testing.T) {
+	_, data := stubOf(t)
+	for name, replace := range map[string][2]string{
+		"a private key":         {`"x":`, `"d": "AAAA", "x":`},
+		"another id":            {`"kid": "`, `"kid": "x`},
+		"another agent":         {`"agent": "ada"`, `"agent": "ben"`},
+		"an agent that is none": {`"agent": "ada"`, `"agent": ".."`},
+		"a domain that is none": {"urn:oacp:agent:", "urn:oacp:agent:x"},
+		"a machine of no form":  {"urn:uuid:", "uuid:"},
+		"another curve":         {"Ed25519", "X25519"},
+		"a member twice":        {`"kid": `, `"kid": "", "kid": `},
+		"not JSON":              {"{", ""},
+	} {
+		changed := strings.Replace(data, replace[0], replace[1], 1)
+		_, err := signing.ParsePublicStub([]byte(changed))
+		if _, ok := errors.AsType[*signing.FormError](err); !ok || changed == data {
+			t.Errorf("%s: got %v, want a *FormError", name, err)
+		}
+	}
+	for name, replace := range map[string][2]string{
+		"as it is":       {"", ""},
+		"a new member":   {`"kid": `, `"comment": [], "kid": `},
+		"no creation":    {`"created_at_utc"`, `"made"`},
+		"creation: null": {`"2026-11-22T12:00:00Z"`, "null"},
+	} {
+		if _, err := signing.ParsePublicStub([]byte(strings.Replace(data, replace[0], replace[1], 1))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func stubOf(t *testing.T) (signing.StoredKey, string) {
+	t.Helper()
+	stored := generate(t, signing.NewStore(t.TempDir()), "ada", noon)
+	data, err := os.ReadFile(stored.StubPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored, string(data)
+}
