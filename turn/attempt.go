@@ -29,6 +29,9 @@ func (r *Runner) workOn(ctx context.Context, it *item, do action) outcome {
 	}
 	switch do {
 	case try:
+		if r.unverified(m) != "" {
+			return outcome{item: it} // the file changed since the decision, which is made again
+		}
 		return r.attempt(ctx, it, m, raw)
 	case giveUp:
 		rec, _ := r.journal.get(it.key)

@@ -9,7 +9,10 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -234,15 +237,50 @@ func (c *Config) backoff(failures int) time.Duration {
 func (r *Runner) decide(it *item, now time.Time) (d decision) {
 	look := func(h *history) { d = r.config.decide(h, it, now, r.pausedUntil) }
 	r.journal.view(look)
-	if d.bound == nil || d.bound.noticed {
+	if d.bound != nil && !d.bound.noticed {
+		if err := r.journal.refresh(); err != nil {
+			r.problem(EventProblem.of(&it.envelope), err)
+			return d
+		}
+		r.journal.view(look)
+	}
+	if d.do != try || !r.config.RequireSigned {
 		return d
 	}
-	if err := r.journal.refresh(); err != nil {
-		r.problem(EventProblem.of(&it.envelope), err)
-		return d
+	// workOn deals with files that cannot be read or were replaced.
+	if _, m, err := r.read(r.entryOf(it), it.key); err == nil {
+		if reason := r.unverified(m); reason != "" {
+			return decision{do: skip, kind: EventHeld, reason: reason}
+		}
 	}
-	r.journal.view(look)
 	return d
+}
+
+// unverified returns why a message gets no turn if only signed ones do; empty if it may get one.
+func (r *Runner) unverified(m *schema.Message) string {
+	if !r.config.RequireSigned {
+		return ""
+	}
+	reason := "it is not signed"
+	e := mailbox.Entry{Agent: r.config.Agent, Box: mailbox.Inbox, Message: m}
+	if f := trust.NewChecker(r.workspace).Check(e); f != nil {
+		if f.Verdict == signing.VerdictVerified {
+			return ""
+		}
+		reason = f.Reason
+	}
+	return "only messages with a verified signature get turns here: " + reason
+}
+
+// pinsChanged reports whether the keys that the agent trusts may have changed since the last call.
+func (r *Runner) pinsChanged() bool {
+	var now time.Time
+	if info, err := r.workspace.Root().Stat(trust.PinsName(r.config.Agent)); err == nil {
+		now = info.ModTime()
+	}
+	changed := !now.Equal(r.pinned)
+	r.pinned = now
+	return changed
 }
 
 // report records and publishes, once, why a message gets no turn.

@@ -51,6 +51,8 @@ type Runner struct {
 	// pausedUntil is when to start the agent again, and pauses how often in a row it did not start.
 	pausedUntil time.Time
 	pauses      int
+	// pinned is when the keys that the agent trusts were last changed.
+	pinned time.Time
 	// failures counts the failures of the workspace in a row.
 	failures int
 	// lost gets an error that matches ErrStateLost.
@@ -321,6 +323,9 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched 
 			}
 			if r.working == 0 {
 				r.compact()
+			}
+			if r.config.RequireSigned && r.pinsChanged() {
+				r.schedule.wakeAll()
 			}
 		case err := <-r.lost:
 			return err

@@ -41,12 +41,14 @@ type Settings struct {
 	Reply bool   `yaml:"reply"`
 	// Autonomy is the setting autonomy. Without it, it is default_mode of the section autonomy in
 	// config.yaml.
-	Autonomy     project.Autonomy   `yaml:"autonomy"`
-	AllowFrom    []schema.AgentName `yaml:"allow_from"`
-	MaxAttempts  int                `yaml:"max_attempts"`
-	MaxTurns     int                `yaml:"max_turns"`
-	MaxPairTurns int                `yaml:"max_pair_turns"`
-	Parallel     int                `yaml:"parallel"`
+	Autonomy  project.Autonomy   `yaml:"autonomy"`
+	AllowFrom []schema.AgentName `yaml:"allow_from"`
+	// RequireSigned holds messages without a verified signature.
+	RequireSigned bool `yaml:"require_signed"`
+	MaxAttempts   int  `yaml:"max_attempts"`
+	MaxTurns      int  `yaml:"max_turns"`
+	MaxPairTurns  int  `yaml:"max_pair_turns"`
+	Parallel      int  `yaml:"parallel"`
 	// Timeout and Grace are durations such as 30m.
 	Timeout time.Duration `yaml:"timeout"`
 	Grace   time.Duration `yaml:"grace"`
@@ -62,7 +64,7 @@ type Settings struct {
 // settingNames are the names of the settings in a file.
 var settingNames = []string{
 	"driver", "command", "model", "allow", "args", "socket", "dir", "input", "reply", "autonomy", "allow_from",
-	"max_attempts", "max_turns", "max_pair_turns", "parallel", "timeout", "grace",
+	"require_signed", "max_attempts", "max_turns", "max_pair_turns", "parallel", "timeout", "grace",
 }
 
 // maxSettings is the largest file that settings are read from, in bytes.
@@ -144,7 +146,8 @@ func (s *Settings) Config(name schema.AgentName) (Config, error) {
 	}
 	return Config{
 		Agent: name, NewDriver: newDriver, Input: input, Reply: s.Reply, Autonomy: s.Autonomy, AllowFrom: s.AllowFrom,
-		MaxAttempts: s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns,
+		RequireSigned: s.RequireSigned,
+		MaxAttempts:   s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns,
 		Timeout: s.Timeout, Parallel: s.Parallel,
 	}, nil
 }

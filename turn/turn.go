@@ -28,12 +28,13 @@
 //     its messages is in work; ready, to be decided on; or waiting. Only the first message of a
 //     lane is decided on: if it waits, those behind it wait as well.
 //   - While there is room for work, the ready lanes are decided on in the processing order of their
-//     first messages. A message that is skipped (it has expired, is a notice, or its sender gets no
-//     turns here) leaves its lane and holds up no other.
+//     first messages. A message that is skipped (it has expired, is a notice, is not signed as it
+//     has to be, or its sender gets no turns here) leaves its lane and holds up no other.
 //   - A lane waits until its time: the end of the delay, or the expiry of its first message. It is
 //     ready before that if it gets another first message. All lanes, and the skipped messages, are
-//     ready again if a turn was interrupted, a person resumed a conversation, the agent did not
-//     start, the journal was replaced, or the clock was set back.
+//     ready again if a turn was interrupted, a person resumed a conversation, the keys that the
+//     agent trusts changed, the agent did not start, the journal was replaced, or the clock was set
+//     back.
 //   - A message whose last turn was lost with its runner runs alone: when it is next, nothing else
 //     begins until its turn is over. So a message that kills its runner takes no other message with
 //     it more than once.
@@ -84,6 +85,9 @@ type Config struct {
 	// AllowFrom are the agents whose messages get turns; empty means all. Other messages stay in
 	// the inbox.
 	AllowFrom []schema.AgentName
+	// RequireSigned keeps messages without a verified signature in the inbox; see package
+	// mailbox/trust. They get turns when the agent comes to trust the key.
+	RequireSigned bool
 	// MaxAttempts is how many turns a message gets before it becomes a dead letter.
 	MaxAttempts int
 	// MaxTurns bounds the turns in one conversation, and MaxPairTurns those on messages from one

@@ -15,6 +15,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -23,6 +24,7 @@ type deliverOptions struct {
 	workspace                           command.Workspace
 	create, noSync, dryRun, json, quiet bool
 	suffix                              string
+	sign                                bool
 	wait                                waitFor
 	timeout                             time.Duration
 	// warnings are printed already; the JSON answer has them too.
@@ -32,6 +34,7 @@ type deliverOptions struct {
 func (o *deliverOptions) flags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.BoolFlag{Name: "create", Usage: "make an unknown project, and mailboxes for unknown agents", Destination: &o.create},
+		&cli.BoolFlag{Name: "sign", Usage: "sign the message (default: as signing in the sender's config.yaml says)", Destination: &o.sign},
 		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power failure may lose the message", Destination: &o.noSync},
 		&cli.StringFlag{Name: "suffix", Usage: "file names end in `TEXT`: letters, digits, dots, underscores, hyphens", Destination: &o.suffix},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &o.dryRun},
@@ -92,7 +95,7 @@ func (f *waitFor) Set(text string) error {
 // deliver sends the draft, prints the receipt, and waits for --wait. Without --wait it does not catch
 // signals, which would take a tenth of its time: delivery survives that the process is killed.
 func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, s *command.Streams) error {
-	options := &mailbox.SendOptions{Create: o.create, Suffix: o.suffix}
+	options := &mailbox.SendOptions{Create: o.create, Suffix: o.suffix, Sign: o.sign}
 	if o.dryRun {
 		return o.showDraft(w, draft, options, s)
 	}
@@ -144,6 +147,8 @@ type sendAnswer struct {
 	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
 	DryRun         bool                  `json:"dry_run"`
+	Signed         bool                  `json:"signed,omitempty"`
+	Keys           []signing.KeyID       `json:"kids,omitempty"`
 	Warnings       []string              `json:"warnings,omitempty"`
 	Inbox          string                `json:"inbox_path,omitempty"`
 	Inboxes        []string              `json:"inbox_paths,omitempty"`
@@ -156,6 +161,12 @@ func newSendAnswer(workspace *mailbox.Workspace, m *schema.Message, warnings val
 	answer := sendAnswer{
 		MessageID: m.ID, ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
 		Subject: m.Subject, CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID,
+	}
+	if signatures, err := signing.Parse(m.Auth); err == nil {
+		answer.Signed = true
+		for _, signature := range signatures {
+			answer.Keys = append(answer.Keys, signature.KeyID)
+		}
 	}
 	for _, w := range warnings {
 		s.Warn(w.String())

@@ -21,7 +21,9 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 )
 
 type inboxOptions struct {
@@ -68,6 +70,16 @@ type listing struct {
 	agent   schema.AgentName
 	entries []mailbox.Entry
 	err     error
+	// signatures are what the signatures of the entries are worth; nil if that is nothing for all.
+	signatures []*trust.Finding
+}
+
+// signature returns what the signature of an entry is worth, nil if there is nothing to say.
+func (l *listing) signature(i int) *trust.Finding {
+	if l.signatures == nil {
+		return nil
+	}
+	return l.signatures[i]
 }
 
 func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
@@ -79,13 +91,14 @@ func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
 			return err
 		}
 		inboxes := make([]listing, len(agents))
+		checker := trust.NewChecker(w)
 		for i, agent := range agents {
 			entries, err := w.Inbox(ctx, agent)
 			// With --all, an inbox that cannot be listed does not hide the others.
 			if err != nil && (!o.all || context.Cause(ctx) != nil) {
 				return err
 			}
-			inboxes[i] = listing{agent, entries, err}
+			inboxes[i] = listing{agent, entries, err, checker.CheckAll(entries)}
 		}
 		if o.json {
 			return o.printJSON(w, inboxes, s)
@@ -135,18 +148,32 @@ func printInbox(inbox listing, s *command.Streams) {
 			t.AppendRow(table.Row{i + 1, "?", "?", "?", "?", visible.Line(e.Name), command.Age(e.Modified, now), bad(e.Err)})
 			continue
 		}
-		mark := ""
+		var marks []string
 		if m.ExpiredAt(now) {
-			mark = paint(s, text.Colors{text.FgYellow}, "expired")
+			marks = append(marks, paint(s, text.Colors{text.FgYellow}, "expired"))
+		}
+		if f := inbox.signature(i); f != nil {
+			marks = append(marks, signatureText(s, f.Verdict))
 		}
 		t.AppendRow(table.Row{i + 1, ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
-			visible.Line(m.Subject), command.Age(m.CreatedAt.Time(), now), mark})
+			visible.Line(m.Subject), command.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", ")})
 	}
 	printTable(s, t)
 	// Bad files come last. The hint for one shows what to do with all.
 	if last := entries[len(entries)-1]; last.Message == nil {
 		fmt.Fprintf(s.Out, "hint: %s\n", visible.Line(doctor.BadFileHint(last)))
 	}
+}
+
+// signatureText returns a verdict on a signature as people see it.
+func signatureText(s *command.Streams, v signing.Verdict) string {
+	switch v {
+	case signing.VerdictVerified:
+		return paint(s, text.Colors{text.FgGreen}, string(v))
+	case signing.VerdictBad:
+		return paint(s, text.Colors{text.FgRed}, "bad signature")
+	}
+	return paint(s, text.Colors{text.FgYellow}, string(v))
 }
 
 // shortIDs returns the last part of each message's id, or all of it if another one has the same
@@ -210,7 +237,7 @@ func (o inboxOptions) printJSON(w *mailbox.Workspace, inboxes []listing, s *comm
 		before, after, _ := bytes.Cut(rest, []byte(`"messages": []`))
 		rest = after
 		fmt.Fprintf(s.Out, "%s\"messages\": [", before) // Flush returns the first error of all writes
-		for _, part := range encodePending(inbox.entries, now) {
+		for _, part := range encodePending(inbox, now) {
 			s.Out.Write(part)
 		}
 		s.Out.WriteByte(']')
@@ -220,7 +247,8 @@ func (o inboxOptions) printJSON(w *mailbox.Workspace, inboxes []listing, s *comm
 }
 
 // encodePending returns the elements of the list of messages, in several parts.
-func encodePending(entries []mailbox.Entry, now time.Time) [][]byte {
+func encodePending(inbox listing, now time.Time) [][]byte {
+	entries := inbox.entries
 	const chunk, bytesPerEntry = 256, 512
 	parts := make([][]byte, (len(entries)+chunk-1)/chunk)
 	var group errgroup.Group
@@ -232,7 +260,7 @@ func encodePending(entries []mailbox.Entry, now time.Time) [][]byte {
 				if i > 0 {
 					out = append(out, ',')
 				}
-				out = appendPending(out, &entries[i], now)
+				out = appendPending(out, &entries[i], inbox.signature(i), now)
 			}
 			parts[n] = out
 			return nil
@@ -246,13 +274,16 @@ func encodePending(entries []mailbox.Entry, now time.Time) [][]byte {
 }
 
 // appendPending appends an entry as an element of the list of messages.
-func appendPending(out []byte, e *mailbox.Entry, now time.Time) []byte {
+func appendPending(out []byte, e *mailbox.Entry, signature *trust.Finding, now time.Time) []byte {
 	m, expired, loadError := e.Message, "false", ""
 	if m == nil {
 		m = &schema.Message{From: "?", Type: "?", Priority: "?", CreatedAt: schema.NewTimestamp(e.Modified)}
 		loadError = e.Err.Error()
 	} else if m.ExpiredAt(now) {
 		expired = "true"
+	}
+	if signature == nil {
+		signature = &trust.Finding{}
 	}
 	out = append(out, "\n        {"...)
 	for i, field := range [...]struct {
@@ -271,6 +302,8 @@ func appendPending(out []byte, e *mailbox.Entry, now time.Time) []byte {
 		{"conversation_id", string(m.ConversationID), true},
 		{"expires_at", string(m.ExpiresAt), true},
 		{key: "expired", value: expired},
+		{"signature", string(signature.Verdict), true},
+		{"signature_reason", signature.Reason, true},
 		{"load_error", loadError, true},
 	} {
 		if field.optional && field.value == "" {

@@ -13,7 +13,9 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 )
 
 type readOptions struct {
@@ -95,12 +97,20 @@ type place struct {
 	// Reason says why a message is a dead letter. Output is the end of what its last turn printed.
 	Reason string `json:"reason,omitempty"`
 	Output string `json:"output,omitempty"`
+	// Signature is what the message's signature is worth to the agent, and SignatureReason says why
+	// it is not verified.
+	Signature       signing.Verdict `json:"signature,omitempty"`
+	SignatureReason string          `json:"signature_reason,omitempty"`
 }
 
 func places(w *mailbox.Workspace, found []mailbox.Entry) []place {
 	list := make([]place, len(found))
+	checker := trust.NewChecker(w)
 	for i, e := range found {
 		list[i] = place{Agent: e.Agent, Box: e.Box, Path: e.Path}
+		if f := checker.Check(e); f != nil {
+			list[i].Signature, list[i].SignatureReason = f.Verdict, f.Reason
+		}
 		if e.Box != mailbox.DeadLetters {
 			continue
 		}
@@ -115,10 +125,12 @@ func places(w *mailbox.Workspace, found []mailbox.Entry) []place {
 // messageJSON returns the message's fields, and the keys that oacp adds.
 func messageJSON(m *schema.Message, found []place, s *command.Streams) (any, error) {
 	return withKeys(m, struct {
-		MessageID schema.ID `json:"message_id"`
-		Expired   bool      `json:"expired"`
-		Places    []place   `json:"places"`
-	}{m.ID, m.ExpiredAt(s.Now()), found})
+		MessageID       schema.ID       `json:"message_id"`
+		Expired         bool            `json:"expired"`
+		Signature       signing.Verdict `json:"signature,omitempty"`
+		SignatureReason string          `json:"signature_reason,omitempty"`
+		Places          []place         `json:"places"`
+	}{m.ID, m.ExpiredAt(s.Now()), found[0].Signature, found[0].SignatureReason, found})
 }
 
 // printMessage prints the fields of a message, then the body.
@@ -129,6 +141,9 @@ func printMessage(s *command.Streams, m *schema.Message, found []place) {
 			text = *value
 		} else if name != "to" {
 			continue
+		}
+		if name == "auth" {
+			continue // nobody can read it; what it is worth is said below
 		}
 		if name == "expires_at" && m.ExpiredAt(s.Now()) {
 			text += " (expired)"
@@ -142,6 +157,12 @@ func printMessage(s *command.Streams, m *schema.Message, found []place) {
 		if p.Reason != "" {
 			printField(s, "reason", p.Reason)
 		}
+		if p.Signature != "" {
+			printField(s, "signature", strings.TrimSuffix(string(p.Signature)+" for "+string(p.Agent)+": "+p.SignatureReason, ": "))
+		}
+	}
+	if m.Auth != "" && found[0].Signature == "" {
+		printField(s, "signature", "not verified here; oacp verify FILE --receiver AGENT does that")
 	}
 	fmt.Fprintln(s.Out)
 	printBody(s, m.Body)

@@ -65,6 +65,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "input", Usage: "give a turn `INPUT` to read: message (the whole file) or body", Destination: &o.input},
 			&cli.StringFlag{Name: "autonomy", Usage: "with `MODE` auto messages get turns; with always_pause a person decides, and they are held", Destination: &o.autonomy},
 			&cli.StringSliceFlag{Name: "allow-from", Usage: "give turns to messages from `AGENT`[,AGENT…] only; others wait", Destination: &o.allowFrom},
+			&cli.BoolFlag{Name: "require-signed", Usage: "give turns only to messages whose signature AGENT can verify; others wait"},
 			&cli.IntFlag{Name: "max-attempts", Usage: "give a message at most `N` turns", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
 			&cli.IntFlag{Name: "max-turns", Usage: "give a conversation at most `N` turns, -1 for any number", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
 			&cli.IntFlag{Name: "max-pair-turns", Usage: "give messages from one agent at most `N` turns an hour, -1 for any number", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
@@ -118,6 +119,9 @@ func (o runOptions) override(c *cli.Context, settings *turn.Settings) error {
 	}
 	if c.IsSet("reply") {
 		settings.Reply = c.Bool("reply")
+	}
+	if c.IsSet("require-signed") {
+		settings.RequireSigned = c.Bool("require-signed")
 	}
 	if o.input != "" {
 		settings.Input = turn.Input(o.input)

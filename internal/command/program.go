@@ -40,6 +40,7 @@ type Entry struct {
 // Categories of commands in the help text.
 const (
 	CategoryMessages  = "Messages"
+	CategorySigning   = "Signing"
 	CategoryTurns     = "Turns"
 	CategoryWorkspace = "Workspace"
 	CategoryBridge    = "AgentPair bridge"

@@ -9,6 +9,7 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -49,13 +50,22 @@ func (o Workspace) Place(s *Streams) project.Place {
 	return project.Place{Dir: o.Dir, Project: o.Project, Home: o.Home, WorkingDir: s.Dir, Getenv: s.Getenv}
 }
 
-// Open opens the workspace of a place.
+// Open opens the workspace of a place. Messages sent there are signed with the keys in the home of the
+// place, or else of the workspace, if their senders' settings ask for it.
 func Open(place project.Place, options *mailbox.Options) (*mailbox.Workspace, error) {
 	dir, err := place.Find()
 	if err != nil {
 		return nil, err
 	}
-	return mailbox.Open(dir, options)
+	var signing mailbox.Options
+	if options != nil {
+		signing = *options
+	}
+	signing.Sign = trust.Signer(func(w *mailbox.Workspace) (string, error) {
+		place.WorkingDir = w.Dir() // a project has its home around it
+		return place.HomeDir()
+	})
+	return mailbox.Open(dir, &signing)
 }
 
 // With opens the workspace, calls use and closes it.

@@ -16,8 +16,10 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/pair"
+	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -31,7 +33,7 @@ type rule struct {
 
 // classify returns code and hint of the first rule that applies.
 func classify(err error) (code, hint string) {
-	for _, r := range slices.Concat(mailboxRules(), bridgeRules(), turnRules(), pairRules(), generalRules()) {
+	for _, r := range slices.Concat(mailboxRules(), signingRules(), bridgeRules(), turnRules(), pairRules(), generalRules()) {
 		if hint, ok := r.match(err); ok {
 			return r.code, hint
 		}
@@ -76,6 +78,22 @@ func mailboxRules() []rule {
 		{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
 		{"not_pending", as[*mailbox.NotPendingError]("")},
 		{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
+	}
+}
+
+func signingRules() []rule {
+	return []rule{
+		{"no_key", hinting(func(e *signing.NoKeyError) string {
+			if e.KeyID != "" {
+				return fmt.Sprintf("oacp key list shows the keys; signing.kid in agents/%s/config.yaml names this one", e.Agent)
+			}
+			return fmt.Sprintf("oacp key gen --agent %s makes one", e.Agent)
+		})},
+		{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and make another with oacp key gen")},
+		{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, and kid the id of a key; nothing was sent")},
+		{"bad_trust", as[*trust.FileError]("mend the file, or move it away and import the keys again; until then it grants nothing")},
+		{"trust_conflict", as[*trust.ConflictError]("remove the entry from the file by hand if the key is to be trusted as it is now")},
+		{"not_pinned", as[*trust.NotPinnedError]("oacp trust list shows who trusts which key")},
 	}
 }
 

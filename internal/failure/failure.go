@@ -41,6 +41,10 @@ type Failure struct {
 // Of returns the failure that the error means.
 func Of(err error) Failure {
 	f := Failure{Exit: ExitFailed, err: err}
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		f.Exit = status.Status
+		return f
+	}
 	switch signal, isSignal := errors.AsType[*SignalError](err); {
 	case errors.Is(err, ErrReported):
 		return f
@@ -129,6 +133,11 @@ func WithHint(err error, hint string) error { return &Error{Hint: hint, Err: err
 
 // ErrReported is returned by a command whose output already says what is wrong.
 var ErrReported = errors.New("the output says what is wrong")
+
+// A StatusError is ErrReported with another exit status.
+type StatusError struct{ Status int }
+
+func (e *StatusError) Error() string { return fmt.Sprintf("exit status %d", e.Status) }
 
 // ErrOutputClosed says that the reader of the output is gone. The program exits silently, as a
 // process killed by SIGPIPE.

@@ -39,7 +39,7 @@ var imports = map[string][]string{
 	"convert": {"schema", "validate", "bridge"},
 	"ash":     {},
 	"agent":   {"schema", "ash"},
-	"turn":    {"schema", "validate", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "agent"},
+	"turn":    {"schema", "signing", "validate", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "agent"},
 	"pair":    {"schema", "bridge", "agent"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},

@@ -49,7 +49,7 @@ func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentN
 	if !errors.Is(err, ErrNoSender) {
 		return agent, err
 	}
-	runtime := currentRuntime(getenv)
+	runtime := CurrentRuntime(getenv)
 	if runtime == "" {
 		return "", ErrNoSender
 	}
@@ -73,7 +73,8 @@ func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentN
 	return "", fmt.Errorf("%w: %s all have the runtime %s", ErrNoSender, strings.Join(matching, ", "), runtime)
 }
 
-func currentRuntime(getenv func(string) string) string {
+// CurrentRuntime returns the runtime that this process runs in; empty if it is unknown. See InferAgent.
+func CurrentRuntime(getenv func(string) string) string {
 	if runtime := getenv("OACP_RUNTIME"); slices.Contains(Runtimes, runtime) {
 		return runtime
 	}

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -78,6 +79,28 @@ func (c *Checker) Check(e mailbox.Entry) *Finding {
 		return &Finding{signing.VerdictBad, "its signature is not the last line of the file"}
 	}
 	return &Finding{r.Status.Verdict(), r.Reason}
+}
+
+// CheckAll returns the findings of the entries in their order; nil if there is none.
+func (c *Checker) CheckAll(entries []mailbox.Entry) []*Finding {
+	findings := make([]*Finding, len(entries))
+	var found atomic.Bool
+	var group sync.WaitGroup
+	const chunk = 64
+	for start := 0; start < len(entries); start += chunk {
+		group.Go(func() {
+			for i := start; i < min(start+chunk, len(entries)); i++ {
+				if findings[i] = c.Check(entries[i]); findings[i] != nil {
+					found.Store(true)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if !found.Load() {
+		return nil
+	}
+	return findings
 }
 
 func (c *Checker) pinsOf(receiver schema.AgentName) *pinned {

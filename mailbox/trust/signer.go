@@ -123,5 +123,5 @@ func parseBool(node yaml.Node) (bool, error) {
 			return false, nil
 		}
 	}
-	return false, fmt.Errorf("%q is neither true nor false", node.Value)
+	return false, fmt.Errorf("want true or false, without quotes, not %q", node.Value)
 }

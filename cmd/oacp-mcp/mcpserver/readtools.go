@@ -10,7 +10,9 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -49,6 +51,28 @@ type summary struct {
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty" jsonschema:"The conversation it belongs to."`
 	ParentID       schema.ID             `json:"parent_message_id,omitempty" jsonschema:"The message it answers or follows."`
 	Excerpt        string                `json:"excerpt,omitempty" jsonschema:"The beginning of its text."`
+	signature
+}
+
+// signature says what the signature of a message is worth to its receiver.
+type signature struct {
+	Signature       signing.Verdict `json:"signature,omitempty" jsonschema:"verified: the sender signed it with a key that the receiver trusts; unverified: nothing says who wrote it; bad: it was changed, or the key is revoked. Absent if the receiver trusts no keys and the message is not signed."`
+	SignatureReason string          `json:"signature_reason,omitempty" jsonschema:"Why the signature is not verified."`
+}
+
+func newSignature(f *trust.Finding) signature {
+	if f == nil {
+		return signature{}
+	}
+	return signature{f.Verdict, f.Reason}
+}
+
+// text says the same in words.
+func (s signature) text() string {
+	if s.SignatureReason == "" {
+		return string(s.Signature)
+	}
+	return string(s.Signature) + ": " + oneLine(s.SignatureReason)
 }
 
 func newSummary(m *schema.Message, now time.Time) summary {
@@ -66,6 +90,9 @@ func (m summary) line() string {
 		m.Priority, m.Type, m.From, listOf(m.To), m.Age, oneLine(m.Subject), m.MessageID)
 	if m.Expired {
 		text += " [expired]"
+	}
+	if m.Signature != "" {
+		text += " [signature " + m.signature.text() + "]"
 	}
 	return text
 }
@@ -110,11 +137,14 @@ func (s *Server) listInbox(ctx context.Context, in listInboxInput) (inboxList, s
 		return result, "", err
 	}
 	now := time.Now()
+	checker := trust.NewChecker(s.workspace)
 	for _, e := range entries {
 		if e.Err != nil {
 			result.Unreadable = append(result.Unreadable, unreadable{e.Path, e.Err.Error()})
 		} else if result.Total++; result.Total <= in.Limit.orDefault() {
-			result.Messages = append(result.Messages, newSummary(e.Message, now))
+			one := newSummary(e.Message, now)
+			one.signature = newSignature(checker.Check(e))
+			result.Messages = append(result.Messages, one)
 		}
 	}
 	return result, inboxText(result), nil
@@ -149,6 +179,7 @@ type fullMessage struct {
 	Expired    bool            `json:"expired" jsonschema:"It has expired."`
 	Places     []place         `json:"places" jsonschema:"The files that hold it."`
 	DeadLetter *deadLetter     `json:"dead_letter,omitempty" jsonschema:"Why an agent gave the message up."`
+	signature
 }
 
 // place is a file that holds a message.
@@ -171,7 +202,12 @@ func (s *Server) readMessage(ctx context.Context, in messageIDInput) (fullMessag
 	}
 	m := found[0].Message
 	result := fullMessage{Message: m, Expired: m.ExpiredAt(time.Now())}
+	checker := trust.NewChecker(s.workspace)
 	for _, e := range found {
+		// The agent's own copy counts before those of others.
+		if f := checker.Check(e); f != nil && (result.Signature == "" || e.Agent == s.agent) {
+			result.signature = newSignature(f)
+		}
 		result.Places = append(result.Places, place{e.Agent, e.Box, e.Path})
 		result.Waits = result.Waits || e.Agent == s.agent && e.Box == mailbox.Inbox
 		if e.Box == mailbox.DeadLetters && result.DeadLetter == nil {
@@ -196,12 +232,15 @@ func messageText(r fullMessage) (string, error) {
 	for _, name := range schema.FieldNames() {
 		if name == "to" {
 			fmt.Fprintf(&out, "to: %s\n", listOf(r.Message.To))
-		} else if value, _ := r.Message.TextField(name); value != nil && *value != "" {
+		} else if value, _ := r.Message.TextField(name); value != nil && *value != "" && name != "auth" {
 			fmt.Fprintf(&out, "%s: %s\n", name, oneLine(*value))
 		}
 	}
 	if r.Expired {
 		out.WriteString("(expired)\n")
+	}
+	if r.Signature != "" {
+		fmt.Fprintf(&out, "(signature %s)\n", r.signature.text())
 	}
 	for _, p := range r.Places {
 		fmt.Fprintf(&out, "(in the %s of %s)\n", p.Box, p.Agent)

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
+)
+
+// keyOptions are the flags of the commands for keys. Keys belong to no workspace: they are in the
+// folder that holds the projects.
+type keyOptions struct {
+	agent, home string
+	json        bool
+}
+
+func (o *keyOptions) flags(agent string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "agent", Usage: agent, Destination: &o.agent},
+		&cli.StringFlag{Name: "oacp-dir", Usage: "keys are in the folder keys of `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &o.home},
+		command.JSONFlag(&o.json),
+	}
+}
+
+func (o *keyOptions) store(s *command.Streams) (signing.Store, error) {
+	home, err := project.Place{Home: o.home, WorkingDir: s.Dir, Getenv: s.Getenv}.HomeDir()
+	return signing.NewStore(home), err
+}
+
+func newKeyCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:     "key",
+		Category: command.CategorySigning,
+		Usage:    "make and list the keys that sign messages",
+		Description: `A key belongs to an agent on this machine. Its private half stays in the folder
+keys of $OACP_HOME, readable only by you; oacp trust import takes the public half.`,
+		Subcommands: []*cli.Command{newKeyGenCommand(s), newKeyListCommand(s)},
+		Flags:       []cli.Flag{command.JSONFlag(new(bool))},
+		Action: func(c *cli.Context) error {
+			return needsCommand(c, "key", "gen", "list")
+		},
+	}
+}
+
+// needsCommand is the error of a command that was called without the name of one below it.
+func needsCommand(c *cli.Context, parent string, names ...string) error {
+	if rest := command.Positionals(c); len(rest) > 0 {
+		return command.UnknownCommand(names, rest[0], "oacp "+parent)
+	}
+	return failure.Usagef("%s needs a command of its own: %s", parent, joinNames(names)).WithHint("see oacp help " + parent)
+}
+
+func newKeyGenCommand(s *command.Streams) *cli.Command {
+	var o keyOptions
+	return &cli.Command{
+		Name:      "gen",
+		Usage:     "make a key for an agent",
+		ArgsUsage: "[--agent AGENT]",
+		Description: `gen writes two files: the private key, and beside it KEY.pub.json, which those who
+are to trust the agent import. An agent with several keys signs with all of them, so
+that receivers can change from one to the next in their own time.
+
+EXAMPLES:
+   oacp key gen --agent claude
+   oacp key gen --agent claude --json | jq -r .public_stub_path`,
+		Flags: o.flags("the key is for `AGENT` (default: $OACP_AGENT, $AGENT_NAME, or the runtime)"),
+		Action: func(c *cli.Context) error {
+			if err := command.NoPositionals(c); err != nil {
+				return err
+			}
+			return runKeyGen(o, s)
+		},
+	}
+}
+
+func runKeyGen(o keyOptions, s *command.Streams) error {
+	agent := schema.AgentName(o.agent)
+	if agent == "" {
+		var err error
+		agent, err = project.AgentFromEnvironment(s.Getenv)
+		if runtime := project.CurrentRuntime(s.Getenv); errors.Is(err, project.ErrNoSender) && runtime != "" {
+			agent, err = schema.AgentName(runtime), nil
+		}
+		if err != nil {
+			// The reference implementation does not count this as a wrong command line.
+			return &failure.Error{Code: "no_agent", Err: err, Hint: "name the agent with --agent, or set OACP_AGENT"}
+		}
+	}
+	store, err := o.store(s)
+	if err != nil {
+		return err
+	}
+	key, stored, err := store.Generate(agent, s.Now())
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return command.WriteJSON(s.Out, struct {
+			Agent     schema.AgentName `json:"agent"`
+			KeyID     signing.KeyID    `json:"kid"`
+			AgentURN  string           `json:"agent_urn"`
+			Instance  string           `json:"instance_urn"`
+			Path      string           `json:"key_path"`
+			StubPath  string           `json:"public_stub_path"`
+			CreatedAt schema.Timestamp `json:"created_at_utc"`
+		}{agent, key.ID, key.AgentURN(), key.InstanceURN(), stored.Path, stored.StubPath, key.CreatedAt})
+	}
+	fmt.Fprintf(s.Out, "OK: %s has a new key\n", agent)
+	for _, line := range [][2]string{
+		{"kid", string(key.ID)}, {"agent", key.AgentURN()}, {"instance", key.InstanceURN()},
+		{"private", stored.Path}, {"public", stored.StubPath},
+	} {
+		fmt.Fprintf(s.Out, "  %-9s %s\n", line[0]+":", visible.Line(line[1]))
+	}
+	return nil
+}
+
+func newKeyListCommand(s *command.Streams) *cli.Command {
+	var o keyOptions
+	return &cli.Command{
+		Name:      "list",
+		Usage:     "list the keys on this machine",
+		ArgsUsage: "[--agent AGENT]",
+		Flags:     o.flags("list the keys of `AGENT`"),
+		Action: func(c *cli.Context) error {
+			if err := command.NoPositionals(c); err != nil {
+				return err
+			}
+			return runKeyList(o, s)
+		},
+	}
+}
+
+func runKeyList(o keyOptions, s *command.Streams) error {
+	store, err := o.store(s)
+	if err != nil {
+		return err
+	}
+	keys, err := store.List(schema.AgentName(o.agent))
+	if err != nil {
+		return err
+	}
+	if o.json {
+		type key struct {
+			Agent     schema.AgentName `json:"agent"`
+			KeyID     signing.KeyID    `json:"kid"`
+			CreatedAt schema.Timestamp `json:"created_at_utc"`
+			Path      string           `json:"key_path"`
+		}
+		list := make([]key, len(keys))
+		for i, k := range keys {
+			list[i] = key{k.Agent, k.KeyID, k.CreatedAt, k.Path}
+		}
+		return command.WriteJSON(s.Out, list)
+	}
+	if len(keys) == 0 {
+		fmt.Fprintln(s.Out, "There are no keys. oacp key gen makes one.")
+	}
+	for _, k := range keys {
+		fmt.Fprintln(s.Out, visible.Line(fmt.Sprintf("%s  %s  %s  %s", k.Agent, k.KeyID, k.CreatedAt, k.Path)))
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/trust"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
+)
+
+func newTrustCommand(s *command.Streams) *cli.Command {
+	return &cli.Command{
+		Name:     "trust",
+		Category: command.CategorySigning,
+		Usage:    "say whose keys an agent trusts",
+		Description: `Each agent has pins of its own, in agents/AGENT/trust/allowed_signers.yaml: only
+these decide which signatures it trusts. trust/catalog.yaml of the workspace lists
+who is who, and grants nothing.`,
+		Subcommands: []*cli.Command{newTrustImportCommand(s), newTrustListCommand(s), newTrustRevokeCommand(s)},
+		Flags:       []cli.Flag{command.JSONFlag(new(bool))},
+		Action: func(c *cli.Context) error {
+			return needsCommand(c, "trust", "import", "list", "revoke")
+		},
+	}
+}
+
+// trustOptions are the flags of the commands for trust.
+type trustOptions struct {
+	workspace   command.Workspace
+	agent       string
+	catalogOnly bool
+	all         bool
+	json        bool
+}
+
+func (o *trustOptions) flags(agent string, more ...cli.Flag) []cli.Flag {
+	return slices.Concat([]cli.Flag{&cli.StringFlag{Name: "agent", Usage: agent, Destination: &o.agent}}, more,
+		[]cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags())
+}
+
+// with opens the workspace. A workspace that is not there is a wrong command line here, as it is
+// for the reference implementation.
+func (o *trustOptions) with(s *command.Streams, use func(*mailbox.Workspace) error) error {
+	w, err := command.Open(o.workspace.Place(s), nil)
+	if err != nil {
+		return asUsage(err)
+	}
+	defer w.Close() // nothing is left to be written
+	return use(w)
+}
+
+// asUsage makes an error one of the command line, with its hint.
+func asUsage(err error) error { return failure.Usagef("%w", err).WithHint(failure.Of(err).Hint) }
+
+// onlyArgument returns the only argument of a command, which is called what.
+func onlyArgument(c *cli.Context, what string) (string, error) {
+	switch args := command.Positionals(c); {
+	case len(args) == 0 || args[0] == "":
+		return "", failure.Usagef("needs %s", what)
+	case len(args) > 1:
+		return "", failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
+	default:
+		return args[0], nil
+	}
+}
+
+func newTrustImportCommand(s *command.Streams) *cli.Command {
+	var o trustOptions
+	return &cli.Command{
+		Name:      "import",
+		Usage:     "let an agent trust a key",
+		ArgsUsage: "FILE --agent AGENT",
+		Description: `FILE is a KEY.pub.json that oacp key gen made. import adds it to the catalog of the
+workspace and to the pins of AGENT. Where it comes from is for you to make sure:
+whoever made it can sign in the name of the agent that it names. A key that AGENT
+has revoked stays revoked.
+
+EXAMPLES:
+   oacp trust import /mnt/stick/KEY.pub.json --agent codex
+   oacp trust import KEY.pub.json --project my-project --catalog-only`,
+		Flags: o.flags("the agent that is to trust the key is `AGENT`",
+			&cli.BoolFlag{Name: "catalog-only", Usage: "only list the key in the catalog, which grants nothing", Destination: &o.catalogOnly}),
+		Action: func(c *cli.Context) error {
+			file, err := onlyArgument(c, "the FILE of a public key")
+			if err != nil {
+				return err
+			}
+			if o.catalogOnly {
+				o.agent = ""
+			} else if o.agent == "" {
+				return failure.Usagef("needs --agent, the agent that is to trust the key, or --catalog-only")
+			}
+			return runTrustImport(c.Context, o, file, s)
+		},
+	}
+}
+
+func runTrustImport(ctx context.Context, o trustOptions, file string, s *command.Streams) error {
+	return o.with(s, func(w *mailbox.Workspace) error {
+		text, err := readInput(file, s)
+		if err != nil {
+			return err
+		}
+		stub, err := signing.ParsePublicStub([]byte(text))
+		if err != nil {
+			return failure.WithHint(fmt.Errorf("%s: %w", file, err), "import the KEY.pub.json that oacp key gen made, unchanged")
+		}
+		done, err := trust.Import(ctx, w, stub, schema.AgentName(o.agent))
+		if err != nil {
+			return err
+		}
+		if o.json {
+			return command.WriteJSON(s.Out, done)
+		}
+		fmt.Fprintf(s.Out, "OK: the key %s of %s\n", done.KeyID, done.Agent)
+		fmt.Fprintf(s.Out, "  catalog: %-9s %s\n", done.Catalog, visible.Line(done.CatalogPath))
+		if done.Receiver == "" {
+			fmt.Fprintln(s.Out, "  pins:    skipped; nobody trusts it because of this")
+		} else {
+			fmt.Fprintf(s.Out, "  pins:    %-9s %s\n", done.Pins, visible.Line(done.PinsPath))
+		}
+		return nil
+	})
+}
+
+func newTrustListCommand(s *command.Streams) *cli.Command {
+	var o trustOptions
+	return &cli.Command{
+		Name:        "list",
+		Usage:       "list the catalog, and the keys that agents trust",
+		ArgsUsage:   "[PROJECT] [--agent AGENT]",
+		Description: "EXAMPLES:\n   oacp trust list --project my-project",
+		Flags:       o.flags("list the pins of `AGENT` only"),
+		Action: func(c *cli.Context) error {
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
+				return err
+			}
+			if _, err := schema.ParseAgentName(o.agent); o.agent != "" && err != nil {
+				return failure.Usagef("--agent: %w", err)
+			}
+			return runTrustList(o, s)
+		},
+	}
+}
+
+func runTrustList(o trustOptions, s *command.Streams) error {
+	return o.with(s, func(w *mailbox.Workspace) error {
+		list := struct {
+			Catalog []trust.Listed                   `json:"catalog"`
+			Pins    map[schema.AgentName][]trust.Pin `json:"pins"`
+		}{[]trust.Listed{}, make(map[schema.AgentName][]trust.Pin)}
+		listed, err := trust.Catalog(w)
+		if err != nil {
+			return err
+		}
+		list.Catalog = append(list.Catalog, listed...)
+		agents := []schema.AgentName{schema.AgentName(o.agent)}
+		if o.agent == "" {
+			if agents, err = w.Agents(); err != nil {
+				return err
+			}
+		}
+		for _, agent := range agents {
+			pins, err := trust.Pins(w, agent)
+			if err != nil {
+				return err
+			}
+			if pins != nil {
+				list.Pins[agent] = pins
+			}
+		}
+		if o.json {
+			return command.WriteJSON(s.Out, list)
+		}
+		fmt.Fprintf(s.Out, "Catalog: %s\n", count(len(listed), "key"))
+		for _, l := range listed {
+			fmt.Fprintf(s.Out, "  %s  %s\n", l.KeyID, l.Agent)
+		}
+		if len(list.Pins) == 0 {
+			fmt.Fprintln(s.Out, "Pins: nobody has any, so no signature is trusted")
+		}
+		for _, agent := range slices.Sorted(maps.Keys(list.Pins)) {
+			fmt.Fprintf(s.Out, "Pins of %s: %s\n", agent, count(len(list.Pins[agent]), "key"))
+			for _, p := range list.Pins[agent] {
+				fmt.Fprintf(s.Out, "  %s  %s  %s\n", p.KeyID, p.Status, p.Agent)
+			}
+		}
+		return nil
+	})
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func newTrustRevokeCommand(s *command.Streams) *cli.Command {
+	var o trustOptions
+	return &cli.Command{
+		Name:      "revoke",
+		Usage:     "trust a key no longer",
+		ArgsUsage: "KEY (--agent AGENT | --all-receivers)",
+		Description: `KEY is the id of a key, as oacp trust list shows it. From then on nothing that it
+signed is trusted, however old. Importing the key again does not change that.
+
+EXAMPLES:
+   oacp trust revoke BVUs4Do-_4da3XUlteJz7dV_YdOAtK3sQp185l2j-MY --agent codex
+   oacp trust revoke BVUs4Do-_4da3XUlteJz7dV_YdOAtK3sQp185l2j-MY --all-receivers`,
+		Flags: o.flags("the agent that trusts it no longer is `AGENT`",
+			&cli.BoolFlag{Name: "all-receivers", Usage: "every agent that trusts it does so no longer", Destination: &o.all}),
+		Action: func(c *cli.Context) error {
+			text, err := onlyArgument(c, "the id of a KEY")
+			if err != nil {
+				return err
+			}
+			if (o.agent == "") != o.all {
+				return failure.Usagef("needs either --agent or --all-receivers")
+			}
+			return runTrustRevoke(c.Context, o, text, s)
+		},
+	}
+}
+
+func runTrustRevoke(ctx context.Context, o trustOptions, text string, s *command.Streams) error {
+	return o.with(s, func(w *mailbox.Workspace) error {
+		id, err := signing.ParseKeyID(text)
+		if err != nil {
+			return failure.WithHint(err, "oacp trust list shows the ids of keys")
+		}
+		done, err := trust.Revoke(ctx, w, id, schema.AgentName(o.agent))
+		if err != nil {
+			return err
+		}
+		if o.json {
+			return command.WriteJSON(s.Out, done)
+		}
+		fmt.Fprintf(s.Out, "OK: the key %s is revoked\n", done.KeyID)
+		for _, agent := range slices.Sorted(maps.Keys(done.Receivers)) {
+			fmt.Fprintf(s.Out, "  %s: %s\n", agent, done.Receivers[agent])
+		}
+		return nil
+	})
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/trust"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
+)
+
+// exitNotVerified is the status of verify for a signature that is not good.
+const exitNotVerified = 3
+
+type verifyOptions struct {
+	workspace        command.Workspace
+	receiver, pins   string
+	audit            string
+	quarantine, json bool
+}
+
+func newVerifyCommand(s *command.Streams) *cli.Command {
+	var o verifyOptions
+	return &cli.Command{
+		Name:      "verify",
+		Category:  command.CategorySigning,
+		Usage:     "verify the signature of a message file",
+		ArgsUsage: "FILE [--receiver AGENT]",
+		Description: `The keys that count are those that the receiver has pinned; of a file in a mailbox,
+that is the agent of the mailbox. verify answers with one of
+
+   unsigned             the file has no signature                          status 0
+   signed-verified      a pinned key of its sender signed these bytes      status 0
+   signed-unknown-kid   no pinned key signed it                            status 3
+   signed-INVALID       the bytes, the signature or the sender were
+                        changed                                            status 3
+   signed-REVOKED       the key that signed it is trusted no longer        status 3
+
+A file that cannot be read is status 2. verify changes nothing, unless it is asked to
+copy a bad message to the dead letters, or to add the answer to a record of an
+autonomy decision.
+
+EXAMPLES:
+   oacp verify agents/codex/inbox/20260313T1430Z_claude_question.yaml
+   oacp verify message.yaml --receiver codex --project my-project --json`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "receiver", Usage: "the pins of `AGENT` count", Destination: &o.receiver},
+			&cli.StringFlag{Name: "pins", Usage: "the pins in `FILE` count", Destination: &o.pins},
+			&cli.BoolFlag{Name: "quarantine", Usage: "copy a signed-INVALID file to the dead letters beside its folder", Destination: &o.quarantine},
+			&cli.StringFlag{Name: "attach-audit", Usage: "write the answer into the record of an autonomy decision, `FILE`", Destination: &o.audit},
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
+		Action: func(c *cli.Context) error {
+			file, err := onlyArgument(c, "a FILE")
+			if err != nil {
+				return err
+			}
+			return runVerify(c.Context, o, file, s)
+		},
+	}
+}
+
+func runVerify(ctx context.Context, o verifyOptions, file string, s *command.Streams) error {
+	data, err := readFile(file, schema.MaxFileSize)
+	if err != nil {
+		return failure.Usagef("%w", err)
+	}
+	source, pins, pinsErr, err := o.findPins(file, s)
+	if err != nil {
+		return asUsage(err)
+	}
+	result := trust.Verify(data, pins, pinsErr)
+	report := trust.NewReport(result, source, s.Now())
+	if o.quarantine && result.Status == signing.Invalid {
+		if report.QuarantineCopy, err = trust.Quarantine(file, data, s.Now()); err != nil {
+			return err
+		}
+	}
+	if o.audit != "" {
+		if err := trust.Attach(ctx, o.audit, report); err != nil {
+			return failure.Usagef("--attach-audit: %w", err)
+		}
+	}
+	if o.json {
+		if err := command.WriteJSON(s.Out, report); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintln(s.Out, visible.Line(annotation(report)))
+	}
+	switch result.Status {
+	case signing.Unsigned, signing.Verified:
+		return nil
+	}
+	return &failure.StatusError{Status: exitNotVerified}
+}
+
+// findPins returns the pins that count and the path of their file. The error pinsErr says why they
+// cannot be used; the file can be judged all the same.
+func (o *verifyOptions) findPins(file string, s *command.Streams) (source string, pins []trust.Pin, pinsErr, err error) {
+	if o.pins != "" {
+		source = o.pins
+		data, err := readFile(source, schema.MaxFileSize)
+		if err != nil {
+			return source, nil, err, nil
+		}
+		pins, err = trust.ParsePins(source, data)
+		return source, pins, err, nil
+	}
+	place, receiver := o.workspace.Place(s), schema.AgentName(o.receiver)
+	if receiver == "" {
+		if place.Dir, receiver = mailboxOf(file); receiver == "" {
+			return "", nil, nil, nil // nobody's pins
+		}
+	}
+	w, err := command.Open(place, nil)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	defer w.Close() // nothing was written
+	if err := w.CheckAgent(receiver); err != nil {
+		return "", nil, nil, err
+	}
+	source = filepath.Join(w.Dir(), filepath.FromSlash(trust.PinsName(receiver)))
+	pins, pinsErr = trust.Pins(w, receiver)
+	return source, pins, pinsErr, nil
+}
+
+// mailboxOf returns the workspace and the agent of a file in a mailbox. The agent of an outbox is
+// the sender of what is in it, so it does not count.
+func mailboxOf(file string) (workspace string, agent schema.AgentName) {
+	full, err := filepath.Abs(file)
+	if err != nil {
+		return "", ""
+	}
+	box := filepath.Dir(full)
+	dir := filepath.Dir(box)
+	agents := filepath.Dir(dir)
+	name, err := schema.ParseAgentName(filepath.Base(dir))
+	if err != nil || filepath.Base(agents) != "agents" || filepath.Base(box) == string(mailbox.Outbox) {
+		return "", ""
+	}
+	return filepath.Dir(agents), name
+}
+
+// readFile returns the bytes of a regular file, and one more than the limit if it is larger.
+func readFile(path string, limit int64) (data []byte, err error) {
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "reading", Path: path, Err: errors.New("not a regular file")}
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // nothing was written
+	return io.ReadAll(io.LimitReader(file, limit+1))
+}
+
+// label returns the answer as the reference implementation says it.
+func label(status signing.Status) string {
+	switch status {
+	case signing.Verified:
+		return "signed-verified"
+	case signing.Untrusted:
+		return "signed-unknown-kid"
+	case signing.Invalid:
+		return "signed-INVALID"
+	case signing.Revoked:
+		return "signed-REVOKED"
+	}
+	return "unsigned"
+}
+
+// annotation says the answer in a line, in the form of the reference implementation.
+func annotation(r trust.Report) string {
+	line := "[oacp-auth] " + label(r.Status)
+	if r.Signer != "" {
+		line += " signer=" + string(r.Signer)
+	}
+	if r.KeyID != "" {
+		line += fmt.Sprintf(" kid=%.12s…", r.KeyID)
+	}
+	if r.Reason != "" {
+		line += " reason: " + failure.OneLine(string(r.Reason))
+	}
+	return line
+}
