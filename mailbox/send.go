@@ -214,7 +214,7 @@ func (b *batch) alreadySent(o *outgoing) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if sameText(data, o.data) {
+		if signing.SameContent(data, o.data) {
 			o.name = name
 			o.receipt = o.newReceipt()
 			o.receipt.AlreadySent = true
@@ -225,14 +225,6 @@ func (b *batch) alreadySent(o *outgoing) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// sameText reports whether two files hold the same message. The sender's keys may have changed
-// between two attempts to send it, so signatures do not matter.
-func sameText(a, b []byte) bool {
-	a, _, _ = signing.Split(a)
-	b, _, _ = signing.Split(b)
-	return string(a) == string(b)
 }
 
 // discard removes staged copies of a message that is not sent. The outbox copy, which is the first,

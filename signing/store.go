@@ -91,7 +91,7 @@ type StoredKey struct {
 // List returns the keys of an agent, or of all agents if the name is empty, in the order of their
 // paths. Files that are not keys are left out.
 func (s Store) List(agent schema.AgentName) ([]StoredKey, error) {
-	root, err := os.OpenRoot(s.dir)
+	root, err := durable.OpenRoot(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -132,13 +132,8 @@ func (s Store) find(root *os.Root, agent string) ([]string, error) {
 	return names, nil
 }
 
-func (s Store) read(root *os.Root, name string) (data []byte, err error) {
-	dir, err := durable.OpenDir(root, s.dir, path.Dir(name))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	return dir.ReadFile(path.Base(name), maxKeyFile)
+func (s Store) read(root *os.Root, name string) ([]byte, error) {
+	return durable.ReadFile(root, s.dir, name, maxKeyFile)
 }
 
 // Load returns the keys of an agent, the newest first and at most MaxSignatures, or only the one
@@ -149,7 +144,7 @@ func (s Store) Load(agent schema.AgentName, id KeyID) ([]*Key, error) {
 		return nil, err
 	}
 	missing := &NoKeyError{Agent: agent, KeyID: id, Folder: s.dir}
-	root, err := os.OpenRoot(s.dir)
+	root, err := durable.OpenRoot(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, missing
 	}
@@ -236,7 +231,7 @@ func (s Store) Generate(agent schema.AgentName, now time.Time) (*Key, StoredKey,
 	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, StoredKey{}, err
 	}
-	root, err := os.OpenRoot(s.dir)
+	root, err := durable.OpenRoot(s.dir)
 	if err != nil {
 		return nil, StoredKey{}, err
 	}
@@ -321,17 +316,17 @@ func (s Store) add(root *os.Root, name string, data []byte, mode os.FileMode) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	temporary := fmt.Sprintf("%s/.%s.tmp-%s", path.Dir(name), path.Base(name), rand.Text())
-	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	temporary := "." + path.Base(name) + ".tmp-" + rand.Text()
+	file, err := dir.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(data)
 	if err = errors.Join(err, durable.Finish(file)); err == nil {
-		err = dir.Publish(path.Base(temporary), dir, path.Base(name))
+		err = dir.Publish(temporary, dir, path.Base(name))
 	}
 	if err != nil {
-		return errors.Join(err, dir.Remove(path.Base(temporary)))
+		return errors.Join(err, dir.Remove(temporary))
 	}
 	return dir.Sync()
 }

@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
@@ -155,13 +154,8 @@ func mailboxOf(file string) (workspace string, agent schema.AgentName) {
 }
 
 // readFile returns the bytes of a regular file, and one more than the limit if it is larger.
-func readFile(path string, limit int64) (data []byte, err error) {
-	if info, err := os.Stat(path); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "reading", Path: path, Err: errors.New("not a regular file")}
-	}
-	file, err := os.Open(path)
+func readFile(path string, limit int64) ([]byte, error) {
+	file, err := durable.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}

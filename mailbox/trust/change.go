@@ -199,28 +199,21 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 // locked calls change while no other process changes trust in the workspace. The lock file is the
 // one of the reference implementation.
 func locked(ctx context.Context, w *mailbox.Workspace, change func() error) (err error) {
-	if err := makeFolder(w, folderName); err != nil {
+	if err := w.MakeFolder(folderName); err != nil {
 		return err
 	}
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), folderName)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
 	const retry = 10 * time.Millisecond
-	lock := durable.NewLock(filepath.Join(w.Dir(), CatalogName+".lock"))
+	lock := dir.NewLock(path.Base(CatalogName) + ".lock")
 	if _, err := lock.TryLockContext(ctx, retry); err != nil {
 		return fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	return change()
-}
-
-// makeFolder makes a folder of the workspace, and checks that it leads nowhere else.
-func makeFolder(w *mailbox.Workspace, name string) error {
-	if err := w.MakeFolder(name); err != nil {
-		return err
-	}
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), name)
-	if err != nil {
-		return err
-	}
-	return dir.Close()
 }
 
 // write replaces a trust file. It sorts the entries by agent and key.
@@ -243,10 +236,10 @@ func write[Entry interface{ identity() *Identity }](w *mailbox.Workspace, name, 
 	if err := errors.Join(encoder.Encode(&document), encoder.Close()); err != nil {
 		return err
 	}
-	if err := makeFolder(w, path.Dir(name)); err != nil {
+	if err := w.MakeFolder(path.Dir(name)); err != nil {
 		return err
 	}
-	return durable.Replace(filepath.Join(w.Dir(), name), out.Bytes(), 0o644)
+	return durable.ReplaceFile(w.Root(), w.Dir(), name, out.Bytes(), 0o644)
 }
 
 func (l Listed) identity() *Identity { return &l.Identity }

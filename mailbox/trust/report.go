@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -62,7 +63,7 @@ func Quarantine(path string, data []byte, now time.Time) (copied string, err err
 		return "", err
 	}
 	mailboxDir := filepath.Dir(filepath.Dir(path))
-	root, err := os.OpenRoot(mailboxDir)
+	root, err := durable.OpenRoot(mailboxDir)
 	if err != nil {
 		return "", err
 	}
@@ -71,12 +72,17 @@ func Quarantine(path string, data []byte, now time.Time) (copied string, err err
 	if err := root.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
+	dir, err := durable.OpenDir(root, mailboxDir, folder)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
 	sum := sha256.Sum256(data)
-	base := fmt.Sprintf("%s/%s.%x.%s", folder, filepath.Base(path), sum[:4], now.UTC().Format("20060102T150405Z"))
+	base := fmt.Sprintf("%s.%x.%s", filepath.Base(path), sum[:4], now.UTC().Format("20060102T150405Z"))
 	name := base
 	const most = 1000
 	for n := 1; ; n++ {
-		file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) && n < most {
 			name = base + "." + strconv.Itoa(n)
 			continue
@@ -86,9 +92,9 @@ func Quarantine(path string, data []byte, now time.Time) (copied string, err err
 		}
 		_, err = file.Write(data)
 		if err = errors.Join(err, durable.Finish(file)); err != nil {
-			return "", errors.Join(err, root.Remove(name))
+			return "", errors.Join(err, dir.Remove(name))
 		}
-		return filepath.Join(mailboxDir, filepath.FromSlash(name)), nil
+		return dir.Path(name), dir.Sync()
 	}
 }
 
@@ -96,10 +102,8 @@ func Quarantine(path string, data []byte, now time.Time) (copied string, err err
 // result.message_auth. It refuses to replace one that is there. Other programs that use the lock of
 // the reference implementation wait meanwhile.
 func Attach(ctx context.Context, path string, report Report) (err error) {
-	if info, err := os.Stat(path); err != nil {
-		return err
-	} else if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return fmt.Errorf("%s is not a file of a reasonable size", path)
+	if _, err := os.Stat(path); err != nil {
+		return err // without a lock file beside nothing
 	}
 	const retry = 10 * time.Millisecond
 	lock := durable.NewLock(path + ".lock")
@@ -107,11 +111,19 @@ func Attach(ctx context.Context, path string, report Report) (err error) {
 		return fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	info, err := os.Stat(path)
+	file, err := durable.OpenRegular(path, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
-	data, err := os.ReadFile(path)
+	defer file.Close() // nothing is written to it
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func Signer(home func(*mailbox.Workspace) (string, error)) mailbox.SignFunc {
 // loadSettings reads the settings of an agent. Those of an agent without a file, or whose file says
 // nothing about signing, are the zero value.
 func loadSettings(w *mailbox.Workspace, agent schema.AgentName) (settings, error) {
-	full, data, err := read(w, "agents/"+string(agent), "config.yaml")
+	full, data, err := read(w, "agents/"+string(agent)+"/config.yaml")
 	if e, ok := errors.AsType[*FileError](err); ok {
 		return settings{}, &SettingsError{e.Path, e.Err}
 	}

@@ -13,7 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
+	"path/filepath"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -26,11 +26,9 @@ import (
 
 // Names in a workspace.
 const (
-	folderName  = "trust"
-	pinsName    = "allowed_signers.yaml"
-	catalogName = "catalog.yaml"
+	folderName = "trust"
 	// CatalogName is the path of the catalog below the workspace.
-	CatalogName = folderName + "/" + catalogName
+	CatalogName = folderName + "/catalog.yaml"
 	// maxFile is the largest trust file or configuration, in bytes.
 	maxFile = 1 << 20
 	// fileVersion is the version of the trust files.
@@ -39,7 +37,7 @@ const (
 
 // PinsName returns the path of the pins of a receiver below the workspace.
 func PinsName(receiver schema.AgentName) string {
-	return "agents/" + string(receiver) + "/" + folderName + "/" + pinsName
+	return "agents/" + string(receiver) + "/" + folderName + "/allowed_signers.yaml"
 }
 
 // A FileError says that a trust file cannot be used.
@@ -105,7 +103,7 @@ type Pin struct {
 // Catalog returns the entries of the workspace's catalog. A missing file is empty; the error is a
 // *FileError if the file cannot be used.
 func Catalog(w *mailbox.Workspace) ([]Listed, error) {
-	full, data, err := read(w, folderName, catalogName)
+	full, data, err := read(w, CatalogName)
 	if err != nil || data == nil {
 		return nil, err
 	}
@@ -123,7 +121,7 @@ func Pins(w *mailbox.Workspace, receiver schema.AgentName) ([]Pin, error) {
 	if _, err := schema.ParseAgentName(string(receiver)); err != nil {
 		return nil, err
 	}
-	full, data, err := read(w, path.Dir(PinsName(receiver)), pinsName)
+	full, data, err := read(w, PinsName(receiver))
 	if err != nil || data == nil {
 		return nil, err
 	}
@@ -154,25 +152,18 @@ func Keys(pins []Pin) signing.Pins {
 }
 
 // read returns the path and the bytes of a file of the workspace; no bytes if there is no such file.
-func read(w *mailbox.Workspace, folder, name string) (full string, data []byte, err error) {
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, nil
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	data, err = dir.ReadFile(name, maxFile)
+func read(w *mailbox.Workspace, name string) (full string, data []byte, err error) {
+	full = filepath.Join(w.Dir(), filepath.FromSlash(name))
+	data, err = durable.ReadFile(w.Root(), w.Dir(), name, maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", nil, nil
+		return full, nil, nil
 	case err != nil:
-		return "", nil, &FileError{dir.Path(name), err}
+		return full, nil, &FileError{full, err}
 	case data == nil:
 		data = []byte{}
 	}
-	return dir.Path(name), data, nil
+	return full, data, nil
 }
 
 // entry is an entry of either file.
