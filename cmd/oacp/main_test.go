@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -42,6 +43,8 @@ func TestScript(t *testing.T) {
 			for _, name := range references {
 				env.Setenv(name, os.Getenv(name))
 			}
+			env.Setenv("PYTHON", cmp.Or(os.Getenv("PYTHON"), "python3"))
+			env.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 			// Without this, every command that the race detector watches takes a second to exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return err
@@ -58,7 +61,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// references name commands of other implementations. Scripts that need a missing one are skipped.
+// references name other implementations: a checkout of the reference, and commands. Scripts that
+// need a missing one are skipped.
 var references = map[string]string{
 	"reference":  "OACP_REFERENCE",
 	"ash-client": "ASH_REFERENCE_CLIENT",

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -17,8 +16,6 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 )
-
-var updateRecord = flag.Bool("update", false, "record the behaviour of the reference implementation anew")
 
 const recordPath = "testdata/reference_projects.json"
 
@@ -132,7 +129,8 @@ func (s scenario) play(t *testing.T, call func(dir string, args []string) (exit 
 }
 
 // TestProjectsAsRecorded compares init, add-agent, doctor and send with what the reference
-// implementation does. Where OACP_REFERENCE names it, its own behaviour must be as recorded.
+// implementation does. Where OACP_REFERENCE names a checkout of it, its own behaviour must be as
+// recorded.
 func TestProjectsAsRecorded(t *testing.T) {
 	data, err := os.ReadFile(recordPath)
 	if err != nil {
@@ -169,8 +167,8 @@ func TestProjectsAsRecorded(t *testing.T) {
 		})
 	}
 	if reference == "" {
-		t.Log("OACP_REFERENCE does not name a reference oacp: its behaviour is only compared with the record")
-	} else if *updateRecord {
+		t.Log("OACP_REFERENCE names no checkout of the reference implementation: its behaviour is only compared with the record")
+	} else if *update {
 		var out bytes.Buffer
 		if err := command.WriteJSON(&out, scenarios); err != nil {
 			t.Fatal(err)
@@ -198,14 +196,16 @@ func callOurs(dir string, args []string) (exit int, stdout []byte) {
 }
 
 // compareReference plays the scenario with the reference implementation.
-func (s *scenario) compareReference(t *testing.T, program string) {
+func (s *scenario) compareReference(t *testing.T, checkout string) {
 	steps, tree := s.play(t, func(dir string, args []string) (int, []byte) {
-		call := exec.CommandContext(t.Context(), program, args...)
-		call.Dir, call.Env = dir, append(os.Environ(), "OACP_HOME="+filepath.Join(dir, "home"), "PYTHONDONTWRITEBYTECODE=1")
+		program := referenceProgram()
+		call := exec.CommandContext(t.Context(), program[0], slices.Concat(program[1:], args)...)
+		call.Dir = dir
+		call.Env = append(os.Environ(), "OACP_HOME="+filepath.Join(dir, "home"), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+checkout)
 		stdout, _ := call.Output() // the exit status says the same
 		return call.ProcessState.ExitCode(), stdout
 	})
-	if *updateRecord {
+	if *update {
 		s.Steps, s.Tree = steps, tree
 		return
 	}
