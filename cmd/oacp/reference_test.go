@@ -125,7 +125,9 @@ func TestReferenceRecord(t *testing.T) {
 
 // referenceProgram returns the command line of the reference implementation, whose checkout must be
 // in PYTHONPATH.
-func referenceProgram() []string { return []string{cmp.Or(os.Getenv("PYTHON"), "python3"), "-m", "oacp.cli"} }
+func referenceProgram() []string {
+	return []string{cmp.Or(os.Getenv("PYTHON"), "python3"), "-m", "oacp.cli"}
+}
 
 func readRecorded(t *testing.T) map[string]fact {
 	t.Helper()

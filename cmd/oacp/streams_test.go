@@ -105,6 +105,19 @@ func TestBodyOnTerminal(t *testing.T) {
 	}
 }
 
+// TestWatchOnTerminal checks that a person who expects watch to go on learns how.
+func TestWatchOnTerminal(t *testing.T) {
+	c := newSession(t, "a,b")
+	c.OutTerminal = true
+	if c.must(t, "watch", "--agent", "b"); !strings.Contains(c.stderr.String(), "--follow") {
+		t.Errorf("standard error is %q, want a hint at --follow", c.stderr.String())
+	}
+	c.OutTerminal = false
+	if c.must(t, "watch", "--agent", "b"); c.stderr.String() != "" {
+		t.Errorf("standard error is %q, want nothing", c.stderr.String())
+	}
+}
+
 // A fullDisk accepts no bytes.
 type fullDisk struct{}
 
