@@ -24,6 +24,8 @@ func complete(c *command.Completion, placeholder, current string) []command.Cand
 		return command.Words(schema.Priorities())
 	case "RUNTIME":
 		return command.Words(project.Runtimes)
+	case "MODE":
+		return command.Words(project.Autonomies)
 	case "FORMAT":
 		return command.Words(validateFormats)
 	case "SCHEMA":

@@ -45,7 +45,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "agents", Usage: "make mailboxes for `A,B,…`; \"\" for none", Value: "claude,codex,cursor", Destination: &o.agents},
 			&cli.BoolFlag{Name: "git", Usage: "put the workspace into .oacp of the git repository", Destination: &o.git},
 			&cli.StringFlag{Name: "repo", Usage: "note that the workspace is for the repository `PATH`", Destination: &o.repository},
-			&cli.StringSliceFlag{Name: "link", Usage: "make artifacts/NAME a link to SOURCE in the repository: `SOURCE:NAME`, repeatable; requires --repo", Destination: &o.links},
+			&cli.StringSliceFlag{Name: "link", Usage: "with `SOURCE:NAME`, artifacts/NAME leads to SOURCE in the repository; requires --repo", Destination: &o.links},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

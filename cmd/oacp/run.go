@@ -63,7 +63,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "agent", Usage: "work the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "reply", Usage: "send what a turn says as an answer, to messages that expect one"},
 			&cli.StringFlag{Name: "input", Usage: "give a turn `INPUT` to read: message (the whole file) or body", Destination: &o.input},
-			&cli.StringFlag{Name: "autonomy", Usage: "with `MODE` auto messages get turns; with always_pause a person decides, and they are held", Destination: &o.autonomy},
+			&cli.StringFlag{Name: "autonomy", Usage: "`MODE` auto gives messages turns, always_pause holds them for a person (default: what config.yaml says)", Destination: &o.autonomy},
 			&cli.StringSliceFlag{Name: "allow-from", Usage: "give turns to messages from `AGENT`[,AGENT…] only; others wait", Destination: &o.allowFrom},
 			&cli.BoolFlag{Name: "require-signed", Usage: "give turns only to messages whose signature AGENT can verify; others wait"},
 			&cli.IntFlag{Name: "max-attempts", Usage: "give a message at most `N` turns", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
