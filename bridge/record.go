@@ -132,7 +132,7 @@ func (r Record) Validate() error {
 		report("metadata", "is not a JSON object")
 	}
 	for _, text := range []struct{ field, value string }{
-		{"id", r.ID}, {"from", r.From}, {"to", r.To}, {"content", r.Content},
+		{"id", r.ID}, {"from", r.From}, {"to", r.To}, {"content", r.Content}, {"metadata", string(r.Metadata)},
 	} {
 		if !utf8.ValidString(text.value) {
 			report(text.field, "is not UTF-8")

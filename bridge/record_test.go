@@ -280,6 +280,7 @@ func FuzzParseRecord(f *testing.F) {
 func FuzzEncode(f *testing.F) {
 	f.Add("claude", "codex", "a \"quoted\" text\r\n\u2028\x00", `{"k":"\n"}`, 7)
 	f.Add("a", "", "", "", 0)
+	f.Add("claude", "codex", "x", "{\"k\":\"\xff\"}", 1)
 	f.Fuzz(func(t *testing.T, from, to, content, metadata string, number int) {
 		r := task(from, to, content)
 		r.ID, r.RunID, r.Iteration = GenerateID(r.Type, from, to, content), number, number

@@ -117,23 +117,21 @@ func kindOf(value json.RawMessage) string {
 	}
 }
 
-// recipients are given as one name, as several with commas between them, or as an array.
+// recipients are given as one name, as several with commas between them, or as an array of such.
 type recipients []schema.AgentName
 
 // UnmarshalJSON reads any of the forms.
 func (r *recipients) UnmarshalJSON(data []byte) error {
-	names := []string{}
+	names := make([]string, 1)
+	var into any = &names
 	if kindOf(data) == "string" {
-		var text string
-		if err := json.Unmarshal(data, &text); err != nil {
-			return err
-		}
-		names = strings.Split(text, ",")
-	} else if err := json.Unmarshal(data, &names); err != nil {
+		into = &names[0]
+	}
+	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("the recipients: %w", err)
 	}
 	*r = nil
-	for _, name := range names {
+	for name := range strings.SplitSeq(strings.Join(names, ","), ",") {
 		if name = strings.TrimSpace(name); name != "" {
 			*r = append(*r, schema.AgentName(name))
 		}

@@ -98,6 +98,7 @@ func FuzzArguments(f *testing.F) {
 		`{"to":"codex","type":"question","subject":"S","body":"B"}`,
 		`{"to":["a","b"],"type":"handoff","subject":"S","body":{"a":[1,null,{"b":"c"}]},"related_pr":42,"priority":null}`,
 		`{"to":7}`, `null`, `[`, `{"to":"a","to":"b"}`, "{\"subject\":\"\xff\"}",
+		`{"to":[",","a,b"],"type":"question","subject":"S","body":"B"}`,
 	} {
 		f.Add([]byte(seed))
 	}
