@@ -134,9 +134,20 @@ type recorder struct {
 	events []Event
 	// on is called for each event, if it is set.
 	on func(Event)
+	// ignore chooses events that are not recorded, if it is set.
+	ignore func(Event) bool
+}
+
+// isWatcher reports whether an event is a problem of the watcher, which looks at the workspace when
+// it likes.
+func isWatcher(e Event) bool {
+	return e.Kind == EventProblem && strings.Contains(e.Reason, "completing deliveries")
 }
 
 func (r *recorder) observe(e Event) {
+	if r.ignore != nil && r.ignore(e) {
+		return
+	}
 	r.mu.Lock()
 	r.events = append(r.events, e)
 	r.mu.Unlock()

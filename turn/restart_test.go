@@ -382,12 +382,14 @@ func TestAnswerThatCannotBeSentYet(t *testing.T) {
 	w := newWorkspace(t)
 	sent := send(t, w, question("q"))[0]
 	outgoing := filepath.Join(w.Dir(), "state", "outgoing")
-	rec, err := runOnce(t, w, Config{Reply: true, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+	r, rec := newRunner(t, w, Config{Once: true, Reply: true, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
 		if err := os.RemoveAll(outgoing); err != nil {
 			return agent.Result{}, err
 		}
 		return agent.Result{Text: "answer"}, os.WriteFile(outgoing, nil, 0o644)
 	})})
+	rec.ignore = isWatcher
+	err := r.Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "outgoing") {
 		t.Errorf("Run = %v, want an error naming the folder", err)
 	}
@@ -415,6 +417,7 @@ func TestBounceThatCannotBeSentYet(t *testing.T) {
 	r, rec := newRunner(t, w, Config{Once: true, MaxAttempts: 1, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
 		return agent.Result{}, errors.New("no")
 	})})
+	rec.ignore = isWatcher
 	rec.on = func(e Event) {
 		var err error
 		switch {
