@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -175,6 +177,34 @@ func TestFailedSync(t *testing.T) {
 		t.Error("want a duplicate")
 	}
 	wantContents(t, l.Drain(context.Background(), "b", ""), "1", "2")
+}
+
+// TestFolderSync checks that a new log's name is synced with it, once, and that a failure is
+// reported and repeated.
+func TestFolderSync(t *testing.T) {
+	path := logPath(t)
+	l := openLog(t, path, &Options{})
+	var synced []string
+	l.syncFolder = func(folder string) error {
+		synced = append(synced, folder)
+		if len(synced) == 1 {
+			return errFault
+		}
+		return nil
+	}
+	if _, err := l.Send(t.Context(), task("a", "b", "1")); !errors.Is(err, errFault) {
+		t.Errorf("Send = %v, want the fault", err)
+	}
+	mustSend(t, l, task("a", "b", "1"), task("a", "b", "2"))
+	mustSend(t, l, task("a", "b", "3"))
+	folder := filepath.Dir(l.Path())
+	if want := []string{folder, folder}; !slices.Equal(synced, want) {
+		t.Errorf("synced %q, want %q", synced, want)
+	}
+	wantContents(t, l.Drain(t.Context(), "b", ""), "1", "2", "3")
+	quick := openLog(t, path, &Options{NoSync: true})
+	quick.syncFolder = func(string) error { return errFault }
+	mustSend(t, quick, task("a", "b", "4"))
 }
 
 // An index that cannot be written is reported, and everything else still works.

@@ -61,8 +61,9 @@ type Log struct {
 	writer  appendFile    // guarded by sending; nil until the first append
 
 	// Seams for tests.
-	open  func(path string) (appendFile, error)
-	pause func(context.Context, time.Duration) error
+	open       func(path string) (appendFile, error)
+	syncFolder func(path string) error
+	pause      func(context.Context, time.Duration) error
 
 	mu         sync.Mutex // guards what follows
 	closed     bool       // written with sending held too
@@ -100,7 +101,7 @@ func Open(path string, options *Options) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open bridge log %s: %w", path, err)
 	}
-	l := &Log{path: real, options: *cmp.Or(options, &Options{}), sending: make(chan struct{}, 1), open: openAppend, pause: pause}
+	l := &Log{path: real, options: *cmp.Or(options, &Options{}), sending: make(chan struct{}, 1), open: openAppend, syncFolder: durable.SyncFolder, pause: pause}
 	if l.options.Now == nil {
 		l.options.Now = time.Now
 	}

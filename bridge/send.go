@@ -212,7 +212,7 @@ func (l *Log) openWriter() error {
 		return err
 	}
 	if !l.options.NoSync {
-		if err := durable.SyncFolder(filepath.Dir(l.path)); err != nil {
+		if err := l.syncFolder(filepath.Dir(l.path)); err != nil {
 			return errors.Join(err, writer.Close())
 		}
 	}

@@ -350,6 +350,26 @@ func TestSessionIsKept(t *testing.T) {
 	}
 }
 
+// TestTurnBeginsOnDisk checks that the manifest says that a turn has begun, and where its records
+// begin, before the agent gets the prompt: a process may be killed from then on.
+func TestTurnBeginsOnDisk(t *testing.T) {
+	var s *Session
+	s = newSession(t, Settings{Prompt: "x", Review: ReviewClaude}, scripted(func(c call) (string, error) {
+		m, err := ReadManifest(s.Place())
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, err := s.Log().End(t.Context())
+		if err != nil || m.Turn == nil || m.Turn.Agent != c.agent || !m.Turn.Begun || m.Turn.Since != end {
+			t.Errorf("turn %+v, %v; want one of %s that has begun at %s", m.Turn, err, c.agent, end)
+		}
+		return map[Agent]string{Codex: "DONE", Claude: "PASS"}[c.agent], nil
+	}))
+	if err := s.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestAcknowledge checks that messages that an agent was given are acknowledged after its turn,
 // that a failed acknowledgement is repeated, and that no other messages are acknowledged.
 func TestAcknowledge(t *testing.T) {

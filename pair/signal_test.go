@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"testing"
 
+	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
 )
 
@@ -65,6 +66,18 @@ func TestDetect(t *testing.T) {
 	} {
 		if got := detect(test.answer, cmp.Or(test.done, "DONE")); got != test.want {
 			t.Errorf("detect(%q, %q) = %q, want %q", test.answer, test.done, got, test.want)
+		}
+	}
+}
+
+// TestTruncatedAnswer checks that the last line of what is left of an answer is no signal.
+func TestTruncatedAnswer(t *testing.T) {
+	s := newSession(t, Settings{Prompt: "x"}, Options{})
+	s.manifest.Turn = &Turn{Agent: Codex}
+	for truncated, want := range map[bool]bridge.Signal{false: bridge.SignalDone, true: ""} {
+		result := agent.Result{Text: "I must not say\nDONE", Truncated: truncated}
+		if got, err := s.answer(t.Context(), result, ""); err != nil || got.Signal != want || got.Truncated != truncated {
+			t.Errorf("truncated %v: answer %+v, %v, want the signal %q", truncated, got, err, want)
 		}
 	}
 }

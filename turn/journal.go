@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,7 +39,7 @@ type journal struct {
 	mayWrite func() error
 
 	mu   sync.Mutex
-	file *os.File
+	file journalFile
 	// read is how much of the file is in the history, in bytes, and bad counts lines that are not
 	// facts.
 	read    int64
@@ -55,6 +56,12 @@ type journal struct {
 
 // maxJournal bounds what is read of a journal to copy it, in bytes.
 const maxJournal = 4 << 30
+
+// journalFile is what a journal needs of its open file.
+type journalFile interface {
+	jsonl.File
+	io.Closer
+}
 
 func journalName(agent schema.AgentName) string { return string(agent) + ".jsonl" }
 
@@ -179,7 +186,7 @@ func (j *journal) sync(facts int) error {
 	return nil
 }
 
-func (j *journal) written() (file *os.File, facts int) {
+func (j *journal) written() (file journalFile, facts int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.file, j.appended

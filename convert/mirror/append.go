@@ -32,7 +32,7 @@ func Append(ctx context.Context, log *bridge.Log, messages []*schema.Message) (r
 
 // An appender writes messages into a log.
 type appender struct {
-	log    *bridge.Log
+	log    recordLog
 	report *Report
 	// Messages from before since do not belong in the log, nor, with ownOnly, those derived from
 	// other logs.
@@ -40,6 +40,14 @@ type appender struct {
 	ownOnly bool
 	// leftOut are the messages that do not belong in the log.
 	leftOut map[*schema.Message]bool
+}
+
+// recordLog is what an appender needs of a *bridge.Log.
+type recordLog interface {
+	Path() string
+	Find(ctx context.Context, id string) ([]bridge.Entry, error)
+	FindPrefix(ctx context.Context, prefix string) ([]bridge.Entry, error)
+	SendAll(ctx context.Context, records []bridge.Record) ([]bridge.Receipt, error)
 }
 
 // outgoing is a record on its way into the log, and its message.
