@@ -48,18 +48,26 @@ func (o *deliverOptions) flags() []cli.Flag {
 // withWorkspace opens the workspace, calls use and closes it. With --create, it makes an unknown
 // project.
 func (o *deliverOptions) withWorkspace(s *command.Streams, use func(*mailbox.Workspace) error) error {
-	place := o.workspace.Place(s)
-	_, err := place.Find()
-	if _, unknown := errors.AsType[*project.UnknownProjectError](err); unknown && o.create && !o.dryRun {
-		dir, err := place.ProjectDir()
-		if err == nil {
-			_, err = project.Init(dir, project.InitOptions{Project: place.Project, Now: s.Now()})
-		}
-		if err != nil {
+	if o.create && !o.dryRun {
+		if err := o.makeProject(s); err != nil {
 			return err
 		}
 	}
 	return o.workspace.With(s, &mailbox.Options{NoSync: o.noSync}, use)
+}
+
+// makeProject makes the project that the command line names if it is unknown.
+func (o *deliverOptions) makeProject(s *command.Streams) error {
+	place := o.workspace.Place(s)
+	_, err := place.Find()
+	if _, unknown := errors.AsType[*project.UnknownProjectError](err); !unknown {
+		return err
+	}
+	dir, err := place.ProjectDir()
+	if err == nil {
+		_, err = project.Init(dir, project.InitOptions{Project: place.Project, Whole: true, Now: s.Now()})
+	}
+	return err
 }
 
 // waitFor is what --wait waits for.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,6 +82,8 @@ func runWatch(ctx context.Context, o watchOptions, projects []string, s *command
 		return failure.Usagef("--all-projects and a project exclude each other")
 	case o.dir != "" && (o.allProjects || len(projects) > 0):
 		return failure.Usagef("--dir and a project exclude each other")
+	case slices.Contains(projects, ""):
+		return failure.Usagef("the project name is empty")
 	case o.follow && o.once:
 		return failure.Usagef("--follow and --once exclude each other")
 	}
