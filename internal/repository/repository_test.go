@@ -30,7 +30,7 @@ var imports = map[string][]string{
 	"mailbox/project": {"schema", "mailbox"},
 	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
 	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
-	"mailbox/doctor":  {"schema", "mailbox", "mailbox/project"},
+	"mailbox/doctor":  {"schema", "signing", "mailbox", "mailbox/project", "mailbox/trust"},
 	"mailbox/gitmail": {"schema", "validate", "mailbox"},
 
 	"convert/mirror": {"schema", "validate", "mailbox", "mailbox/project", "mailbox/watch", "bridge", "convert"},

@@ -119,7 +119,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	for _, agent := range agents {
 		i.status(agent)
 	}
-	i.trust()
+	i.trust(ctx)
 	i.mailboxes(agents)
 	i.delivery()
 	for _, agent := range agents {

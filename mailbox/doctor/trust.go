@@ -1,37 +1,133 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"io/fs"
+	"slices"
+	"strconv"
 
-	"gopkg.in/yaml.v3"
+	"github.com/oacp-go/oacp/mailbox/trust"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/signing"
 )
 
-// trust checks that the files that say whose signatures are trusted can be read.
-func (i *inspection) trust() {
+// trust compares the keys that agents trust with the catalog of who is who, and checks the settings
+// for signing.
+func (i *inspection) trust(ctx context.Context) {
 	i.category = categoryTrust
 	before := len(i.findings)
-	i.trustFile("trust-catalog", "trust/catalog.yaml")
+	pins := make(map[schema.AgentName][]trust.Pin)
 	for _, agent := range i.agents {
-		i.trustFile("trust-pins", agentsName+"/"+string(agent)+"/trust/allowed_signers.yaml")
+		if err := trust.CheckSettings(i.w, agent); err != nil {
+			i.add("trust-settings-unusable", SeverityError, "under signing:, sign_messages is true or false, and kid the id of a key", "%s cannot send: %v", agent, err)
+		}
+		if !i.exists(trust.PinsName(agent)) {
+			continue
+		}
+		list, err := trust.Pins(i.w, agent)
+		if err != nil {
+			i.add("trust-pins-unreadable", SeverityError, "mend it, or move it away and import the keys again", "%s trusts nobody: %v", agent, err)
+			continue
+		}
+		pins[agent] = list
+	}
+	catalog, usable := i.catalog(len(pins) > 0)
+	for _, agent := range i.agents {
+		list, there := pins[agent]
+		if !there {
+			continue
+		}
+		active := 0
+		for _, p := range list {
+			if p.Status == trust.Revoked {
+				continue
+			}
+			active++
+			if usable && !slices.ContainsFunc(catalog, func(l trust.Listed) bool { return l.KeyID == p.KeyID }) {
+				i.add("trust-pin-not-in-catalog", SeverityWarning, "import its public key again with oacp trust import, or remove the pin",
+					"%s trusts the key %s of %s, which the catalog does not list", agent, p.KeyID, p.Agent)
+			}
+		}
+		i.add("trust-pins-loaded", SeverityOK, "", "%s has pinned %s, %d active", agent, countKeys(len(list)), active)
+		i.unpinned(ctx, agent, catalog, pins)
 	}
 	if len(i.findings) == before {
-		i.add("trust-root", SeveritySkipped, "", "there are no trust files: messages here are not signed")
+		i.add("trust-root", SeveritySkipped, "oacp key gen and oacp trust import begin to sign", "there are no trust files: messages here are not signed")
 	}
 }
 
-func (i *inspection) trustFile(name, file string) {
-	data, err := i.read(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
+func (i *inspection) exists(name string) bool {
+	_, err := i.w.Root().Lstat(name)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// catalog returns the catalog, and whether it is there and can be used. A missing one matters only if
+// there are pins.
+func (i *inspection) catalog(pinned bool) (catalog []trust.Listed, usable bool) {
+	if !i.exists(trust.CatalogName) {
+		if pinned {
+			i.add("trust-catalog-absent", SeverityOK, "", "there is no %s", trust.CatalogName)
+		}
+		return nil, pinned
 	}
-	var content map[string]any
-	if err == nil {
-		err = yaml.Unmarshal(data, &content)
-	}
+	catalog, err := trust.Catalog(i.w)
 	if err != nil {
-		i.add(name+"-unreadable", SeverityError, "", "%s: %v", file, err)
-		return
+		i.add("trust-catalog-unreadable", SeverityError, "mend it, or move it away and import the keys again", "%v", err)
+		return nil, false
 	}
-	i.add(name+"-loaded", SeverityOK, "", "%s can be read", file)
+	i.add("trust-catalog-loaded", SeverityOK, "", "%s lists %s", trust.CatalogName, countKeys(len(catalog)))
+	return catalog, true
+}
+
+// unpinned reports listed keys that the agent does not trust. That is a warning if messages signed
+// with them are likely: another agent trusts the key, or its owner has written.
+func (i *inspection) unpinned(ctx context.Context, agent schema.AgentName, catalog []trust.Listed, pins map[schema.AgentName][]trust.Pin) {
+	var senders map[schema.AgentName]bool
+	for _, l := range catalog {
+		if l.Agent == agent || slices.ContainsFunc(pins[agent], func(p trust.Pin) bool { return p.KeyID == l.KeyID }) {
+			continue
+		}
+		if senders == nil {
+			senders = i.senders(ctx, agent)
+		}
+		severity, why := SeverityOK, ""
+		switch {
+		case pinnedElsewhere(l.KeyID, agent, pins):
+			severity, why = SeverityWarning, "; another agent does"
+		case senders[l.Agent]:
+			severity, why = SeverityWarning, "; there are messages from "+string(l.Agent)
+		}
+		i.add("trust-catalog-not-pinned", severity, "oacp trust import FILE --agent "+string(agent)+" pins it, if the agent is to trust it",
+			"%s does not trust the key %s of %s%s", agent, l.KeyID, l.Agent, why)
+	}
+}
+
+func pinnedElsewhere(id signing.KeyID, agent schema.AgentName, pins map[schema.AgentName][]trust.Pin) bool {
+	for other, list := range pins {
+		active := func(p trust.Pin) bool { return p.KeyID == id && p.Status == trust.Active }
+		if other != agent && slices.ContainsFunc(list, active) {
+			return true
+		}
+	}
+	return false
+}
+
+// senders returns whose messages are in an inbox. An inbox that cannot be listed is another finding.
+func (i *inspection) senders(ctx context.Context, agent schema.AgentName) map[schema.AgentName]bool {
+	senders := make(map[schema.AgentName]bool)
+	entries, _ := i.w.Inbox(ctx, agent)
+	for _, e := range entries {
+		if e.Message != nil {
+			senders[e.Message.From] = true
+		}
+	}
+	return senders
+}
+
+func countKeys(n int) string {
+	if n == 1 {
+		return "1 key"
+	}
+	return strconv.Itoa(n) + " keys"
 }

@@ -65,6 +65,12 @@ func Signer(home func(*mailbox.Workspace) (string, error)) mailbox.SignFunc {
 	}
 }
 
+// CheckSettings returns a *SettingsError if the settings for signing of an agent cannot be used.
+func CheckSettings(w *mailbox.Workspace, agent schema.AgentName) error {
+	_, err := loadSettings(w, agent)
+	return err
+}
+
 // loadSettings reads the settings of an agent. Those of an agent without a file, or whose file says
 // nothing about signing, are the zero value.
 func loadSettings(w *mailbox.Workspace, agent schema.AgentName) (settings, error) {
