@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -20,14 +22,14 @@ func (w *Workspace) Acknowledge(e Entry) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	took, err := w.files.take(dir, e.Name)
+	took, err := w.files.Take(dir, e.Name)
 	if err == nil && !took {
 		err = fmt.Errorf("removing %s: %w", e.Path, fs.ErrNotExist)
 	}
 	if err != nil {
 		return err
 	}
-	return w.files.syncDir(dir)
+	return w.files.SyncDir(dir)
 }
 
 // ArchiveEntry is Acknowledge, but moves the file to the agent's archive. It returns the new path.
@@ -93,7 +95,8 @@ func (w *Workspace) moveEntry(e Entry, box Box, reason *DeadLetterReason) (path 
 	if err != nil {
 		return "", err
 	}
-	if !from.SameFileSystem(to.box) {
+	defer to.Close()
+	if !from.SameFileSystem(to.Box) {
 		// Earlier moves may have left copies; doctor reports those that cannot be removed.
 		_, _ = w.recover(b)
 	}
@@ -101,22 +104,26 @@ func (w *Workspace) moveEntry(e Entry, box Box, reason *DeadLetterReason) (path 
 	if err != nil {
 		return "", err
 	}
-	return to.box.Path(name), errors.Join(w.files.syncDir(to.box), w.files.syncDir(from))
+	return to.Box.Path(name), errors.Join(w.files.SyncDir(to.Box), w.files.SyncDir(from))
 }
 
 // newCopyTo returns a copy for a file that is moved to a box. The file need not be a message, so
 // the copy has an id of its own.
-func (b *batch) newCopyTo(agent schema.AgentName, box Box) (*stagedCopy, error) {
+func (b *batch) newCopyTo(agent schema.AgentName, box Box) (*staging.Copy, error) {
 	id, err := schema.NewID(b.w.now(), agent, schema.Notification, schema.LongRand, b.w.random)
 	if err != nil {
 		return nil, err
 	}
-	return b.newCopy(stagedName{id, agent, box})
+	c, err := b.newCopy(b.name(id, agent, box))
+	if c != nil {
+		c.GoBeside(b.outgoing)
+	}
+	return c, err
 }
 
 // move moves a file to the box of the copy, under the name or the first free one with a number, and
 // returns the new name. A reason is written before the file moves, and removed if it does not.
-func (b *batch) move(from *durable.Dir, entry string, to *stagedCopy, name string, reason *DeadLetterReason) (string, error) {
+func (b *batch) move(from *durable.Dir, entry string, to *staging.Copy, name string, reason *DeadLetterReason) (string, error) {
 	const most = 10_000
 	stem := strings.TrimSuffix(name, schema.FileExtension)
 	for n := 2; ; n++ {
@@ -128,7 +135,7 @@ func (b *batch) move(from *durable.Dir, entry string, to *stagedCopy, name strin
 	}
 }
 
-func (b *batch) moveAs(from *durable.Dir, entry string, to *stagedCopy, name string, reason *DeadLetterReason) error {
+func (b *batch) moveAs(from *durable.Dir, entry string, to *staging.Copy, name string, reason *DeadLetterReason) error {
 	if reason == nil {
 		return b.moveAcross(from, entry, to, name)
 	}
@@ -136,53 +143,53 @@ func (b *batch) moveAs(from *durable.Dir, entry string, to *stagedCopy, name str
 	if err != nil {
 		return err
 	}
-	if err := writeFile(b.w.files, to.box, name+ReasonSuffix, append(data, '\n')); err != nil {
+	if err := durable.WriteFile(b.w.files, to.Box, name+ReasonSuffix, append(data, '\n')); err != nil {
 		return err
 	}
 	err = b.moveAcross(from, entry, to, name)
 	if err != nil {
-		_, takeErr := b.w.files.take(to.box, name+ReasonSuffix)
+		_, takeErr := b.w.files.Take(to.Box, name+ReasonSuffix)
 		err = errors.Join(err, takeErr)
 	}
 	return err
 }
 
-// moveAcross moves a file to the box of the copy. If the box is on another mount, moveAcross stages
+// moveAcross moves a file to the box of the copy. If no rename leads there, moveAcross stages
 // and publishes the copy, and removes the original once the copy is durable: a crash between the
 // two leaves both.
-func (b *batch) moveAcross(from *durable.Dir, entry string, to *stagedCopy, name string) error {
+func (b *batch) moveAcross(from *durable.Dir, entry string, to *staging.Copy, name string) error {
 	files := b.w.files
-	if from.SameFileSystem(to.box) {
-		return files.publish(from, entry, to.box, name)
+	if err := files.Publish(from, entry, to.Box, name, true); !errors.Is(err, syscall.EXDEV) {
+		return err
 	}
 	data, err := from.ReadFile(entry, schema.MaxFileSize)
 	if err != nil {
 		return err
 	}
-	if err := to.create(files, data); err != nil {
+	if err := to.Create(files, data); err != nil {
 		return err
 	}
-	if err = files.finish(to.file); err == nil {
-		err = files.syncDir(to.dir)
+	if err = to.Sync(files); err == nil {
+		err = files.SyncDir(to.Dir)
 	}
 	if err == nil {
-		err = to.publish(files, name)
+		err = to.Publish(files, name, true)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		// The caller must not take this for a missing original.
-		return fmt.Errorf("%s was swept as stale; %s is still in place", to.dir.Path(to.entry), from.Path(entry))
+		return fmt.Errorf("%s was swept as stale; %s is still in place", to.Dir.Path(to.File), from.Path(entry))
 	case err != nil:
-		_, takeErr := to.take(files)
+		_, takeErr := to.Take(files)
 		return errors.Join(err, takeErr)
 	}
-	if err := files.syncDir(to.box); err != nil {
+	if err := files.SyncDir(to.Box); err != nil {
 		return err
 	}
-	took, err := files.take(from, entry)
+	took, err := files.Take(from, entry)
 	if err == nil && !took {
 		// Another process removed the original.
-		_, err = files.take(to.box, name)
+		_, err = files.Take(to.Box, name)
 		err = errors.Join(fs.ErrNotExist, err)
 	}
 	return err

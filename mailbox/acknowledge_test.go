@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -143,10 +144,10 @@ func TestBuryTakesABadFile(t *testing.T) {
 // inbox or a dead letter, a dead letter has its reason, and burying the message again succeeds.
 func TestFaultsWhileBurying(t *testing.T) {
 	operations := func(w *Workspace, e Entry, failAt int, cause error) (*faulty, error) {
-		f := &faulty{disk: disk{}, failAt: failAt, err: cause, torn: cause == errCrash}
+		f := &faulty{Disk: durable.Disk{}, failAt: failAt, err: cause, torn: cause == errCrash}
 		w.files = f
 		_, err := w.DeadLetter(e, DeadLetterReason{Reason: "because"})
-		w.files = disk{}
+		w.files = durable.Disk{}
 		return f, err
 	}
 	w := newWorkspace(t, "claude", "codex")

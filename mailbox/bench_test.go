@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -72,7 +73,7 @@ func BenchmarkSend(b *testing.B) {
 	for _, sync := range []bool{true, false} {
 		b.Run(map[bool]string{true: "durable", false: "no-sync"}[sync], func(b *testing.B) {
 			w := newWorkspace(b, "claude", "codex")
-			w.files = disk{sync: sync}
+			w.files = durable.Disk{Sync: sync}
 			for b.Loop() {
 				send(b, w, draft("codex"))
 			}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -58,7 +59,7 @@ func TestSendToAnotherFileSystem(t *testing.T) {
 	for _, split := range splits {
 		t.Run(strings.Join(split, ","), func(t *testing.T) {
 			w := newSplitWorkspace(t, split...)
-			f := &faulty{disk: disk{sync: true}, failAt: -1}
+			f := &faulty{Disk: durable.Disk{Sync: true}, failAt: -1}
 			w.files = f
 			r := send(t, w, faultDraft(false))
 			for _, path := range append(r.Inboxes, r.Outbox) {
@@ -80,7 +81,7 @@ func TestStagedBesideIsHidden(t *testing.T) {
 	split := splits[0]
 	for failAt := range besideOperations(t, split) {
 		w := newSplitWorkspace(t, split...)
-		f := &faulty{disk: disk{sync: true}, failAt: failAt, err: errCrash}
+		f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, err: errCrash}
 		w.files = f
 		_, err := w.Send(t.Context(), faultDraft(false), nil)
 		if !strings.HasPrefix(f.name, "publish .") {
@@ -105,7 +106,7 @@ func TestStagedBesideIsHidden(t *testing.T) {
 func besideOperations(t *testing.T, split []string) int {
 	t.Helper()
 	w := newSplitWorkspace(t, split...)
-	f := &faulty{disk: disk{sync: true}, failAt: -1}
+	f := &faulty{Disk: durable.Disk{Sync: true}, failAt: -1}
 	w.files = f
 	send(t, w, faultDraft(false))
 	return f.done
@@ -126,7 +127,7 @@ func TestCrashAtEveryStepToAnotherFileSystem(t *testing.T) {
 
 func crashBeside(t *testing.T, split []string, failAt int, torn bool) {
 	w := newSplitWorkspace(t, split...)
-	f := &faulty{disk: disk{sync: true}, failAt: failAt, err: errCrash, torn: torn}
+	f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, err: errCrash, torn: torn}
 	w.files = f
 	if _, err := w.Send(t.Context(), faultDraft(false), nil); err != nil && !errors.Is(err, errCrash) {
 		t.Fatalf("the killed delivery gave %v, want the crash (%s)", err, f.name)
@@ -162,7 +163,7 @@ func TestErrorAtEveryStepToAnotherFileSystem(t *testing.T) {
 	for _, split := range splits {
 		for failAt := range besideOperations(t, split) {
 			w := newSplitWorkspace(t, split...)
-			f := &faulty{disk: disk{sync: true}, failAt: failAt, err: syscall.ENOSPC}
+			f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, err: syscall.ENOSPC}
 			w.files = f
 			r, err := w.Send(t.Context(), faultDraft(false), nil)
 			var queue *QueuedError
@@ -275,7 +276,7 @@ func TestDealingAcrossFileSystems(t *testing.T) {
 			f := &faulty{failAt: failAt / 2, err: errCrash, torn: true}
 			w.files = f
 			err := dealing.deal(w, e)
-			w.files = disk{}
+			w.files = durable.Disk{}
 			inbox := len(files(t, w, "agents/codex/inbox"))
 			kept := 0
 			for _, box := range []Box{Archive, DeadLetters} {

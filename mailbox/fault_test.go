@@ -20,13 +20,17 @@ var errCrash = errors.New("the process died here")
 
 // faulty is the disk until its operation number failAt, counted from zero.
 type faulty struct {
-	disk
+	durable.Disk
 	failAt int
 	// err is the error of the failing operation. After errCrash every operation fails; other errors
 	// occur once.
 	err error
 	// torn leaves half of the bytes behind when a write fails.
 	torn bool
+	// at is the origin of the process, if it is another one.
+	at string
+	// happen, if not nil, happens before the operation.
+	happen func()
 
 	// files are synced side by side.
 	mutex sync.Mutex
@@ -42,6 +46,9 @@ func (f *faulty) step(name string) error {
 	f.done++
 	if n == f.failAt {
 		f.name = name
+		if f.happen != nil {
+			f.happen()
+		}
 	}
 	if n == f.failAt || n > f.failAt && errors.Is(f.err, errCrash) {
 		return f.err
@@ -49,7 +56,14 @@ func (f *faulty) step(name string) error {
 	return nil
 }
 
-func (f *faulty) create(dir *durable.Dir, name string, data []byte) (*os.File, error) {
+func (f *faulty) Origin(dir *durable.Dir) (string, error) {
+	if f.at != "" {
+		return f.at, nil
+	}
+	return f.Disk.Origin(dir)
+}
+
+func (f *faulty) Create(dir *durable.Dir, name string, data []byte) (*os.File, error) {
 	if err := f.step("create " + name); err != nil {
 		if f.torn && f.done == f.failAt+1 {
 			if err := os.WriteFile(dir.Path(name), data[:len(data)/2], 0o644); err != nil {
@@ -58,42 +72,42 @@ func (f *faulty) create(dir *durable.Dir, name string, data []byte) (*os.File, e
 		}
 		return nil, err
 	}
-	return f.disk.create(dir, name, data)
+	return f.Disk.Create(dir, name, data)
 }
 
-func (f *faulty) finish(file *os.File) error {
+func (f *faulty) SyncFile(file *os.File) error {
 	if err := f.step("finish " + filepath.Base(file.Name())); err != nil {
-		return errors.Join(err, file.Close())
+		return err
 	}
-	return f.disk.finish(file)
+	return f.Disk.SyncFile(file)
 }
 
-func (f *faulty) syncDir(dir *durable.Dir) error {
+func (f *faulty) SyncDir(dir *durable.Dir) error {
 	if err := f.step("sync " + filepath.Base(dir.Path(""))); err != nil {
 		return err
 	}
-	return f.disk.syncDir(dir)
+	return f.Disk.SyncDir(dir)
 }
 
-func (f *faulty) publish(from *durable.Dir, name string, to *durable.Dir, newName string) error {
+func (f *faulty) Publish(from *durable.Dir, name string, to *durable.Dir, newName string, unique bool) error {
 	if err := f.step("publish " + name); err != nil {
 		return err
 	}
-	return f.disk.publish(from, name, to, newName)
+	return f.Disk.Publish(from, name, to, newName, unique)
 }
 
-func (f *faulty) take(dir *durable.Dir, name string) (bool, error) {
+func (f *faulty) Take(dir *durable.Dir, name string) (bool, error) {
 	if err := f.step("take " + name); err != nil {
 		return false, err
 	}
-	return f.disk.take(dir, name)
+	return f.Disk.Take(dir, name)
 }
 
 // deliveryOperations returns the number of operations of a delivery to two recipients in which
 // nothing fails.
 func deliveryOperations(t *testing.T, given bool) int {
 	w := newWorkspace(t, "claude", "codex", "gemini")
-	f := &faulty{disk: disk{sync: true}, failAt: -1}
+	f := &faulty{Disk: durable.Disk{Sync: true}, failAt: -1}
 	w.files = f
 	send(t, w, faultDraft(given))
 	return f.done
@@ -130,7 +144,7 @@ func TestCrashAtEveryStep(t *testing.T) {
 
 func crashAndRecover(t *testing.T, given bool, failAt int, torn, acknowledge bool) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
-	f := &faulty{disk: disk{sync: true}, failAt: failAt, err: errCrash, torn: torn}
+	f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, err: errCrash, torn: torn}
 	w.files = f
 	_, err := w.Send(t.Context(), faultDraft(given), nil)
 	// The last operations only clean up after other processes: the message is already delivered.
@@ -210,7 +224,7 @@ func TestErrorAtEveryStep(t *testing.T) {
 	refused, queued := 0, 0
 	for failAt := range operations {
 		w := newWorkspace(t, "claude", "codex", "gemini")
-		f := &faulty{disk: disk{sync: true}, failAt: failAt, err: syscall.ENOSPC}
+		f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, err: syscall.ENOSPC}
 		w.files = f
 		r, err := w.Send(t.Context(), faultDraft(false), nil)
 		received := map[schema.AgentName]int{}
@@ -242,5 +256,39 @@ func TestErrorAtEveryStep(t *testing.T) {
 	}
 	if refused == 0 || queued == 0 {
 		t.Errorf("%d refused and %d queued: the faults did not reach both sides of the commit", refused, queued)
+	}
+}
+
+// TestRemovedStateAtEveryStep removes state before each operation of a delivery. The message reaches
+// each recipient once, even if a recipient handles it at once.
+func TestRemovedStateAtEveryStep(t *testing.T) {
+	for _, given := range []bool{false, true} {
+		for failAt := range deliveryOperations(t, given) {
+			w := newWorkspace(t, "claude", "codex", "gemini")
+			received := map[schema.AgentName]int{}
+			f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt}
+			f.happen = func() {
+				takeAll(t, w.dir, received)
+				remove(t, filepath.Join(w.dir, stateName))
+			}
+			w.files = f
+			r, err := w.Send(t.Context(), faultDraft(given), nil)
+			if err != nil {
+				t.Errorf("given=%t: state is removed before %q: sending gave %v", given, f.name, err)
+				continue
+			}
+			takeAll(t, w.dir, received)
+			w.files = durable.Disk{}
+			after(w, 2*staleAfter)
+			mustRecover(t, w)
+			takeAll(t, w.dir, received)
+			if received["codex"] != 1 || received["gemini"] != 1 {
+				t.Errorf("given=%t: state is removed before %q: received %v, want once each", given, f.name, received)
+			}
+			wantFiles(t, w, "agents/claude/outbox", filepath.Base(r.Outbox))
+			for _, folder := range []string{outgoingName, "agents/codex/inbox", "agents/gemini/inbox"} {
+				wantFiles(t, w, folder)
+			}
+		}
 	}
 }

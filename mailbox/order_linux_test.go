@@ -12,7 +12,7 @@ import (
 // ordered is the disk and checks the order of its operations: when a copy in an outbox is
 // published, which is the commit, every new name must have been synced.
 type ordered struct {
-	disk
+	durable.Disk
 	t     *testing.T
 	mutex sync.Mutex
 	// unsynced holds the folders with names that are not durable, and files the files that are not.
@@ -23,11 +23,11 @@ type ordered struct {
 }
 
 func newOrdered(t *testing.T) *ordered {
-	return &ordered{disk: disk{sync: true}, t: t, unsynced: make(map[string]bool), files: make(map[string]bool)}
+	return &ordered{Disk: durable.Disk{Sync: true}, t: t, unsynced: make(map[string]bool), files: make(map[string]bool)}
 }
 
-func (o *ordered) create(dir *durable.Dir, name string, data []byte) (*os.File, error) {
-	file, err := o.disk.create(dir, name, data)
+func (o *ordered) Create(dir *durable.Dir, name string, data []byte) (*os.File, error) {
+	file, err := o.Disk.Create(dir, name, data)
 	if err == nil {
 		o.mutex.Lock()
 		defer o.mutex.Unlock()
@@ -36,17 +36,17 @@ func (o *ordered) create(dir *durable.Dir, name string, data []byte) (*os.File, 
 	return file, err
 }
 
-func (o *ordered) finish(file *os.File) error {
+func (o *ordered) SyncFile(file *os.File) error {
 	name := file.Name()
-	err := o.disk.finish(file)
+	err := o.Disk.SyncFile(file)
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	delete(o.files, name)
 	return err
 }
 
-func (o *ordered) syncDir(dir *durable.Dir) error {
-	err := o.disk.syncDir(dir)
+func (o *ordered) SyncDir(dir *durable.Dir) error {
+	err := o.Disk.SyncDir(dir)
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	for path := range o.files {
@@ -60,7 +60,7 @@ func (o *ordered) syncDir(dir *durable.Dir) error {
 	return err
 }
 
-func (o *ordered) publish(from *durable.Dir, name string, to *durable.Dir, newName string) error {
+func (o *ordered) Publish(from *durable.Dir, name string, to *durable.Dir, newName string, unique bool) error {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	for _, left := range []map[string]bool{o.unsynced, o.files} {
@@ -68,7 +68,7 @@ func (o *ordered) publish(from *durable.Dir, name string, to *durable.Dir, newNa
 			o.t.Errorf("%s is published while %s is not durable", to.Path(newName), path)
 		}
 	}
-	err := o.disk.publish(from, name, to, newName)
+	err := o.Disk.Publish(from, name, to, newName, unique)
 	o.unsynced[to.Path("")] = true
 	if strings.HasSuffix(to.Path(""), "outbox") {
 		o.commits++

@@ -69,16 +69,16 @@ func TestSendsKeepTheirOrder(t *testing.T) {
 // takenOnce is a disk on which another process takes the first name in an outbox just before it is
 // published.
 type takenOnce struct {
-	disk
+	durable.Disk
 	taken bool
 }
 
-func (d *takenOnce) publish(from *durable.Dir, name string, to *durable.Dir, newName string) error {
-	if !d.taken && strings.HasSuffix(name, "@outbox") {
+func (d *takenOnce) Publish(from *durable.Dir, name string, to *durable.Dir, newName string, unique bool) error {
+	if !d.taken && strings.Contains(name, "@outbox@") {
 		d.taken = true
 		return fs.ErrExist
 	}
-	return d.disk.publish(from, name, to, newName)
+	return d.Disk.Publish(from, name, to, newName, unique)
 }
 
 // TestBatchKeepsItsOrderWhenANameIsTaken delivers the first message of a batch after the others.

@@ -215,7 +215,7 @@ func isCutShort(id schema.ID, sent map[schema.ID]int) bool {
 func TestNextSendDeliversWhatAKilledOneLeft(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
-	staged := filepath.Join(w.dir, outgoingName, stagedName{r.Message.ID, "codex", Inbox}.String())
+	staged := filepath.Join(w.dir, outgoingName, stagedEntry(r.Message.ID, "codex"))
 	if err := os.Rename(r.Inboxes[0], staged); err != nil {
 		t.Fatal(err)
 	}

@@ -5,21 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/gofrs/flock"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
-
-// staleAfter is the age at which the staged copies of an unsent message are taken for those of a
-// dead process.
-const staleAfter = time.Hour
 
 // Recovered lists what Recover did, as paths.
 type Recovered struct {
@@ -62,7 +55,7 @@ func (w *Workspace) Staged() (ids []schema.ID, others []string, err error) {
 		ids = append(ids, left.id)
 	}
 	for _, name := range names {
-		if _, ok := parseStagedName(name); !ok {
+		if _, ok := parseStaged(name); !ok {
 			others = append(others, name)
 		}
 	}
@@ -71,27 +64,33 @@ func (w *Workspace) Staged() (ids []schema.ID, others []string, err error) {
 
 // IsQueued reports whether the agent's copy of a message is staged and not yet in its inbox.
 func (w *Workspace) IsQueued(id schema.ID, agent schema.AgentName) (bool, error) {
-	staged := stagedName{id, agent, Inbox}.String()
-	if _, ok := parseStagedName(staged); !ok {
+	if _, ok := parseStaged((&batch{}).name(id, agent, Inbox).Entry()); !ok {
 		return false, fmt.Errorf("%q is not an id, or %q not an agent name", id, agent)
 	}
-	for _, name := range []string{staged, staged + markSuffix} {
-		switch _, err := w.root.Lstat(outgoingName + "/" + name); {
-		case err == nil:
-			return true, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return false, fmt.Errorf("looking at %s: %w", filepath.Join(w.dir, outgoingName, name), err)
-		}
+	dir, err := durable.OpenDir(w.root, w.dir, outgoingName)
+	if err != nil {
+		return false, ignoreMissing(err)
 	}
-	return false, nil
+	names, err := dir.Names()
+	queued := slices.ContainsFunc(names, func(name string) bool {
+		staged, ok := parseStaged(name)
+		return ok && staged.ID == id && staged.Agent == agent && staged.Box == string(Inbox)
+	})
+	return queued, errors.Join(err, dir.Close())
 }
 
 // leftovers are the staged copies of one message. Those in unsent show, as long as they are staged,
 // that the message is not sent or not moved: the copies for all boxes but inboxes.
 type leftovers struct {
 	id      schema.ID
-	unsent  []stagedName
-	inboxes []stagedName
+	unsent  []staging.Name
+	inboxes []staging.Name
+}
+
+// parseStaged parses the name of an entry of state/outgoing: a staged copy or a mark.
+func parseStaged(entry string) (staging.Name, bool) {
+	name, ok := staging.ParseName(entry)
+	return name, ok && slices.Contains(boxes, Box(name.Box))
 }
 
 // groupStaged groups the names in state/outgoing by message, in the order of the ids.
@@ -99,15 +98,15 @@ func groupStaged(names []string) []*leftovers {
 	slices.Sort(names)
 	var groups []*leftovers
 	for _, name := range names {
-		parsed, ok := parseStagedName(name)
+		parsed, ok := parseStaged(name)
 		if !ok {
 			continue
 		}
-		if len(groups) == 0 || groups[len(groups)-1].id != parsed.id {
-			groups = append(groups, &leftovers{id: parsed.id})
+		if len(groups) == 0 || groups[len(groups)-1].id != parsed.ID {
+			groups = append(groups, &leftovers{id: parsed.ID})
 		}
 		group := groups[len(groups)-1]
-		if parsed.box == Inbox {
+		if parsed.Box == string(Inbox) {
 			group.inboxes = append(group.inboxes, parsed)
 		} else {
 			group.unsent = append(group.unsent, parsed)
@@ -117,41 +116,87 @@ func groupStaged(names []string) []*leftovers {
 }
 
 func (w *Workspace) recover(b *batch) (recovered Recovered, err error) {
-	names, err := b.staging.Names()
+	names, err := b.outgoing.Names()
 	for _, left := range groupStaged(names) {
 		err = errors.Join(err, b.recoverMessage(left, &recovered))
 	}
 	return recovered, err
 }
 
+// findLeftovers looks for staged copies of messages that are about to be sent again.
+func (b *batch) findLeftovers() error {
+	names, err := b.outgoing.Names()
+	b.left = make(map[schema.ID]*leftovers)
+	for _, left := range groupStaged(names) {
+		b.left[left.id] = left
+	}
+	return err
+}
+
 // recoverMessage recovers one message. As long as the outbox copy is staged, a running process may
-// still send the message; only its age shows that the process is dead.
+// still send the message.
 func (b *batch) recoverMessage(left *leftovers, recovered *Recovered) error {
 	for _, name := range left.unsent {
 		c, err := b.reopen(name)
 		if err != nil {
 			return err
 		}
-		staged, err := c.dir.Exists(c.entry)
-		if staged || err != nil {
-			return errors.Join(err, b.sweep(c, left, recovered))
+		switch staged, err := c.Dir.Exists(c.File); {
+		case err != nil:
+			return err
+		case !staged:
+			// It was published, and its mark is left.
+			if err := b.dropMark(c); err != nil {
+				return err
+			}
+			continue
 		}
-		// It was published, and its mark is left.
-		if err := b.dropMark(c); err != nil {
+		if stale, err := b.isStale(name); !stale || err != nil {
+			return err
+		}
+		if sent, err := b.isSent(c); err != nil {
+			return err
+		} else if !sent {
+			return b.sweep(left, recovered)
+		}
+		// A crash undid the removal of the staged name.
+		if _, err := c.Take(b.w.files); err != nil {
 			return err
 		}
 	}
 	var err error
 	for _, name := range left.inboxes {
+		if name.Beside && slices.ContainsFunc(left.inboxes, func(other staging.Name) bool {
+			return other.Agent == name.Agent && !other.Beside
+		}) {
+			continue // it is being restaged
+		}
 		err = errors.Join(err, b.recoverCopy(name, recovered))
 	}
 	return err
 }
 
+// isSent reports whether the sender's outbox has the message of a staged outbox copy.
+func (b *batch) isSent(c *staging.Copy) (bool, error) {
+	if c.Name.Box != string(Outbox) {
+		return false, nil
+	}
+	data, err := c.Dir.ReadFile(c.File, schema.MaxFileSize)
+	if err != nil {
+		return false, err
+	}
+	m, _ := validate.Decode(data)
+	if m == nil || m.ID != c.Name.ID {
+		return false, nil // a crash left an incomplete file
+	}
+	name, err := b.sentAs(m, data)
+	return name != "", err
+}
+
 // reopen opens the box of a staged copy. Unlike newCopy, it does not make mailboxes, and leaves it
 // to publish to find that a box refuses the copy.
-func (b *batch) reopen(name stagedName) (*stagedCopy, error) {
-	if err := b.w.CheckAgent(name.agent); err != nil {
+func (b *batch) reopen(name staging.Name) (*staging.Copy, error) {
+	if err := b.w.CheckAgent(name.Agent); err != nil {
 		return nil, err
 	}
 	c, err := b.newCopy(name)
@@ -161,51 +206,25 @@ func (b *batch) reopen(name stagedName) (*stagedCopy, error) {
 	return c, nil
 }
 
-// sweep removes the copies of a message that is not sent after an hour. It takes the copy that
-// prevents the sending first: that ends a delivery which is still running, and if the copy is gone,
-// the message has been sent.
-func (b *batch) sweep(unsent *stagedCopy, left *leftovers, recovered *Recovered) error {
-	stale, err := b.isStale(unsent.dir, unsent.entry)
-	if !stale || err != nil {
-		return err
-	}
-	took, err := unsent.take(b.w.files)
-	if !took {
-		return err
-	}
-	recovered.Swept = append(recovered.Swept, unsent.dir.Path(unsent.entry))
-	for _, name := range left.inboxes {
+// sweep removes the staged copies of a message that is not sent. The copies that show this go last,
+// so that a sweep that is interrupted leaves no copies that look sent. If the sender is alive after
+// all, and commits meanwhile, it finds that its other copies are gone.
+func (b *batch) sweep(left *leftovers, recovered *Recovered) error {
+	var err error
+	for _, name := range slices.Concat(left.inboxes, left.unsent) {
 		c, openErr := b.reopen(name)
 		if openErr != nil {
-			err = errors.Join(err, openErr)
-			continue
+			return errors.Join(err, openErr)
 		}
-		took, takeErr := c.take(b.w.files)
+		took, takeErr := c.Take(b.w.files)
 		if took {
-			recovered.Swept = append(recovered.Swept, c.dir.Path(c.entry))
+			recovered.Swept = append(recovered.Swept, c.Dir.Path(c.File))
 		}
-		err = errors.Join(err, takeErr)
+		if err = errors.Join(err, takeErr); err != nil {
+			return err
+		}
 	}
 	return err
-}
-
-// isStale reports whether a staged file is so old that its delivery is dead. If it is, the batch
-// holds the lock: otherwise a message with a given id could be staged again under the same names at
-// this moment, and its new copies would be taken for the old ones.
-func (b *batch) isStale(dir *durable.Dir, name string) (bool, error) {
-	for {
-		info, err := dir.Lstat(name)
-		if err != nil {
-			return false, ignoreMissing(err)
-		}
-		stale := b.w.now().Sub(info.ModTime()) >= staleAfter
-		if !stale || b.lock != nil {
-			return stale, nil
-		}
-		if locked, err := b.takeLock((*flock.Flock).TryLock); !locked {
-			return false, err
-		}
-	}
 }
 
 func ignoreMissing(err error) error {
@@ -215,28 +234,31 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// dropMark removes the mark of a copy that is published. A young mark may belong to a copy that is
-// about to be written.
-func (b *batch) dropMark(c *stagedCopy) error {
-	if c.marks == nil {
-		return nil
-	}
-	stale, err := b.isStale(c.marks, c.mark)
+// dropMark removes the mark of a copy that is published. The mark of a living process may belong to
+// a copy that is about to be written.
+func (b *batch) dropMark(c *staging.Copy) error {
+	stale, err := b.isStale(c.Name)
 	if !stale || err != nil {
 		return err
 	}
-	_, err = b.w.files.take(c.marks, c.mark)
-	return err
+	return c.DropMark(b.w.files)
 }
 
-// recoverCopy publishes an inbox copy if the message is in its sender's outbox.
-func (b *batch) recoverCopy(name stagedName, recovered *Recovered) error {
+// recoverCopy publishes an inbox copy if the message is in its sender's outbox, unless its sender
+// is alive and will do it.
+func (b *batch) recoverCopy(name staging.Name, recovered *Recovered) error {
+	if name.Origin != "" { // other senders take a missing copy for a published one
+		if dead, err := b.isDead(name, strangerAfter); !dead || err != nil {
+			return err
+		}
+	}
 	c, err := b.reopen(name)
 	if err != nil {
-		recovered.Waiting = append(recovered.Waiting, b.staging.Path(name.String()))
+		recovered.Waiting = append(recovered.Waiting, b.outgoing.Path(name.Entry()))
 		return err
 	}
-	data, err := c.dir.ReadFile(c.entry, schema.MaxFileSize)
+	defer c.Close()
+	data, err := c.Dir.ReadFile(c.File, schema.MaxFileSize)
 	if errors.Is(err, fs.ErrNotExist) {
 		return b.dropMark(c)
 	}
@@ -244,7 +266,7 @@ func (b *batch) recoverCopy(name stagedName, recovered *Recovered) error {
 		return err
 	}
 	m, _ := validate.Decode(data)
-	if m == nil || m.ID != name.id {
+	if m == nil || m.ID != name.ID {
 		return b.deadLetter(c, recovered) // a crash left an incomplete file
 	}
 	fileName, err := b.sentAs(m, data)
@@ -254,12 +276,16 @@ func (b *batch) recoverCopy(name stagedName, recovered *Recovered) error {
 	if fileName == "" {
 		return b.deadLetter(c, recovered)
 	}
-	if fileName, err = b.publishInbox(c, m, fileName, data); err != nil {
-		recovered.Waiting = append(recovered.Waiting, c.dir.Path(c.entry))
+	fileName, err = b.publishInbox(c, m, fileName, data)
+	switch {
+	case errors.Is(err, errGone):
+		return nil // another process published it
+	case err != nil:
+		recovered.Waiting = append(recovered.Waiting, c.Dir.Path(c.File))
 		return err
 	}
-	recovered.Published = append(recovered.Published, c.box.Path(fileName))
-	return b.w.files.syncDir(c.box)
+	recovered.Published = append(recovered.Published, c.Box.Path(fileName))
+	return b.w.files.SyncDir(c.Box)
 }
 
 // sentAs returns the name of the file with exactly these bytes in the sender's outbox. If there is
@@ -268,7 +294,7 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 	if !b.w.Knows(m.From) {
 		return "", nil
 	}
-	c, err := b.reopen(stagedName{m.ID, m.From, Outbox})
+	c, err := b.reopen(b.name(m.ID, m.From, Outbox))
 	if err != nil {
 		return "", err
 	}
@@ -277,11 +303,11 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 		return "", err
 	}
 	isCopy := func(name string) (bool, error) {
-		info, err := c.box.Lstat(name)
+		info, err := c.Box.Lstat(name)
 		if err != nil || info.Size() != int64(len(data)) {
 			return false, nil
 		}
-		sent, err := c.box.ReadFile(name, schema.MaxFileSize)
+		sent, err := c.Box.ReadFile(name, schema.MaxFileSize)
 		return err == nil && string(sent) == string(data), err
 	}
 	for _, name := range []string{long, m.FileName()} {
@@ -289,7 +315,7 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 			return name, err
 		}
 	}
-	names, err := c.box.Names()
+	names, err := c.Box.Names()
 	for _, name := range names {
 		if !strings.HasPrefix(name, strings.TrimSuffix(long, schema.FileExtension)+"_") { // a suffix follows
 			continue
@@ -302,30 +328,32 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 }
 
 // deadLetter moves an old inbox copy without an outbox copy to its sender's dead letters. The
-// message was sent if someone emptied the outbox, and was not sent if a sweep was interrupted.
-// Nothing shows which, so Recover does not remove the copy.
-func (b *batch) deadLetter(c *stagedCopy, recovered *Recovered) error {
-	parts, err := schema.ParseID(c.name.id)
+// message was sent, and someone emptied the outbox; or someone removed the staged outbox copy, as no
+// sender and no sweep does. Nothing shows which, so Recover does not remove the copy.
+func (b *batch) deadLetter(c *staging.Copy, recovered *Recovered) error {
+	parts, err := schema.ParseID(c.Name.ID)
 	if err != nil || !b.w.Knows(parts.Sender) {
 		return err
 	}
-	stale, err := b.isStale(c.dir, c.entry)
-	if !stale || err != nil {
+	if old, err := b.isOld(c.Name, staleAfter); !old || err != nil {
+		return err
+	}
+	if stale, err := b.isStale(c.Name); !stale || err != nil {
 		return err
 	}
 	reason := DeadLetterReason{
-		Reason: "a queued copy for " + string(c.name.agent) + " whose copy in the sender's outbox is missing",
-		ID:     c.name.id, From: parts.Sender, At: schema.NewTimestamp(b.w.now()),
+		Reason: "a queued copy for " + string(c.Name.Agent) + " whose copy in the sender's outbox is missing",
+		ID:     c.Name.ID, From: parts.Sender, At: schema.NewTimestamp(b.w.now()),
 	}
 	to, err := b.newCopyTo(parts.Sender, DeadLetters)
 	if err != nil {
 		return err
 	}
-	name, err := b.move(c.dir, c.entry, to, string(c.name.id)+"_"+string(c.name.agent)+schema.FileExtension, &reason)
+	name, err := b.move(c.Dir, c.File, to, string(c.Name.ID)+"_"+string(c.Name.Agent)+schema.FileExtension, &reason)
 	if err != nil {
 		return err
 	}
-	recovered.DeadLetters = append(recovered.DeadLetters, to.box.Path(name))
-	_, err = c.take(b.w.files) // its mark
+	recovered.DeadLetters = append(recovered.DeadLetters, to.Box.Path(name))
+	_, err = c.Take(b.w.files) // its mark
 	return err
 }

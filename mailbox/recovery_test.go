@@ -13,32 +13,45 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// interrupted is the disk with an event that happens once, right before a file whose name has the
-// given ending is published or taken.
+// elsewhere is the origin of processes whose claims this one does not see.
+const elsewhere = "0123456789abcdef"
+
+// interrupted is the disk with an event that happens once, right before a file whose name contains
+// the part is published or taken.
 type interrupted struct {
-	disk
-	ending string
+	durable.Disk
+	part   string
 	happen func()
+	// at is the origin of the process, if it is another one.
+	at string
+}
+
+func (i *interrupted) Origin(dir *durable.Dir) (string, error) {
+	if i.at != "" {
+		return i.at, nil
+	}
+	return i.Disk.Origin(dir)
 }
 
 func (i *interrupted) before(name string) {
-	if happen := i.happen; happen != nil && strings.HasSuffix(name, i.ending) {
+	if happen := i.happen; happen != nil && strings.Contains(name, i.part) {
 		i.happen = nil
 		happen()
 	}
 }
 
-func (i *interrupted) publish(from *durable.Dir, name string, to *durable.Dir, newName string) error {
+func (i *interrupted) Publish(from *durable.Dir, name string, to *durable.Dir, newName string, unique bool) error {
 	i.before(name)
-	return i.disk.publish(from, name, to, newName)
+	return i.Disk.Publish(from, name, to, newName, unique)
 }
 
-func (i *interrupted) take(dir *durable.Dir, name string) (bool, error) {
+func (i *interrupted) Take(dir *durable.Dir, name string) (bool, error) {
 	i.before(name)
-	return i.disk.take(dir, name)
+	return i.Disk.Take(dir, name)
 }
 
 // after sets the workspace's clock that much later than the times of the files.
@@ -62,7 +75,7 @@ func killBefore(t *testing.T, w *Workspace, given bool, operation string) {
 		f := &faulty{failAt: failAt, err: errCrash}
 		w.files = f
 		_, err := w.Send(t.Context(), faultDraft(given), nil)
-		w.files = disk{}
+		w.files = durable.Disk{}
 		if strings.HasPrefix(f.name, operation) {
 			return
 		}
@@ -78,9 +91,57 @@ func killBefore(t *testing.T, w *Workspace, given bool, operation string) {
 	}
 }
 
-func TestRecoverLeavesYoungCopiesAlone(t *testing.T) {
+// stagedEntry returns the name of an inbox copy in state/outgoing, as a program writes it that does
+// not lock its copies.
+func stagedEntry(id schema.ID, agent schema.AgentName) string {
+	return staging.Name{ID: id, Agent: agent, Box: string(Inbox)}.Entry()
+}
+
+// disown makes the staged copies those of a process whose claims this one does not see.
+func disown(t *testing.T, w *Workspace) {
+	t.Helper()
+	for _, name := range files(t, w, outgoingName) {
+		staged, ok := parseStaged(name)
+		if !ok {
+			t.Fatalf("%s is not a staged copy", name)
+		}
+		staged.Origin = elsewhere
+		if err := os.Rename(filepath.Join(w.dir, outgoingName, name), filepath.Join(w.dir, outgoingName, staged.Entry())); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRecoverLeavesTheLivingAlone recovers at each step of a delivery, hours later by the clock.
+func TestRecoverLeavesTheLivingAlone(t *testing.T) {
+	for _, given := range []bool{false, true} {
+		for _, part := range []string{"@claude@outbox", "@codex@inbox", "@gemini@inbox"} {
+			w := newWorkspace(t, "claude", "codex", "gemini")
+			other := openWorkspace(t, w.dir)
+			after(other, 2*staleAfter)
+			happened := false
+			w.files = &interrupted{part: part, happen: func() {
+				happened = true
+				before := files(t, w, outgoingName)
+				if got := mustRecover(t, other); !isEmpty(got) {
+					t.Errorf("before %s: Recover did %+v beside a living sender, want nothing", part, got)
+				}
+				wantFiles(t, w, outgoingName, before...)
+			}}
+			send(t, w, faultDraft(given))
+			if !happened {
+				t.Errorf("nothing with %s in its name is published", part)
+			}
+		}
+	}
+}
+
+// TestRecoverWaitsForStrangers recovers what a process staged whose claims do not show. Unsent
+// copies have to be an hour old, and sent ones a minute.
+func TestRecoverWaitsForStrangers(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	killBefore(t, w, false, "publish msg-")
+	disown(t, w)
 	staged := files(t, w, outgoingName)
 	if len(staged) != 3 {
 		t.Fatalf("the killed delivery left %q, want three copies", staged)
@@ -103,6 +164,17 @@ func TestRecoverLeavesYoungCopiesAlone(t *testing.T) {
 	}
 	wantFiles(t, w, outgoingName)
 	wantFiles(t, w, "agents/codex/inbox")
+
+	killBefore(t, w, false, "sync outbox")
+	disown(t, w)
+	after(w, strangerAfter-time.Second)
+	if got := mustRecover(t, w); !isEmpty(got) {
+		t.Errorf("within a minute Recover did %+v, want nothing", got)
+	}
+	after(w, strangerAfter+time.Second)
+	if got := mustRecover(t, w); len(got.Published) != 2 {
+		t.Errorf("a minute later Recover did %+v, want both copies published", got)
+	}
 }
 
 func isEmpty(r Recovered) bool {
@@ -113,7 +185,7 @@ func TestRecoverSaysWhatItPublished(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	r := send(t, w, faultDraft(false))
 	for i, path := range r.Inboxes {
-		staged := stagedName{r.Message.ID, r.Message.To[i], Inbox}.String()
+		staged := stagedEntry(r.Message.ID, r.Message.To[i])
 		if err := os.Rename(path, filepath.Join(w.dir, outgoingName, staged)); err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +228,7 @@ func TestRecoverKeepsTheSuffix(t *testing.T) {
 	if name, err := schema.ParseFileName(want); err != nil || name.Suffix != "issue.42_b" {
 		t.Errorf("%s reads as %+v, %v", want, name, err)
 	}
-	staged := stagedName{r.Message.ID, "codex", Inbox}.String()
+	staged := stagedEntry(r.Message.ID, "codex")
 	if err := os.Rename(r.Inboxes[0], filepath.Join(w.dir, outgoingName, staged)); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +252,7 @@ func TestRecoverBuriesWhatMayHaveBeenSent(t *testing.T) {
 	if err := errors.Join(os.Remove(r.Inboxes[0]), os.Remove(r.Outbox)); err != nil {
 		t.Fatal(err)
 	}
-	staged := stagedName{r.Message.ID, "codex", Inbox}.String()
+	staged := stagedEntry(r.Message.ID, "codex")
 	for _, content := range []string{data, data[:40], ""} {
 		writeTestFile(t, filepath.Join(w.dir, outgoingName, staged), content)
 		after(w, 0)
@@ -206,7 +278,7 @@ func TestRecoverBuriesWhatMayHaveBeenSent(t *testing.T) {
 func TestRecoverMakesNoMailboxes(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
-	staged := stagedName{r.Message.ID, "codex", Inbox}.String()
+	staged := stagedEntry(r.Message.ID, "codex")
 	if err := os.Rename(r.Inboxes[0], filepath.Join(w.dir, outgoingName, staged)); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +319,7 @@ func TestSweptDeliveryStartsAgain(t *testing.T) {
 				w := newWorkspace(t, "claude", "codex", "gemini")
 				sweeper := openWorkspace(t, w.dir)
 				after(sweeper, 2*staleAfter)
-				w.files = &interrupted{ending: ending, happen: func() { mustRecover(t, sweeper) }}
+				w.files = &interrupted{part: ending, at: elsewhere, happen: func() { mustRecover(t, sweeper) }}
 				r := send(t, w, faultDraft(given))
 				wantFiles(t, w, "agents/claude/outbox", filepath.Base(r.Outbox))
 				for _, agent := range r.Message.To {
@@ -270,11 +342,11 @@ func TestSweepWhoseDeliveryGoesOn(t *testing.T) {
 			sweeper := openWorkspace(t, w.dir)
 			after(sweeper, 2*staleAfter)
 			sweeping, proceed, swept := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-			sweeper.files = &interrupted{ending: ending, happen: func() {
+			sweeper.files = &interrupted{part: ending, happen: func() {
 				close(sweeping)
 				<-proceed
 			}}
-			w.files = &interrupted{ending: "@claude@outbox", happen: func() {
+			w.files = &interrupted{part: "@claude@outbox", at: elsewhere, happen: func() {
 				go func() {
 					_, err := sweeper.Recover(t.Context())
 					swept <- err
@@ -314,7 +386,7 @@ func TestSweepBesideASecondSend(t *testing.T) {
 			after(sweeper, 0)
 			sent := make(chan error, 1)
 			started := make(chan struct{})
-			sweeper.files = &interrupted{ending: ending, happen: func() {
+			sweeper.files = &interrupted{part: ending, happen: func() {
 				lock := flock.New(filepath.Join(w.dir, "state/deliver.lock"))
 				if free, err := lock.TryLock(); free || err != nil {
 					t.Errorf("the sweep leaves the lock of such messages free: %t, %v", free, err)

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/validate"
@@ -22,13 +24,13 @@ const (
 	batchFiles = 256
 	// syncsAtOnce is how many files are synced in parallel.
 	syncsAtOnce = 16
-	// deliveryRounds bounds how often a message is composed again because its name or id was taken.
-	deliveryRounds = 4
+	// deliveryRounds bounds how often a message is composed again because of errComposeAgain.
+	deliveryRounds = 10
 )
 
-// errComposeAgain says that another process took a message's file name or id before the commit. The
-// message has no staged copies left.
-var errComposeAgain = errors.New("the file name or id was taken meanwhile")
+// errComposeAgain says that a message could not be committed because another process took its file
+// name or id, or removed its staged copies. The message has no staged copies left.
+var errComposeAgain = errors.New("another process took its file name or id, or removed its staged copies")
 
 // Send checks and delivers one message; the package documentation describes how.
 //
@@ -83,8 +85,8 @@ type outgoing struct {
 	at time.Time
 	// long asks for a long file name and id, because the short ones were taken.
 	long    bool
-	outbox  *stagedCopy
-	inboxes []*stagedCopy
+	outbox  *staging.Copy
+	inboxes []*staging.Copy
 
 	// receipt is set once the message is sent.
 	receipt *Receipt
@@ -95,17 +97,17 @@ type outgoing struct {
 func (o *outgoing) given() bool { return o.draft.ID != "" }
 
 // copies returns the message's copies, that of the outbox first.
-func (o *outgoing) copies() []*stagedCopy {
-	return append([]*stagedCopy{o.outbox}, o.inboxes...)
+func (o *outgoing) copies() []*staging.Copy {
+	return append([]*staging.Copy{o.outbox}, o.inboxes...)
 }
 
 // staged reports whether the message has been staged and is not sent yet.
 func (o *outgoing) staged() bool { return o.err == nil && o.receipt == nil }
 
 func (o *outgoing) newReceipt() *Receipt {
-	r := &Receipt{Message: o.message, Outbox: o.outbox.box.Path(o.name), Warnings: o.warnings}
+	r := &Receipt{Message: o.message, Outbox: o.outbox.Box.Path(o.name), Warnings: o.warnings}
 	for _, c := range o.inboxes {
-		r.Inboxes = append(r.Inboxes, c.box.Path(o.name))
+		r.Inboxes = append(r.Inboxes, c.Box.Path(o.name))
 	}
 	return r
 }
@@ -113,9 +115,20 @@ func (o *outgoing) newReceipt() *Receipt {
 // deliver sends messages and sets the receipt or the error of each. The error that it returns
 // concerns all messages that have neither.
 func (w *Workspace) deliver(ctx context.Context, messages []*outgoing, options *SendOptions) (err error) {
+	for range deliveryRounds {
+		messages, err = w.tryToDeliver(ctx, messages, options)
+		if len(messages) == 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			break // without an error of a folder that was removed this moment
+		}
+	}
+	return err
+}
+
+// tryToDeliver is one round of deliver. It returns the messages that are to be composed again.
+func (w *Workspace) tryToDeliver(ctx context.Context, messages []*outgoing, options *SendOptions) (again []*outgoing, err error) {
 	b, err := w.openBatch(options)
 	if err != nil {
-		return err
+		return messages, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	if slices.ContainsFunc(messages, (*outgoing).given) {
@@ -123,33 +136,34 @@ func (w *Workspace) deliver(ctx context.Context, messages []*outgoing, options *
 		// under its id belong to a dead process.
 		wait := func(lock *flock.Flock) (bool, error) { return lock.TryLockContext(ctx, lockRetry) }
 		if _, err := b.takeLock(wait); err != nil {
-			return err
+			return messages, err
+		}
+		if err := b.findLeftovers(); err != nil {
+			return messages, err
 		}
 	}
-	pending := messages
-	for range deliveryRounds {
-		b.claimed, b.started = make(map[string]bool), make(map[schema.ID]bool)
-		for _, o := range pending {
-			o.err = b.stage(o)
-		}
-		stageErr := b.sync(pending)
-		syncErr := b.commit(ctx, pending, stageErr)
-		b.publish(pending, syncErr)
-		var again []*outgoing
-		for _, o := range pending {
-			if errors.Is(o.err, errComposeAgain) {
-				o.long, o.outbox, o.inboxes = true, nil, nil
-				again = append(again, o)
+	for _, o := range messages {
+		o.outbox, o.inboxes = nil, nil
+		o.err = b.stage(o)
+	}
+	stageErr := b.sync(messages)
+	syncErr := b.commit(ctx, messages, stageErr)
+	b.publish(messages, syncErr)
+	for _, o := range messages {
+		if o.outbox != nil {
+			for _, c := range o.copies() {
+				c.Close()
 			}
 		}
-		if pending = again; len(pending) == 0 {
-			break
+		if errors.Is(o.err, errComposeAgain) {
+			o.long = true
+			again = append(again, o)
 		}
 	}
 	// This send succeeds even if leftovers of other deliveries cannot be recovered now. They stay
 	// staged, and doctor reports them.
 	_, _ = w.recover(b)
-	return nil
+	return again, nil
 }
 
 // stage composes a message and writes its copies, that of the outbox first. As long as the outbox
@@ -169,18 +183,20 @@ func (b *batch) stage(o *outgoing) error {
 		if sent, err := b.alreadySent(o); sent || err != nil {
 			return err
 		}
-		if err := b.discard(o.copies()); err != nil {
-			return err
+		if left := b.left[o.message.ID]; left != nil {
+			if err := b.sweep(left, &Recovered{}); err != nil {
+				return err
+			}
 		}
 	}
 	for i, c := range o.copies() {
-		err := c.create(b.w.files, o.data)
+		err := c.Create(b.w.files, o.data)
 		if err == nil {
 			continue
 		}
 		err = errors.Join(err, b.discard(o.copies()[:i]))
-		if errors.Is(err, fs.ErrExist) && !o.given() {
-			// Another message has this id.
+		if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
+			// Another message has this id, or the folder was removed.
 			err = errors.Join(errComposeAgain, err)
 		}
 		return err
@@ -189,17 +205,23 @@ func (b *batch) stage(o *outgoing) error {
 }
 
 // address opens the boxes that get a copy.
-func (b *batch) address(o *outgoing) (err error) {
-	if o.outbox, err = b.newCopy(stagedName{o.message.ID, o.message.From, Outbox}); err != nil {
-		return err
-	}
+func (b *batch) address(o *outgoing) error {
+	names := []staging.Name{b.name(o.message.ID, o.message.From, Outbox)}
 	for _, to := range o.message.To {
-		c, err := b.newCopy(stagedName{o.message.ID, to, Inbox})
+		names = append(names, b.name(o.message.ID, to, Inbox))
+	}
+	copies := make([]*staging.Copy, len(names))
+	for i, name := range names {
+		c, err := b.newCopy(name)
 		if err != nil {
 			return err
 		}
-		o.inboxes = append(o.inboxes, c)
+		if !b.outgoing.SameFileSystem(c.Box) {
+			c.GoBeside(b.outgoing)
+		}
+		copies[i] = c
 	}
+	o.outbox, o.inboxes = copies[0], copies[1:]
 	return nil
 }
 
@@ -207,7 +229,7 @@ func (b *batch) address(o *outgoing) (err error) {
 // or under the short one of its first delivery.
 func (b *batch) alreadySent(o *outgoing) (bool, error) {
 	for _, name := range []string{o.name, o.message.FileName()} {
-		data, err := o.outbox.box.ReadFile(name, schema.MaxFileSize)
+		data, err := o.outbox.Box.ReadFile(name, schema.MaxFileSize)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -221,7 +243,7 @@ func (b *batch) alreadySent(o *outgoing) (bool, error) {
 			return true, nil
 		}
 		if other, _ := validate.Decode(data); other != nil && other.ID == o.message.ID {
-			return false, fmt.Errorf("%w: %s is in %s", ErrIDTaken, o.message.ID, o.outbox.box.Path(name))
+			return false, fmt.Errorf("%w: %s is in %s", ErrIDTaken, o.message.ID, o.outbox.Box.Path(name))
 		}
 	}
 	return false, nil
@@ -229,14 +251,10 @@ func (b *batch) alreadySent(o *outgoing) (bool, error) {
 
 // discard removes staged copies of a message that is not sent. The outbox copy, which is the first,
 // goes last: without it, Recover would take the others for copies of a sent message.
-func (b *batch) discard(copies []*stagedCopy) error {
+func (b *batch) discard(copies []*staging.Copy) error {
 	var err error
 	for _, c := range slices.Backward(copies) {
-		if c.file != nil {
-			err = errors.Join(err, c.file.Close())
-			c.file = nil
-		}
-		_, takeErr := c.take(b.w.files)
+		_, takeErr := c.Take(b.w.files)
 		err = errors.Join(err, takeErr)
 	}
 	return err
@@ -247,28 +265,24 @@ func (b *batch) discard(copies []*stagedCopy) error {
 func (b *batch) sync(messages []*outgoing) error {
 	var group errgroup.Group
 	group.SetLimit(syncsAtOnce)
+	var mutex sync.Mutex // for the errors
 	folders := make(map[*durable.Dir]bool)
-	for _, o := range messages {
-		if !o.staged() {
-			continue
-		}
+	staged := slices.DeleteFunc(slices.Clone(messages), func(o *outgoing) bool { return !o.staged() })
+	for _, o := range staged {
 		for _, c := range o.copies() {
-			folders[c.dir] = true
+			folders[c.Dir] = true
 			group.Go(func() error {
-				c.err = b.w.files.finish(c.file)
+				if err := c.Sync(b.w.files); err != nil {
+					mutex.Lock()
+					defer mutex.Unlock()
+					o.err = errors.Join(o.err, err)
+				}
 				return nil
 			})
 		}
 	}
-	_ = group.Wait() // each copy keeps its own error
-	for _, o := range messages {
-		if !o.staged() {
-			continue
-		}
-		for _, c := range o.copies() {
-			c.file = nil
-			o.err = errors.Join(o.err, c.err)
-		}
+	_ = group.Wait() // each message keeps its own errors
+	for _, o := range staged {
 		if o.err != nil {
 			o.err = errors.Join(o.err, b.discard(o.copies()))
 		}
@@ -279,7 +293,7 @@ func (b *batch) sync(messages []*outgoing) error {
 func (b *batch) syncAll(dirs map[*durable.Dir]bool) error {
 	var err error
 	for dir := range dirs {
-		err = errors.Join(err, b.w.files.syncDir(dir))
+		err = errors.Join(err, b.w.files.SyncDir(dir))
 	}
 	return err
 }
@@ -297,72 +311,17 @@ func (b *batch) commit(ctx context.Context, messages []*outgoing, stageErr error
 			o.err = errors.Join(err, b.discard(o.copies()))
 			continue
 		}
-		err := o.outbox.publish(b.w.files, o.name)
+		err := o.outbox.Publish(b.w.files, o.name, o.name != o.message.FileName())
 		if err == nil {
 			o.receipt = o.newReceipt()
-			outboxes[o.outbox.box] = true
+			outboxes[o.outbox.Box] = true
 			continue
 		}
 		o.err = errors.Join(err, b.discard(o.copies()))
-		if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
-			// The name was taken, or Recover removed the copy because it was too old.
+		if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrNotExclusive) {
+			// The name was taken, the copy was removed, or the file system needs a long name.
 			o.err = errors.Join(errComposeAgain, o.err)
 		}
 	}
 	return b.syncAll(outboxes)
-}
-
-// publish publishes the inbox copies of sent messages.
-func (b *batch) publish(messages []*outgoing, syncErr error) {
-	inboxes := make(map[*durable.Dir]bool)
-	for _, o := range messages {
-		if o.receipt == nil || o.receipt.AlreadySent {
-			continue
-		}
-		queued := &QueuedError{ID: o.message.ID}
-		for i, c := range o.inboxes {
-			name, err := b.publishInbox(c, o.message, o.name, o.data)
-			if err != nil {
-				queued.Agents = append(queued.Agents, c.name.agent)
-				queued.Err = errors.Join(queued.Err, err)
-				continue
-			}
-			o.receipt.Inboxes[i] = c.box.Path(name)
-			inboxes[c.box] = true
-		}
-		if queued.Err != nil {
-			o.err = queued
-		}
-	}
-	if err := errors.Join(syncErr, b.syncAll(inboxes)); err != nil {
-		for _, o := range messages {
-			if o.receipt != nil && o.err == nil {
-				o.err = &NotDurableError{ID: o.message.ID, Err: err}
-			}
-		}
-	}
-}
-
-// publishInbox publishes an inbox copy under the name of its outbox copy, or under the long name if
-// another file has that one, and returns the name.
-func (b *batch) publishInbox(c *stagedCopy, m *schema.Message, name string, data []byte) (string, error) {
-	err := c.publish(b.w.files, name)
-	if errors.Is(err, fs.ErrExist) {
-		if other, readErr := c.box.ReadFile(name, schema.MaxFileSize); readErr == nil && string(other) == string(data) {
-			// The copy is published; a crash undid the removal of the staged name.
-			_, err := c.take(b.w.files)
-			return name, err
-		}
-		if name, err = m.LongFileName(); err == nil {
-			err = c.publish(b.w.files, name)
-		}
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		// Either another process published the copy, or the inbox is missing and the copy is still
-		// staged.
-		if staged, lookErr := c.dir.Exists(c.entry); !staged {
-			return name, lookErr
-		}
-	}
-	return name, err
 }

@@ -225,7 +225,7 @@ func TestSendRefusesFoldersThatAreNone(t *testing.T) {
 // copy. Send queues the copy and does not assume that another process published it.
 func TestSendIntoAnInboxThatVanishes(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
-	w.files = &interrupted{ending: "@codex@inbox", happen: func() { remove(t, w.BoxPath("codex", Inbox)) }}
+	w.files = &interrupted{part: "@codex@inbox", happen: func() { remove(t, w.BoxPath("codex", Inbox)) }}
 	r, err := w.Send(t.Context(), draft("codex"), nil)
 	var queued *QueuedError
 	if r == nil || !errors.As(err, &queued) {

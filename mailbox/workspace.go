@@ -48,7 +48,7 @@ var boxes = []Box{Inbox, Archive, DeadLetters, Outbox}
 type Workspace struct {
 	dir   string
 	root  *os.Root
-	files fileSystem
+	files durable.FileSystem
 	sign  SignFunc
 
 	now    func() time.Time
@@ -101,9 +101,12 @@ func Open(dir string, options *Options) (*Workspace, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening workspace %s: %w", absolute, noWorkspace(err)), root.Close())
 	}
-	w := &Workspace{dir: absolute, root: root, files: disk{true}, sign: unsigned, now: time.Now, random: rand.Reader, times: &sendTimes}
+	w := &Workspace{
+		dir: absolute, root: root, files: durable.Disk{Sync: true}, sign: unsigned,
+		now: time.Now, random: rand.Reader, times: &sendTimes,
+	}
 	if options != nil {
-		w.files = disk{!options.NoSync}
+		w.files = durable.Disk{Sync: !options.NoSync}
 		if options.Sign != nil {
 			w.sign = options.Sign
 		}
@@ -194,7 +197,7 @@ func (w *Workspace) MakeFolder(name string) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(w.files.syncDir(dir), dir.Close()); err != nil {
+		if err := errors.Join(w.files.SyncDir(dir), dir.Close()); err != nil {
 			return err
 		}
 	}
@@ -238,7 +241,7 @@ func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	err = writeFile(w.files, dir, path.Base(name), data)
+	err = durable.WriteFile(w.files, dir, path.Base(name), data)
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
 	}

@@ -57,12 +57,14 @@ func write(file *os.File, data []byte) error {
 }
 
 // Finish makes a file that Create returned durable, and closes it.
-func Finish(file *os.File) error {
-	err := file.Sync()
-	if err != nil {
-		err = fmt.Errorf("syncing %s: %w", filepath.Clean(file.Name()), cause(err))
+func Finish(file *os.File) error { return errors.Join(SyncFile(file), file.Close()) }
+
+// SyncFile makes a file that Create returned durable.
+func SyncFile(file *os.File) error {
+	if err := file.Sync(); err != nil {
+		return fmt.Errorf("syncing %s: %w", filepath.Clean(file.Name()), cause(err))
 	}
-	return errors.Join(err, file.Close())
+	return nil
 }
 
 // Sync makes the names in the folder durable.
@@ -91,13 +93,33 @@ func (d *Dir) Take(name string) (bool, error) {
 	}
 }
 
+// ErrNotExclusive is returned by Publish on a file system without a rename that refuses to replace,
+// such as FUSE and NFS.
+var ErrNotExclusive = errors.New("the file system cannot rename a file without replacing another")
+
 // Publish moves a file to another folder of the same file system, under a new name. It does not
 // replace a file: it returns fs.ErrExist if the new name is taken, and fs.ErrNotExist if the file
 // does not exist. Of any number of processes that publish one file, exactly one succeeds.
 func (d *Dir) Publish(name string, to *Dir, newName string) error {
+	return d.publish(name, to, newName, renameNoReplace)
+}
+
+// PublishUnique is Publish for a name that nobody else chooses at this moment, such as one with a
+// long random part. Without an exclusive rename it looks whether the name is free, and renames. A
+// lock could not make the two one step: mounts of one folder on several machines, and often on one,
+// do not share their locks.
+func (d *Dir) PublishUnique(name string, to *Dir, newName string) error {
+	err := d.Publish(name, to, newName)
+	if errors.Is(err, ErrNotExclusive) {
+		err = d.publish(name, to, newName, renameIfFree)
+	}
+	return err
+}
+
+func (d *Dir) publish(name string, to *Dir, newName string, rename func(*Dir, string, *Dir, string) error) error {
 	err := fs.ErrInvalid
 	if isEntryName(name) && isEntryName(newName) {
-		err = renameNoReplace(d, name, to, newName)
+		err = rename(d, name, to, newName)
 	}
 	if err != nil {
 		return fmt.Errorf("publishing %s: %w", to.Path(newName), cause(err))

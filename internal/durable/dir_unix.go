@@ -41,31 +41,22 @@ func (d *Dir) open(name string, flag int, mode os.FileMode) (*os.File, error) {
 	}
 }
 
-const lockFlags = os.O_CREATE | os.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK
+// A lock is a regular file opened for writing: NFS locks no other.
+const lockFlags = os.O_CREATE | os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
 
-// renameNoReplace renames with the system's exclusive rename, or under a lock if the kernel or the
-// file system does not have one.
+// renameNoReplace renames with the system's exclusive rename.
 func renameNoReplace(d *Dir, name string, to *Dir, newName string) error {
 	err := renameExclusively(int(d.handle.Fd()), name, int(to.handle.Fd()), newName)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOTSUP) {
-		return renameUnderLock(d, name, to, newName)
+	if lacksExclusiveRename(err) {
+		return ErrNotExclusive
 	}
 	return err
 }
 
-// renameUnderLock checks that the new name is free and renames, while it holds a lock that all our
-// processes take. Linking and unlinking would not need the lock, but a crash between the two would
-// leave a file that looks unpublished.
-func renameUnderLock(d *Dir, name string, to *Dir, newName string) error {
-	// The shared handle would share the lock too.
-	lock, err := to.root.Open(".")
-	if err != nil {
-		return err
-	}
-	if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX); err == nil {
-		err = renameIfFree(d, name, to, newName)
-	}
-	return errors.Join(err, lock.Close()) // closing it unlocks
+// lacksExclusiveRename reports whether the error says that the kernel or the file system has no
+// exclusive rename.
+func lacksExclusiveRename(err error) bool {
+	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.ENOTSUP)
 }
 
 func renameIfFree(d *Dir, name string, to *Dir, newName string) error {
@@ -77,4 +68,20 @@ func renameIfFree(d *Dir, name string, to *Dir, newName string) error {
 		return fs.ErrExist
 	}
 	return unix.Renameat(int(d.handle.Fd()), name, int(to.handle.Fd()), newName)
+}
+
+// lock locks a file that is open for writing, and reports whether it could: another open file may
+// hold the lock. NFS passes flock on to the server, and so does bindfs if it is told to.
+func lock(file *os.File) (bool, error) {
+	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func device(handle *os.File) (uint64, error) {
+	var stat unix.Stat_t
+	err := unix.Fstat(int(handle.Fd()), &stat)
+	return uint64(stat.Dev), err
 }

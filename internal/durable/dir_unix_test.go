@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var fallbacks = []publisher{{"rename under a lock", renameUnderLock}}
+var fallbacks = []publisher{{"rename to a unique name", (*Dir).PublishUnique}}
 
 // TestReadFileDoesNotWaitForAPipe checks that ReadFile does not block on a pipe without a writer.
 func TestReadFileDoesNotWaitForAPipe(t *testing.T) {

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"time"
@@ -28,7 +29,14 @@ func (d *Dir) open(name string, flag int, mode os.FileMode) (*os.File, error) {
 	return d.root.OpenFile(name, flag, mode)
 }
 
-const lockFlags = os.O_CREATE | os.O_RDONLY
+const lockFlags = os.O_CREATE | os.O_RDWR
+
+// lock does nothing: on Windows nobody can read or rename a file while it is locked.
+func lock(*os.File) (bool, error) { return false, errors.ErrUnsupported }
+
+func device(*os.File) (uint64, error) { return 0, nil }
+
+func bootID() string { return "" }
 
 func writable(*os.File) error { return nil }
 
@@ -42,6 +50,11 @@ func renameNoReplace(d *Dir, name string, to *Dir, newName string) error {
 		return err
 	}
 	return windows.MoveFileEx(from, dest, windows.MOVEFILE_WRITE_THROUGH)
+}
+
+// renameIfFree is never needed: every file system of Windows has an exclusive rename.
+func renameIfFree(d *Dir, name string, to *Dir, newName string) error {
+	return renameNoReplace(d, name, to, newName)
 }
 
 func (d *Dir) read(buffer []byte, name string, limit int64) ([]byte, time.Time, error) {

@@ -5,3 +5,5 @@ package durable
 import "golang.org/x/sys/unix"
 
 func renameExclusively(int, string, int, string) error { return unix.ENOSYS }
+
+func bootID() string { return "" }

@@ -43,6 +43,7 @@ var imports = map[string][]string{
 	"pair":    {"schema", "bridge", "agent"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
+	"internal/staging":   {"schema", "internal/durable"},
 	"internal/failure": {
 		"schema", "signing", "validate", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge", "ash", "agent",
 		"turn", "pair", "internal/durable", "internal/spelling",

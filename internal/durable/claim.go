@@ -1,0 +1,51 @@
+package durable
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"sync"
+)
+
+// Claim locks a file that Create returned until it is closed, which the system also does if the
+// process dies. So others can tell whether its writer is alive; see Claimed. On a system or file
+// system without such locks Claim does nothing.
+func Claim(file *os.File) { _, _ = lock(file) }
+
+// Claimed reports whether a process holds a claim on a file. That is certain only about processes
+// with the Origin of this one; others may hold locks that this one does not see. Claimed returns
+// errors.ErrUnsupported, or an error of the system, if it cannot tell.
+func (d *Dir) Claimed(name string) (bool, error) {
+	file, err := d.open(name, os.O_RDWR, 0)
+	if err != nil {
+		return false, fmt.Errorf("looking at %s: %w", d.Path(name), cause(err))
+	}
+	free, err := lock(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return false, fmt.Errorf("locking %s: %w", d.Path(name), cause(err))
+	}
+	return !free, nil
+}
+
+// Origin names the running system and the mount through which this process sees the folder, in 16
+// hexadecimal digits. Processes of one origin see each other's locks, in several containers too.
+func (d *Dir) Origin() (string, error) {
+	id, err := device(d.handle)
+	if err != nil {
+		return "", fmt.Errorf("looking at folder %s: %w", d.path, cause(err))
+	}
+	hash := fnv.New64a()
+	fmt.Fprintf(hash, "%s %d", boot(), id)
+	return fmt.Sprintf("%016x", hash.Sum64()), nil
+}
+
+// boot returns the id of this start of the system. Where there is none, it returns an id of this
+// process, so that no other process has the same origin.
+var boot = sync.OnceValue(func() string {
+	if id := bootID(); id != "" {
+		return id
+	}
+	return rand.Text()
+})

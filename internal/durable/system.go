@@ -1,0 +1,93 @@
+package durable
+
+import (
+	"errors"
+	"os"
+)
+
+// FileSystem is what delivery does to files, and nothing else. Tests put faults behind it.
+type FileSystem interface {
+	// Create writes a new file whole and claims it; see Claim.
+	Create(dir *Dir, name string, data []byte) (*os.File, error)
+	// SyncFile makes a file durable, and SyncDir the names in a folder.
+	SyncFile(file *os.File) error
+	SyncDir(dir *Dir) error
+	// Publish consumes a name; see Dir.Publish, and Dir.PublishUnique for a unique new name.
+	Publish(from *Dir, name string, to *Dir, newName string, unique bool) error
+	// Take removes a file and reports whether this call removed it.
+	Take(dir *Dir, name string) (bool, error)
+	// Origin names the processes whose claims this one sees; see Dir.Origin.
+	Origin(dir *Dir) (string, error)
+}
+
+// Disk is the file system itself. Without Sync, it skips every fsync, and nothing else.
+type Disk struct{ Sync bool }
+
+// Create implements FileSystem.
+func (d Disk) Create(dir *Dir, name string, data []byte) (*os.File, error) {
+	file, err := dir.Create(name, data)
+	if err != nil {
+		return nil, err
+	}
+	Claim(file)
+	if d.Sync {
+		StartWriteback(file)
+	}
+	return file, nil
+}
+
+// SyncFile implements FileSystem.
+func (d Disk) SyncFile(file *os.File) error {
+	if !d.Sync {
+		return nil
+	}
+	return SyncFile(file)
+}
+
+// SyncDir implements FileSystem.
+func (d Disk) SyncDir(dir *Dir) error {
+	if !d.Sync {
+		return nil
+	}
+	return dir.Sync()
+}
+
+// Publish implements FileSystem.
+func (Disk) Publish(from *Dir, name string, to *Dir, newName string, unique bool) error {
+	if unique {
+		return from.PublishUnique(name, to, newName)
+	}
+	return from.Publish(name, to, newName)
+}
+
+// Take implements FileSystem.
+func (Disk) Take(dir *Dir, name string) (bool, error) { return dir.Take(name) }
+
+// Origin implements FileSystem.
+func (Disk) Origin(dir *Dir) (string, error) { return dir.Origin() }
+
+// WriteFile writes a new file, and makes it and its name durable. A file that it cannot make durable
+// is taken back.
+func WriteFile(files FileSystem, dir *Dir, name string, data []byte) error {
+	file, err := WriteOpen(files, dir, name, data)
+	if err == nil {
+		err = file.Close()
+	}
+	return err
+}
+
+// WriteOpen is WriteFile, but returns the file open and claimed.
+func WriteOpen(files FileSystem, dir *Dir, name string, data []byte) (*os.File, error) {
+	file, err := files.Create(dir, name, data)
+	if err != nil {
+		return nil, err
+	}
+	if err = files.SyncFile(file); err == nil {
+		err = files.SyncDir(dir)
+	}
+	if err != nil {
+		_, takeErr := files.Take(dir, name)
+		return nil, errors.Join(err, file.Close(), takeErr)
+	}
+	return file, nil
+}

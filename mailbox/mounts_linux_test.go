@@ -1,0 +1,169 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/oacp-go/oacp/internal/durable"
+)
+
+// bindfs shows a folder at another place through FUSE, which has no exclusive rename. By default,
+// two such mounts share no locks, like the mounts of two machines.
+func bindfs(t *testing.T, folder string) (view string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a folder needs root")
+	}
+	view = t.TempDir()
+	if out, err := exec.Command("bindfs", folder, view).CombinedOutput(); err != nil {
+		t.Skipf("this machine cannot mount a folder with bindfs: %v %s", err, out)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(view, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmounting %s: %v", view, err)
+		}
+	})
+	return view
+}
+
+// TestTwoMountsLoseNothing sends from two mounts of one workspace at once, again and again, while
+// the short file name is free.
+func TestTwoMountsLoseNothing(t *testing.T) {
+	const rounds = 300
+	w := newWorkspace(t, "claude", "codex")
+	views := []*Workspace{openWorkspace(t, bindfs(t, w.dir)), openWorkspace(t, bindfs(t, w.dir))}
+	for round := range rounds {
+		start := make(chan struct{})
+		var group sync.WaitGroup
+		for _, view := range views {
+			view.files = durable.Disk{}
+			view.now = func() time.Time { return testTime.Add(time.Duration(round) * time.Minute) }
+			group.Go(func() {
+				<-start
+				if _, err := view.Send(t.Context(), draft("codex"), nil); err != nil {
+					t.Errorf("sending: %v", err)
+				}
+			})
+		}
+		close(start)
+		group.Wait()
+	}
+	for _, box := range []string{"agents/codex/inbox", "agents/claude/outbox"} {
+		if got := len(files(t, w, box)); got != rounds*len(views) {
+			t.Errorf("%s has %d messages, want the %d accepted ones", box, got, rounds*len(views))
+		}
+	}
+	wantFiles(t, w, outgoingName)
+}
+
+// TestRemovedStateLosesNothing removes state again and again while broadcasts are sent. Each
+// accepted one reaches all of its recipients once. Those that find no folder are refused.
+func TestRemovedStateLosesNothing(t *testing.T) {
+	const broadcasts = 200
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				// It may fail because a sender makes the folder again.
+				_ = os.RemoveAll(filepath.Join(w.dir, stateName))
+			}
+		}
+	})
+	sent := 0
+	for i := range broadcasts {
+		w.now = func() time.Time { return testTime.Add(time.Duration(i) * time.Minute) }
+		r, err := w.Send(t.Context(), draft("codex", "gemini"), nil)
+		var queued *QueuedError
+		switch {
+		case err == nil:
+			sent++
+		case r != nil || errors.As(err, &queued):
+			t.Errorf("broadcast %d: %v", i, err)
+		}
+	}
+	close(stop)
+	group.Wait()
+	for _, box := range []string{"agents/codex/inbox", "agents/gemini/inbox", "agents/claude/outbox"} {
+		if got := len(files(t, w, box)); got != sent {
+			t.Errorf("%s has %d messages, want the %d accepted ones", box, got, sent)
+		}
+	}
+	if sent == 0 {
+		t.Error("no broadcast is accepted")
+	}
+}
+
+// TestKilledSendersAreSweptAtOnce kills processes while they send, and recovers without waiting.
+func TestKilledSendersAreSweptAtOnce(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	for range 20 {
+		cmd, ids := child(t, w.dir, 1000, "codex,gemini")
+		ids.Scan()
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for ids.Scan() {
+		}
+		_ = cmd.Wait() // it was killed
+	}
+	w.now = time.Now
+	mustRecover(t, w)
+	wantFiles(t, w, outgoingName)
+}
+
+// TestRecoverFollowsTheName recovers copies that a sender staged in the inbox, because it saw the
+// inbox on a mount of its own, and copies in state/outgoing. Here everything is on one mount.
+func TestRecoverFollowsTheName(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	r := send(t, w, draft("codex"))
+	name := fmt.Sprintf("%s@codex@inbox", r.Message.ID)
+	if err := os.Rename(r.Inboxes[0], filepath.Join(w.BoxPath("codex", Inbox), ".oacp-"+name)); err != nil {
+		t.Fatal(err)
+	}
+	writeTestFile(t, filepath.Join(w.dir, outgoingName, name+"@beside"), "")
+	mustRecover(t, w)
+	if got := inboxIDs(t, w, "codex"); len(got) != 1 || got[0] != r.Message.ID {
+		t.Errorf("the inbox has %v, want %s", got, r.Message.ID)
+	}
+	after(w, 2*staleAfter)
+	mustRecover(t, w)
+	wantFiles(t, w, outgoingName)
+	wantFiles(t, w, "agents/codex/inbox", filepath.Base(r.Inboxes[0]))
+}
+
+// newNestedView makes a workspace whose inbox of codex is a mount of its own, and opens it through a
+// view that shows one mount: a rename to that inbox fails although the mounts look the same.
+func newNestedView(t *testing.T) *Workspace {
+	t.Helper()
+	w := newWorkspace(t, "claude", "codex")
+	mountTmpfs(t, w.BoxPath("codex", Inbox), "1m")
+	return openWorkspace(t, bindfs(t, w.dir))
+}
+
+func TestMountThatDoesNotShow(t *testing.T) {
+	for _, dealing := range dealings {
+		t.Run(dealing.name, func(t *testing.T) {
+			w := newNestedView(t)
+			e := received(t, w)
+			wantFiles(t, w, outgoingName)
+			if err := dealing.deal(w, e); err != nil {
+				t.Error(err)
+			}
+			wantFiles(t, w, "agents/codex/inbox")
+			wantFiles(t, w, outgoingName)
+		})
+	}
+}

@@ -1,0 +1,136 @@
+package mailbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/gofrs/flock"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/staging"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// errGone says that the staged copy of a sent message was removed and is not in its inbox.
+var errGone = errors.New("the staged copy is gone")
+
+// publish publishes the inbox copies of sent messages.
+func (b *batch) publish(messages []*outgoing, syncErr error) {
+	inboxes := make(map[*durable.Dir]bool)
+	for _, o := range messages {
+		if o.receipt == nil || o.receipt.AlreadySent {
+			continue
+		}
+		queued := &QueuedError{ID: o.message.ID}
+		for i, c := range o.inboxes {
+			name, err := b.publishInbox(c, o.message, o.name, o.data)
+			if errors.Is(err, errGone) && b.w.now().Sub(b.opened) < strangerAfter {
+				// Nobody else publishes a copy of a living process, so the copy was removed.
+				if err = b.restage(c, o.data, true); err == nil {
+					name, err = b.publishInbox(c, o.message, o.name, o.data)
+				}
+			}
+			if err != nil {
+				queued.Agents = append(queued.Agents, c.Name.Agent)
+				queued.Err = errors.Join(queued.Err, err)
+				continue
+			}
+			o.receipt.Inboxes[i] = c.Box.Path(name)
+			inboxes[c.Box] = true
+		}
+		if queued.Err != nil {
+			o.err = queued
+		}
+	}
+	if err := errors.Join(syncErr, b.syncAll(inboxes)); err != nil {
+		for _, o := range messages {
+			if o.receipt != nil && o.err == nil {
+				o.err = &NotDurableError{ID: o.message.ID, Err: err}
+			}
+		}
+	}
+}
+
+// publishInbox publishes an inbox copy under the name of its outbox copy, or under the long name if
+// another file has that one, and returns the name. It returns errGone if the copy is neither staged
+// nor in the inbox.
+func (b *batch) publishInbox(c *staging.Copy, m *schema.Message, name string, data []byte) (string, error) {
+	long, err := m.LongFileName()
+	if err != nil {
+		return name, err
+	}
+	for _, as := range []string{name, long} {
+		err = c.Publish(b.w.files, as, as != m.FileName())
+		if errors.Is(err, syscall.EXDEV) {
+			// The inbox is on a mount that does not show.
+			if err = b.restage(c, data, false); err == nil {
+				err = c.Publish(b.w.files, as, as != m.FileName())
+			}
+		}
+		switch {
+		case err == nil:
+			return as, nil
+		case errors.Is(err, fs.ErrExist) && holds(c.Box, as, data):
+			// The copy is published; a crash undid the removal of the staged name.
+			_, err = c.Take(b.w.files)
+			return as, err
+		case errors.Is(err, fs.ErrNotExist) && !holds(c.Dir, c.File, data):
+			// The copy is not staged any more; otherwise the inbox would be missing.
+			for _, as := range []string{name, long} {
+				if holds(c.Box, as, data) {
+					return as, nil
+				}
+			}
+			return name, fmt.Errorf("%w: %s", errGone, c.Dir.Path(c.File))
+		case !errors.Is(err, fs.ErrExist) && !errors.Is(err, durable.ErrNotExclusive):
+			return name, err
+		}
+	}
+	return name, err
+}
+
+// holds reports whether a file has these bytes. It opens the file, because a network file system
+// describes a removed one for a while.
+func holds(dir *durable.Dir, name string, data []byte) bool {
+	found, err := dir.ReadFile(name, schema.MaxFileSize)
+	return err == nil && string(found) == string(data)
+}
+
+// restage stages the copy of a sent message again, in its box: the old copy is gone, or cannot be
+// moved there. Of the processes that restage an old copy, the one that removes it succeeds.
+func (b *batch) restage(c *staging.Copy, data []byte, gone bool) error {
+	if !gone && !c.Claimed() && b.lock == nil {
+		// A recovery could remove the copy of another one.
+		if locked, err := b.takeLock((*flock.Flock).TryLock); !locked {
+			return errors.Join(errGone, err)
+		}
+	}
+	again := staging.New(b.name(c.Name.ID, c.Name.Agent, Inbox), c.Box, b.outgoing)
+	again.GoBeside(b.outgoing)
+	_, err := again.Take(b.w.files) // what a killed recovery left
+	if err == nil {
+		err = again.Create(b.w.files, data)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		again.GoBeside(nil) // state was removed
+		err = again.Create(b.w.files, data)
+	}
+	if err == nil {
+		err = errors.Join(again.Sync(b.w.files), b.w.files.SyncDir(again.Dir))
+	}
+	if err == nil && !gone {
+		var took bool
+		if took, err = c.Take(b.w.files); err == nil && !took {
+			err = errGone
+		}
+	}
+	if err != nil {
+		_, takeErr := again.Take(b.w.files)
+		return errors.Join(err, takeErr)
+	}
+	c.Close()
+	*c = *again
+	return nil
+}
