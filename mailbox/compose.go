@@ -3,7 +3,6 @@ package mailbox
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -117,12 +116,8 @@ func (w *Workspace) giveID(o *outgoing, claimed map[string]bool) error {
 		at = m.CreatedAt.Time().Add(time.Duration(at.Nanosecond()))
 	}
 	if !o.long {
-		taken, err := w.shortNameTaken(m)
-		if err != nil {
-			return err
-		}
 		claim := string(m.From) + "/" + m.FileName()
-		o.long = taken || claimed[claim]
+		o.long = w.shortNameTaken(m) || claimed[claim]
 		if claimed != nil {
 			claimed[claim] = true
 		}
@@ -136,8 +131,9 @@ func (w *Workspace) giveID(o *outgoing, claimed map[string]bool) error {
 	return err
 }
 
-// shortNameTaken reports whether one of the message's boxes has a file of its short name.
-func (w *Workspace) shortNameTaken(m *schema.Message) (bool, error) {
+// shortNameTaken reports whether one of the message's boxes has a file of its short name. A box that
+// cannot be looked at refuses its copy later, and says why.
+func (w *Workspace) shortNameTaken(m *schema.Message) bool {
 	names := []string{BoxName(m.From, Outbox)}
 	for _, to := range m.To {
 		if to.Valid() {
@@ -145,15 +141,11 @@ func (w *Workspace) shortNameTaken(m *schema.Message) (bool, error) {
 		}
 	}
 	for _, box := range names {
-		_, err := w.root.Lstat(box + "/" + m.FileName())
-		switch {
-		case err == nil:
-			return true, nil
-		case !errors.Is(err, fs.ErrNotExist):
-			return false, fmt.Errorf("looking at %s: %w", box, err)
+		if _, err := w.root.Lstat(box + "/" + m.FileName()); err == nil {
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
 // SendOptions changes how messages are sent. The zero value is the default.

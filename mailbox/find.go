@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -219,6 +220,9 @@ func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.A
 	}
 	id := found[0].Message.ID
 	if len(pending) == 0 {
+		if _, err := durable.StatFolder(w.root, w.dir, BoxName(agent, Inbox)); agent != "" && ignoreMissing(err) != nil {
+			return Entry{}, err // the inbox may have it
+		}
 		return Entry{}, &NotPendingError{ID: id, Agent: agent, Elsewhere: found}
 	}
 	return onlyEntry(id, pending)

@@ -92,7 +92,7 @@ func Open(dir string, options *Options) (*Workspace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening workspace %s: %w", dir, noWorkspace(err))
 	}
-	err = durable.CheckFolder(root, absolute, agentsName)
+	_, err = durable.StatFolder(root, absolute, agentsName)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, noMarker := root.Lstat("workspace.json"); noMarker == nil {
 			err = nil // a workspace without agents
@@ -187,7 +187,7 @@ func (w *Workspace) MakeFolder(name string) error {
 		case !errors.Is(err, fs.ErrExist):
 			return fmt.Errorf("making folder %s: %w", filepath.Join(w.dir, name[:i]), err)
 		default:
-			if err := durable.CheckFolder(w.root, w.dir, name[:i]); err != nil {
+			if _, err := durable.StatFolder(w.root, w.dir, name[:i]); err != nil {
 				return fmt.Errorf("making folder %s: %w", filepath.Join(w.dir, name), err)
 			}
 		}
@@ -267,7 +267,12 @@ func (w *Workspace) Agents() ([]schema.AgentName, error) {
 
 // Knows reports whether the workspace has a folder for the agent.
 func (w *Workspace) Knows(agent schema.AgentName) bool {
-	return agent.Valid() && durable.CheckFolder(w.root, w.dir, agentsName+"/"+string(agent)) == nil
+	return agent.Valid() && w.findAgent(agent) == nil
+}
+
+func (w *Workspace) findAgent(agent schema.AgentName) error {
+	_, err := durable.StatFolder(w.root, w.dir, agentsName+"/"+string(agent))
+	return err
 }
 
 // UnknownAgentError says that a workspace does not have an agent.
@@ -294,7 +299,7 @@ func (w *Workspace) CheckAgent(agent schema.AgentName) error {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return err
 	}
-	if err := durable.CheckFolder(w.root, w.dir, agentsName+"/"+string(agent)); !errors.Is(err, fs.ErrNotExist) {
+	if err := w.findAgent(agent); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	known, err := w.Agents()

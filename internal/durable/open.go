@@ -13,8 +13,8 @@ import (
 // What a folder or file is instead of what it must be. Opening anything else could block the
 // program for ever: a pipe waits for its other end, and a device may never end.
 var (
-	// ErrLink is returned for a symbolic link, wherever it leads.
-	ErrLink = errors.New("symbolic links are not followed")
+	// ErrLink is returned for a symbolic link that must not be followed.
+	ErrLink = errors.New("the symbolic link is not followed")
 	// ErrNotFolder is returned for opening something other than a folder as one.
 	ErrNotFolder = errors.New("not a folder")
 	// ErrNotRegular is returned for opening something other than a regular file as one.
@@ -64,16 +64,16 @@ func OpenDir(root *os.Root, path, name string) (*Dir, error) {
 	return newDir(at, path)
 }
 
-// CheckFolder returns an error if a name below the root is not that of a folder; path is what errors
-// call the root.
-func CheckFolder(root *os.Root, path, name string) error {
-	if _, err := findFolder(root, name); err != nil {
-		return fmt.Errorf("folder %s: %w", filepath.Join(path, name), cause(err))
+// StatFolder describes a folder below the root. It returns an error for anything else, also for a
+// symbolic link; path is what errors call the root.
+func StatFolder(root *os.Root, path, name string) (fs.FileInfo, error) {
+	found, err := findFolder(root, name)
+	if err != nil {
+		return nil, fmt.Errorf("folder %s: %w", filepath.Join(path, name), cause(err))
 	}
-	return nil
+	return found, nil
 }
 
-// findFolder describes a folder.
 func findFolder(root *os.Root, name string) (fs.FileInfo, error) {
 	found, err := root.Lstat(name)
 	switch {
@@ -141,12 +141,14 @@ func (d *Dir) explain(name string, err error) error {
 	return ErrNotRegular
 }
 
-// explainRead is explain for a read, which follows links.
+// explainRead is explain for a read, which follows links inside the folder.
 func (d *Dir) explainRead(name string, err error) error {
-	if explained := d.explain(name, err); explained == ErrNotRegular {
-		return explained
+	for _, clear := range []error{fs.ErrNotExist, fs.ErrPermission, ErrTooLarge, ErrNotRegular} {
+		if errors.Is(err, clear) {
+			return err
+		}
 	}
-	return err
+	return d.explain(name, err)
 }
 
 // ListFolder returns the names in a folder below the root, in no order; see OpenDir.

@@ -1,6 +1,7 @@
 package failure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,19 +32,30 @@ type rule struct {
 	match func(error) (hint string, ok bool)
 }
 
-// classify returns code and hint of the first rule that applies.
+// classify returns the code of the first rule that applies, and the hint of the first that has one.
 func classify(err error) (code, hint string) {
 	for _, r := range slices.Concat(mailboxRules(), signingRules(), bridgeRules(), turnRules(), pairRules(), generalRules()) {
-		if hint, ok := r.match(err); ok {
-			return r.code, hint
+		hint, ok := r.match(err)
+		if !ok {
+			continue
+		}
+		if code = cmp.Or(code, r.code); hint != "" {
+			return code, hint
 		}
 	}
-	return "failed", ""
+	return cmp.Or(code, "failed"), ""
 }
 
 // is matches a sentinel error.
 func is(target error, hint string) func(error) (string, bool) {
 	return func(err error) (string, bool) { return hint, errors.Is(err, target) }
+}
+
+// isOneOf matches any of several sentinel errors.
+func isOneOf(hint string, targets ...error) func(error) (string, bool) {
+	return func(err error) (string, bool) {
+		return hint, slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+	}
 }
 
 // as matches errors of the type E.
@@ -166,8 +178,8 @@ func generalRules() []rule {
 		{"timeout", is(context.DeadlineExceeded, "")},
 		{"cancelled", is(context.Canceled, "")},
 		{"permission", is(fs.ErrPermission, "")},
-		{"bad_file", is(durable.ErrLink, "oacp follows no links in a workspace: replace it by what it leads to, or remove it")},
-		{"bad_file", is(durable.ErrNotFolder, "a folder belongs there: move what is there away")},
-		{"bad_file", is(durable.ErrNotRegular, "a plain file belongs there: move what is there away")},
+		{"bad_file", isOneOf("replace the link by what it leads to, or remove it", durable.ErrLink, syscall.ELOOP)},
+		{"bad_file", isOneOf("a folder belongs there: move away what is there", durable.ErrNotFolder, syscall.ENOTDIR)},
+		{"bad_file", isOneOf("a plain file belongs there: move away what is there", durable.ErrNotRegular, syscall.ENXIO, syscall.EISDIR)},
 	}
 }

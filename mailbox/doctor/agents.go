@@ -28,23 +28,13 @@ const maxFileSize = 1 << 20
 const staleStatus = time.Hour
 
 // read returns the bytes of a file below the workspace.
-func (i *inspection) read(name string) (data []byte, err error) {
-	dir, err := durable.OpenDir(i.w.Root(), i.w.Dir(), path.Dir(name))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	return dir.ReadFile(path.Base(name), maxFileSize)
+func (i *inspection) read(name string) ([]byte, error) {
+	return durable.ReadFile(i.w.Root(), i.w.Dir(), name, maxFileSize)
 }
 
 // names returns the names of the entries of a folder below the workspace, sorted.
-func (i *inspection) names(folder string) (names []string, err error) {
-	dir, err := durable.OpenDir(i.w.Root(), i.w.Dir(), folder)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	names, err = dir.Names()
+func (i *inspection) names(folder string) ([]string, error) {
+	names, err := durable.ListFolder(i.w.Root(), i.w.Dir(), folder)
 	slices.Sort(names)
 	return names, err
 }

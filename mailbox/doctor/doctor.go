@@ -65,7 +65,8 @@ type Finding struct {
 // Names in a workspace.
 const (
 	agentsName   = "agents"
-	outgoingName = "state/outgoing"
+	stateName    = "state"
+	outgoingName = stateName + "/outgoing"
 )
 
 // Options says how to inspect a workspace.
@@ -122,6 +123,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	i.trust(ctx)
 	i.mailboxes(agents)
 	i.delivery()
+	i.state(ctx)
 	for _, agent := range agents {
 		i.deadLetters(ctx, agent)
 	}

@@ -63,7 +63,7 @@ var troubles = []trouble{
 		if err := os.Symlink(filepath.Join(t.TempDir(), "other.json"), filepath.Join(w.Dir(), project.MarkerName)); err != nil {
 			t.Fatal(err)
 		}
-	}, "Workspace", "workspace.json", SeverityError, []string{"cannot be read", "escapes"}, false},
+	}, "Workspace", "workspace.json", SeverityError, []string{"cannot be read", "symbolic link"}, false},
 	{"no inbox", func(t *testing.T, w *mailbox.Workspace) { remove(t, w.BoxPath("codex", mailbox.Inbox)) },
 		"Inbox Health", "codex/inbox", SeverityWarning, []string{"missing"}, true},
 	{"no outbox", func(t *testing.T, w *mailbox.Workspace) { remove(t, w.BoxPath("codex", mailbox.Outbox)) },

@@ -16,12 +16,11 @@ import (
 // mailboxes checks that each agent's folders are folders, inside the workspace, and writable.
 func (i *inspection) mailboxes(agents []schema.AgentName) {
 	i.category = categoryMailboxes
-	names, err := durable.ListFolder(i.w.Root(), i.w.Dir(), agentsName)
+	names, err := i.names(agentsName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		i.fail(agentsName, err)
 		return
 	}
-	slices.Sort(names)
 	for _, name := range names {
 		_, err := schema.ParseAgentName(name)
 		switch {
@@ -34,8 +33,12 @@ func (i *inspection) mailboxes(agents []schema.AgentName) {
 	}
 	for _, agent := range agents {
 		before := len(i.findings)
-		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
+		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive} {
 			i.folder(agent, box)
+		}
+		card := agentsName + "/" + string(agent) + "/agent_card.yaml"
+		if _, err := i.read(card); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			i.add(card, SeverityError, "replace it by a plain file", "%v", err)
 		}
 		if len(i.findings) == before {
 			i.add(string(agent), SeverityOK, "", "its folders are writable")
@@ -46,8 +49,8 @@ func (i *inspection) mailboxes(agents []schema.AgentName) {
 func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
 	name := mailbox.BoxName(agent, box)
 	dir, err := durable.OpenDir(i.w.Root(), i.w.Dir(), name)
-	if errors.Is(err, fs.ErrNotExist) && box == mailbox.Inbox {
-		return // see inbox
+	if errors.Is(err, fs.ErrNotExist) && (box == mailbox.Inbox || box == mailbox.Archive) {
+		return // see inbox; the archive is made when it is needed
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "is missing")
@@ -63,6 +66,25 @@ func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
 	}
 	if err := dir.Close(); err != nil {
 		i.fail(name, err)
+	}
+}
+
+// state reports what below state is neither a folder nor a file. Commands refuse it.
+func (i *inspection) state(ctx context.Context) {
+	i.category = categoryDelivery
+	err := fs.WalkDir(i.w.Root().FS(), stateName, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil || ctx.Err() != nil:
+			return errors.Join(err, context.Cause(ctx))
+		case entry.Type()&fs.ModeSymlink != 0:
+			i.add(name, SeverityError, "remove it, or replace it by what it leads to", "%v", durable.ErrLink)
+		case !entry.IsDir() && (name == stateName || !entry.Type().IsRegular()):
+			i.add(name, SeverityError, "remove it", "is neither a folder nor a plain file")
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		i.fail(stateName, err)
 	}
 }
 
