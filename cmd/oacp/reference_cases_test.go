@@ -195,9 +195,24 @@ var validateCases = func() []referenceCase {
 		valid("a body that is not one line", "body: |\n  one\n  two"), valid("a recipient list", "to: [codex, ann]"), valid("an expiry", "expires_at: 2026-03-14T00:00:00Z"),
 		valid("a channel", "channel: my-channel_01"), valid("a handoff", "type: handoff", handoff), valid("numbers without quotes", "related_pr: 42"),
 		valid("telemetry", "type: review_lgtm", "turns: 3", "input_tokens: 10", "wall_time_s: 2.5", "est_cost_usd: .5", "model: m"),
-		valid("a channel with a space", "channel: my channel"),
 	}
-	cases[len(cases)-1].differs, cases[len(cases)-1].exits = "a channel is free text: other characters are a warning", []int{0}
+	for _, other := range []struct {
+		exit      int
+		name, why string
+		lines     []string
+	}{
+		{0, "a channel with a space", "a channel is free text: other characters are a warning", []string{"channel: my channel"}},
+		{0, "a structured body", "a body may be a mapping", []string{"body: {answer: 42}"}},
+		{1, "an id of another form", "an id says when and by whom the message was made", []string{"id: hello"}},
+		{1, "a message to oneself", "a message goes to others", []string{"to: claude"}},
+		{1, "one recipient twice", "a recipient gets one copy", []string{"to: [codex, codex]"}},
+		{1, "a key twice", "two readers could see two messages", []string{"channel: one\nchannel: two"}},
+		{1, "an anchor", "a small file could grow without bound", []string{"channel: &name one"}},
+	} {
+		c := valid(other.name, other.lines...)
+		c.differs, c.exits = other.why, []int{other.exit}
+		cases = append(cases, c)
+	}
 	for i, bad := range [][]string{
 		{"id:"}, {"from: _bot"}, {"from: a/b"}, {"to: [claude, codex]"}, {"to: []"}, {"to: [a,b,c,d,e,f,g,h,i,j,k]"}, {"type: poem"}, {"priority: P9"}, {"priority:"},
 		{"created_at_utc: yesterday"}, {"created_at_utc: 2026-02-31T00:00:00Z"}, {"expires_at: 2026-03-14 00:00:00"}, {"subject: " + strings.Repeat("x", 201)},
