@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/staging"
@@ -137,7 +136,7 @@ func (b *batch) move(from *durable.Dir, entry string, to *staging.Copy, name str
 
 func (b *batch) moveAs(from *durable.Dir, entry string, to *staging.Copy, name string, reason *DeadLetterReason) error {
 	if reason == nil {
-		return b.moveAcross(from, entry, to, name)
+		return to.Move(b.w.files, from, entry, name)
 	}
 	data, err := json.MarshalIndent(reason, "", "  ")
 	if err != nil {
@@ -146,51 +145,10 @@ func (b *batch) moveAs(from *durable.Dir, entry string, to *staging.Copy, name s
 	if err := durable.WriteFile(b.w.files, to.Box, name+ReasonSuffix, append(data, '\n')); err != nil {
 		return err
 	}
-	err = b.moveAcross(from, entry, to, name)
+	err = to.Move(b.w.files, from, entry, name)
 	if err != nil {
 		_, takeErr := b.w.files.Take(to.Box, name+ReasonSuffix)
 		err = errors.Join(err, takeErr)
-	}
-	return err
-}
-
-// moveAcross moves a file to the box of the copy. If no rename leads there, moveAcross stages
-// and publishes the copy, and removes the original once the copy is durable: a crash between the
-// two leaves both.
-func (b *batch) moveAcross(from *durable.Dir, entry string, to *staging.Copy, name string) error {
-	files := b.w.files
-	if err := files.Publish(from, entry, to.Box, name, true); !errors.Is(err, syscall.EXDEV) {
-		return err
-	}
-	data, err := from.ReadFile(entry, schema.MaxFileSize)
-	if err != nil {
-		return err
-	}
-	if err := to.Create(files, data); err != nil {
-		return err
-	}
-	if err = to.Sync(files); err == nil {
-		err = files.SyncDir(to.Dir)
-	}
-	if err == nil {
-		err = to.Publish(files, name, true)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		// The caller must not take this for a missing original.
-		return fmt.Errorf("%s was swept as stale; %s is still in place", to.Dir.Path(to.File), from.Path(entry))
-	case err != nil:
-		_, takeErr := to.Take(files)
-		return errors.Join(err, takeErr)
-	}
-	if err := files.SyncDir(to.Box); err != nil {
-		return err
-	}
-	took, err := files.Take(from, entry)
-	if err == nil && !took {
-		// Another process removed the original.
-		_, err = files.Take(to.Box, name)
-		err = errors.Join(fs.ErrNotExist, err)
 	}
 	return err
 }

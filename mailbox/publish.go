@@ -99,38 +99,24 @@ func holds(dir *durable.Dir, name string, data []byte) bool {
 }
 
 // restage stages the copy of a sent message again, in its box: the old copy is gone, or cannot be
-// moved there. Of the processes that restage an old copy, the one that removes it succeeds.
+// moved there. Of the processes that restage an old copy, the one that removes it succeeds; the
+// others get errGone.
 func (b *batch) restage(c *staging.Copy, data []byte, gone bool) error {
 	if !gone && !c.Claimed() && b.lock == nil {
-		// A recovery could remove the copy of another one.
+		// Two recoveries would use the same names.
 		if locked, err := b.takeLock((*flock.Flock).TryLock); !locked {
 			return errors.Join(errGone, err)
 		}
 	}
 	again := staging.New(b.name(c.Name.ID, c.Name.Agent, Inbox), c.Box, b.outgoing)
-	again.GoBeside(b.outgoing)
-	_, err := again.Take(b.w.files) // what a killed recovery left
-	if err == nil {
-		err = again.Create(b.w.files, data)
+	if err := again.CreateBeside(b.w.files, data); err != nil {
+		return err
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		again.GoBeside(nil) // state was removed
-		err = again.Create(b.w.files, data)
-	}
-	if err == nil {
-		err = errors.Join(again.Sync(b.w.files), b.w.files.SyncDir(again.Dir))
-	}
-	if err == nil && !gone {
-		var took bool
-		if took, err = c.Take(b.w.files); err == nil && !took {
-			err = errGone
-		}
-	}
-	if err != nil {
+	took, err := c.Take(b.w.files)
+	if !took && !gone || err != nil {
 		_, takeErr := again.Take(b.w.files)
-		return errors.Join(err, takeErr)
+		return errors.Join(errGone, err, takeErr)
 	}
-	c.Close()
 	*c = *again
 	return nil
 }

@@ -28,8 +28,8 @@ type Recovered struct {
 }
 
 // Recover completes deliveries that a crash interrupted or an inbox refused: it publishes copies of
-// sent messages, and removes copies of unsent messages that are an hour old. Any number of
-// processes may run it at any time, during deliveries too.
+// sent messages, and removes copies of unsent messages. It leaves the copies of living processes
+// alone. Any number of processes may run it at any time, during deliveries too.
 func (w *Workspace) Recover(ctx context.Context) (recovered Recovered, err error) {
 	b, err := w.openBatch(nil)
 	if err != nil {
@@ -183,7 +183,7 @@ func (b *batch) isSent(c *staging.Copy) (bool, error) {
 	}
 	data, err := c.Dir.ReadFile(c.File, schema.MaxFileSize)
 	if err != nil {
-		return false, err
+		return false, ignoreMissing(err)
 	}
 	m, _ := validate.Decode(data)
 	if m == nil || m.ID != c.Name.ID {

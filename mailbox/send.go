@@ -135,10 +135,11 @@ func (w *Workspace) tryToDeliver(ctx context.Context, messages []*outgoing, opti
 		// Other processes may be sending the same message. With the lock, copies that are staged
 		// under its id belong to a dead process.
 		wait := func(lock *flock.Flock) (bool, error) { return lock.TryLockContext(ctx, lockRetry) }
-		if _, err := b.takeLock(wait); err != nil {
-			return messages, err
+		_, err := b.takeLock(wait)
+		if err == nil {
+			err = b.findLeftovers()
 		}
-		if err := b.findLeftovers(); err != nil {
+		if err != nil {
 			return messages, err
 		}
 	}

@@ -4,6 +4,7 @@ package staging
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -88,8 +89,8 @@ func New(name Name, box, folder *durable.Dir) *Copy {
 	return c
 }
 
-// GoBeside changes where the copy will be staged: in its box. Without the staging folder, the copy
-// gets no mark.
+// GoBeside changes where the copy will be staged: in its box. The folder is the staging folder;
+// without it, the copy gets no mark.
 func (c *Copy) GoBeside(folder *durable.Dir) {
 	c.Name.Beside = true
 	c.Dir, c.File, c.marks = c.Box, HiddenPrefix+c.Name.text(), folder
@@ -108,6 +109,28 @@ func (c *Copy) Create(files durable.FileSystem, data []byte) (err error) {
 	}
 	if c.marks == nil {
 		c.claim = c.open
+	}
+	return nil
+}
+
+// CreateBeside creates the copy in its box, durably, in place of one that a dead process left there.
+// Without a staging folder, because someone removed it, the copy gets no mark.
+func (c *Copy) CreateBeside(files durable.FileSystem, data []byte) error {
+	c.GoBeside(c.Dir)
+	_, err := c.Take(files)
+	if err == nil {
+		err = c.Create(files, data)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		c.GoBeside(nil)
+		err = c.Create(files, data)
+	}
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(c.Sync(files), files.SyncDir(c.Box)); err != nil {
+		_, takeErr := c.Take(files)
+		return errors.Join(err, takeErr)
 	}
 	return nil
 }
