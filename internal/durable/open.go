@@ -133,7 +133,7 @@ func (d *Dir) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, error
 // system's own errors do not say, and otherwise the error.
 func (d *Dir) explain(name string, err error) error {
 	switch info, lookErr := d.root.Lstat(name); {
-	case lookErr != nil || info.Mode().IsRegular():
+	case lookErr != nil || info.Mode().IsRegular() || errors.Is(err, fs.ErrExist):
 		return err
 	case info.Mode()&fs.ModeSymlink != 0:
 		return ErrLink

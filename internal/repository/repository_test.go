@@ -197,6 +197,48 @@ func TestOnlyDurableRenames(t *testing.T) {
 	}
 }
 
+// opening lists the files that open others although they belong to packages that keep theirs in a
+// workspace, with the reason.
+var opening = map[string]string{
+	"mailbox/project/find.go":     "the folder of projects is in no workspace",
+	"mailbox/doctor/agents.go":    "walking a folder opens only folders, and no links",
+	"mailbox/doctor/mailboxes.go": "walking a folder opens only folders, and no links",
+}
+
+// TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them
+// with internal/durable, because it follows no links and does not wait for pipes.
+func TestWorkspacesOpenThroughDurable(t *testing.T) {
+	packages := []string{"mailbox", "mailbox/project", "mailbox/watch", "mailbox/doctor", "mailbox/trust", "turn",
+		"convert/mirror", "internal/exclusive", "cmd/oacp-dashboard/dashboard"}
+	opens := []string{"Open", "OpenFile", "ReadFile", "WriteFile", "Create", "CreateTemp", "ReadDir", "OpenRoot", "FS", "Truncate"}
+	found := 0
+	for _, f := range programFiles(t) {
+		if !slices.Contains(packages, f.folder) {
+			continue
+		}
+		ast.Inspect(f.tree, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			if !ok || !slices.Contains(opens, selector.Sel.Name) {
+				return true
+			}
+			found++
+			from, isPackage := selector.X.(*ast.Ident)
+			call, isRoot := selector.X.(*ast.CallExpr)
+			if isRoot {
+				root, ok := call.Fun.(*ast.SelectorExpr)
+				isRoot = ok && root.Sel.Name == "Root"
+			}
+			if opening[f.name()] == "" && (isRoot || isPackage && slices.Contains([]string{"os", "root"}, from.Name)) {
+				f.report(t, n, "%s opens a file with %s; use internal/durable", f.folder, selector.Sel.Name)
+			}
+			return true
+		})
+	}
+	if found == 0 {
+		t.Error("no file is opened: the test no longer finds what it looks for")
+	}
+}
+
 // TestOnlyDurableMakesLocks checks that only internal/durable opens lock files, because it follows
 // no links and does not wait for pipes.
 func TestOnlyDurableMakesLocks(t *testing.T) {
