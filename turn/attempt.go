@@ -143,7 +143,7 @@ func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Re
 func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, result agent.Result) error {
 	f := succeeded.about(rec)
 	f.Session, f.DurationMS, f.Usage = result.SessionID, result.Duration.Milliseconds(), result.Usage
-	answer, err := r.answer(m, rec, result)
+	answer, err := r.answer(ctx, m, rec, result)
 	if err != nil {
 		e := EventUnsendable.about(rec)
 		e.Reason, e.Err = err.Error(), err

@@ -54,7 +54,7 @@ const maxCut = schema.MaxBody - 500
 
 // answer makes the answer to a message of what the agent said, or nil if there is none to be sent.
 // If it is longer than a message may be, a file keeps the complete answer, and the message says so.
-func (r *Runner) answer(m *schema.Message, rec *record, result agent.Result) (*schema.Message, error) {
+func (r *Runner) answer(ctx context.Context, m *schema.Message, rec *record, result agent.Result) (*schema.Message, error) {
 	text := strings.TrimRight(result.Text, " \t\r\n")
 	if !r.config.Reply || !m.Type.ExpectsAnswer() || text == "" {
 		return nil, nil
@@ -78,7 +78,12 @@ func (r *Runner) answer(m *schema.Message, rec *record, result agent.Result) (*s
 	draft := mailbox.Reply(m, r.config.Agent)
 	draft.Body = schema.TextValue(text)
 	r.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
-	return &draft, validate.Message(&draft).Err()
+	err := validate.Message(&draft).Err()
+	if err == nil && r.config.Contract != nil {
+		// The turn is over: a runner that stops still sends its answer.
+		err = r.config.Contract(context.WithoutCancel(ctx), &draft)
+	}
+	return &draft, err
 }
 
 func firstRunes(text string, most int) string {

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -24,6 +26,10 @@ type FilesOptions struct {
 	// Progress, if set, is called from time to time with the number of files done and of all files,
 	// by one goroutine at a time.
 	Progress func(done, total int)
+	// Contract, if set, returns a function that judges the body of a message, by what its workspace
+	// demands beyond the rules, or nil if it demands nothing. Several goroutines call it at a time,
+	// with the name of the file. An error of the function ends Files.
+	Contract func(file string, m *schema.Message) func(context.Context) ([]Objection, error)
 }
 
 // A File is one validated file with its diagnostics.
@@ -62,7 +68,7 @@ func (r *Result) HasErrors() bool {
 // and different content, and two files in one folder with the same message. The copies that
 // delivery makes of a message are not duplicates.
 //
-// Files returns an error only if the context ends.
+// Files returns an error only if the context ends or Contract fails.
 func Files(ctx context.Context, paths []string, options *FilesOptions) (*Result, error) {
 	if options == nil {
 		options = &FilesOptions{}
@@ -70,12 +76,9 @@ func Files(ctx context.Context, paths []string, options *FilesOptions) (*Result,
 	run := fileRun{targets: walk(paths), options: options, seed: maphash.MakeSeed()}
 	run.files = make([]File, len(run.targets))
 	run.ids = make([]fileID, len(run.targets))
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(run.targets)) {
-		workers.Go(func() { run.work(ctx) })
-	}
-	workers.Wait()
-	if err := ctx.Err(); err != nil {
+	run.workers, ctx = errgroup.WithContext(ctx)
+	run.start(ctx, runtime.GOMAXPROCS(0))
+	if err := run.workers.Wait(); err != nil {
 		return nil, err
 	}
 	run.reportDuplicates()
@@ -88,6 +91,10 @@ type fileRun struct {
 	options *FilesOptions
 	seed    maphash.Seed
 	next    atomic.Int64
+
+	workers *errgroup.Group
+	// wait starts more workers when the first one has to wait for a contract.
+	wait sync.Once
 
 	// files and ids have an element for each target, written only by the worker that checks it.
 	files []File
@@ -112,8 +119,17 @@ const firstBuffer = 16 << 10
 // progressStep is the number of files between two calls of Progress.
 const progressStep = 256
 
+// waitingWorkers is how many more workers there are for each CPU if they wait for contracts.
+const waitingWorkers = 16
+
+func (r *fileRun) start(ctx context.Context, workers int) {
+	for range min(workers, len(r.targets)) {
+		r.workers.Go(func() error { return r.work(ctx) })
+	}
+}
+
 // work validates targets until there are no more or the context ends.
-func (r *fileRun) work(ctx context.Context) {
+func (r *fileRun) work(ctx context.Context) error {
 	from := reader{stdin: r.options.Stdin}
 	defer from.close()
 	in := new(inspection)
@@ -123,26 +139,40 @@ func (r *fileRun) work(ctx context.Context) {
 		if i >= len(r.targets) {
 			break
 		}
-		buffer = r.check(i, &from, in, buffer[:0])
+		var err error
+		if buffer, err = r.check(ctx, i, &from, in, buffer[:0]); err != nil {
+			return err
+		}
 		if n := int(r.done.Add(1)); r.options.Progress != nil && (n%progressStep == 0 || n == len(r.targets)) {
 			r.progress.Lock()
 			r.options.Progress(int(r.done.Load()), len(r.targets))
 			r.progress.Unlock()
 		}
 	}
+	return ctx.Err()
 }
 
 // check validates the target with the given index and returns the buffer that it read the file
 // into.
-func (r *fileRun) check(i int, from *reader, in *inspection, buffer []byte) []byte {
+func (r *fileRun) check(ctx context.Context, i int, from *reader, in *inspection, buffer []byte) ([]byte, error) {
 	t, out := &r.targets[i], &r.files[i]
 	out.Name = t.name
 	buffer, problem := from.read(t, buffer)
 	if problem != nil {
 		out.Diagnostics = Diagnostics{*problem}.in(out.Name, "")
-		return buffer
+		return buffer, nil
 	}
 	in.run(out.Name, buffer)
+	if in.isMessage() && r.options.Contract != nil && !t.stdin {
+		if judge := r.options.Contract(out.Name, &in.message); judge != nil {
+			r.wait.Do(func() { r.start(ctx, waitingWorkers*runtime.GOMAXPROCS(0)) })
+			objections, err := judge(ctx)
+			if err != nil {
+				return buffer, err
+			}
+			in.object(out.Name, objections)
+		}
+	}
 	out.Diagnostics = in.findings
 	if entry := in.document.root.get("id"); in.isMessage() && entry != nil {
 		value, source := &entry.value, sourceLine(in.document.text, int(entry.value.line))
@@ -151,7 +181,7 @@ func (r *fileRun) check(i int, from *reader, in *inspection, buffer []byte) []by
 			source: source, digest: maphash.Bytes(r.seed, buffer),
 		}
 	}
-	return buffer
+	return buffer, nil
 }
 
 // partOf returns a copy of the text that does not keep the file that it is part of in memory: a

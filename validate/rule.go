@@ -71,6 +71,9 @@ const (
 	RuleHandoffParties Rule = "handoff-parties"
 	RulePullRequest    Rule = "pull-request"
 	RuleFollowUpField  Rule = "follow-up-field"
+
+	RuleContract       Rule = "contract"
+	RuleContractSchema Rule = "contract-schema"
 )
 
 // RuleInfo describes a rule.
@@ -137,6 +140,9 @@ var rules = []RuleInfo{
 	{RuleHandoffParties, Warning, "The agents that a handoff names are the sender and the recipient."},
 	{RulePullRequest, Error, "The pr of a handoff_complete is a number, with or without a #."},
 	{RuleFollowUpField, Warning, "A follow_up body says what it follows."},
+
+	{RuleContract, Error, "A body fits the workspace's schemas for its type and its channel."},
+	{RuleContractSchema, Error, "A schema of the workspace is a JSON Schema that refers only to files beside it."},
 }
 
 // Rules returns every rule in the order of the documentation.

@@ -120,6 +120,14 @@ func (o *composeOptions) readBody(s *command.Streams) (text string, err error) {
 	return text, nil
 }
 
+// bodySource returns the file that the body is in, or nothing.
+func (o *composeOptions) bodySource() string {
+	if o.bodyFile == "-" {
+		return ""
+	}
+	return o.bodyFile
+}
+
 // readInput returns the text of a file, or of standard input for "-". It stops at the size of the
 // largest message.
 func readInput(name string, s *command.Streams) (text string, err error) {

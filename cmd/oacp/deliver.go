@@ -102,8 +102,12 @@ func (f *waitFor) Set(text string) error {
 
 // deliver sends the draft, prints the receipt, and waits for --wait. Without --wait it does not catch
 // signals, which would take a tenth of its time: delivery survives that the process is killed.
-func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, s *command.Streams) error {
+// BodyFile is the file that the body was read from, or empty.
+func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, bodyFile string, s *command.Streams) error {
 	options := &mailbox.SendOptions{Create: o.create, Suffix: o.suffix, Sign: o.sign}
+	if err := command.CheckContract(ctx, w, &draft, bodyFile); err != nil {
+		return err
+	}
 	if o.dryRun {
 		return o.showDraft(w, draft, options, s)
 	}

@@ -114,6 +114,7 @@ func (o doctorOptions) inspect(ctx context.Context, s *command.Streams, report *
 			report.Group(category)
 		}
 		report.Add(findings...)
+		report.Add(doctor.Schemas(ctx, w, command.ContractProgram())...)
 		return err
 	})
 }

@@ -61,6 +61,7 @@ func program() *command.Program {
 		Separate: []command.Separate{
 			{Name: "mcp", Category: command.CategoryMessages, Usage: "offer mailbox and bridge to an agent as MCP tools"},
 			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show agents, runs and messages, live"},
+			{Name: "contract", Category: command.CategoryProgram, Usage: "say for other commands whether bodies fit the schemas of a workspace"},
 		},
 		Reference: []string{
 			"agent", "autonomy-outcome", "envelope", "key", "memory", "org-memory", "setup", "trust", "verify", "write-event",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/oacp-go/oacp/cmd/oacp-contract/judge"
 	"github.com/oacp-go/oacp/cmd/oacp-dashboard/dashboard"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/internal/command"
@@ -22,6 +23,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"oacp":           main,
+		"oacp-contract":  func() { command.MainOf("contract", judge.NewCommand) },
 		"oacp-dashboard": func() { command.MainOf("dashboard", dashboard.NewCommand) },
 		"oacp-mcp":       func() { command.MainOf("mcp", mcpserver.NewCommand) },
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -168,6 +170,12 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 			return failure.Usagef("%w", err).WithHint("name a command behind --, or a --driver, or write it under run: in agents/" + string(agent) + "/config.yaml")
 		}
 		config.Once = o.once
+		config.Contract = func(ctx context.Context, answer *schema.Message) error {
+			return command.CheckContract(ctx, w, answer, "")
+		}
+		if err := checkContractProgram(w, config.Reply); err != nil {
+			return err
+		}
 		printer := &runPrinter{o: o, s: s}
 		config.Observe = printer.print
 		runner, err := turn.New(w, config)
@@ -180,6 +188,16 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		defer stop()
 		return errors.Join(runner.Run(ctx), printer.err)
 	})
+}
+
+// checkContractProgram returns an error if answers may have to fit schemas of the workspace and the
+// program that checks them is missing. After a turn it would be too late.
+func checkContractProgram(w *mailbox.Workspace, reply bool) error {
+	names, err := contract.Names(w.Root(), w.Dir())
+	if err == nil && reply && len(names) > 0 && command.ContractProgram() == "" {
+		err = contract.ErrNotInstalled
+	}
+	return err
 }
 
 // A runPrinter prints the events of a runner. If it cannot, the turns go on, and err is returned in

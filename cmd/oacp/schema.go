@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -10,14 +12,17 @@ import (
 
 	"github.com/oacp-go/oacp/ash"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type schemaOptions struct {
+	workspace  command.Workspace
 	name       string
 	list, json bool
 }
@@ -31,7 +36,10 @@ func newSchemaCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[SCHEMA]",
 		Description: `Prints the JSON Schema (draft 2020-12) of a message, or the one with the name
 SCHEMA: of the body that a type of message has, of a record of the bridge log
-(bridge-record), of a line of the Ash protocol (ash-command, ash-event).
+(bridge-record), of a line of the Ash protocol (ash-command, ash-event), or one
+of the workspace's own for the bodies of a type (question) or on a channel
+(channel-findings). Where the workspace has a schema with the name of one of
+these here, its file name prints it: handoff.schema.json.
 
 An editor with a YAML language server uses it if the file starts with this line:
 
@@ -39,11 +47,12 @@ An editor with a YAML language server uses it if the file starts with this line:
 
 EXAMPLES:
    oacp schema > message.schema.json
-   oacp schema --list`,
-		Flags: []cli.Flag{
+   oacp schema --list
+   oacp schema channel-findings`,
+		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "list", Usage: "list the names of the schemas", Destination: &o.list},
 			command.JSONFlag(&o.json),
-		},
+		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			args := command.Positionals(c)
 			if len(args) > 1 || o.list && len(args) > 0 {
@@ -60,19 +69,52 @@ EXAMPLES:
 
 func runSchema(o schemaOptions, s *command.Streams) error {
 	names := schemaNames()
-	switch {
-	case o.list && o.json:
-		return command.WriteJSON(s.Out, names)
-	case o.list:
-		fmt.Fprintln(s.Out, strings.Join(names, "\n"))
-		return nil
-	case !slices.Contains(names, o.name):
-		return failure.Usagef("there is no schema %s", visible.Quote(o.name)).
-			WithHint(spelling.DidYouMean(names, o.name, "the schemas are "+strings.Join(names, ", ")))
+	if !o.list && slices.Contains(names, o.name) {
+		document, err := schemaDocument(o.name)
+		if err == nil {
+			_, err = s.Out.Write(document)
+		}
+		return err
 	}
-	document, err := schemaDocument(o.name)
-	if err == nil {
-		_, err = s.Out.Write(document)
+	return o.withSchemas(s, func(root *os.Root, dir string) error {
+		own, err := contract.Names(root, dir)
+		if err != nil {
+			return err
+		}
+		for i, name := range own {
+			if slices.Contains(names, name) {
+				own[i] += contract.Suffix
+			}
+		}
+		names = append(names, own...)
+		switch {
+		case o.list && o.json:
+			return command.WriteJSON(s.Out, names)
+		case o.list:
+			fmt.Fprintln(s.Out, strings.Join(names, "\n"))
+			return nil
+		}
+		name := strings.TrimSuffix(o.name, contract.Suffix)
+		if !slices.Contains(own, name) && !slices.Contains(own, o.name) {
+			return failure.Usagef("there is no schema %s", visible.Quote(o.name)).
+				WithHint(spelling.DidYouMean(names, o.name, "the schemas are "+strings.Join(names, ", ")))
+		}
+		schemas, err := contract.Load(root, dir, func(other string) bool { return other == name })
+		if err == nil {
+			err = schemas.Err()
+		}
+		if err == nil {
+			_, err = fmt.Fprintln(s.Out, strings.TrimRight(schemas.Text(name), "\n"))
+		}
+		return err
+	})
+}
+
+// withSchemas calls use with the workspace, or with a nil root if there is none here.
+func (o schemaOptions) withSchemas(s *command.Streams, use func(root *os.Root, dir string) error) error {
+	err := o.workspace.With(s, nil, func(w *mailbox.Workspace) error { return use(w.Root(), w.Dir()) })
+	if errors.Is(err, mailbox.ErrNoWorkspace) && o.workspace == (command.Workspace{}) {
+		return use(nil, "")
 	}
 	return err
 }

@@ -23,6 +23,7 @@ type sendOptions struct {
 	conversationID string
 	parentID       string
 	inReplyTo      string
+	template       string
 }
 
 func newSendCommand(s *command.Streams) *cli.Command {
@@ -33,6 +34,7 @@ func newSendCommand(s *command.Streams) *cli.Command {
 		&cli.StringFlag{Name: "in-reply-to", Usage: "it answers the message `ID`: same conversation", Destination: &o.inReplyTo},
 		&cli.StringFlag{Name: "conversation-id", Usage: "it belongs to the conversation `ID`", Destination: &o.conversationID},
 		&cli.StringFlag{Name: "parent-message-id", Usage: "it follows the message `ID`", Destination: &o.parentID},
+		&cli.StringFlag{Name: "template", Usage: "send nothing and print a body to fill in, by the workspace's schema for `TYPE` or channel-NAME", Destination: &o.template},
 	}
 	return &cli.Command{
 		Name:      "send",
@@ -59,6 +61,9 @@ what it was waited for.`,
 		Action: func(c *cli.Context) error {
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
+			}
+			if o.template != "" {
+				return printTemplate(o.template, o.workspace, s)
 			}
 			var missing []string
 			for _, name := range []string{"to", "type", "subject"} {
@@ -101,7 +106,7 @@ func runSend(ctx context.Context, o sendOptions, s *command.Streams) error {
 				s.Warn(o.warnings[0])
 			}
 		}
-		return o.deliver(ctx, w, draft, s)
+		return o.deliver(ctx, w, draft, o.bodySource(), s)
 	})
 }
 
@@ -160,7 +165,7 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 		if err := o.fill(&draft, s); err != nil {
 			return err
 		}
-		return o.deliver(ctx, w, draft, s)
+		return o.deliver(ctx, w, draft, o.bodySource(), s)
 	})
 }
 

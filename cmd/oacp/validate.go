@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
@@ -70,11 +72,17 @@ func runValidate(ctx context.Context, o validateOptions, s *command.Streams) err
 	// Large folders make much garbage at once, and the process ends soon.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	bar := newProgress(s, "validating")
-	result, err := validate.Files(ctx, o.paths, &validate.FilesOptions{Stdin: s.In, Progress: bar.update})
+	contracts := &contract.Workspaces{Program: command.ContractProgram}
+	result, err := validate.Files(ctx, o.paths, &validate.FilesOptions{Stdin: s.In, Progress: bar.update, Contract: contracts.Judge})
 	bar.clear()
-	if err != nil {
-		return context.Cause(ctx)
+	err = errors.Join(err, contracts.Close())
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
 	}
+	if err != nil {
+		return err
+	}
+	result.Files = append(result.Files, contracts.Problems()...)
 	switch o.format {
 	case "json":
 		err = result.WriteJSON(s.Out)

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/ash"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
@@ -34,7 +35,7 @@ type rule struct {
 
 // classify returns the code of the first rule that applies, and the hint of the first that has one.
 func classify(err error) (code, hint string) {
-	for _, r := range slices.Concat(mailboxRules(), signingRules(), bridgeRules(), turnRules(), pairRules(), generalRules()) {
+	for _, r := range slices.Concat(mailboxRules(), signingRules(), contractRules(), bridgeRules(), turnRules(), pairRules(), generalRules()) {
 		hint, ok := r.match(err)
 		if !ok {
 			continue
@@ -106,6 +107,14 @@ func signingRules() []rule {
 		{"bad_trust", as[*trust.FileError]("mend the file, or move it away and import the keys again; until then it grants nothing")},
 		{"trust_conflict", as[*trust.ConflictError]("remove the entry from the file by hand if the key is to be trusted as it is now")},
 		{"not_pinned", as[*trust.NotPinnedError]("oacp trust list shows who trusts which key")},
+	}
+}
+
+func contractRules() []rule {
+	return []rule{
+		{"not_installed", is(contract.ErrNotInstalled, "go install ./cmd/... in a clone of the repository installs it; the workspace has schemas for bodies")},
+		{"no_verdict", is(contract.ErrNoAnswer, "oacp doctor checks the schemas of the workspace")},
+		{"bad_schema", as[*contract.SchemaError]("mend the schema; until then nothing can be sent that it is for")},
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/ash"
+	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -46,6 +47,9 @@ func TestFailures(t *testing.T) {
 		{&mailbox.NotPendingError{Elsewhere: []mailbox.Entry{entry}}, 1, "not_pending", "in the outbox of a"},
 		{&mailbox.QueuedError{Err: errors.New("full")}, 1, "queued", "hint: do not send it again"},
 		{&mailbox.NotDurableError{Err: errors.New("full")}, 1, "not_durable", "hint: do not send it again"},
+		{contract.ErrNotInstalled, 1, "not_installed", "hint: go install"},
+		{fmt.Errorf("%w: it ended", contract.ErrNoAnswer), 1, "no_verdict", "hint: oacp doctor"},
+		{&contract.SchemaError{Diagnostics: findings}, 1, "bad_schema", "subject: too long"},
 		{&watch.DeadLetterError{}, 1, "dead_letter", "could not handle"},
 		{&turn.BusyError{What: "x", Holder: &turn.Holder{PID: 7, Host: "h"}}, 1, "busy", "hint: one process works an inbox"},
 		{&turn.DeadLettersError{Messages: []string{"x"}}, 1, "dead_letters", "hint: oacp read ID"},

@@ -26,11 +26,12 @@ var imports = map[string][]string{
 	"signing":  {"schema"},
 	"validate": {"schema", "signing"},
 	"mailbox":  {"schema", "signing", "validate"},
+	"contract": {"schema", "validate"},
 
 	"mailbox/project": {"schema", "mailbox"},
 	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
 	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
-	"mailbox/doctor":  {"schema", "signing", "mailbox", "mailbox/project", "mailbox/trust"},
+	"mailbox/doctor":  {"schema", "signing", "contract", "mailbox", "mailbox/project", "mailbox/trust"},
 	"mailbox/gitmail": {"schema", "validate", "mailbox"},
 
 	"convert/mirror": {"schema", "validate", "mailbox", "mailbox/project", "mailbox/watch", "bridge", "convert"},
@@ -45,11 +46,11 @@ var imports = map[string][]string{
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/staging":   {"schema", "internal/durable"},
 	"internal/failure": {
-		"schema", "signing", "validate", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge", "ash", "agent",
+		"schema", "signing", "validate", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge", "ash", "agent",
 		"turn", "pair", "internal/durable", "internal/spelling",
 	},
 	"internal/command": {
-		"schema", "validate", "mailbox", "mailbox/trust", "mailbox/project", "bridge", "internal/failure", "internal/spelling", "internal/visible",
+		"schema", "validate", "contract", "mailbox", "mailbox/trust", "mailbox/project", "bridge", "internal/failure", "internal/spelling", "internal/visible",
 	},
 }
 
@@ -62,6 +63,33 @@ var renaming = map[string]string{
 // logging lists the files that import a logger although packages do not print, with the reason.
 var logging = map[string]string{
 	"cmd/oacp-mcp/mcpserver/http.go": "net/http reports errors only to a logger; this one calls a function of the caller",
+}
+
+// TestOneProgramLinksTheSchemaLibrary checks that only oacp-contract uses the library that applies
+// JSON Schemas, because initializing it costs each process more than two milliseconds. Tests use it
+// too.
+func TestOneProgramLinksTheSchemaLibrary(t *testing.T) {
+	found := 0
+	for _, f := range programFiles(t) {
+		for _, spec := range f.tree.Imports {
+			if !strings.Contains(spec.Path.Value, "santhosh-tekuri/jsonschema") {
+				continue
+			}
+			if found++; f.folder != "cmd/oacp-contract/judge" {
+				f.report(t, spec, "%s imports %s; ask oacp-contract, see package contract", f.folder, spec.Path.Value)
+			}
+		}
+	}
+	for _, f := range sourceFiles(t) {
+		for _, spec := range f.tree.Imports {
+			if strings.HasSuffix(spec.Path.Value, `oacp-contract/judge"`) && f.folder != "cmd/oacp-contract" && !f.isTest {
+				f.report(t, spec, "%s imports %s, which links the library", f.folder, spec.Path.Value)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no file imports the library: the test no longer finds what it looks for")
+	}
 }
 
 // Upper bounds in lines.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -127,6 +128,9 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 
 // deliver sends a draft and says where it is.
 func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage, error) {
+	if err := command.CheckContract(ctx, s.workspace, &draft, ""); err != nil {
+		return sentMessage{}, err
+	}
 	receipt, err := s.workspace.Send(ctx, draft, nil)
 	if err != nil {
 		return sentMessage{}, err

@@ -1,0 +1,265 @@
+package judge
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/oacp-go/oacp/contract"
+	"github.com/oacp-go/oacp/internal/spelling"
+)
+
+// maxViolations bounds an answer. A body of one megabyte could break a schema in many places.
+const maxViolations = 101
+
+// judge answers a request.
+func (c *compiled) judge(r contract.Request) (answer contract.Answer) {
+	answer.ID = r.ID
+	defer func() {
+		if p := recover(); p != nil {
+			answer.Error = shorten(fmt.Sprintf("the schema library failed: %v", p))
+		}
+	}()
+	for _, name := range r.Names {
+		s := c.schemas[name]
+		if s == nil {
+			answer.Error = "there is no schema " + name
+			return answer
+		}
+		violations, err := c.apply(s, r)
+		if err != nil {
+			answer.Error = shorten(err.Error())
+			return answer
+		}
+		answer.Violations = append(answer.Violations, violations...)
+	}
+	slices.SortStableFunc(answer.Violations, func(a, b contract.Violation) int {
+		return cmp.Or(slices.Compare(a.At, b.At), cmp.Compare(a.Message, b.Message))
+	})
+	answer.Violations = answer.Violations[:min(len(answer.Violations), maxViolations)]
+	return answer
+}
+
+// apply returns how a body breaks a schema. A body fits if it does in any way in which it can be
+// read: as fields or as text, and each text where the schema allows texts and others as either.
+func (c *compiled) apply(s *jsonschema.Schema, r contract.Request) ([]contract.Violation, error) {
+	asked := []*jsonschema.Schema{s}
+	types := typesOf(applied(asked))
+	var readings []func() any
+	if r.Fields != nil {
+		var fields any
+		if err := json.Unmarshal(r.Fields, &fields); err != nil {
+			return nil, fmt.Errorf("the fields cannot be read: %w", err)
+		}
+		if at := deeper(fields, maxDepth); at != nil {
+			return []contract.Violation{{At: at, Message: fmt.Sprintf("a body that has a schema nests at most %d deep", maxDepth)}}, nil
+		}
+		for _, t := range []typer{{}, {eager: true}} {
+			readings = append(readings, func() any { return t.convert(asked, fields) })
+		}
+	}
+	if r.Text != nil && (r.Fields == nil || slices.Contains(types, "string")) {
+		readings = append(readings, func() any { return *r.Text })
+	}
+	if !slices.Contains(types, "object") && slices.Contains(types, "string") {
+		slices.Reverse(readings) // the text is what is meant
+	}
+	var first *jsonschema.ValidationError
+	var body any
+	for _, read := range readings {
+		b := read()
+		err := s.Validate(b)
+		if err == nil {
+			return nil, nil
+		}
+		invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+		if !ok {
+			return nil, err
+		}
+		if first == nil {
+			first, body = invalid, b
+		}
+	}
+	if first == nil {
+		return nil, errors.New("there is no body")
+	}
+	var violations []contract.Violation
+	for _, leaf := range leaves(first) {
+		violations = append(violations, c.violations(leaf, body)...)
+		if len(violations) > maxViolations {
+			break
+		}
+	}
+	return violations, nil
+}
+
+// maxDepth is how deep a body may nest. The time that the library takes grows with the cube of it.
+const maxDepth = 100
+
+// deeper returns the way to a value that lies deeper, or nil.
+func deeper(value any, depth int) []string {
+	if depth == 0 {
+		return []string{}
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for key, member := range v {
+			if at := deeper(member, depth-1); at != nil {
+				return append([]string{key}, at...)
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if at := deeper(item, depth-1); at != nil {
+				return append([]string{strconv.Itoa(i)}, at...)
+			}
+		}
+	}
+	return nil
+}
+
+// violations turns an error of the library into violations, one for each field that it is about.
+func (c *compiled) violations(e *jsonschema.ValidationError, body any) []contract.Violation {
+	v := contract.Violation{At: steps(e.InstanceLocation), Message: shorten(e.Message)}
+	value := lookUp(body, v.At)
+	address, fragment, _ := strings.Cut(e.AbsoluteKeywordLocation, "#")
+	v.File, v.Where = c.names[address], steps(fragment)
+	around := c.schemaAround(v.File, v.Where)
+	keyword := keywordOf(e)
+	v.Advice = textOf(around, "description", "title")
+	if own := ownMessage(around, keyword); own != "" {
+		v.Message = own
+	} else if keyword == "type" {
+		v.Message = expected(e.Message, value)
+		_, isText := value.(string)
+		v.FreeText = isText && len(v.At) == 0
+	}
+	fields, _ := value.(map[string]any)
+	var all []contract.Violation
+	switch keyword {
+	case "required":
+		names, _ := around["required"].([]any)
+		for _, name := range names {
+			name, _ := name.(string)
+			if _, ok := fields[name]; ok {
+				continue
+			}
+			one := v
+			property, _ := lookUp(around, []string{"properties", name}).(map[string]any)
+			one.Advice = cmp.Or(textOf(property, "description", "title"), v.Advice)
+			if ownMessage(around, keyword) == "" {
+				one.Message = fmt.Sprintf("the field %.60s is missing", name)
+			}
+			all = append(all, one)
+		}
+	case "additionalProperties":
+		for name := range fields {
+			if !strings.Contains(e.Message, quoted(name)) {
+				continue
+			}
+			one := v
+			one.At, one.Key = append(slices.Clone(v.At), name), true
+			one.Advice = adviceOn(name, around)
+			if ownMessage(around, keyword) == "" {
+				one.Message = "the schema does not have this field"
+			}
+			all = append(all, one)
+		}
+	}
+	if len(all) == 0 {
+		all = append(all, v)
+	}
+	return all
+}
+
+// adviceOn names the field that was meant by one that a schema does not have, or all that it has.
+func adviceOn(name string, around map[string]any) string {
+	properties, _ := around["properties"].(map[string]any)
+	names := slices.Sorted(maps.Keys(properties))
+	if len(names) == 0 {
+		return ""
+	}
+	return shorten(spelling.DidYouMean(names, name, "the fields are "+strings.Join(names, ", ")))
+}
+
+// quoted returns a name as the library writes it in messages.
+func quoted(name string) string {
+	text := strings.ReplaceAll(strconv.Quote(name), `\"`, `"`)
+	return "'" + strings.ReplaceAll(text[1:len(text)-1], "'", `\'`) + "'"
+}
+
+// expected rewords the message about a wrong type for people who write YAML.
+func expected(message string, value any) string {
+	want, _, _ := strings.Cut(strings.TrimPrefix(message, "expected "), ", but got")
+	want = strings.NewReplacer("object", "mapping", "array", "list", "string", "text").Replace(want)
+	got := "null"
+	switch v := value.(type) {
+	case map[string]any:
+		got = "a mapping"
+	case []any:
+		got = "a list"
+	case json.Number:
+		got = v.String()
+	case bool:
+		got = strconv.FormatBool(v)
+	case string:
+		got = strconv.Quote(string([]rune(v)[:min(len([]rune(v)), 40)]))
+	}
+	return fmt.Sprintf("want %s, not %s", want, got)
+}
+
+// schemaAround returns the schema that the keyword at the place is part of.
+func (c *compiled) schemaAround(file string, where []string) map[string]any {
+	for depth := len(where); depth >= 0; depth-- {
+		found, ok := lookUp(c.documents[file], where[:depth]).(map[string]any)
+		if ok && depth < len(where) || ok && len(where) == 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// lookUp returns the value that keys and indexes lead to, or nil.
+func lookUp(value any, at []string) any {
+	for _, step := range at {
+		switch v := value.(type) {
+		case map[string]any:
+			value = v[step]
+		case []any:
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil
+			}
+			value = v[i]
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+// ownMessage returns what the author of a schema wants to be said: the text errorMessage, or its
+// member for the keyword.
+func ownMessage(s map[string]any, keyword string) string {
+	if byKeyword, ok := s["errorMessage"].(map[string]any); ok {
+		return textOf(byKeyword, keyword)
+	}
+	return textOf(s, "errorMessage")
+}
+
+// textOf returns the first of the members that is text, on one line.
+func textOf(s map[string]any, members ...string) string {
+	for _, member := range members {
+		if text, ok := s[member].(string); ok && strings.TrimSpace(text) != "" {
+			return shorten(strings.Join(strings.Fields(text), " "))
+		}
+	}
+	return ""
+}

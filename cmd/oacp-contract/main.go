@@ -1,0 +1,10 @@
+// Command oacp-contract is "oacp contract": it says for other programs whether bodies fit the schemas
+// of a workspace. It is a program of its own because the schema library takes time to start.
+package main
+
+import (
+	"github.com/oacp-go/oacp/cmd/oacp-contract/judge"
+	"github.com/oacp-go/oacp/internal/command"
+)
+
+func main() { command.MainOf("contract", judge.NewCommand) }

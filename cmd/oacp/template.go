@@ -1,0 +1,43 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/contract"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
+)
+
+// printTemplate prints a body to fill in, made from the workspace's schema for a type, or for a
+// channel if the name is channel- and the channel.
+func printTemplate(name string, o command.Workspace, s *command.Streams) error {
+	return schemaOptions{workspace: o}.withSchemas(s, func(root *os.Root, dir string) error {
+		names, err := contract.Names(root, dir)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(names, name) {
+			hint := "schemas/" + visible.Line(name) + contract.Suffix + " would be one"
+			if len(names) > 0 {
+				hint = spelling.DidYouMean(names, name, "the workspace has schemas for "+strings.Join(names, ", "))
+			}
+			return failure.Usagef("--template: the workspace has no schema for %s", visible.Quote(name)).WithHint(hint)
+		}
+		schemas, err := contract.Load(root, dir, func(other string) bool { return other == name })
+		if err == nil {
+			err = schemas.Err()
+		}
+		if err != nil {
+			return err
+		}
+		text, err := schemas.Template(name)
+		if err == nil {
+			_, err = s.Out.Write(text)
+		}
+		return err
+	})
+}

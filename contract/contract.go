@@ -1,0 +1,253 @@
+// Package contract checks the bodies of messages against the JSON Schemas of a workspace.
+//
+// The folder schemas of a workspace may hold a schema for the bodies of a type of message,
+// <type>.schema.json, and one for those on a channel, channel-<channel>.schema.json. Load reads them,
+// and a Checker asks the program oacp-contract, which links the schema library, what they say.
+// Package validate gives the answers their positions.
+package contract
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// Folder is the folder of a workspace that holds its schemas.
+const Folder = "schemas"
+
+// Suffix ends the name of a file that holds the schema for a type or a channel. What comes before it
+// is the name of the schema.
+const Suffix = ".schema.json"
+
+const channelPrefix = "channel-"
+
+// Limits of the schemas that are applied together, and of each.
+const (
+	MaxFiles = 64
+	MaxSize  = 1 << 20
+	MaxDepth = 200
+)
+
+// Names returns the names of a workspace's schemas, sorted: a type, or channel- and a channel. Other
+// files in the folder are not schemas for bodies. Root and dir are the workspace and its path; a nil
+// root has no schemas.
+func Names(root *os.Root, dir string) (names []string, err error) {
+	folder, err := openFolder(root, dir)
+	if folder == nil || err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	return namesIn(folder)
+}
+
+// openFolder opens the folder of the schemas. It returns nil if there is none.
+func openFolder(root *os.Root, dir string) (*durable.Dir, error) {
+	if root == nil {
+		return nil, nil
+	}
+	switch info, err := root.Lstat(Folder); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("opening folder %s: %w", filepath.Join(dir, Folder), err)
+	case !info.IsDir():
+		return nil, fmt.Errorf("opening folder %s: it is not a folder", filepath.Join(dir, Folder))
+	}
+	return durable.OpenDir(root, dir, Folder)
+}
+
+func namesIn(folder *durable.Dir) ([]string, error) {
+	files, err := folder.Names()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, file := range files {
+		if name, ok := strings.CutSuffix(file, Suffix); ok && isName(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func isName(name string) bool {
+	if channel, ok := strings.CutPrefix(name, channelPrefix); ok {
+		return isChannel(channel)
+	}
+	return slices.Contains(schema.Types(), schema.Type(name))
+}
+
+// isChannel reports whether a channel can have a schema: its name is part of a file name.
+func isChannel(channel string) bool {
+	for _, r := range channel {
+		letter := 'a' <= r|0x20 && r|0x20 <= 'z'
+		if !letter && (r < '0' || r > '9') && r != '_' && r != '-' {
+			return false
+		}
+	}
+	return channel != "" && len(channel) <= schema.MaxChannel
+}
+
+// namesFor returns the names of the schemas that a message has to fit, if the workspace has them.
+func namesFor(m *schema.Message) []string {
+	names := []string{string(m.Type)}
+	if isChannel(m.Channel) {
+		names = append(names, channelPrefix+m.Channel)
+	}
+	return names
+}
+
+// Schemas are schemas of one workspace, and the files that they refer to.
+type Schemas struct {
+	// Names are the names of the schemas that can be applied, sorted.
+	Names []string
+	// Problems says what is wrong with the others, by name. They are errors of the rule
+	// contract-schema, with a position in the schema.
+	Problems map[string]validate.Diagnostics
+
+	dir   string
+	files map[string]string
+}
+
+// Load reads the schemas of a workspace that are wanted; nil means all. It opens neither links nor
+// anything outside the folder of the schemas.
+func Load(root *os.Root, dir string, wanted func(name string) bool) (_ *Schemas, err error) {
+	s := &Schemas{dir: dir, Problems: make(map[string]validate.Diagnostics), files: make(map[string]string)}
+	folder, err := openFolder(root, dir)
+	if folder == nil || err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	names, err := namesIn(folder)
+	if err != nil {
+		return s, err
+	}
+	for _, name := range names {
+		if wanted != nil && !wanted(name) {
+			continue
+		}
+		if problem := s.load(folder, name); problem != nil {
+			s.Problems[name] = validate.Diagnostics{*problem}
+		} else {
+			s.Names = append(s.Names, name)
+		}
+	}
+	return s, nil
+}
+
+// load reads a schema and the files that it refers to, directly or not.
+func (s *Schemas) load(folder *durable.Dir, name string) *validate.Diagnostic {
+	have := maps.Clone(s.files)
+	for waiting := []string{name + Suffix}; len(waiting) > 0; waiting = waiting[1:] {
+		file := waiting[0]
+		if _, ok := have[file]; ok {
+			continue
+		}
+		text, problem := s.read(folder, file)
+		if problem != nil {
+			return problem
+		}
+		if len(have) == MaxFiles {
+			return s.problem(file, 0, 0, fmt.Sprintf("the schemas consist of more than %d files", MaxFiles))
+		}
+		have[file] = text
+		for _, r := range references(text) {
+			target, ok := r.file()
+			if !ok || target == file {
+				continue // inside the file, or for oacp-contract to refuse
+			}
+			if exists, err := folder.Exists(target); err != nil || !exists {
+				continue // as above
+			}
+			waiting = append(waiting, target)
+		}
+	}
+	s.files = have
+	return nil
+}
+
+// read reads a file of JSON.
+func (s *Schemas) read(folder *durable.Dir, file string) (string, *validate.Diagnostic) {
+	info, err := folder.Lstat(file)
+	if err == nil && !info.Mode().IsRegular() {
+		return "", s.problem(file, 0, 0, "it is not a regular file")
+	}
+	var data []byte
+	if err == nil {
+		data, err = folder.ReadFile(file, MaxSize)
+	}
+	switch {
+	case errors.Is(err, durable.ErrTooLarge):
+		return "", s.problem(file, 0, 0, fmt.Sprintf("a schema has at most %d bytes", MaxSize))
+	case err != nil:
+		return "", s.problem(file, 0, 0, "it cannot be read: "+lastCause(err).Error())
+	}
+	text := strings.TrimPrefix(string(data), "\ufeff")
+	if problem := check(text); problem != nil {
+		line, column := position(text, problem.offset)
+		return "", s.problem(file, line, column, problem.message)
+	}
+	return text, nil
+}
+
+// lastCause returns what the system said.
+func lastCause(err error) error {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err
+		}
+		err = next
+	}
+}
+
+func (s *Schemas) path(file string) string { return filepath.Join(s.dir, Folder, file) }
+
+func (s *Schemas) problem(file string, line, column int, message string) *validate.Diagnostic {
+	return &validate.Diagnostic{
+		File: s.path(file), Line: line, Column: column,
+		Rule: validate.RuleContractSchema, Severity: validate.Error, Message: message,
+	}
+}
+
+// Text returns the text of a schema that can be applied.
+func (s *Schemas) Text(name string) string { return s.files[name+Suffix] }
+
+// For returns the names of those schemas that a message has to fit.
+func (s *Schemas) For(m *schema.Message) []string {
+	return slices.DeleteFunc(namesFor(m), func(name string) bool { return !slices.Contains(s.Names, name) })
+}
+
+// Err returns a *SchemaError if a schema cannot be applied.
+func (s *Schemas) Err() error {
+	var all validate.Diagnostics
+	for _, name := range slices.Sorted(maps.Keys(s.Problems)) {
+		all = append(all, s.Problems[name]...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return &SchemaError{all}
+}
+
+// A SchemaError says that a schema of the workspace cannot be applied, so nothing can be said about
+// the bodies that it is for.
+type SchemaError struct{ Diagnostics validate.Diagnostics }
+
+// Error returns the first problem.
+func (e *SchemaError) Error() string {
+	if more := len(e.Diagnostics) - 1; more > 0 {
+		return fmt.Sprintf("%s (and %d more)", e.Diagnostics[0], more)
+	}
+	return e.Diagnostics[0].String()
+}

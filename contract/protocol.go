@@ -1,0 +1,180 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// Version is the version of the protocol between a program and oacp-contract. The program writes a
+// Start and then a Request for each body to the standard input of oacp-contract, each a line of JSON.
+// It reads a Ready and then an Answer for each request, in any order, from its standard output.
+const Version = 1
+
+// maxLine bounds a line that oacp-contract writes.
+const maxLine = 4 << 20
+
+// Start tells oacp-contract the schemas. It sees no other files.
+type Start struct {
+	Version int `json:"version"`
+	// Files are the texts of the files, by name.
+	Files map[string]string `json:"files"`
+	// Names are the names of the schemas to apply.
+	Names []string `json:"names"`
+}
+
+// Ready answers Start.
+type Ready struct {
+	Version  int       `json:"version"`
+	Problems []Problem `json:"problems"`
+	// Texts are the names of the schemas that allow text where others demand fields.
+	Texts []string `json:"texts,omitempty"`
+}
+
+// A Problem says why a schema cannot be applied.
+type Problem struct {
+	// Name is the name of the schema.
+	Name string `json:"name"`
+	// File holds the problem, in the value that At leads to or, if Reference is set, in the first
+	// reference to that address, in whatever file.
+	File      string   `json:"file"`
+	At        []string `json:"at"`
+	Reference string   `json:"reference,omitempty"`
+	Message   string   `json:"message"`
+}
+
+// Request asks whether a body fits schemas.
+type Request struct {
+	ID    uint64   `json:"id"`
+	Names []string `json:"names"`
+	// Fields is the body if it is a mapping, or its text holds one. All scalars are texts.
+	Fields json.RawMessage `json:"fields,omitempty"`
+	// Text is the body if it is text, and holds no mapping or a schema allows text.
+	Text *string `json:"text,omitempty"`
+}
+
+// Answer answers the Request with the same ID.
+type Answer struct {
+	ID         uint64      `json:"id"`
+	Violations []Violation `json:"violations,omitempty"`
+	// Error says that the schemas could not be applied to this body.
+	Error string `json:"error,omitempty"`
+}
+
+// A Violation is a part of a body that does not fit a schema.
+type Violation struct {
+	// At leads to the part, by keys and indexes. Key says that the key at its end is meant.
+	At  []string `json:"at"`
+	Key bool     `json:"key,omitempty"`
+	// Message says what is wrong. Advice is what the schema says about the part, if it says anything.
+	Message string `json:"message"`
+	Advice  string `json:"advice,omitempty"`
+	// FreeText says that the body is text where the schema demands fields.
+	FreeText bool `json:"free_text,omitempty"`
+	// File and Where lead to the keyword of the schema.
+	File  string   `json:"file"`
+	Where []string `json:"where"`
+}
+
+// decodeAnswer decodes a line that oacp-contract wrote.
+func decodeAnswer(line []byte) (Answer, error) {
+	var a Answer
+	if err := json.Unmarshal(line, &a); err != nil {
+		return Answer{}, fmt.Errorf("an answer cannot be read: %w", err)
+	}
+	return a, nil
+}
+
+// A question is a request with what is needed to understand its answer.
+type question struct {
+	Request
+	fields schema.Value
+	// problems says why the text of the body is no YAML.
+	problems validate.Diagnostics
+}
+
+// ask makes the question about a message, without an id.
+func ask(m *schema.Message, names, texts []string) (q question, err error) {
+	q.Names = names
+	fields, ok, problems := validate.BodyFields(m)
+	if q.fields, q.problems = fields, problems; ok {
+		q.Fields, err = fields.MarshalJSON()
+	}
+	allowsText := func(name string) bool { return slices.Contains(texts, name) }
+	if m.Body.Kind == schema.Text && (!ok || slices.ContainsFunc(names, allowsText)) {
+		q.Text = &m.Body.Text
+	}
+	return q, err
+}
+
+// line returns the request as a line of JSON. The json package would scan the fields twice.
+func (q *question) line() ([]byte, error) {
+	head, err := json.Marshal(Request{ID: q.ID, Names: q.Names, Text: q.Text})
+	if err != nil || q.Fields == nil {
+		return append(head, '\n'), err
+	}
+	head = append(head[:len(head)-1], `,"fields":`...)
+	return append(append(head, q.Fields...), "}\n"...), nil
+}
+
+// objections turns the violations of an answer into objections to the body.
+func (s *Schemas) objections(q *question, violations []Violation) []validate.Objection {
+	var all []validate.Objection
+	for _, v := range violations {
+		o := validate.Objection{Key: v.Key, Message: v.Message, Fix: v.Advice}
+		o.At = pathIn(q.fields, v.At)
+		if v.FreeText {
+			o.Message, o.Fix = "the body is free text where fields are required", "write the body as YAML, a field a line"
+			if len(q.problems) > 0 {
+				o.Message += fmt.Sprintf("; line %d: %s", q.problems[0].Line, q.problems[0].Message)
+			}
+		}
+		if text, ok := s.files[v.File]; ok {
+			line, _ := position(text, find(text, v.Where))
+			o.Message += fmt.Sprintf(" (%s/%s:%d)", Folder, v.File, line)
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// pathIn turns steps into keys and indexes, as far as they lead into the value.
+func pathIn(v schema.Value, steps []string) (at []any) {
+	for _, step := range steps {
+		if v.Kind == schema.List {
+			i, err := strconv.Atoi(step)
+			if err != nil || i < 0 || i >= len(v.Items) {
+				return at
+			}
+			at, v = append(at, i), v.Items[i]
+			continue
+		}
+		if v.Kind != schema.Mapping {
+			return at
+		}
+		at, v = append(at, step), v.Get(step)
+	}
+	return at
+}
+
+// diagnostic gives a problem that oacp-contract found its position.
+func (s *Schemas) diagnostic(p Problem) validate.Diagnostic {
+	text := s.files[p.File]
+	offset := find(text, p.At)
+	if p.Reference != "" {
+		for _, file := range slices.Sorted(maps.Keys(s.files)) {
+			refs := references(s.files[file])
+			if i := slices.IndexFunc(refs, func(r reference) bool { return r.means(p.Reference) }); i >= 0 {
+				p.File, text, offset = file, s.files[file], refs[i].offset
+				break
+			}
+		}
+	}
+	line, column := position(text, offset)
+	return *s.problem(p.File, line, column, p.Message)
+}

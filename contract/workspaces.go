@@ -1,0 +1,222 @@
+package contract
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// agentsName is the folder that makes a folder a workspace.
+const agentsName = "agents"
+
+// CheckDraft returns a *validate.InvalidError if the body of a message does not fit the schemas of
+// the workspace, and a *SchemaError if one of them cannot be applied. Root and dir are the workspace
+// and its path. The program, which is the path of oacp-contract, is only called for if there are
+// schemas for the message. BodyFile is the file that the text of the body was read from, or empty.
+func CheckDraft(ctx context.Context, root *os.Root, dir string, program func() string, draft *schema.Message, bodyFile string) (err error) {
+	wanted := namesFor(draft)
+	schemas, err := Load(root, dir, func(name string) bool { return slices.Contains(wanted, name) })
+	if err == nil {
+		err = schemas.Err()
+	}
+	if err != nil || len(schemas.Names) == 0 {
+		return err
+	}
+	checker, err := NewChecker(ctx, program(), schemas)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, checker.Close()) }()
+	if err := schemas.Err(); err != nil {
+		return err
+	}
+	objections, err := checker.Check(ctx, draft)
+	if err != nil {
+		return err
+	}
+	return validate.Objections(draft, bodyFile, objections).Err()
+}
+
+// Problems returns what is wrong with the schemas of a workspace: a *SchemaError, ErrNotInstalled, or
+// an error that wraps ErrNoAnswer.
+func Problems(ctx context.Context, root *os.Root, dir, program string) ([]string, error) {
+	schemas, err := Load(root, dir, nil)
+	if err != nil {
+		return nil, err
+	}
+	checker, err := NewChecker(ctx, program, schemas)
+	if err != nil {
+		return nil, err
+	}
+	return schemas.Names, errors.Join(checker.Close(), schemas.Err())
+}
+
+// Workspaces checks message files by the schemas of the workspaces that they lie in. It starts one
+// program for each workspace that has schemas. Any number of goroutines may use it.
+type Workspaces struct {
+	// Program returns the path of oacp-contract, or nothing if it is not installed.
+	Program func() string
+
+	mu sync.Mutex
+	// folders holds the workspace of each folder that files were in, nil if there is none.
+	folders    map[string]*workspace
+	workspaces map[string]*workspace
+}
+
+// A workspace is opened by the first goroutine that needs it.
+type workspace struct {
+	// dir is the path, and shown is how problems name it.
+	dir, shown string
+	// names are the names of its schemas.
+	names   []string
+	open    sync.Once
+	checker *Checker
+	err     error
+}
+
+// Judge returns a function that says what the schemas of the workspace say against the body of a
+// message in a file, or nil if there is no schema for it. It is for validate.FilesOptions.
+func (w *Workspaces) Judge(file string, m *schema.Message) func(context.Context) ([]validate.Objection, error) {
+	at := w.of(file)
+	if at == nil {
+		return nil
+	}
+	isFor := func(name string) bool { return slices.Contains(at.names, name) }
+	if at.err == nil && !slices.ContainsFunc(namesFor(m), isFor) {
+		return nil
+	}
+	return func(ctx context.Context) ([]validate.Objection, error) {
+		at.open.Do(func() {
+			if at.err == nil {
+				at.checker, at.err = w.start(ctx, at)
+			}
+		})
+		if at.err != nil {
+			return nil, at.err
+		}
+		return at.checker.Check(ctx, m)
+	}
+}
+
+func (w *Workspaces) start(ctx context.Context, at *workspace) (*Checker, error) {
+	root, err := os.OpenRoot(at.dir)
+	if err != nil {
+		return nil, err
+	}
+	schemas, err := Load(root, at.shown, nil)
+	if err = errors.Join(err, root.Close()); err != nil {
+		return nil, err
+	}
+	return NewChecker(ctx, w.Program(), schemas)
+}
+
+// of returns the workspace that a file lies in, or nil if it has no schemas.
+func (w *Workspaces) of(file string) *workspace {
+	folder := filepath.Dir(file)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at, known := w.folders[folder]; known {
+		return at
+	}
+	if w.folders == nil {
+		w.folders, w.workspaces = make(map[string]*workspace), make(map[string]*workspace)
+	}
+	dir := workspaceOf(folder)
+	at := w.workspaces[dir]
+	if at == nil && dir != "" {
+		at = &workspace{dir: dir, shown: shownAs(dir, filepath.IsAbs(folder))}
+		if at.names, at.err = namesOf(at); len(at.names) == 0 && at.err == nil {
+			at = nil
+		} else {
+			w.workspaces[dir] = at
+		}
+	}
+	w.folders[folder] = at
+	return at
+}
+
+func namesOf(at *workspace) ([]string, error) {
+	root, err := os.OpenRoot(at.dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := Names(root, at.shown)
+	return names, errors.Join(err, root.Close())
+}
+
+// workspaceOf returns the path of the workspace that a folder lies in, or nothing. A mailbox is three
+// folders below it; any other folder lies in the nearest one.
+func workspaceOf(folder string) string {
+	whole, err := filepath.Abs(folder)
+	if err != nil {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(whole); err == nil {
+		whole = real
+	}
+	if agents := filepath.Dir(filepath.Dir(whole)); filepath.Base(agents) == agentsName {
+		return filepath.Dir(agents)
+	}
+	for ; ; whole = filepath.Dir(whole) {
+		if info, err := os.Stat(filepath.Join(whole, agentsName)); err == nil && info.IsDir() {
+			return whole
+		}
+		if whole == filepath.Dir(whole) {
+			return ""
+		}
+	}
+}
+
+// shownAs returns a path relative to the current folder if it is inside it and relative paths are
+// used.
+func shownAs(dir string, absolute bool) string {
+	here, err := os.Getwd()
+	if err != nil || absolute {
+		return dir
+	}
+	if real, err := filepath.EvalSymlinks(here); err == nil {
+		here = real
+	}
+	if below, err := filepath.Rel(here, dir); err == nil && filepath.IsLocal(below) {
+		return below
+	}
+	return dir
+}
+
+// Problems returns the schemas that could not be applied, as files with problems, in the order of
+// their names.
+func (w *Workspaces) Problems() []validate.File {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var files []validate.File
+	for _, dir := range slices.Sorted(maps.Keys(w.workspaces)) {
+		at := w.workspaces[dir]
+		if at.checker == nil {
+			continue
+		}
+		problems := at.checker.schemas.Problems
+		for _, name := range slices.Sorted(maps.Keys(problems)) {
+			files = append(files, validate.File{Name: problems[name][0].File, Diagnostics: problems[name]})
+		}
+	}
+	return files
+}
+
+// Close ends the programs.
+func (w *Workspaces) Close() (err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, at := range w.workspaces {
+		if at.checker != nil {
+			err = errors.Join(err, at.checker.Close())
+		}
+	}
+	return err
+}

@@ -1,0 +1,92 @@
+package validate
+
+import (
+	"fmt"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// An Objection is what a workspace's schema says against a part of a body. Package contract makes
+// them.
+type Objection struct {
+	// At leads to the part: a string is a key of a mapping, an int the index in a list. It is empty
+	// for the body as a whole.
+	At []any
+	// Key says that the objection is about the key at the end of At, not about its value.
+	Key bool
+	// Message says what is wrong. Fix says what to do, or is empty. Both are text of a stranger.
+	Message, Fix string
+}
+
+// BodyFields returns the mapping in the body of a message: the body itself, or the mapping that its
+// text holds as YAML. If there is none, it returns false and, for text that is not YAML, what is
+// wrong with it, with positions in the body.
+func BodyFields(m *schema.Message) (schema.Value, bool, Diagnostics) {
+	if m.Body.Kind == schema.Mapping {
+		return m.Body, true, nil
+	}
+	root, findings := parseBody(m)
+	if root == nil {
+		return schema.Value{}, false, findings
+	}
+	return root.value(), true, nil
+}
+
+// parseBody returns the tree of the mapping that the text of a body holds, or nil.
+func parseBody(m *schema.Message) (*node, Diagnostics) {
+	if m.Body.Kind != schema.Text || isBlank(m.Body.Text) {
+		return nil, nil
+	}
+	_, root, findings := parseTree([]byte(m.Body.Text), nil)
+	if findings.HasErrors() || root.kind != schema.Mapping {
+		return nil, findings
+	}
+	return &root, nil
+}
+
+// Objections returns the diagnostics of a composed message that objections mean. If the text of the
+// body was read from a file, the diagnostics have its name and positions in it; otherwise they say
+// in words which line of the body they mean.
+func Objections(m *schema.Message, bodyFile string, objections []Objection) Diagnostics {
+	c := objectionsTo(m, objections)
+	if c.body == nil {
+		return c.located(nil)
+	}
+	var found Diagnostics
+	for _, f := range c.found {
+		line, column := c.body.find(f.at[1:], f.atKey)
+		f.Line, f.Column = int(line), int(column)
+		found = append(found, f.Diagnostic)
+	}
+	found = found.ordered()
+	if bodyFile != "" {
+		return found.in(bodyFile, m.Body.Text)
+	}
+	for i := range found {
+		d := &found[i]
+		d.Message += fmt.Sprintf(" (line %d of the body)", d.Line)
+		d.Line, d.Column = 0, 0
+	}
+	return found
+}
+
+// object adds the diagnostics that objections to the body mean.
+func (in *inspection) object(name string, objections []Objection) {
+	if len(objections) == 0 {
+		return
+	}
+	found := objectionsTo(&in.message, objections).located(&in.document).in(name, in.document.text)
+	in.findings = append(in.findings, found...).ordered()
+}
+
+// objectionsTo turns objections into findings.
+func objectionsTo(m *schema.Message, objections []Objection) *checker {
+	c := &checker{m: m}
+	c.body, _ = parseBody(m)
+	for _, o := range objections {
+		at := append(path{"body"}, o.At...)
+		problem := treeProblem(0, 0, at, RuleContract, escape(o.Message), escape(o.Fix))
+		c.add(finding{Diagnostic: problem, at: at, atKey: o.Key})
+	}
+	return c
+}
