@@ -38,6 +38,7 @@ const (
 	categoryDelivery    = "Delivery"
 	categoryDeadLetters = "Dead Letters"
 	categoryNotRepaired = "Not repaired"
+	categoryContracts   = "Contracts"
 	categoryMemory      = "Memory Sync"
 )
 

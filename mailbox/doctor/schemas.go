@@ -14,7 +14,7 @@ import (
 func Schemas(ctx context.Context, w *mailbox.Workspace, program string) []Finding {
 	names, err := contract.Problems(ctx, w.Root(), w.Dir(), program)
 	finding := func(name string, severity Severity, hint, message string) Finding {
-		return Finding{Category: "Schemas", Name: name, Severity: severity, Message: message, Hint: hint}
+		return Finding{Category: categoryContracts, Name: name, Severity: severity, Message: message, Hint: hint}
 	}
 	var findings []Finding
 	for _, name := range names {
