@@ -129,8 +129,7 @@ func deeper(value any, depth int) []string {
 func (c *compiled) violations(e *jsonschema.ValidationError, body any) []contract.Violation {
 	v := contract.Violation{At: steps(e.InstanceLocation), Message: shorten(e.Message)}
 	value := lookUp(body, v.At)
-	address, fragment, _ := strings.Cut(e.AbsoluteKeywordLocation, "#")
-	v.File, v.Where = c.names[address], steps(fragment)
+	v.File, v.Where = c.fileOf(e.AbsoluteKeywordLocation)
 	around := c.schemaAround(v.File, v.Where)
 	keyword := keywordOf(e)
 	v.Advice = textOf(around, "description", "title")
