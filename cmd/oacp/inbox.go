@@ -103,6 +103,9 @@ func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
 		if o.json {
 			return o.printJSON(w, inboxes, s)
 		}
+		if o.all && len(inboxes) == 0 {
+			printNoAgents(s)
+		}
 		for i, inbox := range inboxes {
 			if i > 0 {
 				fmt.Fprintln(s.Out)
@@ -122,6 +125,10 @@ func (o inboxOptions) agents(w *mailbox.Workspace, s *command.Streams) ([]schema
 		return nil, failure.Usagef("%w", err).WithHint("use --agent AGENT or --all, or set OACP_AGENT")
 	}
 	return []schema.AgentName{agent}, err
+}
+
+func printNoAgents(s *command.Streams) {
+	fmt.Fprintln(s.Out, "there are no agents yet; oacp add-agent NAME adds one")
 }
 
 func printInbox(inbox listing, s *command.Streams) {

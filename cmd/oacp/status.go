@@ -70,6 +70,10 @@ func printStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *co
 			Agents    []turn.AgentStatus `json:"agents"`
 		}{project.Name(w), w.Dir(), statuses})
 	}
+	if len(statuses) == 0 {
+		printNoAgents(s)
+		return nil
+	}
 	now := s.Now()
 	const last, others = 6, 70
 	t := newTable(s, table.Row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Last turn", "Failures"}, others, last)
