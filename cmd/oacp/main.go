@@ -64,7 +64,7 @@ func program() *command.Program {
 			{Name: "contract", Category: command.CategoryProgram, Usage: "say for other commands whether bodies fit the schemas of a workspace"},
 		},
 		Reference: []string{
-			"agent", "autonomy-outcome", "envelope", "key", "memory", "org-memory", "setup", "trust", "verify", "write-event",
+			"agent", "autonomy-outcome", "envelope", "memory", "org-memory", "setup", "write-event",
 		},
 		Complete: complete,
 	}

@@ -203,6 +203,7 @@ var validateCases = func() []referenceCase {
 	}{
 		{0, "a channel with a space", "a channel is free text: other characters are a warning", []string{"channel: my channel"}},
 		{0, "a structured body", "a body may be a mapping", []string{"body: {answer: 42}"}},
+		{0, "an empty model", "an empty field is absent", []string{"type: review_lgtm", "model: ''"}},
 		{1, "an id of another form", "an id says when and by whom the message was made", []string{"id: hello"}},
 		{1, "a message to oneself", "a message goes to others", []string{"to: claude"}},
 		{1, "one recipient twice", "a recipient gets one copy", []string{"to: [codex, codex]"}},

@@ -13,11 +13,11 @@ import (
 )
 
 // TestReferenceVectors verifies the messages that the reference implementation publishes for others.
-// OACP_REFERENCE_TREE names a checkout of it.
+// OACP_REFERENCE names a checkout of it.
 func TestReferenceVectors(t *testing.T) {
-	tree := os.Getenv("OACP_REFERENCE_TREE")
+	tree := os.Getenv("OACP_REFERENCE")
 	if tree == "" {
-		t.Skip("OACP_REFERENCE_TREE does not name a checkout of the reference implementation")
+		t.Skip("OACP_REFERENCE does not name a checkout of the reference implementation")
 	}
 	corpus := filepath.Join(tree, "tests", "conformance", "signing")
 	read := func(name string) []byte {
