@@ -123,7 +123,7 @@ var referenceCases = append([]referenceCase{
 	{name: "inbox of an unknown agent or project", files: demoProject(), steps: []referenceStep{{line: "inbox demo --agent nobody --json"}, {line: "inbox dmeo --all"}}},
 	{name: "inbox with a wrong command line", files: demoProject(), steps: []referenceStep{
 		{line: "inbox demo --agent codex --all"}, {line: "inbox demo --agent"}, {line: "inbox demo"}, {line: "inbox demo --color"}}},
-}, slices.Concat(watchCases, validateCases, workspaceCases)...)
+}, slices.Concat(watchCases, validateCases, workspaceCases, signingCases())...)
 
 var workspaceCases = []referenceCase{
 	{name: "init", steps: one("init demo")},

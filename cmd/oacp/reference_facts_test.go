@@ -66,7 +66,7 @@ func (n normalizer) value(key string, value any) any {
 	switch value := value.(type) {
 	case string:
 		switch key {
-		case "error", "load_error", "warnings", "message", "fix_hint":
+		case "error", "load_error", "warnings", "message", "fix_hint", "reason":
 			return "TEXT"
 		case "age":
 			return "AGE"

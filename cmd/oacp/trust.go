@@ -121,7 +121,7 @@ func runTrustImport(ctx context.Context, o trustOptions, file string, s *command
 		if o.json {
 			return command.WriteJSON(s.Out, done)
 		}
-		fmt.Fprintf(s.Out, "OK: the key %s of %s\n", done.KeyID, done.Agent)
+		fmt.Fprintf(s.Out, "OK: imported %s (%s)\n", done.KeyID, done.Agent)
 		fmt.Fprintf(s.Out, "  catalog: %-9s %s\n", done.Catalog, visible.Line(done.CatalogPath))
 		if done.Receiver == "" {
 			fmt.Fprintln(s.Out, "  pins:    skipped; nobody trusts it because of this")
@@ -245,7 +245,7 @@ func runTrustRevoke(ctx context.Context, o trustOptions, text string, s *command
 		if o.json {
 			return command.WriteJSON(s.Out, done)
 		}
-		fmt.Fprintf(s.Out, "OK: the key %s is revoked\n", done.KeyID)
+		fmt.Fprintf(s.Out, "OK: revoked %s\n", done.KeyID)
 		for _, agent := range slices.Sorted(maps.Keys(done.Receivers)) {
 			fmt.Fprintf(s.Out, "  %s: %s\n", agent, done.Receivers[agent])
 		}
