@@ -106,8 +106,9 @@ func TestRemovedStateLosesNothing(t *testing.T) {
 	}
 }
 
-// TestKilledSendersAreSweptAtOnce kills processes while they send, and recovers without waiting.
-func TestKilledSendersAreSweptAtOnce(t *testing.T) {
+// TestKilledSendersAreSwept kills processes while they send, and recovers a minute later: the only
+// files that are not swept at once are those that were killed before they wrote a byte.
+func TestKilledSendersAreSwept(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	for range 20 {
 		cmd, ids := child(t, w.dir, 1000, "codex,gemini")
@@ -118,10 +119,37 @@ func TestKilledSendersAreSweptAtOnce(t *testing.T) {
 		for ids.Scan() {
 		}
 		_ = cmd.Wait() // it was killed
+		after(w, 0)
+		mustRecover(t, w)
+		for _, name := range files(t, w, outgoingName) {
+			if text := readFile(t, filepath.Join(w.dir, outgoingName, name)); text != "" {
+				t.Errorf("%s is not swept, and holds %q", name, text)
+			}
+		}
 	}
-	w.now = time.Now
+	after(w, strangerAfter)
 	mustRecover(t, w)
 	wantFiles(t, w, outgoingName)
+}
+
+// TestRecoverLeavesNewFilesAlone checks that a file that its process may be about to claim is left
+// alone.
+func TestRecoverLeavesNewFilesAlone(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex", "gemini")
+	killBefore(t, w, false, "publish msg-")
+	for _, name := range files(t, w, outgoingName) {
+		if err := os.Truncate(filepath.Join(w.dir, outgoingName, name), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after(w, 0)
+	if got := mustRecover(t, w); !isEmpty(got) {
+		t.Errorf("Recover did %+v with empty files, want nothing", got)
+	}
+	after(w, strangerAfter)
+	if got := mustRecover(t, w); len(got.Swept) != 3 {
+		t.Errorf("a minute later Recover did %+v, want three files swept", got)
+	}
 }
 
 // TestRecoverFollowsTheName recovers copies that a sender staged in the inbox, because it saw the

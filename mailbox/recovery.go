@@ -335,8 +335,8 @@ func (b *batch) deadLetter(c *staging.Copy, recovered *Recovered) error {
 	if err != nil || !b.w.Knows(parts.Sender) {
 		return err
 	}
-	if old, err := b.isOld(c.Name, staleAfter); !old || err != nil {
-		return err
+	if info, err := b.outgoing.Lstat(c.Name.Entry()); err != nil || !b.isOld(info, staleAfter) {
+		return ignoreMissing(err)
 	}
 	if stale, err := b.isStale(c.Name); !stale || err != nil {
 		return err

@@ -115,21 +115,22 @@ func (b *batch) newCopy(name staging.Name) (*staging.Copy, error) {
 // isDead reports whether the process that staged a copy is dead: nobody holds its claim, or, if that
 // does not show, the copy has the age.
 func (b *batch) isDead(name staging.Name, age time.Duration) (bool, error) {
-	if name.Origin == b.origin {
-		claimed, err := b.outgoing.Claimed(name.Entry())
-		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			return err == nil && !claimed, nil
-		}
+	info, err := b.outgoing.Lstat(name.Entry())
+	if err != nil || name.Origin != b.origin {
+		return err == nil && b.isOld(info, age), ignoreMissing(err)
 	}
-	return b.isOld(name, age)
+	if info.Size() == 0 {
+		return b.isOld(info, strangerAfter), nil // its process may be about to claim it
+	}
+	claimed, err := b.outgoing.Claimed(name.Entry())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return b.isOld(info, age), nil
+	}
+	return err == nil && !claimed, nil
 }
 
-func (b *batch) isOld(name staging.Name, age time.Duration) (bool, error) {
-	info, err := b.outgoing.Lstat(name.Entry())
-	if err != nil {
-		return false, ignoreMissing(err)
-	}
-	return b.w.now().Sub(info.ModTime()) >= age, nil
+func (b *batch) isOld(info fs.FileInfo, age time.Duration) bool {
+	return b.w.now().Sub(info.ModTime()) >= age
 }
 
 // isStale reports whether unsent copies belong to a dead process. If they do, the batch holds the

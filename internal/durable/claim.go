@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// Claim locks a file that Create returned until it is closed, which the system also does if the
-// process dies. So others can tell whether its writer is alive; see Claimed. On a system or file
-// system without such locks Claim does nothing.
-func Claim(file *os.File) { _, _ = lock(file) }
+// claim locks a file until it is closed, which the system also does if the process dies. So others
+// can tell whether its writer is alive; see Claimed. On a system or file system without such locks
+// claim does nothing.
+func claim(file *os.File) { _, _ = lock(file) }
 
 // Claimed reports whether a process holds a claim on a file. That is certain only about processes
 // with the Origin of this one; others may hold locks that this one does not see. Claimed returns

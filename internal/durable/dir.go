@@ -31,13 +31,14 @@ func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 // Close releases the folder. It does not write anything.
 func (d *Dir) Close() error { return errors.Join(d.handle.Close(), d.root.Close()) }
 
-// Create writes a new file and returns it open; Finish makes it durable. On an error, Create
-// removes the file.
+// Create writes a new file and returns it open and claimed, which it is before it has any bytes;
+// Finish makes it durable. On an error, Create removes the file.
 func (d *Dir) Create(name string, data []byte) (*os.File, error) {
 	file, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("creating %s: %w", d.Path(name), cause(err))
 	}
+	claim(file)
 	if err := write(file, data); err != nil {
 		err = fmt.Errorf("writing %s: %w", d.Path(name), cause(err))
 		return nil, errors.Join(err, file.Close(), d.Remove(name))

@@ -99,7 +99,7 @@ func enter(folder *os.Root, name string) (*os.Root, error) {
 	}
 	opened, err := below.Stat(".")
 	if err == nil && !os.SameFile(found, opened) {
-		err = ErrLink // it replaced the folder a moment ago
+		err = fs.ErrNotExist // it was replaced a moment ago
 	}
 	if err != nil {
 		return nil, errors.Join(err, below.Close())

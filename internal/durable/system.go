@@ -7,7 +7,7 @@ import (
 
 // FileSystem is what delivery does to files, and nothing else. Tests put faults behind it.
 type FileSystem interface {
-	// Create writes a new file whole and claims it; see Claim.
+	// Create writes a new file whole and claims it; see Dir.Create.
 	Create(dir *Dir, name string, data []byte) (*os.File, error)
 	// SyncFile makes a file durable, and SyncDir the names in a folder.
 	SyncFile(file *os.File) error
@@ -29,7 +29,6 @@ func (d Disk) Create(dir *Dir, name string, data []byte) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	Claim(file)
 	if d.Sync {
 		StartWriteback(file)
 	}

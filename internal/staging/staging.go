@@ -22,7 +22,7 @@ type Name struct {
 	// older versions leave it out.
 	Origin string
 	// Beside says that the copy is staged in its box, because the box is on another mount, and that
-	// the staging folder has an empty file instead, its mark.
+	// the staging folder has another file instead, its mark.
 	Beside bool
 }
 
@@ -99,7 +99,7 @@ func (c *Copy) GoBeside(folder *durable.Dir) {
 // Create writes the copy, after its mark. Until Close, others see that this process is alive.
 func (c *Copy) Create(files durable.FileSystem, data []byte) (err error) {
 	if c.marks != nil {
-		if c.claim, err = durable.WriteOpen(files, c.marks, c.Name.Entry(), nil); err != nil {
+		if c.claim, err = durable.WriteOpen(files, c.marks, c.Name.Entry(), []byte("staged in its box\n")); err != nil {
 			return err
 		}
 	}
