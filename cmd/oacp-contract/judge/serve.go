@@ -5,6 +5,7 @@ package judge
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,6 +43,16 @@ the schemas of a workspace, and oacp validate checks messages.`,
 			if s.InTerminal {
 				return failure.Usagef("other commands call this one").WithHint("oacp validate checks messages")
 			}
+			ctx, cancel := context.WithCancel(c.Context)
+			var watching sync.WaitGroup
+			defer watching.Wait()
+			defer cancel()
+			watching.Go(func() {
+				watchMemory(ctx, maxMemory, func() {
+					fmt.Fprintf(os.Stderr, "oacp: contract: a body takes more than %d MiB to judge\n", maxMemory>>20)
+					os.Exit(failure.ExitFailed) // the library cannot be interrupted
+				})
+			})
 			return Serve(os.Stdin, os.Stdout)
 		},
 	}
