@@ -170,6 +170,7 @@ func TestBadConfig(t *testing.T) {
 		"unknown agent":     func(c *Config) { c.Agent = "nobody" },
 		"no driver":         func(c *Config) { c.NewDriver = nil },
 		"unknown input":     func(c *Config) { c.Input = "everything" },
+		"unknown autonomy":  func(c *Config) { c.Autonomy = "sometimes" },
 		"no name":           func(c *Config) { c.AllowFrom = []schema.AgentName{"../x"} },
 		"negative attempts": func(c *Config) { c.MaxAttempts = -1 },
 		"negative timeout":  func(c *Config) { c.Timeout = -1 },

@@ -137,6 +137,11 @@ func (c *Config) complete() error {
 	if c.Input != InputMessage && c.Input != InputBody {
 		return fmt.Errorf("input %q is neither %s nor %s", c.Input, InputMessage, InputBody)
 	}
+	if c.Autonomy != "" {
+		if _, err := project.ParseAutonomy(string(c.Autonomy)); err != nil {
+			return err
+		}
+	}
 	for _, name := range c.AllowFrom {
 		if _, err := schema.ParseAgentName(string(name)); err != nil {
 			return fmt.Errorf("allowed sender: %w", err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -265,6 +266,43 @@ func TestHeldAndExpiredStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantTexts(t, "inbox when all are allowed", subjects(t, w, "codex", mailbox.Inbox), "expired")
+}
+
+// TestAutonomyHolds checks that messages get no turn while the agent's autonomy leaves them to a
+// person, also if they had turns before.
+func TestAutonomyHolds(t *testing.T) {
+	w := newWorkspace(t)
+	sent := send(t, w, question("failed"), question("waits"))
+	r, _ := newRunner(t, w, Config{FirstRetry: time.Hour, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+		return agent.Result{}, errors.New("no")
+	})})
+	r.config.Observe = func(e Event) {
+		if e.Kind == EventFailed {
+			r.Finish()
+		}
+	}
+	if err := r.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, autonomy := range []project.Autonomy{project.AutonomyPause, project.AutonomyReview} {
+		rec, err := runOnce(t, w, Config{Autonomy: autonomy, NewDriver: says("ok")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTexts(t, "held", rec.of(EventHeld), "failed", "waits")
+		if kinds := rec.kinds(); strings.Contains(kinds, string(EventStarted)) {
+			t.Errorf("with %s, there were turns: %s", autonomy, kinds)
+		}
+		if p := progress(t, w, sent[1].ID); p.Stage != StageHeld || !strings.Contains(p.Reason, string(autonomy)) {
+			t.Errorf("progress %+v, want held because of %s", p, autonomy)
+		}
+	}
+	rec, err := runOnce(t, w, Config{Autonomy: project.AutonomyAuto, NewDriver: says("ok")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTexts(t, "done", rec.of(EventSucceeded), "failed", "waits")
+	wantTexts(t, "inbox", subjects(t, w, "codex", mailbox.Inbox))
 }
 
 func TestSecondRunnerIsRefused(t *testing.T) {
