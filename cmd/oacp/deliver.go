@@ -184,16 +184,13 @@ func newSendAnswer(workspace *mailbox.Workspace, m *schema.Message, warnings val
 		s.Warn(w.String())
 		answer.Warnings = append(answer.Warnings, w.String())
 	}
-	for _, agent := range m.To {
-		if !project.Offline(workspace, agent) {
-			continue
-		}
-		text, tell := fmt.Sprintf("agent %s is offline, as its status.yaml says, and may read this late", agent), s.Note
+	for _, note := range project.OfflineNotes(workspace, m) {
 		if m.Priority == schema.P0 {
-			text, tell = fmt.Sprintf("the message is urgent (P0), but agent %s is OFFLINE: reach it another way, too", agent), s.Warn
+			s.Warn(note)
+		} else {
+			s.Note(note)
 		}
-		tell(text)
-		answer.Warnings = append(answer.Warnings, text)
+		answer.Warnings = append(answer.Warnings, note)
 	}
 	return answer
 }

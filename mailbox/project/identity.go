@@ -154,9 +154,18 @@ func ReadStatus(w *mailbox.Workspace, agent schema.AgentName) (s Status, err err
 	return s, err
 }
 
-// Offline reports whether the agent's status file says that it does not work now. A file that
-// cannot be read says nothing.
-func Offline(w *mailbox.Workspace, agent schema.AgentName) bool {
-	status, err := ReadStatus(w, agent)
-	return err == nil && status.Status != nil && strings.EqualFold(strings.TrimSpace(*status.Status), "offline")
+// OfflineNotes says which recipients of a message do not work now, as their status files say: one
+// text for each. A file that cannot be read says nothing.
+func OfflineNotes(w *mailbox.Workspace, m *schema.Message) (notes []string) {
+	for _, agent := range m.To {
+		status, err := ReadStatus(w, agent)
+		switch {
+		case err != nil || status.Status == nil || !strings.EqualFold(strings.TrimSpace(*status.Status), "offline"):
+		case m.Priority == schema.P0:
+			notes = append(notes, fmt.Sprintf("the message is urgent (P0), but agent %s is OFFLINE: reach it another way, too", agent))
+		default:
+			notes = append(notes, fmt.Sprintf("agent %s is offline, as its status.yaml says, and may read this late", agent))
+		}
+	}
+	return notes
 }

@@ -3,6 +3,7 @@ package mcpserver_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -176,6 +177,14 @@ func TestSendForms(t *testing.T) {
 	if len(follow.Warnings) != 2 {
 		t.Errorf("warnings %q, want one for the odd channel and one for the missing message", follow.Warnings)
 	}
+	if err := os.WriteFile(filepath.Join(r.workspace.Dir(), "agents/gemini/status.yaml"), []byte("status: offline\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text = claude.call(t, "send_message", arguments{"to": "codex, gemini", "type": "notification", "subject": "S", "body": "B"}, &follow)
+	if len(follow.Warnings) != 1 {
+		t.Errorf("warnings %q, want one for the agent that is offline", follow.Warnings)
+	}
+	wantText(t, "the text about an agent that is offline", text, "warning: agent gemini is offline")
 }
 
 // TestMailboxRefuses lists the mistakes an agent can make with its mail, and the answers.

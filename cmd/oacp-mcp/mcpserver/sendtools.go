@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -144,6 +145,7 @@ func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage
 	for _, w := range receipt.Warnings {
 		result.Warnings = append(result.Warnings, w.String())
 	}
+	result.Warnings = append(result.Warnings, project.OfflineNotes(s.workspace, m)...)
 	return result, nil
 }
 
