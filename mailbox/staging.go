@@ -81,9 +81,13 @@ func (b *batch) close() error {
 
 // takeLock takes the workspace's lock until the batch is closed, if try gets it.
 func (b *batch) takeLock(try func(*flock.Flock) (bool, error)) (bool, error) {
-	lock := durable.NewLock(b.outgoing.Path("../deliver.lock"))
-	locked, err := try(lock)
+	state, err := durable.OpenDir(b.w.root, b.w.dir, stateName)
 	if err != nil {
+		return false, err
+	}
+	lock := state.NewLock("deliver.lock")
+	locked, err := try(lock)
+	if err = errors.Join(err, state.Close()); err != nil {
 		return false, fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
 	if locked {

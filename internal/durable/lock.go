@@ -1,12 +1,25 @@
 package durable
 
-import "github.com/gofrs/flock"
+import (
+	"os"
+
+	"github.com/gofrs/flock"
+)
+
+// lockMode makes lock files readable only by their owner.
+const lockMode = 0o600
 
 // NewLock returns an unlocked lock on the file at the path. Locking creates a missing file,
 // readable only by its owner, refuses a symbolic link, and does not wait for a pipe.
 func NewLock(path string) *flock.Flock {
-	return flock.New(path, flock.SetFlag(lockFlags), flock.SetPermissions(0o600))
+	return flock.New(path, flock.SetFlag(lockFlags), flock.SetPermissions(lockMode))
 }
 
-// NewLock is the function of that name for a file of the folder.
-func (d *Dir) NewLock(name string) *flock.Flock { return NewLock(d.Path(name)) }
+// NewLock returns an unlocked lock on a file of the folder, and makes the file if it is missing.
+// Locking does not make the file: the path may lead elsewhere by then.
+func (d *Dir) NewLock(name string) *flock.Flock {
+	if file, err := d.OpenFile(name, os.O_RDWR|os.O_CREATE, lockMode); err == nil {
+		_ = file.Close() // nothing was written; locking reports errors
+	}
+	return flock.New(d.Path(name), flock.SetFlag(lockFlags&^os.O_CREATE), flock.SetPermissions(lockMode))
+}

@@ -228,9 +228,7 @@ func TestOnlyDurableRenames(t *testing.T) {
 // opening lists the files that open others although they belong to packages that keep theirs in a
 // workspace, with the reason.
 var opening = map[string]string{
-	"mailbox/project/find.go":     "the folder of projects is in no workspace",
-	"mailbox/doctor/agents.go":    "walking a folder opens only folders, and no links",
-	"mailbox/doctor/mailboxes.go": "walking a folder opens only folders, and no links",
+	"mailbox/project/find.go": "the folder of projects is in no workspace",
 }
 
 // TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them

@@ -72,12 +72,9 @@ func (i *inspection) verdict(name string, problems []string, good string) {
 func (i *inspection) packets(ctx context.Context) {
 	valid := 0
 	var bad []string
-	err := fs.WalkDir(i.w.Root().FS(), "packets", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || ctx.Err() != nil {
-			return errors.Join(err, context.Cause(ctx))
-		}
-		if entry.IsDir() || !isYAML(name) {
-			return nil
+	err := i.walk(ctx, "packets", func(name string, _ fs.FileInfo) {
+		if !isYAML(name) {
+			return
 		}
 		data, err := i.read(name)
 		if err == nil {
@@ -85,10 +82,9 @@ func (i *inspection) packets(ctx context.Context) {
 		}
 		if err != nil {
 			bad = append(bad, fmt.Sprintf("%s: %v", name, err))
-			return nil
+			return
 		}
 		valid++
-		return nil
 	})
 	switch {
 	case len(bad) > 0:

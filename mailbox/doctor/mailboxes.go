@@ -72,20 +72,39 @@ func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
 // state reports what below state is neither a folder nor a file. Commands refuse it.
 func (i *inspection) state(ctx context.Context) {
 	i.category = categoryDelivery
-	err := fs.WalkDir(i.w.Root().FS(), stateName, func(name string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil || ctx.Err() != nil:
-			return errors.Join(err, context.Cause(ctx))
-		case entry.Type()&fs.ModeSymlink != 0:
-			i.add(name, SeverityError, "remove it, or replace it by what it leads to", "%v", durable.ErrLink)
-		case !entry.IsDir() && (name == stateName || !entry.Type().IsRegular()):
+	err := i.walk(ctx, stateName, func(name string, info fs.FileInfo) {
+		if !info.Mode().IsRegular() {
 			i.add(name, SeverityError, "remove it", "is neither a folder nor a plain file")
 		}
-		return nil
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		i.fail(stateName, err)
+		i.add(stateName, SeverityError, "remove it, or make it a readable folder", "%v", err)
 	}
+}
+
+// walk visits what is in a folder and below it, except folders. It leaves out what vanishes.
+func (i *inspection) walk(ctx context.Context, folder string, visit func(name string, info fs.FileInfo)) error {
+	names, err := i.names(folder)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		name = folder + "/" + name
+		info, err := i.w.Root().Lstat(name)
+		switch {
+		case err == nil && info.IsDir():
+			err = i.walk(ctx, name, visit)
+		case err == nil:
+			visit(name, info)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // deadLetters reports dead letters, and those without a reason, and reasons without a dead letter.
