@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -105,15 +104,12 @@ var sendTimes schema.Clock
 // file name is free, and otherwise a long one, which cannot repeat.
 func (w *Workspace) giveID(o *outgoing, claimed map[string]bool) error {
 	m := o.message
-	if o.at.IsZero() {
-		at, alone := w.times.Next(w.now())
-		o.at, o.long = at, o.long || !alone
-	}
-	at := o.at
 	if m.CreatedAt == "" {
-		m.CreatedAt = schema.NewTimestamp(at)
-	} else {
-		at = m.CreatedAt.Time().Add(time.Duration(at.Nanosecond()))
+		if o.at.IsZero() {
+			at, alone := w.times.Next(w.now())
+			o.at, o.long = at, o.long || !alone
+		}
+		m.CreatedAt = schema.NewTimestamp(o.at)
 	}
 	if !o.long {
 		claim := string(m.From) + "/" + m.FileName()
@@ -126,7 +122,10 @@ func (w *Workspace) giveID(o *outgoing, claimed map[string]bool) error {
 	if o.long {
 		length = schema.LongRand
 	}
-	id, err := schema.NewID(at, m.From, m.Type, length, w.random)
+	if o.at.IsZero() {
+		o.at = w.times.Within(m.CreatedAt.Time(), length)
+	}
+	id, err := schema.NewID(o.at, m.From, m.Type, length, w.random)
 	m.ID = id
 	return err
 }

@@ -20,7 +20,7 @@ func (w *Workspace) Thread(ctx context.Context, id string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := w.collect(ctx, schema.IsMessageFile, func(*schema.Message) bool { return true })
+	all, err := w.collect(ctx, schema.IsMessageFile, func(m *schema.Message) bool { return m.ID != "" })
 	var unreadable *UnreadableError
 	if err != nil && !errors.As(err, &unreadable) {
 		return nil, err

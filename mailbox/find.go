@@ -91,10 +91,10 @@ func (e *SeveralInboxesError) Error() string {
 func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // Find returns the files of the message that has the id, or the only one whose id begins with the
-// text. "msg-" can be left out, and also everything before the last hyphen. The files are in the
-// order inbox, archive, dead letters, outbox. Find returns a *NotFoundError or an *AmbiguousError
-// if there is no single such message; a *NotFoundError comes with an *UnreadableError if folders
-// could not be read.
+// text. "msg-" can be left out, and also everything before the last hyphen. Valid messages come
+// first, each in the order inbox, archive, dead letters, outbox. Find returns a *NotFoundError or an
+// *AmbiguousError if there is no single such message; a *NotFoundError comes with an
+// *UnreadableError if folders could not be read.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	found, err := w.collect(ctx, fileNameFilter(id), func(m *schema.Message) bool { return matchesID(m.ID, id) })
 	var unreadable *UnreadableError
@@ -146,14 +146,15 @@ func fileNameFilter(id string) func(name string) bool {
 	}
 }
 
-// collect returns the messages of all mailboxes that match, in the order of boxes. With an
-// *UnreadableError, it also returns what it could read.
+// collect returns the messages of all mailboxes that match, as far as they can be read: the valid
+// ones first, each in the order of boxes. With an *UnreadableError, it also returns what it could
+// read.
 func (w *Workspace) collect(ctx context.Context, wantName func(string) bool, match func(*schema.Message) bool) ([]Entry, error) {
 	agents, err := w.Agents()
 	if err != nil {
 		return nil, err
 	}
-	var found []Entry
+	var found, invalid []Entry
 	var unreadable error
 	for _, box := range boxes {
 		for _, agent := range agents {
@@ -164,9 +165,16 @@ func (w *Workspace) collect(ctx context.Context, wantName func(string) bool, mat
 				return nil, context.Cause(ctx)
 			}
 			unreadable = errors.Join(unreadable, err)
-			found = append(found, entries...)
+			for _, e := range entries {
+				if e.Err == nil {
+					found = append(found, e)
+				} else {
+					invalid = append(invalid, e)
+				}
+			}
 		}
 	}
+	found = append(found, invalid...)
 	if unreadable != nil {
 		return found, &UnreadableError{unreadable}
 	}
@@ -215,17 +223,16 @@ func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.A
 	pending := slices.DeleteFunc(slices.Clone(found), func(e Entry) bool {
 		return e.Box != Inbox || agent != "" && e.Agent != agent
 	})
-	if found[0].Message == nil {
-		return pending[0], nil // a file that is not a message
-	}
-	id := found[0].Message.ID
 	if len(pending) == 0 {
 		if _, err := durable.StatFolder(w.root, w.dir, BoxName(agent, Inbox)); agent != "" && ignoreMissing(err) != nil {
 			return Entry{}, err // the inbox may have it
 		}
-		return Entry{}, &NotPendingError{ID: id, Agent: agent, Elsewhere: found}
+		return Entry{}, &NotPendingError{ID: found[0].Message.ID, Agent: agent, Elsewhere: found}
 	}
-	return onlyEntry(id, pending)
+	if found[0].Message == nil {
+		return pending[0], nil // a file that was named
+	}
+	return onlyEntry(found[0].Message.ID, pending)
 }
 
 // onlyEntry returns the only entry, or a *SeveralInboxesError.

@@ -27,8 +27,8 @@ type Entry struct {
 	// Name is the file's name, and Path its path.
 	Name string
 	Path string
-	// Message is nil if the file is not a valid message; then Err is a *validate.InvalidError or an
-	// error of the file system.
+	// Message is valid if Err is nil. Otherwise it is what could be read, or nil, and Err is a
+	// *validate.InvalidError or an error of the file system.
 	Message *schema.Message
 	Err     error
 	// Modified is when the file was last written, or a broken link was made.
@@ -36,7 +36,7 @@ type Entry struct {
 }
 
 // Inbox returns what is pending for the agent, in processing order, without the bodies of the
-// messages. Files that are not messages come last. A missing inbox is empty.
+// messages. Files that are not valid messages come last. A missing inbox is empty.
 func (w *Workspace) Inbox(ctx context.Context, agent schema.AgentName) ([]Entry, error) {
 	entries, err := w.load(ctx, agent, Inbox, schema.IsMessageFile, func(e *Entry) bool {
 		if e.Message != nil {
@@ -54,7 +54,7 @@ func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) (
 }
 
 // sorted returns entries in the order of schema.Compare, in which pending messages are processed.
-// Files that are not messages come last.
+// Files that are not valid messages come last.
 func sorted(entries []Entry) []Entry {
 	// Sorting keys is faster than sorting the entries, which are large.
 	type key struct {
@@ -66,7 +66,10 @@ func sorted(entries []Entry) []Entry {
 	for i := range entries {
 		keys[i] = key{class: math.MaxInt, entry: &entries[i]}
 		if m := entries[i].Message; m != nil {
-			keys[i] = key{m.Class(), m.Age(), &entries[i]}
+			keys[i].age = m.Age()
+			if entries[i].Err == nil {
+				keys[i].class = m.Class()
+			}
 		}
 	}
 	slices.SortFunc(keys, func(a, b key) int {

@@ -129,6 +129,49 @@ func TestInboxShowsBadFilesAsRows(t *testing.T) {
 	}
 }
 
+// TestInvalidMessages checks what can be read of messages that are not valid: in the listing, behind
+// the valid ones, and when they are looked for.
+func TestInvalidMessages(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	good := message("aaaa", 2)
+	good.ConversationID = "conv-20260313-claude-1"
+	place(t, w, "claude", Outbox, "good.yaml", good)
+	place(t, w, "codex", Inbox, "other.yaml", message("bbbb", 3))
+	inbox := w.BoxPath("codex", Inbox)
+	data := readFile(t, filepath.Join(w.BoxPath("claude", Outbox), "good.yaml"))
+	writeTestFile(t, filepath.Join(inbox, "damaged.yaml"), strings.Replace(data, "task_request", "task-request", 1))
+	writeTestFile(t, filepath.Join(inbox, "no-id.yaml"), strings.TrimPrefix(data, "id: "+string(good.ID)+"\n"))
+	writeTestFile(t, filepath.Join(inbox, "unread.yaml"), "id: [")
+
+	entries, err := w.Inbox(t.Context(), "codex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name)
+		if m := e.Message; e.Err == nil != (e.Name == "other.yaml") || m == nil != (e.Name == "unread.yaml") || m != nil && m.Subject != good.Subject {
+			t.Errorf("%s has the message %+v and the error %v", e.Name, m, e.Err)
+		}
+	}
+	if want := []string{"other.yaml", "unread.yaml", "no-id.yaml", "damaged.yaml"}; !slices.Equal(names, want) {
+		t.Errorf("the inbox lists %q, want %q", names, want)
+	}
+
+	found, err := w.Find(t.Context(), "aaaa")
+	if err != nil || len(found) != 2 || found[0].Name != "good.yaml" || found[1].Name != "damaged.yaml" || found[1].Message.Type != "task-request" {
+		t.Errorf("found %+v (%v), want the valid copy and then the damaged one", found, err)
+	}
+	if thread, err := w.Thread(t.Context(), "aaaa"); err != nil || len(thread) != 1 || thread[0].Name != "good.yaml" {
+		t.Errorf("the thread is %+v (%v), want the valid copy: without an id there is no other message", thread, err)
+	}
+	for _, name := range []string{"aaaa", "damaged.yaml", "no-id.yaml", "unread.yaml"} {
+		if e, err := w.Pending(t.Context(), name, "codex"); err != nil || e.Err == nil || e.Box != Inbox {
+			t.Errorf("the pending file of %s is %+v (%v), want the one that is not valid", name, e, err)
+		}
+	}
+}
+
 func TestInboxOfNobody(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	var unknown *UnknownAgentError

@@ -80,8 +80,7 @@ type outgoing struct {
 	warnings validate.Diagnostics
 	// name is the file name of all copies.
 	name string
-	// at is the time of the id. It stays the same if the message is composed again, so that messages
-	// keep their order.
+	// at is the time of the id, also after the message is composed again: messages keep their order.
 	at time.Time
 	// long asks for a long file name and id, because the short ones were taken.
 	long    bool

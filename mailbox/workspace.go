@@ -53,8 +53,7 @@ type Workspace struct {
 
 	now    func() time.Time
 	random io.Reader
-	// times gives out the times of sent messages.
-	times *schema.Clock
+	times  *schema.Clock // of the ids of sent messages
 }
 
 // Options configures a workspace. The zero value is the default.

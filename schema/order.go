@@ -95,21 +95,43 @@ func (id ID) carriedTime() (stamp, within string) {
 // The zero value is ready to use, by any number of goroutines.
 type Clock struct {
 	mutex sync.Mutex
-	last  time.Time
+	// last is the last time that Next returned, and lastWithin that of Within.
+	last, lastWithin time.Time
 }
+
+// Steps just longer than those of the times in short and long ids.
+const (
+	shortStep = time.Minute/(36*36*36) + 1
+	longStep  = time.Minute/(36*36*36*36*36*36) + 1
+)
 
 // Next returns the time now, or the earliest time after all that it returned before, if the clock of
 // the system stands still or was set back. An id of that time may be short only if alone is true:
 // otherwise Next returned another time in the same step of a short id.
 func (c *Clock) Next(now time.Time) (at time.Time, alone bool) {
-	const step = time.Minute/(36*36*36*36*36*36) + 1
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	at = now.Round(0).UTC() // the time of day: that is what ids carry
-	if earliest := c.last.Add(step); at.Before(earliest) {
+	if earliest := c.last.Add(longStep); at.Before(earliest) {
 		at = earliest
 	}
 	alone = at.Sub(c.last) >= time.Minute || positionInMinute(at, shortTime) != positionInMinute(c.last, shortTime)
 	c.last = at
 	return at, alone
+}
+
+// Within is Next for a message whose time is given, to the second, and whose id has a rand of the
+// given length. The times that it returns in a row for one second increase, as long as they fit.
+func (c *Clock) Within(second time.Time, length int) time.Time {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	next := c.lastWithin.Add(longStep)
+	if length == ShortRand {
+		next = c.lastWithin.Add(shortStep)
+	}
+	if !next.Truncate(time.Second).Equal(second) {
+		next = second
+	}
+	c.lastWithin = next
+	return next
 }

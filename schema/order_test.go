@@ -99,6 +99,32 @@ func TestClockFollowsTheSystem(t *testing.T) {
 	}
 }
 
+func TestClockWithinASecond(t *testing.T) {
+	var clock Clock
+	clock.Next(testTime.Add(time.Hour)) // has no effect on the times within a second
+	later := testTime.Add(time.Second)
+	for i, test := range []struct {
+		second time.Time
+		length int
+		want   time.Duration
+	}{
+		{testTime, ShortRand, 0}, {testTime, LongRand, longStep}, {testTime, ShortRand, longStep + shortStep},
+		{later, LongRand, 0}, {later, ShortRand, shortStep}, {testTime, ShortRand, 0},
+	} {
+		if at := clock.Within(test.second, test.length); !at.Equal(test.second.Add(test.want)) {
+			t.Errorf("call %d: Within is %s, want %s after the second", i, at, test.want)
+		}
+	}
+	last := clock.Within(later, ShortRand)
+	for range 700 {
+		at := clock.Within(later, ShortRand)
+		if !at.After(last) || positionInMinute(at, shortTime) == positionInMinute(last, shortTime) || at.Sub(later) >= time.Second {
+			t.Fatalf("%s follows %s, want a later step of a short id in the same second", at, last)
+		}
+		last = at
+	}
+}
+
 // TestClockOfManyGoroutines checks that no time is given out twice.
 func TestClockOfManyGoroutines(t *testing.T) {
 	const goroutines, calls = 8, 500

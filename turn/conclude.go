@@ -36,9 +36,7 @@ func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 	var m *schema.Message
 	reason := err
 	if err == nil {
-		if _, reason = validate.Read(raw); reason != nil {
-			m, _ = validate.Decode(raw) // as far as it can be read
-		}
+		m, reason = validate.Read(raw) // as far as it can be read
 	}
 	switch {
 	case mailbox.IsGone(err), reason == nil:

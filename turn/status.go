@@ -109,7 +109,7 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 	}
 	for _, e := range entries {
 		rec := new(record)
-		if e.Message != nil && ids[e.Message.ID] {
+		if e.Err == nil && ids[e.Message.ID] {
 			rec = recordFor(h, e.Message)
 		}
 		s.count(e, rec, now, waiting)
@@ -130,7 +130,7 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 
 // count counts a message in the inbox.
 func (s *AgentStatus) count(e mailbox.Entry, rec *record, now time.Time, waiting map[schema.ConversationID]bool) {
-	if e.Message == nil || e.Err != nil {
+	if e.Err != nil {
 		s.Invalid++
 		return
 	}
@@ -230,8 +230,12 @@ func Track(ctx context.Context, w *mailbox.Workspace, id string) ([]Progress, er
 		return nil, err
 	}
 	m := found[0].Message
+	recipients := m.To
+	if len(recipients) == 0 { // it is not valid
+		recipients = []schema.AgentName{found[0].Agent}
+	}
 	var all []Progress
-	for _, name := range m.To {
+	for _, name := range recipients {
 		p, err := track(ctx, w, m, name, found)
 		if err != nil {
 			return nil, err
@@ -263,6 +267,9 @@ func track(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name sc
 	if inbox, ok := places[mailbox.Inbox]; ok {
 		p.Path = inbox.Path
 		p.Stage = stageInInbox(m, rec, running, time.Now())
+		if inbox.Err != nil {
+			p.Reason = "it is not valid: " + inbox.Err.Error()
+		}
 		if p.Stage == StageHeld {
 			p.Reason = rec.Held
 		}
@@ -334,7 +341,7 @@ func answerBy(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name
 		return "", err
 	}
 	for _, e := range sent {
-		if e.Message != nil && e.Message.ParentID == m.ID && e.Message.IsFor(m.From) {
+		if e.Err == nil && e.Message.ParentID == m.ID && e.Message.IsFor(m.From) {
 			return e.Message.ID, nil
 		}
 	}

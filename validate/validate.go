@@ -47,7 +47,8 @@ func keepSigned(m *schema.Message, data []byte) {
 
 // Read returns the message in a file for a program that acts on it. The message must be valid,
 // except that a missing priority means schema.DefaultPriority. Otherwise Read returns an
-// *InvalidError with every error.
+// *InvalidError with every error, and the message as far as it could be read: nil if the file is not
+// a mapping of fields.
 func Read(data []byte) (*schema.Message, error) {
 	doc, findings := parseDocument(data)
 	if doc == nil {
@@ -58,14 +59,11 @@ func Read(data []byte) (*schema.Message, error) {
 	c.assemble(m, &doc.root)
 	c.check(m)
 	c.checkTrailer(doc)
-	if err := c.located(doc).Err(); err != nil {
-		return nil, err
-	}
 	if m.Priority == "" {
 		m.Priority = schema.DefaultPriority
 	}
 	keepSigned(m, data)
-	return m, nil
+	return m, c.located(doc).Err()
 }
 
 // Bytes validates one file: its form, its fields, and the fields against each other. It returns all

@@ -86,7 +86,7 @@ func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 		var done []acknowledgedJSON
 		for _, e := range entries {
 			one := acknowledgedJSON{File: e.Name, Agent: e.Agent, Path: e.Path}
-			if e.Message != nil {
+			if e.Err == nil {
 				one.MessageID = e.Message.ID
 			}
 			if o.archive {

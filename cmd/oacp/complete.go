@@ -71,7 +71,7 @@ func completeMessages(c *command.Completion, current string) []command.Candidate
 			}
 			for i, short := range shortIDs(entries) {
 				m := entries[i].Message
-				if m == nil {
+				if m == nil || m.ID == "" {
 					continue
 				}
 				if strings.HasPrefix(current, "m") && !strings.HasPrefix(short, current) {

@@ -248,6 +248,6 @@ func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mail
 		return command.WriteJSONLine(s.Out, map[string]any{"reply": reply.Message, "path": reply.Path})
 	}
 	fmt.Fprintln(s.Out)
-	printMessage(s, reply.Message, places(w, []mailbox.Entry{reply}))
+	printMessage(s, reply, places(w, []mailbox.Entry{reply}))
 	return nil
 }

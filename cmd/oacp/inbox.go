@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,8 +41,8 @@ func newInboxCommand(s *command.Streams) *cli.Command {
 		Usage:     "list what is pending, in processing order",
 		ArgsUsage: "[PROJECT] [--agent AGENT | --all]",
 		Description: `By priority; within a priority requests first, notifications and follow-ups last;
-then the oldest first. A file that is not a message is listed with its error; read
---raw and ack take its name. Listing changes nothing.
+then the oldest first. A file that is not a valid message comes last, with what can
+be read of it and its error; read and ack take its name. Listing changes nothing.
 
 The other commands accept the text in the ID column as an id.
 
@@ -151,12 +152,13 @@ func printInbox(inbox listing, s *command.Streams) {
 	now := s.Now()
 	for i, e := range entries {
 		m := e.Message
-		if m == nil {
-			t.AppendRow(table.Row{i + 1, "?", "?", "?", "?", visible.Line(e.Name), command.Age(e.Modified, now), bad(e.Err)})
-			continue
-		}
 		var marks []string
-		if m.ExpiredAt(now) {
+		if e.Err != nil {
+			m, marks = command.Preview(&e), []string{bad(e.Err)}
+			if e.Message == nil {
+				m.Subject = e.Name
+			}
+		} else if m.ExpiredAt(now) {
 			marks = append(marks, paint(s, text.Colors{text.FgYellow}, "expired"))
 		}
 		if f := inbox.signature(i); f != nil {
@@ -167,7 +169,7 @@ func printInbox(inbox listing, s *command.Streams) {
 	}
 	printTable(s, t)
 	// Bad files come last. The hint for one shows what to do with all.
-	if last := entries[len(entries)-1]; last.Message == nil {
+	if last := entries[len(entries)-1]; last.Err != nil {
 		fmt.Fprintf(s.Out, "hint: %s\n", visible.Line(doctor.BadFileHint(last)))
 	}
 }
@@ -184,7 +186,7 @@ func signatureText(s *command.Streams, v signing.Verdict) string {
 }
 
 // shortIDs returns the last part of each message's id, or all of it if another one has the same
-// last part.
+// last part, or a question mark if there is none.
 func shortIDs(entries []mailbox.Entry) []string {
 	short := make([]string, len(entries))
 	uses := make(map[string]int, len(entries))
@@ -199,7 +201,7 @@ func shortIDs(entries []mailbox.Entry) []string {
 		if e.Message != nil && uses[short[i]] > 1 {
 			short[i] = string(e.Message.ID)
 		}
-		short[i] = visible.Line(short[i])
+		short[i] = cmp.Or(visible.Line(short[i]), "?")
 	}
 	return short
 }
@@ -282,11 +284,15 @@ func encodePending(inbox listing, now time.Time) [][]byte {
 
 // appendPending appends an entry as an element of the list of messages.
 func appendPending(out []byte, e *mailbox.Entry, signature *trust.Finding, now time.Time) []byte {
-	m, expired, loadError := e.Message, "false", ""
-	if m == nil {
-		m = &schema.Message{From: "?", Type: "?", Priority: "?", CreatedAt: schema.NewTimestamp(e.Modified)}
-		loadError = e.Err.Error()
-	} else if m.ExpiredAt(now) {
+	m, expired, invalid, loadError := e.Message, "false", "", ""
+	if e.Err != nil {
+		if m = command.Preview(e); e.Message == nil {
+			loadError = e.Err.Error()
+		} else {
+			invalid = e.Err.Error()
+		}
+	}
+	if m.ExpiredAt(now) {
 		expired = "true"
 	}
 	if signature == nil {
@@ -311,6 +317,7 @@ func appendPending(out []byte, e *mailbox.Entry, signature *trust.Finding, now t
 		{key: "expired", value: expired},
 		{"signature", string(signature.Verdict), true},
 		{"signature_reason", signature.Reason, true},
+		{"error", invalid, true},
 		{"load_error", loadError, true},
 	} {
 		if field.optional && field.value == "" {

@@ -35,9 +35,9 @@ func newReadCommand(s *command.Streams) *cli.Command {
 Reading it changes nothing; oacp ack marks it as handled. ID may be the beginning
 of an id, or its last part, as oacp inbox shows it.
 
-On a terminal, read escapes control characters. --raw prints the bytes of the
-file, also of a file in an inbox that is not a message; name such a file as oacp
-inbox lists it.
+Of a message that is not valid, read shows what can be read and the first error.
+A file in an inbox can also be named as oacp inbox lists it. On a terminal, read
+escapes control characters. --raw prints the bytes of the file.
 
 EXAMPLES:
    oacp read notes.yaml --raw
@@ -78,13 +78,13 @@ func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
 		case e.Message == nil:
 			return failure.WithHint(fmt.Errorf("%s is not a message: %w", e.Name, e.Err), doctor.BadFileHint(e))
 		case o.json:
-			object, err := messageJSON(e.Message, places(w, found), s)
+			object, err := messageJSON(e, places(w, found), s)
 			if err != nil {
 				return err
 			}
 			return command.WriteJSON(s.Out, object)
 		}
-		printMessage(s, found[0].Message, places(w, found))
+		printMessage(s, found[0], places(w, found))
 		return nil
 	})
 }
@@ -122,19 +122,25 @@ func places(w *mailbox.Workspace, found []mailbox.Entry) []place {
 	return list
 }
 
-// messageJSON returns the message's fields, and the keys that oacp adds.
-func messageJSON(m *schema.Message, found []place, s *command.Streams) (any, error) {
+// messageJSON returns the message's fields, as far as they can be read, and the keys that oacp adds.
+func messageJSON(e mailbox.Entry, found []place, s *command.Streams) (any, error) {
+	m, invalid := e.Message, ""
+	if e.Err != nil {
+		invalid = e.Err.Error()
+	}
 	return withKeys(m, struct {
 		MessageID       schema.ID       `json:"message_id"`
 		Expired         bool            `json:"expired"`
+		Error           string          `json:"error,omitempty"`
 		Signature       signing.Verdict `json:"signature,omitempty"`
 		SignatureReason string          `json:"signature_reason,omitempty"`
 		Places          []place         `json:"places"`
-	}{m.ID, m.ExpiredAt(s.Now()), found[0].Signature, found[0].SignatureReason, found})
+	}{m.ID, m.ExpiredAt(s.Now()), invalid, found[0].Signature, found[0].SignatureReason, found})
 }
 
-// printMessage prints the fields of a message, then the body.
-func printMessage(s *command.Streams, m *schema.Message, found []place) {
+// printMessage prints the fields of a message, as far as they can be read, then the body.
+func printMessage(s *command.Streams, e mailbox.Entry, found []place) {
+	m := e.Message
 	for _, name := range schema.FieldNames() {
 		text := joinNames(m.To)
 		if value, _ := m.TextField(name); value != nil {
@@ -151,6 +157,9 @@ func printMessage(s *command.Streams, m *schema.Message, found []place) {
 		if text != "" {
 			printField(s, name, text)
 		}
+	}
+	if e.Err != nil {
+		printField(s, "not valid", failure.OneLine(e.Err.Error()))
 	}
 	for _, p := range found {
 		printField(s, string(p.Box)+" of "+string(p.Agent), p.Path)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -154,6 +155,9 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 			return err
 		}
 		original := found[0].Message
+		if err := found[0].Err; err != nil {
+			return fmt.Errorf("message %s cannot be answered: it is not valid: %w", original.ID, err)
+		}
 		from, err := command.AgentOf(w, o.from, s)
 		if errors.Is(err, project.ErrNoSender) && len(original.To) == 1 {
 			from, err = original.To[0], nil // nobody else can answer

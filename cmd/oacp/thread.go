@@ -69,7 +69,7 @@ func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
 		}
 		depths := mailbox.Depths(thread)
 		for i, e := range thread {
-			printThreadLine(s, depths[e.Message.ID], e.Message)
+			printThreadLine(s, depths[e.Message.ID], e)
 			if o.bodies {
 				fmt.Fprintln(s.Out)
 				printBody(s, e.Message.Body)
@@ -82,7 +82,11 @@ func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
 	})
 }
 
-func printThreadLine(s *command.Streams, depth int, m *schema.Message) {
+func printThreadLine(s *command.Streams, depth int, e mailbox.Entry) {
+	m := e.Message
+	if e.Err != nil {
+		m = command.Preview(&e)
+	}
 	indent, mark := strings.Repeat("   ", depth), ""
 	if depth > 0 {
 		mark = strings.Repeat("   ", depth-1) + "└─ "
@@ -91,6 +95,9 @@ func printThreadLine(s *command.Streams, depth int, m *schema.Message) {
 		visible.Line(string(m.CreatedAt)), visible.Line(string(m.From)), visible.Line(joinNames(m.To)),
 		visible.Line(string(m.Type)), priorityText(s, m.Priority), visible.Line(string(m.ID)))
 	fmt.Fprintf(s.Out, "%s%s\n", indent, visible.Line(m.Subject))
+	if e.Err != nil {
+		fmt.Fprintf(s.Out, "%snot valid: %s\n", indent, visible.Line(failure.OneLine(e.Err.Error())))
+	}
 }
 
 func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []mailbox.Entry, unreadable string) error {
@@ -101,7 +108,7 @@ func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []mailbox.
 	}{Messages: []any{}, LoadError: unreadable}
 	for _, e := range thread {
 		answer.ConversationID = cmp.Or(answer.ConversationID, e.Message.ConversationID)
-		object, err := messageJSON(e.Message, places(w, []mailbox.Entry{e}), s)
+		object, err := messageJSON(e, places(w, []mailbox.Entry{e}), s)
 		if err != nil {
 			return err
 		}

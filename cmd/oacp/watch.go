@@ -143,7 +143,7 @@ func (o watchOptions) watch(ctx context.Context, targets []watch.Target, since t
 		if err := o.printEvent(event, s); err != nil {
 			return false, err
 		}
-		ok = ok && event.Kind != watch.EventError
+		ok = ok && (event.Kind != watch.EventError || isMail(event))
 	}
 	return ok, nil
 }
@@ -209,12 +209,19 @@ func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
 		if e.Path != "" {
 			text = e.Path + ": " + text
 		}
-		text = strings.ToUpper(string(e.Kind)) + ": " + visible.Line(text) + "\n"
+		kind := e.Kind
+		if isMail(e) {
+			kind = watch.EventWarning
+		}
+		text = strings.ToUpper(string(kind)) + ": " + visible.Line(text) + "\n"
 		if hint := failure.Of(e.Err).Hint; hint != "" {
 			text += "hint: " + visible.Line(hint) + "\n"
 		}
 		// If this fails there is no one left to tell; the event itself goes to standard output.
 		_, _ = fmt.Fprint(s.Err, text)
+	}
+	if isMail(e) {
+		e.Kind, e.Message = watch.EventArrived, command.Preview(&e.Entry)
 	}
 	switch {
 	case o.json:
@@ -228,6 +235,10 @@ func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
 	}
 	return s.Out.Flush()
 }
+
+// isMail reports whether an error is about a message that is not valid. It is printed as far as it
+// can be read, as other messages are.
+func isMail(e watch.Event) bool { return e.Kind == watch.EventError && e.Message != nil }
 
 // watchJSON is the reference implementation's event, with its keys sorted and more keys.
 type watchJSON struct {

@@ -276,7 +276,7 @@ func Acknowledge(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNa
 		return 0, err
 	}
 	for _, e := range entries {
-		if e.Message == nil {
+		if e.Err != nil {
 			continue
 		}
 		origin, derived := convert.OriginOf(e.Message)

@@ -141,7 +141,7 @@ func (i *inspection) trouble(trouble inboxTrouble, entries []*mailbox.Entry) {
 
 // since returns when the message was created, or when a file that is not a message was written.
 func since(e *mailbox.Entry) time.Time {
-	if e.Message == nil {
+	if e.Err != nil {
 		return e.Modified
 	}
 	return e.Message.CreatedAt.Time()

@@ -45,10 +45,11 @@ type change struct {
 	bad     *Version
 }
 
-// arrived returns the message if one has arrived. All other changes are put before the arrivals.
+// arrived returns the message, if one has arrived, as far as it can be read. All other changes are
+// put before the arrivals.
 func (c change) arrived() *schema.Message {
-	if c.kind == EventArrived {
-		return c.entry.Message
+	if m := c.entry.Message; m != nil && (c.kind == EventArrived || c.kind == EventError) {
+		return m
 	}
 	return &schema.Message{}
 }
@@ -118,7 +119,7 @@ func (b *box) read(dir *durable.Dir, f *finding) {
 		f.message, err = validate.Read(data)
 	}
 	if err != nil {
-		f.state, f.message, f.err = fileBad, nil, err
+		f.state, f.err = fileBad, err
 		return
 	}
 	e := b.entry(f.name)
@@ -137,7 +138,7 @@ func (b *box) judge(f finding, follow bool) []change {
 	}
 	c := change{box: b, entry: b.entry(f.name)}
 	c.entry.Message, c.entry.Err, c.entry.Modified = f.message, f.err, f.seen.Modified
-	if f.message != nil {
+	if f.state == fileMessage {
 		c.message = summarize(f.name, f.message, f.seen.Version)
 	}
 	switch {
@@ -153,7 +154,10 @@ func (b *box) judge(f finding, follow bool) []change {
 		b.unsettled[f.name] = f.seen
 		return nil
 	case f.state == fileBad:
-		c.kind, c.bad = EventError, &f.seen.Version
+		c.bad = &f.seen.Version
+		if f.message == nil || f.seen.Modified.After(b.since) {
+			c.kind = EventError
+		}
 		if isMessage {
 			c.message = &reported
 		}

@@ -53,7 +53,7 @@ type Event struct {
 	Project string
 	// Entry is the file. EventArrived has the whole message, EventArchived only its ID, From, Type,
 	// Priority and Subject. Errors and warnings have Err; their Name is empty if they do not
-	// concern a single file.
+	// concern a single file. The Message of an error is what can be read of one that is not valid.
 	mailbox.Entry
 }
 

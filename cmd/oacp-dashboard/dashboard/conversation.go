@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -224,11 +225,14 @@ func (r *messageReader) read(ctx context.Context) reading {
 	result := reading{changed: true, related: make(map[string]bool), err: err}
 	var held backlog
 	for _, e := range entries {
-		m := e.Message
+		m, problem := e.Message, ""
+		if e.Err != nil {
+			m, problem = command.Preview(&e), "  not valid: "+e.Err.Error()
+		}
 		held.add(&entry{
 			id: string(m.ID), subject: m.Subject, text: bodyText(m.Body),
 			head: m.CreatedAt.Time().Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
-				"  " + string(m.Type) + " " + string(m.Priority),
+				"  " + string(m.Type) + " " + string(m.Priority) + problem,
 		})
 		for _, id := range []string{string(m.ID), string(m.ParentID), string(m.ConversationID)} {
 			result.related[id] = true

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -111,7 +112,7 @@ type messageReading struct {
 }
 
 // messages returns the latest messages of a workspace, each once, the oldest first. It omits files
-// that are not messages, which the agent's status counts.
+// of which no id can be read, which the agent's status counts as it does those that are not valid.
 func (s *source) messages(w *mailbox.Workspace, agents []schema.AgentName) []Message {
 	known := make(map[schema.ID]*Message)
 	for _, in := range []mailbox.Box{mailbox.Outbox, mailbox.Inbox, mailbox.Archive} {
@@ -168,12 +169,17 @@ func (s *source) message(w *mailbox.Workspace, agent schema.AgentName, in mailbo
 		return nil
 	}
 	m, err := validate.Read(data)
-	if err != nil {
+	if m == nil || m.ID == "" {
 		return nil
+	}
+	problem := ""
+	if err != nil {
+		m = command.Preview(&mailbox.Entry{Message: m, Err: err, Modified: info.ModTime()})
+		problem = err.Error()
 	}
 	reading.message = &Message{
 		ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, CreatedAt: m.CreatedAt,
-		Subject: m.Subject, ConversationID: m.ConversationID, parent: m.ParentID,
+		Subject: m.Subject, ConversationID: m.ConversationID, parent: m.ParentID, Error: problem,
 	}
 	return reading.message
 }

@@ -62,6 +62,8 @@ type Message struct {
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
 	// Waiting are the agents that have it in their inbox.
 	Waiting []schema.AgentName `json:"waiting,omitempty"`
+	// Error says why the message is not valid. The rest is what could be read of it.
+	Error string `json:"error,omitempty"`
 
 	parent schema.ID
 }

@@ -128,15 +128,6 @@ func TestOrderWithinASecond(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The file system's clock may be too coarse to distinguish them.
-		for _, path := range append([]string{receipt.Outbox}, receipt.Inboxes...) {
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(w.Dir(), path)
-			}
-			if err := os.Chtimes(path, now, now.Add(time.Duration(i)*time.Millisecond)); err != nil {
-				t.Fatal(err)
-			}
-		}
 		want = append(want, m.Subject)
 		if first == nil {
 			first = receipt

@@ -149,6 +149,9 @@ func messagesGrid(messages []Message, now time.Time) grid {
 		if len(m.Waiting) > 0 {
 			state = "waiting"
 		}
+		if m.Error != "" {
+			state = "invalid"
+		}
 		g.rows = append(g.rows, row{target{message: m.ID}, []string{
 			clock(m.CreatedAt, now), string(m.From), joinNames(m.To), string(m.Type), string(m.Priority), state, m.Subject,
 		}})

@@ -38,8 +38,10 @@ type inbox struct {
 		ExpectsAnswer bool   `json:"expects_answer"`
 	} `json:"messages"`
 	Unreadable []struct {
-		Path  string `json:"path"`
-		Error string `json:"error"`
+		Path      string `json:"path"`
+		Error     string `json:"error"`
+		MessageID string `json:"message_id"`
+		From      string
 	} `json:"unreadable"`
 }
 
@@ -251,6 +253,31 @@ func TestListInbox(t *testing.T) {
 	wantText(t, "the list", text, "4 pending", "1. P0", "2. P1", "[expired]", "and 2 more", "not a message: ", "bad.yaml")
 	if got.Total != 4 || len(got.Messages) != 2 || got.Messages[0].Subject != "of P0" || !got.Messages[1].Expired || len(got.Unreadable) != 1 {
 		t.Errorf("listed %+v, want P0, the expired P1, and one bad file", got)
+	}
+}
+
+// TestInvalidMessage checks what the tools say about a message that is not valid.
+func TestInvalidMessage(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	codex := r.client(t, "codex")
+	writeInboxFile(t, r, "codex", "damaged.yaml", "id: msg-20260313T1430Z-claude-a8f3\nfrom: claude\nto: codex\ntype: quesiton\n"+
+		"priority: P1\ncreated_at_utc: 2026-03-13T14:30:00Z\nsubject: \"Which\\nport?\"\nbody: One of them.\n")
+	const wrong = `4:7: type: "quesiton" is not a message type`
+	var listed inbox
+	text := codex.call(t, "list_inbox", nil, &listed)
+	wantText(t, "the list", text, "Nothing is pending", `not valid: P1 quesiton from claude: Which\nport?`, wrong)
+	if len(listed.Unreadable) != 1 || listed.Unreadable[0].From != "claude" || listed.Unreadable[0].MessageID != "msg-20260313T1430Z-claude-a8f3" {
+		t.Errorf("unreadable are %+v, want what can be read of the message", listed.Unreadable)
+	}
+	wantText(t, "the message", codex.call(t, "read_message", arguments{"message_id": "a8f3"}, nil), "type: quesiton", "(not valid: "+wrong, "One of them.")
+	wantText(t, "the thread", codex.call(t, "show_thread", arguments{"message_id": "a8f3"}, nil), "not valid: "+wrong)
+	wantText(t, "an answer", codex.refuse(t, "reply_message", arguments{"message_id": "a8f3", "body": "x"}), "cannot be answered", wrong)
+	writeInboxFile(t, r, "codex", "nothing.yaml", "id: [")
+	for _, name := range []string{"damaged.yaml", "nothing.yaml"} {
+		codex.call(t, "acknowledge_message", arguments{"message_id": name}, nil)
+	}
+	if codex.call(t, "list_inbox", nil, &listed); len(listed.Unreadable) != 0 {
+		t.Errorf("after acknowledging, %+v are left", listed.Unreadable)
 	}
 }
 

@@ -86,8 +86,8 @@ func newSummary(m *schema.Message, now time.Time) summary {
 
 // line says the same in one line.
 func (m summary) line() string {
-	text := fmt.Sprintf("%s %s from %s to %s, %s old: %s (id %s)",
-		m.Priority, m.Type, m.From, listOf(m.To), m.Age, oneLine(m.Subject), m.MessageID)
+	text := fmt.Sprintf("%s %s from %s to %s, %s old: %s (id %s)", oneLine(string(m.Priority)), oneLine(string(m.Type)),
+		oneLine(string(m.From)), oneLine(listOf(m.To)), m.Age, oneLine(m.Subject), oneLine(string(m.MessageID)))
 	if m.Expired {
 		text += " [expired]"
 	}
@@ -122,12 +122,35 @@ type inboxList struct {
 	Agent      schema.AgentName `json:"agent" jsonschema:"The agent of the inbox."`
 	Total      int              `json:"total" jsonschema:"How many messages are pending, listed or not."`
 	Messages   []summary        `json:"messages" jsonschema:"The messages, in the order in which to work on them."`
-	Unreadable []unreadable     `json:"unreadable" jsonschema:"Files in the inbox that are not messages."`
+	Unreadable []unreadable     `json:"unreadable" jsonschema:"Files in the inbox that are not valid messages, with what can be read of them."`
 }
 
 type unreadable struct {
-	Path  string `json:"path" jsonschema:"The file."`
-	Error string `json:"error" jsonschema:"What is wrong with it."`
+	Path      string           `json:"path" jsonschema:"The file."`
+	Error     string           `json:"error" jsonschema:"What is wrong with it."`
+	MessageID schema.ID        `json:"message_id,omitempty" jsonschema:"Id of the message."`
+	From      schema.AgentName `json:"from,omitempty" jsonschema:"The sender."`
+	Type      schema.Type      `json:"type,omitempty" jsonschema:"What the message is for."`
+	Priority  schema.Priority  `json:"priority,omitempty" jsonschema:"P0 is the most urgent, P3 the least."`
+	Subject   string           `json:"subject,omitempty" jsonschema:"What it is about."`
+	CreatedAt schema.Timestamp `json:"created_at_utc,omitempty" jsonschema:"When it was written."`
+}
+
+func newUnreadable(e mailbox.Entry) unreadable {
+	u := unreadable{Path: e.Path, Error: e.Err.Error()}
+	if m := e.Message; m != nil {
+		u.MessageID, u.From, u.Type, u.Priority, u.Subject, u.CreatedAt = m.ID, m.From, m.Type, m.Priority, m.Subject, m.CreatedAt
+	}
+	return u
+}
+
+// line says the same in one line.
+func (u unreadable) line() string {
+	if u.Subject == "" && u.From == "" {
+		return fmt.Sprintf("not a message: %s: %s", oneLine(u.Path), oneLine(u.Error))
+	}
+	return fmt.Sprintf("not valid: %s %s from %s: %s (file %s): %s", oneLine(string(u.Priority)), oneLine(string(u.Type)),
+		oneLine(string(u.From)), oneLine(u.Subject), oneLine(u.Path), oneLine(u.Error))
 }
 
 func (s *Server) listInbox(ctx context.Context, in listInboxInput) (inboxList, string, error) {
@@ -140,7 +163,7 @@ func (s *Server) listInbox(ctx context.Context, in listInboxInput) (inboxList, s
 	checker := trust.NewChecker(s.workspace)
 	for _, e := range entries {
 		if e.Err != nil {
-			result.Unreadable = append(result.Unreadable, unreadable{e.Path, e.Err.Error()})
+			result.Unreadable = append(result.Unreadable, newUnreadable(e))
 		} else if result.Total++; result.Total <= in.Limit.orDefault() {
 			one := newSummary(e.Message, now)
 			one.signature = newSignature(checker.Check(e))
@@ -164,7 +187,7 @@ func inboxText(r inboxList) string {
 		fmt.Fprintf(&out, "\nand %d more: handle these first, or raise limit", rest)
 	}
 	for _, u := range r.Unreadable {
-		fmt.Fprintf(&out, "\nnot a message: %s: %s", oneLine(u.Path), oneLine(u.Error))
+		out.WriteString("\n" + u.line())
 	}
 	return out.String()
 }
@@ -177,6 +200,7 @@ type fullMessage struct {
 	Message    *schema.Message `json:"message" jsonschema:"The fields of the message."`
 	Waits      bool            `json:"waits_for_you" jsonschema:"The message is in your inbox."`
 	Expired    bool            `json:"expired" jsonschema:"It has expired."`
+	Error      string          `json:"error,omitempty" jsonschema:"Why the message is not valid."`
 	Places     []place         `json:"places" jsonschema:"The files that hold it."`
 	DeadLetter *deadLetter     `json:"dead_letter,omitempty" jsonschema:"Why an agent gave the message up."`
 	signature
@@ -201,7 +225,7 @@ func (s *Server) readMessage(ctx context.Context, in messageIDInput) (fullMessag
 		return fullMessage{}, "", err
 	}
 	m := found[0].Message
-	result := fullMessage{Message: m, Expired: m.ExpiredAt(time.Now())}
+	result := fullMessage{Message: m, Expired: m.ExpiredAt(time.Now()), Error: errorText(found[0].Err)}
 	checker := trust.NewChecker(s.workspace)
 	for _, e := range found {
 		// The agent's own copy counts before those of others.
@@ -226,18 +250,29 @@ func (s *Server) deadLetter(e mailbox.Entry) *deadLetter {
 	return &deadLetter{Agent: e.Agent, Reason: reason.Reason, At: reason.At}
 }
 
+// errorText returns the text of an error, or nothing.
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
 // messageText writes the fields as a mail shows them, then the body.
 func messageText(r fullMessage) (string, error) {
 	var out strings.Builder
 	for _, name := range schema.FieldNames() {
 		if name == "to" {
-			fmt.Fprintf(&out, "to: %s\n", listOf(r.Message.To))
+			fmt.Fprintf(&out, "to: %s\n", oneLine(listOf(r.Message.To)))
 		} else if value, _ := r.Message.TextField(name); value != nil && *value != "" && name != "auth" {
 			fmt.Fprintf(&out, "%s: %s\n", name, oneLine(*value))
 		}
 	}
 	if r.Expired {
 		out.WriteString("(expired)\n")
+	}
+	if r.Error != "" {
+		fmt.Fprintf(&out, "(not valid: %s)\n", oneLine(r.Error))
 	}
 	if r.Signature != "" {
 		fmt.Fprintf(&out, "(signature %s)\n", r.signature.text())
@@ -270,6 +305,7 @@ type threadMessage struct {
 	summary
 	Depth int         `json:"depth" jsonschema:"How deep the message is in the tree of answers."`
 	Box   mailbox.Box `json:"box" jsonschema:"Where the message is now."`
+	Error string      `json:"error,omitempty" jsonschema:"Why the message is not valid."`
 }
 
 func (s *Server) showThread(ctx context.Context, in messageIDInput) (thread, string, error) {
@@ -286,10 +322,13 @@ func (s *Server) showThread(ctx context.Context, in messageIDInput) (thread, str
 		if result.ConversationID == "" {
 			result.ConversationID = m.ConversationID
 		}
-		one := threadMessage{newSummary(m, now), depths[m.ID], e.Box}
+		one := threadMessage{newSummary(m, now), depths[m.ID], e.Box, errorText(e.Err)}
 		result.Messages = append(result.Messages, one)
 		indent := strings.Repeat("  ", one.Depth)
 		fmt.Fprintf(&text, "%s%d. %s\n", indent, i+1, one.line())
+		if one.Error != "" {
+			fmt.Fprintf(&text, "%s   not valid: %s\n", indent, oneLine(one.Error))
+		}
 		if one.Excerpt != "" {
 			fmt.Fprintf(&text, "%s   %s\n", indent, oneLine(one.Excerpt))
 		}

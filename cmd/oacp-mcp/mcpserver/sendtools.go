@@ -101,6 +101,9 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 		return sentMessage{}, "", err
 	}
 	original := found[0].Message
+	if err := found[0].Err; err != nil {
+		return sentMessage{}, "", fmt.Errorf("message %s cannot be answered: it is not valid: %w", original.ID, err)
+	}
 	if original.From == s.agent {
 		return sentMessage{}, "", argumentErrorf(
 			"the message %s is your own: use send_message with in_reply_to", original.ID)
@@ -195,7 +198,10 @@ func (s *Server) acknowledge(ctx context.Context, id string, archive bool) (ackn
 	if err != nil {
 		return acknowledged{}, err
 	}
-	result := acknowledged{MessageID: e.Message.ID, Agent: s.agent}
+	result := acknowledged{Agent: s.agent}
+	if e.Message != nil {
+		result.MessageID = e.Message.ID
+	}
 	if archive {
 		result.Archived, err = s.workspace.ArchiveEntry(e)
 	} else {
