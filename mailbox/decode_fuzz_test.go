@@ -1,0 +1,51 @@
+package mailbox
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// FuzzStagedName checks that a name that is taken for that of a staged copy is the one that the copy
+// gets, with or without the suffix of a mark.
+func FuzzStagedName(f *testing.F) {
+	for _, seed := range []string{
+		"msg-20260313T1430Z-claude-a8f3@codex@inbox", "msg-20260313T1430Z-claude-a8f3@codex@outbox@beside",
+		"msg-20260313T1430Z-claude-a8f3@codex@archive", "@@", "a@b@c@beside@beside", "msg-20260313T1430Z-../x-a8f3@..@inbox",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		parsed, ok := parseStagedName(name)
+		if !ok {
+			return
+		}
+		if again := parsed.String(); name != again && name != again+markSuffix {
+			t.Errorf("%q is read as %q", name, again)
+		}
+		if filepath.Base(name) != name || !parsed.agent.Valid() {
+			t.Errorf("%q is read as %+v, which is not a file of an agent", name, parsed)
+		}
+	})
+}
+
+// FuzzReason checks that whatever is in the file beside a dead letter is a reason or an error.
+func FuzzReason(f *testing.F) {
+	f.Add([]byte(`{"reason":"too late","attempts":3,"at":"2026-03-13T14:30:00Z","output":"x"}`))
+	f.Add([]byte(`null`))
+	f.Add([]byte(`{"at":7}`))
+	w := newWorkspace(f, "codex")
+	e := Entry{Agent: "codex", Box: DeadLetters, Name: "a.yaml"}
+	path := filepath.Join(w.BoxPath("codex", DeadLetters), e.Name+ReasonSuffix)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if reason, err := w.Reason(e); err != nil && reason != (DeadLetterReason{}) {
+			t.Errorf("%q gave %+v and %v, want one of them", data, reason, err)
+		}
+	})
+}
