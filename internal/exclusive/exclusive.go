@@ -183,7 +183,7 @@ func (l Lock) sign(dir *durable.Dir, now time.Time, mark orphans.Mark) error {
 func (l Lock) holder(dir *durable.Dir) *Holder {
 	data, err := dir.ReadFile(l.Note, maxNote)
 	var holder Holder
-	if err != nil || json.Unmarshal(data, &holder) != nil {
+	if err != nil || json.Unmarshal(data, &holder) != nil || holder.PID < 1 {
 		return nil
 	}
 	return &holder

@@ -160,7 +160,10 @@ func setRepository(w *mailbox.Workspace, repository string, now time.Time) error
 		return err
 	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
+	if err = json.Unmarshal(data, &fields); err == nil && fields == nil {
+		err = errors.New("it is null, not a JSON object")
+	}
+	if err != nil {
 		return fmt.Errorf("reading %s: %w", filepath.Join(w.Dir(), MarkerName), err)
 	}
 	path, err := json.Marshal(repository)

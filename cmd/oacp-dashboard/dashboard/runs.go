@@ -138,6 +138,9 @@ func (r *runReading) readBridge(ctx context.Context) (err error) {
 // longer.
 const maxEntry = 4 << 20
 
+// believable reports whether a turn can use so much. Sums of other numbers may overflow.
+func believable(used float64) bool { return used >= 0 && used <= 1e12 }
+
 // readTranscript adds the usage in the new lines of the transcript. It skips lines that are not
 // entries.
 func (r *runReading) readTranscript() error {
@@ -164,10 +167,14 @@ func (r *runReading) readTranscript() error {
 		if !bytes.Contains(line, []byte(`"usage"`)) || json.Unmarshal(line, &entry) != nil {
 			continue
 		}
-		tokens := entry.Usage.InputTokens + entry.Usage.OutputTokens
-		r.run.CostUSD += entry.Usage.CostUSD
+		usage := entry.Usage
+		if !believable(float64(usage.InputTokens)) || !believable(float64(usage.OutputTokens)) || !believable(usage.CostUSD) {
+			continue
+		}
+		tokens := usage.InputTokens + usage.OutputTokens
+		r.run.CostUSD += usage.CostUSD
 		r.run.Tokens += tokens
-		if entry.Usage.CostUSD == 0 {
+		if usage.CostUSD == 0 {
 			r.run.UnpricedTokens += tokens
 		}
 	}

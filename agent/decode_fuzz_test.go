@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+)
+
+// FuzzClaudeLine checks that the driver copes with any line from claude, and answers requests for
+// permission with a line of JSON.
+func FuzzClaudeLine(f *testing.F) {
+	for _, seed := range []string{
+		`{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"hi"}]},"error":"rate_limit","session_id":"s"}`,
+		`{"type":"result","is_error":true,"result":"API Error: 5","errors":["x"],"usage":{"input_tokens":-1},"model_usage_since_last_result":{"a":{"costUSD":1}}}`,
+		`{"type":"control_request","request_id":"1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"a":1e400}}}`,
+		`{"type":"control_request","request":{"subtype":"can_use_tool"}}`, `{"type":"system","subtype":"api_retry","error":7}`, `{"type":7}`, `null`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		fold := newSDKFold()
+		fold.add(line)
+		_, _ = fold.finish()
+		m := readClaude(line)
+		if m == nil {
+			return
+		}
+		if m.Type == "" {
+			t.Errorf("%q is read as a message without a type", line)
+		}
+		if e := m.apiError(m.failureWord()); e != nil && e.Error() == "" {
+			t.Errorf("%q is a failure that says nothing", line)
+		}
+		_, _, _ = m.retry(), m.isRefusal(), m.cost(1)
+		for _, reason := range []string{"", "no"} {
+			answer := claudeDecide(m, func(string) string { return reason })
+			if !json.Valid(answer) || readClaude(answer).Type != "control_response" {
+				t.Errorf("%q is answered with %q", line, answer)
+			}
+		}
+	})
+}
+
+// FuzzCodexLine does the same for the lines of codex.
+func FuzzCodexLine(f *testing.F) {
+	for _, seed := range []string{
+		`{"id":1,"method":"item/commandExecution/requestApproval","params":{"threadId":"t"}}`,
+		`{"id":"x","method":"mcpServer/elicitation/request","params":{"serverName":"oacp","_meta":{"codex_approval_kind":"mcp_tool_call"}}}`,
+		`{"id":null,"method":"item/permissions/requestApproval","params":{"permissions":{"a":[]}}}`,
+		`{"id":7,"error":{"code":-32600,"message":"no rollout found"}}`, `{"method":"turn/completed","params":7}`, `{"id":{}}`, `[]`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		m := readRPC(line)
+		if m == nil {
+			return
+		}
+		var calls rpcCalls
+		if calls.resolve(m) {
+			t.Errorf("%q answers a call that nobody made", line)
+		}
+		if m.isResponse() {
+			_ = m.decode(&struct{}{})
+			return
+		}
+		if !m.isRequest() {
+			return
+		}
+		for _, reason := range []string{"", "no"} {
+			answer := readRPC(codexAnswer(m, func(string) string { return reason }))
+			if answer == nil || !answer.isResponse() || answer.Error == nil && answer.Result == nil {
+				t.Errorf("%q is answered with %+v", line, answer)
+			}
+		}
+	})
+}
+
+// FuzzVersion checks that a version is found in a text only if it is there.
+func FuzzVersion(f *testing.F) {
+	f.Add("2.1.3 (Claude Code)", uint16(2), uint16(1), uint16(3))
+	f.Add("codex-cli/0.100.0 (Linux 6.1.0; x86_64)", uint16(0), uint16(0), uint16(0))
+	f.Add("v1.2", uint16(65535), uint16(1), uint16(1))
+	f.Fuzz(func(t *testing.T, text string, major, minor, patch uint16) {
+		if v, ok := parseVersion(text); !ok && v != (version{}) {
+			t.Errorf("%q has no version, and yet %v", text, v)
+		} else if again, found := parseVersion(v.String()); ok && (!found || again != v) {
+			t.Errorf("%q has the version %v, which is read as %v", text, v, again)
+		}
+		want := version{int(major), int(minor), int(patch)}
+		if got, ok := parseVersion(fmt.Sprintf("agent %v (x)", want)); !ok || got != want {
+			t.Errorf("%v is read as %v, %t", want, got, ok)
+		}
+	})
+}
