@@ -6,29 +6,6 @@ import (
 	"testing"
 )
 
-// FuzzStagedName checks that a name that is taken for that of a staged copy is the one that the copy
-// gets, with or without the suffix of a mark.
-func FuzzStagedName(f *testing.F) {
-	for _, seed := range []string{
-		"msg-20260313T1430Z-claude-a8f3@codex@inbox", "msg-20260313T1430Z-claude-a8f3@codex@outbox@beside",
-		"msg-20260313T1430Z-claude-a8f3@codex@archive", "@@", "a@b@c@beside@beside", "msg-20260313T1430Z-../x-a8f3@..@inbox",
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		parsed, ok := parseStagedName(name)
-		if !ok {
-			return
-		}
-		if again := parsed.String(); name != again && name != again+markSuffix {
-			t.Errorf("%q is read as %q", name, again)
-		}
-		if filepath.Base(name) != name || !parsed.agent.Valid() {
-			t.Errorf("%q is read as %+v, which is not a file of an agent", name, parsed)
-		}
-	})
-}
-
 // FuzzReason checks that whatever is in the file beside a dead letter is a reason or an error.
 func FuzzReason(f *testing.F) {
 	f.Add([]byte(`{"reason":"too late","attempts":3,"at":"2026-03-13T14:30:00Z","output":"x"}`))
