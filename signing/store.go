@@ -62,7 +62,12 @@ type KeyFileError struct {
 }
 
 // Error names the file and the cause.
-func (e *KeyFileError) Error() string { return fmt.Sprintf("key %s: %v", e.Path, e.Err) }
+func (e *KeyFileError) Error() string {
+	if text := e.Err.Error(); strings.Contains(text, e.Path) {
+		return text
+	}
+	return fmt.Sprintf("key %s: %v", e.Path, e.Err)
+}
 
 // Unwrap returns the cause.
 func (e *KeyFileError) Unwrap() error { return e.Err }

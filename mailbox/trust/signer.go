@@ -21,7 +21,7 @@ type SettingsError struct {
 }
 
 // Error names the file and says what is wrong with it.
-func (e *SettingsError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err) }
+func (e *SettingsError) Error() string { return about(e.Path, e.Err) }
 
 // Unwrap returns the cause.
 func (e *SettingsError) Unwrap() error { return e.Err }

@@ -47,7 +47,15 @@ type FileError struct {
 }
 
 // Error names the file and says what is wrong with it.
-func (e *FileError) Error() string { return fmt.Sprintf("%s: %v", e.Path, e.Err) }
+func (e *FileError) Error() string { return about(e.Path, e.Err) }
+
+// about returns the text of an error about a file, which names the file once.
+func about(path string, err error) string {
+	if text := err.Error(); strings.Contains(text, path) {
+		return text
+	}
+	return path + ": " + err.Error()
+}
 
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }

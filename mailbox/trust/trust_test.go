@@ -402,3 +402,21 @@ func TestReport(t *testing.T) {
 		t.Errorf("got %s", data)
 	}
 }
+
+// TestFilesOfAnotherKind checks that something else in the place of a file is an error that names it
+// once.
+func TestFilesOfAnotherKind(t *testing.T) {
+	w, _ := newWorkspace(t, "claude", "codex")
+	for _, name := range []string{trust.CatalogName, trust.PinsName("claude"), "agents/codex/config.yaml"} {
+		if err := os.MkdirAll(filepath.Join(w.Dir(), name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, catalogErr := trust.Catalog(w)
+	_, pinsErr := trust.Pins(w, "claude")
+	for _, err := range []error{catalogErr, pinsErr, trust.CheckSettings(w, "codex")} {
+		if err == nil || strings.Count(err.Error(), w.Dir()) != 1 {
+			t.Errorf("got %v, want an error that names the file once", err)
+		}
+	}
+}
