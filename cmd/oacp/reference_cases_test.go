@@ -120,6 +120,12 @@ var referenceCases = append([]referenceCase{
 	{name: "inbox", files: demoProject(mail("codex", mailName), mail("codex", laterName, later, "type: task_request", "subject: Do it")), steps: one("inbox demo --agent codex --json")},
 	{name: "inbox of all", files: demoProject(mail("codex", mailName)), steps: one("inbox demo --all --json")},
 	{name: "inbox with abbreviated flags", files: demoProject(mail("codex", mailName)), steps: one("inbox demo --ag codex --js")},
+	{name: "inbox with a file that is no message", files: demoProject(mail("codex", mailName), map[string]string{
+		"projects/demo/agents/codex/inbox/broken.yaml": "subject: [unterminated\n", "projects/demo/agents/codex/inbox/note.txt": "not listed"}),
+		steps: one("inbox demo --agent codex --json")},
+	{name: "inbox with an incomplete message", files: demoProject(mail("codex", mailName, "id: hello", "subject:")), steps: one("inbox demo --agent codex --json")},
+	{name: "inbox with a message without a priority", files: demoProject(mail("codex", mailName, "priority:")), steps: one("inbox demo --agent codex --json"),
+		differs: "a message without a priority has P2", exits: []int{0}},
 	{name: "inbox of an unknown agent or project", files: demoProject(), steps: []referenceStep{{line: "inbox demo --agent nobody --json"}, {line: "inbox dmeo --all"}}},
 	{name: "inbox with a wrong command line", files: demoProject(), steps: []referenceStep{
 		{line: "inbox demo --agent codex --all"}, {line: "inbox demo --agent"}, {line: "inbox demo"}, {line: "inbox demo --color"}}},
@@ -170,6 +176,12 @@ var watchCases = []referenceCase{
 	{name: "watch with a project that is missing", files: demoProject(mail("codex", mailName)), steps: one(watchLine + "--project missing --since epoch")},
 	{name: "watch nothing", files: demoProject(), steps: []referenceStep{
 		{line: "watch --agent codex --project missing --json"}, {line: "watch --agent nobody --project demo --json"}, {line: "watch --agent nobody --all-projects --json"}}},
+	{name: "watch an incomplete message", files: demoProject(mail("codex", mailName, "id: hello", "subject:")), steps: one(watchLine + "--since epoch")},
+	{name: "watch what leaves, though it is not valid", files: demoProject(mail("codex", mailName, "id: hello")), steps: []referenceStep{
+		{line: watchLine + "--since epoch --show-archived"}, {line: watchLine}, {line: watchLine + "--show-archived", remove: "projects/demo/agents/codex/inbox/*.yaml"}}},
+	{name: "watch continues the other's record of a message that is not valid", files: demoProject(mail("codex", mailName, "id: hello"), map[string]string{
+		"projects/demo/state/watch/codex.json": `{"version": 1, "project": "demo", "agent": "codex", "messages": {"` + mailName + `": {"file": "` + mailName +
+			`", "from": "claude", "type": "question", "subject": "Which port?", "priority": "P2"}}}`}), steps: one(watchLine + "--since epoch")},
 	{name: "watch with a file that is no message", files: demoProject(mail("codex", mailName), map[string]string{
 		"projects/demo/agents/codex/inbox/broken.yaml": "subject: [unterminated\n"}), steps: one(watchLine + "--since epoch")},
 	{name: "watch the same bad file again", files: demoProject(map[string]string{"projects/demo/agents/codex/inbox/broken.yaml": "subject: [unterminated\n"}),

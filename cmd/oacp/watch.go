@@ -204,7 +204,7 @@ func (o watchOptions) open(projects []string, s *command.Streams) (targets []wat
 }
 
 func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
-	if e.Err != nil {
+	if e.Err != nil && !(o.json && isMail(e)) { // the event itself says what is wrong with the message
 		text := failure.OneLine(e.Err.Error())
 		if e.Path != "" {
 			text = e.Path + ": " + text

@@ -52,6 +52,8 @@ type summary struct {
 	Priority schema.Priority  `json:"priority"`
 	Subject  string           `json:"subject"`
 	Type     schema.Type      `json:"type"`
+	// Invalid marks a message that was not valid when it was reported.
+	Invalid bool `json:"invalid,omitempty"`
 	Version
 }
 

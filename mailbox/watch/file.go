@@ -146,7 +146,7 @@ func (b *box) judge(f finding, follow bool) []change {
 		return nil
 	case f.state == fileGone && !isMessage && !isBad:
 		return nil
-	case f.state == fileGone && !isMessage, f.state == fileMessage && isMessage && reported.is(f.message):
+	case f.state == fileGone && !isMessage, f.state == fileMessage && isMessage && reported.is(f.message) && !reported.Invalid:
 		return []change{c}
 	case f.state == fileMessage && !isMessage && !f.seen.Modified.After(b.since):
 		return []change{c} // it counts as reported, even if another program may still be writing it
@@ -155,16 +155,20 @@ func (b *box) judge(f finding, follow bool) []change {
 		return nil
 	case f.state == fileBad:
 		c.bad = &f.seen.Version
-		if f.message == nil || f.seen.Modified.After(b.since) {
+		// The reference implementation, which records no ids, has reported the message already.
+		if f.message == nil || f.seen.Modified.After(b.since) && !(isMessage && reported.ID == "" && reported.is(f.message)) {
 			c.kind = EventError
 		}
 		if isMessage {
 			c.message = &reported
+		} else if f.message != nil {
+			c.message = summarize(f.name, f.message, f.seen.Version)
+			c.message.Invalid = true
 		}
 		return []change{c}
 	}
 	var changes []change
-	if isMessage {
+	if isMessage && (f.message == nil || !reported.is(f.message)) {
 		left := change{box: b, kind: EventArchived, entry: b.entry(f.name)}
 		left.entry.Message, left.entry.Modified = reported.restore(), reported.Modified
 		changes = append(changes, left)

@@ -294,6 +294,28 @@ func TestWatchReportsBadFilesOncePerVersion(t *testing.T) {
 	wantScan(t, w, options, "codex")
 }
 
+// TestWatchInvalidMail checks that a message that is not valid arrives as an error that shows it,
+// arrives again when it is mended, and is archived like others.
+func TestWatchInvalidMail(t *testing.T) {
+	w := newWorkspace(t, "codex")
+	path := put(t, w, "codex", "a.yaml", "hello")
+	valid := readFile(t, path)
+	writeFile(t, path, strings.Replace(valid, "type: question", "type: poem", 1))
+	options := Options{Cursor: true, Archived: true}
+	if events := scan(t, w, options, "codex"); len(events) != 1 || events[0].Message == nil || events[0].Message.Subject != "hello" {
+		t.Errorf("the scan reports %+v, want one error with the message", events)
+	}
+	wantScan(t, w, options, "codex")
+	writeFile(t, path, valid)
+	wantScan(t, w, options, "codex", "new_message a.yaml")
+	writeFile(t, path, strings.Replace(valid, "type: question", "type: poem", 1))
+	wantScan(t, w, options, "codex", "error a.yaml")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	wantScan(t, w, options, "codex", "message_archived a.yaml")
+}
+
 func TestWatchSince(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	now := time.Now()
