@@ -155,10 +155,11 @@ func copyFile(from, to string) error {
 }
 
 // refusing is the disk, on which no outbox copy can be published, and another process recovers before
-// each removal of a staged copy.
+// one of the removals of staged copies, counted from zero.
 type refusing struct {
 	durable.Disk
 	err     error
+	removal int
 	recover func()
 }
 
@@ -170,7 +171,10 @@ func (r *refusing) Publish(from *durable.Dir, name string, to *durable.Dir, newN
 }
 
 func (r *refusing) Take(dir *durable.Dir, name string) (bool, error) {
-	r.recover()
+	if r.removal == 0 {
+		r.recover()
+	}
+	r.removal--
 	return r.Disk.Take(dir, name)
 }
 
@@ -179,18 +183,21 @@ func (*refusing) Origin(*durable.Dir) (string, error) { return elsewhere, nil }
 // TestAbortedMessageStaysUnsent recovers, hours later by its clock, while a delivery removes the
 // copies of a message that it could not commit. No copy is published or becomes a dead letter.
 func TestAbortedMessageStaysUnsent(t *testing.T) {
-	for _, given := range []bool{false, true} {
+	for step := range 6 {
+		given, removal := step%2 == 1, step/2
 		w := newWorkspace(t, "claude", "codex", "gemini")
 		other := openWorkspace(t, w.dir)
 		after(other, 2*staleAfter)
 		failure := errors.New("no room")
-		w.files = &refusing{err: failure, recover: func() {
+		recovered := false
+		w.files = &refusing{err: failure, removal: removal, recover: func() {
+			recovered = true
 			if got := mustRecover(t, other); len(got.Published)+len(got.DeadLetters) != 0 {
-				t.Errorf("given=%t: Recover did %+v with an unsent message", given, got)
+				t.Errorf("given=%t, removal %d: Recover did %+v with an unsent message", given, removal, got)
 			}
 		}}
-		if _, err := w.Send(t.Context(), faultDraft(given), nil); !errors.Is(err, failure) {
-			t.Errorf("given=%t: sending gave %v, want %v", given, err, failure)
+		if _, err := w.Send(t.Context(), faultDraft(given), nil); !errors.Is(err, failure) || !recovered {
+			t.Errorf("given=%t: sending gave %v, want %v after a recovery", given, err, failure)
 		}
 		mustRecover(t, other)
 		for _, folder := range []string{outgoingName, "agents/claude/outbox", "agents/codex/inbox", "agents/gemini/inbox", "agents/claude/dead_letter"} {

@@ -2,7 +2,9 @@ package durable
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"os/exec"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -87,4 +89,57 @@ func TestFullDisk(t *testing.T) {
 	}
 	wantNames(t, d, "old")
 	wantContent(t, d, "old", "old")
+}
+
+// TestFileSystemWithoutExclusiveRename publishes through FUSE: only names that nobody else chooses.
+func TestFileSystemWithoutExclusiveRename(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a file system needs root")
+	}
+	path := t.TempDir()
+	if out, err := exec.Command("bindfs", t.TempDir(), path).CombinedOutput(); err != nil {
+		t.Skipf("this machine cannot mount a folder with bindfs: %v %s", err, out)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmounting %s: %v", path, err)
+		}
+	})
+	d, other := openDir(t, path, "dir"), openDir(t, path, "other")
+	put(t, d, "a", "data")
+	if err := d.Publish("a", other, "b"); !errors.Is(err, ErrNotExclusive) {
+		t.Errorf("Publish gave %v, want ErrNotExclusive", err)
+	}
+	wantContent(t, d, "a", "data")
+	put(t, other, "taken", "other data")
+	if err := d.PublishUnique("a", other, "taken"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("PublishUnique of a taken name gave %v, want fs.ErrExist", err)
+	}
+	if err := d.PublishUnique("a", other, "b"); err != nil {
+		t.Errorf("PublishUnique gave %v", err)
+	}
+	wantContent(t, other, "b", "data")
+	wantContent(t, other, "taken", "other data")
+}
+
+// TestOriginIsThatOfTheMount checks that processes on file systems that share no locks have different
+// origins.
+func TestOriginIsThatOfTheMount(t *testing.T) {
+	path := t.TempDir()
+	near := openDir(t, path, "near")
+	if err := os.Mkdir(path+"/far", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mount(t, "tmpfs", path+"/far", "tmpfs", 0, "size=64k")
+	far, again := openDir(t, path, "far"), openDir(t, path, "near")
+	origins := make([]string, 3)
+	for i, d := range []*Dir{near, again, far} {
+		var err error
+		if origins[i], err = d.Origin(); err != nil || len(origins[i]) != 16 {
+			t.Fatalf("the origin is %q (%v), want 16 digits", origins[i], err)
+		}
+	}
+	if origins[0] != origins[1] || origins[0] == origins[2] {
+		t.Errorf("the origins are %q, want the first two equal and the third different", origins)
+	}
 }

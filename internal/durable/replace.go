@@ -13,6 +13,17 @@ import (
 // Replace writes a file of the folder, or replaces the existing one. Readers see the old file or the
 // new one.
 func (d *Dir) Replace(name string, data []byte, mode fs.FileMode) error {
+	return d.replace(replacing{SyncFile, (*os.Root).Rename, (*Dir).Sync}, name, data, mode)
+}
+
+// replacing is what makes a replacement durable. Tests put faults behind it.
+type replacing struct {
+	syncFile func(*os.File) error
+	rename   func(folder *os.Root, name, newName string) error
+	syncDir  func(*Dir) error
+}
+
+func (d *Dir) replace(do replacing, name string, data []byte, mode fs.FileMode) error {
 	temporary, err := d.createTemporary(name)
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", d.Path(name), cause(err))
@@ -20,13 +31,13 @@ func (d *Dir) Replace(name string, data []byte, mode fs.FileMode) error {
 	hidden := filepath.Base(temporary.Name())
 	err = write(temporary, data)
 	err = errors.Join(err, temporary.Chmod(mode))
-	if err = errors.Join(err, Finish(temporary)); err == nil {
-		err = d.root.Rename(hidden, name)
+	if err = errors.Join(err, do.syncFile(temporary), temporary.Close()); err == nil {
+		err = do.rename(d.root, hidden, name)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("writing %s: %w", d.Path(name), cause(err)), d.Remove(hidden))
 	}
-	return d.Sync()
+	return do.syncDir(d)
 }
 
 // createTemporary makes a hidden file with a name of its own.

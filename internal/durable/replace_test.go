@@ -1,0 +1,49 @@
+package durable
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+)
+
+// TestReplaceIsDurable checks the order in which a replacement becomes durable, and that each failure
+// is returned. After a failure before the rename, the old file is in place, and nothing else.
+func TestReplaceIsDurable(t *testing.T) {
+	order := []string{"sync file", "rename", "sync folder"}
+	for failing := range len(order) + 1 {
+		d, _ := openDirs(t)
+		put(t, d, "a", "old")
+		failure := errors.New("the disk does not answer")
+		var done []string
+		step := func(name string) error {
+			done = append(done, name)
+			if failing < len(order) && order[failing] == name {
+				return failure
+			}
+			return nil
+		}
+		err := d.replace(replacing{
+			syncFile: func(file *os.File) error { return errors.Join(step("sync file"), SyncFile(file)) },
+			rename: func(folder *os.Root, name, newName string) error {
+				if err := step("rename"); err != nil {
+					return err
+				}
+				return folder.Rename(name, newName)
+			},
+			syncDir: func(d *Dir) error { return errors.Join(step("sync folder"), d.Sync()) },
+		}, "a", []byte("new"), 0o600)
+		if failing == len(order) && err != nil || failing < len(order) && !errors.Is(err, failure) {
+			t.Errorf("failing at step %d of %q, Replace gave %v", failing, order, err)
+		}
+		if want := order[:min(failing+1, len(order))]; !slices.Equal(done, want) {
+			t.Errorf("Replace did %q, want %q", done, want)
+		}
+		want := "new"
+		if failing < 2 {
+			want = "old"
+		}
+		wantContent(t, d, "a", want)
+		wantNames(t, d, "a")
+	}
+}
