@@ -16,17 +16,27 @@
 // end, completes what a crash interrupted:
 //
 //	crash                     left behind                       Recover
-//	before or during stage    some staged copies, maybe torn    removes them when an hour old
-//	after stage or sync       all staged copies                 removes them when an hour old
+//	before or during stage    some staged copies, maybe torn    removes them
+//	after stage or sync       all staged copies                 removes them
 //	after the outbox rename   staged inbox copies               publishes them at once
 //	while publishing          the rest of the inbox copies      publishes them at once
 //	after publish             nothing                           does nothing
+//
+// The staged copies are locked as long as their process lives, from before their first byte. Recover
+// leaves locked copies alone, and judges those by age whose locks it could not see. The staged outbox
+// copy is created first and removed last: copies without it are of a sent message, and not of an
+// aborted or half swept one. Nobody else publishes the copies of a living process, so it stages a
+// copy again that is gone after the commit: someone removed state. The new copy is hidden in the box
+// and is synced, with its name, before it is renamed, as any staged copy is.
 //
 // A power failure can undo a rename that was not yet synced. The commit is synced before the first
 // inbox copy appears, so an inbox never shows a message that its sender's outbox has lost.
 //
 // A box can be a mount point of its own, such as an inbox that is bind-mounted into a container. No
 // rename crosses mounts, so the copy for such a box is staged hidden in the box itself, and an
-// empty file in state/outgoing, its mark, leads Recover to it. Archiving a message and moving it to
+// file in state/outgoing, its mark, leads Recover to it; the mark is durable before the copy exists.
+// If only the rename shows that there are two mounts, the copy is written again in the box with its
+// mark, both are synced, the old copy is removed, and the new one is renamed. A crash before the
+// removal leaves the old copy to be recovered, and a crash after it the new one. Archiving a message and moving it to
 // the dead letters use the same staging if the folders are on different mounts.
 package mailbox

@@ -72,9 +72,9 @@ func (w *Workspace) IsQueued(id schema.ID, agent schema.AgentName) (bool, error)
 		return false, ignoreMissing(err)
 	}
 	names, err := dir.Names()
-	queued := slices.ContainsFunc(names, func(name string) bool {
-		staged, ok := parseStaged(name)
-		return ok && staged.ID == id && staged.Agent == agent && staged.Box == string(Inbox)
+	queued := slices.ContainsFunc(names, func(entry string) bool {
+		name, _ := parseStaged(entry)
+		return name.ID == id && name.Agent == agent && name.Box == string(Inbox)
 	})
 	return queued, errors.Join(err, dir.Close())
 }
@@ -126,9 +126,9 @@ func (w *Workspace) recover(b *batch) (recovered Recovered, err error) {
 // findLeftovers looks for staged copies of messages that are about to be sent again.
 func (b *batch) findLeftovers() error {
 	names, err := b.outgoing.Names()
-	b.left = make(map[schema.ID]*leftovers)
+	b.left = make(map[schema.ID]leftovers)
 	for _, left := range groupStaged(names) {
-		b.left[left.id] = left
+		b.left[left.id] = *left
 	}
 	return err
 }
@@ -157,7 +157,7 @@ func (b *batch) recoverMessage(left *leftovers, recovered *Recovered) error {
 		if sent, err := b.isSent(c); err != nil {
 			return err
 		} else if !sent {
-			return b.sweep(left, recovered)
+			return b.sweep(*left, recovered)
 		}
 		// A crash undid the removal of the staged name.
 		if _, err := c.Take(b.w.files); err != nil {
@@ -209,22 +209,21 @@ func (b *batch) reopen(name staging.Name) (*staging.Copy, error) {
 // sweep removes the staged copies of a message that is not sent. The copies that show this go last,
 // so that a sweep that is interrupted leaves no copies that look sent. If the sender is alive after
 // all, and commits meanwhile, it finds that its other copies are gone.
-func (b *batch) sweep(left *leftovers, recovered *Recovered) error {
-	var err error
+func (b *batch) sweep(left leftovers, recovered *Recovered) error {
 	for _, name := range slices.Concat(left.inboxes, left.unsent) {
-		c, openErr := b.reopen(name)
-		if openErr != nil {
-			return errors.Join(err, openErr)
+		c, err := b.reopen(name)
+		if err != nil {
+			return err
 		}
-		took, takeErr := c.Take(b.w.files)
+		took, err := c.Take(b.w.files)
 		if took {
 			recovered.Swept = append(recovered.Swept, c.Dir.Path(c.File))
 		}
-		if err = errors.Join(err, takeErr); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	return err
+	return nil
 }
 
 func ignoreMissing(err error) error {
@@ -327,9 +326,8 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 	return "", err
 }
 
-// deadLetter moves an old inbox copy without an outbox copy to its sender's dead letters. The
-// message was sent, and someone emptied the outbox; or someone removed the staged outbox copy, as no
-// sender and no sweep does. Nothing shows which, so Recover does not remove the copy.
+// deadLetter moves an old inbox copy without an outbox copy to its sender's dead letters. Someone
+// emptied the outbox or state, and nothing shows which, so Recover does not remove the copy.
 func (b *batch) deadLetter(c *staging.Copy, recovered *Recovered) error {
 	parts, err := schema.ParseID(c.Name.ID)
 	if err != nil || !b.w.Knows(parts.Sender) {

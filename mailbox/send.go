@@ -183,10 +183,8 @@ func (b *batch) stage(o *outgoing) error {
 		if sent, err := b.alreadySent(o); sent || err != nil {
 			return err
 		}
-		if left := b.left[o.message.ID]; left != nil {
-			if err := b.sweep(left, &Recovered{}); err != nil {
-				return err
-			}
+		if err := b.sweep(b.left[o.message.ID], &Recovered{}); err != nil {
+			return err
 		}
 	}
 	for i, c := range o.copies() {
@@ -210,8 +208,8 @@ func (b *batch) address(o *outgoing) error {
 	for _, to := range o.message.To {
 		names = append(names, b.name(o.message.ID, to, Inbox))
 	}
-	copies := make([]*staging.Copy, len(names))
-	for i, name := range names {
+	var copies []*staging.Copy
+	for _, name := range names {
 		c, err := b.newCopy(name)
 		if err != nil {
 			return err
@@ -219,7 +217,7 @@ func (b *batch) address(o *outgoing) error {
 		if !b.outgoing.SameFileSystem(c.Box) {
 			c.GoBeside(b.outgoing)
 		}
-		copies[i] = c
+		copies = append(copies, c)
 	}
 	o.outbox, o.inboxes = copies[0], copies[1:]
 	return nil

@@ -44,7 +44,7 @@ type batch struct {
 	claimed map[string]bool
 	started map[schema.ID]bool
 	// left are the staged copies that were there before.
-	left map[schema.ID]*leftovers
+	left map[schema.ID]leftovers
 }
 
 func (w *Workspace) openBatch(options *SendOptions) (*batch, error) {
