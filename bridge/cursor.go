@@ -42,7 +42,7 @@ func (c Cursor) parse() (p position, err error) {
 // that is not a cursor.
 func (c Cursor) Line() int {
 	p, err := c.parse()
-	if err != nil {
+	if err != nil || p.line < 0 {
 		return 0
 	}
 	return int(p.line)

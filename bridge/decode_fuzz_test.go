@@ -20,6 +20,7 @@ func FuzzCursor(f *testing.F) {
 	}
 	f.Add("-1-1-00000000")
 	f.Add("10-1-")
+	f.Add("0--1-0")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, n := Cursor(text), 0
 		var failed error

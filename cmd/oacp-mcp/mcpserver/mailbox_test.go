@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -117,6 +118,7 @@ func TestMailboxConversation(t *testing.T) {
 			Depth     int
 			Box       string
 		}
+		Unreadable string
 	}
 	claude.call(t, "reply_message", arguments{"message_id": answer.MessageID, "body": "Done.", "acknowledge": true}, nil)
 	text = claude.call(t, "show_thread", arguments{"message_id": asked.MessageID}, &conversation)
@@ -126,6 +128,17 @@ func TestMailboxConversation(t *testing.T) {
 	}
 	if text := claude.call(t, "list_inbox", nil, &waiting); text != "Nothing is pending for claude." || waiting.Messages == nil {
 		t.Errorf("claude's inbox: %q, %+v, want it empty: the answer was acknowledged", text, waiting)
+	}
+
+	// A folder that cannot be read hides no other.
+	inbox := filepath.Join(filepath.Dir(filepath.Dir(asked.Outbox)), "inbox")
+	if err := errors.Join(os.RemoveAll(inbox), os.WriteFile(inbox, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	text = codex.call(t, "show_thread", arguments{"message_id": asked.MessageID}, &conversation)
+	wantText(t, "the thread", text, "There may be more messages: ", inbox, "1. P1 review_request")
+	if len(conversation.Messages) != 3 || !strings.Contains(conversation.Unreadable, inbox) {
+		t.Errorf("the thread is %+v, want three messages and the folder that cannot be read", conversation)
 	}
 }
 

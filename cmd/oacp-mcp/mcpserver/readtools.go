@@ -3,12 +3,14 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
@@ -299,6 +301,7 @@ func messageText(r fullMessage) (string, error) {
 type thread struct {
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty" jsonschema:"The conversation."`
 	Messages       []threadMessage       `json:"messages" jsonschema:"Its messages, oldest first."`
+	Unreadable     string                `json:"unreadable,omitempty" jsonschema:"What could not be read. Messages in it are missing."`
 }
 
 type threadMessage struct {
@@ -311,10 +314,14 @@ type threadMessage struct {
 func (s *Server) showThread(ctx context.Context, in messageIDInput) (thread, string, error) {
 	result := thread{Messages: []threadMessage{}}
 	entries, err := s.workspace.Thread(ctx, in.MessageID)
-	if err != nil {
+	var text strings.Builder
+	switch incomplete := new(mailbox.UnreadableError); {
+	case len(entries) > 0 && errors.As(err, &incomplete):
+		result.Unreadable = failure.OneLine(incomplete.Error())
+		fmt.Fprintf(&text, "There may be more messages: %s\n", result.Unreadable)
+	case err != nil:
 		return result, "", err
 	}
-	var text strings.Builder
 	now := time.Now()
 	depths := mailbox.Depths(entries)
 	for i, e := range entries {
