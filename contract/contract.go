@@ -54,15 +54,11 @@ func openFolder(root *os.Root, dir string) (*durable.Dir, error) {
 	if root == nil {
 		return nil, nil
 	}
-	switch info, err := root.Lstat(Folder); {
-	case errors.Is(err, fs.ErrNotExist):
+	folder, err := durable.OpenDir(root, dir, Folder)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("opening folder %s: %w", filepath.Join(dir, Folder), err)
-	case !info.IsDir():
-		return nil, fmt.Errorf("opening folder %s: it is not a folder", filepath.Join(dir, Folder))
 	}
-	return durable.OpenDir(root, dir, Folder)
+	return folder, err
 }
 
 func namesIn(folder *durable.Dir) ([]string, error) {
