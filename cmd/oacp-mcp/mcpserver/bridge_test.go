@@ -369,6 +369,6 @@ func TestUnusableFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	claude := r.client(t, "claude")
-	wantText(t, "sending", claude.refuse(t, "send_to_agent", arguments{"to": "codex", "message_type": "chat", "content": "x"}), "failed: ", filepath.Join(r.dir, "runs"))
+	wantText(t, "sending", claude.refuse(t, "send_to_agent", arguments{"to": "codex", "message_type": "chat", "content": "x"}), "bad_file: ", filepath.Join(r.dir, "runs"))
 	claude.call(t, "list_inbox", nil, nil)
 }
