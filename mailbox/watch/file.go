@@ -148,9 +148,8 @@ func (b *box) judge(f finding, follow bool) []change {
 		return nil
 	case f.state == fileGone && !isMessage, f.state == fileMessage && isMessage && reported.is(f.message) && !reported.Invalid:
 		return []change{c}
-	case f.state == fileMessage && !isMessage && !f.seen.Modified.After(b.since):
-		return []change{c} // it counts as reported, even if another program may still be writing it
-	case !f.settled && (f.state != fileGone || follow):
+	// A message that counts as reported does so even if another program may still be writing it.
+	case !f.settled && (f.state != fileGone || follow) && (isMessage || f.message == nil || f.seen.Modified.After(b.since)):
 		b.unsettled[f.name] = f.seen
 		return nil
 	case f.state == fileBad:

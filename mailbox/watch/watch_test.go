@@ -337,6 +337,8 @@ func TestWatchSince(t *testing.T) {
 func TestWatchSinceNow(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	put(t, w, "codex", "just-now.yaml", "old")
+	path := put(t, w, "codex", "not-valid.yaml", "old")
+	writeFile(t, path, strings.Replace(readFile(t, path), "type: question", "type: poem", 1))
 	wantScan(t, w, Options{Since: time.Now().Add(time.Millisecond)}, "codex")
 }
 
