@@ -64,7 +64,7 @@ func FuzzFileName(f *testing.F) {
 	f.Add("review_lgtm_ab12", uint8(9), "lgtm", int64(1))
 	f.Fuzz(func(t *testing.T, sender string, kind uint8, rand string, seconds int64) {
 		at := time.Unix(seconds, 0).UTC()
-		if !AgentName(sender).Valid() || at.Year() < 0 || at.Year() > 9999 || !isRand(rand) || len(rand) != ShortRand && len(rand) != LongRand {
+		if !AgentName(sender).Valid() || at.Year() < 0 || at.Year() > 9999 || !isRand(rand) || strings.ContainsAny(rand, "-_") || len(rand) != ShortRand && len(rand) != LongRand {
 			return
 		}
 		m := Message{From: AgentName(sender), Type: types[int(kind)%len(types)], CreatedAt: NewTimestamp(at)}
