@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,37 +32,29 @@ var ErrNoAnswer = errors.New("the program " + Program + " did not say whether th
 // take a thousandth of it. Tests change it.
 var answerTimeout = 20 * time.Second
 
-// A Checker asks a running oacp-contract. Any number of goroutines may use it.
+// A Checker asks a running oacp-contract, one body at a time. Any number of goroutines may use it.
 type Checker struct {
 	schemas *Schemas
-	timeout time.Duration
 	// texts are the names of the schemas that allow text.
 	texts []string
 
-	process  *exec.Cmd
-	input    io.WriteCloser
-	output   io.ReadCloser
-	stderr   tail
-	requests chan []byte
-	// ended is closed when the program can no longer answer; err says why.
-	ended chan struct{}
-	// writing waits for the goroutine that writes.
-	writing sync.WaitGroup
+	process *exec.Cmd
+	stderr  tail
 
-	mu      sync.Mutex
-	lastID  uint64
-	waiting map[uint64]chan Answer
-	err     error
+	mu     sync.Mutex
+	input  io.WriteCloser
+	output io.ReadCloser
+	lines  *bufio.Scanner
+	lastID uint64
+	// err says why the program can no longer answer.
+	err error
 }
 
 // NewChecker starts the program at the path and gives it the schemas, or returns a Checker that never
 // objects if there are none to apply. It moves schemas that cannot be applied to their Problems. It
 // returns ErrNotInstalled for an empty path, and an error that wraps ErrNoAnswer if the program fails.
 func NewChecker(ctx context.Context, program string, schemas *Schemas) (*Checker, error) {
-	c := &Checker{
-		schemas: schemas, timeout: answerTimeout, requests: make(chan []byte, 64),
-		ended: make(chan struct{}), waiting: make(map[uint64]chan Answer),
-	}
+	c := &Checker{schemas: schemas}
 	if len(schemas.Names) == 0 {
 		return c, nil
 	}
@@ -72,23 +65,27 @@ func NewChecker(ctx context.Context, program string, schemas *Schemas) (*Checker
 	if err != nil {
 		return nil, err
 	}
-	if err := c.start(ctx, program); err != nil {
+	if err := c.start(program); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
-	ready := make(chan Ready, 1)
-	go c.read(ready)
-	c.writing.Go(c.write)
-	if err = c.ask(ctx, append(start, '\n')); err == nil {
-		err = c.begin(ctx, ready)
+	var ready Ready
+	err = c.exchange(ctx, append(start, '\n'), &ready)
+	if err == nil && ready.Version != Version {
+		err = fmt.Errorf("%w: it is of another version of oacp", ErrNoAnswer)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	for _, p := range ready.Problems {
+		schemas.Problems[p.Name] = append(schemas.Problems[p.Name], schemas.diagnostic(p))
+	}
+	schemas.Names = slices.DeleteFunc(slices.Clone(schemas.Names), func(name string) bool { return schemas.Problems[name] != nil })
+	c.texts = ready.Texts
 	return c, nil
 }
 
-func (c *Checker) start(ctx context.Context, program string) (err error) {
-	c.process = exec.CommandContext(ctx, program)
+func (c *Checker) start(program string) (err error) {
+	c.process = exec.Command(program)
 	c.process.Stderr = &c.stderr
 	// A child of the program could hold its standard error open.
 	c.process.WaitDelay = time.Second
@@ -98,31 +95,9 @@ func (c *Checker) start(ctx context.Context, program string) (err error) {
 	if c.output, err = c.process.StdoutPipe(); err != nil {
 		return err
 	}
+	c.lines = bufio.NewScanner(c.output)
+	c.lines.Buffer(make([]byte, 64<<10), maxLine)
 	return c.process.Start()
-}
-
-// begin waits until the program has read the schemas.
-func (c *Checker) begin(ctx context.Context, ready <-chan Ready) error {
-	answer, err := await(ctx, c, ready)
-	if err != nil {
-		return err
-	}
-	if answer.Version != Version {
-		return fmt.Errorf("%w: it is of another version of oacp", ErrNoAnswer)
-	}
-	bad := make(map[string]bool)
-	for _, p := range answer.Problems {
-		bad[p.Name] = true
-		c.schemas.Problems[p.Name] = append(c.schemas.Problems[p.Name], c.schemas.diagnostic(p))
-	}
-	var good []string
-	for _, name := range c.schemas.Names {
-		if !bad[name] {
-			good = append(good, name)
-		}
-	}
-	c.schemas.Names, c.texts = good, answer.Texts
-	return nil
 }
 
 // Schemas returns the schemas that the checker applies.
@@ -139,178 +114,80 @@ func (c *Checker) Check(ctx context.Context, m *schema.Message) ([]validate.Obje
 	if err != nil {
 		return nil, err
 	}
-	answered := make(chan Answer, 1)
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.lastID++
 	q.ID = c.lastID
-	c.waiting[q.ID] = answered
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		delete(c.waiting, q.ID)
-		c.mu.Unlock()
-	}()
 	line, err := q.line()
-	if err == nil {
-		err = c.ask(ctx, line)
-	}
 	if err != nil {
 		return nil, err
 	}
-	a, err := await(ctx, c, answered)
-	switch {
+	var a Answer
+	switch err := c.exchange(ctx, line, &a); {
 	case err != nil:
 		return nil, err
 	case a.Error != "":
 		return nil, fmt.Errorf("%w: %s", ErrNoAnswer, a.Error)
+	case a.ID != q.ID:
+		return nil, fmt.Errorf("%w: it answered another question", ErrNoAnswer)
 	}
 	return c.schemas.objections(&q, a.Violations), nil
 }
 
-// ask hands a line to the goroutine that writes.
-func (c *Checker) ask(ctx context.Context, line []byte) error {
-	select {
-	case c.requests <- line:
-		return nil
-	case <-c.ended:
-		return c.reason()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// exchange writes a line and decodes the line that answers it. If it cannot, it ends the program.
+func (c *Checker) exchange(ctx context.Context, line []byte, answer any) error {
+	if c.err != nil {
+		return c.err
 	}
-}
-
-// await waits for something that the program says.
-func await[Said any](ctx context.Context, c *Checker, said <-chan Said) (it Said, err error) {
-	timer := time.NewTimer(c.timeout)
-	defer timer.Stop()
-	select {
-	case it = <-said:
-		return it, nil
-	case <-c.ended:
-		select {
-		case it = <-said: // the last that it said
-			return it, nil
-		default:
-			return it, c.reason()
-		}
-	case <-ctx.Done():
-		return it, context.Cause(ctx)
-	case <-timer.C:
-		err = fmt.Errorf("%w within %v", ErrNoAnswer, c.timeout)
-		c.fail(err)
-		return it, err
-	}
-}
-
-// write writes the requests, and flushes when none waits.
-func (c *Checker) write() {
-	out := bufio.NewWriterSize(c.input, 64<<10)
-	for {
-		select {
-		case line, ok := <-c.requests:
-			if !ok {
-				_ = c.input.Close() // nothing is lost: every request was flushed
-				return
-			}
-			_, err := out.Write(line)
-			if err == nil && len(c.requests) == 0 {
-				err = out.Flush()
-			}
-			if err != nil {
-				// The reader hears of the end too, and knows more about it.
-				_ = c.input.Close()
-				<-c.ended
-				return
-			}
-		case <-c.ended:
-			_ = c.input.Close() // as above
-			return
-		}
-	}
-}
-
-// read hands the answers to those who wait for them, until the program ends. Then it says why.
-func (c *Checker) read(ready chan<- Ready) {
-	lines := bufio.NewScanner(c.output)
-	lines.Buffer(make([]byte, 64<<10), maxLine)
-	err := c.readLines(lines, ready)
-	if err != nil {
-		_ = c.process.Process.Kill() // it may have ended
-	}
-	waitErr := c.process.Wait()
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, fmt.Errorf("%w within %v", ErrNoAnswer, answerTimeout))
+	defer cancel()
+	defer context.AfterFunc(ctx, c.kill)()
+	_, err := c.input.Write(line)
+	ended := err != nil
 	if err == nil {
-		err = errors.New("it ended")
-		if waitErr != nil {
-			err = fmt.Errorf("it ended: %w", waitErr)
+		if c.lines.Scan() {
+			err = json.Unmarshal(c.lines.Bytes(), answer)
+		} else if err = c.lines.Err(); err == nil {
+			ended = true
 		}
+	}
+	if err == nil && !ended {
+		return nil
+	}
+	c.kill()
+	waitErr := c.process.Wait()
+	switch {
+	case context.Cause(ctx) != nil:
+		c.err = context.Cause(ctx)
+		return c.err
+	case !ended:
+		err = fmt.Errorf("an answer cannot be read: %w", err)
+	case waitErr != nil:
+		err = fmt.Errorf("it ended: %w", waitErr)
+	default:
+		err = errors.New("it ended")
 	}
 	if text := c.stderr.lastLine(); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
-	c.setReason(fmt.Errorf("%w: %w", ErrNoAnswer, err))
-	close(c.ended)
+	c.err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	return c.err
 }
 
-func (c *Checker) readLines(lines *bufio.Scanner, ready chan<- Ready) error {
-	if lines.Scan() {
-		var first Ready
-		if err := json.Unmarshal(lines.Bytes(), &first); err != nil {
-			return fmt.Errorf("its first line cannot be read: %w", err)
-		}
-		ready <- first
-	}
-	for lines.Scan() {
-		a, err := decodeAnswer(lines.Bytes())
-		if err != nil {
-			return err
-		}
-		c.mu.Lock()
-		answered, ok := c.waiting[a.ID]
-		delete(c.waiting, a.ID)
-		c.mu.Unlock()
-		if ok {
-			answered <- a
-		}
-	}
-	return lines.Err()
-}
-
-// fail ends the program because of an error.
-func (c *Checker) fail(err error) {
-	c.setReason(err)
+// kill ends the program, whatever it does.
+func (c *Checker) kill() {
 	_ = c.process.Process.Kill() // it may have ended
 	_ = c.output.Close()         // a child of the program could hold it open
 }
 
-// setReason keeps the first reason.
-func (c *Checker) setReason(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil {
-		c.err = err
-	}
-}
-
-func (c *Checker) reason() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
-
 // Close ends the program and waits until it has ended. Nobody may use the checker meanwhile.
 func (c *Checker) Close() error {
-	if c.process == nil || c.process.Process == nil {
+	if c.process == nil {
 		return nil
 	}
-	close(c.requests)
-	c.writing.Wait()
-	select {
-	case <-c.ended:
-	case <-time.After(time.Second):
-		// It is at work on a body that nobody waits for any more.
-		c.fail(ErrNoAnswer)
-		<-c.ended
-	}
+	_ = c.input.Close()
+	defer time.AfterFunc(time.Second, c.kill).Stop()
+	_ = c.process.Wait() // a failure has no effect on what it said
 	return nil
 }
 

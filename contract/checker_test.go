@@ -176,7 +176,7 @@ func TestProgramThatFails(t *testing.T) {
 		"writes no JSON":         "an answer cannot be read",
 		"writes without end":     "token too long",
 		"is of another version":  "of another version of oacp",
-		"answers something else": "within 300ms",
+		"answers something else": "it answered another question",
 	} {
 		t.Run(how, func(t *testing.T) {
 			if strings.HasPrefix(want, "within") {

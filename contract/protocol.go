@@ -13,7 +13,7 @@ import (
 
 // Version is the version of the protocol between a program and oacp-contract. The program writes a
 // Start and then a Request for each body to the standard input of oacp-contract, each a line of JSON.
-// It reads a Ready and then an Answer for each request, in any order, from its standard output.
+// It reads a Ready and then an Answer for each request, in their order, from its standard output.
 const Version = 1
 
 // maxLine bounds a line that oacp-contract writes.
@@ -79,15 +79,6 @@ type Violation struct {
 	// File and Where lead to the keyword of the schema.
 	File  string   `json:"file"`
 	Where []string `json:"where"`
-}
-
-// decodeAnswer decodes a line that oacp-contract wrote.
-func decodeAnswer(line []byte) (Answer, error) {
-	var a Answer
-	if err := json.Unmarshal(line, &a); err != nil {
-		return Answer{}, fmt.Errorf("an answer cannot be read: %w", err)
-	}
-	return a, nil
 }
 
 // A question is a request with what is needed to understand its answer.

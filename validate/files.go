@@ -77,7 +77,9 @@ func Files(ctx context.Context, paths []string, options *FilesOptions) (*Result,
 	run.files = make([]File, len(run.targets))
 	run.ids = make([]fileID, len(run.targets))
 	run.workers, ctx = errgroup.WithContext(ctx)
-	run.start(ctx, runtime.GOMAXPROCS(0))
+	for range min(runtime.GOMAXPROCS(0), len(run.targets)) {
+		run.workers.Go(func() error { return run.work(ctx) })
+	}
 	if err := run.workers.Wait(); err != nil {
 		return nil, err
 	}
@@ -93,8 +95,6 @@ type fileRun struct {
 	next    atomic.Int64
 
 	workers *errgroup.Group
-	// wait starts more workers when the first one has to wait for a contract.
-	wait sync.Once
 
 	// files and ids have an element for each target, written only by the worker that checks it.
 	files []File
@@ -118,15 +118,6 @@ const firstBuffer = 16 << 10
 
 // progressStep is the number of files between two calls of Progress.
 const progressStep = 256
-
-// waitingWorkers is how many more workers there are for each CPU if they wait for contracts.
-const waitingWorkers = 16
-
-func (r *fileRun) start(ctx context.Context, workers int) {
-	for range min(workers, len(r.targets)) {
-		r.workers.Go(func() error { return r.work(ctx) })
-	}
-}
 
 // work validates targets until there are no more or the context ends.
 func (r *fileRun) work(ctx context.Context) error {
@@ -165,7 +156,6 @@ func (r *fileRun) check(ctx context.Context, i int, from *reader, in *inspection
 	in.run(out.Name, buffer)
 	if in.isMessage() && r.options.Contract != nil && !t.stdin {
 		if judge := r.options.Contract(out.Name, &in.message); judge != nil {
-			r.wait.Do(func() { r.start(ctx, waitingWorkers*runtime.GOMAXPROCS(0)) })
 			objections, err := judge(ctx)
 			if err != nil {
 				return buffer, err

@@ -4,14 +4,11 @@ package judge
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -48,10 +45,7 @@ the schemas of a workspace, and oacp validate checks messages.`,
 			defer watching.Wait()
 			defer cancel()
 			watching.Go(func() {
-				watchMemory(ctx, maxMemory, func() {
-					fmt.Fprintf(os.Stderr, "oacp: contract: a body takes more than %d MiB to judge\n", maxMemory>>20)
-					os.Exit(failure.ExitFailed) // the library cannot be interrupted
-				})
+				watchMemory(ctx, maxMemory, func() { exit(fmt.Sprintf("a body takes more than %d MiB to judge", maxMemory>>20)) })
 			})
 			return Serve(os.Stdin, os.Stdout)
 		},
@@ -61,8 +55,8 @@ the schemas of a workspace, and oacp validate checks messages.`,
 // maxRequest bounds a line of input: a Start with as many files as there may be.
 const maxRequest = contract.MaxFiles * 2 * contract.MaxSize
 
-// lingering is how long bodies may still be judged when the input has ended.
-const lingering = 20 * time.Second
+// maxTime bounds the work on a body. Whoever asked has given up by then.
+const maxTime = 30 * time.Second
 
 // Serve answers requests until the input ends. The package contract describes them.
 func Serve(in io.Reader, out io.Writer) error {
@@ -75,61 +69,31 @@ func Serve(in io.Reader, out io.Writer) error {
 	if err := json.Unmarshal(lines.Bytes(), &start); err != nil {
 		return fmt.Errorf("the first line is not the schemas: %w", err)
 	}
-	w := &answerWriter{out: bufio.NewWriterSize(out, 64<<10)}
+	answers := json.NewEncoder(out)
 	if start.Version != contract.Version {
-		return w.write(contract.Ready{Version: contract.Version}, true)
+		return answers.Encode(contract.Ready{Version: contract.Version})
 	}
 	// Many bodies make much garbage at once, and the process ends soon.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	schemas, ready := compile(start.Files, start.Names)
-	if err := w.write(ready, true); err != nil {
+	if err := answers.Encode(ready); err != nil {
 		return err
 	}
-	requests := make(chan []byte, 64)
-	var judges sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		judges.Go(func() {
-			for line := range requests {
-				w.keep(w.write(schemas.answer(line), len(requests) == 0))
-			}
-		})
-	}
-	for lines.Scan() && !w.failed() {
-		if !hand(requests, bytes.Clone(lines.Bytes())) {
-			return errTooLong
+	for lines.Scan() {
+		late := time.AfterFunc(maxTime, func() { exit(fmt.Sprintf("a body takes more than %v to judge", maxTime)) })
+		answer := schemas.answer(lines.Bytes())
+		late.Stop()
+		if err := answers.Encode(answer); err != nil {
+			return err
 		}
 	}
-	close(requests)
-	finished := make(chan struct{})
-	go func() {
-		judges.Wait()
-		close(finished)
-	}()
-	select {
-	case <-finished:
-	case <-time.After(lingering):
-		return errTooLong
-	}
-	w.keep(lines.Err())
-	return w.keep(w.flush())
+	return lines.Err()
 }
 
-var errTooLong = errors.New("a body takes too long to judge")
-
-// hand hands a request to the goroutines that judge. It returns false if they take none for so long
-// that whoever asks has given up.
-func hand(requests chan<- []byte, line []byte) bool {
-	select {
-	case requests <- line:
-		return true
-	default:
-	}
-	select {
-	case requests <- line:
-		return true
-	case <-time.After(lingering):
-		return false
-	}
+// exit ends the process: the schema library cannot be interrupted.
+func exit(message string) {
+	fmt.Fprintln(os.Stderr, "oacp: contract: "+message)
+	os.Exit(failure.ExitFailed)
 }
 
 // answer answers a line of input.
@@ -140,45 +104,3 @@ func (c *compiled) answer(line []byte) contract.Answer {
 	}
 	return c.judge(r)
 }
-
-// An answerWriter writes answers, from several goroutines.
-type answerWriter struct {
-	mu  sync.Mutex
-	out *bufio.Writer
-	err error
-}
-
-// write writes a line of JSON, and flushes if it is the last for now.
-func (w *answerWriter) write(answer any, last bool) error {
-	line, err := json.Marshal(answer)
-	if err != nil {
-		return err
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if _, err := w.out.Write(append(line, '\n')); err != nil {
-		return err
-	}
-	if last {
-		return w.out.Flush()
-	}
-	return nil
-}
-
-func (w *answerWriter) flush() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.out.Flush()
-}
-
-// keep keeps the first error, and returns it.
-func (w *answerWriter) keep(err error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.err == nil {
-		w.err = err
-	}
-	return w.err
-}
-
-func (w *answerWriter) failed() bool { return w.keep(nil) != nil }
