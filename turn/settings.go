@@ -89,6 +89,17 @@ func LoadSettings(w *mailbox.Workspace, name schema.AgentName) (Settings, error)
 	return s, nil
 }
 
+// settingsFile and autonomySection name what they hold in errors about other content.
+type (
+	settingsFile struct {
+		Run      yaml.Node       `yaml:"run"`
+		Autonomy autonomySection `yaml:"autonomy"`
+	}
+	autonomySection struct {
+		DefaultMode project.Autonomy `yaml:"default_mode"`
+	}
+)
+
 // load adds the settings of a file. JSON is YAML, too.
 func (s *Settings) load(w *mailbox.Workspace, name string) error {
 	data, err := durable.ReadFile(w.Root(), w.Dir(), name, maxSettings)
@@ -98,12 +109,7 @@ func (s *Settings) load(w *mailbox.Workspace, name string) error {
 	if err != nil {
 		return err
 	}
-	var file struct {
-		Run      yaml.Node `yaml:"run"`
-		Autonomy struct {
-			DefaultMode project.Autonomy `yaml:"default_mode"`
-		} `yaml:"autonomy"`
-	}
+	var file settingsFile
 	if err := yaml.Unmarshal(data, &file); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/machine"
@@ -18,6 +19,8 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 )
 
 type doctorOptions struct {
@@ -100,13 +103,13 @@ func (o doctorOptions) inspect(ctx context.Context, s *command.Streams, report *
 	}
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		report.Workspace = w.Dir()
-		options := doctor.Options{Now: s.Now(), Whole: o.workspace.Project != ""}
+		options := doctor.Options{
+			Now: s.Now(), Whole: o.workspace.Project != "", Autonomy: autonomyOf, Contract: command.ContractProgram(),
+		}
 		var findings []doctor.Finding
 		var err error
 		if o.fix {
-			var fixed []string
-			fixed, findings, err = doctor.Repair(ctx, w, options)
-			report.Fixed = append(report.Fixed, fixed...)
+			report.Fixed, findings, err = doctor.Repair(ctx, w, options)
 		} else {
 			findings, err = doctor.Inspect(ctx, w, options)
 		}
@@ -114,9 +117,17 @@ func (o doctorOptions) inspect(ctx context.Context, s *command.Streams, report *
 			report.Group(category)
 		}
 		report.Add(findings...)
-		report.Add(doctor.Schemas(ctx, w, command.ContractProgram())...)
 		return err
 	})
+}
+
+// autonomyOf returns whether oacp run holds the messages of an agent, or why it cannot run.
+func autonomyOf(w *mailbox.Workspace, name schema.AgentName) (project.Autonomy, error) {
+	settings, err := turn.LoadSettings(w, name)
+	if err == nil {
+		_, err = agent.FindKind(settings.Driver)
+	}
+	return settings.Autonomy, err
 }
 
 // machineFinding says what a check of the machine means for messages. Nothing that it checks is

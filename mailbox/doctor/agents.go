@@ -88,11 +88,11 @@ func (i *inspection) packets(ctx context.Context) {
 	})
 	switch {
 	case len(bad) > 0:
-		i.add("packets-yaml", SeverityError, "", "packets has %d files that are not valid YAML; the first: %s", len(bad), bad[0])
+		i.add("packets-yaml", SeverityError, "", "%s not of valid YAML; the first: %s", count(len(bad), "file"), bad[0])
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		i.fail("packets-yaml", err)
 	case valid > 0:
-		i.add("packets-yaml", SeverityOK, "", "packets has %d files of valid YAML", valid)
+		i.add("packets-yaml", SeverityOK, "", "%s of valid YAML", count(valid, "file"))
 	}
 }
 

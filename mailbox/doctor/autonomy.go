@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -35,35 +36,28 @@ func (i *inspection) autonomy(agent schema.AgentName) {
 	}
 }
 
+// config checks an agent's config.yaml.
 func (i *inspection) config(agent schema.AgentName) {
 	name := string(agent) + "/" + project.ConfigName
-	data, err := i.read(project.ConfigPath(agent))
-	if errors.Is(err, fs.ErrNotExist) {
-		i.add(name, SeverityOK, "", "is absent: oacp run gives turns, and other tools wait for a person")
+	data, readErr := i.read(project.ConfigPath(agent))
+	gives := "oacp run gives turns"
+	switch mode, err := i.Autonomy(i.w, agent); {
+	case err != nil && i.badMarker:
+		gives = "oacp run does not start, see workspace.json"
+	case err != nil:
+		i.add(name, SeverityError, "oacp run does not start until that is mended", "%v", err)
 		return
+	case mode.Holds():
+		gives = "oacp run holds all messages for a person"
 	}
-	var file map[string]any
-	if err == nil {
-		err = yaml.Unmarshal(data, &file)
+	switch {
+	case errors.Is(readErr, fs.ErrNotExist):
+		i.add(name, SeverityOK, "", "is absent: %s, and other tools wait for a person", gives)
+	case readErr != nil:
+		i.fail(name, readErr)
+	default:
+		i.verdict(name, configProblems(data), "is valid: "+gives)
 	}
-	if err != nil {
-		i.add(name, SeverityError, "", "cannot be read: %v", err)
-		return
-	}
-	section, _ := file["autonomy"].(map[string]any)
-	run, _ := file["run"].(map[string]any)
-	mode := run["autonomy"]
-	if mode == nil {
-		mode = section["default_mode"]
-	}
-	good := "is valid: oacp run gives turns"
-	if autonomy, _ := mode.(string); project.Autonomy(autonomy).Holds() {
-		good = "is valid: oacp run holds all messages for a person"
-	}
-	if section["default_mode"] == string(project.AutonomyAuto) {
-		good += "; tools that do not know the mode auto wait for a person"
-	}
-	i.verdict(name, configProblems(file), good)
 }
 
 // thresholds are the settings of auto_review_thresholds with the values that they may have; none
@@ -82,56 +76,62 @@ var thresholds = []struct {
 	{"public_visibility", []string{"pause"}},
 }
 
-// configProblems says what is wrong with the sections autonomy and run of a config.yaml.
-func configProblems(file map[string]any) (problems []string) {
+// autonomySection is what config.yaml says to tools of the reference implementation.
+type autonomySection struct {
+	Mode           project.Autonomy `yaml:"default_mode"`
+	Thresholds     map[string]any   `yaml:"auto_review_thresholds"`
+	Types          []schema.Type    `yaml:"allow_without_task_profile"`
+	Repositories   []string         `yaml:"private_repo_allowlist"`
+	TrustedSenders any              `yaml:"trusted_senders"`
+	Grants         grants           `yaml:"continuation_grants"`
+}
+
+type grants struct {
+	Enabled yaml.Node `yaml:"enabled"`
+}
+
+// configProblems says what is wrong with the section autonomy of a config.yaml.
+func configProblems(data []byte) (problems []string) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	if run, ok := file["run"].(map[string]any); ok && run["autonomy"] != nil {
-		if _, err := project.ParseAutonomy(fmt.Sprint(run["autonomy"])); err != nil {
-			problem("run.autonomy: %v", err)
-		}
+	var file struct {
+		Autonomy *autonomySection `yaml:"autonomy"`
 	}
-	if file["autonomy"] == nil {
+	err := yaml.Unmarshal(data, &file)
+	if mistyped, ok := errors.AsType[*yaml.TypeError](err); ok {
+		problems = mistyped.Errors
+	} else if err != nil {
+		return []string{err.Error()}
+	}
+	section := file.Autonomy
+	if section == nil {
 		return problems
 	}
-	section, ok := file["autonomy"].(map[string]any)
-	if !ok {
-		problem("autonomy is not a mapping")
-		return problems
-	}
-	mode := section["default_mode"]
-	if mode == nil {
+	if section.Mode == "" {
 		problem("autonomy.default_mode is missing")
-	} else if _, err := project.ParseAutonomy(fmt.Sprint(mode)); err != nil {
-		problem("autonomy.default_mode: %v", err)
 	}
-	switch limits, ok := section["auto_review_thresholds"].(map[string]any); {
-	case ok:
-		problems = append(problems, thresholdProblems(limits)...)
-	case section["auto_review_thresholds"] != nil:
-		problem("autonomy.auto_review_thresholds is not a mapping")
-	case mode == string(project.AutonomyReview):
+	if section.Thresholds != nil {
+		problems = append(problems, thresholdProblems(section.Thresholds)...)
+	} else if section.Mode == project.AutonomyReview {
 		problem("autonomy.auto_review_thresholds is missing; auto_review needs it")
 	}
-	for _, item := range listOf(section, "allow_without_task_profile", problem) {
-		if _, err := schema.ParseType(fmt.Sprint(item)); err != nil {
-			problem("autonomy.allow_without_task_profile: %v", err)
+	for _, t := range section.Types {
+		if !t.Known() {
+			problem("autonomy.allow_without_task_profile: %q is not a message type", t)
 		}
 	}
-	for _, item := range listOf(section, "private_repo_allowlist", problem) {
-		if text, _ := item.(string); !isRepository(text) {
-			problem("autonomy.private_repo_allowlist: %v is not of the form owner/repo", item)
+	form := regexp.MustCompile(`^[\w.-]+/[\w.-]+$`)
+	for _, name := range section.Repositories {
+		if !form.MatchString(name) {
+			problem("autonomy.private_repo_allowlist: %q is not of the form owner/repo", name)
 		}
 	}
-	if _, there := section["trusted_senders"]; there {
+	if section.TrustedSenders != nil {
 		problem("autonomy.trusted_senders is not a setting; trust in senders is a matter of signatures")
 	}
-	switch grants, ok := section["continuation_grants"].(map[string]any); {
-	case ok && grants["enabled"] != nil:
-		if _, ok := grants["enabled"].(bool); !ok {
-			problem("autonomy.continuation_grants.enabled is neither true nor false")
-		}
-	case !ok && section["continuation_grants"] != nil:
-		problem("autonomy.continuation_grants is not a mapping")
+	// The library takes a quoted yes for true, too; other tools do not.
+	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle
+	if enabled := section.Grants.Enabled; enabled.Style&quoted != 0 || enabled.Decode(new(bool)) != nil {
+		problem("autonomy.continuation_grants.enabled is neither true nor false")
 	}
 	return problems
 }
@@ -152,24 +152,7 @@ func thresholdProblems(limits map[string]any) (problems []string) {
 	return problems
 }
 
-// listOf returns the items of a setting that is a list or absent.
-func listOf(section map[string]any, name string, problem func(string, ...any)) []any {
-	items, ok := section[name].([]any)
-	if !ok && section[name] != nil {
-		problem("autonomy.%s is not a list", name)
-	}
-	return items
-}
-
-// isRepository reports whether the text has the form owner/repo.
-func isRepository(text string) bool {
-	owner, name, found := strings.Cut(text, "/")
-	return found && owner != "" && name != "" && !strings.ContainsFunc(owner+name, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.-", r))
-	})
-}
-
-// policies reports decisions that name rules that do not exist any more.
+// policies reports recorded decisions that name rules that do not exist.
 func (i *inspection) policies(agent schema.AgentName, records []string) {
 	var orphaned []string
 	for _, record := range records {
@@ -190,7 +173,7 @@ func (i *inspection) policies(agent schema.AgentName, records []string) {
 	}
 	name := string(agent) + "/autonomy-policy-refs"
 	if len(orphaned) > 0 {
-		i.add(name, SeverityWarning, "", "%d decisions name rules that do not exist, the first in %s", len(orphaned), orphaned[0])
+		i.add(name, SeverityWarning, "", "%s with rules that do not exist; the first: %s", count(len(orphaned), "decision"), orphaned[0])
 		return
 	}
 	i.add(name, SeverityOK, "", "all decisions name rules that exist")

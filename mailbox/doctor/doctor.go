@@ -37,15 +37,15 @@ const (
 	categoryMailboxes   = "Mailboxes"
 	categoryDelivery    = "Delivery"
 	categoryDeadLetters = "Dead Letters"
-	categoryNotRepaired = "Not repaired"
 	categoryContracts   = "Contracts"
+	categoryNotRepaired = "Not repaired"
 	categoryMemory      = "Memory Sync"
 )
 
 // Categories are the categories that a workspace is inspected for, in order.
 var Categories = []string{
 	categoryWorkspace, categoryInbox, categorySchemas, categoryAutonomy, categoryStatus, categoryTrust,
-	categoryMailboxes, categoryDelivery, categoryDeadLetters,
+	categoryMailboxes, categoryDelivery, categoryDeadLetters, categoryContracts,
 }
 
 // Finding is one thing that was inspected. Its JSON is that of the reference implementation.
@@ -76,6 +76,10 @@ type Options struct {
 	// Whole says that the workspace is a project, which has all that one of the reference
 	// implementation has. A workspace that looks like one is inspected as one in any case.
 	Whole bool
+	// Autonomy returns whether oacp run holds the messages of an agent, or why it cannot run.
+	Autonomy func(*mailbox.Workspace, schema.AgentName) (project.Autonomy, error)
+	// Contract is the path of oacp-contract, or empty.
+	Contract string
 }
 
 // inspection collects findings.
@@ -86,6 +90,8 @@ type inspection struct {
 	findings []Finding
 	// agents are the agents of the workspace.
 	agents []schema.AgentName
+	// badMarker says that workspace.json cannot be read.
+	badMarker bool
 }
 
 func (i *inspection) add(name string, severity Severity, hint, format string, args ...any) *Finding {
@@ -128,6 +134,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	for _, agent := range agents {
 		i.deadLetters(ctx, agent)
 	}
+	i.contracts(ctx)
 	return i.findings, context.Cause(ctx)
 }
 
@@ -138,6 +145,7 @@ func Repair(ctx context.Context, w *mailbox.Workspace, options Options) (fixed [
 	if err != nil {
 		return nil, findings, err
 	}
+	fixed = []string{}
 	var failed []Finding
 	for _, f := range findings {
 		if f.Mend == nil {
@@ -168,7 +176,8 @@ func (i *inspection) workspace() {
 		i.fail(project.MarkerName, err)
 	default:
 		if err := project.CheckMarker(i.w); err != nil {
-			i.add(project.MarkerName, SeverityError, "move it away, then run oacp init", "cannot be read: %v", err)
+			i.badMarker = true
+			i.add(project.MarkerName, SeverityError, `move it away; oacp init --agents "" makes a new one`, "cannot be read: %v", err)
 			break
 		}
 		i.add(project.MarkerName, SeverityOK, "", "is valid")
@@ -177,7 +186,7 @@ func (i *inspection) workspace() {
 		i.add(agentsName+"/", SeverityWarning, "oacp add-agent NAME", "is missing: there are no agents")
 		return
 	}
-	i.add(agentsName+"/", SeverityOK, "", "%d agents", len(i.agents))
+	i.add(agentsName+"/", SeverityOK, "", "%s", count(len(i.agents), "agent"))
 }
 
 // mend makes a Mend of a single repair.
@@ -188,6 +197,14 @@ func mend(done string, repair func() error) func(context.Context) ([]string, err
 		}
 		return []string{done}, nil
 	}
+}
+
+// count returns a number of things, such as "1 file" or "2 files".
+func count(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // A Report is what the reference implementation's doctor prints as JSON.

@@ -142,9 +142,11 @@ func TestInspectFindsNothingInAGoodWorkspace(t *testing.T) {
 	wantContents(t, w.Dir(), before)
 }
 
+func unset(*mailbox.Workspace, schema.AgentName) (project.Autonomy, error) { return "", nil }
+
 func inspect(t *testing.T, w *mailbox.Workspace) []Finding {
 	t.Helper()
-	findings, err := Inspect(t.Context(), w, Options{Now: testTime})
+	findings, err := Inspect(t.Context(), w, Options{Now: testTime, Autonomy: unset})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,7 +144,7 @@ func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
 		return i.explain(folder, name)
 	})
 	if letters > 0 {
-		i.add(string(agent), SeverityWarning, "see "+i.w.BoxPath(agent, mailbox.DeadLetters), "%d dead letters", letters)
+		i.add(string(agent), SeverityWarning, "see "+i.w.BoxPath(agent, mailbox.DeadLetters), "%s", count(letters, "dead letter"))
 	}
 }
 

@@ -39,9 +39,9 @@ type memory struct {
 	home string
 }
 
-// Memory reports whether the memory in a home of projects is kept in git, and is in step with
-// where it is kept. The reference implementation's command memory sets that up. Memory fetches from
-// the remote, and changes nothing else.
+// Memory reports whether git keeps the memory in a home of projects, and whether the repository is in
+// step with its remote. The reference implementation's command memory sets that up. Memory fetches
+// from the remote, and changes nothing else.
 func Memory(ctx context.Context, home string, now time.Time) []Finding {
 	m := &memory{inspection{Options: Options{Now: now}, category: categoryMemory}, ctx, home}
 	m.inspect()
@@ -60,13 +60,15 @@ func (m *memory) inspect() {
 	}
 	m.ignored()
 	tracked, err := m.list("ls-files")
-	m.outside(tracked, err)
-	m.untracked()
+	m.files("tracked-allowlist", tracked, err, func(name string) bool { return !isMemory(name) },
+		"git rm --cached takes them out", "git keeps %s outside of memory: ", "git keeps memory and nothing else")
+	m.files("agents-tracked", tracked, err, isAgents,
+		"git rm --cached takes them out", "git keeps %s of agents, which belong to one machine: ", "git keeps no files of agents")
+	untracked, err := m.list("ls-files", "--others", "--exclude-standard")
+	m.files("untracked-memory", untracked, err, isMemory,
+		"commit them", "git does not keep %s of memory yet: ", "git keeps all files of memory")
 	m.synced()
 	m.lastCommit()
-	if err == nil {
-		m.agentFiles(tracked)
-	}
 	m.overlays()
 }
 
@@ -113,13 +115,28 @@ func isMemory(name string) bool {
 	return len(parts) > 3 && parts[0] == "projects" && parts[2] == "memory" && parts[3] != ".cache"
 }
 
-// some names the first three of several paths.
-func some(paths []string) string {
-	text := strings.Join(paths[:min(3, len(paths))], ", ")
-	if more := len(paths) - 3; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+// isAgents reports whether a file of a home is in the folder of an agent.
+func isAgents(name string) bool {
+	return strings.HasPrefix(name, "agents/") || strings.HasPrefix(name, "projects/") && strings.Contains(name, "/agents/")
+}
+
+// files warns about the files that are bad, if there are any or an error kept git from listing them.
+// The text many has a verb for their number, and precedes the first three.
+func (m *memory) files(name string, files []string, err error, bad func(string) bool, hint, many, none string) {
+	if err != nil {
+		m.add(name, SeverityWarning, "", "%v", err)
+		return
 	}
-	return text
+	files = slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !bad(name) })
+	if len(files) == 0 {
+		m.add(name, SeverityOK, "", "%s", none)
+		return
+	}
+	more := ""
+	if len(files) > 3 {
+		more = fmt.Sprintf(" and %d more", len(files)-3)
+	}
+	m.add(name, SeverityWarning, hint, "%s%s%s", fmt.Sprintf(many, count(len(files), "file")), strings.Join(files[:min(3, len(files))], ", "), more)
 }
 
 // patterns returns the lines of a .gitignore below the home that are not comments.
@@ -145,34 +162,9 @@ func (m *memory) ignored() {
 	case err != nil:
 		m.add("root-gitignore", SeverityWarning, hint, ".gitignore cannot be read: %v", err)
 	case !slices.Equal(lines, memoryPatterns):
-		m.add("root-gitignore", SeverityWarning, hint, ".gitignore lets git see something else than memory, or not all of it")
+		m.add("root-gitignore", SeverityWarning, hint, ".gitignore does not let git see exactly the memory")
 	default:
 		m.add("root-gitignore", SeverityOK, "", ".gitignore lets git see memory and nothing else")
-	}
-}
-
-func (m *memory) outside(tracked []string, err error) {
-	outside := slices.DeleteFunc(slices.Clone(tracked), isMemory)
-	switch {
-	case err != nil:
-		m.add("tracked-allowlist", SeverityWarning, "", "%v", err)
-	case len(outside) > 0:
-		m.add("tracked-allowlist", SeverityWarning, "git rm --cached takes them out", "git keeps %d files that are not memory: %s", len(outside), some(outside))
-	default:
-		m.add("tracked-allowlist", SeverityOK, "", "git keeps %d files, all of memory", len(tracked))
-	}
-}
-
-func (m *memory) untracked() {
-	files, err := m.list("ls-files", "--others", "--exclude-standard")
-	files = slices.DeleteFunc(files, func(name string) bool { return !isMemory(name) })
-	switch {
-	case err != nil:
-		m.add("untracked-memory", SeverityWarning, "", "%v", err)
-	case len(files) > 0:
-		m.add("untracked-memory", SeverityWarning, "commit them", "git does not keep %d files of memory yet: %s", len(files), some(files))
-	default:
-		m.add("untracked-memory", SeverityOK, "", "git keeps all files of memory")
 	}
 }
 
@@ -205,7 +197,7 @@ func (m *memory) synced() {
 func (m *memory) distance() {
 	upstream, err := m.git("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{u}")
 	if err != nil {
-		m.add("sync-state", SeverityWarning, "git push -u REMOTE BRANCH sets it", "the branch has no counterpart at the remote")
+		m.add("sync-state", SeverityWarning, "git push -u REMOTE BRANCH sets it", "the branch follows no branch of the remote")
 		return
 	}
 	counts, err := m.git("rev-list", "--left-right", "--count", "HEAD..."+upstream)
@@ -217,46 +209,34 @@ func (m *memory) distance() {
 	case err != nil:
 		m.add("sync-state", SeverityWarning, "", "cannot be found out: %v", err)
 	case ahead > 0 && behind > 0:
-		m.add("sync-state", SeverityWarning, "merge by hand", "has diverged: %d commits here, %d at %s", ahead, behind, upstream)
+		m.add("sync-state", SeverityWarning, "merge by hand", "has diverged: %s here, %d at %s", count(ahead, "commit"), behind, upstream)
 	case behind > 0:
-		m.add("sync-state", SeverityWarning, "git pull", "is %d commits behind %s", behind, upstream)
+		m.add("sync-state", SeverityWarning, "git pull", "is %s behind %s", count(behind, "commit"), upstream)
 	case ahead > 0:
-		m.add("sync-state", SeverityWarning, "git push", "is %d commits ahead of %s", ahead, upstream)
+		m.add("sync-state", SeverityWarning, "git push", "is %s ahead of %s", count(ahead, "commit"), upstream)
 	default:
 		m.add("sync-state", SeverityOK, "", "is in step with %s", upstream)
 	}
 }
 
 func (m *memory) lastCommit() {
-	if _, err := m.git("rev-parse", "--verify", "HEAD"); err != nil {
-		m.add("last-commit", SeverityWarning, "commit the memory", "there is none")
+	output, err := m.git("log", "-1", "--format=%ct")
+	if err != nil {
+		m.add("last-commit", SeverityWarning, "commit the memory", "is missing: %v", err)
 		return
 	}
-	output, err := m.git("log", "-1", "--format=%ct")
-	seconds, parseErr := strconv.ParseInt(output, 10, 64)
-	if err != nil || parseErr != nil {
-		m.add("last-commit", SeverityWarning, "", "its time cannot be found out")
+	seconds, err := strconv.ParseInt(output, 10, 64)
+	if err != nil {
+		m.fail("last-commit", err)
 		return
 	}
 	age := m.Now.Sub(time.Unix(seconds, 0))
-	days := max(0, int(age.Hours()/24))
-	if days > int(staleMemory.Hours()/24) {
-		m.add("last-commit", SeverityWarning, "commit the memory", "is stale: %d days old", days)
+	days := count(max(0, int(age.Hours()/24)), "day")
+	if age > staleMemory {
+		m.add("last-commit", SeverityWarning, "commit the memory", "is stale: %s old", days)
 		return
 	}
-	m.add("last-commit", SeverityOK, "", "is %d days old", days)
-}
-
-// agentFiles reports files of agents in git: they belong to one machine.
-func (m *memory) agentFiles(tracked []string) {
-	files := slices.DeleteFunc(slices.Clone(tracked), func(name string) bool {
-		return !strings.HasPrefix(name, "agents/") && !(strings.HasPrefix(name, "projects/") && strings.Contains(name, "/agents/"))
-	})
-	if len(files) > 0 {
-		m.add("agents-tracked", SeverityWarning, "git rm --cached takes them out", "git keeps %d files of agents: %s", len(files), some(files))
-		return
-	}
-	m.add("agents-tracked", SeverityOK, "", "git keeps no files of agents")
+	m.add("last-commit", SeverityOK, "", "is %s old", days)
 }
 
 // overlays reports patterns in the .gitignore of a project's memory that name files outside it.
@@ -275,9 +255,6 @@ func (m *memory) overlays() {
 			}
 		}
 	}
-	if len(escaping) > 0 {
-		m.add("memory-overlays", SeverityWarning, "remove the patterns with ..", "patterns reach out of memory: %s", some(escaping))
-		return
-	}
-	m.add("memory-overlays", SeverityOK, "", "%d .gitignore files of memory, none of which reaches out of it", len(files))
+	m.files("memory-overlays", escaping, nil, func(string) bool { return true },
+		"remove the patterns with ..", "%s with patterns that reach out of memory: ", "no .gitignore file of memory reaches out of it")
 }

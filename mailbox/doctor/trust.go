@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strconv"
 
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
@@ -49,7 +48,7 @@ func (i *inspection) trust(ctx context.Context) {
 					"%s trusts the key %s of %s, which the catalog does not list", agent, p.KeyID, p.Agent)
 			}
 		}
-		i.add("trust-pins-loaded", SeverityOK, "", "%s has pinned %s, %d active", agent, countKeys(len(list)), active)
+		i.add("trust-pins-loaded", SeverityOK, "", "%s has pinned %s, %d active", agent, count(len(list), "key"), active)
 		i.unpinned(ctx, agent, catalog, pins)
 	}
 	if len(i.findings) == before {
@@ -76,7 +75,7 @@ func (i *inspection) catalog(pinned bool) (catalog []trust.Listed, usable bool) 
 		i.add("trust-catalog-unreadable", SeverityError, "mend it, or move it away and import the keys again", "%v", err)
 		return nil, false
 	}
-	i.add("trust-catalog-loaded", SeverityOK, "", "%s lists %s", trust.CatalogName, countKeys(len(catalog)))
+	i.add("trust-catalog-loaded", SeverityOK, "", "%s lists %s", trust.CatalogName, count(len(catalog), "key"))
 	return catalog, true
 }
 
@@ -123,11 +122,4 @@ func (i *inspection) senders(ctx context.Context, agent schema.AgentName) map[sc
 		}
 	}
 	return senders
-}
-
-func countKeys(n int) string {
-	if n == 1 {
-		return "1 key"
-	}
-	return strconv.Itoa(n) + " keys"
 }

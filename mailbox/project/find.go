@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode"
 
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
@@ -89,6 +90,8 @@ func checkProjectName(name string) error {
 		return fmt.Errorf("project name %q starts with %q", name, name[:1])
 	case strings.ContainsAny(name, "/\\\x00"):
 		return fmt.Errorf("project name %q holds a path separator", name)
+	case strings.TrimSpace(name) != name, strings.ContainsFunc(name, unicode.IsControl):
+		return fmt.Errorf("project name %q starts or ends with a space, or holds a control character", name)
 	}
 	return nil
 }
