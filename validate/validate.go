@@ -13,6 +13,7 @@ package validate
 
 import (
 	"strings"
+	"sync"
 
 	"github.com/oacp-go/oacp/schema"
 )
@@ -45,13 +46,18 @@ func keepSigned(m *schema.Message, data []byte) {
 	}
 }
 
+// documents keeps the memory of Read, which a listing calls for each of its messages.
+var documents = sync.Pool{New: func() any { return new(document) }}
+
 // Read returns the message in a file for a program that acts on it. The message must be valid,
 // except that a missing priority means schema.DefaultPriority. Otherwise Read returns an
 // *InvalidError with every error, and the message as far as it could be read: nil if the file is not
 // a mapping of fields.
 func Read(data []byte) (*schema.Message, error) {
-	doc, findings := parseDocument(data)
-	if doc == nil {
+	doc := documents.Get().(*document)
+	defer documents.Put(doc)
+	findings := doc.parse(data)
+	if doc.root.kind != schema.Mapping {
 		return nil, findings.Err()
 	}
 	c := checker{out: findings, lenient: true}
