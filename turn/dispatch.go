@@ -263,10 +263,10 @@ func (r *Runner) unverified(m *schema.Message) string {
 	}
 	reason := "it is not signed"
 	e := mailbox.Entry{Agent: r.config.Agent, Box: mailbox.Inbox, Message: m}
-	if f := trust.NewChecker(r.workspace).Check(e); f != nil {
-		if f.Verdict == signing.VerdictVerified {
-			return ""
-		}
+	switch f := trust.NewChecker(r.workspace).Check(e); f.Verdict {
+	case signing.VerdictVerified:
+		return ""
+	case signing.VerdictUnverified, signing.VerdictBad:
 		reason = f.Reason
 	}
 	return "only messages with a verified signature get turns here: " + reason

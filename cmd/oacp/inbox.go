@@ -71,16 +71,8 @@ type listing struct {
 	agent   schema.AgentName
 	entries []mailbox.Entry
 	err     error
-	// signatures are what the signatures of the entries are worth; nil if that is nothing for all.
-	signatures []*trust.Finding
-}
-
-// signature returns what the signature of an entry is worth, nil if there is nothing to say.
-func (l *listing) signature(i int) *trust.Finding {
-	if l.signatures == nil {
-		return nil
-	}
-	return l.signatures[i]
+	// signatures are what the signatures of the entries are worth.
+	signatures []trust.Finding
 }
 
 func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
@@ -99,7 +91,10 @@ func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
 			if err != nil && (!o.all || context.Cause(ctx) != nil) {
 				return err
 			}
-			inboxes[i] = listing{agent, entries, err, checker.CheckAll(entries)}
+			inboxes[i] = listing{agent, entries, err, make([]trust.Finding, len(entries))}
+			for k, e := range entries {
+				inboxes[i].signatures[k] = checker.Check(e)
+			}
 		}
 		if o.json {
 			return o.printJSON(w, inboxes, s)
@@ -161,8 +156,8 @@ func printInbox(inbox listing, s *command.Streams) {
 		} else if m.ExpiredAt(now) {
 			marks = append(marks, paint(s, text.Colors{text.FgYellow}, "expired"))
 		}
-		if f := inbox.signature(i); f != nil {
-			marks = append(marks, signatureText(s, f.Verdict))
+		if v := inbox.signatures[i].Verdict; v != "" {
+			marks = append(marks, signatureText(s, v))
 		}
 		t.AppendRow(table.Row{i + 1, ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
 			visible.Line(m.Subject), command.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", ")})
@@ -269,7 +264,7 @@ func encodePending(inbox listing, now time.Time) [][]byte {
 				if i > 0 {
 					out = append(out, ',')
 				}
-				out = appendPending(out, &entries[i], inbox.signature(i), now)
+				out = appendPending(out, &entries[i], inbox.signatures[i], now)
 			}
 			parts[n] = out
 			return nil
@@ -283,7 +278,7 @@ func encodePending(inbox listing, now time.Time) [][]byte {
 }
 
 // appendPending appends an entry as an element of the list of messages.
-func appendPending(out []byte, e *mailbox.Entry, signature *trust.Finding, now time.Time) []byte {
+func appendPending(out []byte, e *mailbox.Entry, signature trust.Finding, now time.Time) []byte {
 	m, expired, invalid, loadError := e.Message, "false", "", ""
 	if e.Err != nil {
 		if m = command.Preview(e); e.Message == nil {
@@ -294,9 +289,6 @@ func appendPending(out []byte, e *mailbox.Entry, signature *trust.Finding, now t
 	}
 	if m.ExpiredAt(now) {
 		expired = "true"
-	}
-	if signature == nil {
-		signature = &trust.Finding{}
 	}
 	out = append(out, "\n        {"...)
 	for i, field := range [...]struct {

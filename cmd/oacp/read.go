@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -15,7 +17,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/signing"
 )
 
 type readOptions struct {
@@ -44,7 +45,7 @@ EXAMPLES:
    oacp read k3x9
    oacp read k3x9 --json | jq -r .body`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "if FILE is in several inboxes: that of `AGENT`", Destination: &o.agent},
+			&cli.StringFlag{Name: "agent", Usage: "the copy of `AGENT`, if there are several", Destination: &o.agent},
 			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes", Destination: &o.raw},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
@@ -66,6 +67,10 @@ func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
 		found, err := w.FindNamed(ctx, o.id, schema.AgentName(o.agent))
 		if err != nil {
 			return err
+		}
+		own := slices.IndexFunc(found, func(e mailbox.Entry) bool { return string(e.Agent) == o.agent })
+		if own > 0 {
+			found[0], found[own] = found[own], found[0]
 		}
 		switch e := found[0]; {
 		case o.raw:
@@ -97,20 +102,17 @@ type place struct {
 	// Reason says why a message is a dead letter. Output is the end of what its last turn printed.
 	Reason string `json:"reason,omitempty"`
 	Output string `json:"output,omitempty"`
-	// Signature is what the message's signature is worth to the agent, and SignatureReason says why
-	// it is not verified.
-	Signature       signing.Verdict `json:"signature,omitempty"`
-	SignatureReason string          `json:"signature_reason,omitempty"`
+	// Finding is what the signature of this file is worth to the agent.
+	trust.Finding
+	// Differs says that the file holds another message under the same id.
+	Differs bool `json:"differs,omitempty"`
 }
 
 func places(w *mailbox.Workspace, found []mailbox.Entry) []place {
 	list := make([]place, len(found))
 	checker := trust.NewChecker(w)
 	for i, e := range found {
-		list[i] = place{Agent: e.Agent, Box: e.Box, Path: e.Path}
-		if f := checker.Check(e); f != nil {
-			list[i].Signature, list[i].SignatureReason = f.Verdict, f.Reason
-		}
+		list[i] = place{Agent: e.Agent, Box: e.Box, Path: e.Path, Finding: checker.Check(e), Differs: !reflect.DeepEqual(e.Message, found[0].Message)}
 		if e.Box != mailbox.DeadLetters {
 			continue
 		}
@@ -129,13 +131,12 @@ func messageJSON(e mailbox.Entry, found []place, s *command.Streams) (any, error
 		invalid = e.Err.Error()
 	}
 	return withKeys(m, struct {
-		MessageID       schema.ID       `json:"message_id"`
-		Expired         bool            `json:"expired"`
-		Error           string          `json:"error,omitempty"`
-		Signature       signing.Verdict `json:"signature,omitempty"`
-		SignatureReason string          `json:"signature_reason,omitempty"`
-		Places          []place         `json:"places"`
-	}{m.ID, m.ExpiredAt(s.Now()), invalid, found[0].Signature, found[0].SignatureReason, found})
+		MessageID schema.ID `json:"message_id"`
+		Expired   bool      `json:"expired"`
+		Error     string    `json:"error,omitempty"`
+		trust.Finding
+		Places []place `json:"places"`
+	}{m.ID, m.ExpiredAt(s.Now()), invalid, found[0].Finding, found})
 }
 
 // printMessage prints the fields of a message, as far as they can be read, then the body.
@@ -166,11 +167,14 @@ func printMessage(s *command.Streams, e mailbox.Entry, found []place) {
 		if p.Reason != "" {
 			printField(s, "reason", p.Reason)
 		}
-		if p.Signature != "" {
-			printField(s, "signature", strings.TrimSuffix(string(p.Signature)+" for "+string(p.Agent)+": "+p.SignatureReason, ": "))
+		switch {
+		case p.Differs:
+			printField(s, "differs", fmt.Sprintf("it is not the message below, which is from %s", found[0].Path))
+		case p.Verdict != "":
+			printField(s, "signature", strings.TrimSuffix(fmt.Sprintf("%s for %s: %s", p.Verdict, p.Agent, p.Reason), ": "))
 		}
 	}
-	if m.Auth != "" && found[0].Signature == "" {
+	if m.Auth != "" && found[0].Verdict == "" {
 		printField(s, "signature", "not verified here; oacp verify FILE --receiver AGENT does that")
 	}
 	fmt.Fprintln(s.Out)

@@ -1,8 +1,7 @@
 package trust
 
 import (
-	"sync"
-	"sync/atomic"
+	"strings"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -24,20 +23,26 @@ func Verify(file []byte, pins []Pin, err error) signing.Result {
 	return r
 }
 
-// senderOf returns the sender that signed bytes name.
+// senderOf returns the sender that signed bytes name. It returns none if readers could differ about
+// it: of two senders, the reference implementation takes the second one.
 func senderOf(signed []byte) schema.AgentName {
-	if m, _ := validate.Decode(signed); m != nil {
-		return m.From
+	m, problems := validate.Decode(signed)
+	if m == nil {
+		return ""
 	}
-	return ""
+	for _, p := range problems {
+		if p.Rule == validate.RuleDocuments || p.Rule == validate.RuleDuplicateKey && p.Field == "from" {
+			return ""
+		}
+	}
+	return m.From
 }
 
 // A Checker verifies messages of a workspace for their receivers. It reads the pins of each receiver
-// once. Goroutines may share it.
+// once.
 type Checker struct {
 	w    *mailbox.Workspace
-	lock sync.Mutex
-	pins map[schema.AgentName]*pinned
+	pins map[schema.AgentName]pinned
 }
 
 type pinned struct {
@@ -47,70 +52,44 @@ type pinned struct {
 
 // NewChecker returns a Checker for the workspace.
 func NewChecker(w *mailbox.Workspace) *Checker {
-	return &Checker{w: w, pins: make(map[schema.AgentName]*pinned)}
+	return &Checker{w, make(map[schema.AgentName]pinned)}
 }
 
-// A Finding says what the signature of a message is worth to its receiver.
+// A Finding says what the signature of a message is worth to its receiver. It is the zero value if
+// there is nothing to say.
 type Finding struct {
-	Verdict signing.Verdict
+	Verdict signing.Verdict `json:"signature,omitempty" jsonschema:"verified: the sender signed it with a key that the receiver trusts; unverified: nothing says who wrote it; bad: it was changed, it is not to the receiver, or the key is revoked. Absent if the receiver trusts no keys and the message is not signed."`
 	// Reason says why the message is not verified.
-	Reason string
+	Reason string `json:"signature_reason,omitempty" jsonschema:"Why the signature is not verified."`
 }
 
-// Check verifies a message for the owner of its mailbox. It returns nil for an unsigned message to a
-// receiver without pins, for copies of what the owner sent, and for what is not a message.
-func (c *Checker) Check(e mailbox.Entry) *Finding {
+// Text returns the verdict and the reason.
+func (f Finding) Text() string { return strings.TrimSuffix(string(f.Verdict)+": "+f.Reason, ": ") }
+
+// Check verifies a message for the owner of its mailbox. It finds nothing for an unsigned message to
+// a receiver without pins, for copies of what the owner sent, and for what is not a message.
+func (c *Checker) Check(e mailbox.Entry) Finding {
 	if e.Message == nil || e.Box == mailbox.Outbox {
-		return nil
+		return Finding{}
 	}
-	pins := c.pinsOf(e.Agent)
-	if e.Message.Auth == "" {
-		if len(pins.keys) == 0 && pins.err == nil {
-			return nil
-		}
-		f := &Finding{signing.VerdictUnverified, "it is not signed"}
-		if pins.err != nil {
-			f.Reason += ", and the pins cannot be used: " + pins.err.Error()
-		}
-		return f
+	pins, ok := c.pins[e.Agent]
+	if !ok {
+		pins.keys, pins.err = Pins(c.w, e.Agent)
+		c.pins[e.Agent] = pins
+	}
+	if e.Message.Auth == "" && len(pins.keys) == 0 && pins.err == nil {
+		return Finding{}
 	}
 	r := Verify([]byte(e.Message.File), pins.keys, pins.err)
-	if r.Status == signing.Unsigned {
-		return &Finding{signing.VerdictBad, "its signature is not the last line of the file"}
+	switch {
+	case e.Message.Auth == "" && pins.err != nil:
+		return Finding{signing.VerdictUnverified, "it is not signed, and the pins cannot be used: " + pins.err.Error()}
+	case e.Message.Auth == "":
+		return Finding{signing.VerdictUnverified, "it is not signed"}
+	case r.Status == signing.Unsigned:
+		return Finding{signing.VerdictBad, "its signature is not the last line of the file"}
+	case r.Status == signing.Verified && !e.Message.IsFor(e.Agent):
+		return Finding{signing.VerdictBad, "it is signed, but not to " + string(e.Agent) + ": somebody copied it here"}
 	}
-	return &Finding{r.Status.Verdict(), r.Reason}
-}
-
-// CheckAll returns the findings of the entries in their order; nil if there is none.
-func (c *Checker) CheckAll(entries []mailbox.Entry) []*Finding {
-	findings := make([]*Finding, len(entries))
-	var found atomic.Bool
-	var group sync.WaitGroup
-	const chunk = 64
-	for start := 0; start < len(entries); start += chunk {
-		group.Go(func() {
-			for i := start; i < min(start+chunk, len(entries)); i++ {
-				if findings[i] = c.Check(entries[i]); findings[i] != nil {
-					found.Store(true)
-				}
-			}
-		})
-	}
-	group.Wait()
-	if !found.Load() {
-		return nil
-	}
-	return findings
-}
-
-func (c *Checker) pinsOf(receiver schema.AgentName) *pinned {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	p := c.pins[receiver]
-	if p == nil {
-		p = &pinned{}
-		p.keys, p.err = Pins(c.w, receiver)
-		c.pins[receiver] = p
-	}
-	return p
+	return Finding{r.Status.Verdict(), r.Reason}
 }

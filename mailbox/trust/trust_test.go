@@ -310,18 +310,43 @@ func TestCheck(t *testing.T) {
 		if err != nil || len(entries) != 2 {
 			t.Fatalf("%s: %v, %v", agent, entries, err)
 		}
-		findings := trust.NewChecker(w).CheckAll(entries)
-		for i, e := range entries {
-			verdict, of := signing.Verdict(""), 0
-			if findings != nil && findings[i] != nil {
-				verdict = findings[i].Verdict
-			}
+		checker := trust.NewChecker(w)
+		for _, e := range entries {
+			verdict, of := checker.Check(e).Verdict, 0
 			if e.Message.Auth == "" {
 				of = 1
 			}
 			if verdict != verdicts[of] {
 				t.Errorf("%s, signed %v: %q, want %q", agent, of == 0, verdict, verdicts[of])
 			}
+		}
+	}
+}
+
+// TestCopiedToAnother checks that a message proves nothing to an agent that it is not addressed to.
+func TestCopiedToAnother(t *testing.T) {
+	w, home := newWorkspace(t, "claude", "codex", "gemini")
+	imports(t, w, newKey(t, home, "claude"), "gemini")
+	draft := schema.Message{From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: "S", Body: schema.TextValue("B")}
+	receipt, err := w.Send(t.Context(), draft, &mailbox.SendOptions{Sign: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := mailbox.Entry{Agent: "gemini", Box: mailbox.Inbox, Message: receipt.Message}
+	if f := trust.NewChecker(w).Check(e); f.Verdict != signing.VerdictBad || !strings.Contains(f.Reason, "not to gemini") {
+		t.Errorf("got %+v, want bad, because it is to codex", f)
+	}
+}
+
+// TestTwoSenders checks that no signature is good if readers may differ about the sender.
+func TestTwoSenders(t *testing.T) {
+	w, home := newWorkspace(t, "claude", "codex")
+	imports(t, w, newKey(t, home, "claude"), "codex")
+	key := must(signing.NewStore(home).Load("claude", ""))[0]
+	for _, text := range []string{"from: claude\nfrom: codex\n", "from: codex\nfrom: claude\n", "from: claude\n---\nfrom: codex\n"} {
+		r := trust.Verify(must(signing.Sign([]byte(text), key)), must(trust.Pins(w, "codex")), nil)
+		if r.Status != signing.Invalid {
+			t.Errorf("%q: %+v, want invalid", text, r)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -53,28 +53,7 @@ type summary struct {
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty" jsonschema:"The conversation it belongs to."`
 	ParentID       schema.ID             `json:"parent_message_id,omitempty" jsonschema:"The message it answers or follows."`
 	Excerpt        string                `json:"excerpt,omitempty" jsonschema:"The beginning of its text."`
-	signature
-}
-
-// signature says what the signature of a message is worth to its receiver.
-type signature struct {
-	Signature       signing.Verdict `json:"signature,omitempty" jsonschema:"verified: the sender signed it with a key that the receiver trusts; unverified: nothing says who wrote it; bad: it was changed, or the key is revoked. Absent if the receiver trusts no keys and the message is not signed."`
-	SignatureReason string          `json:"signature_reason,omitempty" jsonschema:"Why the signature is not verified."`
-}
-
-func newSignature(f *trust.Finding) signature {
-	if f == nil {
-		return signature{}
-	}
-	return signature{f.Verdict, f.Reason}
-}
-
-// text says the same in words.
-func (s signature) text() string {
-	if s.SignatureReason == "" {
-		return string(s.Signature)
-	}
-	return string(s.Signature) + ": " + oneLine(s.SignatureReason)
+	trust.Finding
 }
 
 func newSummary(m *schema.Message, now time.Time) summary {
@@ -93,8 +72,8 @@ func (m summary) line() string {
 	if m.Expired {
 		text += " [expired]"
 	}
-	if m.Signature != "" {
-		text += " [signature " + m.signature.text() + "]"
+	if m.Verdict != "" {
+		text += " [signature " + oneLine(m.Finding.Text()) + "]"
 	}
 	return text
 }
@@ -168,7 +147,7 @@ func (s *Server) listInbox(ctx context.Context, in listInboxInput) (inboxList, s
 			result.Unreadable = append(result.Unreadable, newUnreadable(e))
 		} else if result.Total++; result.Total <= in.Limit.orDefault() {
 			one := newSummary(e.Message, now)
-			one.signature = newSignature(checker.Check(e))
+			one.Finding = checker.Check(e)
 			result.Messages = append(result.Messages, one)
 		}
 	}
@@ -205,7 +184,7 @@ type fullMessage struct {
 	Error      string          `json:"error,omitempty" jsonschema:"Why the message is not valid."`
 	Places     []place         `json:"places" jsonschema:"The files that hold it."`
 	DeadLetter *deadLetter     `json:"dead_letter,omitempty" jsonschema:"Why an agent gave the message up."`
-	signature
+	trust.Finding
 }
 
 // place is a file that holds a message.
@@ -226,14 +205,13 @@ func (s *Server) readMessage(ctx context.Context, in messageIDInput) (fullMessag
 	if err != nil {
 		return fullMessage{}, "", err
 	}
-	m := found[0].Message
-	result := fullMessage{Message: m, Expired: m.ExpiredAt(time.Now()), Error: errorText(found[0].Err)}
-	checker := trust.NewChecker(s.workspace)
+	// Copies may differ. The agent's own one counts.
+	shown := found[max(0, slices.IndexFunc(found, func(e mailbox.Entry) bool { return e.Agent == s.agent }))]
+	m := shown.Message
+	result := fullMessage{
+		Message: m, Expired: m.ExpiredAt(time.Now()), Error: errorText(shown.Err), Finding: trust.NewChecker(s.workspace).Check(shown),
+	}
 	for _, e := range found {
-		// The agent's own copy counts before those of others.
-		if f := checker.Check(e); f != nil && (result.Signature == "" || e.Agent == s.agent) {
-			result.signature = newSignature(f)
-		}
 		result.Places = append(result.Places, place{e.Agent, e.Box, e.Path})
 		result.Waits = result.Waits || e.Agent == s.agent && e.Box == mailbox.Inbox
 		if e.Box == mailbox.DeadLetters && result.DeadLetter == nil {
@@ -276,8 +254,8 @@ func messageText(r fullMessage) (string, error) {
 	if r.Error != "" {
 		fmt.Fprintf(&out, "(not valid: %s)\n", oneLine(r.Error))
 	}
-	if r.Signature != "" {
-		fmt.Fprintf(&out, "(signature %s)\n", r.signature.text())
+	if r.Verdict != "" {
+		fmt.Fprintf(&out, "(signature %s)\n", oneLine(r.Finding.Text()))
 	}
 	for _, p := range r.Places {
 		fmt.Fprintf(&out, "(in the %s of %s)\n", p.Box, p.Agent)

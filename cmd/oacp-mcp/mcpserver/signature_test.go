@@ -67,10 +67,20 @@ func TestSignatures(t *testing.T) {
 	}
 	look("verified", "")
 	file, err := os.ReadFile(sent.Inboxes[0])
-	if err == nil {
-		err = os.WriteFile(sent.Inboxes[0], []byte(strings.Replace(string(file), "server", "printer", 1)), 0o644)
-	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	changed := []byte(strings.Replace(string(file), "server", "printer", 1))
+
+	// A changed copy elsewhere is not what the agent reads.
+	elsewhere := filepath.Join(dir, "agents", "claude", "inbox", filepath.Base(sent.Inboxes[0]))
+	if err := os.WriteFile(elsewhere, changed, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	look("verified", "")
+	wantText(t, "the message", codex.call(t, "read_message", arguments{"message_id": sent.MessageID}, nil), "Of the server.")
+
+	if err := os.WriteFile(sent.Inboxes[0], changed, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	look("bad", "changed after it was signed")
