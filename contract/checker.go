@@ -77,7 +77,7 @@ func NewChecker(ctx context.Context, program string, schemas *Schemas) (*Checker
 		return nil, errors.Join(err, c.Close())
 	}
 	for _, p := range ready.Problems {
-		schemas.Problems[p.Name] = append(schemas.Problems[p.Name], schemas.diagnostic(p))
+		schemas.Problems[p.Name] = append(schemas.Problems[p.Name], *schemas.problem(p.File, p.Line, p.Column, p.Message))
 	}
 	schemas.Names = slices.DeleteFunc(slices.Clone(schemas.Names), func(name string) bool { return schemas.Problems[name] != nil })
 	c.texts = ready.Texts
@@ -131,7 +131,7 @@ func (c *Checker) Check(ctx context.Context, m *schema.Message) ([]validate.Obje
 	case a.ID != q.ID:
 		return nil, fmt.Errorf("%w: it answered another question", ErrNoAnswer)
 	}
-	return c.schemas.objections(&q, a.Violations), nil
+	return objections(&q, a.Violations), nil
 }
 
 // exchange writes a line and decodes the line that answers it. If it cannot, it ends the program.

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
@@ -30,11 +31,10 @@ const Suffix = ".schema.json"
 
 const channelPrefix = "channel-"
 
-// Limits of the schemas that are applied together, and of each.
+// Limits of the folder, and of each file in it.
 const (
 	MaxFiles = 64
 	MaxSize  = 1 << 20
-	MaxDepth = 200
 )
 
 // Names returns the names of a workspace's schemas, sorted: a type, or channel- and a channel. Other
@@ -103,7 +103,7 @@ func namesFor(m *schema.Message) []string {
 	return names
 }
 
-// Schemas are schemas of one workspace, and the files that they refer to.
+// Schemas are schemas of one workspace, and the files that they can refer to.
 type Schemas struct {
 	// Names are the names of the schemas that can be applied, sorted.
 	Names []string
@@ -115,8 +115,8 @@ type Schemas struct {
 	files map[string]string
 }
 
-// Load reads the schemas of a workspace that are wanted; nil means all. It opens neither links nor
-// anything outside the folder of the schemas.
+// Load reads the schemas of a workspace that are wanted, nil meaning all, and all files that they can
+// refer to. It opens neither links nor anything outside the folder of the schemas.
 func Load(root *os.Root, dir string, wanted func(name string) bool) (_ *Schemas, err error) {
 	s := &Schemas{dir: dir, Problems: make(map[string]validate.Diagnostics), files: make(map[string]string)}
 	folder, err := openFolder(root, dir)
@@ -125,93 +125,49 @@ func Load(root *os.Root, dir string, wanted func(name string) bool) (_ *Schemas,
 	}
 	defer func() { err = errors.Join(err, folder.Close()) }()
 	names, err := namesIn(folder)
+	if wanted != nil {
+		names = slices.DeleteFunc(names, func(name string) bool { return !wanted(name) })
+	}
+	if err != nil || len(names) == 0 {
+		return s, err
+	}
+	files, err := folder.Names()
 	if err != nil {
 		return s, err
 	}
-	for _, name := range names {
-		if wanted != nil && !wanted(name) {
-			continue
-		}
-		if problem := s.load(folder, name); problem != nil {
-			s.Problems[name] = validate.Diagnostics{*problem}
-		} else {
-			s.Names = append(s.Names, name)
+	files = slices.DeleteFunc(files, func(file string) bool { return !strings.HasSuffix(file, ".json") })
+	if len(files) > MaxFiles {
+		return s, fmt.Errorf("%s: it holds more than %d .json files", filepath.Join(dir, Folder), MaxFiles)
+	}
+	for _, file := range files {
+		text, problem := read(folder, file)
+		if problem == "" {
+			s.files[file] = text
+		} else if name := strings.TrimSuffix(file, Suffix); slices.Contains(names, name) {
+			s.Problems[name] = validate.Diagnostics{*s.problem(file, 0, 0, problem)}
 		}
 	}
+	s.Names = slices.DeleteFunc(names, func(name string) bool { return s.Problems[name] != nil })
 	return s, nil
 }
 
-// load reads a schema and the files that it refers to, directly or not.
-func (s *Schemas) load(folder *durable.Dir, name string) *validate.Diagnostic {
-	have := maps.Clone(s.files)
-	for waiting := []string{name + Suffix}; len(waiting) > 0; waiting = waiting[1:] {
-		file := waiting[0]
-		if _, ok := have[file]; ok {
-			continue
-		}
-		text, problem := s.read(folder, file)
-		if problem != nil {
-			return problem
-		}
-		if len(have) == MaxFiles {
-			return s.problem(file, 0, 0, fmt.Sprintf("the schemas consist of more than %d files", MaxFiles))
-		}
-		have[file] = text
-		for _, r := range references(text) {
-			target, ok := r.file()
-			if !ok || target == file {
-				continue // inside the file, or for oacp-contract to refuse
-			}
-			if exists, err := folder.Exists(target); err != nil || !exists {
-				continue // as above
-			}
-			waiting = append(waiting, target)
-		}
-	}
-	s.files = have
-	return nil
-}
-
-// read reads a file of JSON.
-func (s *Schemas) read(folder *durable.Dir, file string) (string, *validate.Diagnostic) {
-	info, err := folder.Lstat(file)
-	if err == nil && !info.Mode().IsRegular() {
-		return "", s.problem(file, 0, 0, "it is not a regular file")
-	}
-	var data []byte
-	if err == nil {
-		data, err = folder.ReadFile(file, MaxSize)
-	}
+// read returns the text of a file, or what is wrong with it.
+func read(folder *durable.Dir, file string) (text, problem string) {
+	data, err := folder.ReadFile(file, MaxSize)
 	switch {
 	case errors.Is(err, durable.ErrTooLarge):
-		return "", s.problem(file, 0, 0, fmt.Sprintf("a schema has at most %d bytes", MaxSize))
+		return "", fmt.Sprintf("a schema has at most %d bytes", MaxSize)
 	case err != nil:
-		return "", s.problem(file, 0, 0, "it cannot be read: "+lastCause(err).Error())
+		return "", fmt.Sprintf("it cannot be read: %v", errors.Unwrap(err))
+	case !utf8.Valid(data):
+		return "", "the text is not UTF-8"
 	}
-	text := strings.TrimPrefix(string(data), "\ufeff")
-	if problem := check(text); problem != nil {
-		line, column := position(text, problem.offset)
-		return "", s.problem(file, line, column, problem.message)
-	}
-	return text, nil
+	return strings.TrimPrefix(string(data), "\ufeff"), ""
 }
-
-// lastCause returns what the system said.
-func lastCause(err error) error {
-	for {
-		next := errors.Unwrap(err)
-		if next == nil {
-			return err
-		}
-		err = next
-	}
-}
-
-func (s *Schemas) path(file string) string { return filepath.Join(s.dir, Folder, file) }
 
 func (s *Schemas) problem(file string, line, column int, message string) *validate.Diagnostic {
 	return &validate.Diagnostic{
-		File: s.path(file), Line: line, Column: column,
+		File: filepath.Join(s.dir, Folder, file), Line: line, Column: column,
 		Rule: validate.RuleContractSchema, Severity: validate.Error, Message: message,
 	}
 }

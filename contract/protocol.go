@@ -3,7 +3,6 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -40,12 +39,11 @@ type Ready struct {
 type Problem struct {
 	// Name is the name of the schema.
 	Name string `json:"name"`
-	// File holds the problem, in the value that At leads to or, if Reference is set, in the first
-	// reference to that address, in whatever file.
-	File      string   `json:"file"`
-	At        []string `json:"at"`
-	Reference string   `json:"reference,omitempty"`
-	Message   string   `json:"message"`
+	// File, Line and Column are its place.
+	File    string `json:"file"`
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Message string `json:"message"`
 }
 
 // Request asks whether a body fits schemas.
@@ -76,9 +74,9 @@ type Violation struct {
 	Advice  string `json:"advice,omitempty"`
 	// FreeText says that the body is text where the schema demands fields.
 	FreeText bool `json:"free_text,omitempty"`
-	// File and Where lead to the keyword of the schema.
-	File  string   `json:"file"`
-	Where []string `json:"where"`
+	// File and Line are the place of the keyword in the schema.
+	File string `json:"file"`
+	Line int    `json:"line"`
 }
 
 // A question is a request with what is needed to understand its answer.
@@ -114,7 +112,7 @@ func (q *question) line() ([]byte, error) {
 }
 
 // objections turns the violations of an answer into objections to the body.
-func (s *Schemas) objections(q *question, violations []Violation) []validate.Objection {
+func objections(q *question, violations []Violation) []validate.Objection {
 	var all []validate.Objection
 	for _, v := range violations {
 		o := validate.Objection{Key: v.Key, Message: v.Message, Fix: v.Advice}
@@ -125,9 +123,8 @@ func (s *Schemas) objections(q *question, violations []Violation) []validate.Obj
 				o.Message += fmt.Sprintf("; line %d: %s", q.problems[0].Line, q.problems[0].Message)
 			}
 		}
-		if text, ok := s.files[v.File]; ok {
-			line, _ := position(text, find(text, v.Where))
-			o.Message += fmt.Sprintf(" (%s/%s:%d)", Folder, v.File, line)
+		if v.File != "" {
+			o.Message += fmt.Sprintf(" (%s/%s:%d)", Folder, v.File, v.Line)
 		}
 		all = append(all, o)
 	}
@@ -151,21 +148,4 @@ func pathIn(v schema.Value, steps []string) (at []any) {
 		at, v = append(at, step), v.Get(step)
 	}
 	return at
-}
-
-// diagnostic gives a problem that oacp-contract found its position.
-func (s *Schemas) diagnostic(p Problem) validate.Diagnostic {
-	text := s.files[p.File]
-	offset := find(text, p.At)
-	if p.Reference != "" {
-		for _, file := range slices.Sorted(maps.Keys(s.files)) {
-			refs := references(s.files[file])
-			if i := slices.IndexFunc(refs, func(r reference) bool { return r.means(p.Reference) }); i >= 0 {
-				p.File, text, offset = file, s.files[file], refs[i].offset
-				break
-			}
-		}
-	}
-	line, column := position(text, offset)
-	return *s.problem(p.File, line, column, p.Message)
 }

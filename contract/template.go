@@ -3,6 +3,8 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -25,10 +27,11 @@ func (s *Schemas) Template(name string) ([]byte, error) {
 	t := templater{files: make(map[string]schema.Value)}
 	for file, text := range s.files {
 		var document schema.Value
-		if err := json.Unmarshal([]byte(text), &document); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.path(file), err)
+		err := json.Unmarshal([]byte(text), &document)
+		if err != nil && file == name+Suffix {
+			return nil, fmt.Errorf("%s: %w", filepath.Join(s.dir, Folder, file), err)
 		}
-		t.files[file] = document
+		t.files[file] = document // a neighbour that is not JSON says nothing
 	}
 	root := t.resolve(part{file: name + Suffix, value: t.files[name+Suffix]}, 0)
 	t.comment(0, false, root.get("title").Text)
@@ -91,16 +94,14 @@ func (t *templater) resolve(p part, depth int) part {
 
 // target returns what a $ref means: a value in the file or in one beside it.
 func (t *templater) target(p part) (part, bool) {
-	r := reference{text: p.value.Get("$ref").Text}
-	if r.text == "" {
+	address, fragment, _ := strings.Cut(p.value.Get("$ref").Text, "#")
+	file := p.file
+	if address != "" {
+		file = path.Base(address)
+	} else if fragment == "" {
 		return part{}, false
 	}
-	file, ok := r.file()
-	if !ok {
-		file = p.file
-	}
 	v, ok := t.files[file]
-	_, fragment, _ := strings.Cut(r.text, "#")
 	for _, step := range strings.Split(fragment, "/")[1:] {
 		v = v.Get(strings.NewReplacer("~1", "/", "~0", "~").Replace(step))
 	}

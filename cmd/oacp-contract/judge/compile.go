@@ -1,14 +1,12 @@
 package judge
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
@@ -25,8 +23,11 @@ const (
 // A compiled set of schemas judges bodies.
 type compiled struct {
 	schemas map[string]*jsonschema.Schema
-	// documents are the decoded files, by name.
-	documents map[string]any
+	// files are the texts of the files, by name.
+	files map[string]string
+	// roots are the values of those that are JSON, and wrong says what is wrong with the others.
+	roots map[string]*node
+	wrong map[string]error
 	// names are the names of the files, by address without a fragment.
 	names map[string]string
 	// loaded is the file that the compiler asked for last. What is wrong with a file shows right
@@ -38,20 +39,21 @@ type compiled struct {
 // given.
 func compile(files map[string]string, names []string) (*compiled, contract.Ready) {
 	c := &compiled{
-		schemas: make(map[string]*jsonschema.Schema), documents: make(map[string]any), names: make(map[string]string),
+		files: files, schemas: make(map[string]*jsonschema.Schema), names: make(map[string]string),
+		roots: make(map[string]*node), wrong: make(map[string]error),
 	}
 	for name, text := range files {
-		var document any
-		decoder := json.NewDecoder(strings.NewReader(text))
-		decoder.UseNumber()
-		_ = decoder.Decode(&document) // the compiler reports what is not JSON
-		c.documents[name] = document
+		if root, err := parse(text); err != nil {
+			c.wrong[name] = err
+		} else {
+			c.roots[name] = root
+		}
 		c.names[base+url.PathEscape(name)] = name
 	}
 	c.addIDs()
 	ready := contract.Ready{Version: contract.Version, Problems: []contract.Problem{}}
 	for _, name := range names {
-		schema, err := c.compileOne(files, base+url.PathEscape(name+contract.Suffix))
+		schema, err := c.compileOne(base + url.PathEscape(name+contract.Suffix))
 		if err != nil {
 			ready.Problems = append(ready.Problems, c.problem(name, err))
 			continue
@@ -68,8 +70,8 @@ func compile(files map[string]string, names []string) (*compiled, contract.Ready
 // it: schemas with an $id usually refer to others that way.
 func (c *compiled) addIDs() {
 	var parents []*url.URL
-	for name, document := range c.documents {
-		fields, _ := document.(map[string]any)
+	for name, root := range c.roots {
+		fields, _ := root.value.(map[string]any)
 		for _, key := range []string{"$id", "id"} {
 			id, _ := fields[key].(string)
 			u, err := url.Parse(id)
@@ -83,7 +85,7 @@ func (c *compiled) addIDs() {
 			parents = append(parents, u)
 		}
 	}
-	for name := range c.documents {
+	for name := range c.files {
 		for _, parent := range parents {
 			beside := parent.ResolveReference(&url.URL{Path: name}).String()
 			if c.names[beside] == "" {
@@ -93,43 +95,15 @@ func (c *compiled) addIDs() {
 	}
 }
 
-// A numberError says that the library could not compute with a number in a schema.
-type numberError struct{ at []string }
-
-func (e *numberError) Error() string { return "the number is too large or too long" }
-
-// numberIn returns the way to a number that is too large, or nil.
-func numberIn(value any) []string {
-	switch v := value.(type) {
-	case json.Number:
-		if !isNumber(v.String()) {
-			return []string{}
-		}
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if at := numberIn(v[key]); at != nil {
-				return append([]string{key}, at...)
-			}
-		}
-	case []any:
-		for i, item := range v {
-			if at := numberIn(item); at != nil {
-				return append([]string{strconv.Itoa(i)}, at...)
-			}
-		}
-	}
-	return nil
-}
-
-// An outsideError says that a schema refers to something that is not a file beside it.
+// An outsideError says that a schema refers to something that is not a file that the program has.
 type outsideError struct{ address string }
 
 func (e *outsideError) Error() string {
 	address := strings.TrimPrefix(strings.TrimPrefix(e.address, base), parent)
-	return fmt.Sprintf("it refers to %s, which is not a file in the folder %s", shorten(address), contract.Folder)
+	return fmt.Sprintf("it refers to %s, which is not a readable .json file in the folder %s", shorten(address), contract.Folder)
 }
 
-func (c *compiled) compileOne(files map[string]string, address string) (schema *jsonschema.Schema, err error) {
+func (c *compiled) compileOne(address string) (schema *jsonschema.Schema, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("it cannot be compiled: %v", p)
@@ -144,42 +118,47 @@ func (c *compiled) compileOne(files map[string]string, address string) (schema *
 			return nil, &outsideError{address}
 		}
 		c.loaded = name
-		if at := numberIn(c.documents[name]); at != nil {
-			return nil, &numberError{at}
-		}
-		return io.NopCloser(strings.NewReader(files[name])), nil
+		return io.NopCloser(strings.NewReader(c.files[name])), c.wrong[name]
 	}
 	return compiler.Compile(address)
 }
 
 // problem describes why a schema does not compile.
 func (c *compiled) problem(name string, err error) contract.Problem {
-	p := contract.Problem{Name: name, File: name + contract.Suffix, At: []string{}}
+	p := contract.Problem{Name: name, File: name + contract.Suffix}
+	offset := 0
 	if outside, ok := errors.AsType[*outsideError](err); ok {
-		p.Reference, p.Message = outside.address, outside.Error()
-		return p
-	}
-	if number, ok := errors.AsType[*numberError](err); ok {
-		p.File, p.At, p.Message = c.loaded, number.at, number.Error()
-		return p
-	}
-	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
-	if !ok {
+		p.Message = outside.Error()
+		p.File, offset = c.referenceTo(outside.address, p.File)
+	} else if text, ok := errors.AsType[*textError](err); ok {
+		p.File, offset, p.Message = c.loaded, text.offset, text.message
+	} else if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		leaf := leaves(invalid)[0]
+		p.File, offset = c.loaded, c.roots[c.loaded].find(steps(leaf.InstanceLocation))
+		p.Message = "this is no JSON Schema: " + shorten(leaf.Message)
+	} else {
 		if inner, ok := errors.AsType[*jsonschema.SchemaError](err); ok && inner.Err != nil {
 			err = inner.Err
 		}
-		text := strings.TrimPrefix(err.Error(), "jsonschema: ")
-		if address, ok := strings.CutSuffix(text, " not found"); ok {
-			p.Reference, text = address, "there is no "+address
+		message := strings.TrimPrefix(err.Error(), "jsonschema: ")
+		if address, ok := strings.CutSuffix(message, " not found"); ok {
+			p.File, offset = c.referenceTo(address, p.File)
+			message = "there is no " + address
 		}
-		p.Message = shorten(strings.ReplaceAll(text, base, ""))
-		return p
+		p.Message = shorten(strings.ReplaceAll(message, base, ""))
 	}
-	// The schema does not fit the schema of its draft.
-	leaf := leaves(invalid)[0]
-	p.File, p.At = c.loaded, steps(leaf.InstanceLocation)
-	p.Message = "this is no JSON Schema: " + shorten(leaf.Message)
+	p.Line, p.Column = position(c.files[p.File], offset)
 	return p
+}
+
+// referenceTo returns the place of the first reference to an address, or the beginning of the file.
+func (c *compiled) referenceTo(address, file string) (string, int) {
+	for _, name := range slices.Sorted(maps.Keys(c.roots)) {
+		if offset := c.roots[name].reference(address); offset >= 0 {
+			return name, offset
+		}
+	}
+	return file, 0
 }
 
 // fileOf returns the file and the value in it that an address in a text leads to, if it does.

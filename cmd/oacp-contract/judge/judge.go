@@ -129,8 +129,10 @@ func deeper(value any, depth int) []string {
 func (c *compiled) violations(e *jsonschema.ValidationError, body any) []contract.Violation {
 	v := contract.Violation{At: steps(e.InstanceLocation), Message: shorten(e.Message)}
 	value := lookUp(body, v.At)
-	v.File, v.Where = c.fileOf(e.AbsoluteKeywordLocation)
-	around := c.schemaAround(v.File, v.Where)
+	file, where := c.fileOf(e.AbsoluteKeywordLocation)
+	v.File = file
+	v.Line, _ = position(c.files[file], c.roots[file].find(where))
+	around := c.schemaAround(file, where)
 	keyword := keywordOf(e)
 	v.Advice = textOf(around, "description", "title")
 	if own := ownMessage(around, keyword); own != "" {
@@ -216,8 +218,12 @@ func expected(message string, value any) string {
 
 // schemaAround returns the schema that the keyword at the place is part of.
 func (c *compiled) schemaAround(file string, where []string) map[string]any {
+	root := c.roots[file]
+	if root == nil {
+		return nil
+	}
 	for depth := len(where); depth >= 0; depth-- {
-		found, ok := lookUp(c.documents[file], where[:depth]).(map[string]any)
+		found, ok := lookUp(root.value, where[:depth]).(map[string]any)
 		if ok && depth < len(where) || ok && len(where) == 0 {
 			return found
 		}
