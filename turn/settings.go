@@ -134,6 +134,9 @@ func (s *Settings) load(w *mailbox.Workspace, name string) error {
 		return err
 	}
 	if named.Driver != nil {
+		if _, err := agent.FindKind(*named.Driver); err != nil {
+			return err
+		}
 		s.SetDriver(*named.Driver)
 	}
 	return file.Run.Decode(s)

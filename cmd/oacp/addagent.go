@@ -29,10 +29,9 @@ func newAddAgentCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryWorkspace,
 		Usage:     "add an agent's mailbox",
 		ArgsUsage: "[PROJECT] NAME",
-		Description: `With --runtime the agent gets a card and a status file, and commands that run
-inside that runtime know by themselves which agent they act for. Model and
-description are those of agents/NAME/profile.yaml in the home, if there is one.
-What is there already stays as it is.
+		Description: `With --runtime the agent gets a card and a status file. From the card, commands
+that run in that runtime know which agent they act for. agents/NAME/profile.yaml
+in the home may give the model and the description. Add-agent keeps what exists.
 
 EXAMPLES:
    oacp add-agent reviewer

@@ -11,7 +11,6 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/urfave/cli/v2"
 
-	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/machine"
@@ -37,11 +36,11 @@ func newDoctorCommand(s *command.Streams) *cli.Command {
 		Usage:     "find and repair problems of machine and workspace",
 		ArgsUsage: "[PROJECT]",
 		Description: `Checks the programs that agents need, the folders of the workspace, interrupted
-deliveries, messages that are bad, expired, pending for long, or dead, and what
-the agents of a project say about themselves. It changes nothing without --fix,
-which repairs what is safe to repair: it delivers sent messages, makes missing
-folders and status files, and removes leftovers. Errors that remain are a failure
-(status 1), warnings are not.`,
+deliveries, messages that are bad, expired, old or dead, keys, schemas for bodies,
+and the files of agents. Without --fix it changes nothing. With --fix it repairs
+what is safe to repair: it delivers sent messages, makes missing folders and
+status files, and removes leftovers. Status 1 means that errors remain; warnings
+do not count.`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "fix", Usage: "repair what is safe to repair", Destination: &o.fix},
 			&cli.BoolFlag{Name: "memory", Usage: "also check whether git keeps the memory of the projects", Destination: &o.memory},
@@ -124,9 +123,6 @@ func (o doctorOptions) inspect(ctx context.Context, s *command.Streams, report *
 // autonomyOf returns whether oacp run holds the messages of an agent, or why it cannot run.
 func autonomyOf(w *mailbox.Workspace, name schema.AgentName) (project.Autonomy, error) {
 	settings, err := turn.LoadSettings(w, name)
-	if err == nil {
-		_, err = agent.FindKind(settings.Driver)
-	}
 	return settings.Autonomy, err
 }
 

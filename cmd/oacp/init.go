@@ -34,8 +34,8 @@ func newInitCommand(s *command.Streams) *cli.Command {
 		Description: `Makes a workspace in the current folder, or with --git in the folder .oacp of the
 repository around it, or for a PROJECT below $OACP_HOME/projects. A project also
 gets what other tools expect there: memory, packets, checkpoints, artifacts, and a
-config.yaml for each agent. What is there already stays as it is, so init may be
-run again, to add agents for example.
+config.yaml for each agent. Init keeps what exists, so you can run it again, for
+example to add agents.
 
 EXAMPLES:
    oacp init --agents claude,codex
@@ -44,8 +44,8 @@ EXAMPLES:
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agents", Usage: "make mailboxes for `A,B,…`; \"\" for none", Value: "claude,codex,cursor", Destination: &o.agents},
 			&cli.BoolFlag{Name: "git", Usage: "put the workspace into .oacp of the git repository", Destination: &o.git},
-			&cli.StringFlag{Name: "repo", Usage: "note that the workspace is for the repository `PATH`", Destination: &o.repository},
-			&cli.StringSliceFlag{Name: "link", Usage: "with `SOURCE:NAME`, artifacts/NAME leads to SOURCE in the repository; requires --repo", Destination: &o.links},
+			&cli.StringFlag{Name: "repo", Usage: "write into workspace.json that the repository is `PATH`", Destination: &o.repository},
+			&cli.StringSliceFlag{Name: "link", Usage: "`SOURCE:NAME` links artifacts/NAME to SOURCE in the repository; requires --repo", Destination: &o.links},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

@@ -79,7 +79,7 @@ func mailboxRules() []rule {
 		{"no_sender", is(project.ErrNoSender, "name the agent with --from or --agent, or set OACP_AGENT")},
 		{"no_workspace", is(mailbox.ErrNoWorkspace, "oacp init makes a workspace here; --dir names one elsewhere")},
 		{"unknown_project", hinting(func(e *project.UnknownProjectError) string {
-			return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" makes it; an agent is named with a flag")
+			return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" makes it; --agent names an agent")
 		})},
 		{"unknown_agent", hinting(func(e *mailbox.UnknownAgentError) string {
 			return spelling.DidYouMean(e.Known, string(e.Agent), "oacp add-agent "+string(e.Agent)+" adds it")
