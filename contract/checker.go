@@ -100,9 +100,6 @@ func (c *Checker) start(program string) (err error) {
 	return c.process.Start()
 }
 
-// Schemas returns the schemas that the checker applies.
-func (c *Checker) Schemas() *Schemas { return c.schemas }
-
 // Check returns what the schemas of the workspace say against the body of a message. It returns an
 // error that wraps ErrNoAnswer if the program does not answer.
 func (c *Checker) Check(ctx context.Context, m *schema.Message) ([]validate.Objection, error) {

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -18,8 +19,8 @@ const (
 	templateParts = 2000
 )
 
-// Template returns a YAML body to fill in, for a schema that can be applied: every field that the
-// schema demands, the others as comments, and what the schema says about each.
+// Template returns a YAML body to fill in, for a schema that can be applied: its fields in their order,
+// those that it does not demand as comments, and what it says about each.
 func (s *Schemas) Template(name string) ([]byte, error) {
 	if _, ok := s.files[name+Suffix]; !ok {
 		return nil, fmt.Errorf("there is no schema %q", name)
@@ -115,17 +116,15 @@ type field struct {
 	schema   part
 }
 
-// fields returns the properties of a schema and of those that apply with it, those that are required
-// first.
+// fields returns the properties of a schema and of those that apply with it.
 func (t *templater) fields(p part, depth int) (fields []field) {
-	var required []string
+	at := func(name string) int { return slices.IndexFunc(fields, func(f field) bool { return f.name == name }) }
+	var required []schema.Value
 	var collect func(part)
 	collect = func(p part) {
-		for _, name := range p.value.Get("required").Items {
-			required = append(required, name.Text)
-		}
+		required = append(required, p.value.Get("required").Items...)
 		for _, property := range p.value.Get("properties").Pairs {
-			if !slices.ContainsFunc(fields, func(f field) bool { return f.name == property.Key }) {
+			if at(property.Key) < 0 {
 				resolved := t.resolve(part{file: p.file, value: property.Value}, depth)
 				fields = append(fields, field{name: property.Key, schema: resolved})
 			}
@@ -135,23 +134,13 @@ func (t *templater) fields(p part, depth int) (fields []field) {
 		}
 	}
 	collect(p)
-	for i := range fields {
-		fields[i].required = slices.Contains(required, fields[i].name)
-	}
 	for _, name := range required {
-		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == name }) {
-			fields = append(fields, field{name: name, required: true})
+		if i := at(name.Text); i >= 0 {
+			fields[i].required = true
+		} else {
+			fields = append(fields, field{name: name.Text, required: true})
 		}
 	}
-	slices.SortStableFunc(fields, func(a, b field) int {
-		if a.required == b.required {
-			return 0
-		}
-		if a.required {
-			return -1
-		}
-		return 1
-	})
 	return fields
 }
 
@@ -177,12 +166,10 @@ func (t *templater) comment(indent int, off bool, text string) {
 // mapping adds the fields of a mapping. If none is required, the first one stands for all, because a
 // mapping is not empty.
 func (t *templater) mapping(fields []field, indent, depth int, off bool) {
+	noneRequired := !slices.ContainsFunc(fields, func(f field) bool { return f.required })
 	for i, f := range fields {
-		off := off || !f.required && (i > 0 || f.schema.value.Kind == schema.Absent)
-		t.comment(indent, off, f.schema.get("description").Text)
-		if f.schema.get("description").Text == "" {
-			t.comment(indent, off, f.schema.get("title").Text)
-		}
+		off := off || !f.required && !(noneRequired && i == 0)
+		t.comment(indent, off, cmp.Or(f.schema.get("description").Text, f.schema.get("title").Text))
 		t.value(quoteYAML(f.name)+":", f.schema, indent, depth, off)
 	}
 }
@@ -225,28 +212,19 @@ func kindOf(p part) string {
 // sample returns a value to be replaced: the constant, the default or an example of the schema, or
 // what says which kind is wanted.
 func sample(p part, kind string) string {
-	for _, v := range []schema.Value{p.get("const"), p.get("default"), first(p.get("examples"))} {
+	values := append([]schema.Value{p.get("const"), p.get("default")}, p.get("examples").Items...)
+	for _, v := range values {
 		if v.Kind == schema.Text {
 			return quoteYAML(v.Text)
 		}
 	}
 	switch kind {
 	case "integer", "number":
-		if minimum := p.get("minimum").Text; minimum != "" {
-			return minimum
-		}
-		return "0"
+		return cmp.Or(p.get("minimum").Text, "0")
 	case "boolean":
 		return "false"
 	}
 	return `""`
-}
-
-func first(list schema.Value) schema.Value {
-	if len(list.Items) == 0 {
-		return schema.Value{}
-	}
-	return list.Items[0]
 }
 
 // quoteYAML writes a text so that YAML reads it back.

@@ -25,17 +25,17 @@ func TestTemplate(t *testing.T) {
     }}}
   }
 }`, `# A finding
+# # Anything else
+# note: ""
 # What is wrong, in one sentence.
 title: ""
 severity: low  # low, "very high"
+# # A commit
+# commit: ""
 places:
   -
     file: ""
 #     line: 1
-# # Anything else
-# note: ""
-# # A commit
-# commit: ""
 `},
 		"nothing required": {`{"properties": {"a": {"default": "x: y"}, "b": {"type": "boolean"}}}`, "a: \"x: y\"\n# b: false\n"},
 		"all of":           {`{"allOf": [{"required": ["a"]}, {"properties": {"a": {"const": 3}}}]}`, "a: 3\n"},

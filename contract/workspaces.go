@@ -70,11 +70,10 @@ type Workspaces struct {
 	workspaces map[string]*workspace
 }
 
-// A workspace is opened by the first goroutine that needs it.
+// A workspace has schemas, or err says why they cannot be read.
 type workspace struct {
-	// dir is the path, and shown is how problems name it.
-	dir, shown string
-	// names are the names of its schemas.
+	schemas *Schemas
+	// names are the names of those that could be read.
 	names   []string
 	open    sync.Once
 	checker *Checker
@@ -95,7 +94,7 @@ func (w *Workspaces) Judge(file string, m *schema.Message) func(context.Context)
 	return func(ctx context.Context) ([]validate.Objection, error) {
 		at.open.Do(func() {
 			if at.err == nil {
-				at.checker, at.err = w.start(ctx, at)
+				at.checker, at.err = NewChecker(ctx, w.Program(), at.schemas)
 			}
 		})
 		if at.err != nil {
@@ -105,19 +104,7 @@ func (w *Workspaces) Judge(file string, m *schema.Message) func(context.Context)
 	}
 }
 
-func (w *Workspaces) start(ctx context.Context, at *workspace) (*Checker, error) {
-	root, err := os.OpenRoot(at.dir)
-	if err != nil {
-		return nil, err
-	}
-	schemas, err := Load(root, at.shown, nil)
-	if err = errors.Join(err, root.Close()); err != nil {
-		return nil, err
-	}
-	return NewChecker(ctx, w.Program(), schemas)
-}
-
-// of returns the workspace that a file lies in, or nil if it has no schemas.
+// of returns the workspace that a file lies in, or nil if there is none.
 func (w *Workspaces) of(file string) *workspace {
 	folder := filepath.Dir(file)
 	w.mu.Lock()
@@ -131,24 +118,21 @@ func (w *Workspaces) of(file string) *workspace {
 	dir := workspaceOf(folder)
 	at := w.workspaces[dir]
 	if at == nil && dir != "" {
-		at = &workspace{dir: dir, shown: shownAs(dir, filepath.IsAbs(folder))}
-		if at.names, at.err = namesOf(at); len(at.names) == 0 && at.err == nil {
-			at = nil
-		} else {
-			w.workspaces[dir] = at
-		}
+		at = loadWorkspace(dir, shownAs(dir, filepath.IsAbs(folder)))
+		w.workspaces[dir] = at
 	}
 	w.folders[folder] = at
 	return at
 }
 
-func namesOf(at *workspace) ([]string, error) {
-	root, err := os.OpenRoot(at.dir)
+// loadWorkspace reads the schemas of a workspace. Shown is its path in problems.
+func loadWorkspace(dir, shown string) *workspace {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, err
+		return &workspace{err: err}
 	}
-	names, err := Names(root, at.shown)
-	return names, errors.Join(err, root.Close())
+	schemas, err := Load(root, shown, nil)
+	return &workspace{schemas: schemas, names: schemas.Names, err: errors.Join(err, root.Close())}
 }
 
 // workspaceOf returns the path of the workspace that a folder lies in, or nothing. A mailbox is three
@@ -198,10 +182,10 @@ func (w *Workspaces) Problems() []validate.File {
 	var files []validate.File
 	for _, dir := range slices.Sorted(maps.Keys(w.workspaces)) {
 		at := w.workspaces[dir]
-		if at.checker == nil {
+		if at.err != nil {
 			continue
 		}
-		problems := at.checker.schemas.Problems
+		problems := at.schemas.Problems
 		for _, name := range slices.Sorted(maps.Keys(problems)) {
 			files = append(files, validate.File{Name: problems[name][0].File, Diagnostics: problems[name]})
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"slices"
 	"strings"
 
@@ -10,13 +9,14 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
 )
 
 // printTemplate prints a body to fill in, made from the workspace's schema for a type, or for a
 // channel if the name is channel- and the channel.
 func printTemplate(name string, o command.Workspace, s *command.Streams) error {
-	return schemaOptions{workspace: o}.withSchemas(s, func(root *os.Root, dir string) error {
-		names, err := contract.Names(root, dir)
+	return o.With(s, nil, func(w *mailbox.Workspace) error {
+		names, err := contract.Names(w.Root(), w.Dir())
 		if err != nil {
 			return err
 		}
@@ -27,7 +27,7 @@ func printTemplate(name string, o command.Workspace, s *command.Streams) error {
 			}
 			return failure.Usagef("--template: the workspace has no schema for %s", visible.Quote(name)).WithHint(hint)
 		}
-		schemas, err := contract.Load(root, dir, func(other string) bool { return other == name })
+		schemas, err := contract.Load(w.Root(), w.Dir(), func(other string) bool { return other == name })
 		if err == nil {
 			err = schemas.Err()
 		}
