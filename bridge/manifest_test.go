@@ -3,6 +3,7 @@ package bridge
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -31,6 +32,8 @@ func TestBeginning(t *testing.T) {
 
 	writeFile(t, first.ManifestPath(), `{"id":"2","prompt":"do it","primary_agent":"claude","created_at":"2026-03-13T15:30:00+01:00","x":[1]}`)
 	want("a first run with agents", first.BridgePath(), now.Truncate(time.Second))
+	writeFile(t, second.ManifestPath(), `{"created_at":"2026-03-13T14:30:00Z","turn":"`+strings.Repeat("x", 2<<20)+`"}`)
+	want("a run with a long answer", second.BridgePath(), now.Truncate(time.Second))
 	must(t, os.Remove(second.ManifestPath()))
 	want("a run without a manifest", second.BridgePath(), none)
 	for _, bad := range []string{"", "{", "[]", `{"created_at":"yesterday"}`} {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/oacp-go/oacp/internal/durable"
 )
 
 // ErrNoRun reports a run that does not exist.
@@ -177,7 +174,12 @@ func MakeRun(root, repository string, id int, now time.Time) (Run, error) {
 	}
 	run, made, err := makeFolder(root, repositoryID(repository), id)
 	if err == nil && made {
-		err = run.writeManifest(repository, now.UTC())
+		// These are the fields that AgentPair expects of every run.
+		err = run.WriteManifest(map[string]any{
+			"id": id, "repo_path": repository, "repo_id": run.RepositoryID, "prompt": "", "state": "working",
+			"primary_agent": "", "review_mode": "", "max_iterations": 0, "current_iteration": 0,
+			"done_signal": SignalDone, "created_at": now.UTC(), "updated_at": now.UTC(),
+		}, nil)
 	}
 	if err != nil {
 		return Run{}, fmt.Errorf("new run: %w", err)
@@ -200,73 +202,4 @@ func makeFolder(root, repositoryID string, id int) (run Run, made bool, err erro
 		return run, false, nil
 	}
 	return run, err == nil, err
-}
-
-// runFacts are what this package reads of a run's manifest.
-type runFacts struct {
-	RepositoryPath string    `json:"repo_path"`
-	Prompt         string    `json:"prompt"`
-	PrimaryAgent   string    `json:"primary_agent"`
-	CreatedAt      time.Time `json:"created_at"`
-}
-
-// writeManifest writes what AgentPair expects of every run, for one that no pair of agents works
-// on.
-func (r Run) writeManifest(repository string, now time.Time) error {
-	data, err := json.MarshalIndent(map[string]any{
-		"id": r.ID, "repo_path": repository, "repo_id": r.RepositoryID, "prompt": "", "state": "working",
-		"primary_agent": "", "review_mode": "", "max_iterations": 0, "current_iteration": 0,
-		"done_signal": SignalDone, "created_at": now, "updated_at": now,
-	}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.Replace(r.ManifestPath(), append(data, '\n'), 0o600)
-}
-
-// facts reads the run's manifest. Without one, they are zero.
-func (r Run) facts() (facts runFacts, err error) {
-	const longest = 1 << 20
-	data, err := readFile(r.ManifestPath(), longest)
-	if errors.Is(err, fs.ErrNotExist) {
-		return facts, nil
-	}
-	if err != nil {
-		return facts, err
-	}
-	if err := json.Unmarshal(data, &facts); err != nil {
-		return runFacts{}, fmt.Errorf("manifest %s: %w", r.ManifestPath(), err)
-	}
-	return facts, nil
-}
-
-// Repository returns the path of the run's repository from its manifest, and "" if there is no
-// manifest.
-func (r Run) Repository() (string, error) {
-	facts, err := r.facts()
-	return facts.RepositoryPath, err
-}
-
-// Beginning returns when the run of the log at path began, which need not exist yet: older messages
-// belong to earlier runs. It is the created_at of the manifest beside the log. It is zero, for no
-// beginning, without a manifest, and for a repository's first run unless a pair of agents works on
-// it: such a run was made to hold what there was.
-func Beginning(path string) (time.Time, error) {
-	path, err := resolve(path)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("beginning of the run: %w", err)
-	}
-	folder := filepath.Dir(path)
-	facts, err := Run{Folder: folder}.facts()
-	if err != nil || facts.CreatedAt.IsZero() || facts.PrimaryAgent != "" || facts.Prompt != "" {
-		return facts.CreatedAt, err
-	}
-	runs, err := runsIn(filepath.Dir(folder))
-	if err != nil {
-		return time.Time{}, err
-	}
-	if id := RunNumber(path); id == 0 || len(runs) == 0 || runs[0].ID >= id {
-		return time.Time{}, nil
-	}
-	return facts.CreatedAt, nil
 }

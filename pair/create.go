@@ -37,9 +37,9 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 	options.fill()
 	now := options.Now().UTC()
 	manifest := Manifest{
-		Version: Version, RepoPath: repository, RepoID: repositoryID, Prompt: settings.Prompt, State: Init,
-		PrimaryAgent: settings.Agent, ReviewMode: settings.Review, MaxIterations: settings.MaxIterations,
-		ProofCommand: settings.Proof, DoneSignal: settings.Done, CreatedAt: now, UpdatedAt: now,
+		Manifest: bridge.Manifest{RepoPath: repository, Prompt: settings.Prompt, PrimaryAgent: string(settings.Agent), CreatedAt: now},
+		Version:  Version, RepoID: repositoryID, State: Init, ReviewMode: settings.Review, MaxIterations: settings.MaxIterations,
+		ProofCommand: settings.Proof, DoneSignal: settings.Done, UpdatedAt: now,
 	}
 	if settings.Worktree {
 		if manifest.BaseCommit, err = baseCommit(repository); err != nil {

@@ -63,7 +63,7 @@ func (s *Session) nextIteration() error {
 		return s.fail(fmt.Sprintf("not done after %d iterations", m.CurrentIteration))
 	}
 	m.CurrentIteration++
-	m.Turn = &Turn{Agent: m.PrimaryAgent}
+	m.Turn = &Turn{Agent: Agent(m.PrimaryAgent)}
 	var err error
 	if m.State == Working {
 		err = s.save()
@@ -78,13 +78,13 @@ func (s *Session) nextIteration() error {
 func (s *Session) records() []bridge.Record {
 	m := &s.manifest
 	turn := m.Turn
-	kind, to := bridge.TypeReview, string(m.PrimaryAgent)
+	kind, to := bridge.TypeReview, m.PrimaryAgent
 	if m.State == Working {
 		kind = bridge.TypeResult
 	}
 	// An answer to oneself goes to the other agent, or to the user in a run of one agent; drain
 	// returns it to the sender as well.
-	if turn.Agent == m.PrimaryAgent {
+	if string(turn.Agent) == m.PrimaryAgent {
 		to = User
 		if agents := m.Agents(); len(agents) > 1 {
 			to = string(agents[1])
@@ -103,7 +103,7 @@ func (s *Session) records() []bridge.Record {
 	}
 	if turn.Proof != nil && !turn.Proof.Passed {
 		records = append(records, bridge.Record{
-			Type: bridge.TypeResult, From: proofSender, To: string(m.PrimaryAgent), Content: turn.Proof.Report,
+			Type: bridge.TypeResult, From: proofSender, To: m.PrimaryAgent, Content: turn.Proof.Report,
 		})
 	}
 	return records

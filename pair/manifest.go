@@ -1,7 +1,6 @@
 package pair
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/internal/durable"
 )
 
 // Version is the version of the manifests that this package writes, and the latest it reads.
@@ -18,18 +16,16 @@ const Version = 1
 
 // Manifest is the content of manifest.json, the state of a run. Fields that AgentPair has too have
 // its names; version, base_commit, worktree_lost, cursors, acknowledged, task_record and turn are
-// ours.
+// ours. Unknown fields are kept.
 type Manifest struct {
+	bridge.Manifest
 	// Version is the version of the format. AgentPair's own manifests have none.
 	Version int `json:"version"`
-	// ID, RepoPath and RepoID name the run.
-	ID       int    `json:"id"`
-	RepoPath string `json:"repo_path"`
-	RepoID   string `json:"repo_id"`
-	// Prompt to DoneSignal are the settings of the run.
-	Prompt        string `json:"prompt"`
+	// ID and RepoID name the run.
+	ID     int    `json:"id"`
+	RepoID string `json:"repo_id"`
+	// State to DoneSignal are the settings and the state of the run.
 	State         State  `json:"state"`
-	PrimaryAgent  Agent  `json:"primary_agent"`
 	ReviewMode    Review `json:"review_mode"`
 	MaxIterations int    `json:"max_iterations"`
 	// CurrentIteration counts from 1; 0 before the first.
@@ -47,7 +43,6 @@ type Manifest struct {
 	ProofCommand string `json:"proof_command,omitempty"`
 	DoneSignal   string `json:"done_signal"`
 
-	CreatedAt   time.Time  `json:"created_at"`
 	UpdatedAt   time.Time  `json:"updated_at"`
 	CompletedAt *time.Time `json:"completed_at,omitempty"`
 	// Error says why the run failed.
@@ -120,15 +115,12 @@ var (
 	ErrNeverBegun = errors.New("the run never began")
 )
 
-// maxManifest bounds a manifest in bytes: the longest answer and prompt, escaped.
-const maxManifest = 32 << 20
-
 // ReadManifest reads the manifest of a run. Errors match ErrDamaged, ErrNewerVersion, ErrForeignRun
 // or ErrNeverBegun, and name the file. With ErrForeignRun, ReadManifest also returns the fields
 // that it knows.
 func ReadManifest(run bridge.Run) (Manifest, error) {
 	path := run.ManifestPath()
-	data, err := readBounded(path, maxManifest)
+	data, err := run.ReadManifest()
 	if errors.Is(err, fs.ErrNotExist) {
 		return Manifest{}, fmt.Errorf("%w, or lost its manifest: %w", ErrNeverBegun, err)
 	}
@@ -146,7 +138,7 @@ func ReadManifest(run bridge.Run) (Manifest, error) {
 }
 
 func parseManifest(data []byte) (m Manifest, err error) {
-	err = json.Unmarshal(data, &m) // sets as many fields as possible
+	m.Unknown, err = bridge.DecodeManifest(data, &m)
 	var mistyped *json.UnmarshalTypeError
 	switch {
 	case m.Version > Version:
@@ -190,7 +182,7 @@ func (m *Manifest) check() error {
 
 func (m *Manifest) checkTurn() error {
 	turn, reviewers := m.Turn, m.settings().reviewers()
-	isWork := m.State == Working && turn.Agent == m.PrimaryAgent && turn.Reviewer == 0
+	isWork := m.State == Working && string(turn.Agent) == m.PrimaryAgent && turn.Reviewer == 0
 	isReview := m.State == Reviewing && turn.Reviewer >= 0 && turn.Reviewer < len(reviewers) && turn.Agent == reviewers[turn.Reviewer]
 	switch {
 	case !isWork && !isReview:
@@ -203,7 +195,7 @@ func (m *Manifest) checkTurn() error {
 
 func (m *Manifest) settings() Settings {
 	return Settings{
-		Prompt: m.Prompt, Agent: m.PrimaryAgent, Review: m.ReviewMode, MaxIterations: m.MaxIterations,
+		Prompt: m.Prompt, Agent: Agent(m.PrimaryAgent), Review: m.ReviewMode, MaxIterations: m.MaxIterations,
 		Proof: m.ProofCommand, Done: m.DoneSignal, Worktree: m.WorktreePath != "",
 	}
 }
@@ -227,14 +219,5 @@ func (m *Manifest) session(agent Agent) *string {
 	return &m.CodexSessionID
 }
 
-// write replaces the manifest of the run atomically.
-func (m *Manifest) write(run bridge.Run) error {
-	var data bytes.Buffer
-	encoder := json.NewEncoder(&data)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(m); err != nil {
-		return err
-	}
-	return durable.Replace(run.ManifestPath(), data.Bytes(), 0o600)
-}
+// write replaces the manifest of the run.
+func (m *Manifest) write(run bridge.Run) error { return run.WriteManifest(m, m.Unknown) }

@@ -45,13 +45,13 @@ func (s *Session) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	task, err := s.publish(ctx, m.Cursors[m.PrimaryAgent], bridge.Record{
-		Type: bridge.TypeTask, From: User, To: string(m.PrimaryAgent), Content: m.Prompt,
+	task, err := s.publish(ctx, m.Cursors[Agent(m.PrimaryAgent)], bridge.Record{
+		Type: bridge.TypeTask, From: User, To: m.PrimaryAgent, Content: m.Prompt,
 	})
 	if err != nil {
 		return err
 	}
-	m.TaskRecord, m.CurrentIteration, m.Turn = task, 1, &Turn{Agent: m.PrimaryAgent}
+	m.TaskRecord, m.CurrentIteration, m.Turn = task, 1, &Turn{Agent: Agent(m.PrimaryAgent)}
 	if err := s.moveTo(Working); err != nil {
 		return err
 	}

@@ -1,0 +1,125 @@
+package bridge
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+)
+
+// Manifest holds the fields of manifest.json that say which run it is. Programs that keep more in it
+// embed Manifest in their own type.
+type Manifest struct {
+	RepoPath     string    `json:"repo_path"`
+	Prompt       string    `json:"prompt"`
+	PrimaryAgent string    `json:"primary_agent"`
+	CreatedAt    time.Time `json:"created_at"`
+	// Unknown are the fields of the file, by name, that the type has no place for.
+	Unknown map[string]json.RawMessage `json:"-"`
+}
+
+// maxManifest bounds a manifest in bytes: the longest answer and prompt of a pair, escaped.
+const maxManifest = 32 << 20
+
+// ReadManifest returns the bytes of the run's manifest, for DecodeManifest. A run that never began
+// has none: the error matches fs.ErrNotExist.
+func (r Run) ReadManifest() ([]byte, error) { return readFile(r.ManifestPath(), maxManifest) }
+
+// DecodeManifest sets the fields of m, a pointer to a Manifest or to a struct that embeds one, and
+// returns the fields that it has no place for. After an error of encoding/json, m holds as much as
+// could be read.
+func DecodeManifest(data []byte, m any) (unknown map[string]json.RawMessage, err error) {
+	if err := json.Unmarshal(data, m); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, &unknown); err != nil {
+		return nil, err
+	}
+	fields := reflect.VisibleFields(reflect.TypeOf(m).Elem())
+	maps.DeleteFunc(unknown, func(name string, _ json.RawMessage) bool {
+		return slices.ContainsFunc(fields, func(f reflect.StructField) bool {
+			known, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			return strings.EqualFold(name, known)
+		})
+	})
+	return unknown, nil
+}
+
+// WriteManifest replaces the run's manifest atomically by m, which JSON holds as an object, and the
+// unknown fields.
+func (r Run) WriteManifest(m any, unknown map[string]json.RawMessage) error {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(m); err != nil {
+		return err
+	}
+	data := bytes.TrimSuffix(text.Bytes(), []byte("}\n"))
+	for _, name := range slices.Sorted(maps.Keys(unknown)) {
+		key, err := json.Marshal(name)
+		if err != nil {
+			return err
+		}
+		data = slices.Concat(data, []byte(","), key, []byte(":"), unknown[name])
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, append(data, "}\n"...), "", "  "); err != nil {
+		return err
+	}
+	return durable.Replace(r.ManifestPath(), indented.Bytes(), 0o600)
+}
+
+// facts reads the run's manifest. Without one, they are zero.
+func (r Run) facts() (facts Manifest, err error) {
+	data, err := r.ReadManifest()
+	if errors.Is(err, fs.ErrNotExist) {
+		return facts, nil
+	}
+	if err != nil {
+		return facts, err
+	}
+	if err := json.Unmarshal(data, &facts); err != nil {
+		return Manifest{}, fmt.Errorf("manifest %s: %w", r.ManifestPath(), err)
+	}
+	return facts, nil
+}
+
+// Repository returns the path of the run's repository from its manifest, and "" if there is no
+// manifest.
+func (r Run) Repository() (string, error) {
+	facts, err := r.facts()
+	return facts.RepoPath, err
+}
+
+// Beginning returns when the run of the log at path began, which need not exist yet: older messages
+// belong to earlier runs. It is the created_at of the manifest beside the log. It is zero, for no
+// beginning, without a manifest, and for a repository's first run unless a pair of agents works on
+// it: such a run was made to hold what there was.
+func Beginning(path string) (time.Time, error) {
+	path, err := resolve(path)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("beginning of the run: %w", err)
+	}
+	folder := filepath.Dir(path)
+	facts, err := Run{Folder: folder}.facts()
+	if err != nil || facts.CreatedAt.IsZero() || facts.PrimaryAgent != "" || facts.Prompt != "" {
+		return facts.CreatedAt, err
+	}
+	runs, err := runsIn(filepath.Dir(folder))
+	if err != nil {
+		return time.Time{}, err
+	}
+	if id := RunNumber(path); id == 0 || len(runs) == 0 || runs[0].ID >= id {
+		return time.Time{}, nil
+	}
+	return facts.CreatedAt, nil
+}
