@@ -201,17 +201,23 @@ func addFiles(w *mailbox.Workspace, folder string, files ...newFile) (made []str
 	return made, nil
 }
 
-// addFolder makes a folder that git keeps although it is empty, and returns its path if it was
-// missing.
-func addFolder(w *mailbox.Workspace, name string) (made []string, err error) {
-	if _, err := w.Root().Lstat(name); errors.Is(err, fs.ErrNotExist) {
-		made = append(made, filepath.Join(w.Dir(), name))
+// addFolders makes the folders that are missing, and returns their paths. With keep, git keeps them
+// although they are empty.
+func addFolders(w *mailbox.Workspace, keep bool, names ...string) (made []string, err error) {
+	for _, name := range names {
+		if _, err := w.Root().Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			made = append(made, filepath.Join(w.Dir(), name))
+		}
+		if err := w.MakeFolder(name); err != nil {
+			return made, err
+		}
+		if keep {
+			if _, err := w.AddFile(name+"/"+keepName, nil); err != nil {
+				return made, err
+			}
+		}
 	}
-	if err := w.MakeFolder(name); err != nil {
-		return made, err
-	}
-	_, err = w.AddFile(name+"/"+keepName, nil)
-	return made, err
+	return made, nil
 }
 
 // AgentOptions describes a new agent.
@@ -244,12 +250,8 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 		folders = append(folders, DecisionsName(agent))
 		files = append(files, newFile{ConfigName, []byte(configTemplate)})
 	}
-	for _, name := range folders {
-		paths, err := addFolder(w, name)
-		made.Paths = append(made.Paths, paths...)
-		if err != nil {
-			return made, err
-		}
+	if made.Paths, err = addFolders(w, true, folders...); err != nil {
+		return made, err
 	}
 	if options.Runtime != "" {
 		profile, err := readProfile(options.Home, agent)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -40,20 +39,12 @@ func DecisionsName(agent schema.AgentName) string {
 
 // addWhole makes the missing folders and files of a whole project, but for those of its agents.
 func addWhole(w *mailbox.Workspace, now time.Time) (made []string, err error) {
-	for _, name := range wholeFolders {
-		paths, err := addFolder(w, name)
-		made = append(made, paths...)
-		if err != nil {
-			return made, err
-		}
+	if made, err = addFolders(w, true, wholeFolders...); err != nil {
+		return made, err
 	}
-	for _, name := range plainFolders {
-		if _, err := w.Root().Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			made = append(made, filepath.Join(w.Dir(), name))
-		}
-		if err := w.MakeFolder(name); err != nil {
-			return made, err
-		}
+	plain, err := addFolders(w, false, plainFolders...)
+	if made = append(made, plain...); err != nil {
+		return made, err
 	}
 	decisions := fmt.Sprintf(decisionsTemplate, now.Format(time.DateOnly))
 	paths, err := addFiles(w, "memory",
