@@ -31,7 +31,7 @@ type call struct {
 // An argument is a flag of the command line with its value, if it has one.
 type argument struct {
 	flag     cli.Flag
-	written  string // as the user wrote it, without the value
+	written  string // as the user wrote it, but in full, without the value
 	value    string
 	hasValue bool
 }
@@ -180,9 +180,10 @@ func (p *parser) flag(args []string) (rest []string, err error) {
 	written, value, hasValue := strings.Cut(args[0], "=")
 	known := p.find(strings.TrimLeft(written, "-"))
 	if known == nil {
-		if known, err = p.abbreviated(written); err != nil {
+		if written, err = p.complete(written); err != nil {
 			return nil, err
 		}
+		known = p.find(strings.TrimLeft(written, "-"))
 	}
 	args = args[1:]
 	optional := optionalValue(known)
@@ -218,11 +219,7 @@ func (p *parser) finish(dashed []string) (*call, error) {
 		return c, nil
 	}
 	for i, taken := range c.flags {
-		of := commandFlag(p.command, strings.TrimLeft(taken.written, "-"))
-		if of == nil { // perhaps it is abbreviated
-			of = commandFlag(p.command, flagNames(taken.flag)[0])
-		}
-		if c.flags[i].flag = of; of == nil {
+		if c.flags[i].flag = commandFlag(p.command, strings.TrimLeft(taken.written, "-")); c.flags[i].flag == nil {
 			return nil, p.unknownFlag(taken.written)
 		}
 	}

@@ -115,9 +115,9 @@ func TestParse(t *testing.T) {
 
 func TestAbbreviatedFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"ack --a x":        "ack: --a is the beginning of several flags: --agent, --archive",
-		"ack --arc=x --ag": "ack: --ag needs a value",
-		"send --subj --t":  "send: --subj needs a value",
+		"ack --a x":        "ack: several flags begin with --a: --agent, --archive",
+		"ack --arc=x --ag": "ack: --agent needs a value",
+		"send --subj --t":  "send: --subject needs a value",
 		"ack -arch x":      "ack: there is no flag -arch",
 		"ack --subj x":     "ack: there is no flag --subj",
 		"--subj x send":    "there is no flag --subj",

@@ -7,21 +7,21 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// abbreviated returns the flag of the command at hand whose name begins like this one, if there is
-// exactly one: --subj is --subject.
-func (p *parser) abbreviated(written string) (cli.Flag, error) {
+// complete returns the flag of the command at hand that begins with what is written, if there is
+// exactly one: --subject for --subj.
+func (p *parser) complete(written string) (string, error) {
 	name, long := strings.CutPrefix(written, "--")
 	if !long || name == "" {
-		return nil, p.unknownFlag(written)
+		return "", p.unknownFlag(written)
 	}
 	names := longFlags(p.command, name)
 	switch len(names) {
 	case 0:
-		return nil, p.unknownFlag(written)
+		return "", p.unknownFlag(written)
 	case 1:
-		return commandFlag(p.command, names[0]), nil
+		return "--" + names[0], nil
 	}
-	return nil, p.usage("%s is the beginning of several flags: --%s", written, strings.Join(names, ", --"))
+	return "", p.usage("several flags begin with %s: --%s", written, strings.Join(names, ", --"))
 }
 
 // longFlags returns the names of a command's flags, more than a letter long, that begin with the
