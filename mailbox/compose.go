@@ -197,17 +197,17 @@ type Result struct {
 	Err error
 }
 
-// QueuedError says that a message was sent, but some inboxes refused their copies. These stay
-// staged until Recover can publish them.
+// QueuedError says that a message was sent, but is not in some inboxes. Its copies stay staged until
+// Recover can publish them, unless the error is ErrGone.
 type QueuedError struct {
 	ID     schema.ID
 	Agents []schema.AgentName
 	Err    error
 }
 
-// Error names the message, the waiting recipients and the cause.
+// Error names the message, the recipients without it and the cause.
 func (e *QueuedError) Error() string {
-	return fmt.Sprintf("message %s is sent but still queued for %s: %v", e.ID, joinNames(e.Agents), e.Err)
+	return fmt.Sprintf("message %s is sent but not in the inbox of %s: %v", e.ID, joinNames(e.Agents), e.Err)
 }
 
 // Unwrap returns the cause.

@@ -44,9 +44,6 @@ func connected(start *schema.Message, all []Entry) []Entry {
 	}
 	byLink := make(map[string][]int)
 	for i, e := range all {
-		if e.Message.ID == "" {
-			continue
-		}
 		for _, key := range links(e.Message) {
 			byLink[key] = append(byLink[key], i)
 		}

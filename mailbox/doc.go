@@ -13,14 +13,8 @@
 //
 // No rename replaces a file, and a rename consumes the staged name, so of all the processes that
 // try to publish a copy exactly one succeeds. [Workspace.Recover], which every Send runs at its
-// end, completes what a crash interrupted:
-//
-//	crash                     left behind                       Recover
-//	before or during stage    some staged copies, maybe torn    removes them
-//	after stage or sync       all staged copies                 removes them
-//	after the outbox rename   staged inbox copies               publishes them at once
-//	while publishing          the rest of the inbox copies      publishes them at once
-//	after publish             nothing                           does nothing
+// end, completes what a crash interrupted: it removes the copies of messages that are not sent, and
+// publishes the others.
 //
 // The staged copies are locked as long as their process lives, from before their first byte. Recover
 // leaves locked copies alone, and judges those by age whose locks it could not see. The staged outbox
@@ -33,10 +27,7 @@
 // inbox copy appears, so an inbox never shows a message that its sender's outbox has lost.
 //
 // A box can be a mount point of its own, such as an inbox that is bind-mounted into a container. No
-// rename crosses mounts, so the copy for such a box is staged hidden in the box itself, and an
-// file in state/outgoing, its mark, leads Recover to it; the mark is durable before the copy exists.
-// If only the rename shows that there are two mounts, the copy is written again in the box with its
-// mark, both are synced, the old copy is removed, and the new one is renamed. A crash before the
-// removal leaves the old copy to be recovered, and a crash after it the new one. Archiving a message and moving it to
-// the dead letters use the same staging if the folders are on different mounts.
+// rename crosses mounts, so the copy for such a box is staged hidden in the box itself, and a file in
+// state/outgoing, its mark, leads Recover to it; the mark is durable before the copy exists. The
+// archive and the dead letters use the same staging.
 package mailbox

@@ -292,3 +292,52 @@ func TestRemovedStateAtEveryStep(t *testing.T) {
 		}
 	}
 }
+
+// full is a disk on which nothing can be created after a moment.
+type full struct {
+	*faulty
+	since bool
+}
+
+func (f *full) Create(dir *durable.Dir, name string, data []byte) (*os.File, error) {
+	if f.since {
+		return nil, &os.PathError{Op: "open", Path: dir.Path(name), Err: syscall.ENOSPC}
+	}
+	return f.faulty.Create(dir, name, data)
+}
+
+// TestFullDiskWithoutState removes state and fills the disk before each operation of a delivery. Send
+// refuses the message, or names the agents whose copies exist nowhere.
+func TestFullDiskWithoutState(t *testing.T) {
+	refused, gone := 0, 0
+	for failAt := range deliveryOperations(t, false) {
+		w := newWorkspace(t, "claude", "codex", "gemini")
+		f := &full{faulty: &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt}}
+		f.happen = func() {
+			remove(t, filepath.Join(w.dir, stateName))
+			f.since = true
+		}
+		w.files = f
+		r, err := w.Send(t.Context(), faultDraft(false), nil)
+		missing := 0
+		var queued *QueuedError
+		switch {
+		case errors.Is(err, ErrGone) && errors.As(err, &queued) && r != nil:
+			gone++
+			missing = len(queued.Agents)
+		case err != nil && r == nil:
+			refused++
+		case err != nil:
+			t.Errorf("before %q: sending gave %v, want ErrGone", f.name, err)
+		}
+		received := map[schema.AgentName]int{}
+		takeAll(t, w.dir, received)
+		want := 2*len(files(t, w, "agents/claude/outbox")) - missing
+		if received["codex"]+received["gemini"] != want {
+			t.Errorf("before %q: received %v, want %d copies (%v)", f.name, received, want, err)
+		}
+	}
+	if refused == 0 || gone == 0 {
+		t.Errorf("%d refused and %d without a copy: the disk was not full on both sides of the commit", refused, gone)
+	}
+}

@@ -64,19 +64,16 @@ func TestTwoMountsLoseNothing(t *testing.T) {
 	wantFiles(t, w, outgoingName)
 }
 
-// TestRemovedStateLosesNothing removes state again and again while broadcasts are sent. Each
-// accepted one reaches all of its recipients once. Those that find no folder are refused.
+// TestRemovedStateLosesNothing removes state twice during each of many broadcasts. Each accepted one
+// reaches all of its recipients once. Those that find no folder are refused.
 func TestRemovedStateLosesNothing(t *testing.T) {
 	const broadcasts = 200
 	w := newWorkspace(t, "claude", "codex", "gemini")
-	stop := make(chan struct{})
+	begin := make(chan struct{})
 	var group sync.WaitGroup
 	group.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
+		for range begin {
+			for range 2 {
 				// It may fail because a sender makes the folder again.
 				_ = os.RemoveAll(filepath.Join(w.dir, stateName))
 			}
@@ -85,6 +82,7 @@ func TestRemovedStateLosesNothing(t *testing.T) {
 	sent := 0
 	for i := range broadcasts {
 		w.now = func() time.Time { return testTime.Add(time.Duration(i) * time.Minute) }
+		begin <- struct{}{}
 		r, err := w.Send(t.Context(), draft("codex", "gemini"), nil)
 		var queued *QueuedError
 		switch {
@@ -94,7 +92,7 @@ func TestRemovedStateLosesNothing(t *testing.T) {
 			t.Errorf("broadcast %d: %v", i, err)
 		}
 	}
-	close(stop)
+	close(begin)
 	group.Wait()
 	for _, box := range []string{"agents/codex/inbox", "agents/gemini/inbox", "agents/claude/outbox"} {
 		if got := len(files(t, w, box)); got != sent {

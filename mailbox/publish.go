@@ -13,8 +13,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// errGone says that the staged copy of a sent message was removed and is not in its inbox.
-var errGone = errors.New("the staged copy is gone")
+// ErrGone is returned, in a *QueuedError, for a copy that is neither in its inbox nor staged: someone
+// removed the staged copy, and the inbox refused another one.
+var ErrGone = errors.New("the staged copy is gone")
 
 // publish publishes the inbox copies of sent messages.
 func (b *batch) publish(messages []*outgoing, syncErr error) {
@@ -26,9 +27,11 @@ func (b *batch) publish(messages []*outgoing, syncErr error) {
 		queued := &QueuedError{ID: o.message.ID}
 		for i, c := range o.inboxes {
 			name, err := b.publishInbox(c, o.message, o.name, o.data)
-			if errors.Is(err, errGone) && b.w.now().Sub(b.opened) < strangerAfter {
+			if errors.Is(err, ErrGone) && b.w.now().Sub(b.opened) < strangerAfter {
 				// Nobody else publishes a copy of a living process, so the copy was removed.
-				if err = b.restage(c, o.data, true); err == nil {
+				if restageErr := b.restage(c, o.data, true); restageErr != nil {
+					err = errors.Join(err, restageErr)
+				} else {
 					name, err = b.publishInbox(c, o.message, o.name, o.data)
 				}
 			}
@@ -54,7 +57,7 @@ func (b *batch) publish(messages []*outgoing, syncErr error) {
 }
 
 // publishInbox publishes an inbox copy under the name of its outbox copy, or under the long name if
-// another file has that one, and returns the name. It returns errGone if the copy is neither staged
+// another file has that one, and returns the name. It returns ErrGone if the copy is neither staged
 // nor in the inbox.
 func (b *batch) publishInbox(c *staging.Copy, m *schema.Message, name string, data []byte) (string, error) {
 	long, err := m.LongFileName()
@@ -83,7 +86,7 @@ func (b *batch) publishInbox(c *staging.Copy, m *schema.Message, name string, da
 					return as, nil
 				}
 			}
-			return name, fmt.Errorf("%w: %s", errGone, c.Dir.Path(c.File))
+			return name, fmt.Errorf("%w: %s", ErrGone, c.Dir.Path(c.File))
 		case !errors.Is(err, fs.ErrExist) && !errors.Is(err, durable.ErrNotExclusive):
 			return name, err
 		}
@@ -100,12 +103,12 @@ func holds(dir *durable.Dir, name string, data []byte) bool {
 
 // restage stages the copy of a sent message again, in its box: the old copy is gone, or cannot be
 // moved there. Of the processes that restage an old copy, the one that removes it succeeds; the
-// others get errGone.
+// others get ErrGone.
 func (b *batch) restage(c *staging.Copy, data []byte, gone bool) error {
 	if !gone && !c.Claimed() && b.lock == nil {
 		// Two recoveries would use the same names.
 		if locked, err := b.takeLock((*flock.Flock).TryLock); !locked {
-			return errors.Join(errGone, err)
+			return errors.Join(ErrGone, err)
 		}
 	}
 	again := staging.New(b.name(c.Name.ID, c.Name.Agent, Inbox), c.Box, b.outgoing)
@@ -113,9 +116,12 @@ func (b *batch) restage(c *staging.Copy, data []byte, gone bool) error {
 		return err
 	}
 	took, err := c.Take(b.w.files)
-	if !took && !gone || err != nil {
+	if err == nil && !took && !gone {
+		err = ErrGone
+	}
+	if err != nil {
 		_, takeErr := again.Take(b.w.files)
-		return errors.Join(errGone, err, takeErr)
+		return errors.Join(err, takeErr)
 	}
 	*c = *again
 	return nil

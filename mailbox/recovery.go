@@ -3,7 +3,6 @@ package mailbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -64,17 +63,14 @@ func (w *Workspace) Staged() (ids []schema.ID, others []string, err error) {
 
 // IsQueued reports whether the agent's copy of a message is staged and not yet in its inbox.
 func (w *Workspace) IsQueued(id schema.ID, agent schema.AgentName) (bool, error) {
-	if _, ok := parseStaged((&batch{}).name(id, agent, Inbox).Entry()); !ok {
-		return false, fmt.Errorf("%q is not an id, or %q not an agent name", id, agent)
-	}
 	dir, err := durable.OpenDir(w.root, w.dir, outgoingName)
 	if err != nil {
 		return false, ignoreMissing(err)
 	}
 	names, err := dir.Names()
 	queued := slices.ContainsFunc(names, func(entry string) bool {
-		name, _ := parseStaged(entry)
-		return name.ID == id && name.Agent == agent && name.Box == string(Inbox)
+		name, ok := parseStaged(entry)
+		return ok && name.ID == id && name.Agent == agent && name.Box == string(Inbox)
 	})
 	return queued, errors.Join(err, dir.Close())
 }
@@ -277,7 +273,7 @@ func (b *batch) recoverCopy(name staging.Name, recovered *Recovered) error {
 	}
 	fileName, err = b.publishInbox(c, m, fileName, data)
 	switch {
-	case errors.Is(err, errGone):
+	case errors.Is(err, ErrGone):
 		return nil // another process published it
 	case err != nil:
 		recovered.Waiting = append(recovered.Waiting, c.Dir.Path(c.File))

@@ -101,14 +101,21 @@ func (b *batch) name(id schema.ID, agent schema.AgentName, box Box) staging.Name
 	return staging.Name{ID: id, Agent: agent, Box: string(box), Origin: b.origin}
 }
 
-// newCopy opens the box of a copy, and checks that it can be written to, so that most boxes that
-// refuse a copy do so before anything is staged. With such an error, newCopy also returns the copy.
+// newCopy opens the box of a copy, and makes a missing one. It checks that the box can be written
+// to, so that most boxes that refuse a copy do so before anything is staged. With such an error,
+// newCopy also returns the copy.
 func (b *batch) newCopy(name staging.Name) (*staging.Copy, error) {
 	key := BoxName(name.Agent, Box(name.Box))
 	box, ok := b.boxes[key]
 	if !ok {
 		var err error
-		if box, err = b.w.makeBox(name.Agent, Box(name.Box)); err != nil {
+		box, err = b.w.openBox(name.Agent, Box(name.Box))
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = b.w.MakeFolder(key); err == nil {
+				box, err = b.w.openBox(name.Agent, Box(name.Box))
+			}
+		}
+		if err != nil {
 			return nil, err
 		}
 		b.boxes[key] = box

@@ -161,18 +161,6 @@ func (w *Workspace) openBox(agent schema.AgentName, box Box) (*durable.Dir, erro
 	return durable.OpenDir(w.root, w.dir, BoxName(agent, box))
 }
 
-// makeBox is openBox, but makes a missing box.
-func (w *Workspace) makeBox(agent schema.AgentName, box Box) (*durable.Dir, error) {
-	dir, err := w.openBox(agent, box)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return dir, err
-	}
-	if err := w.MakeFolder(BoxName(agent, box)); err != nil {
-		return nil, err
-	}
-	return w.openBox(agent, box)
-}
-
 // MakeFolder makes a folder and its parents below the workspace, and makes their names durable.
 func (w *Workspace) MakeFolder(name string) error {
 	var made []string

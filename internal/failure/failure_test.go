@@ -45,6 +45,7 @@ func TestFailures(t *testing.T) {
 		{&mailbox.AmbiguousError{Prefix: "x"}, 1, "ambiguous", "hint: type more"},
 		{&mailbox.SeveralInboxesError{}, 1, "ambiguous", "hint: name the agent with"},
 		{&mailbox.NotPendingError{Elsewhere: []mailbox.Entry{entry}}, 1, "not_pending", "in the outbox of a"},
+		{&mailbox.QueuedError{Err: fmt.Errorf("%w: x", mailbox.ErrGone)}, 1, "copy_gone", "send it again to that agent alone"},
 		{&mailbox.QueuedError{Err: errors.New("full")}, 1, "queued", "hint: do not send it again"},
 		{&mailbox.NotDurableError{Err: errors.New("full")}, 1, "not_durable", "hint: do not send it again"},
 		{contract.ErrNotInstalled, 1, "not_installed", "hint: go install"},
