@@ -32,7 +32,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"id": -1}`))
 	f.Add([]byte(`{"violations": [null, {"at": null}]}`))
 	m := &schema.Message{Type: schema.Question, Body: schema.TextValue("title: x\nplaces:\n  - line: 1\n")}
-	q, err := ask(m, []string{"question"}, nil)
+	q, err := ask(m, []string{"question"})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -50,36 +50,4 @@ func FuzzAnswer(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestRequestLine checks that a request written by hand is the one that the json package reads.
-func TestRequestLine(t *testing.T) {
-	for _, body := range []schema.Value{
-		schema.TextValue("free \"text\"\n"), schema.TextValue("a: [1, {b: ~}]\n\"ü\": \"\\\"\""),
-		{Kind: schema.Mapping, Pairs: []schema.Pair{{Key: "a", Value: schema.TextValue("<&>\u2028")}}},
-	} {
-		m := &schema.Message{Type: schema.Question, Channel: "x", Body: body}
-		q, err := ask(m, []string{"question", "channel-x"}, []string{"channel-x"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		q.ID = 7
-		line, err := q.line()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var read Request
-		if err := json.Unmarshal(line, &read); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		if read.ID != 7 || len(read.Names) != 2 || string(read.Fields) != string(q.Fields) || (body.Kind == schema.Text) != (read.Text != nil) {
-			t.Errorf("%s reads back as %+v", line, read)
-		}
-		if read.Text != nil && *read.Text != body.Text {
-			t.Errorf("the text reads back as %q, want %q", *read.Text, body.Text)
-		}
-		if strings.Count(string(line), "\n") != 1 {
-			t.Errorf("%q is not one line", line)
-		}
-	}
 }

@@ -35,9 +35,6 @@ var answerTimeout = 20 * time.Second
 // A Checker asks a running oacp-contract, one body at a time. Any number of goroutines may use it.
 type Checker struct {
 	schemas *Schemas
-	// texts are the names of the schemas that allow text.
-	texts []string
-
 	process *exec.Cmd
 	stderr  tail
 
@@ -80,7 +77,6 @@ func NewChecker(ctx context.Context, program string, schemas *Schemas) (*Checker
 		schemas.Problems[p.Name] = append(schemas.Problems[p.Name], *schemas.problem(p.File, p.Line, p.Column, p.Message))
 	}
 	schemas.Names = slices.DeleteFunc(slices.Clone(schemas.Names), func(name string) bool { return schemas.Problems[name] != nil })
-	c.texts = ready.Texts
 	return c, nil
 }
 
@@ -107,7 +103,7 @@ func (c *Checker) Check(ctx context.Context, m *schema.Message) ([]validate.Obje
 	if len(names) == 0 || m.Body.Kind == schema.Absent {
 		return nil, nil // the rules demand a body
 	}
-	q, err := ask(m, names, c.texts)
+	q, err := ask(m, names)
 	if err != nil {
 		return nil, err
 	}
@@ -115,12 +111,12 @@ func (c *Checker) Check(ctx context.Context, m *schema.Message) ([]validate.Obje
 	defer c.mu.Unlock()
 	c.lastID++
 	q.ID = c.lastID
-	line, err := q.line()
+	line, err := json.Marshal(q.Request)
 	if err != nil {
 		return nil, err
 	}
 	var a Answer
-	switch err := c.exchange(ctx, line, &a); {
+	switch err := c.exchange(ctx, append(line, '\n'), &a); {
 	case err != nil:
 		return nil, err
 	case a.Error != "":

@@ -3,7 +3,6 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/oacp-go/oacp/schema"
@@ -31,8 +30,6 @@ type Start struct {
 type Ready struct {
 	Version  int       `json:"version"`
 	Problems []Problem `json:"problems"`
-	// Texts are the names of the schemas that allow text where others demand fields.
-	Texts []string `json:"texts,omitempty"`
 }
 
 // A Problem says why a schema cannot be applied.
@@ -52,7 +49,7 @@ type Request struct {
 	Names []string `json:"names"`
 	// Fields is the body if it is a mapping, or its text holds one. All scalars are texts.
 	Fields json.RawMessage `json:"fields,omitempty"`
-	// Text is the body if it is text, and holds no mapping or a schema allows text.
+	// Text is the body if it is text.
 	Text *string `json:"text,omitempty"`
 }
 
@@ -88,27 +85,16 @@ type question struct {
 }
 
 // ask makes the question about a message, without an id.
-func ask(m *schema.Message, names, texts []string) (q question, err error) {
+func ask(m *schema.Message, names []string) (q question, err error) {
 	q.Names = names
 	fields, ok, problems := validate.BodyFields(m)
 	if q.fields, q.problems = fields, problems; ok {
 		q.Fields, err = fields.MarshalJSON()
 	}
-	allowsText := func(name string) bool { return slices.Contains(texts, name) }
-	if m.Body.Kind == schema.Text && (!ok || slices.ContainsFunc(names, allowsText)) {
+	if m.Body.Kind == schema.Text {
 		q.Text = &m.Body.Text
 	}
 	return q, err
-}
-
-// line returns the request as a line of JSON. The json package would scan the fields twice.
-func (q *question) line() ([]byte, error) {
-	head, err := json.Marshal(Request{ID: q.ID, Names: q.Names, Text: q.Text})
-	if err != nil || q.Fields == nil {
-		return append(head, '\n'), err
-	}
-	head = append(head[:len(head)-1], `,"fields":`...)
-	return append(append(head, q.Fields...), "}\n"...), nil
 }
 
 // objections turns the violations of an answer into objections to the body.

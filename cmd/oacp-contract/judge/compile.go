@@ -59,9 +59,6 @@ func compile(files map[string]string, names []string) (*compiled, contract.Ready
 			continue
 		}
 		c.schemas[name] = schema
-		if slices.Contains(typesOf(applied([]*jsonschema.Schema{schema})), "string") {
-			ready.Texts = append(ready.Texts, name)
-		}
 	}
 	return c, ready
 }
@@ -135,7 +132,7 @@ func (c *compiled) problem(name string, err error) contract.Problem {
 	} else if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		leaf := leaves(invalid)[0]
 		p.File, offset = c.loaded, c.roots[c.loaded].find(steps(leaf.InstanceLocation))
-		p.Message = "this is no JSON Schema: " + shorten(leaf.Message)
+		p.Message = "this is not a JSON Schema: " + shorten(leaf.Message)
 	} else {
 		if inner, ok := errors.AsType[*jsonschema.SchemaError](err); ok && inner.Err != nil {
 			err = inner.Err

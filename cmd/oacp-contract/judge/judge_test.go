@@ -210,8 +210,8 @@ func TestReferences(t *testing.T) {
 // that it says where.
 func TestHostileSchemas(t *testing.T) {
 	tests := map[string]struct{ schema, at, message string }{
-		"an unknown type":        {`{"properties": {"a": {"type": "integr"}}}`, "1:31", "no JSON Schema"},
-		"a list":                 {`[]`, "1:1", "no JSON Schema"},
+		"an unknown type":        {`{"properties": {"a": {"type": "integr"}}}`, "1:31", "not a JSON Schema"},
+		"a list":                 {`[]`, "1:1", "not a JSON Schema"},
 		"a pattern of Perl":      {`{"pattern": "(?=x)"}`, "1:13", "regex"},
 		"a pattern that repeats": {`{"pattern": "((a{100}){100}){100}"}`, "1:13", "regex"},
 		"a property pattern":     {`{"patternProperties": {"(": {}}}`, "1:29", "regex"},
