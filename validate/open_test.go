@@ -69,7 +69,7 @@ func TestFilesShowNothingBehindLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		if err := result.WriteText(&out, false); err != nil {
+		if err := result.WriteText(&out, false, false); err != nil {
 			t.Fatal(err)
 		}
 		if got := out.String(); strings.Contains(got, secret) || !strings.Contains(got, "b.yaml: error: the link does not lead to a file in the same folder") {

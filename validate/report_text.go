@@ -18,8 +18,8 @@ type textReporter struct {
 
 // WriteText writes the diagnostics for people: position, severity, message and rule on one line,
 // which editors can parse, then the line of the file with a mark below the position, then the fix;
-// at the end a summary.
-func (r *Result) WriteText(to io.Writer, colored bool) error {
+// at the end a summary, which quiet omits if there are no errors.
+func (r *Result) WriteText(to io.Writer, colored, quiet bool) error {
 	paint := func(attributes ...color.Attribute) func(...any) string {
 		c := color.New(attributes...)
 		if colored {
@@ -39,6 +39,7 @@ func (r *Result) WriteText(to io.Writer, colored bool) error {
 	switch count := r.Count(); {
 	case count.Errors > 0:
 		w.printf("%s\n", count)
+	case quiet:
 	case count.Files == 1:
 		w.printf("%s %s\n", w.good("OK:"), escape(r.Files[0].Name))
 	default:

@@ -92,6 +92,11 @@ func signingCases() []referenceCase {
 		{name: "verify a message with a revoked key", files: demoProject(stub, signedBy(claude, message)), steps: append([]referenceStep{
 			{line: importLine}, {line: "trust revoke " + key + " --project demo --agent codex"},
 		}, verify[1:]...)},
+		{name: "verify a message in a mailbox", files: demoProject(stub, signedBy(claude, mail("codex", mailName))), steps: []referenceStep{
+			{line: importLine}, {line: "verify HOME/projects/demo/agents/codex/inbox/" + mailName + " --json"}},
+			differs: "the pins of the agent whose mailbox holds the file count", exits: []int{0, 0}},
+		{name: "verify for an unknown agent", files: demoProject(signedBy(claude, message)), steps: one("verify HOME/message.yaml --project demo --receiver codx"),
+			differs: "an unknown name is a mistake", exits: []int{2}},
 		{name: "verify nothing", files: demoProject(), steps: []referenceStep{{line: "verify"}, {line: "verify HOME/none.yaml"}, {line: "verify HOME/projects"}}},
 		{name: "list no keys", files: demoProject(), steps: []referenceStep{
 			{line: "key list --json"}, {line: "key list --agent claude"}, {line: "key"}, {line: "key gen"}, {line: "key gen --agent ../x"},

@@ -47,7 +47,7 @@ EXAMPLES:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "format", Usage: "print `FORMAT`: text, json, sarif (2.1.0), or github (annotations)", Value: "text", Destination: &o.format},
 			&cli.BoolFlag{Name: "json", Usage: "the same as --format json", Destination: &o.json},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing if there are no problems", Destination: &o.quiet},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only problems", Destination: &o.quiet},
 		},
 		Action: func(c *cli.Context) error {
 			o.paths = command.Positionals(c)
@@ -91,9 +91,7 @@ func runValidate(ctx context.Context, o validateOptions, s *command.Streams) err
 	case "github":
 		err = result.WriteGitHub(s.Out)
 	default:
-		if !o.quiet || len(result.Diagnostics()) > 0 {
-			err = result.WriteText(s.Out, s.Color())
-		}
+		err = result.WriteText(s.Out, s.Color(), o.quiet)
 	}
 	if err == nil && result.HasErrors() {
 		err = failure.ErrReported
