@@ -139,29 +139,13 @@ func ParsePublicStub(data []byte) (stub PublicStub, err error) {
 	if err != nil {
 		return stub, formErrorf("the file is not a JSON object: %v", err)
 	}
-	jwk, err := object(members["jwk"], "jwk", "crv", "kty", "x")
-	if err != nil {
+	if _, err := object(members["jwk"], "jwk", "crv", "kty", "x"); err != nil {
 		return stub, err
 	}
-	if at := members["created_at_utc"]; at == nil || string(at) == "null" {
-		members["created_at_utc"] = json.RawMessage(`""`)
+	if err := json.Unmarshal(data, &stub); err != nil {
+		return stub, formErrorf("the file is not a public key: %v", err)
 	}
-	var kid, agent, createdAt string
-	for _, member := range []struct {
-		of   map[string]json.RawMessage
-		name string
-		to   *string
-	}{
-		{members, "kid", &kid}, {members, "agent", &agent}, {members, "created_at_utc", &createdAt},
-		{members, "agent_urn", &stub.AgentURN}, {members, "instance_urn", &stub.Instance},
-		{jwk, "kty", &stub.JWK.Type}, {jwk, "crv", &stub.JWK.Curve}, {jwk, "x", &stub.JWK.X},
-	} {
-		if *member.to, err = text(member.of, member.name); err != nil {
-			return stub, err
-		}
-	}
-	stub.Agent, stub.CreatedAt = schema.AgentName(agent), schema.Timestamp(createdAt)
-	if stub.KeyID, err = ParseKeyID(kid); err != nil {
+	if _, err = ParseKeyID(string(stub.KeyID)); err != nil {
 		return stub, err
 	}
 	if _, err := stub.JWK.PublicKey(); err != nil {
@@ -173,7 +157,7 @@ func ParsePublicStub(data []byte) (stub PublicStub, err error) {
 	if _, name, err := parseAgentURN(stub.AgentURN); err != nil {
 		return stub, err
 	} else if name != stub.Agent {
-		return stub, formErrorf("agent is %.70q, but agent_urn names %s", agent, name)
+		return stub, formErrorf("agent is %.70q, but agent_urn names %s", stub.Agent, name)
 	}
 	_, err = parseInstanceURN(stub.Instance)
 	return stub, err

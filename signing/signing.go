@@ -114,74 +114,45 @@ func Parse(auth string) ([]Signature, error) {
 	if err != nil {
 		return nil, err
 	}
-	members, err := object(data, "the signature", "signatures")
-	if err != nil {
-		return nil, err
+	var container struct{ Signatures []entry }
+	_ = json.Unmarshal(data, &container) // what is wrong makes encodeEntries differ
+	if encodeEntries(container.Signatures) != string(data) {
+		return nil, formErrorf(`the signature is not {"signatures":[{"protected":…,"signature":…}]}, compact and with each key once`)
 	}
-	var list []json.RawMessage
-	if err := json.Unmarshal(members["signatures"], &list); err != nil {
-		return nil, formErrorf("signatures is not a list")
+	if n := len(container.Signatures); n == 0 || n > MaxSignatures {
+		return nil, formErrorf("there are %d signatures; want 1 to %d", n, MaxSignatures)
 	}
-	if len(list) == 0 || len(list) > MaxSignatures {
-		return nil, formErrorf("there are %d signatures; want 1 to %d", len(list), MaxSignatures)
-	}
-	signatures := make([]Signature, len(list))
-	var canonical []entry
-	for i, one := range list {
-		e, err := parseEntry(one, fmt.Sprintf("signatures[%d]", i))
-		if err != nil {
-			return nil, err
-		}
+	signatures := make([]Signature, len(container.Signatures))
+	for i, e := range container.Signatures {
 		if signatures[i], err = e.parse(); err != nil {
 			return nil, fmt.Errorf("signatures[%d]: %w", i, err)
 		}
-		canonical = append(canonical, e)
-	}
-	if string(data) != encodeEntries(canonical) {
-		return nil, formErrorf("the signature is not compact JSON with sorted keys")
 	}
 	return signatures, nil
 }
 
 // entry is a signature as JSON has it.
-type entry struct{ protected, signature string }
+type entry struct{ Protected, Signature string }
 
 func encodeEntries(entries []entry) string {
 	parts := make([]string, len(entries))
 	for i, e := range entries {
-		parts[i] = `{"protected":"` + e.protected + `","signature":"` + e.signature + `"}`
+		parts[i] = `{"protected":"` + e.Protected + `","signature":"` + e.Signature + `"}`
 	}
 	return `{"signatures":[` + strings.Join(parts, ",") + `]}`
 }
 
-func parseEntry(data []byte, what string) (e entry, err error) {
-	members, err := object(data, what, "protected", "signature")
-	if err != nil {
-		return e, err
-	}
-	if e.protected, err = text(members, "protected"); err != nil {
-		return e, fmt.Errorf("%s: %w", what, err)
-	}
-	if e.signature, err = text(members, "signature"); err != nil {
-		return e, fmt.Errorf("%s: %w", what, err)
-	}
-	if !isBase64URL(e.protected) {
-		return e, formErrorf("%s: protected is not base64url", what)
-	}
-	return e, nil
-}
-
 // parse decodes the signature and its protected header.
 func (e entry) parse() (s Signature, err error) {
-	s.protected = e.protected
-	if s.value, err = decodeCanonical(e.signature, "the signature"); err != nil {
+	s.protected = e.Protected
+	if s.value, err = decodeCanonical(e.Signature, "the signature"); err != nil {
 		return s, err
 	}
-	if len(e.protected) > maxProtected {
-		return s, formErrorf("the header has %d characters; the most is %d", len(e.protected), maxProtected)
+	if len(e.Protected) > maxProtected {
+		return s, formErrorf("the header has %d characters; the most is %d", len(e.Protected), maxProtected)
 	}
-	data, err := base64.RawURLEncoding.DecodeString(e.protected)
-	if err != nil {
+	data, err := base64.RawURLEncoding.DecodeString(e.Protected)
+	if err != nil || !isBase64URL(e.Protected) { // the decoder skips line feeds
 		return s, formErrorf("the header is not base64url")
 	}
 	header, err := object(data, "the header", "alg", "crit", "kid", "oacp", "typ")

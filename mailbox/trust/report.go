@@ -6,11 +6,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -62,8 +59,8 @@ func Quarantine(path string, data []byte, now time.Time) (copied string, err err
 	if err != nil {
 		return "", err
 	}
-	mailboxDir := filepath.Dir(filepath.Dir(path))
-	root, err := durable.OpenRoot(mailboxDir)
+	dir := filepath.Dir(filepath.Dir(path))
+	root, err := durable.OpenRoot(dir)
 	if err != nil {
 		return "", err
 	}
@@ -72,65 +69,39 @@ func Quarantine(path string, data []byte, now time.Time) (copied string, err err
 	if err := root.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	dir, err := durable.OpenDir(root, mailboxDir, folder)
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
 	sum := sha256.Sum256(data)
-	base := fmt.Sprintf("%s.%x.%s", filepath.Base(path), sum[:4], now.UTC().Format("20060102T150405Z"))
-	name := base
-	const most = 1000
-	for n := 1; ; n++ {
-		file, err := dir.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if errors.Is(err, fs.ErrExist) && n < most {
-			name = base + "." + strconv.Itoa(n)
-			continue
-		}
-		if err != nil {
-			return "", err
-		}
-		_, err = file.Write(data)
-		if err = errors.Join(err, durable.Finish(file)); err != nil {
-			return "", errors.Join(err, dir.Remove(name))
-		}
-		return dir.Path(name), dir.Sync()
-	}
+	name := fmt.Sprintf("%s/%s.%x.%s", folder, filepath.Base(path), sum[:4], now.UTC().Format("20060102T150405Z"))
+	return filepath.Join(dir, filepath.FromSlash(name)), durable.ReplaceFile(root, dir, name, data, 0o600)
 }
 
 // Attach writes a report into the record of an autonomy decision, a YAML file, under
 // result.message_auth. It refuses to replace one that is there. Other programs that use the lock of
 // the reference implementation wait meanwhile.
 func Attach(ctx context.Context, path string, report Report) (err error) {
-	if _, err := os.Stat(path); err != nil {
-		return err // without a lock file beside nothing
+	dir, err := durable.OpenPath(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	name := filepath.Base(path)
+	info, err := dir.Lstat(name) // without a lock file beside nothing
+	if err != nil {
+		return err
 	}
 	const retry = 10 * time.Millisecond
-	lock := durable.NewLock(path + ".lock")
+	lock := dir.NewLock(name + ".lock")
 	if _, err := lock.TryLockContext(ctx, retry); err != nil {
 		return fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	file, err := durable.OpenRegular(path, os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer file.Close() // nothing is written to it
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("%s is larger than %d bytes", path, maxFile)
-	}
+	data, err := dir.ReadFile(name, maxFile)
 	if err != nil {
 		return err
 	}
 	if data, err = attach(data, report); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	return durable.Replace(path, data, info.Mode().Perm())
+	return dir.Replace(name, data, info.Mode().Perm())
 }
 
 func attach(data []byte, report Report) ([]byte, error) {
