@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/oacp-go/oacp/schema"
 )
@@ -13,11 +15,11 @@ import (
 // A KeyID names a key: the thumbprint of its JWK according to RFC 7638, 43 characters of base64url.
 type KeyID string
 
-// ParseKeyID returns the key id in the text. The error is a *FormError.
+// ParseKeyID returns the key id in the text.
 func ParseKeyID(text string) (KeyID, error) {
 	const length = 43
 	if len(text) != length {
-		return "", formErrorf("a key id is a thumbprint of %d characters, and %.60q has %d", length, text, len(text))
+		return "", fmt.Errorf("a key id is a thumbprint of %d characters, and %.60q has %d", length, text, len(text))
 	}
 	if _, err := decodeCanonical(text, "the key id"); err != nil {
 		return "", err
@@ -43,15 +45,15 @@ func NewJWK(key ed25519.PublicKey) JWK {
 	return JWK{keyType, keyCurve, base64.RawURLEncoding.EncodeToString(key)}
 }
 
-// PublicKey returns the key. The error is a *FormError if the JWK is not that of an Ed25519 key in
+// PublicKey returns the key, or an error if the JWK is not that of an Ed25519 key in
 // its one canonical spelling.
 func (j JWK) PublicKey() (ed25519.PublicKey, error) {
 	if j.Type != keyType || j.Curve != keyCurve {
-		return nil, formErrorf("the key is not a public Ed25519 key (kty %s, crv %s)", keyType, keyCurve)
+		return nil, fmt.Errorf("the key is not a public Ed25519 key (kty %s, crv %s)", keyType, keyCurve)
 	}
 	key, err := decodeCanonical(j.X, "the key's x")
 	if err == nil && len(key) != ed25519.PublicKeySize {
-		err = formErrorf("the key has %d bytes; want %d", len(key), ed25519.PublicKeySize)
+		err = fmt.Errorf("the key has %d bytes; want %d", len(key), ed25519.PublicKeySize)
 	}
 	return key, err
 }
@@ -70,6 +72,8 @@ type Key struct {
 	// Domain and Instance are the UUIDs of the trust domain and of the machine.
 	Domain   string
 	Instance string
+	// Path is the file of a key in a Store.
+	Path string
 
 	private ed25519.PrivateKey
 }
@@ -79,14 +83,17 @@ type Key struct {
 func NewKey(seed []byte, agent schema.AgentName, domain, instance string) (*Key, error) {
 	switch {
 	case len(seed) != ed25519.SeedSize:
-		return nil, formErrorf("the private key has %d bytes; want %d", len(seed), ed25519.SeedSize)
+		return nil, fmt.Errorf("the private key has %d bytes; want %d", len(seed), ed25519.SeedSize)
 	case !isUUID(domain) || !isUUID(instance):
-		return nil, formErrorf("the trust domain or the machine is not named by a UUID")
+		return nil, fmt.Errorf("the trust domain or the machine is not named by a UUID")
 	}
 	k := &Key{Agent: agent, Domain: domain, Instance: instance, private: ed25519.NewKeyFromSeed(seed)}
 	k.ID = k.JWK().ID()
 	return k, nil
 }
+
+// StubPath returns the file of the public half of a key in a Store.
+func (k *Key) StubPath() string { return strings.TrimSuffix(k.Path, keySuffix) + stubSuffix }
 
 // JWK returns the public half.
 func (k *Key) JWK() JWK { return NewJWK(k.private.Public().(ed25519.PublicKey)) }
@@ -105,7 +112,7 @@ func Sign(file []byte, keys ...*Key) ([]byte, error) {
 	case len(file) == 0 || file[len(file)-1] != '\n':
 		return nil, errors.New("the message does not end in a line feed")
 	case len(keys) == 0 || len(keys) > MaxSignatures:
-		return nil, formErrorf("there are %d keys; a message has 1 to %d signatures", len(keys), MaxSignatures)
+		return nil, fmt.Errorf("there are %d keys; a message has 1 to %d signatures", len(keys), MaxSignatures)
 	}
 	entries := make([]entry, len(keys))
 	for i, k := range keys {
@@ -133,17 +140,17 @@ type PublicStub struct {
 
 // ParsePublicStub decodes the file of a public key and checks that its parts fit each other. Members
 // that it does not know are ignored, but for those of the key itself: a private one must never
-// spread. The error is a *FormError.
+// spread.
 func ParsePublicStub(data []byte) (stub PublicStub, err error) {
 	members, err := decodeObject(data)
 	if err != nil {
-		return stub, formErrorf("the file is not a JSON object: %v", err)
+		return stub, fmt.Errorf("the file is not a JSON object: %v", err)
 	}
 	if _, err := object(members["jwk"], "jwk", "crv", "kty", "x"); err != nil {
 		return stub, err
 	}
 	if err := json.Unmarshal(data, &stub); err != nil {
-		return stub, formErrorf("the file is not a public key: %v", err)
+		return stub, fmt.Errorf("the file is not a public key: %v", err)
 	}
 	if _, err = ParseKeyID(string(stub.KeyID)); err != nil {
 		return stub, err
@@ -152,12 +159,12 @@ func ParsePublicStub(data []byte) (stub PublicStub, err error) {
 		return stub, err
 	}
 	if id := stub.JWK.ID(); id != stub.KeyID {
-		return stub, formErrorf("kid is not the thumbprint of the key, which is %s", id)
+		return stub, fmt.Errorf("kid is not the thumbprint of the key, which is %s", id)
 	}
 	if _, name, err := parseAgentURN(stub.AgentURN); err != nil {
 		return stub, err
 	} else if name != stub.Agent {
-		return stub, formErrorf("agent is %.70q, but agent_urn names %s", stub.Agent, name)
+		return stub, fmt.Errorf("agent is %.70q, but agent_urn names %s", stub.Agent, name)
 	}
 	_, err = parseInstanceURN(stub.Instance)
 	return stub, err

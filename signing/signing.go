@@ -48,21 +48,11 @@ const (
 	instanceURN   = "urn:uuid:"
 )
 
-// A FormError says what is wrong with the form of a trailer, a signature, a key id or a key.
-type FormError struct{ text string }
-
-// Error says what is wrong.
-func (e *FormError) Error() string { return e.text }
-
-func formErrorf(format string, args ...any) error {
-	return &FormError{fmt.Sprintf(format, args...)}
-}
-
 // Split separates a file into the signed bytes and the value of its trailer, which is empty if the
 // file has none; then all bytes are returned as signed. Only the last line counts: whatever looks
 // like a trailer elsewhere is content.
 //
-// The error is a *FormError if the last line begins like a trailer, but is not exactly one: such a
+// It returns an error if the last line begins like a trailer, but is not exactly one: such a
 // file was signed, and changed since.
 func Split(file []byte) (signed []byte, auth string, err error) {
 	text, isLine := bytes.CutSuffix(file, []byte("\n"))
@@ -74,7 +64,7 @@ func Split(file []byte) (signed []byte, auth string, err error) {
 	}
 	text = bytes.TrimRight(file, " \t\r\n")
 	if bytes.HasPrefix(text[bytes.LastIndexByte(text, '\n')+1:], []byte("auth:")) {
-		return file, "", formErrorf(`the last line must be exactly auth: "<base64url>" and one line feed, with at most %d characters`, MaxAuth)
+		return file, "", fmt.Errorf(`the last line must be exactly auth: "<base64url>" and one line feed, with at most %d characters`, MaxAuth)
 	}
 	return file, "", nil
 }
@@ -104,11 +94,10 @@ func (s *Signature) AgentName() schema.AgentName {
 	return schema.AgentName(s.Agent[strings.LastIndexByte(s.Agent, ':')+1:])
 }
 
-// Parse decodes the value of a trailer and checks its form. It does not verify the signatures. The
-// error is a *FormError.
+// Parse decodes the value of a trailer and checks its form. It does not verify the signatures.
 func Parse(auth string) ([]Signature, error) {
 	if len(auth) > MaxAuth {
-		return nil, formErrorf("the signature has %d characters; the most is %d", len(auth), MaxAuth)
+		return nil, fmt.Errorf("the signature has %d characters; the most is %d", len(auth), MaxAuth)
 	}
 	data, err := decodeCanonical(auth, "the signature")
 	if err != nil {
@@ -117,10 +106,10 @@ func Parse(auth string) ([]Signature, error) {
 	var container struct{ Signatures []entry }
 	_ = json.Unmarshal(data, &container) // what is wrong makes encodeEntries differ
 	if encodeEntries(container.Signatures) != string(data) {
-		return nil, formErrorf(`the signature is not {"signatures":[{"protected":…,"signature":…}]}, compact and with each key once`)
+		return nil, fmt.Errorf(`the signature is not {"signatures":[{"protected":…,"signature":…}]}, compact and with each key once`)
 	}
 	if n := len(container.Signatures); n == 0 || n > MaxSignatures {
-		return nil, formErrorf("there are %d signatures; want 1 to %d", n, MaxSignatures)
+		return nil, fmt.Errorf("there are %d signatures; want 1 to %d", n, MaxSignatures)
 	}
 	signatures := make([]Signature, len(container.Signatures))
 	for i, e := range container.Signatures {
@@ -149,11 +138,11 @@ func (e entry) parse() (s Signature, err error) {
 		return s, err
 	}
 	if len(e.Protected) > maxProtected {
-		return s, formErrorf("the header has %d characters; the most is %d", len(e.Protected), maxProtected)
+		return s, fmt.Errorf("the header has %d characters; the most is %d", len(e.Protected), maxProtected)
 	}
 	data, err := base64.RawURLEncoding.DecodeString(e.Protected)
 	if err != nil || !isBase64URL(e.Protected) { // the decoder skips line feeds
-		return s, formErrorf("the header is not base64url")
+		return s, fmt.Errorf("the header is not base64url")
 	}
 	header, err := object(data, "the header", "alg", "crit", "kid", "oacp", "typ")
 	if err != nil {
@@ -161,7 +150,7 @@ func (e entry) parse() (s Signature, err error) {
 	}
 	var critical []string
 	if json.Unmarshal(header["crit"], &critical) != nil || !slices.Equal(critical, []string{"oacp"}) {
-		return s, formErrorf(`crit is not ["oacp"]`)
+		return s, fmt.Errorf(`crit is not ["oacp"]`)
 	}
 	oacp, err := object(header["oacp"], "the header's oacp", "agent", "domain", "instance", "scheme")
 	if err != nil {
@@ -174,7 +163,7 @@ func (e entry) parse() (s Signature, err error) {
 		{header, "alg", Algorithm}, {header, "typ", messageType}, {oacp, "scheme", Scheme}, {oacp, "domain", messageDomain},
 	} {
 		if got, err := text(member.of, member.name); err != nil || got != member.want {
-			return s, formErrorf("%s is not %s", member.name, member.want)
+			return s, fmt.Errorf("%s is not %s", member.name, member.want)
 		}
 	}
 	kid, err := text(header, "kid")
@@ -216,7 +205,7 @@ func parseAgentURN(urn string) (domain string, name schema.AgentName, err error)
 			return rest[:i], name, nil
 		}
 	}
-	return "", "", formErrorf("%.100q is not %s<uuid>:<agent>", urn, agentURN)
+	return "", "", fmt.Errorf("%.100q is not %s<uuid>:<agent>", urn, agentURN)
 }
 
 // parseInstanceURN returns the UUID in the URN of a machine.
@@ -224,7 +213,7 @@ func parseInstanceURN(urn string) (string, error) {
 	if id, ok := strings.CutPrefix(urn, instanceURN); ok && isUUID(id) {
 		return id, nil
 	}
-	return "", formErrorf("%.100q is not %s<uuid>", urn, instanceURN)
+	return "", fmt.Errorf("%.100q is not %s<uuid>", urn, instanceURN)
 }
 
 // isUUID reports whether the text is a UUID in one of the forms that the reference implementation
@@ -255,23 +244,23 @@ func decodeCanonical(text, what string) ([]byte, error) {
 			return data, nil
 		}
 	}
-	return nil, formErrorf("%s is not base64url in its one canonical spelling", what)
+	return nil, fmt.Errorf("%s is not base64url in its one canonical spelling", what)
 }
 
 // object decodes a JSON object that has exactly the members, each once. The names must be sorted.
 func object(data []byte, what string, names ...string) (map[string]json.RawMessage, error) {
 	members, err := decodeObject(data)
 	if err != nil {
-		return nil, formErrorf("%s is not a JSON object: %v", what, err)
+		return nil, fmt.Errorf("%s is not a JSON object: %v", what, err)
 	}
 	for name := range members {
 		if _, known := slices.BinarySearch(names, name); !known {
-			return nil, formErrorf("%s has a member %.50q, which does not belong there", what, name)
+			return nil, fmt.Errorf("%s has a member %.50q, which does not belong there", what, name)
 		}
 	}
 	for _, name := range names {
 		if members[name] == nil {
-			return nil, formErrorf("%s lacks the member %s", what, name)
+			return nil, fmt.Errorf("%s lacks the member %s", what, name)
 		}
 	}
 	return members, nil
@@ -313,7 +302,7 @@ func decodeObject(data []byte) (map[string]json.RawMessage, error) {
 // text returns a member of an object that is a string.
 func text(members map[string]json.RawMessage, name string) (value string, err error) {
 	if raw := members[name]; len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &value) != nil {
-		return "", formErrorf("%s is not a string", name)
+		return "", fmt.Errorf("%s is not a string", name)
 	}
 	return value, nil
 }

@@ -83,19 +83,9 @@ type keyFile struct {
 	CreatedAt schema.Timestamp `json:"created_at_utc"`
 }
 
-// StoredKey is a key in a Store, without its private half.
-type StoredKey struct {
-	Agent     schema.AgentName
-	KeyID     KeyID
-	CreatedAt schema.Timestamp
-	// Path is the file of the private key, StubPath that of the public half.
-	Path     string
-	StubPath string
-}
-
 // List returns the keys of an agent, or of all agents if the name is empty, in the order of their
 // paths. Files that are not keys are left out.
-func (s Store) List(agent schema.AgentName) ([]StoredKey, error) {
+func (s Store) List(agent schema.AgentName) ([]*Key, error) {
 	root, err := durable.OpenRoot(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -108,21 +98,13 @@ func (s Store) List(agent schema.AgentName) ([]StoredKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	var keys []StoredKey
+	var keys []*Key
 	for _, name := range names {
-		var f keyFile
-		data, err := s.read(root, name)
-		if err != nil || json.Unmarshal(data, &f) != nil || agent != "" && f.Agent != agent {
-			continue
+		if k, err := s.parse(root, name); err == nil && (agent == "" || k.Agent == agent) {
+			keys = append(keys, k)
 		}
-		keys = append(keys, s.stored(name, f))
 	}
 	return keys, nil
-}
-
-func (s Store) stored(name string, f keyFile) StoredKey {
-	full := filepath.Join(s.dir, filepath.FromSlash(name))
-	return StoredKey{f.Agent, f.KeyID, f.CreatedAt, full, strings.TrimSuffix(full, keySuffix) + stubSuffix}
 }
 
 // find returns the names of the files of private keys in the folders of the agent, sorted.
@@ -136,6 +118,8 @@ func (s Store) find(root *os.Root, agent string) ([]string, error) {
 	})
 	return names, nil
 }
+
+func (s Store) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
 func (s Store) read(root *os.Root, name string) ([]byte, error) {
 	return durable.ReadFile(root, s.dir, name, maxKeyFile)
@@ -168,7 +152,7 @@ func (s Store) Load(agent schema.AgentName, id KeyID) ([]*Key, error) {
 		}
 		k, err := s.load(root, name, agent)
 		if err != nil {
-			return nil, &KeyFileError{filepath.Join(s.dir, filepath.FromSlash(name)), err}
+			return nil, &KeyFileError{s.path(name), err}
 		}
 		keys = append(keys, k)
 	}
@@ -190,6 +174,15 @@ func (s Store) load(root *os.Root, name string, agent schema.AgentName) (*Key, e
 			return nil, fmt.Errorf("others than its owner have access to %s: its mode is %o, want %s", path.Base(private.name), mode, private.want)
 		}
 	}
+	k, err := s.parse(root, name)
+	if err == nil && k.Agent != agent {
+		err = fmt.Errorf("it is the key of %q", k.Agent)
+	}
+	return k, err
+}
+
+// parse reads the file of a private key and checks that its parts fit each other.
+func (s Store) parse(root *os.Root, name string) (*Key, error) {
 	data, err := s.read(root, name)
 	if err != nil {
 		return nil, err
@@ -198,66 +191,56 @@ func (s Store) load(root *os.Root, name string, agent schema.AgentName) (*Key, e
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("the file is not a key: %w", err)
 	}
-	k, err := f.key()
-	if err == nil && f.Agent != agent {
-		err = fmt.Errorf("it is the key of %q", f.Agent)
-	}
-	return k, err
-}
-
-// key checks that the parts of the file fit each other.
-func (f *keyFile) key() (*Key, error) {
 	seed, err := base64.RawURLEncoding.DecodeString(f.Seed)
 	if err != nil {
-		return nil, formErrorf("d is not base64url")
+		return nil, fmt.Errorf("d is not base64url")
 	}
 	k, err := NewKey(seed, f.Agent, f.Domain, f.Instance)
 	if err != nil {
 		return nil, err
 	}
-	k.CreatedAt = f.CreatedAt
+	k.CreatedAt, k.Path = f.CreatedAt, s.path(name)
 	switch {
 	case k.JWK() != f.JWK:
-		return nil, formErrorf("the private half does not belong to the public one")
+		return nil, fmt.Errorf("the private half does not belong to the public one")
 	case k.ID != f.KeyID:
-		return nil, formErrorf("kid is not the thumbprint of the key")
+		return nil, fmt.Errorf("kid is not the thumbprint of the key")
 	}
 	return k, nil
 }
 
 // Generate makes a key for an agent, and the folders and identities that are missing.
-func (s Store) Generate(agent schema.AgentName, now time.Time) (*Key, StoredKey, error) {
+func (s Store) Generate(agent schema.AgentName, now time.Time) (*Key, error) {
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
-		return nil, StoredKey{}, err
+		return nil, err
 	}
 	if err := os.MkdirAll(filepath.Dir(s.dir), 0o755); err != nil {
-		return nil, StoredKey{}, err
+		return nil, err
 	}
 	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, StoredKey{}, err
+		return nil, err
 	}
 	root, err := durable.OpenRoot(s.dir)
 	if err != nil {
-		return nil, StoredKey{}, err
+		return nil, err
 	}
 	defer root.Close() // what was written is synced by then
 	domain, err := s.identity(root, domainName)
 	if err != nil {
-		return nil, StoredKey{}, err
+		return nil, err
 	}
 	instance, err := s.identity(root, instanceName)
 	if err != nil {
-		return nil, StoredKey{}, err
+		return nil, err
 	}
 	seed := make([]byte, ed25519.SeedSize)
 	_, _ = rand.Read(seed) // it never fails
 	k, err := NewKey(seed, agent, domain, instance)
 	if err != nil {
-		return nil, StoredKey{}, err
+		return nil, err
 	}
 	k.CreatedAt = schema.NewTimestamp(now)
-	stored, err := s.save(root, k)
-	return k, stored, err
+	return k, s.save(root, k)
 }
 
 // identity returns the UUID in a file, which it makes if it is missing.
@@ -271,7 +254,7 @@ func (s Store) identity(root *os.Root, name string) (string, error) {
 	}
 	id := strings.TrimSpace(string(data))
 	if err == nil && (!isUUID(id) || strings.Contains(id, ":")) {
-		err = &KeyFileError{filepath.Join(s.dir, name), formErrorf("the file does not hold a UUID")}
+		err = &KeyFileError{filepath.Join(s.dir, name), fmt.Errorf("the file does not hold a UUID")}
 	}
 	return id, err
 }
@@ -286,7 +269,7 @@ func newUUID() string {
 }
 
 // save writes the two files of a key.
-func (s Store) save(root *os.Root, k *Key) (StoredKey, error) {
+func (s Store) save(root *os.Root, k *Key) error {
 	f := keyFile{
 		JWK: k.JWK(), Seed: base64.RawURLEncoding.EncodeToString(k.private.Seed()),
 		KeyID: k.ID, Agent: k.Agent, Domain: k.Domain, Instance: k.Instance, CreatedAt: k.CreatedAt,
@@ -294,24 +277,25 @@ func (s Store) save(root *os.Root, k *Key) (StoredKey, error) {
 	stub := PublicStub{k.ID, f.JWK, k.Agent, k.AgentURN(), k.InstanceURN(), k.CreatedAt}
 	private, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
-		return StoredKey{}, err
+		return err
 	}
 	public, err := json.MarshalIndent(stub, "", "  ")
 	if err != nil {
-		return StoredKey{}, err
+		return err
 	}
 	folder := ""
 	for _, part := range []string{k.Domain, string(k.Agent), k.Instance} {
 		folder = path.Join(folder, part)
 		if err := root.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return StoredKey{}, err
+			return err
 		}
 	}
 	name := folder + "/" + string(k.ID)
 	if err := s.add(root, name+stubSuffix, append(public, '\n'), 0o644); err != nil {
-		return StoredKey{}, err
+		return err
 	}
-	return s.stored(name+keySuffix, f), s.add(root, name+keySuffix, append(private, '\n'), 0o600)
+	k.Path = s.path(name + keySuffix)
+	return s.add(root, name+keySuffix, append(private, '\n'), 0o600)
 }
 
 // add writes a file durably and whole. The error matches fs.ErrExist if there is one of the name.

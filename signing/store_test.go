@@ -17,9 +17,9 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-func generate(t *testing.T, store signing.Store, agent schema.AgentName, now time.Time) signing.StoredKey {
+func generate(t *testing.T, store signing.Store, agent schema.AgentName, now time.Time) *signing.Key {
 	t.Helper()
-	_, stored, err := store.Generate(agent, now)
+	stored, err := store.Generate(agent, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,25 +38,25 @@ func TestStore(t *testing.T) {
 	first, second := generate(t, store, "ada", noon), generate(t, store, "ada", noon.Add(time.Hour))
 	other := generate(t, store, "ben", noon)
 	keys, err := store.Load("ada", "")
-	if err != nil || len(keys) != 2 || keys[0].ID != second.KeyID || keys[1].ID != first.KeyID {
+	if err != nil || len(keys) != 2 || keys[0].ID != second.ID || keys[1].ID != first.ID {
 		t.Fatalf("got %v, %v; want the newest key first", keys, err)
 	}
 	if keys[0].Domain != keys[1].Domain || keys[0].Instance != keys[1].Instance {
 		t.Error("two keys of one machine name two machines")
 	}
-	if keys, err := store.Load("ada", first.KeyID); err != nil || len(keys) != 1 || keys[0].ID != first.KeyID {
+	if keys, err := store.Load("ada", first.ID); err != nil || len(keys) != 1 || keys[0].ID != first.ID {
 		t.Errorf("got %v, %v; want only the first key", keys, err)
 	}
-	if _, err := store.Load("ada", other.KeyID); !isNoKey(err) {
+	if _, err := store.Load("ada", other.ID); !isNoKey(err) {
 		t.Errorf("the key of another agent: %v", err)
 	}
 	if all, err := store.List(""); err != nil || len(all) != 3 {
 		t.Errorf("got %v, %v; want three keys", all, err)
 	}
-	if some, err := store.List("ben"); err != nil || len(some) != 1 || some[0] != other {
+	if some, err := store.List("ben"); err != nil || len(some) != 1 || some[0].ID != other.ID {
 		t.Errorf("got %v, %v; want %v", some, err, other)
 	}
-	if _, _, err := store.Generate("../ada", noon); err == nil {
+	if _, err := store.Generate("../ada", noon); err == nil {
 		t.Error("a key for ../ada was made")
 	}
 	if _, err := store.Load("*", ""); err == nil || isNoKey(err) {
@@ -64,11 +64,11 @@ func TestStore(t *testing.T) {
 	}
 
 	var stub signing.PublicStub
-	data, err := os.ReadFile(first.StubPath)
+	data, err := os.ReadFile(first.StubPath())
 	if err == nil {
 		stub, err = signing.ParsePublicStub(data)
 	}
-	if err != nil || stub.KeyID != first.KeyID || stub.Domain() != keys[0].Domain || stub.InstanceID() != keys[0].Instance || stub.CreatedAt != "2026-11-22T12:00:00Z" {
+	if err != nil || stub.KeyID != first.ID || stub.Domain() != keys[0].Domain || stub.InstanceID() != keys[0].Instance || stub.CreatedAt != "2026-11-22T12:00:00Z" {
 		t.Errorf("the stub is %+v, %v", stub, err)
 	}
 	if strings.Contains(string(data), `"d"`) {
@@ -83,8 +83,8 @@ func isNoKey(err error) bool {
 
 // TestKeyFiles checks that a key is used only if nobody else can read it and its parts fit.
 func TestKeyFiles(t *testing.T) {
-	edit := func(name, value string) func(*testing.T, signing.StoredKey) {
-		return func(t *testing.T, k signing.StoredKey) {
+	edit := func(name, value string) func(*testing.T, *signing.Key) {
+		return func(t *testing.T, k *signing.Key) {
 			data, err := os.ReadFile(k.Path)
 			if err != nil {
 				t.Fatal(err)
@@ -102,8 +102,8 @@ func TestKeyFiles(t *testing.T) {
 			}
 		}
 	}
-	mode := func(of func(string) string, mode os.FileMode) func(*testing.T, signing.StoredKey) {
-		return func(t *testing.T, k signing.StoredKey) {
+	mode := func(of func(string) string, mode os.FileMode) func(*testing.T, *signing.Key) {
+		return func(t *testing.T, k *signing.Key) {
 			if runtime.GOOS == "windows" {
 				t.Skip("Windows has no such modes")
 			}
@@ -114,7 +114,7 @@ func TestKeyFiles(t *testing.T) {
 	}
 	file := func(path string) string { return path }
 	other := testKey(t, "ada")
-	for name, change := range map[string]func(*testing.T, signing.StoredKey){
+	for name, change := range map[string]func(*testing.T, *signing.Key){
 		"readable by the group":  mode(file, 0o640),
 		"readable by all":        mode(file, 0o604),
 		"a folder open to all":   mode(filepath.Dir, 0o755),
@@ -126,8 +126,8 @@ func TestKeyFiles(t *testing.T) {
 		"a domain that is none":  edit("trust_domain", "here"),
 		"a machine that is none": edit("instance_id", "../.."),
 		"another kind of key":    edit("crv", "X25519"),
-		"not JSON":               func(t *testing.T, k signing.StoredKey) { write(t, k.Path, "{") },
-		"empty":                  func(t *testing.T, k signing.StoredKey) { write(t, k.Path, "") },
+		"not JSON":               func(t *testing.T, k *signing.Key) { write(t, k.Path, "{") },
+		"empty":                  func(t *testing.T, k *signing.Key) { write(t, k.Path, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := signing.NewStore(t.TempDir())
@@ -177,7 +177,7 @@ func TestIdentitiesAreMadeOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if _, _, err := store.Generate("ada", noon); err != nil {
+			if _, err := store.Generate("ada", noon); err != nil {
 				t.Error(err)
 			}
 		})
@@ -199,7 +199,7 @@ func TestIdentityFileThatIsNone(t *testing.T) {
 	store := signing.NewStore(home)
 	generate(t, store, "ada", noon)
 	write(t, filepath.Join(home, "keys", "trust_domain"), "../../elsewhere\n")
-	_, _, err := store.Generate("ada", noon)
+	_, err := store.Generate("ada", noon)
 	if _, ok := errors.AsType[*signing.KeyFileError](err); !ok {
 		t.Errorf("got %v, want a *KeyFileError", err)
 	}
@@ -220,8 +220,8 @@ func TestPublicStub(t *testing.T) {
 	} {
 		changed := strings.Replace(data, replace[0], replace[1], 1)
 		_, err := signing.ParsePublicStub([]byte(changed))
-		if _, ok := errors.AsType[*signing.FormError](err); !ok || changed == data {
-			t.Errorf("%s: got %v, want a *FormError", name, err)
+		if err == nil || changed == data {
+			t.Errorf("%s: no error", name)
 		}
 	}
 	for name, replace := range map[string][2]string{
@@ -236,10 +236,10 @@ func TestPublicStub(t *testing.T) {
 	}
 }
 
-func stubOf(t *testing.T) (signing.StoredKey, string) {
+func stubOf(t *testing.T) (*signing.Key, string) {
 	t.Helper()
 	stored := generate(t, signing.NewStore(t.TempDir()), "ada", noon)
-	data, err := os.ReadFile(stored.StubPath)
+	data, err := os.ReadFile(stored.StubPath())
 	if err != nil {
 		t.Fatal(err)
 	}

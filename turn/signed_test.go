@@ -19,11 +19,11 @@ import (
 func signedWorkspace(t *testing.T) (*mailbox.Workspace, signing.PublicStub) {
 	t.Helper()
 	home := t.TempDir()
-	_, stored, err := signing.NewStore(home).Generate("claude", time.Now())
+	stored, err := signing.NewStore(home).Generate("claude", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(stored.StubPath)
+	data, err := os.ReadFile(stored.StubPath())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,7 +97,7 @@ func runKeyGen(o keyOptions, s *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	key, stored, err := store.Generate(agent, s.Now())
+	key, err := store.Generate(agent, s.Now())
 	if err != nil {
 		return err
 	}
@@ -110,12 +110,12 @@ func runKeyGen(o keyOptions, s *command.Streams) error {
 			Path      string           `json:"key_path"`
 			StubPath  string           `json:"public_stub_path"`
 			CreatedAt schema.Timestamp `json:"created_at_utc"`
-		}{agent, key.ID, key.AgentURN(), key.InstanceURN(), stored.Path, stored.StubPath, key.CreatedAt})
+		}{agent, key.ID, key.AgentURN(), key.InstanceURN(), key.Path, key.StubPath(), key.CreatedAt})
 	}
 	fmt.Fprintf(s.Out, "OK: %s has a new key\n", agent)
 	for _, line := range [][2]string{
 		{"kid", string(key.ID)}, {"agent", key.AgentURN()}, {"instance", key.InstanceURN()},
-		{"private", stored.Path}, {"public", stored.StubPath},
+		{"private", key.Path}, {"public", key.StubPath()},
 	} {
 		fmt.Fprintf(s.Out, "  %-9s %s\n", line[0]+":", visible.Line(line[1]))
 	}
@@ -156,7 +156,7 @@ func runKeyList(o keyOptions, s *command.Streams) error {
 		}
 		list := make([]key, len(keys))
 		for i, k := range keys {
-			list[i] = key{k.Agent, k.KeyID, k.CreatedAt, k.Path}
+			list[i] = key{k.Agent, k.ID, k.CreatedAt, k.Path}
 		}
 		return command.WriteJSON(s.Out, list)
 	}
@@ -164,7 +164,7 @@ func runKeyList(o keyOptions, s *command.Streams) error {
 		fmt.Fprintln(s.Out, "There are no keys. oacp key gen makes one.")
 	}
 	for _, k := range keys {
-		fmt.Fprintln(s.Out, visible.Line(fmt.Sprintf("%s  %s  %s  %s", k.Agent, k.KeyID, k.CreatedAt, k.Path)))
+		fmt.Fprintln(s.Out, visible.Line(fmt.Sprintf("%s  %s  %s  %s", k.Agent, k.ID, k.CreatedAt, k.Path)))
 	}
 	return nil
 }

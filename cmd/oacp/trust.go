@@ -155,9 +155,9 @@ func newTrustListCommand(s *command.Streams) *cli.Command {
 func runTrustList(o trustOptions, s *command.Streams) error {
 	return o.with(s, func(w *mailbox.Workspace) error {
 		list := struct {
-			Catalog []trust.Listed                   `json:"catalog"`
-			Pins    map[schema.AgentName][]trust.Pin `json:"pins"`
-		}{[]trust.Listed{}, make(map[schema.AgentName][]trust.Pin)}
+			Catalog []trust.Entry                      `json:"catalog"`
+			Pins    map[schema.AgentName][]trust.Entry `json:"pins"`
+		}{[]trust.Entry{}, make(map[schema.AgentName][]trust.Entry)}
 		listed, err := trust.Catalog(w)
 		if err != nil {
 			return err

@@ -107,7 +107,7 @@ func runVerify(ctx context.Context, o verifyOptions, file string, s *command.Str
 
 // findPins returns the pins that count and the path of their file. The error pinsErr says why they
 // cannot be used; the file can be judged all the same.
-func (o *verifyOptions) findPins(file string, s *command.Streams) (source string, pins []trust.Pin, pinsErr, err error) {
+func (o *verifyOptions) findPins(file string, s *command.Streams) (source string, pins []trust.Entry, pinsErr, err error) {
 	if o.pins != "" {
 		source = o.pins
 		data, err := readFile(source, schema.MaxFileSize)

@@ -16,7 +16,7 @@ import (
 func (i *inspection) trust(ctx context.Context) {
 	i.category = categoryTrust
 	before := len(i.findings)
-	pins := make(map[schema.AgentName][]trust.Pin)
+	pins := make(map[schema.AgentName][]trust.Entry)
 	for _, agent := range i.agents {
 		if err := trust.CheckSettings(i.w, agent); err != nil {
 			i.add("trust-settings-unusable", SeverityError, "under signing:, sign_messages is true or false, and kid the id of a key", "%s cannot send: %v", agent, err)
@@ -43,7 +43,7 @@ func (i *inspection) trust(ctx context.Context) {
 				continue
 			}
 			active++
-			if usable && !slices.ContainsFunc(catalog, func(l trust.Listed) bool { return l.KeyID == p.KeyID }) {
+			if usable && !slices.ContainsFunc(catalog, func(l trust.Entry) bool { return l.KeyID == p.KeyID }) {
 				i.add("trust-pin-not-in-catalog", SeverityWarning, "import its public key again with oacp trust import, or remove the pin",
 					"%s trusts the key %s of %s, which the catalog does not list", agent, p.KeyID, p.Agent)
 			}
@@ -63,7 +63,7 @@ func (i *inspection) exists(name string) bool {
 
 // catalog returns the catalog, and whether it is there and can be used. A missing one matters only if
 // there are pins.
-func (i *inspection) catalog(pinned bool) (catalog []trust.Listed, usable bool) {
+func (i *inspection) catalog(pinned bool) (catalog []trust.Entry, usable bool) {
 	if !i.exists(trust.CatalogName) {
 		if pinned {
 			i.add("trust-catalog-absent", SeverityOK, "", "there is no %s", trust.CatalogName)
@@ -81,10 +81,10 @@ func (i *inspection) catalog(pinned bool) (catalog []trust.Listed, usable bool) 
 
 // unpinned reports listed keys that the agent does not trust. That is a warning if messages signed
 // with them are likely: another agent trusts the key, or its owner has written.
-func (i *inspection) unpinned(ctx context.Context, agent schema.AgentName, catalog []trust.Listed, pins map[schema.AgentName][]trust.Pin) {
+func (i *inspection) unpinned(ctx context.Context, agent schema.AgentName, catalog []trust.Entry, pins map[schema.AgentName][]trust.Entry) {
 	var senders map[schema.AgentName]bool
 	for _, l := range catalog {
-		if l.Agent == agent || slices.ContainsFunc(pins[agent], func(p trust.Pin) bool { return p.KeyID == l.KeyID }) {
+		if l.Agent == agent || slices.ContainsFunc(pins[agent], func(p trust.Entry) bool { return p.KeyID == l.KeyID }) {
 			continue
 		}
 		if senders == nil {
@@ -102,9 +102,9 @@ func (i *inspection) unpinned(ctx context.Context, agent schema.AgentName, catal
 	}
 }
 
-func pinnedElsewhere(id signing.KeyID, agent schema.AgentName, pins map[schema.AgentName][]trust.Pin) bool {
+func pinnedElsewhere(id signing.KeyID, agent schema.AgentName, pins map[schema.AgentName][]trust.Entry) bool {
 	for other, list := range pins {
-		active := func(p trust.Pin) bool { return p.KeyID == id && p.Status == trust.Active }
+		active := func(p trust.Entry) bool { return p.KeyID == id && p.Status == trust.Active }
 		if other != agent && slices.ContainsFunc(list, active) {
 			return true
 		}

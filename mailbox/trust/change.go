@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -83,15 +82,19 @@ func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, 
 		}
 		r.Receiver, r.PinsPath = receiver, filepath.Join(w.Dir(), PinsName(receiver))
 	}
-	new := Identity{stub.Agent, Optional(stub.Domain()), Optional(stub.InstanceID()), stub.KeyID, &stub.JWK}
+	new := Entry{
+		Agent: stub.Agent, Domain: Optional(stub.Domain()), Instance: Optional(stub.InstanceID()), KeyID: stub.KeyID, JWK: &stub.JWK,
+	}
+	isNew := func(e Entry) bool { return e.KeyID == stub.KeyID }
 	err = locked(ctx, w, func() error {
 		listed, err := Catalog(w)
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(listed, func(l Listed) bool { return l.KeyID == stub.KeyID })
+		i := slices.IndexFunc(listed, isNew)
 		if i < 0 {
-			listed, r.Catalog = append(listed, Listed{new, Optional(stub.CreatedAt)}), Added
+			new.CreatedAt = Optional(stub.CreatedAt)
+			listed, r.Catalog = append(listed, new), Added
 		} else if r.Catalog, err = listed[i].merge(new, r.CatalogPath); err != nil {
 			return err
 		}
@@ -107,10 +110,11 @@ func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, 
 		if err != nil {
 			return err
 		}
-		i = slices.IndexFunc(pins, func(p Pin) bool { return p.KeyID == stub.KeyID })
+		i = slices.IndexFunc(pins, isNew)
 		switch {
 		case i < 0:
-			pins, r.Pins = append(pins, Pin{new, Active}), Added
+			new.CreatedAt, new.Status = "", Active
+			pins, r.Pins = append(pins, new), Added
 		case pins[i].Status == Revoked:
 			return &ConflictError{KeyID: stub.KeyID, Path: r.PinsPath, Revoked: true}
 		default:
@@ -128,14 +132,14 @@ func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, 
 
 // merge fills in the domain and the instance of an entry if they are missing, and returns Updated or
 // Unchanged. The error is a *ConflictError if the entry says something else.
-func (i *Identity) merge(other Identity, file string) (string, error) {
+func (e *Entry) merge(other Entry, file string) (string, error) {
 	differs := func(a, b Optional) bool { return a != "" && b != "" && a != b }
-	if i.Agent != other.Agent || differs(i.Domain, other.Domain) || differs(i.Instance, other.Instance) {
-		return "", &ConflictError{KeyID: i.KeyID, Path: file}
+	if e.Agent != other.Agent || differs(e.Domain, other.Domain) || differs(e.Instance, other.Instance) {
+		return "", &ConflictError{KeyID: e.KeyID, Path: file}
 	}
-	before := *i
-	i.Domain, i.Instance = cmp.Or(i.Domain, other.Domain), cmp.Or(i.Instance, other.Instance)
-	if *i == before {
+	before := *e
+	e.Domain, e.Instance = cmp.Or(e.Domain, other.Domain), cmp.Or(e.Instance, other.Instance)
+	if *e == before {
 		return Unchanged, nil
 	}
 	return Updated, nil
@@ -165,13 +169,13 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 		return r, err
 	}
 	err = locked(ctx, w, func() error {
-		changed := make(map[schema.AgentName][]Pin)
+		changed := make(map[schema.AgentName][]Entry)
 		for _, agent := range receivers {
 			pins, err := Pins(w, agent)
 			if err != nil {
 				return err
 			}
-			i := slices.IndexFunc(pins, func(p Pin) bool { return p.KeyID == id })
+			i := slices.IndexFunc(pins, func(p Entry) bool { return p.KeyID == id })
 			switch {
 			case i < 0:
 			case pins[i].Status == Revoked:
@@ -217,10 +221,9 @@ func locked(ctx context.Context, w *mailbox.Workspace, change func() error) (err
 }
 
 // write replaces a trust file. It sorts the entries by agent and key.
-func write[Entry interface{ identity() *Identity }](w *mailbox.Workspace, name, list string, entries []Entry) error {
+func write(w *mailbox.Workspace, name, list string, entries []Entry) error {
 	slices.SortFunc(entries, func(a, b Entry) int {
-		x, y := a.identity(), b.identity()
-		return cmp.Or(strings.Compare(string(x.Agent), string(y.Agent)), strings.Compare(string(x.KeyID), string(y.KeyID)))
+		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.KeyID, b.KeyID))
 	})
 	var items yaml.Node
 	if err := items.Encode(entries); err != nil {
@@ -241,7 +244,3 @@ func write[Entry interface{ identity() *Identity }](w *mailbox.Workspace, name, 
 	}
 	return durable.ReplaceFile(w.Root(), w.Dir(), name, out.Bytes(), 0o644)
 }
-
-func (l Listed) identity() *Identity { return &l.Identity }
-
-func (p Pin) identity() *Identity { return &p.Identity }

@@ -11,7 +11,7 @@ import (
 
 // Verify is signing.Verify with the sender that the message names. If the pins cannot be used, err
 // says why, and the result is that without pins, with that reason.
-func Verify(file []byte, pins []Pin, err error) signing.Result {
+func Verify(file []byte, pins []Entry, err error) signing.Result {
 	r := signing.Verify(file, Keys(pins), senderOf)
 	switch {
 	case err == nil:
@@ -46,7 +46,7 @@ type Checker struct {
 }
 
 type pinned struct {
-	keys []Pin
+	keys []Entry
 	err  error
 }
 

@@ -79,8 +79,14 @@ func (o Optional) MarshalYAML() (any, error) {
 	return string(o), nil
 }
 
-// An Identity is a key, and the agent that signs with it.
-type Identity struct {
+// The states of a pin.
+const (
+	Active  = "active"
+	Revoked = "revoked"
+)
+
+// An Entry is a key, and the agent that signs with it, in the catalog or in the pins of a receiver.
+type Entry struct {
 	Agent schema.AgentName `json:"agent" yaml:"agent"`
 	// Domain and Instance are the trust domain and the machine. They have no meaning yet.
 	Domain   Optional      `json:"domain" yaml:"domain"`
@@ -88,44 +94,28 @@ type Identity struct {
 	KeyID    signing.KeyID `json:"kid" yaml:"kid"`
 	// JWK is nil only for a revoked pin without a key.
 	JWK *signing.JWK `json:"jwk" yaml:"jwk"`
-}
-
-// Listed is an entry of the catalog.
-type Listed struct {
-	Identity  `yaml:",inline"`
-	CreatedAt Optional `json:"created_at_utc" yaml:"created_at_utc"`
-}
-
-// The states of a pin.
-const (
-	Active  = "active"
-	Revoked = "revoked"
-)
-
-// Pin is an entry of the pins of a receiver.
-type Pin struct {
-	Identity `yaml:",inline"`
-	Status   string `json:"status" yaml:"status"`
+	// CreatedAt is empty in pins. Status is Active or Revoked, and empty in the catalog.
+	CreatedAt Optional `json:"created_at_utc,omitempty" yaml:"created_at_utc,omitempty"`
+	Status    string   `json:"status,omitempty" yaml:"status,omitempty"`
 }
 
 // Catalog returns the entries of the workspace's catalog. A missing file is empty; the error is a
 // *FileError if the file cannot be used.
-func Catalog(w *mailbox.Workspace) ([]Listed, error) {
+func Catalog(w *mailbox.Workspace) ([]Entry, error) {
 	full, data, err := read(w, CatalogName)
 	if err != nil || data == nil {
 		return nil, err
 	}
 	entries, err := parse(full, data, "entries")
-	var listed []Listed
-	for _, e := range entries {
-		listed = append(listed, Listed{e.Identity, e.created})
+	for i := range entries {
+		entries[i].Status = ""
 	}
-	return listed, err
+	return entries, err
 }
 
 // Pins returns the pins of a receiver. A missing file is empty; the error is a *FileError if the
 // file cannot be used.
-func Pins(w *mailbox.Workspace, receiver schema.AgentName) ([]Pin, error) {
+func Pins(w *mailbox.Workspace, receiver schema.AgentName) ([]Entry, error) {
 	if _, err := schema.ParseAgentName(string(receiver)); err != nil {
 		return nil, err
 	}
@@ -137,17 +127,16 @@ func Pins(w *mailbox.Workspace, receiver schema.AgentName) ([]Pin, error) {
 }
 
 // ParsePins returns the pins in a file; errors name its path.
-func ParsePins(file string, data []byte) ([]Pin, error) {
+func ParsePins(file string, data []byte) ([]Entry, error) {
 	entries, err := parse(file, data, "signers")
-	var pins []Pin
-	for _, e := range entries {
-		pins = append(pins, Pin{e.Identity, e.status})
+	for i := range entries {
+		entries[i].CreatedAt = ""
 	}
-	return pins, err
+	return entries, err
 }
 
 // Keys returns the pins in the form that signing.Verify takes.
-func Keys(pins []Pin) signing.Pins {
+func Keys(pins []Entry) signing.Pins {
 	keys := make(signing.Pins, len(pins))
 	for _, p := range pins {
 		pin := signing.Pin{Agent: p.Agent, Revoked: p.Status == Revoked}
@@ -174,16 +163,9 @@ func read(w *mailbox.Workspace, name string) (full string, data []byte, err erro
 	return full, data, nil
 }
 
-// entry is an entry of either file.
-type entry struct {
-	Identity
-	status  string
-	created Optional
-}
-
 // parse returns the entries of a trust file that are listed under the key. One entry that is wrong
 // makes the whole file useless: nobody may lose or gain trust by a mistake in it.
-func parse(file string, data []byte, list string) ([]entry, error) {
+func parse(file string, data []byte, list string) ([]Entry, error) {
 	entries, err := parseFile(data, list)
 	if err != nil {
 		return nil, &FileError{file, err}
@@ -191,7 +173,7 @@ func parse(file string, data []byte, list string) ([]entry, error) {
 	return entries, nil
 }
 
-func parseFile(data []byte, list string) ([]entry, error) {
+func parseFile(data []byte, list string) ([]Entry, error) {
 	var fields map[string]yaml.Node
 	if err := yaml.Unmarshal(data, &fields); err != nil {
 		return nil, err
@@ -208,7 +190,7 @@ func parseFile(data []byte, list string) ([]entry, error) {
 	if err := items.Decode(&nodes); err != nil {
 		return nil, fmt.Errorf("%s: %w", list, err)
 	}
-	entries := make([]entry, len(nodes))
+	entries := make([]Entry, len(nodes))
 	seen := make(map[signing.KeyID]bool)
 	for i, node := range nodes {
 		e, err := parseEntry(node)
@@ -224,7 +206,7 @@ func parseFile(data []byte, list string) ([]entry, error) {
 	return entries, nil
 }
 
-func parseEntry(node map[string]yaml.Node) (e entry, err error) {
+func parseEntry(node map[string]yaml.Node) (e Entry, err error) {
 	var kid, agent, domain, instance, status, created string
 	for _, field := range []struct {
 		name     string
@@ -241,21 +223,21 @@ func parseEntry(node map[string]yaml.Node) (e entry, err error) {
 			return e, fmt.Errorf("%s is missing", field.name)
 		}
 	}
-	e.Domain, e.Instance, e.created = Optional(domain), Optional(instance), Optional(created)
+	e.Domain, e.Instance, e.CreatedAt = Optional(domain), Optional(instance), Optional(created)
 	if e.KeyID, err = signing.ParseKeyID(kid); err != nil {
 		return e, err
 	}
 	if e.Agent, err = schema.ParseAgentName(agent); err != nil {
 		return e, err
 	}
-	switch e.status = strings.ToLower(status); e.status {
+	switch e.Status = strings.ToLower(status); e.Status {
 	case "":
-		e.status = Active
+		e.Status = Active
 	case Active, Revoked:
 	default:
 		return e, fmt.Errorf("status %q is neither %s nor %s", status, Active, Revoked)
 	}
-	if isNull(node["jwk"]) && e.status == Revoked {
+	if isNull(node["jwk"]) && e.Status == Revoked {
 		return e, nil
 	}
 	e.JWK, err = parseJWK(node["jwk"], e.KeyID)

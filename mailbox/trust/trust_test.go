@@ -42,11 +42,11 @@ func newWorkspace(t *testing.T, agents ...schema.AgentName) (w *mailbox.Workspac
 // newKey makes a key and returns its public half.
 func newKey(t *testing.T, home string, agent schema.AgentName) signing.PublicStub {
 	t.Helper()
-	_, stored, err := signing.NewStore(home).Generate(agent, time.Now())
+	stored, err := signing.NewStore(home).Generate(agent, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(stored.StubPath)
+	data, err := os.ReadFile(stored.StubPath())
 	if err != nil {
 		t.Fatal(err)
 	}

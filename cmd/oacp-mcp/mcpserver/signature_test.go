@@ -23,11 +23,11 @@ func TestSignatures(t *testing.T) {
 	}
 	defer w.Close() // after the servers, which have nothing left to write
 	r.workspace = w
-	_, stored, err := signing.NewStore(r.dir).Generate("claude", time.Now())
+	stored, err := signing.NewStore(r.dir).Generate("claude", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(stored.StubPath)
+	data, err := os.ReadFile(stored.StubPath())
 	if err != nil {
 		t.Fatal(err)
 	}
