@@ -59,12 +59,12 @@ func (m *memory) inspect() {
 		return
 	}
 	m.ignored()
-	tracked, err := m.list("ls-files")
+	tracked, err := m.list()
 	m.files("tracked-allowlist", tracked, err, func(name string) bool { return !isMemory(name) },
 		"git rm --cached takes them out", "git keeps %s outside of memory: ", "git keeps memory and nothing else")
 	m.files("agents-tracked", tracked, err, isAgents,
 		"git rm --cached takes them out", "git keeps %s of agents, which belong to one machine: ", "git keeps no files of agents")
-	untracked, err := m.list("ls-files", "--others", "--exclude-standard")
+	untracked, err := m.list("--others", "--exclude-standard")
 	m.files("untracked-memory", untracked, err, isMemory,
 		"commit them", "git does not keep %s of memory yet: ", "git keeps all files of memory")
 	m.synced()
@@ -97,13 +97,10 @@ func (m *memory) git(args ...string) (string, error) {
 	return strings.TrimSpace(string(output)), err
 }
 
-// list returns the lines that git prints.
+// list returns the files that git lists. With -z, git does not quote names.
 func (m *memory) list(args ...string) ([]string, error) {
-	output, err := m.git(args...)
-	if err != nil || output == "" {
-		return nil, err
-	}
-	return strings.Split(output, "\n"), nil
+	output, err := m.git(append([]string{"ls-files", "-z"}, args...)...)
+	return strings.FieldsFunc(output, func(r rune) bool { return r == 0 }), err
 }
 
 // isMemory reports whether git may keep a file of a home.
