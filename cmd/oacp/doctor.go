@@ -63,9 +63,6 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 	for _, check := range machine.Inspect(ctx) {
 		report.Add(machineFinding(check))
 	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
 	if err := o.inspect(ctx, s, &report); err != nil {
 		return err
 	}
@@ -75,6 +72,9 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 			return err
 		}
 		report.Add(doctor.Memory(ctx, home, s.Now())...)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
 	}
 	if err := o.print(&report, s); err != nil {
 		return err
