@@ -184,7 +184,7 @@ func (w *Workspace) collect(ctx context.Context, wantName func(string) bool, mat
 // FindNamed is Find, but also accepts the name of a file, as Inbox lists it, in the agent's inbox
 // or, for an empty agent, in the only inbox that has one. Such a file need not be a message. It
 // takes precedence; no complete id is a file name. If several inboxes have such a file, FindNamed
-// returns a *SeveralInboxesError.
+// returns a *SeveralInboxesError; if one has it and another cannot be read, an *UnreadableError.
 func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema.AgentName) ([]Entry, error) {
 	agents := []schema.AgentName{agent}
 	var err error
@@ -200,13 +200,16 @@ func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema
 		return w.Find(ctx, idOrName)
 	}
 	var found []Entry
+	var unreadable error
 	for _, agent := range agents {
-		// If the file is in no other inbox, Find reports inboxes that cannot be read.
-		entries, _ := w.load(ctx, agent, Inbox, func(name string) bool { return name == idOrName }, func(*Entry) bool { return true })
-		found = append(found, entries...)
+		entries, err := w.load(ctx, agent, Inbox, func(name string) bool { return name == idOrName }, func(*Entry) bool { return true })
+		found, unreadable = append(found, entries...), errors.Join(unreadable, err)
 	}
-	if len(found) == 0 {
+	switch {
+	case len(found) == 0:
 		return w.Find(ctx, idOrName)
+	case unreadable != nil: // that inbox may have such a file, too
+		return nil, &UnreadableError{unreadable}
 	}
 	e, err := onlyEntry(schema.ID(idOrName), found)
 	return []Entry{e}, err

@@ -94,12 +94,18 @@ func TestInboxFileInSeveralInboxes(t *testing.T) {
 	if e, err := w.Pending(t.Context(), "bad.yaml", "gemini"); err != nil || e.Agent != "gemini" {
 		t.Errorf("the file of gemini is %+v (%v)", e, err)
 	}
-	// An unreadable inbox does not hide files in the others.
+	// An unreadable inbox may have the file, too, so the agent must be named.
 	remove(t, w.BoxPath("codex", Inbox))
 	writeTestFile(t, w.BoxPath("codex", Inbox), "no folder")
-	if e, err := w.Pending(t.Context(), "bad.yaml", ""); err != nil || e.Agent != "gemini" {
-		t.Errorf("next to an unreadable inbox, the file is %+v (%v)", e, err)
+	if e, err := w.Pending(t.Context(), "bad.yaml", "gemini"); err != nil || e.Agent != "gemini" {
+		t.Errorf("next to an unreadable inbox, the file of gemini is %+v (%v)", e, err)
 	}
+	var unreadable *UnreadableError
+	_, err = w.Pending(t.Context(), "bad.yaml", "")
+	if !errors.As(err, &unreadable) {
+		t.Errorf("next to an unreadable inbox, the file gives %v, want an *UnreadableError", err)
+	}
+	wantError(t, err, "codex/inbox")
 	_, err = w.FindNamed(t.Context(), "other.yaml", "")
 	wantError(t, err, "other.yaml", "codex/inbox")
 }
