@@ -19,7 +19,7 @@ const lockRetry = 2 * time.Millisecond
 
 // The copies of a dead process show that it is dead, because nobody holds the claim on them. Where
 // that does not show, because the process was on another machine or saw the workspace through
-// another mount, their age has to do.
+// another mount, their age decides.
 const (
 	// staleAfter is the age at which unsent copies are taken for those of a dead process.
 	staleAfter = time.Hour

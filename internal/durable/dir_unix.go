@@ -71,7 +71,8 @@ func renameIfFree(d *Dir, name string, to *Dir, newName string) error {
 }
 
 // lock locks a file that is open for writing, and reports whether it could: another open file may
-// hold the lock. NFS passes flock on to the server, and so does bindfs if it is told to.
+// hold the lock. NFS passes flock on to the server, and so does bindfs with
+// --enable-lock-forwarding.
 func lock(file *os.File) (bool, error) {
 	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
