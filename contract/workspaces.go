@@ -58,7 +58,7 @@ func Problems(ctx context.Context, root *os.Root, dir, program string) ([]string
 	return schemas.Names, errors.Join(checker.Close(), schemas.Err())
 }
 
-// Workspaces checks message files by the schemas of the workspaces that they lie in. It starts one
+// Workspaces checks message files by the schemas of the workspaces that they are in. It starts one
 // program for each workspace that has schemas. Any number of goroutines may use it.
 type Workspaces struct {
 	// Program returns the path of oacp-contract, or nothing if it is not installed.
@@ -104,7 +104,7 @@ func (w *Workspaces) Judge(file string, m *schema.Message) func(context.Context)
 	}
 }
 
-// of returns the workspace that a file lies in, or nil if there is none.
+// of returns the workspace that a file is in, or nil if there is none.
 func (w *Workspaces) of(file string) *workspace {
 	folder := filepath.Dir(file)
 	w.mu.Lock()
@@ -135,8 +135,8 @@ func loadWorkspace(dir, shown string) *workspace {
 	return &workspace{schemas: schemas, names: schemas.Names, err: errors.Join(err, root.Close())}
 }
 
-// workspaceOf returns the path of the workspace that a folder lies in, or nothing. A mailbox is three
-// folders below it; any other folder lies in the nearest one.
+// workspaceOf returns the path of the workspace that a folder is in, or nothing. A mailbox is three
+// folders below it; any other folder is in the nearest one.
 func workspaceOf(folder string) string {
 	whole, err := filepath.Abs(folder)
 	if err != nil {

@@ -19,7 +19,7 @@ func messageWith(body string) string {
 		"created_at_utc: 2026-03-13T14:30:00Z\nsubject: x\nbody: " + body
 }
 
-// TestPlacesOfObjections checks where objections to a body lie in its file, however it is written.
+// TestPlacesOfObjections checks the positions of objections to a body in its file, however it is written.
 func TestPlacesOfObjections(t *testing.T) {
 	value := Objection{At: []any{"places", 1, "line"}, Message: "m"}
 	key := Objection{At: []any{"places", 1, "line"}, Key: true, Message: "m"}
@@ -60,7 +60,7 @@ func TestPlacesOfObjections(t *testing.T) {
 	}
 }
 
-// TestObjectionsToADraft checks where objections to a message lie that is not in a file yet.
+// TestObjectionsToADraft checks the positions of objections to a message that is not in a file yet.
 func TestObjectionsToADraft(t *testing.T) {
 	objections := []Objection{
 		{At: []any{"b"}, Message: "second"}, {At: []any{"a"}, Key: true, Message: "first \x1b[31m", Fix: "mend it"},

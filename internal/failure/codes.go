@@ -113,9 +113,9 @@ func signingRules() []rule {
 
 func contractRules() []rule {
 	return []rule{
-		{"not_installed", is(contract.ErrNotInstalled, "go install ./cmd/... in a clone of the repository installs it; the workspace has schemas for bodies")},
+		{"not_installed", is(contract.ErrNotInstalled, "the workspace has schemas for bodies: go install ./cmd/... in a clone of the repository installs the program")},
 		{"no_verdict", is(contract.ErrNoAnswer, "oacp doctor checks the schemas of the workspace")},
-		{"bad_schema", as[*contract.SchemaError]("mend the schema; until then nothing can be sent that it is for")},
+		{"bad_schema", as[*contract.SchemaError]("mend the schema: until then oacp sends no message that it is for")},
 	}
 }
 

@@ -48,7 +48,7 @@ func TestFailures(t *testing.T) {
 		{&mailbox.QueuedError{Err: fmt.Errorf("%w: x", mailbox.ErrGone)}, 1, "copy_gone", "send it again to that agent alone"},
 		{&mailbox.QueuedError{Err: errors.New("full")}, 1, "queued", "hint: do not send it again"},
 		{&mailbox.NotDurableError{Err: errors.New("full")}, 1, "not_durable", "hint: do not send it again"},
-		{contract.ErrNotInstalled, 1, "not_installed", "hint: go install"},
+		{contract.ErrNotInstalled, 1, "not_installed", "hint: the workspace has schemas"},
 		{fmt.Errorf("%w: it ended", contract.ErrNoAnswer), 1, "no_verdict", "hint: oacp doctor"},
 		{&contract.SchemaError{Diagnostics: findings}, 1, "bad_schema", "subject: too long"},
 		{&watch.DeadLetterError{}, 1, "dead_letter", "could not handle"},

@@ -103,7 +103,7 @@ func (c *compiled) apply(s *jsonschema.Schema, r contract.Request) ([]contract.V
 // maxDepth is how deep a body may nest. The time that the library takes grows with the cube of it.
 const maxDepth = 100
 
-// deeper returns the way to a value that lies deeper, or nil.
+// deeper returns the way to a value that is nested deeper, or nil.
 func deeper(value any, depth int) []string {
 	if depth == 0 {
 		return []string{}

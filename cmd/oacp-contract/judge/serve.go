@@ -55,7 +55,7 @@ the schemas of a workspace, and oacp validate checks messages.`,
 // maxRequest bounds a line of input: a Start with as many files as there may be.
 const maxRequest = contract.MaxFiles * 2 * contract.MaxSize
 
-// maxTime bounds the work on a body. Whoever asked has given up by then.
+// maxTime bounds the work on a body. The program that asked waits for a shorter time.
 const maxTime = 30 * time.Second
 
 // Serve answers requests until the input ends. The package contract describes them.
