@@ -25,7 +25,7 @@ type watchOptions struct {
 	dir, home, agent, since, stateID    string
 	projects                            cli.StringSlice
 	allProjects, archived, follow, json bool
-	// once is what watch does anyway; the flag asked for it when watch followed by itself.
+	// once has no effect: without follow, watch ends by itself.
 	once bool
 }
 
