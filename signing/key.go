@@ -45,8 +45,8 @@ func NewJWK(key ed25519.PublicKey) JWK {
 	return JWK{keyType, keyCurve, base64.RawURLEncoding.EncodeToString(key)}
 }
 
-// PublicKey returns the key, or an error if the JWK is not that of an Ed25519 key in
-// its one canonical spelling.
+// PublicKey returns the key, or an error if the JWK is not that of an Ed25519 key in its one
+// canonical spelling.
 func (j JWK) PublicKey() (ed25519.PublicKey, error) {
 	if j.Type != keyType || j.Curve != keyCurve {
 		return nil, fmt.Errorf("the key is not a public Ed25519 key (kty %s, crv %s)", keyType, keyCurve)

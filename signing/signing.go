@@ -49,11 +49,11 @@ const (
 )
 
 // Split separates a file into the signed bytes and the value of its trailer, which is empty if the
-// file has none; then all bytes are returned as signed. Only the last line counts: whatever looks
-// like a trailer elsewhere is content.
+// file has none; then all bytes are returned as signed. Only the last line counts: a line that
+// looks like a trailer elsewhere is content.
 //
-// It returns an error if the last line begins like a trailer, but is not exactly one: such a
-// file was signed, and changed since.
+// Split returns an error if the last line begins like a trailer, but is not exactly one: such a file
+// was signed, and changed since.
 func Split(file []byte) (signed []byte, auth string, err error) {
 	text, isLine := bytes.CutSuffix(file, []byte("\n"))
 	start := bytes.LastIndexByte(text, '\n') + 1

@@ -165,6 +165,10 @@ func (s Store) Load(agent schema.AgentName, id KeyID) ([]*Key, error) {
 
 // load reads a private key, which must be readable only by its owner.
 func (s Store) load(root *os.Root, name string, agent schema.AgentName) (*Key, error) {
+	k, err := s.parse(root, name)
+	if err != nil {
+		return nil, err
+	}
 	for _, private := range []struct{ name, want string }{{path.Dir(name), "700"}, {name, "600"}} {
 		info, err := root.Stat(private.name)
 		if err != nil {
@@ -174,11 +178,10 @@ func (s Store) load(root *os.Root, name string, agent schema.AgentName) (*Key, e
 			return nil, fmt.Errorf("others than its owner have access to %s: its mode is %o, want %s", path.Base(private.name), mode, private.want)
 		}
 	}
-	k, err := s.parse(root, name)
-	if err == nil && k.Agent != agent {
-		err = fmt.Errorf("it is the key of %q", k.Agent)
+	if k.Agent != agent {
+		return nil, fmt.Errorf("it is the key of %q", k.Agent)
 	}
-	return k, err
+	return k, nil
 }
 
 // parse reads the file of a private key and checks that its parts fit each other.
@@ -233,14 +236,23 @@ func (s Store) Generate(agent schema.AgentName, now time.Time) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	seed := make([]byte, ed25519.SeedSize)
-	_, _ = rand.Read(seed) // it never fails
-	k, err := NewKey(seed, agent, domain, instance)
+	k, err := randomKey(agent, domain, instance)
 	if err != nil {
 		return nil, err
 	}
 	k.CreatedAt = schema.NewTimestamp(now)
 	return k, s.save(root, k)
+}
+
+// randomKey returns a new key. Its id does not begin with a hyphen: commands would take it for a flag.
+func randomKey(agent schema.AgentName, domain, instance string) (*Key, error) {
+	seed := make([]byte, ed25519.SeedSize)
+	for {
+		_, _ = rand.Read(seed) // it never fails
+		if k, err := NewKey(seed, agent, domain, instance); err != nil || k.ID[0] != '-' {
+			return k, err
+		}
+	}
 }
 
 // identity returns the UUID in a file, which it makes if it is missing.

@@ -149,6 +149,32 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
+// TestKeyIDsAreArguments checks that no id of a new key looks like a flag.
+func TestKeyIDsAreArguments(t *testing.T) {
+	const id = "0a4e7a62-6f4b-4c1e-9d7c-5d1c0a9b8e01"
+	for range 2000 {
+		if k, err := signing.RandomKey("ada", id, id); err != nil || strings.HasPrefix(string(k.ID), "-") {
+			t.Fatalf("got %+v, %v", k, err)
+		}
+	}
+}
+
+// TestKeyFileIsNoLink checks that a link is no key, even to a file that is one.
+func TestKeyFileIsNoLink(t *testing.T) {
+	store := signing.NewStore(t.TempDir())
+	k := generate(t, store, "ada", noon)
+	elsewhere := filepath.Join(t.TempDir(), "key.json")
+	if err := os.Rename(k.Path, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, k.Path); err != nil {
+		t.Skip(err)
+	}
+	if _, err := store.Load("ada", ""); err == nil || !strings.Contains(err.Error(), "link is not followed") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestPrivateFiles checks the modes of what Generate writes.
 func TestPrivateFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {

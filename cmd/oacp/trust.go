@@ -81,7 +81,7 @@ func newTrustImportCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "FILE --agent AGENT",
 		Description: `FILE is a KEY.pub.json that oacp key gen made. import adds it to the catalog of the
 workspace and to the pins of AGENT. Where it comes from is for you to make sure:
-whoever made it can sign in the name of the agent that it names. A key that AGENT
+its maker can sign in the name of the agent that it names. A key that AGENT
 has revoked stays revoked.
 
 EXAMPLES:

@@ -1,0 +1,3 @@
+package signing
+
+var RandomKey = randomKey
