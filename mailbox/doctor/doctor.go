@@ -128,7 +128,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 		i.status(agent)
 	}
 	i.trust(ctx)
-	i.mailboxes(agents)
+	i.mailboxes()
 	i.delivery()
 	i.state(ctx)
 	for _, agent := range agents {

@@ -14,7 +14,7 @@ import (
 )
 
 // mailboxes checks that each agent's folders are folders, inside the workspace, and writable.
-func (i *inspection) mailboxes(agents []schema.AgentName) {
+func (i *inspection) mailboxes() {
 	i.category = categoryMailboxes
 	names, err := i.names(agentsName)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -31,7 +31,7 @@ func (i *inspection) mailboxes(agents []schema.AgentName) {
 			i.add(agentsName+"/"+name, SeverityWarning, "remove it", "is not a folder in the workspace")
 		}
 	}
-	for _, agent := range agents {
+	for _, agent := range i.agents {
 		before := len(i.findings)
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive} {
 			i.folder(agent, box)
