@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -145,26 +146,38 @@ func TestObstacles(t *testing.T) {
 	template := newSession(t, "a,b")
 	template.must(t, "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x")
 	template.must(t, "run", "--once", "--agent", "a", "--driver", "echo")
-	for _, o := range obstacles {
-		for _, place := range obstaclePlaces {
-			t.Run(o.name+" at "+place.path, func(t *testing.T) {
-				t.Parallel()
-				c := newObstructed(t, template.Dir, strings.Contains(place.path, "LOG"))
-				path := c.obstruct(t, o, place.path)
-				commands := slices.Concat(place.commands...)
-				if !o.every {
-					commands = []string{cmp.Or(place.refused, commands[0])}
+	for _, place := range obstaclePlaces {
+		t.Run(place.path, func(t *testing.T) {
+			t.Parallel()
+			mirrored := strings.Contains(place.path, "LOG")
+			inTurn := newObstructed(t, template.Dir, mirrored)
+			var running sync.WaitGroup // commands mostly wait for the disk
+			for _, o := range obstacles {
+				c, commands := inTurn, []string{cmp.Or(place.refused, place.commands[0][0])}
+				check := func() {
+					t.Run(o.name, func(t *testing.T) {
+						if o.every { // the commands change the workspace
+							c, commands = newObstructed(t, template.Dir, mirrored), slices.Concat(place.commands...)
+						}
+						path := c.obstruct(t, o, place.path)
+						for _, line := range append(commands, "doctor --fix") { // it reports what doctor does
+							if exit := c.wantReturn(t, path, line); line == place.refused && exit != 1 {
+								t.Errorf("oacp %s: exit status %d, want 1", line, exit)
+							}
+						}
+						if after := snapshot(t, c.outside); !maps.Equal(c.before, after) {
+							t.Errorf("outside of the workspace there was %v, and now %v", c.before, after)
+						}
+					})
 				}
-				for _, line := range append(commands, "doctor", "doctor --fix") {
-					if exit := c.wantReturn(t, path, line); line == place.refused && exit != 1 {
-						t.Errorf("oacp %s: exit status %d, want 1", line, exit)
-					}
+				if o.every {
+					running.Go(check)
+				} else {
+					check()
 				}
-				if after := snapshot(t, c.outside); !maps.Equal(c.before, after) {
-					t.Errorf("outside of the workspace there was %v, and now %v", c.before, after)
-				}
-			})
-		}
+			}
+			running.Wait()
+		})
 	}
 }
 

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,11 +11,11 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// recordedScreen is a simulated screen that records its characters whenever it is drawn.
+// recordedScreen is a simulated screen. Its channel, which has room for one, holds the characters
+// that were drawn last.
 type recordedScreen struct {
 	tcell.SimulationScreen
-	mu   sync.Mutex
-	text string
+	drawn chan string
 }
 
 func (s *recordedScreen) Show() {
@@ -29,15 +28,11 @@ func (s *recordedScreen) Show() {
 			text.WriteByte('\n')
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.text = text.String()
-}
-
-func (s *recordedScreen) shown() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text
+	select {
+	case <-s.drawn: // nobody needs the older one
+	default:
+	}
+	s.drawn <- text.String()
 }
 
 // TestShow ends a view by a key and by its context, and checks that Show returns only after its
@@ -45,18 +40,19 @@ func (s *recordedScreen) shown() string {
 func TestShow(t *testing.T) {
 	w := workspace(t, "claude", "codex")
 	for _, how := range []string{"key", "context"} {
-		screen := &recordedScreen{SimulationScreen: tcell.NewSimulationScreen("UTF-8")}
+		screen := &recordedScreen{tcell.NewSimulationScreen("UTF-8"), make(chan string, 1)}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		source := newSource(config{Workspaces: []*mailbox.Workspace{w}})
 		go func() { done <- show(ctx, screen, source) }()
 		await := func(text string) {
 			t.Helper()
-			for deadline := time.Now().Add(time.Minute); !strings.Contains(screen.shown(), text); {
-				if time.Now().After(deadline) {
-					t.Fatalf("the screen lacks %q:\n%s", text, screen.shown())
+			for last, patience := "", time.After(time.Minute); !strings.Contains(last, text); {
+				select {
+				case last = <-screen.drawn:
+				case <-patience:
+					t.Fatalf("the screen lacks %q:\n%s", text, last)
 				}
-				time.Sleep(time.Millisecond)
 			}
 		}
 		await("claude")
