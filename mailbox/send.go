@@ -258,17 +258,20 @@ func (b *batch) discard(copies []*staging.Copy) error {
 	return err
 }
 
-// sync makes the staged copies durable, and then their names. The error that it returns concerns
-// the names.
+// sync makes the staged copies and their names durable, in parallel, so that one commit of the file
+// system's journal can cover all. The error that it returns concerns the names.
 func (b *batch) sync(messages []*outgoing) error {
 	var group errgroup.Group
 	group.SetLimit(syncsAtOnce)
-	var mutex sync.Mutex // for the errors
+	var mutex sync.Mutex // for the errors of the copies
 	folders := make(map[*durable.Dir]bool)
 	staged := slices.DeleteFunc(slices.Clone(messages), func(o *outgoing) bool { return !o.staged() })
 	for _, o := range staged {
 		for _, c := range o.copies() {
-			folders[c.Dir] = true
+			if !folders[c.Dir] {
+				folders[c.Dir] = true
+				group.Go(func() error { return b.w.files.SyncDir(c.Dir) })
+			}
 			group.Go(func() error {
 				if err := c.Sync(b.w.files); err != nil {
 					mutex.Lock()
@@ -279,13 +282,13 @@ func (b *batch) sync(messages []*outgoing) error {
 			})
 		}
 	}
-	_ = group.Wait() // each message keeps its own errors
+	err := group.Wait()
 	for _, o := range staged {
 		if o.err != nil {
 			o.err = errors.Join(o.err, b.discard(o.copies()))
 		}
 	}
-	return b.syncAll(folders)
+	return err
 }
 
 func (b *batch) syncAll(dirs map[*durable.Dir]bool) error {
