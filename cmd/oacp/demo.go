@@ -9,8 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -295,8 +296,8 @@ func (r demoResult) print(step int, o demoOptions, s *command.Streams) error {
 		return command.WriteJSONLine(s.Out, r)
 	}
 	const columns = 76
-	for line := range strings.Lines(text.WrapSoft(fmt.Sprintf("%d. %s", step, r.Explain), columns)) {
-		fmt.Fprintln(s.Out, strings.TrimRight(line, " \n"))
+	for _, line := range wrapped(fmt.Sprintf("%d. %s", step, r.Explain), columns) {
+		fmt.Fprintln(s.Out, line)
 	}
 	fmt.Fprintln(s.Out)
 	if r.Beside != "" {
@@ -306,8 +307,20 @@ func (r demoResult) print(step int, o demoOptions, s *command.Streams) error {
 	return s.Out.Flush()
 }
 
+// wrapped returns the words of a text in lines of at most so many characters.
+func wrapped(text string, columns int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line+" "+word) > columns {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
+}
+
 func printCommand(s *command.Streams, command, output string) {
-	fmt.Fprintf(s.Out, "   %s\n", paint(s, text.Colors{text.Bold}, "$ "+command))
+	fmt.Fprintf(s.Out, "   %s\n", paint(s, colors{color.Bold}, "$ "+command))
 	for line := range strings.Lines(output) {
 		fmt.Fprintf(s.Out, "   %s", line)
 	}

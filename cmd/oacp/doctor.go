@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -141,16 +141,16 @@ func machineFinding(c machine.Check) doctor.Finding {
 
 // print prints the report, and writes it to the file of --output.
 func (o doctorOptions) print(r *doctor.Report, s *command.Streams) error {
-	show := func(color func(text.Colors, string) string) (string, error) {
+	show := func(paint func(colors, string) string) (string, error) {
 		var out strings.Builder
 		if o.json {
 			err := command.WriteJSON(&out, r)
 			return out.String(), err
 		}
-		writeReport(&out, r, color)
+		writeReport(&out, r, paint)
 		return out.String(), nil
 	}
-	shown, err := show(func(c text.Colors, word string) string { return paint(s, c, word) })
+	shown, err := show(func(c colors, word string) string { return paint(s, c, word) })
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (o doctorOptions) print(r *doctor.Report, s *command.Streams) error {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.Dir, path)
 	}
-	plain, err := show(func(_ text.Colors, word string) string { return word })
+	plain, err := show(func(_ colors, word string) string { return word })
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o755)
 	}
@@ -178,18 +178,18 @@ func (o doctorOptions) print(r *doctor.Report, s *command.Streams) error {
 	return err
 }
 
-func writeReport(out *strings.Builder, r *doctor.Report, color func(text.Colors, string) string) {
-	colors := map[doctor.Severity]text.Colors{
-		doctor.SeverityOK: {text.FgGreen}, doctor.SeverityWarning: {text.FgYellow},
-		doctor.SeverityError: {text.FgRed, text.Bold}, doctor.SeveritySkipped: {text.Faint},
+func writeReport(out *strings.Builder, r *doctor.Report, paint func(colors, string) string) {
+	marks := map[doctor.Severity]colors{
+		doctor.SeverityOK: {color.FgGreen}, doctor.SeverityWarning: {color.FgYellow},
+		doctor.SeverityError: {color.FgRed, color.Bold}, doctor.SeveritySkipped: {color.Faint},
 	}
 	for _, c := range r.Categories {
 		if len(c.Results) == 0 {
 			continue
 		}
-		fmt.Fprintln(out, color(text.Colors{text.Bold}, c.Name))
+		fmt.Fprintln(out, paint(colors{color.Bold}, c.Name))
 		for _, f := range c.Results {
-			mark := color(colors[f.Severity], fmt.Sprintf("%-5s", f.Severity))
+			mark := paint(marks[f.Severity], fmt.Sprintf("%-5s", f.Severity))
 			fmt.Fprintf(out, "  %s  %s: %s\n", mark, visible.Line(f.Name), visible.Line(f.Message))
 			if f.Hint != "" && f.Severity != doctor.SeverityOK {
 				fmt.Fprintf(out, "         hint: %s\n", visible.Line(f.Hint))

@@ -11,8 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
@@ -130,7 +129,7 @@ func printNoAgents(s *command.Streams) {
 func printInbox(inbox listing, s *command.Streams) {
 	entries := inbox.entries
 	bad := func(err error) string {
-		return paint(s, text.Colors{text.FgRed}, "bad: "+visible.Line(failure.OneLine(err.Error())))
+		return paint(s, colors{color.FgRed}, "bad: "+visible.Line(failure.OneLine(err.Error())))
 	}
 	switch {
 	case inbox.err != nil:
@@ -142,7 +141,7 @@ func printInbox(inbox listing, s *command.Streams) {
 	}
 	fmt.Fprintf(s.Out, "%s: %d pending\n", inbox.agent, len(entries))
 	const subject, remark, others = 6, 8, 60
-	t := newTable(s, table.Row{"#", "ID", "From", "Type", "Priority", "Subject", "Age", ""}, others, subject, remark)
+	t := newTable(s, row{"#", "ID", "From", "Type", "Priority", "Subject", "Age", ""}, others, subject, remark)
 	ids := shortIDs(entries)
 	now := s.Now()
 	for i, e := range entries {
@@ -154,15 +153,15 @@ func printInbox(inbox listing, s *command.Streams) {
 				m.Subject = e.Name
 			}
 		} else if m.ExpiredAt(now) {
-			marks = append(marks, paint(s, text.Colors{text.FgYellow}, "expired"))
+			marks = append(marks, paint(s, colors{color.FgYellow}, "expired"))
 		}
 		if v := inbox.signatures[i].Verdict; v != "" {
 			marks = append(marks, signatureText(s, v))
 		}
-		t.AppendRow(table.Row{i + 1, ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
+		t.add(row{i + 1, ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
 			visible.Line(m.Subject), command.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", ")})
 	}
-	printTable(s, t)
+	t.print(s)
 	// Bad files come last. The hint for one shows what to do with all.
 	if last := entries[len(entries)-1]; last.Err != nil {
 		fmt.Fprintf(s.Out, "hint: %s\n", visible.Line(doctor.BadFileHint(last)))
@@ -173,11 +172,11 @@ func printInbox(inbox listing, s *command.Streams) {
 func signatureText(s *command.Streams, v signing.Verdict) string {
 	switch v {
 	case signing.VerdictVerified:
-		return paint(s, text.Colors{text.FgGreen}, string(v))
+		return paint(s, colors{color.FgGreen}, string(v))
 	case signing.VerdictBad:
-		return paint(s, text.Colors{text.FgRed}, "bad signature")
+		return paint(s, colors{color.FgRed}, "bad signature")
 	}
-	return paint(s, text.Colors{text.FgYellow}, string(v))
+	return paint(s, colors{color.FgYellow}, string(v))
 }
 
 // shortIDs returns the last part of each message's id, or all of it if another one has the same

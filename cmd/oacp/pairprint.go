@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/fatih/color"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
@@ -56,12 +56,12 @@ func (p *pairPrinter) line(e pair.Entry) string {
 	return e.Timestamp.Local().Format(time.TimeOnly) + "  " + paint(p.s, colors, visible.Line(words))
 }
 
-func (p *pairPrinter) words(e pair.Entry) (string, text.Colors) {
+func (p *pairPrinter) words(e pair.Entry) (string, colors) {
 	switch e.Type {
 	case pair.EntryStart:
 		return fmt.Sprintf("run %d: %s", e.RunID, e.Content), nil
 	case pair.EntryIteration:
-		return fmt.Sprintf("iteration %d", e.Iteration), text.Colors{text.Bold}
+		return fmt.Sprintf("iteration %d", e.Iteration), colors{color.Bold}
 	case pair.EntryExecute:
 		return fmt.Sprintf("%s %s", e.Agent, map[pair.State]string{pair.Working: "works", pair.Reviewing: "reviews"}[e.State]), nil
 	case pair.EntryEvent, pair.EntryState:
@@ -76,17 +76,17 @@ func (p *pairPrinter) words(e pair.Entry) (string, text.Colors) {
 		}
 		return "the proof has succeeded", signalColors[bridge.SignalPass]
 	case pair.EntryRestart:
-		return fmt.Sprintf("%s is started again: %s", e.Agent, e.Error), text.Colors{text.FgYellow}
+		return fmt.Sprintf("%s is started again: %s", e.Agent, e.Error), colors{color.FgYellow}
 	case pair.EntryNotice:
-		return e.Content, text.Colors{text.FgYellow}
+		return e.Content, colors{color.FgYellow}
 	case pair.EntryEnd:
 		return fmt.Sprintf("run %d is %s in iteration %d", e.RunID, e.State, e.Iteration), nil
 	}
 	return "", nil // errors go to standard error
 }
 
-var signalColors = map[bridge.Signal]text.Colors{
-	bridge.SignalDone: {text.FgGreen},
-	bridge.SignalPass: {text.FgGreen},
-	bridge.SignalFail: {text.FgRed},
+var signalColors = map[bridge.Signal]colors{
+	bridge.SignalDone: {color.FgGreen},
+	bridge.SignalPass: {color.FgGreen},
+	bridge.SignalFail: {color.FgRed},
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -196,7 +196,7 @@ func printIndented(s *command.Streams, output string) {
 
 func printField(s *command.Streams, name, value string) {
 	const width = 20
-	label := paint(s, text.Colors{text.Bold}, visible.Line(name+":"))
+	label := paint(s, colors{color.Bold}, visible.Line(name+":"))
 	fmt.Fprintf(s.Out, "%s%*s%s\n", label, max(1, width-len(name)-1), "", visible.Line(value))
 }
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/contract"
@@ -232,30 +232,30 @@ func (p *runPrinter) print(e turn.Event) {
 
 // eventWords are the words for events, and their colors.
 var eventWords = map[turn.EventKind]struct {
-	word  string
-	color text.Color
+	word   string
+	colors colors
 }{
 	turn.EventStarted:      {word: "turn"},
-	turn.EventSucceeded:    {"done", text.FgGreen},
-	turn.EventFailed:       {"failed", text.FgRed},
-	turn.EventInterrupted:  {"stopped", text.FgYellow},
+	turn.EventSucceeded:    {"done", colors{color.FgGreen}},
+	turn.EventFailed:       {"failed", colors{color.FgRed}},
+	turn.EventInterrupted:  {"stopped", colors{color.FgYellow}},
 	turn.EventAnswered:     {word: "answered"},
 	turn.EventAcknowledged: {word: "acknowledged"},
 	turn.EventDuplicate:    {word: "duplicate"},
-	turn.EventDeadLetter:   {"dead letter", text.FgRed},
+	turn.EventDeadLetter:   {"dead letter", colors{color.FgRed}},
 	turn.EventBounced:      {word: "bounced"},
-	turn.EventUnsendable:   {"not sent", text.FgRed},
-	turn.EventHeld:         {"held", text.FgYellow},
-	turn.EventExpired:      {"expired", text.FgYellow},
-	turn.EventBound:        {"bound", text.FgYellow},
-	turn.EventUnavailable:  {"unavailable", text.FgRed},
-	turn.EventWarning:      {"warning", text.FgYellow},
-	turn.EventProblem:      {"problem", text.FgRed},
+	turn.EventUnsendable:   {"not sent", colors{color.FgRed}},
+	turn.EventHeld:         {"held", colors{color.FgYellow}},
+	turn.EventExpired:      {"expired", colors{color.FgYellow}},
+	turn.EventBound:        {"bound", colors{color.FgYellow}},
+	turn.EventUnavailable:  {"unavailable", colors{color.FgRed}},
+	turn.EventWarning:      {"warning", colors{color.FgYellow}},
+	turn.EventProblem:      {"problem", colors{color.FgRed}},
 }
 
 func (p *runPrinter) line(e turn.Event) string {
 	words := eventWords[e.Kind]
-	line := e.At.Local().Format(time.TimeOnly) + "  " + paint(p.s, text.Colors{words.color}, fmt.Sprintf("%-12s", words.word))
+	line := e.At.Local().Format(time.TimeOnly) + "  " + paint(p.s, words.colors, fmt.Sprintf("%-12s", words.word))
 	for _, part := range []string{cmp.Or(string(e.ID), e.File), string(e.From), string(e.Type), e.Subject} {
 		if part != "" {
 			line += "  " + visible.Line(part)

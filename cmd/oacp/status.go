@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -76,15 +75,15 @@ func printStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *co
 	}
 	now := s.Now()
 	const last, others = 6, 70
-	t := newTable(s, table.Row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Last turn", "Failures"}, others, last)
+	t := newTable(s, row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Last turn", "Failures"}, others, last)
 	for _, a := range statuses {
 		oldest := "-"
 		if !a.Oldest.IsZero() {
 			oldest = command.Age(a.Oldest, now)
 		}
-		t.AppendRow(table.Row{a.Agent, runnerText(a, s), a.Pending, oldest, a.DeadLetters, lastTurnText(a, now), a.Failures})
+		t.add(row{a.Agent, runnerText(a, s), a.Pending, oldest, a.DeadLetters, lastTurnText(a, now), a.Failures})
 	}
-	printTable(s, t)
+	t.print(s)
 	for _, a := range statuses {
 		printDetails(a, now, s)
 	}
@@ -108,7 +107,7 @@ func printDetails(a turn.AgentStatus, now time.Time, s *command.Streams) {
 	for _, c := range a.Conversations {
 		bound := ""
 		if c.Bound {
-			bound = paint(s, text.Colors{text.FgYellow}, "; it waits for oacp thread resume "+string(c.ID))
+			bound = paint(s, colors{color.FgYellow}, "; it waits for oacp thread resume "+string(c.ID))
 		}
 		fmt.Fprintf(s.Out, "%s: %s with %s, %s%s\n", a.Agent, visible.Line(string(c.ID)), c.With, plural(c.Turns, "turn"), bound)
 	}
@@ -129,7 +128,7 @@ func runnerText(a turn.AgentStatus, s *command.Streams) string {
 	if a.Runner != nil {
 		words = fmt.Sprintf("%d@%s", a.Runner.PID, visible.Line(a.Runner.Host))
 	}
-	return paint(s, text.Colors{text.FgGreen}, words)
+	return paint(s, colors{color.FgGreen}, words)
 }
 
 func lastTurnText(a turn.AgentStatus, now time.Time) string {

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/text"
-
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 )
@@ -73,7 +71,7 @@ func TestTableOnTerminal(t *testing.T) {
 	c.OutTerminal, c.Width = true, 80
 	out := c.must(t, "inbox", "--agent", "b")
 	for line := range strings.Lines(out) {
-		if width := text.StringWidthWithoutEscSequences(strings.TrimSuffix(line, "\n")); width > c.Width {
+		if width := cells.String(strings.TrimSuffix(line, "\n")); width > c.Width {
 			t.Errorf("a line has %d columns, want at most %d:\n%s", width, c.Width, line)
 		}
 	}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/command"
+)
+
+func TestTable(t *testing.T) {
+	for _, test := range []struct {
+		width int
+		want  string
+	}{
+		{0, "#  Name    Subject\n1  日本語  a subject of more than sixteen columns\n2  b\n"},
+		{30, "#  Name    Subject\n1  日本語  a subject of mo…\n2  b\n"},
+	} {
+		var out bytes.Buffer
+		s := &command.Streams{Out: bufio.NewWriter(&out), Width: test.width}
+		table := newTable(s, row{"#", "Name", "Subject"}, 20, 3)
+		table.add(row{1, "日本語", "a subject of more than sixteen columns"})
+		table.add(row{2, "b", ""})
+		table.print(s)
+		if err := s.Out.Flush(); err != nil || out.String() != test.want {
+			t.Errorf("%d columns: got\n%swant\n%s", test.width, out.String(), test.want)
+		}
+	}
+}
+
+func TestWrapped(t *testing.T) {
+	got := wrapped("one two three  four", 9)
+	if len(got) != 3 || got[0] != "one two" || got[1] != "three" || got[2] != "four" {
+		t.Errorf("got %q", got)
+	}
+}
