@@ -74,10 +74,13 @@ type Workspaces struct {
 type workspace struct {
 	schemas *Schemas
 	// names are the names of those that could be read.
-	names   []string
-	open    sync.Once
-	checker *Checker
-	err     error
+	names []string
+	err   error
+
+	// start starts the checker, when the first file needs it, or sets startErr.
+	start    sync.Once
+	checker  *Checker
+	startErr error
 }
 
 // Judge returns a function that says what the schemas of the workspace say against the body of a
@@ -92,13 +95,13 @@ func (w *Workspaces) Judge(file string, m *schema.Message) func(context.Context)
 		return nil
 	}
 	return func(ctx context.Context) ([]validate.Objection, error) {
-		at.open.Do(func() {
-			if at.err == nil {
-				at.checker, at.err = NewChecker(ctx, w.Program(), at.schemas)
+		at.start.Do(func() {
+			if at.startErr = at.err; at.startErr == nil {
+				at.checker, at.startErr = NewChecker(ctx, w.Program(), at.schemas)
 			}
 		})
-		if at.err != nil {
-			return nil, at.err
+		if at.startErr != nil {
+			return nil, at.startErr
 		}
 		return at.checker.Check(ctx, m)
 	}

@@ -1,0 +1,41 @@
+package contract
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// TestJudgeFromManyGoroutines is for the race detector: validate judges files side by side.
+func TestJudgeFromManyGoroutines(t *testing.T) {
+	dir := t.TempDir()
+	for name, data := range map[string]string{"workspace.json": "{}", "agents/a/inbox/x": "", "schemas/question.schema.json": "{}"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(data), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &Workspaces{Program: func() string { return "" }}
+	var group errgroup.Group
+	for range 8 {
+		group.Go(func() error {
+			m := &schema.Message{Type: schema.Question}
+			judge := w.Judge(filepath.Join(dir, "agents", "a", "inbox", "x"), m)
+			if judge == nil {
+				return errors.New("want a judge")
+			}
+			if _, err := judge(t.Context()); !errors.Is(err, ErrNotInstalled) {
+				return errors.Join(errors.New("want ErrNotInstalled"), err)
+			}
+			return nil
+		})
+	}
+	if err := errors.Join(group.Wait(), w.Close()); err != nil {
+		t.Error(err)
+	}
+}
