@@ -54,29 +54,6 @@ func (t Type) CarriesTelemetry() bool {
 	return t == ReviewFeedback || t == ReviewAddressed || t == ReviewLGTM
 }
 
-// ExpectsAnswer reports whether the sender of such a message expects an answer. Messages of the
-// other types never get an automatic answer, so two agents cannot thank each other forever.
-func (t Type) ExpectsAnswer() bool {
-	switch t {
-	case Notification, FollowUp, ReviewLGTM, HandoffComplete:
-		return false
-	}
-	return true
-}
-
-// Answer returns the default type of an answer to a message of this type.
-func (t Type) Answer() Type {
-	switch t {
-	case ReviewRequest, ReviewAddressed:
-		return ReviewFeedback
-	case ReviewFeedback:
-		return ReviewAddressed
-	case BrainstormRequest, BrainstormFollowup:
-		return BrainstormFollowup
-	}
-	return Notification
-}
-
 // Priority is the urgency of a message; P0 is the highest.
 type Priority string
 

@@ -281,9 +281,9 @@ func TestClockSetBack(t *testing.T) {
 func TestNoticesGetNoTurn(t *testing.T) {
 	w := newWorkspace(t)
 	for n, m := range []schema.Message{
-		{From: Postmaster, Type: schema.Notification, Channel: ChannelBound, Subject: "bound"},
-		{From: "gemini", Type: schema.Notification, Channel: ChannelBounce, Subject: "bounce"},
-		{From: "gemini", Type: schema.Question, Channel: ChannelBounce, Subject: "a question"},
+		{From: Postmaster, Type: schema.Notification, Channel: schema.ChannelBound, Subject: "bound"},
+		{From: "gemini", Type: schema.Notification, Channel: schema.ChannelBounce, Subject: "bounce"},
+		{From: "gemini", Type: schema.Question, Channel: schema.ChannelBounce, Subject: "a question"},
 		{From: "gemini", Type: schema.Notification, Channel: "general", Subject: "news"},
 	} {
 		m.ID = schema.ID(fmt.Sprintf("msg-20260101T0000Z-%s-%04d", m.From, n))

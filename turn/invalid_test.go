@@ -51,7 +51,7 @@ func TestInvalidFiles(t *testing.T) {
 	slices.Sort(names)
 	wantTexts(t, "dead letters", names, "garbage.yaml", "unfinished.yaml", "with-sender.yaml")
 	bounces := entries(t, w, "claude", mailbox.Inbox)
-	if len(bounces) != 1 || bounces[0].Message.Channel != ChannelBounce {
+	if len(bounces) != 1 || bounces[0].Message.Channel != schema.ChannelBounce {
 		t.Errorf("%d messages to the sender that one file names, want a bounce: %s", len(bounces), rec.kinds())
 	}
 }

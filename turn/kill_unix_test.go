@@ -137,7 +137,7 @@ func checkKilled(t *testing.T, w *mailbox.Workspace, sent []*schema.Message) {
 	}
 	answers, bounces := make(map[schema.ID]int), make(map[schema.ID]int)
 	for _, e := range entries(t, w, "claude", mailbox.Inbox) {
-		if e.Message.Channel == ChannelBounce {
+		if e.Message.Channel == schema.ChannelBounce {
 			bounces[e.Message.ParentID]++
 		} else {
 			answers[e.Message.ParentID]++

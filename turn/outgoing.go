@@ -15,25 +15,9 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// The channels of notices, the notifications that a Runner writes by itself. Notices get no turns,
-// no answers and no bounces.
-const (
-	// ChannelBounce is for the notice that a message became a dead letter. It comes from the agent
-	// that could not handle the message.
-	ChannelBounce = "bounce"
-	// ChannelBound is for the notice that a bound on turns has tripped. It comes from Postmaster,
-	// to both sides.
-	ChannelBound = "bound"
-)
-
 // Postmaster is the reserved sender of notices to both sides of a conversation. It is not an agent;
 // its mailbox is made for the first notice.
 const Postmaster = mailbox.Postmaster
-
-// isNotice reports whether the message is a notice.
-func isNotice(m *schema.Message) bool {
-	return m.Type == schema.Notification && (m.Channel == ChannelBounce || m.Channel == ChannelBound)
-}
 
 // setID gives a draft its time, and an id that depends only on the time and on its cause: however
 // often it is sent, it is the same message.
@@ -106,7 +90,7 @@ func lastRunes(text string, most int) string {
 // bounce makes the notice to the sender of a dead letter, or nil if there is nobody to send it to.
 // A notice is never bounced: that could go on for ever.
 func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.Message {
-	if m == nil || isNotice(m) || m.From == r.config.Agent || !r.workspace.Knows(m.From) {
+	if m == nil || m.IsNotice() || m.From == r.config.Agent || !r.workspace.Knows(m.From) {
 		return nil
 	}
 	body := fmt.Sprintf("Message %s to %s could not be handled and is now a dead letter.\n\nSubject: %s\nReason: %s\nTurns started: %d\n",
@@ -115,7 +99,7 @@ func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.M
 		body += "\nThe last turn's output ended so:\n\n" + lastRunes(rec.Output, 4000)
 	}
 	draft := mailbox.Reply(m, r.config.Agent)
-	draft.Type, draft.Channel = schema.Notification, ChannelBounce
+	draft.Type, draft.Channel = schema.Notification, schema.ChannelBounce
 	draft.Subject = firstRunes("Not handled: "+m.Subject, schema.MaxSubject)
 	draft.Body = schema.TextValue(strings.TrimRight(body, " \t\r\n"))
 	r.setID(&draft, "bounce", string(rec.ID), rec.Fingerprint)
@@ -130,7 +114,7 @@ func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.M
 // boundNotice makes the notice to both sides that a bound has tripped.
 func (r *Runner) boundNotice(m *envelope, reason, remedy string) *schema.Message {
 	draft := schema.Message{
-		From: Postmaster, Type: schema.Notification, Priority: schema.P1, Channel: ChannelBound,
+		From: Postmaster, Type: schema.Notification, Priority: schema.P1, Channel: schema.ChannelBound,
 		Subject:        firstRunes(fmt.Sprintf("Paused: %s and %s", r.config.Agent, m.From), schema.MaxSubject),
 		ConversationID: m.Conversation, ParentID: m.ID,
 		Body: schema.TextValue(fmt.Sprintf("%s: %s.\n\nFurther messages wait in the inbox of %s. %s", r.config.Agent, reason, r.config.Agent, remedy)),

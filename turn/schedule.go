@@ -323,7 +323,7 @@ func newItem(file string, m *schema.Message) (*item, error) {
 			File: clone(file), From: intern(m.From), Type: intern(m.Type), Subject: clone(m.Subject),
 			Conversation: clone(mailbox.ConversationOf(m)),
 		},
-		class: m.Class(), age: timed.Age(), expires: m.ExpiresAt.Time(), notice: isNotice(m),
+		class: m.Class(), age: timed.Age(), expires: m.ExpiresAt.Time(), notice: m.IsNotice(),
 	}, nil
 }
 

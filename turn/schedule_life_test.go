@@ -127,7 +127,7 @@ func (l *life) message() *schema.Message {
 		m.ExpiresAt = schema.NewTimestamp(l.now.Add(time.Duration(l.random.IntN(240)-20) * time.Second))
 	}
 	if m.From == Postmaster {
-		m.Channel = ChannelBound // a notice, if it is a notification
+		m.Channel = schema.ChannelBound // a notice, if it is a notification
 	}
 	return m
 }

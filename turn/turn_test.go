@@ -166,7 +166,7 @@ func TestFailureRetryDeadLetterAndBounce(t *testing.T) {
 		if e.Message.Subject != "Not handled: bad" {
 			continue
 		}
-		if m := e.Message; m.Type != schema.Notification || m.Channel != ChannelBounce || m.ParentID != sent[0].ID ||
+		if m := e.Message; m.Type != schema.Notification || m.Channel != schema.ChannelBounce || m.ParentID != sent[0].ID ||
 			!strings.Contains(m.Body.Text, "exit status 3") || !strings.Contains(m.Body.Text, "last words") {
 			t.Errorf("bounce %+v, want a notification with reason and output", m)
 		}

@@ -1,0 +1,99 @@
+package schema
+
+import "strings"
+
+// IsRequest reports whether a message of this type waits for an answer of each of its recipients.
+// Message.Answers says which message is one.
+func (t Type) IsRequest() bool {
+	switch t {
+	case Question, TaskRequest, ReviewRequest, ReviewFeedback, ReviewAddressed, Handoff, BrainstormRequest:
+		return true
+	}
+	return false
+}
+
+// ExpectsAnswer reports whether a message of this type may get an automatic answer: a request, or the
+// next thought of a brainstorm. Messages of the other types never get one, so two agents cannot thank
+// each other forever.
+func (t Type) ExpectsAnswer() bool { return t.IsRequest() || t == BrainstormFollowup }
+
+// Answer returns the default type of an answer to a message of this type.
+func (t Type) Answer() Type {
+	switch t {
+	case ReviewRequest, ReviewAddressed:
+		return ReviewFeedback
+	case ReviewFeedback:
+		return ReviewAddressed
+	case BrainstormRequest, BrainstormFollowup:
+		return BrainstormFollowup
+	}
+	return Notification
+}
+
+// answeredBy reports whether a message of the other type answers a request of this type even if it is
+// not final.
+func (t Type) answeredBy(other Type) bool {
+	switch t {
+	case Question:
+		return other != Question
+	case TaskRequest:
+		return other != Question && other != Notification
+	case ReviewRequest, ReviewAddressed:
+		return other == ReviewFeedback || other == ReviewLGTM
+	case ReviewFeedback:
+		return other == ReviewAddressed || other == ReviewLGTM || other == ReviewRequest
+	case Handoff:
+		return other == HandoffComplete
+	case BrainstormRequest:
+		return other == BrainstormFollowup
+	}
+	return false
+}
+
+// Answers reports whether the message is the answer that a recipient of the request owes: it goes
+// from that recipient to the request's sender, names the request as its parent, and its type answers
+// the request's type, or it is final. A question and a notice never answer.
+func (m *Message) Answers(request *Message) bool {
+	return request.Type.IsRequest() && request.ID != "" && m.ParentID == request.ID &&
+		request.IsFor(m.From) && m.IsFor(request.From) && !m.IsNotice() && m.Type != Question &&
+		(request.Type.answeredBy(m.Type) || m.IsFinal())
+}
+
+// finalMark is the line of context_keys that makes a message final.
+const finalMark = "final: true"
+
+// IsFinal reports whether the sender says that this message is the whole answer, whatever its type:
+// a line of context_keys is "final: true".
+func (m *Message) IsFinal() bool {
+	for line := range strings.Lines(m.ContextKeys) {
+		if strings.TrimSpace(line) == finalMark {
+			return true
+		}
+	}
+	return false
+}
+
+// MakeFinal adds the line that makes the message final to its context_keys, if it is not there.
+func (m *Message) MakeFinal() {
+	switch {
+	case m.IsFinal():
+	case strings.TrimSpace(m.ContextKeys) == "":
+		m.ContextKeys = finalMark
+	default:
+		m.ContextKeys = strings.TrimRight(m.ContextKeys, "\r\n") + "\n" + finalMark
+	}
+}
+
+// The channels of notices, the notifications that a program writes by itself.
+const (
+	// ChannelBounce is for the notice that a message became a dead letter. It comes from the agent
+	// that could not handle the message.
+	ChannelBounce = "bounce"
+	// ChannelBound is for the notice that a bound on turns has tripped.
+	ChannelBound = "bound"
+)
+
+// IsNotice reports whether the message is a notice. Notices get no turns, no answers and no notices.
+func (m *Message) IsNotice() bool {
+	return m.Type == Notification && (m.Channel == ChannelBounce || m.Channel == ChannelBound)
+}
