@@ -96,7 +96,7 @@ func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 // *AmbiguousError if there is no single such message; a *NotFoundError comes with an
 // *UnreadableError if folders could not be read.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
-	found, err := w.collect(ctx, fileNameFilter(id), func(m *schema.Message) bool { return matchesID(m.ID, id) })
+	found, err := w.Search(ctx, fileNameFilter(id), func(m *schema.Message) bool { return matchesID(m.ID, id) })
 	var unreadable *UnreadableError
 	if err != nil && !errors.As(err, &unreadable) {
 		return nil, err
@@ -132,24 +132,22 @@ func matchesID(id schema.ID, text string) bool {
 // fileNameFilter spares opening files that cannot hold the message: a complete id contains the
 // minute and the sender with which our file names begin. Other file names say nothing about the
 // content.
-func fileNameFilter(id string) func(name string) bool {
+func fileNameFilter(id string) func(agent schema.AgentName, box Box, name string) bool {
 	parts, err := schema.ParseID(schema.ID(id))
 	if err != nil {
-		return schema.IsMessageFile
+		return nil
 	}
-	return func(name string) bool {
-		if !schema.IsMessageFile(name) {
-			return false
-		}
+	return func(_ schema.AgentName, _ Box, name string) bool {
 		parsed, err := schema.ParseFileName(name)
 		return err != nil || parsed.From != parts.Sender || parsed.At.Equal(parts.At) || parsed.At.Truncate(60e9).Equal(parts.At.Truncate(60e9))
 	}
 }
 
-// collect returns the messages of all mailboxes that match, as far as they can be read: the valid
-// ones first, each in the order of boxes. With an *UnreadableError, it also returns what it could
-// read.
-func (w *Workspace) collect(ctx context.Context, wantName func(string) bool, match func(*schema.Message) bool) ([]Entry, error) {
+// Search returns the files of all mailboxes that are wanted and whose messages match, as far as they
+// can be read: the valid ones first, each in the order inbox, archive, dead letters, outbox. A nil
+// want wants all. With an *UnreadableError, Search also returns what it could read.
+func (w *Workspace) Search(ctx context.Context, want func(agent schema.AgentName, box Box, name string) bool,
+	match func(*schema.Message) bool) ([]Entry, error) {
 	agents, err := w.Agents()
 	if err != nil {
 		return nil, err
@@ -158,9 +156,9 @@ func (w *Workspace) collect(ctx context.Context, wantName func(string) bool, mat
 	var unreadable error
 	for _, box := range boxes {
 		for _, agent := range agents {
-			entries, err := w.load(ctx, agent, box, wantName, func(e *Entry) bool {
-				return e.Message != nil && match(e.Message)
-			})
+			entries, err := w.load(ctx, agent, box, func(name string) bool {
+				return schema.IsMessageFile(name) && (want == nil || want(agent, box, name))
+			}, func(e *Entry) bool { return e.Message != nil && match(e.Message) })
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -235,7 +236,7 @@ func (r *Runner) request(entry mailbox.Entry, m *schema.Message, raw []byte, att
 		"OACP_MESSAGE_CREATED_AT=" + string(m.CreatedAt),
 		"OACP_MESSAGE_EXPIRES_AT=" + string(m.ExpiresAt),
 		"OACP_MESSAGE_CHANNEL=" + m.Channel,
-		"OACP_MESSAGE_CONVERSATION_ID=" + string(mailbox.ConversationOf(m)),
+		"OACP_MESSAGE_CONVERSATION_ID=" + string(conversation.Of(m)),
 		"OACP_MESSAGE_PARENT_ID=" + string(m.ParentID),
 		"OACP_MESSAGE_RELATED_PR=" + m.RelatedPR,
 		"OACP_MESSAGE_RELATED_PACKET=" + m.RelatedPacket,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -22,7 +23,7 @@ func TestTwoAgentsStopAtTheBound(t *testing.T) {
 	w := newWorkspace(t)
 	m := question("thanks")
 	m.Type = schema.BrainstormRequest
-	conversation := mailbox.ConversationOf(send(t, w, m)[0])
+	conversation := conversation.Of(send(t, w, m)[0])
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -220,7 +221,7 @@ func TestHeldAgainAfterResume(t *testing.T) {
 	<-heldNow
 	<-heldNow
 	i := slices.IndexFunc(sent, func(m *schema.Message) bool { return m.ID == first })
-	if _, err := Resume(ctx, w, mailbox.ConversationOf(sent[i])); err != nil {
+	if _, err := Resume(ctx, w, conversation.Of(sent[i])); err != nil {
 		t.Fatal(err)
 	}
 	<-done

@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -59,7 +60,7 @@ func (r *Runner) answer(ctx context.Context, m *schema.Message, rec *record, res
 		text = fmt.Sprintf("%s\n\n[This answer was cut: a message holds %d characters. It is kept %s in %s of the workspace.]",
 			firstRunes(text, maxCut), schema.MaxBody, kept, name)
 	}
-	draft := mailbox.Reply(m, r.config.Agent)
+	draft := conversation.Reply(m, r.config.Agent)
 	draft.Body = schema.TextValue(text)
 	r.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
 	err := validate.Message(&draft).Err()
@@ -98,7 +99,7 @@ func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.M
 	if rec.Output != "" {
 		body += "\nThe last turn's output ended so:\n\n" + lastRunes(rec.Output, 4000)
 	}
-	draft := mailbox.Reply(m, r.config.Agent)
+	draft := conversation.Reply(m, r.config.Agent)
 	draft.Type, draft.Channel = schema.Notification, schema.ChannelBounce
 	draft.Subject = firstRunes("Not handled: "+m.Subject, schema.MaxSubject)
 	draft.Body = schema.TextValue(strings.TrimRight(body, " \t\r\n"))

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unique"
 
-	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -321,7 +321,7 @@ func newItem(file string, m *schema.Message) (*item, error) {
 		envelope: envelope{
 			key:  key{ID: id, Fingerprint: k.Fingerprint},
 			File: clone(file), From: intern(m.From), Type: intern(m.Type), Subject: clone(m.Subject),
-			Conversation: clone(mailbox.ConversationOf(m)),
+			Conversation: clone(conversation.Of(m)),
 		},
 		class: m.Class(), age: timed.Age(), expires: m.ExpiresAt.Time(), notice: m.IsNotice(),
 	}, nil

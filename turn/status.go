@@ -8,6 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -134,7 +135,7 @@ func (s *AgentStatus) count(e mailbox.Entry, rec *record, now time.Time, waiting
 		s.Invalid++
 		return
 	}
-	waiting[mailbox.ConversationOf(e.Message)] = true
+	waiting[conversation.Of(e.Message)] = true
 	switch stageInInbox(e.Message, rec, s.Running, now) {
 	case StageHeld:
 		s.Held++

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -96,7 +97,7 @@ func TestTrackWhatNoRunnerSaw(t *testing.T) {
 	if got, want := stages(), "codex done, gemini waiting"; got != want {
 		t.Errorf("stages %s, want %s", got, want)
 	}
-	answer := mailbox.Reply(sent, "codex")
+	answer := conversation.Reply(sent, "codex")
 	answer.Body = schema.TextValue("by hand")
 	send(t, w, answer)
 	// A killed delivery leaves this file behind.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -59,7 +60,7 @@ func TestRequest(t *testing.T) {
 			"OACP_MESSAGE_ID": string(sent.ID), "OACP_MESSAGE_FROM": "claude", "OACP_MESSAGE_TO": "codex",
 			"OACP_MESSAGE_TYPE": "question", "OACP_MESSAGE_PRIORITY": "P2", "OACP_MESSAGE_SUBJECT": m.Subject,
 			"OACP_MESSAGE_CHANNEL": "a-channel", "OACP_MESSAGE_RELATED_PR": "42", "OACP_MESSAGE_PARENT_ID": "",
-			"OACP_MESSAGE_CONVERSATION_ID": string(mailbox.ConversationOf(sent)), "OACP_MESSAGE_EXPIRES_AT": "",
+			"OACP_MESSAGE_CONVERSATION_ID": string(conversation.Of(sent)), "OACP_MESSAGE_EXPIRES_AT": "",
 			"OACP_FILE": inbox.Path, "OACP_WORKSPACE": w.Dir(), "OACP_AGENT": "codex", "OACP_ATTEMPT": "1",
 		} {
 			if value := variable(got, name); value != want {
@@ -98,7 +99,7 @@ func TestReply(t *testing.T) {
 		t.Errorf("answer %+v, want one from codex with the text", m)
 	}
 	original, err := w.Find(t.Context(), string(m.ParentID))
-	if err != nil || original[0].Message.Subject != "question" || m.ConversationID != mailbox.ConversationOf(original[0].Message) {
+	if err != nil || original[0].Message.Subject != "question" || m.ConversationID != conversation.Of(original[0].Message) {
 		t.Errorf("the answer names parent %s in %s (%v), want the question", m.ParentID, m.ConversationID, err)
 	}
 	if p := progress(t, w, asked.ID); p.Stage != StageDone {

@@ -20,12 +20,12 @@ import (
 type normalizer struct{ home, inputs string }
 
 var (
-	messagePath  = regexp.MustCompile(`/(inbox|outbox)/[^/]*\.yaml( \d+)?$`)
-	typeNames    = strings.ReplaceAll(strings.Join(strings.Fields(fmt.Sprint(schema.Types())), "|"), "[", "")
-	messageName  = regexp.MustCompile(`\b\d{8}(?:T\d{4}Z|\d{6})_([A-Za-z0-9.-]+)_(` + strings.Trim(typeNames, "[]") + `)(?:_[a-z0-9]{4,16})?((?:_[\w.-]+)?\.yaml)`)
-	messageID    = regexp.MustCompile(`\bmsg-\d{8}(?:T\d{4}Z|\d{6})-([\w.-]+)-[a-z0-9]{4,16}\b`)
-	conversation = regexp.MustCompile(`\bconv-\d{8}-([\w.-]+)-\d+\b`)
-	timestamp    = regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+\+00:00|Z)`)
+	messagePath    = regexp.MustCompile(`/(inbox|outbox)/[^/]*\.yaml( \d+)?$`)
+	typeNames      = strings.ReplaceAll(strings.Join(strings.Fields(fmt.Sprint(schema.Types())), "|"), "[", "")
+	messageName    = regexp.MustCompile(`\b\d{8}(?:T\d{4}Z|\d{6})_([A-Za-z0-9.-]+)_(` + strings.Trim(typeNames, "[]") + `)(?:_[a-z0-9]{4,16})?((?:_[\w.-]+)?\.yaml)`)
+	messageID      = regexp.MustCompile(`\bmsg-\d{8}(?:T\d{4}Z|\d{6})-([\w.-]+)-[a-z0-9]{4,16}\b`)
+	conversationID = regexp.MustCompile(`\bconv-\d{8}-([\w.-]+)-\d+\b`)
+	timestamp      = regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+\+00:00|Z)`)
 )
 
 func (n normalizer) string(text string) string {
@@ -34,7 +34,7 @@ func (n normalizer) string(text string) string {
 		pattern *regexp.Regexp
 		instead string
 	}{
-		{messageName, "TIME_${1}_${2}${3}"}, {messageID, "msg-TIME-$1-RAND"}, {conversation, "conv-DATE-$1-SEQ"}, {timestamp, "TIME"},
+		{messageName, "TIME_${1}_${2}${3}"}, {messageID, "msg-TIME-$1-RAND"}, {conversationID, "conv-DATE-$1-SEQ"}, {timestamp, "TIME"},
 	} {
 		text = change.pattern.ReplaceAllStringFunc(text, func(found string) string {
 			if strings.Contains(n.inputs, found) {

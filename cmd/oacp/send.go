@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -98,7 +99,7 @@ func runSend(ctx context.Context, o sendOptions, s *command.Streams) error {
 			return err
 		}
 		if o.inReplyTo != "" {
-			found, err := w.AnswerTo(ctx, &draft, o.inReplyTo)
+			found, err := conversation.AnswerTo(ctx, w, &draft, o.inReplyTo)
 			if err != nil {
 				return err
 			}
@@ -165,7 +166,7 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
-		draft := mailbox.Reply(original, from)
+		draft := conversation.Reply(original, from)
 		if err := o.fill(&draft, s); err != nil {
 			return err
 		}

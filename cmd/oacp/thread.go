@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
@@ -55,7 +56,7 @@ EXAMPLES:
 
 func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		thread, err := w.Thread(ctx, o.id)
+		thread, err := conversation.Thread(ctx, w, o.id)
 		unreadable := ""
 		switch incomplete := new(mailbox.UnreadableError); {
 		case len(thread) > 0 && errors.As(err, &incomplete):
@@ -67,7 +68,7 @@ func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
 		if o.json {
 			return printThreadJSON(s, w, thread, unreadable)
 		}
-		depths := mailbox.Depths(thread)
+		depths := conversation.Depths(thread)
 		for i, e := range thread {
 			printThreadLine(s, depths[e.Message.ID], e)
 			if o.bodies {
@@ -146,19 +147,19 @@ EXAMPLES:
 
 func resumeThread(ctx context.Context, o threadOptions, s *command.Streams) error {
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		conversation := schema.ConversationID(o.id)
-		if _, err := schema.ParseConversationID(conversation); err != nil {
+		id := schema.ConversationID(o.id)
+		if _, err := schema.ParseConversationID(id); err != nil {
 			found, err := w.Find(ctx, o.id)
 			if err != nil {
 				return err
 			}
-			conversation = mailbox.ConversationOf(found[0].Message)
+			id = conversation.Of(found[0].Message)
 		}
 		var agents []schema.AgentName
 		if o.agent != "" {
 			agents = append(agents, schema.AgentName(o.agent))
 		}
-		resumed, err := turn.Resume(ctx, w, conversation, agents...)
+		resumed, err := turn.Resume(ctx, w, id, agents...)
 		if err != nil {
 			return err
 		}
@@ -166,10 +167,10 @@ func resumeThread(ctx context.Context, o threadOptions, s *command.Streams) erro
 			return command.WriteJSON(s.Out, struct {
 				Conversation schema.ConversationID `json:"conversation_id"`
 				Agents       []schema.AgentName    `json:"agents"`
-			}{conversation, resumed})
+			}{id, resumed})
 		}
 		for _, agent := range resumed {
-			fmt.Fprintf(s.Out, "OK: %s goes on with %s\n", conversation, agent)
+			fmt.Fprintf(s.Out, "OK: %s goes on with %s\n", id, agent)
 		}
 		return nil
 	})

@@ -13,7 +13,7 @@ import (
 // and derived ones.
 func TestAcknowledge(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
-	p.append(conversation()...)
+	p.append(exampleRecords()...)
 	sent := message(schema.TaskRequest)
 	sent.ID, sent.From, sent.To, sent.Subject = "", "claude", []schema.AgentName{"codex"}, "sent by mail"
 	p.send(sent)

@@ -62,7 +62,7 @@ func TestFollow(t *testing.T) {
 	}
 	p.send(message(schema.Question))
 	wait(1, 0)
-	p.append(conversation()[:3]...)
+	p.append(exampleRecords()[:3]...)
 	wait(1, 3)
 	if _, err := project.AddAgent(p.workspace, "gemini", project.AgentOptions{}); err != nil {
 		t.Fatal(err)

@@ -79,8 +79,8 @@ func diff(got, want string) string {
 	return strings.Join(append(out, fmt.Sprintf("%d lines, want %d", len(a), len(b))), "\n")
 }
 
-// conversation is the example of AgentPair's bridge reference.
-func conversation() []bridge.Record {
+// exampleRecords returns the example of AgentPair's bridge reference.
+func exampleRecords() []bridge.Record {
 	at := func(r bridge.Record, clock string) bridge.Record {
 		r.Timestamp = "2024-03-28T" + clock + "Z"
 		return r
@@ -104,7 +104,7 @@ func (p *place) append(records ...bridge.Record) {
 
 func TestConversationIntoMailboxes(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
-	p.append(conversation()...)
+	p.append(exampleRecords()...)
 	before := p.snapshot()
 	report := p.run(Both)
 	if report.Delivered != 6 || !slices.Equal(report.Warnings, nil) {
@@ -153,7 +153,7 @@ func TestConversationIntoTheBridge(t *testing.T) {
 		t.Errorf("got %+v, want 6 recorded and none delivered", report)
 	}
 	for i, r := range p.records() {
-		want := conversation()[i]
+		want := exampleRecords()[i]
 		if r.Type != want.Type || r.Signal != want.Signal || r.From != want.From || r.Timestamp != want.Timestamp {
 			t.Errorf("record %d: got %+v, want %+v", i+1, r, want)
 		}
@@ -253,7 +253,7 @@ func TestSameWordsTwice(t *testing.T) {
 
 func TestAcknowledgedMessagesStayAway(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
-	p.append(conversation()...)
+	p.append(exampleRecords()...)
 	sent := message(schema.Question)
 	p.send(sent)
 	p.run(Both)
@@ -630,7 +630,7 @@ func TestLateFilesWithOldNames(t *testing.T) {
 func TestAnotherLog(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	p.send(message(schema.Question))
-	p.append(conversation()...)
+	p.append(exampleRecords()...)
 	p.run(Both)
 	if err := os.WriteFile(p.log.Path(), []byte(`{"id":"x","type":"chat","from":"codex","to":"claude","content":"a new log"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -660,7 +660,7 @@ func TestAnotherLog(t *testing.T) {
 func TestDamagedState(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	p.send(message(schema.Question))
-	p.append(conversation()...)
+	p.append(exampleRecords()...)
 	p.run(Both)
 	want := p.snapshot()
 	files, err := filepath.Glob(filepath.Join(p.workspace.Dir(), stateName, "*-*.j*[ln]"))
@@ -769,7 +769,7 @@ func TestOneOutboxThatRefuses(t *testing.T) {
 
 func TestLogThatRefuses(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
-	p.append(conversation()...)
+	p.append(exampleRecords()...)
 	p.send(message(schema.Question))
 	lock := p.log.Path() + ".lock"
 	if err := errors.Join(os.Remove(lock), os.Mkdir(lock, 0o755)); err != nil {
@@ -793,7 +793,7 @@ func TestLogThatRefuses(t *testing.T) {
 func TestDeliverFromAnywhere(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
 	records := func(yield func(bridge.Entry, error) bool) {
-		for i, r := range conversation() {
+		for i, r := range exampleRecords() {
 			if !yield(bridge.Entry{Record: r, Line: i + 1}, nil) {
 				return
 			}
@@ -810,7 +810,7 @@ func TestDeliverFromAnywhere(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
-	p.append(conversation()...)
+	p.append(exampleRecords()...)
 	p.send(message(schema.Question))
 	done, total := 0, 0
 	m := p.mirror(Both)

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/convert"
-	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -20,7 +20,7 @@ func TestAnswersAreNotDerived(t *testing.T) {
 				ID: "msg-20260313T1201Z-claude-0123456789abcdef", From: "claude", To: []schema.AgentName{"codex"},
 				Type: row.Message, Channel: row.Channel + suffix,
 			}
-			if answer := mailbox.Reply(&m, "codex"); answer.Channel != "" {
+			if answer := conversation.Reply(&m, "codex"); answer.Channel != "" {
 				t.Errorf("the answer to a message on %s is on %s, want no channel", m.Channel, answer.Channel)
 			}
 		}

@@ -173,7 +173,7 @@ func TestLedgerOutlivesItsLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.append(conversation()...)
+	p.append(exampleRecords()...)
 	p.send(question("", "another"))
 	if report := p.run(Both); report.Recorded != 1 {
 		t.Fatalf("got %+v, want 1 recorded", report)

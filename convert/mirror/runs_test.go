@@ -54,7 +54,7 @@ func at(minute int, text string) schema.Message {
 func TestSecondRunBeginsEmpty(t *testing.T) {
 	r := newRuns(t)
 	first := r.open(1, time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC))
-	first.append(conversation()...)
+	first.append(exampleRecords()...)
 	first.send(at(20, "before any run"))
 	first.send(at(40, "in the first run"))
 	if report := first.run(Both); report.Recorded != 2 || report.Delivered != 6 || report.LeftOut != 0 {
@@ -232,7 +232,7 @@ func TestTheSameWordsInTwoRuns(t *testing.T) {
 // TestCopyOfALog checks that a copy of a log delivers nothing again.
 func TestCopyOfALog(t *testing.T) {
 	p := newPlace(t, "claude", "codex")
-	p.append(conversation()...)
+	p.append(exampleRecords()...)
 	p.run(Both)
 	data, err := os.ReadFile(p.log.Path())
 	if err != nil {

@@ -28,6 +28,8 @@ var imports = map[string][]string{
 	"mailbox":  {"schema", "signing", "validate"},
 	"contract": {"schema", "validate"},
 
+	"mailbox/conversation": {"schema", "mailbox"},
+
 	"mailbox/project": {"schema", "mailbox"},
 	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
 	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
@@ -40,7 +42,7 @@ var imports = map[string][]string{
 	"convert": {"schema", "validate", "bridge"},
 	"ash":     {},
 	"agent":   {"schema", "ash"},
-	"turn":    {"schema", "signing", "validate", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "agent"},
+	"turn":    {"schema", "signing", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "agent"},
 	"pair":    {"schema", "bridge", "agent"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
@@ -234,7 +236,7 @@ var opening = map[string]string{
 // TestWorkspacesOpenThroughDurable checks that the packages that keep files in a workspace open them
 // with internal/durable, because it follows no links and does not wait for pipes.
 func TestWorkspacesOpenThroughDurable(t *testing.T) {
-	packages := []string{"mailbox", "mailbox/project", "mailbox/watch", "mailbox/doctor", "mailbox/trust", "turn",
+	packages := []string{"mailbox", "mailbox/conversation", "mailbox/project", "mailbox/watch", "mailbox/doctor", "mailbox/trust", "turn",
 		"convert/mirror", "internal/exclusive", "cmd/oacp-dashboard/dashboard"}
 	opens := []string{"Open", "OpenFile", "ReadFile", "WriteFile", "Create", "CreateTemp", "ReadDir", "OpenRoot", "FS", "Truncate"}
 	found := 0

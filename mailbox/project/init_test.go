@@ -14,6 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -150,7 +151,7 @@ func TestReferenceWorkspaceWorksUnchanged(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("the inbox lists %v (%v), want the message", entries, err)
 	}
-	answer := mailbox.Reply(entries[0].Message, "codex")
+	answer := conversation.Reply(entries[0].Message, "codex")
 	answer.Body = schema.TextValue("Done.")
 	send(t, w, answer)
 	if _, err := w.DeadLetter(entries[0], mailbox.DeadLetterReason{Reason: "because"}); err != nil {
@@ -166,7 +167,7 @@ func TestReferenceWorkspaceWorksUnchanged(t *testing.T) {
 		t.Error(err)
 	}
 	wantContents(t, dir, before)
-	if thread, err := w.Thread(t.Context(), string(r.Message.ID)); err != nil || len(thread) != 2 {
+	if thread, err := conversation.Thread(t.Context(), w, string(r.Message.ID)); err != nil || len(thread) != 2 {
 		t.Errorf("the thread has %d messages (%v), want two", len(thread), err)
 	}
 }

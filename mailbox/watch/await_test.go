@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -126,7 +127,7 @@ func TestAwaitReply(t *testing.T) {
 	put(t, w, "claude", "20260313T1430Z_gemini_question.yaml", "something else")
 	writeFile(t, filepath.Join(w.BoxPath("claude", mailbox.Inbox), "bad.yaml"), "id: [")
 	r := send(t, w, draft("codex", "gemini"))
-	answer := mailbox.Reply(r.Message, "codex")
+	answer := conversation.Reply(r.Message, "codex")
 	answer.Body = schema.TextValue("Done.")
 	var got mailbox.Entry
 	err := awaiting(t, func() error {
@@ -159,7 +160,7 @@ func TestAwaitReply(t *testing.T) {
 func TestAwaitReplySeesAFileThatGrows(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	r := send(t, w, draft("codex"))
-	answer := mailbox.Reply(r.Message, "codex")
+	answer := conversation.Reply(r.Message, "codex")
 	answer.ID, answer.CreatedAt, answer.Body = "msg-20260313T1431Z-codex-bbbb", "2026-03-13T14:31:00Z", schema.TextValue("Done.\nReally.\n")
 	data, err := schema.Encode(&answer)
 	if err != nil {

@@ -15,11 +15,12 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// conversation is the conversation that the screen shows instead of the panes.
-type conversation struct {
+// transcript is the conversation that the screen shows instead of the panes.
+type transcript struct {
 	// title names it. Of a run's conversation, run is the folder of the run.
 	title, run string
 	reader     reader
@@ -44,7 +45,7 @@ type conversation struct {
 }
 
 // take replaces the entries. The entry at the top of the screen stays there.
-func (c *conversation) take(r reading) {
+func (c *transcript) take(r reading) {
 	c.ready, c.err = true, r.err
 	if !r.changed || r.err != nil && len(r.entries) == 0 {
 		return
@@ -59,7 +60,7 @@ func (c *conversation) take(r reading) {
 }
 
 // resize breaks the entries into lines for another width.
-func (c *conversation) resize(width int) {
+func (c *transcript) resize(width int) {
 	i, offset := c.topEntry()
 	c.width = width
 	c.layOut(i, offset)
@@ -67,7 +68,7 @@ func (c *conversation) resize(width int) {
 
 // topEntry returns the index of the entry at the top of the screen, -1 if there is none, and the
 // number of its lines above the screen.
-func (c *conversation) topEntry() (i, offset int) {
+func (c *transcript) topEntry() (i, offset int) {
 	i = sort.SearchInts(c.starts, c.top+1) - 1
 	if i < 0 {
 		return -1, 0
@@ -77,7 +78,7 @@ func (c *conversation) topEntry() (i, offset int) {
 
 // layOut breaks all entries into lines, with a blank line between them, and puts a line of entry i
 // at the top of the screen, or the first line if i is negative.
-func (c *conversation) layOut(i, offset int) {
+func (c *transcript) layOut(i, offset int) {
 	c.lines, c.starts, c.top = c.lines[:0], c.starts[:0], 0
 	for j, e := range c.entries {
 		c.starts = append(c.starts, len(c.lines))
@@ -96,7 +97,7 @@ func (c *conversation) layOut(i, offset int) {
 }
 
 // concerns reports whether messages have come that belong to the conversation.
-func (c *conversation) concerns(before, now []Message) bool {
+func (c *transcript) concerns(before, now []Message) bool {
 	if c.run != "" {
 		return false // the log is read in intervals
 	}
@@ -118,7 +119,7 @@ func (c *conversation) concerns(before, now []Message) bool {
 }
 
 // first returns the index of the first line in view.
-func (c *conversation) first(height int) int {
+func (c *transcript) first(height int) int {
 	last := max(0, len(c.lines)-height)
 	if c.follow {
 		return last
@@ -127,14 +128,14 @@ func (c *conversation) first(height int) int {
 }
 
 // move scrolls by lines.
-func (c *conversation) move(by, height int) {
+func (c *transcript) move(by, height int) {
 	last := max(0, len(c.lines)-height)
 	c.top = max(0, min(c.first(height)+by, last))
 	c.follow = c.top == last
 }
 
 // window returns the lines in view.
-func (c *conversation) window(height int) []line {
+func (c *transcript) window(height int) []line {
 	top := c.first(height)
 	return c.lines[top:min(top+height, len(c.lines))]
 }
@@ -246,7 +247,7 @@ func (r *messageReader) read(ctx context.Context) reading {
 // thread returns the messages of the conversation, in order, from the first workspace that has it.
 func (r *messageReader) thread(ctx context.Context) ([]mailbox.Entry, error) {
 	for _, w := range r.workspaces {
-		entries, err := w.Thread(ctx, string(r.id))
+		entries, err := conversation.Thread(ctx, w, string(r.id))
 		if missing := new(mailbox.NotFoundError); !errors.As(err, &missing) {
 			return entries, err
 		}

@@ -76,7 +76,7 @@ func FuzzWrap(f *testing.F) {
 func TestScroll(t *testing.T) {
 	for _, count := range []int{0, 1, 2, 7} {
 		for _, height := range []int{1, 4, 30} {
-			c := &conversation{follow: true}
+			c := &transcript{follow: true}
 			c.resize(30)
 			c.take(numbered(count, 3))
 			var all []string
@@ -117,7 +117,7 @@ func TestScroll(t *testing.T) {
 
 // TestConversationStays checks that the view stays in place while entries arrive and disappear.
 func TestConversationStays(t *testing.T) {
-	c := &conversation{follow: true}
+	c := &transcript{follow: true}
 	c.resize(200)
 	r := numbered(10, 1)
 	c.take(r)
@@ -156,7 +156,7 @@ func TestConcerns(t *testing.T) {
 		return receipt.Message.ID
 	}
 	first := post("conv-20260304-claude-1", "", "first")
-	c := &conversation{reader: &messageReader{workspaces: source.config.Workspaces, id: first}}
+	c := &transcript{reader: &messageReader{workspaces: source.config.Workspaces, id: first}}
 	known := gather(t, source).messages(target{})
 	c.take(c.reader.read(t.Context()))
 	var other schema.ID

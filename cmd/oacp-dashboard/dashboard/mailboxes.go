@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
@@ -146,7 +147,7 @@ func (s *source) messages(w *mailbox.Workspace, agents []schema.AgentName) []Mes
 
 // sortMessages puts messages in the order of a conversation.
 func sortMessages(messages []Message) {
-	mailbox.SortConversation(messages, func(m Message) *schema.Message {
+	conversation.Sort(messages, func(m Message) *schema.Message {
 		return &schema.Message{ID: m.ID, ParentID: m.parent, CreatedAt: m.CreatedAt}
 	})
 }

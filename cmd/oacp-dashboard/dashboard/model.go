@@ -44,7 +44,7 @@ type model struct {
 	// only is the agent whose messages alone are listed, unless empty.
 	only target
 	// conversation, if not nil, replaces the panes.
-	conversation *conversation
+	conversation *transcript
 
 	looking bool // a look at the source is running
 }
@@ -208,7 +208,7 @@ func (m *model) open() []task {
 		return nil
 	}
 	selected := rows[m.selected[m.focus]]
-	c := &conversation{follow: true, due: true}
+	c := &transcript{follow: true, due: true}
 	switch m.focus {
 	case agentsPane:
 		if selected.target.agent != "" {

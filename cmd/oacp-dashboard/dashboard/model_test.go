@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -206,7 +207,7 @@ func TestConversationFollows(t *testing.T) {
 		t.Error("the conversation is read again because of a message of another one")
 	}
 	for _, text := range []string{"the answer", "and another"} {
-		answer := mailbox.Reply(receipt.Message, "codex")
+		answer := conversation.Reply(receipt.Message, "codex")
 		answer.Body = schema.TextValue(text)
 		receipt, err := w.Send(t.Context(), answer, nil)
 		if err != nil {

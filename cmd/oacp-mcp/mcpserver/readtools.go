@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -291,7 +292,7 @@ type threadMessage struct {
 
 func (s *Server) showThread(ctx context.Context, in messageIDInput) (thread, string, error) {
 	result := thread{Messages: []threadMessage{}}
-	entries, err := s.workspace.Thread(ctx, in.MessageID)
+	entries, err := conversation.Thread(ctx, s.workspace, in.MessageID)
 	var text strings.Builder
 	switch incomplete := new(mailbox.UnreadableError); {
 	case len(entries) > 0 && errors.As(err, &incomplete):
@@ -301,7 +302,7 @@ func (s *Server) showThread(ctx context.Context, in messageIDInput) (thread, str
 		return result, "", err
 	}
 	now := time.Now()
-	depths := mailbox.Depths(entries)
+	depths := conversation.Depths(entries)
 	for i, e := range entries {
 		m := e.Message
 		if result.ConversationID == "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -84,7 +85,7 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 	found := true
 	if in.InReplyTo != "" {
 		var err error
-		if found, err = s.workspace.AnswerTo(ctx, &draft, in.InReplyTo); err != nil {
+		if found, err = conversation.AnswerTo(ctx, s.workspace, &draft, in.InReplyTo); err != nil {
 			return sentMessage{}, "", err
 		}
 	}
@@ -108,7 +109,7 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 		return sentMessage{}, "", argumentErrorf(
 			"the message %s is your own: use send_message with in_reply_to", original.ID)
 	}
-	draft := mailbox.Reply(original, s.agent)
+	draft := conversation.Reply(original, s.agent)
 	draft.Body = in.Body
 	draft.Type = cmp.Or(in.Type, draft.Type)
 	draft.Subject = cmp.Or(in.Subject, draft.Subject)

@@ -1,10 +1,11 @@
-package mailbox
+package conversation
 
 import (
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -69,26 +70,26 @@ func TestReplySubject(t *testing.T) {
 	}
 }
 
-// TestConversationOf checks that all answers to a message agree on its conversation.
-func TestConversationOf(t *testing.T) {
+// TestOf checks that all answers to a message agree on its conversation.
+func TestOf(t *testing.T) {
 	first, second := message("aaaa", 0), message("aaab", 0)
-	got := ConversationOf(&first)
+	got := Of(&first)
 	parts, err := schema.ParseConversationID(got)
 	if err != nil || parts.Agent != "claude" || parts.Date.Format("20060102") != "20260313" {
 		t.Errorf("the conversation is %q (%v), want one of claude on that day", got, err)
 	}
-	if again := ConversationOf(&first); again != got {
+	if again := Of(&first); again != got {
 		t.Errorf("the conversation is %q at one time and %q at another", got, again)
 	}
-	if other := ConversationOf(&second); other == got {
+	if other := Of(&second); other == got {
 		t.Errorf("two messages start one conversation %q", got)
 	}
 	first.ConversationID = "conv-20260101-x-7"
-	if got := ConversationOf(&first); got != first.ConversationID {
+	if got := Of(&first); got != first.ConversationID {
 		t.Errorf("the conversation is %q, want the message's own", got)
 	}
 	odd := schema.Message{ID: "no id"}
-	if got := ConversationOf(&odd); got != "" {
+	if got := Of(&odd); got != "" {
 		t.Errorf("a message without a proper id starts %q, want nothing", got)
 	}
 }
@@ -97,9 +98,9 @@ func TestAnswerTo(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	threaded := message("aaaa", 0)
 	threaded.ConversationID = "conv-20260101-x-7"
-	place(t, w, "codex", Inbox, "a.yaml", threaded)
+	place(t, w, "codex", mailbox.Inbox, "a.yaml", threaded)
 	plain := message("abbb", 0)
-	place(t, w, "claude", Outbox, "b.yaml", plain)
+	place(t, w, "claude", mailbox.Outbox, "b.yaml", plain)
 	gone := message("cccc", 0)
 	tests := []struct {
 		name, id     string
@@ -109,16 +110,16 @@ func TestAnswerTo(t *testing.T) {
 		conversation schema.ConversationID
 	}{
 		{"in a conversation", string(threaded.ID), "", true, threaded.ID, threaded.ConversationID},
-		{"by its rand", "abbb", "", true, plain.ID, ConversationOf(&plain)},
+		{"by its rand", "abbb", "", true, plain.ID, Of(&plain)},
 		{"with a conversation of its own", "abbb", "conv-20260102-y-1", true, plain.ID, "conv-20260102-y-1"},
-		{"gone", string(gone.ID), "", false, gone.ID, ConversationOf(&gone)},
+		{"gone", string(gone.ID), "", false, gone.ID, Of(&gone)},
 		{"missing, with a conversation", string(gone.ID), "conv-20260102-y-1", false, gone.ID, "conv-20260102-y-1"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			m := draft("codex")
 			m.ConversationID = test.own
-			found, err := w.AnswerTo(t.Context(), &m, test.id)
+			found, err := AnswerTo(t.Context(), w, &m, test.id)
 			if err != nil || found != test.found {
 				t.Errorf("AnswerTo gave %t, %v; want %t", found, err, test.found)
 			}
@@ -129,7 +130,7 @@ func TestAnswerTo(t *testing.T) {
 	}
 	for _, id := range []string{"zzzz", "msg-20260313T1430Z-claude-a", ""} {
 		m := draft("codex")
-		if found, err := w.AnswerTo(t.Context(), &m, id); err == nil || found || m.ParentID != "" {
+		if found, err := AnswerTo(t.Context(), w, &m, id); err == nil || found || m.ParentID != "" {
 			t.Errorf("an answer to %q gave %t, %v with parent %q, want an error", id, found, err, m.ParentID)
 		}
 	}
