@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -130,7 +131,7 @@ func (w *Workspaces) of(file string) *workspace {
 
 // loadWorkspace reads the schemas of a workspace. Shown is its path in problems.
 func loadWorkspace(dir, shown string) *workspace {
-	root, err := os.OpenRoot(dir)
+	root, err := durable.OpenRoot(dir)
 	if err != nil {
 		return &workspace{err: err}
 	}

@@ -89,8 +89,8 @@ func cutType(text string) (t Type, from string, ok bool) {
 	return "", "", false
 }
 
-// IsNamePart reports whether text can stand in a file name for what a user chooses, such as a
-// suffix: it is 1 to 64 letters, digits, dots, underscores and hyphens.
+// IsNamePart reports whether text that a user chooses, such as a suffix, can be a part of a file
+// name: it is 1 to 64 letters, digits, dots, underscores and hyphens.
 func IsNamePart(text string) bool {
 	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 	return 0 < len(text) && len(text) <= 64 && strings.Trim(text, allowed) == ""

@@ -1,21 +1,10 @@
 package schema
 
 import (
-	"cmp"
 	"strings"
 	"sync"
 	"time"
 )
-
-// Compare orders messages for processing: by priority; within a priority requests first,
-// notifications and follow-ups last; then by age. It returns a negative number if a comes first. A
-// message without a known priority counts as DefaultPriority.
-func Compare(a, b *Message) int {
-	if c := cmp.Compare(a.Class(), b.Class()); c != 0 {
-		return c
-	}
-	return CompareAge(a, b)
-}
 
 // CompareAge orders messages by age, the oldest first: by their times, within a second by the times
 // that their ids carry, then by id. So messages that one sender sends one after the other stay in
@@ -54,7 +43,9 @@ func (a *Age) Compare(b *Age) int {
 	return strings.Compare(string(a.id), string(b.id))
 }
 
-// Class is the part of Compare's order that does not depend on age: the lower class comes first.
+// Class orders messages for processing: the lower class comes first, and within a class the older
+// message. Classes go by priority; within a priority requests come first, notifications and
+// follow-ups last. A message without a known priority counts as DefaultPriority.
 func (m *Message) Class() int {
 	const ranks = 3
 	p := m.Priority

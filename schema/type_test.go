@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -55,7 +56,8 @@ func TestPriorities(t *testing.T) {
 	}
 }
 
-func TestCompare(t *testing.T) {
+func TestProcessingOrder(t *testing.T) {
+	compare := func(a, b Message) int { return cmp.Or(cmp.Compare(a.Class(), b.Class()), CompareAge(&a, &b)) }
 	// In processing order.
 	messages := []Message{
 		{Priority: P0, Type: ReviewRequest, CreatedAt: "2026-03-13T14:30:09Z", ID: "9"},
@@ -73,15 +75,15 @@ func TestCompare(t *testing.T) {
 	}
 	for i := range messages {
 		for j := range messages {
-			got := Compare(&messages[i], &messages[j])
+			got := compare(messages[i], messages[j])
 			if got < 0 != (i < j) || got > 0 != (i > j) {
-				t.Errorf("Compare(%d, %d) = %d", i, j, got)
+				t.Errorf("messages %d and %d compare as %d", i, j, got)
 			}
 		}
 	}
 	shuffled := slices.Clone(messages)
 	rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-	slices.SortFunc(shuffled, func(a, b Message) int { return Compare(&a, &b) })
+	slices.SortFunc(shuffled, compare)
 	for i := range messages {
 		if shuffled[i].ID != messages[i].ID || shuffled[i].Priority != messages[i].Priority {
 			t.Errorf("place %d has %+v, want %+v", i, shuffled[i], messages[i])

@@ -98,7 +98,7 @@ func (k *Key) StubPath() string { return strings.TrimSuffix(k.Path, keySuffix) +
 // JWK returns the public half.
 func (k *Key) JWK() JWK { return NewJWK(k.private.Public().(ed25519.PublicKey)) }
 
-// AgentURN and InstanceURN return what signatures say about the agent and the machine.
+// AgentURN returns what signatures say about the agent.
 func (k *Key) AgentURN() string { return agentURN + k.Domain + ":" + string(k.Agent) }
 
 // InstanceURN returns what signatures say about the machine.
@@ -139,8 +139,8 @@ type PublicStub struct {
 }
 
 // ParsePublicStub decodes the file of a public key and checks that its parts fit each other. Members
-// that it does not know are ignored, but for those of the key itself: a private one must never
-// spread.
+// that it does not know are ignored, except those of the key itself, so that a private
+// key never spreads.
 func ParsePublicStub(data []byte) (stub PublicStub, err error) {
 	members, err := decodeObject(data)
 	if err != nil {

@@ -58,13 +58,14 @@ func (e *NoKeyError) Error() string {
 // A KeyFileError says that the file or folder of a key cannot be used.
 type KeyFileError struct {
 	Path string
-	Err  error
+	// Err does not name the file, unless it is a *fs.PathError.
+	Err error
 }
 
 // Error names the file and the cause.
 func (e *KeyFileError) Error() string {
-	if text := e.Err.Error(); strings.Contains(text, e.Path) {
-		return text
+	if _, named := errors.AsType[*fs.PathError](e.Err); named {
+		return e.Err.Error()
 	}
 	return fmt.Sprintf("key %s: %v", e.Path, e.Err)
 }

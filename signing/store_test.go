@@ -115,19 +115,19 @@ func TestKeyFiles(t *testing.T) {
 	file := func(path string) string { return path }
 	other := testKey(t, "ada")
 	for name, change := range map[string]func(*testing.T, *signing.Key){
-		"readable by the group":  mode(file, 0o640),
-		"readable by all":        mode(file, 0o604),
-		"a folder open to all":   mode(filepath.Dir, 0o755),
-		"another public key":     edit("x", other.JWK().X),
-		"another id":             edit("kid", string(other.ID)),
-		"a short private key":    edit("d", "AAAA"),
-		"no private key":         edit("d", ""),
-		"another agent":          edit("agent", "ben"),
-		"a domain that is none":  edit("trust_domain", "here"),
-		"a machine that is none": edit("instance_id", "../.."),
-		"another kind of key":    edit("crv", "X25519"),
-		"not JSON":               func(t *testing.T, k *signing.Key) { write(t, k.Path, "{") },
-		"empty":                  func(t *testing.T, k *signing.Key) { write(t, k.Path, "") },
+		"readable by the group": mode(file, 0o640),
+		"readable by all":       mode(file, 0o604),
+		"a folder open to all":  mode(filepath.Dir, 0o755),
+		"another public key":    edit("x", other.JWK().X),
+		"another id":            edit("kid", string(other.ID)),
+		"a short private key":   edit("d", "AAAA"),
+		"no private key":        edit("d", ""),
+		"another agent":         edit("agent", "ben"),
+		"an invalid domain":     edit("trust_domain", "here"),
+		"an invalid machine":    edit("instance_id", "../.."),
+		"another kind of key":   edit("crv", "X25519"),
+		"not JSON":              func(t *testing.T, k *signing.Key) { write(t, k.Path, "{") },
+		"empty":                 func(t *testing.T, k *signing.Key) { write(t, k.Path, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := signing.NewStore(t.TempDir())
@@ -234,15 +234,15 @@ func TestIdentityFileThatIsNone(t *testing.T) {
 func TestPublicStub(t *testing.T) {
 	_, data := stubOf(t)
 	for name, replace := range map[string][2]string{
-		"a private key":         {`"x":`, `"d": "AAAA", "x":`},
-		"another id":            {`"kid": "`, `"kid": "x`},
-		"another agent":         {`"agent": "ada"`, `"agent": "ben"`},
-		"an agent that is none": {`"agent": "ada"`, `"agent": ".."`},
-		"a domain that is none": {"urn:oacp:agent:", "urn:oacp:agent:x"},
-		"a machine of no form":  {"urn:uuid:", "uuid:"},
-		"another curve":         {"Ed25519", "X25519"},
-		"a member twice":        {`"kid": `, `"kid": "", "kid": `},
-		"not JSON":              {"{", ""},
+		"a private key":        {`"x":`, `"d": "AAAA", "x":`},
+		"another id":           {`"kid": "`, `"kid": "x`},
+		"another agent":        {`"agent": "ada"`, `"agent": "ben"`},
+		"an invalid agent":     {`"agent": "ada"`, `"agent": ".."`},
+		"an invalid domain":    {"urn:oacp:agent:", "urn:oacp:agent:x"},
+		"a machine of no form": {"urn:uuid:", "uuid:"},
+		"another curve":        {"Ed25519", "X25519"},
+		"a member twice":       {`"kid": `, `"kid": "", "kid": `},
+		"not JSON":             {"{", ""},
 	} {
 		changed := strings.Replace(data, replace[0], replace[1], 1)
 		_, err := signing.ParsePublicStub([]byte(changed))

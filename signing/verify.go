@@ -162,7 +162,7 @@ func (s *Signature) check(signed []byte, pins Pins) (outcome string) {
 	return outcomeVerified
 }
 
-// compareSender looks for a good signature of the sender. Others do not count, wherever they stand.
+// compareSender looks for a good signature of the sender. Signatures of others do not count.
 func (r *Result) compareSender(signatures []Signature, sender schema.AgentName) {
 	r.Sender = sender
 	var others []string

@@ -158,7 +158,8 @@ func (s *exhaustive) inOrder() []*item {
 		all = append(all, it)
 	}
 	slices.SortFunc(all, func(a, b *item) int {
-		return cmp.Or(schema.Compare(s.messages[a.File], s.messages[b.File]), cmp.Compare(a.File, b.File))
+		first, second := s.messages[a.File], s.messages[b.File]
+		return cmp.Or(cmp.Compare(first.Class(), second.Class()), schema.CompareAge(first, second), cmp.Compare(a.File, b.File))
 	})
 	return all
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
+
+	"github.com/oacp-go/oacp/internal/spelling"
 )
 
 // Count holds the number of files and diagnostics.
@@ -38,17 +40,10 @@ func (r *Result) Count() Count {
 // String returns the numbers in words.
 func (c Count) String() string {
 	if c.Errors == 0 && c.Warnings == 0 {
-		return plural(c.Files, "file")
+		return spelling.Count(c.Files, "file")
 	}
 	return fmt.Sprintf("%s, %d invalid: %s, %s",
-		plural(c.Files, "file"), c.Invalid, plural(c.Errors, "error"), plural(c.Warnings, "warning"))
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+		spelling.Count(c.Files, "file"), c.Invalid, spelling.Count(c.Errors, "error"), spelling.Count(c.Warnings, "warning"))
 }
 
 // WriteJSON writes the result as one JSON object: the numbers of files, invalid files, errors and

@@ -63,7 +63,7 @@ func runAddAgent(o addAgentOptions, s *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	options := project.AgentOptions{Runtime: o.runtime, Whole: o.workspace.Project != "", Now: s.Now()}
+	options := project.AgentOptions{Runtime: o.runtime, ProjectFolders: o.workspace.Project != "", Now: s.Now()}
 	if o.runtime != "" {
 		if options.Home, err = o.workspace.Place(s).HomeDir(); err != nil {
 			return err

@@ -65,7 +65,7 @@ func (o *deliverOptions) makeProject(s *command.Streams) error {
 	}
 	dir, err := place.ProjectDir()
 	if err == nil {
-		_, err = project.Init(dir, project.InitOptions{Project: place.Project, Whole: true, Now: s.Now()})
+		_, err = project.Init(dir, project.InitOptions{Project: place.Project, ProjectFolders: true, Now: s.Now()})
 	}
 	return err
 }

@@ -103,7 +103,7 @@ func (o doctorOptions) inspect(ctx context.Context, s *command.Streams, report *
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		report.Workspace = w.Dir()
 		options := doctor.Options{
-			Now: s.Now(), Whole: o.workspace.Project != "", Autonomy: autonomyOf, Contract: command.ContractProgram(),
+			Now: s.Now(), ProjectFolders: o.workspace.Project != "", Autonomy: autonomyOf, Contract: command.ContractProgram(),
 		}
 		var findings []doctor.Finding
 		var err error

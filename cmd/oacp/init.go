@@ -61,7 +61,7 @@ EXAMPLES:
 }
 
 func runInit(o initOptions, s *command.Streams) error {
-	options := project.InitOptions{Project: o.workspace.Project, Whole: o.workspace.Project != "", Now: s.Now()}
+	options := project.InitOptions{Project: o.workspace.Project, ProjectFolders: o.workspace.Project != "", Now: s.Now()}
 	for name := range strings.SplitSeq(o.agents, ",") {
 		if name = strings.TrimSpace(name); name == "" {
 			continue

@@ -31,7 +31,7 @@ import (
 // what any command takes.
 const patience = 30 * time.Second
 
-// An obstacle is what stands in the place of a folder or file of a workspace.
+// An obstacle takes the place of a folder or file of a workspace.
 type obstacle struct {
 	name string
 	// put makes the obstacle at the path, which is free. In a workspace, isFolder says what belongs

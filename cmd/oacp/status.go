@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -109,15 +110,8 @@ func printDetails(a turn.AgentStatus, now time.Time, s *command.Streams) {
 		if c.Bound {
 			bound = paint(s, colors{color.FgYellow}, "; it waits for oacp thread resume "+string(c.ID))
 		}
-		fmt.Fprintf(s.Out, "%s: %s with %s, %s%s\n", a.Agent, visible.Line(string(c.ID)), c.With, plural(c.Turns, "turn"), bound)
+		fmt.Fprintf(s.Out, "%s: %s with %s, %s%s\n", a.Agent, visible.Line(string(c.ID)), c.With, spelling.Count(c.Turns, "turn"), bound)
 	}
-}
-
-func plural(count int, what string) string {
-	if count == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", count, what)
 }
 
 func runnerText(a turn.AgentStatus, s *command.Streams) string {
@@ -159,7 +153,7 @@ func printProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON 
 			line += " with " + visible.Line(string(p.Answer))
 		}
 		if p.Attempts > 1 {
-			line += ", after " + plural(p.Attempts, "turn")
+			line += ", after " + spelling.Count(p.Attempts, "turn")
 		}
 		if p.Reason != "" {
 			line += ": " + visible.Line(p.Reason)

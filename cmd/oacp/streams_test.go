@@ -103,7 +103,7 @@ func TestBodyOnTerminal(t *testing.T) {
 	}
 }
 
-// TestWatchOnTerminal checks that a person who expects watch to go on learns how.
+// TestWatchOnTerminal checks that watch tells a person how to keep watching.
 func TestWatchOnTerminal(t *testing.T) {
 	c := newSession(t, "a,b")
 	c.OutTerminal = true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -181,7 +182,7 @@ func runTrustList(o trustOptions, s *command.Streams) error {
 		if o.json {
 			return command.WriteJSON(s.Out, list)
 		}
-		fmt.Fprintf(s.Out, "Catalog: %s\n", count(len(listed), "key"))
+		fmt.Fprintf(s.Out, "Catalog: %s\n", spelling.Count(len(listed), "key"))
 		for _, l := range listed {
 			fmt.Fprintf(s.Out, "  %s  %s\n", l.KeyID, l.Agent)
 		}
@@ -189,20 +190,13 @@ func runTrustList(o trustOptions, s *command.Streams) error {
 			fmt.Fprintln(s.Out, "Pins: nobody has any, so no signature is trusted")
 		}
 		for _, agent := range slices.Sorted(maps.Keys(list.Pins)) {
-			fmt.Fprintf(s.Out, "Pins of %s: %s\n", agent, count(len(list.Pins[agent]), "key"))
+			fmt.Fprintf(s.Out, "Pins of %s: %s\n", agent, spelling.Count(len(list.Pins[agent]), "key"))
 			for _, p := range list.Pins[agent] {
 				fmt.Fprintf(s.Out, "  %s  %s  %s\n", p.KeyID, p.Status, p.Agent)
 			}
 		}
 		return nil
 	})
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func newTrustRevokeCommand(s *command.Streams) *cli.Command {

@@ -91,7 +91,7 @@ func flagNames(f cli.Flag) []string {
 	return f.Names()
 }
 
-// An OptionalValue is the value of a flag that may also stand without one.
+// An OptionalValue is the value of a flag that can be given without a value.
 type OptionalValue interface {
 	IsBoolFlag() bool
 	// Accepts reports whether the word after the flag is its value.
@@ -104,8 +104,7 @@ func takesValue(f cli.Flag) bool {
 	return !isBool && optionalValue(f) == nil
 }
 
-// optionalValue returns the value of a flag that may also stand without one, and nil for other
-// flags.
+// optionalValue returns the value of a flag that can be given without one, and nil for other flags.
 func optionalValue(f cli.Flag) OptionalValue {
 	if generic, ok := f.(*cli.GenericFlag); ok {
 		value, _ := generic.Value.(OptionalValue)

@@ -1,8 +1,9 @@
-// Package spelling finds the name that a misspelled one means.
+// Package spelling finds the name that a misspelled one means, and spells numbers of things.
 package spelling
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -72,4 +73,12 @@ func DidYouMean[Name ~string](known []Name, text, otherwise string) string {
 		return "did you mean " + string(near) + "?"
 	}
 	return otherwise
+}
+
+// Count returns a number of things in words: "1 file", "2 files".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.Itoa(n) + " " + noun + "s"
 }

@@ -17,6 +17,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -88,11 +89,11 @@ func (i *inspection) packets(ctx context.Context) {
 	})
 	switch {
 	case len(bad) > 0:
-		i.add("packets-yaml", SeverityError, "", "%s not of valid YAML; the first: %s", count(len(bad), "file"), bad[0])
+		i.add("packets-yaml", SeverityError, "", "%s not of valid YAML; the first: %s", spelling.Count(len(bad), "file"), bad[0])
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		i.fail("packets-yaml", err)
 	case valid > 0:
-		i.add("packets-yaml", SeverityOK, "", "%s of valid YAML", count(valid, "file"))
+		i.add("packets-yaml", SeverityOK, "", "%s of valid YAML", spelling.Count(valid, "file"))
 	}
 }
 
@@ -156,7 +157,7 @@ func (i *inspection) status(agent schema.AgentName) {
 	status, err := project.ReadStatus(i.w, agent)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if !i.Whole {
+		if !i.ProjectFolders {
 			return
 		}
 		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "not found")
@@ -167,7 +168,7 @@ func (i *inspection) status(agent schema.AgentName) {
 		return
 	}
 	updated, err := schema.ParseTimestamp(schema.Timestamp(*status.UpdatedAt))
-	if i.Whole && err == nil && i.Now.Sub(updated) > staleStatus {
+	if i.ProjectFolders && err == nil && i.Now.Sub(updated) > staleStatus {
 		f := i.add(name, SeverityWarning, "is the agent running? oacp doctor --fix refreshes the timestamp", "is stale: last updated at %s", *status.UpdatedAt)
 		f.Mend = mend("refreshed the timestamp in "+file, func() error { return i.refresh(file) })
 		return

@@ -11,6 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -26,7 +27,7 @@ func (i *inspection) autonomy(agent schema.AgentName) {
 		i.add(name, SeverityOK, "", "is present")
 	case !errors.Is(err, fs.ErrNotExist):
 		i.fail(name, err)
-	case i.Whole:
+	case i.ProjectFolders:
 		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "is missing")
 		f.Mend = mend("made "+decisions, func() error { return i.w.MakeFolder(decisions) })
 	}
@@ -173,7 +174,7 @@ func (i *inspection) policies(agent schema.AgentName, records []string) {
 	}
 	name := string(agent) + "/autonomy-policy-refs"
 	if len(orphaned) > 0 {
-		i.add(name, SeverityWarning, "", "%s with rules that do not exist; the first: %s", count(len(orphaned), "decision"), orphaned[0])
+		i.add(name, SeverityWarning, "", "%s with rules that do not exist; the first: %s", spelling.Count(len(orphaned), "decision"), orphaned[0])
 		return
 	}
 	i.add(name, SeverityOK, "", "all decisions name rules that exist")

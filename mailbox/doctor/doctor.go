@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -73,9 +74,9 @@ const (
 // Options says how to inspect a workspace.
 type Options struct {
 	Now time.Time
-	// Whole says that the workspace is a project, which has all that one of the reference
+	// ProjectFolders says that the workspace is a project, which has all that one of the reference
 	// implementation has. A workspace that looks like one is inspected as one in any case.
-	Whole bool
+	ProjectFolders bool
 	// Autonomy returns whether oacp run holds the messages of an agent, or why it cannot run.
 	Autonomy func(*mailbox.Workspace, schema.AgentName) (project.Autonomy, error)
 	// Contract is the path of oacp-contract, or empty.
@@ -110,7 +111,7 @@ func (i *inspection) fail(name string, err error) {
 // Inspect reports what is wrong in the workspace, and what is right. It changes nothing.
 func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Finding, error) {
 	i := &inspection{w: w, Options: options}
-	i.Whole = i.Whole || project.IsWhole(w)
+	i.ProjectFolders = i.ProjectFolders || project.HasProjectFolders(w)
 	agents, err := w.Agents()
 	if err != nil {
 		return i.findings, err
@@ -132,7 +133,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	i.delivery()
 	i.state(ctx)
 	for _, agent := range agents {
-		i.deadLetters(ctx, agent)
+		i.deadLetters(agent)
 	}
 	i.contracts(ctx)
 	return i.findings, context.Cause(ctx)
@@ -186,7 +187,7 @@ func (i *inspection) workspace() {
 		i.add(agentsName+"/", SeverityWarning, "oacp add-agent NAME", "is missing: there are no agents")
 		return
 	}
-	i.add(agentsName+"/", SeverityOK, "", "%s", count(len(i.agents), "agent"))
+	i.add(agentsName+"/", SeverityOK, "", "%s", spelling.Count(len(i.agents), "agent"))
 }
 
 // mend makes a Mend of a single repair.
@@ -197,14 +198,6 @@ func mend(done string, repair func() error) func(context.Context) ([]string, err
 		}
 		return []string{done}, nil
 	}
-}
-
-// count returns a number of things, such as "1 file" or "2 files".
-func count(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // A Report is what the reference implementation's doctor prints as JSON.

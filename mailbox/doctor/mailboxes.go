@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -108,7 +109,7 @@ func (i *inspection) walk(ctx context.Context, folder string, visit func(name st
 }
 
 // deadLetters reports dead letters, and those without a reason, and reasons without a dead letter.
-func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
+func (i *inspection) deadLetters(agent schema.AgentName) {
 	i.category = categoryDeadLetters
 	folder := mailbox.BoxName(agent, mailbox.DeadLetters)
 	names, err := i.names(folder)
@@ -144,7 +145,7 @@ func (i *inspection) deadLetters(ctx context.Context, agent schema.AgentName) {
 		return i.explain(folder, name)
 	})
 	if letters > 0 {
-		i.add(string(agent), SeverityWarning, "see "+i.w.BoxPath(agent, mailbox.DeadLetters), "%s", count(letters, "dead letter"))
+		i.add(string(agent), SeverityWarning, "see "+i.w.BoxPath(agent, mailbox.DeadLetters), "%s", spelling.Count(letters, "dead letter"))
 	}
 }
 

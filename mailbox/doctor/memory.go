@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/spelling"
 )
 
 // memoryMarker is the file that says that the memory in a home is kept in git.
@@ -133,7 +134,7 @@ func (m *memory) files(name string, files []string, err error, bad func(string) 
 	if len(files) > 3 {
 		more = fmt.Sprintf(" and %d more", len(files)-3)
 	}
-	m.add(name, SeverityWarning, hint, "%s%s%s", fmt.Sprintf(many, count(len(files), "file")), strings.Join(files[:min(3, len(files))], ", "), more)
+	m.add(name, SeverityWarning, hint, "%s%s%s", fmt.Sprintf(many, spelling.Count(len(files), "file")), strings.Join(files[:min(3, len(files))], ", "), more)
 }
 
 // patterns returns the lines of a .gitignore below the home that are not comments.
@@ -206,11 +207,11 @@ func (m *memory) distance() {
 	case err != nil:
 		m.add("sync-state", SeverityWarning, "", "cannot be found out: %v", err)
 	case ahead > 0 && behind > 0:
-		m.add("sync-state", SeverityWarning, "merge by hand", "has diverged: %s here, %d at %s", count(ahead, "commit"), behind, upstream)
+		m.add("sync-state", SeverityWarning, "merge by hand", "has diverged: %s here, %d at %s", spelling.Count(ahead, "commit"), behind, upstream)
 	case behind > 0:
-		m.add("sync-state", SeverityWarning, "git pull", "is %s behind %s", count(behind, "commit"), upstream)
+		m.add("sync-state", SeverityWarning, "git pull", "is %s behind %s", spelling.Count(behind, "commit"), upstream)
 	case ahead > 0:
-		m.add("sync-state", SeverityWarning, "git push", "is %s ahead of %s", count(ahead, "commit"), upstream)
+		m.add("sync-state", SeverityWarning, "git push", "is %s ahead of %s", spelling.Count(ahead, "commit"), upstream)
 	default:
 		m.add("sync-state", SeverityOK, "", "is in step with %s", upstream)
 	}
@@ -228,7 +229,7 @@ func (m *memory) lastCommit() {
 		return
 	}
 	age := m.Now.Sub(time.Unix(seconds, 0))
-	days := count(max(0, int(age.Hours()/24)), "day")
+	days := spelling.Count(max(0, int(age.Hours()/24)), "day")
 	if age > staleMemory {
 		m.add("last-commit", SeverityWarning, "commit the memory", "is stale: %s old", days)
 		return

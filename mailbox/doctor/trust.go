@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
@@ -48,7 +49,7 @@ func (i *inspection) trust(ctx context.Context) {
 					"%s trusts the key %s of %s, which the catalog does not list", agent, p.KeyID, p.Agent)
 			}
 		}
-		i.add("trust-pins-loaded", SeverityOK, "", "%s has pinned %s, %d active", agent, count(len(list), "key"), active)
+		i.add("trust-pins-loaded", SeverityOK, "", "%s has pinned %s, %d active", agent, spelling.Count(len(list), "key"), active)
 		i.unpinned(ctx, agent, catalog, pins)
 	}
 	if len(i.findings) == before {
@@ -75,7 +76,7 @@ func (i *inspection) catalog(pinned bool) (catalog []trust.Entry, usable bool) {
 		i.add("trust-catalog-unreadable", SeverityError, "mend it, or move it away and import the keys again", "%v", err)
 		return nil, false
 	}
-	i.add("trust-catalog-loaded", SeverityOK, "", "%s lists %s", trust.CatalogName, count(len(catalog), "key"))
+	i.add("trust-catalog-loaded", SeverityOK, "", "%s lists %s", trust.CatalogName, spelling.Count(len(catalog), "key"))
 	return catalog, true
 }
 

@@ -110,8 +110,8 @@ func (p Place) HomeDir() (string, error) {
 	return ExpandHome("~/oacp")
 }
 
-// ExpandHome replaces a ~ at the beginning of a path by the user's home folder. A shell does not, if
-// the path stands behind an equals sign or in a file.
+// ExpandHome replaces a ~ at the beginning of a path by the user's home folder. A shell does
+// not do that in --dir=~/x or in a file.
 func ExpandHome(path string) (string, error) {
 	rest, found := strings.CutPrefix(path, "~")
 	switch {

@@ -36,9 +36,9 @@ const specVersion = "0.4.0"
 type InitOptions struct {
 	// Project is the name in workspace.json; empty means the folder's name.
 	Project string
-	// Whole makes the folders and files of a project of the reference implementation besides those
+	// ProjectFolders makes the folders and files of a project of the reference implementation besides those
 	// that messages need. A workspace that has them already is completed in any case.
-	Whole bool
+	ProjectFolders bool
 	// Repository is the path of the repository that the workspace is for.
 	Repository string
 	// Links are made in the folder artifacts.
@@ -101,15 +101,15 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 	if made.Paths, err = WriteMarker(w, options); err != nil {
 		return made, err
 	}
-	if options.Whole = options.Whole || IsWhole(w); options.Whole {
-		paths, err := addWhole(w, options.Now)
+	if options.ProjectFolders = options.ProjectFolders || HasProjectFolders(w); options.ProjectFolders {
+		paths, err := addProjectFolders(w, options.Now)
 		made.Paths = append(made.Paths, paths...)
 		if err != nil {
 			return made, err
 		}
 	}
 	for _, agent := range options.Agents {
-		added, err := AddAgent(w, agent, AgentOptions{Whole: options.Whole, Now: options.Now})
+		added, err := AddAgent(w, agent, AgentOptions{ProjectFolders: options.ProjectFolders, Now: options.Now})
 		made.add(added)
 		if err != nil {
 			return made, err
@@ -227,9 +227,9 @@ type AgentOptions struct {
 	// Home is the folder of projects. The file agents/<name>/profile.yaml in it, if there is one,
 	// says the agent's model and description.
 	Home string
-	// Whole makes what an agent has in a project of the reference implementation, besides the
+	// ProjectFolders makes what an agent has in a project of the reference implementation, besides the
 	// mailbox: the folder of its decisions and its config.yaml.
-	Whole bool
+	ProjectFolders bool
 	// Now is the time of creation.
 	Now time.Time
 }
@@ -246,7 +246,7 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 	folder := agentsName + "/" + string(agent)
 	folders := []string{mailbox.BoxName(agent, mailbox.Inbox), mailbox.BoxName(agent, mailbox.Outbox), mailbox.BoxName(agent, mailbox.DeadLetters)}
 	var files []newFile
-	if options.Whole || IsWhole(w) {
+	if options.ProjectFolders || HasProjectFolders(w) {
 		folders = append(folders, DecisionsName(agent))
 		files = append(files, newFile{ConfigName, []byte(configTemplate)})
 	}

@@ -211,8 +211,14 @@ func locked(ctx context.Context, w *mailbox.Workspace, change func() error) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
+	return underLock(ctx, dir, path.Base(CatalogName), change)
+}
+
+// underLock calls change while this process holds the lock of a file, which is another file beside
+// it.
+func underLock(ctx context.Context, dir *durable.Dir, file string, change func() error) (err error) {
 	const retry = 10 * time.Millisecond
-	lock := dir.NewLock(path.Base(CatalogName) + ".lock")
+	lock := dir.NewLock(file + ".lock")
 	if _, err := lock.TryLockContext(ctx, retry); err != nil {
 		return fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
@@ -233,14 +239,21 @@ func write(w *mailbox.Workspace, name, list string, entries []Entry) error {
 	document := yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
 		scalar("version"), scalar(fileVersion), scalar(list), &items,
 	}}
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	if err := errors.Join(encoder.Encode(&document), encoder.Close()); err != nil {
+	data, err := encode(&document)
+	if err != nil {
 		return err
 	}
 	if err := w.MakeFolder(path.Dir(name)); err != nil {
 		return err
 	}
-	return durable.ReplaceFile(w.Root(), w.Dir(), name, out.Bytes(), 0o644)
+	return durable.ReplaceFile(w.Root(), w.Dir(), name, data, 0o644)
+}
+
+// encode returns a document as YAML that is indented by two spaces.
+func encode(document *yaml.Node) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	err := errors.Join(encoder.Encode(document), encoder.Close())
+	return out.Bytes(), err
 }

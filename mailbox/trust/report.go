@@ -1,7 +1,6 @@
 package trust
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -84,24 +83,20 @@ func Attach(ctx context.Context, path string, report Report) (err error) {
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	name := filepath.Base(path)
-	info, err := dir.Lstat(name) // without a lock file beside nothing
+	info, err := dir.Lstat(name) // a missing file gets no lock file
 	if err != nil {
 		return err
 	}
-	const retry = 10 * time.Millisecond
-	lock := dir.NewLock(name + ".lock")
-	if _, err := lock.TryLockContext(ctx, retry); err != nil {
-		return fmt.Errorf("locking %s: %w", lock.Path(), err)
-	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	data, err := dir.ReadFile(name, maxFile)
-	if err != nil {
-		return err
-	}
-	if data, err = attach(data, report); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return dir.Replace(name, data, info.Mode().Perm())
+	return underLock(ctx, dir, name, func() error {
+		data, err := dir.ReadFile(name, maxFile)
+		if err != nil {
+			return err
+		}
+		if data, err = attach(data, report); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return dir.Replace(name, data, info.Mode().Perm())
+	})
 }
 
 func attach(data []byte, report Report) ([]byte, error) {
@@ -127,11 +122,7 @@ func attach(data []byte, report Report) ([]byte, error) {
 	default:
 		*old = block
 	}
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	err := errors.Join(encoder.Encode(&document), encoder.Close())
-	return out.Bytes(), err
+	return encode(&document)
 }
 
 // member returns the value of a key of a mapping, nil if there is none.

@@ -17,11 +17,12 @@ import (
 // Nothing is sent then: a message that was to be signed must not go out unsigned.
 type SettingsError struct {
 	Path string
-	Err  error
+	// Err names the file.
+	Err error
 }
 
 // Error names the file and says what is wrong with it.
-func (e *SettingsError) Error() string { return about(e.Path, e.Err) }
+func (e *SettingsError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *SettingsError) Unwrap() error { return e.Err }
@@ -83,7 +84,7 @@ func loadSettings(w *mailbox.Workspace, agent schema.AgentName) (settings, error
 	}
 	s, err := parseSettings(data)
 	if err != nil {
-		return settings{}, &SettingsError{full, err}
+		return settings{}, &SettingsError{full, fmt.Errorf("%s: %w", full, err)}
 	}
 	return s, nil
 }

@@ -43,19 +43,12 @@ func PinsName(receiver schema.AgentName) string {
 // A FileError says that a trust file cannot be used.
 type FileError struct {
 	Path string
-	Err  error
+	// Err names the file.
+	Err error
 }
 
 // Error names the file and says what is wrong with it.
-func (e *FileError) Error() string { return about(e.Path, e.Err) }
-
-// about returns the text of an error about a file, which names the file once.
-func about(path string, err error) string {
-	if text := err.Error(); strings.Contains(text, path) {
-		return text
-	}
-	return path + ": " + err.Error()
-}
+func (e *FileError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
@@ -168,7 +161,7 @@ func read(w *mailbox.Workspace, name string) (full string, data []byte, err erro
 func parse(file string, data []byte, list string) ([]Entry, error) {
 	entries, err := parseFile(data, list)
 	if err != nil {
-		return nil, &FileError{file, err}
+		return nil, &FileError{file, fmt.Errorf("%s: %w", file, err)}
 	}
 	return entries, nil
 }
@@ -245,7 +238,7 @@ func parseEntry(node map[string]yaml.Node) (e Entry, err error) {
 }
 
 // parseJWK returns a public key that has the id. Other members than those of a public key are
-// refused: a private one must never stand in a trust file.
+// refused, so that no private key gets into a trust file.
 func parseJWK(node yaml.Node, id signing.KeyID) (*signing.JWK, error) {
 	var members map[string]yaml.Node
 	if err := node.Decode(&members); err != nil {

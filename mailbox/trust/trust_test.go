@@ -223,7 +223,7 @@ func TestPinFiles(t *testing.T) {
 		"no list":                "version: 1\nsigners: a\n",
 		"no entry":               "version: 1\nsigners: [a]\n",
 		"no agent":               strings.Replace(good, "agent: ada,", "", 1),
-		"an agent that is none":  strings.Replace(good, "agent: ada", "agent: ../ada", 1),
+		"an invalid agent":       strings.Replace(good, "agent: ada", "agent: ../ada", 1),
 		"an agent that is 42":    strings.Replace(good, "agent: ada", "agent: 42", 1),
 		"no kid":                 strings.Replace(good, "kid", "key", 1),
 		"another kid":            strings.Replace(good, string(stub.KeyID), string(other.KeyID), 1),

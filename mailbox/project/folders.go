@@ -19,15 +19,16 @@ import (
 // which it accepts work. Init makes them for projects below a home, where that implementation's
 // tools look for them, and leaves them out of a workspace in any other folder.
 
-// wholeFolders are the folders that git has to keep; the plain ones are for memory and logs.
+// Git has to keep the folders in projectFolders while they are empty, and not those in plainFolders.
 var (
-	wholeFolders = []string{"packets/review", "packets/findings", "packets/test", "packets/deploy", "checkpoints", "merges", "artifacts"}
-	plainFolders = []string{"memory", "memory/archive", "state", "logs"}
+	projectFolders = []string{"packets/review", "packets/findings", "packets/test", "packets/deploy", "checkpoints", "merges", "artifacts"}
+	plainFolders   = []string{"memory", "memory/archive", "state", "logs"}
 )
 
-// IsWhole reports whether the workspace has what a project of the reference implementation has.
-func IsWhole(w *mailbox.Workspace) bool {
-	info, err := w.Root().Stat(wholeFolders[0])
+// HasProjectFolders reports whether the workspace has the folders of a project of the reference
+// implementation.
+func HasProjectFolders(w *mailbox.Workspace) bool {
+	info, err := w.Root().Stat(projectFolders[0])
 	return err == nil && info.IsDir()
 }
 
@@ -37,9 +38,9 @@ func DecisionsName(agent schema.AgentName) string {
 	return agentsName + "/" + string(agent) + "/audit/autonomy_decisions"
 }
 
-// addWhole makes the missing folders and files of a whole project, but for those of its agents.
-func addWhole(w *mailbox.Workspace, now time.Time) (made []string, err error) {
-	if made, err = addFolders(w, true, wholeFolders...); err != nil {
+// addProjectFolders makes the missing folders and files of a project, except those of its agents.
+func addProjectFolders(w *mailbox.Workspace, now time.Time) (made []string, err error) {
+	if made, err = addFolders(w, true, projectFolders...); err != nil {
 		return made, err
 	}
 	plain, err := addFolders(w, false, plainFolders...)
