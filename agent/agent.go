@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,12 +72,18 @@ type Result struct {
 	Truncated bool
 	// Tail is the end of everything that the agent printed, for people who look into a failure.
 	Tail string
+	// LastLine is the last line of the error output that is not blank or, without one, the last
+	// line of the output. A long line is cut.
+	LastLine string
 	// SessionID continues the agent's session; see Driver.SessionID.
 	SessionID string
 	// Duration is how long the turn took.
 	Duration time.Duration
 	// Usage is what the turn used up, as far as the agent reports it.
 	Usage Usage
+	// Refused is what the agent was not permitted to do, as far as it reports that, in the order of
+	// the first refusals.
+	Refused []Refusal
 }
 
 // MaxText bounds an answer, in bytes.
@@ -84,6 +91,8 @@ const MaxText = 1 << 20
 
 // Usage is what a turn used up. Zero means that the agent did not report it.
 type Usage struct {
+	// Turns is how often the model answered.
+	Turns        int64   `json:"turns,omitempty"`
 	InputTokens  int64   `json:"input_tokens,omitempty"`
 	OutputTokens int64   `json:"output_tokens,omitempty"`
 	CostUSD      float64 `json:"cost_usd,omitempty"`
@@ -108,6 +117,8 @@ func RunTurn(ctx context.Context, driver Driver, request Request, observe func(E
 	result, err := driver.Turn(ctx, request, observe)
 	result.Duration += first.Duration
 	result.Usage = result.Usage.plus(first.Usage)
+	result.Refused = mergeRefusals(first.Refused, result.Refused)
+	result.LastLine = cmp.Or(result.LastLine, first.LastLine)
 	result.Tail = joinTails(first.Tail, result.Tail)
 	return result, err
 }

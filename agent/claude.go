@@ -200,7 +200,7 @@ func (p *claudeProcess) receive(c *child, line []byte) {
 		c.note(line)
 	case m.Type == "result":
 		m.used = m.Usage.usage()
-		m.used.CostUSD = m.cost(p.total)
+		m.used.Turns, m.used.CostUSD = m.NumTurns, m.cost(p.total)
 		p.total = m.TotalCost
 	}
 	switch {
@@ -216,8 +216,8 @@ func (p *claudeProcess) receive(c *child, line []byte) {
 	case m == nil || m.Type == "control_cancel_request" || m.isPartial():
 	case m.Type == "control_request":
 		// Something asks that runs in the background.
-		c.send(claudeDecide(m, func(tool string) string {
-			if ofServer(tool, p.driver.options.MCP) {
+		c.send(claudeDecide(m, func(use claudeDenial) string {
+			if ofServer(use.Tool, p.driver.options.MCP) {
 				return ""
 			}
 			return unattended
@@ -297,6 +297,7 @@ func (b *background) take() ([]Event, Usage) {
 
 func (u Usage) plus(other Usage) Usage {
 	return Usage{
+		Turns:        u.Turns + other.Turns,
 		InputTokens:  u.InputTokens + other.InputTokens,
 		OutputTokens: u.OutputTokens + other.OutputTokens,
 		CostUSD:      u.CostUSD + other.CostUSD,

@@ -30,7 +30,7 @@ type claudeMessage struct {
 	IsError        bool      `json:"is_error"`
 	Result         string    `json:"result"`
 	Errors         []string  `json:"errors"`
-	NumTurns       int       `json:"num_turns"`
+	NumTurns       int64     `json:"num_turns"`
 	TerminalReason string    `json:"terminal_reason"`
 	APIStatus      int       `json:"api_error_status"`
 	APIError       string    `json:"api_error"`
@@ -45,6 +45,8 @@ type claudeMessage struct {
 	RequestID string          `json:"request_id"`
 	Request   json.RawMessage `json:"request"`
 	Response  *claudeResponse `json:"response"`
+
+	Denials []claudeDenial `json:"permission_denials"`
 
 	// used is what a result adds to the usage of the previous one.
 	used Usage

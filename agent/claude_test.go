@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func TestClaudeTurns(t *testing.T) {
 		if result.Text != want || result.SessionID == "" || result.SessionID != driver.SessionID() || result.Duration <= 0 {
 			t.Errorf("turn %d: result %+v, want the text %q, a duration and the session %q", i, result, want, driver.SessionID())
 		}
-		wantUsage := Usage{InputTokens: modelstub.InputTokens, OutputTokens: modelstub.OutputTokens, CostUSD: result.Usage.CostUSD}
+		wantUsage := Usage{Turns: 1, InputTokens: modelstub.InputTokens, OutputTokens: modelstub.OutputTokens, CostUSD: result.Usage.CostUSD}
 		if result.Usage != wantUsage || result.Usage.CostUSD <= 0 {
 			t.Errorf("turn %d: usage %+v, want %+v and a cost", i, result.Usage, wantUsage)
 		}
@@ -143,6 +144,13 @@ func TestClaudeTools(t *testing.T) {
 			}
 			if !strings.Contains(result.Text, test.denied) {
 				t.Errorf("answer %q, want it to mention %q", result.Text, test.denied)
+			}
+			var refused []Refusal
+			if !test.written {
+				refused = []Refusal{{Tool: "Write", What: file, Count: 1, Allow: PermitEdits}}
+			}
+			if !reflect.DeepEqual(result.Refused, refused) {
+				t.Errorf("refused %+v, want %+v", result.Refused, refused)
 			}
 		})
 	}

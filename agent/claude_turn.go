@@ -21,10 +21,12 @@ type claudeTurn struct {
 	final *claudeMessage
 	// background is what ran in the background used up since the previous turn.
 	background Usage
+	// denied are the uses of tools that the driver denied, and the permissions that allow them.
+	denied map[string]Permission
 }
 
 func (p *claudeProcess) begin(t *residentTurn) exchange {
-	turn := &claudeTurn{residentTurn: t, process: p, fold: newSDKFold(), id: newUUID()}
+	turn := &claudeTurn{residentTurn: t, process: p, fold: newSDKFold(), id: newUUID(), denied: make(map[string]Permission)}
 	events, used := p.driver.background.take()
 	turn.background = used
 	for _, event := range events {
@@ -45,8 +47,12 @@ func (t *claudeTurn) take(s said) bool {
 		t.show(t.fold.said.plain(s))
 		return false
 	case m.Type == "control_request":
-		t.process.send(claudeDecide(m, func(tool string) string {
-			return t.denial(ofServer(tool, t.driver.options.MCP))
+		t.process.send(claudeDecide(m, func(use claudeDenial) string {
+			reason := t.denial(ofServer(use.Tool, t.driver.options.MCP))
+			if reason == unattended {
+				t.denied[use.ID] = use.permission(t.driver.options.Allow)
+			}
+			return reason
 		}))
 		return false
 	case m.Type == "control_cancel_request", m.isPartial() && !t.request.Partial:
@@ -85,6 +91,7 @@ func (t *claudeTurn) result() (Result, error) {
 	result.Usage = t.background
 	if t.final != nil {
 		result.Usage = result.Usage.plus(t.final.used)
+		result.Refused = claudeRefusals(t.final.Denials, t.denied)
 	}
 	if t.final != nil && t.final.IsError {
 		if e := t.final.apiError(t.word); e != nil {
@@ -96,18 +103,18 @@ func (t *claudeTurn) result() (Result, error) {
 
 // claudeDecide answers a control request. The function returns why the program may not use a tool,
 // "" if it may.
-func claudeDecide(m *claudeMessage, denial func(tool string) string) []byte {
+func claudeDecide(m *claudeMessage, denial func(use claudeDenial) string) []byte {
 	var request struct {
-		Subtype  string          `json:"subtype"`
-		ToolName string          `json:"tool_name"`
-		Input    json.RawMessage `json:"input"`
+		claudeDenial
+		Subtype string          `json:"subtype"`
+		Input   json.RawMessage `json:"input"`
 	}
 	if err := json.Unmarshal(m.Request, &request); err != nil || request.Subtype != "can_use_tool" {
 		text := fmt.Sprintf("this client does not answer requests of type %.40q", request.Subtype)
 		return claudeReply(claudeResponse{Subtype: "error", RequestID: m.RequestID, Error: text})
 	}
 	answer := map[string]any{"behavior": "allow", "updatedInput": request.Input}
-	if reason := denial(request.ToolName); reason != "" {
+	if reason := denial(request.claudeDenial); reason != "" {
 		answer = map[string]any{"behavior": "deny", "message": reason}
 	}
 	return claudeReply(claudeResponse{Subtype: "success", RequestID: m.RequestID, Response: mustJSON(answer)})

@@ -49,6 +49,34 @@ func (d *codexDone) err() error {
 type codexItem struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
+	// Status is "declined" for a command, or a change of files, that was not permitted.
+	Status  string `json:"status"`
+	Command string `json:"command"`
+	Actions []struct {
+		Command string `json:"command"`
+	} `json:"commandActions"`
+	Changes []struct {
+		Path string `json:"path"`
+	} `json:"changes"`
+}
+
+// refusal returns what was not permitted, if the item is that.
+func (i *codexItem) refusal() (r Refusal, ok bool) {
+	r = Refusal{Count: 1, Allow: PermitAll}
+	switch {
+	case i.Status != "declined":
+		return r, false
+	case i.Type == "fileChange" && len(i.Changes) > 0:
+		r.Tool, r.What = "file change", i.Changes[0].Path
+	case i.Type == "commandExecution":
+		r.Tool, r.What = "command", i.Command
+		if len(i.Actions) == 1 { // without the shell around it
+			r.What = i.Actions[0].Command
+		}
+	default:
+		r.Tool = cutText(i.Type, maxQuote)
+	}
+	return r, true
 }
 
 type codexTokens struct {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -95,6 +96,13 @@ func TestCodexTools(t *testing.T) {
 			if want := (Usage{InputTokens: 2 * modelstub.InputTokens, OutputTokens: 2 * modelstub.OutputTokens}); result.Text != "done" || result.Usage != want {
 				t.Errorf("result %+v, want the last answer and the usage %+v", result, want)
 			}
+			var refused []Refusal
+			if !test.allowed {
+				refused = []Refusal{{Tool: "command", What: "touch there", Count: 1, Allow: PermitAll}}
+			}
+			if !reflect.DeepEqual(result.Refused, refused) {
+				t.Errorf("refused %+v, want %+v", result.Refused, refused)
+			}
 		})
 	}
 }
@@ -179,6 +187,9 @@ func TestCodexForeignMCP(t *testing.T) {
 		if got := strings.Contains(result.Text, "says hello"); got != (allow == PermitAll) {
 			t.Errorf("permission %s: answer %q does not match it", allow, result.Text)
 		}
+		if got := len(result.Refused) == 1 && result.Refused[0] == (Refusal{"MCP server", "parrot", 1, PermitAll}); got != (allow == PermitNothing) {
+			t.Errorf("permission %s: refused %+v", allow, result.Refused)
+		}
 	}
 }
 
@@ -239,9 +250,13 @@ func TestCodexFileChange(t *testing.T) {
 		o.Args = []string{"-c", `sandbox_mode="read-only"`, "-c", `approval_policy="on-request"`}
 	})
 	started(t, driver)
-	turn(t, driver, "write a note")
-	if _, err := os.Stat(filepath.Join(driver.options.Dir, "note.txt")); err == nil {
+	result := turn(t, driver, "write a note")
+	file := filepath.Join(driver.options.Dir, "note.txt")
+	if _, err := os.Stat(file); err == nil {
 		t.Error("the file exists, want it not written")
+	}
+	if want := []Refusal{{Tool: "file change", What: file, Count: 1, Allow: PermitEdits}}; !reflect.DeepEqual(result.Refused, want) {
+		t.Errorf("refused %+v, want %+v", result.Refused, want)
 	}
 	if got := server.Requests()[1].Results; len(got) != 1 || !strings.Contains(got[0].Output, "rejected") {
 		t.Errorf("the tool reported %+v, want a denial", got)

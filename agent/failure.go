@@ -140,8 +140,16 @@ func (e *DiedError) Error() string {
 // Unwrap returns how the program ended.
 func (e *DiedError) Unwrap() error { return e.Err }
 
-// lastLine returns the last line of a text that is not blank.
+// maxQuote bounds a line of an agent's output that an error quotes, in bytes.
+const maxQuote = 400
+
+// lastLine returns the last line of a text that is not blank. A line also begins where a program
+// returns to the beginning of one, to show its progress.
 func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return cutText(strings.TrimSpace(lines[len(lines)-1]), 1000)
+	text = strings.TrimSpace(text)
+	line := strings.TrimSpace(text[strings.LastIndexAny(text, "\r\n")+1:])
+	if len(line) > maxQuote {
+		line = cutText(line, maxQuote) + "…"
+	}
+	return line
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"io"
 	"strings"
 	"sync"
@@ -11,7 +12,7 @@ import (
 const maxTail = 16 << 10
 
 // output collects what a command prints, in bounded memory: the beginning of its standard output,
-// which is the answer, and the end of everything.
+// which is the answer, the end of everything, and that of the error output.
 type output struct {
 	observe func(Event)
 
@@ -19,6 +20,7 @@ type output struct {
 	text      []byte
 	truncated bool
 	tail      ring
+	errors    ring // the end of the error output alone
 }
 
 func newOutput(observe func(Event)) *output {
@@ -54,10 +56,12 @@ func (o *output) result() Result {
 	if o.truncated {
 		text = text[:wholeRunes(text)]
 	}
+	tail := o.tail.String()
 	return Result{
 		Text:      strings.ToValidUTF8(string(text), "\uFFFD"),
 		Truncated: o.truncated,
-		Tail:      o.tail.String(),
+		Tail:      tail,
+		LastLine:  cmp.Or(lastLine(o.errors.String()), lastLine(tail)),
 	}
 }
 
@@ -83,7 +87,9 @@ func (s *stream) Write(data []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.tail.write(data)
-	if !s.isError {
+	if s.isError {
+		o.errors.write(data)
+	} else {
 		keep := min(len(data), MaxText-len(o.text))
 		o.text = append(o.text, data[:keep]...)
 		o.truncated = o.truncated || keep < len(data)

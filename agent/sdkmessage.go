@@ -25,6 +25,9 @@ type sdkMessage struct {
 	DurationMS   int64     `json:"duration_ms,omitempty"`
 	TotalCostUSD float64   `json:"total_cost_usd,omitempty"`
 	Usage        *sdkUsage `json:"usage,omitempty"`
+	NumTurns     int64     `json:"num_turns,omitempty"`
+
+	Denials []claudeDenial `json:"permission_denials,omitempty"`
 }
 
 type sdkContent struct {
@@ -116,7 +119,8 @@ func (f *sdkFold) finish() (Result, error) {
 		result.setAnswer(m.Result)
 	}
 	result.Usage = m.Usage.usage()
-	result.Usage.CostUSD = m.TotalCostUSD
+	result.Usage.Turns, result.Usage.CostUSD = m.NumTurns, m.TotalCostUSD
+	result.Refused = claudeRefusals(m.Denials, nil)
 	if !m.IsError && !strings.HasPrefix(m.Subtype, "error") {
 		return result, nil
 	}

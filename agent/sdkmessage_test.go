@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -22,24 +23,27 @@ func TestSDKFold(t *testing.T) {
 				`{"type":"user","message":{"role":"user","content":[{"type":"tool_result","content":"ok"}]}}`,
 				`{"type":"stream_event","event":{"type":"content_block_delta","delta":{"text":"x"}}}`,
 				`{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"Done."}]}}`,
-				`{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s-2","duration_ms":1200,"total_cost_usd":0.25,"usage":{"input_tokens":10,"cache_read_input_tokens":5,"cache_creation_input_tokens":1,"output_tokens":7}}`,
+				`{"type":"result","subtype":"success","is_error":false,"result":"Done.","session_id":"s-2","duration_ms":1200,"total_cost_usd":0.25,"num_turns":2,"permission_denials":[{"tool_name":"Bash","tool_input":{"command":"npm test"}},{"tool_name":"Bash","tool_input":{"command":"npm test"}}],"usage":{"input_tokens":10,"cache_read_input_tokens":5,"cache_creation_input_tokens":1,"output_tokens":7}}`,
 			},
-			want: Result{Text: "Done.", Tail: "Looking.\nDone.\n", SessionID: "s-2", Usage: Usage{InputTokens: 16, OutputTokens: 7, CostUSD: 0.25}},
+			want: Result{
+				Text: "Done.", Tail: "Looking.\nDone.\n", LastLine: "Done.", SessionID: "s-2",
+				Usage: Usage{Turns: 2, InputTokens: 16, OutputTokens: 7, CostUSD: 0.25}, Refused: []Refusal{{Tool: "Bash", What: "npm test", Count: 2}},
+			},
 		},
 		{
 			name:     "no result message",
 			messages: []string{`{"type":"assistant","text":"one"}`, `{"type":"assistant","message":{"content":"two"}}`},
-			want:     Result{Text: "one\ntwo\n", Tail: "one\ntwo\n"},
+			want:     Result{Text: "one\ntwo\n", Tail: "one\ntwo\n", LastLine: "two"},
 		},
 		{
 			name:     "result without text",
 			messages: []string{`{"type":"assistant","text":"said"}`, `{"type":"result","subtype":"success"}`},
-			want:     Result{Text: "said\n", Tail: "said\n"},
+			want:     Result{Text: "said\n", Tail: "said\n", LastLine: "said"},
 		},
 		{
 			name:     "failure by subtype",
 			messages: []string{`{"type":"assistant","text":"so far"}`, `{"type":"result","subtype":"error_max_turns","errors":["too long"],"session_id":"s"}`},
-			want:     Result{Text: "so far\n", Tail: "so far\n", SessionID: "s"},
+			want:     Result{Text: "so far\n", Tail: "so far\n", LastLine: "so far", SessionID: "s"},
 			failure:  "error_max_turns: too long",
 		},
 		{
@@ -61,7 +65,7 @@ func TestSDKFold(t *testing.T) {
 				fold.add(json.RawMessage(raw))
 			}
 			got, err := fold.finish()
-			if got != test.want {
+			if !reflect.DeepEqual(got, test.want) {
 				t.Errorf("result %+v, want %+v", got, test.want)
 			}
 			var reported *ReportedError
