@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
@@ -41,6 +42,12 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%d messages have ids that match %s: %s%s", len(e.Matches), e.Prefix,
 		joinNames(e.Matches[:min(most, len(e.Matches))]), more)
 }
+
+// ShortIDError says that a text begins ids of messages, but is too short to name one.
+type ShortIDError struct{ Text string }
+
+// Error names the text.
+func (e *ShortIDError) Error() string { return e.Text + " is too short to name a message" }
 
 // UnreadableError says that some mailbox folders could not be read, so that an answer lacks what is
 // in them.
@@ -90,13 +97,19 @@ func (e *SeveralInboxesError) Error() string {
 // IsGone reports whether the error says that a message file is not there any more.
 func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// Find returns the files of the message that has the id, or the only one whose id begins with the
-// text. "msg-" can be left out, and also everything before the last hyphen. Valid messages come
-// first, each in the order inbox, archive, dead letters, outbox. Find returns a *NotFoundError or an
-// *AmbiguousError if there is no single such message; a *NotFoundError comes with an
-// *UnreadableError if folders could not be read.
+// Find returns the files of the message that the text names; see schema.ID.Match. Valid messages
+// come first, each in the order inbox, archive, dead letters, outbox. Find returns a *NotFoundError,
+// a *ShortIDError or an *AmbiguousError if there is no single such message; a *NotFoundError comes
+// with an *UnreadableError if folders could not be read.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
-	found, err := w.Search(ctx, fileNameFilter(id), func(m *schema.Message) bool { return matchesID(m.ID, id) })
+	var short atomic.Bool
+	found, err := w.Search(ctx, fileNameFilter(id), func(m *schema.Message) bool {
+		match := m.ID.Match(id)
+		if match == schema.TooShort {
+			short.Store(true)
+		}
+		return match == schema.Matches
+	})
 	var unreadable *UnreadableError
 	if err != nil && !errors.As(err, &unreadable) {
 		return nil, err
@@ -109,24 +122,15 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 		ids = append(ids, e.Message.ID)
 	}
 	slices.Sort(ids)
-	switch ids = slices.Compact(ids); len(ids) {
-	case 0:
-		return nil, errors.Join(&NotFoundError{ID: id, Workspace: w.dir}, err)
-	case 1:
+	switch ids = slices.Compact(ids); {
+	case len(ids) == 1:
 		return found, nil
+	case len(ids) > 1:
+		return nil, &AmbiguousError{Prefix: id, Matches: ids}
+	case short.Load():
+		return nil, &ShortIDError{id}
 	}
-	return nil, &AmbiguousError{Prefix: id, Matches: ids}
-}
-
-func matchesID(id schema.ID, text string) bool {
-	if text == "" {
-		return false
-	}
-	full := string(id)
-	if strings.HasPrefix(full, text) || strings.HasPrefix(full, "msg-"+text) {
-		return true
-	}
-	return full[strings.LastIndexByte(full, '-')+1:] == text
+	return nil, errors.Join(&NotFoundError{ID: id, Workspace: w.dir}, err)
 }
 
 // fileNameFilter spares opening files that cannot hold the message: a complete id contains the

@@ -27,6 +27,8 @@ func TestFind(t *testing.T) {
 	renamed.ID, renamed.Priority, renamed.CreatedAt = "msg-20260313150107-gemini-0a2c", "P1", "2026-03-13T15:01:07Z"
 	place(t, w, "codex", Archive, "my favourite.yaml", renamed)
 	place(t, w, "gemini", DeadLetters, "20260313T1501Z_gemini_task_request-2.yaml", renamed)
+	long := message("zzzzabcdefghijkl", 0)
+	place(t, w, "claude", Outbox, "long.yaml", long)
 	writeTestFile(t, filepath.Join(w.BoxPath("codex", Inbox), "bad.yaml"), "id: [")
 
 	tests := []struct {
@@ -37,8 +39,8 @@ func TestFind(t *testing.T) {
 		{"id", string(ours.Message.ID), ours.Message.ID, []Box{Inbox, Inbox, Outbox}},
 		{"id without msg-", string(ours.Message.ID[4:]), ours.Message.ID, []Box{Inbox, Inbox, Outbox}},
 		{"rand", parts.Rand, ours.Message.ID, []Box{Inbox, Inbox, Outbox}},
-		{"beginning", "msg-20260313T", ours.Message.ID, []Box{Inbox, Inbox, Outbox}},
-		{"beginning without msg-", "20260313T14", ours.Message.ID, []Box{Inbox, Inbox, Outbox}},
+		{"beginning of a long id", string(long.ID[:len(long.ID)-12]), long.ID, []Box{Outbox}},
+		{"beginning of a long rand", long.ID.Short()[:4], long.ID, []Box{Outbox}},
 		{"id of the reference", "msg-20260313150102-gemini-0a1b", foreign.ID, []Box{Inbox}},
 		{"rand of the reference", "0a1b", foreign.ID, []Box{Inbox}},
 		{"id behind any name", string(renamed.ID), renamed.ID, []Box{Archive, DeadLetters}},
@@ -68,19 +70,27 @@ func TestFindRefusesWhatIsNotOne(t *testing.T) {
 	for _, rand := range []string{"aaaa", "aabb", "aabbcc", "zzzz"} {
 		place(t, w, "codex", Inbox, rand+".yaml", message(rand, 0))
 	}
-	for _, id := range []string{"", "nothing", "msg-20260313T1430Z-claude-a", "msg-20260313T1430Z-claude-yyyy", "..", "*", "aab"} {
+	for _, id := range []string{"", "nothing", "aabb", "m", "2", "msg-20260313T1430Z-claude-a", "aab", "msg-20260313T1430Z-claude-yyyy", "..", "*"} {
 		found, err := w.Find(t.Context(), id)
 		var missing *NotFoundError
 		var ambiguous *AmbiguousError
-		switch {
-		case id == "msg-20260313T1430Z-claude-a":
-			want := []schema.ID{message("aaaa", 0).ID, message("aabb", 0).ID, message("aabbcc", 0).ID}
+		var short *ShortIDError
+		switch id {
+		case "aabb":
+			want := []schema.ID{message("aabb", 0).ID, message("aabbcc", 0).ID}
 			if !errors.As(err, &ambiguous) || !slices.Equal(ambiguous.Matches, want) {
 				t.Errorf("finding %q gave %v, want the ambiguous %v", id, err, want)
 			}
-			wantError(t, err, "3 messages", string(want[0]))
-		case !errors.As(err, &missing):
-			t.Errorf("finding %q gave %v, %v; want a NotFoundError", id, found, err)
+			wantError(t, err, "2 messages", string(want[0]))
+		case "m", "2", "msg-20260313T1430Z-claude-a", "aab":
+			if !errors.As(err, &short) || errors.As(err, &missing) {
+				t.Errorf("finding %q gave %v, want a ShortIDError", id, err)
+			}
+			wantError(t, err, id+" is too short")
+		default:
+			if !errors.As(err, &missing) {
+				t.Errorf("finding %q gave %v, %v; want a NotFoundError", id, found, err)
+			}
 		}
 	}
 	// A whole id finds its own message even if another id begins with it.

@@ -59,7 +59,7 @@ func completeDrivers() []command.Candidate {
 }
 
 // completeMessages completes the ids of pending messages: in full if the current word starts as a
-// full id does, otherwise the last part.
+// full id does, otherwise their short form.
 func completeMessages(c *command.Completion, current string) []command.Candidate {
 	var found []command.Candidate
 	_ = c.Workspace().With(c.Streams, nil, func(w *mailbox.Workspace) error {

@@ -140,8 +140,8 @@ func printInbox(inbox listing, s *command.Streams) {
 		return
 	}
 	fmt.Fprintf(s.Out, "%s: %d pending\n", inbox.agent, len(entries))
-	const subject, remark, others = 6, 8, 60
-	t := newTable(s, row{"#", "ID", "From", "Type", "Priority", "Subject", "Age", ""}, others, subject, remark)
+	const subject, remark, others = 5, 7, 57
+	t := newTable(s, row{"ID", "From", "Type", "Priority", "Subject", "Age", ""}, others, subject, remark)
 	ids := shortIDs(entries)
 	now := s.Now()
 	for i, e := range entries {
@@ -158,7 +158,7 @@ func printInbox(inbox listing, s *command.Streams) {
 		if v := inbox.signatures[i].Verdict; v != "" {
 			marks = append(marks, signatureText(s, v))
 		}
-		t.add(row{i + 1, ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
+		t.add(row{ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
 			visible.Line(m.Subject), command.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", ")})
 	}
 	t.print(s)
@@ -179,15 +179,14 @@ func signatureText(s *command.Streams, v signing.Verdict) string {
 	return paint(s, colors{color.FgYellow}, string(v))
 }
 
-// shortIDs returns the last part of each message's id, or all of it if another one has the same
-// last part, or a question mark if there is none.
+// shortIDs returns the short form of each message's id, or the whole id if another one has the same
+// short form, or a question mark if there is none.
 func shortIDs(entries []mailbox.Entry) []string {
 	short := make([]string, len(entries))
 	uses := make(map[string]int, len(entries))
 	for i, e := range entries {
 		if e.Message != nil {
-			id := string(e.Message.ID)
-			short[i] = id[strings.LastIndexByte(id, '-')+1:]
+			short[i] = e.Message.ID.Short()
 			uses[short[i]]++
 		}
 	}

@@ -33,8 +33,8 @@ func newReadCommand(s *command.Streams) *cli.Command {
 		Usage:     "show a message",
 		ArgsUsage: "ID|FILE",
 		Description: `The message may be in any mailbox: pending, sent, archived, or a dead letter.
-Reading it changes nothing; oacp ack marks it as handled. ID may be the beginning
-of an id, or its last part, as oacp inbox shows it.
+Reading it changes nothing; oacp ack marks it as handled. ID may be the short one
+that oacp inbox shows.
 
 Of a message that is not valid, read shows what can be read and the first error.
 A file in an inbox can also be named as oacp inbox lists it. On a terminal, read

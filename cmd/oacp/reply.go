@@ -33,8 +33,8 @@ func newReplyCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "ID [--body TEXT]",
 		Description: `The answer goes to the sender of the message, in its conversation. Subject,
 priority and type follow from the original's: a review_request is answered with
-review_feedback, a task_request with a notification. ID may be the beginning of
-an id, or its last part, as oacp inbox shows it.
+review_feedback, a task_request with a notification. ID may be the short one that
+oacp inbox shows.
 
 EXAMPLES:
    oacp reply k3x9 --body "Done, see #43."

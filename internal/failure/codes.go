@@ -86,6 +86,7 @@ func mailboxRules() []rule {
 		})},
 		{"reserved_name", is(mailbox.ErrPostmaster, "give the agent another name")},
 		{"not_found", as[*mailbox.NotFoundError]("oacp inbox lists what is pending")},
+		{"short_id", as[*mailbox.ShortIDError]("give at least four characters of the last part of the id, which oacp inbox lists, or the whole id")},
 		{"ambiguous", as[*mailbox.AmbiguousError]("type more of the id")},
 		{"copy_gone", is(mailbox.ErrGone, "someone removed its copy: if the agent does not have the message, send it again to that agent alone")},
 		{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},

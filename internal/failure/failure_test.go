@@ -42,6 +42,7 @@ func TestFailures(t *testing.T) {
 		{&project.UnknownProjectError{Project: "projct", Home: "/h", Known: []string{"project"}}, 1, "unknown_project", "hint: did you mean project?"},
 		{&mailbox.UnknownAgentError{Agent: "zed", Known: []schema.AgentName{"codex"}}, 1, "unknown_agent", "hint: oacp add-agent zed"},
 		{&mailbox.NotFoundError{ID: "x"}, 1, "not_found", "hint: oacp inbox"},
+		{&mailbox.ShortIDError{Text: "m"}, 1, "short_id", "oacp: m is too short to name a message\nhint: give at least four"},
 		{&mailbox.AmbiguousError{Prefix: "x"}, 1, "ambiguous", "hint: type more"},
 		{&mailbox.SeveralInboxesError{}, 1, "ambiguous", "hint: name the agent with"},
 		{&mailbox.NotPendingError{Elsewhere: []mailbox.Entry{entry}}, 1, "not_pending", "in the outbox of a"},

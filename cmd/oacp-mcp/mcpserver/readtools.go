@@ -175,7 +175,7 @@ func inboxText(r inboxList) string {
 }
 
 type messageIDInput struct {
-	MessageID string `json:"message_id" jsonschema:"Id of the message, a unique beginning of it, or its last part."`
+	MessageID string `json:"message_id" jsonschema:"Id of the message, or at least four characters of its last part."`
 }
 
 type fullMessage struct {

@@ -52,7 +52,7 @@ type sendMessageInput struct {
 }
 
 type replyMessageInput struct {
-	MessageID   string          `json:"message_id" jsonschema:"Id of the message to answer, or a unique part of it."`
+	MessageID   string          `json:"message_id" jsonschema:"Id of the message to answer, or at least four characters of its last part."`
 	Body        schema.Value    `json:"body" jsonschema:"The answer: a text of at most 20,000 characters, or an object for a structured body."`
 	Type        schema.Type     `json:"type,omitempty" jsonschema:"What the answer is for; by default what fits, such as review_feedback to a review_request."`
 	Subject     string          `json:"subject,omitempty" jsonschema:"By default Re: and the subject of the message."`
@@ -166,7 +166,7 @@ func sentText(r sentMessage) string {
 }
 
 type acknowledgeInput struct {
-	MessageID string `json:"message_id" jsonschema:"Id of the message in your inbox, or a unique part of it."`
+	MessageID string `json:"message_id" jsonschema:"Id of the message in your inbox, or at least four characters of its last part."`
 	Archive   bool   `json:"archive,omitempty" jsonschema:"Keep the message in your archive instead of removing it."`
 }
 
