@@ -43,7 +43,7 @@ EXAMPLES:
    oacp ack notes.yaml --archive
    oacp ack k3x9 p0q2 --archive --agent codex`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "in the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
+			&cli.StringFlag{Name: "agent", Usage: "in the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "archive", Usage: "keep the file in the archive", Destination: &o.archive},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),

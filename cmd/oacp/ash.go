@@ -23,8 +23,8 @@ import (
 func newAshCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "ash",
-		Category: command.CategoryTurns,
-		Usage:    "serve or query an agent over the Ash bridge protocol",
+		Category: command.CategoryBridge,
+		Usage:    "serve or query an agent behind a socket",
 		Description: `The Ash bridge protocol consists of lines of JSON over a Unix socket: a host sends
 queries, the bridge streams what its agent shows and reports when the turn is done.
 docs/ash.md has the details.`,

@@ -34,7 +34,7 @@ func newBridgeSendCommand(s *command.Streams) *cli.Command {
 		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the record is a `KIND`: " + nameList(bridge.Types()), Destination: &o.typ},
 		&cli.StringFlag{Name: "signal", Usage: "the control signal is `SIGNAL`: " + nameList(bridge.Signals()) + "; makes the type signal", Destination: &o.signal},
 		&cli.StringFlag{Name: "content", Usage: "the record says `TEXT`, - for standard input", Destination: &o.content},
-		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power cut may lose the record", Destination: &o.noSync},
+		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose the record", Destination: &o.noSync},
 		command.JSONFlag(&o.json))
 	return &cli.Command{
 		Name:      "send",

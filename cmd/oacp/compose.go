@@ -30,18 +30,18 @@ type composeOptions struct {
 
 func (o *composeOptions) flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: see oacp help)", Destination: &o.from},
 		&cli.StringFlag{Name: "subject", Aliases: []string{"s"}, Usage: "`TEXT` of at most 200 characters", Destination: &o.subject},
 		&cli.StringFlag{Name: "body", Aliases: []string{"b"}, Usage: "the message is `TEXT`", Destination: &o.body},
 		&cli.StringFlag{Name: "body-file", Usage: "the message is in `FILE`, - for standard input", Destination: &o.bodyFile},
+		&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT)", Destination: &o.from},
 		&cli.StringFlag{Name: "priority", Usage: "`PRIORITY`: P0 (now), P1, P2 (usual) or P3", Destination: &o.priority},
-		&cli.StringFlag{Name: "expires", Usage: "expires after `TIME`: 30m, 2h, 7d, or at YYYY-MM-DDTHH:MM:SSZ", Destination: &o.expires},
-		&cli.StringFlag{Name: "channel", Usage: "a label, `NAME`", Destination: &o.channel},
-		&cli.StringFlag{Name: "related-pr", Usage: "the pull request it is about, `NUMBER`", Destination: &o.relatedPR},
-		&cli.StringFlag{Name: "related-packet", Usage: "the packet it is about, `NAME`", Destination: &o.relatedPacket},
-		&cli.StringFlag{Name: "context-keys", Usage: "`TEXT` the recipient should know", Destination: &o.contextKeys},
-		&cli.StringFlag{Name: "context-keys-file", Usage: "the same from `FILE`", Destination: &o.contextKeysFile},
-		&cli.StringFlag{Name: "autonomy-hint", Usage: "`HINT`: auto_proceed", Destination: &o.autonomyHint},
+		&cli.StringFlag{Name: "expires", Category: command.Rare, Usage: "expires after `TIME`: 30m, 2h, 7d, or at YYYY-MM-DDTHH:MM:SSZ", Destination: &o.expires},
+		&cli.StringFlag{Name: "channel", Category: command.Rare, Usage: "a label, `NAME`", Destination: &o.channel},
+		&cli.StringFlag{Name: "related-pr", Category: command.Rare, Usage: "the pull request it is about, `NUMBER`", Destination: &o.relatedPR},
+		&cli.StringFlag{Name: "related-packet", Category: command.Rare, Usage: "the packet it is about, `NAME`", Destination: &o.relatedPacket},
+		&cli.StringFlag{Name: "context-keys", Category: command.Rare, Usage: "`TEXT` the recipient should know", Destination: &o.contextKeys},
+		&cli.StringFlag{Name: "context-keys-file", Category: command.Rare, Usage: "the same from `FILE`", Destination: &o.contextKeysFile},
+		&cli.StringFlag{Name: "autonomy-hint", Category: command.Rare, Usage: "`HINT`: auto_proceed", Destination: &o.autonomyHint},
 	}
 }
 

@@ -49,7 +49,7 @@ func newConvertCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "convert",
 		Category:  command.CategoryBridge,
-		Usage:     "make bridge records of message files, or deliver a bridge log, once",
+		Usage:     "turn message files into records, or records into messages",
 		ArgsUsage: "PATH… --to FORM",
 		Description: `PATH is a file, a folder with everything below it, or - for standard input, which
 is also the default.

@@ -33,15 +33,15 @@ type deliverOptions struct {
 
 func (o *deliverOptions) flags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.BoolFlag{Name: "create", Usage: "make an unknown project, and mailboxes for unknown agents", Destination: &o.create},
-		&cli.BoolFlag{Name: "sign", Usage: "sign the message (default: as signing in the sender's config.yaml says)", Destination: &o.sign},
-		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power failure may lose the message", Destination: &o.noSync},
-		&cli.StringFlag{Name: "suffix", Usage: "file names end in `TEXT`: letters, digits, dots, underscores, hyphens", Destination: &o.suffix},
-		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &o.dryRun},
-		&cli.GenericFlag{Name: "wait", Usage: "then wait until it is acknowledged, or with the `WHAT` reply, answered", Value: &o.wait},
+		&cli.GenericFlag{Name: "wait", Usage: "wait until it is acknowledged, or if `WHAT` is reply, answered", Value: &o.wait},
 		&cli.DurationFlag{Name: "timeout", Usage: "wait at most `TIME`, 0 without limit", Value: 10 * time.Minute, Destination: &o.timeout},
+		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &o.dryRun},
 		command.JSONFlag(&o.json),
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing on success", Destination: &o.quiet},
+		&cli.BoolFlag{Name: "create", Category: command.Rare, Usage: "make an unknown project, and mailboxes for unknown agents", Destination: &o.create},
+		&cli.BoolFlag{Name: "sign", Category: command.Rare, Usage: "sign the message (default: as signing in the sender's config.yaml says)", Destination: &o.sign},
+		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose the message", Destination: &o.noSync},
+		&cli.StringFlag{Name: "suffix", Category: command.Rare, Usage: "file names end in `TEXT`: letters, digits, dots, underscores, hyphens", Destination: &o.suffix},
 	}, o.workspace.Flags()...)
 }
 

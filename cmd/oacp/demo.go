@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
@@ -28,7 +27,7 @@ func newDemoCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "demo",
 		Category: command.CategoryProgram,
-		Usage:    "show everything at work in a scratch folder, in seconds",
+		Usage:    "see everything at work in a scratch folder",
 		Description: `Two agents exchange messages in a scratch folder, which is removed at the end.
 Every step shows a command, which you can type yourself, and what it prints.`,
 		Flags: []cli.Flag{
@@ -296,7 +295,7 @@ func (r demoResult) print(step int, o demoOptions, s *command.Streams) error {
 		return command.WriteJSONLine(s.Out, r)
 	}
 	const columns = 76
-	for _, line := range wrapped(fmt.Sprintf("%d. %s", step, r.Explain), columns) {
+	for _, line := range command.Wrapped(fmt.Sprintf("%d. %s", step, r.Explain), columns) {
 		fmt.Fprintln(s.Out, line)
 	}
 	fmt.Fprintln(s.Out)
@@ -305,18 +304,6 @@ func (r demoResult) print(step int, o demoOptions, s *command.Streams) error {
 	}
 	printCommand(s, r.Command, r.Output)
 	return s.Out.Flush()
-}
-
-// wrapped returns the words of a text in lines of at most so many characters.
-func wrapped(text string, columns int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && utf8.RuneCountInString(line+" "+word) > columns {
-			lines, line = append(lines, line), ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	return append(lines, line)
 }
 
 func printCommand(s *command.Streams, command, output string) {

@@ -33,7 +33,7 @@ func newDoctorCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "doctor",
 		Category:  command.CategoryWorkspace,
-		Usage:     "find and repair problems of machine and workspace",
+		Usage:     "find and repair problems",
 		ArgsUsage: "[PROJECT]",
 		Description: `Checks the programs that agents need, the folders of the workspace, interrupted
 deliveries, messages that are bad, expired, old or dead, keys, schemas for bodies,
@@ -43,8 +43,8 @@ status files, and removes leftovers. Status 1 means that errors remain; warnings
 do not count.`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "fix", Usage: "repair what is safe to repair", Destination: &o.fix},
-			&cli.BoolFlag{Name: "memory", Usage: "also check whether git keeps the memory of the projects", Destination: &o.memory},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "also write the report into `FILE`", Destination: &o.output},
+			&cli.BoolFlag{Name: "memory", Category: command.Rare, Usage: "also check whether git keeps the memory of the projects", Destination: &o.memory},
+			&cli.StringFlag{Name: "output", Category: command.Rare, Aliases: []string{"o"}, Usage: "also write the report into `FILE`", Destination: &o.output},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // TestCommands checks the parts that every command needs.
@@ -73,6 +76,66 @@ func checkFlags(t *testing.T, c *cli.Command) {
 		}
 		if takes, ok := f.(cli.DocGenerationFlag); ok && takes.TakesValue() && command.Placeholder(f) == "" && f.Names()[0] != "suffix" {
 			t.Errorf("%s: the flag %s wants a name for its value", c.Name, f.Names()[0])
+		}
+	}
+}
+
+// maxPage is the most characters that a page of help has. Agents read whole pages.
+const maxPage = 2000
+
+// longPages may have more characters.
+var longPages = map[string]int{"run": 4000, "pair": 4000, "agent": 2500}
+
+// TestHelpPages checks the size of each page of help, and that with --all it describes every flag.
+func TestHelpPages(t *testing.T) {
+	session := newSession(t, "")
+	help := func(words ...string) string {
+		session.stdout.Reset()
+		if exit := session.run(t.Context(), words...); exit != failure.ExitDone {
+			t.Errorf("oacp %s: exit status %d", strings.Join(words, " "), exit)
+		}
+		return session.stdout.String()
+	}
+	check := func(words ...string) {
+		page, name := help(append([]string{"help"}, words...)...), strings.Join(words, " ")
+		if size, most := utf8.RuneCountInString(page), cmp.Or(longPages[name], maxPage); size > most {
+			t.Errorf("oacp help %s: %d characters, want at most %d", name, size, most)
+		}
+	}
+	check()
+	for _, topic := range program().Topics {
+		check(topic.Name)
+	}
+	check("workspace")
+	check("exit-status")
+	var all func(commands []*cli.Command, parents ...string)
+	all = func(commands []*cli.Command, parents ...string) {
+		for _, c := range commands {
+			words := append(slices.Clip(parents), c.Name)
+			if words[0] == "help" {
+				continue
+			}
+			check(words...)
+			short, long := help(append([]string{"help"}, words...)...), help(append(words, "--help", "--all")...)
+			if help(append(words, "--help")...) != short {
+				t.Errorf("oacp %s --help differs from oacp help %[1]s", strings.Join(words, " "))
+			}
+			for _, f := range c.Flags {
+				if name := "--" + f.Names()[0]; !strings.Contains(long, name) && f.(cli.VisibleFlag).IsVisible() {
+					t.Errorf("oacp help %s --all says nothing of %s", strings.Join(words, " "), name)
+				}
+			}
+			all(c.Subcommands, words...)
+		}
+	}
+	all(topCommands(session.Streams))
+}
+
+// TestTypesTopic checks that the topic has every type of message.
+func TestTypesTopic(t *testing.T) {
+	for _, typ := range schema.Types() {
+		if !regexp.MustCompile(`(?m)^   ` + string(typ) + ` `).MatchString(typesTopic()) {
+			t.Errorf("oacp help types says nothing of %s", typ)
 		}
 	}
 }

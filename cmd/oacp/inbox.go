@@ -49,7 +49,7 @@ EXAMPLES:
    oacp inbox --agent codex
    oacp inbox my-project --all --json`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "list the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
+			&cli.StringFlag{Name: "agent", Usage: "list the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "all", Usage: "list every agent's inbox", Destination: &o.all},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),

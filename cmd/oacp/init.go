@@ -44,8 +44,8 @@ EXAMPLES:
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agents", Usage: "make mailboxes for `A,B,…`; \"\" for none", Value: "claude,codex,cursor", Destination: &o.agents},
 			&cli.BoolFlag{Name: "git", Usage: "put the workspace into .oacp of the git repository", Destination: &o.git},
-			&cli.StringFlag{Name: "repo", Usage: "write into workspace.json that the repository is `PATH`", Destination: &o.repository},
-			&cli.StringSliceFlag{Name: "link", Usage: "`SOURCE:NAME` links artifacts/NAME to SOURCE in the repository; requires --repo", Destination: &o.links},
+			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "write into workspace.json that the repository is `PATH`", Destination: &o.repository},
+			&cli.StringSliceFlag{Name: "link", Category: command.Rare, Usage: "`SOURCE:NAME` links artifacts/NAME to SOURCE in the repository; requires --repo", Destination: &o.links},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

@@ -24,7 +24,7 @@ type keyOptions struct {
 func (o *keyOptions) flags(agent string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "agent", Usage: agent, Destination: &o.agent},
-		&cli.StringFlag{Name: "oacp-dir", Usage: "keys are in the folder keys of `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &o.home},
+		&cli.StringFlag{Name: "oacp-dir", Category: command.Rare, Usage: "keys are in the folder keys of `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &o.home},
 		command.JSONFlag(&o.json),
 	}
 }

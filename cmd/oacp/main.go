@@ -27,41 +27,44 @@ func run(ctx context.Context, args []string, s *command.Streams) int {
 	return program().Run(ctx, args, s)
 }
 
-// program lists the commands in the order of the help text.
+// program lists the commands in the order of the help text: the most used first.
 func program() *command.Program {
 	return &command.Program{
 		Commands: []command.Entry{
 			{Name: "send", New: newSendCommand},
-			{Name: "reply", New: newReplyCommand},
-			{Name: "inbox", New: newInboxCommand},
 			{Name: "read", New: newReadCommand},
-			{Name: "thread", New: newThreadCommand},
+			{Name: "reply", New: newReplyCommand},
 			{Name: "ack", New: newAckCommand},
+			{Name: "inbox", New: newInboxCommand},
+			{Name: "thread", New: newThreadCommand},
+			{Name: "status", New: newStatusCommand},
+			{Name: "run", New: newRunCommand},
+			{Name: "pair", New: newPairCommand},
+			{Name: "watch", New: newWatchCommand},
 			{Name: "validate", New: newValidateCommand},
 			{Name: "schema", New: newSchemaCommand},
+			{Name: "init", New: newInitCommand},
+			{Name: "add-agent", New: newAddAgentCommand},
+			{Name: "doctor", New: newDoctorCommand},
 			{Name: "key", New: newKeyCommand},
 			{Name: "trust", New: newTrustCommand},
 			{Name: "verify", New: newVerifyCommand},
-			{Name: "watch", New: newWatchCommand},
-			{Name: "run", New: newRunCommand},
-			{Name: "pair", New: newPairCommand},
-			{Name: "status", New: newStatusCommand},
-			{Name: "ash", New: newAshCommand},
-			{Name: "init", New: newInitCommand},
-			{Name: "add-agent", New: newAddAgentCommand},
 			{Name: "bridge", New: newBridgeCommand},
 			{Name: "mirror", New: newMirrorCommand},
 			{Name: "convert", New: newConvertCommand},
-			{Name: "doctor", New: newDoctorCommand},
+			{Name: "ash", New: newAshCommand},
 			{Name: "demo", New: newDemoCommand},
 			{Name: "completion", New: command.NewCompletionCommand},
 			{Name: "help", New: command.NewHelpCommand},
 			{Name: "version", New: command.NewVersionCommand},
 		},
 		Separate: []command.Separate{
-			{Name: "mcp", Category: command.CategoryMessages, Usage: "offer mailbox and bridge to an agent as MCP tools"},
+			{Name: "mcp", Category: command.CategoryTurns, Usage: "offer the mailbox to an agent as MCP tools"},
 			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show agents, runs and messages, live"},
-			{Name: "contract", Category: command.CategoryProgram, Usage: "say for other commands whether bodies fit the schemas of a workspace"},
+			{Name: "contract", Category: command.CategoryProgram, Usage: "check bodies, for other commands"},
+		},
+		Topics: []command.Topic{
+			{Name: "types", Usage: "the types of messages, and what answers each", Text: typesTopic},
 		},
 		Reference: []string{
 			"agent", "autonomy-outcome", "envelope", "memory", "org-memory", "setup", "write-event",

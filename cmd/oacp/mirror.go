@@ -33,7 +33,7 @@ func newMirrorCommand(s *command.Streams) *cli.Command {
 		&cli.StringFlag{Name: "since", Usage: "record what was made from `TIME` on: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began", Destination: &o.since},
 		&cli.BoolFlag{Name: "all", Usage: "record everything in the outboxes, also what is older than the run and what came from other logs", Destination: &o.all},
 		&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what is new, as it comes, until stopped", Destination: &o.follow},
-		&cli.BoolFlag{Name: "no-sync", Usage: "do not wait for the disk: a power cut may lose what was carried", Destination: &o.noSync},
+		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose what was carried", Destination: &o.noSync},
 		command.JSONFlag(&o.json),
 	}
 	return &cli.Command{

@@ -42,7 +42,7 @@ func newPairCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "pair",
 		Category:  command.CategoryTurns,
-		Usage:     "have one agent work on a task and the other review it, until it is done",
+		Usage:     "let one agent work and another review until it is done",
 		ArgsUsage: "[PROMPT]",
 		Description: `One agent works on the task. When it says DONE and the proof, if there is one,
 succeeds, the reviewers say PASS or FAIL, until all pass. The run's folder keeps
@@ -76,29 +76,29 @@ EXAMPLES:
 
 func (o *pairOptions) flags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: "prompt", Aliases: []string{"p"}, Usage: "the task is `TEXT`", Destination: &o.config.Prompt},
+		&cli.StringFlag{Name: "prompt", Category: command.Rare, Aliases: []string{"p"}, Usage: "the task is `TEXT`", Destination: &o.config.Prompt},
 		&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "`AGENT` works, claude or codex", DefaultText: string(pair.DefaultAgent)},
 		&cli.StringFlag{Name: "review", Usage: "`WHO` reviews: claude, codex, claudex (both must pass), or none", DefaultText: string(pair.DefaultReview)},
-		&cli.IntFlag{Name: "max-iterations", Aliases: []string{"m"}, Usage: "give up after `N` iterations", DefaultText: fmt.Sprint(pair.DefaultMaxIterations)},
+		&cli.IntFlag{Name: "max-iterations", Category: command.Rare, Aliases: []string{"m"}, Usage: "give up after `N` iterations", DefaultText: fmt.Sprint(pair.DefaultMaxIterations)},
 		&cli.StringSliceFlag{Name: "proof", Usage: "DONE counts only if `COMMAND` succeeds; may be repeated"},
-		&cli.StringFlag{Name: "done", Usage: "the worker says `WORD` for DONE", DefaultText: string(bridge.SignalDone)},
-		&cli.BoolFlag{Name: "claude-only", Usage: "claude works alone"},
-		&cli.BoolFlag{Name: "codex-only", Usage: "codex works alone"},
+		&cli.StringFlag{Name: "done", Category: command.Rare, Usage: "the worker says `WORD` for DONE", DefaultText: string(bridge.SignalDone)},
+		&cli.BoolFlag{Name: "claude-only", Category: command.Rare, Usage: "claude works alone"},
+		&cli.BoolFlag{Name: "codex-only", Category: command.Rare, Usage: "codex works alone"},
 		&cli.BoolFlag{Name: "worktree", Usage: "work in a new git worktree, which is kept if it holds changes"},
 		&cli.BoolFlag{Name: "tmux", Usage: "show the agents side by side in a tmux session"},
-		&cli.StringFlag{Name: "follow", Usage: "only print the output of `AGENT` in a run, until the run stops", Destination: &o.follow},
+		&cli.StringFlag{Name: "follow", Category: command.Rare, Usage: "only print the output of `AGENT` in a run, until the run stops", Destination: &o.follow},
 		&cli.IntFlag{Name: "run-id", Usage: "continue the run `NUMBER`", Destination: &o.log.RunID, DefaultText: "a new one"},
-		&cli.StringFlag{Name: "session", Usage: "continue the run in which an agent has the session `ID`", Destination: &o.session},
+		&cli.StringFlag{Name: "session", Category: command.Rare, Usage: "continue the run in which an agent has the session `ID`", Destination: &o.session},
 		&cli.StringFlag{Name: "timeout", Usage: "stop after `TIME`; the run can be continued", DefaultText: pair.DefaultTimeout.String()},
-		&cli.StringFlag{Name: "proof-timeout", Usage: "stop a proof after `TIME`", DefaultText: pair.DefaultProofTimeout.String()},
+		&cli.StringFlag{Name: "proof-timeout", Category: command.Rare, Usage: "stop a proof after `TIME`", DefaultText: pair.DefaultProofTimeout.String()},
 		&cli.BoolFlag{Name: "mailbox", Usage: "carry messages between the run and the agents' mailboxes", Destination: &o.mailbox},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print the agents' output during their turns"},
-		&cli.StringFlag{Name: "repo", Usage: "work in the repository `DIR` (default: the one around the current folder)", Destination: &o.log.Repository},
-		&cli.StringFlag{Name: "runs-dir", Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
+		&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "work in the repository `DIR` (default: the one around the current folder)", Destination: &o.log.Repository},
+		&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
 		command.JSONFlag(&o.json),
 		&cli.StringFlag{Name: "allow", Usage: "let agents do what the `PERMISSION` says without asking: " + permissionSummary, Value: string(agent.PermitEdits), Destination: &o.allow},
-		&cli.StringFlag{Name: "claude-command", Usage: "run `COMMAND` for each turn of claude: its input is the prompt, its output the answer"},
-		&cli.StringFlag{Name: "codex-command", Usage: "run `COMMAND` for each turn of codex"},
+		&cli.StringFlag{Name: "claude-command", Category: command.Rare, Usage: "run `COMMAND` for each turn of claude: its input is the prompt, its output the answer"},
+		&cli.StringFlag{Name: "codex-command", Category: command.Rare, Usage: "run `COMMAND` for each turn of codex"},
 	}, o.workspace.Flags()...)
 }
 

@@ -31,7 +31,7 @@ func newSchemaCommand(s *command.Streams) *cli.Command {
 	var o schemaOptions
 	return &cli.Command{
 		Name:      "schema",
-		Category:  command.CategoryMessages,
+		Category:  command.CategoryFiles,
 		Usage:     "print a JSON Schema",
 		ArgsUsage: "[SCHEMA]",
 		Description: `Prints the JSON Schema (draft 2020-12) of a message, or the one with the name

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -26,36 +27,33 @@ type sendOptions struct {
 
 func newSendCommand(s *command.Streams) *cli.Command {
 	var o sendOptions
-	flags := []cli.Flag{
+	address := []cli.Flag{
 		&cli.StringSliceFlag{Name: "to", Usage: "the recipients are `AGENT`[,AGENT…], at most 10", Destination: &o.to},
-		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the message is a `TYPE`: " + typeList(), Destination: &o.typ},
+		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the message is a `TYPE`: oacp help types", Destination: &o.typ},
+	}
+	threading := []cli.Flag{
 		&cli.StringFlag{Name: "in-reply-to", Usage: "it answers the message `ID`: same conversation", Destination: &o.inReplyTo},
-		&cli.StringFlag{Name: "conversation-id", Usage: "it belongs to the conversation `ID`", Destination: &o.conversationID},
-		&cli.StringFlag{Name: "parent-message-id", Usage: "it follows the message `ID`", Destination: &o.parentID},
-		&cli.StringFlag{Name: "template", Usage: "send nothing and print a body to fill in, by the workspace's schema for `TYPE` or channel-NAME", Destination: &o.template},
+		&cli.StringFlag{Name: "conversation-id", Category: command.Rare, Usage: "it belongs to the conversation `ID`", Destination: &o.conversationID},
+		&cli.StringFlag{Name: "parent-message-id", Category: command.Rare, Usage: "it follows the message `ID`", Destination: &o.parentID},
+		&cli.StringFlag{Name: "template", Usage: "only print a body to fill in, for `TYPE` or channel-NAME", Destination: &o.template},
 	}
 	return &cli.Command{
 		Name:      "send",
 		Category:  command.CategoryMessages,
 		Usage:     "write a message and deliver it",
 		ArgsUsage: "[PROJECT] --to AGENT --type TYPE --subject TEXT [--body TEXT]",
-		Description: `The message is checked first: one that is not valid is not sent. When send
-succeeds, the message is on disk in every recipient's inbox and in the sender's
-outbox. When it fails, it is in none, unless the error says that it is sent.
+		Description: `A message that is not valid is not sent. When send succeeds, the message is on disk
+in every recipient's inbox; when it fails, in none, unless the error says that it is sent.
 
 --wait returns when all recipients have acknowledged the message, --wait=reply
-when one has answered; only the answer counts, so a message that is acknowledged
-without one is waited for until --timeout (status 1). Both fail at once if the
-message becomes a dead letter.
+when one has answered. Both fail after --timeout, and at once if the message becomes
+a dead letter.
 
 EXAMPLES:
    oacp send --from claude --to codex --type task_request --subject "Look at #42" --body "Please."
    git diff | oacp send --to claude --type review_request --subject "This diff"
-   oacp send --to codex --type question --subject "Which port?" --body "?" --wait=reply
-
-With --json and --wait, the answer is two lines of JSON: the message sent, then
-what it was waited for.`,
-		Flags: append(append(flags, o.composeOptions.flags()...), o.deliverOptions.flags()...),
+   oacp send --to codex --type question --subject "Which port?" --body "?" --wait=reply`,
+		Flags: slices.Concat(address, o.composeOptions.flags(), threading, o.deliverOptions.flags()),
 		Action: func(c *cli.Context) error {
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err

@@ -24,8 +24,8 @@ func newStatusCommand(s *command.Streams) *cli.Command {
 	}
 	return &cli.Command{
 		Name:      "status",
-		Category:  command.CategoryTurns,
-		Usage:     "show runners, pending messages, and how far a message got",
+		Category:  command.CategoryMessages,
+		Usage:     "show who works, and how far a message got",
 		ArgsUsage: "[ID]",
 		Description: `Without an ID, status shows for each agent: its runner, the pending messages, the
 last turn, how many turns failed since the last success, and its conversations.

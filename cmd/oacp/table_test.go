@@ -27,10 +27,3 @@ func TestTable(t *testing.T) {
 		}
 	}
 }
-
-func TestWrapped(t *testing.T) {
-	got := wrapped("one two three  four", 9)
-	if len(got) != 3 || got[0] != "one two" || got[1] != "three" || got[2] != "four" {
-		t.Errorf("got %q", got)
-	}
-}

@@ -30,7 +30,7 @@ func newValidateCommand(s *command.Streams) *cli.Command {
 	var o validateOptions
 	return &cli.Command{
 		Name:      "validate",
-		Category:  command.CategoryMessages,
+		Category:  command.CategoryFiles,
 		Usage:     "check message files",
 		ArgsUsage: "PATH…",
 		Description: `PATH is a file, a folder with everything below it, a pattern, or - for standard

@@ -55,9 +55,9 @@ EXAMPLES:
    oacp verify message.yaml --receiver codex --project my-project --json`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "receiver", Usage: "the pins of `AGENT` count", Destination: &o.receiver},
-			&cli.StringFlag{Name: "pins", Usage: "the pins in `FILE` count", Destination: &o.pins},
-			&cli.BoolFlag{Name: "quarantine", Usage: "copy a signed-INVALID file to the dead letters beside its folder", Destination: &o.quarantine},
-			&cli.StringFlag{Name: "attach-audit", Usage: "write the answer into the record of an autonomy decision, `FILE`", Destination: &o.audit},
+			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "the pins in `FILE` count", Destination: &o.pins},
+			&cli.BoolFlag{Name: "quarantine", Category: command.Rare, Usage: "copy a signed-INVALID file to the dead letters beside its folder", Destination: &o.quarantine},
+			&cli.StringFlag{Name: "attach-audit", Category: command.Rare, Usage: "write the answer into the record of an autonomy decision, `FILE`", Destination: &o.audit},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

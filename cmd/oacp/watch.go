@@ -33,7 +33,7 @@ func newWatchCommand(s *command.Streams) *cli.Command {
 	var o watchOptions
 	return &cli.Command{
 		Name:      "watch",
-		Category:  command.CategoryTurns,
+		Category:  command.CategoryFiles,
 		Usage:     "print a line for each new message",
 		ArgsUsage: "[PROJECT…] [--agent AGENT]",
 		Description: `watch prints what arrived since its last run, and ends. With --follow it goes on
@@ -55,16 +55,16 @@ EXAMPLES:
    oacp watch --agent codex --since epoch --json
    oacp watch --agent codex --all-projects --state-id notifier`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "watch the inbox of `AGENT` (default: see oacp help)", Destination: &o.agent},
+			&cli.StringFlag{Name: "agent", Usage: "watch the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on, and print messages as they arrive", Destination: &o.follow},
 			&cli.BoolFlag{Name: "once", Usage: "accepted for compatibility", Destination: &o.once, Hidden: true},
 			&cli.StringFlag{Name: "since", Usage: "on the first run, start at `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "now", Destination: &o.since},
-			&cli.StringFlag{Name: "state-id", Usage: "use the record `NAME`, for a second reader", Destination: &o.stateID},
-			&cli.BoolFlag{Name: "show-archived", Usage: "also print what leaves the inbox", Destination: &o.archived},
+			&cli.StringFlag{Name: "state-id", Category: command.Rare, Usage: "use the record `NAME`, for a second reader", Destination: &o.stateID},
+			&cli.BoolFlag{Name: "show-archived", Category: command.Rare, Usage: "also print what leaves the inbox", Destination: &o.archived},
 			&cli.StringSliceFlag{Name: "project", Usage: "watch the project `PROJECT`; may be repeated", Destination: &o.projects},
 			&cli.BoolFlag{Name: "all-projects", Usage: "watch every project that has the agent", Destination: &o.allProjects},
-			&cli.StringFlag{Name: "dir", Usage: "use the workspace `DIR`", Destination: &o.dir},
-			&cli.StringFlag{Name: "oacp-dir", Usage: "projects are below `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &o.home},
+			&cli.StringFlag{Name: "dir", Category: command.OfWorkspace, Usage: "use the workspace `DIR`", Destination: &o.dir},
+			&cli.StringFlag{Name: "oacp-dir", Category: command.OfWorkspace, Usage: "projects are below `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &o.home},
 			command.JSONFlag(&o.json),
 		},
 		Action: func(c *cli.Context) error {

@@ -22,7 +22,10 @@ type call struct {
 	flags   []argument
 	// rest are the other arguments. A "--" separates those that the user separated.
 	rest []string
-	help bool
+
+	// help asks to explain the command or the topic, with all flags if all is set.
+	help, all bool
+	topic     *Topic
 
 	// separate is the name of a program that is called instead, with the arguments in rest.
 	separate string
@@ -75,7 +78,8 @@ func (p *Program) parse(args []string, s *Streams) (*call, error) {
 			return nil, err
 		}
 		if parser.separate != "" && parser.help {
-			return &call{separate: parser.separate, rest: []string{"--help"}}, nil
+			help := slices.DeleteFunc([]string{"--help", "--all"}, func(f string) bool { return f == "--all" && !slices.Contains(all, f) })
+			return &call{separate: parser.separate, rest: help}, nil
 		} else if parser.separate != "" { // all arguments but the name are those of the program
 			return &call{separate: parser.separate, rest: slices.Concat(all[:len(all)-len(args)], rest)}, nil
 		}
@@ -92,8 +96,11 @@ type parser struct {
 	command     *cli.Command
 	flags       []argument
 	positionals []string
-	help        bool
 	separate    string
+
+	// help asks for help, allFlags for a long one. asked means that the word help came first.
+	help, allFlags, asked bool
+	topic                 *Topic
 }
 
 // commands returns the commands that the next word may name.
@@ -118,11 +125,6 @@ func (p *Program) commands(s *Streams) []*cli.Command {
 // prepared sets the names under which help texts show a command and its subcommands.
 func prepared(c *cli.Command, parent string) *cli.Command {
 	c.HelpName = parent + " " + c.Name
-	for _, f := range c.Flags {
-		if f, ok := f.(*cli.BoolFlag); ok {
-			f.DisableDefaultText = true // every one of them would show "default: false"
-		}
-	}
 	for _, sub := range c.Subcommands {
 		prepared(sub, c.HelpName)
 	}
@@ -135,15 +137,19 @@ func (p *parser) next(args []string) (rest []string, err error) {
 	switch {
 	case word == "-h" || word == "--help" || word == "-help":
 		p.help = true
+	case word == "--all" && p.help:
+		p.allFlags = true
 	case (word == "-V" || word == "--version") && p.command == nil:
 		return append([]string{"version"}, args[1:]...), nil
 	case len(word) > 1 && word[0] == '-':
 		return p.flag(args)
 	case len(p.positionals) == 0 && p.enter(word):
-	case p.command != nil:
+	case p.command != nil || p.topic != nil:
 		p.positionals = append(p.positionals, word)
 	case p.program.isSeparate(word):
 		p.separate = word
+	case p.asked:
+		return nil, p.unexplained(word)
 	default:
 		return nil, p.program.unknownCommand(word)
 	}
@@ -152,9 +158,16 @@ func (p *parser) next(args []string) (rest []string, err error) {
 
 // enter goes to the command or subcommand of the name.
 func (p *parser) enter(name string) bool {
-	if p.command == nil && name == "help" {
-		p.help = true
+	switch {
+	case p.command == nil && name == "help":
+		p.help, p.asked = true, true
 		return true
+	case p.command == nil && p.asked && p.topic == nil:
+		if p.topic = p.program.topic(name); p.topic != nil {
+			return true
+		}
+	case p.topic != nil:
+		return false
 	}
 	if p.command == nil && p.all == nil { // the flags of other commands were not needed so far
 		for _, entry := range p.program.Commands {
@@ -215,7 +228,11 @@ func (p *parser) looksLikeFlag(word string) bool {
 func (p *parser) finish(dashed []string) (*call, error) {
 	c := &call{command: p.command, flags: p.flags, rest: append(p.positionals, dashed...)}
 	c.help = p.help || p.command == nil && len(p.flags)+len(dashed) == 0
-	if c.help {
+	c.all, c.topic = p.allFlags, p.topic
+	switch {
+	case p.asked && len(p.positionals) > 0:
+		return nil, p.unexplained(p.positionals[0])
+	case c.help:
 		return c, nil
 	}
 	for i, taken := range c.flags {
@@ -252,6 +269,32 @@ func (p *parser) unknownFlag(written string) error {
 		return e.WithHint("did you mean --" + near + "?")
 	}
 	return e.WithHint("see " + help + "; arguments that begin with a hyphen go behind --")
+}
+
+// unexplained returns the error that there is no help on the word.
+func (p *parser) unexplained(word string) error {
+	var names []string
+	help := "oacp help"
+	switch {
+	case p.command != nil:
+		for _, sub := range p.command.Subcommands {
+			names = append(names, sub.Name)
+		}
+		help += strings.TrimPrefix(p.command.HelpName, "oacp")
+	case p.topic != nil:
+		help += " " + p.topic.Name
+	case slices.Contains(p.program.Reference, word):
+		return p.program.unknownCommand(word)
+	default:
+		for _, known := range append(p.program.topicCandidates(), p.program.commandCandidates(p.streams)...) {
+			names = append(names, known.Name)
+		}
+	}
+	err := failure.Usagef("there is no help on %s", visible.Quote(strings.TrimPrefix(help+" "+word, "oacp help ")))
+	if near := spelling.Nearest(word, names); near != "" {
+		return err.WithHint("did you mean " + help + " " + near + "?")
+	}
+	return err.WithHint("see " + help)
 }
 
 func (p *Program) unknownCommand(word string) error {

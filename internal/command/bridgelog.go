@@ -29,8 +29,8 @@ func (o *BridgeLog) Flags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "bridge", Usage: "the log is `FILE`", Destination: &o.File},
 		&cli.IntFlag{Name: "run-id", Usage: "the log is that of the run `NUMBER`", Destination: &o.RunID, DefaultText: "the latest"},
-		&cli.StringFlag{Name: "repo", Usage: "runs are those of the repository `DIR` (default: the one around the current folder)", Destination: &o.Repository},
-		&cli.StringFlag{Name: "runs-dir", Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.RunsDir},
+		&cli.StringFlag{Name: "repo", Category: Rare, Usage: "runs are those of the repository `DIR` (default: the one around the current folder)", Destination: &o.Repository},
+		&cli.StringFlag{Name: "runs-dir", Category: Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.RunsDir},
 	}
 }
 

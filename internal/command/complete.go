@@ -115,15 +115,18 @@ func (c *Completion) candidates(rest []string, current string) []Candidate {
 	case len(rest) == 0 && strings.HasPrefix(current, "-"):
 		return c.flags(current)
 	case command == nil && len(rest) == 0:
+		if c.parser.topic != nil {
+			return nil
+		} else if c.parser.asked {
+			return append(c.program.topicCandidates(), c.commands()...)
+		}
 		return c.commands()
 	case command == nil:
 		return nil
+	case c.parser.asked:
+		return subcommands(command)
 	case len(rest) == 0 && len(c.parser.positionals) == 0 && len(command.Subcommands) > 0:
-		found := c.positional(0, current)
-		for _, sub := range command.Subcommands {
-			found = append(found, Candidate{sub.Name, sub.Usage})
-		}
-		return found
+		return append(c.positional(0, current), subcommands(command)...)
 	case len(rest) > 0 && strings.Contains(command.ArgsUsage, "[-- "):
 		return Files() // a command line of its own follows
 	}
@@ -131,10 +134,20 @@ func (c *Completion) candidates(rest []string, current string) []Candidate {
 }
 
 // commands returns all commands with those that are programs of their own.
-func (c *Completion) commands() []Candidate {
+func (c *Completion) commands() []Candidate { return c.program.commandCandidates(c.Streams) }
+
+func (p *Program) commandCandidates(s *Streams) []Candidate {
 	var found []Candidate
-	for _, group := range c.program.helpGroups(c.Streams) {
+	for _, group := range p.helpGroups(s) {
 		found = append(found, group.Commands...)
+	}
+	return found
+}
+
+func subcommands(command *cli.Command) []Candidate {
+	found := make([]Candidate, len(command.Subcommands))
+	for i, sub := range command.Subcommands {
+		found[i] = Candidate{sub.Name, sub.Usage}
 	}
 	return found
 }
@@ -155,6 +168,9 @@ func (c *Completion) flags(current string) []Candidate {
 		return []Candidate{{"--help", "explain oacp"}, {"--version", "print the version"}}
 	}
 	found := []Candidate{{"--help", "explain " + command.Name}}
+	if c.parser.help {
+		return []Candidate{{"--all", "explain every flag"}}
+	}
 	for _, f := range command.Flags {
 		documented, ok := f.(cli.DocGenerationFlag)
 		if visible, canHide := f.(cli.VisibleFlag); !ok || canHide && !visible.IsVisible() {

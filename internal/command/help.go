@@ -1,51 +1,25 @@
 package command
 
 import (
+	"fmt"
+	"io"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 )
 
-// exitStatusHelp ends every help text.
-const exitStatusHelp = `
-EXIT STATUS:
-   0     done
-   1     the thing asked about is bad, or the command failed
-   2     the command line is wrong
-   128+n stopped by signal n (130 for ^C)
-`
+// Categories of flags. A page of help describes the flags without one, in their order.
+const (
+	// Rare flags are those that few need. A page names them, and describes them with --all.
+	Rare = "rare"
+	// OfWorkspace are the flags that "oacp help workspace" describes. A page names that topic instead.
+	OfWorkspace = "workspace"
+)
 
-const rootHelp = `oacp - messages between coding agents, as files in a shared folder
-
-USAGE:
-   oacp COMMAND [arguments and flags in any order]
-
-COMMANDS:{{$width := .Width}}{{range .Groups}}
-
-   {{.Name}}{{range .Commands}}
-     {{.Name}}{{indent (subtract $width (offset .Name 3)) ""}}{{.Usage}}{{end}}{{end}}
-
-   oacp help COMMAND explains a command.
-
-WORKSPACE: --dir DIR, the project that is named, $OACP_WORKSPACE, or the nearest
-   folder at or above the current one that holds agents/.
-AGENT: --from or --agent, $OACP_AGENT, $AGENT_NAME, or the agent whose card
-   names the runtime that oacp runs in.
-` + exitStatusHelp
-
-const commandHelp = `{{.HelpName}} - {{.Usage}}
-
-USAGE:
-   {{.HelpName}}{{if .VisibleCommands}} COMMAND{{end}}{{if .ArgsUsage}} {{.ArgsUsage}}{{end}}{{if .VisibleFlags}} [flags]{{end}}{{if .Description}}
-
-{{.Description}}{{end}}{{if .VisibleCommands}}
-
-COMMANDS:{{$width := offsetCommands .VisibleCommands 5}}{{range .VisibleCommands}}
-   {{.Name}}{{indent (subtract $width (offset .Name 3)) ""}}{{wrap .Usage $width}}{{end}}{{end}}{{if .VisibleFlags}}
-
-FLAGS:{{range .VisibleFlags}}
-   {{.}}{{end}}{{end}}
-` + exitStatusHelp
+// helpWidth is the number of columns of a page.
+const helpWidth = 80
 
 // A helpGroup is a category with its commands.
 type helpGroup struct {
@@ -53,23 +27,158 @@ type helpGroup struct {
 	Commands []Candidate
 }
 
-// showHelp explains a command, or the program if there is none.
-func (p *Program) showHelp(s *Streams, command *cli.Command) error {
-	if command != nil {
-		cli.HelpPrinterCustom(s.Out, commandHelp, command, nil)
-		return nil
+// showHelp explains a topic, a command, or the program if there is neither.
+func (p *Program) showHelp(s *Streams, c *call) {
+	switch {
+	case c.topic != nil:
+		fmt.Fprintf(s.Out, "%s\n", strings.TrimSpace(c.topic.Text()))
+	case c.command != nil:
+		writeCommandHelp(s.Out, c.command, c.all)
+	default:
+		p.writeProgramHelp(s)
 	}
-	data := struct {
-		Width  int
-		Groups []helpGroup
-	}{Groups: p.helpGroups(s)}
-	for _, g := range data.Groups {
+}
+
+func (p *Program) writeProgramHelp(s *Streams) {
+	fmt.Fprint(s.Out, `oacp - messages between coding agents, as files in a shared folder
+
+USAGE:
+   oacp COMMAND [arguments and flags in any order]
+   oacp help COMMAND|TOPIC [--all]
+`)
+	groups := append(p.helpGroups(s), helpGroup{"Topics", p.topicCandidates()})
+	width := 0
+	for _, g := range groups {
 		for _, c := range g.Commands {
-			data.Width = max(data.Width, len(c.Name)+5)
+			width = max(width, len(c.Name))
 		}
 	}
-	cli.HelpPrinterCustom(s.Out, rootHelp, data, nil)
-	return nil
+	for _, g := range groups {
+		fmt.Fprintf(s.Out, "\n%s\n", g.Name)
+		for _, c := range g.Commands {
+			writeEntry(s.Out, c.Name, c.Usage, width)
+		}
+	}
+}
+
+// writeCommandHelp explains a command, with all that is to say of it or with what most users need.
+func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
+	fmt.Fprintf(w, "%s - %s\n\nUSAGE:\n", c.HelpName, c.Usage)
+	listed, rare, workspace := sortFlags(c.Flags, all)
+	if c.ArgsUsage != "" || len(c.Subcommands) == 0 {
+		args, command, _ := strings.Cut(c.ArgsUsage, "[-- ")
+		if args = strings.TrimSpace(c.HelpName+" "+args) + " [flags]"; command != "" {
+			args += " [-- " + command // flags behind the "--" would be the command's
+		}
+		fmt.Fprintf(w, "   %s\n", args)
+	}
+	if len(c.Subcommands) > 0 {
+		fmt.Fprintf(w, "   %s COMMAND [flags]\n", c.HelpName)
+	}
+	if c.Description != "" {
+		fmt.Fprintf(w, "\n%s\n", c.Description)
+	}
+	writeEntries(w, "COMMANDS:", subcommands(c))
+	writeEntries(w, "FLAGS:", listed)
+	fmt.Fprintln(w)
+	if len(rare) > 0 {
+		more := fmt.Sprintf("Also: %s (oacp help %s --all)", strings.Join(rare, ", "), strings.TrimPrefix(c.HelpName, "oacp "))
+		fmt.Fprintln(w, strings.Join(Wrapped(more, helpWidth-3), "\n   "))
+	}
+	see := "See also: "
+	if workspace {
+		see += "oacp help workspace (--dir, --project, …), "
+	}
+	fmt.Fprintln(w, see+"oacp help exit-status")
+}
+
+// sortFlags returns the flags that a page describes, and the names of those that it only names.
+func sortFlags(flags []cli.Flag, all bool) (listed []Candidate, rare []string, workspace bool) {
+	for _, f := range flags {
+		if canHide, ok := f.(cli.VisibleFlag); ok && !canHide.IsVisible() {
+			continue
+		}
+		category := ""
+		if f, ok := f.(cli.CategorizableFlag); ok {
+			category = f.GetCategory()
+		}
+		workspace = workspace || category == OfWorkspace
+		switch {
+		case all || category == "":
+			listed = append(listed, Candidate{flagSynopsis(f), flagUsage(f)})
+		case category == Rare:
+			rare = append(rare, "--"+flagNames(f)[0])
+		}
+	}
+	return listed, rare, workspace
+}
+
+// flagSynopsis returns a flag as the user writes it: "-t, --type TYPE".
+func flagSynopsis(f cli.Flag) string {
+	var short, long []string
+	for _, name := range flagNames(f) {
+		if len(name) == 1 {
+			short = append(short, "-"+name)
+		} else {
+			long = append(long, "--"+name)
+		}
+	}
+	text, value := strings.Join(append(short, long...), ", "), Placeholder(f)
+	switch {
+	case optionalValue(f) != nil:
+		return text + "[=" + value + "]"
+	case takesValue(f):
+		return text + " " + value
+	}
+	return text
+}
+
+// flagUsage returns what a flag means, with its default value.
+func flagUsage(f cli.Flag) string {
+	documented, ok := f.(cli.DocGenerationFlag)
+	if !ok {
+		return ""
+	}
+	usage := strings.ReplaceAll(documented.GetUsage(), "`", "")
+	value := strings.Trim(documented.GetDefaultText(), `"`)
+	value = strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(value) // 2h0m0s is 2h
+	if !takesValue(f) || slices.Contains([]string{"", "0", "0s"}, value) {
+		return usage
+	}
+	return usage + " (default: " + value + ")"
+}
+
+// writeEntries writes a list below a heading, or nothing if it is empty.
+func writeEntries(w io.Writer, heading string, entries []Candidate) {
+	width := 0
+	for _, e := range entries {
+		width = max(width, utf8.RuneCountInString(e.Name))
+	}
+	if len(entries) > 0 {
+		fmt.Fprintf(w, "\n%s\n", heading)
+	}
+	for _, e := range entries {
+		writeEntry(w, e.Name, e.Usage, width)
+	}
+}
+
+// writeEntry writes a name, and beside it what it means.
+func writeEntry(w io.Writer, name, usage string, width int) {
+	pad := strings.Repeat(" ", width-utf8.RuneCountInString(name)+2)
+	lines := Wrapped(usage, helpWidth-width-5)
+	fmt.Fprintf(w, "   %s%s%s\n", name, pad, strings.Join(lines, "\n"+strings.Repeat(" ", width+5)))
+}
+
+// Wrapped returns the words of a text in lines of at most so many characters.
+func Wrapped(text string, columns int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line+" "+word) > columns {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	return append(lines, line)
 }
 
 // helpGroups keeps categories and commands in the order in which the program lists them.
@@ -100,7 +209,7 @@ func NewHelpCommand(*Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "help",
 		Category:  CategoryProgram,
-		Usage:     "explain a command",
-		ArgsUsage: "[COMMAND]",
+		Usage:     "explain a command or a topic",
+		ArgsUsage: "[COMMAND|TOPIC] [--all]",
 	}
 }

@@ -23,6 +23,8 @@ type Program struct {
 	Commands []Entry
 	// Separate are commands that are programs of their own, which are installed with this one.
 	Separate []Separate
+	// Topics are pages of help beside those of the commands.
+	Topics []Topic
 	// Reference are the commands that only the reference implementation has. Its users try them here.
 	Reference []string
 	// Complete completes the values of placeholders in help texts that this package does not know.
@@ -39,11 +41,12 @@ type Entry struct {
 
 // Categories of commands in the help text.
 const (
-	CategoryMessages  = "Messages"
-	CategorySigning   = "Signing"
-	CategoryTurns     = "Turns"
+	CategoryMessages  = "Every day"
+	CategoryTurns     = "Agents at work"
+	CategoryFiles     = "More about messages"
 	CategoryWorkspace = "Workspace"
-	CategoryBridge    = "AgentPair bridge"
+	CategorySigning   = "Signing"
+	CategoryBridge    = "AgentPair and Ash"
 	CategoryProgram   = "This program"
 )
 
@@ -96,7 +99,8 @@ func (p *Program) execute(ctx context.Context, args []string, s *Streams) error 
 	case call.separate != "":
 		return p.runSeparate(call)
 	case call.help:
-		return p.showHelp(s, call.command)
+		p.showHelp(s, call)
+		return nil
 	case call.command == nil:
 		return failure.Usagef("no command is given").WithHint("see oacp help")
 	}

@@ -47,7 +47,7 @@ func NewVersionCommand(s *Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "version",
 		Category: CategoryProgram,
-		Usage:    "print the version, also as --version and -V",
+		Usage:    "print the version",
 		Flags:    []cli.Flag{JSONFlag(&asJSON)},
 		Action: func(c *cli.Context) error {
 			if err := NoPositionals(c); err != nil {

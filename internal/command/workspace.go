@@ -23,9 +23,9 @@ type Workspace struct {
 // Flags returns the flags that fill in the fields.
 func (o *Workspace) Flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "dir", Usage: "use the workspace `DIR`", Destination: &o.Dir},
-		&cli.StringFlag{Name: "project", Usage: "use the workspace of the project `PROJECT`", Destination: &o.Project},
-		&cli.StringFlag{Name: "oacp-dir", Usage: "projects are below `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &o.Home},
+		&cli.StringFlag{Name: "dir", Category: OfWorkspace, Usage: "use the workspace `DIR`", Destination: &o.Dir},
+		&cli.StringFlag{Name: "project", Category: OfWorkspace, Usage: "use the workspace of the project `PROJECT`", Destination: &o.Project},
+		&cli.StringFlag{Name: "oacp-dir", Category: OfWorkspace, Usage: "projects are below `DIR` (default $OACP_HOME, then ~/oacp)", Destination: &o.Home},
 	}
 }
 

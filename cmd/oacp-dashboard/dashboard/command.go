@@ -45,9 +45,9 @@ EXAMPLES:
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "once", Usage: "print one frame and exit", Destination: &o.once},
 			&cli.BoolFlag{Name: "all-projects", Usage: "show every project", Destination: &o.allProjects},
-			&cli.BoolFlag{Name: "all-runs", Usage: "show the runs of every repository", Destination: &o.allRuns},
-			&cli.StringFlag{Name: "repo", Usage: "show the runs of the repository in `DIR`", Destination: &o.log.Repository},
-			&cli.StringFlag{Name: "runs-dir", Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
+			&cli.BoolFlag{Name: "all-runs", Category: command.Rare, Usage: "show the runs of every repository", Destination: &o.allRuns},
+			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "show the runs of the repository in `DIR`", Destination: &o.log.Repository},
+			&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

@@ -34,8 +34,8 @@ func NewCommand(s *command.Streams) *cli.Command {
 	var o mcpOptions
 	return &cli.Command{
 		Name:      "mcp",
-		Category:  command.CategoryMessages,
-		Usage:     "offer mailbox and bridge to an agent as MCP tools",
+		Category:  command.CategoryTurns,
+		Usage:     "offer the mailbox to an agent as MCP tools",
 		ArgsUsage: "[PROJECT] --agent AGENT",
 		Description: `The tools act for AGENT: they send as AGENT and read the mail of AGENT. A client
 starts the command and talks to it on standard input and output. With --listen
@@ -52,10 +52,10 @@ EXAMPLES:
    codex mcp add oacp -- oacp mcp --agent codex
    oacp mcp --agent claude --listen 127.0.0.1:7007 --token-file token`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "act for `AGENT` (default: see oacp help)", Destination: &o.agent},
-			&cli.StringFlag{Name: "listen", Usage: "answer over HTTP at `ADDRESS`, such as 127.0.0.1:7007; port 0 takes a free one", Destination: &o.listen},
-			&cli.StringFlag{Name: "token-file", Usage: "clients must present the token in `FILE`", Destination: &o.tokenFile},
-			&cli.BoolFlag{Name: "allow-remote", Usage: "permit an address that other machines can reach; there is no encryption", Destination: &o.allowRemote},
+			&cli.StringFlag{Name: "agent", Usage: "act for `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
+			&cli.StringFlag{Name: "listen", Category: command.Rare, Usage: "answer over HTTP at `ADDRESS`, such as 127.0.0.1:7007; port 0 takes a free one", Destination: &o.listen},
+			&cli.StringFlag{Name: "token-file", Category: command.Rare, Usage: "clients must present the token in `FILE`", Destination: &o.tokenFile},
+			&cli.BoolFlag{Name: "allow-remote", Category: command.Rare, Usage: "permit an address that other machines can reach; there is no encryption", Destination: &o.allowRemote},
 			command.JSONFlag(&o.json),
 		}, append(o.log.Flags(), o.workspace.Flags()...)...),
 		Action: func(c *cli.Context) error {
