@@ -62,6 +62,8 @@ type Event struct {
 	Text string `json:"text,omitempty"`
 	// Error reports that Text came from the agent's error output.
 	Error bool `json:"error,omitempty"`
+	// Acts are what the event shows of the agent besides words. An event may consist of them alone.
+	Acts []Act `json:"acts,omitempty"`
 }
 
 // Result is the outcome of a turn.

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -140,16 +139,14 @@ func (m *claudeMessage) failureWord() string {
 	return word
 }
 
-// retry says for people how the program handles a failure, "" if the message does not report one.
-func (m *claudeMessage) retry() string {
+// retried returns the failure after which the program asks the model's service again, nil if the
+// message does not report one.
+func (m *claudeMessage) retried() *APIError {
 	if m.Type != "system" || m.Subtype != "api_retry" {
-		return ""
+		return nil
 	}
-	what := m.failureWord()
-	if m.ErrorStatus != 0 {
-		what += fmt.Sprintf(", status %d", m.ErrorStatus)
-	}
-	return "the model's service failed (" + what + "); claude tries again\n"
+	word := m.failureWord()
+	return newAPIError(m.apiErrorKind(word, m.ErrorStatus), m.ErrorStatus, word, claudeRelease.login)
 }
 
 // cost returns what the session cost since the previous result, up to which it had cost before.

@@ -48,7 +48,7 @@ func (t *claudeTurn) take(s said) bool {
 		return false
 	case m.Type == "control_request":
 		t.process.send(claudeDecide(m, func(use claudeDenial) string {
-			reason := t.denial(ofServer(use.Tool, t.driver.options.MCP))
+			reason := t.denial(ofServer(use.Tool, t.driver.options.MCP), use.command())
 			if reason == unattended {
 				t.denied[use.ID] = use.permission(t.driver.options.Allow)
 			}
@@ -65,9 +65,9 @@ func (t *claudeTurn) take(s said) bool {
 		t.show(Event{Raw: s.line})
 		return false
 	}
-	event := Event{Raw: s.line, Text: t.fold.add(s.line)}
-	if retry := m.retry(); retry != "" {
-		event.Text, event.Error = retry, true
+	event := Event{Raw: s.line, Text: t.fold.add(s.line), Acts: toolCalls(s.line)}
+	if failure := m.retried(); failure != nil {
+		t.retry(&event, failure)
 	}
 	if m.SessionID != "" {
 		t.driver.adopt(m.SessionID, m.Type == "result")
@@ -114,6 +114,7 @@ func claudeDecide(m *claudeMessage, denial func(use claudeDenial) string) []byte
 		return claudeReply(claudeResponse{Subtype: "error", RequestID: m.RequestID, Error: text})
 	}
 	answer := map[string]any{"behavior": "allow", "updatedInput": request.Input}
+	request.claudeDenial.Input = request.Input
 	if reason := denial(request.claudeDenial); reason != "" {
 		answer = map[string]any{"behavior": "deny", "message": reason}
 	}

@@ -228,7 +228,7 @@ func (s *codexServer) receive(c *child, line []byte) {
 	case s.ready.Load() && s.driver.turns.deliver(said{line: line, message: m}):
 	case m != nil && m.isRequest():
 		// Something asks between turns that runs in the background.
-		c.send(codexAnswer(m, func(server string) string {
+		c.send(codexAnswer(m, func(server, _ string) string {
 			if _, ok := s.driver.options.MCP[server]; ok {
 				return ""
 			}
@@ -249,10 +249,11 @@ func (s *codexServer) endError() error {
 
 // codexAnswer answers a request of the app server. Denial returns why the agent may not do what the
 // request is about, "" if it may.
-func codexAnswer(m *rpcMessage, denial func(server string) string) []byte {
+func codexAnswer(m *rpcMessage, denial func(server, command string) string) []byte {
 	var request struct {
 		ServerName  string          `json:"serverName"`
 		Permissions json.RawMessage `json:"permissions"`
+		Actions     []codexAction   `json:"commandActions"`
 		// Meta says whether a question that an MCP server asks the user is really the program's,
 		// about the use of a tool.
 		Meta struct {
@@ -281,7 +282,7 @@ func codexAnswer(m *rpcMessage, denial func(server string) string) []byte {
 		return rpcMessage{ID: m.ID, Error: &rpcError{Code: rpcNoMethod, Message: text}}.line()
 	}
 	answer := allow
-	if denial(request.ServerName) != "" {
+	if denial(request.ServerName, codexCommand(request.Actions)) != "" {
 		answer = deny
 	}
 	return rpcMessage{ID: m.ID, Result: mustJSON(answer)}.line()

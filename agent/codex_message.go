@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,7 +18,8 @@ type codexNotice struct {
 	Turn     *codexDone `json:"turn"`
 	Item     *codexItem `json:"item"`
 	// Error is a failure that the program handles, or that ends the turn.
-	Error *codexFailure `json:"error"`
+	Error     *codexFailure `json:"error"`
+	WillRetry bool          `json:"willRetry"`
 	// TokenUsage counts the session; Last is the part of the model's last answer.
 	TokenUsage *struct {
 		Total codexTokens `json:"total"`
@@ -50,14 +52,55 @@ type codexItem struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
 	// Status is "declined" for a command, or a change of files, that was not permitted.
-	Status  string `json:"status"`
-	Command string `json:"command"`
-	Actions []struct {
-		Command string `json:"command"`
-	} `json:"commandActions"`
+	Status  string        `json:"status"`
+	Command string        `json:"command"`
+	Actions []codexAction `json:"commandActions"`
 	Changes []struct {
 		Path string `json:"path"`
 	} `json:"changes"`
+	// Of a call of an MCP server's tool.
+	Server    string          `json:"server"`
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	// Of a search of the web.
+	Query string `json:"query"`
+}
+
+// codexAction is what the server makes of a command. The type unknown stands for all that was given
+// to the shell; other types leave parts out.
+type codexAction struct {
+	Type    string `json:"type"`
+	Command string `json:"command"`
+}
+
+// codexCommand returns what exactly is given to the shell, "" if the server does not tell.
+func codexCommand(actions []codexAction) string {
+	if len(actions) != 1 || actions[0].Type != "unknown" {
+		return ""
+	}
+	return actions[0].Command
+}
+
+// calls returns the tool that the item is a call of.
+func (i *codexItem) calls() []Act {
+	var what string
+	switch i.Type {
+	case "commandExecution":
+		what = describeTool("command", cmp.Or(codexCommand(i.Actions), i.Command))
+	case "fileChange":
+		var paths []string
+		for _, change := range i.Changes {
+			paths = append(paths, change.Path)
+		}
+		what = describeTool("edit", strings.Join(paths, ", "))
+	case "mcpToolCall":
+		what = describeTool(i.Server+"."+i.Tool, mainArgument(i.Arguments))
+	case "webSearch":
+		what = describeTool("web search", i.Query)
+	default:
+		return nil
+	}
+	return []Act{{ToolCall, what}}
 }
 
 // refusal returns what was not permitted, if the item is that.
@@ -89,6 +132,14 @@ type codexFailure struct {
 	Message string `json:"message"`
 	// Info is a word, or an object of one word and the details.
 	Info json.RawMessage `json:"codexErrorInfo"`
+	// Details is the failure itself if the message only says that the program tries again.
+	Details string `json:"additionalDetails"`
+}
+
+// retried returns the failure after which the program asks the model's service again.
+func (f *codexFailure) retried() *APIError {
+	word, status := f.info()
+	return newAPIError(cmp.Or(f.kind(word, status), Failing), status, cmp.Or(f.Details, f.Message), codexRelease.login)
 }
 
 // err returns the failure as an error.

@@ -217,7 +217,7 @@ func TestCodexAnswers(t *testing.T) {
 	for _, test := range tests {
 		for denial, want := range map[string]string{"": test.allow, "no": test.deny} {
 			request := &rpcMessage{ID: json.RawMessage("7"), Method: test.method, Params: json.RawMessage(test.params)}
-			line := codexAnswer(request, func(string) string { return denial })
+			line := codexAnswer(request, func(string, string) string { return denial })
 			got := readRPC(line)
 			if want == "" {
 				if got.Error == nil || got.Error.Code != rpcNoMethod {

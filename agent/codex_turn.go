@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -49,9 +50,9 @@ func (t *codexTurn) take(s said) bool {
 		t.show(t.spoken.plain(s))
 		return false
 	case m.isRequest():
-		t.server.send(codexAnswer(m, func(server string) string {
+		t.server.send(codexAnswer(m, func(server, command string) string {
 			_, trusted := t.driver.options.MCP[server]
-			reason := t.denial(trusted)
+			reason := t.denial(trusted, command)
 			if reason == unattended && server != "" { // other refusals are told by their items
 				t.refuse(Refusal{Tool: "MCP server", What: server, Count: 1, Allow: PermitAll})
 			}
@@ -62,7 +63,8 @@ func (t *codexTurn) take(s said) bool {
 		return bytes.Equal(m.ID, t.request) && t.refused(m)
 	}
 	var notice codexNotice
-	if json.Unmarshal(m.Params, &notice) != nil || notice.ThreadID != t.server.thread {
+	var mistyped *json.UnmarshalTypeError // items of other types have fields of other shapes
+	if err := json.Unmarshal(m.Params, &notice); err != nil && !errors.As(err, &mistyped) || notice.ThreadID != t.server.thread {
 		notice = codexNotice{} // of another shape, or about another thread
 	}
 	event := Event{Raw: s.line}
@@ -72,8 +74,14 @@ func (t *codexTurn) take(s said) bool {
 	} else if m.Method == "item/completed" && item != nil {
 		t.noteRefusal(item)
 	}
-	if m.Method == "error" && notice.Error != nil {
+	switch {
+	case m.Method == "item/started" && notice.Item != nil:
+		event.Acts = notice.Item.calls()
+	case m.Method == "error" && notice.Error != nil:
 		event.Text, event.Error = safeText(notice.Error.Message)+"\n", true
+		if notice.WillRetry {
+			t.retry(&event, notice.Error.retried())
+		}
 	}
 	t.show(event)
 	return t.note(m.Method, &notice)

@@ -31,7 +31,7 @@ func FuzzClaudeLine(f *testing.F) {
 		if e := m.apiError(m.failureWord()); e != nil && e.Error() == "" {
 			t.Errorf("%q is a failure that says nothing", line)
 		}
-		_, _, _ = m.retry(), m.isRefusal(), m.cost(1)
+		_, _, _ = m.retried(), m.isRefusal(), m.cost(1)
 		for _, r := range claudeRefusals(m.Denials, nil) {
 			if len(r.Tool) > maxQuote || len(r.What) > maxQuote+len("…") || r.Count < 1 {
 				t.Errorf("%q has the refusal %+v", line, r)
@@ -73,7 +73,7 @@ func FuzzCodexLine(f *testing.F) {
 			return
 		}
 		for _, reason := range []string{"", "no"} {
-			answer := readRPC(codexAnswer(m, func(string) string { return reason }))
+			answer := readRPC(codexAnswer(m, func(string, string) string { return reason }))
 			if answer == nil || !answer.isResponse() || answer.Error == nil && answer.Result == nil {
 				t.Errorf("%q is answered with %+v", line, answer)
 			}

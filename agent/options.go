@@ -32,6 +32,9 @@ type Options struct {
 	Model string
 	// Allow is what the agent may do without asking.
 	Allow Permission
+	// MayRun are shell commands that the agent may run without asking, each exactly as it is. It
+	// matters to claude and codex with PermitEdits.
+	MayRun []string
 	// MCP are the MCP servers that the program starts, by name, besides those of its own
 	// configuration. Their tools are approved without asking.
 	MCP map[string]MCPServer

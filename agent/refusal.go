@@ -51,6 +51,14 @@ type claudeDenial struct {
 	Input json.RawMessage `json:"tool_input"`
 }
 
+// command returns what the tool would give to a shell, "" for other tools.
+func (d *claudeDenial) command() string {
+	if d.Tool != "Bash" {
+		return ""
+	}
+	return mainArgument(d.Input)
+}
+
 // claudeEdits are the tools that change files in the working folder under PermitEdits.
 var claudeEdits = []string{"Write", "Edit", "MultiEdit", "NotebookEdit"}
 

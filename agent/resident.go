@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -74,6 +75,22 @@ type residentTurn struct {
 	driver  *resident
 	request Request
 	observe func(Event)
+	retries serviceRetries
+	// hopeless is why the program must be stopped in the middle of the turn.
+	hopeless error
+}
+
+// retry adds to an event that the program asks the model's service again, unless that is hopeless.
+func (t *residentTurn) retry(event *Event, failure *APIError) {
+	act, err := t.retries.next(failure)
+	if err != nil {
+		t.hopeless = err
+		return
+	}
+	event.Acts, event.Error = []Act{act}, true
+	if event.Text == "" {
+		event.Text = act.Text + "\n"
+	}
 }
 
 func (t *residentTurn) show(e Event) {
@@ -123,7 +140,10 @@ var errNotStarted = fmt.Errorf("%w: the driver was not started, or was stopped",
 func (r *resident) Turn(ctx context.Context, request Request, observe func(Event)) (Result, error) {
 	begin := time.Now()
 	request.Prompt = safeText(request.Prompt)
-	t := &residentTurn{ongoing: r.turns.begin(), driver: r, request: request, observe: observe}
+	t := &residentTurn{
+		ongoing: r.turns.begin(), driver: r, request: request, observe: observe,
+		retries: serviceRetries{program: r.release.program},
+	}
 	defer r.turns.end()
 	result, err := t.run(ctx)
 	result.Duration = time.Since(begin)
@@ -168,6 +188,9 @@ func (t *residentTurn) follow(ctx context.Context, p process, e exchange) error 
 			if e.take(s) {
 				return nil
 			}
+			if t.hopeless != nil {
+				return t.halt(ctx, p, t.hopeless)
+			}
 		case <-p.done():
 			err := p.endError()
 			var died *DiedError
@@ -192,12 +215,16 @@ func (t *residentTurn) halt(ctx context.Context, p process, cause error) error {
 }
 
 // denial returns why the program may not do what it asks permission for, "" if it may. Trusted
-// reports that the request is about a tool of one of our MCP servers.
-func (t *residentTurn) denial(trusted bool) string {
+// reports that the request is about a tool of one of our MCP servers; command is what it would give
+// to a shell, "" for other tools.
+func (t *residentTurn) denial(trusted bool, command string) string {
+	options := &t.driver.options
 	switch {
 	case t.isInterrupted():
 		return "the turn is being ended"
-	case trusted || t.driver.options.Allow == PermitAll:
+	case trusted || options.Allow == PermitAll:
+		return ""
+	case command != "" && slices.Contains(options.MayRun, strings.TrimSpace(command)):
 		return ""
 	}
 	return unattended

@@ -39,6 +39,24 @@ type sdkContent struct {
 type sdkBlock struct {
 	Type string `json:"type"`
 	Text string `json:"text"`
+	// Name and Input are those of a tool that is called.
+	Name  string          `json:"name,omitempty"`
+	Input json.RawMessage `json:"input,omitempty"`
+}
+
+// toolCalls returns the tools that an assistant message calls.
+func toolCalls(raw json.RawMessage) (calls []Act) {
+	var m sdkMessage
+	var blocks []sdkBlock
+	if json.Unmarshal(raw, &m) != nil || m.Type != "assistant" || m.Message == nil || json.Unmarshal(m.Message.Content, &blocks) != nil {
+		return nil
+	}
+	for _, block := range blocks {
+		if block.Type == "tool_use" {
+			calls = append(calls, Act{ToolCall, describeTool(block.Name, mainArgument(block.Input))})
+		}
+	}
+	return calls
 }
 
 type sdkUsage struct {
