@@ -131,11 +131,27 @@ func TestHelpPages(t *testing.T) {
 	all(topCommands(session.Streams))
 }
 
-// TestTypesTopic checks that the topic has every type of message.
+// TestTypesTopic checks that the topic has every type of message with the types that answer it.
 func TestTypesTopic(t *testing.T) {
-	for _, typ := range schema.Types() {
-		if !regexp.MustCompile(`(?m)^   ` + string(typ) + ` `).MatchString(typesTopic()) {
-			t.Errorf("oacp help types says nothing of %s", typ)
+	rows := regexp.MustCompile(`(?m)^   (\w+) .*(\n {20}.*)*`).FindAllString(typesTopic(), -1)
+	for _, asked := range schema.Types() {
+		at := slices.IndexFunc(rows, func(row string) bool { return strings.HasPrefix(row, "   "+string(asked)+" ") })
+		if at < 0 {
+			t.Errorf("oacp help types says nothing of %s", asked)
+			continue
+		}
+		_, row, _ := strings.Cut(strings.TrimSpace(rows[at]), " ")
+		words := strings.FieldsFunc(row, func(r rune) bool { return r == ' ' || r == ',' || r == '\n' })
+		for _, other := range schema.Types() {
+			request := &schema.Message{ID: "msg-20260313T1430Z-a-0000", From: "a", To: []schema.AgentName{"b"}, Type: asked}
+			answer := &schema.Message{ParentID: request.ID, From: "b", To: []schema.AgentName{"a"}, Type: other}
+			listed := slices.Contains(words, string(other))
+			if slices.Contains(words, "any") {
+				listed = !listed
+			}
+			if answers := answer.Answers(request); answers != listed {
+				t.Errorf("a %s answers a %s: %t; oacp help types says %s", other, asked, answers, strings.Join(words, " "))
+			}
 		}
 	}
 }

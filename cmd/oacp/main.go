@@ -14,6 +14,7 @@ import (
 	"context"
 
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/guide"
 )
 
 func main() {
@@ -64,6 +65,7 @@ func program() *command.Program {
 			{Name: "contract", Category: command.CategoryProgram, Usage: "check bodies, for other commands"},
 		},
 		Topics: []command.Topic{
+			{Name: "agent", Usage: "all that an agent needs, on one page", Text: func() string { return guide.Agent }},
 			{Name: "types", Usage: "the types of messages, and what answers each", Text: typesTopic},
 		},
 		Reference: []string{

@@ -4,24 +4,23 @@ func typesTopic() string {
 	return `
 types - the types of messages, and what answers each
 
-   type                  says                           is answered by
-   task_request          do this                        any type but question, and
-                                                        notification only if final
-   question              tell me                        any type but question
-   review_request        review this                    review_feedback, review_lgtm
-   review_feedback       this wants a change            review_addressed, review_lgtm
-   review_addressed      changed, look again            review_feedback, review_lgtm
-   handoff               take this over                 handoff_complete
-   brainstorm_request    give me ideas                  brainstorm_followup
-
-   notification          this has happened              These want no answer.
-   follow_up             this can wait
-   review_lgtm           the review has passed
-   handoff_complete      what I took over is done
-   brainstorm_followup   these are my ideas
+   type                  says                       is answered by
+   question              tell me                    any type but question
+   task_request          do this                    any but question, notification
+   review_request        review this                review_feedback, review_lgtm
+   review_feedback       this wants a change        review_addressed, review_lgtm,
+                                                    a new review_request
+   review_addressed      changed, look again        review_feedback, review_lgtm
+   handoff               take this over             handoff_complete
+   brainstorm_request    give me ideas              brainstorm_followup
+   notification          this has happened          wants no answer
+   follow_up             this can wait              wants no answer
+   review_lgtm           the review has passed      wants no answer
+   handoff_complete      what I took over is done   wants no answer
+   brainstorm_followup   these are my ideas         wants no answer
 
 oacp reply chooses the type that answers, unless --type names another. A reply with
---final is the answer whatever its type, unless it is a question. oacp owed lists the
+--final answers whatever its type, unless it is a question. oacp owed lists the
 requests that have no answer yet; oacp status ID says which message answered one.
 
 handoff, handoff_complete and follow_up have bodies with fields: oacp send --template

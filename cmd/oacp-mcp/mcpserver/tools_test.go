@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
+	"github.com/oacp-go/oacp/internal/guide"
 )
 
 // TestListTools compares the list of tools that clients get with a golden file.
@@ -30,6 +31,19 @@ func TestListTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "tools.json", got.Bytes())
+}
+
+// TestGuide checks that clients find the guide for agents.
+func TestGuide(t *testing.T) {
+	c := newRoom(t, "claude", "codex").client(t, "codex")
+	list, err := c.session.ListResources(t.Context(), nil)
+	if err != nil || len(list.Resources) != 1 {
+		t.Fatalf("got %v, %v, want the guide alone", list, err)
+	}
+	page, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: list.Resources[0].URI})
+	if err != nil || len(page.Contents) != 1 || page.Contents[0].Text != guide.Agent || !strings.Contains(guide.Agent, "oacp next") {
+		t.Errorf("reading %s: got %v, %v", list.Resources[0].URI, page, err)
+	}
 }
 
 func golden(t *testing.T, name string, got []byte) {
