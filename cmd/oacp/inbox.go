@@ -140,8 +140,8 @@ func printInbox(inbox listing, s *command.Streams) {
 		return
 	}
 	fmt.Fprintf(s.Out, "%s: %d pending\n", inbox.agent, len(entries))
-	const subject, remark, others = 5, 7, 57
-	t := newTable(s, row{"ID", "From", "Type", "Priority", "Subject", "Age", ""}, others, subject, remark)
+	const subject, remark = 5, 7
+	t := newTable(s, row{"ID", "From", "Type", "Priority", "Subject", "Age", ""}, subject, remark)
 	ids := shortIDs(entries)
 	now := s.Now()
 	for i, e := range entries {

@@ -75,8 +75,8 @@ func printStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *co
 		return nil
 	}
 	now := s.Now()
-	const last, others = 6, 70
-	t := newTable(s, row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Last turn", "Failures"}, others, last)
+	const last = 6
+	t := newTable(s, row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Last turn", "Failures"}, last)
 	for _, a := range statuses {
 		oldest := "-"
 		if !a.Oldest.IsZero() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/clipperhouse/displaywidth"
@@ -16,8 +17,9 @@ import (
 // apart. It is our own because a library of tables makes every command start later.
 type table struct {
 	rows [][]string
-	// most is the width to which the columns in shorten, counted from 1, are cut. 0 cuts nothing.
-	most    int
+	// The columns in shorten, counted from 1, are cut if the table is wider than the terminal. A width
+	// of 0 cuts nothing.
+	width   int
 	shorten []int
 }
 
@@ -29,12 +31,8 @@ var cells = displaywidth.Options{ControlSequences: true}
 
 // newTable returns a table with a header. On a terminal the columns to shorten share the width that
 // the others leave; in a pipe nothing is cut.
-func newTable(s *command.Streams, header row, others int, shorten ...int) *table {
-	t := &table{shorten: shorten}
-	if s.Width > 0 {
-		const least = 16
-		t.most = max(least, (s.Width-others)/len(shorten))
-	}
+func newTable(s *command.Streams, header row, shorten ...int) *table {
+	t := &table{width: s.Width, shorten: shorten}
 	for i, name := range header {
 		header[i] = paint(s, colors{color.Bold}, fmt.Sprint(name))
 	}
@@ -47,11 +45,6 @@ func (t *table) add(values row) {
 	for i, value := range values {
 		texts[i] = fmt.Sprint(value)
 	}
-	if t.most > 0 {
-		for _, number := range t.shorten {
-			texts[number-1] = cells.TruncateString(texts[number-1], t.most, "…")
-		}
-	}
 	t.rows = append(t.rows, texts)
 }
 
@@ -63,12 +56,32 @@ func (t *table) print(s *command.Streams) {
 			widths[i] = max(widths[i], cells.String(text))
 		}
 	}
+	t.narrow(widths)
 	for _, texts := range t.rows {
 		var line strings.Builder
 		for i, text := range texts {
+			text = cells.TruncateString(text, widths[i], "…")
 			line.WriteString(text + strings.Repeat(" ", widths[i]-cells.String(text)+2))
 		}
 		fmt.Fprintln(s.Out, strings.TrimRight(line.String(), " "))
+	}
+}
+
+// narrow cuts the widest columns, as far as the table is wider than the terminal.
+func (t *table) narrow(widths []int) {
+	const least = 16
+	total := 0
+	for _, width := range widths {
+		if width > 0 {
+			total += width + 2
+		}
+	}
+	for excess := total - 2 - t.width; t.width > 0 && excess > 0; excess-- {
+		widest := slices.MaxFunc(t.shorten, func(a, b int) int { return widths[a-1] - widths[b-1] })
+		if widths[widest-1] <= least {
+			return
+		}
+		widths[widest-1]--
 	}
 }
 

@@ -14,11 +14,11 @@ func TestTable(t *testing.T) {
 		want  string
 	}{
 		{0, "#  Name    Subject\n1  日本語  a subject of more than sixteen columns\n2  b\n"},
-		{30, "#  Name    Subject\n1  日本語  a subject of mo…\n2  b\n"},
+		{30, "#  Name    Subject\n1  日本語  a subject of more …\n2  b\n"},
 	} {
 		var out bytes.Buffer
 		s := &command.Streams{Out: bufio.NewWriter(&out), Width: test.width}
-		table := newTable(s, row{"#", "Name", "Subject"}, 20, 3)
+		table := newTable(s, row{"#", "Name", "Subject"}, 3)
 		table.add(row{1, "日本語", "a subject of more than sixteen columns"})
 		table.add(row{2, "b", ""})
 		table.print(s)
