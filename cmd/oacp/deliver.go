@@ -21,12 +21,13 @@ import (
 
 // deliverOptions are the flags of send and reply for the delivery.
 type deliverOptions struct {
-	workspace                           command.Workspace
-	create, noSync, dryRun, json, quiet bool
-	suffix                              string
-	sign                                bool
-	wait                                waitFor
-	timeout                             time.Duration
+	workspace              command.Workspace
+	create, noSync, dryRun bool
+	json, quiet, verbose   bool
+	suffix                 string
+	sign                   bool
+	wait                   waitFor
+	timeout                time.Duration
 	// warnings are printed already; the JSON answer has them too.
 	warnings []string
 }
@@ -37,7 +38,8 @@ func (o *deliverOptions) flags() []cli.Flag {
 		&cli.DurationFlag{Name: "timeout", Usage: "wait at most `TIME`, 0 without limit", Value: 10 * time.Minute, Destination: &o.timeout},
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &o.dryRun},
 		command.JSONFlag(&o.json),
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing on success", Destination: &o.quiet},
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but the id", Destination: &o.quiet},
+		&cli.BoolFlag{Name: "verbose", Usage: "also print the whole id and the files", Destination: &o.verbose},
 		&cli.BoolFlag{Name: "create", Category: command.Rare, Usage: "make an unknown project, and mailboxes for unknown agents", Destination: &o.create},
 		&cli.BoolFlag{Name: "sign", Category: command.Rare, Usage: "sign the message (default: as signing in the sender's config.yaml says)", Destination: &o.sign},
 		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose the message", Destination: &o.noSync},
@@ -142,6 +144,9 @@ func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, op
 		answer.DryRun, answer.YAML = true, string(data)
 		return command.WriteJSON(s.Out, answer)
 	}
+	if !o.quiet {
+		s.Note(fmt.Sprintf("nothing is sent; without --dry-run this goes from %s to %s in %s", message.From, joinNames(message.To), w.Dir()))
+	}
 	_, err = s.Out.Write(data)
 	return err
 }
@@ -150,6 +155,7 @@ func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, op
 type sendAnswer struct {
 	MessageID      schema.ID             `json:"message_id"`
 	ID             schema.ID             `json:"id"`
+	ShortID        string                `json:"short_id"`
 	From           schema.AgentName      `json:"from"`
 	To             recipients            `json:"to"`
 	Type           schema.Type           `json:"type"`
@@ -159,6 +165,7 @@ type sendAnswer struct {
 	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
 	DryRun         bool                  `json:"dry_run"`
+	AlreadySent    bool                  `json:"already_sent,omitempty"`
 	Signed         bool                  `json:"signed,omitempty"`
 	Keys           []signing.KeyID       `json:"kids,omitempty"`
 	Warnings       []string              `json:"warnings,omitempty"`
@@ -171,7 +178,7 @@ type sendAnswer struct {
 // newSendAnswer also prints the warnings.
 func newSendAnswer(workspace *mailbox.Workspace, m *schema.Message, warnings validate.Diagnostics, s *command.Streams) sendAnswer {
 	answer := sendAnswer{
-		MessageID: m.ID, ID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
+		MessageID: m.ID, ID: m.ID, ShortID: m.ID.Short(), From: m.From, To: m.To, Type: m.Type, Priority: m.Priority,
 		Subject: m.Subject, CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID,
 	}
 	if signatures, err := signing.Parse(m.Auth); err == nil {
@@ -198,7 +205,7 @@ func newSendAnswer(workspace *mailbox.Workspace, m *schema.Message, warnings val
 func (o deliverOptions) printReceipt(w *mailbox.Workspace, r *mailbox.Receipt, s *command.Streams) (err error) {
 	answer := newSendAnswer(w, r.Message, r.Warnings, s)
 	answer.Warnings = append(o.warnings, answer.Warnings...)
-	answer.Outbox = r.Outbox
+	answer.Outbox, answer.AlreadySent = r.Outbox, r.AlreadySent
 	if answer.Inboxes = r.Inboxes; len(r.Inboxes) == 1 {
 		answer.Inbox, answer.Inboxes = r.Inboxes[0], nil
 	}
@@ -207,17 +214,32 @@ func (o deliverOptions) printReceipt(w *mailbox.Workspace, r *mailbox.Receipt, s
 		err = command.WriteJSONLine(s.Out, answer) // another line follows
 	case o.json:
 		err = command.WriteJSON(s.Out, answer)
-	case !o.quiet:
-		fmt.Fprintf(s.Out, "OK: %s\n", r.Message.ID)
-		for _, path := range r.Inboxes {
-			fmt.Fprintf(s.Out, "  inbox:  %s\n", visible.Line(path))
-		}
-		fmt.Fprintf(s.Out, "  outbox: %s\n", visible.Line(r.Outbox))
+	case o.quiet:
+		fmt.Fprintln(s.Out, r.Message.ID)
+	default:
+		o.printSent(r, s)
 	}
 	if err != nil {
 		return err
 	}
 	return s.Out.Flush()
+}
+
+// printSent prints one line about a message that is sent and, with --verbose, its id and its files.
+func (o deliverOptions) printSent(r *mailbox.Receipt, s *command.Streams) {
+	m, sent := r.Message, "sent"
+	if r.AlreadySent {
+		sent = "already sent"
+	}
+	fmt.Fprintf(s.Out, "%s %s to %s (%s)\n", sent, m.ID.Short(), joinNames(m.To), m.Type)
+	if !o.verbose {
+		return
+	}
+	fmt.Fprintf(s.Out, "  id:     %s\n", m.ID)
+	for _, path := range r.Inboxes {
+		fmt.Fprintf(s.Out, "  inbox:  %s\n", visible.Line(path))
+	}
+	fmt.Fprintf(s.Out, "  outbox: %s\n", visible.Line(r.Outbox))
 }
 
 // await waits until a sent message is acknowledged or answered.

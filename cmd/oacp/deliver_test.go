@@ -89,7 +89,7 @@ func TestWaitTooLong(t *testing.T) {
 	if exit != failure.ExitFailed {
 		t.Errorf("exit status is %d, want %d", exit, failure.ExitFailed)
 	}
-	if got := c.stdout.String(); !strings.HasPrefix(got, "OK: msg-") {
+	if got := c.stdout.String(); !strings.HasPrefix(got, "sent ") {
 		t.Errorf("printed %q, want that the message is sent", got)
 	}
 	if got := c.stderr.String(); !strings.Contains(got, "is sent, but after 1ms there is no ack yet") {

@@ -123,6 +123,8 @@ var changing = []struct {
 	{regexp.MustCompile(`msg-\d{8}T\d{4}Z-([\w.]+)-([a-z0-9]{4}|[a-z0-9]{16})\b`), "msg-TIME-$1-RAND"},
 	{regexp.MustCompile(`\b\d{8}T\d{4}Z_`), "TIME_"},
 	{regexp.MustCompile(`conv-\d{8}-([\w.]+)-\d{6}`), "conv-DATE-$1-SEQ"},
+	{regexp.MustCompile(`(?m)^sent ([a-z0-9]{4}|[a-z0-9]{16}) to `), "sent SHORT to "},
+	{regexp.MustCompile(`"short_id": "([a-z0-9]{4}|[a-z0-9]{16})"`), `"short_id": "RAND"`},
 	{regexp.MustCompile(`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`), "TIME"},
 }
 
