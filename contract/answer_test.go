@@ -41,7 +41,7 @@ func FuzzAnswer(f *testing.F) {
 		if json.Unmarshal(line, &a) != nil {
 			return
 		}
-		for _, d := range validate.Objections(m, "body.yaml", objections(&q, a.Violations)) {
+		for _, d := range validate.Objections(m, validate.Source{BodyFile: "body.yaml"}, objections(&q, a.Violations)) {
 			if d.Line < 1 || d.Line > 3 || d.Column < 1 || d.Rule == "" || !strings.HasPrefix(d.Field, "body") {
 				t.Fatalf("%s: the diagnostic is %+v", line, d)
 			}

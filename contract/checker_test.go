@@ -126,7 +126,7 @@ func TestCheckDraft(t *testing.T) {
 	path := program(t, "answers")
 	started := 0
 	check := func(m *schema.Message) string {
-		err := contract.CheckDraft(t.Context(), root, dir, func() string { started++; return path }, m, "b.yaml")
+		err := contract.CheckDraft(t.Context(), root, dir, func() string { started++; return path }, m, validate.Source{BodyFile: "b.yaml"})
 		if err == nil {
 			return ""
 		}
@@ -159,7 +159,7 @@ func TestCheckDraft(t *testing.T) {
 	if started != before {
 		t.Error("the program was called for messages that have no schema")
 	}
-	if err := contract.CheckDraft(t.Context(), root, dir, func() string { return "" }, question("x"), ""); !errors.Is(err, contract.ErrNotInstalled) {
+	if err := contract.CheckDraft(t.Context(), root, dir, func() string { return "" }, question("x"), validate.Source{}); !errors.Is(err, contract.ErrNotInstalled) {
 		t.Errorf("without the program: %v, want ErrNotInstalled", err)
 	}
 }
@@ -183,14 +183,14 @@ func TestProgramThatFails(t *testing.T) {
 				contract.SetAnswerTimeout(t, 300*time.Millisecond)
 			}
 			path := program(t, how)
-			err := contract.CheckDraft(t.Context(), root, dir, func() string { return path }, question("title: long"), "")
+			err := contract.CheckDraft(t.Context(), root, dir, func() string { return path }, question("title: long"), validate.Source{})
 			if !errors.Is(err, contract.ErrNoAnswer) || !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("got %v, want ErrNoAnswer: %s", err, want)
 			}
 		})
 	}
 	t.Run("is no program", func(t *testing.T) {
-		err := contract.CheckDraft(t.Context(), root, dir, func() string { return dir }, question("title: long"), "")
+		err := contract.CheckDraft(t.Context(), root, dir, func() string { return dir }, question("title: long"), validate.Source{})
 		if !errors.Is(err, contract.ErrNoAnswer) {
 			t.Errorf("got %v, want ErrNoAnswer", err)
 		}
@@ -199,7 +199,7 @@ func TestProgramThatFails(t *testing.T) {
 		path := program(t, "reads nothing more")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("stopped")
-		err := contract.CheckDraft(ctx, root, dir, func() string { cancel(cause); return path }, question("title: long"), "")
+		err := contract.CheckDraft(ctx, root, dir, func() string { cancel(cause); return path }, question("title: long"), validate.Source{})
 		if !errors.Is(err, cause) && !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want the cause", err)
 		}

@@ -28,7 +28,7 @@ func TestDocumentedExample(t *testing.T) {
 	path := program(t, "answers")
 	check := func(body string) string {
 		m := &schema.Message{Type: schema.ReviewFeedback, Channel: "findings", Body: schema.TextValue(body)}
-		err := contract.CheckDraft(t.Context(), root, dir, func() string { return path }, m, "finding.yaml")
+		err := contract.CheckDraft(t.Context(), root, dir, func() string { return path }, m, validate.Source{BodyFile: "finding.yaml"})
 		invalid, ok := errors.AsType[*validate.InvalidError](err)
 		if !ok {
 			t.Fatalf("got %v, want a *validate.InvalidError", err)

@@ -20,8 +20,8 @@ const agentsName = "agents"
 // CheckDraft returns a *validate.InvalidError if the body of a message does not fit the schemas of
 // the workspace, and a *SchemaError if one of them cannot be applied. Root and dir are the workspace
 // and its path. The program, which is the path of oacp-contract, is only called for if there are
-// schemas for the message. BodyFile is the file that the text of the body was read from, or empty.
-func CheckDraft(ctx context.Context, root *os.Root, dir string, program func() string, draft *schema.Message, bodyFile string) (err error) {
+// schemas for the message. Source is where the body was read from.
+func CheckDraft(ctx context.Context, root *os.Root, dir string, program func() string, draft *schema.Message, source validate.Source) (err error) {
 	wanted := namesFor(draft)
 	schemas, err := Load(root, dir, func(name string) bool { return slices.Contains(wanted, name) })
 	if err == nil {
@@ -42,7 +42,7 @@ func CheckDraft(ctx context.Context, root *os.Root, dir string, program func() s
 	if err != nil {
 		return err
 	}
-	return validate.Objections(draft, bodyFile, objections).Err()
+	return validate.Objections(draft, source, objections).Err()
 }
 
 // Problems returns what is wrong with the schemas of a workspace: a *SchemaError, ErrNotInstalled, or

@@ -178,8 +178,8 @@ func (e *encoder) text(depth int, text string) {
 }
 
 // fitsBlock reports whether every reader gets the same text back from a literal block: several
-// lines (a final line break makes two) of printable characters, the first not empty and not
-// indented, none of white space alone, and no blank lines at the end.
+// lines (a final line break makes two) of printable characters and tabs, the first not indented, and
+// neither the first nor the last empty or of white space alone.
 func fitsBlock(text string) bool {
 	if !utf8.ValidString(text) {
 		return false
@@ -188,15 +188,10 @@ func fitsBlock(text string) bool {
 	if body == "" || body == text && !strings.Contains(body, "\n") {
 		return false
 	}
-	if body[0] == ' ' || body[0] == '\n' || body[len(body)-1] == '\n' {
+	if strings.ContainsRune(" \t\n", rune(body[0])) || strings.Trim(body[strings.LastIndexByte(body, '\n')+1:], " \t") == "" {
 		return false
 	}
-	for line := range strings.SplitSeq(body, "\n") {
-		if line != "" && strings.TrimLeft(line, " ") == "" {
-			return false
-		}
-	}
-	return !strings.ContainsFunc(body, func(r rune) bool { return r != '\n' && needsEscape(r) })
+	return !strings.ContainsFunc(body, func(r rune) bool { return r != '\n' && r != '\t' && needsEscape(r) })
 }
 
 // needsEscape reports whether some YAML reader refuses the character, changes it or takes it for a

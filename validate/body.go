@@ -176,7 +176,7 @@ func (c *checker) checkHandoffComplete() {
 	c.checkAgents(body, "next_owner")
 	pr := body.Get("pr")
 	if text := textOf(pr); text != "" && !isDigits(strings.TrimPrefix(text, "#")) {
-		c.report(RulePullRequest, path{"body", "pr"}, `write it as 42 or "#42"`,
+		c.report(RulePullRequest, path{"body", "pr"}, `write it as 42 or "#42", or as 0 if there is none`,
 			"%s is not the number of a pull request", quote(text))
 	} else if text == "" && !isEmptyValue(pr) {
 		c.report(RuleTypedBodyField, path{"body", "pr"}, "", "this must be text")

@@ -13,6 +13,8 @@ type checker struct {
 	lenient bool
 	// composed is set for a message that was not read from a file.
 	composed bool
+	// draft accepts that what sending adds is missing.
+	draft bool
 
 	m *schema.Message
 	// id has the parts of the message's id.

@@ -44,11 +44,23 @@ func parseBody(m *schema.Message) (*node, Diagnostics) {
 	return &root, nil
 }
 
-// Objections returns the diagnostics of a composed message that objections mean. If the text of the
-// body was read from a file, the diagnostics have its name and positions in it; otherwise they say
-// in words which line of the body they mean.
-func Objections(m *schema.Message, bodyFile string, objections []Objection) Diagnostics {
+// A Source says which file the body of a composed message was read from, if any. At most one field is
+// set.
+type Source struct {
+	// BodyFile is the name of the file whose text is the body.
+	BodyFile string
+	// Draft is the file that holds the whole message.
+	Draft *Draft
+}
+
+// Objections returns the diagnostics of a composed message that objections mean. If the body was read
+// from a file, the diagnostics have its name and positions in it; otherwise they say in words which
+// line of the body they mean.
+func Objections(m *schema.Message, source Source, objections []Objection) Diagnostics {
 	c := objectionsTo(m, objections)
+	if d := source.Draft; d != nil {
+		return c.located(d.document).in(d.name, d.document.text)
+	}
 	if c.body == nil {
 		return c.located(nil)
 	}
@@ -59,8 +71,8 @@ func Objections(m *schema.Message, bodyFile string, objections []Objection) Diag
 		found = append(found, f.Diagnostic)
 	}
 	found = found.ordered()
-	if bodyFile != "" {
-		return found.in(bodyFile, m.Body.Text)
+	if source.BodyFile != "" {
+		return found.in(source.BodyFile, m.Body.Text)
 	}
 	for i := range found {
 		d := &found[i]

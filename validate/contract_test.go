@@ -78,14 +78,14 @@ func TestObjectionsToADraft(t *testing.T) {
 	}
 	for _, test := range tests {
 		var got []string
-		for _, d := range Objections(test.m, test.file, objections) {
+		for _, d := range Objections(test.m, Source{BodyFile: test.file}, objections) {
 			got = append(got, d.String())
 		}
 		if text := strings.Join(got, "|"); text != test.want {
 			t.Errorf("got  %s\nwant %s", text, test.want)
 		}
 	}
-	if found := Objections(text, "body.yaml", nil); found != nil {
+	if found := Objections(text, Source{BodyFile: "body.yaml"}, nil); found != nil {
 		t.Errorf("without objections: %v", found)
 	}
 }

@@ -57,12 +57,12 @@ func missingFix(field string) string {
 
 func (c *checker) checkRequired() {
 	m := c.m
-	c.missing("id", m.ID == "")
+	c.missing("id", m.ID == "" && !c.draft)
 	c.missing("from", m.From == "")
 	c.missing("to", len(m.To) == 0)
 	c.missing("type", m.Type == "")
-	c.missing("priority", m.Priority == "" && !c.lenient)
-	c.missing("created_at_utc", m.CreatedAt == "")
+	c.missing("priority", m.Priority == "" && !c.lenient && !c.draft)
+	c.missing("created_at_utc", m.CreatedAt == "" && !c.draft)
 	c.missing("subject", m.Subject == "")
 	if c.unread["body"] {
 		return
@@ -139,7 +139,7 @@ func (c *checker) checkIdentity() {
 		c.report(RuleType, path{"type"}, suggestType(string(m.Type)), "%s is not a message type", quote(m.Type))
 	}
 	if m.Priority != "" && !m.Priority.Known() {
-		c.report(RulePriority, path{"priority"}, suggestPriority(string(m.Priority)),
+		c.report(RulePriority, path{"priority"}, SuggestPriority(string(m.Priority)),
 			"%s is not a priority", quote(m.Priority))
 	}
 }
@@ -209,7 +209,8 @@ func (c *checker) checkTelemetry() {
 			continue
 		}
 		if m.Type.Known() && !m.Type.CarriesTelemetry() {
-			c.report(RuleTelemetryType, path{field}, "leave it out", "a %s carries no telemetry", m.Type)
+			c.report(RuleTelemetryType, path{field}, "leave it out: only review_feedback, review_addressed and review_lgtm carry it",
+				"a %s carries no telemetry", m.Type)
 		}
 		switch field {
 		case "model":

@@ -52,7 +52,8 @@ var priorityWords = map[string]schema.Priority{
 	"low": schema.P3, "3": schema.P3,
 }
 
-func suggestPriority(text string) string {
+// SuggestPriority says which priority a text that is none probably means.
+func SuggestPriority(text string) string {
 	if p := schema.Priority(strings.ToUpper(text)); p.Known() {
 		return fmt.Sprintf("did you mean %s?", p)
 	}

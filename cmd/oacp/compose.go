@@ -1,11 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,41 +13,57 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 // composeOptions are the flags of send and reply for the parts of a message.
 type composeOptions struct {
-	from, typ, subject, body string
+	// given holds the fields whose flags are their text.
+	given schema.Message
+	// prepared is the file that holds the rest of the message, if there is one.
+	prepared *validate.Draft
+
+	from, agent, typ, body string
 	// bodyGiven distinguishes an empty --body from a missing one, which reads standard input.
-	bodyGiven                            bool
-	bodyFile, priority, expires, channel string
-	relatedPR, relatedPacket             string
-	contextKeys, contextKeysFile         string
-	autonomyHint                         string
+	bodyGiven                             bool
+	bodyFile, priority, expires, wallTime string
+	contextKeysFile                       string
 }
 
 func (o *composeOptions) flags() []cli.Flag {
+	given := &o.given
 	return []cli.Flag{
-		&cli.StringFlag{Name: "subject", Aliases: []string{"s"}, Usage: "`TEXT` of at most 200 characters", Destination: &o.subject},
+		&cli.StringFlag{Name: "subject", Aliases: []string{"s"}, Usage: "`TEXT` of at most 200 characters", Destination: &given.Subject},
 		&cli.StringFlag{Name: "body", Aliases: []string{"b"}, Usage: "the message is `TEXT`", Destination: &o.body},
 		&cli.StringFlag{Name: "body-file", Usage: "the message is in `FILE`, - for standard input", Destination: &o.bodyFile},
 		&cli.StringFlag{Name: "from", Usage: "the sender is `AGENT` (default: $OACP_AGENT)", Destination: &o.from},
 		&cli.StringFlag{Name: "priority", Usage: "`PRIORITY`: P0 (now), P1, P2 (usual) or P3", Destination: &o.priority},
-		&cli.StringFlag{Name: "expires", Category: command.Rare, Usage: "expires after `TIME`: 30m, 2h, 7d, or at YYYY-MM-DDTHH:MM:SSZ", Destination: &o.expires},
-		&cli.StringFlag{Name: "channel", Category: command.Rare, Usage: "a label, `NAME`", Destination: &o.channel},
-		&cli.StringFlag{Name: "related-pr", Category: command.Rare, Usage: "the pull request it is about, `NUMBER`", Destination: &o.relatedPR},
-		&cli.StringFlag{Name: "related-packet", Category: command.Rare, Usage: "the packet it is about, `NAME`", Destination: &o.relatedPacket},
-		&cli.StringFlag{Name: "context-keys", Category: command.Rare, Usage: "`TEXT` the recipient should know", Destination: &o.contextKeys},
+		&cli.StringFlag{Name: "expires", Category: command.Rare, Usage: "expires after `TIME`: 90s, 30m, 2h, 7d, or at YYYY-MM-DDTHH:MM:SSZ", Destination: &o.expires},
+		&cli.StringFlag{Name: "channel", Category: command.Rare, Usage: "a label, `NAME`", Destination: &given.Channel},
+		&cli.StringFlag{Name: "related-pr", Category: command.Rare, Usage: "the pull request it is about, `NUMBER`", Destination: &given.RelatedPR},
+		&cli.StringFlag{Name: "related-packet", Category: command.Rare, Usage: "the packet it is about, `NAME`", Destination: &given.RelatedPacket},
+		&cli.StringFlag{Name: "context-keys", Category: command.Rare, Usage: "`TEXT` the recipient should know", Destination: &given.ContextKeys},
 		&cli.StringFlag{Name: "context-keys-file", Category: command.Rare, Usage: "the same from `FILE`", Destination: &o.contextKeysFile},
-		&cli.StringFlag{Name: "autonomy-hint", Category: command.Rare, Usage: "`HINT`: auto_proceed", Destination: &o.autonomyHint},
+		&cli.StringFlag{Name: "autonomy-hint", Category: command.Rare, Usage: "`HINT`: auto_proceed", Destination: &given.AutonomyHint},
+		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "in a review answer: the model that did the work, `NAME`", Destination: &given.Telemetry.Model},
+		&cli.StringFlag{Name: "turns", Category: command.Rare, Usage: "its turns, a `COUNT`", Destination: &given.Telemetry.Turns},
+		&cli.StringFlag{Name: "input-tokens", Category: command.Rare, Usage: "the tokens it read, a `COUNT`", Destination: &given.Telemetry.InputTokens},
+		&cli.StringFlag{Name: "output-tokens", Category: command.Rare, Usage: "the tokens it wrote, a `COUNT`", Destination: &given.Telemetry.OutputTokens},
+		&cli.StringFlag{Name: "wall-time", Category: command.Rare, Usage: "the `TIME` it took: 90s, 5m, or seconds", Destination: &o.wallTime},
+		&cli.StringFlag{Name: "cost", Category: command.Rare, Usage: "what it cost, in `DOLLARS`: 0.18", Destination: &given.Telemetry.EstCostUSD},
+		&cli.StringFlag{Name: "agent", Hidden: true, Destination: &o.agent},
 	}
 }
 
 // check notes which flags are given. A type or priority that is given must not be empty; an empty
 // text is an invalid message.
 func (o *composeOptions) check(c *cli.Context) error {
+	if c.IsSet("agent") {
+		return failure.Usagef("there is no flag --agent").WithHint("--from AGENT names the sender, --to AGENT the recipient")
+	}
 	o.bodyGiven = c.IsSet("body")
 	for _, name := range []string{"type", "priority"} {
 		if c.IsSet(name) && c.String(name) == "" {
@@ -60,23 +76,42 @@ func (o *composeOptions) check(c *cli.Context) error {
 // fill sets the fields of the draft that the command line gives. The body is the text given, or the
 // content of a file or of standard input.
 func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) (err error) {
-	draft.Subject = cmp.Or(o.subject, draft.Subject)
-	draft.Channel = cmp.Or(o.channel, draft.Channel)
-	draft.RelatedPR = cmp.Or(o.relatedPR, draft.RelatedPR)
-	draft.RelatedPacket = cmp.Or(o.relatedPacket, draft.RelatedPacket)
-	draft.ContextKeys, draft.AutonomyHint = o.contextKeys, o.autonomyHint
+	if err := o.parse(s); err != nil {
+		return err
+	}
+	for _, name := range schema.FieldNames() {
+		if text, _ := o.given.TextField(name); text != nil && *text != "" {
+			field, _ := draft.TextField(name)
+			*field = *text
+		}
+	}
+	if o.prepared != nil && !o.bodyGiven && o.bodyFile == "" {
+		return nil // the body is that of the file
+	}
+	body, err := o.readBody(s)
+	draft.Body = schema.TextValue(body)
+	return err
+}
+
+// parse sets those given fields whose flags are not their text.
+func (o *composeOptions) parse(s *command.Streams) (err error) {
 	if o.typ != "" {
-		if draft.Type, err = parseType(o.typ); err != nil {
+		if o.given.Type, err = parseType(o.typ); err != nil {
 			return err
 		}
 	}
 	if o.priority != "" {
-		if draft.Priority, err = schema.ParsePriority(strings.ToUpper(o.priority)); err != nil {
-			return failure.Usagef("--priority: %w", err)
+		if o.given.Priority, err = parsePriority(o.priority); err != nil {
+			return err
 		}
 	}
 	if o.expires != "" {
-		if draft.ExpiresAt, err = parseExpiry(o.expires, s.Now()); err != nil {
+		if o.given.ExpiresAt, err = parseExpiry(o.expires, s.Now()); err != nil {
+			return err
+		}
+	}
+	if o.wallTime != "" {
+		if o.given.Telemetry.WallTimeS, err = parseSeconds(o.wallTime); err != nil {
 			return err
 		}
 	}
@@ -88,11 +123,9 @@ func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) (err er
 		if err != nil {
 			return fmt.Errorf("context keys: %w", err)
 		}
-		draft.ContextKeys = strings.TrimRight(text, "\r\n")
+		o.given.ContextKeys = strings.TrimRight(text, "\r\n")
 	}
-	body, err := o.readBody(s)
-	draft.Body = schema.TextValue(body)
-	return err
+	return nil
 }
 
 func (o *composeOptions) readBody(s *command.Streams) (text string, err error) {
@@ -120,12 +153,15 @@ func (o *composeOptions) readBody(s *command.Streams) (text string, err error) {
 	return text, nil
 }
 
-// bodySource returns the file that the body is in, or nothing.
-func (o *composeOptions) bodySource() string {
-	if o.bodyFile == "-" {
-		return ""
+// source returns where the body comes from.
+func (o *composeOptions) source() validate.Source {
+	switch {
+	case o.prepared != nil && !o.bodyGiven && o.bodyFile == "":
+		return validate.Source{Draft: o.prepared}
+	case o.bodyFile == "-":
+		return validate.Source{}
 	}
-	return o.bodyFile
+	return validate.Source{BodyFile: o.bodyFile}
 }
 
 // readInput returns the text of a file, or of standard input for "-". It stops at the size of the
@@ -152,6 +188,36 @@ func readInput(name string, s *command.Streams) (text string, err error) {
 	return string(data), nil
 }
 
+func typeList() string { return joinNames(schema.Types()) }
+
+func parseType(text string) (schema.Type, error) {
+	t, err := schema.ParseType(strings.ToLower(text))
+	if err != nil {
+		return "", failure.Usagef("--type: %w", err).WithHint(spelling.DidYouMean(schema.Types(), text, "the types are "+typeList()))
+	}
+	return t, nil
+}
+
+func parsePriority(text string) (schema.Priority, error) {
+	if p := schema.Priority(strings.ToUpper(text)); p.Known() {
+		return p, nil
+	}
+	_, err := schema.ParsePriority(text)
+	return "", failure.Usagef("--priority: %w", err).WithHint(validate.SuggestPriority(text))
+}
+
+// parseSeconds returns a time as wall_time_s has it: a number of seconds, or a duration such as 5m.
+func parseSeconds(text string) (string, error) {
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return text, nil
+	}
+	d, err := schema.ParseDuration(text)
+	if err != nil {
+		return "", failure.Usagef("--wall-time: %w", err).WithHint("write 90s, 5m, 1h30m, or a number of seconds")
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64), nil
+}
+
 // parseExpiry parses a duration from now, such as 30m, 2h or 7d, or a timestamp.
 func parseExpiry(text string, now time.Time) (schema.Timestamp, error) {
 	if _, err := schema.ParseTimestamp(schema.Timestamp(text)); err == nil {
@@ -160,7 +226,7 @@ func parseExpiry(text string, now time.Time) (schema.Timestamp, error) {
 	if d, err := schema.ParseDuration(text); err == nil && d >= time.Second {
 		return schema.NewTimestamp(now.Add(d)), nil
 	}
-	return "", failure.Usagef("--expires: %s is not a time", visible.Quote(text)).WithHint("write 30m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ")
+	return "", failure.Usagef("--expires: %s is not a time", visible.Quote(text)).WithHint("write 90s, 30m, 2h or 7d, or YYYY-MM-DDTHH:MM:SSZ")
 }
 
 // sinceLayouts are the forms of ISO 8601 that parseSince accepts. Fractions may follow the seconds.

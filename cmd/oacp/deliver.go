@@ -39,7 +39,7 @@ func (o *deliverOptions) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &o.dryRun},
 		command.JSONFlag(&o.json),
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but the id", Destination: &o.quiet},
-		&cli.BoolFlag{Name: "verbose", Usage: "also print the whole id and the files", Destination: &o.verbose},
+		&cli.BoolFlag{Name: "verbose", Category: command.Rare, Usage: "also print the whole id and the files", Destination: &o.verbose},
 		&cli.BoolFlag{Name: "create", Category: command.Rare, Usage: "make an unknown project, and mailboxes for unknown agents", Destination: &o.create},
 		&cli.BoolFlag{Name: "sign", Category: command.Rare, Usage: "sign the message (default: as signing in the sender's config.yaml says)", Destination: &o.sign},
 		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power failure may lose the message", Destination: &o.noSync},
@@ -104,10 +104,10 @@ func (f *waitFor) Set(text string) error {
 
 // deliver sends the draft, prints the receipt, and waits for --wait. Without --wait it does not catch
 // signals, which would take a tenth of its time: delivery survives that the process is killed.
-// BodyFile is the file that the body was read from, or empty.
-func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, bodyFile string, s *command.Streams) error {
+// Source is where the body was read from.
+func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, source validate.Source, s *command.Streams) error {
 	options := &mailbox.SendOptions{Create: o.create, Suffix: o.suffix, Sign: o.sign}
-	if err := command.CheckContract(ctx, w, &draft, bodyFile); err != nil {
+	if err := command.CheckDraft(ctx, w, &draft, source); err != nil {
 		return err
 	}
 	if o.dryRun {

@@ -45,6 +45,7 @@ func TestScript(t *testing.T) {
 			for _, name := range references {
 				env.Setenv(name, os.Getenv(name))
 			}
+			env.Setenv("NEWLINE", "\n")
 			env.Setenv("PYTHON", cmp.Or(os.Getenv("PYTHON"), "python3"))
 			env.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 			// Without this, every command that the race detector watches takes a second to exit.

@@ -73,7 +73,7 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 		if err := o.fill(&draft, s); err != nil {
 			return err
 		}
-		return o.deliver(ctx, w, draft, o.bodySource(), s)
+		return o.deliver(ctx, w, draft, o.source(), s)
 	})
 }
 

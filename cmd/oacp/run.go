@@ -19,6 +19,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
+	"github.com/oacp-go/oacp/validate"
 )
 
 type runOptions struct {
@@ -171,7 +172,7 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		}
 		config.Once = o.once
 		config.Contract = func(ctx context.Context, answer *schema.Message) error {
-			return command.CheckContract(ctx, w, answer, "")
+			return command.CheckDraft(ctx, w, answer, validate.Source{})
 		}
 		if err := checkContractProgram(w, config.Reply); err != nil {
 			return err

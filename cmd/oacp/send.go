@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -9,10 +12,12 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 type sendOptions struct {
@@ -22,75 +27,123 @@ type sendOptions struct {
 	conversationID string
 	parentID       string
 	inReplyTo      string
-	template       string
+	template, file string
 }
 
 func newSendCommand(s *command.Streams) *cli.Command {
 	var o sendOptions
 	address := []cli.Flag{
-		&cli.StringSliceFlag{Name: "to", Usage: "the recipients are `AGENT`[,AGENT…], at most 10", Destination: &o.to},
+		&cli.StringSliceFlag{Name: "to", Usage: "the recipients are `AGENT`[,AGENT…], at most 10, or all", Destination: &o.to},
 		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the message is a `TYPE`: oacp help types", Destination: &o.typ},
 	}
 	threading := []cli.Flag{
-		&cli.StringFlag{Name: "in-reply-to", Usage: "it answers the message `ID`: same conversation", Destination: &o.inReplyTo},
+		&cli.StringFlag{Name: "in-reply-to", Category: command.Rare, Usage: "it answers the message `ID`: same conversation", Destination: &o.inReplyTo},
 		&cli.StringFlag{Name: "conversation-id", Category: command.Rare, Usage: "it belongs to the conversation `ID`", Destination: &o.conversationID},
 		&cli.StringFlag{Name: "parent-message-id", Category: command.Rare, Usage: "it follows the message `ID`", Destination: &o.parentID},
-		&cli.StringFlag{Name: "template", Usage: "only print a body to fill in, for `TYPE` or channel-NAME", Destination: &o.template},
+		&cli.StringFlag{Name: "template", Usage: "only print a body to fill in: handoff is a `TEMPLATE`", Destination: &o.template},
+		&cli.StringFlag{Name: "file", Usage: "`FILE` has the fields: what --dry-run prints", Destination: &o.file},
 	}
 	return &cli.Command{
 		Name:      "send",
 		Category:  command.CategoryMessages,
 		Usage:     "write a message and deliver it",
 		ArgsUsage: "[PROJECT] --to AGENT --type TYPE --subject TEXT [--body TEXT]",
-		Description: `A message that is not valid is not sent. When send succeeds, the message is on disk
-in every recipient's inbox; when it fails, in none, unless the error says that it is sent.
+		Description: `When send succeeds, the message is on disk in every recipient's inbox; when it fails,
+in none, unless the error says that it is sent.
 
 --wait returns when all recipients have acknowledged the message, --wait=reply
 when one has answered. Both fail after --timeout, and at once if the message becomes
 a dead letter.
 
 EXAMPLES:
-   oacp send --from claude --to codex --type task_request --subject "Look at #42" --body "Please."
    git diff | oacp send --to claude --type review_request --subject "This diff"
    oacp send --to codex --type question --subject "Which port?" --body "?" --wait=reply`,
 		Flags: slices.Concat(address, o.composeOptions.flags(), threading, o.deliverOptions.flags()),
 		Action: func(c *cli.Context) error {
-			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
-				return err
-			}
-			if o.template != "" {
-				return printTemplate(o.template, o.workspace, s)
-			}
-			var missing []string
-			for _, name := range []string{"to", "type", "subject"} {
-				if !c.IsSet(name) {
-					missing = append(missing, "--"+name)
-				}
-			}
-			if len(missing) > 0 {
-				return failure.Usagef("needs %s", strings.Join(missing, ", "))
-			}
-			if err := o.check(c); err != nil {
-				return err
-			}
-			return runSend(c.Context, o, s)
+			words := command.Positionals(c)
+			return explainWords(o.run(c, words, s), words, o.workspace, s)
 		},
 	}
 }
 
+func (o *sendOptions) run(c *cli.Context, words []string, s *command.Streams) error {
+	if err := o.workspace.TakeProject(words); err != nil {
+		return err
+	}
+	if o.template != "" {
+		return printTemplate(o.template, o.workspace, s)
+	}
+	if err := o.check(c); err != nil {
+		return err
+	}
+	var missing []string
+	for _, name := range []string{"to", "type", "subject"} {
+		if !c.IsSet(name) && o.file == "" {
+			missing = append(missing, "--"+name)
+		}
+	}
+	if len(missing) > 0 {
+		err := failure.Usagef("needs %s", strings.Join(missing, ", "))
+		if !c.IsSet("type") {
+			err.Hint = "--type is one of " + typeList() + "; oacp help types explains them"
+		}
+		return err
+	}
+	return runSend(c.Context, *o, s)
+}
+
+// explainWords adds to the error of a wrong command line or of an unknown project what to write, if
+// the words, of which a project would be the only one, seem to be recipients and a text.
+func explainWords(err error, words []string, in command.Workspace, s *command.Streams) error {
+	_, unknown := errors.AsType[*project.UnknownProjectError](err)
+	if err == nil || len(words) == 0 || !unknown && failure.Of(err).Code != failure.CodeUsage {
+		return err
+	}
+	in.Project = ""
+	var agents []string
+	_ = in.With(s, nil, func(w *mailbox.Workspace) error { // without a workspace there are no agents
+		for len(words) > 0 && w.Knows(schema.AgentName(words[0])) {
+			agents, words = append(agents, words[0]), words[1:]
+		}
+		return nil
+	})
+	if len(agents) == 0 {
+		return err
+	}
+	flags := []string{"--to", strings.Join(agents, ",")}
+	if len(words) > 0 {
+		flags = append(flags, "--body", strings.Join(words, " "))
+	}
+	return failure.WithHint(err, strings.Join(agents, " and ")+" can be a recipient: write "+visible.Shell(flags...))
+}
+
 func runSend(ctx context.Context, o sendOptions, s *command.Streams) error {
-	draft := schema.Message{ConversationID: schema.ConversationID(o.conversationID), ParentID: schema.ID(o.parentID)}
-	for _, name := range o.to.Value() {
-		if name = strings.TrimSpace(name); name != "" {
-			draft.To = append(draft.To, schema.AgentName(name))
+	var draft schema.Message
+	if o.file != "" {
+		if err := o.readMessage(s); err != nil {
+			return err
+		}
+		draft = *o.prepared.Message
+	}
+	draft.ConversationID = cmp.Or(schema.ConversationID(o.conversationID), draft.ConversationID)
+	draft.ParentID = cmp.Or(schema.ID(o.parentID), draft.ParentID)
+	if names := o.to.Value(); len(names) > 0 {
+		draft.To = nil
+		for _, name := range names {
+			if name = strings.TrimSpace(name); name != "" {
+				draft.To = append(draft.To, schema.AgentName(name))
+			}
 		}
 	}
 	if err := o.fill(&draft, s); err != nil {
 		return err
 	}
 	return o.withWorkspace(s, func(w *mailbox.Workspace) (err error) {
-		if draft.From, err = command.AgentOf(w, o.from, s); err != nil {
+		if draft.From, err = command.AgentOf(w, cmp.Or(o.from, string(draft.From)), s); err != nil {
 			return err
+		}
+		if draft.To, err = project.Recipients(w, draft.From, draft.Type, draft.To); err != nil {
+			return failure.Usagef("--to: %w", err)
 		}
 		if o.inReplyTo != "" {
 			found, err := conversation.AnswerTo(ctx, w, &draft, o.inReplyTo)
@@ -102,16 +155,29 @@ func runSend(ctx context.Context, o sendOptions, s *command.Streams) error {
 				s.Warn(o.warnings[0])
 			}
 		}
-		return o.deliver(ctx, w, draft, o.bodySource(), s)
+		if o.prepared != nil {
+			*o.prepared.Message = draft
+			if err := o.prepared.Check(); err != nil {
+				return err
+			}
+		}
+		return o.deliver(ctx, w, draft, o.source(), s)
 	})
 }
 
-func typeList() string { return joinNames(schema.Types()) }
-
-func parseType(text string) (schema.Type, error) {
-	t, err := schema.ParseType(strings.ToLower(text))
-	if err != nil {
-		return "", failure.Usagef("--type: %w", err).WithHint(spelling.DidYouMean(schema.Types(), text, "the types are "+typeList()))
+// readMessage reads the message that --file names.
+func (o *sendOptions) readMessage(s *command.Streams) (err error) {
+	text, err := readInput(o.file, s)
+	if errors.Is(err, fs.ErrNotExist) {
+		return failure.Usagef("--file: %w", err)
 	}
-	return t, nil
+	if err != nil {
+		return err
+	}
+	name := o.file
+	if name == "-" {
+		name = "<stdin>"
+	}
+	o.prepared, err = validate.ParseDraft(name, []byte(text))
+	return err
 }

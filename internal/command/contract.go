@@ -2,19 +2,28 @@ package command
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/oacp-go/oacp/contract"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 // ContractProgram returns the path of the program that checks bodies against the schemas of a
 // workspace, or nothing if it is not installed.
 func ContractProgram() string { return FindSeparate("contract") }
 
-// CheckContract returns an error if the body of a message does not fit the schemas of the workspace.
-// Every command that sends what a person or an agent wrote calls it first. BodyFile is the file that
-// the text of the body was read from, or empty.
-func CheckContract(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, bodyFile string) error {
-	return contract.CheckDraft(ctx, w.Root(), w.Dir(), ContractProgram, draft, bodyFile)
+// CheckDraft returns an error if the subject of a message has several lines, or its body does not fit
+// the schemas of the workspace. Every command that sends what a person or an agent wrote calls it
+// first. Source is where the body was read from.
+func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, source validate.Source) error {
+	if strings.ContainsAny(strings.TrimSpace(draft.Subject), "\r\n") {
+		return &failure.Error{
+			Code: "invalid_message", Err: errors.New("subject: it has a line break"), Hint: "a subject is one line; the body can have more",
+		}
+	}
+	return contract.CheckDraft(ctx, w.Root(), w.Dir(), ContractProgram, draft, source)
 }

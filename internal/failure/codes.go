@@ -88,6 +88,7 @@ func mailboxRules() []rule {
 		{"not_found", as[*mailbox.NotFoundError]("oacp inbox lists what is pending")},
 		{"short_id", as[*mailbox.ShortIDError]("give at least four characters of the last part of the id, which oacp inbox lists, or the whole id")},
 		{"ambiguous", as[*mailbox.AmbiguousError]("type more of the id")},
+		{"id_taken", is(mailbox.ErrIDTaken, "leave out id and created_at_utc: the message gets new ones when it is sent")},
 		{"copy_gone", is(mailbox.ErrGone, "someone removed its copy: if the agent does not have the message, send it again to that agent alone")},
 		{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
 		{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},

@@ -41,6 +41,7 @@ func TestFailures(t *testing.T) {
 		{fmt.Errorf("%w at or above /x", mailbox.ErrNoWorkspace), 1, "no_workspace", "hint: oacp init"},
 		{&project.UnknownProjectError{Project: "projct", Home: "/h", Known: []string{"project"}}, 1, "unknown_project", "hint: did you mean project?"},
 		{&mailbox.UnknownAgentError{Agent: "zed", Known: []schema.AgentName{"codex"}}, 1, "unknown_agent", "hint: oacp add-agent zed"},
+		{fmt.Errorf("x: %w", mailbox.ErrIDTaken), 1, "id_taken", "hint: leave out id"},
 		{&mailbox.NotFoundError{ID: "x"}, 1, "not_found", "hint: oacp inbox"},
 		{&mailbox.ShortIDError{Text: "m"}, 1, "short_id", "oacp: m is too short to name a message\nhint: give at least four"},
 		{&mailbox.AmbiguousError{Prefix: "x"}, 1, "ambiguous", "hint: type more"},

@@ -39,6 +39,7 @@ func Reply(original *schema.Message, from schema.AgentName) schema.Message {
 
 func replySubject(subject string) string {
 	const mark = "Re: "
+	subject = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ").Replace(subject)
 	if strings.HasPrefix(subject, mark) {
 		return subject
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 // addSendTools offers the mailbox tools that change something.
@@ -133,7 +134,7 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 
 // deliver sends a draft and says where it is.
 func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage, error) {
-	if err := command.CheckContract(ctx, s.workspace, &draft, ""); err != nil {
+	if err := command.CheckDraft(ctx, s.workspace, &draft, validate.Source{}); err != nil {
 		return sentMessage{}, err
 	}
 	receipt, err := s.workspace.Send(ctx, draft, nil)

@@ -1,0 +1,36 @@
+package project
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Everyone, as a recipient, means all other agents of the workspace, unless one has that name.
+const Everyone schema.AgentName = "all"
+
+// Recipients returns the agents that a sender's list of recipients means. It returns an error if
+// Everyone in it means nobody, or more agents than a message of the type may have.
+func Recipients(w *mailbox.Workspace, from schema.AgentName, t schema.Type, to []schema.AgentName) ([]schema.AgentName, error) {
+	if !slices.Contains(to, Everyone) || w.Knows(Everyone) {
+		return to, nil
+	}
+	if t.SingleRecipient() {
+		return nil, fmt.Errorf("a %s has one recipient, not all agents", t)
+	}
+	agents, err := w.Agents()
+	if err != nil {
+		return nil, err
+	}
+	agents = slices.DeleteFunc(agents, func(a schema.AgentName) bool { return a == from || a == mailbox.Postmaster })
+	switch n := len(agents); {
+	case n == 0:
+		return nil, fmt.Errorf("workspace %s has no agent but %s", w.Dir(), from)
+	case n > schema.MaxRecipients:
+		return nil, fmt.Errorf("%s are %d agents, and a message has at most %d recipients: send several, and name the agents in each",
+			Everyone, n, schema.MaxRecipients)
+	}
+	return agents, nil
+}

@@ -1,0 +1,44 @@
+package validate
+
+import (
+	"slices"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A Draft is a message in a file that somebody prepared to be sent. It need not have an id, a time or
+// a priority.
+type Draft struct {
+	// Message is what the file says. The caller may complete it before Check.
+	Message *schema.Message
+
+	name     string
+	document *document
+	// form has the findings about the form of the file, and unread the fields that they hide.
+	form   Diagnostics
+	unread map[string]bool
+}
+
+// ParseDraft reads a draft. The diagnostics have the name. It returns an *InvalidError if the file is
+// not a mapping of fields.
+func ParseDraft(name string, data []byte) (*Draft, error) {
+	doc, findings := parseDocument(data)
+	if doc == nil {
+		return nil, findings.in(name, string(data)).Err()
+	}
+	c := checker{out: findings}
+	d := &Draft{Message: new(schema.Message), name: name, document: doc}
+	c.assemble(d.Message, &doc.root)
+	keepSigned(d.Message, data)
+	d.form, d.unread = c.located(doc), c.unread
+	return d, nil
+}
+
+// Check returns an *InvalidError, with positions in the file, if the file or the message is not valid
+// but for what sending adds.
+func (d *Draft) Check() error {
+	c := checker{out: slices.Clone(d.form), unread: d.unread, draft: true}
+	c.check(d.Message)
+	c.checkTrailer(d.document)
+	return c.located(d.document).in(d.name, d.document.text).Err()
+}
