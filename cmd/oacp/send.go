@@ -40,7 +40,7 @@ func newSendCommand(s *command.Streams) *cli.Command {
 		&cli.StringFlag{Name: "in-reply-to", Category: command.Rare, Usage: "it answers the message `ID`: same conversation", Destination: &o.inReplyTo},
 		&cli.StringFlag{Name: "conversation-id", Category: command.Rare, Usage: "it belongs to the conversation `ID`", Destination: &o.conversationID},
 		&cli.StringFlag{Name: "parent-message-id", Category: command.Rare, Usage: "it follows the message `ID`", Destination: &o.parentID},
-		&cli.StringFlag{Name: "template", Usage: "only print a body to fill in: handoff is a `TEMPLATE`", Destination: &o.template},
+		&cli.StringFlag{Name: "template", Usage: "print only the `TEMPLATE` of a body, such as handoff", Destination: &o.template},
 		&cli.StringFlag{Name: "file", Usage: "`FILE` has the fields: what --dry-run prints", Destination: &o.file},
 	}
 	return &cli.Command{
