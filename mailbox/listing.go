@@ -53,6 +53,12 @@ func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) (
 	return sorted(entries), err
 }
 
+// ListNamed returns the entries of a box whose file names are wanted, in no order.
+func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box Box, want func(name string) bool) ([]Entry, error) {
+	wantMessage := func(name string) bool { return schema.IsMessageFile(name) && want(name) }
+	return w.load(ctx, agent, box, wantMessage, func(*Entry) bool { return true })
+}
+
 // sorted returns entries in the order of schema.Compare, in which pending messages are processed.
 // Files that are not valid messages come last.
 func sorted(entries []Entry) []Entry {

@@ -26,6 +26,8 @@ func (t Type) Answer() Type {
 		return ReviewAddressed
 	case BrainstormRequest, BrainstormFollowup:
 		return BrainstormFollowup
+	case Handoff:
+		return HandoffComplete
 	}
 	return Notification
 }

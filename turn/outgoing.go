@@ -62,6 +62,10 @@ func (r *Runner) answer(ctx context.Context, m *schema.Message, rec *record, res
 	}
 	draft := conversation.Reply(m, r.config.Agent)
 	draft.Body = schema.TextValue(text)
+	if draft.Type == schema.HandoffComplete {
+		draft.Type = schema.Notification // what an agent prints is free text
+	}
+	draft.MakeFinal()
 	r.setID(&draft, "answer", string(rec.ID), rec.Fingerprint)
 	err := validate.Message(&draft).Err()
 	if err == nil && r.config.Contract != nil {

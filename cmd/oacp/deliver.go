@@ -28,6 +28,8 @@ type deliverOptions struct {
 	sign                   bool
 	wait                   waitFor
 	timeout                time.Duration
+	// afterwards, if not nil, acknowledges the message that this one answers, once this one is sent.
+	afterwards func() (acknowledged schema.ID, err error)
 	// warnings are printed already; the JSON answer has them too.
 	warnings []string
 }
@@ -122,8 +124,12 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	if receipt == nil {
 		return err
 	}
+	var acknowledged schema.ID
+	if err == nil && o.afterwards != nil {
+		acknowledged, err = o.afterwards()
+	}
 	// A message with a receipt is sent, even if there is an error.
-	if printErr := o.printReceipt(w, receipt, s); printErr != nil {
+	if printErr := o.printReceipt(w, receipt, acknowledged, s); printErr != nil {
 		printErr = fmt.Errorf("message %s is sent, but that could not be printed: %w", receipt.Message.ID, printErr)
 		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
@@ -173,6 +179,7 @@ type sendAnswer struct {
 	Inboxes        []string              `json:"inbox_paths,omitempty"`
 	Outbox         string                `json:"outbox_path,omitempty"`
 	YAML           string                `json:"yaml,omitempty"`
+	Acknowledged   schema.ID             `json:"acknowledged,omitempty"`
 }
 
 // newSendAnswer also prints the warnings.
@@ -202,10 +209,10 @@ func newSendAnswer(workspace *mailbox.Workspace, m *schema.Message, warnings val
 	return answer
 }
 
-func (o deliverOptions) printReceipt(w *mailbox.Workspace, r *mailbox.Receipt, s *command.Streams) (err error) {
+func (o deliverOptions) printReceipt(w *mailbox.Workspace, r *mailbox.Receipt, acknowledged schema.ID, s *command.Streams) (err error) {
 	answer := newSendAnswer(w, r.Message, r.Warnings, s)
 	answer.Warnings = append(o.warnings, answer.Warnings...)
-	answer.Outbox, answer.AlreadySent = r.Outbox, r.AlreadySent
+	answer.Outbox, answer.AlreadySent, answer.Acknowledged = r.Outbox, r.AlreadySent, acknowledged
 	if answer.Inboxes = r.Inboxes; len(r.Inboxes) == 1 {
 		answer.Inbox, answer.Inboxes = r.Inboxes[0], nil
 	}
@@ -218,6 +225,9 @@ func (o deliverOptions) printReceipt(w *mailbox.Workspace, r *mailbox.Receipt, s
 		fmt.Fprintln(s.Out, r.Message.ID)
 	default:
 		o.printSent(r, s)
+		if acknowledged != "" {
+			fmt.Fprintf(s.Out, "acknowledged: %s\n", acknowledged.Short())
+		}
 	}
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,36 +14,51 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 type replyOptions struct {
 	composeOptions
 	deliverOptions
-	id string
+	id                                   string
+	final, ack, archive, newConversation bool
 }
 
 func newReplyCommand(s *command.Streams) *cli.Command {
 	var o replyOptions
 	flags := []cli.Flag{
-		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer is a `TYPE` (default: what answers the original's)", Destination: &o.typ},
+		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer is a `TYPE` (default: what answers the message)", Destination: &o.typ},
+		&cli.BoolFlag{Name: "ack", Usage: "then acknowledge the message; the answer is final", Destination: &o.ack},
+		&cli.BoolFlag{Name: "final", Usage: "this is the whole answer, whatever its type", Destination: &o.final},
+	}
+	rare := []cli.Flag{
+		&cli.BoolFlag{Name: "archive", Category: command.Rare, Usage: "with --ack: keep the message in the archive", Destination: &o.archive},
+		newConversationFlag(&o.newConversation),
 	}
 	return &cli.Command{
 		Name:      "reply",
 		Category:  command.CategoryMessages,
 		Usage:     "answer a message",
-		ArgsUsage: "ID [--body TEXT]",
+		ArgsUsage: "ID [--body TEXT] [--ack]",
 		Description: `The answer goes to the sender of the message, in its conversation. Subject,
-priority and type follow from the original's: a review_request is answered with
-review_feedback, a task_request with a notification. ID may be the short one that
-oacp inbox shows.
+priority and type follow from the message: a review_request is answered with
+review_feedback, a handoff with handoff_complete, a task_request or a question with
+a notification. A notification alone does not say that a task is done: --final
+does, and --ack implies it. A question back never answers.
+
+--ack sends the answer first, and then takes the message out of the inbox.
 
 EXAMPLES:
-   oacp reply k3x9 --body "Done, see #43."
+   oacp reply k3x9 --body "Done, see #43." --ack
    oacp reply k3x9 --type question --body-file questions.md`,
-		Flags: append(append(flags, o.composeOptions.flags()...), o.deliverOptions.flags()...),
+		Flags: slices.Concat(flags, o.composeOptions.flags(), rare, o.deliverOptions.flags()),
 		Action: func(c *cli.Context) (err error) {
 			if o.id, err = oneID(command.Positionals(c)); err != nil {
 				return err
+			}
+			if o.archive && !o.ack {
+				return failure.Usagef("--archive needs --ack")
 			}
 			if err := o.check(c); err != nil {
 				return err
@@ -58,23 +74,71 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
-		original := found[0].Message
-		if err := found[0].Err; err != nil {
-			return fmt.Errorf("message %s cannot be answered: it is not valid: %w", original.ID, err)
-		}
 		from, err := command.AgentOf(w, o.from, s)
-		if errors.Is(err, project.ErrNoSender) && len(original.To) == 1 {
-			from, err = original.To[0], nil // nobody else can answer
+		if to := found[0].Message.To; errors.Is(err, project.ErrNoSender) && len(to) == 1 {
+			from, err = to[0], nil // nobody else can answer
+		}
+		if err == nil {
+			err = w.CheckAgent(from)
 		}
 		if err != nil {
 			return err
 		}
+		original, err := conversation.Original(found, from)
+		if err != nil {
+			return err
+		}
 		draft := conversation.Reply(original, from)
+		if o.newConversation {
+			draft.ConversationID = conversation.New(from, s.Now())
+		}
 		if err := o.fill(&draft, s); err != nil {
 			return err
 		}
-		return o.deliver(ctx, w, draft, o.source(), s)
+		if conversation.Conclude(&draft, original, o.final, o.ack) {
+			o.noteUnanswered(&draft, original, s)
+		}
+		if o.ack {
+			if err := o.acknowledgeAfter(ctx, w, original.ID, from); err != nil {
+				return err
+			}
+		}
+		err = o.deliver(ctx, w, draft, o.source(), s)
+		if _, invalid := errors.AsType[*validate.InvalidError](err); invalid && draft.Type == schema.HandoffComplete {
+			return failure.WithHint(err, "oacp send --template handoff_complete prints a body to fill in; "+
+				"--type notification --final answers in free text")
+		}
+		return err
 	})
+}
+
+// noteUnanswered says that the message still waits for an answer after this one.
+func (o *replyOptions) noteUnanswered(draft, original *schema.Message, s *command.Streams) {
+	note := fmt.Sprintf("a %s does not answer a %s, which still waits for an answer", draft.Type, original.Type)
+	if draft.Type != schema.Question {
+		note += "; --final makes it the answer"
+	}
+	s.Note(note)
+	o.warnings = append(o.warnings, note)
+}
+
+// acknowledgeAfter has the message acknowledged when the answer is sent. It returns an error if that
+// is not possible.
+func (o *replyOptions) acknowledgeAfter(ctx context.Context, w *mailbox.Workspace, id schema.ID, agent schema.AgentName) error {
+	held, err := conversation.FindCopy(ctx, w, string(id), agent)
+	if err != nil {
+		return err
+	}
+	o.afterwards = func() (schema.ID, error) {
+		if _, err := held.Acknowledge(w, o.archive); err != nil {
+			return "", &failure.Error{
+				Code: "not_acknowledged", Err: fmt.Errorf("the answer is sent, but %s is not acknowledged: %w", id, err),
+				Hint: "do not answer again; oacp ack " + id.Short() + " acknowledges the message",
+			}
+		}
+		return id, nil
+	}
+	return nil
 }
 
 // oneID returns the only argument, which is a message id.

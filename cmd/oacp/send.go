@@ -14,7 +14,6 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -23,11 +22,12 @@ import (
 type sendOptions struct {
 	composeOptions
 	deliverOptions
-	to             cli.StringSlice
-	conversationID string
-	parentID       string
-	inReplyTo      string
-	template, file string
+	to              cli.StringSlice
+	conversationID  string
+	parentID        string
+	inReplyTo       string
+	newConversation bool
+	template, file  string
 }
 
 func newSendCommand(s *command.Streams) *cli.Command {
@@ -38,7 +38,8 @@ func newSendCommand(s *command.Streams) *cli.Command {
 	}
 	threading := []cli.Flag{
 		&cli.StringFlag{Name: "in-reply-to", Category: command.Rare, Usage: "it answers the message `ID`: same conversation", Destination: &o.inReplyTo},
-		&cli.StringFlag{Name: "conversation-id", Category: command.Rare, Usage: "it belongs to the conversation `ID`", Destination: &o.conversationID},
+		&cli.StringFlag{Name: "conversation-id", Category: command.Rare, Usage: "it belongs to the conversation `ID`, or to that of a message", Destination: &o.conversationID},
+		newConversationFlag(&o.newConversation),
 		&cli.StringFlag{Name: "parent-message-id", Category: command.Rare, Usage: "it follows the message `ID`", Destination: &o.parentID},
 		&cli.StringFlag{Name: "template", Usage: "print only the `TEMPLATE` of a body, such as handoff", Destination: &o.template},
 		&cli.StringFlag{Name: "file", Usage: "`FILE` has the fields: what --dry-run prints", Destination: &o.file},
@@ -125,8 +126,6 @@ func runSend(ctx context.Context, o sendOptions, s *command.Streams) error {
 		}
 		draft = *o.prepared.Message
 	}
-	draft.ConversationID = cmp.Or(schema.ConversationID(o.conversationID), draft.ConversationID)
-	draft.ParentID = cmp.Or(schema.ID(o.parentID), draft.ParentID)
 	if names := o.to.Value(); len(names) > 0 {
 		draft.To = nil
 		for _, name := range names {
@@ -145,15 +144,8 @@ func runSend(ctx context.Context, o sendOptions, s *command.Streams) error {
 		if draft.To, err = project.Recipients(w, draft.From, draft.Type, draft.To); err != nil {
 			return failure.Usagef("--to: %w", err)
 		}
-		if o.inReplyTo != "" {
-			found, err := conversation.AnswerTo(ctx, w, &draft, o.inReplyTo)
-			if err != nil {
-				return err
-			}
-			if !found {
-				o.warnings = append(o.warnings, "there is no message "+o.inReplyTo+" any more; the answer names it as its parent anyway")
-				s.Warn(o.warnings[0])
-			}
+		if err := o.thread(ctx, w, &draft, s); err != nil {
+			return err
 		}
 		if o.prepared != nil {
 			*o.prepared.Message = draft

@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
@@ -93,6 +94,9 @@ func mailboxRules() []rule {
 		{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
 		{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
 		{"not_pending", as[*mailbox.NotPendingError]("")},
+		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
+			return "only a recipient replies; oacp send --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
+		})},
 		{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
 	}
 }

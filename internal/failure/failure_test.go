@@ -15,6 +15,7 @@ import (
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -47,6 +48,7 @@ func TestFailures(t *testing.T) {
 		{&mailbox.AmbiguousError{Prefix: "x"}, 1, "ambiguous", "hint: type more"},
 		{&mailbox.SeveralInboxesError{}, 1, "ambiguous", "hint: name the agent with"},
 		{&mailbox.NotPendingError{Elsewhere: []mailbox.Entry{entry}}, 1, "not_pending", "in the outbox of a"},
+		{&conversation.NotRecipientError{Agent: "b", Message: &schema.Message{To: []schema.AgentName{"a"}}}, 1, "not_recipient", "hint: only a recipient replies"},
 		{&mailbox.QueuedError{Err: fmt.Errorf("%w: x", mailbox.ErrGone)}, 1, "copy_gone", "send it again to that agent alone"},
 		{&mailbox.QueuedError{Err: errors.New("full")}, 1, "queued", "hint: do not send it again"},
 		{&mailbox.NotDurableError{Err: errors.New("full")}, 1, "not_durable", "hint: do not send it again"},

@@ -48,8 +48,8 @@ var imports = map[string][]string{
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/staging":   {"schema", "internal/durable"},
 	"internal/failure": {
-		"schema", "signing", "validate", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge", "ash", "agent",
-		"turn", "pair", "internal/durable", "internal/spelling",
+		"schema", "signing", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge",
+		"ash", "agent", "turn", "pair", "internal/durable", "internal/spelling",
 	},
 	"internal/command": {
 		"schema", "validate", "contract", "mailbox", "mailbox/trust", "mailbox/project", "bridge", "internal/failure", "internal/spelling", "internal/visible",

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -69,20 +71,80 @@ func startedBy(id schema.ID) schema.ConversationID {
 		parts.At.Format("20060102"), parts.Sender, hash.Sum64()%sequences+1))
 }
 
-// AnswerTo makes the draft an answer to the message that Find finds. If there is no such message
-// any more, but the id is complete, the draft names it as its parent, and found is false.
-func AnswerTo(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, id string) (found bool, err error) {
-	parent := schema.ID(id)
-	conversation := startedBy(parent)
+// New returns the id of a conversation that the agent begins.
+func New(agent schema.AgentName, now time.Time) schema.ConversationID {
+	return schema.ConversationID(fmt.Sprintf("conv-%s-%s-%06d", now.UTC().Format("20060102"), agent, rand.IntN(1_000_000)))
+}
+
+// After returns the id of the message that Find finds, and the conversation of what follows it. For a
+// message that no longer exists, but whose complete id is given, found is false.
+func After(ctx context.Context, w *mailbox.Workspace, id string) (parent schema.ID, in schema.ConversationID, found bool, err error) {
 	entries, err := w.Find(ctx, id)
-	var missing *mailbox.NotFoundError
-	switch {
-	case err == nil:
-		parent, conversation = entries[0].Message.ID, Of(entries[0].Message)
-	case conversation == "" || !errors.As(err, &missing):
+	if err == nil {
+		return entries[0].Message.ID, Of(entries[0].Message), true, nil
+	}
+	in = startedBy(schema.ID(id))
+	if _, missing := errors.AsType[*mailbox.NotFoundError](err); missing && in != "" {
+		return schema.ID(id), in, false, nil
+	}
+	return "", "", false, err
+}
+
+// Named returns the conversation that the text names: by its id, or by a message as After finds it.
+func Named(ctx context.Context, w *mailbox.Workspace, text string) (schema.ConversationID, error) {
+	if strings.HasPrefix(text, "conv-") {
+		return schema.ConversationID(text), nil // whoever sends it checks the form
+	}
+	_, in, _, err := After(ctx, w, text)
+	return in, err
+}
+
+// AnswerTo makes the draft an answer to the message that After finds.
+func AnswerTo(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, id string) (found bool, err error) {
+	parent, in, found, err := After(ctx, w, id)
+	if err != nil {
 		return false, err
 	}
 	draft.ParentID = parent
-	draft.ConversationID = cmp.Or(draft.ConversationID, conversation)
-	return err == nil, nil
+	draft.ConversationID = cmp.Or(draft.ConversationID, in)
+	return found, nil
+}
+
+// NotRecipientError says that an agent wants to reply to a message that was not sent to it.
+type NotRecipientError struct {
+	Agent   schema.AgentName
+	Message *schema.Message
+}
+
+// Error names the message, the agent and the recipients.
+func (e *NotRecipientError) Error() string {
+	var recipients []string
+	for _, name := range e.Message.To {
+		recipients = append(recipients, string(name))
+	}
+	return fmt.Sprintf("message %s was sent to %s, not to %s", e.Message.ID, strings.Join(recipients, ", "), e.Agent)
+}
+
+// Original returns the message that the agent can reply to, of the files that Find found. It returns a
+// *NotRecipientError, or the error of a message that is not valid.
+func Original(found []mailbox.Entry, agent schema.AgentName) (*schema.Message, error) {
+	m := found[0].Message
+	if err := found[0].Err; err != nil {
+		return nil, fmt.Errorf("message %s cannot be answered: it is not valid: %w", m.ID, err)
+	}
+	if !m.IsFor(agent) {
+		return nil, &NotRecipientError{agent, m}
+	}
+	return m, nil
+}
+
+// Conclude makes a reply final if that is asked for, or if the original is to be acknowledged with it
+// and the reply, not being a question, would not answer it otherwise. It reports whether the original
+// still waits for an answer then.
+func Conclude(reply, original *schema.Message, final, acknowledge bool) (waits bool) {
+	waits = original.Type.IsRequest() && !reply.Answers(original)
+	if final || acknowledge && waits && reply.Type != schema.Question {
+		reply.MakeFinal()
+	}
+	return original.Type.IsRequest() && !reply.Answers(original)
 }

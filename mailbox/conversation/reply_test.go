@@ -1,8 +1,10 @@
 package conversation
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -12,7 +14,7 @@ import (
 func TestReplyToEveryType(t *testing.T) {
 	tests := map[schema.Type]schema.Type{
 		schema.TaskRequest: schema.Notification, schema.Question: schema.Notification, schema.Notification: schema.Notification,
-		schema.FollowUp: schema.Notification, schema.Handoff: schema.Notification, schema.HandoffComplete: schema.Notification,
+		schema.FollowUp: schema.Notification, schema.Handoff: schema.HandoffComplete, schema.HandoffComplete: schema.Notification,
 		schema.ReviewRequest: schema.ReviewFeedback, schema.ReviewAddressed: schema.ReviewFeedback,
 		schema.ReviewFeedback: schema.ReviewAddressed, schema.ReviewLGTM: schema.Notification,
 		schema.BrainstormRequest: schema.BrainstormFollowup, schema.BrainstormFollowup: schema.BrainstormFollowup,
@@ -32,6 +34,9 @@ func TestReplyToEveryType(t *testing.T) {
 			t.Errorf("the answer does not keep the fields of the conversation: %+v", answer)
 		}
 		answer.Body = schema.TextValue("Done.")
+		if kind == schema.Handoff { // the body of its answer has fields
+			answer.Body = schema.TextValue("issue: '7'\npr: '42'\nbranch: main\ntests_run: all\nnext_owner: claude\n")
+		}
 		if _, _, _, err := w.Compose(answer, nil); err != nil {
 			t.Errorf("the answer to %s is not valid: %v", kind, err)
 		}
@@ -133,5 +138,81 @@ func TestAnswerTo(t *testing.T) {
 		if found, err := AnswerTo(t.Context(), w, &m, id); err == nil || found || m.ParentID != "" {
 			t.Errorf("an answer to %q gave %t, %v with parent %q, want an error", id, found, err, m.ParentID)
 		}
+	}
+}
+
+func TestOriginal(t *testing.T) {
+	m := message("aaaa", 0)
+	found := []mailbox.Entry{{Agent: "codex", Box: mailbox.Inbox, Message: &m}}
+	if got, err := Original(found, "codex"); err != nil || got != &m {
+		t.Errorf("the recipient replies to %v (%v), want the message", got, err)
+	}
+	for _, agent := range []schema.AgentName{"claude", "gemini"} {
+		_, err := Original(found, agent)
+		var refused *NotRecipientError
+		if !errors.As(err, &refused) || refused.Agent != agent || !strings.Contains(err.Error(), "was sent to codex, not to "+string(agent)) {
+			t.Errorf("%s replies with %v, want a NotRecipientError", agent, err)
+		}
+	}
+	found[0].Err = errors.New("odd")
+	if _, err := Original(found, "codex"); err == nil || !strings.Contains(err.Error(), "it is not valid: odd") {
+		t.Errorf("a reply to a message that is not valid gives %v", err)
+	}
+}
+
+func TestConclude(t *testing.T) {
+	tests := []struct {
+		original, reply    schema.Type
+		final, acknowledge bool
+		isFinal, waits     bool
+	}{
+		{schema.TaskRequest, schema.Notification, false, false, false, true},
+		{schema.TaskRequest, schema.Notification, true, false, true, false},
+		{schema.TaskRequest, schema.Notification, false, true, true, false},
+		{schema.TaskRequest, schema.FollowUp, false, true, false, false},
+		{schema.TaskRequest, schema.FollowUp, true, true, true, false},
+		{schema.TaskRequest, schema.Question, false, true, false, true},
+		{schema.TaskRequest, schema.Question, true, true, true, true},
+		{schema.Question, schema.Notification, false, false, false, false},
+		{schema.ReviewRequest, schema.Notification, false, true, true, false},
+		{schema.Handoff, schema.Notification, false, false, false, true},
+		{schema.Notification, schema.Notification, false, true, false, false},
+		{schema.ReviewLGTM, schema.Notification, false, false, false, false},
+	}
+	for _, test := range tests {
+		original := message("aaaa", 0)
+		original.Type = test.original
+		reply := Reply(&original, "codex")
+		reply.Type = test.reply
+		waits := Conclude(&reply, &original, test.final, test.acknowledge)
+		if waits != test.waits || reply.IsFinal() != test.isFinal {
+			t.Errorf("%s after %s (%t, %t): final %t and waits %t, want %t and %t",
+				test.reply, test.original, test.final, test.acknowledge, reply.IsFinal(), waits, test.isFinal, test.waits)
+		}
+	}
+}
+
+func TestNamed(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	threaded := message("aaaa", 0)
+	threaded.ConversationID = "conv-20260101-x-7"
+	place(t, w, "codex", mailbox.Inbox, "a.yaml", threaded)
+	gone := message("cccc", 0)
+	for text, want := range map[string]schema.ConversationID{
+		"aaaa": threaded.ConversationID, string(threaded.ID): threaded.ConversationID, string(gone.ID): Of(&gone),
+		"conv-20260105-y-1": "conv-20260105-y-1", "conv-odd": "conv-odd", "talk": "", "aaa": "", "zzzz": "",
+	} {
+		if got, err := Named(t.Context(), w, text); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q names %q (%v), want %q", text, got, err, want)
+		}
+	}
+}
+
+func TestNew(t *testing.T) {
+	day := time.Date(2026, 3, 13, 23, 30, 0, 0, time.FixedZone("west", -3600))
+	got := New("my-agent", day)
+	parts, err := schema.ParseConversationID(got)
+	if err != nil || parts.Agent != "my-agent" || parts.Date.Day() != 14 || len(parts.Sequence) != 6 {
+		t.Errorf("a new conversation is %q (%v)", got, err)
 	}
 }

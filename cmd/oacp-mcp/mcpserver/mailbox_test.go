@@ -239,7 +239,7 @@ func TestMailboxRefuses(t *testing.T) {
 			wantText(t, "the answer", codex.refuse(t, test.tool, test.args), test.wants...)
 		})
 	}
-	wantText(t, "an answer to oneself", claude.refuse(t, "reply_message", arguments{"message_id": sent.MessageID, "body": "x"}), "your own", "in_reply_to")
+	wantText(t, "an answer to oneself", claude.refuse(t, "reply_message", arguments{"message_id": sent.MessageID, "body": "x"}), "not_recipient: ", "was sent to codex, not to claude", "in_reply_to")
 	var waiting inbox
 	if codex.call(t, "list_inbox", nil, &waiting); waiting.Total != 1 {
 		t.Errorf("after refused calls %d messages wait, want the 1 from before", waiting.Total)

@@ -3,16 +3,13 @@ package mcpserver
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
-	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -45,7 +42,7 @@ type sendMessageInput struct {
 	Priority       schema.Priority `json:"priority,omitempty" jsonschema:"P0 now, P1 soon, P2 normal (the default), P3 some time."`
 	ExpiresAt      string          `json:"expires_at,omitempty" jsonschema:"When the message expires, in UTC: YYYY-MM-DDTHH:MM:SSZ."`
 	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"Id of the message that this one answers, in the same conversation."`
-	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"The conversation of the message, if in_reply_to is absent."`
+	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"The conversation of the message, or the id of a message in it, if in_reply_to is absent."`
 	Channel        string          `json:"channel,omitempty" jsonschema:"A label of letters, digits, - and _."`
 	RelatedPR      digits          `json:"related_pr,omitempty" jsonschema:"Number of the pull request it is about."`
 	RelatedPacket  string          `json:"related_packet,omitempty" jsonschema:"Name of the packet it is about."`
@@ -55,10 +52,11 @@ type sendMessageInput struct {
 type replyMessageInput struct {
 	MessageID   string          `json:"message_id" jsonschema:"Id of the message to answer, or at least four characters of its last part."`
 	Body        schema.Value    `json:"body" jsonschema:"The answer: a text of at most 20,000 characters, or an object for a structured body."`
-	Type        schema.Type     `json:"type,omitempty" jsonschema:"What the answer is for; by default what fits, such as review_feedback to a review_request."`
+	Type        schema.Type     `json:"type,omitempty" jsonschema:"What the answer is for; by default what fits, such as review_feedback to a review_request, or handoff_complete, whose body is an object, to a handoff."`
 	Subject     string          `json:"subject,omitempty" jsonschema:"By default Re: and the subject of the message."`
 	Priority    schema.Priority `json:"priority,omitempty" jsonschema:"By default that of the message."`
-	Acknowledge bool            `json:"acknowledge,omitempty" jsonschema:"Take the message out of your inbox once the answer is delivered."`
+	Final       bool            `json:"final,omitempty" jsonschema:"This is the whole answer, whatever its type. Without it, a notification does not answer a task or a review."`
+	Acknowledge bool            `json:"acknowledge,omitempty" jsonschema:"Take the message out of your inbox once the answer is delivered. The answer is final then."`
 }
 
 type sentMessage struct {
@@ -80,8 +78,14 @@ type sentMessage struct {
 func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMessage, string, error) {
 	draft := schema.Message{
 		From: s.agent, To: in.To, Type: in.Type, Priority: in.Priority, Subject: in.Subject, Body: in.Body,
-		ExpiresAt: schema.Timestamp(in.ExpiresAt), ConversationID: schema.ConversationID(in.ConversationID),
-		Channel: in.Channel, RelatedPR: string(in.RelatedPR), RelatedPacket: in.RelatedPacket, ContextKeys: in.ContextKeys,
+		ExpiresAt: schema.Timestamp(in.ExpiresAt),
+		Channel:   in.Channel, RelatedPR: string(in.RelatedPR), RelatedPacket: in.RelatedPacket, ContextKeys: in.ContextKeys,
+	}
+	if in.ConversationID != "" {
+		var err error
+		if draft.ConversationID, err = conversation.Named(ctx, s.workspace, in.ConversationID); err != nil {
+			return sentMessage{}, "", err
+		}
 	}
 	found := true
 	if in.InReplyTo != "" {
@@ -102,25 +106,31 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	if err != nil {
 		return sentMessage{}, "", err
 	}
-	original := found[0].Message
-	if err := found[0].Err; err != nil {
-		return sentMessage{}, "", fmt.Errorf("message %s cannot be answered: it is not valid: %w", original.ID, err)
+	original, err := conversation.Original(found, s.agent)
+	if err != nil {
+		return sentMessage{}, "", err
 	}
-	if original.From == s.agent {
-		return sentMessage{}, "", argumentErrorf(
-			"the message %s is your own: use send_message with in_reply_to", original.ID)
+	var held conversation.Copy
+	if in.Acknowledge {
+		if held, err = conversation.FindCopy(ctx, s.workspace, string(original.ID), s.agent); err != nil {
+			return sentMessage{}, "", err
+		}
 	}
 	draft := conversation.Reply(original, s.agent)
 	draft.Body = in.Body
 	draft.Type = cmp.Or(in.Type, draft.Type)
 	draft.Subject = cmp.Or(in.Subject, draft.Subject)
 	draft.Priority = cmp.Or(in.Priority, draft.Priority)
+	waits := conversation.Conclude(&draft, original, in.Final, in.Acknowledge)
 	result, err := s.deliver(ctx, draft)
 	if err != nil {
 		return sentMessage{}, "", err
 	}
+	if waits {
+		result.Warnings = append(result.Warnings, fmt.Sprintf("a %s does not answer a %s, which still waits for an answer", draft.Type, original.Type))
+	}
 	if in.Acknowledge {
-		if _, err := s.acknowledge(ctx, string(original.ID), false); err != nil {
+		if _, err := held.Acknowledge(s.workspace, false); err != nil {
 			return sentMessage{}, "", &failure.Error{
 				Code: "not_acknowledged",
 				Err:  fmt.Errorf("the answer %s is sent, but %s was not acknowledged: %w", result.MessageID, original.ID, err),
@@ -179,7 +189,12 @@ type acknowledged struct {
 }
 
 func (s *Server) acknowledgeMessage(ctx context.Context, in acknowledgeInput) (acknowledged, string, error) {
-	result, err := s.acknowledge(ctx, in.MessageID, in.Archive)
+	held, err := conversation.FindCopy(ctx, s.workspace, in.MessageID, s.agent)
+	if err != nil {
+		return acknowledged{}, "", err
+	}
+	path, err := held.Acknowledge(s.workspace, in.Archive)
+	result := acknowledged{MessageID: held.ID, Agent: s.agent, Already: held.Gone, Archived: path}
 	text := fmt.Sprintf("Acknowledged: %s", result.MessageID)
 	switch {
 	case result.Already:
@@ -188,37 +203,4 @@ func (s *Server) acknowledgeMessage(ctx context.Context, in acknowledgeInput) (a
 		text += ", kept at " + result.Archived
 	}
 	return result, text + ".", err
-}
-
-// acknowledge takes a message out of the agent's inbox. One that was for the agent and has left the
-// inbox already is no error: the answer to the first call may have been lost.
-func (s *Server) acknowledge(ctx context.Context, id string, archive bool) (acknowledged, error) {
-	e, err := s.workspace.Pending(ctx, id, s.agent)
-	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok && s.acknowledgedBefore(gone) {
-		return acknowledged{MessageID: gone.ID, Agent: s.agent, Already: true}, nil
-	}
-	if err != nil {
-		return acknowledged{}, err
-	}
-	result := acknowledged{Agent: s.agent}
-	if e.Message != nil {
-		result.MessageID = e.Message.ID
-	}
-	if archive {
-		result.Archived, err = s.workspace.ArchiveEntry(e)
-	} else {
-		err = s.workspace.Acknowledge(e)
-	}
-	if mailbox.IsGone(err) {
-		result.Already, err = true, nil
-	}
-	return result, err
-}
-
-// acknowledgedBefore reports whether a message that is not in the inbox was for the agent and is
-// not a dead letter of it.
-func (s *Server) acknowledgedBefore(gone *mailbox.NotPendingError) bool {
-	isDeadLetter := func(e mailbox.Entry) bool { return e.Agent == s.agent && e.Box == mailbox.DeadLetters }
-	isForAgent := func(e mailbox.Entry) bool { return e.Message != nil && e.Message.IsFor(s.agent) }
-	return slices.ContainsFunc(gone.Elsewhere, isForAgent) && !slices.ContainsFunc(gone.Elsewhere, isDeadLetter)
 }

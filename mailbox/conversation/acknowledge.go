@@ -1,0 +1,61 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A Copy is an agent's copy of a message, to be acknowledged once the message is handled.
+type Copy struct {
+	// ID is empty for a file that is not a message.
+	ID schema.ID
+	// Gone reports that the message has left the inbox already. It is no error to acknowledge it:
+	// who asks for it again may have lost the answer to the first time.
+	Gone bool
+
+	entry mailbox.Entry
+}
+
+// FindCopy returns the agent's copy of a message that w.FindNamed finds. Its errors are those of
+// w.Pending, but there is none for a message to the agent that has left the inbox and did not become
+// a dead letter.
+func FindCopy(ctx context.Context, w *mailbox.Workspace, idOrName string, agent schema.AgentName) (Copy, error) {
+	e, err := w.Pending(ctx, idOrName, agent)
+	if gone, ok := errors.AsType[*mailbox.NotPendingError](err); ok && acknowledgedBy(agent, gone) {
+		return Copy{ID: gone.ID, Gone: true}, nil
+	}
+	c := Copy{entry: e}
+	if e.Message != nil {
+		c.ID = e.Message.ID
+	}
+	return c, err
+}
+
+// acknowledgedBy reports whether a message that is not in the agent's inbox was for the agent, and is
+// not a dead letter of it.
+func acknowledgedBy(agent schema.AgentName, gone *mailbox.NotPendingError) bool {
+	isDeadLetter := func(e mailbox.Entry) bool { return e.Agent == agent && e.Box == mailbox.DeadLetters }
+	isForAgent := func(e mailbox.Entry) bool { return e.Message != nil && e.Message.IsFor(agent) }
+	return slices.ContainsFunc(gone.Elsewhere, isForAgent) && !slices.ContainsFunc(gone.Elsewhere, isDeadLetter)
+}
+
+// Acknowledge takes the copy out of the inbox. With archive, it moves the copy to the agent's archive
+// and returns the new path.
+func (c *Copy) Acknowledge(w *mailbox.Workspace, archive bool) (archived string, err error) {
+	switch {
+	case c.Gone:
+		return "", nil
+	case archive:
+		archived, err = w.ArchiveEntry(c.entry)
+	default:
+		err = w.Acknowledge(c.entry)
+	}
+	if mailbox.IsGone(err) {
+		c.Gone, err = true, nil
+	}
+	return archived, err
+}

@@ -1,0 +1,58 @@
+package conversation
+
+import (
+	"context"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A Response is the last message that an agent sent in reply to another one, or the last that answers
+// it if there is one.
+type Response struct {
+	Message *schema.Message
+	// Answers reports that it answers the message; see schema.Message.Answers.
+	Answers bool
+}
+
+// Responses returns, by their ids, to which of the pending messages the agent has replied. It opens
+// only those files of the outbox that can be younger than the oldest of them.
+func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, pending []mailbox.Entry) (map[schema.ID]Response, error) {
+	requests := make(map[schema.ID]*schema.Message, len(pending))
+	var oldest time.Time
+	for _, e := range pending {
+		if e.Message == nil || e.Message.ID == "" {
+			continue
+		}
+		requests[e.Message.ID] = e.Message
+		if at := e.Message.CreatedAt.Time(); oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+	}
+	if len(requests) == 0 {
+		return nil, nil
+	}
+	const clocksDiffer = time.Hour
+	oldest = oldest.Add(-clocksDiffer)
+	sent, err := w.ListNamed(ctx, agent, mailbox.Outbox, func(name string) bool {
+		parsed, err := schema.ParseFileName(name)
+		return err != nil || !parsed.At.Before(oldest)
+	})
+	responses := make(map[schema.ID]Response)
+	for _, e := range sent {
+		if e.Message == nil || e.Err != nil {
+			continue
+		}
+		request := requests[e.Message.ParentID]
+		if request == nil || e.Message.IsNotice() {
+			continue
+		}
+		r, known := Response{e.Message, e.Message.Answers(request)}, responses[request.ID]
+		if known.Message == nil || r.Answers && !known.Answers ||
+			r.Answers == known.Answers && schema.CompareAge(known.Message, r.Message) < 0 {
+			responses[request.ID] = r
+		}
+	}
+	return responses, err
+}
