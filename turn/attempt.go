@@ -156,7 +156,7 @@ func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, re
 		return err
 	}
 	e := EventSucceeded.about(rec)
-	e.Duration, e.Usage = result.Duration, result.Usage
+	e.Duration, e.Usage, e.Refused = result.Duration, result.Usage, result.Refused
 	r.observe(e)
 	return nil
 }
@@ -199,7 +199,7 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 		return outcome{item: it, unavailable: err}
 	}
 	f := failed.about(rec)
-	f.Reason, f.Output, f.DurationMS, f.Usage = err.Error(), result.Tail, result.Duration.Milliseconds(), result.Usage
+	f.Reason, f.Output, f.DurationMS, f.Usage = failureReason(err, result.LastLine), result.Tail, result.Duration.Milliseconds(), result.Usage
 	if rec.Attempts < r.config.MaxAttempts {
 		f.RetryAt = r.now().Add(r.config.backoff(rec.Attempts)).UTC()
 	}
@@ -207,7 +207,8 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 		return outcome{item: it, started: true}
 	}
 	e := EventFailed.about(rec)
-	e.Reason, e.Err, e.RetryAt, e.Duration, e.Usage = err.Error(), err, f.RetryAt, result.Duration, result.Usage
+	e.Reason, e.Err, e.RetryAt, e.Duration, e.Usage = f.Reason, err, f.RetryAt, result.Duration, result.Usage
+	e.Refused, e.LastLine = result.Refused, result.LastLine
 	r.observe(e)
 	if !f.RetryAt.IsZero() {
 		return outcome{item: it, started: true}
@@ -216,6 +217,15 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 	o := r.deadLetter(it, m, &after)
 	o.started = true
 	return o
+}
+
+// failureReason says why a turn failed, and ends with the last line that the agent printed.
+func failureReason(err error, lastLine string) string {
+	reason := err.Error()
+	if lastLine == "" || strings.Contains(reason, lastLine) {
+		return reason
+	}
+	return reason + ": " + lastLine
 }
 
 // request returns the agent's input and the variables that describe the message. A field that the

@@ -75,6 +75,10 @@ type Event struct {
 	Sent     schema.ID     `json:"sent,omitempty"`
 	Duration time.Duration `json:"duration_ns,omitempty"`
 	Usage    agent.Usage   `json:"usage,omitzero"`
+	// Refused is what the agent was not permitted to do in the turn.
+	Refused []agent.Refusal `json:"refused,omitempty"`
+	// LastLine is the last line that the agent of a failed turn printed. The reason ends with it.
+	LastLine string `json:"last_line,omitempty"`
 }
 
 // observe publishes an event.

@@ -107,7 +107,9 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 		return stoppedOr(ctx, err)
 	}
 	defer func() { err = errors.Join(err, watcher.Close()) }()
-
+	if r.config.Ready != nil {
+		r.config.Ready()
+	}
 	return stoppedOr(ctx, r.work(ctx, watcher))
 }
 

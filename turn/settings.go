@@ -126,6 +126,9 @@ func (s *Settings) load(w *mailbox.Workspace, name string) error {
 		if setting := file.Run.Content[i]; !slices.Contains(settingNames, setting.Value) {
 			return fmt.Errorf("line %d: run has no setting %q; it has %s", setting.Line, setting.Value, strings.Join(settingNames, ", "))
 		}
+		if value := file.Run.Content[i+1]; file.Run.Content[i].Value == "command" && value.Kind == yaml.ScalarNode && value.Tag != "!!null" {
+			return fmt.Errorf("line %d: command is a list of words, such as [sh, -c, %q]", value.Line, value.Value)
+		}
 	}
 	var named struct {
 		Driver *string `yaml:"driver"`

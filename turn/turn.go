@@ -108,6 +108,8 @@ type Config struct {
 	FirstRetry, LastRetry time.Duration
 	// Once ends the run when nothing is left to do.
 	Once bool
+	// Ready, if set, is called once when the inbox is this Runner's and the agent can be started.
+	Ready func()
 	// Observe gets the events, one at a time. It must not block for long.
 	Observe func(Event)
 }

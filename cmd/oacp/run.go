@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
+	"strings"
 
-	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -79,12 +80,24 @@ EXAMPLES:
 			command.JSONFlag(&o.json),
 		}, o.driver.flags("the Ash bridge listens on `FILE`; with a command, it is started to listen there"), o.workspace.Flags()),
 		Action: func(c *cli.Context) error {
-			before, command := command.PositionalsAndRest(c)
+			before, after := command.PositionalsAndRest(c)
+			if err := checkOrder(c, after, ""); err != nil {
+				return err
+			}
+			for i, word := range before {
+				if isProject := i == 0 && word != "" && word[0] != '.' && !strings.Contains(word, "/"); !isProject && len(after) == 0 {
+					return failure.Usagef("unexpected argument %s", visible.Quote(word)).WithHint(afterDashes)
+				}
+			}
 			if err := o.workspace.TakeProject(before); err != nil {
 				return err
 			}
-			o.driver.command = command
-			return runRun(c, o, s)
+			o.driver.command = after
+			err := runRun(c, o, s)
+			if unknown, ok := errors.AsType[*project.UnknownProjectError](err); ok && len(before) > 0 && len(after) == 0 {
+				err = failure.WithHint(err, spelling.DidYouMean(unknown.Known, unknown.Project, afterDashes))
+			}
+			return err
 		},
 	}
 }
@@ -154,21 +167,24 @@ func (o runOptions) override(c *cli.Context, settings *turn.Settings) error {
 
 func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		agent, err := command.AgentOf(w, o.agent, s)
+		name, err := command.AgentOf(w, o.agent, s)
+		if errors.Is(err, project.ErrNoSender) {
+			err = cmp.Or(checkOrder(c, o.driver.command, "agent"), err)
+		}
 		if err != nil {
 			return err
 		}
-		settings, err := turn.LoadSettings(w, agent)
+		settings, err := turn.LoadSettings(w, name)
 		if err != nil {
 			return err
 		}
 		if err := o.override(c, &settings); err != nil {
 			return err
 		}
-		settings.MCP = oacpTools(s, settings.Driver, "--agent", string(agent), "--dir", w.Dir())
-		config, err := settings.Config(agent)
+		settings.MCP = oacpTools(s, settings.Driver, "--agent", string(name), "--dir", w.Dir())
+		config, err := settings.Config(name)
 		if err != nil {
-			return failure.Usagef("%w", err).WithHint("name a command behind --, or a --driver, or write it under run: in agents/" + string(agent) + "/config.yaml")
+			return failure.Usagef("%w", err).WithHint("name a command behind --, or a --driver, or write it under run: in agents/" + string(name) + "/config.yaml")
 		}
 		config.Once = o.once
 		config.Contract = func(ctx context.Context, answer *schema.Message) error {
@@ -179,6 +195,10 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		}
 		printer := &runPrinter{o: o, s: s}
 		config.Observe = printer.print
+		if !o.once && !o.json {
+			config.Ready = func() { s.Note(waitingText(name, &settings)) }
+		}
+		noteWords(c, settings.Command, s)
 		runner, err := turn.New(w, config)
 		if err != nil {
 			return err
@@ -187,8 +207,32 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		defer command.OutliveOutput()()
 		ctx, stop := command.UntilSignal(c.Context)
 		defer stop()
-		return errors.Join(runner.Run(ctx), printer.err)
+		err = errors.Join(runner.Run(ctx), printer.err)
+		if err == nil && o.once && !o.json && !printer.printed {
+			s.Note(fmt.Sprintf("there was nothing to do in the inbox of %s", name))
+		}
+		return err
 	})
+}
+
+// waitingText says what a runner waits for and what it then does.
+func waitingText(name schema.AgentName, settings *turn.Settings) string {
+	var what string
+	switch settings.Driver {
+	case "ash":
+		what = "goes to the Ash bridge " + cmp.Or(settings.Socket, visible.Shell(settings.Command...))
+	case "claude", "codex":
+		what = fmt.Sprintf("is a turn of %s with --allow %s", settings.Driver, cmp.Or(settings.Allow, agent.PermitNothing))
+	case "echo":
+		what = "is echoed"
+	default:
+		what = "starts " + visible.Shell(settings.Command...)
+	}
+	text := fmt.Sprintf("waiting for mail to %s, ^C stops; each message %s", name, what)
+	if !settings.Reply {
+		text += "; without --reply its output is not sent back"
+	}
+	return text
 }
 
 // checkContractProgram returns an error if answers may have to fit schemas of the workspace and the
@@ -199,80 +243,4 @@ func checkContractProgram(w *mailbox.Workspace, reply bool) error {
 		err = contract.ErrNotInstalled
 	}
 	return err
-}
-
-// A runPrinter prints the events of a runner. If it cannot, the turns go on, and err is returned in
-// the end.
-type runPrinter struct {
-	o   runOptions
-	s   *command.Streams
-	err error
-	// gone is called if nobody reads the output.
-	gone func()
-}
-
-func (p *runPrinter) print(e turn.Event) {
-	if e.Kind == turn.EventOutput && !p.o.output {
-		return
-	}
-	var err error
-	switch {
-	case p.o.json:
-		err = command.WriteJSONLine(p.s.Out, e)
-	case e.Kind == turn.EventOutput:
-		printIndented(p.s, e.Output.Text)
-	default:
-		_, err = fmt.Fprintln(p.s.Out, p.line(e))
-	}
-	if err = errors.Join(err, p.s.Out.Flush()); err != nil && p.err == nil {
-		if p.err = command.OutputError(err); errors.Is(p.err, failure.ErrOutputClosed) {
-			p.gone()
-		}
-	}
-}
-
-// eventWords are the words for events, and their colors.
-var eventWords = map[turn.EventKind]struct {
-	word   string
-	colors colors
-}{
-	turn.EventStarted:      {word: "turn"},
-	turn.EventSucceeded:    {"done", colors{color.FgGreen}},
-	turn.EventFailed:       {"failed", colors{color.FgRed}},
-	turn.EventInterrupted:  {"stopped", colors{color.FgYellow}},
-	turn.EventAnswered:     {word: "answered"},
-	turn.EventAcknowledged: {word: "acknowledged"},
-	turn.EventDuplicate:    {word: "duplicate"},
-	turn.EventDeadLetter:   {"dead letter", colors{color.FgRed}},
-	turn.EventBounced:      {word: "bounced"},
-	turn.EventUnsendable:   {"not sent", colors{color.FgRed}},
-	turn.EventHeld:         {"held", colors{color.FgYellow}},
-	turn.EventExpired:      {"expired", colors{color.FgYellow}},
-	turn.EventBound:        {"bound", colors{color.FgYellow}},
-	turn.EventUnavailable:  {"unavailable", colors{color.FgRed}},
-	turn.EventWarning:      {"warning", colors{color.FgYellow}},
-	turn.EventProblem:      {"problem", colors{color.FgRed}},
-}
-
-func (p *runPrinter) line(e turn.Event) string {
-	words := eventWords[e.Kind]
-	line := e.At.Local().Format(time.TimeOnly) + "  " + paint(p.s, words.colors, fmt.Sprintf("%-12s", words.word))
-	for _, part := range []string{cmp.Or(string(e.ID), e.File), string(e.From), string(e.Type), e.Subject} {
-		if part != "" {
-			line += "  " + visible.Line(part)
-		}
-	}
-	if e.Kind == turn.EventStarted && e.Attempt > 1 {
-		line += fmt.Sprintf("  (turn %d)", e.Attempt)
-	}
-	if e.Sent != "" {
-		line += "  with " + string(e.Sent)
-	}
-	if e.Reason != "" {
-		line += ": " + visible.Line(e.Reason)
-	}
-	if !e.RetryAt.IsZero() {
-		line += "; again at " + e.RetryAt.Local().Format(time.TimeOnly)
-	}
-	return line
 }

@@ -9,12 +9,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/ash"
 	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/turn"
 )
 
 // A programScene is a workspace and the real claude or codex, with a scripted model behind it.
@@ -227,6 +230,91 @@ func TestRunPrograms(t *testing.T) {
 			}
 			if bridged := <-requests; !strings.Contains(string(bridged.Body), "list_inbox") {
 				t.Errorf("through the bridge the agent has the tools %q, want those of oacp mcp, too", bridged.Tools)
+			}
+		})
+	}
+}
+
+// TestRunRefused has the real programs try what they may not do, and checks what run says of it and
+// of the cost.
+func TestRunRefused(t *testing.T) {
+	tests := []struct {
+		name  string
+		calls []modelstub.ToolCall
+		line  string
+		event turn.Event
+	}{
+		{
+			name: "claude",
+			calls: []modelstub.ToolCall{
+				{Name: "Write", Input: map[string]any{"file_path": "note.txt", "content": "hello\n"}},
+				{Name: "Bash", Input: map[string]any{"command": "touch there", "description": "look"}},
+				{Name: "Bash", Input: map[string]any{"command": "touch there", "description": "look again"}},
+			},
+			line: `A question  (4 model turns, 428 tokens, <$0.01); refused Write "DIR/note.txt" (needs --allow edits), Bash "touch there" 2 times (needs --allow all)`,
+			event: turn.Event{
+				Usage: agent.Usage{Turns: 4, InputTokens: 400, OutputTokens: 28},
+				Refused: []agent.Refusal{
+					{Tool: "Write", What: "DIR/note.txt", Count: 1, Allow: agent.PermitEdits},
+					{Tool: "Bash", What: "touch there", Count: 2, Allow: agent.PermitAll},
+				},
+			},
+		},
+		{
+			name: "codex",
+			calls: []modelstub.ToolCall{
+				{Name: "exec_command", Input: map[string]any{"cmd": "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: note.txt\n+hello\n*** End Patch\nEOF\n"}},
+				{Name: "exec_command", Input: map[string]any{"cmd": "touch there", "sandbox_permissions": "require_escalated", "justification": "a test"}},
+			},
+			line: `A question  (321 tokens); refused file change "DIR/note.txt" (needs --allow edits), command "touch there" (needs --allow all)`,
+			event: turn.Event{
+				Usage: agent.Usage{InputTokens: 300, OutputTokens: 21},
+				Refused: []agent.Refusal{
+					{Tool: "file change", What: "DIR/note.txt", Count: 1, Allow: agent.PermitEdits},
+					{Tool: "command", What: "touch there", Count: 1, Allow: agent.PermitAll},
+				},
+			},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var replies []modelstub.Reply
+			for range 2 {
+				for _, call := range test.calls {
+					replies = append(replies, modelstub.Reply{Calls: []modelstub.ToolCall{call}})
+				}
+				replies = append(replies, modelstub.Reply{Text: "I may not."})
+			}
+			scene := newProgramScene(t, test.name, modelstub.Answers(t, replies...))
+			dir, err := filepath.EvalSymlinks(scene.dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			scene.ask("Do something useful.")
+			out := scene.must("run", "--agent", "worker", "--once", "--driver", test.name)
+			if want := strings.ReplaceAll(test.line, "DIR", dir); !strings.Contains(out, want+"\n") {
+				t.Errorf("run printed\n%s\nwant a line that ends in\n%s", out, want)
+			}
+			scene.ask("Once more.")
+			var done turn.Event
+			for line := range strings.Lines(scene.must("run", "--agent", "worker", "--once", "--driver", test.name, "--json")) {
+				var e turn.Event
+				if err := json.Unmarshal([]byte(line), &e); err != nil {
+					t.Fatalf("%v in %s", err, line)
+				}
+				if e.Kind == turn.EventSucceeded {
+					done = e
+				}
+			}
+			if test.name == "claude" && done.Usage.CostUSD <= 0 {
+				t.Errorf("the turn cost %v, want a cost", done.Usage.CostUSD)
+			}
+			done.Usage.CostUSD = 0
+			for i, r := range done.Refused {
+				done.Refused[i].What = strings.ReplaceAll(r.What, dir, "DIR")
+			}
+			if done.Usage != test.event.Usage || !slices.Equal(done.Refused, test.event.Refused) {
+				t.Errorf("the event has usage %+v and refused %+v, want %+v", done.Usage, done.Refused, test.event)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os/exec"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/oacp-go/oacp/agent"
@@ -16,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -139,7 +141,9 @@ func turnRules() []rule {
 	return []rule{
 		{"busy", as[*turn.BusyError]("one process works an inbox, with --parallel several conversations at a time; oacp status shows them all")},
 		{"state_lost", is(turn.ErrStateLost, "do not remove files from state while oacp run works; the next oacp run continues with the inbox")},
-		{"dead_letters", as[*turn.DeadLettersError]("oacp read ID says why; agents/NAME/dead_letter holds them, each with its reason")},
+		{"dead_letters", hinting(func(e *turn.DeadLettersError) string {
+			return "oacp read " + visible.Shell(e.Messages[0]) + " says why; agents/NAME/dead_letter holds it, with the reason"
+		})},
 		{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE takes the file out of the inbox")},
 		{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader a cursor of its own")},
 		{"cursor", is(watch.ErrCursor, "")},
@@ -160,6 +164,10 @@ func unavailable(err error) (hint string, ok bool) {
 	switch {
 	case !errors.Is(err, agent.ErrUnavailable):
 		return "", false
+	case isProgram && strings.ContainsAny(program.Name, "|&;<>$`*~("):
+		hint = "no shell reads the command; one that does: -- " + visible.Shell("sh", "-c", program.Name)
+	case isProgram && strings.ContainsAny(program.Name, " \t\n"):
+		hint = "the program and its arguments are separate words: -- " + strings.Join(strings.Fields(program.Name), " ")
 	case isProgram && errors.Is(err, fs.ErrPermission):
 		hint = "chmod +x " + program.Name + " makes it a program; no message was touched"
 	case isProgram:

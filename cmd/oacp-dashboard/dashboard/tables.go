@@ -119,19 +119,11 @@ func (r Run) signals() string {
 // cost returns the known cost, and the tokens of turns without one.
 func (r Run) cost() string {
 	var parts []string
-	switch {
-	case r.CostUSD >= 0.01:
-		parts = append(parts, fmt.Sprintf("$%.2f", r.CostUSD))
-	case r.CostUSD > 0:
-		parts = append(parts, "<$0.01")
+	if cost := command.Cost(r.CostUSD); cost != "" {
+		parts = append(parts, cost)
 	}
-	switch tokens := r.UnpricedTokens; {
-	case tokens >= 10_000_000:
-		parts = append(parts, fmt.Sprintf("%dM tok", tokens/1_000_000))
-	case tokens >= 10_000:
-		parts = append(parts, fmt.Sprintf("%dk tok", tokens/1000))
-	case tokens > 0:
-		parts = append(parts, fmt.Sprintf("%d tok", tokens))
+	if tokens := command.Count(r.UnpricedTokens); tokens != "" {
+		parts = append(parts, tokens+" tok")
 	}
 	return strings.Join(parts, " + ")
 }
