@@ -93,6 +93,10 @@ func (r Run) facts() (facts Manifest, err error) {
 	return facts, nil
 }
 
+// IsLog reports whether the run was made only to hold a log, which a mirror or oacp bridge send
+// writes: no pair of agents works on it, whatever its state is.
+func (m *Manifest) IsLog() bool { return m.PrimaryAgent == "" && m.Prompt == "" }
+
 // Repository returns the path of the run's repository from its manifest, and "" if there is no
 // manifest.
 func (r Run) Repository() (string, error) {
@@ -111,7 +115,7 @@ func Beginning(path string) (time.Time, error) {
 	}
 	folder := filepath.Dir(path)
 	facts, err := Run{Folder: folder}.facts()
-	if err != nil || facts.CreatedAt.IsZero() || facts.PrimaryAgent != "" || facts.Prompt != "" {
+	if err != nil || facts.CreatedAt.IsZero() || !facts.IsLog() {
 		return facts.CreatedAt, err
 	}
 	runs, err := runsIn(filepath.Dir(folder))

@@ -3,9 +3,11 @@
 package main
 
 import (
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,6 +66,21 @@ func (term terminal) awaitText(texts ...string) {
 	term.t.Fatalf("after a minute the screen lacks one of %q:\n%s", texts, screen)
 }
 
+// newZone writes a time zone and returns the path of the file, a value for TZ.
+func newZone(t *testing.T, name string, seconds uint32) string {
+	t.Helper()
+	zone := append([]byte("TZif"), make([]byte, 16)...) // format 1
+	for _, count := range []uint32{0, 0, 0, 0, 1, uint32(len(name) + 1), seconds} {
+		zone = binary.BigEndian.AppendUint32(zone, count)
+	}
+	zone = append(append(zone, 0, 0), name+"\x00"...)
+	path := filepath.Join(t.TempDir(), "zone")
+	if err := os.WriteFile(path, zone, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // TestDashboardLive drives the live view in a real terminal.
 func TestDashboardLive(t *testing.T) {
 	c := newSession(t, "claude,codex")
@@ -76,8 +93,9 @@ func TestDashboardLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	term := newTerminal(t, "sh", "-c", `"$0" dashboard --dir "$1" --runs-dir "$1/runs"; echo "left with $?"; read line`, program, c.Dir)
-	term.awaitText("first task", "AGENT", "RUN", "TIME", "q quit")
+	term := newTerminal(t, "sh", "-c", `TZ=$2 "$0" dashboard --dir "$1" --runs-dir "$1/runs"; echo "left with $?"; read line`, program, c.Dir, newZone(t, "XYZ", 9000))
+	here := time.Now().In(time.FixedZone("XYZ", 9000))
+	term.awaitText(here.Format(time.DateOnly), " XYZ\n", "first task", "AGENT", "RUN", "TIME", "q quit")
 
 	send("second task")
 	term.awaitText("second task")
@@ -91,10 +109,28 @@ func TestDashboardLive(t *testing.T) {
 	term.tmux("send-keys", "Escape")
 	term.awaitText("first task", "second task")
 
+	term.tmux("send-keys", "?")
+	term.awaitText("up, down    select a row, or scroll", "esc         back", "q, ctrl-c   quit", "any other key goes back")
+	term.tmux("send-keys", "?")
+	term.awaitText("* TIME", "? keys")
+	term.tmux("send-keys", "Enter")
+	term.awaitText("Conversation:")
+	term.tmux("send-keys", "?")
+	term.awaitText("up, down    select a row, or scroll")
+	term.tmux("send-keys", "Down")
+	term.awaitText("Conversation:")
+	term.tmux("send-keys", "Escape")
+
 	term.tmux("resize-window", "-x", "40", "-y", "11")
-	term.awaitText("* TIME", "q quit  tab agents  enter conversation")
+	term.awaitText("* TIME", "q quit  ? keys  tab agents  enter conve…")
+	term.tmux("send-keys", "?")
+	term.awaitText("up, down    select a row, or scroll", "q, ctrl-c   quit")
+	term.tmux("send-keys", "x")
 	term.tmux("resize-window", "-x", "120", "-y", "40")
-	term.awaitText("RUN", "q quit  tab agents  enter conversation  up/down select")
+	term.awaitText("RUN", "q quit  ? keys  tab agents  enter conversation  up/down select")
+	if screen := term.tmux("capture-pane", "-p", "-e"); regexp.MustCompile(`\x1b\[[0-9;]*[349][0-7][;m]`).MatchString(screen) {
+		t.Errorf("the view has colours, want none:\n%q", screen)
+	}
 
 	term.tmux("send-keys", "q")
 	term.awaitText("left with 0")
@@ -155,7 +191,7 @@ func TestDashboardRunLive(t *testing.T) {
 	term.awaitText("working (codex)", "mend it")
 
 	term.tmux("send-keys", "BTab")
-	term.awaitText("* RUN", "> 1", "q quit  tab messages  enter conversation")
+	term.awaitText("* RUN", "> 1", "q quit  ? keys  tab messages  enter conversation")
 	term.tmux("send-keys", "Enter")
 	term.awaitText("Run 1  working (codex)  1/20  mend it", "user -> codex  task", "esc back")
 

@@ -159,7 +159,7 @@ func printProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON 
 			line += ": " + visible.Line(p.Reason)
 		}
 		if !p.RetryAt.IsZero() {
-			line += "; again at " + p.RetryAt.Local().Format(time.TimeOnly)
+			line += "; again at " + s.Clock(p.RetryAt)
 		}
 		fmt.Fprintln(s.Out, line)
 	}

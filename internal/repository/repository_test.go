@@ -49,7 +49,7 @@ var imports = map[string][]string{
 	"internal/staging":   {"schema", "internal/durable"},
 	"internal/failure": {
 		"schema", "signing", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge",
-		"ash", "agent", "turn", "pair", "internal/durable", "internal/spelling",
+		"ash", "agent", "turn", "pair", "internal/durable", "internal/spelling", "internal/visible",
 	},
 	"internal/command": {
 		"schema", "validate", "contract", "mailbox", "mailbox/trust", "mailbox/project", "bridge", "internal/failure", "internal/spelling", "internal/visible",

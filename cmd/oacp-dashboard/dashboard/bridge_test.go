@@ -40,7 +40,7 @@ func said(r reading) string {
 
 func TestLogReader(t *testing.T) {
 	run, tell := newRun(t, t.TempDir())
-	r := &logReader{run: run}
+	r := &logReader{run: run, zone: time.UTC}
 	if got := r.read(t.Context()); got.err != nil || len(got.entries) != 0 {
 		t.Fatalf("without a log: %+v, want nothing", got)
 	}
@@ -90,7 +90,7 @@ func TestRunConversation(t *testing.T) {
 	m.resize(80, 24)
 	do(m.look())
 	do(press(m, "Tab", "Tab", "Enter"))
-	if screen := screenText(m); !strings.Contains(screen, "Run 3  working") || !strings.Contains(screen, "user -> codex  task\ndo it\n") {
+	if screen := screenText(m); !strings.Contains(screen, "Run 3  log") || !strings.Contains(screen, "user -> codex  task\ndo it\n") {
 		t.Fatalf("the conversation is\n%s", screen)
 	}
 	tell(bridge.Record{Type: bridge.TypeSignal, From: "codex", To: "claude", Signal: bridge.SignalDone, Content: "I did"})

@@ -83,7 +83,7 @@ func (o options) run(ctx context.Context, s *command.Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	shown := config{Workspaces: workspaces, RunsRoot: root}
+	shown := config{Workspaces: workspaces, RunsRoot: root, Zone: s.Zone()}
 	if !o.allRuns {
 		if shown.RepositoryID, err = bridge.RepositoryID(repository); err != nil {
 			return err

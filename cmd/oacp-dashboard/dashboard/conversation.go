@@ -219,6 +219,7 @@ type reading struct {
 type messageReader struct {
 	workspaces []*mailbox.Workspace
 	id         schema.ID
+	zone       *time.Location // of the times
 }
 
 func (r *messageReader) read(ctx context.Context) reading {
@@ -232,7 +233,7 @@ func (r *messageReader) read(ctx context.Context) reading {
 		}
 		held.add(&entry{
 			id: string(m.ID), subject: m.Subject, text: bodyText(m.Body),
-			head: m.CreatedAt.Time().Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
+			head: m.CreatedAt.Time().In(r.zone).Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
 				"  " + string(m.Type) + " " + string(m.Priority) + problem,
 		})
 		for _, id := range []string{string(m.ID), string(m.ParentID), string(m.ConversationID)} {
@@ -270,7 +271,8 @@ func bodyText(body schema.Value) string {
 // logReader reads each record of a run's bridge log once.
 type logReader struct {
 	run    bridge.Run
-	mark   fileMark // of the log when it was read to its end
+	zone   *time.Location // of the times
+	mark   fileMark       // of the log when it was read to its end
 	cursor bridge.Cursor
 	line   int // the last line that was read
 	held   backlog
@@ -283,7 +285,7 @@ func (r *logReader) read(ctx context.Context) reading {
 	}
 	err := r.readOn(ctx)
 	if errors.Is(err, bridge.ErrUnknownCursor) { // the log was replaced
-		*r = logReader{run: r.run}
+		*r = logReader{run: r.run, zone: r.zone}
 		err = r.readOn(ctx)
 	}
 	if err == nil {
@@ -311,17 +313,17 @@ func (r *logReader) readOn(ctx context.Context) (err error) {
 			return err
 		default:
 			r.cursor, r.line = e.Cursor(), e.Line
-			r.held.add(&entry{id: strconv.Itoa(e.Line), head: recordHead(e.Record), text: e.Content})
+			r.held.add(&entry{id: strconv.Itoa(e.Line), head: recordHead(e.Record, r.zone), text: e.Content})
 		}
 	}
 	return nil
 }
 
 // recordHead returns the time, sender, recipient and type of a record.
-func recordHead(r bridge.Record) string {
+func recordHead(r bridge.Record, zone *time.Location) string {
 	at := r.Timestamp
 	if t, err := time.Parse(time.RFC3339Nano, at); err == nil {
-		at = t.UTC().Format(time.DateTime)
+		at = t.In(zone).Format(time.DateTime)
 	}
 	head := strings.TrimSpace(at + "  " + r.From + " -> " + cmp.Or(r.To, "all") + "  " + string(r.Type) + " " + string(r.Signal))
 	if r.Iteration > 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
@@ -156,7 +157,7 @@ func TestConcerns(t *testing.T) {
 		return receipt.Message.ID
 	}
 	first := post("conv-20260304-claude-1", "", "first")
-	c := &transcript{reader: &messageReader{workspaces: source.config.Workspaces, id: first}}
+	c := &transcript{reader: &messageReader{workspaces: source.config.Workspaces, id: first, zone: time.UTC}}
 	known := gather(t, source).messages(target{})
 	c.take(c.reader.read(t.Context()))
 	var other schema.ID

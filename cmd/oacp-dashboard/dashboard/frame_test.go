@@ -62,6 +62,9 @@ func sample() Snapshot {
 			m.Waiting = []schema.AgentName{"codex"}
 			m.Subject = "\u202eevil\x1b]0;title\a"
 		}
+		if i == 27 {
+			m.Dead = []schema.AgentName{"codex"}
+		}
 		w.Messages = append(w.Messages, m)
 	}
 	s.Workspaces = []Workspace{w}
@@ -71,6 +74,7 @@ func sample() Snapshot {
 		{ID: 1, State: pair.Failed, Iteration: 20, MaxIterations: 20, Updated: ago(26 * time.Hour), Prompt: "Port to Windows",
 			Error: "not done after 20 iterations", Tokens: 123456, UnpricedTokens: 123456},
 		{ID: 3, State: pair.Reviewing, Driven: new(bool), Turn: pair.Codex, Iteration: 1, MaxIterations: 20, Updated: ago(49 * time.Hour), Prompt: "Be killed"},
+		{ID: 4, State: stateLog, Updated: ago(50 * time.Hour), Bridge: bridge.Status{PassCount: 1}},
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +17,7 @@ import (
 func frame(s Snapshot, width int) string {
 	var out strings.Builder
 	out.WriteString(cut(s.title(), width) + "\n")
-	for _, g := range []grid{agentsGrid(s), runsGrid(s), messagesGrid(s.messages(target{}), s.At)} {
+	for _, g := range []grid{agentsGrid(s), runsGrid(s), messagesGrid(s.messages(target{}), s.local())} {
 		header, rows := g.lines(width)
 		out.WriteString("\n" + header + "\n")
 		if len(rows) == 0 {
@@ -29,9 +30,12 @@ func frame(s Snapshot, width int) string {
 	return out.String()
 }
 
+// local returns the time of the snapshot in the zone of the times that people read.
+func (s Snapshot) local() time.Time { return s.At.In(cmp.Or(s.zone, time.UTC)) }
+
 // title returns the names of the workspaces and the time.
 func (s Snapshot) title() string {
-	title := s.At.UTC().Format(time.DateTime) + " UTC"
+	title := s.local().Format(time.DateTime + " MST")
 	if len(s.Workspaces) == 0 {
 		return title
 	}

@@ -116,7 +116,7 @@ type messageReading struct {
 // of which no id can be read, which the agent's status counts as it does those that are not valid.
 func (s *source) messages(w *mailbox.Workspace, agents []schema.AgentName) []Message {
 	known := make(map[schema.ID]*Message)
-	for _, in := range []mailbox.Box{mailbox.Outbox, mailbox.Inbox, mailbox.Archive} {
+	for _, in := range []mailbox.Box{mailbox.Outbox, mailbox.Inbox, mailbox.Archive, mailbox.DeadLetters} {
 		for _, agent := range agents {
 			listed, err := s.list(w, agent, in)
 			if err != nil {
@@ -131,8 +131,11 @@ func (s *source) messages(w *mailbox.Workspace, agents []schema.AgentName) []Mes
 					shown := *m
 					known[m.ID] = &shown
 				}
-				if in == mailbox.Inbox {
-					known[m.ID].Waiting = append(known[m.ID].Waiting, agent)
+				switch shown := known[m.ID]; in {
+				case mailbox.Inbox:
+					shown.Waiting = append(shown.Waiting, agent)
+				case mailbox.DeadLetters:
+					shown.Dead = append(shown.Dead, agent)
 				}
 			}
 		}

@@ -46,6 +46,7 @@ type model struct {
 	// conversation, if not nil, replaces the panes.
 	conversation *transcript
 
+	help    bool // the keys are shown instead
 	looking bool // a look at the source is running
 }
 
@@ -111,7 +112,7 @@ func (m *model) take(snapshot Snapshot) []task {
 
 // layOut lays out the rows for the width. The selected rows stay selected.
 func (m *model) layOut() {
-	grids := [panes]grid{agentsGrid(m.snapshot), runsGrid(m.snapshot), messagesGrid(m.snapshot.messages(m.only), m.snapshot.At)}
+	grids := [panes]grid{agentsGrid(m.snapshot), runsGrid(m.snapshot), messagesGrid(m.snapshot.messages(m.only), m.snapshot.local())}
 	for p, g := range grids {
 		before := m.rows[p]
 		m.rows[p] = g.rows
@@ -157,9 +158,17 @@ func (m *model) read() []task {
 
 // press handles a key by its name.
 func (m *model) press(key string) []task {
+	shown := m.help
+	m.help = key == "?" && !shown
 	switch key {
 	case "q", "Ctrl-C":
 		m.left = true
+		return nil
+	}
+	if shown { // any key leaves the help
+		return nil
+	}
+	switch key {
 	case "Esc", "Backspace", "Backspace2":
 		m.back()
 	case "Tab", "Right":
@@ -222,10 +231,10 @@ func (m *model) open() []task {
 		if !found {
 			return nil
 		}
-		c.title, c.run, c.reader = fmt.Sprintf("Run %d", run.ID), run.place.Folder, &logReader{run: run.place}
+		c.title, c.run, c.reader = fmt.Sprintf("Run %d", run.ID), run.place.Folder, &logReader{run: run.place, zone: m.source.config.Zone}
 	default:
 		c.title = "Conversation: " + selected.cells[len(selected.cells)-1]
-		c.reader = &messageReader{workspaces: m.source.config.Workspaces, id: selected.target.message}
+		c.reader = &messageReader{workspaces: m.source.config.Workspaces, id: selected.target.message, zone: m.source.config.Zone}
 	}
 	c.resize(m.width)
 	m.conversation = c

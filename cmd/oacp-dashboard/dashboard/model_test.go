@@ -62,7 +62,9 @@ func TestScreen(t *testing.T) {
 		checkGolden(t, fmt.Sprintf("screen_%dx%d.txt", size.width, size.height), screenText(m))
 		press(m, "Tab", "Down", "Down")
 		checkGolden(t, fmt.Sprintf("screen_agents_%dx%d.txt", size.width, size.height), screenText(m))
-		press(m, "Tab", "Tab", "Enter")
+		press(m, "?")
+		checkGolden(t, fmt.Sprintf("screen_keys_%dx%d.txt", size.width, size.height), screenText(m))
+		press(m, "x", "Tab", "Tab", "Enter")
 		said := entry{head: "2026-03-04 10:19:00  claude -> codex,gemini  question P0", subject: "evil \x1b[2J",
 			text: "a\tb\nlong " + strings.Repeat("漢字 ", 60) + "\n" + strings.Repeat("漢字", 70) + "\n\x1b]52;c;x\a\n"}
 		m.conversation.take(reading{changed: true, entries: []*entry{&said, &said}, omitted: 7})
@@ -76,7 +78,7 @@ func TestScreenFits(t *testing.T) {
 	for width := 1; width < 130; width += 7 {
 		for height := 1; height < 45; height += 3 {
 			m := showing(t, width, height)
-			for _, key := range []string{"Tab", "Down", "End", "Tab", "Home", "Tab", "PgUp", "Enter", "Up", "End", "Esc"} {
+			for _, key := range []string{"Tab", "Down", "End", "Tab", "Home", "Tab", "PgUp", "?", "?", "Enter", "Up", "End", "Esc"} {
 				press(m, key)
 				if c := m.conversation; c != nil {
 					c.take(numbered(5, 3))

@@ -68,6 +68,9 @@ func (s *source) run(ctx context.Context, run bridge.Run) Run {
 	drivenErr := r.findDriver()
 	if now := markOf(run.BridgePath()); now != r.bridge {
 		r.bridge, r.bridgeErr = now, r.readBridge(ctx)
+		if r.run.State == stateLog { // nobody updates its manifest
+			r.run.Updated = now.modified.UTC()
+		}
 	}
 	if now := markOf(run.TranscriptPath()); now != r.transcript {
 		r.transcript, r.transcriptErr = now, r.readTranscript()
@@ -116,6 +119,9 @@ func (r *runReading) readManifest() {
 		return
 	}
 	r.run.Repository, r.run.Prompt, r.run.State = m.RepoPath, m.Prompt, m.State
+	if m.IsLog() {
+		r.run.State = stateLog
+	}
 	r.run.Iteration, r.run.MaxIterations = m.CurrentIteration, m.MaxIterations
 	r.run.Updated, r.run.Error, r.run.Turn = m.UpdatedAt, m.Error, ""
 	if m.Turn != nil && !m.State.Final() {

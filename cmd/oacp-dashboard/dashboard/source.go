@@ -3,6 +3,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"os"
@@ -25,6 +26,8 @@ type Snapshot struct {
 	Runs []Run `json:"runs"`
 	// Problem says why runs are missing.
 	Problem string `json:"problem,omitempty"`
+
+	zone *time.Location // of the times that people read
 }
 
 // Workspace is the state of a workspace.
@@ -60,8 +63,10 @@ type Message struct {
 	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
 	Subject        string                `json:"subject"`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
-	// Waiting are the agents that have it in their inbox.
+	// Waiting are the agents that have it in their inbox, and Dead those that have it among their
+	// dead letters.
 	Waiting []schema.AgentName `json:"waiting,omitempty"`
+	Dead    []schema.AgentName `json:"dead,omitempty"`
 	// Error says why the message is not valid. The rest is what could be read of it.
 	Error string `json:"error,omitempty"`
 
@@ -70,10 +75,11 @@ type Message struct {
 
 // Run is the state of a run of a pair.
 type Run struct {
-	ID            int        `json:"id"`
-	RepositoryID  string     `json:"repository_id"`
-	Repository    string     `json:"repository,omitempty"`
-	Prompt        string     `json:"prompt"`
+	ID           int    `json:"id"`
+	RepositoryID string `json:"repository_id"`
+	Repository   string `json:"repository,omitempty"`
+	Prompt       string `json:"prompt"`
+	// State is stateLog for a run without agents.
 	State         pair.State `json:"state"`
 	Iteration     int        `json:"iteration"`
 	MaxIterations int        `json:"max_iterations"`
@@ -94,6 +100,9 @@ type Run struct {
 
 	place bridge.Run
 }
+
+// stateLog is the state of a run that is no more than a log, which a mirror writes.
+const stateLog pair.State = "log"
 
 // messages returns the messages of all workspaces, or those of one agent, the oldest first.
 func (s Snapshot) messages(of target) []Message {
@@ -127,6 +136,8 @@ type config struct {
 	RunsRoot string
 	// RepositoryID limits the runs to one repository; empty means all.
 	RepositoryID string
+	// Zone is that of the times that people read; nil means UTC.
+	Zone *time.Location
 }
 
 // source gathers snapshots. It reads again only what has changed: folders whose time has, each
@@ -143,6 +154,7 @@ type source struct {
 
 // newSource returns a source. The caller closes the workspaces.
 func newSource(config config) *source {
+	config.Zone = cmp.Or(config.Zone, time.UTC)
 	return &source{
 		config: config, listings: make(map[string]*listing), statuses: make(map[string]*statusReading),
 		texts: make(map[string]*messageReading), runs: make(map[string]*runReading),
@@ -152,7 +164,7 @@ func newSource(config config) *source {
 // Gather returns a snapshot, which says what could not be read. The error is the context's.
 func (s *source) Gather(ctx context.Context) (Snapshot, error) {
 	s.current++
-	snapshot := Snapshot{At: time.Now(), Workspaces: []Workspace{}, Runs: []Run{}}
+	snapshot := Snapshot{At: time.Now().UTC(), zone: s.config.Zone, Workspaces: []Workspace{}, Runs: []Run{}}
 	for _, w := range s.config.Workspaces {
 		snapshot.Workspaces = append(snapshot.Workspaces, s.workspace(ctx, w))
 	}

@@ -63,7 +63,7 @@ func TestGatherFollows(t *testing.T) {
 		t.Fatalf("the empty workspace is %+v", got)
 	}
 	first := send(t, w, "first")
-	send(t, w, "second")
+	second := send(t, w, "second")
 	got := gather(t, s).Workspaces[0]
 	if inbox := got.Agents[1].Inbox; inbox != 2 || len(got.Messages) != 2 {
 		t.Fatalf("inbox is %d and messages are %+v, want 2 of each", inbox, got.Messages)
@@ -85,6 +85,23 @@ func TestGatherFollows(t *testing.T) {
 	}
 	if got.Agents[1].Inbox != 1 || len(got.Messages) != 2 || waiting != 1 {
 		t.Errorf("after one is acknowledged: inbox %d, messages %d, waiting %d, want 1, 2, 1", got.Agents[1].Inbox, len(got.Messages), waiting)
+	}
+	entry, err = w.Pending(t.Context(), string(second.Message.ID), "codex")
+	letter := ""
+	if err == nil {
+		letter, err = w.DeadLetter(entry, mailbox.DeadLetterReason{Reason: "no such host"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := gather(t, s).Workspaces[0].Messages[1]; m.state() != "dead" || len(m.Dead) != 1 || m.Dead[0] != "codex" {
+		t.Errorf("the dead letter is %s, %+v", m.state(), m)
+	}
+	if err := os.Rename(letter, entry.Path); err != nil { // somebody puts it back
+		t.Fatal(err)
+	}
+	if m := gather(t, s).Workspaces[0].Messages[1]; m.state() != "waiting" || len(m.Dead) != 0 {
+		t.Errorf("the message that is back in the inbox is %s, %+v", m.state(), m)
 	}
 }
 
@@ -161,8 +178,16 @@ func TestGatherRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newSource(config{RunsRoot: root, RepositoryID: id})
-	if got := gather(t, s).Runs; len(got) != 1 || got[0].ID != 3 || got[0].State != pair.Working || got[0].Problem != "" {
-		t.Fatalf("runs are %+v, want run 3, working", got)
+	if got := gather(t, s).Runs; len(got) != 1 || got[0].ID != 3 || got[0].State != stateLog || got[0].Problem != "" {
+		t.Fatalf("runs are %+v, want run 3, only a log", got)
+	}
+	// AgentPair names the agent that works.
+	manifest := fmt.Sprintf(`{"id":3,"repo_path":%q,"prompt":"mend it","primary_agent":"claude","state":"working"}`, repository)
+	if err := os.WriteFile(run.ManifestPath(), []byte(manifest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := gather(t, s).Runs[0]; got.State != pair.Working || got.Prompt != "mend it" {
+		t.Errorf("AgentPair's run is %+v, want it working", got)
 	}
 	log, err := run.Open(nil)
 	if err != nil {

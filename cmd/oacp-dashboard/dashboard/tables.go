@@ -129,7 +129,13 @@ func (r Run) cost() string {
 }
 
 // task returns the problem of the run if it has one, otherwise its task.
-func (r Run) task() string { return cmp.Or(r.Problem, r.Error, r.Prompt) }
+func (r Run) task() string {
+	prompt := r.Prompt
+	if r.State == stateLog {
+		prompt = "no agents: a mirror or oacp bridge writes it"
+	}
+	return cmp.Or(r.Problem, r.Error, prompt)
+}
 
 func messagesGrid(messages []Message, now time.Time) grid {
 	g := grid{columns: []column{
@@ -137,18 +143,26 @@ func messagesGrid(messages []Message, now time.Time) grid {
 		{name: "PRIO", drop: 1}, {name: "STATE", drop: 3}, {name: "SUBJECT"},
 	}}
 	for _, m := range messages {
-		state := "handled"
-		if len(m.Waiting) > 0 {
-			state = "waiting"
-		}
-		if m.Error != "" {
-			state = "invalid"
-		}
 		g.rows = append(g.rows, row{target{message: m.ID}, []string{
-			clock(m.CreatedAt, now), string(m.From), joinNames(m.To), string(m.Type), string(m.Priority), state, m.Subject,
+			clock(m.CreatedAt, now), string(m.From), joinNames(m.To), string(m.Type), string(m.Priority), m.state(), m.Subject,
 		}})
 	}
 	return g
+}
+
+// state returns where the message is, as far as one word can say it of several recipients. A dead
+// letter that was put back into the inbox waits.
+func (m *Message) state() string {
+	givenUp := func(name schema.AgentName) bool { return !slices.Contains(m.Waiting, name) }
+	switch {
+	case slices.ContainsFunc(m.Dead, givenUp):
+		return "dead"
+	case m.Error != "":
+		return "invalid"
+	case len(m.Waiting) > 0:
+		return "waiting"
+	}
+	return "handled"
 }
 
 func joinNames(names []schema.AgentName) string {
@@ -159,13 +173,15 @@ func joinNames(names []schema.AgentName) string {
 	return strings.Join(texts, ",")
 }
 
-// clock returns the time of a message in UTC if it is of today, otherwise its date.
+// clock returns the time of a message in the zone of now if it is of today, otherwise its date.
 func clock(at schema.Timestamp, now time.Time) string {
 	t := at.Time()
-	switch {
-	case t.IsZero():
+	if t.IsZero() {
 		return string(at)
-	case t.Format(time.DateOnly) == now.UTC().Format(time.DateOnly):
+	}
+	t = t.In(now.Location())
+	switch {
+	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
 		return t.Format("15:04")
 	}
 	return t.Format(time.DateOnly)

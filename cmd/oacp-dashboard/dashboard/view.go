@@ -28,13 +28,33 @@ type line struct {
 
 // The keys in a conversation and in each pane, the most important first.
 var (
-	conversationKeys = []string{"q quit", "esc back", "end follow", "up/down scroll"}
+	conversationKeys = []string{"q quit", "? keys", "esc back", "end follow", "up/down scroll"}
 	panesKeys        = [panes][]string{
-		agentsPane:   {"q quit", "tab runs", "enter its messages", "up/down select"},
-		runsPane:     {"q quit", "tab messages", "enter conversation", "up/down select"},
-		messagesPane: {"q quit", "tab agents", "enter conversation", "up/down select"},
+		agentsPane:   {"q quit", "? keys", "tab runs", "enter its messages", "up/down select"},
+		runsPane:     {"q quit", "? keys", "tab messages", "enter conversation", "up/down select"},
+		messagesPane: {"q quit", "? keys", "tab agents", "enter conversation", "up/down select"},
 	}
 )
+
+// helpKeys are all keys and what they do, in words that fit into 40 columns.
+var helpKeys = [][2]string{
+	{"up, down", "select a row, or scroll"},
+	{"pgup, pgdn", "the same by half a screen"},
+	{"home, end", "first, last; end follows"},
+	{"enter", "messages, or conversation"},
+	{"esc", "back; all messages again"},
+	{"tab", "next pane; with shift, back"},
+	{"?", "these keys"},
+	{"q, ctrl-c", "quit"},
+}
+
+func helpLines() []line {
+	lines := []line{{"Keys", bold}, {}}
+	for _, k := range helpKeys {
+		lines = append(lines, line{fmt.Sprintf("%-10s%s%s", k[0], between, k[1]), plain})
+	}
+	return lines
+}
 
 // screen returns as many lines as the screen has, none wider than it.
 func (m *model) screen() []line {
@@ -44,6 +64,8 @@ func (m *model) screen() []line {
 		lines[0].text = "messages of " + string(m.only.agent) + " only  " + lines[0].text
 	}
 	switch {
+	case m.help:
+		lines, keys = helpLines(), []string{"q quit", "any other key goes back"}
 	case !m.ready:
 		lines = []line{{"reading", plain}}
 	case m.conversation != nil:
