@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,52 +57,95 @@ func isAcknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
 	return done, nil
 }
 
+// An Arrival is the message that ended the wait for an answer.
+type Arrival struct {
+	mailbox.Entry
+	// Answers tells an answer from other mail.
+	Answers bool
+}
+
+// ReplyOptions say what else ends the wait for an answer. The zero value lets nothing else end it.
+type ReplyOptions struct {
+	// Before are the files that the sender's inbox held before the message was sent; see Names. They
+	// do not end the wait.
+	Before map[string]bool
+	// Other tells which other mail to the sender ends the wait, unless it has expired. Nil means none.
+	Other func(*schema.Message) bool
+}
+
+// Names returns the names of the files in an agent's inbox.
+func Names(w *mailbox.Workspace, agent schema.AgentName) (map[string]bool, error) {
+	names := make(map[string]bool)
+	dir, err := newBox(Target{Workspace: w, Agent: agent}, &Options{}).openDir()
+	if dir == nil {
+		if errors.Is(err, fs.ErrNotExist) { // the agent is made when it sends
+			err = nil
+		}
+		return names, err
+	}
+	files, err := dir.Names()
+	for _, name := range files {
+		names[name] = true
+	}
+	return names, errors.Join(err, dir.Close())
+}
+
 // AwaitReply waits until a message that answers the sent one is in its sender's inbox or in the
 // outbox of a recipient, where it stays if the sender's runner takes it out of the inbox first. It
 // returns a *DeadLetterError if the message became a dead letter.
-func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) (reply mailbox.Entry, err error) {
-	boxes := []*box{newBox(Target{Workspace: w, Agent: r.Message.From}, &Options{})}
-	folders := []string{boxes[0].path}
+func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, options ReplyOptions) (arrived Arrival, err error) {
+	var targets []Target
 	for _, to := range r.Message.To {
-		b := newBox(Target{Workspace: w, Agent: to, Box: mailbox.Outbox}, &Options{})
-		boxes, folders = append(boxes, b), append(folders, b.path, w.BoxPath(to, mailbox.DeadLetters))
+		targets = append(targets, Target{w, to, mailbox.DeadLetters})
 	}
-	err = await(ctx, folders, func() (bool, error) {
-		for _, b := range boxes {
-			found, err := b.findReply(ctx, r.Message)
-			if err != nil || found.Message != nil {
-				reply = found
-				return err == nil, err
+	targets = append(targets, Target{w, r.Message.From, mailbox.Inbox})
+	for _, to := range r.Message.To {
+		targets = append(targets, Target{w, to, mailbox.Outbox})
+	}
+	watcher, err := New(targets, nil)
+	if err != nil {
+		return Arrival{}, err
+	}
+	defer func() { err = errors.Join(err, watcher.Close()) }()
+	since := r.Message.CreatedAt.Time().Truncate(time.Minute)
+	for _, b := range watcher.boxes {
+		b.recovers = false
+		b.skip = func(name string) bool {
+			if b.name == mailbox.Inbox {
+				return options.Before[name]
 			}
+			parsed, err := schema.ParseFileName(name)
+			return err == nil && parsed.At.Before(since)
 		}
-		_, err := isAcknowledged(w, r)
-		return false, err
-	})
-	return reply, err
+	}
+	for event, err := range watcher.Events(ctx) {
+		switch {
+		case err != nil:
+			return Arrival{}, err
+		case event.Kind == EventError && event.Name == "":
+			return Arrival{}, event.Err
+		case event.Kind != EventArrived:
+			continue
+		}
+		switch answers := event.Message.ParentID == r.Message.ID && event.Message.IsFor(r.Message.From); {
+		case event.Box == mailbox.DeadLetters && event.Message.ID == r.Message.ID:
+			return Arrival{}, deadLetter(w, event.Entry)
+		case event.Box == mailbox.DeadLetters:
+		case answers, event.Box == mailbox.Inbox && options.Other != nil && !event.Message.ExpiredAt(time.Now()) && options.Other(event.Message):
+			return Arrival{event.Entry, answers}, nil
+		}
+	}
+	return Arrival{}, context.Cause(ctx)
 }
 
-// findReply looks for an answer among the files that have changed since it was called last. It does
-// not read files that are older than the message by their name.
-func (b *box) findReply(ctx context.Context, m *schema.Message) (mailbox.Entry, error) {
-	since := m.CreatedAt.Time().Truncate(time.Minute)
-	b.skip = func(name string) bool {
-		parsed, err := schema.ParseFileName(name)
-		return err == nil && parsed.At.Before(since)
+// deadLetter returns the error that says why a message is a dead letter.
+func deadLetter(w *mailbox.Workspace, e mailbox.Entry) error {
+	reason, err := w.Reason(e)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	for b.recheck = true; b.recheck || len(b.todo) > 0; {
-		changes, err := b.look(ctx, time.Now(), true)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return mailbox.Entry{}, err
-		}
-		for _, c := range changes {
-			b.apply(c)
-			reply := c.entry.Message
-			if c.kind == EventArrived && reply.ParentID == m.ID && reply.IsFor(m.From) {
-				return c.entry, nil
-			}
-		}
-	}
-	return mailbox.Entry{}, nil
+	reason.ID, reason.Reason = e.Message.ID, cmp.Or(reason.Reason, "it does not say why")
+	return &DeadLetterError{Agent: e.Agent, Reason: reason}
 }
 
 // await calls check at once, when something changes in the folders, and every second, because
