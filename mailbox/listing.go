@@ -44,13 +44,13 @@ func (w *Workspace) Inbox(ctx context.Context, agent schema.AgentName) ([]Entry,
 		}
 		return true
 	})
-	return sorted(entries), err
+	return InOrder(entries), err
 }
 
 // List is Inbox for any box, with the bodies.
 func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) ([]Entry, error) {
 	entries, err := w.load(ctx, agent, box, schema.IsMessageFile, func(*Entry) bool { return true })
-	return sorted(entries), err
+	return InOrder(entries), err
 }
 
 // ListNamed returns the entries of a box whose file names are wanted, in no order.
@@ -59,9 +59,9 @@ func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box B
 	return w.load(ctx, agent, box, wantMessage, func(*Entry) bool { return true })
 }
 
-// sorted returns entries in the order of schema.Compare, in which pending messages are processed.
+// InOrder returns the entries in the order in which pending messages are processed.
 // Files that are not valid messages come last.
-func sorted(entries []Entry) []Entry {
+func InOrder(entries []Entry) []Entry {
 	// Sorting keys is faster than sorting the entries, which are large.
 	type key struct {
 		class int

@@ -115,6 +115,8 @@ func ParseDuration(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(compact)
 	switch {
+	case err != nil && isDigits(compact) && len(compact) < 9:
+		return 0, fmt.Errorf("%q is not a duration: it has no unit, write %[1]ss, %[1]sm or %[1]sh", compact)
 	case err != nil:
 		return 0, fmt.Errorf("%.40q is not a duration such as 90s, 30m, 2h or 7d", text)
 	case d < 0:

@@ -161,6 +161,12 @@ func lockOf(w *mailbox.Workspace, name schema.AgentName) exclusive.Lock {
 	}
 }
 
+// IsRunning reports whether a process works the inbox of an agent.
+func IsRunning(w *mailbox.Workspace, name schema.AgentName) (bool, error) {
+	running, _, err := lockOf(w, name).Held()
+	return running, err
+}
+
 // lockInbox makes this process the one that works the inbox, until it releases the lock or dies.
 func lockInbox(ctx context.Context, w *mailbox.Workspace, name schema.AgentName, now time.Time) (*exclusive.Hold, error) {
 	if err := w.MakeStateFolder(runFolder); err != nil {

@@ -45,7 +45,7 @@ func complete(c *command.Completion, placeholder, current string) []command.Cand
 	case "INPUT":
 		return command.Words(inputs)
 	case "WHAT":
-		return command.Words([]waitFor{waitForAck, waitForReply})
+		return command.Words(waits)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
-	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/validate"
@@ -26,8 +24,7 @@ type deliverOptions struct {
 	json, quiet, verbose   bool
 	suffix                 string
 	sign                   bool
-	wait                   waitFor
-	timeout                time.Duration
+	wait                   waitOptions
 	// afterwards, if not nil, acknowledges the message that this one answers, once this one is sent.
 	afterwards func() (acknowledged schema.ID, err error)
 	// warnings are printed already; the JSON answer has them too.
@@ -36,8 +33,8 @@ type deliverOptions struct {
 
 func (o *deliverOptions) flags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.GenericFlag{Name: "wait", Usage: "wait until it is acknowledged, or if `WHAT` is reply, answered", Value: &o.wait},
-		&cli.DurationFlag{Name: "timeout", Usage: "wait at most `TIME`, 0 without limit", Value: 10 * time.Minute, Destination: &o.timeout},
+		o.wait.flag(),
+		timeoutFlag(),
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &o.dryRun},
 		command.JSONFlag(&o.json),
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but the id", Destination: &o.quiet},
@@ -74,36 +71,6 @@ func (o *deliverOptions) makeProject(s *command.Streams) error {
 	return err
 }
 
-// waitFor is what --wait waits for.
-type waitFor string
-
-const (
-	waitForAck   waitFor = "ack"
-	waitForReply waitFor = "reply"
-)
-
-func (f *waitFor) String() string { return string(*f) }
-
-// IsBoolFlag allows --wait without a value.
-func (f *waitFor) IsBoolFlag() bool { return true }
-
-// Accepts reports whether the word after --wait is its value, not an argument of the command.
-func (f *waitFor) Accepts(word string) bool {
-	return word == string(waitForAck) || word == string(waitForReply)
-}
-
-// Set parses the value, which is "true" if --wait has none.
-func (f *waitFor) Set(text string) error {
-	if text == "true" {
-		text = string(waitForAck)
-	}
-	if !f.Accepts(text) {
-		return errors.New("ack or reply")
-	}
-	*f = waitFor(text)
-	return nil
-}
-
 // deliver sends the draft, prints the receipt, and waits for --wait. Without --wait it does not catch
 // signals, which would take a tenth of its time: delivery survives that the process is killed.
 // Source is where the body was read from.
@@ -115,10 +82,14 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	if o.dryRun {
 		return o.showDraft(w, draft, options, s)
 	}
-	if o.wait != "" {
+	if o.wait.what != "" {
 		var stop func()
 		ctx, stop = command.UntilSignal(ctx)
 		defer stop()
+	}
+	before, err := o.wait.before(w, draft.From)
+	if err != nil {
+		return err
 	}
 	receipt, err := w.Send(ctx, draft, options)
 	if receipt == nil {
@@ -133,10 +104,10 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 		printErr = fmt.Errorf("message %s is sent, but that could not be printed: %w", receipt.Message.ID, printErr)
 		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
-	if err != nil || o.wait == "" {
+	if err != nil || o.wait.what == "" {
 		return err
 	}
-	return o.await(ctx, w, receipt, s)
+	return o.await(ctx, w, receipt, before, s)
 }
 
 func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, options *mailbox.SendOptions, s *command.Streams) error {
@@ -217,7 +188,7 @@ func (o deliverOptions) printReceipt(w *mailbox.Workspace, r *mailbox.Receipt, a
 		answer.Inbox, answer.Inboxes = r.Inboxes[0], nil
 	}
 	switch {
-	case o.json && o.wait != "":
+	case o.json && o.wait.what != "":
 		err = command.WriteJSONLine(s.Out, answer) // another line follows
 	case o.json:
 		err = command.WriteJSON(s.Out, answer)
@@ -250,36 +221,4 @@ func (o deliverOptions) printSent(r *mailbox.Receipt, s *command.Streams) {
 		fmt.Fprintf(s.Out, "  inbox:  %s\n", visible.Line(path))
 	}
 	fmt.Fprintf(s.Out, "  outbox: %s\n", visible.Line(r.Outbox))
-}
-
-// await waits until a sent message is acknowledged or answered.
-func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, s *command.Streams) error {
-	if o.timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, o.timeout,
-			fmt.Errorf("message %s is sent, but after %s there is no %s yet: %w", r.Message.ID, o.timeout, o.wait, context.DeadlineExceeded))
-		defer cancel()
-	}
-	if o.wait == waitForAck {
-		if err := watch.AwaitAcknowledged(ctx, w, r); err != nil {
-			return err
-		}
-		if o.json {
-			return command.WriteJSONLine(s.Out, map[string]any{"acknowledged": r.Message.ID})
-		}
-		if !o.quiet {
-			fmt.Fprintf(s.Out, "acknowledged: %s\n", r.Message.ID)
-		}
-		return nil
-	}
-	reply, err := watch.AwaitReply(ctx, w, r)
-	if err != nil {
-		return err
-	}
-	if o.json {
-		return command.WriteJSONLine(s.Out, map[string]any{"reply": reply.Message, "path": reply.Path})
-	}
-	fmt.Fprintln(s.Out)
-	printMessage(s, reply, places(w, []mailbox.Entry{reply}))
-	return nil
 }

@@ -78,21 +78,21 @@ func TestWaitForReplyAfterAcknowledgement(t *testing.T) {
 	if !output.Scan() || !strings.Contains(output.Text(), `"code":"timeout"`) {
 		t.Errorf("printed %q, want that time ran out", output.Text())
 	}
-	if got := <-exit; got != failure.ExitFailed {
-		t.Errorf("exit status is %d, want %d", got, failure.ExitFailed)
+	if got := <-exit; got != failure.ExitInVain {
+		t.Errorf("exit status is %d, want %d", got, failure.ExitInVain)
 	}
 }
 
 func TestWaitTooLong(t *testing.T) {
 	c := newSession(t, "a,b")
 	exit := c.run(t.Context(), "send", "--from", "a", "--to", "b", "--type", "question", "--subject", "s", "--body", "x", "--wait", "--timeout", "1ms")
-	if exit != failure.ExitFailed {
-		t.Errorf("exit status is %d, want %d", exit, failure.ExitFailed)
+	if exit != failure.ExitInVain {
+		t.Errorf("exit status is %d, want %d", exit, failure.ExitInVain)
 	}
 	if got := c.stdout.String(); !strings.HasPrefix(got, "sent ") {
 		t.Errorf("printed %q, want that the message is sent", got)
 	}
-	if got := c.stderr.String(); !strings.Contains(got, "is sent, but after 1ms there is no ack yet") {
+	if got := c.stderr.String(); !strings.Contains(got, "is sent, but there was no acknowledgement within 1ms") {
 		t.Errorf("standard error is %q, want it to say that time ran out", got)
 	}
 	if out := c.must(t, "inbox", "--agent", "b"); !strings.Contains(out, "1 pending") {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
+	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 )
@@ -30,6 +32,8 @@ type inboxOptions struct {
 	workspace command.Workspace
 	agent     string
 	all, json bool
+	wait      bool
+	limit     time.Duration
 }
 
 func newInboxCommand(s *command.Streams) *cli.Command {
@@ -51,11 +55,20 @@ EXAMPLES:
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "list the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "all", Usage: "list every agent's inbox", Destination: &o.all},
+			&cli.BoolFlag{Name: "wait", Usage: "wait until a message is pending", Destination: &o.wait},
+			timeoutFlag(),
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			if o.all && o.agent != "" {
 				return failure.Usagef("--agent and --all exclude each other")
+			}
+			if c.IsSet("timeout") && !o.wait {
+				return failure.Usagef("--timeout says how long to wait, and needs --wait")
+			}
+			var err error
+			if o.limit, err = timeLimit(c); err != nil {
+				return err
 			}
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
@@ -82,18 +95,14 @@ func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
-		inboxes := make([]listing, len(agents))
-		checker := trust.NewChecker(w)
-		for i, agent := range agents {
-			entries, err := w.Inbox(ctx, agent)
-			// With --all, an inbox that cannot be listed does not hide the others.
-			if err != nil && (!o.all || context.Cause(ctx) != nil) {
-				return err
+		inboxes, err := o.list(ctx, w, agents)
+		for err == nil && o.wait && !slices.ContainsFunc(inboxes, func(l listing) bool { return l.isPending(s.Now()) }) {
+			if err = o.await(ctx, w, agents, s); err == nil {
+				inboxes, err = o.list(ctx, w, agents)
 			}
-			inboxes[i] = listing{agent, entries, err, make([]trust.Finding, len(entries))}
-			for k, e := range entries {
-				inboxes[i].signatures[k] = checker.Check(e)
-			}
+		}
+		if err != nil {
+			return err
 		}
 		if o.json {
 			return o.printJSON(w, inboxes, s)
@@ -109,6 +118,37 @@ func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
 		}
 		return nil
 	})
+}
+
+// list lists the inboxes of the agents.
+func (o inboxOptions) list(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName) ([]listing, error) {
+	inboxes := make([]listing, len(agents))
+	checker := trust.NewChecker(w)
+	for i, agent := range agents {
+		entries, err := w.Inbox(ctx, agent)
+		// With --all, an inbox that cannot be listed does not hide the others.
+		if err != nil && (!o.all || context.Cause(ctx) != nil) {
+			return nil, err
+		}
+		inboxes[i] = listing{agent, entries, err, make([]trust.Finding, len(entries))}
+		for k, e := range entries {
+			inboxes[i].signatures[k] = checker.Check(e)
+		}
+	}
+	return inboxes, nil
+}
+
+// isPending reports whether the inbox holds a message to work on.
+func (l listing) isPending(now time.Time) bool {
+	return slices.ContainsFunc(l.entries, func(e mailbox.Entry) bool { return e.Err == nil && !e.Message.ExpiredAt(now) })
+}
+
+// await waits until an inbox holds a message to work on.
+func (o inboxOptions) await(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName, s *command.Streams) error {
+	ctx, stop := command.UntilSignal(ctx)
+	defer stop()
+	_, err := awaitPending(ctx, w, agents, "message", watch.PendingOptions{Timeout: o.limit, Most: 1}, o.json, s)
+	return waitedInVain(err, "no message came for "+joinNames(agents)+" within "+shortDuration(o.limit), "run it again to wait longer: it misses nothing in between")
 }
 
 func (o inboxOptions) agents(w *mailbox.Workspace, s *command.Streams) ([]schema.AgentName, error) {

@@ -33,6 +33,7 @@ func program() *command.Program {
 	return &command.Program{
 		Commands: []command.Entry{
 			{Name: "send", New: newSendCommand},
+			{Name: "next", New: newNextCommand},
 			{Name: "read", New: newReadCommand},
 			{Name: "reply", New: newReplyCommand},
 			{Name: "ack", New: newAckCommand},

@@ -60,7 +60,7 @@ EXAMPLES:
 			if o.archive && !o.ack {
 				return failure.Usagef("--archive needs --ack")
 			}
-			if err := o.check(c); err != nil {
+			if err := errors.Join(o.check(c), o.wait.check(c)); err != nil {
 				return err
 			}
 			return runReply(c.Context, o, s)

@@ -74,7 +74,7 @@ func (o *sendOptions) run(c *cli.Context, words []string, s *command.Streams) er
 	if o.template != "" {
 		return printTemplate(o.template, o.workspace, s)
 	}
-	if err := o.check(c); err != nil {
+	if err := errors.Join(o.check(c), o.wait.check(c)); err != nil {
 		return err
 	}
 	var missing []string

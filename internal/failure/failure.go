@@ -16,6 +16,8 @@ const (
 	ExitDone   = 0
 	ExitFailed = 1
 	ExitUsage  = 2
+	// ExitInVain is the status of a command that waited for a message until its time was over.
+	ExitInVain = 3
 	// ExitSignal plus its number is the status of a command that a signal stopped.
 	ExitSignal = 128
 )
@@ -66,7 +68,7 @@ func Of(err error) Failure {
 	return f
 }
 
-// explain takes the outermost hint and the outermost code of the errors of this package in the
+// explain takes the outermost hint, code and exit status of the errors of this package in the
 // chain.
 func (f *Failure) explain(err error) {
 	e, ok := errors.AsType[*Error](err)
@@ -79,6 +81,9 @@ func (f *Failure) explain(err error) {
 	}
 	if e.Hint != "" {
 		f.Hint = e.Hint
+	}
+	if e.Exit != 0 {
+		f.Exit = e.Exit
 	}
 }
 
@@ -103,10 +108,12 @@ func (f Failure) Lines() []string {
 // OneLine returns the text of one or more errors on one line.
 func OneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
 
-// An Error is an error that knows its code, its hint, or both.
+// An Error is an error that knows its code, its exit status or its hint.
 type Error struct {
 	// Code replaces the code of Err unless it is empty.
 	Code string
+	// Exit replaces the exit status unless it is 0.
+	Exit int
 	// Hint says what to do about the error.
 	Hint string
 	Err  error

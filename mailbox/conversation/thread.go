@@ -127,3 +127,21 @@ func locate(m *schema.Message, byID map[schema.ID]*schema.Message, positions map
 		positions[m.ID] = own
 	}
 }
+
+// NewFor returns what a conversation has that is new for an agent: the messages after its own last
+// one, from the pending one on if that is earlier. The pending message is the file that is given.
+func NewFor(thread []mailbox.Entry, agent schema.AgentName, pending mailbox.Entry) []mailbox.Entry {
+	at := slices.IndexFunc(thread, func(e mailbox.Entry) bool { return e.Message.ID == pending.Message.ID })
+	if at < 0 {
+		return []mailbox.Entry{pending}
+	}
+	from := 0
+	for i, e := range thread {
+		if e.Message.From == agent {
+			from = i + 1
+		}
+	}
+	part := slices.Clone(thread[min(from, at):])
+	part[at-min(from, at)] = pending
+	return part
+}

@@ -27,6 +27,8 @@ type PendingOptions struct {
 	// Problem gets what else is in the inboxes, once: files that are not valid messages, and folders
 	// that can no longer be read. Nil ignores it.
 	Problem func(mailbox.Entry)
+	// Idle is called once if nothing is pending, before the wait. Nil does nothing.
+	Idle func()
 }
 
 // AwaitPending waits until a message is pending in an inbox, and returns what is pending in
@@ -63,6 +65,10 @@ func AwaitPending(ctx context.Context, targets []Target, options PendingOptions)
 		if found = watcher.take(pending, options.Most); len(found) > 0 {
 			return found, nil
 		}
+		if options.Idle != nil {
+			options.Idle()
+			options.Idle = nil
+		}
 		if err := watcher.awaitArrival(waiting, options); err != nil {
 			return nil, err
 		}
@@ -98,8 +104,7 @@ func (w *Watcher) awaitArrival(ctx context.Context, options PendingOptions) erro
 // leaves out those that are gone. Those that have changed count as not reported: they may still be
 // being written.
 func (w *Watcher) take(pending []mailbox.Entry, most int) (taken []mailbox.Entry) {
-	slices.SortFunc(pending, func(a, b mailbox.Entry) int { return schema.Compare(a.Message, b.Message) })
-	for _, e := range pending {
+	for _, e := range mailbox.InOrder(pending) {
 		at := slices.IndexFunc(w.boxes, func(b *box) bool { return b.agent == e.Agent })
 		if w.boxes[at].isThere(e.Name) {
 			taken = append(taken, e)

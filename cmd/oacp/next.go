@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/mailbox/doctor"
+	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
+)
+
+type nextOptions struct {
+	workspace         command.Workspace
+	agent             string
+	types, from       cli.StringSlice
+	wantTypes         []schema.Type
+	wantFrom          []schema.AgentName
+	all, thread, json bool
+	limit             time.Duration
+}
+
+func newNextCommand(s *command.Streams) *cli.Command {
+	var o nextOptions
+	return &cli.Command{
+		Name:      "next",
+		Category:  command.CategoryMessages,
+		Usage:     "wait for the next message and show it",
+		ArgsUsage: "[PROJECT] [--agent AGENT]",
+		Description: `next shows the first pending message, in the order of oacp inbox. If there is
+none, it waits for one. It misses nothing, whenever it is started, and removes
+nothing: until the message is acknowledged, the next oacp next shows it again.
+
+The exit status is 3 if no message came in time.
+
+EXAMPLES:
+   oacp next --agent codex
+   oacp next --type question --from claude --timeout 30s
+   oacp next --thread`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
+			timeoutFlag(),
+			&cli.BoolFlag{Name: "thread", Usage: "show what is new in the conversation since the agent's last message", Destination: &o.thread},
+			&cli.BoolFlag{Name: "all", Usage: "show all that is pending", Destination: &o.all},
+			&cli.StringSliceFlag{Name: "type", Aliases: []string{"t"}, Usage: "only messages of a `TYPE`[,TYPE…]", Destination: &o.types},
+			&cli.StringSliceFlag{Name: "from", Usage: "only messages from an `AGENT`[,AGENT…]", Destination: &o.from},
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
+		Action: func(c *cli.Context) (err error) {
+			if o.all && o.thread {
+				return failure.Usagef("--all and --thread exclude each other")
+			}
+			if o.limit, err = timeLimit(c); err != nil {
+				return err
+			}
+			for _, name := range o.types.Value() {
+				t, err := parseType(strings.TrimSpace(name))
+				if err != nil {
+					return err
+				}
+				o.wantTypes = append(o.wantTypes, t)
+			}
+			for _, name := range o.from.Value() {
+				from, err := schema.ParseAgentName(strings.TrimSpace(name))
+				if err != nil {
+					return failure.Usagef("--from: %w", err)
+				}
+				o.wantFrom = append(o.wantFrom, from)
+			}
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
+				return err
+			}
+			return runNext(c.Context, o, s)
+		},
+	}
+}
+
+func runNext(ctx context.Context, o nextOptions, s *command.Streams) error {
+	ctx, stop := command.UntilSignal(ctx)
+	defer stop()
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		agent, err := command.AgentOf(w, o.agent, s)
+		if err != nil {
+			return err
+		}
+		for _, from := range o.wantFrom {
+			if !w.Knows(from) {
+				s.Warn("the workspace has no agent " + string(from))
+			}
+		}
+		options := watch.PendingOptions{Match: o.matches, Timeout: o.limit, Most: 1}
+		if o.all {
+			options.Most = 0
+		}
+		found, err := awaitPending(ctx, w, []schema.AgentName{agent}, o.wanted(), options, o.json, s)
+		if err != nil {
+			return waitedInVain(err, fmt.Sprintf("no %s came for %s within %s", o.wanted(), agent, shortDuration(o.limit)),
+				"run oacp next again to wait longer: it misses nothing in between")
+		}
+		if o.thread {
+			return o.printThread(ctx, w, agent, found[0], s)
+		}
+		return o.print(w, found, found, s)
+	})
+}
+
+// awaitPending is watch.AwaitPending. It says on standard error what it waits for, unless it prints
+// JSON, and which files are not messages.
+func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName, what string, options watch.PendingOptions,
+	asJSON bool, s *command.Streams) ([]mailbox.Entry, error) {
+	targets := make([]watch.Target, len(agents))
+	for i, agent := range agents {
+		targets[i] = watch.Target{Workspace: w, Agent: agent}
+	}
+	options.Problem = func(e mailbox.Entry) {
+		s.Warn(e.Path + ": " + failure.OneLine(e.Err.Error()))
+		if e.Name != "" {
+			_, _ = fmt.Fprintf(s.Err, "hint: %s\n", visible.Line(doctor.BadFileHint(e)))
+		}
+	}
+	options.Idle = func() {
+		if limit := ""; !asJSON {
+			if options.Timeout > 0 {
+				limit = " for at most " + shortDuration(options.Timeout)
+			}
+			s.Note("no " + what + " is pending for " + joinNames(agents) + "; waiting" + limit)
+		}
+	}
+	return watch.AwaitPending(ctx, targets, options)
+}
+
+func (o nextOptions) matches(m *schema.Message) bool {
+	return (len(o.wantTypes) == 0 || slices.Contains(o.wantTypes, m.Type)) &&
+		(len(o.wantFrom) == 0 || slices.Contains(o.wantFrom, m.From))
+}
+
+// wanted says which messages match.
+func (o nextOptions) wanted() string {
+	text := "message"
+	if len(o.wantTypes) > 0 {
+		text = strings.ReplaceAll(joinNames(o.wantTypes), ", ", " or ")
+	}
+	if len(o.wantFrom) > 0 {
+		text += " from " + strings.ReplaceAll(joinNames(o.wantFrom), ", ", " or ")
+	}
+	return text
+}
+
+// printThread prints what is new in the conversation of a pending message.
+func (o nextOptions) printThread(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, pending mailbox.Entry, s *command.Streams) error {
+	thread, err := conversation.Thread(ctx, w, string(pending.Message.ID))
+	unreadable := new(mailbox.UnreadableError)
+	switch {
+	case errors.As(err, &unreadable):
+		s.Warn("messages may be missing: " + failure.OneLine(err.Error()))
+	case err != nil:
+		return err
+	}
+	return o.print(w, conversation.NewFor(thread, agent, pending), []mailbox.Entry{pending}, s)
+}
+
+// print prints messages, and then how to go on with those of them that are pending.
+func (o nextOptions) print(w *mailbox.Workspace, entries, pending []mailbox.Entry, s *command.Streams) error {
+	for i, e := range entries {
+		if !o.json {
+			if i > 0 {
+				fmt.Fprint(s.Out, "\n---\n\n")
+			}
+			printMessage(s, e, places(w, []mailbox.Entry{e}))
+			continue
+		}
+		object, err := messageJSON(e, places(w, []mailbox.Entry{e}), s)
+		if err != nil {
+			return err
+		}
+		write := command.WriteJSONLine
+		if !o.all && !o.thread {
+			write = command.WriteJSON
+		}
+		if err := write(s.Out, object); err != nil {
+			return err
+		}
+	}
+	if err := s.Out.Flush(); err != nil || o.json {
+		return err
+	}
+	id := "ID"
+	if len(pending) == 1 {
+		id = pending[0].Message.ID.Short()
+	}
+	_, err := fmt.Fprintf(s.Err, "done? oacp reply %s --ack, or oacp ack %[1]s\n", id)
+	return err
+}
