@@ -35,7 +35,7 @@ func newNextCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "next",
 		Category:  command.CategoryMessages,
-		Usage:     "wait for the next message and show it",
+		Usage:     "wait for a message",
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
 		Description: `next shows the first pending message, in the order of oacp inbox. If there is
 none, it waits for one. It misses nothing, whenever it is started, and removes

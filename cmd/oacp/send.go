@@ -53,8 +53,8 @@ func newSendCommand(s *command.Streams) *cli.Command {
 in none, unless the error says that it is sent.
 
 --wait returns when all recipients have acknowledged the message, --wait=reply
-when one has answered. Both fail after --timeout, and at once if the message becomes
-a dead letter.
+when one has answered or a P0 message comes, --wait=any also on other mail. Without
+an answer the exit status is 3.
 
 EXAMPLES:
    git diff | oacp send --to claude --type review_request --subject "This diff"

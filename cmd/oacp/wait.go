@@ -25,7 +25,7 @@ const defaultWait = 8 * time.Minute
 
 // timeoutFlag is --timeout of the commands that wait for messages.
 func timeoutFlag() cli.Flag {
-	return &cli.StringFlag{Name: "timeout", Usage: "wait at most `TIME`, such as 90s or 5m; 0: no limit", DefaultText: shortDuration(defaultWait)}
+	return &cli.StringFlag{Name: "timeout", Usage: "wait at most `TIME`, 0: no limit", DefaultText: shortDuration(defaultWait)}
 }
 
 // timeLimit returns the value of --timeout.
@@ -78,7 +78,7 @@ type waitOptions struct {
 }
 
 func (o *waitOptions) flag() cli.Flag {
-	return &cli.GenericFlag{Name: "wait", Usage: "then wait until it is acknowledged; `WHAT` reply: answered; any: also for other mail", Value: o}
+	return &cli.GenericFlag{Name: "wait", Usage: "wait until it is acknowledged; `WHAT`: ack, reply, any", Value: o}
 }
 
 func (o *waitOptions) String() string { return o.what }
