@@ -51,7 +51,7 @@ func TestDocumentedExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What it leaves to be filled in is all that does not fit.
-	if got := check(string(skeleton)); strings.Count(got, "[contract]") != 1 || !strings.Contains(got, "body.title") {
-		t.Errorf("the skeleton\n%s\nhas the problems\n%s\nwant that of the empty title only", skeleton, got)
+	if got := check(string(skeleton)); strings.Count(got, "[contract]") != 2 || !strings.Contains(got, "body.title") || !strings.Contains(got, "body.severity") {
+		t.Errorf("the skeleton\n%s\nhas the problems\n%s\nwant those of the empty title and severity only", skeleton, got)
 	}
 }

@@ -3,6 +3,7 @@ package contract
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -19,12 +20,21 @@ const (
 	templateParts = 2000
 )
 
-// Template returns a YAML body to fill in, for a schema that can be applied: its fields in their order,
-// those that it does not demand as comments, and what it says about each.
+// ErrNoTemplate is returned for a name that neither oacp nor the workspace has a schema for.
+var ErrNoTemplate = errors.New("there is no such schema")
+
+// TemplateNames returns the names for Template: types whose bodies oacp knows, and the names of a
+// workspace's schemas, which may repeat them.
+func TemplateNames(own []string) []string {
+	names := slices.DeleteFunc(schema.DocumentNames(), func(name string) bool { return name == schema.MessageDocument })
+	return slices.Compact(slices.Sorted(slices.Values(append(names, own...))))
+}
+
+// Template returns a YAML body to fill in, for the body that oacp knows for a type and the schema of
+// the workspace, as far as there are such: the fields in their order, those that are not demanded as
+// comments, and what is said about each. What has to be filled in is empty, so that it is refused as
+// long as it is not.
 func (s *Schemas) Template(name string) ([]byte, error) {
-	if _, ok := s.files[name+Suffix]; !ok {
-		return nil, fmt.Errorf("there is no schema %q", name)
-	}
 	t := templater{files: make(map[string]schema.Value)}
 	for file, text := range s.files {
 		var document schema.Value
@@ -34,9 +44,25 @@ func (s *Schemas) Template(name string) ([]byte, error) {
 		}
 		t.files[file] = document // a neighbour that is not JSON says nothing
 	}
-	root := t.resolve(part{file: name + Suffix, value: t.files[name+Suffix]}, 0)
+	var root part
+	if text, err := schema.Document(name); err == nil && name != schema.MessageDocument {
+		var document schema.Value
+		if err := json.Unmarshal(text, &document); err != nil {
+			return nil, fmt.Errorf("the schema of oacp for %s: %w", name, err)
+		}
+		root.parts = append(root.parts, part{value: document})
+	}
+	if document, ok := t.files[name+Suffix]; ok {
+		root.parts = append(root.parts, t.resolve(part{file: name + Suffix, value: document}, 0))
+	}
+	if len(root.parts) == 0 {
+		return nil, fmt.Errorf("%q: %w", name, ErrNoTemplate)
+	}
 	t.comment(0, false, root.get("title").Text)
 	t.comment(0, false, root.get("description").Text)
+	if len(t.lines) > 0 {
+		t.line(0, false, "")
+	}
 	if fields := t.fields(root, 0); len(fields) > 0 {
 		t.mapping(fields, 0, 0, false)
 	} else {
@@ -122,7 +148,8 @@ func (t *templater) fields(p part, depth int) (fields []field) {
 	var required []schema.Value
 	var collect func(part)
 	collect = func(p part) {
-		required = append(required, p.value.Get("required").Items...)
+		// "recommended" is our own keyword: fields that a body should have.
+		required = slices.Concat(required, p.value.Get("required").Items, p.value.Get("recommended").Items)
 		for _, property := range p.value.Get("properties").Pairs {
 			if at(property.Key) < 0 {
 				resolved := t.resolve(part{file: p.file, value: property.Value}, depth)
@@ -158,8 +185,17 @@ func (t *templater) line(indent int, off bool, text string) {
 
 // comment adds a text that explains what follows.
 func (t *templater) comment(indent int, off bool, text string) {
-	if text = strings.Join(strings.Fields(text), " "); text != "" {
-		t.line(indent, off, "# "+text)
+	const width = 90
+	line := "#"
+	for _, word := range strings.Fields(text) {
+		if len(line) > 1 && indent+len(line)+len(word) > width {
+			t.line(indent, off, line)
+			line = "#"
+		}
+		line += " " + word
+	}
+	if len(line) > 1 {
+		t.line(indent, off, line)
 	}
 }
 
@@ -169,26 +205,17 @@ func (t *templater) mapping(fields []field, indent, depth int, off bool) {
 	noneRequired := !slices.ContainsFunc(fields, func(f field) bool { return f.required })
 	for i, f := range fields {
 		off := off || !f.required && !(noneRequired && i == 0)
-		t.comment(indent, off, cmp.Or(f.schema.get("description").Text, f.schema.get("title").Text))
+		t.comment(indent, off, cmp.Or(f.schema.get("description").Text, f.schema.get("title").Text)+examples(f.schema))
 		t.value(quoteYAML(f.name)+":", f.schema, indent, depth, off)
 	}
 }
 
 // value adds a value behind what introduces it: a key or the dash of a list.
 func (t *templater) value(before string, p part, indent, depth int, off bool) {
-	if choices := p.get("enum").Items; len(choices) > 0 {
-		var texts []string
-		for _, choice := range choices {
-			texts = append(texts, quoteYAML(choice.Text))
-		}
-		before += " " + texts[0]
-		t.line(indent, off, before+"  # "+strings.Join(texts, ", "))
-		return
-	}
 	inner := t.fields(p, depth)
 	switch kind := kindOf(p); {
-	case depth >= templateDepth:
-		t.line(indent, off, before)
+	case len(p.get("enum").Items) > 0 || depth >= templateDepth:
+		t.line(indent, off, before+choices(p))
 	case len(inner) > 0 || kind == "object":
 		t.line(indent, off, before)
 		t.mapping(inner, indent+2, depth+1, off)
@@ -197,8 +224,34 @@ func (t *templater) value(before string, p part, indent, depth int, off bool) {
 		t.line(indent, off, before)
 		t.value("-", items, indent+2, depth+1, off)
 	default:
-		t.line(indent, off, before+" "+sample(p, kind))
+		t.line(indent, off, before+sample(p))
 	}
+}
+
+// choices returns the values that a schema allows, as a comment.
+func choices(p part) string {
+	var texts []string
+	for _, choice := range p.get("enum").Items {
+		texts = append(texts, quoteYAML(choice.Text))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "  # " + strings.Join(texts, ", ")
+}
+
+// examples returns the examples of a schema as a sentence.
+func examples(p part) string {
+	var texts []string
+	for _, example := range p.get("examples").Items {
+		if example.Kind == schema.Text {
+			texts = append(texts, quoteYAML(example.Text))
+		}
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return " For example: " + strings.Join(texts, ", ") + "."
 }
 
 func kindOf(p part) string {
@@ -209,22 +262,14 @@ func kindOf(p part) string {
 	return kind.Text
 }
 
-// sample returns a value to be replaced: the constant, the default or an example of the schema, or
-// what says which kind is wanted.
-func sample(p part, kind string) string {
-	values := append([]schema.Value{p.get("const"), p.get("default")}, p.get("examples").Items...)
-	for _, v := range values {
+// sample returns the constant or the default of a schema. A value that has neither is to be filled in.
+func sample(p part) string {
+	for _, v := range []schema.Value{p.get("const"), p.get("default")} {
 		if v.Kind == schema.Text {
-			return quoteYAML(v.Text)
+			return " " + quoteYAML(v.Text)
 		}
 	}
-	switch kind {
-	case "integer", "number":
-		return cmp.Or(p.get("minimum").Text, "0")
-	case "boolean":
-		return "false"
-	}
-	return `""`
+	return ""
 }
 
 // quoteYAML writes a text so that YAML reads it back.

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
@@ -25,27 +26,28 @@ func TestTemplate(t *testing.T) {
     }}}
   }
 }`, `# A finding
+
 # # Anything else
-# note: ""
+# note:
 # What is wrong, in one sentence.
-title: ""
-severity: low  # low, "very high"
-# # A commit
-# commit: ""
+title:
+severity:  # low, "very high"
+# # A commit. For example: 1234567.
+# commit:
 places:
   -
-    file: ""
-#     line: 1
+    file:
+#     line:
 `},
-		"nothing required": {`{"properties": {"a": {"default": "x: y"}, "b": {"type": "boolean"}}}`, "a: \"x: y\"\n# b: false\n"},
+		"nothing required": {`{"properties": {"a": {"default": "x: y"}, "b": {"type": "boolean"}}}`, "a: \"x: y\"\n# b:\n"},
 		"all of":           {`{"allOf": [{"required": ["a"]}, {"properties": {"a": {"const": 3}}}]}`, "a: 3\n"},
 		"no fields":        {`{"type": "string"}`, "# The schema names no fields.\n"},
-		"not described":    {`{"required": ["a"]}`, "a: \"\"\n"},
+		"not described":    {`{"required": ["a"]}`, "a:\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := &Schemas{files: map[string]string{
-				"question.schema.json": test.schema, "common.json": `{"$defs": {"commit": {"description": "A commit"}}}`,
+				"question.schema.json": test.schema, "common.json": `{"$defs": {"commit": {"description": "A commit.", "examples": ["1234567"]}}}`,
 			}}
 			got, err := s.Template("question")
 			if err != nil || string(got) != test.want {
@@ -65,6 +67,56 @@ func checkSkeleton(t *testing.T, skeleton []byte) {
 		if _, ok, findings := validate.BodyFields(m); !ok && findings.HasErrors() && findings[0].Rule != validate.RuleFileEmpty && !strings.HasPrefix(text, "# The schema") {
 			t.Errorf("this is not YAML: %v\n%s", findings, text)
 		}
+	}
+}
+
+// TestTemplateOfATypedBody checks that the template of each type is refused field by field as long as
+// nothing is filled in, and that it is valid, without a warning, as soon as everything is.
+func TestTemplateOfATypedBody(t *testing.T) {
+	answers := strings.NewReplacer("source_agent:\n", "source_agent: claude\n", "target_agent:\n", "target_agent: codex\n",
+		"next_owner:\n", "next_owner: codex\n", "pr:\n", "pr: 0\n", "    -\n", "    - text\n", "  -\n", "  - text\n", ":\n", ": text\n")
+	required := map[string]int{"handoff": 9, "handoff_complete": 5}
+	for _, name := range TemplateNames(nil) {
+		text, err := new(Schemas).Template(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkSkeleton(t, text)
+		m := &schema.Message{
+			ID: "msg-20260313T1430Z-claude-a8f3", From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Type(name),
+			Priority: schema.P2, CreatedAt: "2026-03-13T14:30:00Z", Subject: "s", Body: schema.TextValue(string(text)),
+		}
+		empty := 0
+		for _, d := range validate.Message(m) {
+			if d.Rule == validate.RuleTypedBodyField && strings.HasPrefix(d.Field, "body.") {
+				empty++
+			}
+		}
+		if empty != required[name] {
+			t.Errorf("%s: %d fields of the template are refused, want %d:\n%v", name, empty, required[name], validate.Message(m))
+		}
+		filled := regexp.MustCompile(`(?m)^( *(?:artifacts_to_review|definition_of_done|context_bundle|files_touched|decisions_made|blockers_hit|suggested_next_steps|findings):)$`).
+			ReplaceAllString(string(text), "$1 ")
+		m.Body = schema.TextValue(answers.Replace(filled))
+		if found := validate.Message(m); len(found) > 0 {
+			t.Errorf("%s: the template, filled in, has the problems %v:\n%s", name, found, m.Body.Text)
+		}
+	}
+	if _, err := new(Schemas).Template("notification"); !errors.Is(err, ErrNoTemplate) {
+		t.Errorf("a type without fields: got %v, want ErrNoTemplate", err)
+	}
+	if _, err := new(Schemas).Template("message"); !errors.Is(err, ErrNoTemplate) {
+		t.Errorf("the schema of a message: got %v, want ErrNoTemplate", err)
+	}
+}
+
+// TestTemplateOfTwoSchemas checks that a template has the fields that oacp knows for a type and those
+// of the workspace.
+func TestTemplateOfTwoSchemas(t *testing.T) {
+	s := &Schemas{files: map[string]string{"handoff_complete.schema.json": `{"required": ["coverage"], "properties": {"branch": {"description": "ours"}}}`}}
+	text, err := s.Template("handoff_complete")
+	if err != nil || !strings.HasSuffix(string(text), "\ncoverage:\n") || strings.Count(string(text), "\nbranch:\n") != 1 {
+		t.Errorf("got %v and\n%s\nwant the fields of both, each once", err, text)
 	}
 }
 

@@ -17,7 +17,7 @@ var documents embed.FS
 const MessageDocument = "message"
 
 // documentNames lists the documents, the message first.
-var documentNames = []string{MessageDocument, string(Handoff), string(HandoffComplete), string(FollowUp)}
+var documentNames = []string{MessageDocument, string(Handoff), string(HandoffComplete), string(ReviewFeedback), string(FollowUp)}
 
 // DocumentNames returns the names of the JSON Schema documents: message, and the types whose bodies
 // have a schema.

@@ -209,8 +209,11 @@ func (c *checker) checkFollowUp() {
 	}
 }
 
-// isEmptyValue reports whether a value is null, blank or without elements.
+// isEmptyValue reports whether a value is null, blank, without elements, or a list of nulls.
 func isEmptyValue(v schema.Value) bool {
+	if v.Kind == schema.List {
+		return !slices.ContainsFunc(v.Items, func(item schema.Value) bool { return item.Kind > schema.Null })
+	}
 	return v.Kind <= schema.Null || isBlank(v.Text) && len(v.Items) == 0 && len(v.Pairs) == 0
 }
 

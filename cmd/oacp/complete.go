@@ -1,10 +1,12 @@
 package main
 
 import (
+	"os"
 	"strings"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/convert/mirror"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/mailbox"
@@ -30,6 +32,13 @@ func complete(c *command.Completion, placeholder, current string) []command.Cand
 		return command.Words(validateFormats)
 	case "SCHEMA":
 		return command.Words(schemaNames())
+	case "TEMPLATE":
+		var own []string
+		_ = withSchemas(c.Workspace(), c.Streams, func(root *os.Root, dir string) (err error) {
+			own, err = contract.Names(root, dir)
+			return err
+		})
+		return command.Words(contract.TemplateNames(own))
 	case "KIND":
 		return command.Words(bridge.Types())
 	case "SIGNAL":

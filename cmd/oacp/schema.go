@@ -76,7 +76,7 @@ func runSchema(o schemaOptions, s *command.Streams) error {
 		}
 		return err
 	}
-	return o.withSchemas(s, func(root *os.Root, dir string) error {
+	return withSchemas(o.workspace, s, func(root *os.Root, dir string) error {
 		own, err := contract.Names(root, dir)
 		if err != nil {
 			return err
@@ -111,9 +111,9 @@ func runSchema(o schemaOptions, s *command.Streams) error {
 }
 
 // withSchemas calls use with the workspace, or with a nil root if there is none here.
-func (o schemaOptions) withSchemas(s *command.Streams, use func(root *os.Root, dir string) error) error {
-	err := o.workspace.With(s, nil, func(w *mailbox.Workspace) error { return use(w.Root(), w.Dir()) })
-	if errors.Is(err, mailbox.ErrNoWorkspace) && o.workspace == (command.Workspace{}) {
+func withSchemas(o command.Workspace, s *command.Streams, use func(root *os.Root, dir string) error) error {
+	err := o.With(s, nil, func(w *mailbox.Workspace) error { return use(w.Root(), w.Dir()) })
+	if errors.Is(err, mailbox.ErrNoWorkspace) && o == (command.Workspace{}) {
 		return use(nil, "")
 	}
 	return err

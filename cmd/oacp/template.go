@@ -1,7 +1,8 @@
 package main
 
 import (
-	"slices"
+	"errors"
+	"os"
 	"strings"
 
 	"github.com/oacp-go/oacp/contract"
@@ -9,35 +10,37 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
-	"github.com/oacp-go/oacp/mailbox"
 )
 
-// printTemplate prints a body to fill in, made from the workspace's schema for a type, or for a
-// channel if the name is channel- and the channel.
+// printTemplate prints a body to fill in, for a type of message that has one or for a schema of the
+// workspace. Types that oacp knows need no workspace.
 func printTemplate(name string, o command.Workspace, s *command.Streams) error {
-	return o.With(s, nil, func(w *mailbox.Workspace) error {
-		names, err := contract.Names(w.Root(), w.Dir())
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(names, name) {
-			hint := "schemas/" + visible.Line(name) + contract.Suffix + " would be one"
-			if len(names) > 0 {
-				hint = spelling.DidYouMean(names, name, "the workspace has schemas for "+strings.Join(names, ", "))
+	return withSchemas(o, s, func(root *os.Root, dir string) error {
+		text, err := bodyTemplate(name, root, dir)
+		if errors.Is(err, contract.ErrNoTemplate) {
+			own, err := contract.Names(root, dir)
+			if err != nil {
+				return err
 			}
-			return failure.Usagef("--template: the workspace has no schema for %s", visible.Quote(name)).WithHint(hint)
+			names := contract.TemplateNames(own)
+			return failure.Usagef("--template: nothing says what is in the body of a %s", visible.Quote(name)).
+				WithHint(spelling.DidYouMean(names, name, "any text will do; there are templates for "+strings.Join(names, ", ")))
 		}
-		schemas, err := contract.Load(w.Root(), w.Dir(), func(other string) bool { return other == name })
-		if err == nil {
-			err = schemas.Err()
-		}
-		if err != nil {
-			return err
-		}
-		text, err := schemas.Template(name)
 		if err == nil {
 			_, err = s.Out.Write(text)
 		}
 		return err
 	})
+}
+
+// bodyTemplate returns a body to fill in.
+func bodyTemplate(name string, root *os.Root, dir string) ([]byte, error) {
+	schemas, err := contract.Load(root, dir, func(other string) bool { return other == name })
+	if err == nil {
+		err = schemas.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return schemas.Template(name)
 }

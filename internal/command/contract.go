@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/contract"
@@ -16,8 +17,8 @@ import (
 // workspace, or nothing if it is not installed.
 func ContractProgram() string { return FindSeparate("contract") }
 
-// CheckDraft returns an error if the subject of a message has several lines, or its body does not fit
-// the schemas of the workspace. Every command that sends what a person or an agent wrote calls it
+// CheckDraft returns an error if the subject of a message has several lines, if its body is a template
+// in which nothing is filled in, or if it does not fit the schemas of the workspace. Every command that sends what a person or an agent wrote calls it
 // first. Source is where the body was read from.
 func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, source validate.Source) error {
 	if strings.ContainsAny(strings.TrimSpace(draft.Subject), "\r\n") {
@@ -25,5 +26,16 @@ func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message
 			Code: "invalid_message", Err: errors.New("subject: it has a line break"), Hint: "a subject is one line; the body can have more",
 		}
 	}
+	if fields, ok, _ := validate.BodyFields(draft); ok && !isFilledIn(fields) {
+		return &failure.Error{
+			Code: "invalid_message", Err: errors.New("body: all of its fields are empty"), Hint: "fill in what is behind the colons",
+		}
+	}
 	return contract.CheckDraft(ctx, w.Root(), w.Dir(), ContractProgram, draft, source)
+}
+
+// isFilledIn reports whether there is a text in a body.
+func isFilledIn(v schema.Value) bool {
+	return strings.TrimSpace(v.Text) != "" || slices.ContainsFunc(v.Items, isFilledIn) ||
+		slices.ContainsFunc(v.Pairs, func(p schema.Pair) bool { return isFilledIn(p.Value) })
 }
