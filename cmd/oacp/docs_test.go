@@ -40,6 +40,29 @@ func TestDocumentedMapping(t *testing.T) {
 	}
 }
 
+// TestDocumentedCommands compares the list of commands in the README with that of oacp help. With
+// -update it writes the list.
+func TestDocumentedCommands(t *testing.T) {
+	path := filepath.Join("..", "..", "README.md")
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(page), "<!-- oacp help: checked by a test -->\n")
+	_, after, closed := strings.Cut(rest, "<!-- end -->")
+	if !ok || !closed {
+		t.Fatal("README.md has no place for the list of commands")
+	}
+	want := before + "<!-- oacp help: checked by a test -->\n```\n" + newSession(t, "").must(t, "help") + "```\n<!-- end -->" + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if want != string(page) {
+		t.Error("README.md does not list the commands as oacp help does; go test ./cmd/oacp -run TestDocumentedCommands -update writes it")
+	}
+}
+
 func code[Text ~string](text Text) string {
 	if text == "" {
 		return ""
