@@ -17,7 +17,7 @@ func newBridgeCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:        "bridge",
 		Category:    command.CategoryBridge,
-		Usage:       "use AgentPair's log; alone, count what it holds",
+		Usage:       "use AgentPair's log of records",
 		Description: status.Description,
 		Flags:       status.Flags,
 		Subcommands: []*cli.Command{newBridgeSendCommand(s), newBridgeDrainCommand(s), newBridgeStatusCommand(s)},

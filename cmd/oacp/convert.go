@@ -49,7 +49,7 @@ func newConvertCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "convert",
 		Category:  command.CategoryBridge,
-		Usage:     "turn message files into records, or records into messages",
+		Usage:     "turn messages into records, and back",
 		ArgsUsage: "PATH… --to FORM",
 		Description: `PATH is a file, a folder with everything below it, or - for standard input, which
 is also the default.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"regexp"
 	"slices"
@@ -10,6 +12,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/oacp-go/oacp/cmd/oacp-contract/judge"
+	"github.com/oacp-go/oacp/cmd/oacp-dashboard/dashboard"
+	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/schema"
@@ -46,6 +51,15 @@ func topCommands(s *command.Streams) []*cli.Command {
 	return commands
 }
 
+// wholeProgram returns the program with the commands that are programs of their own.
+func wholeProgram() *command.Program {
+	p := program()
+	p.Separate = nil
+	p.Commands = append(p.Commands, command.Entry{Name: "mcp", New: mcpserver.NewCommand},
+		command.Entry{Name: "dashboard", New: dashboard.NewCommand}, command.Entry{Name: "contract", New: judge.NewCommand})
+	return p
+}
+
 func hasFlag(c *cli.Command, name string) bool {
 	return slices.ContainsFunc(c.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
@@ -69,6 +83,9 @@ func checkFlags(t *testing.T, c *cli.Command) {
 			}
 			seen[name] = true
 		}
+		if !f.(cli.VisibleFlag).IsVisible() {
+			continue
+		}
 		documented, ok := f.(cli.DocGenerationFlag)
 		if !ok || documented.GetUsage() == "" {
 			t.Errorf("%s: the flag %s wants a usage", c.Name, f.Names()[0])
@@ -88,13 +105,14 @@ var longPages = map[string]int{"run": 4000, "pair": 4000, "agent": 2500}
 
 // TestHelpPages checks the size of each page of help, and that with --all it describes every flag.
 func TestHelpPages(t *testing.T) {
-	session := newSession(t, "")
+	s, whole := newSession(t, "").Streams, wholeProgram()
 	help := func(words ...string) string {
-		session.stdout.Reset()
-		if exit := session.run(t.Context(), words...); exit != failure.ExitDone {
+		var page bytes.Buffer
+		s.Out = bufio.NewWriter(&page)
+		if exit := whole.Run(t.Context(), words, s); exit != failure.ExitDone {
 			t.Errorf("oacp %s: exit status %d", strings.Join(words, " "), exit)
 		}
-		return session.stdout.String()
+		return page.String()
 	}
 	check := func(words ...string) {
 		page, name := help(append([]string{"help"}, words...)...), strings.Join(words, " ")
@@ -128,7 +146,11 @@ func TestHelpPages(t *testing.T) {
 			all(c.Subcommands, words...)
 		}
 	}
-	all(topCommands(session.Streams))
+	var commands []*cli.Command
+	for _, entry := range whole.Commands {
+		commands = append(commands, entry.New(s))
+	}
+	all(commands)
 }
 
 // TestTypesTopic checks that the topic has every type of message with the types that answer it.

@@ -41,7 +41,7 @@ func newInboxCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "inbox",
 		Category:  command.CategoryMessages,
-		Usage:     "list what is pending, in processing order",
+		Usage:     "list what is pending",
 		ArgsUsage: "[PROJECT] [--agent AGENT | --all]",
 		Description: `By priority; within a priority requests first, notifications and follow-ups last;
 then the oldest first. A file that is not a valid message comes last, with what can

@@ -63,7 +63,7 @@ func program() *command.Program {
 		Separate: []command.Separate{
 			{Name: "mcp", Category: command.CategoryTurns, Usage: "offer the mailbox to an agent as MCP tools"},
 			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show agents, runs and messages, live"},
-			{Name: "contract", Category: command.CategoryProgram, Usage: "check bodies, for other commands"},
+			{Name: "contract"}, // for other commands
 		},
 		Topics: []command.Topic{
 			{Name: "agent", Usage: "all that an agent needs, on one page", Text: func() string { return guide.Agent }},

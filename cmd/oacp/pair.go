@@ -42,7 +42,7 @@ func newPairCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "pair",
 		Category:  command.CategoryTurns,
-		Usage:     "let one agent work and another review until it is done",
+		Usage:     "let one agent work and others review",
 		ArgsUsage: "[PROMPT]",
 		Description: `One agent works on the task. When it says DONE and the proof, if there is one,
 succeeds, the reviewers say PASS or FAIL, until all pass. The run's folder keeps

@@ -21,7 +21,6 @@ import (
 
 	"github.com/mattn/go-shellwords"
 
-	"github.com/oacp-go/oacp/cmd/oacp-dashboard/dashboard"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 )
@@ -84,9 +83,7 @@ func (p *photographer) run(agent, line string) {
 		Width: columns, Dir: p.dir, Now: time.Now,
 		Getenv: func(name string) string { return map[string]string{"OACP_AGENT": agent}[name] },
 	}
-	program := program()
-	program.Commands = append(program.Commands, command.Entry{Name: "dashboard", New: dashboard.NewCommand})
-	if exit := program.Run(p.t.Context(), args[1:], s); exit != failure.ExitDone {
+	if exit := wholeProgram().Run(p.t.Context(), args[1:], s); exit != failure.ExitDone {
 		p.t.Fatalf("%s: exit status %d:\n%s", line, exit, out.String())
 	}
 	p.screen.WriteString(strings.ReplaceAll(out.String(), p.dir, "~/shop"))

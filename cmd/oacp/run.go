@@ -40,7 +40,7 @@ func newRunCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Category:  command.CategoryTurns,
-		Usage:     "give an agent a turn for each message that arrives",
+		Usage:     "give an agent a turn for each message",
 		ArgsUsage: "[PROJECT] [--agent AGENT] [-- COMMAND…]",
 		Description: `run starts the command for each message, in processing order. The message is its
 standard input, and OACP_MESSAGE_ID, OACP_MESSAGE_FROM, OACP_MESSAGE_SUBJECT,

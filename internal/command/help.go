@@ -196,7 +196,9 @@ func (p *Program) helpGroups(s *Streams) []helpGroup {
 		add(c.Category, Candidate{c.Name, c.Usage})
 	}
 	for _, c := range p.Separate {
-		add(c.Category, Candidate{c.Name, c.Usage})
+		if c.Usage != "" {
+			add(c.Category, Candidate{c.Name, c.Usage})
+		}
 	}
 	for _, name := range p.separateNames()[len(p.Separate):] {
 		add("Other programs", Candidate{name, "run " + separatePrefix + name})

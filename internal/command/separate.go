@@ -17,7 +17,8 @@ import (
 type Separate struct {
 	Name     string
 	Category string
-	Usage    string
+	// Usage is empty for a program that other commands call. Help does not list it.
+	Usage string
 }
 
 const separatePrefix = "oacp-"

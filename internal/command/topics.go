@@ -12,8 +12,8 @@ type Topic struct {
 // topics returns the topics of this program, and those of every program.
 func (p *Program) topics() []Topic {
 	return append(slices.Clip(p.Topics),
-		Topic{"workspace", "which workspace and which agent a command means", func() string { return workspaceTopic }},
-		Topic{"exit-status", "what a command's exit status says", func() string { return exitStatusTopic }},
+		Topic{"workspace", "which workspace and agent a command means", func() string { return workspaceTopic }},
+		Topic{"exit-status", "what exit statuses mean", func() string { return exitStatusTopic }},
 	)
 }
 
@@ -35,7 +35,7 @@ func (p *Program) topicCandidates() []Candidate {
 }
 
 const exitStatusTopic = `
-exit-status - what a command's exit status says
+exit-status - what exit statuses mean
 
    0       done
    1       the thing asked about is bad, or the command failed
@@ -52,7 +52,7 @@ after ^C.
 `
 
 const workspaceTopic = `
-workspace - which workspace and which agent a command means
+workspace - which workspace and agent a command means
 
 The workspace is the folder that holds agents/. It is the first of
 
