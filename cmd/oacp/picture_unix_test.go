@@ -59,7 +59,15 @@ func takePictures(t *testing.T, dir string) {
     --body "A token bucket for each key, 100 requests a minute."`)
 	time.Sleep(40 * time.Second)
 	p.run("codex", "oacp inbox")
-	p.take("loop", "two agents: send, next, reply, owed")
+	p.run("codex", `oacp reply `+p.pending("codex")+` --ack --body "Done in limit.go. The tests pass."`)
+	p.take("loop", "Two agents hand over a task and answer it")
+
+	time.Sleep(70 * time.Second)
+	p.run("codex", "oacp thread "+p.pending("claude"))
+	p.take("conversation", "The inbox and a conversation")
+
+	p.run("claude", "oacp dashboard --once")
+	p.take("dashboard", "The dashboard")
 }
 
 // A photographer runs commands at a terminal and keeps what it shows.
