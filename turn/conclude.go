@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -15,10 +16,7 @@ import (
 
 // deadLetter gives a message up: it becomes a dead letter, and its sender gets a bounce.
 func (r *Runner) deadLetter(it *item, m *schema.Message, rec *record) outcome {
-	reason := fmt.Sprintf("%d turns were started and none succeeded; the last one: %s", rec.Attempts, rec.Reason)
-	if rec.Attempts == 1 {
-		reason = "its turn failed: " + rec.Reason
-	}
+	reason := fmt.Sprintf("given up after %s: %s", spelling.Count(rec.Attempts, "turn"), rec.Reason)
 	f := dead.about(rec)
 	f.Reason, f.Send = reason, r.bounce(m, rec, reason)
 	if err := r.journal.append(f, true); err != nil {

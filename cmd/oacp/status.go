@@ -75,14 +75,14 @@ func printStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *co
 		return nil
 	}
 	now := s.Now()
-	const last = 6
-	t := newTable(s, row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Last turn", "Failures"}, last)
+	const last = 7
+	t := newTable(s, row{"Agent", "Runner", "Pending", "Oldest", "Dead", "Failures", "Last turn"}, last)
 	for _, a := range statuses {
 		oldest := "-"
 		if !a.Oldest.IsZero() {
 			oldest = command.Age(a.Oldest, now)
 		}
-		t.add(row{a.Agent, runnerText(a, s), a.Pending, oldest, a.DeadLetters, lastTurnText(a, now), a.Failures})
+		t.add(row{a.Agent, runnerText(a, s), a.Pending, oldest, a.DeadLetters, a.Failures, lastTurnText(a, now)})
 	}
 	t.print(s)
 	for _, a := range statuses {
@@ -152,7 +152,7 @@ func printProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON 
 		if p.Answer != "" {
 			line += " with " + visible.Line(string(p.Answer))
 		}
-		if p.Attempts > 1 {
+		if p.Attempts > 1 && p.Stage != turn.StageDead { // the reason says so
 			line += ", after " + spelling.Count(p.Attempts, "turn")
 		}
 		if p.Reason != "" {

@@ -52,11 +52,18 @@ func (a Agent) turnText(now time.Time) string {
 		}
 		return fmt.Sprintf("for %s on %s: %s%s", age(t.Started, now), t.From, t.Subject, more)
 	case a.Failures > 0 && a.Last != nil:
-		return fmt.Sprintf("%d failed, lastly: %s", a.Failures, a.Last.Reason)
+		return fmt.Sprintf("failed %s: %s", times(a.Failures), a.Last.Reason)
 	case a.Running:
 		return "waiting for messages"
 	}
 	return "nobody runs it"
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return strconv.Itoa(n) + " times"
 }
 
 func runsGrid(s Snapshot) grid {
