@@ -26,7 +26,7 @@ func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message
 			Code: "invalid_message", Err: errors.New("subject: it has a line break"), Hint: "a subject is one line; the body can have more",
 		}
 	}
-	if fields, ok, _ := validate.BodyFields(draft); ok && !isFilledIn(fields) {
+	if isBlankForm(draft) {
 		return &failure.Error{
 			Code: "invalid_message", Err: errors.New("body: all of its fields are empty"), Hint: "fill in what is behind the colons",
 		}
@@ -34,7 +34,17 @@ func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message
 	return contract.CheckDraft(ctx, w.Root(), w.Dir(), ContractProgram, draft, source)
 }
 
-// isFilledIn reports whether there is a text in a body.
+// isBlankForm reports whether the body has fields and nothing in them, in a type for which there is a
+// template. In other types, a text such as "Done:" only looks like one.
+func isBlankForm(m *schema.Message) bool {
+	if !slices.Contains(schema.DocumentNames(), string(m.Type)) {
+		return false
+	}
+	fields, ok, _ := validate.BodyFields(m)
+	return ok && len(fields.Pairs) > 1 && !isFilledIn(fields)
+}
+
+// isFilledIn reports whether there is a text in a value.
 func isFilledIn(v schema.Value) bool {
 	return strings.TrimSpace(v.Text) != "" || slices.ContainsFunc(v.Items, isFilledIn) ||
 		slices.ContainsFunc(v.Pairs, func(p schema.Pair) bool { return isFilledIn(p.Value) })
