@@ -32,7 +32,7 @@ func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Rec
 	for _, to := range r.Message.To {
 		folders = append(folders, w.BoxPath(to, mailbox.Inbox), w.BoxPath(to, mailbox.DeadLetters))
 	}
-	return await(ctx, folders, func() (bool, error) { return isAcknowledged(w, r) })
+	return Await(ctx, folders, func() (bool, error) { return isAcknowledged(w, r) })
 }
 
 func isAcknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
@@ -148,10 +148,10 @@ func deadLetter(w *mailbox.Workspace, e mailbox.Entry) error {
 	return &DeadLetterError{Agent: e.Agent, Reason: reason}
 }
 
-// await calls check at once, when something changes in the folders, and every second, because
+// Await calls check at once, when something changes in the folders, and every second, because
 // network file systems send no notifications. It ends when check is done or fails, or with the
 // context.
-func await(ctx context.Context, folders []string, check func() (bool, error)) (err error) {
+func Await(ctx context.Context, folders []string, check func() (bool, error)) (err error) {
 	notifier, openErr := openNotifier()
 	if openErr == nil { // otherwise the ticker has to do
 		defer func() { err = errors.Join(err, notifier.close()) }()

@@ -105,7 +105,7 @@ func TestAwaitIsWokenByEvents(t *testing.T) {
 	w := newWorkspace(t, "claude")
 	inbox := w.BoxPath("claude", mailbox.Inbox)
 	looks := 0
-	err := await(t.Context(), []string{inbox, filepath.Join(w.Dir(), "missing")}, func() (bool, error) {
+	err := Await(t.Context(), []string{inbox, filepath.Join(w.Dir(), "missing")}, func() (bool, error) {
 		if looks++; looks == 1 {
 			return false, os.WriteFile(filepath.Join(inbox, "new"), nil, 0o644)
 		}
@@ -116,7 +116,7 @@ func TestAwaitIsWokenByEvents(t *testing.T) {
 		t.Errorf("waiting gave %v after %d looks, want nil after two", err, looks)
 	}
 	failure := errors.New("no")
-	if err := await(t.Context(), nil, func() (bool, error) { return false, failure }); !errors.Is(err, failure) {
+	if err := Await(t.Context(), nil, func() (bool, error) { return false, failure }); !errors.Is(err, failure) {
 		t.Errorf("a look that fails gave %v, want its error", err)
 	}
 }

@@ -29,9 +29,9 @@ func (s *Server) addBridgeTools() {
 			"you may repeat a call that got no answer.",
 		mcp.ToolAnnotations{IdempotentHint: true}, s.sendToAgent)
 	addTool(s, "receive_messages", "Receive messages from the bridge",
-		"Get the bridge messages addressed to you or to everyone, oldest first. The messages stay in the "+
+		"Get the bridge messages addressed to you or to everyone, oldest first, or wait for some. They stay in the "+
 			"log: give the last_id of an answer as since_id of the next call to get only what is new.",
-		reads(), s.receiveMessages)
+		reads(), s.awaitRecords)
 	addTool(s, "bridge_status", "Status of the bridge",
 		"Count what the bridge log holds: messages by agent and by type, and the signals DONE, PASS and FAIL.",
 		reads(), s.bridgeStatus)
@@ -145,10 +145,13 @@ func (s *Server) checkRecord(r bridge.Record) error {
 }
 
 type receiveMessagesInput struct {
-	Agent   string `json:"agent,omitempty" jsonschema:"Your own name; may be left out."`
-	SinceID string `json:"since_id,omitempty" jsonschema:"The last_id of an earlier answer or the id of a message: only what came after it is returned."`
-	Limit   limit  `json:"limit,omitempty" jsonschema:"Return at most so many messages, 50 if left out."`
+	Agent   string  `json:"agent,omitempty" jsonschema:"Your own name; may be left out."`
+	SinceID string  `json:"since_id,omitempty" jsonschema:"The last_id of an earlier answer or the id of a message: only what came after it is returned."`
+	Limit   limit   `json:"limit,omitempty" jsonschema:"Return at most so many messages, 50 if left out."`
+	Seconds seconds `json:"wait_seconds,omitempty" jsonschema:"If there is nothing new, wait at most so many seconds for a message; 0 if left out."`
 }
+
+func (in receiveMessagesInput) wait() time.Duration { return in.Seconds.wait() }
 
 type receivedRecords struct {
 	Agent    string           `json:"agent" jsonschema:"The receiving agent."`
@@ -173,7 +176,7 @@ type receivedRecord struct {
 // maxReceivedBytes bounds one answer of receive_messages. A single message is always given whole.
 const maxReceivedBytes = 64 << 10
 
-func (s *Server) receiveMessages(ctx context.Context, in receiveMessagesInput) (receivedRecords, string, error) {
+func (s *Server) receiveRecords(ctx context.Context, in receiveMessagesInput) (receivedRecords, string, error) {
 	result := receivedRecords{Agent: string(s.agent), Messages: []receivedRecord{}}
 	if in.Agent != "" && in.Agent != string(s.agent) {
 		return result, "", argumentErrorf("this server receives only for %s, not for %q: leave the argument agent out", s.agent, in.Agent)

@@ -17,6 +17,7 @@ type drainingTransport struct {
 	mcp.Transport
 	stop     context.Context
 	patience time.Duration // how long calls may take after stop is done
+	ending   func()        // ends waits for messages
 }
 
 // Connect connects the underlying transport.
@@ -79,6 +80,7 @@ func (c *drainingConnection) Write(ctx context.Context, message jsonrpc.Message)
 
 // drain waits until all calls are answered, at most for the time.
 func (c *drainingConnection) drain(ctx context.Context, most time.Duration) {
+	c.ending()
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for !c.drained() && ctx.Err() == nil {

@@ -40,6 +40,7 @@ var ErrRemoteAddress = errors.New("other machines can reach this address")
 // Listener answers clients over streamable HTTP.
 type Listener struct {
 	listener net.Listener
+	ending   func() // ends waits for messages
 	server   *http.Server
 }
 
@@ -65,6 +66,7 @@ func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
 		return nil, fmt.Errorf("listening: %w", err)
 	}
 	host, _, _ := net.SplitHostPort(options.Address) // which ResolveTCPAddr could split
+	longest := callTimeout + seconds(maxWait).wait() + time.Minute
 	handler := http.NewServeMux()
 	handler.Handle(endpoint, mcp.NewStreamableHTTPHandler(
 		func(*http.Request) *mcp.Server { return s.protocol },
@@ -77,13 +79,13 @@ func (s *Server) Listen(options HTTPOptions) (*Listener, error) {
 			PropagateRequestCancellation: true,
 		}))
 	return &Listener{
-		listener: listener,
+		listener: listener, ending: s.stop,
 		server: &http.Server{
-			Handler:           &guard{next: handler, token: options.Token, host: host, local: local},
-			ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
-			WriteTimeout: callTimeout + time.Minute, IdleTimeout: 2 * time.Minute,
-			MaxHeaderBytes: 16 << 10,
-			ErrorLog:       log.New(io.Discard, "", 0), // it reports broken connections
+			Handler: &guard{next: handler, token: options.Token, host: host, local: local},
+			// Both limits go on while a call waits for messages.
+			ReadHeaderTimeout: 10 * time.Second, ReadTimeout: longest, WriteTimeout: longest,
+			IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+			ErrorLog: log.New(io.Discard, "", 0), // it reports broken connections
 		},
 	}, nil
 }
@@ -101,6 +103,7 @@ func (l *Listener) Serve(ctx context.Context) error {
 		return fmt.Errorf("serving %s: %w", l.URL(), err)
 	case <-ctx.Done():
 	}
+	l.ending()
 	patience, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	err := l.server.Shutdown(patience)

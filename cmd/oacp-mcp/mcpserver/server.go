@@ -33,7 +33,8 @@ const (
 	// maxRequest is the largest request in bytes. A message file of the largest size fits, however
 	// its text has to be escaped in JSON.
 	maxRequest = 8 << 20
-	// callTimeout bounds a call, which may wait for a lock or a slow file system.
+	// callTimeout bounds a call, which may wait for a lock or a slow file system, besides the time
+	// that it waits for messages.
 	callTimeout = time.Minute
 )
 
@@ -61,6 +62,9 @@ type Server struct {
 	warn      func(error)
 	protocol  *mcp.Server
 	patience  time.Duration // for calls under way when a stream has to end
+	// stopping is done, because of stop, when calls no longer wait for messages.
+	stopping context.Context
+	stop     context.CancelFunc
 }
 
 // New returns a server. An agent that the workspace does not know is a *mailbox.UnknownAgentError.
@@ -72,6 +76,7 @@ func New(options Options) (*Server, error) {
 		return nil, errors.New("neither a workspace nor a bridge log is given")
 	}
 	s := &Server{agent: options.Agent, workspace: options.Workspace, warn: options.Warn, patience: shutdownTimeout}
+	s.stopping, s.stop = context.WithCancel(context.Background())
 	if s.warn == nil {
 		s.warn = func(error) {}
 	}
@@ -99,6 +104,7 @@ func New(options Options) (*Server, error) {
 	}
 	if s.workspace != nil {
 		s.addReadTools()
+		s.addWaitTool()
 		s.addSendTools()
 		s.addGuide()
 	}
@@ -107,6 +113,7 @@ func New(options Options) (*Server, error) {
 
 // Close releases the bridge log. Calls under way fail.
 func (s *Server) Close() error {
+	s.stop()
 	if s.bridge == nil {
 		return nil
 	}
@@ -124,7 +131,7 @@ func (s *Server) instructions() (string, error) {
 		}
 		others = slices.DeleteFunc(others, func(name schema.AgentName) bool { return name == s.agent })
 		fmt.Fprintf(&out, " The other agents of the project %q are: %s.\n\n", project.Name(s.workspace), listOf(others))
-		out.WriteString("Mailbox: list_inbox lists your pending messages in the order to work on them; read_message returns one in " +
+		out.WriteString("Mailbox: next_message waits for a message and returns it; list_inbox lists those that are pending; read_message returns one in " +
 			"full; reply_message answers it; acknowledge_message removes it from the inbox when its work is done, " +
 			"not before. send_message starts something new. Reading never changes anything.")
 	}
@@ -154,13 +161,15 @@ func (s *Server) addGuide() {
 
 // ServeStream answers one client that writes JSON-RPC messages to in, one a line, and reads the
 // answers from out. It returns when in ends or ctx is done, which are not errors, after the calls
-// under way were answered. When ctx is done, calls that take more than five seconds are cancelled.
+// under way were answered. Calls that wait for messages stop waiting then, for all clients. When ctx
+// is done, calls that take more than five seconds are cancelled.
 //
 // A read of in that closing it does not end, as of a terminal, is left behind.
 func (s *Server) ServeStream(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	transport := &drainingTransport{
 		Transport: &mcp.IOTransport{Reader: in, Writer: out, MaxLineLength: maxRequest},
 		stop:      ctx,
+		ending:    s.stop,
 		patience:  s.patience,
 	}
 	if err := s.protocol.Run(context.WithoutCancel(ctx), transport); err != nil && ctx.Err() == nil {

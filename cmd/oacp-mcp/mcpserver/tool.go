@@ -36,12 +36,16 @@ func addTool[In, Out any](
 		InputSchema: input, OutputSchema: schemaOf[Out](outputTypes()),
 	}
 	s.protocol.AddTool(definition, func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
 		var in In
 		if err := decodeArguments(request.Params.Arguments, input, &in); err != nil {
 			return failed(err), nil
 		}
+		limit := callTimeout
+		if waits, ok := any(in).(waiting); ok {
+			limit += waits.wait()
+		}
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
 		result, text, err := call(ctx, in)
 		if err != nil {
 			return failed(err), nil
@@ -83,6 +87,7 @@ func inputTypes() map[reflect.Type]*jsonschema.Schema {
 		reflect.TypeFor[bridge.Signal]():   {Type: "string", Enum: enumOf(bridge.Signals())},
 		reflect.TypeFor[schema.Value]():    {Types: []string{"string", "object"}},
 		reflect.TypeFor[digits]():          {Types: []string{"string", "integer"}},
+		reflect.TypeFor[seconds]():         {Type: "integer", Minimum: new(0.0), Maximum: new(float64(maxWait))},
 		reflect.TypeFor[limit]():           {Type: "integer", Minimum: new(1.0), Maximum: new(float64(maxLimit))},
 		reflect.TypeFor[recipients](): {
 			Types: []string{"string", "array"}, Items: &jsonschema.Schema{Type: "string"}, MaxItems: new(schema.MaxRecipients),

@@ -95,7 +95,7 @@ func TestToolsAreDescribed(t *testing.T) {
 var (
 	bridgeTools = []string{"bridge_status", "receive_messages", "send_to_agent"}
 	mailTools   = []string{
-		"acknowledge_message", "list_inbox", "read_message", "reply_message", "send_message", "show_thread", "validate_message",
+		"acknowledge_message", "list_inbox", "next_message", "read_message", "reply_message", "send_message", "show_thread", "validate_message",
 	}
 )
 

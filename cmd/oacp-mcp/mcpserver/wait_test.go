@@ -1,0 +1,64 @@
+package mcpserver_test
+
+import "testing"
+
+type nextMessage struct {
+	Pending bool
+	Message struct{ ID, Subject, Body string }
+	Path    string
+}
+
+// TestNextMessage gets what is pending, the same again, and what comes while it waits.
+func TestNextMessage(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	claude, codex := r.client(t, "claude"), r.client(t, "codex")
+	var got nextMessage
+	text := codex.call(t, "next_message", arguments{"wait_seconds": 0}, &got)
+	wantText(t, "the answer without a message", text, "No message came for codex", "nothing that comes in between is missed")
+	if got.Pending {
+		t.Errorf("got %+v, want nothing", got)
+	}
+	var first, urgent sentMessage
+	claude.call(t, "send_message", arguments{"to": "codex", "type": "notification", "subject": "First", "body": "B"}, &first)
+	claude.call(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "Urgent", "body": "Now?", "priority": "P0"}, &urgent)
+	for range 2 {
+		text = codex.call(t, "next_message", nil, &got)
+		wantText(t, "the message", text, "id: "+urgent.MessageID, "\n\nNow?")
+		if !got.Pending || got.Message.ID != urgent.MessageID || got.Message.Body != "Now?" || got.Path != urgent.Inboxes[0] {
+			t.Errorf("got %+v, want the urgent question", got)
+		}
+	}
+	if codex.call(t, "next_message", arguments{"type": "notification", "from": "claude"}, &got); got.Message.ID != first.MessageID {
+		t.Errorf("got %+v, want the notification", got)
+	}
+	for _, id := range []string{first.MessageID, urgent.MessageID} {
+		codex.call(t, "acknowledge_message", arguments{"message_id": id}, nil)
+	}
+	writeInboxFile(t, r, "codex", "bad.yaml", "no message")
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		claude.try(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "Later", "body": "B"})
+	}()
+	text = codex.call(t, "next_message", arguments{"wait_seconds": 480}, &got)
+	<-sent
+	wantText(t, "the message", text, "subject: Later", "bad.yaml")
+	if got.Message.Subject != "Later" {
+		t.Errorf("got %+v, want what came while it waited", got)
+	}
+	wantText(t, "waiting for hours", codex.refuse(t, "next_message", arguments{"wait_seconds": 481}), "from 0 to 480")
+}
+
+// TestReceiveMessagesWaits waits for a message of the bridge log.
+func TestReceiveMessagesWaits(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	claude, codex := r.client(t, "claude"), r.client(t, "codex")
+	wantText(t, "the answer of an empty log", codex.call(t, "receive_messages", nil, nil), "No new messages")
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		claude.try(t, "send_to_agent", arguments{"to": "codex", "message_type": "chat", "content": "hello"})
+	}()
+	wantText(t, "what came", codex.call(t, "receive_messages", arguments{"wait_seconds": 480}, nil), "from=claude type=chat", "hello")
+	<-sent
+}
