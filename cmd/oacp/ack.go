@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -20,6 +22,8 @@ type ackOptions struct {
 	workspace     command.Workspace
 	ids           []string
 	agent         string
+	all           bool
+	typ, from     string
 	archive, json bool
 }
 
@@ -29,28 +33,36 @@ func newAckCommand(s *command.Streams) *cli.Command {
 		Name:      "ack",
 		Category:  command.CategoryMessages,
 		Usage:     "mark messages as handled",
-		ArgsUsage: "ID|FILE…",
+		ArgsUsage: "ID|FILE… | --all",
 		Description: `Removes the message from the inbox, or with --archive moves it to the agent's
 archive. The sender keeps a copy in its outbox, and other recipients keep theirs.
+
+If one of the ids is unknown, ack does nothing. --all takes every message that is
+pending when ack starts, also expired ones, or those of a type or a sender. Files
+that are not valid messages stay.
 
 Name a file that is not a message as oacp inbox lists it. There may be no other
 copy of such a file, so look at it first, or archive it.
 
-If one of the ids is unknown, ack does nothing.
-
 EXAMPLES:
    oacp ack k3x9
    oacp ack notes.yaml --archive
-   oacp ack k3x9 p0q2 --archive --agent codex`,
+   oacp ack --all --type notification --agent codex`,
 		Flags: append([]cli.Flag{
+			&cli.BoolFlag{Name: "all", Usage: "every message that is pending for the agent", Destination: &o.all},
+			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "with --all: only messages of `TYPE`", Destination: &o.typ},
+			&cli.StringFlag{Name: "from", Usage: "with --all: only messages from `AGENT`", Destination: &o.from},
 			&cli.StringFlag{Name: "agent", Usage: "in the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "archive", Usage: "keep the file in the archive", Destination: &o.archive},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			o.ids = command.Positionals(c)
-			if len(o.ids) == 0 {
-				return errNoID()
+			if !o.all && o.typ+o.from != "" {
+				return failure.Usagef("--type and --from need --all")
+			}
+			if err := checkIDs(o.ids, o.all); err != nil {
+				return err
 			}
 			return runAck(c.Context, o, s)
 		},
@@ -69,21 +81,20 @@ type acknowledgedJSON struct {
 func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		agent, err := command.AgentOf(w, o.agent, s)
-		if err != nil && !errors.Is(err, project.ErrNoSender) {
+		if err != nil && (o.all || !errors.Is(err, project.ErrNoSender)) {
 			return err
 		}
 		var entries []mailbox.Entry
-		for _, id := range o.ids {
-			e, err := w.Pending(ctx, id, agent)
-			if err != nil {
-				return err
-			}
-			// A message can be named twice.
-			if !slices.ContainsFunc(entries, func(other mailbox.Entry) bool { return other.Path == e.Path }) {
-				entries = append(entries, e)
-			}
+		var left []string
+		if o.all {
+			entries, left, err = o.pending(ctx, w, agent)
+		} else {
+			entries, err = o.named(ctx, w, agent)
 		}
-		var done []acknowledgedJSON
+		if err != nil {
+			return err
+		}
+		done := []acknowledgedJSON{}
 		for _, e := range entries {
 			one := acknowledgedJSON{File: e.Name, Agent: e.Agent, Path: e.Path}
 			if e.Err == nil {
@@ -94,22 +105,72 @@ func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 			} else {
 				err = w.Acknowledge(e)
 			}
+			if o.all && mailbox.IsGone(err) {
+				err = nil // somebody else acknowledged it
+				continue
+			}
 			if err != nil {
 				break
 			}
 			done = append(done, one)
 		}
-		if len(done) > 0 {
-			err = errors.Join(o.print(done, s), err)
+		if len(done) > 0 || o.all {
+			err = errors.Join(o.print(agent, done, left, s), err)
 		}
 		return err
 	})
 }
 
-func (o ackOptions) print(done []acknowledgedJSON, s *command.Streams) error {
+// named returns the entries that the ids name, each once.
+func (o ackOptions) named(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (entries []mailbox.Entry, err error) {
+	for _, id := range o.ids {
+		e, err := w.Pending(ctx, id, agent)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(entries, func(other mailbox.Entry) bool { return other.Path == e.Path }) {
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
+}
+
+// pending returns the messages in the agent's inbox that are wanted, and the names of the files that
+// are not valid messages.
+func (o ackOptions) pending(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (wanted []mailbox.Entry, left []string, err error) {
+	var typ schema.Type
+	if o.typ != "" {
+		if typ, err = parseType(o.typ); err != nil {
+			return nil, nil, err
+		}
+	}
+	entries, err := w.Inbox(ctx, agent)
+	for _, e := range entries {
+		switch {
+		case e.Err != nil:
+			left = append(left, e.Name)
+		case (typ == "" || typ == e.Message.Type) && (o.from == "" || o.from == string(e.Message.From)):
+			wanted = append(wanted, e)
+		}
+	}
+	return wanted, left, err
+}
+
+// print prints what is done and, after --all, which files are left because they are not messages.
+func (o ackOptions) print(agent schema.AgentName, done []acknowledgedJSON, left []string, s *command.Streams) error {
+	if len(left) > 0 {
+		s.Warn(fmt.Sprintf("not a valid message, so it stays: %s; oacp inbox says what is wrong", strings.Join(left, ", ")))
+	}
 	if o.json {
 		// One line, because an error may follow on another.
-		return command.WriteJSONLine(s.Out, map[string]any{"acknowledged": done})
+		answer := map[string]any{"acknowledged": done}
+		if len(left) > 0 {
+			answer["left"] = left
+		}
+		return command.WriteJSONLine(s.Out, answer)
+	}
+	if len(done) == 0 {
+		fmt.Fprintf(s.Out, "%s: nothing to acknowledge\n", agent)
 	}
 	for _, one := range done {
 		fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(cmp.Or(string(one.MessageID), one.File)))

@@ -20,6 +20,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -58,8 +59,13 @@ EXAMPLES:
 			&cli.BoolFlag{Name: "wait", Usage: "wait until a message is pending", Destination: &o.wait},
 			timeoutFlag(),
 			command.JSONFlag(&o.json),
+			&cli.StringFlag{Name: "from", Hidden: true},
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
+			if c.IsSet("from") {
+				return failure.Usagef("there is no flag --from").WithHint(
+					"--agent names the owner of the inbox; oacp list --from and oacp next --from choose by sender")
+			}
 			if o.all && o.agent != "" {
 				return failure.Usagef("--agent and --all exclude each other")
 			}
@@ -73,9 +79,26 @@ EXAMPLES:
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
-			return runInbox(c.Context, o, s)
+			return explainAgent(runInbox(c.Context, o, s), "inbox", o.workspace, s)
 		},
 	}
+}
+
+// explainAgent adds to the error of an unknown project what to write if its name is that of an agent
+// of the workspace that would be used without it.
+func explainAgent(err error, name string, in command.Workspace, s *command.Streams) error {
+	unknown, ok := errors.AsType[*project.UnknownProjectError](err)
+	if !ok {
+		return err
+	}
+	in.Project = ""
+	_ = in.With(s, nil, func(w *mailbox.Workspace) error { // without a workspace there are no agents
+		if w.Knows(schema.AgentName(unknown.Project)) {
+			err = failure.WithHint(err, unknown.Project+" is an agent: oacp "+name+" --agent "+unknown.Project)
+		}
+		return nil
+	})
+	return err
 }
 
 // A listing is the content of an agent's inbox, or why it cannot be listed.
@@ -85,6 +108,8 @@ type listing struct {
 	err     error
 	// signatures are what the signatures of the entries are worth.
 	signatures []trust.Finding
+	// replies are what the agent has sent in reply.
+	replies map[schema.ID]conversation.Response
 }
 
 func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
@@ -130,7 +155,7 @@ func (o inboxOptions) list(ctx context.Context, w *mailbox.Workspace, agents []s
 		if err != nil && (!o.all || context.Cause(ctx) != nil) {
 			return nil, err
 		}
-		inboxes[i] = listing{agent, entries, err, make([]trust.Finding, len(entries))}
+		inboxes[i] = listing{agent, entries, err, make([]trust.Finding, len(entries)), responses(ctx, w, agent, entries)}
 		for k, e := range entries {
 			inboxes[i].signatures[k] = checker.Check(e)
 		}
@@ -192,8 +217,11 @@ func printInbox(inbox listing, s *command.Streams) {
 			if e.Message == nil {
 				m.Subject = e.Name
 			}
-		} else if m.ExpiredAt(now) {
-			marks = append(marks, paint(s, colors{color.FgYellow}, "expired"))
+		} else if m.ExpiresAt != "" {
+			marks = append(marks, paint(s, colors{color.FgYellow}, expiry(m, now)))
+		}
+		if r := inbox.replies[m.ID]; r.Message != nil {
+			marks = append(marks, replyMark(r.Answers))
 		}
 		if v := inbox.signatures[i].Verdict; v != "" {
 			marks = append(marks, signatureText(s, v))
@@ -302,7 +330,7 @@ func encodePending(inbox listing, now time.Time) [][]byte {
 				if i > 0 {
 					out = append(out, ',')
 				}
-				out = appendPending(out, &entries[i], inbox.signatures[i], now)
+				out = appendPending(out, &inbox, i, now)
 			}
 			parts[n] = out
 			return nil
@@ -315,9 +343,12 @@ func encodePending(inbox listing, now time.Time) [][]byte {
 	return parts
 }
 
-// appendPending appends an entry as an element of the list of messages.
-func appendPending(out []byte, e *mailbox.Entry, signature trust.Finding, now time.Time) []byte {
+// appendPending appends entry i as an element of the list of messages.
+func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
+	e, signature := &inbox.entries[i], inbox.signatures[i]
 	m, expired, invalid, loadError := e.Message, "false", "", ""
+	var reply schema.ID
+	answered := ""
 	if e.Err != nil {
 		if m = command.Preview(e); e.Message == nil {
 			loadError = e.Err.Error()
@@ -327,6 +358,12 @@ func appendPending(out []byte, e *mailbox.Entry, signature trust.Finding, now ti
 	}
 	if m.ExpiredAt(now) {
 		expired = "true"
+	}
+	if r := inbox.replies[m.ID]; r.Message != nil {
+		reply = r.Message.ID
+		if r.Answers {
+			answered = "true"
+		}
 	}
 	out = append(out, "\n        {"...)
 	for i, field := range [...]struct {
@@ -345,6 +382,8 @@ func appendPending(out []byte, e *mailbox.Entry, signature trust.Finding, now ti
 		{"conversation_id", string(m.ConversationID), true},
 		{"expires_at", string(m.ExpiresAt), true},
 		{key: "expired", value: expired},
+		{"reply", string(reply), true},
+		{"answered", answered, true},
 		{"signature", string(signature.Verdict), true},
 		{"signature_reason", signature.Reason, true},
 		{"error", invalid, true},
@@ -357,7 +396,7 @@ func appendPending(out []byte, e *mailbox.Entry, signature trust.Finding, now ti
 			out = append(out, ',')
 		}
 		out = append(append(append(out, "\n          \""...), field.key...), `": `...)
-		if field.key == "expired" {
+		if field.key == "expired" || field.key == "answered" {
 			out = append(out, field.value...)
 		} else {
 			out = appendString(out, field.value)

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
@@ -14,15 +16,17 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 )
 
 type readOptions struct {
-	workspace command.Workspace
-	id, agent string
-	raw, json bool
+	workspace      command.Workspace
+	ids            []string
+	agent          string
+	all, raw, json bool
 }
 
 func newReadCommand(s *command.Streams) *cli.Command {
@@ -30,68 +34,150 @@ func newReadCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "read",
 		Category:  command.CategoryMessages,
-		Usage:     "show a message",
-		ArgsUsage: "ID|FILE",
-		Description: `The message may be in any mailbox: pending, sent, archived, or a dead letter.
-Reading it changes nothing; oacp ack marks it as handled. ID may be the short one
-that oacp inbox shows.
+		Usage:     "show messages",
+		ArgsUsage: "ID|FILE… | --all",
+		Description: `A message may be in any mailbox: pending, sent, archived, or a dead letter. Reading
+it changes nothing; oacp ack marks it as handled. ID may be the short one that
+oacp inbox shows. --all shows all that is pending, in processing order.
 
 Of a message that is not valid, read shows what can be read and the first error.
 A file in an inbox can also be named as oacp inbox lists it. On a terminal, read
 escapes control characters. --raw prints the bytes of the file.
 
 EXAMPLES:
-   oacp read notes.yaml --raw
-   oacp read k3x9
+   oacp read k3x9 p0q2
+   oacp read --all --agent codex
    oacp read k3x9 --json | jq -r .body`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "the copy of `AGENT`, if there are several", Destination: &o.agent},
+			&cli.BoolFlag{Name: "all", Usage: "all that is pending for the agent", Destination: &o.all},
+			&cli.StringFlag{Name: "agent", Usage: "the copy of `AGENT`, if there are several; with --all, its inbox (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes", Destination: &o.raw},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			var err error
-			if o.id, err = oneID(command.Positionals(c)); err != nil {
-				return err
-			}
-			if o.raw && o.json {
+			o.ids = command.Positionals(c)
+			switch {
+			case o.raw && o.json:
 				return failure.Usagef("--raw and --json exclude each other")
+			case o.raw && (o.all || len(o.ids) > 1):
+				return failure.Usagef("--raw prints one file")
+			}
+			if err := checkIDs(o.ids, o.all); err != nil {
+				return err
 			}
 			return runRead(c.Context, o, s)
 		},
 	}
 }
 
+// checkIDs checks that either ids are given, or --all.
+func checkIDs(ids []string, all bool) error {
+	switch {
+	case all && len(ids) > 0:
+		return failure.Usagef("ids and --all exclude each other")
+	case !all && (len(ids) == 0 || slices.Contains(ids, "")):
+		return errNoID().WithHint("oacp inbox lists what is pending; --all takes all of it")
+	}
+	return nil
+}
+
 func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		found, err := w.FindNamed(ctx, o.id, schema.AgentName(o.agent))
-		if err != nil {
-			return err
+		if o.all {
+			return o.readAll(ctx, w, s)
 		}
-		own := slices.IndexFunc(found, func(e mailbox.Entry) bool { return string(e.Agent) == o.agent })
-		if own > 0 {
-			found[0], found[own] = found[own], found[0]
-		}
-		switch e := found[0]; {
-		case o.raw:
-			data, err := w.ReadRaw(e)
+		var messages []shown
+		for _, id := range o.ids {
+			found, err := w.FindNamed(ctx, id, schema.AgentName(o.agent))
 			if err != nil {
 				return err
 			}
-			_, err = s.Out.Write(data)
-			return err
-		case e.Message == nil:
-			return failure.WithHint(fmt.Errorf("%s is not a message: %w", e.Name, e.Err), doctor.BadFileHint(e))
-		case o.json:
-			object, err := messageJSON(e, places(w, found), s)
-			if err != nil {
-				return err
+			own := slices.IndexFunc(found, func(e mailbox.Entry) bool { return string(e.Agent) == o.agent })
+			if own > 0 {
+				found[0], found[own] = found[own], found[0]
 			}
-			return command.WriteJSON(s.Out, object)
+			e := found[0]
+			switch {
+			case o.raw:
+				data, err := w.ReadRaw(e)
+				if err != nil {
+					return err
+				}
+				_, err = s.Out.Write(data)
+				return err
+			case e.Message == nil:
+				return failure.WithHint(fmt.Errorf("%s is not a message: %w", e.Name, e.Err), doctor.BadFileHint(e))
+			}
+			list := places(w, found)
+			for i := range list {
+				if e := found[i : i+1]; e[0].Box == mailbox.Inbox {
+					list[i].setReply(responses(ctx, w, e[0].Agent, e)[e[0].Message.ID])
+				}
+			}
+			messages = append(messages, shown{e, list})
 		}
-		printMessage(s, found[0], places(w, found))
-		return nil
+		return o.print(messages, s)
 	})
+}
+
+// readAll shows the inbox of the agent.
+func (o readOptions) readAll(ctx context.Context, w *mailbox.Workspace, s *command.Streams) error {
+	agent, err := command.AgentOf(w, o.agent, s)
+	if err != nil {
+		return err
+	}
+	entries, err := w.List(ctx, agent, mailbox.Inbox)
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 && !o.json {
+		fmt.Fprintf(s.Out, "%s: nothing pending\n", agent)
+	}
+	replies := responses(ctx, w, agent, entries)
+	messages := make([]shown, len(entries))
+	for i, e := range entries {
+		messages[i] = shown{e, places(w, entries[i:i+1])}
+		if e.Message != nil {
+			messages[i].places[0].setReply(replies[e.Message.ID])
+		}
+	}
+	return o.print(messages, s)
+}
+
+// shown is a message, or a file that is none, with the files that hold it.
+type shown struct {
+	entry  mailbox.Entry
+	places []place
+}
+
+// print prints the messages. Several of them are apart: by a line, or each is a line of JSON.
+func (o readOptions) print(messages []shown, s *command.Streams) error {
+	for i, m := range messages {
+		if o.json {
+			object, err := messageJSON(m.entry, m.places, s)
+			write := command.WriteJSONLine
+			if len(o.ids) == 1 {
+				write = command.WriteJSON
+			}
+			if err == nil {
+				err = write(s.Out, object)
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if len(messages) > 1 {
+			fmt.Fprintf(s.Out, "%s--- %d of %d ---\n", strings.Repeat("\n", min(i, 1)), i+1, len(messages))
+		}
+		if m.entry.Message == nil {
+			printField(s, "file", m.places[0].name())
+			printField(s, "not a message", failure.OneLine(m.entry.Err.Error()))
+			continue
+		}
+		printMessage(s, m.entry, m.places)
+	}
+	return nil
 }
 
 // A place is a file that holds a message.
@@ -106,6 +192,26 @@ type place struct {
 	trust.Finding
 	// Differs says that the file holds another message under the same id.
 	Differs bool `json:"differs,omitempty"`
+	// Reply is the id of what the agent sent in reply while the message is pending. Answered says that
+	// it answers the message.
+	Reply    schema.ID `json:"reply,omitempty"`
+	Answered bool      `json:"answered,omitempty"`
+}
+
+// name returns the path below the workspace.
+func (p place) name() string { return mailbox.BoxName(p.Agent, p.Box) + "/" + filepath.Base(p.Path) }
+
+func (p *place) setReply(r conversation.Response) {
+	if r.Message != nil {
+		p.Reply, p.Answered = r.Message.ID, r.Answers
+	}
+}
+
+// responses returns to which of the entries the agent has replied. An outbox that cannot be read does
+// not keep the messages from being shown.
+func responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, entries []mailbox.Entry) map[schema.ID]conversation.Response {
+	found, _ := conversation.Responses(ctx, w, agent, entries)
+	return found
 }
 
 func places(w *mailbox.Workspace, found []mailbox.Entry) []place {
@@ -124,10 +230,14 @@ func places(w *mailbox.Workspace, found []mailbox.Entry) []place {
 	return list
 }
 
-// messageJSON returns the message's fields, as far as they can be read, and the keys that oacp adds.
+// messageJSON returns the message's fields, as far as they can be read, and the keys that oacp adds. A
+// file that is not a message has only these keys.
 func messageJSON(e mailbox.Entry, found []place, s *command.Streams) (any, error) {
 	m, invalid := e.Message, ""
-	if e.Err != nil {
+	switch {
+	case m == nil:
+		return map[string]any{"file": e.Name, "load_error": e.Err.Error(), "places": found}, nil
+	case e.Err != nil:
 		invalid = e.Err.Error()
 	}
 	return withKeys(m, struct {
@@ -152,8 +262,8 @@ func printMessage(s *command.Streams, e mailbox.Entry, found []place) {
 		if name == "auth" {
 			continue // nobody can read it; what it is worth is said below
 		}
-		if name == "expires_at" && m.ExpiredAt(s.Now()) {
-			text += " (expired)"
+		if name == "expires_at" {
+			text += " (" + expiry(m, s.Now()) + ")"
 		}
 		if text != "" {
 			printField(s, name, text)
@@ -163,13 +273,16 @@ func printMessage(s *command.Streams, e mailbox.Entry, found []place) {
 		printField(s, "not valid", failure.OneLine(e.Err.Error()))
 	}
 	for _, p := range found {
-		printField(s, string(p.Box)+" of "+string(p.Agent), p.Path)
+		printField(s, string(p.Box)+" of "+string(p.Agent), p.name())
 		if p.Reason != "" {
 			printField(s, "reason", p.Reason)
 		}
+		if p.Reply != "" {
+			printField(s, replyMark(p.Answered), "by "+string(p.Agent)+" with "+string(p.Reply))
+		}
 		switch {
 		case p.Differs:
-			printField(s, "differs", fmt.Sprintf("it is not the message below, which is from %s", found[0].Path))
+			printField(s, "differs", fmt.Sprintf("it is not the message below, which is from %s", found[0].name()))
 		case p.Verdict != "":
 			printField(s, "signature", strings.TrimSuffix(fmt.Sprintf("%s for %s: %s", p.Verdict, p.Agent, p.Reason), ": "))
 		}
@@ -185,6 +298,25 @@ func printMessage(s *command.Streams, e mailbox.Entry, found []place) {
 			printIndented(s, p.Output)
 		}
 	}
+}
+
+// expiry says when a message expires.
+func expiry(m *schema.Message, now time.Time) string {
+	left := m.ExpiresAt.Time().Sub(now)
+	switch {
+	case m.ExpiredAt(now):
+		return "expired"
+	case left < time.Minute:
+		return fmt.Sprintf("expires in %ds", int(left/time.Second))
+	}
+	return "expires in " + command.Age(now, m.ExpiresAt.Time())
+}
+
+func replyMark(answered bool) string {
+	if answered {
+		return "answered"
+	}
+	return "replied"
 }
 
 // printIndented prints the output of an agent, indented to set it apart.

@@ -152,6 +152,6 @@ func oneID(args []string) (string, error) {
 	return args[0], nil
 }
 
-func errNoID() error {
+func errNoID() *failure.Error {
 	return failure.Usagef("which message? needs an id").WithHint("oacp inbox lists what is pending")
 }
