@@ -143,12 +143,21 @@ func (r *recipients) UnmarshalJSON(data []byte) error {
 type digits string
 
 // UnmarshalJSON reads a text or a whole number.
-func (d *digits) UnmarshalJSON(data []byte) error {
+func (d *digits) UnmarshalJSON(data []byte) error { return readNumber(data, (*string)(d)) }
+
+// decimal is digits with an optional fraction.
+type decimal string
+
+// UnmarshalJSON reads a text or a number.
+func (d *decimal) UnmarshalJSON(data []byte) error { return readNumber(data, (*string)(d)) }
+
+// readNumber reads a JSON text, or a JSON number as text.
+func readNumber(data []byte, into *string) error {
 	if kindOf(data) == "string" {
-		return json.Unmarshal(data, (*string)(d))
+		return json.Unmarshal(data, into)
 	}
 	number, err := strconv.ParseFloat(string(data), 64)
-	*d = digits(strconv.FormatFloat(number, 'f', -1, 64))
+	*into = strconv.FormatFloat(number, 'f', -1, 64)
 	return err
 }
 

@@ -35,7 +35,7 @@ func (s *Server) addSendTools() {
 }
 
 type sendMessageInput struct {
-	To             recipients      `json:"to" jsonschema:"The recipients, 1 to 10 agents: one name, names with commas between them, or an array."`
+	To             recipients      `json:"to" jsonschema:"The recipients, 1 to 10 agents: one name, names with commas between them, or an array. all means every other agent."`
 	Type           schema.Type     `json:"type" jsonschema:"What the message is for. The types handoff, handoff_complete and follow_up have required fields in the body; an error names the missing ones."`
 	Subject        string          `json:"subject" jsonschema:"What it is about, at most 200 characters."`
 	Body           schema.Value    `json:"body" jsonschema:"The message: a text of at most 20,000 characters, or an object for a structured body."`
@@ -47,6 +47,25 @@ type sendMessageInput struct {
 	RelatedPR      digits          `json:"related_pr,omitempty" jsonschema:"Number of the pull request it is about."`
 	RelatedPacket  string          `json:"related_packet,omitempty" jsonschema:"Name of the packet it is about."`
 	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"What the recipient should know, at most 500 words."`
+	telemetry
+}
+
+// telemetry is what a reviewer may say about the work. Only review_feedback, review_addressed and
+// review_lgtm carry it.
+type telemetry struct {
+	Model        string  `json:"model,omitempty" jsonschema:"In an answer of a review only: the model that did the work."`
+	Turns        digits  `json:"turns,omitempty" jsonschema:"Its turns. Like model."`
+	InputTokens  digits  `json:"input_tokens,omitempty" jsonschema:"Tokens read. Like model."`
+	OutputTokens digits  `json:"output_tokens,omitempty" jsonschema:"Tokens written. Like model."`
+	WallTimeS    decimal `json:"wall_time_s,omitempty" jsonschema:"Seconds it took. Like model."`
+	EstCostUSD   decimal `json:"est_cost_usd,omitempty" jsonschema:"Dollars it cost. Like model."`
+}
+
+func (t telemetry) fields() schema.Telemetry {
+	return schema.Telemetry{
+		Model: t.Model, Turns: string(t.Turns), InputTokens: string(t.InputTokens), OutputTokens: string(t.OutputTokens),
+		WallTimeS: string(t.WallTimeS), EstCostUSD: string(t.EstCostUSD),
+	}
 }
 
 type replyMessageInput struct {
@@ -57,6 +76,7 @@ type replyMessageInput struct {
 	Priority    schema.Priority `json:"priority,omitempty" jsonschema:"By default that of the message."`
 	Final       bool            `json:"final,omitempty" jsonschema:"This is the whole answer, whatever its type. Without it, a notification does not answer a task or a review."`
 	Acknowledge bool            `json:"acknowledge,omitempty" jsonschema:"Take the message out of your inbox once the answer is delivered. The answer is final then."`
+	telemetry
 }
 
 type sentMessage struct {
@@ -80,16 +100,19 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 		From: s.agent, To: in.To, Type: in.Type, Priority: in.Priority, Subject: in.Subject, Body: in.Body,
 		ExpiresAt: schema.Timestamp(in.ExpiresAt),
 		Channel:   in.Channel, RelatedPR: string(in.RelatedPR), RelatedPacket: in.RelatedPacket, ContextKeys: in.ContextKeys,
+		Telemetry: in.fields(),
+	}
+	var err error
+	if draft.To, err = project.Recipients(s.workspace, s.agent, in.Type, in.To); err != nil {
+		return sentMessage{}, "", argumentErrorf("to: %v", err)
 	}
 	if in.ConversationID != "" {
-		var err error
 		if draft.ConversationID, err = conversation.Named(ctx, s.workspace, in.ConversationID); err != nil {
 			return sentMessage{}, "", err
 		}
 	}
 	found := true
 	if in.InReplyTo != "" {
-		var err error
 		if found, err = conversation.AnswerTo(ctx, s.workspace, &draft, in.InReplyTo); err != nil {
 			return sentMessage{}, "", err
 		}
@@ -117,7 +140,7 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 		}
 	}
 	draft := conversation.Reply(original, s.agent)
-	draft.Body = in.Body
+	draft.Body, draft.Telemetry = in.Body, in.fields()
 	draft.Type = cmp.Or(in.Type, draft.Type)
 	draft.Subject = cmp.Or(in.Subject, draft.Subject)
 	draft.Priority = cmp.Or(in.Priority, draft.Priority)

@@ -88,6 +88,7 @@ func inputTypes() map[reflect.Type]*jsonschema.Schema {
 		reflect.TypeFor[schema.Value]():    {Types: []string{"string", "object"}},
 		reflect.TypeFor[digits]():          {Types: []string{"string", "integer"}},
 		reflect.TypeFor[seconds]():         {Type: "integer", Minimum: new(0.0), Maximum: new(float64(maxWait))},
+		reflect.TypeFor[decimal]():         {Types: []string{"string", "number", "integer"}},
 		reflect.TypeFor[limit]():           {Type: "integer", Minimum: new(1.0), Maximum: new(float64(maxLimit))},
 		reflect.TypeFor[recipients](): {
 			Types: []string{"string", "array"}, Items: &jsonschema.Schema{Type: "string"}, MaxItems: new(schema.MaxRecipients),
