@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -91,10 +92,7 @@ func kindOfStatus(status int) APIErrorKind {
 
 // reason returns what was said of a failure, or that nothing was.
 func reason(said string) string {
-	if strings.TrimSpace(said) == "" {
-		return "it does not say why"
-	}
-	return said
+	return cmp.Or(strings.TrimSpace(said), "it does not say why")
 }
 
 // newAPIError describes a failure. The login advice is the agent's own.

@@ -149,14 +149,14 @@ func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, re
 		e := EventUnsendable.about(rec)
 		e.Reason, e.Err = err.Error(), err
 		r.observe(e)
-	} else {
-		f.Send = answer
+	} else if f.Send = answer; answer == nil && r.config.Reply && m.Type.ExpectsAnswer() {
+		f.Reason = "it said nothing, so there is no answer"
 	}
 	if err := r.record(ctx, rec, f); err != nil {
 		return err
 	}
 	e := EventSucceeded.about(rec)
-	e.Duration, e.Usage, e.Refused = result.Duration, result.Usage, result.Refused
+	e.Reason, e.Duration, e.Usage, e.Refused = f.Reason, result.Duration, result.Usage, result.Refused
 	r.observe(e)
 	return nil
 }

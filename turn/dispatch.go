@@ -214,10 +214,11 @@ func (r *Runner) pause(why error) {
 	r.pauses++
 	r.pausedUntil = r.now().Add(r.config.backoff(r.pauses))
 	r.schedule.wakeAll()
+	e := Event{Kind: EventUnavailable, Reason: why.Error(), Err: why, RetryAt: r.pausedUntil}
 	if r.config.Once {
-		r.stop = why
+		r.stop, e.RetryAt = why, time.Time{}
 	}
-	r.observe(Event{Kind: EventUnavailable, Reason: why.Error(), Err: why, RetryAt: r.pausedUntil})
+	r.observe(e)
 }
 
 // backoff returns how long to wait after so many failures in a row.

@@ -75,9 +75,10 @@ var eventWords = map[turn.EventKind]struct {
 func (p *runPrinter) line(e turn.Event) string {
 	words := eventWords[e.Kind]
 	line := p.s.Clock(e.At) + "  " + paint(p.s, words.colors, fmt.Sprintf("%-12s", words.word))
+	before := "  " // what the reason follows
 	for _, part := range []string{cmp.Or(string(e.ID), e.File), string(e.From), string(e.Type), e.Subject} {
 		if part != "" {
-			line += "  " + visible.Line(part)
+			line, before = line+"  "+visible.Line(part), ": "
 		}
 	}
 	details := usageDetails(e.Usage)
@@ -96,8 +97,11 @@ func (p *runPrinter) line(e turn.Event) string {
 	if len(e.Refused) > 0 {
 		line += "; refused " + refusedText(e.Refused)
 	}
+	if e.Kind == turn.EventInterrupted && errors.Is(e.Err, agent.ErrUnavailable) {
+		e.Reason = "the agent is unavailable" // the next line says why
+	}
 	if e.Reason != "" {
-		line += ": " + visible.Line(e.Reason)
+		line += before + visible.Line(e.Reason)
 	}
 	return line
 }

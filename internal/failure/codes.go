@@ -170,6 +170,8 @@ func unavailable(err error) (hint string, ok bool) {
 		hint = "the program and its arguments are separate words: -- " + strings.Join(strings.Fields(program.Name), " ")
 	case isProgram && errors.Is(err, fs.ErrPermission):
 		hint = "chmod +x " + program.Name + " makes it a program; no message was touched"
+	case isProgram && strings.Contains(program.Name, "/"):
+		hint = "ls -l " + program.Name + " shows whether it is there; no message was touched"
 	case isProgram:
 		hint = "command -v " + program.Name + " shows whether it is installed; no message was touched"
 	case errors.Is(err, ash.ErrNotReady):
