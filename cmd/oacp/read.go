@@ -262,7 +262,7 @@ func printMessage(s *command.Streams, e mailbox.Entry, found []place) {
 		if name == "auth" {
 			continue // nobody can read it; what it is worth is said below
 		}
-		if name == "expires_at" {
+		if name == "expires_at" && text != "" {
 			text += " (" + expiry(m, s.Now()) + ")"
 		}
 		if text != "" {
