@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/cryptotest"
 	"testing/synctest"
@@ -45,6 +47,8 @@ func TestPictures(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	// What the runtime makes for the first signal must not belong to the test's clock.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR1)
 	synctest.Test(t, func(t *testing.T) { takePictures(t, dir) })
 }
 
@@ -57,14 +61,23 @@ func takePictures(t *testing.T, dir string) {
 
 	p.run("claude", `oacp send --to codex --type task_request --subject "Add rate limiting" \
     --body "A token bucket for each key, 100 requests a minute."`)
-	time.Sleep(40 * time.Second)
-	p.run("codex", "oacp inbox")
-	p.run("codex", `oacp reply `+p.pending("codex")+` --ack --body "Done in limit.go. The tests pass."`)
-	p.take("loop", "Two agents hand over a task and answer it")
+	time.Sleep(47 * time.Second)
+	p.run("codex", "oacp next")
+	task := p.pending("codex")
+	p.run("codex", "oacp reply "+task+` --type question --body "Which status has a refused request?"`)
+	time.Sleep(13 * time.Second)
+	p.run("claude", "oacp reply "+p.pending("claude")+` --ack --body "429, with Retry-After."`)
+	time.Sleep(9*time.Minute + 22*time.Second)
+	p.take("loop", "Two agents hand over a task, ask and answer")
 
-	time.Sleep(70 * time.Second)
-	p.run("codex", "oacp thread "+p.pending("claude"))
+	p.run("codex", "oacp inbox")
+	p.run("codex", "oacp reply "+task+` --ack --body "Done in limit.go. The tests pass."`)
+	time.Sleep(29 * time.Second)
+	p.run("claude", "oacp thread "+task)
 	p.take("conversation", "The inbox and a conversation")
+
+	p.run("claude", "oacp status "+task)
+	p.take("status", "How far a message got")
 
 	p.run("claude", "oacp dashboard --once")
 	p.take("dashboard", "The dashboard")
@@ -80,7 +93,7 @@ type photographer struct {
 // run shows a command line of an agent and what it prints.
 func (p *photographer) run(agent, line string) {
 	p.t.Helper()
-	fmt.Fprintf(&p.screen, "\x1b[36m%s$\x1b[0m %s\n", agent, line)
+	fmt.Fprintf(&p.screen, "\n\x1b[36m%s$\x1b[0m %s\n", agent, line)
 	args, err := shellwords.Parse(strings.ReplaceAll(line, "\\\n", ""))
 	if err != nil {
 		p.t.Fatal(err)
@@ -145,7 +158,10 @@ const svgStyle = `text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"Dej
 // svg draws the text, whose colours are escape sequences, as a picture.
 func svg(title, screen string) []byte {
 	var b bytes.Buffer
-	lines := strings.Split(screen, "\n")
+	lines, columns := strings.Split(screen, "\n"), columns
+	for _, line := range lines {
+		columns = max(columns, cells.String(line))
+	}
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" role="img" xml:space="preserve"><title>%s</title>`+
 		"\n<style>%s</style>\n"+`<rect width="%[1]d" height="%[2]d" rx="8"/>`+"\n",
 		columns*cellWidth/10+2*margin, len(lines)*lineHeight+2*margin, escaped(title), svgStyle)
