@@ -45,7 +45,7 @@ Name a file that is not a message as oacp inbox lists it. There may be no other
 copy of such a file, so look at it first, or archive it.
 
 EXAMPLES:
-   oacp ack k3x9
+   oacp ack ID
    oacp ack notes.yaml --archive
    oacp ack --all --type notification --agent codex`,
 		Flags: append([]cli.Flag{

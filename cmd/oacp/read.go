@@ -45,9 +45,9 @@ A file in an inbox can also be named as oacp inbox lists it. On a terminal, read
 escapes control characters. --raw prints the bytes of the file.
 
 EXAMPLES:
-   oacp read k3x9 p0q2
+   oacp read ID ID
    oacp read --all --agent codex
-   oacp read k3x9 --json | jq -r .body`,
+   oacp read ID --json | jq -r .body`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "all that is pending for the agent", Destination: &o.all},
 			&cli.StringFlag{Name: "agent", Usage: "the copy of `AGENT`, if there are several; with --all, its inbox (default: $OACP_AGENT)", Destination: &o.agent},

@@ -50,8 +50,8 @@ does, and --ack implies it. A question back never answers.
 --ack sends the answer first, and then takes the message out of the inbox.
 
 EXAMPLES:
-   oacp reply k3x9 --body "Done, see #43." --ack
-   oacp reply k3x9 --type question --body-file questions.md`,
+   oacp reply ID --body "Done, see #43." --ack
+   oacp reply ID --type question --body-file questions.md`,
 		Flags: slices.Concat(flags, o.composeOptions.flags(), rare, o.deliverOptions.flags()),
 		Action: func(c *cli.Context) (err error) {
 			if o.id, err = oneID(command.Positionals(c)); err != nil {

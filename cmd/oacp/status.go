@@ -41,7 +41,7 @@ With an ID, it shows how far the message got with each recipient:
 
 EXAMPLES:
    oacp status
-   oacp status k3x9 --json`,
+   oacp status ID --json`,
 		Flags: append([]cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			args := command.Positionals(c)

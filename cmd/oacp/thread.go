@@ -38,8 +38,8 @@ func newThreadCommand(s *command.Streams) *cli.Command {
 are indented below what they answer.
 
 EXAMPLES:
-   oacp thread k3x9
-   oacp thread k3x9 --bodies`,
+   oacp thread ID
+   oacp thread ID --bodies`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full", Destination: &o.bodies},
 			command.JSONFlag(&o.json),
@@ -129,8 +129,8 @@ other for ever. resume lets the count start again. The conversation is named by
 its id, or by that of a message in it.
 
 EXAMPLES:
-   oacp thread resume conv-20260313-claude-001
-   oacp thread resume k3x9`,
+   oacp thread resume CONVERSATION
+   oacp thread resume ID`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "with `AGENT` only (default: with all that had turns in it)", Destination: &o.agent},
 			command.JSONFlag(&o.json),

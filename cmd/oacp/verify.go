@@ -51,7 +51,7 @@ copy a bad message to the dead letters, or to add the answer to a record of an
 autonomy decision.
 
 EXAMPLES:
-   oacp verify agents/codex/inbox/20260313T1430Z_claude_question.yaml
+   oacp verify agents/codex/inbox/FILE
    oacp verify message.yaml --receiver codex --project my-project --json`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "receiver", Usage: "the pins of `AGENT` count", Destination: &o.receiver},
