@@ -94,7 +94,7 @@ func TestTrackWhatNoRunnerSaw(t *testing.T) {
 		}
 		return strings.Join(text, ", ")
 	}
-	if got, want := stages(), "codex done, gemini waiting"; got != want {
+	if got, want := stages(), "codex acknowledged, gemini waiting"; got != want {
 		t.Errorf("stages %s, want %s", got, want)
 	}
 	answer := conversation.Reply(sent, "codex")
@@ -174,7 +174,7 @@ func TestDoneByHandAfterAFailure(t *testing.T) {
 	if err := w.Acknowledge(entries(t, w, "codex", mailbox.Inbox)[0]); err != nil {
 		t.Fatal(err)
 	}
-	if p := progress(t, w, rec.ID); p.Stage != StageDone || p.Reason != "" {
-		t.Errorf("progress %+v, want done, without a reason", p)
+	if p := progress(t, w, rec.ID); p.Stage != StageAcknowledged || p.Reason != "" {
+		t.Errorf("progress %+v, want acknowledged, without a reason", p)
 	}
 }

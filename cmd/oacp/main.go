@@ -38,6 +38,7 @@ func program() *command.Program {
 			{Name: "reply", New: newReplyCommand},
 			{Name: "ack", New: newAckCommand},
 			{Name: "inbox", New: newInboxCommand},
+			{Name: "owed", New: newOwedCommand},
 			{Name: "thread", New: newThreadCommand},
 			{Name: "status", New: newStatusCommand},
 			{Name: "run", New: newRunCommand},

@@ -29,14 +29,15 @@ func newStatusCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[ID]",
 		Description: `Without an ID, status shows for each agent: its runner, the pending messages, the
 last turn, how many turns failed since the last success, and its conversations.
-With an ID, it shows how far the message got with each recipient:
+With an ID, it shows how far the message got with each recipient, and the replies:
 
    stored         sent, and not in the inbox yet
    waiting        in the inbox
    held, expired  in the inbox, and gets no turn
    in_turn        an agent is working on it
-   done           its turn succeeded, or it was acknowledged
-   answered       done, and there is an answer
+   acknowledged   taken out of the inbox without a turn
+   done           its turn succeeded
+   answered       one of these, and there is an answer
    dead           given up
 
 EXAMPLES:
@@ -149,9 +150,6 @@ func printProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON 
 	fmt.Fprintln(s.Out, visible.Line(string(progress[0].ID)))
 	for _, p := range progress {
 		line := fmt.Sprintf("  %s: %s", p.Agent, p.Stage)
-		if p.Answer != "" {
-			line += " with " + visible.Line(string(p.Answer))
-		}
 		if p.Attempts > 1 && p.Stage != turn.StageDead { // the reason says so
 			line += ", after " + spelling.Count(p.Attempts, "turn")
 		}
@@ -162,6 +160,23 @@ func printProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON 
 			line += "; again at " + s.Clock(p.RetryAt)
 		}
 		fmt.Fprintln(s.Out, line)
+		printReplies(p, s)
 	}
 	return nil
+}
+
+// printReplies prints a line for each reply.
+func printReplies(p turn.Progress, s *command.Streams) {
+	isListed := false
+	for _, r := range p.Replies {
+		what := "reply: "
+		if r.Answers {
+			what = "answer:"
+		}
+		isListed = isListed || r.ID == p.Answer
+		fmt.Fprintf(s.Out, "    %s %s, a %s\n", what, visible.Line(string(r.ID)), visible.Line(string(r.Type)))
+	}
+	if p.Answer != "" && !isListed { // its file is gone
+		fmt.Fprintf(s.Out, "    answer: %s\n", visible.Line(string(p.Answer)))
+	}
 }

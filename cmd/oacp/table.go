@@ -48,8 +48,15 @@ func (t *table) add(values row) {
 	t.rows = append(t.rows, texts)
 }
 
-// print prints the table without the blanks that align its last column.
+// print prints the lines of the table.
 func (t *table) print(s *command.Streams) {
+	for _, line := range t.lines() {
+		fmt.Fprintln(s.Out, line)
+	}
+}
+
+// lines returns the header and the rows without the blanks that align the last column.
+func (t *table) lines() []string {
 	widths := make([]int, len(t.rows[0]))
 	for _, texts := range t.rows {
 		for i, text := range texts {
@@ -57,14 +64,16 @@ func (t *table) print(s *command.Streams) {
 		}
 	}
 	t.narrow(widths)
-	for _, texts := range t.rows {
+	lines := make([]string, len(t.rows))
+	for n, texts := range t.rows {
 		var line strings.Builder
 		for i, text := range texts {
 			text = cells.TruncateString(text, widths[i], "…")
 			line.WriteString(text + strings.Repeat(" ", widths[i]-cells.String(text)+2))
 		}
-		fmt.Fprintln(s.Out, strings.TrimRight(line.String(), " "))
+		lines[n] = strings.TrimRight(line.String(), " ")
 	}
+	return lines
 }
 
 // narrow cuts the widest columns, as far as the table is wider than the terminal.

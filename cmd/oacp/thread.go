@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
+	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -22,6 +22,7 @@ type threadOptions struct {
 	workspace command.Workspace
 	id        string
 	bodies    bool
+	flat      bool
 	agent     string // of thread resume
 	json      bool
 }
@@ -34,13 +35,15 @@ func newThreadCommand(s *command.Streams) *cli.Command {
 		Usage:       "show the conversation of a message",
 		ArgsUsage:   "ID",
 		Subcommands: []*cli.Command{newThreadResumeCommand(s)},
-		Description: `Every message of the conversation in its order, wherever it is now; answers
-are indented below what they answer.
+		Description: `Every message of the conversation, wherever it is now. An answer stands under what
+it answers. STAGE is how far a message got, as oacp status ID says; of several
+recipients, with the one that is least far.
 
 EXAMPLES:
    oacp thread ID
-   oacp thread ID --bodies`,
+   oacp thread ID --flat --bodies`,
 		Flags: append([]cli.Flag{
+			&cli.BoolFlag{Name: "flat", Usage: "list the messages by time, without the tree", Destination: &o.flat},
 			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full", Destination: &o.bodies},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
@@ -56,7 +59,7 @@ EXAMPLES:
 
 func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		thread, err := conversation.Thread(ctx, w, o.id)
+		thread, err := turn.Thread(ctx, w, o.id)
 		unreadable := ""
 		switch incomplete := new(mailbox.UnreadableError); {
 		case len(thread) > 0 && errors.As(err, &incomplete):
@@ -65,51 +68,71 @@ func runThread(ctx context.Context, o threadOptions, s *command.Streams) error {
 		case err != nil:
 			return err
 		}
+		if o.flat {
+			conversation.Sort(thread, func(n turn.Node) *schema.Message { return n.Message })
+			for i := range thread {
+				thread[i].Branch, thread[i].Below = "", ""
+			}
+		}
 		if o.json {
 			return printThreadJSON(s, w, thread, unreadable)
 		}
-		depths := conversation.Depths(thread)
-		for i, e := range thread {
-			printThreadLine(s, depths[e.Message.ID], e)
-			if o.bodies {
-				fmt.Fprintln(s.Out)
-				printBody(s, e.Message.Body)
-				if i < len(thread)-1 {
-					fmt.Fprintln(s.Out)
-				}
-			}
-		}
+		printThread(s, thread, o.bodies)
 		return nil
 	})
 }
 
-func printThreadLine(s *command.Streams, depth int, e mailbox.Entry) {
-	m := e.Message
-	if e.Err != nil {
-		m = command.Preview(&e)
+// printThread prints a line for each message, and its body on request.
+func printThread(s *command.Streams, thread []turn.Node, bodies bool) {
+	entries := make([]mailbox.Entry, len(thread))
+	for i, n := range thread {
+		entries[i] = n.Entry
 	}
-	indent, mark := strings.Repeat("   ", depth), ""
-	if depth > 0 {
-		mark = strings.Repeat("   ", depth-1) + "└─ "
+	ids := shortIDs(entries)
+	const subject = 7
+	t := newTable(s, row{"ID", "From", "To", "Type", "Stage", "Age", "Subject"}, subject)
+	for i, n := range thread {
+		m := n.Message
+		if n.Err != nil {
+			m = command.Preview(&n.Entry)
+		}
+		title := visible.Line(m.Subject)
+		if n.Err != nil {
+			title += "  " + paint(s, colors{color.FgRed}, "not valid: "+visible.Line(failure.OneLine(n.Err.Error())))
+		}
+		t.add(row{n.Branch + ids[i], visible.Line(string(m.From)), visible.Line(joinNames(m.To)), visible.Line(string(m.Type)),
+			n.Stage(), command.Age(m.CreatedAt.Time(), s.Now()), title})
 	}
-	fmt.Fprintf(s.Out, "%s%s  %s -> %s  %s %s  %s\n", mark,
-		visible.Line(string(m.CreatedAt)), visible.Line(string(m.From)), visible.Line(joinNames(m.To)),
-		visible.Line(string(m.Type)), priorityText(s, m.Priority), visible.Line(string(m.ID)))
-	fmt.Fprintf(s.Out, "%s%s\n", indent, visible.Line(m.Subject))
-	if e.Err != nil {
-		fmt.Fprintf(s.Out, "%snot valid: %s\n", indent, visible.Line(failure.OneLine(e.Err.Error())))
+	lines := t.lines()
+	fmt.Fprintln(s.Out, lines[0])
+	for i, line := range lines[1:] {
+		fmt.Fprintln(s.Out, line)
+		if bodies {
+			fmt.Fprintln(s.Out)
+			printBody(s, thread[i].Message.Body)
+			if i < len(thread)-1 {
+				fmt.Fprintln(s.Out)
+			}
+		}
 	}
 }
 
-func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []mailbox.Entry, unreadable string) error {
+func printThreadJSON(s *command.Streams, w *mailbox.Workspace, thread []turn.Node, unreadable string) error {
 	answer := struct {
 		ConversationID schema.ConversationID `json:"conversation_id"`
 		Messages       []any                 `json:"messages"`
 		LoadError      string                `json:"load_error,omitempty"`
 	}{Messages: []any{}, LoadError: unreadable}
-	for _, e := range thread {
-		answer.ConversationID = cmp.Or(answer.ConversationID, e.Message.ConversationID)
-		object, err := messageJSON(e, places(w, []mailbox.Entry{e}), s)
+	for _, n := range thread {
+		answer.ConversationID = cmp.Or(answer.ConversationID, n.Message.ConversationID)
+		object, err := messageJSON(n.Entry, places(w, []mailbox.Entry{n.Entry}), s)
+		if err == nil {
+			object, err = withKeys(object, struct {
+				Depth  int                             `json:"depth"`
+				Stage  turn.Stage                      `json:"stage"`
+				Stages map[schema.AgentName]turn.Stage `json:"stages"`
+			}{n.Depth, n.Stage(), n.Stages()})
+		}
 		if err != nil {
 			return err
 		}

@@ -7,15 +7,29 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
+// Node is a message of a conversation, in its tree of answers.
+type Node struct {
+	// Entry is one of its files, a valid one if there is any. Files are all of them.
+	mailbox.Entry
+	Files []mailbox.Entry
+	// Depth is how many messages lead to it from the first one that has no parent here.
+	Depth int
+	// Branch is what is drawn before it in a list of the tree: "├─ " or "└─ " after the branches that
+	// go past it. Below is what is drawn before further lines of it.
+	Branch, Below string
+}
+
 // Thread returns the conversation of the message: every message with its conversation id, and every
-// message that is the parent or an answer of one of these, in the order of Sort. Of
-// each message, it returns one file. With a *mailbox.UnreadableError, it also returns what it could read.
-func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]mailbox.Entry, error) {
+// message that is the parent or an answer of one of these. They are in the order of the tree: each
+// message is followed by its answers, each with its own, and those of one parent are in the order of
+// Sort. With a *mailbox.UnreadableError, Thread also returns what it could read.
+func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error) {
 	start, err := w.Find(ctx, id)
 	if err != nil {
 		return nil, err
@@ -26,12 +40,12 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]mailbox.Ent
 		return nil, err
 	}
 	thread := connected(start[0].Message, all)
-	Sort(thread, func(e mailbox.Entry) *schema.Message { return e.Message })
-	return thread, err
+	Sort(thread, func(m Node) *schema.Message { return m.Message })
+	return tree(thread), err
 }
 
-// connected returns one entry of each message that is connected to the start.
-func connected(start *schema.Message, all []mailbox.Entry) []mailbox.Entry {
+// connected returns the messages that are connected to the start.
+func connected(start *schema.Message, all []mailbox.Entry) []Node {
 	links := func(m *schema.Message) []string {
 		keys := []string{"id " + string(m.ID)}
 		if m.ParentID != "" {
@@ -48,8 +62,9 @@ func connected(start *schema.Message, all []mailbox.Entry) []mailbox.Entry {
 			byLink[key] = append(byLink[key], i)
 		}
 	}
-	var thread []mailbox.Entry
-	taken := make(map[schema.ID]bool)
+	var thread []Node
+	positions := make(map[schema.ID]int)
+	taken := make([]bool, len(all))
 	followed := make(map[string]bool)
 	for queue := links(start); len(queue) > 0; queue = queue[1:] {
 		if followed[queue[0]] {
@@ -57,28 +72,77 @@ func connected(start *schema.Message, all []mailbox.Entry) []mailbox.Entry {
 		}
 		followed[queue[0]] = true
 		for _, i := range byLink[queue[0]] {
-			if m := all[i].Message; !taken[m.ID] {
-				taken[m.ID] = true
-				thread = append(thread, all[i])
+			if taken[i] {
+				continue
+			}
+			taken[i] = true
+			m := all[i].Message
+			position, known := positions[m.ID]
+			if !known {
+				position = len(thread)
+				positions[m.ID] = position
+				thread = append(thread, Node{Entry: all[i]})
 				queue = append(queue, links(m)...)
 			}
+			thread[position].Files = append(thread[position].Files, all[i])
 		}
 	}
 	return thread
 }
 
-// Depths returns, for each message of a conversation, how many messages lead to it from the first
-// one that has no parent here.
-func Depths(thread []mailbox.Entry) map[schema.ID]int {
-	depths := make(map[schema.ID]int, len(thread))
-	for _, e := range thread {
-		depth := 0
-		if parent, ok := depths[e.Message.ParentID]; ok {
-			depth = parent + 1
+// The pieces of a drawn tree, for one level each.
+const (
+	branchHere, lastBranchHere = "├─ ", "└─ "
+	branchPast, nothingPast    = "│  ", "   "
+	branchesCut                = "…  "
+	// mostBranches is how many levels are drawn: those next to the message.
+	mostBranches = 12
+)
+
+// tree puts messages, which are in the order of Sort, into the order of their tree. It is not
+// recursive, because messages can answer each other in chains of any length.
+func tree(sorted []Node) []Node {
+	positions := make(map[schema.ID]int, len(sorted))
+	answers := make([][]int, len(sorted))
+	var open []int // what is to be placed, the next one last
+	for i := range sorted {
+		// A parent comes first. If messages answer each other in a cycle, the first one has none.
+		if parent, ok := positions[sorted[i].Message.ParentID]; ok {
+			answers[parent] = append(answers[parent], i)
+		} else {
+			open = append(open, i)
 		}
-		depths[e.Message.ID] = depth
+		positions[sorted[i].Message.ID] = i
 	}
-	return depths
+	slices.Reverse(open)
+	placed := make([]Node, 0, len(sorted))
+	for len(open) > 0 {
+		i := open[len(open)-1]
+		open = open[:len(open)-1]
+		m := &sorted[i]
+		placed = append(placed, *m)
+		past := nextLevel(m.Below, m.Depth)
+		for n, answer := range slices.Backward(answers[i]) {
+			here, further := branchHere, branchPast
+			if n == len(answers[i])-1 {
+				here, further = lastBranchHere, nothingPast
+			}
+			a := &sorted[answer]
+			a.Depth, a.Branch, a.Below = m.Depth+1, past+here, past+further
+			open = append(open, answer)
+		}
+	}
+	return placed
+}
+
+// nextLevel returns what is drawn before the branches of a message's answers.
+func nextLevel(below string, depth int) string {
+	if depth < mostBranches {
+		return below
+	}
+	const level = 3 // characters
+	drawn := []rune(strings.TrimPrefix(below, branchesCut))
+	return branchesCut + string(drawn[len(drawn)-(mostBranches-1)*level:])
 }
 
 // Sort sorts what has messages by their age; see schema.CompareAge. A message that is
@@ -128,20 +192,29 @@ func locate(m *schema.Message, byID map[schema.ID]*schema.Message, positions map
 	}
 }
 
-// NewFor returns what a conversation has that is new for an agent: the messages after its own last
-// one, from the pending one on if that is earlier. The pending message is the file that is given.
-func NewFor(thread []mailbox.Entry, agent schema.AgentName, pending mailbox.Entry) []mailbox.Entry {
-	at := slices.IndexFunc(thread, func(e mailbox.Entry) bool { return e.Message.ID == pending.Message.ID })
+// NewFor returns what a conversation has that is new for an agent, in the order of Sort: the messages
+// after its own last one, from the pending one on if that is earlier. The pending message is the file
+// that is given.
+func NewFor(thread []Node, agent schema.AgentName, pending mailbox.Entry) []mailbox.Entry {
+	sorted := slices.Clone(thread)
+	Sort(sorted, func(n Node) *schema.Message { return n.Message })
+	at := slices.IndexFunc(sorted, func(n Node) bool { return n.Message.ID == pending.Message.ID })
 	if at < 0 {
 		return []mailbox.Entry{pending}
 	}
 	from := 0
-	for i, e := range thread {
-		if e.Message.From == agent {
+	for i, n := range sorted {
+		if n.Message.From == agent {
 			from = i + 1
 		}
 	}
-	part := slices.Clone(thread[min(from, at):])
-	part[at-min(from, at)] = pending
+	var part []mailbox.Entry
+	for i := min(from, at); i < len(sorted); i++ {
+		if i == at {
+			part = append(part, pending)
+		} else {
+			part = append(part, sorted[i].Entry)
+		}
+	}
 	return part
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 )
 
 // transcript is the conversation that the screen shows instead of the panes.
@@ -96,21 +97,23 @@ func (c *transcript) layOut(i, offset int) {
 	}
 }
 
-// concerns reports whether messages have come that belong to the conversation.
+// concerns reports whether messages of the conversation have come, or left an inbox.
 func (c *transcript) concerns(before, now []Message) bool {
 	if c.run != "" {
 		return false // the log is read in intervals
 	}
-	known := make(map[schema.ID]bool, len(before))
+	known := make(map[schema.ID]Message, len(before))
 	for _, m := range before {
-		known[m.ID] = true
+		known[m.ID] = m
 	}
 	gap := len(before) > 0 // some new messages may no longer be listed
 	related := false
 	for _, m := range now {
-		switch {
-		case known[m.ID]:
+		switch was, isKnown := known[m.ID]; {
+		case isKnown:
 			gap = false
+			// Its stage is another one if it left an inbox.
+			related = related || c.related[string(m.ID)] && !slices.Equal(was.Waiting, m.Waiting)
 		case !c.ready || c.related[string(m.ID)] || c.related[string(m.parent)] || c.related[string(m.ConversationID)]:
 			related = true
 		}
@@ -223,18 +226,18 @@ type messageReader struct {
 }
 
 func (r *messageReader) read(ctx context.Context) reading {
-	entries, err := r.thread(ctx)
+	nodes, err := r.thread(ctx)
 	result := reading{changed: true, related: make(map[string]bool), err: err}
 	var held backlog
-	for _, e := range entries {
-		m, problem := e.Message, ""
-		if e.Err != nil {
-			m, problem = command.Preview(&e), "  not valid: "+e.Err.Error()
+	for _, n := range nodes {
+		m, problem := n.Message, ""
+		if n.Err != nil {
+			m, problem = command.Preview(&n.Entry), "  not valid: "+n.Err.Error()
 		}
 		held.add(&entry{
 			id: string(m.ID), subject: m.Subject, text: bodyText(m.Body),
 			head: m.CreatedAt.Time().In(r.zone).Format(time.DateTime) + "  " + string(m.From) + " -> " + joinNames(m.To) +
-				"  " + string(m.Type) + " " + string(m.Priority) + problem,
+				"  " + string(m.Type) + " " + string(m.Priority) + "  " + string(n.Stage()) + problem,
 		})
 		for _, id := range []string{string(m.ID), string(m.ParentID), string(m.ConversationID)} {
 			result.related[id] = true
@@ -245,12 +248,14 @@ func (r *messageReader) read(ctx context.Context) reading {
 	return result
 }
 
-// thread returns the messages of the conversation, in order, from the first workspace that has it.
-func (r *messageReader) thread(ctx context.Context) ([]mailbox.Entry, error) {
+// thread returns the messages of the conversation from the first workspace that has it. They are in
+// the order of time, not of the tree: what is new comes last, where the view follows it.
+func (r *messageReader) thread(ctx context.Context) ([]turn.Node, error) {
 	for _, w := range r.workspaces {
-		entries, err := conversation.Thread(ctx, w, string(r.id))
+		nodes, err := turn.Thread(ctx, w, string(r.id))
 		if missing := new(mailbox.NotFoundError); !errors.As(err, &missing) {
-			return entries, err
+			conversation.Sort(nodes, func(n turn.Node) *schema.Message { return n.Message })
+			return nodes, err
 		}
 	}
 	return nil, nil

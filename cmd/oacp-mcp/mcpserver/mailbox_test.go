@@ -117,14 +117,34 @@ func TestMailboxConversation(t *testing.T) {
 			MessageID string `json:"message_id"`
 			Depth     int
 			Box       string
+			Stage     string
 		}
 		Unreadable string
 	}
 	claude.call(t, "reply_message", arguments{"message_id": answer.MessageID, "body": "Done.", "acknowledge": true}, nil)
 	text = claude.call(t, "show_thread", arguments{"message_id": asked.MessageID}, &conversation)
-	wantText(t, "the thread", text, "1. P1 review_request", "\n  2. P1 review_feedback", "\n    3. P1 review_addressed", "Two remarks.")
-	if len(conversation.Messages) != 3 || conversation.ID != answer.ConversationID || conversation.Messages[2].Depth != 2 {
+	wantText(t, "the thread", text, "1. P1 review_request", "[answered]\n", "\n└─ 2. P1 review_feedback", "\n   └─ 3. P1 review_addressed", "[waiting]\n", "Two remarks.")
+	if len(conversation.Messages) != 3 || conversation.ID != answer.ConversationID || conversation.Messages[2].Depth != 2 ||
+		conversation.Messages[0].Stage != "answered" || conversation.Messages[2].Stage != "waiting" {
 		t.Errorf("the thread is %+v, want three messages, each an answer to the one before", conversation)
+	}
+	var owed struct {
+		Mine, Theirs []struct {
+			ID       string `json:"message_id"`
+			From, To string
+			Type     string
+			Stage    string
+		}
+	}
+	text = codex.call(t, "list_owed", nil, &owed)
+	wantText(t, "what codex owes", text, "Wait for your answer:\nreview_addressed from claude to codex, 0m old, waiting: Re: Look at #42")
+	if len(owed.Mine) != 1 || len(owed.Theirs) != 0 || owed.Mine[0].Type != "review_addressed" || owed.Mine[0].Stage != "waiting" {
+		t.Errorf("codex owes %+v, want the answer to what was addressed", owed)
+	}
+	text = claude.call(t, "list_owed", nil, &owed)
+	wantText(t, "what claude is owed", text, "You wait for an answer:\nreview_addressed from claude to codex")
+	if len(owed.Mine) != 0 || len(owed.Theirs) != 1 {
+		t.Errorf("claude owes %+v, want nothing, and one answer of codex", owed)
 	}
 	if text := claude.call(t, "list_inbox", nil, &waiting); text != "Nothing is pending for claude." || waiting.Messages == nil {
 		t.Errorf("claude's inbox: %q, %+v, want it empty: the answer was acknowledged", text, waiting)

@@ -13,9 +13,9 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -29,9 +29,13 @@ func (s *Server) addReadTools() {
 		"Get a message in full, wherever it is: pending, sent, archived or dead letter. Reading changes nothing.",
 		reads(), s.readMessage)
 	addTool(s, "show_thread", "Show a conversation",
-		"List every message of the conversation that a message belongs to, oldest first, with the beginning "+
-			"of each text; read_message gives the rest.",
+		"List every message of the conversation that a message belongs to, answers below what they answer, with "+
+			"how far each got and the beginning of its text; read_message gives the rest.",
 		reads(), s.showThread)
+	addTool(s, "list_owed", "List what is owed",
+		"List the requests that wait for your answer, also those that you acknowledged without one, and your own "+
+			"that wait for others' answers.",
+		reads(), s.listOwed)
 	addTool(s, "validate_message", "Check a message file",
 		"Check the text of a message file that you wrote or found, and get every problem with its place, "+
 			"rule and fix. Messages sent with send_message are checked anyway.",
@@ -279,44 +283,43 @@ func messageText(r fullMessage) (string, error) {
 
 type thread struct {
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty" jsonschema:"The conversation."`
-	Messages       []threadMessage       `json:"messages" jsonschema:"Its messages, oldest first."`
+	Messages       []threadMessage       `json:"messages" jsonschema:"Its messages, each followed by its answers, oldest first."`
 	Unreadable     string                `json:"unreadable,omitempty" jsonschema:"What could not be read. Messages in it are missing."`
 }
 
 type threadMessage struct {
 	summary
 	Depth int         `json:"depth" jsonschema:"How deep the message is in the tree of answers."`
+	Stage turn.Stage  `json:"stage" jsonschema:"How far it got with its recipients, as oacp status says."`
 	Box   mailbox.Box `json:"box" jsonschema:"Where the message is now."`
 	Error string      `json:"error,omitempty" jsonschema:"Why the message is not valid."`
 }
 
 func (s *Server) showThread(ctx context.Context, in messageIDInput) (thread, string, error) {
 	result := thread{Messages: []threadMessage{}}
-	entries, err := conversation.Thread(ctx, s.workspace, in.MessageID)
+	nodes, err := turn.Thread(ctx, s.workspace, in.MessageID)
 	var text strings.Builder
 	switch incomplete := new(mailbox.UnreadableError); {
-	case len(entries) > 0 && errors.As(err, &incomplete):
+	case len(nodes) > 0 && errors.As(err, &incomplete):
 		result.Unreadable = failure.OneLine(incomplete.Error())
 		fmt.Fprintf(&text, "There may be more messages: %s\n", result.Unreadable)
 	case err != nil:
 		return result, "", err
 	}
 	now := time.Now()
-	depths := conversation.Depths(entries)
-	for i, e := range entries {
-		m := e.Message
+	for i, n := range nodes {
+		m := n.Message
 		if result.ConversationID == "" {
 			result.ConversationID = m.ConversationID
 		}
-		one := threadMessage{newSummary(m, now), depths[m.ID], e.Box, errorText(e.Err)}
+		one := threadMessage{newSummary(m, now), n.Depth, n.Stage(), n.Box, errorText(n.Err)}
 		result.Messages = append(result.Messages, one)
-		indent := strings.Repeat("  ", one.Depth)
-		fmt.Fprintf(&text, "%s%d. %s\n", indent, i+1, one.line())
+		fmt.Fprintf(&text, "%s%d. %s [%s]\n", n.Branch, i+1, one.line(), one.Stage)
 		if one.Error != "" {
-			fmt.Fprintf(&text, "%s   not valid: %s\n", indent, oneLine(one.Error))
+			fmt.Fprintf(&text, "%s   not valid: %s\n", n.Below, oneLine(one.Error))
 		}
 		if one.Excerpt != "" {
-			fmt.Fprintf(&text, "%s   %s\n", indent, oneLine(one.Excerpt))
+			fmt.Fprintf(&text, "%s   %s\n", n.Below, oneLine(one.Excerpt))
 		}
 	}
 	return result, text.String(), nil

@@ -95,7 +95,7 @@ func TestToolsAreDescribed(t *testing.T) {
 var (
 	bridgeTools = []string{"bridge_status", "receive_messages", "send_to_agent"}
 	mailTools   = []string{
-		"acknowledge_message", "list_inbox", "next_message", "read_message", "reply_message", "send_message", "show_thread", "validate_message",
+		"acknowledge_message", "list_inbox", "list_owed", "next_message", "read_message", "reply_message", "send_message", "show_thread", "validate_message",
 	}
 )
 
@@ -195,6 +195,7 @@ func TestResultsFitTheirSchemas(t *testing.T) {
 		{"read_message", arguments{"message_id": asked.ID}},
 		{"read_message", arguments{"message_id": sent.ID}},
 		{"show_thread", arguments{"message_id": asked.ID}},
+		{"list_owed", nil},
 		{"validate_message", arguments{"yaml": "id: 1"}},
 		{"validate_message", arguments{"yaml": ""}},
 		{"reply_message", arguments{"message_id": asked.ID, "body": "done"}},

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+)
+
+type owedOptions struct {
+	workspace command.Workspace
+	agent     string
+	json      bool
+}
+
+func newOwedCommand(s *command.Streams) *cli.Command {
+	var o owedOptions
+	return &cli.Command{
+		Name:      "owed",
+		Category:  command.CategoryMessages,
+		Usage:     "list unanswered requests",
+		ArgsUsage: "[PROJECT] [--agent AGENT]",
+		Description: `First those that wait for this agent's answer, then its own that wait for others',
+the oldest first. A request that was acknowledged without an answer is owed too;
+one that has expired is not. A question back is no answer, nor is a notification
+to a task_request: oacp reply --final makes it one.
+
+EXAMPLES:
+   oacp owed --agent codex
+   oacp owed --json`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "what `AGENT` owes and is owed (default: see oacp help)", Destination: &o.agent},
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
+		Action: func(c *cli.Context) error {
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
+				return err
+			}
+			return runOwed(c.Context, o, s)
+		},
+	}
+}
+
+func runOwed(ctx context.Context, o owedOptions, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		agent, err := command.AgentOf(w, o.agent, s)
+		if errors.Is(err, project.ErrNoSender) {
+			return failure.Usagef("%w", err).WithHint("use --agent AGENT, or set OACP_AGENT")
+		} else if err != nil {
+			return err
+		}
+		owed, err := turn.OwedBy(ctx, w, agent)
+		unreadable := ""
+		switch incomplete := new(mailbox.UnreadableError); {
+		case errors.As(err, &incomplete):
+			unreadable = failure.OneLine(incomplete.Error())
+			s.Warn("there may be more: " + unreadable)
+		case err != nil:
+			return err
+		}
+		if o.json {
+			return command.WriteJSON(s.Out, struct {
+				Project   string `json:"project"`
+				Workspace string `json:"workspace"`
+				turn.Owed
+				LoadError string `json:"load_error,omitempty"`
+			}{project.Name(w), w.Dir(), owed, unreadable})
+		}
+		printOwed(owed, s)
+		return nil
+	})
+}
+
+func printOwed(owed turn.Owed, s *command.Streams) {
+	if len(owed.Mine)+len(owed.Theirs) == 0 {
+		fmt.Fprintf(s.Out, "%s: nothing owed\n", owed.Agent)
+		return
+	}
+	if len(owed.Mine) > 0 {
+		fmt.Fprintf(s.Out, "%s owes %s:\n", owed.Agent, spelling.Count(len(owed.Mine), "answer"))
+		printOpen(owed.Mine, "From", func(r turn.OpenRequest) schema.AgentName { return r.From }, s)
+	}
+	if len(owed.Theirs) > 0 {
+		if len(owed.Mine) > 0 {
+			fmt.Fprintln(s.Out)
+		}
+		fmt.Fprintf(s.Out, "%s waits for %s:\n", owed.Agent, spelling.Count(len(owed.Theirs), "answer"))
+		printOpen(owed.Theirs, "To", func(r turn.OpenRequest) schema.AgentName { return r.To }, s)
+	}
+}
+
+// printOpen prints a line for each request, with the other agent.
+func printOpen(requests []turn.OpenRequest, title string, other func(turn.OpenRequest) schema.AgentName, s *command.Streams) {
+	var entries []mailbox.Entry // of each request one, although several recipients may owe an answer
+	for _, r := range requests {
+		if len(entries) == 0 || entries[len(entries)-1].Message.ID != r.ID {
+			entries = append(entries, mailbox.Entry{Message: &schema.Message{ID: r.ID}})
+		}
+	}
+	short := make(map[schema.ID]string, len(entries))
+	for i, id := range shortIDs(entries) {
+		short[entries[i].Message.ID] = id
+	}
+	const subject = 6
+	t := newTable(s, row{"ID", title, "Type", "Age", "Stage", "Subject"}, subject)
+	now := s.Now()
+	for _, r := range requests {
+		t.add(row{short[r.ID], other(r), r.Type, command.Age(r.CreatedAt.Time(), now), openText(r, now), visible.Line(r.Subject)})
+	}
+	t.print(s)
+}
+
+// openText says where a request is.
+func openText(r turn.OpenRequest, now time.Time) string {
+	text := string(r.Stage)
+	if n := len(r.Replies); n > 0 {
+		text += fmt.Sprintf(", %s sent", r.Replies[n-1].Type)
+	}
+	if r.ExpiresAt != "" {
+		text += ", expires in " + command.Age(now, r.ExpiresAt.Time())
+	}
+	return text
+}

@@ -1,0 +1,214 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Owed is the answers that an agent owes, and those that others owe it.
+type Owed struct {
+	Agent schema.AgentName `json:"agent"`
+	// Mine are the requests that wait for the agent's answer, and Theirs its own requests that wait for
+	// others' answers, the oldest first.
+	Mine   []OpenRequest `json:"mine"`
+	Theirs []OpenRequest `json:"theirs"`
+}
+
+// OpenRequest is a request that one of its recipients has not answered, and that has not expired.
+type OpenRequest struct {
+	ID   schema.ID        `json:"id"`
+	From schema.AgentName `json:"from"`
+	// To is the recipient that owes the answer.
+	To             schema.AgentName      `json:"to"`
+	Type           schema.Type           `json:"type"`
+	Priority       schema.Priority       `json:"priority"`
+	Subject        string                `json:"subject"`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
+	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
+	Stage          Stage                 `json:"stage"`
+	// Reason says why the request is held or dead, or how its last turn failed.
+	Reason string `json:"reason,omitempty"`
+	// Replies are the recipient's messages about the request, which do not answer it.
+	Replies []Reply `json:"replies,omitempty"`
+}
+
+// OwedBy returns what the agent owes and is owed. It changes nothing. A request counts if it is in the
+// outbox of its sender or in a mailbox of the agent, whether it was acknowledged or not. With a
+// *mailbox.UnreadableError, OwedBy also returns what it could read.
+func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (Owed, error) {
+	owed := Owed{Agent: agent, Mine: []OpenRequest{}, Theirs: []OpenRequest{}}
+	if err := w.CheckAgent(agent); err != nil {
+		return owed, err
+	}
+	l := ledger{w: w, agent: agent, tracker: newTracker(w)}
+	unreadable := l.readRequests(ctx)
+	if err := fatal(unreadable); err != nil {
+		return owed, err
+	}
+	for _, read := range []func(context.Context) error{l.readReplies, l.readFiles} {
+		if err := fatal(read(ctx)); err != nil {
+			return owed, err
+		}
+	}
+	for _, d := range l.debts {
+		m := d.request
+		p, err := l.tracker.progress(m, d.debtor, l.files[m.ID], l.replies[m.ID])
+		if err != nil {
+			return owed, err
+		}
+		if p.Answer != "" {
+			continue
+		}
+		open := OpenRequest{
+			ID: m.ID, From: m.From, To: d.debtor, Type: m.Type, Priority: m.Priority, Subject: m.Subject, CreatedAt: m.CreatedAt,
+			ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, Stage: p.Stage, Reason: p.Reason, Replies: p.Replies,
+		}
+		if d.debtor == agent {
+			owed.Mine = append(owed.Mine, open)
+		} else {
+			owed.Theirs = append(owed.Theirs, open)
+		}
+	}
+	return owed, unreadable
+}
+
+// fatal returns the error unless it only says that something could not be read.
+func fatal(err error) error {
+	if unreadable := new(mailbox.UnreadableError); errors.As(err, &unreadable) {
+		return nil
+	}
+	return err
+}
+
+// debt is an answer that is owed.
+type debt struct {
+	request *schema.Message
+	debtor  schema.AgentName
+}
+
+// ledger finds the debts of an agent. It reads in three steps, so that of many old messages it reads
+// only those that matter: requests, then newer messages that may answer one, then the files of the
+// requests without an answer.
+type ledger struct {
+	w       *mailbox.Workspace
+	agent   schema.AgentName
+	tracker *tracker
+	// debts are in the order of age.
+	debts []debt
+	// replies and files are those of a request.
+	replies, files map[schema.ID][]mailbox.Entry
+}
+
+// readRequests finds requests from and to the agent, and those replies that are requests too. Types
+// are in the names of files. Bodies are not kept, for there may be many.
+func (l *ledger) readRequests(ctx context.Context) error {
+	found, err := l.w.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
+		parsed, err := schema.ParseFileName(name)
+		return (box == mailbox.Outbox || agent == l.agent) && (err != nil || parsed.Type.IsRequest())
+	}, func(m *schema.Message) bool {
+		m.Body = schema.Value{}
+		return (m.From == l.agent || m.IsFor(l.agent)) && (m.Type.IsRequest() || m.ParentID != "")
+	})
+	l.replies = make(map[schema.ID][]mailbox.Entry)
+	seen := make(map[schema.ID]bool)
+	for _, e := range found {
+		m := e.Message
+		if e.Err != nil || seen[m.ID] {
+			continue
+		}
+		seen[m.ID] = true
+		if m.ParentID != "" {
+			l.replies[m.ParentID] = append(l.replies[m.ParentID], e)
+		}
+		if !m.Type.IsRequest() || m.ExpiredAt(l.tracker.now) {
+			continue
+		}
+		for _, to := range m.To {
+			if m.From == l.agent || to == l.agent {
+				l.debts = append(l.debts, debt{m, to})
+			}
+		}
+	}
+	slices.SortStableFunc(l.debts, func(a, b debt) int { return schema.CompareAge(a.request, b.request) })
+	l.dropAnswered()
+	return err
+}
+
+// readReplies finds the replies that are no requests, in the outboxes of the debtors and among what
+// the agent received.
+func (l *ledger) readReplies(ctx context.Context) error {
+	debtors := make(map[schema.AgentName]bool)
+	open := make(map[schema.ID]bool)
+	var oldest time.Time
+	for _, d := range l.debts {
+		debtors[d.debtor], open[d.request.ID] = true, true
+		if at := d.request.CreatedAt.Time(); oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	found, err := l.w.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
+		if box != mailbox.Outbox && agent != l.agent || box == mailbox.Outbox && !debtors[agent] {
+			return false
+		}
+		parsed, err := schema.ParseFileName(name)
+		return err == nil && !parsed.Type.IsRequest() && debtors[parsed.From] && sentSince(name, oldest)
+	}, func(m *schema.Message) bool {
+		m.Body = schema.Value{}
+		return open[m.ParentID]
+	})
+	for _, e := range found {
+		l.replies[e.Message.ParentID] = append(l.replies[e.Message.ParentID], e)
+	}
+	l.dropAnswered()
+	return err
+}
+
+// readFiles finds the files of the requests, with their bodies.
+func (l *ledger) readFiles(ctx context.Context) error {
+	open := make(map[schema.ID]bool)
+	minutes := make(map[time.Time]bool)
+	for _, d := range l.debts {
+		open[d.request.ID] = true
+		minutes[d.request.CreatedAt.Time().Truncate(time.Minute)] = true
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	found, err := l.w.Search(ctx, func(_ schema.AgentName, _ mailbox.Box, name string) bool {
+		parsed, err := schema.ParseFileName(name)
+		return err != nil || parsed.Type.IsRequest() && minutes[parsed.At.Truncate(time.Minute)]
+	}, func(m *schema.Message) bool { return open[m.ID] })
+	l.files = make(map[schema.ID][]mailbox.Entry, len(open))
+	whole := make(map[schema.ID]*schema.Message, len(open))
+	for _, e := range found {
+		id := e.Message.ID
+		l.files[id] = append(l.files[id], e)
+		if e.Err == nil && whole[id] == nil {
+			whole[id] = e.Message
+		}
+	}
+	for i, d := range l.debts {
+		if m := whole[d.request.ID]; m != nil {
+			l.debts[i].request = m
+		}
+	}
+	return err
+}
+
+// dropAnswered removes the debts that have an answer among the replies.
+func (l *ledger) dropAnswered() {
+	l.debts = slices.DeleteFunc(l.debts, func(d debt) bool {
+		return slices.ContainsFunc(l.replies[d.request.ID], func(e mailbox.Entry) bool {
+			return e.Err == nil && e.Message.From == d.debtor && e.Message.Answers(d.request)
+		})
+	})
+}

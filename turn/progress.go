@@ -1,0 +1,276 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Stage is the state of a message with one recipient. A state is reported only once it is true.
+type Stage string
+
+// The stages of a message.
+const (
+	// StageStored is a message that is sent, and not in the inbox yet.
+	StageStored Stage = "stored"
+	// StageWaiting is a message in the inbox. If it had a turn already, that failed or never ended.
+	StageWaiting Stage = "waiting"
+	// StageHeld and StageExpired are messages in the inbox that get no turn.
+	StageHeld    Stage = "held"
+	StageExpired Stage = "expired"
+	// StageInTurn is a message that an agent is working on.
+	StageInTurn Stage = "in_turn"
+	// StageAcknowledged is a message that was taken out of the inbox without a turn, and StageDone one
+	// whose turn succeeded. StageAnswered is either with an answer; see schema.Message.Answers.
+	StageAcknowledged Stage = "acknowledged"
+	StageDone         Stage = "done"
+	StageAnswered     Stage = "answered"
+	// StageDead is a dead letter.
+	StageDead Stage = "dead"
+)
+
+// Progress is how far a message got with one recipient.
+type Progress struct {
+	ID schema.ID `json:"id"`
+	// Agent is the recipient.
+	Agent schema.AgentName `json:"agent"`
+	Stage Stage            `json:"stage"`
+	// Reason says why the message is held or dead, how its last turn failed, or why it has no
+	// answer.
+	Reason string `json:"reason,omitempty"`
+	// Attempts counts the turns on it. Started and Ended are those of the last one.
+	Attempts int       `json:"attempts"`
+	Started  time.Time `json:"started,omitzero"`
+	Ended    time.Time `json:"ended,omitzero"`
+	// RetryAt is when there will be another turn.
+	RetryAt time.Time `json:"retry_at,omitzero"`
+	// Answer is the id of the first reply that answers the message. Replies are all messages of the
+	// recipient that name it as their parent, the oldest first.
+	Answer  schema.ID `json:"answer,omitempty"`
+	Replies []Reply   `json:"replies,omitempty"`
+	// Path is the recipient's copy, if there is one.
+	Path string `json:"path,omitempty"`
+}
+
+// Reply is a message of a recipient that names another one as its parent.
+type Reply struct {
+	ID        schema.ID        `json:"id"`
+	Type      schema.Type      `json:"type"`
+	CreatedAt schema.Timestamp `json:"created_at_utc"`
+	// Answers says that it answers that message.
+	Answers bool `json:"answers"`
+}
+
+// Track returns how far a message got with each of its recipients. The id may be the unique
+// beginning of one. Track changes nothing. Its errors are those of Workspace.Find.
+func Track(ctx context.Context, w *mailbox.Workspace, id string) ([]Progress, error) {
+	found, err := w.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	m := found[0].Message
+	replies, err := w.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
+		return box == mailbox.Outbox && m.IsFor(agent) && sentSince(name, m.CreatedAt.Time())
+	}, func(reply *schema.Message) bool { return reply.ParentID == m.ID })
+	if unreadable := new(mailbox.UnreadableError); err != nil && !errors.As(err, &unreadable) {
+		return nil, err
+	}
+	return newTracker(w).track(m, found, replies)
+}
+
+// clockSkew is how much older than its parent a reply may seem, because clocks differ.
+const clockSkew = 24 * time.Hour
+
+// sentSince reports whether a file of this name can hold a message that was sent after another one of
+// that time.
+func sentSince(name string, at time.Time) bool {
+	parsed, err := schema.ParseFileName(name)
+	return err != nil || !parsed.At.Before(at.Add(-clockSkew))
+}
+
+// tracker tells how far messages got. It reads the history of each agent once.
+type tracker struct {
+	w       *mailbox.Workspace
+	now     time.Time
+	inboxes map[schema.AgentName]*inboxState
+}
+
+func newTracker(w *mailbox.Workspace) *tracker {
+	return &tracker{w: w, now: time.Now(), inboxes: make(map[schema.AgentName]*inboxState)}
+}
+
+// track returns how far a message got with each of its recipients. files are its files, of which
+// there is at least one, and replies may have other messages too.
+func (t *tracker) track(m *schema.Message, files, replies []mailbox.Entry) ([]Progress, error) {
+	recipients := m.To
+	if len(recipients) == 0 { // it is not valid
+		recipients = []schema.AgentName{files[0].Agent}
+	}
+	all := make([]Progress, len(recipients))
+	for i, name := range recipients {
+		var err error
+		if all[i], err = t.progress(m, name, files, replies); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// progress returns how far a message got with one recipient.
+func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, replies []mailbox.Entry) (Progress, error) {
+	p := Progress{ID: m.ID, Agent: name}
+	state, err := t.inbox(name)
+	if err != nil {
+		return p, err
+	}
+	rec := state.record(m)
+	p.Attempts, p.Started, p.Ended, p.Reason = rec.Attempts, rec.Started, rec.Ended, rec.Reason
+	p.addReplies(m, rec, replies)
+	places := make(map[mailbox.Box]mailbox.Entry)
+	for _, e := range files {
+		if e.Agent == name && e.Box != mailbox.Outbox {
+			places[e.Box] = e
+			p.Path = e.Path
+		}
+	}
+	inbox, ok := places[mailbox.Inbox]
+	if !ok {
+		return p, p.trackGone(t.w, m, rec, places)
+	}
+	p.Path = inbox.Path
+	p.Stage = state.stage(m, rec, t.now)
+	if inbox.Err != nil {
+		p.Reason = "it is not valid: " + inbox.Err.Error()
+	}
+	if p.Stage == StageHeld {
+		p.Reason = rec.Held
+	}
+	if p.Stage == StageWaiting {
+		p.RetryAt = rec.RetryAt
+	}
+	return p, nil
+}
+
+// addReplies adds those of the messages that are replies of the recipient.
+func (p *Progress) addReplies(m *schema.Message, rec *record, all []mailbox.Entry) {
+	var replies []*schema.Message
+	for _, e := range all {
+		if r := e.Message; e.Err == nil && r.From == p.Agent && r.ParentID == m.ID && r.ID != m.ID && r.IsFor(m.From) {
+			replies = append(replies, r)
+		}
+	}
+	slices.SortFunc(replies, schema.CompareAge)
+	automatic := schema.ID("") // of a message that had several, the journal knows which one answers
+	if rec.Outcome == succeeded {
+		automatic = rec.Sent
+	}
+	for i, r := range replies {
+		if i > 0 && replies[i-1].ID == r.ID {
+			continue // another file of it
+		}
+		one := Reply{ID: r.ID, Type: r.Type, CreatedAt: r.CreatedAt, Answers: r.ID == automatic || r.Answers(m)}
+		if one.Answers && p.Answer == "" {
+			p.Answer = r.ID
+		}
+		p.Replies = append(p.Replies, one)
+	}
+	if p.Answer == "" {
+		p.Answer = automatic
+	}
+}
+
+// trackGone fills in what became of a message that is not in the inbox.
+func (p *Progress) trackGone(w *mailbox.Workspace, m *schema.Message, rec *record, places map[mailbox.Box]mailbox.Entry) error {
+	if letter, ok := places[mailbox.DeadLetters]; ok && rec.Outcome != succeeded {
+		p.Stage = StageDead
+		reason, err := w.Reason(letter)
+		switch {
+		case err == nil:
+			p.Reason, p.Attempts = reason.Reason, reason.Attempts
+		case !mailbox.IsGone(err):
+			return err
+		}
+		return nil
+	}
+	if rec.Outcome == dead {
+		p.Stage = StageDead
+		return nil
+	}
+	if queued, err := w.IsQueued(m.ID, p.Agent); queued || err != nil {
+		p.Stage = StageStored
+		return err
+	}
+	p.Stage = StageDone
+	if rec.Outcome == "" {
+		p.Stage, p.Reason = StageAcknowledged, "" // the reason is how an earlier turn failed
+	}
+	if p.Answer != "" {
+		p.Stage = StageAnswered
+	}
+	return nil
+}
+
+// inboxState is what is known of the turns on messages in an inbox.
+type inboxState struct {
+	history *history
+	ids     map[schema.ID]bool // of messages with a record
+	running bool
+	runner  *Holder
+}
+
+// inbox returns the state of an agent's inbox. It reads it once.
+func (t *tracker) inbox(name schema.AgentName) (*inboxState, error) {
+	if state := t.inboxes[name]; state != nil {
+		return state, nil
+	}
+	state, err := readInbox(t.w, name)
+	if err == nil {
+		t.inboxes[name] = state
+	}
+	return state, err
+}
+
+func readInbox(w *mailbox.Workspace, name schema.AgentName) (s *inboxState, err error) {
+	s = new(inboxState)
+	if s.running, s.runner, err = lockOf(w, name).Held(); err != nil {
+		return nil, err
+	}
+	if s.history, err = readHistory(w, name); err != nil {
+		return nil, err
+	}
+	s.ids = make(map[schema.ID]bool, len(s.history.records))
+	for k := range s.history.records {
+		s.ids[k.ID] = true
+	}
+	return s, nil
+}
+
+// record returns the record of a message, which is empty if there is none.
+func (s *inboxState) record(m *schema.Message) *record {
+	if s.ids[m.ID] { // else its key need not be computed
+		k, err := keyOf(m)
+		if rec := s.history.records[k]; err == nil && rec != nil {
+			return rec
+		}
+	}
+	return new(record)
+}
+
+// stage returns the stage of a message in the inbox.
+func (s *inboxState) stage(m *schema.Message, rec *record, now time.Time) Stage {
+	switch {
+	case rec.Running && s.running:
+		return StageInTurn
+	case rec.Outcome == succeeded:
+		return StageDone
+	case m.ExpiredAt(now):
+		return StageExpired
+	case rec.Held != "":
+		return StageHeld
+	}
+	return StageWaiting
+}
