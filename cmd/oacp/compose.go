@@ -74,7 +74,7 @@ func (o *composeOptions) check(c *cli.Context) error {
 }
 
 // fill sets the fields of the draft that the command line gives. The body is the text given, or the
-// content of a file or of standard input.
+// content of a file or of standard input. It stays absent if the user is to write it in an editor.
 func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) (err error) {
 	if err := o.parse(s); err != nil {
 		return err
@@ -85,8 +85,13 @@ func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) (err er
 			*field = *text
 		}
 	}
-	if o.prepared != nil && !o.bodyGiven && o.bodyFile == "" {
-		return nil // the body is that of the file
+	if !o.bodyGiven && o.bodyFile == "" {
+		if o.prepared != nil {
+			return nil // the body is that of the file
+		}
+		if editor, err := editorOf(s); err != nil || editor != nil {
+			return err // deliver opens the editor
+		}
 	}
 	body, err := o.readBody(s)
 	draft.Body = schema.TextValue(body)
@@ -137,7 +142,7 @@ func (o *composeOptions) readBody(s *command.Streams) (text string, err error) {
 	case o.bodyFile == "" && o.bodyGiven:
 		text, empty = o.body, "--body is empty"
 	case s.InTerminal:
-		return "", failure.Usagef("body: there is none").WithHint(hint)
+		return "", failure.Usagef("body: there is none, and neither VISUAL nor EDITOR names an editor").WithHint(hint)
 	default:
 		empty = "nothing came in on standard input"
 		text, err = readInput("-", s)

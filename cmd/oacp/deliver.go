@@ -27,6 +27,10 @@ type deliverOptions struct {
 	wait                   waitOptions
 	// afterwards, if not nil, acknowledges the message that this one answers, once this one is sent.
 	afterwards func() (acknowledged schema.ID, err error)
+	// answered, if not nil, is the message that this one answers. The editor shows it.
+	answered *schema.Message
+	// sent, if not nil, is called once the message is sent.
+	sent func()
 	// warnings are printed already; the JSON answer has them too.
 	warnings []string
 }
@@ -73,8 +77,11 @@ func (o *deliverOptions) makeProject(s *command.Streams) error {
 
 // deliver sends the draft, prints the receipt, and waits for --wait. Without --wait it does not catch
 // signals, which would take a tenth of its time: delivery survives that the process is killed.
-// Source is where the body was read from.
+// Source is where the body was read from. If the draft has no body, the user writes it in an editor.
 func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, source validate.Source, s *command.Streams) error {
+	if draft.Body.Kind == schema.Absent {
+		return o.deliverEdited(ctx, w, draft, s)
+	}
 	options := &mailbox.SendOptions{Create: o.create, Suffix: o.suffix, Sign: o.sign}
 	if err := command.CheckDraft(ctx, w, &draft, source); err != nil {
 		return err
@@ -94,6 +101,9 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	receipt, err := w.Send(ctx, draft, options)
 	if receipt == nil {
 		return err
+	}
+	if o.sent != nil {
+		o.sent()
 	}
 	var acknowledged schema.ID
 	if err == nil && o.afterwards != nil {

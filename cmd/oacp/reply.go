@@ -88,6 +88,7 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
+		o.answered = original
 		draft := conversation.Reply(original, from)
 		if o.newConversation {
 			draft.ConversationID = conversation.New(from, s.Now())

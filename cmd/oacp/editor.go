@@ -1,0 +1,132 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/contract"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// scissors is the line that ends what is sent of the text in the editor.
+const scissors = "# ------------------------ >8 ------------------------"
+
+// editorOf returns the words of the user's editor command, or none if there is no terminal for it or
+// the environment names none.
+func editorOf(s *command.Streams) ([]string, error) {
+	if !s.InTerminal || !s.ErrTerminal {
+		return nil, nil
+	}
+	words, err := parseCommand(cmp.Or(s.Getenv("VISUAL"), s.Getenv("EDITOR")))
+	if err != nil {
+		err = failure.Usagef("VISUAL or EDITOR: %w", err)
+	}
+	return words, err
+}
+
+// deliverEdited lets the user write the body in an editor and delivers the message. If it is not
+// sent, the text is kept in a file.
+func (o deliverOptions) deliverEdited(ctx context.Context, w *mailbox.Workspace, draft schema.Message, s *command.Streams) error {
+	if err := o.checkBeforeEditing(w, draft); err != nil {
+		return err
+	}
+	start, err := bodyTemplate(string(draft.Type), w.Root(), w.Dir())
+	if err != nil && !errors.Is(err, contract.ErrNoTemplate) {
+		return err
+	}
+	path, text, err := edit(ctx, string(start), o.editorNotes(&draft), s)
+	if path == "" {
+		return err
+	}
+	hint := "what you wrote is kept in " + path + "; --body-file sends it"
+	if trimmed := strings.TrimSpace(text); trimmed == "" || trimmed == strings.TrimSpace(string(start)) {
+		if err == nil {
+			err = &failure.Error{Code: "nothing_written", Err: errors.New("nothing was written, so nothing is sent")}
+		}
+		return errors.Join(err, os.Remove(path))
+	}
+	if err != nil {
+		return failure.WithHint(err, hint)
+	}
+	sent := false
+	o.sent = func() { sent = true }
+	draft.Body = schema.TextValue(text)
+	err = o.deliver(ctx, w, draft, validate.Source{BodyFile: path}, s)
+	if sent || o.dryRun && err == nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	s.Note(hint)
+	return err
+}
+
+// checkBeforeEditing returns what is wrong with a message apart from its body.
+func (o deliverOptions) checkBeforeEditing(w *mailbox.Workspace, draft schema.Message) error {
+	draft.Body = schema.TextValue("x")
+	_, _, _, err := w.Compose(draft, &mailbox.SendOptions{Create: o.create, Suffix: o.suffix, Unsigned: true})
+	invalid, ok := errors.AsType[*validate.InvalidError](err)
+	if !ok {
+		return err
+	}
+	ofBody := func(d validate.Diagnostic) bool { return d.Field == "body" || strings.HasPrefix(d.Field, "body.") }
+	return slices.DeleteFunc(invalid.Diagnostics, ofBody).Err()
+}
+
+// editorNotes returns what stands below the scissors: how to go on, and what the message is.
+func (o deliverOptions) editorNotes(m *schema.Message) string {
+	notes := fmt.Sprintf("# Write the message above this line. What stands below it is not sent.\n"+
+		"# To cancel, leave nothing above it.\n#\n# A %s from %s to %s: %s\n", m.Type, m.From, joinNames(m.To), m.Subject)
+	if answered := o.answered; answered != nil {
+		body := answered.Body.Text
+		if answered.Body.Kind == schema.Mapping {
+			body = string(schema.EncodeMapping(answered.Body))
+		}
+		notes += fmt.Sprintf("#\n# It answers what %s wrote:\n\n%s\n", answered.From, body)
+	}
+	return notes
+}
+
+// edit opens an editor on a file that holds the text and, below the scissors, the notes. It returns
+// the path of the file, empty if there is none, and what the user left above the scissors.
+func edit(ctx context.Context, text, notes string, s *command.Streams) (path, edited string, err error) {
+	words, err := editorOf(s)
+	if err != nil {
+		return "", "", err
+	}
+	file, err := os.CreateTemp("", "oacp-*.md")
+	if err != nil {
+		return "", "", err
+	}
+	path = file.Name()
+	_, err = file.WriteString(text + "\n" + scissors + "\n" + notes)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", "", errors.Join(err, os.Remove(path))
+	}
+	// A ^C is for the editor, which has the terminal.
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt)
+	defer signal.Stop(interrupts)
+	editor := exec.CommandContext(ctx, words[0], append(words[1:], path)...)
+	editor.Stdin, editor.Stdout, editor.Stderr = s.In, s.Err, s.Err
+	if err = editor.Run(); err != nil {
+		err = &failure.Error{Code: "editor", Err: fmt.Errorf("the editor %s: %w", words[0], err), Hint: "VISUAL or EDITOR names the editor"}
+	}
+	edited, readErr := readInput(path, s)
+	if readErr != nil {
+		return "", "", errors.Join(err, readErr)
+	}
+	if at := strings.Index("\n"+edited, "\n"+scissors); at >= 0 {
+		edited = edited[:at]
+	}
+	return path, strings.TrimRight(edited, "\r\n") + "\n", err
+}
