@@ -122,7 +122,7 @@ func TestDashboardLive(t *testing.T) {
 	term.tmux("send-keys", "Escape")
 
 	term.tmux("resize-window", "-x", "40", "-y", "11")
-	term.awaitText("* TIME", "q quit  ? keys  tab agents  enter conve…")
+	term.awaitText("* FROM", "STATE", "q quit  ? keys  tab agents  enter conve…")
 	term.tmux("send-keys", "?")
 	term.awaitText("up, down    select a row, or scroll", "q, ctrl-c   quit")
 	term.tmux("send-keys", "x")

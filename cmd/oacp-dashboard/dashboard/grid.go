@@ -79,7 +79,7 @@ const (
 	// widest is the width of a column, but the last, if the width of the grid is bounded, and
 	// narrowest the width below which the last column does not shrink.
 	widest    = 20
-	narrowest = 12
+	narrowest = 16
 )
 
 // lines lays out the header and the rows, escapes all text, and cuts lines to the width unless it

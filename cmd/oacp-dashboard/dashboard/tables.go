@@ -146,8 +146,8 @@ func (r Run) task() string {
 
 func messagesGrid(messages []Message, now time.Time) grid {
 	g := grid{columns: []column{
-		{name: "TIME", drop: 5}, {name: "FROM"}, {name: "TO", drop: 4}, {name: "TYPE", drop: 2},
-		{name: "PRIO", drop: 1}, {name: "STATE", drop: 3}, {name: "SUBJECT"},
+		{name: "TIME", drop: 3}, {name: "FROM"}, {name: "TO", drop: 4}, {name: "TYPE", drop: 2},
+		{name: "PRIO", drop: 1}, {name: "STATE", drop: 5}, {name: "SUBJECT"},
 	}}
 	for _, m := range messages {
 		g.rows = append(g.rows, row{target{message: m.ID}, []string{
