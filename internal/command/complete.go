@@ -198,7 +198,7 @@ func (c *Completion) positional(index int, current string) []Candidate {
 	var names []string
 	repeated := false
 	for word := range strings.FieldsSeq(c.parser.command.ArgsUsage) {
-		if strings.Contains(word, "--") {
+		if strings.Contains(word, "--") || word == "|" { // what follows are flags
 			break
 		}
 		repeated = strings.Contains(word, "…")
