@@ -33,7 +33,7 @@ func newAckCommand(s *command.Streams) *cli.Command {
 		Name:      "ack",
 		Category:  command.CategoryMessages,
 		Usage:     "mark messages as handled",
-		ArgsUsage: "ID|FILE… | --all",
+		ArgsUsage: "[ID|FILE…] [--all]",
 		Description: `Removes the message from the inbox, or with --archive moves it to the agent's
 archive. The sender keeps a copy in its outbox, and other recipients keep theirs.
 

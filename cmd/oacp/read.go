@@ -35,7 +35,7 @@ func newReadCommand(s *command.Streams) *cli.Command {
 		Name:      "read",
 		Category:  command.CategoryMessages,
 		Usage:     "show messages",
-		ArgsUsage: "ID|FILE… | --all",
+		ArgsUsage: "[ID|FILE…] [--all]",
 		Description: `A message may be in any mailbox: pending, sent, archived, or a dead letter. Reading
 it changes nothing; oacp ack marks it as handled. ID may be the short one that
 oacp inbox shows. --all shows all that is pending, in processing order.
