@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -71,6 +72,11 @@ func (o *sendOptions) run(c *cli.Context, words []string, s *command.Streams) er
 	if err := o.workspace.TakeProject(words); err != nil {
 		return err
 	}
+	if len(words) > 0 && !o.create {
+		if _, err := o.workspace.Place(s).Find(); err != nil {
+			return err // before a body is missing that the words were meant to be
+		}
+	}
 	if o.template != "" {
 		return printTemplate(o.template, o.workspace, s)
 	}
@@ -96,7 +102,7 @@ func (o *sendOptions) run(c *cli.Context, words []string, s *command.Streams) er
 // explainWords adds to the error of a wrong command line or of an unknown project what to write, if
 // the words, of which a project would be the only one, seem to be recipients and a text.
 func explainWords(err error, words []string, in command.Workspace, s *command.Streams) error {
-	_, unknown := errors.AsType[*project.UnknownProjectError](err)
+	unknownProject, unknown := errors.AsType[*project.UnknownProjectError](err)
 	if err == nil || len(words) == 0 || !unknown && failure.Of(err).Code != failure.CodeUsage {
 		return err
 	}
@@ -109,6 +115,9 @@ func explainWords(err error, words []string, in command.Workspace, s *command.St
 		return nil
 	})
 	if len(agents) == 0 {
+		if unknown && spelling.Nearest(unknownProject.Project, unknownProject.Known) == "" {
+			err = failure.WithHint(err, "an argument is a project, which oacp init makes; a text is written as "+visible.Shell("--body", words[0]))
+		}
 		return err
 	}
 	flags := []string{"--to", strings.Join(agents, ",")}
