@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,7 +60,7 @@ func noteWords(c *cli.Context, words []string, s *command.Streams) {
 	own, _ := command.OwnFlags(c.Command, words[1:])
 	for _, name := range ours {
 		if command.HasFlag(own, name) && !c.IsSet(name) {
-			s.Note(fmt.Sprintf("--%s goes to %s, not to oacp %s: flags of oacp come before --", name, filepath.Base(words[0]), c.Command.Name))
+			s.Note(fmt.Sprintf("--%s goes to %s, not to %s: flags of oacp come before --", name, filepath.Base(words[0]), c.Command.HelpName))
 		}
 	}
 	i := slices.IndexFunc(words[1:], isForShell)
@@ -69,15 +70,14 @@ func noteWords(c *cli.Context, words []string, s *command.Streams) {
 	}
 }
 
-// isForShell reports whether only a shell makes sense of the word.
+// isForShell reports whether only a shell makes sense of the word: an operator, a variable, or a
+// pattern for all files.
 func isForShell(word string) bool {
-	operators := []string{"|", "||", "&&", "&", ";", ">", ">>", "<", "<<<", "2>", "2>&1", "&>", "*"}
-	variable := len(word) > 1 && word[0] == '$' && strings.Trim(word[1:2], "{(_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") == ""
-	return variable || slices.Contains(operators, word)
+	return regexp.MustCompile(`^(\|\|?|&&?|;|[0-9&]?>>?|2>&1|<{1,3}|\*|\$[A-Za-z_{(].*)$`).MatchString(word)
 }
 
 func isShell(program string) bool {
-	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "fish", "ksh", "env", "printf", "expr"}, filepath.Base(program))
+	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "fish", "ksh"}, filepath.Base(program))
 }
 
 // shellForm returns the words as the command of a shell.
