@@ -3,6 +3,7 @@ package mailbox
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/schema"
@@ -32,7 +33,7 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 	o.long = o.long || options.Suffix != ""
 	switch {
 	case m.From != Postmaster:
-		err = w.checkAgent(m.From, options.Create)
+		err = w.checkAgent(m.From, m.To, options.Create)
 	case !options.Notices:
 		err = ErrPostmaster
 	}
@@ -58,8 +59,8 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 	if err := o.warnings.Err(); err != nil {
 		return err
 	}
-	for _, to := range m.To {
-		if err := w.checkAgent(to, options.Create); err != nil {
+	for i, to := range m.To {
+		if err := w.checkAgent(to, m.To[:i], options.Create); err != nil {
 			return fmt.Errorf("recipient: %w", err)
 		}
 	}
@@ -80,21 +81,38 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 	return nil
 }
 
-func (w *Workspace) checkAgent(agent schema.AgentName, create bool) error {
-	if create && !w.Knows(agent) {
-		return CheckNewAgent(agent)
+func (w *Workspace) checkAgent(agent schema.AgentName, others []schema.AgentName, create bool) error {
+	if !create || w.Knows(agent) {
+		return w.CheckAgent(agent)
 	}
-	return w.CheckAgent(agent)
+	known, err := w.Agents()
+	if err != nil {
+		return err
+	}
+	return CheckNewAgent(agent, append(known, others...))
 }
 
-// CheckNewAgent returns an error if the name cannot be an agent's: ErrPostmaster, or one that says
-// what is wrong with its form.
-func CheckNewAgent(name schema.AgentName) error {
+// CheckNewAgent returns an error if the name cannot be an agent's beside the others, which may have
+// it already: ErrPostmaster, a *SameNameError, or one that says what is wrong with its form.
+func CheckNewAgent(name schema.AgentName, others []schema.AgentName) error {
 	if name == Postmaster {
 		return ErrPostmaster
 	}
+	same := slices.IndexFunc(others, func(other schema.AgentName) bool { return strings.EqualFold(string(other), string(name)) })
+	if same >= 0 && !slices.Contains(others, name) {
+		return &SameNameError{name, others[same]}
+	}
 	_, err := schema.ParseAgentName(string(name))
 	return err
+}
+
+// SameNameError says that a name differs from that of another agent only in case. Many file systems
+// have one folder for both.
+type SameNameError struct{ Agent, Other schema.AgentName }
+
+// Error names both.
+func (e *SameNameError) Error() string {
+	return fmt.Sprintf("the agent %s cannot be beside %s: macOS and Windows have one folder for both names", e.Agent, e.Other)
 }
 
 // sendTimes gives out the times of the messages that this process sends.

@@ -10,7 +10,7 @@ import (
 // TestPostmasterIsNoAgent checks that no agent can take the postmaster's name, and that only a
 // program that sends notices can send under it.
 func TestPostmasterIsNoAgent(t *testing.T) {
-	if err := CheckNewAgent(Postmaster); !errors.Is(err, ErrPostmaster) {
+	if err := CheckNewAgent(Postmaster, nil); !errors.Is(err, ErrPostmaster) {
 		t.Errorf("CheckNewAgent = %v, want ErrPostmaster", err)
 	}
 	w := newWorkspace(t, "claude")

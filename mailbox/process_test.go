@@ -19,7 +19,8 @@ import (
 
 // The test binary runs itself as other processes. childRole says what such a process does: "send"
 // sends childCount messages to childTo in the workspace childDir, in one and the same minute, and
-// prints the id of each accepted one.
+// prints the id of each accepted one. "restore" deals with the only message of childTo and restores
+// it, childCount times, and prints the path each time.
 const (
 	childRole  = "OACP_TEST_CHILD"
 	childDir   = "OACP_TEST_DIR"
@@ -28,7 +29,8 @@ const (
 )
 
 func runChild(role string) int {
-	if role != "send" {
+	roles := map[string]func(w *Workspace, to []schema.AgentName) error{"send": childSends, "restore": childRestores}
+	if roles[role] == nil {
 		fmt.Fprintf(os.Stderr, "no such role: %s\n", role)
 		return 2
 	}
@@ -37,36 +39,45 @@ func runChild(role string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	w.now = func() time.Time { return testTime }
-	var count int
-	if _, err := fmt.Sscan(os.Getenv(childCount), &count); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 2
-	}
-	m := draft()
+	var to []schema.AgentName
 	for name := range strings.SplitSeq(os.Getenv(childTo), ",") {
-		m.To = append(m.To, schema.AgentName(name))
+		to = append(to, schema.AgentName(name))
 	}
-	for range count {
-		r, err := w.Send(context.Background(), m, nil)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		fmt.Println(r.Message.ID)
+	var count int
+	_, err = fmt.Sscan(os.Getenv(childCount), &count)
+	for i := 0; err == nil && i < count; i++ {
+		err = roles[role](w, to)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return 0
 }
 
+func childSends(w *Workspace, to []schema.AgentName) error {
+	w.now = func() time.Time { return testTime }
+	r, err := w.Send(context.Background(), draft(to...), nil)
+	if err == nil {
+		fmt.Println(r.Message.ID)
+	}
+	return err
+}
+
 // child starts a process that sends; its accepted ids come from the scanner.
 func child(t *testing.T, dir string, count int, to string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	return childAs(t, "send", dir, count, to)
+}
+
+func childAs(t *testing.T, role, dir string, count int, to string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), childRole+"=send", childDir+"="+dir, childTo+"="+to, childCount+"="+fmt.Sprint(count))
+	cmd.Env = append(os.Environ(), childRole+"="+role, childDir+"="+dir, childTo+"="+to, childCount+"="+fmt.Sprint(count))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

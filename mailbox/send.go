@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -133,8 +132,7 @@ func (w *Workspace) tryToDeliver(ctx context.Context, messages []*outgoing, opti
 	if slices.ContainsFunc(messages, (*outgoing).given) {
 		// Other processes may be sending the same message. With the lock, copies that are staged
 		// under its id belong to a dead process.
-		wait := func(lock *flock.Flock) (bool, error) { return lock.TryLockContext(ctx, lockRetry) }
-		_, err := b.takeLock(wait)
+		err := b.waitForLock(ctx)
 		if err == nil {
 			err = b.findLeftovers()
 		}

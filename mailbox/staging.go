@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -96,6 +97,12 @@ func (b *batch) takeLock(try func(*flock.Flock) (bool, error)) (bool, error) {
 	return locked, nil
 }
 
+// waitForLock takes the workspace's lock, for which it waits.
+func (b *batch) waitForLock(ctx context.Context) error {
+	_, err := b.takeLock(func(lock *flock.Flock) (bool, error) { return lock.TryLockContext(ctx, lockRetry) })
+	return err
+}
+
 // name returns the name of a copy that this process stages.
 func (b *batch) name(id schema.ID, agent schema.AgentName, box Box) staging.Name {
 	return staging.Name{ID: id, Agent: agent, Box: string(box), Origin: b.origin}
@@ -105,14 +112,18 @@ func (b *batch) name(id schema.ID, agent schema.AgentName, box Box) staging.Name
 // to, so that most boxes that refuse a copy do so before anything is staged. With such an error,
 // newCopy also returns the copy.
 func (b *batch) newCopy(name staging.Name) (*staging.Copy, error) {
-	key := BoxName(name.Agent, Box(name.Box))
+	folder := Box(name.Box)
+	if folder == restoring {
+		folder = Inbox
+	}
+	key := BoxName(name.Agent, folder)
 	box, ok := b.boxes[key]
 	if !ok {
 		var err error
-		box, err = b.w.openBox(name.Agent, Box(name.Box))
+		box, err = b.w.openBox(name.Agent, folder)
 		if errors.Is(err, fs.ErrNotExist) {
 			if err = b.w.MakeFolder(key); err == nil {
-				box, err = b.w.openBox(name.Agent, Box(name.Box))
+				box, err = b.w.openBox(name.Agent, folder)
 			}
 		}
 		if err != nil {

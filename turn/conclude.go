@@ -62,6 +62,9 @@ func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 func (r *Runner) conclude(it *item) outcome {
 	rec, _ := r.journal.get(it.key)
 	entry := r.entryOf(it)
+	if rec.Outcome == "" {
+		return outcome{item: it} // it was restored since the decision, which is made again
+	}
 	if rec.done() { // it is a copy of a handled message
 		if err := r.workspace.Acknowledge(entry); err != nil && !mailbox.IsGone(err) {
 			return outcome{item: it, failure: err}
@@ -71,10 +74,6 @@ func (r *Runner) conclude(it *item) outcome {
 	}
 	if err := r.complete(rec.key, &entry); err != nil {
 		return outcome{item: it, failure: err}
-	}
-	// A message that replaced this one in its file may be no event for the watcher.
-	if _, m, err := r.read(entry, it.key); errors.Is(err, errReplaced) {
-		return r.replaced(it, m)
 	}
 	return outcome{item: it, done: true}
 }

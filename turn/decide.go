@@ -208,16 +208,10 @@ func resume(w *mailbox.Workspace, name schema.AgentName, conversation schema.Con
 	if err != nil || h.conversations[conversation] == nil {
 		return false, err
 	}
-	j, err := openJournal(w, name, time.Now)
-	if err != nil {
-		return false, err
+	facts := []fact{{Kind: resumed, Conversation: conversation}}
+	if with := h.conversations[conversation].With; with != "" {
+		facts = append(facts, fact{Kind: resumed, From: with})
 	}
-	err = j.append(fact{Kind: resumed, Conversation: conversation}, true)
-	if with := h.conversations[conversation].With; err == nil && with != "" {
-		err = j.append(fact{Kind: resumed, From: with}, true)
-	}
-	if closeErr := j.close(); err == nil {
-		err = closeErr
-	}
+	err = appendFacts(w, name, facts...)
 	return err == nil, err
 }

@@ -183,6 +183,7 @@ func (r *Runner) finishedItem(o outcome) {
 	gone := o.done || replacement != nil
 	if r.schedule.putBack(it, gone); gone {
 		r.followUp(it.key)
+		r.watcher.Forget(it.File) // the message may be back already: somebody restored it
 	}
 	if replacement != nil {
 		r.schedule.add(replacement)
@@ -233,12 +234,13 @@ func (c *Config) backoff(failures int) time.Duration {
 	return wait - rand.N(wait/2+1)
 }
 
-// decide says what to do about a message. A person may have resumed the conversation since the
-// journal was last read, so no bound trips before it is read again.
+// decide says what to do about a message. A person may have resumed the conversation or restored
+// the message since the journal was last read, so no bound trips and no message is given up or taken
+// for handled before it is read again.
 func (r *Runner) decide(it *item, now time.Time) (d decision) {
 	look := func(h *history) { d = r.config.decide(h, it, now, r.pausedUntil) }
 	r.journal.view(look)
-	if d.bound != nil && !d.bound.noticed {
+	if d.bound != nil && !d.bound.noticed || d.do == finish || d.do == giveUp {
 		if err := r.journal.refresh(); err != nil {
 			r.problem(EventProblem.of(&it.envelope), err)
 			return d

@@ -32,7 +32,8 @@ const (
 	buried       factKind = "buried"
 	// removed is a message that somebody else took out of the inbox before it had an outcome.
 	removed factKind = "removed"
-	// revived is a dead letter that is back in the inbox.
+	// revived is a message that is back in the inbox after its outcome: a person restored it. What
+	// was recorded of it before does not count.
 	revived factKind = "revived"
 	// held is a message that gets no turn for the time being.
 	held factKind = "held"
@@ -47,6 +48,9 @@ const (
 	// snapshot is the state of a message, a conversation or a sender in a compacted journal.
 	snapshot factKind = "snapshot"
 )
+
+// afterOutcome are the facts about a message that follow its outcome.
+var afterOutcome = []factKind{answered, bounced, unsendable, acknowledged, buried}
 
 // fact is one line of the journal.
 type fact struct {

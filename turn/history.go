@@ -22,7 +22,7 @@ type history struct {
 	last     *record
 	failures int
 	// released counts what may let a waiting message go on: a turn that no longer counts, a person
-	// who resumes a conversation, and facts that are read again.
+	// who resumes a conversation or restores a message, and facts that are read again.
 	released int
 }
 
@@ -173,6 +173,9 @@ func (h *history) apply(f *fact) {
 }
 
 func (h *history) applyToRecord(rec *record, f *fact) {
+	if rec.Outcome == "" && slices.Contains(afterOutcome, f.Kind) {
+		return // the message was restored in between
+	}
 	switch f.Kind {
 	case held:
 		rec.describe(f)
@@ -204,7 +207,7 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 	case dead:
 		rec.describe(f)
 		rec.Running, rec.Marks, rec.Lost, rec.Ended = false, nil, false, f.At
-		rec.Outcome, rec.Reason, rec.Unsent = dead, f.Reason, f.Send
+		rec.Outcome, rec.Settled, rec.Reason, rec.Unsent = dead, false, f.Reason, f.Send
 	case answered, bounced:
 		rec.Sent, rec.Unsent = f.Sent, nil
 	case unsendable:
@@ -213,7 +216,12 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 	case acknowledged, buried:
 		rec.Settled, rec.Output = true, ""
 	case revived:
+		if h.last == rec {
+			last := *rec
+			h.last = &last
+		}
 		*rec = record{envelope: envelope{key: rec.key}}
+		h.released++
 	}
 }
 

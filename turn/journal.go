@@ -290,6 +290,19 @@ func (j *journal) compact(above int64) error {
 	return nil
 }
 
+// appendFacts writes facts to the journal of an agent, durably. A Runner at work reads them within
+// about a second.
+func appendFacts(w *mailbox.Workspace, name schema.AgentName, facts ...fact) error {
+	j, err := openJournal(w, name, time.Now)
+	if err != nil {
+		return err
+	}
+	for _, f := range facts {
+		err = errors.Join(err, j.append(f, true))
+	}
+	return errors.Join(err, j.close())
+}
+
 // readHistory reads the journal of an agent without writing anything.
 func readHistory(w *mailbox.Workspace, name schema.AgentName) (*history, error) {
 	h := newHistory()

@@ -35,6 +35,7 @@ type Runner struct {
 	observing sync.Mutex
 
 	hold     *exclusive.Hold
+	watcher  *watch.Watcher
 	journal  *journal
 	drivers  *drivers
 	schedule *schedule
@@ -101,16 +102,16 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	if err := r.drivers.preflight(ctx); err != nil {
 		return stoppedOr(ctx, err)
 	}
-	watcher, err := watch.New([]watch.Target{{Workspace: r.workspace, Agent: r.config.Agent}},
+	r.watcher, err = watch.New([]watch.Target{{Workspace: r.workspace, Agent: r.config.Agent}},
 		&watch.Options{Archived: true})
 	if err != nil {
 		return stoppedOr(ctx, err)
 	}
-	defer func() { err = errors.Join(err, watcher.Close()) }()
+	defer func() { err = errors.Join(err, r.watcher.Close()) }()
 	if r.config.Ready != nil {
 		r.config.Ready()
 	}
-	return stoppedOr(ctx, r.work(ctx, watcher))
+	return stoppedOr(ctx, r.work(ctx))
 }
 
 // Finish makes Run end when the current turns are over, their answers sent and their messages
@@ -219,9 +220,9 @@ func (r *Runner) endLostTurns(ctx context.Context) error {
 
 // work alternates between a scan of the inbox and following it. Everything that is there is known
 // before the first turn begins, so that the most urgent message is first.
-func (r *Runner) work(ctx context.Context, watcher *watch.Watcher) error {
+func (r *Runner) work(ctx context.Context) error {
 	for {
-		for event, err := range watcher.Scan(ctx) {
+		for event, err := range r.watcher.Scan(ctx) {
 			if err != nil {
 				return err
 			}
@@ -231,7 +232,7 @@ func (r *Runner) work(ctx context.Context, watcher *watch.Watcher) error {
 		if r.config.Once && !r.moreToDo() {
 			return r.result()
 		}
-		if err := r.follow(ctx, watcher); err != nil || ctx.Err() != nil {
+		if err := r.follow(ctx); err != nil || ctx.Err() != nil {
 			return err
 		}
 		if r.stop != nil {
@@ -260,7 +261,7 @@ func (r *Runner) result() error {
 
 // follow works until the context ends or, with Once, nothing is left to do. It returns when all
 // goroutines have ended. If nothing can be recorded any more, it breaks running turns off.
-func (r *Runner) follow(ctx context.Context, watcher *watch.Watcher) error {
+func (r *Runner) follow(ctx context.Context) error {
 	ctx, breakOff := context.WithCancelCause(ctx)
 	defer breakOff(nil)
 	watching, stopWatching := context.WithCancel(ctx)
@@ -268,7 +269,7 @@ func (r *Runner) follow(ctx context.Context, watcher *watch.Watcher) error {
 	watched := make(chan error, 1)
 	go func() {
 		defer close(arrivals)
-		watched <- pass(watcher.Events(watching), arrivals)
+		watched <- pass(r.watcher.Events(watching), arrivals)
 	}()
 	err := r.loop(ctx, arrivals, watched)
 	if err != nil {

@@ -88,14 +88,20 @@ func mailboxRules() []rule {
 			return spelling.DidYouMean(e.Known, string(e.Agent), "oacp add-agent "+string(e.Agent)+" adds it")
 		})},
 		{"reserved_name", is(mailbox.ErrPostmaster, "give the agent another name")},
-		{"not_found", as[*mailbox.NotFoundError]("oacp inbox lists what is pending")},
+		{"same_name", hinting(func(e *mailbox.SameNameError) string {
+			return fmt.Sprintf("write %s, or give the agent another name", e.Other)
+		})},
+		{"not_found", as[*mailbox.NotFoundError]("oacp inbox lists what is pending, oacp list also what is handled")},
 		{"short_id", as[*mailbox.ShortIDError]("give at least four characters of the last part of the id, which oacp inbox lists, or the whole id")},
 		{"ambiguous", as[*mailbox.AmbiguousError]("type more of the id")},
 		{"id_taken", is(mailbox.ErrIDTaken, "leave out id and created_at_utc: the message gets new ones when it is sent")},
 		{"copy_gone", is(mailbox.ErrGone, "someone removed its copy: if the agent does not have the message, send it again to that agent alone")},
 		{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
 		{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
-		{"not_pending", as[*mailbox.NotPendingError]("")},
+		{"not_pending", hinting(func(e *mailbox.NotPendingError) string {
+			return "oacp restore " + e.ID.Short() + " puts it back into the inbox"
+		})},
+		{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
 		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
 			return "only a recipient replies; oacp send --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
 		})},
@@ -142,7 +148,8 @@ func turnRules() []rule {
 		{"busy", as[*turn.BusyError]("one process works an inbox, with --parallel several conversations at a time; oacp status shows them all")},
 		{"state_lost", is(turn.ErrStateLost, "do not remove files from state while oacp run works; the next oacp run continues with the inbox")},
 		{"dead_letters", hinting(func(e *turn.DeadLettersError) string {
-			return "oacp read " + visible.Shell(e.Messages[0]) + " says why; agents/NAME/dead_letter holds it, with the reason"
+			name := visible.Shell(e.Messages[0])
+			return "oacp read " + name + " says why, oacp restore " + name + " has it tried again; agents/NAME/dead_letter holds it, with the reason"
 		})},
 		{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE takes the file out of the inbox")},
 		{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader a cursor of its own")},

@@ -57,7 +57,7 @@ func TestFailures(t *testing.T) {
 		{&contract.SchemaError{Diagnostics: findings}, 1, "bad_schema", "subject: too long"},
 		{&watch.DeadLetterError{}, 1, "dead_letter", "could not handle"},
 		{&turn.BusyError{What: "x", Holder: &turn.Holder{PID: 7, Host: "h"}}, 1, "busy", "hint: one process works an inbox"},
-		{&turn.DeadLettersError{Messages: []string{"x"}}, 1, "dead_letters", "hint: oacp read ID"},
+		{&turn.DeadLettersError{Messages: []string{"x"}}, 1, "dead_letters", "hint: oacp read x says why, oacp restore x"},
 		{&watch.CursorInUseError{Agent: "a"}, 1, "cursor_in_use", "hint: --state-id"},
 		{fmt.Errorf("%w: full", watch.ErrCursor), 1, "cursor", "full"},
 		{unavailable(&exec.Error{Name: "cladue", Err: exec.ErrNotFound}), 1, "agent_unavailable", "hint: command -v cladue"},

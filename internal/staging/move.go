@@ -21,7 +21,22 @@ func (c *Copy) Move(files durable.FileSystem, from *durable.Dir, entry, name str
 	if err != nil {
 		return err
 	}
-	if err := c.Create(files, data); err != nil {
+	if err := c.Put(files, data, name); err != nil {
+		return fmt.Errorf("moving %s: %w", from.Path(entry), err)
+	}
+	took, err := files.Take(from, entry)
+	if err == nil && !took {
+		// Another process removed the original.
+		_, err = files.Take(c.Box, name)
+		err = errors.Join(fs.ErrNotExist, err)
+	}
+	return err
+}
+
+// Put stages the copy with these bytes and publishes it durably under a name, which must be unique.
+func (c *Copy) Put(files durable.FileSystem, data []byte, name string) error {
+	err := c.Create(files, data)
+	if err != nil {
 		return err
 	}
 	if err = c.Sync(files); err == nil {
@@ -33,19 +48,10 @@ func (c *Copy) Move(files durable.FileSystem, from *durable.Dir, entry, name str
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		// The caller must not take this for a missing original.
-		return fmt.Errorf("%s was swept as stale; %s is still in place", c.Dir.Path(c.File), from.Path(entry))
+		return fmt.Errorf("%s was swept as stale", c.Dir.Path(c.File))
 	case err != nil:
 		_, takeErr := c.Take(files)
 		return errors.Join(err, takeErr)
 	}
-	if err := files.SyncDir(c.Box); err != nil {
-		return err
-	}
-	took, err := files.Take(from, entry)
-	if err == nil && !took {
-		// Another process removed the original.
-		_, err = files.Take(c.Box, name)
-		err = errors.Join(fs.ErrNotExist, err)
-	}
-	return err
+	return files.SyncDir(c.Box)
 }

@@ -32,8 +32,12 @@ func (i *inspection) mailboxes() {
 			i.add(agentsName+"/"+name, SeverityWarning, "remove it", "is not a folder in the workspace")
 		}
 	}
-	for _, agent := range i.agents {
+	for k, agent := range i.agents {
 		before := len(i.findings)
+		if same, ok := errors.AsType[*mailbox.SameNameError](mailbox.CheckNewAgent(agent, i.agents[:k])); ok {
+			i.add(string(agent), SeverityWarning, "macOS and Windows have one folder for both: move the mail of one away before the workspace goes there",
+				"differs from %s only in case", same.Other)
+		}
 		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters, mailbox.Archive} {
 			i.folder(agent, box)
 		}
@@ -145,7 +149,7 @@ func (i *inspection) deadLetters(agent schema.AgentName) {
 		return i.explain(folder, name)
 	})
 	if letters > 0 {
-		i.add(string(agent), SeverityWarning, "see "+i.w.BoxPath(agent, mailbox.DeadLetters), "%s", spelling.Count(letters, "dead letter"))
+		i.add(string(agent), SeverityWarning, "oacp list --box dead_letter --agent "+string(agent)+" shows them, oacp restore ID tries one again", "%s", spelling.Count(letters, "dead letter"))
 	}
 }
 

@@ -76,8 +76,8 @@ func markerTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05
 // Init makes a workspace in the folder or completes the one that is there. It changes no existing
 // file, but for another repository, which it notes in workspace.json, and links, which it replaces.
 func Init(dir string, options InitOptions) (made Made, err error) {
-	for _, agent := range options.Agents {
-		if err := mailbox.CheckNewAgent(agent); err != nil {
+	for i, agent := range options.Agents {
+		if err := mailbox.CheckNewAgent(agent, options.Agents[:i]); err != nil {
 			return made, err
 		}
 	}
@@ -98,6 +98,15 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 		return made, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
+	known, err := w.Agents()
+	if err != nil {
+		return made, err
+	}
+	for _, agent := range options.Agents {
+		if err := mailbox.CheckNewAgent(agent, known); err != nil {
+			return made, err
+		}
+	}
 	if made.Paths, err = WriteMarker(w, options); err != nil {
 		return made, err
 	}
@@ -237,7 +246,11 @@ type AgentOptions struct {
 // AddAgent makes an agent's mailbox or completes the one that is there. With a runtime, it also
 // writes the card and status files of the reference implementation. It changes no existing file.
 func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions) (made Made, err error) {
-	if err := mailbox.CheckNewAgent(agent); err != nil {
+	known, err := w.Agents()
+	if err != nil {
+		return made, err
+	}
+	if err := mailbox.CheckNewAgent(agent, known); err != nil {
 		return made, err
 	}
 	if err := checkRuntime(options.Runtime); err != nil {

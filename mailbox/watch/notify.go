@@ -100,6 +100,7 @@ func (w *Watcher) wait(ctx context.Context, until time.Time) {
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
+	case <-w.woken:
 	case err := <-w.notifier.errors:
 		w.lost(err)
 	case event, ok := <-w.notifier.events:

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -93,7 +94,7 @@ type Options struct {
 // repeated: the last event of a loop that ended with break, return or panic, those of the last
 // seconds before the process was killed, and those of a first look with Since that was interrupted.
 //
-// A Watcher is not safe for concurrent use.
+// A Watcher is not safe for concurrent use, but for Forget.
 type Watcher struct {
 	options  Options
 	boxes    []*box
@@ -106,6 +107,10 @@ type Watcher struct {
 	// zero, after the first look.
 	tickAt, recoverAt time.Time
 	warned            bool
+	// forgotten are the names that Forget was called with; woken ends a wait for their sake.
+	mutex     sync.Mutex
+	forgotten []string
+	woken     chan struct{}
 }
 
 // New returns a Watcher of the targets. A target that cannot be watched, such as an unknown agent
@@ -113,7 +118,7 @@ type Watcher struct {
 // error event and left out; if no target remains, New returns the error. The options may be nil.
 // The caller closes the Watcher when its loop has ended, and the workspaces after that.
 func New(targets []Target, options *Options) (*Watcher, error) {
-	w := &Watcher{open: openNotifier}
+	w := &Watcher{open: openNotifier, woken: make(chan struct{}, 1)}
 	if options != nil {
 		w.options = *options
 	}
@@ -155,6 +160,34 @@ func (w *Watcher) Close() error {
 // continues with what was not delivered.
 func (w *Watcher) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) { w.run(ctx, yield, true) }
+}
+
+// Forget makes a file count as not reported: if it is in its box, or comes back, it is reported again.
+// Without that, the same message in a file of the same name is no event. Forget may be called at any
+// time, also while a loop runs.
+func (w *Watcher) Forget(name string) {
+	w.mutex.Lock()
+	w.forgotten = append(w.forgotten, name)
+	w.mutex.Unlock()
+	select {
+	case w.woken <- struct{}{}:
+	default: // the loop is to look already
+	}
+}
+
+// forget does what Forget was asked for.
+func (w *Watcher) forget() {
+	w.mutex.Lock()
+	names := w.forgotten
+	w.forgotten = nil
+	w.mutex.Unlock()
+	for _, b := range w.boxes {
+		for _, name := range names {
+			delete(b.reported.Messages, name)
+			delete(b.reported.Unreadable, name)
+		}
+		b.todo = append(b.todo, names...)
+	}
 }
 
 // Scan reports what is there and ends. It waits for files that are being written, but for a second
@@ -230,6 +263,7 @@ func (w *Watcher) deliver(ctx context.Context, yield func(Event, error) bool) bo
 
 // look looks at some of what may have changed.
 func (w *Watcher) look(ctx context.Context, follow bool) {
+	w.forget()
 	now := time.Now()
 	for _, b := range w.boxes {
 		if next := b.nextLook(now); next.IsZero() || next.After(now) {

@@ -424,3 +424,33 @@ func TestWatchNoticesIncompleteDeliveries(t *testing.T) {
 		}
 	})
 }
+
+// TestForget checks that a file of the same name and message is reported again after Forget, whether
+// it comes back before or after, and that nothing else is.
+func TestForget(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	watcher := newTestWatcher(t, w, Options{}, "codex")
+	watch := startWatching(t, watcher)
+	sent := send(t, w, draft("codex"))
+	name, away := sentName(sent), filepath.Join(t.TempDir(), "away")
+	watch.want(EventArrived, name)
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, forgetFirst := range []bool{false, true} {
+		rename(sent.Inboxes[0], away)
+		if forgetFirst {
+			watcher.Forget(name)
+		}
+		rename(away, sent.Inboxes[0])
+		if !forgetFirst {
+			watcher.Forget(name)
+		}
+		watch.want(EventArrived, name)
+	}
+	watcher.Forget("no such file.yaml")
+	watch.want(EventArrived, sentName(send(t, w, draft("codex"))))
+}

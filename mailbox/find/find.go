@@ -1,0 +1,214 @@
+// Package find lists the messages of a workspace that fit a query, and says where their copies are.
+package find
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Query says which messages to list. The zero value lists all.
+type Query struct {
+	// Box lists what is in this box, and opens no other files.
+	Box mailbox.Box
+	// Agent lists what is in its mailbox or, without a box, what it sent or was sent.
+	Agent schema.AgentName
+	// Since leaves out messages that were made before. Files with older times in their names are
+	// not opened.
+	Since time.Time
+	// From and To are a sender and a recipient, and Type is a type.
+	From, To schema.AgentName
+	Type     schema.Type
+	// Subject is a part of the subject, in any case.
+	Subject string
+	// Limit is the largest number of messages, the newest ones; 0 is no limit.
+	Limit int
+}
+
+// A State says what one recipient did with a message.
+type State string
+
+// The states of a message.
+const (
+	Pending      State = "pending"
+	Acknowledged State = "acknowledged"
+	Archived     State = "archived"
+	Dead         State = "dead"
+	// Stored is a message that is sent, and not in the inbox yet.
+	Stored State = "stored"
+	// Sent is a copy in an outbox of which a query with that box says no more.
+	Sent State = "sent"
+	// Gone is a message of which neither the recipient nor the sender has a copy.
+	Gone State = "gone"
+)
+
+// Recipient is a recipient of a message or, for a query with a box, the owner of a copy.
+type Recipient struct {
+	Agent schema.AgentName `json:"agent"`
+	State State            `json:"state"`
+}
+
+// Message is a message that fits the query.
+type Message struct {
+	// Message has no body. It is valid if Err is nil.
+	*schema.Message
+	Err        error
+	Recipients []Recipient
+	// Copies are the files, in the order inbox, archive, dead letters, outbox, as far as the query
+	// looks at them.
+	Copies []mailbox.Entry
+}
+
+// Messages returns the messages that fit, the newest last. Files of which nothing can be read are
+// left out. With a *mailbox.UnreadableError, Messages also returns what it could read.
+func Messages(ctx context.Context, w *mailbox.Workspace, q Query) ([]Message, error) {
+	subject := strings.ToLower(q.Subject)
+	entries, err := w.Search(ctx, q.mayHold, func(m *schema.Message) bool {
+		if !q.fits(m) || !strings.Contains(strings.ToLower(m.Subject), subject) {
+			return false
+		}
+		*m = outline(m)
+		return true
+	})
+	var unreadable *mailbox.UnreadableError
+	if err != nil && !errors.As(err, &unreadable) {
+		return nil, err
+	}
+	messages := group(entries)
+	if q.Limit > 0 && len(messages) > q.Limit {
+		messages = slices.Delete(messages, 0, len(messages)-q.Limit)
+	}
+	staged, _, stagedErr := w.Staged()
+	if stagedErr != nil {
+		return nil, stagedErr
+	}
+	isStaged := make(map[schema.ID]bool, len(staged))
+	for _, id := range staged {
+		isStaged[id] = true
+	}
+	for i := range messages {
+		messages[i].locate(q.Box, isStaged)
+	}
+	return messages, err
+}
+
+// mayHold reports whether a file may hold a message that fits.
+func (q *Query) mayHold(agent schema.AgentName, box mailbox.Box, name string) bool {
+	if q.Box != "" && (box != q.Box || q.Agent != "" && agent != q.Agent) {
+		return false
+	}
+	if q.Since.IsZero() {
+		return true
+	}
+	parsed, err := schema.ParseFileName(name)
+	return err != nil || !parsed.At.Before(q.Since.Truncate(time.Minute))
+}
+
+func (q *Query) fits(m *schema.Message) bool {
+	switch {
+	case q.Box == "" && q.Agent != "" && m.From != q.Agent && !m.IsFor(q.Agent),
+		q.From != "" && m.From != q.From,
+		q.To != "" && !m.IsFor(q.To),
+		q.Type != "" && m.Type != q.Type:
+		return false
+	}
+	return q.Since.IsZero() || !m.CreatedAt.Time().Before(q.Since)
+}
+
+// outline copies what a list shows of a message, whose texts would keep the whole file in memory.
+func outline(m *schema.Message) schema.Message {
+	to := slices.Clone(m.To)
+	for i := range to {
+		to[i] = clone(to[i])
+	}
+	return schema.Message{
+		ID: clone(m.ID), From: clone(m.From), To: to, Type: clone(m.Type), Priority: clone(m.Priority),
+		CreatedAt: clone(m.CreatedAt), ExpiresAt: clone(m.ExpiresAt), Subject: strings.Clone(m.Subject),
+		ConversationID: clone(m.ConversationID), ParentID: clone(m.ParentID),
+	}
+}
+
+func clone[Text ~string](text Text) Text { return Text(strings.Clone(string(text))) }
+
+// group puts the copies of each message together, in the order of age. An id alone does not identify
+// a message: other tools make short ones, which collide.
+func group(entries []mailbox.Entry) []Message {
+	type key struct {
+		id        schema.ID
+		createdAt schema.Timestamp
+		subject   string
+		path      string
+	}
+	index := make(map[key]int, len(entries))
+	var messages []Message
+	for _, e := range entries {
+		k := key{id: e.Message.ID, createdAt: e.Message.CreatedAt, subject: e.Message.Subject}
+		if k.id == "" {
+			k.path = e.Path
+		}
+		i, known := index[k]
+		if !known {
+			i = len(messages)
+			index[k] = i
+			messages = append(messages, Message{Message: e.Message, Err: e.Err})
+		}
+		messages[i].Copies = append(messages[i].Copies, e)
+	}
+	ages := make(map[*schema.Message]schema.Age, len(messages))
+	for _, m := range messages {
+		ages[m.Message] = m.Age()
+	}
+	slices.SortFunc(messages, func(a, b Message) int {
+		first, second := ages[a.Message], ages[b.Message]
+		return cmp.Or(first.Compare(&second), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Copies[0].Path, b.Copies[0].Path))
+	})
+	return messages
+}
+
+// states are what copies in the boxes say, what counts most first.
+var states = []struct {
+	box   mailbox.Box
+	state State
+}{{mailbox.Inbox, Pending}, {mailbox.DeadLetters, Dead}, {mailbox.Archive, Archived}}
+
+// locate fills in what became of the message.
+func (m *Message) locate(box mailbox.Box, staged map[schema.ID]bool) {
+	has := func(agent schema.AgentName, box mailbox.Box) bool {
+		return slices.ContainsFunc(m.Copies, func(e mailbox.Entry) bool { return e.Box == box && (agent == "" || e.Agent == agent) })
+	}
+	stateOf := func(agent schema.AgentName) State {
+		for _, s := range states {
+			if has(agent, s.box) {
+				return s.state
+			}
+		}
+		switch {
+		case box == mailbox.Outbox:
+			return Sent
+		case staged[m.ID]:
+			return Stored
+		case has("", mailbox.Outbox):
+			return Acknowledged
+		}
+		return Gone
+	}
+	agents := slices.Clone(m.To)
+	for _, e := range m.Copies {
+		if e.Box != mailbox.Outbox && !slices.Contains(agents, e.Agent) {
+			agents = append(agents, e.Agent)
+		}
+	}
+	for _, agent := range agents {
+		state := stateOf(agent)
+		if box != "" && box != mailbox.Outbox && state == Gone {
+			continue // the query does not look where its copy may be
+		}
+		m.Recipients = append(m.Recipients, Recipient{agent, state})
+	}
+}

@@ -1,0 +1,117 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Restored is what Restore did about one recipient of a message.
+type Restored struct {
+	ID    schema.ID        `json:"message_id"`
+	Agent schema.AgentName `json:"agent"`
+	// Was is what the message was before: acknowledged, archived, dead, or pending, which leaves it
+	// as it is.
+	Was string `json:"was"`
+	// Path is the copy in the inbox.
+	Path string `json:"path,omitempty"`
+	// Message is valid if Err is nil.
+	Message *schema.Message `json:"-"`
+	Err     error           `json:"-"`
+}
+
+// WasPending is a message that Restore leaves alone.
+const WasPending = "pending"
+
+// Restore puts a message back into the inboxes of the agents that acknowledged it, archived it or
+// gave it up, or only into that of the given agent. Its turns count anew, also for a Runner at work.
+// With dryRun, Restore only says what it would do.
+//
+// Restore tries all recipients: with an error, it returns those for which it succeeded. Its errors
+// are those of Workspace.Find and Workspace.Restore.
+func Restore(ctx context.Context, w *mailbox.Workspace, id string, agent schema.AgentName, dryRun bool) ([]Restored, error) {
+	found, err := w.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	m := found[0].Message
+	recipients := slices.Clone(m.To)
+	for _, e := range found {
+		if e.Box != mailbox.Outbox && !slices.Contains(recipients, e.Agent) && (agent != "" || len(m.To) == 0) {
+			recipients = append(recipients, e.Agent)
+		}
+	}
+	if agent != "" {
+		if !slices.Contains(recipients, agent) {
+			return nil, errors.Join(w.CheckAgent(agent), fmt.Errorf("message %s was not sent to %s", m.ID, agent))
+		}
+		recipients = []schema.AgentName{agent}
+	}
+	var all []Restored
+	var errs []error
+	for _, name := range recipients {
+		one, err := restore(ctx, w, m, name, dryRun)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		all = append(all, one)
+	}
+	return all, errors.Join(errs...)
+}
+
+// restore restores the message for one agent.
+func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name schema.AgentName, dryRun bool) (Restored, error) {
+	one := Restored{ID: m.ID, Agent: name, Was: WasPending, Message: m}
+	begin := func(source mailbox.Entry) error {
+		one.Message, one.Err = source.Message, source.Err
+		switch source.Box {
+		case mailbox.Outbox:
+			one.Was = "acknowledged"
+		case mailbox.Archive:
+			one.Was = "archived"
+		case mailbox.DeadLetters:
+			one.Was = "dead"
+		}
+		if dryRun {
+			return nil
+		}
+		return revive(w, name, source)
+	}
+	var err error
+	if dryRun {
+		var source mailbox.Entry
+		if source, err = w.Restorable(ctx, m, name); err == nil {
+			err = begin(source)
+		}
+	} else {
+		one.Path, err = w.Restore(ctx, m, name, begin)
+	}
+	if pending, ok := errors.AsType[*mailbox.PendingError](err); ok {
+		one.Path, err = pending.Path, nil
+	}
+	return one, err
+}
+
+// revive records that what is known of a message no longer counts. Without that, a Runner would take
+// the message for a copy of one that is handled.
+func revive(w *mailbox.Workspace, name schema.AgentName, source mailbox.Entry) error {
+	h, err := readHistory(w, name)
+	if err != nil {
+		return err
+	}
+	k, err := keyOf(source.Message)
+	if source.Err != nil { // a Runner knows it by its bytes
+		var raw []byte
+		raw, err = w.ReadRaw(source)
+		k = key{ID: source.Message.ID, Fingerprint: fingerprint(raw)}
+	}
+	if err != nil || h.records[k] == nil {
+		return err
+	}
+	return appendFacts(w, name, fact{Kind: revived, key: k})
+}
