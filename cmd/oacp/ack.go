@@ -36,6 +36,7 @@ func newAckCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[ID|FILE…] [--all]",
 		Description: `Removes the message from the inbox, or with --archive moves it to the agent's
 archive. The sender keeps a copy in its outbox, and other recipients keep theirs.
+oacp restore puts a message back.
 
 If one of the ids is unknown, ack does nothing. --all takes every message that is
 pending when ack starts, also expired ones, or those of a type or a sender. Files

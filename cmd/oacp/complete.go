@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/agent"
@@ -10,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/convert/mirror"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/find"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -19,7 +21,12 @@ import (
 func complete(c *command.Completion, placeholder, current string) []command.Candidate {
 	switch placeholder {
 	case "ID", "CONVERSATION-OR-ID":
+		if c.Command() == "restore" {
+			return completeHandled(c)
+		}
 		return completeMessages(c, current)
+	case "BOX":
+		return command.Words(listedBoxes)
 	case "TYPE":
 		return command.Words(schema.Types())
 	case "PRIORITY":
@@ -64,6 +71,21 @@ func completeDrivers() []command.Candidate {
 	for _, kind := range agent.Kinds() {
 		found = append(found, command.Candidate{Name: kind.Name, Usage: kind.Summary})
 	}
+	return found
+}
+
+// completeHandled completes the ids of messages that some recipient no longer has pending.
+func completeHandled(c *command.Completion) []command.Candidate {
+	var found []command.Candidate
+	_ = c.Workspace().With(c.Streams, nil, func(w *mailbox.Workspace) error {
+		messages, err := find.Messages(c.Context, w, find.Query{})
+		for _, m := range messages {
+			if slices.ContainsFunc(m.Recipients, func(r find.Recipient) bool { return r.State != find.Pending && r.State != find.Stored }) {
+				found = append(found, command.Candidate{Name: m.ID.Short(), Usage: string(m.From) + " to " + joinNames(m.To) + ": " + m.Subject})
+			}
+		}
+		return err
+	})
 	return found
 }
 

@@ -185,9 +185,12 @@ var workspaceCases = []referenceCase{
 const watchLine = "watch --agent codex --project demo --json "
 
 var watchCases = []referenceCase{
-	{name: "watch for the first time", files: demoProject(mail("codex", mailName)), steps: []referenceStep{{line: watchLine}, {line: watchLine}}},
+	{name: "watch for the first time", files: demoProject(mail("codex", mailName)), steps: []referenceStep{{line: watchLine}, {line: watchLine}},
+		differs: "what is pending is printed, whenever it came", exits: []int{0, 0}},
+	{name: "watch from now on", files: demoProject(mail("codex", mailName)), steps: []referenceStep{{line: watchLine + "--since now"}, {line: watchLine}}},
 	{name: "watch from the beginning", files: demoProject(mail("codex", mailName)), steps: []referenceStep{{line: watchLine + "--since epoch"}, {line: watchLine}}},
-	{name: "watch prints lines", files: demoProject(mail("codex", mailName)), steps: one("watch --agent codex --project demo --since epoch")},
+	{name: "watch prints lines", files: demoProject(mail("codex", mailName)), steps: one("watch --agent codex --project demo --since epoch"),
+		differs: "a line has the id and the sender, too", exits: []int{0}},
 	{name: "watch prints what arrived", files: demoProject(), steps: []referenceStep{{line: watchLine}, {line: sendLine + "--body x --json"}, {line: watchLine}, {line: watchLine}}},
 	{name: "watch with a record of its own", files: demoProject(mail("codex", mailName)), steps: []referenceStep{
 		{line: watchLine + "--since epoch"}, {line: watchLine + "--since epoch --state-id other"}, {line: watchLine + "--state-id other"}}},

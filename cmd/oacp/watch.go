@@ -36,13 +36,13 @@ func newWatchCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryFiles,
 		Usage:     "print a line for each new message",
 		ArgsUsage: "[PROJECT…] [--agent AGENT]",
-		Description: `watch prints what arrived since its last run, and ends. With --follow it goes on
-and prints each message as it arrives, until it is stopped.
+		Description: `watch prints what arrived since its last run, and ends; the first time, all that is
+pending. With --follow it goes on and prints each message as it arrives, until it is
+stopped. A line has the short id and the sender, and ends with the subject.
 
 It remembers what it printed, in state/watch of the workspace, so each message is
 printed once, however often watch is started. A second reader needs a record of
-its own: --state-id. The first time, messages from before --since count as
-printed. A file that is not a message is an error, printed once.
+its own: --state-id. A file that is not a message is an error, printed once.
 
 The exit status is 1 if anything could not be watched or read; the rest is printed
 all the same. Stopping --follow is not an error.
@@ -52,13 +52,13 @@ error or warning. Errors and warnings also go to standard error.
 
 EXAMPLES:
    oacp watch --agent codex --follow
-   oacp watch --agent codex --since epoch --json
+   oacp watch --agent codex --json
    oacp watch --agent codex --all-projects --state-id notifier`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "watch the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on, and print messages as they arrive", Destination: &o.follow},
 			&cli.BoolFlag{Name: "once", Usage: "accepted for compatibility", Destination: &o.once, Hidden: true},
-			&cli.StringFlag{Name: "since", Usage: "on the first run, start at `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "now", Destination: &o.since},
+			&cli.StringFlag{Name: "since", Category: command.Rare, Usage: "the first time, leave out what came before `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "epoch", Destination: &o.since},
 			&cli.StringFlag{Name: "state-id", Category: command.Rare, Usage: "use the record `NAME`, for a second reader", Destination: &o.stateID},
 			&cli.BoolFlag{Name: "show-archived", Category: command.Rare, Usage: "also print what leaves the inbox", Destination: &o.archived},
 			&cli.StringSliceFlag{Name: "project", Usage: "watch the project `PROJECT`; may be repeated", Destination: &o.projects},
@@ -229,9 +229,10 @@ func (o watchOptions) printEvent(e watch.Event, s *command.Streams) error {
 			return err
 		}
 	case e.Message != nil:
-		fmt.Fprintf(s.Out, "%s project=%s agent=%s file=%s type=%s priority=%s %s\n",
-			strings.ToUpper(string(e.Kind)), visible.Line(e.Project), e.Agent, visible.Line(e.Name),
-			visible.Line(string(e.Message.Type)), visible.Line(string(e.Message.Priority)), visible.Line(e.Message.Subject))
+		m := e.Message
+		fmt.Fprintf(s.Out, "%s project=%s agent=%s file=%s type=%s priority=%s id=%s from=%s %s\n",
+			strings.ToUpper(string(e.Kind)), visible.Line(e.Project), e.Agent, visible.Line(e.Name), visible.Line(string(m.Type)),
+			visible.Line(string(m.Priority)), visible.Line(cmp.Or(m.ID.Short(), "?")), visible.Line(string(m.From)), visible.Line(m.Subject))
 	}
 	return s.Out.Flush()
 }

@@ -192,6 +192,9 @@ func Placeholder(f cli.Flag) string {
 	return name
 }
 
+// Command returns the name of the command whose words are completed.
+func (c *Completion) Command() string { return c.parser.command.Name }
+
 // positional returns candidates for an argument that is not a flag, by its placeholder. The last
 // placeholder holds for all arguments that follow.
 func (c *Completion) positional(index int, current string) []Candidate {

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fatih/color"
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/find"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+type listOptions struct {
+	workspace                                         command.Workspace
+	box, agent, since, from, to, messageType, subject string
+	limit                                             int
+	json                                              bool
+}
+
+// listedBoxes are the boxes that list can be asked for.
+var listedBoxes = []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters}
+
+func newListCommand(s *command.Streams) *cli.Command {
+	var o listOptions
+	return &cli.Command{
+		Name:      "list",
+		Category:  command.CategoryMessages,
+		Usage:     "find messages",
+		ArgsUsage: "[PROJECT]",
+		Description: `Lists every message once, the newest last, and what its recipients did with it:
+
+   pending       in the inbox
+   acknowledged  taken out of the inbox; the sender has a copy
+   archived      acknowledged, and kept in the archive
+   dead          given up; oacp read says why
+   stored        sent, and not in the inbox yet
+
+With --box it lists what is in these folders. oacp restore puts a message back.
+
+EXAMPLES:
+   oacp list --since 2h --to codex
+   oacp list --box dead_letter
+   oacp list --from claude --subject port --json`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "since", Usage: "made at `TIME` or later: an age such as 5m or 2d, or YYYY-MM-DDTHH:MM:SSZ", Destination: &o.since},
+			&cli.StringFlag{Name: "from", Usage: "sent by `AGENT`", Destination: &o.from},
+			&cli.StringFlag{Name: "to", Usage: "sent to `AGENT`", Destination: &o.to},
+			&cli.StringFlag{Name: "agent", Usage: "sent by or to `AGENT`, or in its box", Destination: &o.agent},
+			&cli.StringFlag{Name: "type", Usage: "of `TYPE`", Destination: &o.messageType},
+			&cli.StringFlag{Name: "subject", Usage: "with `TEXT` in the subject, in any case", Destination: &o.subject},
+			&cli.StringFlag{Name: "box", Usage: "in `BOX`: inbox, outbox, archive or dead_letter", Destination: &o.box},
+			&cli.IntFlag{Name: "limit", Usage: "at most `N`, the newest", Destination: &o.limit},
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
+		Action: func(c *cli.Context) error {
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
+				return err
+			}
+			return runList(c.Context, o, s)
+		},
+	}
+}
+
+// query checks the flags.
+func (o listOptions) query(s *command.Streams) (q find.Query, err error) {
+	q = find.Query{
+		Box: mailbox.Box(o.box), Agent: schema.AgentName(o.agent), From: schema.AgentName(o.from), To: schema.AgentName(o.to),
+		Type: schema.Type(strings.ToLower(o.messageType)), Subject: o.subject, Limit: o.limit,
+	}
+	switch {
+	case o.box != "" && !slices.Contains(listedBoxes, q.Box):
+		return q, failure.Usagef("--box: there is no box %s", visible.Quote(o.box)).WithHint("the boxes are inbox, outbox, archive and dead_letter")
+	case o.messageType != "" && !slices.Contains(schema.Types(), q.Type):
+		return q, failure.Usagef("--type: there is no type %s", visible.Quote(o.messageType)).WithHint("oacp schema message shows the types")
+	case o.limit < 0:
+		return q, failure.Usagef("--limit: %d is negative", o.limit)
+	case o.since == "":
+		return q, nil
+	}
+	if q.Since, err = parseSince(o.since, s.Now()); err != nil {
+		err = failure.Usagef("--since: %w", err)
+	}
+	return q, err
+}
+
+func runList(ctx context.Context, o listOptions, s *command.Streams) error {
+	query, err := o.query(s)
+	if err != nil {
+		return err
+	}
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		messages, err := find.Messages(ctx, w, query)
+		var unreadable *mailbox.UnreadableError
+		if err != nil && !errors.As(err, &unreadable) {
+			return err
+		}
+		if len(messages) == 0 && err == nil {
+			// An agent that is gone may have messages; a name that never was has none.
+			for _, name := range []schema.AgentName{query.Agent, query.From, query.To} {
+				if name != "" {
+					err = errors.Join(err, w.CheckAgent(name))
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if o.json {
+			return errors.Join(printListJSON(w, messages, s), err)
+		}
+		printList(messages, s)
+		return err
+	})
+}
+
+func printList(messages []find.Message, s *command.Streams) {
+	if len(messages) == 0 {
+		fmt.Fprintln(s.Out, "no message fits")
+		return
+	}
+	const subject, others = 6, 95
+	t := newTable(s, row{"ID", "Created", "From", "To", "Type", "Subject", "State"}, others, subject)
+	for _, m := range messages {
+		created := "?"
+		if at := m.CreatedAt.Time(); !at.IsZero() {
+			created = s.Time(at)
+		}
+		state := stateText(m.Recipients, s)
+		if m.Err != nil {
+			state += paint(s, colors{color.FgRed}, ", not valid")
+		}
+		id := visible.Line(m.ID.Short())
+		if id == "" {
+			id = "?"
+		}
+		t.add(row{id, created, visible.Line(string(m.From)), visible.Line(joinNames(m.To)),
+			visible.Line(string(m.Type)), visible.Line(m.Subject), state})
+	}
+	t.print(s)
+}
+
+// stateText says what the recipients did: in one word, if all did the same.
+func stateText(recipients []find.Recipient, s *command.Streams) string {
+	var texts []string
+	same := true
+	for _, r := range recipients {
+		same = same && r.State == recipients[0].State
+		texts = append(texts, visible.Line(string(r.Agent))+" "+stateWord(r.State, s))
+	}
+	if same && len(recipients) > 0 {
+		return stateWord(recipients[0].State, s)
+	}
+	return strings.Join(texts, ", ")
+}
+
+func stateWord(state find.State, s *command.Streams) string {
+	switch state {
+	case find.Dead:
+		return paint(s, colors{color.FgRed}, string(state))
+	case find.Pending, find.Stored:
+		return paint(s, colors{color.FgYellow}, string(state))
+	}
+	return string(state)
+}
+
+// listedJSON is a message that list found.
+type listedJSON struct {
+	ID             schema.ID             `json:"id"`
+	From           schema.AgentName      `json:"from"`
+	To             recipients            `json:"to"`
+	Type           schema.Type           `json:"type"`
+	Priority       schema.Priority       `json:"priority"`
+	Subject        string                `json:"subject"`
+	CreatedAt      schema.Timestamp      `json:"created_at_utc"`
+	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty"`
+	ConversationID schema.ConversationID `json:"conversation_id,omitempty"`
+	ParentID       schema.ID             `json:"parent_message_id,omitempty"`
+	Recipients     []find.Recipient      `json:"recipients"`
+	Places         []place               `json:"places"`
+	Error          string                `json:"error,omitempty"`
+}
+
+func printListJSON(w *mailbox.Workspace, messages []find.Message, s *command.Streams) error {
+	listed := make([]listedJSON, len(messages))
+	for i, m := range messages {
+		listed[i] = listedJSON{
+			ID: m.ID, From: m.From, To: recipients(m.To), Type: m.Type, Priority: m.Priority, Subject: m.Subject,
+			CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, ConversationID: m.ConversationID, ParentID: m.ParentID,
+			Recipients: m.Recipients,
+		}
+		for _, e := range m.Copies {
+			listed[i].Places = append(listed[i].Places, place{Agent: e.Agent, Box: e.Box, Path: e.Path})
+		}
+		if m.Err != nil {
+			listed[i].Error = failure.OneLine(m.Err.Error())
+		}
+	}
+	return command.WriteJSON(s.Out, struct {
+		Project   string       `json:"project"`
+		Workspace string       `json:"workspace"`
+		Messages  []listedJSON `json:"messages"`
+	}{project.Name(w), w.Dir(), listed})
+}

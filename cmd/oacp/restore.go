@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+)
+
+type restoreOptions struct {
+	workspace    command.Workspace
+	ids          []string
+	agent        string
+	dryRun, json bool
+}
+
+func newRestoreCommand(s *command.Streams) *cli.Command {
+	var o restoreOptions
+	return &cli.Command{
+		Name:      "restore",
+		Category:  command.CategoryMessages,
+		Usage:     "put a message back into the inbox",
+		ArgsUsage: "ID…",
+		Description: `Puts a message back into the inbox of each recipient that acknowledged it, archived
+it or gave it up. Its turns count anew, and its dead letter goes. A message that is
+pending stays as it is. oacp list finds the ids.
+
+If one of the ids is unknown, restore does nothing.
+
+EXAMPLES:
+   oacp restore k3x9
+   oacp restore k3x9 p0q2 --agent codex --dry-run`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "only into the inbox of `AGENT`", Destination: &o.agent},
+			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and change nothing", Destination: &o.dryRun},
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
+		Action: func(c *cli.Context) error {
+			o.ids = command.Positionals(c)
+			if len(o.ids) == 0 {
+				return failure.Usagef("needs an id").WithHint("oacp list shows the ids")
+			}
+			return runRestore(c.Context, o, s)
+		},
+	}
+}
+
+func runRestore(ctx context.Context, o restoreOptions, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		agent := schema.AgentName(o.agent)
+		if o.agent != "" {
+			if err := w.CheckAgent(agent); err != nil {
+				return err
+			}
+		}
+		for _, id := range o.ids {
+			if _, err := w.Find(ctx, id); err != nil {
+				return err
+			}
+		}
+		var all []turn.Restored
+		var failed error
+		for _, id := range o.ids {
+			restored, err := turn.Restore(ctx, w, id, agent, o.dryRun)
+			all, failed = append(all, restored...), errors.Join(failed, err)
+		}
+		return errors.Join(o.print(all, s), failed)
+	})
+}
+
+func (o restoreOptions) print(all []turn.Restored, s *command.Streams) error {
+	now := s.Now()
+	for _, one := range all {
+		switch name := visible.Line(one.ID.Short()); {
+		case one.Was == turn.WasPending:
+		case one.Err != nil:
+			s.Note(name + " is not valid, so oacp run gives it up again: " + failure.OneLine(one.Err.Error()))
+		case one.Message.ExpiredAt(now):
+			s.Note(name + " expired at " + s.Time(one.Message.ExpiresAt.Time()) + ", so oacp run skips it")
+		}
+	}
+	if o.json {
+		if len(all) == 0 {
+			return nil // an error follows
+		}
+		// One line, because an error may follow on another.
+		return command.WriteJSONLine(s.Out, map[string]any{"restored": all, "dry_run": o.dryRun})
+	}
+	for _, one := range all {
+		name := visible.Line(one.ID.Short())
+		switch {
+		case one.Was == turn.WasPending && one.Path == "":
+			fmt.Fprintf(s.Out, "%s is on its way to the inbox of %s already\n", name, one.Agent)
+		case one.Was == turn.WasPending:
+			fmt.Fprintf(s.Out, "%s is in the inbox of %s already\n", name, one.Agent)
+		case o.dryRun:
+			fmt.Fprintf(s.Out, "%s would be back in the inbox of %s; it is %s\n", name, one.Agent, one.Was)
+		default:
+			fmt.Fprintf(s.Out, "OK: %s is back in the inbox of %s; it was %s\n", name, one.Agent, one.Was)
+		}
+	}
+	return nil
+}
