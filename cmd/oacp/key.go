@@ -38,7 +38,7 @@ func newKeyCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "key",
 		Category: command.CategorySigning,
-		Usage:    "make and list the keys that sign messages",
+		Usage:    "make and list signing keys",
 		Description: `A key belongs to an agent on this machine. Its private half stays in the folder
 keys of $OACP_HOME, readable only by you; oacp trust import takes the public half.`,
 		Subcommands: []*cli.Command{newKeyGenCommand(s), newKeyListCommand(s)},

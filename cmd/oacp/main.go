@@ -64,7 +64,7 @@ func program() *command.Program {
 			{Name: "version", New: command.NewVersionCommand},
 		},
 		Separate: []command.Separate{
-			{Name: "mcp", Category: command.CategoryTurns, Usage: "offer the mailbox to an agent as MCP tools"},
+			{Name: "mcp", Category: command.CategoryTurns, Usage: "offer the mailbox as MCP tools"},
 			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show agents, runs and messages, live"},
 			{Name: "contract"}, // for other commands
 		},

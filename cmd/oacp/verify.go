@@ -34,7 +34,7 @@ func newVerifyCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "verify",
 		Category:  command.CategorySigning,
-		Usage:     "verify the signature of a message file",
+		Usage:     "verify a message's signature",
 		ArgsUsage: "FILE [--receiver AGENT]",
 		Description: `The keys that count are those that the receiver has pinned; of a file in a mailbox,
 that is the agent of the mailbox. verify answers with one of

@@ -35,7 +35,7 @@ func NewCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "mcp",
 		Category:  command.CategoryTurns,
-		Usage:     "offer the mailbox to an agent as MCP tools",
+		Usage:     "offer the mailbox as MCP tools",
 		ArgsUsage: "[PROJECT] --agent AGENT",
 		Description: `The tools act for AGENT: they send as AGENT and read the mail of AGENT. A client
 starts the command and talks to it on standard input and output. With --listen
