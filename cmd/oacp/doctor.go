@@ -33,7 +33,7 @@ func newDoctorCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "doctor",
 		Category:  command.CategoryWorkspace,
-		Usage:     "find and repair problems",
+		Usage:     "find and mend problems",
 		ArgsUsage: "[PROJECT]",
 		Description: `Checks the programs that agents need, the folders of the workspace, interrupted
 deliveries, messages that are bad, expired, old or dead, keys, schemas for bodies,

@@ -27,7 +27,7 @@ func newRestoreCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "restore",
 		Category:  command.CategoryMessages,
-		Usage:     "put a message back into the inbox",
+		Usage:     "put a message back",
 		ArgsUsage: "ID…",
 		Description: `Puts a message back into the inbox of each recipient that acknowledged it, archived
 it or gave it up. Its turns count anew, and its dead letter goes. A message that is
