@@ -3,6 +3,7 @@ package mcpserver_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,6 +103,8 @@ func TestMailboxConversation(t *testing.T) {
 		Already bool
 		Archive string `json:"archive_path"`
 	}
+	text = codex.call(t, "list_inbox", nil, &waiting)
+	wantText(t, "the list after the answer", text, "1 pending for codex", "[answered]")
 	codex.call(t, "acknowledge_message", arguments{"message_id": asked.MessageID, "archive": true}, &done)
 	if _, err := os.Stat(done.Archive); err != nil || done.Already {
 		t.Errorf("acknowledged %+v: %v, want the file in the archive", done, err)
@@ -263,6 +266,37 @@ func TestMailboxRefuses(t *testing.T) {
 	var waiting inbox
 	if codex.call(t, "list_inbox", nil, &waiting); waiting.Total != 1 {
 		t.Errorf("after refused calls %d messages wait, want the 1 from before", waiting.Total)
+	}
+}
+
+// TestReplyIsFinal checks which replies answer a task, and what the tools say of those that do not.
+func TestReplyIsFinal(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	claude, codex := r.client(t, "claude"), r.client(t, "codex")
+	for _, test := range []struct {
+		name          string
+		args          arguments
+		warning, mark string
+	}{
+		{"a notification", arguments{}, "a notification does not answer a task_request, which still waits for an answer", "[replied]"},
+		{"a final one", arguments{"final": true}, "", "[answered]"},
+		{"a question", arguments{"type": "question"}, "a question does not answer a task_request, which still waits for an answer", "[replied]"},
+		{"a type that answers", arguments{"type": "review_request"}, "", "[answered]"},
+		{"with the acknowledgement", arguments{"acknowledge": true}, "", "Nothing is pending"},
+		{"a question with the acknowledgement", arguments{"type": "question", "acknowledge": true}, "a question does not answer", "Nothing is pending"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var asked, answer sentMessage
+			claude.call(t, "send_message", arguments{"to": "codex", "type": "task_request", "subject": "S", "body": "B"}, &asked)
+			args := arguments{"message_id": asked.MessageID, "body": "x"}
+			maps.Copy(args, test.args)
+			codex.call(t, "reply_message", args, &answer)
+			if warnings := strings.Join(answer.Warnings, "; "); (warnings == "") != (test.warning == "") || !strings.Contains(warnings, test.warning) {
+				t.Errorf("warnings %q, want %q", answer.Warnings, test.warning)
+			}
+			wantText(t, "the inbox", codex.call(t, "list_inbox", nil, nil), test.mark)
+			codex.call(t, "acknowledge_message", arguments{"message_id": asked.MessageID}, nil)
+		})
 	}
 }
 

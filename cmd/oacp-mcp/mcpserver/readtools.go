@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
@@ -58,6 +59,8 @@ type summary struct {
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty" jsonschema:"The conversation it belongs to."`
 	ParentID       schema.ID             `json:"parent_message_id,omitempty" jsonschema:"The message it answers or follows."`
 	Excerpt        string                `json:"excerpt,omitempty" jsonschema:"The beginning of its text."`
+	Reply          schema.ID             `json:"reply,omitempty" jsonschema:"What you have sent in reply while it is pending."`
+	Answered       bool                  `json:"answered,omitempty" jsonschema:"The reply is the answer."`
 	trust.Finding
 }
 
@@ -76,6 +79,11 @@ func (m summary) line() string {
 		oneLine(string(m.From)), oneLine(listOf(m.To)), m.Age, oneLine(m.Subject), oneLine(string(m.MessageID)))
 	if m.Expired {
 		text += " [expired]"
+	}
+	if m.Answered {
+		text += " [answered]"
+	} else if m.Reply != "" {
+		text += " [replied]"
 	}
 	if m.Verdict != "" {
 		text += " [signature " + oneLine(m.Finding.Text()) + "]"
@@ -147,12 +155,16 @@ func (s *Server) listInbox(ctx context.Context, in listInboxInput) (inboxList, s
 	}
 	now := time.Now()
 	checker := trust.NewChecker(s.workspace)
+	replies, _ := conversation.Responses(ctx, s.workspace, s.agent, entries) // without the outbox, the rest is still true
 	for _, e := range entries {
 		if e.Err != nil {
 			result.Unreadable = append(result.Unreadable, newUnreadable(e))
 		} else if result.Total++; result.Total <= in.Limit.orDefault() {
 			one := newSummary(e.Message, now)
 			one.Finding = checker.Check(e)
+			if r := replies[e.Message.ID]; r.Message != nil {
+				one.Reply, one.Answered = r.Message.ID, r.Answers
+			}
 			result.Messages = append(result.Messages, one)
 		}
 	}
