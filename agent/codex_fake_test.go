@@ -309,3 +309,10 @@ func TestCodexFailures(t *testing.T) {
 		}
 	}
 }
+
+func TestCodexFailureInJSON(t *testing.T) {
+	failure := codexFailure{Message: `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long"}}` + "\n"}
+	if got, want := failure.err().Error(), "the agent reported a failure: prompt is too long"; got != want {
+		t.Errorf("error %q, want %q", got, want)
+	}
+}

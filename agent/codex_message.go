@@ -147,9 +147,23 @@ func (f *codexFailure) err() error {
 	word, status := f.info()
 	kind := f.kind(word, status)
 	if kind == "" {
-		return &ReportedError{Text: cutText(f.Message, maxTail)}
+		return &ReportedError{Text: cutText(f.text(), maxTail)}
 	}
 	return newAPIError(kind, status, f.Message, codexRelease.login)
+}
+
+// text returns what the program says. It passes on some answers of the service as they came, in
+// JSON.
+func (f *codexFailure) text() string {
+	var answer struct {
+		Error struct {
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if json.Unmarshal([]byte(f.Message), &answer) == nil && answer.Error.Message != "" {
+		return answer.Error.Message
+	}
+	return f.Message
 }
 
 // kind returns the kind of a failure of the model's service, "" for other failures.

@@ -61,6 +61,7 @@ when nothing is left to do, and fails if there were dead letters.
 EXAMPLES:
    oacp run --agent codex --reply -- cat
    oacp run --agent codex --once --timeout 10m -- ./on-message.sh
+   oacp run --agent codex -- sh -c './on-message.sh | tee -a log'
    oacp run --agent claude --driver claude --allow edits --reply
    oacp run --agent codex --driver ash --socket /tmp/ash-1.sock --reply`,
 		Flags: slices.Concat([]cli.Flag{
