@@ -34,6 +34,7 @@ type traffic struct {
 // acknowledged. Every message that nobody else acknowledges is shown, as a whole, and none that was
 // acknowledged before the process was started.
 func TestNextMissesNothing(t *testing.T) {
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise a process takes a second to exit
 	c := newSession(t, "a,b")
 	w, err := mailbox.Open(c.Dir, &mailbox.Options{NoSync: true})
 	if err != nil {
