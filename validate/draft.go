@@ -2,6 +2,7 @@ package validate
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/oacp-go/oacp/schema"
 )
@@ -40,5 +41,12 @@ func (d *Draft) Check() error {
 	c := checker{out: slices.Clone(d.form), unread: d.unread, draft: true}
 	c.check(d.Message)
 	c.checkTrailer(d.document)
-	return c.located(d.document).in(d.name, d.document.text).Err()
+	found := c.located(d.document).in(d.name, d.document.text)
+	for i := range found {
+		field, _, _ := strings.Cut(found[i].Field, ".")
+		if text, _ := d.Message.TextField(field); text != nil && *text != "" && d.document.root.get(field) == nil {
+			found[i].File, found[i].Line, found[i].Column = "", 0, 0 // the file does not say that
+		}
+	}
+	return found.Err()
 }
