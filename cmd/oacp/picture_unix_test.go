@@ -68,6 +68,7 @@ func takePictures(t *testing.T, dir string) {
 	time.Sleep(13 * time.Second)
 	p.run("claude", "oacp reply "+p.pending("claude")+` --ack --body "429, with Retry-After."`)
 	time.Sleep(9*time.Minute + 22*time.Second)
+	p.run("codex", "oacp owed")
 	p.take("loop", "Two agents hand over a task, ask and answer")
 
 	p.run("codex", "oacp inbox")
