@@ -17,6 +17,7 @@ import (
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/guide"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -175,6 +176,24 @@ func TestTypesTopic(t *testing.T) {
 				t.Errorf("a %s answers a %s: %t; oacp help types says %s", other, asked, answers, strings.Join(words, " "))
 			}
 		}
+	}
+}
+
+// TestGuide checks that every command and flag on the page for agents exists.
+func TestGuide(t *testing.T) {
+	session, count := newSession(t, ""), 0
+	for _, match := range regexp.MustCompile("(?m)(?:^    |`)oacp ([a-z][^`#<>\n]*)").FindAllStringSubmatch(guide.Agent, -1) {
+		args := strings.Fields(match[1])
+		if args[0] == "help" {
+			continue // COMMAND stands for any
+		}
+		if exit := session.run(t.Context(), append([]string{"--help"}, args...)...); exit != failure.ExitDone {
+			t.Errorf("oacp %s: %s", match[1], session.stderr.String())
+		}
+		count++
+	}
+	if count < 15 {
+		t.Errorf("there are %d commands, want at least 15", count)
 	}
 }
 

@@ -33,7 +33,7 @@ func newListCommand(s *command.Streams) *cli.Command {
 	var o listOptions
 	return &cli.Command{
 		Name:      "list",
-		Category:  command.CategoryMessages,
+		Category:  command.CategoryFiles,
 		Usage:     "find messages",
 		ArgsUsage: "[PROJECT]",
 		Description: `Lists every message once, the newest last, and what its recipients did with it:

@@ -26,7 +26,7 @@ func newRestoreCommand(s *command.Streams) *cli.Command {
 	var o restoreOptions
 	return &cli.Command{
 		Name:      "restore",
-		Category:  command.CategoryMessages,
+		Category:  command.CategoryFiles,
 		Usage:     "put a message back",
 		ArgsUsage: "ID…",
 		Description: `Puts a message back into the inbox of each recipient that acknowledged it, archived
