@@ -34,14 +34,54 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error
 	if err != nil {
 		return nil, err
 	}
-	all, err := w.Search(ctx, nil, func(m *schema.Message) bool { return m.ID != "" })
+	// There may be many messages, of which few are in the conversation: only their bodies are kept.
+	all, err := w.Search(ctx, nil, func(m *schema.Message) bool {
+		m.Body = schema.Value{}
+		return m.ID != ""
+	})
 	var unreadable *mailbox.UnreadableError
 	if err != nil && !errors.As(err, &unreadable) {
 		return nil, err
 	}
 	thread := connected(start[0].Message, all)
+	if err := readBodies(ctx, w, thread); err != nil {
+		return nil, err
+	}
 	Sort(thread, func(m Node) *schema.Message { return m.Message })
 	return tree(thread), err
+}
+
+// readBodies reads the files of the messages again, with their bodies. A file that is gone meanwhile
+// stays as it is, and another one of the message is shown.
+func readBodies(ctx context.Context, w *mailbox.Workspace, thread []Node) error {
+	type file struct {
+		agent schema.AgentName
+		box   mailbox.Box
+		name  string
+	}
+	files := make(map[file]*mailbox.Entry)
+	for i := range thread {
+		for k := range thread[i].Files {
+			e := &thread[i].Files[k]
+			files[file{e.Agent, e.Box, e.Name}] = e
+		}
+	}
+	found, err := w.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
+		return files[file{agent, box, name}] != nil
+	}, func(*schema.Message) bool { return true })
+	if unreadable := new(mailbox.UnreadableError); err != nil && !errors.As(err, &unreadable) {
+		return err
+	}
+	for _, e := range found {
+		if known := files[file{e.Agent, e.Box, e.Name}]; known.Message.ID == e.Message.ID {
+			*known = e
+		}
+	}
+	for i := range thread {
+		n := &thread[i]
+		n.Entry = n.Files[max(0, slices.IndexFunc(n.Files, func(e mailbox.Entry) bool { return e.Message.Body.Kind != schema.Absent }))]
+	}
+	return nil
 }
 
 // connected returns the messages that are connected to the start.
