@@ -30,10 +30,6 @@ type Node struct {
 // message is followed by its answers, each with its own, and those of one parent are in the order of
 // Sort. With a *mailbox.UnreadableError, Thread also returns what it could read.
 func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error) {
-	start, err := w.Find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
 	// There may be many messages, of which few are in the conversation: only their bodies are kept.
 	all, err := w.Search(ctx, nil, func(m *schema.Message) bool {
 		m.Body = schema.Value{}
@@ -43,12 +39,37 @@ func Thread(ctx context.Context, w *mailbox.Workspace, id string) ([]Node, error
 	if err != nil && !errors.As(err, &unreadable) {
 		return nil, err
 	}
-	thread := connected(start[0].Message, all)
+	start := only(all, id)
+	if start == nil {
+		found, err := w.Find(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		start = found[0].Message
+	}
+	thread := connected(start, all)
 	if err := readBodies(ctx, w, thread); err != nil {
 		return nil, err
 	}
 	Sort(thread, func(m Node) *schema.Message { return m.Message })
 	return tree(thread), err
+}
+
+// only returns the only message that the text names, as Find does, or nil if there is none or there
+// are several.
+func only(all []mailbox.Entry, id string) (named *schema.Message) {
+	for _, e := range all {
+		switch m := e.Message; {
+		case string(m.ID) == id:
+			return m
+		case m.ID.Match(id) != schema.Matches:
+		case named != nil && named.ID != m.ID:
+			return nil
+		default:
+			named = m
+		}
+	}
+	return named
 }
 
 // readBodies reads the files of the messages again, with their bodies. A file that is gone meanwhile
