@@ -76,26 +76,9 @@ EXAMPLES:
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
-			return explainAgent(runInbox(c.Context, o, s), "inbox", o.workspace, s)
+			return runInbox(c.Context, o, s)
 		},
 	}
-}
-
-// explainAgent adds to the error of an unknown project what to write if its name is that of an agent
-// of the workspace that would be used without it.
-func explainAgent(err error, name string, in command.Workspace, s *command.Streams) error {
-	unknown, ok := errors.AsType[*project.UnknownProjectError](err)
-	if !ok {
-		return err
-	}
-	in.Project = ""
-	_ = in.With(s, nil, func(w *mailbox.Workspace) error { // without a workspace there are no agents
-		if w.Knows(schema.AgentName(unknown.Project)) {
-			err = failure.WithHint(err, unknown.Project+" is an agent: oacp "+name+" --agent "+unknown.Project)
-		}
-		return nil
-	})
-	return err
 }
 
 // A listing is the content of an agent's inbox, or why it cannot be listed.

@@ -72,10 +72,28 @@ func Open(place project.Place, options *mailbox.Options) (*mailbox.Workspace, er
 func (o Workspace) With(s *Streams, options *mailbox.Options, use func(*mailbox.Workspace) error) (err error) {
 	w, err := Open(o.Place(s), options)
 	if err != nil {
-		return err
+		return explainAgent(err, o.Place(s))
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
 	return use(w)
+}
+
+// explainAgent adds to the error of an unknown project what to write if its name is that of an agent
+// of the workspace that would be used without it.
+func explainAgent(err error, place project.Place) error {
+	unknown, ok := errors.AsType[*project.UnknownProjectError](err)
+	if !ok {
+		return err
+	}
+	place.Project = ""
+	w, openErr := Open(place, nil)
+	if openErr != nil {
+		return err // there are no agents
+	}
+	if w.Knows(schema.AgentName(unknown.Project)) {
+		err = failure.WithHint(err, unknown.Project+" is an agent: name it with --agent "+unknown.Project)
+	}
+	return errors.Join(err, w.Close())
 }
 
 // AgentOf returns the agent that a flag names, or else the one that the environment names.
