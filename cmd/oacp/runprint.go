@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
 
@@ -72,11 +73,20 @@ var eventWords = map[turn.EventKind]struct {
 	turn.EventProblem:      {"problem", colors{color.FgRed}},
 }
 
+// id returns an id for a line: a short one on a terminal, where lines are narrow, and the complete
+// one in a log, in which others may begin in the same way.
+func (p *runPrinter) id(id schema.ID) string {
+	if p.s.OutTerminal {
+		return id.Short()
+	}
+	return string(id)
+}
+
 func (p *runPrinter) line(e turn.Event) string {
 	words := eventWords[e.Kind]
 	line := p.s.Clock(e.At) + "  " + paint(p.s, words.colors, fmt.Sprintf("%-12s", words.word))
 	before := "  " // what the reason follows
-	for _, part := range []string{cmp.Or(string(e.ID), e.File), string(e.From), string(e.Type), e.Subject} {
+	for _, part := range []string{cmp.Or(p.id(e.ID), e.File), string(e.From), string(e.Type), e.Subject} {
 		if part != "" {
 			line, before = line+"  "+visible.Line(part), ": "
 		}
@@ -92,7 +102,7 @@ func (p *runPrinter) line(e turn.Event) string {
 		line += "  (" + strings.Join(details, ", ") + ")"
 	}
 	if e.Sent != "" {
-		line += "  with " + string(e.Sent)
+		line += "  with " + p.id(e.Sent)
 	}
 	if len(e.Refused) > 0 {
 		line += "; refused " + refusedText(e.Refused)

@@ -49,4 +49,9 @@ func TestRunLine(t *testing.T) {
 			t.Errorf("line\n%s\nwant\n%s", got, want)
 		}
 	}
+	p.s.OutTerminal = true
+	event := turn.Event{Kind: turn.EventAnswered, At: at, ID: "msg-20260313T1430Z-ann-ab12", Sent: "msg-20260313T1431Z-codex-cd34"}
+	if got, want := p.line(event), at.Local().Format(time.TimeOnly)+"  answered      ab12  with cd34"; got != want {
+		t.Errorf("on a terminal, line\n%s\nwant\n%s", got, want)
+	}
 }
