@@ -110,7 +110,7 @@ func runNext(ctx context.Context, o nextOptions, s *command.Streams) error {
 		if o.thread {
 			return o.printThread(ctx, w, agent, found[0], s)
 		}
-		return o.print(w, found, found, s)
+		return o.print(ctx, w, agent, found, found, s)
 	})
 }
 
@@ -166,30 +166,13 @@ func (o nextOptions) printThread(ctx context.Context, w *mailbox.Workspace, agen
 	case err != nil:
 		return err
 	}
-	return o.print(w, conversation.NewFor(thread, agent, pending), []mailbox.Entry{pending}, s)
+	return o.print(ctx, w, agent, conversation.NewFor(thread, agent, pending), []mailbox.Entry{pending}, s)
 }
 
 // print prints messages, and then how to go on with those of them that are pending.
-func (o nextOptions) print(w *mailbox.Workspace, entries, pending []mailbox.Entry, s *command.Streams) error {
-	for i, e := range entries {
-		if !o.json {
-			if i > 0 {
-				fmt.Fprint(s.Out, "\n---\n\n")
-			}
-			printMessage(s, e, places(w, []mailbox.Entry{e}))
-			continue
-		}
-		object, err := messageJSON(e, places(w, []mailbox.Entry{e}), s)
-		if err != nil {
-			return err
-		}
-		write := command.WriteJSONLine
-		if !o.all && !o.thread {
-			write = command.WriteJSON
-		}
-		if err := write(s.Out, object); err != nil {
-			return err
-		}
+func (o nextOptions) print(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, entries, pending []mailbox.Entry, s *command.Streams) error {
+	if err := printAll(withReplies(ctx, w, agent, entries), o.json, !o.all && !o.thread, s); err != nil {
+		return err
 	}
 	if err := s.Out.Flush(); err != nil || o.json {
 		return err

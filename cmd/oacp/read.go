@@ -116,7 +116,7 @@ func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
 			}
 			messages = append(messages, shown{e, list})
 		}
-		return o.print(messages, s)
+		return printAll(messages, o.json, len(o.ids) == 1, s)
 	})
 }
 
@@ -133,15 +133,20 @@ func (o readOptions) readAll(ctx context.Context, w *mailbox.Workspace, s *comma
 	if len(entries) == 0 && !o.json {
 		fmt.Fprintf(s.Out, "%s: nothing pending\n", agent)
 	}
+	return printAll(withReplies(ctx, w, agent, entries), o.json, false, s)
+}
+
+// withReplies returns entries as an agent sees them: with its replies to those that are in its inbox.
+func withReplies(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, entries []mailbox.Entry) []shown {
 	replies := responses(ctx, w, agent, entries)
 	messages := make([]shown, len(entries))
 	for i, e := range entries {
 		messages[i] = shown{e, places(w, entries[i:i+1])}
-		if e.Message != nil {
+		if e.Message != nil && e.Agent == agent && e.Box == mailbox.Inbox {
 			messages[i].places[0].setReply(replies[e.Message.ID])
 		}
 	}
-	return o.print(messages, s)
+	return messages
 }
 
 // shown is a message, or a file that is none, with the files that hold it.
@@ -150,13 +155,14 @@ type shown struct {
 	places []place
 }
 
-// print prints the messages. Several of them are apart: by a line, or each is a line of JSON.
-func (o readOptions) print(messages []shown, s *command.Streams) error {
+// printAll prints messages. Several of them are apart: by a line, or each is a line of JSON unless
+// just one is asked for.
+func printAll(messages []shown, asJSON, one bool, s *command.Streams) error {
 	for i, m := range messages {
-		if o.json {
+		if asJSON {
 			object, err := messageJSON(m.entry, m.places, s)
 			write := command.WriteJSONLine
-			if len(o.ids) == 1 {
+			if one {
 				write = command.WriteJSON
 			}
 			if err == nil {
