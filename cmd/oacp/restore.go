@@ -61,14 +61,17 @@ func runRestore(ctx context.Context, o restoreOptions, s *command.Streams) error
 				return err
 			}
 		}
-		for _, id := range o.ids {
-			if _, err := w.Find(ctx, id); err != nil {
+		whole := make([]string, len(o.ids))
+		for i, id := range o.ids {
+			found, err := w.Find(ctx, id)
+			if err != nil {
 				return err
 			}
+			whole[i] = string(found[0].Message.ID)
 		}
 		var all []turn.Restored
 		var failed error
-		for _, id := range o.ids {
+		for _, id := range whole {
 			restored, err := turn.Restore(ctx, w, id, agent, o.dryRun)
 			all, failed = append(all, restored...), errors.Join(failed, err)
 		}
