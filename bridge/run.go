@@ -150,9 +150,9 @@ func NewRun(root, repositoryID string) (Run, error) {
 	if err != nil {
 		return Run{}, err
 	}
-	next := 1
+	next := 1 + lastRemoved(filepath.Join(root, repositoryID))
 	if len(runs) > 0 {
-		next = runs[len(runs)-1].ID + 1
+		next = max(next, runs[len(runs)-1].ID+1)
 	}
 	for ; ; next++ {
 		run, made, err := makeFolder(root, repositoryID, next)

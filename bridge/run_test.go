@@ -2,8 +2,11 @@ package bridge
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -88,5 +91,35 @@ func TestRuns(t *testing.T) {
 		if _, err := Runs(root, bad); err == nil {
 			t.Errorf("repository id %q: want an error", bad)
 		}
+	}
+}
+
+// TestRemoveRun checks that the number of a run that was removed is not used again.
+func TestRemoveRun(t *testing.T) {
+	root, repository := t.TempDir(), strings.Repeat("a", 16)
+	var runs []Run
+	for range 3 {
+		run, err := NewRun(root, repository)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, run)
+	}
+	for _, i := range []int{2, 0} { // the number of the latest stays, whatever is removed then
+		if err := runs[i].Remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := Runs(root, repository); err != nil || len(left) != 1 || left[0] != runs[1] {
+		t.Errorf("runs %v, %v; want %v", left, err, runs[1:2])
+	}
+	if entries, err := os.ReadDir(filepath.Join(root, repository)); err != nil || len(entries) != 2 {
+		t.Errorf("entries %v, %v; want one run and the number of the last", entries, err)
+	}
+	if run, err := NewRun(root, repository); err != nil || run.ID != 4 {
+		t.Errorf("the next run is %d, %v; want 4", run.ID, err)
+	}
+	if err := runs[0].Remove(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("removing a run again: %v, want that it does not exist", err)
 	}
 }
