@@ -118,7 +118,7 @@ func RunTurn(ctx context.Context, driver Driver, request Request, observe func(E
 	}
 	result, err := driver.Turn(ctx, request, observe)
 	result.Duration += first.Duration
-	result.Usage = result.Usage.plus(first.Usage)
+	result.Usage = result.Usage.Plus(first.Usage)
 	result.Refused = mergeRefusals(first.Refused, result.Refused)
 	result.LastLine = cmp.Or(result.LastLine, first.LastLine)
 	result.Tail = joinTails(first.Tail, result.Tail)

@@ -277,7 +277,7 @@ type background struct {
 func (b *background) add(event Event, usage Usage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.usage = b.usage.plus(usage)
+	b.usage = b.usage.Plus(usage)
 	b.events = append(b.events, event)
 	b.size += len(event.Raw)
 	for b.size > maxBackground {
@@ -295,7 +295,8 @@ func (b *background) take() ([]Event, Usage) {
 	return events, usage
 }
 
-func (u Usage) plus(other Usage) Usage {
+// Plus returns the sum of both.
+func (u Usage) Plus(other Usage) Usage {
 	return Usage{
 		Turns:        u.Turns + other.Turns,
 		InputTokens:  u.InputTokens + other.InputTokens,

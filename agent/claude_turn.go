@@ -61,7 +61,7 @@ func (t *claudeTurn) take(s said) bool {
 	named := slices.Contains(m.UserMessages, t.id)
 	if m.Type == "result" && !named && (len(m.UserMessages) > 0 || !t.acknowledged) {
 		// The result of something that ran in the background.
-		t.background = t.background.plus(m.used)
+		t.background = t.background.Plus(m.used)
 		t.show(Event{Raw: s.line})
 		return false
 	}
@@ -90,7 +90,7 @@ func (t *claudeTurn) result() (Result, error) {
 	result, failure := t.fold.finish()
 	result.Usage = t.background
 	if t.final != nil {
-		result.Usage = result.Usage.plus(t.final.used)
+		result.Usage = result.Usage.Plus(t.final.used)
 		result.Refused = claudeRefusals(t.final.Denials, t.denied)
 	}
 	if t.final != nil && t.final.IsError {

@@ -45,6 +45,8 @@ func Create(root, repository string, settings Settings, options Options) (*Sessi
 		if manifest.BaseCommit, err = baseCommit(repository); err != nil {
 			return nil, err
 		}
+	} else {
+		manifest.BaseCommit = startingPoint(repository)
 	}
 	run, err := bridge.NewRun(root, repositoryID)
 	if err != nil {
@@ -92,7 +94,7 @@ func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Se
 	if s.transcript, err = openTranscript(run.TranscriptPath()); err != nil {
 		return nil, err
 	}
-	return s, s.note(Entry{Type: EntryStart, State: s.manifest.State, Content: s.manifest.Prompt})
+	return s, nil
 }
 
 // BusyError says that another process drives the run.

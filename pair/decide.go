@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/spelling"
 )
 
 // proofSender is the sender of records about failed proofs.
@@ -14,12 +15,15 @@ const proofSender = "proof"
 
 // decide reports the finished turn in the bridge and chooses the next step.
 func (s *Session) decide(ctx context.Context) error {
-	for _, record := range s.records() {
-		if _, err := s.publish(ctx, s.manifest.Turn.Since, record); err != nil {
-			return err
+	m := &s.manifest
+	for _, turn := range m.Round.Turns {
+		for _, record := range s.records(turn) {
+			if _, err := s.publish(ctx, turn.Since, record); err != nil {
+				return err
+			}
 		}
 	}
-	if s.manifest.State == Working {
+	if m.State == Working {
 		return s.decideWork()
 	}
 	return s.decideReview()
@@ -27,15 +31,19 @@ func (s *Session) decide(ctx context.Context) error {
 
 func (s *Session) decideWork() error {
 	m := &s.manifest
-	answer, proof := m.Turn.Answer, m.Turn.Proof
 	reviewers := m.settings().reviewers()
+	answer, proof := m.Round.Turns[0].Answer, m.Round.Proof
+	if len(reviewers) == 0 {
+		m.Verdict = &Verdict{m.Round.Turns[0].Agent, answer.Signal}
+	}
 	switch {
 	case answer.Signal == bridge.SignalFail:
 		return s.fail(fmt.Sprintf("%s gave up in iteration %d", m.PrimaryAgent, m.CurrentIteration))
 	case proof != nil && !proof.Passed:
 		return s.nextIteration()
 	case len(reviewers) > 0:
-		m.Turn = &Turn{Agent: reviewers[0], Proven: proof != nil}
+		m.Round = newRound(reviewers...)
+		m.Round.Proven = proof != nil
 		return s.moveTo(Reviewing)
 	case answer.Signal == bridge.SignalDone:
 		return s.moveTo(Complete)
@@ -45,13 +53,10 @@ func (s *Session) decideWork() error {
 
 func (s *Session) decideReview() error {
 	m := &s.manifest
-	turn, reviewers := m.Turn, m.settings().reviewers()
-	switch next := turn.Reviewer + 1; {
-	case turn.Answer.Signal != bridge.SignalPass, turn.Proof != nil && !turn.Proof.Passed:
+	turn := m.Round.decisive(bridge.SignalPass)
+	m.Verdict = &Verdict{turn.Agent, turn.Answer.Signal}
+	if turn.Answer.Signal != bridge.SignalPass || m.Round.Proof != nil && !m.Round.Proof.Passed {
 		return s.nextIteration()
-	case next < len(reviewers):
-		m.Turn = &Turn{Agent: reviewers[next], Reviewer: next, Proven: turn.Proven}
-		return s.save()
 	}
 	return s.moveTo(Complete)
 }
@@ -60,10 +65,10 @@ func (s *Session) decideReview() error {
 func (s *Session) nextIteration() error {
 	m := &s.manifest
 	if m.CurrentIteration >= m.MaxIterations {
-		return s.fail(fmt.Sprintf("not done after %d iterations", m.CurrentIteration))
+		return s.fail("not done after " + spelling.Count(m.CurrentIteration, "iteration"))
 	}
 	m.CurrentIteration++
-	m.Turn = &Turn{Agent: Agent(m.PrimaryAgent)}
+	m.Round = newRound(Agent(m.PrimaryAgent))
 	var err error
 	if m.State == Working {
 		err = s.save()
@@ -73,11 +78,10 @@ func (s *Session) nextIteration() error {
 	return errors.Join(err, s.note(Entry{Type: EntryIteration}))
 }
 
-// records returns the records about the finished turn: the answer, its signal unless the agent sent
-// that itself, and the failure of the proof.
-func (s *Session) records() []bridge.Record {
+// records returns the records about a finished turn: the answer, its signal unless the agent sent
+// that itself, and after the last turn of the round the failure of the proof.
+func (s *Session) records(turn *Turn) []bridge.Record {
 	m := &s.manifest
-	turn := m.Turn
 	kind, to := bridge.TypeReview, m.PrimaryAgent
 	if m.State == Working {
 		kind = bridge.TypeResult
@@ -101,9 +105,9 @@ func (s *Session) records() []bridge.Record {
 			Content: fmt.Sprintf("%s in iteration %d", turn.Answer.Signal, m.CurrentIteration),
 		})
 	}
-	if turn.Proof != nil && !turn.Proof.Passed {
+	if proof := m.Round.Proof; proof != nil && !proof.Passed && turn == m.Round.Turns[len(m.Round.Turns)-1] {
 		records = append(records, bridge.Record{
-			Type: bridge.TypeResult, From: proofSender, To: m.PrimaryAgent, Content: turn.Proof.Report,
+			Type: bridge.TypeResult, From: proofSender, To: m.PrimaryAgent, Content: proof.Report,
 		})
 	}
 	return records

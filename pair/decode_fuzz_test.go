@@ -26,17 +26,18 @@ func FuzzManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	f.Add(bytes.Replace(data, []byte(`"submitted"`), []byte(`"working","current_iteration":1,"cursors":{"claude":"","codex":""},"acknowledged":{"claude":"","codex":""},"turn":{"agent":"codex"}`), 1))
+	f.Add(bytes.Replace(data, []byte(`"submitted"`), []byte(`"working","current_iteration":1,"cursors":{"claude":"","codex":""},"acknowledged":{"claude":"","codex":""},"round":{"turns":[{"agent":"codex"}]}`), 1))
 	f.Add([]byte(`{"version":1}`))
-	f.Add([]byte(`{"version":2,"turn":7}`))
+	f.Add([]byte(`{"version":1,"turn":7}`))
+	f.Add([]byte(`{"version":3,"round":7}`))
 	run := bridge.Run{ID: 1, Folder: f.TempDir()}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := parseManifest(data)
 		if err != nil {
 			return
 		}
-		if m.Turn != nil {
-			_ = m.Turn.lastOutput()
+		if m.Round != nil {
+			_, _, _ = m.Round.proofOutput(), m.progress(), m.Waiting()
 		}
 		m.ID = run.ID
 		if err := m.write(run); err != nil {

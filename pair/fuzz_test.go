@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/oacp-go/oacp/agent"
@@ -57,13 +58,12 @@ func FuzzStep(f *testing.F) {
 // stepsOfARun returns the manifests of a run, one for each step, and its log.
 func stepsOfARun(f *testing.F) (manifests [][]byte, log []byte) {
 	f.Helper()
-	reviews := 0
 	options := scripted(func(c call) (string, error) {
 		c.observe(agent.Event{Text: "at work"})
-		if c.agent == Codex && reviews%2 == 0 {
+		switch {
+		case slices.Contains(c.request.Env, "OACP_ROLE=worker"):
 			return "made\nDONE", nil
-		}
-		if reviews++; reviews == 1 {
+		case c.agent == Claude && slices.Contains(c.request.Env, "OACP_ITERATION=1"):
 			return "broken\nFAIL", nil
 		}
 		return "fine\nPASS", nil

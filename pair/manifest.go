@@ -5,18 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
 )
 
 // Version is the version of the manifests that this package writes, and the latest it reads.
-const Version = 1
+const Version = 2
 
 // Manifest is the content of manifest.json, the state of a run. Fields that AgentPair has too have
-// its names; version, base_commit, worktree_lost, cursors, acknowledged, task_record and turn are
-// ours. Unknown fields are kept.
+// its names; version, base_commit, worktree_lost, cursors, acknowledged, task_record, round, verdict
+// and spent are ours. Unknown fields are kept.
 type Manifest struct {
 	bridge.Manifest
 	// Version is the version of the format. AgentPair's own manifests have none.
@@ -33,10 +35,11 @@ type Manifest struct {
 	// ClaudeSessionID and CodexSessionID continue the agents' sessions.
 	ClaudeSessionID string `json:"claude_session_id,omitempty"`
 	CodexSessionID  string `json:"codex_session_id,omitempty"`
-	// WorktreePath is the agents' working folder if it is not RepoPath, and BaseCommit the commit
-	// from which the worktree was made.
+	// WorktreePath is the agents' working folder if it is not RepoPath.
 	WorktreePath string `json:"worktree_path,omitempty"`
-	BaseCommit   string `json:"base_commit,omitempty"`
+	// BaseCommit is the commit, or the tree, that the run starts from: that of the worktree, or what
+	// the repository holds with uncommitted changes. It is empty if there is no git repository.
+	BaseCommit string `json:"base_commit,omitempty"`
 	// WorktreeLost reports that the worktree was made again since the last turn.
 	WorktreeLost bool   `json:"worktree_lost,omitempty"`
 	TmuxSession  string `json:"tmux_session,omitempty"`
@@ -54,27 +57,82 @@ type Manifest struct {
 	Acknowledged map[Agent]bridge.Cursor `json:"acknowledged,omitempty"`
 	// TaskRecord is the id of the record with the task.
 	TaskRecord string `json:"task_record,omitempty"`
-	// Turn is the current turn while the run is working or reviewing.
-	Turn *Turn `json:"turn,omitempty"`
+	// Round is what is going on while the run is working or reviewing.
+	Round *Round `json:"round,omitempty"`
+	// Verdict is the last one.
+	Verdict *Verdict `json:"verdict,omitempty"`
+	// Spent is what the run has used up in turns that have ended.
+	Spent Spent `json:"spent,omitzero"`
+}
+
+// Round is the worker's turn, or those of the reviewers at the same time, with the proof after it.
+type Round struct {
+	Turns []*Turn `json:"turns"`
+	// Proven reports that the proof succeeded before the review.
+	Proven bool `json:"proven,omitempty"`
+	// Proof is set when the proof has run after the answers. While it runs, ProofMark marks all
+	// processes that it starts.
+	Proof     *ProofResult `json:"proof,omitempty"`
+	ProofMark string       `json:"proof_mark,omitempty"`
+}
+
+func newRound(agents ...Agent) *Round {
+	round := new(Round)
+	for _, name := range agents {
+		round.Turns = append(round.Turns, &Turn{Agent: name})
+	}
+	return round
+}
+
+// open returns the turns without an answer.
+func (r *Round) open() []*Turn {
+	return slices.DeleteFunc(slices.Clone(r.Turns), func(t *Turn) bool { return t.Answer != nil })
+}
+
+// decisive returns the turn that decides the round: the first that did not end in the signal, or the
+// last one. All have ended.
+func (r *Round) decisive(signal bridge.Signal) *Turn {
+	for _, turn := range r.Turns {
+		if turn.Answer.Signal != signal {
+			return turn
+		}
+	}
+	return r.Turns[len(r.Turns)-1]
+}
+
+// proofOutput is the output of the proof that failed, "" if none did.
+func (r *Round) proofOutput() string {
+	if r == nil || r.Proof == nil || r.Proof.Passed {
+		return ""
+	}
+	_, output, _ := strings.Cut(r.Proof.Report, "\n")
+	return output
 }
 
 // Turn is the progress of a turn.
 type Turn struct {
 	Agent Agent `json:"agent"`
-	// Reviewer counts the reviewers that have passed this iteration.
-	Reviewer int `json:"reviewer,omitempty"`
 	// Begun reports that the agent may have received the prompt, and Since is the end of the bridge
 	// log at that time.
 	Begun bool          `json:"begun,omitempty"`
 	Since bridge.Cursor `json:"since,omitempty"`
 	// Answer is set when the agent has finished.
 	Answer *Answer `json:"answer,omitempty"`
-	// Proven reports that the proof succeeded before the review.
-	Proven bool `json:"proven,omitempty"`
-	// Proof is set when the proof has run after the answer. While it runs, ProofMark marks all
-	// processes that it starts.
-	Proof     *ProofResult `json:"proof,omitempty"`
-	ProofMark string       `json:"proof_mark,omitempty"`
+}
+
+// Verdict is what a reviewer, or a worker without reviewers, said at the end of its turn. The signal
+// is empty if it said none.
+type Verdict struct {
+	Agent  Agent         `json:"agent"`
+	Signal bridge.Signal `json:"signal"`
+}
+
+// Spent is what turns have used up.
+type Spent struct {
+	Turns int `json:"turns"`
+	// Duration is in nanoseconds.
+	Duration time.Duration `json:"duration"`
+	agent.Usage
 }
 
 // Answer is the result of a turn.
@@ -86,24 +144,13 @@ type Answer struct {
 	InBridge bool `json:"in_bridge,omitempty"`
 }
 
-// lastOutput is the output that explains the failure of a run: that of the failed proof, otherwise
-// the end of the answer.
-func (t *Turn) lastOutput() string {
-	switch {
-	case t == nil || t.Answer == nil:
-		return ""
-	case t.Proof != nil && !t.Proof.Passed:
-		_, output, _ := strings.Cut(t.Proof.Report, "\n")
-		return output
-	}
-	return fmt.Sprintf("%s:\n%s", t.Agent, tail(t.Answer.Text, maxProofOutput))
-}
-
 // ProofResult is the result of a proof.
 type ProofResult struct {
 	Passed bool `json:"passed"`
-	// Report tells the worker what failed, with the end of the output.
-	Report string `json:"report,omitempty"`
+	// Report tells the worker what failed, with the end of the output. LastLine is the line of it
+	// that is most likely to say why.
+	Report   string `json:"report,omitempty"`
+	LastLine string `json:"last_line,omitempty"`
 }
 
 // Errors about manifests.
@@ -145,13 +192,39 @@ func parseManifest(data []byte) (m Manifest, err error) {
 		return m, fmt.Errorf("%w: version %d, and this program reads up to %d", ErrNewerVersion, m.Version, Version)
 	case m.Version < 1 && (err == nil || errors.As(err, &mistyped)):
 		return m, fmt.Errorf("%w: its manifest has no version", ErrForeignRun)
-	case err == nil:
+	case err == nil && m.Version == 1:
+		err = m.upgrade(data)
+	}
+	if err == nil {
 		err = m.check()
 	}
 	if err != nil {
 		return m, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return m, nil
+}
+
+// upgrade reads the turn of a manifest of version 1, in which reviewers took turns one after the
+// other.
+func (m *Manifest) upgrade(data []byte) error {
+	var old struct {
+		Turn *struct {
+			Turn
+			Round
+			Reviewer int `json:"reviewer"`
+		} `json:"turn"`
+	}
+	m.Version = Version
+	delete(m.Unknown, "turn")
+	if err := json.Unmarshal(data, &old); err != nil || old.Turn == nil {
+		return err
+	}
+	m.Round = &old.Turn.Round
+	m.Round.Turns = []*Turn{&old.Turn.Turn}
+	if reviewers := m.settings().reviewers(); m.State == Reviewing && old.Turn.Reviewer >= 0 && old.Turn.Reviewer < len(reviewers) {
+		m.Round.Turns = append(m.Round.Turns, newRound(reviewers[old.Turn.Reviewer+1:]...).Turns...)
+	}
+	return nil
 }
 
 // check returns an error for a manifest that no step leaves behind.
@@ -172,23 +245,30 @@ func (m *Manifest) check() error {
 		return fmt.Errorf("state: %q is unknown", m.State)
 	case hasTurn && m.Cursors == nil:
 		return errors.New("cursors: missing in a run that has begun")
-	case hasTurn != (m.Turn != nil):
-		return fmt.Errorf("turn: a run that is %s has a turn if it is working or reviewing", m.State)
+	case hasTurn != (m.Round != nil):
+		return fmt.Errorf("round: a run that is %s has a round if it is working or reviewing", m.State)
 	case hasTurn:
-		return m.checkTurn()
+		return m.checkRound()
 	}
 	return nil
 }
 
-func (m *Manifest) checkTurn() error {
-	turn, reviewers := m.Turn, m.settings().reviewers()
-	isWork := m.State == Working && string(turn.Agent) == m.PrimaryAgent && turn.Reviewer == 0
-	isReview := m.State == Reviewing && turn.Reviewer >= 0 && turn.Reviewer < len(reviewers) && turn.Agent == reviewers[turn.Reviewer]
-	switch {
-	case !isWork && !isReview:
-		return fmt.Errorf("turn: %q as reviewer %d has no turn in a run that is %s", turn.Agent, turn.Reviewer, m.State)
-	case turn.Proof != nil && turn.Answer == nil:
-		return errors.New("turn: a proof without an answer")
+func (m *Manifest) checkRound() error {
+	expected := []Agent{Agent(m.PrimaryAgent)}
+	if m.State == Reviewing {
+		expected = m.settings().reviewers()
+	}
+	if len(m.Round.Turns) == 0 {
+		return errors.New("round: it has no turn")
+	}
+	for i, turn := range m.Round.Turns {
+		isKnown := turn != nil && slices.Contains(expected, turn.Agent)
+		switch {
+		case !isKnown || slices.ContainsFunc(m.Round.Turns[:i], func(other *Turn) bool { return other.Agent == turn.Agent }):
+			return fmt.Errorf("round: turn %d is of none of the agents that have one in a run that is %s", i, m.State)
+		case m.Round.Proof != nil && turn.Answer == nil:
+			return errors.New("round: a proof without an answer")
+		}
 	}
 	return nil
 }
@@ -203,6 +283,22 @@ func (m *Manifest) settings() Settings {
 // Agents lists the agents of the run, the worker first.
 func (m *Manifest) Agents() []Agent { return m.settings().agents() }
 
+// Waiting lists the agents whose turn it is, those that have one first.
+func (m *Manifest) Waiting() (agents []Agent) {
+	if m.Round == nil {
+		return nil
+	}
+	for _, turn := range m.Round.Turns {
+		if turn.Answer == nil {
+			agents = append(agents, turn.Agent)
+		}
+	}
+	if len(agents) == 0 { // the proof runs
+		agents = append(agents, m.Round.Turns[0].Agent)
+	}
+	return agents
+}
+
 // Dir is the agents' working folder.
 func (m *Manifest) Dir() string {
 	if m.WorktreePath != "" {
@@ -212,8 +308,8 @@ func (m *Manifest) Dir() string {
 }
 
 // session returns the field with the agent's session id.
-func (m *Manifest) session(agent Agent) *string {
-	if agent == Claude {
+func (m *Manifest) session(name Agent) *string {
+	if name == Claude {
 		return &m.ClaudeSessionID
 	}
 	return &m.CodexSessionID

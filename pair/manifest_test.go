@@ -37,9 +37,9 @@ func TestManifests(t *testing.T) {
 	}{
 		"empty":         {"", ErrDamaged},
 		"null":          {"null", ErrForeignRun},
-		"newer":         {change(`"version": 1`, `"version": 2`), ErrNewerVersion},
+		"newer":         {change(`"version": 2`, `"version": 3`), ErrNewerVersion},
 		"newer, odd":    {`{"version": 99, "state": 5}`, ErrNewerVersion},
-		"no version":    {change(`"version": 1,`, ``), ErrForeignRun},
+		"no version":    {change(`"version": 2,`, ``), ErrForeignRun},
 		"unknown state": {change(`"submitted"`, `"sleeping"`), ErrDamaged},
 		"no turn":       {change(`"submitted"`, `"working"`), ErrDamaged},
 		"other run":     {change(`"id": 1`, `"id": 2`), ErrDamaged},
@@ -56,11 +56,11 @@ func TestManifests(t *testing.T) {
 		"a turn without places in the log": func(m *Manifest) { m.Cursors, m.Acknowledged = nil, nil },
 		"one place in the log":             func(m *Manifest) { delete(m.Cursors, Codex) },
 		"nothing acknowledged":             func(m *Manifest) { m.Acknowledged = nil },
-		"a proof without an answer":        func(m *Manifest) { m.Turn.Proof = &ProofResult{} },
+		"a proof without an answer":        func(m *Manifest) { m.Round.Proof = &ProofResult{} },
 		"over and done":                    func(m *Manifest) { m.State = Complete },
 	} {
 		m := s.Manifest()
-		m.State, m.CurrentIteration, m.TaskRecord, m.Turn = Working, 1, "an id", &Turn{Agent: Codex}
+		m.State, m.CurrentIteration, m.TaskRecord, m.Round = Working, 1, "an id", newRound(Codex)
 		m.Cursors, m.Acknowledged = map[Agent]bridge.Cursor{Claude: "", Codex: ""}, map[Agent]bridge.Cursor{Claude: "", Codex: ""}
 		if err := m.check(); err != nil {
 			t.Fatal(err)

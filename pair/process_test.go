@@ -51,8 +51,6 @@ func helper(arguments []string) error {
 		return nil
 	case "hang":
 		select {}
-	case "follow":
-		return followHelper(arguments[1])
 	case "drive":
 		return drive(arguments[1], arguments[2], arguments[3])
 	case "drive-and-hang":
@@ -127,8 +125,10 @@ var undisturbed = []string{
 	"0 task user>codex three steps",
 	"1 result codex>claude step 1|DONE", "1 signal codex>claude DONE in iteration 1DONE",
 	"1 review claude>codex more|FAIL", "1 signal claude>codex FAIL in iteration 1FAIL",
+	"1 review codex>claude more|FAIL", "1 signal codex>claude FAIL in iteration 1FAIL",
 	"2 result codex>claude step 2|DONE", "2 signal codex>claude DONE in iteration 2DONE",
 	"2 review claude>codex more|FAIL||(said 2 times)", "2 signal claude>codex FAIL in iteration 2FAIL",
+	"2 review codex>claude more|FAIL||(said 2 times)", "2 signal codex>claude FAIL in iteration 2FAIL",
 	"3 result codex>claude step 3|DONE", "3 signal codex>claude DONE in iteration 3DONE",
 	"3 review claude>codex good|PASS", "3 signal claude>codex PASS in iteration 3PASS",
 	"3 review codex>claude good|PASS", "3 signal codex>claude PASS in iteration 3PASS",

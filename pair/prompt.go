@@ -10,6 +10,7 @@ import (
 // prompt is the prompt of a turn. It is complete by itself: the agent need not remember anything.
 type prompt struct {
 	manifest *Manifest
+	agent    Agent
 	messages []bridge.Record
 	// repeated reports that the agent may have received a prompt for this turn before.
 	repeated bool
@@ -50,17 +51,17 @@ func (p prompt) work(b *strings.Builder) {
 	fmt.Fprintf(b, "If all of the task is done, end your answer with a line that holds only the word %s.\n", m.DoneSignal)
 	b.WriteString("If it cannot be done at all, say why and end with a line that holds only the word FAIL.\n")
 	if m.ProofCommand != "" {
-		fmt.Fprintf(b, "It is done only if this command succeeds: %s\n", m.ProofCommand)
+		fmt.Fprintf(b, "It is done only if this command succeeds, which you may run exactly as it is: %s\n", m.settings().proofText())
 	}
 }
 
 func (p prompt) review(b *strings.Builder) {
 	m := p.manifest
 	fmt.Fprintf(b, "You are %s and review how %s did the task below, in the current folder. Do not change files. This is iteration %d of at most %d.\n",
-		m.Turn.Agent, m.PrimaryAgent, m.CurrentIteration, m.MaxIterations)
+		p.agent, m.PrimaryAgent, m.CurrentIteration, m.MaxIterations)
 	b.WriteString("Look at the files themselves. If all of the task is done, and well, end your answer with a line that holds only the word PASS.\n")
 	b.WriteString("Otherwise say what must change, and end with a line that holds only the word FAIL.\n")
-	if m.Turn.Proven {
-		fmt.Fprintf(b, "This command has succeeded: %s\n", m.ProofCommand)
+	if m.Round.Proven {
+		fmt.Fprintf(b, "This command has succeeded: %s\n", m.settings().proofText())
 	}
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
-// needsProof reports whether the proof must run before the answer counts: after the worker's DONE,
-// and after the last reviewer's PASS, because the reviewers may have changed files.
+// needsProof reports whether the proof must run before the answers count: after the worker's DONE,
+// and after the PASS of all reviewers, because they may have changed files.
 func (s *Session) needsProof() bool {
 	m := &s.manifest
-	if m.ProofCommand == "" || m.Turn.Proof != nil {
+	if m.ProofCommand == "" || m.Round.Proof != nil {
 		return false
 	}
+	needed := bridge.SignalPass
 	if m.State == Working {
-		return m.Turn.Answer.Signal == bridge.SignalDone
+		needed = bridge.SignalDone
 	}
-	last := m.Turn.Reviewer == len(m.settings().reviewers())-1
-	return last && m.Turn.Answer.Signal == bridge.SignalPass
+	return m.Round.decisive(needed).Answer.Signal == needed
 }
 
 // maxProofOutput is how much of the end of a proof's output the worker gets, in bytes.
@@ -41,10 +41,10 @@ func (s *Session) prove(ctx context.Context) error {
 	if err := s.endProof(ctx); err != nil {
 		return err
 	}
-	turn := s.manifest.Turn
+	round := s.manifest.Round
 	mark := orphans.NewMark()
-	turn.ProofMark = string(mark)
-	if err := s.save(); err != nil {
+	round.ProofMark = string(mark)
+	if err := errors.Join(s.save(), s.note(Entry{Type: EntryProving, Content: s.manifest.settings().proofText()})); err != nil {
 		return err
 	}
 	begin := time.Now()
@@ -52,20 +52,21 @@ func (s *Session) prove(ctx context.Context) error {
 	if err := errors.Join(err, s.endProof(context.WithoutCancel(ctx))); err != nil {
 		return err
 	}
-	turn.Proof, turn.ProofMark = result, ""
+	round.Proof, round.ProofMark = result, ""
 	if err := s.save(); err != nil {
 		return err
 	}
 	entry := Entry{Type: EntryProof, Duration: time.Since(begin)}
 	if !result.Passed {
 		entry.Error, entry.Content, _ = strings.Cut(result.Report, "\n")
+		entry.Reason = result.LastLine
 	}
 	return s.note(entry)
 }
 
 // endProof ends the processes that a proof left behind.
 func (s *Session) endProof(ctx context.Context) error {
-	ended, err := orphans.End(ctx, orphans.Mark(s.manifest.Turn.ProofMark))
+	ended, err := orphans.End(ctx, orphans.Mark(s.manifest.Round.ProofMark))
 	if err != nil {
 		return fmt.Errorf("ending what the proof left behind: %w", err)
 	}
@@ -79,32 +80,33 @@ func (s *Session) endProof(ctx context.Context) error {
 func (s *Session) runCommands(ctx context.Context) (*ProofResult, error) {
 	commands, err := ParseCommands(s.manifest.ProofCommand)
 	for _, command := range commands {
-		if report, err := s.runProof(ctx, command); err != nil || report != "" {
-			return &ProofResult{Report: report}, err
+		if failure, err := s.runProof(ctx, command); err != nil || failure != nil {
+			return failure, err
 		}
 	}
 	return &ProofResult{Passed: true}, err
 }
 
-// runProof runs one command of the proof. The report says how the command failed. An error means that
-// the session has to stop.
-func (s *Session) runProof(ctx context.Context, command []string) (report string, err error) {
+// runProof runs one command of the proof, and returns a result if the command failed. An error means
+// that the session has to stop.
+func (s *Session) runProof(ctx context.Context, command []string) (*ProofResult, error) {
 	timedOut := fmt.Errorf("stopped after %v", s.options.ProofTimeout)
 	limited, cancel := context.WithTimeoutCause(ctx, s.options.ProofTimeout, timedOut)
 	defer cancel()
 	driver := agent.NewExec(agent.Options{Command: command, Dir: s.manifest.Dir()})
-	err = driver.Start(limited)
+	err := driver.Start(limited)
 	var result agent.Result
 	if err == nil {
 		result, err = driver.Turn(limited, agent.Request{}, nil)
 	}
 	if err == nil {
-		return "", nil
+		return nil, nil
 	}
 	if s.stopComes(ctx) {
-		return "", context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	return fmt.Sprintf("the proof %s failed: %s\n%s", visible.Shell(command...), proofFailure(err), tail(result.Tail, maxProofOutput)), nil
+	report := fmt.Sprintf("the proof %s failed: %s\n%s", visible.Shell(command...), proofFailure(err), tail(result.Tail, maxProofOutput))
+	return &ProofResult{Report: report, LastLine: result.LastLine}, nil
 }
 
 // proofFailure says why a command of the proof failed, without the driver's words about agents.

@@ -50,8 +50,8 @@ func TestProofLeavesNothing(t *testing.T) {
 				t.Error(err)
 			}
 			// Processes in the group of a proof end with it and are not reported.
-			if m, err := ReadManifest(s.Place()); err != nil || m.Turn != nil {
-				t.Errorf("turn %+v, %v; want none", m.Turn, err)
+			if m, err := ReadManifest(s.Place()); err != nil || m.Round != nil {
+				t.Errorf("round %+v, %v; want none", m.Round, err)
 			}
 		})
 	}
@@ -70,7 +70,7 @@ func TestProofCutOff(t *testing.T) {
 	}
 	s.options.Observe = func(e Entry) {
 		if e.Type == EntryResult {
-			s.manifest.Turn.ProofMark = string(mark)
+			s.manifest.Round.ProofMark = string(mark)
 		}
 	}
 	if err := s.Run(t.Context()); err != nil {
@@ -100,7 +100,7 @@ func TestStopReachesProofFirst(t *testing.T) {
 	if err := s.Run(ctx); !errors.Is(err, enough) {
 		t.Errorf("error %v, want the cause", err)
 	}
-	if m := s.Manifest(); m.State != Working || m.Turn.Proof != nil {
-		t.Errorf("state %s with the proof %+v, want it to be run again", m.State, m.Turn.Proof)
+	if m := s.Manifest(); m.State != Working || m.Round.Proof != nil {
+		t.Errorf("state %s with the proof %+v, want it to be run again", m.State, m.Round.Proof)
 	}
 }

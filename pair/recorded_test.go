@@ -87,7 +87,7 @@ func TestRecordedRunStaysOver(t *testing.T) {
 		t.Errorf("error %v, state %s, want a completed run", err, s.Manifest().State)
 	}
 	results := 0
-	for e, err := range Follow(t.Context(), run, Claude) {
+	for e, err := range Follow(t.Context(), Following{Run: run, Agent: Claude}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
@@ -64,8 +65,10 @@ type Session struct {
 	log        *bridge.Log
 	transcript *os.File
 	hold       *exclusive.Hold
-	// spent is the usage of a failed turn until the transcript has it.
+	// spent is the usage of failed turns until the transcript has it.
 	spent agent.Usage
+	// mu guards manifest and drivers while turns run, noting the transcript.
+	mu, noting sync.Mutex
 	// stopDelay is the constant, but 0 in tests without signals.
 	stopDelay time.Duration
 	drivers   map[Agent]agent.Driver
@@ -103,7 +106,8 @@ func (s *Session) Run(ctx context.Context) (err error) {
 	ctx = s.hold.Context(ctx)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.Timeout, fmt.Errorf("%w after %v", ErrTimeout, s.options.Timeout))
 	defer cancel()
-	begin := time.Now()
+	begin, old := time.Now(), s.manifest.State.Final()
+	err = s.noteStart()
 	for err == nil && !s.manifest.State.Final() {
 		if err = context.Cause(ctx); err == nil {
 			err = s.step(ctx)
@@ -114,9 +118,16 @@ func (s *Session) Run(ctx context.Context) (err error) {
 	}
 	err = errors.Join(err, s.stopDrivers(context.WithoutCancel(outer)))
 	if err == nil {
-		err = s.finish(ctx)
+		err = s.exchange(ctx)
 	}
-	end := Entry{Type: EntryEnd, State: s.manifest.State, Duration: time.Since(begin), Error: s.manifest.Error, Usage: s.spent}
+	summary := s.summarize(context.WithoutCancel(outer), old)
+	if err == nil {
+		summary.Worktree, err = s.finishWorktree(ctx)
+	}
+	end := Entry{
+		Type: EntryEnd, State: s.manifest.State, Duration: time.Since(begin), Error: s.manifest.Error,
+		Usage: s.spent, Summary: summary,
+	}
 	s.spent = agent.Usage{}
 	if err != nil {
 		noted := s.note(Entry{Type: EntryError, Error: err.Error()})
@@ -137,34 +148,12 @@ func (s *Session) step(ctx context.Context) error {
 	switch {
 	case s.manifest.State == Init:
 		return s.begin(ctx)
-	case s.manifest.Turn.Answer == nil:
-		return s.takeTurn(ctx)
+	case len(s.manifest.Round.open()) > 0:
+		return s.takeTurns(ctx)
 	case s.needsProof():
 		return s.prove(ctx)
 	}
 	return s.decide(ctx)
-}
-
-// finish carries the last messages and removes the worktree after the run is over.
-func (s *Session) finish(ctx context.Context) error {
-	if err := s.exchange(ctx); err != nil {
-		return err
-	}
-	if s.manifest.WorktreePath == "" {
-		return nil
-	}
-	kept, err := tidyWorktree(ctx, &s.manifest)
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err != nil: // does not change the result of the run
-		kept = fmt.Sprintf("the worktree %s could not be removed and is kept: %v", s.manifest.WorktreePath, err)
-		return s.note(Entry{Type: EntryNotice, Content: kept})
-	case kept != "":
-		return s.note(Entry{Type: EntryNotice, Content: kept + " holds changes and is kept"})
-	}
-	s.manifest.WorktreePath = ""
-	return s.save()
 }
 
 // Close releases the run. A second call does nothing.
@@ -172,6 +161,7 @@ func (s *Session) Close() error {
 	err := s.stopDrivers(context.Background())
 	if s.log != nil {
 		err = errors.Join(err, s.log.Close())
+		s.log = nil
 	}
 	if s.transcript != nil {
 		err = errors.Join(err, s.transcript.Sync(), s.transcript.Close())
@@ -182,6 +172,16 @@ func (s *Session) Close() error {
 		s.hold = nil
 	}
 	return err
+}
+
+// Pass closes the session, for another process to drive the run. It returns the size of the
+// transcript up to now.
+func (s *Session) Pass() (int64, error) {
+	info, err := s.transcript.Stat()
+	if err = errors.Join(err, s.Close()); err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 // save writes the manifest.
@@ -199,11 +199,11 @@ func (s *Session) moveTo(next State) error {
 	s.manifest.State = state
 	entry := Entry{Type: EntryState, State: next, Error: s.manifest.Error}
 	if next == Failed {
-		entry.Content = s.manifest.Turn.lastOutput()
+		entry.Content = s.manifest.Round.proofOutput()
 	}
 	if next.Final() {
 		now := s.options.Now().UTC()
-		s.manifest.CompletedAt, s.manifest.Turn = &now, nil
+		s.manifest.CompletedAt, s.manifest.Round = &now, nil
 	}
 	if err := s.save(); err != nil {
 		return err

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,20 +60,24 @@ type unstartable struct{ script }
 
 func (*unstartable) Start(context.Context) error { return errors.New("it speaks another protocol") }
 
-// lines returns the answers one after the other. Each answer names its agent, as in "codex: I did
-// it\nDONE".
+// lines returns the answers of each agent one after the other. Each answer names its agent, as in
+// "codex: I did it\nDONE".
 func lines(t *testing.T, calls *[]call, answers ...string) Options {
 	t.Helper()
+	var mu sync.Mutex
+	left := slices.Clone(answers)
 	return scripted(func(c call) (string, error) {
+		mu.Lock()
+		defer mu.Unlock()
 		*calls = append(*calls, c)
-		if len(*calls) > len(answers) {
+		own := string(c.agent) + ": "
+		next := slices.IndexFunc(left, func(answer string) bool { return strings.HasPrefix(answer, own) })
+		if next < 0 {
 			t.Errorf("unexpected turn %d, of %s", len(*calls), c.agent)
 			return "FAIL", nil
 		}
-		name, text, _ := strings.Cut(answers[len(*calls)-1], ": ")
-		if name != string(c.agent) {
-			t.Errorf("turn %d is of %s, want %s", len(*calls), c.agent, name)
-		}
+		text := strings.TrimPrefix(left[next], own)
+		left = slices.Delete(left, next, next+1)
 		if dead, ok := strings.CutPrefix(text, "dies: "); ok {
 			return "", errors.New(dead)
 		}
@@ -120,7 +126,7 @@ func TestIterations(t *testing.T) {
 		{"passed without DONE", Settings{Review: ReviewClaude}, []string{"codex: a first step", "claude: PASS"}, Complete, "", 1},
 		{"both pass", Settings{}, []string{"codex: DONE", "claude: PASS", "codex: PASS"}, Complete, "", 1},
 		{"the second fails", Settings{}, []string{"codex: DONE", "claude: PASS", "codex: FAIL", "codex: DONE", "claude: PASS", "codex: PASS"}, Complete, "", 2},
-		{"the first fails", Settings{Agent: Claude}, []string{"claude: DONE", "codex: FAIL", "claude: DONE", "codex: PASS", "claude: PASS"}, Complete, "", 2},
+		{"the first fails", Settings{Agent: Claude}, []string{"claude: DONE", "codex: FAIL", "claude: PASS", "claude: DONE", "codex: PASS", "claude: PASS"}, Complete, "", 2},
 		{"its own reviewer", Settings{Agent: Claude, Review: ReviewClaude}, []string{"claude: DONE", "claude: PASS"}, Complete, "", 1},
 		{"alone", Settings{Review: ReviewNone}, []string{"codex: not yet", "codex: DONE"}, Complete, "", 2},
 		{"alone, PASS is not its word", Settings{Review: ReviewNone}, []string{"codex: PASS", "codex: DONE"}, Complete, "", 2},
@@ -360,8 +366,8 @@ func TestTurnBeginsOnDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		end, err := s.Log().End(t.Context())
-		if err != nil || m.Turn == nil || m.Turn.Agent != c.agent || !m.Turn.Begun || m.Turn.Since != end {
-			t.Errorf("turn %+v, %v; want one of %s that has begun at %s", m.Turn, err, c.agent, end)
+		if err != nil || m.Round == nil || len(m.Round.Turns) != 1 || !reflect.DeepEqual(m.Round.Turns[0], &Turn{Agent: c.agent, Begun: true, Since: end}) {
+			t.Errorf("round %+v, %v; want a turn of %s that has begun at %s", m.Round, err, c.agent, end)
 		}
 		return map[Agent]string{Codex: "DONE", Claude: "PASS"}[c.agent], nil
 	}))

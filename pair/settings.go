@@ -15,6 +15,7 @@ import (
 	"github.com/mattn/go-shellwords"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/visible"
 )
 
 // Agent is one of the two agents of a pair.
@@ -148,6 +149,23 @@ func (s Settings) agents() []Agent {
 	}
 	return []Agent{s.Agent}
 }
+
+// MayRun returns the commands, as a shell reads them, that an agent may run to see whether the proof
+// succeeds: the whole proof and each of its commands. They must be valid.
+func (s Settings) MayRun() []string {
+	commands, err := ParseCommands(s.Proof)
+	if err != nil || len(commands) == 0 {
+		return nil
+	}
+	var texts []string
+	for _, command := range commands {
+		texts = append(texts, visible.Shell(command...))
+	}
+	return append([]string{strings.Join(texts, " && ")}, texts...)
+}
+
+// proofText is the whole proof as a shell reads it.
+func (s Settings) proofText() string { return s.MayRun()[0] }
 
 // ParseCommands parses a command, or several joined by &&. It splits and quotes words as a shell
 // does, but leaves variables, patterns and substitutions alone. It returns an error for what needs

@@ -8,23 +8,21 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
 )
 
-// answer returns the answer of a turn with its signal. Began is the end of the bridge log at the
-// start of the last attempt.
-func (s *Session) answer(ctx context.Context, result agent.Result, began bridge.Cursor) (*Answer, error) {
-	before, during, err := s.sent(ctx, s.manifest.Turn, began)
+// answer returns the answer of a turn with its signal.
+func (s *Session) answer(ctx context.Context, o outcome) (*Answer, error) {
+	before, during, err := s.sent(ctx, o.turn, o.began)
 	if err != nil {
 		return nil, err
 	}
 	said := bridge.Signal("")
-	if !result.Truncated { // otherwise the last line is unknown
+	if result := o.result; !result.Truncated { // otherwise the last line is unknown
 		said = detect(result.Text, s.manifest.DoneSignal)
 	}
 	sent := cmp.Or(during, before)
-	answer := &Answer{Text: result.Text, Truncated: result.Truncated, Signal: cmp.Or(during, said, before)}
+	answer := &Answer{Text: o.result.Text, Truncated: o.result.Truncated, Signal: cmp.Or(during, said, before)}
 	if said == bridge.SignalFail && s.manifest.State == Reviewing {
 		answer.Signal = said // a review that contradicts itself has not passed
 	}

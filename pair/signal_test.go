@@ -73,10 +73,10 @@ func TestDetect(t *testing.T) {
 // TestTruncatedAnswer checks that the last line of what is left of an answer is no signal.
 func TestTruncatedAnswer(t *testing.T) {
 	s := newSession(t, Settings{Prompt: "x"}, Options{})
-	s.manifest.Turn = &Turn{Agent: Codex}
+	s.manifest.Round = newRound(Codex)
 	for truncated, want := range map[bool]bridge.Signal{false: bridge.SignalDone, true: ""} {
 		result := agent.Result{Text: "I must not say\nDONE", Truncated: truncated}
-		if got, err := s.answer(t.Context(), result, ""); err != nil || got.Signal != want || got.Truncated != truncated {
+		if got, err := s.answer(t.Context(), outcome{given: given{turn: s.manifest.Round.Turns[0]}, result: result}); err != nil || got.Signal != want || got.Truncated != truncated {
 			t.Errorf("truncated %v: answer %+v, %v, want the signal %q", truncated, got, err, want)
 		}
 	}

@@ -33,7 +33,7 @@ func TestFollow(t *testing.T) {
 	var entries []Entry
 	done := make(chan error)
 	go func() {
-		for e, err := range Follow(t.Context(), s.Place(), Codex) {
+		for e, err := range Follow(t.Context(), Following{Run: s.Place(), Agent: Codex}) {
 			if err != nil {
 				done <- err
 				return
@@ -62,11 +62,14 @@ func TestFollow(t *testing.T) {
 func TestFollowStops(t *testing.T) {
 	var calls []call
 	s := newSession(t, Settings{Prompt: "x"}, lines(t, &calls))
+	if err := s.noteStart(); err != nil {
+		t.Fatal(err)
+	}
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	var last error
-	for _, err := range Follow(ctx, s.Place(), Codex) {
+	for _, err := range Follow(ctx, Following{Run: s.Place(), Agent: Codex}) {
 		if last = err; err == nil {
 			cancel(enough)
 		}
@@ -98,7 +101,7 @@ func TestFollowKilled(t *testing.T) {
 	run := log.Run
 	for range 2 {
 		last := ""
-		for e, err := range Follow(t.Context(), run, Codex) {
+		for e, err := range Follow(t.Context(), Following{Run: run, Agent: Codex}) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,81 +129,4 @@ func driveAndHang(root, repository string) error {
 		return err
 	}
 	return s.Run(context.Background())
-}
-
-// followHelper prints what an agent shows, and waits until it is asked to end.
-func followHelper(folder string) error {
-	run := bridge.Run{ID: 1, Folder: folder}
-	for e, err := range Follow(context.Background(), run, Agent(os.Args[4])) {
-		if err != nil {
-			return err
-		}
-		fmt.Println(e.Type, e.Content)
-	}
-	return nil
-}
-
-// TestTmux shows a run in a real tmux with its own server.
-func TestTmux(t *testing.T) {
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("tmux is not installed")
-	}
-	sockets, err := os.MkdirTemp("", "t") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("TMUX_TMPDIR", sockets)
-	t.Setenv("TMUX", "")
-	t.Cleanup(func() {
-		// The server ends by itself after its last session.
-		_, _ = tmux(context.Background(), "kill-server")
-		if err := os.RemoveAll(sockets); err != nil {
-			t.Error(err)
-		}
-	})
-	var name string
-	s := newSession(t, Settings{Prompt: "x", Review: ReviewClaude}, Options{})
-	s.options.NewDriver = scripted(func(c call) (string, error) {
-		c.observe(agent.Event{Text: "says " + string(c.agent)})
-		if c.agent == Claude {
-			waitForPanes(t, name)
-			return "PASS", nil
-		}
-		return "DONE", nil
-	}).NewDriver
-	name, err = s.ShowInTmux(t.Context(), func(who Agent) []string {
-		return []string{os.Args[0], "-helper", "follow", s.Place().Folder, string(who)}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again, err := s.ShowInTmux(t.Context(), nil); err != nil || again != name || s.Manifest().TmuxSession != name {
-		t.Errorf("shown again in %q, %v; want %q as in the manifest", again, err, name)
-	}
-	if err := s.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// waitForPanes waits until each agent's pane shows only what that agent said.
-func waitForPanes(t *testing.T, name string) {
-	for t.Context().Err() == nil {
-		left, err := tmux(t.Context(), "capture-pane", "-p", "-t", "="+name+":.0")
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		right, err := tmux(t.Context(), "capture-pane", "-p", "-t", "="+name+":.1")
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if strings.Contains(left, "says claude") || strings.Contains(right, "says codex") {
-			t.Errorf("the panes show\n%s\nand\n%s", left, right)
-			return
-		}
-		if strings.Contains(left, "says codex") && strings.Contains(right, "says claude") {
-			return
-		}
-	}
 }

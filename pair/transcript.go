@@ -20,24 +20,33 @@ import (
 // EntryType says what an Entry is about.
 type EntryType string
 
-// The types. All but EntryEvent, EntryProof, EntryRestart and EntryNotice are AgentPair's.
+// The types. Start to Execute, Event to Signal, State, Error and End are AgentPair's, but for Resume
+// and Event.
 const (
 	EntryStart     EntryType = "start"     // a process begins to drive the run; Content is the task
+	EntryResume    EntryType = "resume"    // Content says what a continued run gives again
 	EntryIteration EntryType = "iteration" // an iteration begins
 	EntryExecute   EntryType = "execute"   // an agent's turn begins; Content is the prompt
 	EntryEvent     EntryType = "event"     // output of an agent: Raw, or Content if it is plain text
+	EntryTool      EntryType = "tool"      // an agent calls the tool in Content
+	EntryRetry     EntryType = "retry"     // the model's service failed; Content says what the program does about it
 	EntryResult    EntryType = "result"    // a turn has ended; Content is the answer
-	EntrySignal    EntryType = "signal"    // a turn ended in a signal
-	EntryProof     EntryType = "proof"     // the proof ran; Error and Content say how it failed
+	EntrySignal    EntryType = "signal"    // a turn ended in a signal; Reason is the beginning of a FAIL
+	EntryUnclear   EntryType = "unclear"   // a turn ended without a signal; Content says what follows, Reason is the beginning of the answer
+	EntryProving   EntryType = "proving"   // the proof in Content begins
+	EntryProof     EntryType = "proof"     // the proof ran; Error, Reason and Content say how it failed
 	EntryRestart   EntryType = "restart"   // an agent died in its turn and starts again; Error says why
-	EntryState     EntryType = "state"     // the run's state changed; Content is the last output of a failed run
+	EntryState     EntryType = "state"     // the run's state changed; Content is the output of a proof with which it failed
 	EntryNotice    EntryType = "notice"    // Content is a warning
 	EntryError     EntryType = "error"     // the run cannot go on
 	EntryEnd       EntryType = "end"       // the process leaves the run, in this state
 )
 
-// Entry is a line of transcript.jsonl. Its fields have AgentPair's names; raw, usage and stderr are
-// ours.
+// Detail reports whether only those want to see entries of the type who ask for details.
+func (t EntryType) Detail() bool { return t == EntryEvent || t == EntryTool }
+
+// Entry is a line of transcript.jsonl. Its fields have AgentPair's names; reason, raw, usage, stderr
+// and summary are ours.
 type Entry struct {
 	Type      EntryType     `json:"type"`
 	Timestamp time.Time     `json:"timestamp"`
@@ -48,6 +57,9 @@ type Entry struct {
 	Content   string        `json:"content,omitempty"`
 	Signal    bridge.Signal `json:"signal,omitempty"`
 	Error     string        `json:"error,omitempty"`
+	// Reason is the beginning of what an agent said about its work, or the line of a proof's output
+	// that is most likely to say why it failed.
+	Reason string `json:"reason,omitempty"`
 	// Duration is in nanoseconds.
 	Duration time.Duration `json:"duration,omitempty"`
 	Usage    agent.Usage   `json:"usage,omitzero"`
@@ -55,6 +67,8 @@ type Entry struct {
 	Stderr bool `json:"stderr,omitempty"`
 	// Raw is the agent's own event, without white space between tokens.
 	Raw json.RawMessage `json:"raw,omitempty"`
+	// Summary is what the run came to, at its end.
+	Summary *Summary `json:"summary,omitempty"`
 }
 
 // Line returns the entry as a line of JSON with its newline.
@@ -87,6 +101,8 @@ func openTranscript(path string) (*os.File, error) {
 
 // note appends an entry to the transcript and passes it to the observer.
 func (s *Session) note(e Entry) error {
+	s.noting.Lock()
+	defer s.noting.Unlock()
 	e.Timestamp, e.RunID, e.Iteration = s.options.Now().UTC(), s.run.ID, s.manifest.CurrentIteration
 	line, err := e.Line()
 	if err == nil {
@@ -104,38 +120,49 @@ func (s *Session) note(e Entry) error {
 // followInterval is how often Follow looks for new entries.
 const followInterval = 100 * time.Millisecond
 
-// Follow yields the entries of a run's transcript that belong to one agent or to none, from the
-// first on, and waits for more. It ends when the transcript ends in an EntryEnd or no process
-// drives the run, and with the context's cause if the context ends. It skips lines that are not
-// entries.
-func Follow(ctx context.Context, run bridge.Run, name Agent) iter.Seq2[Entry, error] {
+// Following says what Follow follows.
+type Following struct {
+	Run bridge.Run
+	// Agent leaves out the entries of the other agent, unless it is empty.
+	Agent Agent
+	// From is the size of the transcript from which on Follow reads.
+	From int64
+	// MayBegin reports whether a process that does not yet drive the run may still do so. It may be
+	// nil.
+	MayBegin func() bool
+}
+
+// Follow yields the entries of a run's transcript and waits for more. It ends when the transcript
+// ends in an EntryEnd or no process drives the run, and with the context's cause if the context
+// ends. It skips lines that are not entries.
+func Follow(ctx context.Context, f Following) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		file, err := durable.OpenRegular(run.TranscriptPath(), os.O_RDONLY, 0)
+		file, err := durable.OpenRegular(f.Run.TranscriptPath(), os.O_RDONLY, 0)
 		if err != nil {
 			yield(Entry{}, err)
 			return
 		}
 		defer file.Close() // only read
-		reader, offset := jsonl.NewReader(file, 0), int64(0)
-		for ended := false; ; {
+		reader, offset := jsonl.NewReader(file, 0), f.From
+		for begun, ended := f.MayBegin == nil, false; ; {
 			// Ask before reading: a process that has left the run writes nothing more.
-			driven, err := Driven(run)
+			driven, err := Driven(f.Run)
 			for err == nil {
 				var line []byte
 				var e Entry
 				if line, offset, err = reader.Line(offset); err != nil || json.Unmarshal(line, &e) != nil {
 					continue
 				}
-				ended = e.Type == EntryEnd
-				if (e.Agent == "" || e.Agent == name) && !yield(e, nil) {
+				begun, ended = true, e.Type == EntryEnd
+				if (e.Agent == "" || f.Agent == "" || e.Agent == f.Agent) && !yield(e, nil) {
 					return
 				}
 			}
 			if !errors.Is(err, io.EOF) {
-				yield(Entry{}, fmt.Errorf("following run %d: %w", run.ID, err))
+				yield(Entry{}, fmt.Errorf("following run %d: %w", f.Run.ID, err))
 				return
 			}
-			if ended || !driven {
+			if ended || !driven && (begun || !f.MayBegin()) {
 				return
 			}
 			select {

@@ -51,7 +51,7 @@ func TestTranscript(t *testing.T) {
 		}
 		types = append(types, string(e.Type))
 	}
-	if got, want := strings.Join(types, " "), "start start state iteration execute event event event event event result signal state end"; bad != 1 || got != want {
+	if got, want := strings.Join(types, " "), "start state iteration execute event event event event event result signal state end"; bad != 1 || got != want {
 		t.Errorf("%d bad lines and %s, want 1 and %s", bad, got, want)
 	}
 	for i, want := range []string{`{"type":"x","html":"<&>","big":12345678901234567890}`, `{"a":1}`, `"no JSON"`, raw[3]} {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/agent"
@@ -51,58 +52,144 @@ func (s *Session) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.TaskRecord, m.CurrentIteration, m.Turn = task, 1, &Turn{Agent: Agent(m.PrimaryAgent)}
+	m.TaskRecord, m.CurrentIteration, m.Round = task, 1, newRound(Agent(m.PrimaryAgent))
 	if err := s.moveTo(Working); err != nil {
 		return err
 	}
 	return s.note(Entry{Type: EntryIteration})
 }
 
-// takeTurn gives the agent its turn and saves the answer.
-func (s *Session) takeTurn(ctx context.Context) error {
-	turn := s.manifest.Turn
+// given is a turn that is given to its agent.
+type given struct {
+	turn   *Turn
+	prompt prompt
+	// cursor is the end of what the prompt holds of the bridge.
+	cursor bridge.Cursor
+}
+
+// outcome is what a turn came to. Began is the end of the bridge log at the start of its last
+// attempt.
+type outcome struct {
+	given
+	result agent.Result
+	began  bridge.Cursor
+	err    error
+}
+
+// takeTurns gives the agents of the round that have not answered their turns, all at the same time,
+// and saves each answer as it comes. If a turn fails, takeTurns stops the others.
+func (s *Session) takeTurns(ctx context.Context) error {
 	if err := s.exchange(ctx); err != nil {
 		return err
 	}
-	messages, cursor, err := s.drain(ctx, turn.Agent)
-	if err != nil {
-		return err
-	}
-	repeated := turn.Begun
-	if !turn.Begun {
-		if turn.Since, err = s.log.End(ctx); err != nil {
+	var turns []given
+	for _, turn := range s.manifest.Round.open() {
+		g, err := s.give(ctx, turn)
+		if err != nil {
 			return err
 		}
-		turn.Begun = true
-		if err := s.save(); err != nil {
-			return err
+		turns = append(turns, g)
+	}
+	together, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	outcomes := make(chan outcome)
+	for _, g := range turns {
+		go func() {
+			o := outcome{given: g}
+			o.result, o.began, o.err = s.execute(together, g)
+			outcomes <- o
+		}()
+	}
+	var failed error
+	for range turns {
+		o := <-outcomes
+		err := o.err
+		if err == nil {
+			err = s.answered(ctx, o)
+		} else {
+			err = s.turnFailed(together, o)
+		}
+		if err != nil && failed == nil {
+			failed = err
+			cancel(err)
 		}
 	}
-	result, began, err := s.execute(ctx, prompt{manifest: &s.manifest, messages: messages, repeated: repeated})
-	if err != nil {
-		s.spent = result.Usage
-		return s.turnFailed(ctx, err)
+	var fatal *fatalError
+	if errors.As(failed, &fatal) {
+		return s.fail(fatal.Error())
 	}
-	if turn.Answer, err = s.answer(ctx, result, began); err != nil {
-		return err
+	if failed != nil {
+		return errors.Join(failed, s.save())
 	}
-	s.manifest.Cursors[turn.Agent], s.manifest.WorktreeLost = cursor, false
-	if err := s.save(); err != nil {
-		return err
-	}
-	err = s.note(Entry{Type: EntryResult, Agent: turn.Agent, Content: result.Text, Duration: result.Duration, Usage: result.Usage})
-	if turn.Answer.Signal != "" {
-		err = errors.Join(err, s.note(Entry{Type: EntrySignal, Agent: turn.Agent, Signal: turn.Answer.Signal}))
-	}
-	return err
+	return nil
 }
 
-// turnFailed ends the run if the failure is the agent's own.
-func (s *Session) turnFailed(ctx context.Context, err error) error {
-	if s.isOutside(ctx, err) {
-		return errors.Join(err, s.save())
+// fatalError is the reason for which a run fails.
+type fatalError struct{ error }
+
+// turnFailed counts what a turn used up that failed. It returns a *fatalError if the agent is to
+// blame.
+func (s *Session) turnFailed(ctx context.Context, o outcome) error {
+	s.mu.Lock()
+	s.spent = s.spent.Plus(o.result.Usage)
+	s.manifest.Spent.Usage = s.manifest.Spent.Plus(o.result.Usage)
+	s.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return o.err
+	case s.isOutside(ctx, o.err):
+		return fmt.Errorf("%s: %w", o.turn.Agent, o.err)
 	}
-	return s.fail(fmt.Sprintf("%s: %v", s.manifest.Turn.Agent, err))
+	return &fatalError{fmt.Errorf("%s: %s", o.turn.Agent, why(o.err, o.result))}
+}
+
+// why returns an error with the line of the output that is most likely to explain it.
+func why(err error, result agent.Result) string {
+	text := err.Error()
+	if result.LastLine == "" || strings.Contains(text, result.LastLine) {
+		return text
+	}
+	return text + ": " + result.LastLine
+}
+
+// give prepares a turn, and saves that it has begun.
+func (s *Session) give(ctx context.Context, turn *Turn) (given, error) {
+	messages, cursor, err := s.drain(ctx, turn.Agent)
+	if err != nil {
+		return given{}, err
+	}
+	g := given{turn, prompt{manifest: &s.manifest, agent: turn.Agent, messages: messages, repeated: turn.Begun}, cursor}
+	if turn.Begun {
+		return g, nil
+	}
+	if turn.Since, err = s.log.End(ctx); err != nil {
+		return given{}, err
+	}
+	turn.Begun = true
+	return g, s.save()
+}
+
+// answered saves the answer of a turn.
+func (s *Session) answered(ctx context.Context, o outcome) error {
+	answer, err := s.answer(ctx, o)
+	if err != nil {
+		return err
+	}
+	m, name := &s.manifest, o.turn.Agent
+	s.mu.Lock()
+	o.turn.Answer = answer
+	m.Cursors[name], m.WorktreeLost = o.cursor, false
+	m.Spent.Turns++
+	m.Spent.Duration += o.result.Duration
+	m.Spent.Usage = m.Spent.Plus(o.result.Usage)
+	err = s.save()
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		s.note(Entry{Type: EntryResult, Agent: name, Content: o.result.Text, Duration: o.result.Duration, Usage: o.result.Usage}),
+		s.noteVerdict(name, answer))
 }
 
 // drain returns the new bridge records for an agent, and the cursor behind them. It omits the task,
@@ -137,25 +224,30 @@ func (s *Session) isOwnReview(r bridge.Record, name Agent) bool {
 	return r.From == string(name) && r.Type == other && r.Iteration > 0 && !isMail(r)
 }
 
-// execute gives the agent the prompt. If the agent fails, execute starts it once more, in a new
-// session if the old one is gone. Began is the end of the bridge log at the start of the last attempt.
-func (s *Session) execute(ctx context.Context, p prompt) (result agent.Result, began bridge.Cursor, err error) {
-	name := s.manifest.Turn.Agent
-	result, began, err = s.attempt(ctx, name, p.text())
+// execute gives the agent its turn. If the agent fails, execute starts it once more, in a new
+// session if the old one is gone. Began is the end of the bridge log at the start of the last
+// attempt. The turns of a round are executed at the same time.
+func (s *Session) execute(ctx context.Context, g given) (result agent.Result, began bridge.Cursor, err error) {
+	name := g.turn.Agent
+	result, began, err = s.attempt(ctx, name, g.prompt)
 	if err == nil || s.isOutside(ctx, err) {
 		return result, began, err
 	}
+	if err := s.note(Entry{Type: EntryRestart, Agent: name, Error: why(err, result), Usage: result.Usage}); err != nil {
+		return result, began, err
+	}
+	s.mu.Lock()
+	s.manifest.Spent.Usage = s.manifest.Spent.Plus(result.Usage)
 	if errors.Is(err, agent.ErrUnknownSession) {
 		*s.manifest.session(name) = ""
 	}
-	if err := s.note(Entry{Type: EntryRestart, Agent: name, Error: err.Error(), Usage: result.Usage}); err != nil {
-		return result, began, err
+	stopped := s.stopDriver(context.WithoutCancel(ctx), name)
+	s.mu.Unlock()
+	if stopped != nil {
+		return result, began, stopped
 	}
-	if err := s.stopDriver(context.WithoutCancel(ctx), name); err != nil {
-		return result, began, err
-	}
-	p.repeated = true
-	return s.attempt(ctx, name, p.text())
+	g.prompt.repeated = true
+	return s.attempt(ctx, name, g.prompt)
 }
 
 // isOutside reports whether the cause of an error lies outside the agent and its task, so that the
@@ -177,8 +269,11 @@ func (e *outsideError) Unwrap() error { return e.err }
 
 // attempt gives the agent one attempt at its turn. It notes each event before it takes the next, and
 // stops the turn if that fails.
-func (s *Session) attempt(ctx context.Context, name Agent, text string) (result agent.Result, began bridge.Cursor, err error) {
+func (s *Session) attempt(ctx context.Context, name Agent, p prompt) (result agent.Result, began bridge.Cursor, err error) {
+	s.mu.Lock()
 	driver, err := s.driver(ctx, name)
+	text := p.text()
+	s.mu.Unlock()
 	if err != nil {
 		return result, "", err
 	}
@@ -191,24 +286,21 @@ func (s *Session) attempt(ctx context.Context, name Agent, text string) (result 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var unwritten error
+	shown := events{session: s, agent: name}
 	observe := func(e agent.Event) {
-		entry := Entry{Type: EntryEvent, Agent: name, Raw: e.Raw, Content: e.Text, Stderr: e.Error}
-		if err := errors.Join(s.keepSession(name, driver.SessionID()), s.note(entry)); err != nil && unwritten == nil {
+		if err := errors.Join(s.keepSession(name, driver.SessionID()), shown.note(e)); err != nil && unwritten == nil {
 			unwritten = err
 			cancel(err)
 		}
 	}
 	result, err = driver.Turn(ctx, agent.Request{Prompt: text, Env: s.environment(name)}, observe)
-	if result.SessionID != "" {
-		*s.manifest.session(name) = result.SessionID
-	}
 	switch {
 	case unwritten != nil:
 		err = unwritten
 	case err != nil && s.stopComes(ctx):
 		err = context.Cause(ctx)
 	}
-	return result, began, err
+	return result, began, errors.Join(err, s.keepSession(name, result.SessionID))
 }
 
 // stopDelay is how much later than its child processes this process may receive a stop signal: at a
@@ -229,6 +321,8 @@ func (s *Session) stopComes(ctx context.Context) bool {
 // keepSession saves the agent's session as soon as it has one, so that a kill during the first turn
 // does not lose it.
 func (s *Session) keepSession(name Agent, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	known := s.manifest.session(name)
 	if id == "" || id == *known {
 		return nil
@@ -255,7 +349,8 @@ func (s *Session) environment(name Agent) []string {
 	}
 }
 
-// driver returns the driver of an agent, and starts it first if necessary.
+// driver returns the driver of an agent, and starts it first if necessary. While turns run, the
+// caller holds the mutex.
 func (s *Session) driver(ctx context.Context, name Agent) (agent.Driver, error) {
 	if driver := s.drivers[name]; driver != nil {
 		return driver, nil

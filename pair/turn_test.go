@@ -17,22 +17,22 @@ func TestOwnReview(t *testing.T) {
 		name     string
 		settings Settings
 		answers  []string
-		// given are the words of earlier answers in each turn's prompt.
-		given []string
+		// given are the words of earlier answers in the prompt of each of an agent's turns.
+		given map[Agent][]string
 		to    []string
 	}{
 		{
 			"alone", Settings{Agent: Claude, Review: ReviewClaude},
 			[]string{"claude: made 1\nDONE", "claude: found 1\nFAIL", "claude: made 2\nDONE", "claude: found 2\nPASS"},
-			[]string{"", "made 1", "found 1", "made 2"}, []string{"user", "user", "user", "user"},
+			map[Agent][]string{Claude: {"", "made 1", "found 1", "made 2"}}, []string{"user", "user", "user", "user"},
 		},
 		{
 			"the second of two", Settings{Agent: Codex, Review: ReviewClaudex},
 			[]string{"codex: made 1\nDONE", "claude: good 1\nPASS", "codex: found 1\nFAIL", "codex: made 2\nDONE", "claude: good 2\nPASS", "codex: found 2\nPASS"},
-			[]string{"", "made 1", "made 1,good 1", "found 1", "found 1,made 2", "made 2,good 2"},
+			map[Agent][]string{Codex: {"", "made 1", "found 1,good 1", "made 2"}, Claude: {"made 1", "found 1,made 2"}},
 			[]string{"claude", "codex", "claude", "claude", "codex", "claude"},
 		},
-		{"no review", Settings{Agent: Codex, Review: ReviewNone}, []string{"codex: made 1", "codex: made 2\nDONE"}, []string{"", ""}, []string{"user", "user"}},
+		{"no review", Settings{Agent: Codex, Review: ReviewNone}, []string{"codex: made 1", "codex: made 2\nDONE"}, map[Agent][]string{Codex: {"", ""}}, []string{"user", "user"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			test.settings.Prompt = "x"
@@ -41,6 +41,7 @@ func TestOwnReview(t *testing.T) {
 			if err := s.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
+			got := make(map[Agent][]string)
 			for i, c := range calls {
 				var given []string
 				for _, words := range []string{"found 1", "made 1", "good 1", "found 2", "made 2", "good 2"} {
@@ -52,9 +53,10 @@ func TestOwnReview(t *testing.T) {
 						t.Errorf("turn %d gets %q more than once:\n%s", i, words, c.request.Prompt)
 					}
 				}
-				if got := strings.Join(given, ","); got != test.given[i] {
-					t.Errorf("turn %d gets %q, want %q", i, got, test.given[i])
-				}
+				got[c.agent] = append(got[c.agent], strings.Join(given, ","))
+			}
+			if !reflect.DeepEqual(got, test.given) {
+				t.Errorf("the turns get %q, want %q", got, test.given)
 			}
 			var to []string
 			for e, err := range s.Log().Records(t.Context(), "") {

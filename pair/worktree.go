@@ -2,6 +2,7 @@ package pair
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,47 +94,66 @@ func (m *Manifest) tip(ctx context.Context) (string, error) {
 
 // tidyWorktree removes the run's worktree and then its branch, unless they hold changes; otherwise it
 // returns what it keeps. Calling it again finishes an interrupted call.
-func tidyWorktree(ctx context.Context, m *Manifest) (kept string, err error) {
-	tip, err := m.tip(ctx)
-	if err != nil {
-		return "", err
+func tidyWorktree(ctx context.Context, m *Manifest) (*Worktree, error) {
+	kept, err := m.worktree(ctx)
+	if err != nil || kept == nil || kept.Committed || kept.Uncommitted {
+		return kept, err
 	}
-	committed := tip != "" && tip != m.BaseCommit
-	_, err = os.Stat(m.WorktreePath)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) && committed:
-		return "the branch " + m.branch(), nil
-	case errors.Is(err, fs.ErrNotExist): // removed by an earlier call
-	case err != nil:
-		return "", err
-	default:
-		changed, err := hasChanges(ctx, m)
-		if err != nil {
-			return "", err
-		}
-		if committed || changed {
-			return fmt.Sprintf("the worktree %s with the branch %s", m.WorktreePath, m.branch()), nil
-		}
-		// Git refuses to remove a worktree whose submodules are initialized.
-		if _, err := git(ctx, m.RepoPath, "worktree", "remove", m.WorktreePath); err != nil {
-			return "", err
-		}
-	}
-	if tip == "" {
-		return "", nil
-	}
-	_, err = git(ctx, m.RepoPath, "branch", "--quiet", "-D", m.branch())
-	return "", err
+	return nil, kept.remove(ctx, m.RepoPath, false)
 }
 
-// hasChanges reports whether the worktree has uncommitted changes or is at another commit.
-func hasChanges(ctx context.Context, m *Manifest) (bool, error) {
-	status, err := git(ctx, m.WorktreePath, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none")
+// worktree returns the run's worktree as it is, nil if neither it nor its branch is left.
+func (m *Manifest) worktree(ctx context.Context) (*Worktree, error) {
+	tip, err := m.tip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &Worktree{Path: m.WorktreePath, Branch: m.branch(), Base: m.BaseCommit, Committed: tip != "" && tip != m.BaseCommit}
+	switch _, err := os.Stat(w.Path); {
+	case errors.Is(err, fs.ErrNotExist) && tip == "":
+		return nil, nil
+	case errors.Is(err, fs.ErrNotExist): // removed by an earlier call
+		w.Gone = true
+	case err != nil:
+		return nil, err
+	default:
+		w.Uncommitted, err = hasChanges(ctx, w.Path, cmp.Or(tip, m.BaseCommit))
+		if err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// remove removes the worktree and its branch; only by force if they hold changes.
+func (w *Worktree) remove(ctx context.Context, repository string, force bool) error {
+	if !w.Gone {
+		arguments := []string{"worktree", "remove", w.Path}
+		if force {
+			arguments = []string{"worktree", "remove", "--force", w.Path}
+		}
+		// Git refuses to remove a worktree whose submodules are initialized.
+		if _, err := git(ctx, repository, arguments...); err != nil {
+			return err
+		}
+	}
+	tip, err := git(ctx, repository, "for-each-ref", "--format=%(objectname)", "refs/heads/"+w.Branch)
+	if err != nil || tip == "" {
+		return err
+	}
+	_, err = git(ctx, repository, "branch", "--quiet", "-D", w.Branch)
+	return err
+}
+
+// hasChanges reports whether a worktree has uncommitted changes or is at another commit than its
+// branch.
+func hasChanges(ctx context.Context, path, tip string) (bool, error) {
+	status, err := git(ctx, path, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none")
 	if err != nil || status != "" {
 		return true, err
 	}
-	head, err := git(ctx, m.WorktreePath, "rev-parse", "--verify", "HEAD")
-	return head != m.BaseCommit, err
+	head, err := git(ctx, path, "rev-parse", "--verify", "HEAD")
+	return head != tip, err
 }
 
 // git runs a git command in a folder and returns its output without outer white space. It removes the

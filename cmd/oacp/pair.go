@@ -33,8 +33,10 @@ type pairOptions struct {
 	maxIterations int
 	// commands replace agents.
 	commands map[pair.Agent][]string
-	// repeated are the flags with which to resume the run.
-	repeated []string
+	// repeated are the flags with which to resume the run, inTmux those with which another process
+	// drives it in a tmux session; there pane is set.
+	repeated, inTmux []string
+	pane             bool
 }
 
 func newPairCommand(s *command.Streams) *cli.Command {
@@ -45,23 +47,21 @@ func newPairCommand(s *command.Streams) *cli.Command {
 		Usage:     "let one agent work and others review",
 		ArgsUsage: "[PROMPT]",
 		Description: `One agent works on the task. When it says DONE and the proof, if there is one,
-succeeds, the reviewers say PASS or FAIL, until all pass. The run's folder keeps
-what the agents tell each other and everything they print (see oacp help
-bridge). Whatever stops the command, oacp pair --run-id NUMBER continues the
-run. A PROMPT of - is read from standard input.
+succeeds, the reviewers say PASS or FAIL, until all pass. Whatever stops the
+command, oacp pair --run-id NUMBER continues the run. A PROMPT of - is read from
+standard input.
 
 A proof is a command, or several joined by &&, and runs without a shell.
 ~/.agentpair/config.yaml sets what no flag sets.
-
-With --mailbox, the agents' mailboxes also get what the agents tell each other,
-and messages that arrive meanwhile reach the agents in their next turn.
 
 EXAMPLES:
    oacp pair "Fix the failing test" --proof "go test ./..."
    oacp pair --agent claude --review codex --worktree "Add rate limiting"
    oacp pair --claude-only "Describe the packages in README.md"
+   oacp pair --tmux --proof "make test" - <task
    oacp pair --run-id 3`,
-		Flags: o.flags(),
+		Flags:       o.flags(),
+		Subcommands: []*cli.Command{newPairListCommand(s), newPairRemoveCommand(s)},
 		Action: func(c *cli.Context) error {
 			if err := o.take(c, s); err != nil {
 				return err
@@ -85,14 +85,15 @@ func (o *pairOptions) flags() []cli.Flag {
 		&cli.BoolFlag{Name: "claude-only", Category: command.Rare, Usage: "claude works alone"},
 		&cli.BoolFlag{Name: "codex-only", Category: command.Rare, Usage: "codex works alone"},
 		&cli.BoolFlag{Name: "worktree", Usage: "work in a new git worktree, which is kept if it holds changes"},
-		&cli.BoolFlag{Name: "tmux", Usage: "show the agents side by side in a tmux session"},
+		&cli.BoolFlag{Name: "tmux", Usage: "run in a tmux session, which shows the agents side by side"},
+		&cli.BoolFlag{Name: "tmux-pane", Hidden: true, Destination: &o.pane},
 		&cli.StringFlag{Name: "follow", Category: command.Rare, Usage: "only print the output of `AGENT` in a run, until the run stops", Destination: &o.follow},
 		&cli.IntFlag{Name: "run-id", Usage: "continue the run `NUMBER`", Destination: &o.log.RunID, DefaultText: "a new one"},
 		&cli.StringFlag{Name: "session", Category: command.Rare, Usage: "continue the run in which an agent has the session `ID`", Destination: &o.session},
 		&cli.StringFlag{Name: "timeout", Usage: "stop after `TIME`; the run can be continued", DefaultText: pair.DefaultTimeout.String()},
 		&cli.StringFlag{Name: "proof-timeout", Category: command.Rare, Usage: "stop a proof after `TIME`", DefaultText: pair.DefaultProofTimeout.String()},
-		&cli.BoolFlag{Name: "mailbox", Usage: "carry messages between the run and the agents' mailboxes", Destination: &o.mailbox},
-		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print the agents' output during their turns"},
+		&cli.BoolFlag{Name: "mailbox", Usage: "give the agents their mail, and let their mailboxes have what they say", Destination: &o.mailbox},
+		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print what the agents say and which tools they call"},
 		&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "work in the repository `DIR` (default: the one around the current folder)", Destination: &o.log.Repository},
 		&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
 		command.JSONFlag(&o.json),
@@ -112,6 +113,7 @@ func (o *pairOptions) take(c *cli.Context, s *command.Streams) error {
 		return nil
 	}
 	o.repeated = flagsToRepeat(c)
+	o.inTmux = flagsToRepeat(c, "tmux", "verbose", "json", "repo", "runs-dir")
 	root, err := bridge.DefaultRoot()
 	if err != nil {
 		return err
@@ -131,7 +133,10 @@ func (o *pairOptions) take(c *cli.Context, s *command.Streams) error {
 		config.Prompt = strings.TrimRight(config.Prompt, "\r\n")
 	}
 	o.config = config
-	if err = o.merge(c); err == nil && !o.resumed {
+	if err = o.merge(c); err == nil && o.pane {
+		o.config.Tmux, o.config.Verbose = false, false // the agents have panes of their own
+	}
+	if err == nil && !o.resumed {
 		err = o.config.Check()
 	}
 	if err != nil {
@@ -221,13 +226,13 @@ func parseCommand(text string) ([]string, error) {
 	return commands[0], nil
 }
 
-// flagsToRepeat returns the flags with which to resume the run of this command line.
-func flagsToRepeat(c *cli.Context) []string {
+// flagsToRepeat returns the flags with which to resume the run of this command line, without others.
+func flagsToRepeat(c *cli.Context, others ...string) []string {
 	var words []string
 	for _, flag := range c.Command.Flags {
 		name := flag.Names()[0]
 		if !c.IsSet(name) || slices.Contains(keptByRun, name) ||
-			slices.Contains([]string{"prompt", "max-iterations", "run-id", "session"}, name) {
+			slices.Contains([]string{"prompt", "max-iterations", "run-id", "session", "tmux-pane"}, name) || slices.Contains(others, name) {
 			continue
 		}
 		switch value := c.Value(name); value {

@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/pair"
 )
@@ -20,12 +21,14 @@ type pairPrinter struct {
 	o   pairOptions
 	s   *command.Streams
 	err error
+	// reason is what the last entry gave as one.
+	reason string
 	// gone, if not nil, is called when the reader of the output is gone.
 	gone func()
 }
 
 func (p *pairPrinter) print(e pair.Entry) {
-	if e.Type == pair.EntryEvent && !p.o.config.Verbose {
+	if e.Type.Detail() && !p.o.config.Verbose {
 		return
 	}
 	var err error
@@ -34,8 +37,8 @@ func (p *pairPrinter) print(e pair.Entry) {
 		if line, err = e.Line(); err == nil {
 			_, err = p.s.Out.Write(line)
 		}
-	} else if line := p.line(e); line != "" {
-		_, err = fmt.Fprintln(p.s.Out, line)
+	} else {
+		_, err = fmt.Fprint(p.s.Out, p.text(e))
 	}
 	if err = errors.Join(err, p.s.Out.Flush()); err != nil && p.err == nil {
 		if p.err = command.OutputError(err); errors.Is(p.err, failure.ErrOutputClosed) && p.gone != nil {
@@ -44,45 +47,148 @@ func (p *pairPrinter) print(e pair.Entry) {
 	}
 }
 
-// line returns the entry as text, "" if there is nothing to print.
-func (p *pairPrinter) line(e pair.Entry) string {
-	words, colors := p.words(e)
-	if words == "" {
-		return ""
+// text returns what is printed of an entry: a line with the time, and below it a text that may have
+// several lines. Either may be missing.
+func (p *pairPrinter) text(e pair.Entry) string {
+	words, colors := pairWords(e)
+	var text strings.Builder
+	if words != "" {
+		text.WriteString(e.Timestamp.Local().Format(time.TimeOnly) + "  " + paint(p.s, colors, visible.Line(words)) + "\n")
 	}
-	if e.Type == pair.EntryEvent || e.Type == pair.EntryState {
-		return "    " + strings.ReplaceAll(visible.Lines(strings.TrimRight(words, "\n")), "\n", "\n    ")
+	below := ""
+	switch {
+	case e.Summary != nil:
+		below = summaryText(e.Summary, e.RunID)
+	case e.Type == pair.EntryState && e.Content != p.reason+"\n":
+		below = e.Content
+	case e.Type.Detail():
+		below = p.detail(e)
+	default:
+		below, p.reason = e.Reason, e.Reason
 	}
-	return e.Timestamp.Local().Format(time.TimeOnly) + "  " + paint(p.s, colors, visible.Line(words))
+	for line := range strings.Lines(strings.TrimRight(below, "\n")) {
+		text.WriteString("    " + visible.Lines(strings.TrimRight(line, "\r\n")) + "\n")
+	}
+	return text.String()
 }
 
-func (p *pairPrinter) words(e pair.Entry) (string, colors) {
+// detail returns what an agent says or does during its turn, with its name unless only one agent is
+// shown.
+func (p *pairPrinter) detail(e pair.Entry) string {
+	mark := ""
+	if p.o.follow == "" {
+		mark = string(e.Agent) + "  "
+	}
+	if e.Type == pair.EntryTool {
+		return mark + "> " + visible.Line(e.Content)
+	}
+	var text strings.Builder
+	for line := range strings.Lines(e.Content) {
+		text.WriteString(mark + line)
+	}
+	return text.String()
+}
+
+// pairWords returns the line about an entry, without its time, "" if there is none.
+func pairWords(e pair.Entry) (string, colors) {
+	yellow := colors{color.FgYellow}
+	took := e.Duration.Round(time.Second)
 	switch e.Type {
 	case pair.EntryStart:
 		return fmt.Sprintf("run %d: %s", e.RunID, e.Content), nil
+	case pair.EntryResume:
+		return fmt.Sprintf("goes on in iteration %d: %s", e.Iteration, e.Content), yellow
 	case pair.EntryIteration:
 		return fmt.Sprintf("iteration %d", e.Iteration), colors{color.Bold}
 	case pair.EntryExecute:
 		return fmt.Sprintf("%s %s", e.Agent, map[pair.State]string{pair.Working: "works", pair.Reviewing: "reviews"}[e.State]), nil
-	case pair.EntryEvent, pair.EntryState:
-		return e.Content, nil // of states only the last output of a failed run
 	case pair.EntryResult:
-		return fmt.Sprintf("%s has ended its turn after %v", e.Agent, e.Duration.Round(time.Second)), nil
+		return fmt.Sprintf("%s has ended its turn after %v", e.Agent, took), nil
 	case pair.EntrySignal:
 		return fmt.Sprintf("%s says %s", e.Agent, e.Signal), signalColors[e.Signal]
+	case pair.EntryProving:
+		return "the proof runs: " + e.Content, nil
 	case pair.EntryProof:
 		if e.Error != "" {
-			return e.Error, signalColors[bridge.SignalFail]
+			return fmt.Sprintf("%s, after %v", e.Error, took), signalColors[bridge.SignalFail]
 		}
-		return "the proof has succeeded", signalColors[bridge.SignalPass]
+		return fmt.Sprintf("the proof has succeeded after %v", took), signalColors[bridge.SignalPass]
 	case pair.EntryRestart:
-		return fmt.Sprintf("%s is started again: %s", e.Agent, e.Error), colors{color.FgYellow}
-	case pair.EntryNotice:
-		return e.Content, colors{color.FgYellow}
+		return fmt.Sprintf("%s is started again: %s", e.Agent, e.Error), yellow
+	case pair.EntryRetry:
+		return fmt.Sprintf("%s: %s", e.Agent, e.Content), yellow
+	case pair.EntryUnclear, pair.EntryNotice:
+		return e.Content, yellow
 	case pair.EntryEnd:
-		return fmt.Sprintf("run %d is %s in iteration %d", e.RunID, e.State, e.Iteration), nil
+		if e.State.Final() {
+			return fmt.Sprintf("run %d is %s in iteration %d", e.RunID, e.State, e.Iteration), nil
+		}
+		return fmt.Sprintf("run %d has stopped in iteration %d and can be continued", e.RunID, e.Iteration), yellow
 	}
 	return "", nil // errors go to standard error
+}
+
+// listedChanges is how many changed files the end of a run shows.
+const listedChanges = 12
+
+// summaryText shows what a run came to.
+func summaryText(summary *pair.Summary, run int) string {
+	var text strings.Builder
+	row := func(name, format string, values ...any) {
+		fmt.Fprintf(&text, "%-8s %s\n", name, visible.Line(fmt.Sprintf(format, values...)))
+	}
+	row("folder", "%s", summary.Folder)
+	for i, change := range summary.Changes {
+		name := "changed"
+		switch {
+		case i == listedChanges:
+			row("", "and %d more", len(summary.Changes)-i+summary.Unlisted)
+		case i > listedChanges:
+			continue
+		case i > 0:
+			name = ""
+		}
+		switch {
+		case i == listedChanges:
+		case change.Untracked:
+			row(name, "%s (new)", change.Path)
+		default:
+			row(name, "%s +%d -%d", change.Path, change.Added, change.Deleted)
+		}
+	}
+	spent := summary.Spent
+	used := []string{spelling.Count(spent.Turns, "turn") + " in " + spent.Duration.Round(time.Second).String()}
+	if count := command.Count(spent.InputTokens + spent.OutputTokens); count != "" {
+		used = append(used, count+" tokens")
+	}
+	if cost := command.Cost(spent.CostUSD); cost != "" {
+		used = append(used, cost)
+	}
+	row("used", "%s", strings.Join(used, ", "))
+	for _, step := range worktreeSteps(summary, run) {
+		row(step[0], "%s", step[1])
+	}
+	return text.String()
+}
+
+// worktreeSteps are the next steps with a worktree that is kept: a word for each, and the command.
+func worktreeSteps(summary *pair.Summary, run int) [][2]string {
+	w, repository := summary.Worktree, summary.Repository
+	if w == nil {
+		return nil
+	}
+	var steps [][2]string
+	add := func(name string, words ...string) {
+		steps = append(steps, [2]string{name, visible.Shell(words...)})
+	}
+	if w.Uncommitted {
+		add("commit", "git", "-C", w.Path, "add", "-A")
+		add("", "git", "-C", w.Path, "commit")
+	}
+	add("look", "git", "-C", repository, "diff", fmt.Sprintf("%.12s", w.Base), w.Branch)
+	add("merge", "git", "-C", repository, "merge", w.Branch)
+	add("or drop", "oacp", "pair", "remove", "--worktree", fmt.Sprint(run))
+	return steps
 }
 
 var signalColors = map[bridge.Signal]colors{

@@ -29,7 +29,7 @@ type pairScene struct {
 	env                    []string
 }
 
-func newPairScene(t *testing.T) *pairScene {
+func newPairScene(t *testing.T, model func(file string, request modelstub.Request) modelstub.Reply) *pairScene {
 	t.Helper()
 	bin := filepath.Dir(modelstub.Program(t, "claude"))
 	modelstub.Program(t, "codex")
@@ -51,7 +51,7 @@ func newPairScene(t *testing.T) *pairScene {
 	}
 	mustRun(t, scene.repository, "git", "init", "--quiet")
 	server := modelstub.Start(t, func(_ context.Context, request modelstub.Request) modelstub.Reply {
-		return pairModel(filepath.Join(scene.repository, "sum.go"), request)
+		return model(filepath.Join(scene.repository, "sum.go"), request)
 	})
 	goCache := strings.TrimSpace(mustRun(t, ".", "go", "env", "GOCACHE"))
 	scene.env = append(append(append(os.Environ(), server.ClaudeEnv(home)...), server.CodexEnv(t, home)...), "GOCACHE="+goCache)
@@ -76,7 +76,7 @@ func (s *pairScene) task(more ...string) []string {
 // TestPairPrograms runs the command as a user would: codex repairs a failing test, and claude
 // rejects the change once for its style and then passes it, with the tools of oacp mcp.
 func TestPairPrograms(t *testing.T) {
-	scene := newPairScene(t)
+	scene := newPairScene(t, pairModel)
 	out, err := scene.command(scene.task()...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -95,6 +95,79 @@ func TestPairPrograms(t *testing.T) {
 	}
 }
 
+// TestPairService runs claude alone, which may edit but not run commands. Its service is busy at
+// first. It repairs the test and runs the proof, and no other command.
+func TestPairService(t *testing.T) {
+	asked := 0
+	scene := newPairScene(t, func(file string, request modelstub.Request) modelstub.Reply {
+		call := func(name string, input map[string]any) modelstub.Reply {
+			return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: name, Input: input}}}
+		}
+		switch asked++; asked {
+		case 1, 2:
+			return modelstub.Reply{Failure: &modelstub.Failure{Status: 529, Type: "overloaded_error", Message: "busy"}}
+		case 3:
+			return call("Read", map[string]any{"file_path": file})
+		case 4:
+			return call("Edit", map[string]any{"file_path": file, "old_string": "a - b", "new_string": "a + b"})
+		case 5:
+			return call("Bash", map[string]any{"command": "go test ./... && touch more", "description": "more than the proof"})
+		case 6:
+			if len(request.Results) != 1 || !strings.Contains(request.Results[0].Output, "nobody is there to allow this") {
+				t.Errorf("more than the proof came to %+v, want a refusal", request.Results)
+			}
+			return call("Bash", map[string]any{"command": "go test ./...", "description": "the proof"})
+		case 7:
+			if len(request.Results) != 1 || !strings.Contains(request.Results[0].Output, "example.com/sum") {
+				t.Errorf("the proof came to %+v, want the output of the test", request.Results)
+			}
+		}
+		return modelstub.Reply{Text: "Mended.\nDONE"}
+	})
+	scene.env = append(scene.env, "CLAUDE_CODE_MAX_RETRIES=5")
+	out, err := scene.command("pair", "--claude-only", "--verbose", "--proof", "go test ./...", "Fix the failing test").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"claude: the model's service failed (overloaded, status 529); claude tries again\n", "claude tries again (2 times so far)\n",
+		"    claude  > Read: ", "    claude  > Edit: ", "    claude  > Bash: go test ./... && touch more\n", "    claude  > Bash: go test ./...\n",
+		"the proof runs: go test ./...\n", "the proof has succeeded after ", "run 1 is completed in iteration 1\n",
+		"    changed  sum.go (new)\n", "    used     1 turn in ", " tokens, <$0.01\n",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(scene.repository, "more")); err == nil {
+		t.Error("claude has run more than the proof")
+	}
+}
+
+// TestPairLoginRejected checks that a run whose login is rejected ends at once, and says how to log
+// in and go on.
+func TestPairLoginRejected(t *testing.T) {
+	asked := 0
+	scene := newPairScene(t, func(string, modelstub.Request) modelstub.Reply {
+		asked++
+		return modelstub.Reply{Failure: &modelstub.Failure{Status: 401, Type: "authentication_error", Message: "invalid x-api-key"}}
+	})
+	scene.env = append(scene.env, "CLAUDE_CODE_MAX_RETRIES=10")
+	out, err := scene.command("pair", "--claude-only", "--proof", "go test ./...", "Fix the failing test").CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || asked > 3 {
+		t.Errorf("%v after %d requests, want exit status 1 after few\n%s", err, asked, out)
+	}
+	for _, want := range []string{
+		"claude: the model's service failed with status 401", "run 1 has stopped in iteration 1 and can be continued\n",
+		"hint: log in once with: claude /login (or set ANTHROPIC_API_KEY); then oacp pair --run-id 1 continues the run\n",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+}
+
 // TestPairKilled kills the command at random entries, while claude and codex are at work, and
 // resumes until the run is done. The run ends in the same state, and no record is there twice.
 // PAIR_KILL_ROUNDS asks for more runs.
@@ -108,7 +181,7 @@ func TestPairKilled(t *testing.T) {
 	}
 	for seed := range uint64(rounds) {
 		random := rand.New(rand.NewPCG(seed, 2))
-		scene := newPairScene(t)
+		scene := newPairScene(t, pairModel)
 		kills := 0
 		for ; !scene.driveUntil(kills == 0, 2+random.IntN(40)); kills++ {
 			if kills > 100 {

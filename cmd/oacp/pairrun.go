@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -44,7 +42,7 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *command
 		Observe: printer.print, Warn: func(err error) { s.Warn(err.Error()) },
 		Timeout: o.config.Timeout, ProofTimeout: o.proofTimeout, Now: s.Now,
 	}
-	if options.NewDriver, err = o.drivers(s, func() string { return session.Place().BridgePath() }); err != nil {
+	if options.NewDriver, err = o.drivers(s, func() *pair.Session { return session }); err != nil {
 		return err
 	}
 	if w != nil {
@@ -52,8 +50,8 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *command
 		options.Exchange, options.Acknowledge = mail.exchange, mail.acknowledge
 	}
 	if o.config.Tmux {
-		if _, err := exec.LookPath("tmux"); err != nil {
-			return fmt.Errorf("--tmux: %w", err)
+		if err := checkTmux(); err != nil {
+			return err
 		}
 	}
 	ctx, stop := command.UntilSignal(ctx)
@@ -66,22 +64,34 @@ func (o pairOptions) drive(ctx context.Context, w *mailbox.Workspace, s *command
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-	if o.config.Tmux && !session.Manifest().State.Final() {
-		err = o.showInTmux(ctx, session, s)
+	over := session.Manifest().State.Final()
+	if o.config.Tmux && !over {
+		return o.driveInTmux(ctx, session, printer, s)
 	}
-	if err == nil {
-		err = errors.Join(session.Run(ctx), printer.err)
+	if o.pane && !over {
+		err = o.showAgents(ctx, session, s)
 	}
-	if err != nil && !session.Manifest().State.Final() {
-		words := append([]string{"oacp", "pair", "--run-id", strconv.Itoa(session.Place().ID)}, o.repeated...)
-		return failure.WithHint(err, visible.Shell(words...)+" continues the run")
+	return o.withResumption(errors.Join(err, session.Run(ctx), printer.err), session)
+}
+
+// withResumption adds to the error of a run that can be continued how to do that.
+func (o pairOptions) withResumption(err error, session *pair.Session) error {
+	var failed *pair.FailedError
+	if err == nil || errors.As(err, &failed) || session.Manifest().State.Final() {
+		return err
 	}
-	return err
+	words := append([]string{"oacp", "pair", "--run-id", strconv.Itoa(session.Place().ID)}, o.repeated...)
+	hint := visible.Shell(words...) + " continues the run"
+	var service *agent.APIError
+	if errors.As(err, &service) && service.Kind == agent.NotLoggedIn {
+		hint = service.Advice + "; then " + hint
+	}
+	return failure.WithHint(err, hint)
 }
 
 // drivers returns the maker of drivers. Claude and Codex get the tools of oacp mcp for the bridge
 // log.
-func (o pairOptions) drivers(s *command.Streams, bridgePath func() string) (func(pair.Agent, string, string) agent.Driver, error) {
+func (o pairOptions) drivers(s *command.Streams, session func() *pair.Session) (func(pair.Agent, string, string) agent.Driver, error) {
 	permission, err := agent.ParsePermission(o.allow)
 	if err != nil {
 		return nil, failure.Usagef("--allow: %w", err)
@@ -96,10 +106,14 @@ func (o pairOptions) drivers(s *command.Streams, bridgePath func() string) (func
 			return nil, err
 		}
 	}
-	return func(name pair.Agent, dir, session string) agent.Driver {
+	return func(name pair.Agent, dir, id string) agent.Driver {
+		var mayRun []string
+		if permission == agent.PermitEdits {
+			mayRun = pair.Settings{Proof: session().Manifest().ProofCommand}.MayRun()
+		}
 		return kinds[name].New(agent.Options{
-			Command: o.commands[name], Dir: dir, Session: session, Allow: permission,
-			MCP: oacpTools(s, kinds[name].Name, "--agent", string(name), "--bridge", bridgePath()),
+			Command: o.commands[name], Dir: dir, Session: id, Allow: permission, MayRun: mayRun,
+			MCP: oacpTools(s, kinds[name].Name, "--agent", string(name), "--bridge", session().Place().BridgePath()),
 		})
 	}, nil
 }
@@ -155,7 +169,7 @@ func runPairFollow(ctx context.Context, o pairOptions, s *command.Streams) error
 	}
 	o.config.Verbose = true
 	printer := &pairPrinter{o: o, s: s}
-	for entry, err := range pair.Follow(ctx, run, pair.Agent(o.follow)) {
+	for entry, err := range pair.Follow(ctx, pair.Following{Run: run, Agent: pair.Agent(o.follow)}) {
 		if err != nil {
 			return err
 		}
@@ -164,27 +178,6 @@ func runPairFollow(ctx context.Context, o pairOptions, s *command.Streams) error
 		}
 	}
 	return nil
-}
-
-// showInTmux shows the agents in panes, each of which runs this program.
-func (o pairOptions) showInTmux(ctx context.Context, session *pair.Session, s *command.Streams) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	root, err := filepath.Abs(filepath.Join(session.Place().Folder, "..", ".."))
-	if err != nil {
-		return err
-	}
-	name, err := session.ShowInTmux(ctx, func(who pair.Agent) []string {
-		return []string{program, "pair", "--follow", string(who), "--run-id", strconv.Itoa(session.Place().ID),
-			"--repo", session.Manifest().RepoPath, "--runs-dir", root}
-	})
-	if err != nil || o.json {
-		return err
-	}
-	_, err = fmt.Fprintf(s.Out, "tmux attach -t %s shows the agents\n", name)
-	return err
 }
 
 // pairMail carries messages between a run and the mailboxes of a workspace.

@@ -14,7 +14,7 @@ import (
 )
 
 // A tmuxScene is oacp pair --tmux in a terminal, with agents that show a line and then wait to be
-// released. Another tmux server than the terminal's shows the agents.
+// released. The run is in another tmux server than the terminal.
 type tmuxScene struct {
 	terminal
 	// folder holds the repository, the runs, and the pipes on which the agents wait.
@@ -54,7 +54,7 @@ func newTmuxScene(t *testing.T) *tmuxScene {
 		}
 	})
 	scene.terminal = newTerminal(t, "sh", "-c",
-		`cd "$1/repository"; a="sh $1/agent $1"; TMUX= TMUX_TMPDIR=$2 "$0" pair x --tmux --review claude --runs-dir "$1/runs" --codex-command "$a" --claude-command "$a"; echo "ended with $?"; read line`,
+		`trap : INT; cd "$1/repository"; a="sh $1/agent $1"; TMUX= TMUX_TMPDIR=$2 "$0" pair x --tmux --review claude --runs-dir "$1/runs" --codex-command "$a" --claude-command "$a"; echo "ended with $?"; read line`,
 		program, scene.folder, scene.sockets)
 	scene.awaitText("tmux attach -t agentpair-repository-", "codex works")
 	name, err := scene.shown("list-sessions", "-F", "#{session_name}")
@@ -65,7 +65,7 @@ func newTmuxScene(t *testing.T) *tmuxScene {
 	return scene
 }
 
-// shown asks the tmux server that shows the agents.
+// shown asks the tmux server that the run is in.
 func (s *tmuxScene) shown(args ...string) (string, error) {
 	cmd := exec.Command("tmux", args...)
 	cmd.Env = append(os.Environ(), "TMUX=", "TMUX_TMPDIR="+s.sockets)
@@ -76,8 +76,10 @@ func (s *tmuxScene) shown(args ...string) (string, error) {
 // awaitPane waits until an agent's pane shows that it is at work, and only it.
 func (s *tmuxScene) awaitPane(pane, agent, other string) {
 	s.t.Helper()
+	for s.panes() != 3 && s.t.Context().Err() == nil { // they are made one after the other
+	}
 	for s.t.Context().Err() == nil {
-		text, err := s.shown("capture-pane", "-p", "-t", "="+s.session+":."+pane)
+		text, err := s.shown("capture-pane", "-p", "-J", "-t", "="+s.session+":."+pane)
 		switch {
 		case err != nil:
 			s.t.Fatalf("capturing the pane of %s: %v\n%s", agent, err, text)
@@ -87,6 +89,15 @@ func (s *tmuxScene) awaitPane(pane, agent, other string) {
 			return
 		}
 	}
+}
+
+// panes counts the panes of the session.
+func (s *tmuxScene) panes() int {
+	out, err := s.shown("list-panes", "-t", "="+s.session)
+	if err != nil {
+		s.t.Fatalf("listing the panes: %v\n%s", err, out)
+	}
+	return strings.Count(out, "\n")
 }
 
 // release lets an agent go on.
@@ -106,38 +117,98 @@ func (s *tmuxScene) awaitEnd() {
 	}
 }
 
-// TestPairTmux checks that each agent has a pane that shows it at work, and that all panes end with
-// the run.
-func TestPairTmux(t *testing.T) {
-	scene := newTmuxScene(t)
-	scene.awaitPane("0", "codex", "claude")
-	scene.release("codex")
-	scene.awaitPane("1", "claude", "codex")
-	scene.release("claude")
-	scene.awaitText("run 1 is completed in iteration 1", "ended with 0")
-	scene.awaitEnd()
-	scene.tmux("send-keys", "Enter")
+// awaitPlace waits until the pane at a place in the window shows a text.
+func (s *tmuxScene) awaitPlace(place, want string) {
+	s.t.Helper()
+	for s.t.Context().Err() == nil {
+		text, err := s.shown("capture-pane", "-p", "-J", "-t", "="+s.session+":.{"+place+"}")
+		if err != nil {
+			s.t.Fatalf("capturing the %s pane: %v\n%s", place, err, text)
+		}
+		if strings.Contains(text, want) {
+			return
+		}
+	}
 }
 
-// TestPairTmuxKilled checks that the panes of a killed run end, too.
-func TestPairTmuxKilled(t *testing.T) {
-	scene := newTmuxScene(t)
-	scene.awaitPane("0", "codex", "claude")
-	notes, err := filepath.Glob(filepath.Join(scene.folder, "runs", "*", "1", "pair.json"))
+// closeSession presses Enter in the pane of the run, and waits until the session has ended.
+func (s *tmuxScene) closeSession() {
+	s.t.Helper()
+	s.awaitPlace("bottom", "Enter closes this tmux session")
+	if out, err := s.shown("send-keys", "-t", "="+s.session+":.{bottom}", "Enter"); err != nil {
+		s.t.Fatalf("pressing Enter: %v\n%s", err, out)
+	}
+	s.awaitEnd()
+}
+
+// driver returns the process that drives the run.
+func (s *tmuxScene) driver() int {
+	s.t.Helper()
+	notes, err := filepath.Glob(filepath.Join(s.folder, "runs", "*", "1", "pair.json"))
 	if err != nil || len(notes) != 1 {
-		t.Fatalf("the driver of the run is noted in %q, %v; want one file", notes, err)
+		s.t.Fatalf("the driver of the run is noted in %q, %v; want one file", notes, err)
 	}
 	var holder struct {
 		PID int `json:"pid"`
 	}
 	data, err := os.ReadFile(notes[0])
 	if err := errors.Join(err, json.Unmarshal(data, &holder)); err != nil {
+		s.t.Fatal(err)
+	}
+	return holder.PID
+}
+
+// TestPairTmux checks that each agent has a pane that shows it at work, above one with the run, that
+// the terminal shows the run, too, and that the result stays until somebody has seen it.
+func TestPairTmux(t *testing.T) {
+	scene := newTmuxScene(t)
+	scene.awaitPane("{top-left}", "codex", "claude")
+	scene.release("codex")
+	scene.awaitPane("{top-right}", "claude", "codex")
+	scene.awaitPlace("bottom", "claude reviews")
+	scene.release("claude")
+	scene.awaitText("run 1 is completed in iteration 1", "ended with 0")
+	scene.awaitPlace("bottom", "run 1 is completed in iteration 1")
+	scene.closeSession()
+	scene.tmux("send-keys", "Enter")
+}
+
+// TestPairTmuxTerminalClosed checks that the run goes on when its terminal is closed.
+func TestPairTmuxTerminalClosed(t *testing.T) {
+	scene := newTmuxScene(t)
+	scene.awaitPane("{top-left}", "codex", "claude")
+	scene.tmux("kill-server")
+	scene.release("codex")
+	scene.awaitPlace("bottom", "claude reviews")
+	scene.release("claude")
+	scene.awaitPlace("bottom", "run 1 is completed in iteration 1")
+	scene.closeSession()
+}
+
+// TestPairTmuxInterrupted checks that ^C in the terminal leaves the run alone and says how to get at
+// it.
+func TestPairTmuxInterrupted(t *testing.T) {
+	scene := newTmuxScene(t)
+	scene.awaitPane("{top-left}", "codex", "claude")
+	scene.tmux("send-keys", "C-c")
+	scene.awaitText("hint: the run goes on in tmux: tmux attach -t", "ended with 130")
+	scene.release("codex")
+	scene.awaitPane("{top-right}", "claude", "codex")
+	scene.release("claude")
+	scene.awaitPlace("bottom", "run 1 is completed in iteration 1")
+	scene.closeSession()
+	scene.tmux("send-keys", "Enter")
+}
+
+// TestPairTmuxKilled checks that the end of a run that is killed shows in the terminal, and how to
+// continue the run.
+func TestPairTmuxKilled(t *testing.T) {
+	scene := newTmuxScene(t)
+	scene.awaitPane("{top-left}", "codex", "claude")
+	if err := syscall.Kill(scene.driver(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(holder.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	scene.awaitText("ended with 137")
-	scene.awaitEnd()
+	scene.awaitText("the process that drove run 1 has ended", "continues the run", "ended with 1")
+	scene.closeSession()
 	scene.tmux("send-keys", "Enter")
 }

@@ -196,6 +196,8 @@ func pairRules() []rule {
 			return fmt.Sprintf("one process drives a run; oacp pair --follow AGENT --run-id %d shows what an agent does in it", e.Run)
 		})},
 		{"run_failed", as[*pair.FailedError]("")},
+		{"unfinished", is(pair.ErrUnfinished, "")},
+		{"keeps_changes", is(pair.ErrKeepsChanges, "")},
 		{"never_begun", is(pair.ErrNeverBegun, "oacp pair PROMPT starts a new run, with a number of its own")},
 		{"newer_version", is(pair.ErrNewerVersion, "a newer oacp made the run and can continue it")},
 		{"foreign_run", is(pair.ErrForeignRun, "")},

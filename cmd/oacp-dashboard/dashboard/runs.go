@@ -124,8 +124,8 @@ func (r *runReading) readManifest() {
 	}
 	r.run.Iteration, r.run.MaxIterations = m.CurrentIteration, m.MaxIterations
 	r.run.Updated, r.run.Error, r.run.Turn = m.UpdatedAt, m.Error, ""
-	if m.Turn != nil && !m.State.Final() {
-		r.run.Turn = m.Turn.Agent
+	if agents := m.Waiting(); len(agents) > 0 {
+		r.run.Turn = agents[0]
 	}
 }
 

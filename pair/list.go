@@ -1,0 +1,135 @@
+package pair
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/exclusive"
+)
+
+// Overview is a run as it is on disk.
+type Overview struct {
+	Run      bridge.Run
+	Manifest Manifest
+	// Driven reports whether a process drives the run.
+	Driven bool
+	// Err is why the run cannot be continued, nil if it can or is over. It matches the errors of
+	// ReadManifest.
+	Err error
+}
+
+// Resumable reports whether Resume continues the run.
+func (o Overview) Resumable() bool { return o.Err == nil && !o.Driven && !o.Manifest.State.Final() }
+
+// List returns the runs of repositories, the newest first. It leaves out runs that never began.
+func List(root string, repositoryIDs ...string) ([]Overview, error) {
+	runs, err := bridge.Runs(root, repositoryIDs...)
+	if err != nil {
+		return nil, err
+	}
+	var all []Overview
+	for _, run := range runs {
+		o, err := look(run)
+		if err != nil {
+			return nil, err
+		}
+		if !errors.Is(o.Err, ErrNeverBegun) || o.Driven {
+			all = append(all, o)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Overview) int {
+		return cmp.Or(b.Manifest.CreatedAt.Compare(a.Manifest.CreatedAt), cmp.Compare(b.Run.ID, a.Run.ID))
+	})
+	return all, nil
+}
+
+// look returns a run as it is on disk. It asks who drives it before it reads, since a process that
+// has left the run writes nothing more.
+func look(run bridge.Run) (Overview, error) {
+	o := Overview{Run: run}
+	var err error
+	if o.Driven, err = Driven(run); err != nil {
+		return o, err
+	}
+	o.Manifest, o.Err = ReadManifest(run)
+	return o, nil
+}
+
+// Removal says what Remove removes.
+type Removal struct {
+	// Worktree allows that the worktree and its branch are removed, with what they hold.
+	Worktree bool
+	// Unfinished allows a run that could be continued.
+	Unfinished bool
+	// Check removes nothing.
+	Check bool
+}
+
+// Removed is what was removed, or would be.
+type Removed struct {
+	// Folder is that of the run.
+	Folder string `json:"folder"`
+	// Worktree is nil if there is none. Tip is the commit of its branch.
+	Worktree *Worktree `json:"worktree,omitempty"`
+	Tip      string    `json:"tip,omitempty"`
+}
+
+// Errors of Remove.
+var (
+	ErrUnfinished   = errors.New("the run is not over and can be continued")
+	ErrKeepsChanges = errors.New("the run keeps a worktree or a branch with changes")
+)
+
+// Remove removes the folder of a run. The number of the run is not used again. A *BusyError means
+// that a process drives the run; see ReadManifest for further errors.
+func Remove(ctx context.Context, run bridge.Run, what Removal) (removed Removed, err error) {
+	hold, err := lockOf(run).Take(ctx, time.Now())
+	if held := new(exclusive.HeldError); errors.As(err, &held) {
+		return removed, &BusyError{Run: run.ID, HeldError: held}
+	}
+	if err != nil {
+		return removed, err
+	}
+	defer func() { err = errors.Join(err, hold.Release()) }()
+	removed.Folder = run.Folder
+	m, err := ReadManifest(run)
+	if err != nil && !(errors.Is(err, ErrNeverBegun) && what.Unfinished) {
+		return removed, err
+	}
+	if m.State != "" && !m.State.Final() && !what.Unfinished {
+		return removed, fmt.Errorf("run %d: %w", run.ID, ErrUnfinished)
+	}
+	if m.WorktreePath != "" {
+		if removed.Tip, err = m.tip(ctx); err == nil {
+			removed.Worktree, err = m.worktree(ctx)
+		}
+		if _, gone := os.Stat(m.RepoPath); err != nil && gone != nil {
+			err = nil // with the repository, the worktree is useless
+		}
+		if err != nil {
+			return removed, err
+		}
+	}
+	w := removed.Worktree
+	if w != nil && (w.Uncommitted || w.Committed) && !what.Worktree {
+		return removed, fmt.Errorf("run %d: %w: %s", run.ID, ErrKeepsChanges, w.Branch)
+	}
+	if what.Check {
+		return removed, nil
+	}
+	if w != nil {
+		if err := w.remove(ctx, m.RepoPath, true); err != nil {
+			return removed, err
+		}
+	}
+	if err := endTmux(ctx, m.TmuxSession); err != nil {
+		return removed, err
+	}
+	return removed, run.Remove()
+}

@@ -1,0 +1,138 @@
+package pair
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/bridge"
+)
+
+// events notes what an agent shows during an attempt at its turn.
+type events struct {
+	session *Session
+	agent   Agent
+	retries int
+}
+
+// note notes an event. Of the times that a program asks the model's service again, it notes the
+// first, second, fourth, eighth and so on.
+func (n *events) note(e agent.Event) error {
+	content := e.Text
+	for _, act := range e.Acts {
+		entry := Entry{Type: EntryTool, Agent: n.agent, Content: act.Text}
+		if act.Kind == agent.Retry {
+			content = "" // the entry says it
+			n.retries++
+			if n.retries&(n.retries-1) != 0 {
+				continue
+			}
+			entry.Type = EntryRetry
+			if n.retries > 1 {
+				entry.Content += fmt.Sprintf(" (%d times so far)", n.retries)
+			}
+		}
+		if err := n.session.note(entry); err != nil {
+			return err
+		}
+	}
+	if e.Raw == nil && content == "" {
+		return nil
+	}
+	return n.session.note(Entry{Type: EntryEvent, Agent: n.agent, Raw: e.Raw, Content: content, Stderr: e.Error})
+}
+
+// noteStart notes that this process drives the run, and what it finds there.
+func (s *Session) noteStart() error {
+	m := &s.manifest
+	if err := s.note(Entry{Type: EntryStart, State: m.State, Content: m.Prompt}); err != nil || m.Round == nil {
+		return err
+	}
+	return s.note(Entry{Type: EntryResume, State: m.State, Content: m.progress()})
+}
+
+// progress says what of the current iteration is done, and what is given again.
+func (m *Manifest) progress() string {
+	role := "turn"
+	if m.State == Reviewing {
+		role = "review"
+	}
+	var parts []string
+	for _, turn := range m.Round.Turns {
+		switch {
+		case turn.Answer != nil:
+			parts = append(parts, fmt.Sprintf("%s's %s is done", turn.Agent, role))
+		case turn.Begun:
+			parts = append(parts, fmt.Sprintf("%s's %s was cut off and is given again", turn.Agent, role))
+		default:
+			parts = append(parts, fmt.Sprintf("%s's %s is next", turn.Agent, role))
+		}
+	}
+	switch {
+	case m.Round.Proof != nil:
+		parts = append(parts, "the proof has run")
+	case m.Round.ProofMark != "":
+		parts = append(parts, "the proof was cut off and runs again")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// noteVerdict notes how a turn ended, with the reason for a FAIL and for a signal that is missing.
+func (s *Session) noteVerdict(name Agent, answer *Answer) error {
+	m := &s.manifest
+	entry := Entry{Type: EntrySignal, Agent: name, Signal: answer.Signal}
+	if answer.Signal == bridge.SignalFail {
+		entry.Reason = beginning(answer.Text, m.DoneSignal)
+	}
+	if answer.Signal != "" {
+		if err := s.note(entry); err != nil {
+			return err
+		}
+	}
+	expected := bridge.SignalDone
+	if m.State == Reviewing {
+		expected = bridge.SignalPass
+	}
+	if answer.Signal == expected || answer.Signal == bridge.SignalFail {
+		return nil
+	}
+	entry = Entry{Type: EntryUnclear, Agent: name, Reason: beginning(answer.Text, m.DoneSignal)}
+	switch {
+	case m.State == Reviewing:
+		entry.Content = fmt.Sprintf("%s says neither PASS nor FAIL, which counts as FAIL", name)
+	case len(m.settings().reviewers()) == 0:
+		entry.Content = fmt.Sprintf("%s says neither %s nor FAIL and gets another turn", name, m.DoneSignal)
+	case m.ProofCommand == "":
+		entry.Content = fmt.Sprintf("%s says neither %s nor FAIL; its work is reviewed all the same", name, m.DoneSignal)
+	default:
+		entry.Content = fmt.Sprintf("%s says neither %s nor FAIL; its work is reviewed without the proof", name, m.DoneSignal)
+	}
+	return s.note(entry)
+}
+
+// Bounds on the beginning of an answer.
+const (
+	maxReasonLines = 6
+	maxReason      = 600 // bytes
+)
+
+// beginning returns the first lines of an answer that are not blank, without the signal at its end.
+func beginning(text, done string) string {
+	if last := lastLine(text); detect(last, done) != "" {
+		text = strings.TrimSuffix(strings.TrimSpace(text), last)
+	}
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, " \t\r\n"); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	short := strings.Join(lines[:min(len(lines), maxReasonLines)], "\n")
+	if len(short) > maxReason {
+		return strings.ToValidUTF8(short[:maxReason], "") + "…"
+	}
+	if len(lines) > maxReasonLines {
+		return short + "\n…"
+	}
+	return short
+}
