@@ -28,9 +28,9 @@ type replyOptions struct {
 func newReplyCommand(s *command.Streams) *cli.Command {
 	var o replyOptions
 	flags := []cli.Flag{
-		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer is a `TYPE` (default: what answers the message)", Destination: &o.typ},
 		&cli.BoolFlag{Name: "ack", Usage: "then acknowledge the message; the answer is final", Destination: &o.ack},
 		&cli.BoolFlag{Name: "final", Usage: "this is the whole answer, whatever its type", Destination: &o.final},
+		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer is a `TYPE` (default: what answers the message)", Destination: &o.typ},
 	}
 	rare := []cli.Flag{
 		&cli.BoolFlag{Name: "archive", Category: command.Rare, Usage: "with --ack: keep the message in the archive", Destination: &o.archive},
@@ -52,7 +52,7 @@ does, and --ack implies it. A question back never answers.
 EXAMPLES:
    oacp reply ID --body "Done, see #43." --ack
    oacp reply ID --type question --body-file questions.md`,
-		Flags: slices.Concat(flags, o.composeOptions.flags(), rare, o.deliverOptions.flags()),
+		Flags: slices.Concat(o.composeOptions.flags(), flags, rare, o.deliverOptions.flags()),
 		Action: func(c *cli.Context) (err error) {
 			if o.id, err = oneID(command.Positionals(c)); err != nil {
 				return err

@@ -57,7 +57,7 @@ func explainID(flag string, err error) error {
 	if _, missing := errors.AsType[*mailbox.NotFoundError](err); !missing {
 		return err
 	}
-	hint := flag + " takes the id of a message, short or whole; oacp inbox and oacp thread list them"
+	hint := flag + " takes the id of a message, short or whole; oacp inbox and oacp list show them"
 	if flag == "--conversation-id" {
 		hint = flag + " takes conv-DATE-AGENT-NUMBER, or the id of a message in it; --new-conversation begins one"
 	}
