@@ -26,5 +26,5 @@
 //
 // A box can be a mount point of its own, such as an inbox bind-mounted into a container. No rename
 // crosses mounts, so its copy is staged hidden in the box, and a file in state/outgoing, its mark,
-// leads Recover to it; the mark is durable first. Archive and dead letters use the same staging.
+// leads Recover to it; the mark is durable first. Archive, dead letters and Restore do so, too.
 package mailbox

@@ -16,7 +16,7 @@ func (r recipients) MarshalJSON() ([]byte, error) {
 	if len(r) == 1 {
 		return json.Marshal(r[0])
 	}
-	return json.Marshal([]schema.AgentName(r))
+	return json.Marshal(append([]schema.AgentName{}, r...))
 }
 
 // withKeys returns the JSON object of a value, followed by the keys of more.

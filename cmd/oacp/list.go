@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,12 +139,9 @@ func printList(messages []find.Message, s *command.Streams) {
 		if m.Err != nil {
 			state += paint(s, colors{color.FgRed}, ", not valid")
 		}
-		id := visible.Line(m.ID.Short())
-		if id == "" {
-			id = "?"
-		}
-		t.add(row{id, created, visible.Line(string(m.From)), visible.Line(joinNames(m.To)),
-			visible.Line(string(m.Type)), visible.Line(m.Subject), state})
+		known := func(text string) string { return cmp.Or(visible.Line(text), "?") }
+		t.add(row{known(m.ID.Short()), created, known(string(m.From)), known(joinNames(m.To)), known(string(m.Type)),
+			visible.Line(m.Subject), state})
 	}
 	t.print(s)
 }

@@ -99,6 +99,9 @@ func mailboxRules() []rule {
 		{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
 		{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
 		{"not_pending", hinting(func(e *mailbox.NotPendingError) string {
+			if len(e.Elsewhere) > 0 && e.Agent != "" && !e.Elsewhere[0].Message.IsFor(e.Agent) {
+				return "" // the agent never had it
+			}
 			return "oacp restore " + e.ID.Short() + " puts it back into the inbox"
 		})},
 		{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},

@@ -65,17 +65,10 @@ type Message struct {
 	Copies []mailbox.Entry
 }
 
-// Messages returns the messages that fit, the newest last. Files of which nothing can be read are
-// left out. With a *mailbox.UnreadableError, Messages also returns what it could read.
+// Messages returns the messages that fit, the newest last. Files that are no messages are left out,
+// but for a query with a box. With a *mailbox.UnreadableError, Messages also returns what it could read.
 func Messages(ctx context.Context, w *mailbox.Workspace, q Query) ([]Message, error) {
-	subject := strings.ToLower(q.Subject)
-	entries, err := w.Search(ctx, q.mayHold, func(m *schema.Message) bool {
-		if !q.fits(m) || !strings.Contains(strings.ToLower(m.Subject), subject) {
-			return false
-		}
-		*m = outline(m)
-		return true
-	})
+	entries, err := q.entries(ctx, w)
 	var unreadable *mailbox.UnreadableError
 	if err != nil && !errors.As(err, &unreadable) {
 		return nil, err
@@ -98,6 +91,48 @@ func Messages(ctx context.Context, w *mailbox.Workspace, q Query) ([]Message, er
 	return messages, err
 }
 
+// entries returns the files whose messages fit. In a box, a file that is no message counts as one
+// that has nothing but a subject, its name.
+func (q *Query) entries(ctx context.Context, w *mailbox.Workspace) (found []mailbox.Entry, err error) {
+	if q.Box == "" {
+		return w.Search(ctx, q.mayHold, func(m *schema.Message) bool {
+			if !q.fits(m) {
+				return false
+			}
+			*m = outline(m)
+			return true
+		})
+	}
+	agents := []schema.AgentName{q.Agent}
+	if q.Agent == "" {
+		if agents, err = w.Agents(); err != nil {
+			return nil, err
+		}
+	}
+	var unreadable error
+	for _, agent := range agents {
+		entries, err := w.ListNamed(ctx, agent, q.Box, func(name string) bool { return q.mayHold(agent, q.Box, name) })
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		unreadable = errors.Join(unreadable, err)
+		for _, e := range entries {
+			m := schema.Message{Subject: e.Name}
+			if e.Message != nil {
+				m = outline(e.Message)
+			}
+			if q.fits(&m) {
+				e.Message = &m
+				found = append(found, e)
+			}
+		}
+	}
+	if unreadable != nil {
+		return found, &mailbox.UnreadableError{Err: unreadable}
+	}
+	return found, nil
+}
+
 // mayHold reports whether a file may hold a message that fits.
 func (q *Query) mayHold(agent schema.AgentName, box mailbox.Box, name string) bool {
 	if q.Box != "" && (box != q.Box || q.Agent != "" && agent != q.Agent) {
@@ -115,7 +150,8 @@ func (q *Query) fits(m *schema.Message) bool {
 	case q.Box == "" && q.Agent != "" && m.From != q.Agent && !m.IsFor(q.Agent),
 		q.From != "" && m.From != q.From,
 		q.To != "" && !m.IsFor(q.To),
-		q.Type != "" && m.Type != q.Type:
+		q.Type != "" && m.Type != q.Type,
+		!strings.Contains(strings.ToLower(m.Subject), strings.ToLower(q.Subject)):
 		return false
 	}
 	return q.Since.IsZero() || !m.CreatedAt.Time().Before(q.Since)
@@ -204,6 +240,7 @@ func (m *Message) locate(box mailbox.Box, staged map[schema.ID]bool) {
 			agents = append(agents, e.Agent)
 		}
 	}
+	m.Recipients = []Recipient{}
 	for _, agent := range agents {
 		state := stateOf(agent)
 		if box != "" && box != mailbox.Outbox && state == Gone {

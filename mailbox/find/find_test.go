@@ -119,6 +119,27 @@ func TestSinceOpensNoOldFiles(t *testing.T) {
 	}
 }
 
+// TestFilesThatAreNoMessages are found in their box, by their names.
+func TestFilesThatAreNoMessages(t *testing.T) {
+	w := newWorkspace(t, map[string]string{"codex/dead_letter/a.yaml": "30aa codex"})
+	if err := os.WriteFile(filepath.Join(w.BoxPath("codex", mailbox.DeadLetters), "notes.yaml"), []byte("nothing"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		query Query
+		want  []string
+	}{
+		{Query{}, []string{"30aa codex:dead"}},
+		{Query{Box: mailbox.DeadLetters}, []string{" codex:dead", "30aa codex:dead"}},
+		{Query{Box: mailbox.DeadLetters, Subject: "notes"}, []string{" codex:dead"}},
+		{Query{Box: mailbox.DeadLetters, From: "claude"}, []string{"30aa codex:dead"}},
+	} {
+		if got := messages(t, w, test.query); !slices.Equal(got, test.want) {
+			t.Errorf("%+v: %q, want %q", test.query, got, test.want)
+		}
+	}
+}
+
 // TestMessagesWithOneID are two, if they say different things.
 func TestMessagesWithOneID(t *testing.T) {
 	w := newWorkspace(t, map[string]string{
