@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/doctor"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -90,7 +91,9 @@ func runNext(ctx context.Context, o nextOptions, s *command.Streams) error {
 	defer stop()
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		agent, err := command.AgentOf(w, o.agent, s)
-		if err != nil {
+		if errors.Is(err, project.ErrNoSender) {
+			return failure.Usagef("%w", err).WithHint("use --agent AGENT, or set OACP_AGENT")
+		} else if err != nil {
 			return err
 		}
 		for _, from := range o.wantFrom {
