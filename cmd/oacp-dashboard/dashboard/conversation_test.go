@@ -184,6 +184,26 @@ func TestConcerns(t *testing.T) {
 		c.take(c.reader.read(t.Context()))
 		known = now
 	}
+	if c.concerns(known, known) {
+		t.Error("the conversation is read again although nothing has happened")
+	}
+	stage := func() string {
+		r := c.reader.read(t.Context())
+		return r.entries[0].head[strings.LastIndexByte(r.entries[0].head, ' ')+1:]
+	}
+	if got := stage(); got != "waiting" {
+		t.Errorf("the stage of the first message is %q, want waiting", got)
+	}
+	e, err := w.Pending(t.Context(), string(first), "codex")
+	if err == nil {
+		err = w.Acknowledge(e)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.concerns(known, gather(t, source).messages(target{})) || stage() != "acknowledged" {
+		t.Errorf("after the first message left the inbox, its stage is %q", stage())
+	}
 	if !c.concerns(known, known[:0:0]) {
 		t.Error("the conversation is not read again after messages were dropped from the list")
 	}
