@@ -41,7 +41,7 @@ EXAMPLES:
    oacp owed --agent codex
    oacp owed --json`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "what `AGENT` owes and is owed (default: see oacp help)", Destination: &o.agent},
+			&cli.StringFlag{Name: "agent", Usage: "what `AGENT` owes and is owed (default: $OACP_AGENT)", Destination: &o.agent},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

@@ -36,8 +36,8 @@ pending stays as it is. oacp list finds the ids.
 If one of the ids is unknown, restore does nothing.
 
 EXAMPLES:
-   oacp restore k3x9
-   oacp restore k3x9 p0q2 --agent codex --dry-run`,
+   oacp restore ID
+   oacp restore ID ID --agent codex --dry-run`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "only into the inbox of `AGENT`", Destination: &o.agent},
 			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and change nothing", Destination: &o.dryRun},
