@@ -45,7 +45,7 @@ type Change struct {
 const maxChanges = 200
 
 // summaryLimit is how long git may take to list the changes.
-const summaryLimit = 20 * time.Second
+const summaryLimit = 5 * time.Second
 
 // summarize returns what the run has come to so far. Old reports that the run was over before: then
 // others may have changed the files since.

@@ -45,8 +45,8 @@ const (
 // Detail reports whether only those want to see entries of the type who ask for details.
 func (t EntryType) Detail() bool { return t == EntryEvent || t == EntryTool }
 
-// Entry is a line of transcript.jsonl. Its fields have AgentPair's names; reason, raw, usage, stderr
-// and summary are ours.
+// Entry is a line of transcript.jsonl. Its fields have AgentPair's names; reason, raw, usage, refused,
+// stderr and summary are ours.
 type Entry struct {
 	Type      EntryType     `json:"type"`
 	Timestamp time.Time     `json:"timestamp"`
@@ -63,6 +63,8 @@ type Entry struct {
 	// Duration is in nanoseconds.
 	Duration time.Duration `json:"duration,omitempty"`
 	Usage    agent.Usage   `json:"usage,omitzero"`
+	// Refused is what the agent was not permitted to do in the turn.
+	Refused []agent.Refusal `json:"refused,omitempty"`
 	// Stderr reports that Content is from the agent's standard error.
 	Stderr bool `json:"stderr,omitempty"`
 	// Raw is the agent's own event, without white space between tokens.

@@ -187,9 +187,11 @@ func (s *Session) answered(ctx context.Context, o outcome) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(
-		s.note(Entry{Type: EntryResult, Agent: name, Content: o.result.Text, Duration: o.result.Duration, Usage: o.result.Usage}),
-		s.noteVerdict(name, answer))
+	entry := Entry{
+		Type: EntryResult, Agent: name, Content: o.result.Text,
+		Duration: o.result.Duration, Usage: o.result.Usage, Refused: o.result.Refused,
+	}
+	return errors.Join(s.note(entry), s.noteVerdict(name, answer))
 }
 
 // drain returns the new bridge records for an agent, and the cursor behind them. It omits the task,

@@ -103,6 +103,9 @@ func pairWords(e pair.Entry) (string, colors) {
 	case pair.EntryExecute:
 		return fmt.Sprintf("%s %s", e.Agent, map[pair.State]string{pair.Working: "works", pair.Reviewing: "reviews"}[e.State]), nil
 	case pair.EntryResult:
+		if len(e.Refused) > 0 {
+			return fmt.Sprintf("%s has ended its turn after %v; refused %s", e.Agent, took, refusedText(e.Refused)), yellow
+		}
 		return fmt.Sprintf("%s has ended its turn after %v", e.Agent, took), nil
 	case pair.EntrySignal:
 		return fmt.Sprintf("%s says %s", e.Agent, e.Signal), signalColors[e.Signal]

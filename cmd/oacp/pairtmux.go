@@ -56,7 +56,9 @@ func (o pairOptions) driveInTmux(ctx context.Context, session *pair.Session, pri
 	if s.Getenv("TMUX") != "" {
 		attach = "tmux switch-client -t " + t.Name
 	}
-	if !o.json {
+	if o.json {
+		s.Note(attach + " shows the run")
+	} else {
 		fmt.Fprintf(s.Out, "%s  shows the run; it goes on if this terminal is closed\n", attach)
 		if err := s.Out.Flush(); err != nil {
 			return command.OutputError(err)

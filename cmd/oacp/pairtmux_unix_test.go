@@ -173,6 +173,24 @@ func TestPairTmux(t *testing.T) {
 	scene.tmux("send-keys", "Enter")
 }
 
+// TestPairTmuxMissing checks that the command says what is missing, and makes no run.
+func TestPairTmuxMissing(t *testing.T) {
+	program, err := exec.LookPath("oacp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	command := exec.Command(program, "pair", "x", "--tmux", "--codex-only", "--codex-command", "/bin/echo DONE", "--runs-dir", filepath.Join(folder, "runs"))
+	command.Dir, command.Env = folder, []string{"PATH=" + folder, "HOME=" + folder}
+	out, err := command.CombinedOutput()
+	if want := "hint: install tmux with your system's package manager, or leave --tmux out\n"; err == nil || !strings.HasSuffix(string(out), want) {
+		t.Errorf("%v, want the hint %q in\n%s", err, want, out)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "runs")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is a folder of runs (%v), want none", err)
+	}
+}
+
 // TestPairTmuxTerminalClosed checks that the run goes on when its terminal is closed.
 func TestPairTmuxTerminalClosed(t *testing.T) {
 	scene := newTmuxScene(t)
