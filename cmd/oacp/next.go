@@ -125,9 +125,15 @@ func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.Age
 	for i, agent := range agents {
 		targets[i] = watch.Target{Workspace: w, Agent: agent}
 	}
+	hinted := false
 	options.Problem = func(e mailbox.Entry) {
-		s.Warn(e.Path + ": " + failure.OneLine(e.Err.Error()))
+		place := mailbox.BoxName(e.Agent, e.Box)
 		if e.Name != "" {
+			place += "/" + e.Name
+		}
+		s.Warn(place + ": " + strings.TrimPrefix(failure.OneLine(e.Err.Error()), "reading "+e.Path+": "))
+		if e.Name != "" && !hinted { // the hint for one shows what to do with all
+			hinted = true
 			_, _ = fmt.Fprintf(s.Err, "hint: %s\n", visible.Line(doctor.BadFileHint(e)))
 		}
 	}
