@@ -13,10 +13,14 @@
 //
 // The worker gets the task and what others wrote to it in the bridge since its last turn. Its
 // answer becomes a record for its reviewers. If it says DONE and there is a proof command, the
-// command must succeed first; otherwise the end of its output goes back to the worker. Then each
-// reviewer gets what is new for it and answers PASS or FAIL. When all have passed, the proof runs
-// once more, and the run is complete if it succeeds. A review that fails, or says neither, ends the
-// iteration. Without reviewers, DONE and the proof complete the run.
+// command must succeed first; otherwise the end of its output goes back to the worker. Then all
+// reviewers, at the same time, get what is new for them and answer PASS or FAIL. When all have
+// passed, the proof runs once more, and the run is complete if it succeeds. A review that fails, or
+// says neither, ends the iteration once all have answered. Without reviewers, DONE and the proof
+// complete the run.
+//
+// A session is driven by one goroutine. While several turns run, each has a goroutine of its own that
+// notes what the agent shows; the session waits for all of them.
 //
 // # Signals
 //

@@ -95,6 +95,36 @@ func TestPairPrograms(t *testing.T) {
 	}
 }
 
+// TestPairBoth lets the real claude and codex review at the same time: each waits until the other
+// has asked its model.
+func TestPairBoth(t *testing.T) {
+	asked := map[string]chan bool{modelstub.Messages: make(chan bool, 100), modelstub.Responses: make(chan bool, 100)}
+	other := map[string]string{modelstub.Messages: modelstub.Responses, modelstub.Responses: modelstub.Messages}
+	scene := newPairScene(t, func(file string, request modelstub.Request) modelstub.Reply {
+		switch {
+		case !strings.Contains(request.Prompt, "and review how"):
+			return pairModel(file, request)
+		case strings.Contains(request.Prompt, "iteration 1 of"):
+			asked[request.API] <- true
+			<-asked[other[request.API]]
+			return modelstub.Reply{Text: request.API + " wants: add a comment\nFAIL"}
+		}
+		return modelstub.Reply{Text: "Fine.\nPASS"}
+	})
+	out, err := scene.command("pair", "--allow", "all", "--proof", "go test ./...", "Fix the failing test").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"codex says FAIL\n    responses wants: add a comment\n", "claude says FAIL\n    messages wants: add a comment\n",
+		"run 1 is completed in iteration 2\n", "    used     6 turns in ",
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+}
+
 // TestPairService runs claude alone, which may edit but not run commands. Its service is busy at
 // first. It repairs the test and runs the proof, and no other command.
 func TestPairService(t *testing.T) {
