@@ -97,8 +97,9 @@ func (e *SeveralInboxesError) Error() string {
 // IsGone reports whether the error says that a message file is not there any more.
 func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// Find returns the files of the message that the text names; see schema.ID.Match. Valid messages
-// come first, each in the order inbox, archive, dead letters, outbox. Find returns a *NotFoundError,
+// Find returns the files of the message that the text names; see schema.ID.Match. If it names
+// several, and one of them is in an inbox, Find takes that one. Valid messages come first, each in
+// the order inbox, archive, dead letters, outbox. Find returns a *NotFoundError,
 // a *ShortIDError or an *AmbiguousError if there is no single such message; a *NotFoundError comes
 // with an *UnreadableError if folders could not be read.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
@@ -114,17 +115,19 @@ func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	if err != nil && !errors.As(err, &unreadable) {
 		return nil, err
 	}
-	var ids []schema.ID
-	for _, e := range found {
-		if string(e.Message.ID) == id {
-			return slices.DeleteFunc(found, func(e Entry) bool { return string(e.Message.ID) != id }), nil
-		}
-		ids = append(ids, e.Message.ID)
+	ids := idsOf(found)
+	if exact := schema.ID(id); slices.Contains(ids, exact) {
+		ids = []schema.ID{exact}
 	}
-	slices.Sort(ids)
-	switch ids = slices.Compact(ids); {
+	if len(ids) > 1 { // in a workspace with a long history, short ids repeat
+		waiting := slices.DeleteFunc(slices.Clone(found), func(e Entry) bool { return e.Box != Inbox })
+		if pending := idsOf(waiting); len(pending) == 1 {
+			ids = pending
+		}
+	}
+	switch {
 	case len(ids) == 1:
-		return found, nil
+		return slices.DeleteFunc(found, func(e Entry) bool { return e.Message.ID != ids[0] }), nil
 	case len(ids) > 1:
 		return nil, &AmbiguousError{Prefix: id, Matches: ids}
 	case short.Load():
@@ -145,6 +148,16 @@ func fileNameFilter(id string) func(agent schema.AgentName, box Box, name string
 		parsed, err := schema.ParseFileName(name)
 		return err != nil || parsed.From != parts.Sender || parsed.At.Equal(parts.At) || parsed.At.Truncate(60e9).Equal(parts.At.Truncate(60e9))
 	}
+}
+
+// idsOf returns the ids of the messages, sorted, each once.
+func idsOf(entries []Entry) []schema.ID {
+	ids := make([]schema.ID, len(entries))
+	for i, e := range entries {
+		ids[i] = e.Message.ID
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // Search returns the files of all mailboxes that are wanted and whose messages match, as far as they

@@ -29,6 +29,10 @@ func TestFind(t *testing.T) {
 	place(t, w, "gemini", DeadLetters, "20260313T1501Z_gemini_task_request-2.yaml", renamed)
 	long := message("zzzzabcdefghijkl", 0)
 	place(t, w, "claude", Outbox, "long.yaml", long)
+	// Messages with the same short id.
+	done, pending := message("yyyyabcdefghijkl", 0), message("yyyy", 1)
+	place(t, w, "claude", Outbox, "done.yaml", done)
+	place(t, w, "codex", Inbox, "pending.yaml", pending)
 	writeTestFile(t, filepath.Join(w.BoxPath("codex", Inbox), "bad.yaml"), "id: [")
 
 	tests := []struct {
@@ -41,6 +45,8 @@ func TestFind(t *testing.T) {
 		{"rand", parts.Rand, ours.Message.ID, []Box{Inbox, Inbox, Outbox}},
 		{"beginning of a long id", string(long.ID[:len(long.ID)-12]), long.ID, []Box{Outbox}},
 		{"beginning of a long rand", long.ID.Short()[:4], long.ID, []Box{Outbox}},
+		{"rand of a pending message and an older one", "yyyy", pending.ID, []Box{Inbox}},
+		{"rand that is longer", "yyyya", done.ID, []Box{Outbox}},
 		{"id of the reference", "msg-20260313150102-gemini-0a1b", foreign.ID, []Box{Inbox}},
 		{"rand of the reference", "0a1b", foreign.ID, []Box{Inbox}},
 		{"id behind any name", string(renamed.ID), renamed.ID, []Box{Archive, DeadLetters}},

@@ -2,14 +2,18 @@ package schema
 
 import "strings"
 
-// minShortID is how many characters of the random part name a message.
-const minShortID = 4
+// How many characters of the random part name a message, and how many Short returns. Six of the
+// eight are the time in the ids that we write.
+const (
+	minShortID = 4
+	maxShortID = 8
+)
 
-// Short returns the random part of the id, which names the message in commands, or the whole id if
-// that part is too short for it.
+// Short returns the beginning of the random part of the id, which names the message in commands, or
+// the whole id if that part is too short for it.
 func (id ID) Short() string {
 	if parts, err := ParseID(id); err == nil && len(parts.Rand) >= minShortID {
-		return parts.Rand
+		return parts.Rand[:min(len(parts.Rand), maxShortID)]
 	}
 	return string(id)
 }

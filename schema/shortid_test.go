@@ -57,7 +57,7 @@ func TestMatch(t *testing.T) {
 func TestShort(t *testing.T) {
 	for id, want := range map[ID]string{
 		"msg-20260313T1430Z-claude-k3x9":               "k3x9",
-		"msg-20260313T1430Z-my-agent-k3x9abcdefghijkl": "k3x9abcdefghijkl",
+		"msg-20260313T1430Z-my-agent-k3x9abcdefghijkl": "k3x9abcd",
 		"msg-20260313143000-claude-ab1":                "msg-20260313143000-claude-ab1",
 		"no-id-k3x9":                                   "no-id-k3x9",
 		"":                                             "",
