@@ -37,7 +37,7 @@ func newThreadCommand(s *command.Streams) *cli.Command {
 		ArgsUsage:   "ID",
 		Subcommands: []*cli.Command{newThreadResumeCommand(s)},
 		Description: `Every message of the conversation, wherever it is now. An answer stands under what
-it answers. STAGE is how far a message got, as oacp status ID says; of several
+it answers. Stage is how far a message got, as oacp status ID says; of several
 recipients, with the one that is least far.
 
 EXAMPLES:
