@@ -53,10 +53,11 @@ func (w *Workspace) List(ctx context.Context, agent schema.AgentName, box Box) (
 	return InOrder(entries), err
 }
 
-// ListNamed returns the entries of a box whose file names are wanted, in no order.
-func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box Box, want func(name string) bool) ([]Entry, error) {
+// ListNamed returns the entries of a box whose file names are wanted and which keep returns true for,
+// in no order. Keep may change an entry's message. Calls of keep may be concurrent.
+func (w *Workspace) ListNamed(ctx context.Context, agent schema.AgentName, box Box, want func(name string) bool, keep func(*Entry) bool) ([]Entry, error) {
 	wantMessage := func(name string) bool { return schema.IsMessageFile(name) && want(name) }
-	return w.load(ctx, agent, box, wantMessage, func(*Entry) bool { return true })
+	return w.load(ctx, agent, box, wantMessage, keep)
 }
 
 // InOrder returns the entries in the order in which pending messages are processed.

@@ -57,9 +57,11 @@ type restorable struct {
 func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent schema.AgentName) (r restorable, err error) {
 	mayHold := fileNameFilter(string(m.ID))
 	load := func(agent schema.AgentName, box Box) []Entry {
-		entries, loadErr := w.ListNamed(ctx, agent, box, func(name string) bool { return mayHold == nil || mayHold(agent, box, name) })
+		entries, loadErr := w.ListNamed(ctx, agent, box,
+			func(name string) bool { return mayHold == nil || mayHold(agent, box, name) },
+			func(e *Entry) bool { return e.Message != nil && e.Message.ID == m.ID })
 		err = errors.Join(err, loadErr)
-		return InOrder(slices.DeleteFunc(entries, func(e Entry) bool { return e.Message == nil || e.Message.ID != m.ID }))
+		return InOrder(entries)
 	}
 	pending := load(agent, Inbox)
 	copies := append(load(agent, DeadLetters), load(agent, Archive)...)

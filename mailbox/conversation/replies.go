@@ -38,16 +38,12 @@ func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName
 	sent, err := w.ListNamed(ctx, agent, mailbox.Outbox, func(name string) bool {
 		parsed, err := schema.ParseFileName(name)
 		return err != nil || !parsed.At.Before(oldest)
+	}, func(e *mailbox.Entry) bool {
+		return e.Message != nil && e.Err == nil && requests[e.Message.ParentID] != nil && !e.Message.IsNotice()
 	})
 	responses := make(map[schema.ID]Response)
 	for _, e := range sent {
-		if e.Message == nil || e.Err != nil {
-			continue
-		}
 		request := requests[e.Message.ParentID]
-		if request == nil || e.Message.IsNotice() {
-			continue
-		}
 		r, known := Response{e.Message, e.Message.Answers(request)}, responses[request.ID]
 		if known.Message == nil || r.Answers && !known.Answers ||
 			r.Answers == known.Answers && schema.CompareAge(known.Message, r.Message) < 0 {

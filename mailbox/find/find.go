@@ -111,21 +111,23 @@ func (q *Query) entries(ctx context.Context, w *mailbox.Workspace) (found []mail
 	}
 	var unreadable error
 	for _, agent := range agents {
-		entries, err := w.ListNamed(ctx, agent, q.Box, func(name string) bool { return q.mayHold(agent, q.Box, name) })
+		entries, err := w.ListNamed(ctx, agent, q.Box, func(name string) bool { return q.mayHold(agent, q.Box, name) },
+			func(e *mailbox.Entry) bool {
+				m := schema.Message{Subject: e.Name}
+				if e.Message != nil {
+					m = *e.Message
+				}
+				if !q.fits(&m) {
+					return false
+				}
+				m = outline(&m)
+				e.Message = &m
+				return true
+			})
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		unreadable = errors.Join(unreadable, err)
-		for _, e := range entries {
-			m := schema.Message{Subject: e.Name}
-			if e.Message != nil {
-				m = outline(e.Message)
-			}
-			if q.fits(&m) {
-				e.Message = &m
-				found = append(found, e)
-			}
-		}
+		found, unreadable = append(found, entries...), errors.Join(unreadable, err)
 	}
 	if unreadable != nil {
 		return found, &mailbox.UnreadableError{Err: unreadable}
