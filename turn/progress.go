@@ -103,11 +103,12 @@ func newTracker(w *mailbox.Workspace) *tracker {
 	return &tracker{w: w, now: time.Now(), inboxes: make(map[schema.AgentName]*inboxState)}
 }
 
-// track returns how far a message got with each of its recipients. files are its files, of which
-// there is at least one, and replies may have other messages too.
+// track returns how far a message got with each of its recipients, or with the owner of its first
+// file if it is not valid. files are its files, of which there is at least one, the valid ones first,
+// and replies may have other messages too.
 func (t *tracker) track(m *schema.Message, files, replies []mailbox.Entry) ([]Progress, error) {
 	recipients := m.To
-	if len(recipients) == 0 { // it is not valid
+	if files[0].Err != nil { // whom it names need not be agents
 		recipients = []schema.AgentName{files[0].Agent}
 	}
 	all := make([]Progress, len(recipients))

@@ -23,7 +23,7 @@ type ackOptions struct {
 	ids           []string
 	agent         string
 	all           bool
-	typ, from     string
+	selection     selection
 	archive, json bool
 }
 
@@ -49,18 +49,20 @@ EXAMPLES:
    oacp ack ID
    oacp ack notes.yaml --archive
    oacp ack --all --type notification --agent codex`,
-		Flags: append([]cli.Flag{
+		Flags: slices.Concat([]cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "every message that is pending for the agent", Destination: &o.all},
-			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "with --all: only messages of `TYPE`", Destination: &o.typ},
-			&cli.StringFlag{Name: "from", Usage: "with --all: only messages from `AGENT`", Destination: &o.from},
+		}, o.selection.flags("with --all: only"), []cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "in the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "archive", Usage: "keep the file in the archive", Destination: &o.archive},
 			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
+		}, o.workspace.Flags()),
 		Action: func(c *cli.Context) error {
 			o.ids = command.Positionals(c)
-			if !o.all && o.typ+o.from != "" {
+			if !o.all && (c.IsSet("type") || c.IsSet("from")) {
 				return failure.Usagef("--type and --from need --all")
+			}
+			if err := o.selection.parse(); err != nil {
+				return err
 			}
 			if err := checkIDs(o.ids, o.all); err != nil {
 				return err
@@ -88,7 +90,7 @@ func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 		var entries []mailbox.Entry
 		var left []string
 		if o.all {
-			entries, left, err = o.pending(ctx, w, agent)
+			entries, left, err = o.pending(ctx, w, agent, s)
 		} else {
 			entries, err = o.named(ctx, w, agent)
 		}
@@ -138,19 +140,14 @@ func (o ackOptions) named(ctx context.Context, w *mailbox.Workspace, agent schem
 
 // pending returns the messages in the agent's inbox that are wanted, and the names of the files that
 // are not valid messages.
-func (o ackOptions) pending(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (wanted []mailbox.Entry, left []string, err error) {
-	var typ schema.Type
-	if o.typ != "" {
-		if typ, err = parseType(o.typ); err != nil {
-			return nil, nil, err
-		}
-	}
+func (o ackOptions) pending(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, s *command.Streams) (wanted []mailbox.Entry, left []string, err error) {
+	o.selection.warn(w, s)
 	entries, err := w.Inbox(ctx, agent)
 	for _, e := range entries {
 		switch {
 		case e.Err != nil:
 			left = append(left, e.Name)
-		case (typ == "" || typ == e.Message.Type) && (o.from == "" || o.from == string(e.Message.From)):
+		case o.selection.matches(e.Message):
 			wanted = append(wanted, e)
 		}
 	}

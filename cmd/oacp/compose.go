@@ -15,6 +15,8 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -96,6 +98,16 @@ func (o *composeOptions) fill(draft *schema.Message, s *command.Streams) (err er
 	body, err := o.readBody(s)
 	draft.Body = schema.TextValue(body)
 	return err
+}
+
+// sender returns the agent that --from or a prepared message names, or else the one that the
+// environment names.
+func sender(w *mailbox.Workspace, from string, s *command.Streams) (schema.AgentName, error) {
+	agent, err := command.AgentOf(w, from, s)
+	if errors.Is(err, project.ErrNoSender) {
+		err = failure.WithHint(err, "use --from AGENT, or set OACP_AGENT")
+	}
+	return agent, err
 }
 
 // parse sets those given fields whose flags are not their text.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -100,12 +99,12 @@ func runInbox(ctx context.Context, o inboxOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
-		inboxes, err := o.list(ctx, w, agents)
-		for err == nil && o.wait && !slices.ContainsFunc(inboxes, func(l listing) bool { return l.isPending(s.Now()) }) {
-			if err = o.await(ctx, w, agents, s); err == nil {
-				inboxes, err = o.list(ctx, w, agents)
+		if o.wait && len(agents) > 0 {
+			if err := o.await(ctx, w, agents, s); err != nil {
+				return err
 			}
 		}
+		inboxes, err := o.list(ctx, w, agents)
 		if err != nil {
 			return err
 		}
@@ -143,11 +142,6 @@ func (o inboxOptions) list(ctx context.Context, w *mailbox.Workspace, agents []s
 	return inboxes, nil
 }
 
-// isPending reports whether the inbox holds a message to work on.
-func (l listing) isPending(now time.Time) bool {
-	return slices.ContainsFunc(l.entries, func(e mailbox.Entry) bool { return e.Err == nil && !e.Message.ExpiredAt(now) })
-}
-
 // await waits until an inbox holds a message to work on.
 func (o inboxOptions) await(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
@@ -162,7 +156,7 @@ func (o inboxOptions) agents(w *mailbox.Workspace, s *command.Streams) ([]schema
 	}
 	agent, err := command.AgentOf(w, o.agent, s)
 	if errors.Is(err, project.ErrNoSender) {
-		return nil, failure.Usagef("%w", err).WithHint("use --agent AGENT or --all, or set OACP_AGENT")
+		err = failure.WithHint(err, "use --agent AGENT or --all, or set OACP_AGENT")
 	}
 	return []schema.AgentName{agent}, err
 }

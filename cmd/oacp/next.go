@@ -16,7 +16,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/doctor"
-	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -24,9 +23,7 @@ import (
 type nextOptions struct {
 	workspace         command.Workspace
 	agent             string
-	types, from       cli.StringSlice
-	wantTypes         []schema.Type
-	wantFrom          []schema.AgentName
+	selection         selection
 	all, thread, json bool
 	limit             time.Duration
 }
@@ -48,15 +45,12 @@ EXAMPLES:
    oacp next --agent codex
    oacp next --type question --from claude --timeout 30s
    oacp next --thread`,
-		Flags: append([]cli.Flag{
+		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			timeoutFlag(),
 			&cli.BoolFlag{Name: "thread", Usage: "show what is new in the conversation since the agent's last message", Destination: &o.thread},
 			&cli.BoolFlag{Name: "all", Usage: "show all that is pending", Destination: &o.all},
-			&cli.StringSliceFlag{Name: "type", Aliases: []string{"t"}, Usage: "only messages of a `TYPE`[,TYPE…]", Destination: &o.types},
-			&cli.StringSliceFlag{Name: "from", Usage: "only messages from an `AGENT`[,AGENT…]", Destination: &o.from},
-			command.JSONFlag(&o.json),
-		}, o.workspace.Flags()...),
+		}, o.selection.flags("only"), []cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags()),
 		Action: func(c *cli.Context) (err error) {
 			if o.all && o.thread {
 				return failure.Usagef("--all and --thread exclude each other")
@@ -64,19 +58,8 @@ EXAMPLES:
 			if o.limit, err = timeLimit(c); err != nil {
 				return err
 			}
-			for _, name := range o.types.Value() {
-				t, err := parseType(strings.TrimSpace(name))
-				if err != nil {
-					return err
-				}
-				o.wantTypes = append(o.wantTypes, t)
-			}
-			for _, name := range o.from.Value() {
-				from, err := schema.ParseAgentName(strings.TrimSpace(name))
-				if err != nil {
-					return failure.Usagef("--from: %w", err)
-				}
-				o.wantFrom = append(o.wantFrom, from)
+			if err := o.selection.parse(); err != nil {
+				return err
 			}
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
@@ -91,23 +74,17 @@ func runNext(ctx context.Context, o nextOptions, s *command.Streams) error {
 	defer stop()
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		agent, err := command.AgentOf(w, o.agent, s)
-		if errors.Is(err, project.ErrNoSender) {
-			return failure.Usagef("%w", err).WithHint("use --agent AGENT, or set OACP_AGENT")
-		} else if err != nil {
+		if err != nil {
 			return err
 		}
-		for _, from := range o.wantFrom {
-			if !w.Knows(from) {
-				s.Warn("the workspace has no agent " + string(from))
-			}
-		}
-		options := watch.PendingOptions{Match: o.matches, Timeout: o.limit, Most: 1}
+		o.selection.warn(w, s)
+		options := watch.PendingOptions{Match: o.selection.matches, Timeout: o.limit, Most: 1}
 		if o.all {
 			options.Most = 0
 		}
-		found, err := awaitPending(ctx, w, []schema.AgentName{agent}, o.wanted(), options, o.json, s)
+		found, err := awaitPending(ctx, w, []schema.AgentName{agent}, o.selection.String(), options, o.json, s)
 		if err != nil {
-			return waitedInVain(err, fmt.Sprintf("no %s came for %s within %s", o.wanted(), agent, shortDuration(o.limit)),
+			return waitedInVain(err, fmt.Sprintf("no %s came for %s within %s", &o.selection, agent, shortDuration(o.limit)),
 				"run oacp next again to wait longer: it misses nothing in between")
 		}
 		if o.thread {
@@ -137,8 +114,9 @@ func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.Age
 			_, _ = fmt.Fprintf(s.Err, "hint: %s\n", visible.Line(doctor.BadFileHint(e)))
 		}
 	}
-	options.Idle = func() {
-		if limit := ""; !asJSON {
+	if !asJSON {
+		options.Idle = func() {
+			limit := ""
 			if options.Timeout > 0 {
 				limit = " for at most " + shortDuration(options.Timeout)
 			}
@@ -146,23 +124,6 @@ func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.Age
 		}
 	}
 	return watch.AwaitPending(ctx, targets, options)
-}
-
-func (o nextOptions) matches(m *schema.Message) bool {
-	return (len(o.wantTypes) == 0 || slices.Contains(o.wantTypes, m.Type)) &&
-		(len(o.wantFrom) == 0 || slices.Contains(o.wantFrom, m.From))
-}
-
-// wanted says which messages match.
-func (o nextOptions) wanted() string {
-	text := "message"
-	if len(o.wantTypes) > 0 {
-		text = strings.ReplaceAll(joinNames(o.wantTypes), ", ", " or ")
-	}
-	if len(o.wantFrom) > 0 {
-		text += " from " + strings.ReplaceAll(joinNames(o.wantFrom), ", ", " or ")
-	}
-	return text
 }
 
 // printThread prints what is new in the conversation of a pending message.
@@ -186,10 +147,13 @@ func (o nextOptions) print(ctx context.Context, w *mailbox.Workspace, agent sche
 	if err := s.Out.Flush(); err != nil || o.json {
 		return err
 	}
-	id := "ID"
-	if len(pending) == 1 {
-		id = pending[0].Message.ID.Short()
+	reply, ack := "ID", "ID"
+	if m := pending[0].Message; len(pending) == 1 {
+		reply, ack = m.ID.Short(), m.ID.Short()
+		if o.agent != "" && len(m.To) > 1 { // of several recipients, the commands need the one
+			reply, ack = reply+" --from "+o.agent, ack+" --agent "+o.agent
+		}
 	}
-	_, err := fmt.Fprintf(s.Err, "done? oacp reply %s --ack, or oacp ack %[1]s\n", id)
+	_, err := fmt.Fprintf(s.Err, "done? oacp reply %s --ack, or oacp ack %s\n", reply, ack)
 	return err
 }

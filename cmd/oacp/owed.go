@@ -58,9 +58,7 @@ func runOwed(ctx context.Context, o owedOptions, s *command.Streams) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		agent, err := command.AgentOf(w, o.agent, s)
-		if errors.Is(err, project.ErrNoSender) {
-			return failure.Usagef("%w", err).WithHint("use --agent AGENT, or set OACP_AGENT")
-		} else if err != nil {
+		if err != nil {
 			return err
 		}
 		owed, err := turn.OwedBy(ctx, w, agent)

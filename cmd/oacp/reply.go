@@ -74,7 +74,7 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
-		from, err := command.AgentOf(w, o.from, s)
+		from, err := sender(w, o.from, s)
 		if to := found[0].Message.To; errors.Is(err, project.ErrNoSender) && len(to) == 1 {
 			from, err = to[0], nil // nobody else can answer
 		}
@@ -113,9 +113,9 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 	})
 }
 
-// noteUnanswered says that the message still waits for an answer after this one.
+// noteUnanswered says that this reply is not the answer to the message.
 func (o *replyOptions) noteUnanswered(draft, original *schema.Message, s *command.Streams) {
-	note := fmt.Sprintf("a %s does not answer a %s, which still waits for an answer", draft.Type, original.Type)
+	note := fmt.Sprintf("a %s does not answer a %s", draft.Type, original.Type)
 	if draft.Type != schema.Question {
 		note += "; --final makes it the answer"
 	}

@@ -147,7 +147,7 @@ func runSend(ctx context.Context, o sendOptions, s *command.Streams) error {
 		return err
 	}
 	return o.withWorkspace(s, func(w *mailbox.Workspace) (err error) {
-		if draft.From, err = command.AgentOf(w, cmp.Or(o.from, string(draft.From)), s); err != nil {
+		if draft.From, err = sender(w, cmp.Or(o.from, string(draft.From)), s); err != nil {
 			return err
 		}
 		if draft.To, err = project.Recipients(w, draft.From, draft.Type, draft.To); err != nil {

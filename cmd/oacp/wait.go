@@ -164,8 +164,8 @@ func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s 
 	}
 	what := map[string]string{
 		waitForAck:   "waiting until it is acknowledged by " + joinNames(m.To),
-		waitForReply: "waiting for an answer of " + joinNames(m.To) + " or a P0 message to " + string(m.From),
-		waitForAny:   "waiting for an answer of " + joinNames(m.To) + " or any message to " + string(m.From),
+		waitForReply: "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
+		waitForAny:   "waiting for an answer from " + joinNames(m.To) + " or any message to " + string(m.From),
 	}[o.wait.what]
 	s.Note(what + ", " + limit)
 	var idle []schema.AgentName

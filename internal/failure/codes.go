@@ -79,7 +79,7 @@ func hinting[E error](hint func(E) string) func(error) (string, bool) {
 
 func mailboxRules() []rule {
 	return []rule{
-		{"no_sender", is(project.ErrNoSender, "name the agent with --from or --agent, or set OACP_AGENT")},
+		{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
 		{"no_workspace", is(mailbox.ErrNoWorkspace, "oacp init makes a workspace here; --dir names one elsewhere")},
 		{"unknown_project", hinting(func(e *project.UnknownProjectError) string {
 			return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" makes it; --agent names an agent")

@@ -140,11 +140,11 @@ func Original(found []mailbox.Entry, agent schema.AgentName) (*schema.Message, e
 
 // Conclude makes a reply final if that is asked for, or if the original is to be acknowledged with it
 // and the reply, not being a question, would not answer it otherwise. It reports whether the original
-// still waits for an answer then.
-func Conclude(reply, original *schema.Message, final, acknowledge bool) (waits bool) {
-	waits = original.Type.IsRequest() && !reply.Answers(original)
-	if final || acknowledge && waits && reply.Type != schema.Question {
+// is a request that the reply does not answer.
+func Conclude(reply, original *schema.Message, final, acknowledge bool) (leavesOpen bool) {
+	answers := func() bool { return !original.Type.IsRequest() || reply.Answers(original) }
+	if final || acknowledge && !answers() && reply.Type != schema.Question {
 		reply.MakeFinal()
 	}
-	return original.Type.IsRequest() && !reply.Answers(original)
+	return !answers()
 }

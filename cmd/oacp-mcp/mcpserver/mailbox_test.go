@@ -278,9 +278,9 @@ func TestReplyIsFinal(t *testing.T) {
 		args          arguments
 		warning, mark string
 	}{
-		{"a notification", arguments{}, "a notification does not answer a task_request, which still waits for an answer", "[replied]"},
+		{"a notification", arguments{}, "a notification does not answer a task_request", "[replied]"},
 		{"a final one", arguments{"final": true}, "", "[answered]"},
-		{"a question", arguments{"type": "question"}, "a question does not answer a task_request, which still waits for an answer", "[replied]"},
+		{"a question", arguments{"type": "question"}, "a question does not answer a task_request", "[replied]"},
 		{"a type that answers", arguments{"type": "review_request"}, "", "[answered]"},
 		{"with the acknowledgement", arguments{"acknowledge": true}, "", "Nothing is pending"},
 		{"a question with the acknowledgement", arguments{"type": "question", "acknowledge": true}, "a question does not answer", "Nothing is pending"},

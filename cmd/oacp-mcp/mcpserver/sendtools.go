@@ -150,7 +150,7 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 		return sentMessage{}, "", err
 	}
 	if waits {
-		result.Warnings = append(result.Warnings, fmt.Sprintf("a %s does not answer a %s, which still waits for an answer", draft.Type, original.Type))
+		result.Warnings = append(result.Warnings, fmt.Sprintf("a %s does not answer a %s", draft.Type, original.Type))
 	}
 	if in.Acknowledge {
 		if _, err := held.Acknowledge(s.workspace, false); err != nil {
