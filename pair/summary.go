@@ -31,7 +31,7 @@ type Summary struct {
 
 // Change is a file that is not as it was.
 type Change struct {
-	// Path is relative to the top of the repository.
+	// Path is relative to Summary.Folder.
 	Path string `json:"path"`
 	// Added and Deleted count lines. They are 0 for a file that is not text, and for a new file that
 	// git does not track.
@@ -71,7 +71,7 @@ func (m *Manifest) changes(ctx context.Context) ([]Change, error) {
 	if m.BaseCommit == "" {
 		return nil, nil
 	}
-	counts, err := git(ctx, m.Dir(), "diff", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", m.BaseCommit, "--")
+	counts, err := git(ctx, m.Dir(), "diff", "--relative", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", m.BaseCommit, "--")
 	if err != nil {
 		return nil, err
 	}

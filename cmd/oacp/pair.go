@@ -151,8 +151,12 @@ var keptByRun = []string{"agent", "review", "proof", "done", "claude-only", "cod
 // check returns an error for flags that exclude each other.
 func (o *pairOptions) check(c *cli.Context) error {
 	rest := command.Positionals(c)
+	_, after := command.PositionalsAndRest(c)
 	alone := c.Bool("claude-only") || c.Bool("codex-only")
 	switch {
+	case len(rest) > 1 && len(after) > 0:
+		return failure.Usagef("unexpected argument %s", visible.Quote(after[0])).
+			WithHint("pair runs claude and codex; --claude-command and --codex-command name other commands")
 	case len(rest) > 1:
 		return failure.Usagef("unexpected argument %s", visible.Quote(rest[1])).WithHint("put the task into quotes")
 	case len(rest) == 1 && o.config.Prompt != "":

@@ -81,7 +81,7 @@ func newPairRun(o pair.Overview) pairRun {
 		ID: o.Run.ID, Repository: m.RepoPath, Folder: m.Dir(), Files: o.Run.Folder, Prompt: m.Prompt, State: m.State,
 		Running: o.Driven, Resumable: o.Resumable(), Iteration: m.CurrentIteration, MaxIterations: m.MaxIterations,
 		Spent: m.Spent, Verdict: m.Verdict, Created: m.CreatedAt, Updated: m.UpdatedAt, Error: m.Error,
-		isLog: errors.Is(o.Err, pair.ErrForeignRun) && m.PrimaryAgent == "",
+		isLog: errors.Is(o.Err, pair.ErrForeignRun) && m.IsLog(),
 	}
 	if o.Err != nil {
 		run.Error = o.Err.Error()
@@ -98,8 +98,10 @@ func (r pairRun) state() string {
 		return "stopped"
 	case r.isLog:
 		return "log"
+	case r.State.Known():
+		return string(r.State)
 	}
-	return cmp.Or(string(r.State), "unreadable")
+	return "unreadable"
 }
 
 func (r pairRun) verdict() string {
@@ -133,16 +135,26 @@ func (o pairRuns) list(all bool, s *command.Streams) error {
 	switch {
 	case o.json:
 		return command.WriteJSON(s.Out, map[string]any{"runs_dir": root, "runs": runs})
+	case len(runs) == 0 && all:
+		fmt.Fprintf(s.Out, "no runs in %s\n", visible.Line(root))
+		return nil
 	case len(runs) == 0:
 		fmt.Fprintf(s.Out, "no runs of %s in %s\n", visible.Line(repository), visible.Line(root))
 		return nil
 	}
 	table := newTable(s, row{"RUN", "STATE", "ITERATION", "TURNS", "VERDICT", "STARTED", "FOLDER", "TASK"}, 7, 8)
 	for _, r := range runs {
-		task, _, _ := strings.Cut(strings.TrimSpace(r.Prompt), "\n")
+		task, _, _ := strings.Cut(strings.TrimSpace(cmp.Or(r.Prompt, r.Error)), "\n")
+		iteration, started := "-", "-"
+		if r.MaxIterations > 0 {
+			iteration = fmt.Sprintf("%d/%d", r.Iteration, r.MaxIterations)
+		}
+		if !r.Created.IsZero() {
+			started = s.Time(r.Created)
+		}
 		table.add(row{
-			r.ID, r.state(), fmt.Sprintf("%d/%d", r.Iteration, r.MaxIterations), r.Spent.Turns, visible.Line(r.verdict()),
-			s.Time(r.Created), visible.Line(r.Folder), visible.Line(task),
+			r.ID, r.state(), iteration, r.Spent.Turns, visible.Line(r.verdict()),
+			started, visible.Line(cmp.Or(r.Folder, r.Files)), visible.Line(task),
 		})
 	}
 	table.print(s)
@@ -192,6 +204,8 @@ func (o pairRuns) remove(c *cli.Context, id int, what pair.Removal, s *command.S
 	}
 	removed, err := pair.Remove(c.Context, run, what)
 	switch {
+	case errors.Is(err, pair.ErrNeverBegun):
+		return failure.WithHint(err, fmt.Sprintf("oacp pair remove --unfinished %d removes it", id))
 	case errors.Is(err, pair.ErrUnfinished):
 		return failure.WithHint(err, fmt.Sprintf("oacp pair --run-id %d continues it; --unfinished removes it", id))
 	case errors.Is(err, pair.ErrKeepsChanges):

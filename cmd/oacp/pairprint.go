@@ -53,7 +53,7 @@ func (p *pairPrinter) text(e pair.Entry) string {
 	words, colors := pairWords(e)
 	var text strings.Builder
 	if words != "" {
-		text.WriteString(e.Timestamp.Local().Format(time.TimeOnly) + "  " + paint(p.s, colors, visible.Line(words)) + "\n")
+		text.WriteString(p.s.Clock(e.Timestamp) + "  " + paint(p.s, colors, visible.Line(words)) + "\n")
 	}
 	below := ""
 	switch {
@@ -123,8 +123,11 @@ func pairWords(e pair.Entry) (string, colors) {
 	case pair.EntryUnclear, pair.EntryNotice:
 		return e.Content, yellow
 	case pair.EntryEnd:
-		if e.State.Final() {
-			return fmt.Sprintf("run %d is %s in iteration %d", e.RunID, e.State, e.Iteration), nil
+		switch e.State {
+		case pair.Complete:
+			return fmt.Sprintf("run %d is completed in iteration %d", e.RunID, e.Iteration), signalColors[bridge.SignalPass]
+		case pair.Failed:
+			return fmt.Sprintf("run %d has failed in iteration %d: %s", e.RunID, e.Iteration, e.Error), signalColors[bridge.SignalFail]
 		}
 		return fmt.Sprintf("run %d has stopped in iteration %d and can be continued", e.RunID, e.Iteration), yellow
 	}
@@ -141,57 +144,36 @@ func summaryText(summary *pair.Summary, run int) string {
 		fmt.Fprintf(&text, "%-8s %s\n", name, visible.Line(fmt.Sprintf(format, values...)))
 	}
 	row("folder", "%s", summary.Folder)
-	for i, change := range summary.Changes {
-		name := "changed"
-		switch {
-		case i == listedChanges:
-			row("", "and %d more", len(summary.Changes)-i+summary.Unlisted)
-		case i > listedChanges:
-			continue
-		case i > 0:
-			name = ""
-		}
-		switch {
-		case i == listedChanges:
-		case change.Untracked:
-			row(name, "%s (new)", change.Path)
-		default:
+	listed := min(len(summary.Changes), listedChanges)
+	name := "changed"
+	for _, change := range summary.Changes[:listed] {
+		if change.Untracked {
+			row(name, "%s (untracked)", change.Path)
+		} else {
 			row(name, "%s +%d -%d", change.Path, change.Added, change.Deleted)
 		}
+		name = ""
+	}
+	if more := len(summary.Changes) - listed + summary.Unlisted; more > 0 {
+		row("", "and %d more", more)
 	}
 	spent := summary.Spent
-	used := []string{spelling.Count(spent.Turns, "turn") + " in " + spent.Duration.Round(time.Second).String()}
-	if count := command.Count(spent.InputTokens + spent.OutputTokens); count != "" {
-		used = append(used, count+" tokens")
-	}
-	if cost := command.Cost(spent.CostUSD); cost != "" {
-		used = append(used, cost)
-	}
+	used := append([]string{spelling.Count(spent.Turns, "turn") + " in " + spent.Duration.Round(time.Second).String()}, usageDetails(spent.Usage)...)
 	row("used", "%s", strings.Join(used, ", "))
-	for _, step := range worktreeSteps(summary, run) {
-		row(step[0], "%s", step[1])
-	}
-	return text.String()
-}
-
-// worktreeSteps are the next steps with a worktree that is kept: a word for each, and the command.
-func worktreeSteps(summary *pair.Summary, run int) [][2]string {
-	w, repository := summary.Worktree, summary.Repository
+	w := summary.Worktree
 	if w == nil {
-		return nil
+		return text.String()
 	}
-	var steps [][2]string
-	add := func(name string, words ...string) {
-		steps = append(steps, [2]string{name, visible.Shell(words...)})
-	}
+	// The next steps with the worktree.
+	step := func(name string, words ...string) { row(name, "%s", visible.Shell(words...)) }
 	if w.Uncommitted {
-		add("commit", "git", "-C", w.Path, "add", "-A")
-		add("", "git", "-C", w.Path, "commit")
+		step("commit", "git", "-C", w.Path, "add", "-A")
+		step("", "git", "-C", w.Path, "commit")
 	}
-	add("look", "git", "-C", repository, "diff", fmt.Sprintf("%.12s", w.Base), w.Branch)
-	add("merge", "git", "-C", repository, "merge", w.Branch)
-	add("or drop", "oacp", "pair", "remove", "--worktree", fmt.Sprint(run))
-	return steps
+	step("look", "git", "-C", summary.Repository, "diff", fmt.Sprintf("%.12s", w.Base), w.Branch)
+	step("merge", "git", "-C", summary.Repository, "merge", w.Branch)
+	step("or drop", "oacp", "pair", "remove", "--worktree", fmt.Sprint(run))
+	return text.String()
 }
 
 var signalColors = map[bridge.Signal]colors{

@@ -163,7 +163,7 @@ func TestPairService(t *testing.T) {
 		"claude: the model's service failed (overloaded, status 529); claude tries again\n", "claude tries again (2 times so far)\n",
 		"    claude  > Read: ", "    claude  > Edit: ", "    claude  > Bash: go test ./... && touch more\n", "    claude  > Bash: go test ./...\n",
 		"; refused Bash \"go test ./... && touch more\" (needs --allow all)\n", "the proof runs: go test ./...\n", "the proof has succeeded after ", "run 1 is completed in iteration 1\n",
-		"    changed  sum.go (new)\n", "    used     1 turn in ", " tokens, <$0.01\n",
+		"    changed  sum.go (untracked)\n", "    used     1 turn in ", " tokens, <$0.01\n",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -22,25 +23,24 @@ func checkTmux() error {
 	return nil
 }
 
-// place returns the flags that name the run.
-func (o pairOptions) place(session *pair.Session) ([]string, error) {
-	root, err := filepath.Abs(filepath.Join(session.Place().Folder, "..", ".."))
-	return []string{"--run-id", strconv.Itoa(session.Place().ID), "--repo", session.Manifest().RepoPath, "--runs-dir", root}, err
+// itself is the command line that runs this program on the run.
+func (o pairOptions) itself(session *pair.Session) ([]string, error) {
+	run := session.Place()
+	program, err := os.Executable()
+	root, rootErr := filepath.Abs(filepath.Join(run.Folder, "..", ".."))
+	return []string{
+		program, "pair", "--run-id", strconv.Itoa(run.ID), "--repo", session.Manifest().RepoPath, "--runs-dir", root,
+	}, errors.Join(err, rootErr)
 }
 
 // driveInTmux lets another process drive the run in a tmux session, and prints what that process
 // prints. The run does not end with this process.
 func (o pairOptions) driveInTmux(ctx context.Context, session *pair.Session, printer *pairPrinter, s *command.Streams) error {
-	program, err := os.Executable()
+	itself, err := o.itself(session)
 	if err != nil {
 		return err
 	}
-	place, err := o.place(session)
-	if err != nil {
-		return err
-	}
-	t := pair.Tmux{Dir: s.Dir, Env: os.Environ()}
-	t.Command = append(append([]string{program, "pair", "--tmux-pane"}, place...), o.inTmux...)
+	t := pair.Tmux{Dir: s.Dir, Env: os.Environ(), Command: append(append(itself, "--tmux-pane"), o.inTmux...)}
 	if t.Name, err = session.TmuxName(); err != nil {
 		return err
 	}
@@ -92,15 +92,11 @@ func (o pairOptions) driveInTmux(ctx context.Context, session *pair.Session, pri
 
 // showAgents shows the agents in panes above the one in which this process drives the run.
 func (o pairOptions) showAgents(ctx context.Context, session *pair.Session, s *command.Streams) error {
-	program, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	place, err := o.place(session)
+	itself, err := o.itself(session)
 	if err != nil {
 		return err
 	}
 	return session.ShowAgents(ctx, s.Getenv("TMUX_PANE"), func(who pair.Agent) []string {
-		return append([]string{program, "pair", "--follow", string(who)}, place...)
+		return append(slices.Clip(itself), "--follow", string(who))
 	})
 }

@@ -194,7 +194,7 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		if err := checkContractProgram(w, config.Reply); err != nil {
 			return err
 		}
-		printer := &runPrinter{o: o, s: s}
+		printer := &runPrinter{o: o, s: s, ended: make(map[schema.ID]turn.Event)}
 		config.Observe = printer.print
 		if !o.once && !o.json {
 			config.Ready = func() { s.Note(waitingText(name, &settings)) }
@@ -208,7 +208,9 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		defer command.OutliveOutput()()
 		ctx, stop := command.UntilSignal(c.Context)
 		defer stop()
-		err = errors.Join(runner.Run(ctx), printer.err)
+		err = runner.Run(ctx)
+		printer.finish()
+		err = errors.Join(err, printer.err)
 		if err == nil && o.once && !o.json && !printer.printed {
 			s.Note(fmt.Sprintf("there was nothing to do in the inbox of %s", name))
 		}

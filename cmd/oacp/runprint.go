@@ -27,12 +27,25 @@ type runPrinter struct {
 	printed bool
 	// gone is called if nobody reads the output.
 	gone func()
+	// ended are the turns whose messages are still in the inbox.
+	ended map[schema.ID]turn.Event
 }
 
 func (p *runPrinter) print(e turn.Event) {
-	if e.Kind == turn.EventOutput && !p.o.output {
+	if e.Kind == turn.EventOutput && !p.o.output || !p.o.json && p.join(&e) {
 		return
 	}
+	p.write(e)
+}
+
+// finish prints how turns ended whose messages are still in the inbox.
+func (p *runPrinter) finish() {
+	for _, e := range p.ended {
+		p.write(e)
+	}
+}
+
+func (p *runPrinter) write(e turn.Event) {
 	p.printed = true
 	var err error
 	switch {
@@ -48,6 +61,32 @@ func (p *runPrinter) print(e turn.Event) {
 			p.gone()
 		}
 	}
+}
+
+// join makes the end of a turn and what follows from it one event: what became of the message. It
+// reports whether that is still to come.
+func (p *runPrinter) join(e *turn.Event) (waits bool) {
+	end, ended := p.ended[e.ID]
+	switch {
+	case e.Kind == turn.EventSucceeded, e.Kind == turn.EventFailed && e.RetryAt.IsZero():
+		end = *e
+	case !ended:
+		return false
+	case e.Kind == turn.EventAnswered:
+		end.Kind, end.Sent = e.Kind, e.Sent
+	case e.Kind == turn.EventAcknowledged:
+		delete(p.ended, e.ID)
+		*e = end
+		return false
+	case e.Kind == turn.EventDeadLetter:
+		delete(p.ended, e.ID)
+		e.Usage, e.Refused = end.Usage, end.Refused
+		return false
+	default:
+		return false
+	}
+	p.ended[e.ID] = end
+	return true
 }
 
 // eventWords are the words for events, and their colors.
@@ -91,7 +130,11 @@ func (p *runPrinter) line(e turn.Event) string {
 			line, before = line+"  "+visible.Line(part), ": "
 		}
 	}
-	details := usageDetails(e.Usage)
+	var details []string
+	if e.Usage.Turns > 0 {
+		details = append(details, spelling.Count(int(e.Usage.Turns), "model turn"))
+	}
+	details = append(details, usageDetails(e.Usage)...)
 	if e.Kind == turn.EventStarted && e.Attempt > 1 {
 		details = append(details, fmt.Sprintf("turn %d", e.Attempt))
 	}
@@ -116,12 +159,8 @@ func (p *runPrinter) line(e turn.Event) string {
 	return line
 }
 
-// usageDetails returns what a turn used up, as far as it is known.
-func usageDetails(used agent.Usage) []string {
-	var details []string
-	if used.Turns > 0 {
-		details = append(details, spelling.Count(int(used.Turns), "model turn"))
-	}
+// usageDetails returns the tokens and the cost of turns, as far as they are known.
+func usageDetails(used agent.Usage) (details []string) {
 	if tokens := command.Count(used.InputTokens + used.OutputTokens); tokens != "" {
 		details = append(details, tokens+" tokens")
 	}

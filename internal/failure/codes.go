@@ -203,8 +203,8 @@ func pairRules() []rule {
 		{"keeps_changes", is(pair.ErrKeepsChanges, "")},
 		{"never_begun", is(pair.ErrNeverBegun, "oacp pair PROMPT starts a new run, with a number of its own")},
 		{"newer_version", is(pair.ErrNewerVersion, "a newer oacp made the run and can continue it")},
-		{"foreign_run", is(pair.ErrForeignRun, "")},
-		{"damaged_run", is(pair.ErrDamaged, "")},
+		{"foreign_run", is(pair.ErrForeignRun, "only the program that made the run can continue it")},
+		{"damaged_run", is(pair.ErrDamaged, "look into the folder of the run, and delete it if nothing there is needed")},
 		{"timeout", is(pair.ErrTimeout, "")},
 	}
 }

@@ -69,11 +69,11 @@ func sample() Snapshot {
 	}
 	s.Workspaces = []Workspace{w}
 	s.Runs = []Run{
-		{ID: 2, State: pair.Reviewing, Turn: pair.Claude, Iteration: 3, MaxIterations: 20, Updated: ago(time.Minute), Prompt: "Fix the failing test",
+		{ID: 2, State: pair.Reviewing, Turns: []pair.Agent{pair.Claude, pair.Codex}, Iteration: 3, MaxIterations: 20, Updated: ago(time.Minute), Prompt: "Fix the failing test",
 			Bridge: bridge.Status{HasDoneSignal: true, FailCount: 2}, CostUSD: 1.5, Tokens: 61000, UnpricedTokens: 40000},
 		{ID: 1, State: pair.Failed, Iteration: 20, MaxIterations: 20, Updated: ago(26 * time.Hour), Prompt: "Port to Windows",
 			Error: "not done after 20 iterations", Tokens: 123456, UnpricedTokens: 123456},
-		{ID: 3, State: pair.Reviewing, Driven: new(bool), Turn: pair.Codex, Iteration: 1, MaxIterations: 20, Updated: ago(49 * time.Hour), Prompt: "Be killed"},
+		{ID: 3, State: pair.Reviewing, Driven: new(bool), Turns: []pair.Agent{pair.Codex}, Iteration: 1, MaxIterations: 20, Updated: ago(49 * time.Hour), Prompt: "Be killed"},
 		{ID: 4, State: stateLog, Updated: ago(50 * time.Hour), Bridge: bridge.Status{PassCount: 1}},
 	}
 	return s

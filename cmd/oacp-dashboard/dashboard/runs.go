@@ -123,9 +123,9 @@ func (r *runReading) readManifest() {
 		r.run.State = stateLog
 	}
 	r.run.Iteration, r.run.MaxIterations = m.CurrentIteration, m.MaxIterations
-	r.run.Updated, r.run.Error, r.run.Turn = m.UpdatedAt, m.Error, ""
-	if agents := m.Waiting(); len(agents) > 0 {
-		r.run.Turn = agents[0]
+	r.run.Updated, r.run.Error, r.run.Turn, r.run.Turns = m.UpdatedAt, m.Error, "", m.Waiting()
+	if len(r.run.Turns) > 0 {
+		r.run.Turn = r.run.Turns[0]
 	}
 }
 

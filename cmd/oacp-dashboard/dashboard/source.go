@@ -83,7 +83,9 @@ type Run struct {
 	State         pair.State `json:"state"`
 	Iteration     int        `json:"iteration"`
 	MaxIterations int        `json:"max_iterations"`
-	Turn          pair.Agent `json:"turn,omitempty"` // the agent whose turn it is
+	// Turns are the agents whose turn it is, and Turn is the first of them.
+	Turn  pair.Agent   `json:"turn,omitempty"`
+	Turns []pair.Agent `json:"turns,omitempty"`
 	// Driven reports whether a process drives the run. It is nil for runs that are over, and for
 	// AgentPair's own, for which that is unknown.
 	Driven  *bool         `json:"driven,omitempty"`

@@ -90,16 +90,19 @@ func runsGrid(s Snapshot) grid {
 	return g
 }
 
-// stateText returns the state with the agent whose turn it is, or the state in which the run
+// stateText returns the state with the agents whose turn it is, or the state in which the run
 // stopped.
 func (r Run) stateText() string {
 	if r.Driven != nil && !*r.Driven {
 		return fmt.Sprintf("stopped (%s)", r.State)
 	}
-	if r.Turn != "" {
-		return fmt.Sprintf("%s (%s)", r.State, r.Turn)
+	switch len(r.Turns) {
+	case 0:
+		return string(r.State)
+	case 1:
+		return fmt.Sprintf("%s (%s)", r.State, r.Turns[0])
 	}
-	return string(r.State)
+	return fmt.Sprintf("%s (both)", r.State)
 }
 
 func (r Run) iterationText() string {
