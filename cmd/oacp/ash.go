@@ -115,7 +115,7 @@ func newAshQueryCommand(s *command.Streams) *cli.Command {
 	var o ashQueryOptions
 	return &cli.Command{
 		Name:      "query",
-		Usage:     "send a prompt to the agent behind a bridge and print what it says",
+		Usage:     "send a prompt to an agent and print what it says",
 		ArgsUsage: "PROMPT --socket FILE",
 		Description: `A PROMPT of - reads standard input. The answer is printed as it comes; --json prints
 the agent's own messages instead, one per line, byte for byte. Ctrl-C interrupts the turn.

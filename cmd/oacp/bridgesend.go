@@ -39,7 +39,7 @@ func newBridgeSendCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "send",
 		Usage:     "append a record to the log, once",
-		ArgsUsage: "--from AGENT [--to AGENT] --type KIND [--content TEXT]",
+		ArgsUsage: "--from AGENT [--to AGENT] --type KIND",
 		Description: logHelp + ` If the repository has no run, the command makes run 1.
 
 If the log already holds the record, the command writes nothing, shows where the
@@ -48,8 +48,8 @@ receiver and content alone. If another record has the same id, such as a FAIL wi
 the words of this PASS, the command fails, and asks for other words.
 
 EXAMPLES:
-   oacp bridge send --from claude --to codex --type task --content "Implement login form"
-   git diff | oacp bridge send --from codex --to claude --type result --content -
+   oacp bridge send --from claude --to codex --type task --content "Add a login"
+   git diff | oacp bridge send --from codex -t result --content -
    oacp bridge send --from claude --signal PASS --content Approved`,
 		Flags: flags,
 		Action: func(c *cli.Context) error {

@@ -49,7 +49,7 @@ func newSendCommand(s *command.Streams) *cli.Command {
 		Name:      "send",
 		Category:  command.CategoryMessages,
 		Usage:     "write a message and deliver it",
-		ArgsUsage: "[PROJECT] --to AGENT --type TYPE --subject TEXT [--body TEXT]",
+		ArgsUsage: "[PROJECT] --to AGENT --type TYPE --subject TEXT",
 		Description: `When send succeeds, the message is on disk in every recipient's inbox; when it fails,
 in none, unless the error says that it is sent.
 
@@ -59,7 +59,7 @@ an answer the exit status is 3.
 
 EXAMPLES:
    git diff | oacp send --to claude --type review_request --subject "This diff"
-   oacp send --to codex --type question --subject "Which port?" --body "?" --wait=reply`,
+   oacp send --to codex -t question -s "Which port?" -b "8080?" --wait=reply`,
 		Flags: slices.Concat(address, o.composeOptions.flags(), threading, o.deliverOptions.flags()),
 		Action: func(c *cli.Context) error {
 			words := command.Positionals(c)

@@ -4,26 +4,27 @@ func typesTopic() string {
 	return `
 types - the types of messages, and what answers each
 
-   type                  says                       is answered by
-   question              tell me                    any type but question
-   task_request          do this                    any but question, notification
-   review_request        review this                review_feedback, review_lgtm
-   review_feedback       this wants a change        review_addressed, review_lgtm,
-                                                    a new review_request
-   review_addressed      changed, look again        review_feedback, review_lgtm
-   handoff               take this over             handoff_complete
-   brainstorm_request    give me ideas              brainstorm_followup
-   notification          this has happened          wants no answer
-   follow_up             this can wait              wants no answer
-   review_lgtm           the review has passed      wants no answer
-   handoff_complete      what I took over is done   wants no answer
-   brainstorm_followup   these are my ideas         wants no answer
+   type                 says                   is answered by
+   question             tell me                any type but question
+   task_request         do this                any but question, notification
+   review_request       review this            review_feedback, review_lgtm
+   review_feedback      this wants a change    review_addressed, review_lgtm,
+                                               a new review_request
+   review_addressed     changed, look again    review_feedback, review_lgtm
+   handoff              take this over         handoff_complete
+   brainstorm_request   give me ideas          brainstorm_followup
+   notification         this has happened      wants no answer
+   follow_up            this can wait          wants no answer
+   review_lgtm          the review has passed  wants no answer
+   handoff_complete     I took it over, done   wants no answer
+   brainstorm_followup  these are my ideas     wants no answer
 
-oacp reply chooses the type that answers, unless --type names another. A reply with
---final answers whatever its type, unless it is a question. oacp owed lists the
-requests that have no answer yet; oacp status ID says which message answered one.
+oacp reply chooses the type that answers, unless --type names another. A reply
+with --final answers whatever its type, unless it is a question. oacp owed lists
+the requests without an answer; oacp status ID says which message answered one.
 
-handoff, handoff_complete and follow_up have bodies with fields: oacp send --template
-handoff prints one to fill in. A workspace may have schemas for more types.
+handoff, handoff_complete, review_feedback and follow_up have bodies with
+fields: oacp send --template handoff prints one to fill in. A workspace may have
+schemas for more types.
 `
 }

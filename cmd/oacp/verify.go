@@ -39,12 +39,11 @@ func newVerifyCommand(s *command.Streams) *cli.Command {
 		Description: `The keys that count are those that the receiver has pinned; of a file in a mailbox,
 that is the agent of the mailbox. verify answers with one of
 
-   unsigned             the file has no signature                          status 0
-   signed-verified      a pinned key of its sender signed these bytes      status 0
-   signed-unknown-kid   no pinned key signed it                            status 3
-   signed-INVALID       the bytes, the signature or the sender were
-                        changed                                            status 3
-   signed-REVOKED       the key that signed it is trusted no longer        status 3
+   unsigned            the file has no signature                        status 0
+   signed-verified     a pinned key of its sender signed these bytes    status 0
+   signed-unknown-kid  no pinned key signed it                          status 3
+   signed-INVALID      the bytes, signature or sender were changed      status 3
+   signed-REVOKED      the key that signed it is trusted no longer      status 3
 
 A file that cannot be read is status 2. verify changes nothing, unless it is asked to
 copy a bad message to the dead letters, or to add the answer to a record of an

@@ -76,7 +76,12 @@ func writeCommandHelp(w io.Writer, c *cli.Command, all bool) {
 		fmt.Fprintf(w, "   %s COMMAND [flags]\n", c.HelpName)
 	}
 	if c.Description != "" {
-		fmt.Fprintf(w, "\n%s\n", c.Description)
+		for paragraph := range strings.SplitSeq(c.Description, "\n\n") {
+			if !strings.Contains("\n"+paragraph, "\n ") { // indented lines stay as they are
+				paragraph = strings.Join(Wrapped(paragraph, helpWidth), "\n")
+			}
+			fmt.Fprintf(w, "\n%s\n", paragraph)
+		}
 	}
 	writeEntries(w, "COMMANDS:", subcommands(c))
 	writeEntries(w, "FLAGS:", listed)

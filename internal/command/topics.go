@@ -40,15 +40,15 @@ exit-status - what exit statuses mean
    0       done
    1       the thing asked about is bad, or the command failed
    2       the command line is wrong
-   3       waited in vain: nothing came in time (next, inbox --wait, send --wait);
-           of oacp verify: the signature is not good
+   3       nothing came in time (next, inbox --wait, send --wait); of verify:
+           the signature is not good
    128+n   stopped by signal n (130 for ^C)
 
-An error is a line "oacp: COMMAND: what is wrong" on standard error, often with a
-line "hint: what to do" below it. With --json it is also an object on standard
-output: {"error": …, "code": …, "hint": …}. Commands that run until they are
-stopped (run, watch --follow, mirror --follow, mcp, dashboard) exit with status 0
-after ^C.
+An error is a line "oacp: COMMAND: what is wrong" on standard error, often with
+a line "hint: what to do" below it. With --json it is also an object on standard
+output: {"error": …, "code": …, "hint": …}. After ^C, commands that run until
+you stop them (run, watch --follow, mirror --follow, mcp, dashboard) exit with
+status 0.
 `
 
 const workspaceTopic = `

@@ -138,7 +138,7 @@ func (p Place) findProject() (string, error) {
 		return dir, nil
 	}
 	known, err := p.Projects()
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err != nil {
 		return "", err
 	}
 	spelling.SortByDistance(known, p.Project)
@@ -165,7 +165,7 @@ func (p Place) Projects() ([]string, error) {
 		return nil, err
 	}
 	entries, err := os.ReadDir(filepath.Join(home, "projects"))
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("listing projects: %w", err)
 	}
 	var names []string

@@ -27,7 +27,7 @@ func NewCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "contract",
 		Category: command.CategoryProgram,
-		Usage:    "say for other commands whether bodies fit the schemas of a workspace",
+		Usage:    "say whether bodies fit a workspace's schemas",
 		Description: `Other commands start this one where a workspace has schemas. It reads the schemas
 and then the bodies from standard input, a line of JSON each, and answers on
 standard output. It reads no files and uses no network. oacp schema --list shows
