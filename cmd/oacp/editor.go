@@ -72,6 +72,9 @@ func (o deliverOptions) deliverEdited(ctx context.Context, w *mailbox.Workspace,
 
 // checkBeforeEditing returns what is wrong with a message apart from its body.
 func (o deliverOptions) checkBeforeEditing(w *mailbox.Workspace, draft schema.Message) error {
+	if err := command.CheckSubject(&draft); err != nil {
+		return err
+	}
 	draft.Body = schema.TextValue("x")
 	_, _, _, err := w.Compose(draft, &mailbox.SendOptions{Create: o.create, Suffix: o.suffix, Unsigned: true})
 	invalid, ok := errors.AsType[*validate.InvalidError](err)
@@ -126,7 +129,7 @@ func edit(ctx context.Context, text, notes string, s *command.Streams) (path, ed
 		return "", "", errors.Join(err, readErr)
 	}
 	if at := strings.Index("\n"+edited, "\n"+scissors); at >= 0 {
-		edited = edited[:at]
+		edited, err = edited[:at], errors.Join(err, os.Truncate(path, int64(at))) // the user may want to send the file
 	}
 	return path, strings.TrimRight(edited, "\r\n") + "\n", err
 }

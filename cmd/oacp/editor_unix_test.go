@@ -95,13 +95,14 @@ func TestEditorTextIsKept(t *testing.T) {
 	for name, script := range map[string]string{
 		"a body that is too long": `head -c 20001 /dev/zero | tr '\0' x > "$2"`,
 		"an editor that fails":    `echo written > "$2"; exit 1`,
+		"notes below the text":    `cp "$2" "$2.seen"; { head -c 20001 /dev/zero | tr '\0' x; echo; cat "$2.seen"; } > "$2"; rm "$2.seen"`,
 	} {
 		c, temporary := newWriter(t, script)
 		if exit := c.run(t.Context(), question...); exit != failure.ExitFailed {
 			t.Errorf("%s: exit status %d, want %d", name, exit, failure.ExitFailed)
 		}
-		if files := kept(t, temporary); len(files) != 1 || files[0] == "" {
-			t.Errorf("%s: %d files are kept, want what was written", name, len(files))
+		if files := kept(t, temporary); len(files) != 1 || files[0] == "" || strings.Contains(files[0], scissors) {
+			t.Errorf("%s: %.300q is kept, want what was written, and nothing else", name, files)
 		}
 		if !strings.Contains(c.stderr.String(), "what you wrote is kept in "+temporary) {
 			t.Errorf("%s: standard error is %q, want where the text is", name, c.stderr.String())
@@ -117,11 +118,12 @@ func TestEditorIsNotOpened(t *testing.T) {
 		want string
 		env  string
 	}{
-		"an unknown recipient": {[]string{"send", "--from", "a", "--to", "x", "--type", "question", "--subject", "s"}, 1, `no agent "x"`, ""},
-		"a subject too long":   {[]string{"send", "--from", "a", "--to", "b", "--type", "question", "--subject", strings.Repeat("s", 201)}, 1, "subject: ", ""},
-		"no editor":            {question, 2, "neither VISUAL nor EDITOR names an editor", "-"},
-		"no editor's command":  {question, 2, "VISUAL or EDITOR: ", "vi; rm x"},
-		"a missing editor":     {question, 1, "the editor /absent/editor: ", "/absent/editor"},
+		"an unknown recipient":   {[]string{"send", "--from", "a", "--to", "x", "--type", "question", "--subject", "s"}, 1, `no agent "x"`, ""},
+		"a subject too long":     {[]string{"send", "--from", "a", "--to", "b", "--type", "question", "--subject", strings.Repeat("s", 201)}, 1, "subject: ", ""},
+		"a subject of two lines": {[]string{"send", "--from", "a", "--to", "b", "--type", "question", "--subject", "a\nb"}, 1, "a line break", ""},
+		"no editor":              {question, 2, "neither VISUAL nor EDITOR names an editor", "-"},
+		"no editor's command":    {question, 2, "VISUAL or EDITOR: ", "vi; rm x"},
+		"a missing editor":       {question, 1, "the editor /absent/editor: ", "/absent/editor"},
 	} {
 		c, temporary := newWriter(t, `echo written > "$2"`)
 		switch test.env {

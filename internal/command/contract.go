@@ -17,14 +17,22 @@ import (
 // workspace, or nothing if it is not installed.
 func ContractProgram() string { return FindSeparate("contract") }
 
-// CheckDraft returns an error if the subject of a message has several lines, if its body is a template
-// in which nothing is filled in, or if it does not fit the schemas of the workspace. Every command that sends what a person or an agent wrote calls it
-// first. Source is where the body was read from.
+// CheckSubject returns an error if the subject of a message has several lines.
+func CheckSubject(m *schema.Message) error {
+	if !strings.ContainsAny(strings.TrimSpace(m.Subject), "\r\n") {
+		return nil
+	}
+	return &failure.Error{
+		Code: "invalid_message", Err: errors.New("subject: it has a line break"), Hint: "a subject is one line; the body can have more",
+	}
+}
+
+// CheckDraft returns the error of CheckSubject, or one if the body of a message is a template in which
+// nothing is filled in, or if it does not fit the schemas of the workspace. Every command that sends
+// what a person or an agent wrote calls it first. Source is where the body was read from.
 func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, source validate.Source) error {
-	if strings.ContainsAny(strings.TrimSpace(draft.Subject), "\r\n") {
-		return &failure.Error{
-			Code: "invalid_message", Err: errors.New("subject: it has a line break"), Hint: "a subject is one line; the body can have more",
-		}
+	if err := CheckSubject(draft); err != nil {
+		return err
 	}
 	if isBlankForm(draft) {
 		return &failure.Error{
