@@ -197,7 +197,7 @@ func readInput(name string, s *command.Streams) (text string, err error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(input, schema.MaxFileSize+1))
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", name, err)
+		return "", failure.WithHint(fmt.Errorf("reading %s: %w", name, err), "name a file, or - for standard input")
 	}
 	if len(data) > schema.MaxFileSize {
 		return "", fmt.Errorf("%s is larger than a message may be (%d bytes)", name, schema.MaxFileSize)

@@ -216,6 +216,7 @@ func generalRules() []rule {
 		{"timeout", is(context.DeadlineExceeded, "")},
 		{"cancelled", is(context.Canceled, "")},
 		{"permission", is(fs.ErrPermission, "")},
+		{"disk_full", isOneOf("make room on the disk, and try again", syscall.ENOSPC, syscall.EDQUOT)},
 		{"bad_file", isOneOf("replace the link by what it leads to, or remove it", durable.ErrLink, syscall.ELOOP)},
 		{"bad_file", isOneOf("a folder belongs there: move away what is there", durable.ErrNotFolder, syscall.ENOTDIR)},
 		{"bad_file", isOneOf("a plain file belongs there: move away what is there", durable.ErrNotRegular, syscall.ENXIO, syscall.EISDIR)},
