@@ -32,6 +32,16 @@ func (t Type) Answer() Type {
 	return Notification
 }
 
+// Asks reports whether a message of this type asks for something, so that it is no answer to a
+// request for work.
+func (t Type) Asks() bool {
+	switch t {
+	case Question, TaskRequest, ReviewRequest, Handoff, BrainstormRequest:
+		return true
+	}
+	return false
+}
+
 // answeredBy reports whether a message of the other type answers a request of this type even if it is
 // not final.
 func (t Type) answeredBy(other Type) bool {
@@ -39,7 +49,7 @@ func (t Type) answeredBy(other Type) bool {
 	case Question:
 		return other != Question
 	case TaskRequest:
-		return other != Question && other != Notification
+		return !other.Asks() && other != Notification
 	case ReviewRequest, ReviewAddressed:
 		return other == ReviewFeedback || other == ReviewLGTM
 	case ReviewFeedback:

@@ -8,8 +8,7 @@ import (
 
 // answers lists, for each request, the types that answer it without being final.
 var answers = map[Type]string{
-	TaskRequest: "task_request follow_up handoff handoff_complete review_request review_feedback review_addressed review_lgtm " +
-		"brainstorm_request brainstorm_followup",
+	TaskRequest: "follow_up handoff_complete review_feedback review_addressed review_lgtm brainstorm_followup",
 	Question: "task_request notification follow_up handoff handoff_complete review_request review_feedback review_addressed " +
 		"review_lgtm brainstorm_request brainstorm_followup",
 	ReviewRequest:     "review_feedback review_lgtm",

@@ -171,7 +171,7 @@ func (o ackOptions) print(agent schema.AgentName, done []acknowledgedJSON, left 
 		fmt.Fprintf(s.Out, "%s: nothing to acknowledge\n", agent)
 	}
 	for _, one := range done {
-		fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(cmp.Or(string(one.MessageID), one.File)))
+		fmt.Fprintf(s.Out, "acknowledged: %s\n", visible.Line(cmp.Or(one.MessageID.Short(), one.File)))
 		if one.Archived != "" {
 			fmt.Fprintf(s.Out, "  archive: %s\n", visible.Line(one.Archived))
 		}

@@ -222,7 +222,11 @@ func (o deliverOptions) printSent(r *mailbox.Receipt, s *command.Streams) {
 	if r.AlreadySent {
 		sent = "already sent"
 	}
-	fmt.Fprintf(s.Out, "%s %s to %s (%s)\n", sent, m.ID.Short(), joinNames(m.To), m.Type)
+	answers := ""
+	if o.answered != nil && m.Answers(o.answered) {
+		answers = ", the answer to " + o.answered.ID.Short()
+	}
+	fmt.Fprintf(s.Out, "%s %s to %s (%s)%s\n", sent, m.ID.Short(), joinNames(m.To), m.Type, answers)
 	if !o.verbose {
 		return
 	}

@@ -147,13 +147,27 @@ func (o nextOptions) print(ctx context.Context, w *mailbox.Workspace, agent sche
 	if err := s.Out.Flush(); err != nil || o.json {
 		return err
 	}
-	reply, ack := "ID", "ID"
-	if m := pending[0].Message; len(pending) == 1 {
-		reply, ack = m.ID.Short(), m.ID.Short()
-		if o.agent != "" && len(m.To) > 1 { // of several recipients, the commands need the one
-			reply, ack = reply+" --from "+o.agent, ack+" --agent "+o.agent
-		}
+	whenDone := "oacp reply ID --ack, or oacp ack ID"
+	if len(pending) == 1 {
+		whenDone = o.afterWork(pending[0].Message)
 	}
-	_, err := fmt.Fprintf(s.Err, "done? oacp reply %s --ack, or oacp ack %s\n", reply, ack)
+	_, err := fmt.Fprintln(s.Err, "when done:", whenDone)
 	return err
+}
+
+// afterWork returns the command that ends the work on a message.
+func (o nextOptions) afterWork(m *schema.Message) string {
+	reply, ack := "oacp reply "+m.ID.Short(), "oacp ack "+m.ID.Short()
+	if o.agent != "" && len(m.To) > 1 { // of several recipients, the commands need the one
+		reply, ack = reply+" --from "+o.agent, ack+" --agent "+o.agent
+	}
+	switch {
+	case !m.Type.IsRequest():
+		return ack
+	case m.Type.Answer() == schema.ReviewFeedback:
+		return reply + " --ack --type review_lgtm (or review_feedback)"
+	case m.Type == schema.Handoff:
+		return reply + " --ack --body-file FILE; oacp send --template handoff_complete prints one to fill in"
+	}
+	return reply + " --ack"
 }

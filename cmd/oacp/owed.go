@@ -34,8 +34,8 @@ func newOwedCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
 		Description: `First those that wait for this agent's answer, then its own that wait for others',
 the oldest first. A request that was acknowledged without an answer is owed too;
-one that has expired is not. A question back is no answer, nor is a notification
-to a task_request: oacp reply --final makes it one.
+one that has expired is not. A task_request waits until a reply is final: oacp reply
+--ack or --final makes a notification final. Of another agent: --agent.
 
 EXAMPLES:
    oacp owed --agent codex

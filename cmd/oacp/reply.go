@@ -115,10 +115,7 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 
 // noteUnanswered says that this reply is not the answer to the message.
 func (o *replyOptions) noteUnanswered(draft, original *schema.Message, s *command.Streams) {
-	note := fmt.Sprintf("a %s does not answer a %s", draft.Type, original.Type)
-	if draft.Type != schema.Question {
-		note += "; --final makes it the answer"
-	}
+	note := fmt.Sprintf("a %s does not answer a %s; --final makes it the answer", draft.Type, original.Type)
 	s.Note(note)
 	o.warnings = append(o.warnings, note)
 }

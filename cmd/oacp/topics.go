@@ -6,7 +6,9 @@ types - the types of messages, and what answers each
 
    type                 says                   is answered by
    question             tell me                any type but question
-   task_request         do this                any but question, notification
+   task_request         do this                any but notification, question,
+                                               task_request, review_request,
+                                               handoff, brainstorm_request
    review_request       review this            review_feedback, review_lgtm
    review_feedback      this wants a change    review_addressed, review_lgtm,
                                                a new review_request

@@ -167,7 +167,6 @@ func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s 
 		waitForReply: "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
 		waitForAny:   "waiting for an answer from " + joinNames(m.To) + " or any message to " + string(m.From),
 	}[o.wait.what]
-	s.Note(what + ", " + limit)
 	var idle []schema.AgentName
 	for _, to := range m.To {
 		running, err := turn.IsRunning(w, to)
@@ -179,8 +178,9 @@ func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s 
 		}
 	}
 	if len(idle) > 0 {
-		s.Note("no oacp run works the inbox of " + joinNames(idle) + ": the message waits until somebody looks there")
+		limit += "; no oacp run works the inbox of " + joinNames(idle)
 	}
+	s.Note(what + ", " + limit)
 	return nil
 }
 

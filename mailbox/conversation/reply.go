@@ -139,12 +139,12 @@ func Original(found []mailbox.Entry, agent schema.AgentName) (*schema.Message, e
 }
 
 // Conclude makes a reply final if that is asked for, or if the original is to be acknowledged with it
-// and the reply, not being a question, would not answer it otherwise. It reports whether the original
-// is a request that the reply does not answer.
-func Conclude(reply, original *schema.Message, final, acknowledge bool) (leavesOpen bool) {
-	answers := func() bool { return !original.Type.IsRequest() || reply.Answers(original) }
-	if final || acknowledge && !answers() && reply.Type != schema.Question {
+// and the reply would not answer it otherwise; a reply that asks for something stays what it is. It
+// reports whether the sender may take the reply for the answer although it is not.
+func Conclude(reply, original *schema.Message, final, acknowledge bool) (misleads bool) {
+	misses := func() bool { return original.Type.IsRequest() && !reply.Type.Asks() && !reply.Answers(original) }
+	if final || acknowledge && misses() {
 		reply.MakeFinal()
 	}
-	return !answers()
+	return misses()
 }

@@ -164,15 +164,16 @@ func TestConclude(t *testing.T) {
 	tests := []struct {
 		original, reply    schema.Type
 		final, acknowledge bool
-		isFinal, waits     bool
+		isFinal, misleads  bool
 	}{
 		{schema.TaskRequest, schema.Notification, false, false, false, true},
 		{schema.TaskRequest, schema.Notification, true, false, true, false},
 		{schema.TaskRequest, schema.Notification, false, true, true, false},
 		{schema.TaskRequest, schema.FollowUp, false, true, false, false},
 		{schema.TaskRequest, schema.FollowUp, true, true, true, false},
-		{schema.TaskRequest, schema.Question, false, true, false, true},
-		{schema.TaskRequest, schema.Question, true, true, true, true},
+		{schema.TaskRequest, schema.Question, false, true, false, false},
+		{schema.TaskRequest, schema.ReviewRequest, false, true, false, false},
+		{schema.TaskRequest, schema.Question, true, true, true, false},
 		{schema.Question, schema.Notification, false, false, false, false},
 		{schema.ReviewRequest, schema.Notification, false, true, true, false},
 		{schema.Handoff, schema.Notification, false, false, false, true},
@@ -184,10 +185,10 @@ func TestConclude(t *testing.T) {
 		original.Type = test.original
 		reply := Reply(&original, "codex")
 		reply.Type = test.reply
-		waits := Conclude(&reply, &original, test.final, test.acknowledge)
-		if waits != test.waits || reply.IsFinal() != test.isFinal {
-			t.Errorf("%s after %s (%t, %t): final %t and waits %t, want %t and %t",
-				test.reply, test.original, test.final, test.acknowledge, reply.IsFinal(), waits, test.isFinal, test.waits)
+		misleads := Conclude(&reply, &original, test.final, test.acknowledge)
+		if misleads != test.misleads || reply.IsFinal() != test.isFinal {
+			t.Errorf("%s after %s (%t, %t): final %t and misleads %t, want %t and %t",
+				test.reply, test.original, test.final, test.acknowledge, reply.IsFinal(), misleads, test.isFinal, test.misleads)
 		}
 	}
 }

@@ -280,10 +280,10 @@ func TestReplyIsFinal(t *testing.T) {
 	}{
 		{"a notification", arguments{}, "a notification does not answer a task_request", "[replied]"},
 		{"a final one", arguments{"final": true}, "", "[answered]"},
-		{"a question", arguments{"type": "question"}, "a question does not answer a task_request", "[replied]"},
-		{"a type that answers", arguments{"type": "review_request"}, "", "[answered]"},
+		{"a question", arguments{"type": "question"}, "", "[replied]"},
+		{"a type that answers", arguments{"type": "review_feedback"}, "", "[answered]"},
 		{"with the acknowledgement", arguments{"acknowledge": true}, "", "Nothing is pending"},
-		{"a question with the acknowledgement", arguments{"type": "question", "acknowledge": true}, "a question does not answer", "Nothing is pending"},
+		{"a question with the acknowledgement", arguments{"type": "question", "acknowledge": true}, "", "Nothing is pending"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var asked, answer sentMessage
