@@ -32,7 +32,7 @@ func (s *Session) TmuxName() (string, error) {
 }
 
 // afterwards runs a command and leaves what it printed on the screen until somebody has seen it.
-const afterwards = `"$@"; echo; echo "The process has ended. Enter closes this tmux session."; read -r line`
+const afterwards = `trap : INT; "$@"; trap - INT; echo; echo "The process has ended. Enter closes this tmux session."; read -r line`
 
 // Start starts the session. It replaces a session of that name, in which nothing drives the run any
 // more.

@@ -218,6 +218,20 @@ func TestPairTmuxInterrupted(t *testing.T) {
 	scene.tmux("send-keys", "Enter")
 }
 
+// TestPairTmuxStopped checks that ^C in the pane of the run stops the run, and that the pane then
+// shows how to go on.
+func TestPairTmuxStopped(t *testing.T) {
+	scene := newTmuxScene(t)
+	scene.awaitPane("{top-left}", "codex", "claude")
+	if out, err := scene.shown("send-keys", "-t", "="+scene.session+":.{bottom}", "C-c"); err != nil {
+		t.Fatalf("pressing ^C: %v\n%s", err, out)
+	}
+	scene.awaitPlace("bottom", "oacp pair --run-id 1")
+	scene.closeSession()
+	scene.awaitText("ended with 1")
+	scene.tmux("send-keys", "Enter")
+}
+
 // TestPairTmuxKilled checks that the end of a run that is killed shows in the terminal, and how to
 // continue the run.
 func TestPairTmuxKilled(t *testing.T) {
