@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -160,7 +161,7 @@ func (l *ledger) readReplies(ctx context.Context) error {
 			return false
 		}
 		parsed, err := schema.ParseFileName(name)
-		return err == nil && !parsed.Type.IsRequest() && debtors[parsed.From] && sentSince(name, oldest)
+		return err == nil && !parsed.Type.IsRequest() && debtors[parsed.From] && conversation.MayFollow(name, oldest)
 	}, func(m *schema.Message) bool {
 		m.Body = schema.Value{}
 		return open[m.ParentID]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -74,22 +75,12 @@ func Track(ctx context.Context, w *mailbox.Workspace, id string) ([]Progress, er
 	}
 	m := found[0].Message
 	replies, err := w.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
-		return box == mailbox.Outbox && m.IsFor(agent) && sentSince(name, m.CreatedAt.Time())
+		return box == mailbox.Outbox && m.IsFor(agent) && conversation.MayFollow(name, m.CreatedAt.Time())
 	}, func(reply *schema.Message) bool { return reply.ParentID == m.ID })
 	if unreadable := new(mailbox.UnreadableError); err != nil && !errors.As(err, &unreadable) {
 		return nil, err
 	}
 	return newTracker(w).track(m, found, replies)
-}
-
-// clockSkew is how much older than its parent a reply may seem, because clocks differ.
-const clockSkew = 24 * time.Hour
-
-// sentSince reports whether a file of this name can hold a message that was sent after another one of
-// that time.
-func sentSince(name string, at time.Time) bool {
-	parsed, err := schema.ParseFileName(name)
-	return err != nil || !parsed.At.Before(at.Add(-clockSkew))
 }
 
 // tracker tells how far messages got. It reads the history of each agent once.

@@ -83,7 +83,7 @@ func TestResponses(t *testing.T) {
 	reply(1, "bbb4", "20260313T1432Z_codex_question.yaml", func(m *schema.Message) { m.Type = schema.Question })
 	reply(2, "bbb5", "20260313T1431Z_codex_notification_bbb5.yaml", func(m *schema.Message) { m.Channel = schema.ChannelBounce })
 	// Names say when files are written: this one is too old for an answer, and is not opened.
-	reply(3, "bbb6", "20260313T1300Z_codex_notification.yaml", func(*schema.Message) {})
+	reply(3, "bbb6", "20260312T1400Z_codex_notification.yaml", func(*schema.Message) {})
 	got, err := Responses(t.Context(), w, "codex", pending)
 	if err != nil || len(got) != 2 {
 		t.Fatalf("there are %d responses (%v), want 2", len(got), err)

@@ -33,12 +33,8 @@ func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	const clocksDiffer = time.Hour
-	oldest = oldest.Add(-clocksDiffer)
-	sent, err := w.ListNamed(ctx, agent, mailbox.Outbox, func(name string) bool {
-		parsed, err := schema.ParseFileName(name)
-		return err != nil || !parsed.At.Before(oldest)
-	}, func(e *mailbox.Entry) bool {
+	mayReply := func(name string) bool { return MayFollow(name, oldest) }
+	sent, err := w.ListNamed(ctx, agent, mailbox.Outbox, mayReply, func(e *mailbox.Entry) bool {
 		return e.Message != nil && e.Err == nil && requests[e.Message.ParentID] != nil && !e.Message.IsNotice()
 	})
 	responses := make(map[schema.ID]Response)
@@ -51,4 +47,14 @@ func Responses(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName
 		}
 	}
 	return responses, err
+}
+
+// clockSkew is how much older than its parent a reply may seem, because clocks differ.
+const clockSkew = 24 * time.Hour
+
+// MayFollow reports whether a file of this name can hold a message that was sent after another one of
+// that time.
+func MayFollow(name string, at time.Time) bool {
+	parsed, err := schema.ParseFileName(name)
+	return err != nil || !parsed.At.Before(at.Add(-clockSkew))
 }
