@@ -112,10 +112,7 @@ func (i *codexItem) refusal() (r Refusal, ok bool) {
 	case i.Type == "fileChange" && len(i.Changes) > 0:
 		r.Tool, r.What = "file change", i.Changes[0].Path
 	case i.Type == "commandExecution":
-		r.Tool, r.What = "command", i.Command
-		if len(i.Actions) == 1 { // without the shell around it
-			r.What = i.Actions[0].Command
-		}
+		r.Tool, r.What = "command", cmp.Or(codexCommand(i.Actions), i.Command)
 	default:
 		r.Tool = cutText(i.Type, maxQuote)
 	}

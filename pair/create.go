@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
@@ -78,11 +79,7 @@ func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Se
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	// Take ends the processes that a killed session left behind.
-	if s.hold, err = lockOf(run).Take(context.Background(), options.Now()); err != nil {
-		if held := new(exclusive.HeldError); errors.As(err, &held) {
-			err = &BusyError{Run: run.ID, HeldError: held}
-		}
+	if s.hold, err = take(context.Background(), run, options.Now()); err != nil {
 		return nil, err
 	}
 	if s.manifest, err = load(); err != nil {
@@ -101,6 +98,15 @@ func open(run bridge.Run, options Options, load func() (Manifest, error)) (_ *Se
 type BusyError struct {
 	*exclusive.HeldError
 	Run int
+}
+
+// take takes hold of the run, and ends the processes that a killed session left behind.
+func take(ctx context.Context, run bridge.Run, now time.Time) (*exclusive.Hold, error) {
+	hold, err := lockOf(run).Take(ctx, now)
+	if held := new(exclusive.HeldError); errors.As(err, &held) {
+		return nil, &BusyError{Run: run.ID, HeldError: held}
+	}
+	return hold, err
 }
 
 // Driven reports whether a process drives the run.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/internal/exclusive"
 )
 
 // Overview is a run as it is on disk.
@@ -75,9 +74,8 @@ type Removal struct {
 type Removed struct {
 	// Folder is that of the run.
 	Folder string `json:"folder"`
-	// Worktree is nil if there is none. Tip is the commit of its branch.
+	// Worktree is nil if there is none.
 	Worktree *Worktree `json:"worktree,omitempty"`
-	Tip      string    `json:"tip,omitempty"`
 }
 
 // Errors of Remove.
@@ -89,10 +87,7 @@ var (
 // Remove removes the folder of a run. The number of the run is not used again. A *BusyError means
 // that a process drives the run; see ReadManifest for further errors.
 func Remove(ctx context.Context, run bridge.Run, what Removal) (removed Removed, err error) {
-	hold, err := lockOf(run).Take(ctx, time.Now())
-	if held := new(exclusive.HeldError); errors.As(err, &held) {
-		return removed, &BusyError{Run: run.ID, HeldError: held}
-	}
+	hold, err := take(ctx, run, time.Now())
 	if err != nil {
 		return removed, err
 	}
@@ -106,9 +101,7 @@ func Remove(ctx context.Context, run bridge.Run, what Removal) (removed Removed,
 		return removed, fmt.Errorf("run %d: %w", run.ID, ErrUnfinished)
 	}
 	if m.WorktreePath != "" {
-		if removed.Tip, err = m.tip(ctx); err == nil {
-			removed.Worktree, err = m.worktree(ctx)
-		}
+		removed.Worktree, err = m.worktree(ctx)
 		if _, gone := os.Stat(m.RepoPath); err != nil && gone != nil {
 			err = nil // with the repository, the worktree is useless
 		}

@@ -115,8 +115,10 @@ func startingPoint(repository string) string {
 type Worktree struct {
 	Path   string `json:"path"`
 	Branch string `json:"branch"`
-	// Base is the commit that the branch starts from.
+	// Base is the commit that the branch starts from, and Tip its last one, "" if there is no such
+	// branch.
 	Base string `json:"base"`
+	Tip  string `json:"tip,omitempty"`
 	// Uncommitted reports that the worktree holds changes that are not on the branch, and Committed
 	// that the branch holds commits.
 	Uncommitted bool `json:"uncommitted"`

@@ -108,7 +108,7 @@ func (m *Manifest) worktree(ctx context.Context) (*Worktree, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Worktree{Path: m.WorktreePath, Branch: m.branch(), Base: m.BaseCommit, Committed: tip != "" && tip != m.BaseCommit}
+	w := &Worktree{Path: m.WorktreePath, Branch: m.branch(), Base: m.BaseCommit, Tip: tip, Committed: tip != "" && tip != m.BaseCommit}
 	switch _, err := os.Stat(w.Path); {
 	case errors.Is(err, fs.ErrNotExist) && tip == "":
 		return nil, nil
@@ -137,11 +137,10 @@ func (w *Worktree) remove(ctx context.Context, repository string, force bool) er
 			return err
 		}
 	}
-	tip, err := git(ctx, repository, "for-each-ref", "--format=%(objectname)", "refs/heads/"+w.Branch)
-	if err != nil || tip == "" {
-		return err
+	if w.Tip == "" {
+		return nil
 	}
-	_, err = git(ctx, repository, "branch", "--quiet", "-D", w.Branch)
+	_, err := git(ctx, repository, "branch", "--quiet", "-D", w.Branch)
 	return err
 }
 

@@ -220,11 +220,12 @@ func (o pairRuns) remove(c *cli.Context, id int, what pair.Removal, s *command.S
 		verb = "would remove"
 	}
 	fmt.Fprintf(s.Out, "%s run %d: %s\n", verb, id, visible.Line(removed.Folder))
-	if w := removed.Worktree; w != nil && !w.Gone {
+	w := removed.Worktree
+	if w != nil && !w.Gone {
 		fmt.Fprintf(s.Out, "%s the worktree %s\n", verb, visible.Line(w.Path))
 	}
-	if removed.Tip != "" {
-		fmt.Fprintf(s.Out, "%s the branch %s, which was at %s\n", verb, visible.Line(removed.Worktree.Branch), removed.Tip)
+	if w != nil && w.Tip != "" {
+		fmt.Fprintf(s.Out, "%s the branch %s, which was at %s\n", verb, visible.Line(w.Branch), w.Tip)
 	}
 	return nil
 }
