@@ -55,6 +55,9 @@ type restorable struct {
 // of the agent with the same bytes: moving that one leaves no second copy at any time. If the
 // sender's copy is gone or not valid, the agent's is the source.
 func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent schema.AgentName) (r restorable, err error) {
+	if err := w.CheckAgent(agent); err != nil {
+		return r, err
+	}
 	mayHold := fileNameFilter(string(m.ID))
 	load := func(agent schema.AgentName, box Box) []Entry {
 		entries, loadErr := w.ListNamed(ctx, agent, box,

@@ -75,13 +75,16 @@ EXAMPLES:
 func (o listOptions) query(s *command.Streams) (q find.Query, err error) {
 	q = find.Query{
 		Box: mailbox.Box(o.box), Agent: schema.AgentName(o.agent), From: schema.AgentName(o.from), To: schema.AgentName(o.to),
-		Type: schema.Type(strings.ToLower(o.messageType)), Subject: o.subject, Limit: o.limit,
+		Subject: o.subject, Limit: o.limit,
+	}
+	if o.messageType != "" {
+		if q.Type, err = parseType(o.messageType); err != nil {
+			return q, err
+		}
 	}
 	switch {
 	case o.box != "" && !slices.Contains(listedBoxes, q.Box):
 		return q, failure.Usagef("--box: there is no box %s", visible.Quote(o.box)).WithHint("the boxes are inbox, outbox, archive and dead_letter")
-	case o.messageType != "" && !slices.Contains(schema.Types(), q.Type):
-		return q, failure.Usagef("--type: there is no type %s", visible.Quote(o.messageType)).WithHint("oacp schema message shows the types")
 	case o.limit < 0:
 		return q, failure.Usagef("--limit: %d is negative", o.limit)
 	case o.since == "":
@@ -135,29 +138,28 @@ func printList(messages []find.Message, s *command.Streams) {
 		if at := m.CreatedAt.Time(); !at.IsZero() {
 			created = s.Time(at)
 		}
-		state := stateText(m.Recipients, s)
+		state := stateTexts(m.Recipients, s)
 		if m.Err != nil {
-			state += paint(s, colors{color.FgRed}, ", not valid")
+			state = append(state, paint(s, colors{color.FgRed}, "not valid"))
 		}
 		known := func(text string) string { return cmp.Or(visible.Line(text), "?") }
 		t.add(row{known(m.ID.Short()), created, known(string(m.From)), known(joinNames(m.To)), known(string(m.Type)),
-			visible.Line(m.Subject), state})
+			visible.Line(m.Subject), strings.Join(state, ", ")})
 	}
 	t.print(s)
 }
 
-// stateText says what the recipients did: in one word, if all did the same.
-func stateText(recipients []find.Recipient, s *command.Streams) string {
-	var texts []string
-	same := true
+// stateTexts says what the recipients did: in one word, if all did the same.
+func stateTexts(recipients []find.Recipient, s *command.Streams) (texts []string) {
+	same := len(recipients) > 0
 	for _, r := range recipients {
 		same = same && r.State == recipients[0].State
 		texts = append(texts, visible.Line(string(r.Agent))+" "+stateWord(r.State, s))
 	}
-	if same && len(recipients) > 0 {
-		return stateWord(recipients[0].State, s)
+	if same {
+		return []string{stateWord(recipients[0].State, s)}
 	}
-	return strings.Join(texts, ", ")
+	return texts
 }
 
 func stateWord(state find.State, s *command.Streams) string {
