@@ -5,15 +5,12 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
-	"encoding/xml"
 	"fmt"
+	"html"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,14 +56,13 @@ func takePictures(t *testing.T, dir string) {
 	p.run("", "oacp init --agents claude,codex")
 	p.screen.Reset()
 
-	p.run("claude", `oacp send --to codex --type task_request --subject "Add rate limiting" \
+	task := p.run("claude", `oacp send --to codex --type task_request --subject "Add rate limiting" \
     --body "A token bucket for each key, 100 requests a minute."`)
 	time.Sleep(47 * time.Second)
 	p.run("codex", "oacp next")
-	task := p.pending("codex")
-	p.run("codex", "oacp reply "+task+` --type question --body "Which status has a refused request?"`)
+	question := p.run("codex", "oacp reply "+task+` --type question --body "Which status has a refused request?"`)
 	time.Sleep(13 * time.Second)
-	p.run("claude", "oacp reply "+p.pending("claude")+` --ack --body "429, with Retry-After."`)
+	p.run("claude", "oacp reply "+question+` --ack --body "429, with Retry-After."`)
 	time.Sleep(9*time.Minute + 22*time.Second)
 	p.run("codex", "oacp owed")
 	p.take("loop", "Two agents hand over a task, ask and answer")
@@ -91,8 +87,9 @@ type photographer struct {
 	screen bytes.Buffer
 }
 
-// run shows a command line of an agent and what it prints.
-func (p *photographer) run(agent, line string) {
+// run shows a command line of an agent and what it prints. It returns the short id of the message
+// that the command sent.
+func (p *photographer) run(agent, line string) (sent string) {
 	p.t.Helper()
 	fmt.Fprintf(&p.screen, "\n\x1b[36m%s$\x1b[0m %s\n", agent, line)
 	args, err := shellwords.Parse(strings.ReplaceAll(line, "\\\n", ""))
@@ -109,28 +106,16 @@ func (p *photographer) run(agent, line string) {
 		p.t.Fatalf("%s: exit status %d:\n%s", line, exit, out.String())
 	}
 	p.screen.WriteString(strings.ReplaceAll(out.String(), p.dir, "~/shop"))
-}
-
-// pending returns the short id of the first message in an agent's inbox.
-func (p *photographer) pending(agent string) string {
-	p.t.Helper()
-	var answer struct {
-		Agents []struct{ Messages []struct{ ID string } }
-	}
-	s := &session{Streams: &command.Streams{In: strings.NewReader(""), Dir: p.dir, Now: time.Now, Getenv: func(string) string { return "" }}}
-	s.Err = &s.stderr
-	if err := json.Unmarshal([]byte(s.must(p.t, "inbox", "--agent", agent, "--json")), &answer); err != nil {
-		p.t.Fatal(err)
-	}
-	id := answer.Agents[0].Messages[0].ID
-	return id[strings.LastIndex(id, "-")+1:]
+	_, sent, _ = strings.Cut(out.String(), "sent ")
+	sent, _, _ = strings.Cut(sent, " ")
+	return sent
 }
 
 // take compares the picture of the name with the screen, and clears the screen.
 func (p *photographer) take(name, title string) {
 	p.t.Helper()
 	path := filepath.Join("..", "..", "docs", "pictures", name+".svg")
-	got := svg(title, strings.TrimSpace(p.screen.String()))
+	got := p.svg(title)
 	p.screen.Reset()
 	if *update {
 		if err := os.WriteFile(path, got, 0o644); err != nil {
@@ -151,65 +136,39 @@ const (
 
 // svgStyle has the colours of a light and of a dark screen.
 const svgStyle = `text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;fill:#1f2328}` +
-	`rect{fill:#f6f8fa}.bold{font-weight:bold}.faint{opacity:.6}.red{fill:#cf222e}.green{fill:#1a7f37}` +
-	`.yellow{fill:#9a6700}.blue,.cyan{fill:#0969da}.magenta{fill:#8250df}` +
-	`@media(prefers-color-scheme:dark){text{fill:#e6edf3}rect{fill:#161b22}.red{fill:#ff7b72}.green{fill:#7ee787}` +
-	`.yellow{fill:#e3b341}.blue,.cyan{fill:#79c0ff}.magenta{fill:#d2a8ff}}`
+	`rect{fill:#f6f8fa}.bold{font-weight:bold}.cyan{fill:#0969da}` +
+	`@media(prefers-color-scheme:dark){text{fill:#e6edf3}rect{fill:#161b22}.cyan{fill:#79c0ff}}`
 
-// svg draws the text, whose colours are escape sequences, as a picture.
-func svg(title, screen string) []byte {
+// classes are the styles of escape sequences.
+var classes = map[string]string{"0": "", "22": "", "0;22": "", "1": ` class="bold"`, "36": ` class="cyan"`}
+
+// svg draws the screen.
+func (p *photographer) svg(title string) []byte {
+	p.t.Helper()
 	var b bytes.Buffer
-	lines, columns := strings.Split(screen, "\n"), columns
+	lines, columns := strings.Split(strings.TrimSpace(p.screen.String()), "\n"), columns
 	for _, line := range lines {
 		columns = max(columns, cells.String(line))
 	}
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" role="img" xml:space="preserve"><title>%s</title>`+
 		"\n<style>%s</style>\n"+`<rect width="%[1]d" height="%[2]d" rx="8"/>`+"\n",
-		columns*cellWidth/10+2*margin, len(lines)*lineHeight+2*margin, escaped(title), svgStyle)
+		columns*cellWidth/10+2*margin, len(lines)*lineHeight+2*margin, html.EscapeString(title), svgStyle)
 	for i, line := range lines {
-		column, style := 0, []string(nil)
-		for len(line) > 0 {
-			at := sequence.FindStringSubmatchIndex(line)
-			if at == nil {
-				at = []int{len(line), len(line), len(line), len(line)}
+		column := 0
+		for part := range strings.SplitSeq("0m"+line, "\x1b[") {
+			code, text, _ := strings.Cut(part, "m")
+			class, ok := classes[code]
+			if !ok {
+				p.t.Errorf("the pictures have no style for the escape sequence %q", code)
 			}
-			if text := line[:at[0]]; strings.TrimSpace(text) != "" {
-				size := cells.String(text)
-				fmt.Fprintf(&b, `<text x="%.1f" y="%d" textLength="%.1f"`, margin+float64(column*cellWidth)/10, margin+(i+1)*lineHeight-6, float64(size*cellWidth)/10)
-				if len(style) > 0 {
-					fmt.Fprintf(&b, ` class="%s"`, strings.Join(style, " "))
-				}
-				fmt.Fprintf(&b, ">%s</text>\n", escaped(text))
+			size := cells.String(text)
+			if strings.TrimSpace(text) != "" {
+				fmt.Fprintf(&b, `<text x="%.1f" y="%d" textLength="%.1f"%s>%s</text>`+"\n", margin+float64(column*cellWidth)/10,
+					margin+(i+1)*lineHeight-6, float64(size*cellWidth)/10, class, html.EscapeString(text))
 			}
-			column += cells.String(line[:at[0]])
-			style = restyled(style, line[at[2]:at[3]])
-			line = line[at[1]:]
+			column += size
 		}
 	}
 	b.WriteString("</svg>\n")
 	return b.Bytes()
-}
-
-var sequence = regexp.MustCompile("\x1b\\[([0-9;]*)m")
-
-// restyled returns the style after an escape sequence.
-func restyled(style []string, codes string) []string {
-	names := map[string]string{"1": "bold", "2": "faint", "31": "red", "32": "green", "33": "yellow", "34": "blue", "35": "magenta", "36": "cyan"}
-	for code := range strings.SplitSeq(codes, ";") {
-		switch name, ok := names[code]; {
-		case ok:
-			style = append(slices.Clip(style), name)
-		case code == "22":
-			style = slices.DeleteFunc(slices.Clone(style), func(s string) bool { return s == "bold" || s == "faint" })
-		default:
-			style = nil
-		}
-	}
-	return style
-}
-
-func escaped(text string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(text)) // a strings.Builder does not fail
-	return b.String()
 }
