@@ -102,7 +102,7 @@ func mailboxRules() []rule {
 			if len(e.Elsewhere) > 0 && e.Agent != "" && !e.Elsewhere[0].Message.IsFor(e.Agent) {
 				return "" // the agent never had it
 			}
-			return "oacp restore " + e.ID.Short() + " puts it back into the inbox"
+			return fmt.Sprintf("oacp status %s says what became of it, oacp restore %[1]s puts it back into the inbox", e.ID.Short())
 		})},
 		{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
 		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {

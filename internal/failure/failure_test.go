@@ -38,7 +38,7 @@ func TestFailures(t *testing.T) {
 		text string
 	}{
 		{failure.Usagef("no such flag").WithHint("look"), 2, "usage", "oacp: no such flag\nhint: look\n"},
-		{fmt.Errorf("sending: %w", project.ErrNoSender), 2, "no_sender", "oacp: sending: nothing says which agent this is\nhint: name the agent"},
+		{fmt.Errorf("sending: %w", project.ErrNoSender), 2, "no_sender", "oacp: sending: nothing says which agent this is\nhint: use --agent AGENT, or set OACP_AGENT"},
 		{fmt.Errorf("%w at or above /x", mailbox.ErrNoWorkspace), 1, "no_workspace", "hint: oacp init"},
 		{&project.UnknownProjectError{Project: "projct", Home: "/h", Known: []string{"project"}}, 1, "unknown_project", "hint: did you mean project?"},
 		{&mailbox.UnknownAgentError{Agent: "zed", Known: []schema.AgentName{"codex"}}, 1, "unknown_agent", "hint: oacp add-agent zed"},
