@@ -78,7 +78,7 @@ func (o *sendOptions) run(c *cli.Context, words []string, s *command.Streams) er
 		}
 	}
 	if o.template != "" {
-		return printTemplate(o.template, o.workspace, s)
+		return printTemplate(o.template, o.workspace, o.json, s)
 	}
 	if err := errors.Join(o.check(c), o.wait.check(c)); err != nil {
 		return err

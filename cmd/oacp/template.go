@@ -14,7 +14,7 @@ import (
 
 // printTemplate prints a body to fill in, for a type of message that has one or for a schema of the
 // workspace. Types that oacp knows need no workspace.
-func printTemplate(name string, o command.Workspace, s *command.Streams) error {
+func printTemplate(name string, o command.Workspace, asJSON bool, s *command.Streams) error {
 	return withSchemas(o, s, func(root *os.Root, dir string) error {
 		text, err := bodyTemplate(name, root, dir)
 		if errors.Is(err, contract.ErrNoTemplate) {
@@ -26,9 +26,13 @@ func printTemplate(name string, o command.Workspace, s *command.Streams) error {
 			return failure.Usagef("--template: nothing says what is in the body of a %s", visible.Quote(name)).
 				WithHint(spelling.DidYouMean(names, name, "any text will do; there are templates for "+strings.Join(names, ", ")))
 		}
-		if err == nil {
-			_, err = s.Out.Write(text)
+		if err != nil {
+			return err
 		}
+		if asJSON {
+			return command.WriteJSON(s.Out, map[string]string{"template": name, "yaml": string(text)})
+		}
+		_, err = s.Out.Write(text)
 		return err
 	})
 }
