@@ -67,7 +67,7 @@ func (c *call) run(ctx context.Context) error {
 	return c.command.Action(context)
 }
 
-// parse finds the command, its flags, which may stand anywhere, and its other arguments. What
+// parse finds the command, its flags, in any place, and its other arguments. What
 // follows a "--" is not a flag. Unknown commands and flags are errors, and so is a flag in place of
 // the value of another one.
 func (p *Program) parse(args []string, s *Streams) (*call, error) {
