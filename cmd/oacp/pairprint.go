@@ -113,7 +113,7 @@ func pairWords(e pair.Entry) (string, colors) {
 		return "the proof runs: " + e.Content, nil
 	case pair.EntryProof:
 		if e.Error != "" {
-			return fmt.Sprintf("%s, after %v", e.Error, took), signalColors[bridge.SignalFail]
+			return e.Error, signalColors[bridge.SignalFail]
 		}
 		return fmt.Sprintf("the proof has succeeded after %v", took), signalColors[bridge.SignalPass]
 	case pair.EntryRestart:
@@ -127,7 +127,7 @@ func pairWords(e pair.Entry) (string, colors) {
 		case pair.Complete:
 			return fmt.Sprintf("run %d is completed in iteration %d", e.RunID, e.Iteration), signalColors[bridge.SignalPass]
 		case pair.Failed:
-			return fmt.Sprintf("run %d has failed in iteration %d: %s", e.RunID, e.Iteration, e.Error), signalColors[bridge.SignalFail]
+			return fmt.Sprintf("run %d has failed in iteration %d", e.RunID, e.Iteration), signalColors[bridge.SignalFail]
 		}
 		return fmt.Sprintf("run %d has stopped in iteration %d and can be continued", e.RunID, e.Iteration), yellow
 	}

@@ -156,7 +156,7 @@ func (o pairOptions) run(s *command.Streams) (run bridge.Run, err error) {
 	}
 	if errors.Is(err, bridge.ErrNoRun) {
 		err = failure.WithHint(err,
-			"oacp bridge lists the runs; --repo names another repository, --runs-dir another folder of runs")
+			"oacp pair list lists the runs; --repo names another repository, --runs-dir another folder of runs")
 	}
 	return run, err
 }
