@@ -153,8 +153,8 @@ func TestReadyOnce(t *testing.T) {
 	}
 	socket := listener.Addr().String()
 	out, err := exec.Command("oacp", "run", "--dir", c.Dir, "--agent", "b", "--once", "--driver", "ash", "--socket", socket).CombinedOutput()
-	if err != nil || bytes.Count(out, []byte("acknowledged")) != 2 {
-		t.Errorf("run: %v, want two messages acknowledged:\n%s", err, out)
+	if err != nil || bytes.Count(out, []byte("  done  ")) != 2 {
+		t.Errorf("run: %v, want two turns done:\n%s", err, out)
 	}
 	if out, err := exec.Command("oacp", "ash", "query", "x", "--socket", socket).CombinedOutput(); err != nil || string(out) != "hi\n" {
 		t.Errorf("ash query: %v, %q, want hi", err, out)
