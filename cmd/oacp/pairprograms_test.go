@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/modelstub"
@@ -45,7 +46,8 @@ func newPairScene(t *testing.T, model func(file string, request modelstub.Reques
 		if err := os.MkdirAll(scene.repository, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(scene.repository, name), []byte(text), 0o600); err != nil {
+		path, old := filepath.Join(scene.repository, name), time.Now().Add(-time.Hour) // older than the run
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chtimes(path, old, old)); err != nil {
 			t.Fatal(err)
 		}
 	}
