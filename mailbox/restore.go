@@ -90,10 +90,13 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 		return r, err
 	}
 	for _, c := range copies {
-		if data, err := w.ReadRaw(c); r.source.Box == Outbox && err == nil && bytes.Equal(data, r.data) {
+		data, err := w.ReadRaw(c)
+		switch {
+		case err != nil || !bytes.Equal(data, r.data):
+			continue // somebody edited it, or it is another message with the same id: it stays
+		case r.source.Box == Outbox:
 			r.source = c
-		}
-		if c.Path != r.source.Path {
+		case c.Path != r.source.Path:
 			r.leftovers = append(r.leftovers, c)
 		}
 		reason := Entry{Agent: agent, Box: c.Box, Name: c.Name + ReasonSuffix}
@@ -105,8 +108,8 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 }
 
 // Restore puts a message back into the inbox of an agent that acknowledged it, archived it or gave it
-// up, and returns the path. The copies in the agent's archive and dead letters go, with their reasons,
-// once that in the inbox is durable. A crash leaves the message as it was, or restored.
+// up, and returns the path. Identical copies in the agent's archive and dead letters go, with their
+// reasons, once the copy in the inbox is durable. A crash leaves the message as it was, or restored.
 //
 // begin is called with the source when nothing is known to prevent the restoration, before anything
 // changes. Restore ends with its error. Other errors are those of Restorable and of the file system.

@@ -79,21 +79,35 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// TestRestoreTakesTheSendersBytes changes the recipient's copy: the sender's comes back.
+// TestRestoreTakesTheSendersBytes changes the recipient's copy: the sender's comes back, and the
+// changed one stays where it is.
 func TestRestoreTakesTheSendersBytes(t *testing.T) {
 	for _, dealing := range dealings[1:] {
 		w := newWorkspace(t, "claude", "codex")
 		e, sent := dealt(t, w, dealing.deal)
+		var changed []string
 		for _, folder := range []string{"archive", "dead_letter"} {
 			path := filepath.Join(w.dir, "agents/codex", folder, e.Name)
 			if _, err := os.Stat(path); err == nil {
 				writeTestFile(t, path, sent+"# changed\n")
+				changed = append(changed, path)
 			}
 		}
-		if _, err := w.Restore(t.Context(), e.Message, "codex", begin); err != nil {
+		path, err := w.Restore(t.Context(), e.Message, "codex", begin)
+		if err != nil {
 			t.Fatal(err)
 		}
-		wantRestored(t, w, sent)
+		if readFile(t, path) != sent {
+			t.Error("the restored message has other bytes than the sender's copy")
+		}
+		for _, path := range changed {
+			if readFile(t, path) != sent+"# changed\n" {
+				t.Errorf("%s is not what it was", path)
+			}
+		}
+		if len(changed) == 0 {
+			t.Error("there was no copy to change")
+		}
 	}
 }
 
