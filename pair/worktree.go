@@ -22,11 +22,14 @@ func worktreePath(run bridge.Run) string { return filepath.Join(run.Folder, "wor
 // branch returns the branch of a run's worktree (AgentPair's worktrees guide, "Branch Naming").
 func (m *Manifest) branch() string { return fmt.Sprintf("agentpair/run-%d", m.ID) }
 
+// ErrNoCommit means that there is no commit from which a worktree could start.
+var ErrNoCommit = errors.New("a worktree needs a git repository with a commit")
+
 // baseCommit returns the commit from which a worktree starts.
 func baseCommit(repository string) (string, error) {
 	commit, err := git(context.Background(), repository, "rev-parse", "--verify", "HEAD^{commit}")
 	if err != nil {
-		return "", fmt.Errorf("a worktree needs a git repository with a commit: %w", err)
+		return "", fmt.Errorf("%w: %w", ErrNoCommit, err)
 	}
 	return commit, nil
 }

@@ -107,13 +107,14 @@ EXAMPLES:
 
 func runTrustImport(ctx context.Context, o trustOptions, file string, s *command.Streams) error {
 	return o.with(s, func(w *mailbox.Workspace) error {
+		const hint = "import the KEY.pub.json that oacp key gen made, unchanged"
 		text, err := readInput(file, s)
 		if err != nil {
-			return err
+			return failure.WithHint(err, hint)
 		}
 		stub, err := signing.ParsePublicStub([]byte(text))
 		if err != nil {
-			return failure.WithHint(fmt.Errorf("%s: %w", file, err), "import the KEY.pub.json that oacp key gen made, unchanged")
+			return failure.WithHint(fmt.Errorf("%s: %w", file, err), hint)
 		}
 		done, err := trust.Import(ctx, w, stub, schema.AgentName(o.agent))
 		if err != nil {

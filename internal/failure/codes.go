@@ -202,6 +202,7 @@ func pairRules() []rule {
 		{"unfinished", is(pair.ErrUnfinished, "")},
 		{"keeps_changes", is(pair.ErrKeepsChanges, "")},
 		{"never_begun", is(pair.ErrNeverBegun, "oacp pair PROMPT starts a new run, with a number of its own")},
+		{"no_commit", is(pair.ErrNoCommit, "commit what the work starts from, or leave out --worktree")},
 		{"newer_version", is(pair.ErrNewerVersion, "a newer oacp made the run and can continue it")},
 		{"foreign_run", is(pair.ErrForeignRun, "only the program that made the run can continue it")},
 		{"damaged_run", is(pair.ErrDamaged, "look into the folder of the run, and delete it if nothing there is needed")},
