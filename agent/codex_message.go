@@ -66,8 +66,8 @@ type codexItem struct {
 	Query string `json:"query"`
 }
 
-// codexAction is what the server makes of a command. The type unknown stands for all that was given
-// to the shell; other types leave parts out.
+// codexAction is what the server makes of a command. The type unknown holds the whole
+// command line; other types leave parts out.
 type codexAction struct {
 	Type    string `json:"type"`
 	Command string `json:"command"`

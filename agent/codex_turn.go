@@ -53,7 +53,7 @@ func (t *codexTurn) take(s said) bool {
 		t.server.send(codexAnswer(m, func(server, command string) string {
 			_, trusted := t.driver.options.MCP[server]
 			reason := t.denial(trusted, command)
-			if reason == unattended && server != "" { // other refusals are told by their items
+			if reason == unattended && server != "" { // the items of a turn report other refusals
 				t.refuse(Refusal{Tool: "MCP server", What: server, Count: 1, Allow: PermitAll})
 			}
 			return reason

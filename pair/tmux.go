@@ -31,7 +31,7 @@ func (s *Session) TmuxName() (string, error) {
 	return m.TmuxSession, s.save()
 }
 
-// afterwards runs a command and leaves what it printed on the screen until somebody has seen it.
+// afterwards runs a command and keeps its output on the screen until someone presses Enter.
 const afterwards = `trap : INT; "$@"; trap - INT; echo; echo "The process has ended. Enter closes this tmux session."; read -r line`
 
 // Start starts the session. It replaces a session of that name, in which nothing drives the run any

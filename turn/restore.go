@@ -98,7 +98,7 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 }
 
 // revive records that what is known of a message no longer counts. Without that, a Runner would take
-// the message for a copy of one that is handled.
+// the message for a copy of a handled one.
 func revive(w *mailbox.Workspace, name schema.AgentName, source mailbox.Entry) error {
 	h, err := readHistory(w, name)
 	if err != nil {

@@ -52,7 +52,7 @@ var priorityWords = map[string]schema.Priority{
 	"low": schema.P3, "3": schema.P3,
 }
 
-// SuggestPriority says which priority a text that is none probably means.
+// SuggestPriority returns the priority that an invalid one probably means.
 func SuggestPriority(text string) string {
 	if p := schema.Priority(strings.ToUpper(text)); p.Known() {
 		return fmt.Sprintf("did you mean %s?", p)

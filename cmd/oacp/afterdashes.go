@@ -14,10 +14,9 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
-// What stands after "--" is the command of an agent, word by word. Here are the mistakes that
-// people make there.
+// The words after "--" are the agent's command. This file detects common mistakes in them.
 
-// afterDashes is the hint for a command that stands elsewhere.
+// afterDashes is the hint for a command in any other place.
 const afterDashes = "the command of the agent goes after --, as in: oacp run --agent codex -- ./agent.sh"
 
 // checkOrder returns an error if the words after "--" begin with a flag, or if they hold a flag

@@ -85,9 +85,9 @@ func (o deliverOptions) checkBeforeEditing(w *mailbox.Workspace, draft schema.Me
 	return slices.DeleteFunc(invalid.Diagnostics, ofBody).Err()
 }
 
-// editorNotes returns what stands below the scissors: how to go on, and what the message is.
+// editorNotes returns the lines below the scissors: instructions, and a summary of the message.
 func (o deliverOptions) editorNotes(m *schema.Message) string {
-	notes := fmt.Sprintf("# Write the message above this line. What stands below it is not sent.\n"+
+	notes := fmt.Sprintf("# Write the message above this line. Text below it is not sent.\n"+
 		"# To cancel, leave nothing above it.\n#\n# A %s from %s to %s: %s\n", m.Type, m.From, joinNames(m.To), m.Subject)
 	if answered := o.answered; answered != nil {
 		body := answered.Body.Text

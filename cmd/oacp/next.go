@@ -139,7 +139,7 @@ func (o nextOptions) printThread(ctx context.Context, w *mailbox.Workspace, agen
 	return o.print(ctx, w, agent, conversation.NewFor(thread, agent, pending), []mailbox.Entry{pending}, s)
 }
 
-// print prints messages, and then how to go on with those of them that are pending.
+// print prints messages, then the command that ends the work on the pending ones.
 func (o nextOptions) print(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, entries, pending []mailbox.Entry, s *command.Streams) error {
 	if err := printAll(withReplies(ctx, w, agent, entries), o.json, !o.all && !o.thread, s); err != nil {
 		return err

@@ -159,7 +159,7 @@ func (s *tmuxScene) driver() int {
 }
 
 // TestPairTmux checks that each agent has a pane that shows it at work, above one with the run, that
-// the terminal shows the run, too, and that the result stays until somebody has seen it.
+// the terminal shows the run, too, and that the result stays until someone presses Enter.
 func TestPairTmux(t *testing.T) {
 	scene := newTmuxScene(t)
 	scene.awaitPane("{top-left}", "codex", "claude")
@@ -219,7 +219,7 @@ func TestPairTmuxInterrupted(t *testing.T) {
 }
 
 // TestPairTmuxStopped checks that ^C in the pane of the run stops the run, and that the pane then
-// shows how to go on.
+// prints the command that continues it.
 func TestPairTmuxStopped(t *testing.T) {
 	scene := newTmuxScene(t)
 	scene.awaitPane("{top-left}", "codex", "claude")

@@ -49,7 +49,8 @@ func TestPictures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { takePictures(t, dir) })
 }
 
-// takePictures plays some minutes of two agents. Time passes only between the commands.
+// takePictures plays some minutes of two agents. Its sleeps advance the fake
+// clock of synctest.
 func takePictures(t *testing.T, dir string) {
 	p := &photographer{t: t, dir: dir}
 	time.Sleep(time.Until(time.Date(2026, time.March, 13, 14, 30, 20, 0, time.UTC)))

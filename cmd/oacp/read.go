@@ -149,7 +149,7 @@ func withReplies(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNa
 	return messages
 }
 
-// shown is a message, or a file that is none, with the files that hold it.
+// shown is a message, or a file that is not one, and all its copies.
 type shown struct {
 	entry  mailbox.Entry
 	places []place

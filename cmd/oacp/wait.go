@@ -125,7 +125,7 @@ func (o *waitOptions) endsWait(m *schema.Message) bool {
 	return o.what == waitForAny || m.Priority == schema.P0
 }
 
-// await waits until a sent message is acknowledged or answered, and prints what came.
+// await waits until a sent message is acknowledged or answered, and prints the message that ended the wait.
 func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, before map[string]bool, s *command.Streams) error {
 	if o.wait.limit > 0 {
 		var cancel context.CancelFunc

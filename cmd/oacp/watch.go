@@ -58,7 +58,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "agent", Usage: "watch the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on, and print messages as they arrive", Destination: &o.follow},
 			&cli.BoolFlag{Name: "once", Usage: "accepted for compatibility", Destination: &o.once, Hidden: true},
-			&cli.StringFlag{Name: "since", Category: command.Rare, Usage: "the first time, leave out what came before `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "epoch", Destination: &o.since},
+			&cli.StringFlag{Name: "since", Category: command.Rare, Usage: "on the first run, skip messages before `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "epoch", Destination: &o.since},
 			&cli.StringFlag{Name: "state-id", Category: command.Rare, Usage: "use the record `NAME`, for a second reader", Destination: &o.stateID},
 			&cli.BoolFlag{Name: "show-archived", Category: command.Rare, Usage: "also print what leaves the inbox", Destination: &o.archived},
 			&cli.StringSliceFlag{Name: "project", Usage: "watch the project `PROJECT`; may be repeated", Destination: &o.projects},

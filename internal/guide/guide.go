@@ -3,7 +3,7 @@ package guide
 
 import _ "embed"
 
-// Agent is the page: Markdown that reads well as it stands, under 2,500 characters.
+// Agent is the page: Markdown of at most 2,500 characters.
 //
 //go:embed agent.md
 var Agent string

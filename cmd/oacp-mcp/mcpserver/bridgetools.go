@@ -146,7 +146,7 @@ func (s *Server) checkRecord(r bridge.Record) error {
 
 type receiveMessagesInput struct {
 	Agent   string  `json:"agent,omitempty" jsonschema:"Your own name; may be left out."`
-	SinceID string  `json:"since_id,omitempty" jsonschema:"The last_id of an earlier answer or the id of a message: only what came after it is returned."`
+	SinceID string  `json:"since_id,omitempty" jsonschema:"The last_id of an earlier answer or the id of a message: only messages after it are returned."`
 	Limit   limit   `json:"limit,omitempty" jsonschema:"Return at most so many messages, 50 if left out."`
 	Seconds seconds `json:"wait_seconds,omitempty" jsonschema:"If there is nothing new, wait at most so many seconds for a message; 0 if left out."`
 }

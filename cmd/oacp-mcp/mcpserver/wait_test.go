@@ -44,7 +44,7 @@ func TestNextMessage(t *testing.T) {
 	<-sent
 	wantText(t, "the message", text, "subject: Later", "bad.yaml")
 	if got.Message.Subject != "Later" {
-		t.Errorf("got %+v, want what came while it waited", got)
+		t.Errorf("got %+v, want the message that arrived meanwhile", got)
 	}
 	wantText(t, "waiting for hours", codex.refuse(t, "next_message", arguments{"wait_seconds": 481}), "from 0 to 480")
 }
@@ -59,6 +59,6 @@ func TestReceiveMessagesWaits(t *testing.T) {
 		defer close(sent)
 		claude.try(t, "send_to_agent", arguments{"to": "codex", "message_type": "chat", "content": "hello"})
 	}()
-	wantText(t, "what came", codex.call(t, "receive_messages", arguments{"wait_seconds": 480}, nil), "from=claude type=chat", "hello")
+	wantText(t, "the answer", codex.call(t, "receive_messages", arguments{"wait_seconds": 480}, nil), "from=claude type=chat", "hello")
 	<-sent
 }
