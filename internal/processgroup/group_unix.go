@@ -19,6 +19,10 @@ func Lead(command *exec.Cmd, death syscall.Signal) {
 	setDeathSignal(command.SysProcAttr, death)
 }
 
+// LeadSession makes a command, which is not started yet, the leader of a session of its own, and so of
+// a process group: it has no terminal that it could ask for a password.
+func LeadSession(command *exec.Cmd) { command.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
 // Signal sends a signal to the processes of the leader's group, if there are any. Without process
 // groups, it kills the leader.
 func Signal(leader *os.Process, signal syscall.Signal) { _ = syscall.Kill(-leader.Pid, signal) }

@@ -34,8 +34,9 @@ var imports = map[string][]string{
 	"mailbox/project": {"schema", "mailbox"},
 	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
 	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
-	"mailbox/doctor":  {"schema", "signing", "contract", "mailbox", "mailbox/project", "mailbox/trust"},
+	"mailbox/doctor":  {"schema", "signing", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/gitmail"},
 	"mailbox/gitmail": {"schema", "validate", "mailbox"},
+	"validate/change": {"schema", "validate"},
 
 	"convert/mirror": {"schema", "validate", "mailbox", "mailbox/project", "mailbox/watch", "bridge", "convert"},
 
@@ -47,10 +48,11 @@ var imports = map[string][]string{
 	"pair":    {"schema", "bridge", "agent"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
+	"internal/git":       {"internal/processgroup"},
 	"internal/staging":   {"schema", "internal/durable"},
 	"internal/failure": {
 		"schema", "signing", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge",
-		"ash", "agent", "turn", "pair", "internal/durable", "internal/spelling", "internal/visible",
+		"ash", "agent", "turn", "pair", "mailbox/gitmail", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",
 	},
 	"internal/command": {
 		"schema", "validate", "contract", "mailbox", "mailbox/trust", "mailbox/project", "bridge", "internal/failure", "internal/spelling", "internal/visible",

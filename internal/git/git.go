@@ -1,0 +1,216 @@
+// Package git runs the git program so that it never asks anybody anything, never runs for ever, and
+// works on the repository that the caller names, whatever the environment says.
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/processgroup"
+)
+
+// ErrMissing is returned if there is no git program.
+var ErrMissing = errors.New("git is not installed")
+
+// oldest is the oldest version of git that has all that this module needs.
+var oldest = [2]int{2, 30}
+
+// VersionError says that git is too old.
+type VersionError struct{ Found, Needed string }
+
+// Error names both versions.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("git %s is too old: version %s or later is needed", e.Found, e.Needed)
+}
+
+// Error says that a git command failed.
+type Error struct {
+	// Args are the arguments, the command first.
+	Args []string
+	// Exit is the exit status, or -1 if a signal ended git.
+	Exit int
+	// Stderr is the end of what git printed to standard error, without outer white space.
+	Stderr string
+}
+
+// Error names the command and says what git printed.
+func (e *Error) Error() string {
+	text := e.Stderr
+	if text == "" {
+		text = "exit status " + strconv.Itoa(e.Exit)
+	}
+	return fmt.Sprintf("git %s: %s", e.Args[0], strings.ReplaceAll(text, "\n", "; "))
+}
+
+// Exit returns the exit status of a git command that failed, and -1 for other errors.
+func Exit(err error) int {
+	if failed, ok := errors.AsType[*Error](err); ok {
+		return failed.Exit
+	}
+	return -1
+}
+
+const (
+	// timeLimit bounds a command whose context has no deadline.
+	timeLimit = 2 * time.Minute
+	// outputLimit and stderrLimit bound what is kept of the output, in bytes.
+	outputLimit = 512 << 20
+	stderrLimit = 4 << 10
+	// waitDelay is how long output may still come from children of a killed command.
+	waitDelay = 2 * time.Second
+)
+
+// Repository says in which repository commands run. The zero value is the one that git finds from
+// the working folder of this process.
+type Repository struct {
+	// Dir is the folder in which git looks for its repository, if it is not empty.
+	Dir string
+	// GitDir is the repository itself, if it is not empty.
+	GitDir string
+	// Config are settings of the form name=value, which take precedence over those of files.
+	Config []string
+	// Env are variables of the form NAME=value in addition to the environment of this process, from
+	// which those are removed that lead git to another repository or change what it does.
+	Env []string
+}
+
+// Check returns ErrMissing or a *VersionError if there is no git that can be used.
+func Check(ctx context.Context) error {
+	out, err := new(Repository).Run(ctx, "version")
+	if err != nil {
+		return err
+	}
+	version := strings.TrimPrefix(strings.TrimSpace(string(out)), "git version ")
+	version, _, _ = strings.Cut(version, " ") // Apple appends its own
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return fmt.Errorf("git version: cannot read %.100q", out)
+	}
+	if major < oldest[0] || major == oldest[0] && minor < oldest[1] {
+		return &VersionError{Found: version, Needed: fmt.Sprintf("%d.%d", oldest[0], oldest[1])}
+	}
+	return nil
+}
+
+// Run runs a command and returns what it printed to standard output. The error is an *Error if git
+// failed, ErrMissing, or that of the context; without a deadline, a command ends after two minutes.
+func (r *Repository) Run(ctx context.Context, args ...string) ([]byte, error) {
+	return r.RunInput(ctx, nil, args...)
+}
+
+// RunInput is Run with a standard input, which is empty if it is nil.
+func (r *Repository) RunInput(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
+	ctx, cancel := limit(ctx, args[0])
+	defer cancel()
+	command := r.Command(ctx, args...)
+	var out, stderr bounded
+	out.limit, stderr.limit = outputLimit, stderrLimit
+	stderr.last = true
+	command.Stdin, command.Stdout, command.Stderr = stdin, &out, &stderr
+	if err := Failure(ctx, command.Run(), args, stderr.kept.Bytes()); err != nil {
+		return nil, err
+	}
+	if out.over {
+		return nil, fmt.Errorf("git %s: the output exceeds %d bytes", args[0], outputLimit)
+	}
+	return out.kept.Bytes(), nil
+}
+
+// limit gives the context a deadline if it has none.
+func limit(ctx context.Context, name string) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, timeLimit, fmt.Errorf("git %s did not end within %v: %w", name, timeLimit, context.DeadlineExceeded))
+}
+
+// Failure turns the error of a command that was started with Command into those of Run.
+func Failure(ctx context.Context, err error, args []string, stderr []byte) error {
+	exit, failed := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("git %s: %w", args[0], context.Cause(ctx))
+	case errors.Is(err, exec.ErrNotFound):
+		return ErrMissing
+	case failed:
+		return &Error{Args: args, Exit: exit.ExitCode(), Stderr: strings.TrimSpace(string(stderr))}
+	}
+	return fmt.Errorf("git %s: %w", args[0], err)
+}
+
+// Command returns a command for callers that talk with it while it runs. When the context ends, it is
+// killed with all its children. Its error becomes one of Run's with Failure.
+func (r *Repository) Command(ctx context.Context, args ...string) *exec.Cmd {
+	var all []string
+	if r.Dir != "" {
+		all = append(all, "-C", r.Dir)
+	}
+	if r.GitDir != "" {
+		all = append(all, "--git-dir="+r.GitDir)
+	}
+	for _, setting := range r.Config {
+		all = append(all, "-c", setting)
+	}
+	command := exec.CommandContext(ctx, "git", append(all, args...)...)
+	command.Env = slices.Concat(environment(), r.Env)
+	processgroup.LeadSession(command)
+	command.Cancel = func() error {
+		processgroup.Kill(command.Process)
+		return nil
+	}
+	command.WaitDelay = waitDelay
+	return command
+}
+
+// kept are the beginnings of those variables for git that say how to reach remotes, where the settings
+// of the user and the system are, and who commits.
+var kept = [...]string{
+	"GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_EXEC_PATH=", "GIT_TRACE",
+	"GIT_CONFIG_GLOBAL=", "GIT_CONFIG_SYSTEM=", "GIT_CONFIG_NOSYSTEM=",
+	"GIT_CEILING_DIRECTORIES=", "GIT_DISCOVERY_ACROSS_FILESYSTEM=", "GIT_COMMITTER_NAME=", "GIT_COMMITTER_EMAIL=",
+}
+
+// environment returns the environment of git. No program may ask for a password: not git on the
+// terminal, no helper with a window, and no ssh, which has no terminal in a session of its own.
+func environment() []string {
+	env := slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "GIT_") &&
+			!slices.ContainsFunc(kept[:], func(start string) bool { return strings.HasPrefix(variable, start) })
+	})
+	return append(env, "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=", "SSH_ASKPASS_REQUIRE=never",
+		"GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
+}
+
+// bounded keeps the first or last bytes that are written to it.
+type bounded struct {
+	kept  bytes.Buffer
+	limit int
+	// last says that the last bytes are kept.
+	last bool
+	over bool
+}
+
+// Write never fails, so that git does not end early.
+func (b *bounded) Write(data []byte) (int, error) {
+	b.kept.Write(data)
+	if extra := b.kept.Len() - b.limit; extra > 0 {
+		b.over = true
+		if b.last {
+			b.kept.Next(extra)
+		} else {
+			b.kept.Truncate(b.limit)
+		}
+	}
+	return len(data), nil
+}
