@@ -30,7 +30,7 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 	if options.Suffix != "" && !schema.IsNamePart(options.Suffix) {
 		return fmt.Errorf("suffix %.80q: want 1 to 64 letters, digits, dots, underscores or hyphens", options.Suffix)
 	}
-	o.long = o.long || options.Suffix != ""
+	o.long = o.long || w.long || options.Suffix != ""
 	switch {
 	case m.From != Postmaster:
 		err = w.checkAgent(m.From, m.To, options.Create)
@@ -148,6 +148,11 @@ func (w *Workspace) giveID(o *outgoing, claimed map[string]bool) error {
 	return err
 }
 
+// isUnique reports whether nobody else chooses this name for another message.
+func (w *Workspace) isUnique(m *schema.Message, name string) bool {
+	return w.long || name != m.FileName()
+}
+
 // shortNameTaken reports whether one of the message's boxes has a file of its short name. A box that
 // cannot be looked at refuses its copy later, and says why.
 func (w *Workspace) shortNameTaken(m *schema.Message) bool {
@@ -196,7 +201,7 @@ type Receipt struct {
 	// Message is the message as it was sent, with its id and time.
 	Message *schema.Message
 	// Outbox is the path of the sender's copy. Inboxes are the paths of the recipients' copies, in
-	// the order of Message.To.
+	// the order of Message.To or Received.Pending.
 	Outbox  string
 	Inboxes []string
 	// Warnings are the warnings of the validation.
@@ -206,7 +211,7 @@ type Receipt struct {
 	AlreadySent bool
 }
 
-// Result is the outcome of one message of SendAll.
+// Result is the outcome of one message of SendAll or Receive.
 type Result struct {
 	// Receipt is nil if the message was not sent.
 	Receipt *Receipt

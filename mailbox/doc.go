@@ -24,6 +24,10 @@
 // A power failure can undo a rename that was not yet synced. The commit is synced before the first
 // inbox copy appears, so an inbox never shows a message that its sender's outbox has lost.
 //
+// [Workspace.Receive] delivers messages of other machines in the same steps, with the bytes and the
+// file name that they have there. If an outbox has a message already, its copies were published here,
+// and those that are missing were acknowledged: nothing arrives twice.
+//
 // A box can be a mount point of its own, such as an inbox bind-mounted into a container. No rename
 // crosses mounts, so its copy is staged hidden in the box, and a file in state/outgoing, its mark,
 // leads Recover to it; the mark is durable first. Archive, dead letters and Restore do so, too.

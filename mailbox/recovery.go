@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/staging"
@@ -311,8 +311,9 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 		}
 	}
 	names, err := c.Box.Names()
-	for _, name := range names {
-		if !strings.HasPrefix(name, strings.TrimSuffix(long, schema.FileExtension)+"_") { // a suffix follows
+	for _, name := range names { // those with a suffix, and those that other tools chose
+		parsed, parseErr := schema.ParseFileName(name)
+		if parseErr != nil || parsed.From != m.From || !parsed.At.Truncate(time.Minute).Equal(m.CreatedAt.Time().Truncate(time.Minute)) {
 			continue
 		}
 		if sent, err := isCopy(name); sent || err != nil {

@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -50,10 +51,15 @@ func (w *Workspace) SendAll(ctx context.Context, drafts []schema.Message, option
 	for i, draft := range drafts {
 		messages[i] = &outgoing{draft: draft}
 	}
+	return w.deliverAll(ctx, messages, options)
+}
+
+// deliverAll delivers messages in batches.
+func (w *Workspace) deliverAll(ctx context.Context, messages []*outgoing, options *SendOptions) []Result {
 	for rest := messages; len(rest) > 0; {
 		n, copies := 0, 0
-		for n < len(rest) && (n == 0 || copies+1+len(rest[n].draft.To) <= batchFiles) {
-			copies += 1 + len(rest[n].draft.To)
+		for n < len(rest) && (n == 0 || copies+1+len(rest[n].recipients()) <= batchFiles) {
+			copies += 1 + len(rest[n].recipients())
 			n++
 		}
 		err := w.deliver(ctx, rest[:n], options)
@@ -71,9 +77,10 @@ func (w *Workspace) SendAll(ctx context.Context, drafts []schema.Message, option
 	return results
 }
 
-// outgoing is a message being sent.
+// outgoing is a message being sent: a draft, or a received file.
 type outgoing struct {
 	draft    schema.Message
+	received *Received
 	message  *schema.Message
 	data     []byte
 	warnings validate.Diagnostics
@@ -92,7 +99,15 @@ type outgoing struct {
 }
 
 // given reports whether the message came with an id.
-func (o *outgoing) given() bool { return o.draft.ID != "" }
+func (o *outgoing) given() bool { return o.draft.ID != "" || o.received != nil }
+
+// recipients returns the agents whose inboxes get a copy.
+func (o *outgoing) recipients() []schema.AgentName {
+	if o.received != nil {
+		return o.received.Pending
+	}
+	return o.draft.To
+}
 
 // copies returns the message's copies, that of the outbox first.
 func (o *outgoing) copies() []*staging.Copy {
@@ -166,8 +181,13 @@ func (w *Workspace) tryToDeliver(ctx context.Context, messages []*outgoing, opti
 
 // stage composes a message and writes its copies, that of the outbox first. As long as the outbox
 // copy is staged, the message is not sent; removing that copy prevents its delivery.
-func (b *batch) stage(o *outgoing) error {
-	if err := b.w.compose(o, b.options, b.claimed); err != nil {
+func (b *batch) stage(o *outgoing) (err error) {
+	if o.received != nil {
+		err = b.w.accept(o)
+	} else {
+		err = b.w.compose(o, b.options, b.claimed)
+	}
+	if err != nil {
 		return err
 	}
 	if b.started[o.message.ID] {
@@ -203,7 +223,7 @@ func (b *batch) stage(o *outgoing) error {
 // address opens the boxes that get a copy.
 func (b *batch) address(o *outgoing) error {
 	names := []staging.Name{b.name(o.message.ID, o.message.From, Outbox)}
-	for _, to := range o.message.To {
+	for _, to := range o.recipients() {
 		names = append(names, b.name(o.message.ID, to, Inbox))
 	}
 	var copies []*staging.Copy
@@ -222,15 +242,22 @@ func (b *batch) address(o *outgoing) error {
 }
 
 // alreadySent reports whether the outbox holds the message already, under the name that it has now
-// or under the short one of its first delivery.
+// or under that of its first delivery.
 func (b *batch) alreadySent(o *outgoing) (bool, error) {
-	for _, name := range []string{o.name, o.message.FileName()} {
+	long, err := o.message.LongFileName()
+	if err != nil {
+		return false, err
+	}
+	for _, name := range []string{o.name, o.message.FileName(), long} {
 		data, err := o.outbox.Box.ReadFile(name, schema.MaxFileSize)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return false, err
+		}
+		if o.received != nil && name == o.name && !bytes.Equal(data, o.data) {
+			return false, fmt.Errorf("%w: %s", ErrNameTaken, o.outbox.Box.Path(name))
 		}
 		if signing.SameContent(data, o.data) {
 			o.name = name
@@ -310,7 +337,7 @@ func (b *batch) commit(ctx context.Context, messages []*outgoing, stageErr error
 			o.err = errors.Join(err, b.discard(o.copies()))
 			continue
 		}
-		err := o.outbox.Publish(b.w.files, o.name, o.name != o.message.FileName())
+		err := o.outbox.Publish(b.w.files, o.name, b.w.isUnique(o.message, o.name))
 		if err == nil {
 			o.receipt = o.newReceipt()
 			outboxes[o.outbox.Box] = true

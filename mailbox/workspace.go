@@ -50,6 +50,9 @@ type Workspace struct {
 	root  *os.Root
 	files durable.FileSystem
 	sign  SignFunc
+	// long gives every message a long file name and id: machines that exchange their mailboxes
+	// through git would choose the same short ones.
+	long bool
 
 	now    func() time.Time
 	random io.Reader
@@ -81,7 +84,8 @@ func unsigned(_ *Workspace, _ *schema.Message, file []byte, asked bool) ([]byte,
 var ErrNoWorkspace = errors.New("no workspace")
 
 // Open opens the workspace in the folder, which must contain a folder named agents or a
-// workspace.json. The options may be nil.
+// workspace.json. If it has a git repository of its own, all messages get long file names and ids.
+// The options may be nil.
 func Open(dir string, options *Options) (*Workspace, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -104,6 +108,8 @@ func Open(dir string, options *Options) (*Workspace, error) {
 		dir: absolute, root: root, files: durable.Disk{Sync: true}, sign: unsigned,
 		now: time.Now, random: rand.Reader, times: &sendTimes,
 	}
+	_, noGit := root.Lstat(".git")
+	w.long = noGit == nil
 	if options != nil {
 		w.files = durable.Disk{Sync: !options.NoSync}
 		if options.Sign != nil {

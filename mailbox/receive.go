@@ -1,0 +1,86 @@
+package mailbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// A Received is a message file of another machine.
+type Received struct {
+	// From is the agent whose outbox the file is in.
+	From schema.AgentName
+	// Name is the name of the file, the same in every box.
+	Name string
+	// Data is what the file holds. Its copies have exactly these bytes.
+	Data []byte
+	// Pending are the recipients whose inboxes get a copy. The others have acknowledged the message,
+	// or their inboxes have it already.
+	Pending []schema.AgentName
+}
+
+// ErrNameTaken is returned for a received file if the outbox has a file of its name with other bytes.
+var ErrNameTaken = errors.New("the outbox has another file of this name")
+
+// Receive delivers messages that were sent on another machine, exactly as SendAll delivers new ones.
+// It makes missing mailboxes. The results are in the order of the files, and the inboxes of a receipt
+// are those of Pending. If the sender's outbox has the message already, its receipt says so, and no
+// inbox gets a copy: those that have none have acknowledged it.
+//
+// A file is refused with a *validate.InvalidError, a *SameNameError, ErrNameTaken, ErrIDTaken, or an
+// error that says what its name or its recipients contradict.
+func (w *Workspace) Receive(ctx context.Context, files []Received) []Result {
+	messages := make([]*outgoing, len(files))
+	for i := range files {
+		messages[i] = &outgoing{received: &files[i]}
+	}
+	return w.deliverAll(ctx, messages, nil)
+}
+
+// accept does for a received file what compose does for a draft.
+func (w *Workspace) accept(o *outgoing) error {
+	r := o.received
+	name, err := schema.ParseFileName(r.Name)
+	if err != nil {
+		return err
+	}
+	if len(r.Data) > schema.MaxFileSize {
+		return fmt.Errorf("%s has %d bytes, want at most %d", r.Name, len(r.Data), schema.MaxFileSize)
+	}
+	m, err := validate.Read(r.Data)
+	if err != nil {
+		return err
+	}
+	switch at := m.CreatedAt.Time(); {
+	case m.From != r.From || name.From != r.From:
+		return fmt.Errorf("%s is in the outbox of %s, and the message is from %s", r.Name, r.From, m.From)
+	case name.Type != m.Type:
+		return fmt.Errorf("%s holds a message of type %s", r.Name, m.Type)
+	case !name.At.Truncate(time.Minute).Equal(at.Truncate(time.Minute)):
+		return fmt.Errorf("%s holds a message created at %s", r.Name, m.CreatedAt)
+	}
+	agents := append([]schema.AgentName{r.From}, r.Pending...)
+	for i, agent := range agents {
+		if i > 0 && !slices.Contains(m.To, agent) {
+			return fmt.Errorf("%s is not for %s", r.Name, agent)
+		}
+		if w.Knows(agent) {
+			continue
+		}
+		known, err := w.Agents()
+		if err != nil {
+			return err
+		}
+		// Notices travel, and so do the answers to them.
+		if err := CheckNewAgent(agent, append(known, agents[:i]...)); err != nil && !errors.Is(err, ErrPostmaster) {
+			return err
+		}
+	}
+	o.message, o.name, o.data = m, r.Name, r.Data
+	return nil
+}
