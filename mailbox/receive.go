@@ -24,6 +24,19 @@ type Received struct {
 	Pending []schema.AgentName
 }
 
+// RefusedError says that a received file is not delivered, because of what its name or its content
+// says.
+type RefusedError struct {
+	Name string
+	Err  error
+}
+
+// Error names the file.
+func (e *RefusedError) Error() string { return e.Name + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
 // ErrNameTaken is returned for a received file if the outbox has a file of its name with other bytes.
 var ErrNameTaken = errors.New("the outbox has another file of this name")
 
@@ -32,8 +45,8 @@ var ErrNameTaken = errors.New("the outbox has another file of this name")
 // are those of Pending. If the sender's outbox has the message already, its receipt says so, and no
 // inbox gets a copy: those that have none have acknowledged it.
 //
-// A file is refused with a *validate.InvalidError, a *SameNameError, ErrNameTaken, ErrIDTaken, or an
-// error that says what its name or its recipients contradict.
+// The error is a *RefusedError if something is wrong with the file, and matches ErrNameTaken or
+// ErrIDTaken if another message has its name or id; otherwise it is one of Send.
 func (w *Workspace) Receive(ctx context.Context, files []Received) []Result {
 	messages := make([]*outgoing, len(files))
 	for i := range files {
@@ -44,13 +57,24 @@ func (w *Workspace) Receive(ctx context.Context, files []Received) []Result {
 
 // accept does for a received file what compose does for a draft.
 func (w *Workspace) accept(o *outgoing) error {
+	known, err := w.Agents()
+	if err != nil {
+		return err
+	}
+	if err := w.take(o, known); err != nil {
+		return &RefusedError{o.received.Name, err}
+	}
+	return nil
+}
+
+func (w *Workspace) take(o *outgoing, known []schema.AgentName) error {
 	r := o.received
 	name, err := schema.ParseFileName(r.Name)
 	if err != nil {
 		return err
 	}
 	if len(r.Data) > schema.MaxFileSize {
-		return fmt.Errorf("%s has %d bytes, want at most %d", r.Name, len(r.Data), schema.MaxFileSize)
+		return fmt.Errorf("it has %d bytes, want at most %d", len(r.Data), schema.MaxFileSize)
 	}
 	m, err := validate.Read(r.Data)
 	if err != nil {
@@ -58,23 +82,19 @@ func (w *Workspace) accept(o *outgoing) error {
 	}
 	switch at := m.CreatedAt.Time(); {
 	case m.From != r.From || name.From != r.From:
-		return fmt.Errorf("%s is in the outbox of %s, and the message is from %s", r.Name, r.From, m.From)
+		return fmt.Errorf("it is in the outbox of %s, and the message is from %s", r.From, m.From)
 	case name.Type != m.Type:
-		return fmt.Errorf("%s holds a message of type %s", r.Name, m.Type)
+		return fmt.Errorf("it holds a message of type %s", m.Type)
 	case !name.At.Truncate(time.Minute).Equal(at.Truncate(time.Minute)):
-		return fmt.Errorf("%s holds a message created at %s", r.Name, m.CreatedAt)
+		return fmt.Errorf("it holds a message created at %s", m.CreatedAt)
 	}
 	agents := append([]schema.AgentName{r.From}, r.Pending...)
 	for i, agent := range agents {
 		if i > 0 && !slices.Contains(m.To, agent) {
-			return fmt.Errorf("%s is not for %s", r.Name, agent)
+			return fmt.Errorf("it is not for %s", agent)
 		}
-		if w.Knows(agent) {
+		if slices.Contains(known, agent) {
 			continue
-		}
-		known, err := w.Agents()
-		if err != nil {
-			return err
 		}
 		// Notices travel, and so do the answers to them.
 		if err := CheckNewAgent(agent, append(known, agents[:i]...)); err != nil && !errors.Is(err, ErrPostmaster) {
