@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/processgroup"
@@ -65,7 +66,8 @@ const (
 	// outputLimit and stderrLimit bound what is kept of the output, in bytes.
 	outputLimit = 512 << 20
 	stderrLimit = 4 << 10
-	// waitDelay is how long output may still come from children of a killed command.
+	// waitDelay is how long a command has to end when it is asked to, and how long output may still
+	// come from its children.
 	waitDelay = 2 * time.Second
 )
 
@@ -116,7 +118,11 @@ func (r *Repository) RunInput(ctx context.Context, stdin io.Reader, args ...stri
 	out.limit, stderr.limit = outputLimit, stderrLimit
 	stderr.last = true
 	command.Stdin, command.Stdout, command.Stderr = stdin, &out, &stderr
-	if err := Failure(ctx, command.Run(), args, stderr.kept.Bytes()); err != nil {
+	err := command.Run()
+	if ctx.Err() != nil && command.Process != nil {
+		processgroup.Kill(command.Process) // what did not end when it was asked to
+	}
+	if err := Failure(ctx, err, args, stderr.kept.Bytes()); err != nil {
 		return nil, err
 	}
 	if out.over {
@@ -150,7 +156,8 @@ func Failure(ctx context.Context, err error, args []string, stderr []byte) error
 }
 
 // Command returns a command for callers that talk with it while it runs. When the context ends, it is
-// killed with all its children. Its error becomes one of Run's with Failure.
+// asked to end with all its children, so that git removes its locks, and killed if that takes long. Its
+// error becomes one of Run's with Failure.
 func (r *Repository) Command(ctx context.Context, args ...string) *exec.Cmd {
 	var all []string
 	if r.Dir != "" {
@@ -166,7 +173,7 @@ func (r *Repository) Command(ctx context.Context, args ...string) *exec.Cmd {
 	command.Env = slices.Concat(environment(), r.Env)
 	processgroup.LeadSession(command)
 	command.Cancel = func() error {
-		processgroup.Kill(command.Process)
+		processgroup.Signal(command.Process, syscall.SIGTERM)
 		return nil
 	}
 	command.WaitDelay = waitDelay
