@@ -79,6 +79,6 @@ func runAddAgent(o addAgentOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
-		return printMade(s, o.json, w.Dir(), made)
+		return printMade(s, o.json, w.Dir(), made, nil)
 	})
 }

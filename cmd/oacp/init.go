@@ -1,7 +1,7 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
@@ -20,9 +19,14 @@ import (
 type initOptions struct {
 	workspace          command.Workspace
 	agents, repository string
+	agentsGiven        bool
 	links              cli.StringSlice
-	git, json          bool
+	git                gitOptions
+	json               bool
 }
+
+// defaultAgents are those of a workspace whose maker names none.
+const defaultAgents = "claude,codex,cursor"
 
 func newInitCommand(s *command.Streams) *cli.Command {
 	var o initOptions
@@ -31,19 +35,25 @@ func newInitCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryWorkspace,
 		Usage:     "make a workspace",
 		ArgsUsage: "[PROJECT] [--agents A,B]",
-		Description: `Makes a workspace in the current folder, or with --git in the folder .oacp of the
-repository around it, or for a PROJECT below $OACP_HOME/projects. A project also
-gets what other tools expect there: memory, packets, checkpoints, artifacts, and a
-config.yaml for each agent. Init keeps what exists, so you can run it again, for
-example to add agents.
+		Description: `Makes a workspace in the current folder, or for a PROJECT below
+$OACP_HOME/projects. A project also gets what other tools expect there: memory,
+packets, checkpoints, artifacts, and a config.yaml for each agent. Init keeps what
+exists, so you can run it again, for example to add agents.
+
+With --git the workspace is the folder .oacp of the git repository around the current
+folder, unless another one is named, and has a git repository of its own, in step with
+a branch of a remote. Where others have begun, you join them; oacp sync exchanges mail.
 
 EXAMPLES:
    oacp init --agents claude,codex
    oacp init --git
    oacp init my-project --repo ~/src/my-project`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agents", Usage: "make mailboxes for `A,B,…`; \"\" for none", Value: "claude,codex,cursor", Destination: &o.agents},
-			&cli.BoolFlag{Name: "git", Usage: "put the workspace into .oacp of the git repository", Destination: &o.git},
+			&cli.StringFlag{Name: "agents", Usage: "make mailboxes for `A,B,…`; \"\" for none", Value: defaultAgents, Destination: &o.agents},
+			&cli.BoolFlag{Name: "git", Usage: "exchange the mail with other machines, with git", Destination: &o.git.on},
+			&cli.StringFlag{Name: "remote", Usage: "through `REMOTE`, a URL or a remote of the repository (default: that of the branch, then origin)", Destination: &o.git.remote},
+			&cli.StringFlag{Name: "branch", Usage: "through the branch `NAME` of the remote (default oacp)", Destination: &o.git.branch},
+			&cli.StringFlag{Name: "ref", Category: command.Rare, Usage: "through `REF` of the remote, such as refs/oacp/mail, not a branch", Destination: &o.git.ref},
 			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "write into workspace.json that the repository is `PATH`", Destination: &o.repository},
 			&cli.StringSliceFlag{Name: "link", Category: command.Rare, Usage: "`SOURCE:NAME` links artifacts/NAME to SOURCE in the repository; requires --repo", Destination: &o.links},
 			command.JSONFlag(&o.json),
@@ -52,55 +62,86 @@ EXAMPLES:
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
 				return err
 			}
-			if dir, named := o.workspace.Dir != "", o.workspace.Project != ""; dir && named || o.git && (dir || named) {
-				return failure.Usagef("a project, --dir and --git exclude each other")
+			if o.workspace.Dir != "" && o.workspace.Project != "" {
+				return failure.Usagef("a project and --dir exclude each other")
 			}
-			return runInit(o, s)
+			if err := o.git.check(c); err != nil {
+				return err
+			}
+			o.agentsGiven = c.IsSet("agents")
+			return runInit(c.Context, o, s)
 		},
 	}
 }
 
-func runInit(o initOptions, s *command.Streams) error {
-	options := project.InitOptions{Project: o.workspace.Project, ProjectFolders: o.workspace.Project != "", Now: s.Now()}
-	for name := range strings.SplitSeq(o.agents, ",") {
-		if name = strings.TrimSpace(name); name == "" {
-			continue
-		}
-		agent, err := schema.ParseAgentName(name)
-		if err != nil {
-			return err
-		}
-		options.Agents = append(options.Agents, agent)
-	}
-	for _, text := range o.links.Value() {
-		link, err := project.ParseLink(text)
-		if err != nil {
-			return failure.Usagef("--link: %w", err)
-		}
-		options.Links = append(options.Links, link)
+func runInit(ctx context.Context, o initOptions, s *command.Streams) error {
+	options, err := o.project(s)
+	if err != nil {
+		return err
 	}
 	dir, err := o.folder(s)
 	if err == nil {
 		dir, err = filepath.Abs(dir)
 	}
-	if err == nil && o.repository != "" {
-		options.Repository, err = o.repositoryPath()
-	}
-	if err == nil && len(options.Links) > 0 && options.Repository == "" {
-		err = failure.WithHint(errors.New("--link requires --repo"), "a link leads from artifacts to a file or folder of the repository")
-	}
 	if err != nil {
 		return err
 	}
-	made, err := project.Init(dir, options)
-	if err == nil {
-		err = printMade(s, o.json, dir, made)
+	var joining *gitInitialized
+	if o.git.on {
+		if joining, err = o.initGit(ctx, s, dir, &options); err != nil {
+			return err
+		}
 	}
-	if err == nil && options.Repository != "" && !o.git && !o.json {
+	made, err := project.Init(dir, options)
+	if err == nil && joining != nil {
+		err = joining.sync(ctx, dir)
+	}
+	if err == nil {
+		err = printMade(s, o.json, dir, made, joining)
+	}
+	if err == nil && options.Repository != "" && !o.json {
 		fmt.Fprintf(s.Out, "  with a link, commands in the repository find the workspace: %s\n", visible.Shell(
 			"ln", "-sf", filepath.Join(dir, project.MarkerName), filepath.Join(options.Repository, ".oacp")))
 	}
 	return err
+}
+
+// project returns what the flags say about the workspace, except its folder.
+func (o *initOptions) project(s *command.Streams) (options project.InitOptions, err error) {
+	options = project.InitOptions{Project: o.workspace.Project, ProjectFolders: o.workspace.Project != "", Now: s.Now()}
+	if options.Agents, err = parseAgents(o.agents); err != nil {
+		return options, err
+	}
+	for _, text := range o.links.Value() {
+		link, err := project.ParseLink(text)
+		if err != nil {
+			return options, failure.Usagef("--link: %w", err)
+		}
+		options.Links = append(options.Links, link)
+	}
+	if o.repository != "" {
+		if options.Repository, err = o.repositoryPath(); err != nil {
+			return options, err
+		}
+	} else if len(options.Links) > 0 {
+		return options, failure.WithHint(errors.New("--link requires --repo"), "a link leads from artifacts to a file or folder of the repository")
+	}
+	return options, nil
+}
+
+// parseAgents reads a list of names with commas between them.
+func parseAgents(list string) (agents []schema.AgentName, err error) {
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		agent, err := schema.ParseAgentName(name)
+		if err != nil {
+			return nil, err
+		}
+		agents = append(agents, agent)
+	}
+	return agents, nil
 }
 
 // repositoryPath returns the absolute path of --repo without links.
@@ -118,38 +159,34 @@ func (o *initOptions) repositoryPath() (string, error) {
 	return path, nil
 }
 
-// folder returns where the workspace is to be. With --git, it also sets the repository.
+// folder returns where the workspace is to be.
 func (o *initOptions) folder(s *command.Streams) (string, error) {
 	switch {
 	case o.workspace.Dir != "":
 		return o.workspace.Place(s).Find()
 	case o.workspace.Project != "":
 		return o.workspace.Place(s).ProjectDir()
-	case !o.git:
-		return s.Dir, nil
+	case o.git.on:
+		return gitFolder(s.Dir)
 	}
-	repository, err := bridge.EnclosingRepository(s.Dir)
-	if err != nil {
-		return "", err
-	}
-	if repository == "" {
-		return "", failure.WithHint(fmt.Errorf("%s is in no git repository", s.Dir), "git init, or leave --git out")
-	}
-	o.repository = cmp.Or(o.repository, repository)
-	return filepath.Join(repository, ".oacp"), nil
+	return s.Dir, nil
 }
 
 // printMade says what init and add-agent made.
-func printMade(s *command.Streams, asJSON bool, workspace string, made project.Made) error {
+func printMade(s *command.Streams, asJSON bool, workspace string, made project.Made, git *gitInitialized) error {
+	if git != nil {
+		made.Warnings = append(made.Warnings, git.warnings...)
+	}
 	for _, warning := range made.Warnings {
 		s.Warn(warning)
 	}
 	if asJSON {
 		return command.WriteJSON(s.Out, struct {
-			Workspace string   `json:"workspace"`
-			Made      []string `json:"made"`
-			Warnings  []string `json:"warnings,omitempty"`
-		}{workspace, append([]string{}, made.Paths...), made.Warnings})
+			Workspace string          `json:"workspace"`
+			Made      []string        `json:"made"`
+			Git       *gitInitialized `json:"git,omitempty"`
+			Warnings  []string        `json:"warnings,omitempty"`
+		}{workspace, append([]string{}, made.Paths...), git, made.Warnings})
 	}
 	fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(workspace))
 	for _, path := range made.Paths {
@@ -158,7 +195,9 @@ func printMade(s *command.Streams, asJSON bool, workspace string, made project.M
 		}
 		fmt.Fprintf(s.Out, "  made: %s\n", visible.Line(path))
 	}
-	if len(made.Paths) == 0 {
+	if git != nil {
+		git.print(s.Out, workspace)
+	} else if len(made.Paths) == 0 {
 		fmt.Fprintln(s.Out, "  everything was there")
 	}
 	return nil

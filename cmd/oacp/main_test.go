@@ -40,6 +40,7 @@ func TestScript(t *testing.T) {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			// The temporary folder may be in a git repository.
 			env.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(env.WorkDir))
+			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			testdata, err := filepath.Abs("testdata")
 			env.Setenv("TESTDATA", testdata)
 			for _, name := range references {

@@ -61,8 +61,9 @@ var imports = map[string][]string{
 
 // renaming lists the files outside internal/durable that rename files, with the reason.
 var renaming = map[string]string{
-	"ash/listen_unix.go": "a socket is bound under a hidden name and renamed when it is ready",
-	"bridge/index.go":    "the index is a cache, rebuilt if it is lost",
+	"ash/listen_unix.go":      "a socket is bound under a hidden name and renamed when it is ready",
+	"mailbox/gitmail/init.go": "a git repository gets its name when it is complete",
+	"bridge/index.go":         "the index is a cache, rebuilt if it is lost",
 }
 
 // logging lists the files that import a logger although packages do not print, with the reason.

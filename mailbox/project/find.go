@@ -13,7 +13,8 @@ import (
 )
 
 // Place says which workspace is meant: Dir, else Project, else the one that OACP_WORKSPACE names,
-// else the nearest one at or above the working folder.
+// else the nearest one at or above the working folder, where a linked worktree of a git repository
+// has that of the main worktree unless it has one of its own.
 type Place struct {
 	// Dir is the workspace itself.
 	Dir string
@@ -182,20 +183,17 @@ func holdsWorkspace(dir string) bool {
 	return isFolder(filepath.Join(dir, agentsName)) || isWorkspace(dir)
 }
 
-// findUpward looks for a workspace at or above a folder: the folder itself, or a folder .oacp in
-// it, or what a link .oacp to a workspace.json leads to.
+// findUpward looks for a workspace at or above a folder. If there is none in a linked worktree of a
+// git repository, that of the main worktree comes before those further up.
 func findUpward(dir string) (string, bool) {
 	for {
-		if marked, err := filepath.EvalSymlinks(filepath.Join(dir, ".oacp")); err == nil {
-			if filepath.Base(marked) == MarkerName {
-				marked = filepath.Dir(marked)
-			}
-			if isWorkspace(marked) {
-				return marked, true
-			}
+		if found, ok := workspaceIn(dir); ok {
+			return found, true
 		}
-		if isWorkspace(dir) {
-			return dir, true
+		if main := MainFolder(dir); main != dir {
+			if found, ok := workspaceIn(main); ok {
+				return found, true
+			}
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
@@ -203,6 +201,20 @@ func findUpward(dir string) (string, bool) {
 		}
 		dir = parent
 	}
+}
+
+// workspaceIn returns the workspace of a folder: a folder .oacp in it, or what a link .oacp to a
+// workspace.json leads to, or the folder itself.
+func workspaceIn(dir string) (string, bool) {
+	if marked, err := filepath.EvalSymlinks(filepath.Join(dir, ".oacp")); err == nil {
+		if filepath.Base(marked) == MarkerName {
+			marked = filepath.Dir(marked)
+		}
+		if isWorkspace(marked) {
+			return marked, true
+		}
+	}
+	return dir, isWorkspace(dir)
 }
 
 // isWorkspace reports whether a folder is a workspace. Other programs have files named

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// gitOptions are the flags of init for a workspace with a git repository of its own.
+type gitOptions struct {
+	on                  bool
+	remote, branch, ref string
+}
+
+// check returns an error if the flags contradict each other.
+func (o *gitOptions) check(c *cli.Context) error {
+	for _, name := range []string{"remote", "branch", "ref"} {
+		switch {
+		case c.IsSet(name) && !o.on:
+			return failure.Usagef("--%s needs --git", name)
+		case c.IsSet(name) && c.String(name) == "":
+			return failure.Usagef("--%s is empty", name)
+		}
+	}
+	if o.branch != "" && o.ref != "" {
+		return failure.Usagef("--branch and --ref exclude each other")
+	}
+	return nil
+}
+
+// gitFolder returns the folder .oacp of the repository around a folder. In a linked worktree, it is
+// that of the main one.
+func gitFolder(dir string) (string, error) {
+	top, err := bridge.EnclosingRepository(dir)
+	if err == nil && top != "" && filepath.Base(top) == ".oacp" {
+		top, err = bridge.EnclosingRepository(filepath.Dir(top)) // the workspace has a repository already
+	}
+	if err != nil {
+		return "", err
+	}
+	if top == "" {
+		return "", failure.WithHint(fmt.Errorf("%s is in no git repository", dir), "git init makes one; --dir DIR or a PROJECT names another place for the workspace")
+	}
+	folder := filepath.Join(project.MainFolder(top), ".oacp")
+	info, err := os.Lstat(folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return folder, nil
+	case err != nil:
+		return "", err
+	case info.Mode()&fs.ModeSymlink != 0:
+		// A link to the workspace.json of a project leads to its workspace.
+		target, err := filepath.EvalSymlinks(folder)
+		if err == nil && filepath.Base(target) == project.MarkerName {
+			return filepath.Dir(target), nil
+		}
+		if err == nil && isDir(target) {
+			return target, nil
+		}
+	case info.IsDir():
+		return folder, nil
+	}
+	return "", failure.WithHint(fmt.Errorf("%s is no folder", folder), "move it away; a link may lead to a workspace")
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// gitInitialized is what init --git says of the repository.
+type gitInitialized struct {
+	Repository string             `json:"repository"`
+	Created    bool               `json:"created"`
+	Remote     string             `json:"remote,omitempty"`
+	URL        string             `json:"url,omitempty"`
+	Ref        string             `json:"ref"`
+	Excluded   string             `json:"excluded_in,omitempty"`
+	Found      bool               `json:"found"`
+	Joined     bool               `json:"joined"`
+	Reachable  bool               `json:"reachable"`
+	Agents     []schema.AgentName `json:"agents,omitempty"`
+
+	warnings []string
+}
+
+// initGit gives the workspace its repository, and makes a folder for it if there is none. If nobody
+// named agents, it decides which ones the workspace gets.
+func (o *initOptions) initGit(ctx context.Context, s *command.Streams, dir string, options *project.InitOptions) (g *gitInitialized, err error) {
+	remote, err := project.ExpandHome(o.git.remote)
+	if err != nil {
+		return nil, err
+	}
+	enclosing := options.Repository
+	if enclosing == "" {
+		if enclosing, err = enclosingOf(s.Dir, dir); err != nil {
+			return nil, err
+		}
+	}
+	w, unmake, err := makeWorkspace(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	ref := o.git.ref
+	if o.git.branch != "" {
+		ref = "refs/heads/" + o.git.branch
+	}
+	made, err := gitmail.Init(ctx, w, gitmail.InitOptions{Remote: remote, Ref: ref, Enclosing: enclosing})
+	if err != nil {
+		unmake()
+		return nil, explainInit(err)
+	}
+	known, err := w.Agents()
+	if err != nil {
+		return nil, err
+	}
+	if !o.agentsGiven && (made.Found || made.Unreachable != nil || len(known) > 0) {
+		options.Agents = nil
+	}
+	g = &gitInitialized{
+		Repository: filepath.Join(dir, ".git"), Created: made.Created, Remote: gitmail.PublicURL(made.Remote), URL: gitmail.PublicURL(made.URL), Ref: made.Ref,
+		Excluded: made.Excluded, Found: made.Found, Joined: made.Joined, Reachable: made.URL != "" && made.Unreachable == nil, Agents: made.Agents,
+	}
+	g.warn(made, len(known)+len(options.Agents) > 0)
+	return g, nil
+}
+
+// enclosingOf returns the top of the user's repository for a workspace: that around the workspace,
+// or else, if the workspace is that of the working folder, that around the working folder.
+func enclosingOf(workingDir, dir string) (string, error) {
+	top, err := bridge.EnclosingRepository(filepath.Dir(dir))
+	if err != nil || top != "" {
+		return top, err
+	}
+	if found, err := (project.Place{WorkingDir: workingDir, Getenv: func(string) string { return "" }}).Find(); err == nil && found == dir {
+		if top, err = bridge.EnclosingRepository(workingDir); err != nil || top == "" || top == dir {
+			return "", err
+		}
+		return project.MainFolder(top), nil
+	}
+	return "", nil
+}
+
+// makeWorkspace opens the workspace and makes its folder if it is missing. The function that it
+// returns removes what it made, as long as that is empty.
+func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) {
+	var missing []string
+	for at := filepath.Join(dir, "agents"); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); err == nil || at == filepath.Dir(at) {
+			break
+		}
+		missing = append(missing, at)
+	}
+	unmake = func() {
+		for _, folder := range missing {
+			_ = os.Remove(folder) // it stays if others have put something into it
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o755); err != nil {
+		return nil, nil, fmt.Errorf("making workspace %s: %w", dir, err)
+	}
+	if w, err = mailbox.Open(dir, nil); err != nil {
+		unmake()
+	}
+	return w, unmake, err
+}
+
+// explainInit adds hints to the errors of gitmail.Init.
+func explainInit(err error) error {
+	var unknown *gitmail.UnknownRemoteError
+	switch {
+	case errors.Is(err, gitmail.ErrForeignRepository):
+		return failure.WithHint(err, "name another folder with --dir; without --git, init makes a workspace whose files you commit yourself")
+	case errors.Is(err, gitmail.ErrTracked):
+		return failure.WithHint(err, "git rm -r --cached .oacp keeps the files and takes them out of the next commit; or stay without --git")
+	case errors.Is(err, gitmail.ErrForeignBranch), errors.Is(err, gitmail.ErrCheckedOut), errors.Is(err, gitmail.ErrBadRef):
+		return failure.WithHint(err, "name another one with --branch or --ref")
+	case errors.As(err, &unknown):
+		return failure.WithHint(err, "git remote lists them; a URL has a : or a /")
+	}
+	return err
+}
+
+// warn notes what the user should know about the remote.
+func (g *gitInitialized) warn(made gitmail.Initialized, hasAgents bool) {
+	if made.Unreachable != nil {
+		text := "the remote does not answer, oacp sync tries again: " + made.Unreachable.Error()
+		if !hasAgents {
+			text += "; no agents were made, because the remote may have some: oacp add-agent NAME makes one"
+		}
+		g.warnings = append(g.warnings, text)
+	}
+	if made.URL == "" && len(made.Remotes) > 1 {
+		g.warnings = append(g.warnings, "the repository has several remotes, "+strings.Join(made.Remotes, ", ")+": oacp init --git --remote NAME chooses one")
+	}
+}
+
+// sync brings the mail of a workspace that has just joined.
+func (g *gitInitialized) sync(context.Context, string) error { return nil }
+
+// print says what init did.
+func (g *gitInitialized) print(out io.Writer, workspace string) {
+	say := func(format string, args ...any) { fmt.Fprintf(out, "  "+format+"\n", args...) }
+	if g.Created {
+		say("made: .git, a repository of its own")
+	}
+	branch, isBranch := strings.CutPrefix(g.Ref, "refs/heads/")
+	if isBranch {
+		branch = "branch " + branch
+	}
+	switch {
+	case g.Remote == "":
+		say("%s: only on this machine; oacp init --git --remote NAME-OR-URL adds a remote", visible.Line(branch))
+	case g.Remote == g.URL:
+		say("%s of %s", visible.Line(branch), visible.Line(g.URL))
+	default:
+		say("%s of %s, %s", visible.Line(branch), visible.Line(g.Remote), visible.Line(g.URL))
+	}
+	if g.Excluded != "" {
+		say("git status of the code does not show it: it is listed in %s", visible.Line(g.Excluded))
+	}
+	switch agents := strings.Join(names(g.Agents), ", "); {
+	case g.Found && agents == "":
+		say("the branch is there, without agents")
+	case g.Found:
+		say("the branch is there, with the agents %s", agents)
+	case g.Reachable:
+		say("the branch is new: oacp sync publishes it")
+	}
+}
+
+func names(agents []schema.AgentName) []string {
+	texts := make([]string, len(agents))
+	for n, agent := range agents {
+		texts[n] = string(agent)
+	}
+	return texts
+}

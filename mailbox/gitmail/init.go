@@ -1,0 +1,246 @@
+// Package gitmail carries the mail of a workspace between machines as commits of a git repository of
+// its own, in the folder .git of the workspace.
+package gitmail
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Errors of Init.
+var (
+	// ErrForeignRepository says that the workspace is the top of a repository that Init did not make.
+	ErrForeignRepository = errors.New("the workspace is a git repository that oacp did not make")
+	// ErrTracked says that the user's repository has files of the workspace under version control.
+	ErrTracked = errors.New("the repository has files of the workspace under version control")
+	// ErrForeignBranch says that the ref on the remote holds something else than mailboxes.
+	ErrForeignBranch = errors.New("holds no mailboxes")
+	// ErrCheckedOut says that the user has checked out the branch.
+	ErrCheckedOut = errors.New("is checked out")
+	// ErrBadRef says that a ref cannot hold mailboxes, whatever the remote has.
+	ErrBadRef = errors.New("cannot hold mailboxes")
+)
+
+// InitOptions says with which branch of which remote a workspace is to be in step.
+type InitOptions struct {
+	// Remote is the name of a remote of the user's repository, or a URL, or the path of a repository.
+	// If it is empty, a workspace keeps the remote that it has. Another one gets the remote that the
+	// user's branch follows, or else origin, or else the only one, or else none.
+	Remote string
+	// Ref is the ref on the remote, such as refs/heads/oacp. If it is empty, a workspace keeps the ref
+	// that it has, and another one gets DefaultRef.
+	Ref string
+	// Enclosing is the top of the user's repository, or empty. It need not hold the workspace.
+	Enclosing string
+}
+
+// Initialized says what Init did and found.
+type Initialized struct {
+	// Remote is the name of a remote of the user's repository, or a URL, or empty if there is none. It
+	// may hold a password; PublicURL removes that.
+	Remote string
+	// URL is where the remote is, as written in the settings.
+	URL string
+	// Ref is the ref on the remote.
+	Ref string
+	// Created says that the workspace had no repository before.
+	Created bool
+	// Excluded is the file in the user's repository that lists the workspace. It is empty if the
+	// workspace is in no other repository.
+	Excluded string
+	// Found says that the remote has the ref, and Agents are those whose mailboxes it holds.
+	Found  bool
+	Agents []schema.AgentName
+	// Joined says that the ref was found, and nothing from it is in the workspace yet.
+	Joined bool
+	// Unreachable is the error of a remote that did not answer.
+	Unreachable error
+	// Remotes are the remotes of the user's repository. If there are several, Init may choose none.
+	Remotes []string
+}
+
+// Init gives the workspace a git repository of its own, or completes the one that it has: it notes
+// the remote and the ref, lists the workspace in the exclude file of the user's repository, and
+// fetches the ref if the remote has it. It sends nothing. If the workspace has no workspace.json, it
+// gets that of the remote.
+//
+// The repository has no work tree. So commands that would commit, clean or check out in the
+// workspace refuse to work, and git log and git show work.
+func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made Initialized, err error) {
+	if err := git.Check(ctx); err != nil {
+		return made, err
+	}
+	own := &git.Repository{GitDir: filepath.Join(w.Dir(), ".git")}
+	before, err := settingsBefore(ctx, w, own)
+	if err != nil {
+		return made, err
+	}
+	around, err := openSurroundings(ctx, w, options.Enclosing)
+	if err != nil {
+		return made, err
+	}
+	chosen, err := around.choose(ctx, options, before)
+	if err != nil {
+		return made, err
+	}
+	made.Remote, made.URL, made.Ref = chosen.Remote, chosen.URL, chosen.Ref
+	made.Created, made.Remotes = before == nil, names(around.remotes)
+	answer, err := around.ask(ctx, chosen)
+	if ctx.Err() != nil {
+		return made, err
+	}
+	made.Unreachable, made.Found = err, answer.found
+	if made.Excluded, err = around.exclude(ctx); err != nil {
+		return made, err
+	}
+	if before == nil {
+		err = create(ctx, w, around, chosen, answer, &made)
+	} else {
+		err = complete(ctx, w, own, around, chosen, &made)
+	}
+	return made, err
+}
+
+// settingsBefore returns the settings of the repository that the workspace has, and nil if it has
+// none.
+func settingsBefore(ctx context.Context, w *mailbox.Workspace, own *git.Repository) (*choice, error) {
+	if _, err := os.Lstat(own.GitDir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	ref, err := setting(ctx, own, "oacp.ref")
+	if err != nil || ref == "" {
+		return nil, errors.Join(fmt.Errorf("%w: %s", ErrForeignRepository, w.Dir()), err)
+	}
+	c := &choice{Ref: ref}
+	for key, value := range map[string]*string{"oacp.remote": &c.Remote, "remote.oacp.url": &c.URL, "remote.oacp.pushurl": &c.pushURL} {
+		if *value, err = setting(ctx, own, key); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// setting returns the value of a setting in the repository's own file, or the empty string.
+func setting(ctx context.Context, r *git.Repository, key string) (string, error) {
+	out, err := r.Run(ctx, "config", "--file", filepath.Join(r.GitDir, "config"), "-z", "--get", key)
+	if git.Exit(err) == 1 {
+		return "", nil
+	}
+	value, _, _ := strings.Cut(string(out), "\x00")
+	return value, err
+}
+
+// create makes the repository under another name and renames it when it is complete, so that a killed
+// process leaves either all of it or none.
+func create(ctx context.Context, w *mailbox.Workspace, around *surroundings, chosen *choice, answer answer, made *Initialized) (err error) {
+	format := answer.objectFormat
+	if format == "" {
+		format = around.objectFormat
+	}
+	target := filepath.Join(w.Dir(), ".git")
+	// The path of the user's settings is relative, so this name must be in the same folder.
+	r := &git.Repository{GitDir: target + "-init-" + rand.Text(), Env: []string{"GIT_DEFAULT_REF_FORMAT=files"}}
+	defer func() { err = errors.Join(err, os.RemoveAll(r.GitDir)) }()
+	maker := &git.Repository{Env: r.Env}
+	if _, err := maker.Run(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+format,
+		"--initial-branch="+branchName(chosen.Ref), r.GitDir); err != nil {
+		return err
+	}
+	if err := complete(ctx, w, r, around, chosen, made); err != nil {
+		return err
+	}
+	if err := os.Rename(r.GitDir, target); err != nil {
+		return fmt.Errorf("making repository %s: %w", target, err)
+	}
+	return nil
+}
+
+// complete writes the settings of the repository, and fetches the ref if the remote has it.
+func complete(ctx context.Context, w *mailbox.Workspace, r *git.Repository, around *surroundings, chosen *choice, made *Initialized) error {
+	if err := configure(ctx, w, r, around, chosen); err != nil {
+		return err
+	}
+	if !made.Found {
+		return nil
+	}
+	if err := fetch(ctx, r, chosen); err != nil {
+		made.Unreachable, made.Found = err, false
+		return ctx.Err()
+	}
+	return look(ctx, w, r, chosen, made)
+}
+
+// fetch brings the ref into the repository.
+func fetch(ctx context.Context, r *git.Repository, chosen *choice) error {
+	_, err := r.Run(ctx, "-c", "core.hooksPath="+os.DevNull, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "fetch.writeCommitGraph=false",
+		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no", "oacp", "+"+chosen.Ref+":"+fetchedRef)
+	return err
+}
+
+// look reads what the fetched ref holds: agents, and the workspace.json for a workspace that has
+// none.
+func look(ctx context.Context, w *mailbox.Workspace, r *git.Repository, chosen *choice, made *Initialized) error {
+	top, err := entries(ctx, r, fetchedRef)
+	if err != nil {
+		return err
+	}
+	if len(top) > 0 && !slices.Contains(top, "agents") && !slices.Contains(top, "workspace.json") {
+		return fmt.Errorf("%s %w: there is %s", chosen, ErrForeignBranch, strings.Join(top[:min(len(top), 5)], ", "))
+	}
+	if slices.Contains(top, "agents") {
+		agents, err := entries(ctx, r, fetchedRef+":agents")
+		if err != nil {
+			return err
+		}
+		for _, name := range agents {
+			if agent := schema.AgentName(name); agent.Valid() {
+				made.Agents = append(made.Agents, agent)
+			}
+		}
+	}
+	_, err = r.Run(ctx, "rev-parse", "--verify", "--quiet", "refs/oacp/base")
+	made.Joined = err != nil
+	return takeMarker(ctx, w, r, top)
+}
+
+// entries lists the names in a tree.
+func entries(ctx context.Context, r *git.Repository, tree string) ([]string, error) {
+	out, err := r.Run(ctx, "ls-tree", "-z", "--name-only", tree, "--")
+	return strings.FieldsFunc(string(out), func(c rune) bool { return c == 0 }), err
+}
+
+// fetchedRef is the ref of the remote as it was last fetched.
+const fetchedRef = "refs/remotes/oacp/mail"
+
+// takeMarker gives a workspace without workspace.json that of the ref.
+func takeMarker(ctx context.Context, w *mailbox.Workspace, r *git.Repository, top []string) error {
+	if _, err := w.Root().Lstat("workspace.json"); err == nil || !slices.Contains(top, "workspace.json") {
+		return nil
+	}
+	name := fetchedRef + ":" + "workspace.json"
+	size, err := r.Run(ctx, "cat-file", "-s", name)
+	if err != nil || len(strings.TrimSpace(string(size))) > len("1000000") {
+		return err // project.Init makes one
+	}
+	data, err := r.Run(ctx, "cat-file", "blob", name)
+	var fields map[string]json.RawMessage
+	if err != nil || json.Unmarshal(data, &fields) != nil || fields == nil {
+		return nil
+	}
+	_, err = w.AddFile("workspace.json", data)
+	return err
+}
