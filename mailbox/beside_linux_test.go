@@ -79,7 +79,7 @@ func TestSendToAnotherFileSystem(t *testing.T) {
 // message.
 func TestStagedBesideIsHidden(t *testing.T) {
 	split := splits[0]
-	for failAt := range besideOperations(t, split) {
+	for failAt := range deliveries[0].operations(t, newSplitWorkspace(t, split...)) {
 		w := newSplitWorkspace(t, split...)
 		f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, err: errCrash}
 		w.files = f
@@ -102,34 +102,25 @@ func TestStagedBesideIsHidden(t *testing.T) {
 	t.Fatal("no operation publishes a copy that is staged next to its destination")
 }
 
-// besideOperations returns the number of operations of a delivery in which nothing fails.
-func besideOperations(t *testing.T, split []string) int {
-	t.Helper()
-	w := newSplitWorkspace(t, split...)
-	f := &faulty{Disk: durable.Disk{Sync: true}, failAt: -1}
-	w.files = f
-	send(t, w, faultDraft(false))
-	return f.done
-}
-
 // TestCrashAtEveryStepToAnotherFileSystem checks that the next process delivers a message that
 // counts as sent, without waiting, and that any other message vanishes.
 func TestCrashAtEveryStepToAnotherFileSystem(t *testing.T) {
-	for _, split := range splits {
-		for failAt := range besideOperations(t, split) {
+	for i, split := range splits {
+		d := deliveries[2*(i%2)] // send or receive
+		for failAt := range d.operations(t, newSplitWorkspace(t, split...)) {
 			for _, torn := range []bool{false, true} {
-				name := fmt.Sprintf("%s/step=%d/torn=%t", strings.Join(split, ","), failAt, torn)
-				t.Run(name, func(t *testing.T) { crashBeside(t, split, failAt, torn) })
+				name := fmt.Sprintf("%s/%s/step=%d/torn=%t", d.name, strings.Join(split, ","), failAt, torn)
+				t.Run(name, func(t *testing.T) { crashBeside(t, d, split, failAt, torn) })
 			}
 		}
 	}
 }
 
-func crashBeside(t *testing.T, split []string, failAt int, torn bool) {
+func crashBeside(t *testing.T, d delivery, split []string, failAt int, torn bool) {
 	w := newSplitWorkspace(t, split...)
 	f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, err: errCrash, torn: torn}
 	w.files = f
-	if _, err := w.Send(t.Context(), faultDraft(false), nil); err != nil && !errors.Is(err, errCrash) {
+	if _, err := d.deliver(t, w); err != nil && !errors.Is(err, errCrash) {
 		t.Fatalf("the killed delivery gave %v, want the crash (%s)", err, f.name)
 	}
 	wantWholeFiles(t, w)
@@ -160,12 +151,13 @@ func crashBeside(t *testing.T, split []string, failAt int, torn bool) {
 // TestErrorAtEveryStepToAnotherFileSystem checks that Send reports the truth and that a refused
 // message leaves nothing behind.
 func TestErrorAtEveryStepToAnotherFileSystem(t *testing.T) {
-	for _, split := range splits {
-		for failAt := range besideOperations(t, split) {
+	for i, split := range splits {
+		d := deliveries[2*(i%2)] // send or receive
+		for failAt := range d.operations(t, newSplitWorkspace(t, split...)) {
 			w := newSplitWorkspace(t, split...)
 			f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, err: syscall.ENOSPC}
 			w.files = f
-			r, err := w.Send(t.Context(), faultDraft(false), nil)
+			r, err := d.deliver(t, w)
 			var queue *QueuedError
 			var unsynced *NotDurableError
 			switch {

@@ -103,14 +103,53 @@ func (f *faulty) Take(dir *durable.Dir, name string) (bool, error) {
 	return f.Disk.Take(dir, name)
 }
 
-// deliveryOperations returns the number of operations of a delivery to two recipients in which
-// nothing fails.
-func deliveryOperations(t *testing.T, given bool) int {
-	w := newWorkspace(t, "claude", "codex", "gemini")
+// A delivery is a way in which a message gets to codex and gemini.
+type delivery struct {
+	name    string
+	deliver func(t testing.TB, w *Workspace) (*Receipt, error)
+	// again says that a second delivery reaches nobody twice.
+	again bool
+}
+
+// operations returns the number of operations of the delivery in a workspace in which nothing fails.
+func (d delivery) operations(t *testing.T, w *Workspace) int {
+	t.Helper()
 	f := &faulty{Disk: durable.Disk{Sync: true}, failAt: -1}
 	w.files = f
-	send(t, w, faultDraft(given))
+	if _, err := d.deliver(t, w); err != nil {
+		t.Fatalf("%s: %v", d.name, err)
+	}
+	if f.done < 10 {
+		t.Fatalf("%s has %d operations, want at least 10: is the seam still in use?", d.name, f.done)
+	}
 	return f.done
+}
+
+var deliveries = []delivery{
+	{name: "send", deliver: deliverDraft(false)},
+	{name: "send with an id", deliver: deliverDraft(true), again: true},
+	{name: "receive", deliver: deliverFile(""), again: true},
+	{name: "receive the file of another tool", deliver: deliverFile("20260313143007_claude_task_request_k2f9.yaml"), again: true},
+}
+
+// deliverDraft sends a message, with a given id if requested.
+func deliverDraft(given bool) func(testing.TB, *Workspace) (*Receipt, error) {
+	return func(t testing.TB, w *Workspace) (*Receipt, error) { return w.Send(t.Context(), faultDraft(given), nil) }
+}
+
+// deliverFile receives the message that has an id, under a file name or its own.
+func deliverFile(name string) func(testing.TB, *Workspace) (*Receipt, error) {
+	return func(t testing.TB, w *Workspace) (*Receipt, error) {
+		m, data, _, err := w.Compose(faultDraft(true), nil)
+		if err == nil && name == "" {
+			name, err = m.LongFileName()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := w.Receive(t.Context(), []Received{{From: m.From, Name: name, Data: data, Pending: m.To}})[0]
+		return got.Receipt, got.Err
+	}
 }
 
 // faultDraft returns a message for two agents, with a given id if requested.
@@ -126,27 +165,23 @@ func faultDraft(given bool) schema.Message {
 // clean up. The message reaches all recipients once or none, even if a recipient deals with its
 // copy before the cleanup.
 func TestCrashAtEveryStep(t *testing.T) {
-	for _, given := range []bool{false, true} {
-		operations := deliveryOperations(t, given)
-		if operations < 10 {
-			t.Fatalf("a delivery has %d operations, want at least 10: is the seam still in use?", operations)
-		}
-		for failAt := range operations {
+	for _, d := range deliveries {
+		for failAt := range d.operations(t, newWorkspace(t, "claude", "codex", "gemini")) {
 			for _, torn := range []bool{false, true} {
 				for _, acknowledge := range []bool{false, true} {
-					name := fmt.Sprintf("given=%t/step=%d/torn=%t/acknowledge=%t", given, failAt, torn, acknowledge)
-					t.Run(name, func(t *testing.T) { crashAndRecover(t, given, failAt, torn, acknowledge) })
+					name := fmt.Sprintf("%s/step=%d/torn=%t/acknowledge=%t", d.name, failAt, torn, acknowledge)
+					t.Run(name, func(t *testing.T) { crashAndRecover(t, d, failAt, torn, acknowledge) })
 				}
 			}
 		}
 	}
 }
 
-func crashAndRecover(t *testing.T, given bool, failAt int, torn, acknowledge bool) {
+func crashAndRecover(t *testing.T, d delivery, failAt int, torn, acknowledge bool) {
 	w := newWorkspace(t, "claude", "codex", "gemini")
 	f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, err: errCrash, torn: torn}
 	w.files = f
-	_, err := w.Send(t.Context(), faultDraft(given), nil)
+	_, err := d.deliver(t, w)
 	// The last operations only clean up after other processes: the message is already delivered.
 	if err != nil && !errors.Is(err, errCrash) {
 		t.Fatalf("the killed delivery gave %v, want the crash (%s)", err, f.name)
@@ -171,12 +206,13 @@ func crashAndRecover(t *testing.T, given bool, failAt int, torn, acknowledge boo
 	if received["codex"] != sent || received["gemini"] != sent || sent > 1 {
 		t.Errorf("after a crash at %q: sent %d, received %v; want all or none, once each", f.name, sent, received)
 	}
-	if given {
-		// Sending it again delivers it just once.
-		send(t, later, faultDraft(true))
+	if d.again {
+		if _, err := d.deliver(t, later); err != nil {
+			t.Fatal(err)
+		}
 		takeAll(t, w.dir, received)
 		if received["codex"] != 1 || received["gemini"] != 1 {
-			t.Errorf("sent again after a crash at %q: received %v, want once each", f.name, received)
+			t.Errorf("delivered again after a crash at %q: received %v, want once each", f.name, received)
 		}
 	}
 }
@@ -220,13 +256,18 @@ func takeAll(t *testing.T, dir string, received map[schema.AgentName]int) {
 // reports the truth: a refused message leaves nothing behind, and Recover delivers a queued
 // message.
 func TestErrorAtEveryStep(t *testing.T) {
-	operations := deliveryOperations(t, false)
+	for _, d := range deliveries {
+		t.Run(d.name, func(t *testing.T) { failAtEveryStep(t, d) })
+	}
+}
+
+func failAtEveryStep(t *testing.T, d delivery) {
 	refused, queued := 0, 0
-	for failAt := range operations {
+	for failAt := range d.operations(t, newWorkspace(t, "claude", "codex", "gemini")) {
 		w := newWorkspace(t, "claude", "codex", "gemini")
 		f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, err: syscall.ENOSPC}
 		w.files = f
-		r, err := w.Send(t.Context(), faultDraft(false), nil)
+		r, err := d.deliver(t, w)
 		received := map[schema.AgentName]int{}
 		var queue *QueuedError
 		var unsynced *NotDurableError
@@ -243,7 +284,7 @@ func TestErrorAtEveryStep(t *testing.T) {
 		default:
 			refused++
 			if !errors.Is(err, syscall.ENOSPC) {
-				t.Errorf("%s failed: sending gave %v, want the cause in it", f.name, err)
+				t.Errorf("%s failed: delivering gave %v, want the cause in it", f.name, err)
 			}
 			wantFiles(t, w, "agents/claude/outbox")
 			wantFiles(t, w, "state/outgoing")
@@ -262,8 +303,8 @@ func TestErrorAtEveryStep(t *testing.T) {
 // TestRemovedStateAtEveryStep removes state before each operation of a delivery. The message reaches
 // each recipient once, even if a recipient handles it at once.
 func TestRemovedStateAtEveryStep(t *testing.T) {
-	for _, given := range []bool{false, true} {
-		for failAt := range deliveryOperations(t, given) {
+	for _, d := range deliveries {
+		for failAt := range d.operations(t, newWorkspace(t, "claude", "codex", "gemini")) {
 			w := newWorkspace(t, "claude", "codex", "gemini")
 			received := map[schema.AgentName]int{}
 			f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt}
@@ -272,9 +313,9 @@ func TestRemovedStateAtEveryStep(t *testing.T) {
 				remove(t, filepath.Join(w.dir, stateName))
 			}
 			w.files = f
-			r, err := w.Send(t.Context(), faultDraft(given), nil)
+			r, err := d.deliver(t, w)
 			if err != nil {
-				t.Errorf("given=%t: state is removed before %q: sending gave %v", given, f.name, err)
+				t.Errorf("%s: state is removed before %q: it gave %v", d.name, f.name, err)
 				continue
 			}
 			takeAll(t, w.dir, received)
@@ -283,7 +324,7 @@ func TestRemovedStateAtEveryStep(t *testing.T) {
 			mustRecover(t, w)
 			takeAll(t, w.dir, received)
 			if received["codex"] != 1 || received["gemini"] != 1 {
-				t.Errorf("given=%t: state is removed before %q: received %v, want once each", given, f.name, received)
+				t.Errorf("%s: state is removed before %q: received %v, want once each", d.name, f.name, received)
 			}
 			wantFiles(t, w, "agents/claude/outbox", filepath.Base(r.Outbox))
 			for _, folder := range []string{outgoingName, "agents/codex/inbox", "agents/gemini/inbox"} {
@@ -309,8 +350,14 @@ func (f *full) Create(dir *durable.Dir, name string, data []byte) (*os.File, err
 // TestFullDiskWithoutState removes state and fills the disk before each operation of a delivery. Send
 // refuses the message, or names the agents whose copies exist nowhere.
 func TestFullDiskWithoutState(t *testing.T) {
+	for _, d := range deliveries {
+		t.Run(d.name, func(t *testing.T) { fillDiskAtEveryStep(t, d) })
+	}
+}
+
+func fillDiskAtEveryStep(t *testing.T, d delivery) {
 	refused, gone := 0, 0
-	for failAt := range deliveryOperations(t, false) {
+	for failAt := range d.operations(t, newWorkspace(t, "claude", "codex", "gemini")) {
 		w := newWorkspace(t, "claude", "codex", "gemini")
 		f := &full{faulty: &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt}}
 		f.happen = func() {
@@ -318,7 +365,7 @@ func TestFullDiskWithoutState(t *testing.T) {
 			f.since = true
 		}
 		w.files = f
-		r, err := w.Send(t.Context(), faultDraft(false), nil)
+		r, err := d.deliver(t, w)
 		missing := 0
 		var queued *QueuedError
 		switch {
@@ -328,7 +375,7 @@ func TestFullDiskWithoutState(t *testing.T) {
 		case err != nil && r == nil:
 			refused++
 		case err != nil:
-			t.Errorf("before %q: sending gave %v, want ErrGone", f.name, err)
+			t.Errorf("before %q: it gave %v, want ErrGone", f.name, err)
 		}
 		received := map[schema.AgentName]int{}
 		takeAll(t, w.dir, received)

@@ -56,6 +56,9 @@ func (o *ordered) Publish(from *durable.Dir, name string, to *durable.Dir, newNa
 	defer o.mutex.Unlock()
 	for _, left := range []map[string]bool{o.unsynced, o.files} {
 		for path := range left {
+			if strings.HasSuffix(path, "inbox") && strings.HasSuffix(to.Path(""), "inbox") {
+				continue // all inboxes are synced at the end
+			}
 			o.t.Errorf("%s is published while %s is not durable", to.Path(newName), path)
 		}
 	}
@@ -70,18 +73,19 @@ func (o *ordered) Publish(from *durable.Dir, name string, to *durable.Dir, newNa
 // TestEverythingIsDurableBeforeTheCommit includes copies staged next to their destination, and
 // checks that outbox copies come before inbox copies.
 func TestEverythingIsDurableBeforeTheCommit(t *testing.T) {
-	for _, split := range append(splits, nil) {
-		t.Run(strings.Join(split, ","), func(t *testing.T) {
-			w := newSplitWorkspace(t, split...)
-			o := newOrdered(t)
-			w.files = o
-			m := draft("codex")
-			if _, err := w.Send(t.Context(), m, nil); err != nil {
-				t.Fatal(err)
-			}
-			if o.commits != 1 || len(o.unsynced) != 0 {
-				t.Errorf("%d commits, and %v are not durable at the end; want one commit and no such names", o.commits, o.unsynced)
-			}
-		})
+	for _, d := range deliveries {
+		for _, split := range append(splits, nil) {
+			t.Run(d.name+"/"+strings.Join(split, ","), func(t *testing.T) {
+				w := newSplitWorkspace(t, split...)
+				o := newOrdered(t)
+				w.files = o
+				if _, err := d.deliver(t, w); err != nil {
+					t.Fatal(err)
+				}
+				if o.commits != 1 || len(o.unsynced) != 0 {
+					t.Errorf("%d commits, and %v are not durable at the end; want one commit and no such names", o.commits, o.unsynced)
+				}
+			})
+		}
 	}
 }

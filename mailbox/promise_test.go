@@ -183,8 +183,8 @@ func (*refusing) Origin(*durable.Dir) (string, error) { return elsewhere, nil }
 // TestAbortedMessageStaysUnsent recovers, hours later by its clock, while a delivery removes the
 // copies of a message that it could not commit. No copy is published or becomes a dead letter.
 func TestAbortedMessageStaysUnsent(t *testing.T) {
-	for step := range 6 {
-		given, removal := step%2 == 1, step/2
+	for step := range 3 * len(deliveries) {
+		d, removal := deliveries[step/3], step%3
 		w := newWorkspace(t, "claude", "codex", "gemini")
 		other := openWorkspace(t, w.dir)
 		after(other, 2*staleAfter)
@@ -193,11 +193,11 @@ func TestAbortedMessageStaysUnsent(t *testing.T) {
 		w.files = &refusing{err: failure, removal: removal, recover: func() {
 			recovered = true
 			if got := mustRecover(t, other); len(got.Published)+len(got.DeadLetters) != 0 {
-				t.Errorf("given=%t, removal %d: Recover did %+v with an unsent message", given, removal, got)
+				t.Errorf("%s, removal %d: Recover did %+v with an unsent message", d.name, removal, got)
 			}
 		}}
-		if _, err := w.Send(t.Context(), faultDraft(given), nil); !errors.Is(err, failure) || !recovered {
-			t.Errorf("given=%t: sending gave %v, want %v after a recovery", given, err, failure)
+		if _, err := d.deliver(t, w); !errors.Is(err, failure) || !recovered {
+			t.Errorf("%s gave %v, want %v after a recovery", d.name, err, failure)
 		}
 		mustRecover(t, other)
 		for _, folder := range []string{outgoingName, "agents/claude/outbox", "agents/codex/inbox", "agents/gemini/inbox", "agents/claude/dead_letter"} {

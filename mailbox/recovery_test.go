@@ -114,7 +114,7 @@ func disown(t *testing.T, w *Workspace) {
 
 // TestRecoverLeavesTheLivingAlone recovers at each step of a delivery, hours later by the clock.
 func TestRecoverLeavesTheLivingAlone(t *testing.T) {
-	for _, given := range []bool{false, true} {
+	for _, d := range deliveries {
 		for _, part := range []string{"@claude@outbox", "@codex@inbox", "@gemini@inbox"} {
 			w := newWorkspace(t, "claude", "codex", "gemini")
 			other := openWorkspace(t, w.dir)
@@ -128,7 +128,9 @@ func TestRecoverLeavesTheLivingAlone(t *testing.T) {
 				}
 				wantFiles(t, w, outgoingName, before...)
 			}}
-			send(t, w, faultDraft(given))
+			if _, err := d.deliver(t, w); err != nil {
+				t.Fatal(err)
+			}
 			if !happened {
 				t.Errorf("nothing with %s in its name is published", part)
 			}
@@ -313,14 +315,17 @@ func TestRecoverIgnoresForeignFiles(t *testing.T) {
 // TestSweptDeliveryStartsAgain checks that a delivery that stops for so long that its staged copies
 // are swept neither loses nor repeats a message, at whatever point the sweep comes.
 func TestSweptDeliveryStartsAgain(t *testing.T) {
-	for _, given := range []bool{false, true} {
+	for _, d := range deliveries {
 		for _, ending := range []string{"@claude@outbox", "@codex@inbox", "@gemini@inbox"} {
-			t.Run(fmt.Sprintf("given=%t/before %s", given, ending), func(t *testing.T) {
+			t.Run(d.name+"/before "+ending, func(t *testing.T) {
 				w := newWorkspace(t, "claude", "codex", "gemini")
 				sweeper := openWorkspace(t, w.dir)
 				after(sweeper, 2*staleAfter)
 				w.files = &interrupted{part: ending, at: elsewhere, happen: func() { mustRecover(t, sweeper) }}
-				r := send(t, w, faultDraft(given))
+				r, err := d.deliver(t, w)
+				if err != nil {
+					t.Fatal(err)
+				}
 				wantFiles(t, w, "agents/claude/outbox", filepath.Base(r.Outbox))
 				for _, agent := range r.Message.To {
 					if got := inboxIDs(t, w, agent); !slices.Equal(got, []schema.ID{r.Message.ID}) {
