@@ -201,7 +201,7 @@ type Receipt struct {
 	// Message is the message as it was sent, with its id and time.
 	Message *schema.Message
 	// Outbox is the path of the sender's copy. Inboxes are the paths of the recipients' copies, in
-	// the order of Message.To or Received.Pending.
+	// the order of Message.To.
 	Outbox  string
 	Inboxes []string
 	// Warnings are the warnings of the validation.

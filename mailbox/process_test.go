@@ -20,16 +20,20 @@ import (
 // The test binary runs itself as other processes. childRole says what such a process does: "send"
 // sends childCount messages to childTo in the workspace childDir, in one and the same minute, and
 // prints the id of each accepted one. "restore" deals with the only message of childTo and restores
-// it, childCount times, and prints the path each time.
+// it, childCount times, and prints the path each time. "receive" receives what claude sent in the
+// workspace childFrom, childCount messages at once, and prints their number each time.
 const (
 	childRole  = "OACP_TEST_CHILD"
 	childDir   = "OACP_TEST_DIR"
+	childFrom  = "OACP_TEST_FROM"
 	childTo    = "OACP_TEST_TO"
 	childCount = "OACP_TEST_COUNT"
 )
 
 func runChild(role string) int {
-	roles := map[string]func(w *Workspace, to []schema.AgentName) error{"send": childSends, "restore": childRestores}
+	roles := map[string]func(w *Workspace, to []schema.AgentName) error{
+		"send": childSends, "restore": childRestores, "receive": childReceives,
+	}
 	if roles[role] == nil {
 		fmt.Fprintf(os.Stderr, "no such role: %s\n", role)
 		return 2

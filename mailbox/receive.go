@@ -19,8 +19,8 @@ type Received struct {
 	Name string
 	// Data is what the file holds. Its copies have exactly these bytes.
 	Data []byte
-	// Pending are the recipients whose inboxes get a copy. The others have acknowledged the message,
-	// or their inboxes have it already.
+	// Pending are the recipients whose inboxes get a copy, unless they have it. The others have
+	// acknowledged the message.
 	Pending []schema.AgentName
 }
 
@@ -41,9 +41,9 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 var ErrNameTaken = errors.New("the outbox has another file of this name")
 
 // Receive delivers messages that were sent on another machine, exactly as SendAll delivers new ones.
-// It makes missing mailboxes. The results are in the order of the files, and the inboxes of a receipt
-// are those of Pending. If the sender's outbox has the message already, its receipt says so, and no
-// inbox gets a copy: those that have none have acknowledged it.
+// It makes missing mailboxes. The results are in the order of the files; a receipt has the inboxes that
+// got a copy. If the sender's outbox has the message already, the receipt says so, and no inbox gets a
+// copy: the recipients without one have acknowledged it.
 //
 // The error is a *RefusedError if something is wrong with the file, and matches ErrNameTaken or
 // ErrIDTaken if another message has its name or id; otherwise it is one of Send.

@@ -197,6 +197,10 @@ func (b *batch) stage(o *outgoing) (err error) {
 	if err := b.address(o); err != nil {
 		return err
 	}
+	if o.received != nil {
+		// An inbox may have the file already; published again, it could arrive a second time.
+		o.inboxes = slices.DeleteFunc(o.inboxes, func(c *staging.Copy) bool { return holds(c.Box, o.name, o.data) })
+	}
 	if o.given() {
 		if sent, err := b.alreadySent(o); sent || err != nil {
 			return err
