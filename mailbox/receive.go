@@ -57,50 +57,56 @@ func (w *Workspace) Receive(ctx context.Context, files []Received) []Result {
 
 // accept does for a received file what compose does for a draft.
 func (w *Workspace) accept(o *outgoing) error {
-	known, err := w.Agents()
-	if err != nil {
-		return err
-	}
-	if err := w.take(o, known); err != nil {
-		return &RefusedError{o.received.Name, err}
-	}
-	return nil
-}
-
-func (w *Workspace) take(o *outgoing, known []schema.AgentName) error {
 	r := o.received
-	name, err := schema.ParseFileName(r.Name)
+	m, err := r.message()
 	if err != nil {
-		return err
-	}
-	if len(r.Data) > schema.MaxFileSize {
-		return fmt.Errorf("it has %d bytes, want at most %d", len(r.Data), schema.MaxFileSize)
-	}
-	m, err := validate.Read(r.Data)
-	if err != nil {
-		return err
-	}
-	switch at := m.CreatedAt.Time(); {
-	case m.From != r.From || name.From != r.From:
-		return fmt.Errorf("it is in the outbox of %s, and the message is from %s", r.From, m.From)
-	case name.Type != m.Type:
-		return fmt.Errorf("it holds a message of type %s", m.Type)
-	case !name.At.Truncate(time.Minute).Equal(at.Truncate(time.Minute)):
-		return fmt.Errorf("it holds a message created at %s", m.CreatedAt)
+		return &RefusedError{r.Name, err}
 	}
 	agents := append([]schema.AgentName{r.From}, r.Pending...)
 	for i, agent := range agents {
-		if i > 0 && !slices.Contains(m.To, agent) {
-			return fmt.Errorf("it is not for %s", agent)
-		}
-		if slices.Contains(known, agent) {
+		if w.Knows(agent) {
 			continue
+		}
+		known, err := w.Agents()
+		if err != nil {
+			return err
 		}
 		// Notices travel, and so do the answers to them.
 		if err := CheckNewAgent(agent, append(known, agents[:i]...)); err != nil && !errors.Is(err, ErrPostmaster) {
-			return err
+			return &RefusedError{r.Name, err}
 		}
 	}
 	o.message, o.name, o.data = m, r.Name, r.Data
 	return nil
+}
+
+// message checks the file and returns its message.
+func (r *Received) message() (*schema.Message, error) {
+	name, err := schema.ParseFileName(r.Name)
+	switch {
+	case err != nil:
+		return nil, err
+	case name.Suffix != "" && !schema.IsNamePart(name.Suffix):
+		return nil, fmt.Errorf("the file name ends in %q", name.Suffix)
+	case len(r.Data) > schema.MaxFileSize:
+		return nil, fmt.Errorf("it has %d bytes, want at most %d", len(r.Data), schema.MaxFileSize)
+	}
+	m, err := validate.Read(r.Data)
+	if err != nil {
+		return nil, err
+	}
+	switch at := m.CreatedAt.Time(); {
+	case m.From != r.From || name.From != r.From:
+		return nil, fmt.Errorf("it is in the outbox of %s, and the message is from %s", r.From, m.From)
+	case name.Type != m.Type:
+		return nil, fmt.Errorf("it holds a message of type %s", m.Type)
+	case !name.At.Truncate(time.Minute).Equal(at.Truncate(time.Minute)):
+		return nil, fmt.Errorf("it holds a message created at %s", m.CreatedAt)
+	}
+	for _, agent := range r.Pending {
+		if !slices.Contains(m.To, agent) {
+			return nil, fmt.Errorf("it is not for %s", agent)
+		}
+	}
+	return m, nil
 }

@@ -221,6 +221,10 @@ func TestReceiveRefuses(t *testing.T) {
 			if wantError(t, err, test.words...); results[0].Receipt != nil {
 				t.Errorf("the receipt is %+v, want none", results[0].Receipt)
 			}
+			var refused *RefusedError
+			if test.is == nil && (!errors.As(err, &refused) || refused.Name != file.Name) {
+				t.Errorf("receiving gave %v, want a RefusedError", err)
+			}
 			if test.as != nil && !errors.As(err, test.as) || test.is != nil && !errors.Is(err, test.is) {
 				t.Errorf("receiving gave %v, want a %T or %v", err, test.as, test.is)
 			}
