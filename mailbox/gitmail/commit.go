@@ -1,0 +1,211 @@
+package gitmail
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/spelling"
+)
+
+// mostCommits is how many changes get a commit each. More share one.
+const mostCommits = 20
+
+// commit makes commits of the edits on the tip, and returns the last one.
+func (e *exchange) commit(ctx context.Context, edits []*edit) (string, error) {
+	committer, err := e.r.committer(ctx)
+	if err != nil {
+		return "", err
+	}
+	groups := [][]*edit{edits}
+	if len(edits) <= mostCommits {
+		groups = nil
+		for i := range edits {
+			groups = append(groups, edits[i:i+1])
+		}
+	}
+	s := &stream{marks: make(map[string]int), tip: e.tip, committer: committer, now: e.r.now()}
+	for _, group := range groups {
+		s.commit(group)
+	}
+	fmt.Fprintf(&s.Buffer, "get-mark :%d\ndone\n", s.last)
+	out, err := e.r.git.RunInput(ctx, &s.Buffer, "fast-import", "--quiet", "--force", "--done", "--date-format=raw")
+	if err != nil {
+		return "", err
+	}
+	commit := strings.TrimSpace(string(out))
+	if len(commit) != len(emptyTree(commit)) {
+		return "", fmt.Errorf("git fast-import: %w: %.100q", errTree, out)
+	}
+	if e.r.settings.sign {
+		return e.sign(ctx, commit, len(groups))
+	}
+	return commit, nil
+}
+
+// committer returns the user's name and address, as in a commit: Ann <ann@example.com>.
+func (r *Repository) committer(ctx context.Context) (string, error) {
+	out, err := r.git.Run(ctx, "var", "GIT_COMMITTER_IDENT")
+	if git.Exit(err) == damaged { // git does not know who the user is
+		host, _ := os.Hostname() // an empty one does
+		return "oacp <oacp@" + clean(host) + ">", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	name, _, ok := strings.Cut(string(out), "> ")
+	if !ok {
+		return "", fmt.Errorf("git var: %w: %.100q", errTree, out)
+	}
+	return name + ">", nil
+}
+
+// stream is the input of git fast-import.
+type stream struct {
+	bytes.Buffer
+	// marks are the numbers of files by content; last is the last number.
+	marks     map[string]int
+	last      int
+	tip       string
+	committer string
+	now       time.Time
+}
+
+// commit writes a commit of the edits.
+func (s *stream) commit(edits []*edit) {
+	for _, edit := range edits {
+		for _, file := range edit.write {
+			if s.marks[string(file.data)] == 0 {
+				s.last++
+				s.marks[string(file.data)] = s.last
+				fmt.Fprintf(s, "blob\nmark :%d\ndata %d\n%s\n", s.last, len(file.data), file.data)
+			}
+		}
+	}
+	text := message(edits)
+	author, at := s.committer, s.now
+	if c := edits[0].Change; len(edits) == 1 && c.Agent != "" {
+		author = fmt.Sprintf("%s <%s@oacp>", c.Agent, c.Agent)
+		if c.Kind == Sent {
+			at = c.at
+		}
+	}
+	s.last++
+	fmt.Fprintf(s, "commit %s\nmark :%d\nauthor %s %d +0000\ncommitter %s %d +0000\ndata %d\n%s\n",
+		nextRef, s.last, author, max(at.Unix(), 0), s.committer, s.now.Unix(), len(text), text)
+	if s.tip != "" {
+		fmt.Fprintf(s, "from %s\n", s.tip)
+		s.tip = "" // the next commit follows this one
+	}
+	for _, edit := range edits {
+		for _, path := range edit.remove {
+			fmt.Fprintf(s, "D %s\n", path)
+		}
+		for _, file := range edit.write {
+			fmt.Fprintf(s, "M %s :%d %s\n", regular, s.marks[string(file.data)], file.path)
+		}
+	}
+	fmt.Fprintln(s)
+}
+
+// message returns the text of a commit. No build is to start because of mail.
+func message(edits []*edit) string {
+	text := ""
+	if len(edits) == 1 {
+		text = edits[0].String()
+		if edits[0].ID != "" {
+			text += "\n\n" + string(edits[0].ID)
+		}
+	} else {
+		sent := 0
+		for _, edit := range edits {
+			if edit.Kind == Sent {
+				sent++
+			}
+		}
+		var parts []string
+		if sent > 0 {
+			parts = append(parts, spelling.Count(sent, "message"))
+		}
+		if others := len(edits) - sent; others > 0 {
+			parts = append(parts, spelling.Count(others, "other change"))
+		}
+		text = strings.Join(parts, ", ")
+	}
+	return text + "\n\n[skip ci]\n"
+}
+
+// String describes the change in a line, such as: claude → codex: question "Which port?"
+func (c Change) String() string {
+	to := make([]string, len(c.To))
+	for i, agent := range c.To {
+		to[i] = string(agent)
+	}
+	subject := fmt.Sprintf("%q", clean(c.Subject))
+	switch c.Kind {
+	case Sent:
+		return fmt.Sprintf("%s → %s: %s %s", c.From, strings.Join(to, ", "), c.Type, subject)
+	case Acknowledged:
+		return fmt.Sprintf("%s: acknowledged %s", c.Agent, subject)
+	case Archived:
+		return fmt.Sprintf("%s: archived %s", c.Agent, subject)
+	case DeadLetter:
+		return fmt.Sprintf("%s: gave up %s", c.Agent, subject)
+	case Restored:
+		return fmt.Sprintf("%s: restored %s", c.Agent, subject)
+	case NewAgent:
+		return fmt.Sprintf("agent %s", c.Agent)
+	}
+	return "workspace.json"
+}
+
+// clean returns a text for one line of a commit, at most 100 characters long.
+func clean(text string) string {
+	const most = 100
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || strings.ContainsRune("<>", r) {
+			return ' '
+		}
+		return r
+	}, text)
+	if runes := []rune(text); len(runes) > most {
+		text = string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// sign makes the last n commits again, with the user's signature, and returns the last one: git
+// fast-import cannot sign.
+func (e *exchange) sign(ctx context.Context, commit string, n int) (string, error) {
+	out, err := e.r.git.Run(ctx, "log", "--reverse", fmt.Sprintf("--max-count=%d", n), "-z", "--format=%T%n%an%n%ae%n%ad%n%cn%n%ce%n%cd%n%B", "--date=raw", commit)
+	if err != nil {
+		return "", err
+	}
+	parent := e.tip
+	const fields = 8
+	for made := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+		f := strings.SplitN(made, "\n", fields)
+		if len(f) != fields {
+			return "", fmt.Errorf("git log: %w: %.100q", errTree, made)
+		}
+		signer := *e.r.git
+		signer.Env = append(signer.Env[:len(signer.Env):len(signer.Env)],
+			"GIT_AUTHOR_NAME="+f[1], "GIT_AUTHOR_EMAIL="+f[2], "GIT_AUTHOR_DATE="+f[3],
+			"GIT_COMMITTER_NAME="+f[4], "GIT_COMMITTER_EMAIL="+f[5], "GIT_COMMITTER_DATE="+f[6])
+		args := []string{"commit-tree", "-S", "-F", "-"}
+		if parent != "" {
+			args = append(args, "-p", parent)
+		}
+		out, err := signer.RunInput(ctx, strings.NewReader(f[7]), append(args, f[0])...)
+		if err != nil {
+			return "", fmt.Errorf("signing, as commit.gpgsign asks for: %w", err)
+		}
+		parent = strings.TrimSpace(string(out))
+	}
+	return parent, nil
+}

@@ -1,0 +1,380 @@
+// Package gitmail carries the mail of a workspace between machines as commits of a git repository of
+// its own.
+//
+// The repository is in the folder .git of the workspace. It has no index and no working tree: Sync
+// compares the workspace's folders with trees, and delivers what arrives as [mailbox.Workspace.Receive]
+// does, so that every watcher and runner sees it whole and once.
+//
+// For each recipient, a message is unknown, pending or acknowledged on a machine. An outbox copy says
+// that it is known; known without an inbox copy, it is acknowledged. When two machines differ, the
+// later of these states wins. So histories that are squashed, rewound or rewritten need no common
+// ancestor, and nothing ever conflicts.
+//
+// A sync that is killed at any point repeats what is missing the next time:
+//
+//	fetch    the tip of the mailbox branch
+//	judge    what its tree adds to that of the base, the commit that the workspace is in step with
+//	receive  new messages; remove inbox copies that were acknowledged elsewhere; then move the base
+//	look     for what the folders add: outboxes, then staged copies, then inboxes
+//	commit   that on the tip, and push it if the tip is still the same; otherwise, begin again
+//	record   the new commit as the base
+package gitmail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// ErrNoRepository is returned for a workspace that has no repository of its own.
+var ErrNoRepository = errors.New("the workspace has no git repository of its own")
+
+// Names in the repository.
+const (
+	gitName = ".git"
+	// remoteName is the name of the remote, whatever it is called in the user's repository.
+	remoteName = "oacp"
+	// baseRef is the commit that the workspace is in step with, trackingRef the tip as last fetched,
+	// and nextRef the commit that was last made.
+	baseRef     = "refs/oacp/base"
+	trackingRef = "refs/remotes/oacp/mail"
+	nextRef     = "refs/oacp/next"
+	// claimRefs are the claims on messages, with the same names on the remote.
+	claimRefs = "refs/oacp/claims/"
+)
+
+// stateFolder holds the lock and the cache.
+const stateFolder = "state/git"
+
+// Settings say with which branch of which remote a workspace is in step.
+type Settings struct {
+	// URL is that of the remote; empty means that there is none.
+	URL string
+	// Ref is the branch or other ref, such as refs/heads/oacp.
+	Ref string
+	// sign says that the user's commits are signed.
+	sign bool
+}
+
+// branchRef returns the local branch that shows what the workspace is in step with.
+func (s Settings) branchRef() string { return "refs/heads/" + path.Base(s.Ref) }
+
+// Repository is the git repository of a workspace. Several processes may use it at the same time.
+type Repository struct {
+	w        *mailbox.Workspace
+	git      *git.Repository
+	settings Settings
+	now      func() time.Time
+	// step is called at each step of a sync, for tests.
+	step func(name string)
+}
+
+// Open opens the repository of a workspace. The error matches ErrNoRepository or git.ErrMissing, or is
+// a *git.Error.
+func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
+	if _, err := w.Root().Lstat(gitName); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = ErrNoRepository
+		}
+		return nil, fmt.Errorf("workspace %s: %w", w.Dir(), err)
+	}
+	r := &Repository{w: w, git: repositoryOf(w), now: time.Now, step: func(string) {}}
+	out, err := r.git.Run(ctx, "config", "-z", "--get-regexp", `^(oacp\.(ref|hooks)|remote\.oacp\.url|commit\.gpgsign)$`)
+	if err != nil && git.Exit(err) != 1 {
+		return nil, fmt.Errorf("opening the git repository of workspace %s: %w", w.Dir(), err)
+	}
+	for setting := range strings.SplitSeq(string(out), "\x00") {
+		name, value, hasValue := strings.Cut(setting, "\n")
+		on := !hasValue || value == "true" || value == "yes" || value == "on" || value == "1"
+		switch name {
+		case "oacp.ref":
+			r.settings.Ref = value
+		case "remote.oacp.url":
+			r.settings.URL = value
+		case "commit.gpgsign":
+			r.settings.sign = on
+		case "oacp.hooks":
+			if on {
+				r.git.Config = r.git.Config[1:]
+			}
+		}
+	}
+	if r.settings.Ref == "" {
+		return nil, fmt.Errorf("workspace %s: %w: oacp did not make the one in .git", w.Dir(), ErrNoRepository)
+	}
+	return r, nil
+}
+
+// repositoryOf returns the place of a workspace's repository, and the settings that protect it from
+// those of the user: hooks are test suites, and nothing may follow or rewrite what we push.
+func repositoryOf(w *mailbox.Workspace) *git.Repository {
+	return &git.Repository{
+		Dir: w.Dir(), GitDir: filepath.Join(w.Dir(), gitName),
+		Config: []string{
+			"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.logAllRefUpdates=false", "gc.auto=0", "maintenance.auto=false",
+			"push.followTags=false", "push.gpgSign=false", "push.recurseSubmodules=no", "fetch.recurseSubmodules=false",
+			"core.quotePath=false", "core.bigFileThreshold=8m",
+		},
+		// A partial clone of the user's must not make git ask a remote for missing objects.
+		Env: []string{"GIT_NO_LAZY_FETCH=1"},
+	}
+}
+
+// Settings returns the settings of the repository.
+func (r *Repository) Settings() Settings { return r.settings }
+
+// Git returns the repository for commands of git.
+func (r *Repository) Git() *git.Repository { return r.git }
+
+// Close releases the repository.
+func (r *Repository) Close() error { return nil }
+
+// Options changes a sync. The zero value is the default.
+type Options struct {
+	// DryRun only says what a sync would do. It fetches.
+	DryRun bool
+	// Progress, if set, is called with the count of messages done, and all.
+	Progress func(done, total int)
+	// Timeout bounds the sync; the default is two minutes.
+	Timeout time.Duration
+	// Restore puts a message back into an inbox, because that was done on another machine; the
+	// default is the Restore of the workspace.
+	Restore func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
+}
+
+const defaultTimeout = 2 * time.Minute
+
+// Direction says whether a change came from other machines or goes to them.
+type Direction string
+
+// The directions.
+const (
+	In  Direction = "in"
+	Out Direction = "out"
+)
+
+// Kind says what changed.
+type Kind string
+
+// The kinds of changes.
+const (
+	Sent         Kind = "message"
+	Acknowledged Kind = "acknowledged"
+	Archived     Kind = "archived"
+	DeadLetter   Kind = "dead_letter"
+	Restored     Kind = "restored"
+	NewAgent     Kind = "agent"
+	Described    Kind = "workspace" // by workspace.json
+)
+
+// Change is one thing that a sync carried.
+type Change struct {
+	Direction Direction `json:"direction"`
+	Kind      Kind      `json:"kind"`
+	// Agent is the agent whose mailbox changed: the sender of a message, or who acknowledged it.
+	Agent schema.AgentName `json:"agent"`
+	// ID and the following describe the message, as far as there is one.
+	ID      schema.ID          `json:"message_id,omitempty"`
+	From    schema.AgentName   `json:"from,omitempty"`
+	To      []schema.AgentName `json:"to,omitempty"`
+	Type    schema.Type        `json:"type,omitempty"`
+	Subject string             `json:"subject,omitempty"`
+
+	// at is when the message was made.
+	at time.Time
+}
+
+// describe fills in what the message says.
+func (c *Change) describe(m *schema.Message) {
+	c.ID, c.From, c.To, c.Type, c.Subject, c.at = m.ID, m.From, m.To, m.Type, m.Subject, m.CreatedAt.Time()
+}
+
+// Problem is a file that a sync passed over: one in the tree that is not taken, or one in the workspace
+// that does not travel.
+type Problem struct {
+	// Path is that in the tree, or below the workspace.
+	Path string
+	Err  error
+}
+
+// Result is what a sync did.
+type Result struct {
+	Changes  []Change
+	Problems []Problem
+	// Commit is the commit that the workspace is in step with; empty if there is none.
+	Commit string
+	// Pushes counts the attempts to push: others may have pushed meanwhile.
+	Pushes int
+}
+
+// RemoteError says that the remote could not be reached, or refused.
+type RemoteError struct {
+	// URL is that of the remote, without a password.
+	URL string
+	// Refused says that the remote was reached and refused the commits.
+	Refused bool
+	Err     error
+}
+
+// Error names the remote and says what git says.
+func (e *RemoteError) Error() string {
+	if e.Refused {
+		return fmt.Sprintf("%s refuses the mail: %v", e.URL, e.Err)
+	}
+	return fmt.Sprintf("%s cannot be reached: %v", e.URL, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *RemoteError) Unwrap() error { return e.Err }
+
+// Sync brings the workspace and the remote into step; without a remote, it only commits. It waits for
+// another sync of the workspace. An error is a *RemoteError, a *git.Error, or one of the context or the
+// file system; the next sync does what is missing.
+func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err error) {
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the sync did not end within %v: %w", o.Timeout, context.DeadlineExceeded))
+	defer cancel()
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	r.step("locked")
+	if _, err := r.w.Recover(ctx); err != nil {
+		return Result{}, err
+	}
+	e := &exchange{r: r, o: o}
+	if err = e.run(ctx); err == nil && !o.DryRun {
+		err = r.noteSync()
+	}
+	return e.result, r.explain(ctx, err)
+}
+
+// lockRetry is the pause between attempts to take the lock.
+const lockRetry = 20 * time.Millisecond
+
+// lock takes the lock of the repository, and returns the function that releases it.
+func (r *Repository) lock(ctx context.Context) (unlock func() error, err error) {
+	if err := r.w.MakeStateFolder(stateFolder); err != nil {
+		return nil, err
+	}
+	dir, err := durable.OpenDir(r.w.Root(), r.w.Dir(), stateFolder)
+	if err != nil {
+		return nil, err
+	}
+	lock := dir.NewLock("sync.lock")
+	_, err = lock.TryLockContext(ctx, lockRetry)
+	if err = errors.Join(err, dir.Close()); err != nil {
+		return nil, fmt.Errorf("waiting for another sync, which holds %s: %w", lock.Path(), err)
+	}
+	return lock.Unlock, nil
+}
+
+// explain returns a *git.VersionError for an error of a git that is too old.
+func (r *Repository) explain(ctx context.Context, err error) error {
+	const usage = 129
+	if git.Exit(err) == usage {
+		return errors.Join(git.Check(ctx), err)
+	}
+	return err
+}
+
+// exchange is one sync.
+type exchange struct {
+	r      *Repository
+	o      Options
+	result Result
+	// base is the commit that the workspace is in step with, and tip the one to which it is brought;
+	// empty if there is none.
+	base, tip string
+	// touched are, in a dry run, the paths that the tip would change here.
+	touched map[string]bool
+}
+
+// run repeats rounds until nothing is left to push.
+func (e *exchange) run(ctx context.Context) error {
+	const mostRefusals = 3
+	if err := e.fetch(ctx); err != nil {
+		return err
+	}
+	refusals := 0
+	for attempt := 1; ; attempt++ {
+		start := e.r.now()
+		refusal, err := e.round(ctx)
+		if refusal == nil || err != nil {
+			return err
+		}
+		pause := time.Duration(rand.Int64N(int64(e.r.now().Sub(start)) + 1))
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause * time.Duration(min(attempt, 8))):
+		}
+		// The remote refuses a push if another machine was faster, but also for other reasons: then its
+		// tip stays where it is.
+		before := e.tip
+		if err := e.fetch(ctx); err != nil {
+			return err
+		}
+		if refusals++; e.tip != before {
+			refusals = 0
+		}
+		if refusals == mostRefusals {
+			return refusal
+		}
+	}
+}
+
+// round receives what the tip has, and pushes what the workspace has. A refusal of the push is no
+// error.
+func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) {
+	e.r.step("fetched")
+	if e.tip != e.base {
+		if err := e.receive(ctx); err != nil {
+			return nil, err
+		}
+	}
+	d, err := e.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.r.step("looked")
+	if len(d.edits) > 0 && !e.o.DryRun {
+		commit, err := e.commit(ctx, d.edits)
+		if err != nil {
+			return nil, err
+		}
+		e.r.step("committed")
+		if refusal := e.push(ctx, commit); refusal != nil {
+			return refusal, context.Cause(ctx)
+		}
+		e.r.step("pushed")
+		e.tip = commit
+		if err := e.rebase(ctx); err != nil {
+			return nil, err
+		}
+		e.r.step("recorded")
+	}
+	for _, edit := range d.edits {
+		e.result.Changes = append(e.result.Changes, edit.Change)
+	}
+	e.result.Problems = append(e.result.Problems, d.problems...)
+	e.result.Commit = e.tip
+	if e.o.DryRun {
+		return nil, nil
+	}
+	return nil, e.keep(ctx, d)
+}

@@ -1,0 +1,519 @@
+package gitmail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// arrival is a message that the tip has and the base does not, or that is pending in the tip only.
+type arrival struct {
+	from   schema.AgentName
+	name   string
+	object string
+	// pending are the agents whose inboxes have it in the tip.
+	pending []schema.AgentName
+	// sent says that the base does not have it in the sender's outbox.
+	sent bool
+}
+
+// arrivals are what the tip adds to the base.
+type arrivals struct {
+	agents []schema.AgentName
+	// messages are by file name.
+	messages map[string]*arrival
+	// acknowledged are inbox copies that the tip no longer has.
+	acknowledged []place
+	// kept are archived messages, dead letters and their reasons.
+	kept   []keptFile
+	marker string
+}
+
+type keptFile struct {
+	place
+	object string
+}
+
+// receive brings the workspace to the tip, and makes that the base. If it is interrupted, or something
+// cannot be written, the base stays, and the next sync repeats it.
+func (e *exchange) receive(ctx context.Context) error {
+	differences, err := e.diff(ctx)
+	if err != nil {
+		return err
+	}
+	news := e.judge(differences)
+	e.r.step("judged")
+	b, err := e.open(ctx, news)
+	if err != nil {
+		return err
+	}
+	err = e.apply(ctx, news, b)
+	if err = errors.Join(err, b.close()); err != nil || e.o.DryRun {
+		return err
+	}
+	return e.rebase(ctx)
+}
+
+// judge sorts the differences of the trees.
+func (e *exchange) judge(differences []difference) *arrivals {
+	news := &arrivals{messages: make(map[string]*arrival)}
+	e.touched = make(map[string]bool)
+	unsent := make(map[string]bool)
+	for _, d := range differences {
+		e.touched[d.path] = true
+		if d.path == markerName && d.status == 'A' && d.mode == regular {
+			news.marker = d.object
+		}
+		p, err := parsePath(d.path)
+		switch {
+		case d.path == markerName, d.status == 'D' && err != nil:
+			continue
+		case err == nil && d.status != 'D' && d.mode != regular:
+			err = fmt.Errorf("it is no regular file: its mode is %s", d.mode)
+		case err == nil && d.status == 'M' && p.name != keepName:
+			err = errors.New("it was changed after it was published; the workspace keeps what it has")
+		}
+		if err != nil {
+			e.problem(d.path, err)
+			continue
+		}
+		switch d.status {
+		case 'A':
+			news.add(p, d.object)
+		case 'D':
+			if p.box == mailbox.Inbox && p.name != keepName {
+				news.acknowledged = append(news.acknowledged, p)
+			}
+			unsent[p.name] = unsent[p.name] || p.box == mailbox.Outbox
+		}
+	}
+	// A tip that lost the outbox copy was rewound, and says nothing about the message.
+	news.acknowledged = slices.DeleteFunc(news.acknowledged, func(p place) bool { return unsent[p.name] })
+	slices.Sort(news.agents)
+	return news
+}
+
+func (e *exchange) problem(path string, err error) {
+	e.result.Problems = append(e.result.Problems, Problem{Path: path, Err: err})
+}
+
+// add adds a file that the tip adds.
+func (news *arrivals) add(p place, object string) {
+	if p.name == keepName {
+		news.agents = append(news.agents, p.agent)
+		return
+	}
+	if p.box != mailbox.Outbox && p.box != mailbox.Inbox {
+		news.kept = append(news.kept, keptFile{p, object})
+		return
+	}
+	a := news.messages[p.name]
+	if a == nil {
+		parsed, _ := schema.ParseFileName(p.name) // parsePath checked it
+		a = &arrival{from: parsed.From, name: p.name, object: object}
+		news.messages[p.name] = a
+	}
+	if p.box == mailbox.Outbox {
+		a.object, a.sent = object, true
+	} else {
+		a.pending = append(a.pending, p.agent)
+	}
+}
+
+// apply brings the news into the workspace. What is acknowledged goes last: by then all that explains
+// it is there.
+func (e *exchange) apply(ctx context.Context, news *arrivals, b *blobs) error {
+	if err := e.addAgents(ctx, news, b); err != nil {
+		return err
+	}
+	known, err := e.receiveMessages(ctx, news, b)
+	if err != nil {
+		return err
+	}
+	e.r.step("arrived")
+	if err := e.addKept(ctx, news.kept, b); err != nil {
+		return err
+	}
+	if err := e.acknowledge(ctx, news, known); err != nil {
+		return err
+	}
+	e.r.step("removed")
+	return e.revive(ctx, known)
+}
+
+// blobs reads files of the tip, if they are not too large.
+type blobs struct {
+	*reader
+	sizes map[string]int64
+}
+
+// open opens the files of the news.
+func (e *exchange) open(ctx context.Context, news *arrivals) (*blobs, error) {
+	var objects []string
+	for _, a := range news.messages {
+		objects = append(objects, a.object)
+	}
+	for _, kept := range news.kept {
+		objects = append(objects, kept.object)
+	}
+	if news.marker != "" {
+		objects = append(objects, news.marker)
+	}
+	b := new(blobs)
+	if len(objects) == 0 {
+		return b, nil
+	}
+	var err error
+	if b.sizes, err = e.r.sizes(ctx, objects); err == nil {
+		b.reader, err = e.r.openReader(ctx)
+	}
+	return b, err
+}
+
+func (b *blobs) close() error {
+	if b.reader == nil {
+		return nil
+	}
+	return b.reader.close()
+}
+
+// errRefused says that a file of the tip is not taken.
+type errRefused struct{ error }
+
+func (b *blobs) read(object string) ([]byte, error) {
+	size, ok := b.sizes[object]
+	switch {
+	case !ok:
+		return nil, errRefused{errors.New("it is no file")}
+	case size > schema.MaxFileSize:
+		return nil, errRefused{fmt.Errorf("%w: %d bytes of at most %d", durable.ErrTooLarge, size, int64(schema.MaxFileSize))}
+	}
+	return b.reader.read(object)
+}
+
+// addAgents makes the mailboxes of new agents, and the description of the workspace.
+func (e *exchange) addAgents(ctx context.Context, news *arrivals, b *blobs) error {
+	w := e.r.w
+	known, err := w.Agents()
+	if err != nil {
+		return err
+	}
+	for _, agent := range news.agents {
+		if w.Knows(agent) {
+			continue
+		}
+		if err := mailbox.CheckNewAgent(agent, known); err != nil {
+			e.problem(mailbox.BoxName(agent, mailbox.Inbox), err)
+			continue
+		}
+		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
+			if err := e.write(func() error { return w.MakeFolder(mailbox.BoxName(agent, box)) }); err != nil {
+				return err
+			}
+		}
+		known = append(known, agent)
+		e.result.Changes = append(e.result.Changes, Change{Direction: In, Kind: NewAgent, Agent: agent})
+	}
+	if _, err := w.Root().Lstat(markerName); news.marker == "" || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	data, err := b.read(news.marker)
+	if refused, ok := errors.AsType[errRefused](err); ok {
+		e.problem(markerName, refused.error)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e.result.Changes = append(e.result.Changes, Change{Direction: In, Kind: Described})
+	return e.write(func() error {
+		_, err := w.AddFile(markerName, data)
+		return err
+	})
+}
+
+// write calls the function, but not in a dry run.
+func (e *exchange) write(do func() error) error {
+	if e.o.DryRun {
+		return nil
+	}
+	return do()
+}
+
+// receiveBatch is how many messages are received at once: their syncs are shared.
+const receiveBatch = 200
+
+// receiveMessages delivers the messages that are not here yet, and returns the others: those were here
+// before, or the workspace refuses them.
+func (e *exchange) receiveMessages(ctx context.Context, news *arrivals, b *blobs) (known []*arrival, err error) {
+	var files []mailbox.Received
+	done := 0
+	for _, name := range slices.Sorted(maps.Keys(news.messages)) {
+		a := news.messages[name]
+		if done++; e.o.Progress != nil {
+			e.o.Progress(done, len(news.messages))
+		}
+		if here, err := e.has(place{a.from, mailbox.Outbox, name}); here || err != nil {
+			if known = append(known, a); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		data, err := b.read(a.object)
+		if refused, ok := errors.AsType[errRefused](err); ok {
+			e.problem(place{a.from, mailbox.Outbox, name}.path(), refused.error)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if files = append(files, e.addressed(a, data)); len(files) == receiveBatch {
+			if err := e.deliver(ctx, files); err != nil {
+				return nil, err
+			}
+			files = files[:0]
+		}
+	}
+	return known, e.deliver(ctx, files)
+}
+
+// addressed returns the file of an arrival. Inbox copies for agents to whom it is not addressed are
+// problems of the tree.
+func (e *exchange) addressed(a *arrival, data []byte) mailbox.Received {
+	file := mailbox.Received{From: a.from, Name: a.name, Data: data, Pending: a.pending}
+	m, err := validate.Read(data)
+	if err != nil {
+		return file // Receive says so
+	}
+	file.Pending = slices.DeleteFunc(slices.Clone(a.pending), func(agent schema.AgentName) bool {
+		if m.IsFor(agent) {
+			return false
+		}
+		e.problem(place{agent, mailbox.Inbox, a.name}.path(), fmt.Errorf("the message is not for %s", agent))
+		return true
+	})
+	return file
+}
+
+// has reports whether the workspace has the file.
+func (e *exchange) has(p place) (bool, error) {
+	_, err := e.r.w.Root().Lstat(p.file())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// deliver puts messages into the boxes of the workspace. One that the workspace refuses stays a
+// problem of the tree.
+func (e *exchange) deliver(ctx context.Context, files []mailbox.Received) error {
+	if e.o.DryRun {
+		for _, file := range files {
+			m, err := validate.Read(file.Data)
+			if err != nil {
+				e.problem(place{file.From, mailbox.Outbox, file.Name}.path(), err)
+				continue
+			}
+			e.arrived(m)
+		}
+		return nil
+	}
+	for i, result := range e.r.w.Receive(ctx, files) {
+		switch err := result.Err; {
+		case result.Receipt != nil:
+			// A copy that an inbox refuses stays staged, and the message is durable with the next sync
+			// of its folder: in both cases it is here.
+			e.arrived(result.Receipt.Message)
+		case isRefusal(err):
+			e.problem(place{files[i].From, mailbox.Outbox, files[i].Name}.path(), err)
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *exchange) arrived(m *schema.Message) {
+	c := Change{Direction: In, Kind: Sent, Agent: m.From}
+	c.describe(m)
+	e.result.Changes = append(e.result.Changes, c)
+}
+
+// isRefusal reports whether an error of Receive is about the message, not about the workspace.
+func isRefusal(err error) bool {
+	var refused *mailbox.RefusedError
+	return errors.As(err, &refused)
+}
+
+// addKept writes archived messages, dead letters and reasons.
+func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) error {
+	for _, file := range files {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if here, err := e.has(file.place); here || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		data, err := b.read(file.object)
+		if err == nil && !file.isReason() {
+			if _, invalid := validate.Read(data); invalid != nil && file.box == mailbox.Archive {
+				err = errRefused{invalid}
+			}
+		}
+		if err == nil && !e.r.w.Knows(file.agent) {
+			err = errRefused{fmt.Errorf("there is no agent %s", file.agent)}
+		}
+		if refused, ok := errors.AsType[errRefused](err); ok {
+			e.problem(file.path(), refused.error)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		err = e.write(func() error {
+			if err := e.r.w.MakeFolder(file.folder()); err != nil {
+				return err
+			}
+			_, err := e.r.w.AddFile(file.file(), data)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// acknowledge removes the inbox copies of messages that were acknowledged elsewhere: those that the tip
+// no longer has, and those of messages that are new in the tip without one.
+func (e *exchange) acknowledge(ctx context.Context, news *arrivals, known []*arrival) error {
+	agents, err := e.r.w.Agents()
+	if err != nil {
+		return err
+	}
+	gone := news.acknowledged
+	for _, a := range known {
+		for _, agent := range agents {
+			if a.sent && !slices.Contains(a.pending, agent) {
+				gone = append(gone, place{agent, mailbox.Inbox, a.name})
+			}
+		}
+	}
+	kinds := make(map[string]Kind)
+	for _, file := range news.kept {
+		kind := Archived
+		if file.box == mailbox.DeadLetters {
+			kind = DeadLetter
+		}
+		kinds[string(file.agent)+"/"+file.message()] = kind
+	}
+	for _, p := range gone {
+		entry, err := e.pending(p)
+		if err != nil || entry == nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		kind, ok := kinds[string(p.agent)+"/"+p.name]
+		if !ok {
+			kind = Acknowledged
+		}
+		c := Change{Direction: In, Kind: kind, Agent: p.agent}
+		if m, err := e.readFile(place{p.agent, mailbox.Inbox, entry.Name}); err == nil {
+			c.describe(m)
+		}
+		if err := e.write(func() error { return e.r.w.Acknowledge(*entry) }); err != nil && !mailbox.IsGone(err) {
+			return err
+		}
+		e.result.Changes = append(e.result.Changes, c)
+	}
+	return context.Cause(ctx)
+}
+
+// pending returns the inbox copy of a message, or nil if there is none. The copy has the name of the
+// outbox copy, or the long one if that was taken.
+func (e *exchange) pending(p place) (*mailbox.Entry, error) {
+	names := []string{p.name}
+	if parsed, err := schema.ParseFileName(p.name); err == nil && parsed.Rand == "" {
+		if m, err := e.readFile(place{parsed.From, mailbox.Outbox, p.name}); err == nil {
+			if long, err := m.LongFileName(); err == nil {
+				names = append(names, long)
+			}
+		}
+	}
+	for _, name := range names {
+		here, err := e.has(place{p.agent, mailbox.Inbox, name})
+		if err != nil {
+			return nil, err
+		}
+		if here {
+			return &mailbox.Entry{Agent: p.agent, Box: mailbox.Inbox, Name: name, Path: e.r.w.BoxPath(p.agent, mailbox.Inbox) + "/" + name}, nil
+		}
+	}
+	return nil, nil
+}
+
+// readFile reads a message file of the workspace.
+func (e *exchange) readFile(p place) (*schema.Message, error) {
+	data, err := e.r.w.ReadRaw(mailbox.Entry{Agent: p.agent, Box: p.box, Name: p.name})
+	if err != nil {
+		return nil, err
+	}
+	return validate.Read(data)
+}
+
+// revive puts messages back into inboxes that were restored on another machine. A tip that was rewound
+// revives nothing.
+func (e *exchange) revive(ctx context.Context, known []*arrival) error {
+	for _, a := range known {
+		if a.sent || len(a.pending) == 0 {
+			continue
+		}
+		if descends, err := e.descends(ctx); !descends || err != nil {
+			return err
+		}
+		for _, agent := range a.pending {
+			if err := e.putBack(ctx, a, agent); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// putBack restores a message that an agent has acknowledged here.
+func (e *exchange) putBack(ctx context.Context, a *arrival, agent schema.AgentName) error {
+	if entry, err := e.pending(place{agent, mailbox.Inbox, a.name}); entry != nil || err != nil {
+		return err
+	}
+	m, err := e.readFile(place{a.from, mailbox.Outbox, a.name})
+	if err != nil {
+		return err
+	}
+	c := Change{Direction: In, Kind: Restored, Agent: agent}
+	c.describe(m)
+	err = e.write(func() error {
+		if e.o.Restore != nil {
+			return e.o.Restore(ctx, m, agent)
+		}
+		_, err := e.r.w.Restore(ctx, m, agent, func(mailbox.Entry) error { return nil })
+		return err
+	})
+	if _, pending := errors.AsType[*mailbox.PendingError](err); err != nil && !pending {
+		return err
+	}
+	e.result.Changes = append(e.result.Changes, c)
+	return nil
+}

@@ -1,0 +1,366 @@
+package gitmail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// edit is a change of the workspace that the tip does not have, and what it changes in the tree.
+type edit struct {
+	Change
+	write  []file
+	remove []string
+}
+
+// file is a file for the tree.
+type file struct {
+	path string
+	data []byte
+}
+
+// outgoing is what the workspace has and the tip does not.
+type outgoing struct {
+	*survey
+	edits    []*edit
+	problems []Problem
+	// staged are the messages with staged copies: their inbox copies may still come.
+	staged map[schema.ID]bool
+	// sent are the new messages by file name, and left what agents did with messages, by inbox copy.
+	sent map[string]*edit
+	left map[place]*edit
+}
+
+// look finds what the workspace has and the tip does not. The order is that of a delivery, so that no
+// message on its way is taken for an acknowledged one: first outboxes, then staged copies, then
+// inboxes.
+func (e *exchange) look(ctx context.Context) (*outgoing, error) {
+	s, err := e.survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &outgoing{survey: s, sent: make(map[string]*edit), left: make(map[place]*edit), staged: make(map[schema.ID]bool)}
+	if err := e.listHere(s, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters); err != nil {
+		return nil, err
+	}
+	staged, _, err := e.r.w.Staged()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range staged {
+		d.staged[id] = true
+	}
+	if err := e.listHere(s, mailbox.Inbox); err != nil {
+		return nil, err
+	}
+	if err := e.listThere(ctx, s); err != nil {
+		return nil, err
+	}
+	for _, find := range []func(context.Context, *outgoing) error{
+		e.bringBack, e.findAgents, e.findSent, e.findKept, e.findPending, e.findAcknowledged,
+	} {
+		if err := find(ctx, d); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(d.edits, func(a, b *edit) int { return a.at.Compare(b.at) })
+	return d, nil
+}
+
+// findAgents finds agents that the tip does not know, and the description of the workspace.
+func (e *exchange) findAgents(ctx context.Context, d *outgoing) error {
+	for _, agent := range d.agents {
+		f := d.folders[mailbox.BoxName(agent, mailbox.Inbox)]
+		if f.tree == "" && f.modified != 0 && agent != mailbox.Postmaster {
+			d.edits = append(d.edits, &edit{
+				Change: Change{Direction: Out, Kind: NewAgent, Agent: agent},
+				write:  []file{{place{agent, mailbox.Inbox, keepName}.path(), nil}},
+			})
+		}
+	}
+	if len(d.edits) == 0 {
+		return nil // the description came with the first agents
+	}
+	described := false
+	err := e.list(ctx, false, []string{markerName}, func(string, string, string) { described = true })
+	if err != nil || described {
+		return err
+	}
+	data, err := durable.ReadFile(e.r.w.Root(), e.r.w.Dir(), markerName, schema.MaxFileSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		d.edits = append(d.edits, &edit{Change: Change{Direction: Out, Kind: Described}, write: []file{{markerName, data}}})
+	}
+	return err
+}
+
+// findSent finds messages in outboxes that the tip does not have, with the inboxes that they are in.
+func (e *exchange) findSent(ctx context.Context, d *outgoing) error {
+	for _, agent := range d.agents {
+		f := d.folders[mailbox.BoxName(agent, mailbox.Outbox)]
+		for name := range f.here {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			if f.there[name] || !schema.IsMessageFile(name) {
+				continue
+			}
+			if err := e.addSent(d, place{agent, mailbox.Outbox, name}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// addSent adds a message of an outbox.
+func (e *exchange) addSent(d *outgoing, p place) error {
+	m, data, err := e.readToSend(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		d.problems = append(d.problems, Problem{p.file(), err})
+		return nil
+	}
+	sent := &edit{Change: Change{Direction: Out, Kind: Sent, Agent: p.agent}, write: []file{{p.path(), data}}}
+	sent.describe(m)
+	for _, to := range m.To {
+		inbox := place{to, mailbox.Inbox, p.name}
+		entry, err := e.pending(inbox)
+		if err != nil {
+			return err
+		}
+		if entry != nil || d.staged[m.ID] {
+			sent.write = append(sent.write, file{inbox.path(), data})
+		}
+	}
+	d.sent[p.name] = sent
+	d.edits = append(d.edits, sent)
+	return nil
+}
+
+// readToSend reads a file that is to be in the tree. The message is nil for the reason of a dead
+// letter.
+func (e *exchange) readToSend(p place) (*schema.Message, []byte, error) {
+	if err := p.checkName(); err != nil {
+		return nil, nil, err
+	}
+	data, err := e.r.w.ReadRaw(mailbox.Entry{Agent: p.agent, Box: p.box, Name: p.name})
+	if err != nil || p.isReason() {
+		return nil, data, err
+	}
+	m, err := validate.Read(data)
+	if err == nil && p.box == mailbox.Outbox && m.From != p.agent {
+		err = fmt.Errorf("the message is from %s", m.From)
+	}
+	return m, data, err
+}
+
+// findKept finds archived messages and dead letters.
+func (e *exchange) findKept(ctx context.Context, d *outgoing) error {
+	for _, agent := range d.agents {
+		for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters} {
+			f := d.folders[mailbox.BoxName(agent, box)]
+			for name := range f.here {
+				p := place{agent, box, name}
+				if !f.there[name] && (p.isReason() || schema.IsMessageFile(name)) {
+					e.addLeft(d, p)
+				}
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// addLeft adds an archived message, a dead letter or its reason. A dead letter need not be valid.
+func (e *exchange) addLeft(d *outgoing, p place) {
+	m, data, err := e.readToSend(p)
+	_, invalid := errors.AsType[*validate.InvalidError](err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return
+	case err != nil && !(invalid && p.box == mailbox.DeadLetters):
+		d.problems = append(d.problems, Problem{p.file(), err})
+		return
+	}
+	kind := Archived
+	if p.box == mailbox.DeadLetters {
+		kind = DeadLetter
+	}
+	left := e.leave(d, place{p.agent, mailbox.Inbox, p.message()}, kind)
+	left.write = append(left.write, file{p.path(), data})
+	if m != nil {
+		left.describe(m)
+	}
+}
+
+// leave returns the edit for what an agent did with a message.
+func (e *exchange) leave(d *outgoing, inbox place, kind Kind) *edit {
+	left := d.left[inbox]
+	if left == nil {
+		left = &edit{Change: Change{Direction: Out, Kind: kind, Agent: inbox.agent, at: e.r.now()}}
+		d.left[inbox] = left
+		d.edits = append(d.edits, left)
+	}
+	return left
+}
+
+// findPending finds inbox copies that the tip does not have: restored messages, and those that only an
+// inbox has.
+func (e *exchange) findPending(ctx context.Context, d *outgoing) error {
+	for _, agent := range d.agents {
+		f := d.folders[mailbox.BoxName(agent, mailbox.Inbox)]
+		for name := range f.here {
+			p := place{agent, mailbox.Inbox, name}
+			if f.there[name] || d.sent[name] != nil || !schema.IsMessageFile(name) || e.o.DryRun && e.touched[p.path()] {
+				continue
+			}
+			m, data, err := e.readToSend(p)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+			case err != nil:
+				d.problems = append(d.problems, Problem{p.file(), err})
+			default:
+				if err := e.addPending(ctx, d, p, m, data); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// addPending adds an inbox copy that the tip does not have.
+func (e *exchange) addPending(ctx context.Context, d *outgoing, p place, m *schema.Message, data []byte) error {
+	long, err := m.LongFileName()
+	if err != nil {
+		return err
+	}
+	here := false
+	for _, name := range []string{p.name, m.FileName(), long} {
+		original := place{m.From, mailbox.Outbox, name}
+		there, err := e.inTip(ctx, original)
+		switch {
+		case err != nil:
+			return err
+		case there && name == p.name:
+			e.addRestored(d, p, m, data)
+			return nil
+		case there:
+			return nil // the inbox copy has another name, because a file had that one
+		}
+		sent, err := e.readFile(original)
+		here = here || err == nil && sent.ID == m.ID
+	}
+	if here {
+		// It is being sent, or goes out under another name.
+		d.folders[p.folder()].unsettled = true
+		return nil
+	}
+	return e.adopt(ctx, d, p, m, data)
+}
+
+// inTip reports whether the tip has a file.
+func (e *exchange) inTip(ctx context.Context, p place) (bool, error) {
+	if e.tip == "" || p.checkName() != nil {
+		return false, nil
+	}
+	_, err := e.r.git.Run(ctx, "cat-file", "-e", e.tip+":"+p.path())
+	if git.Exit(err) > 0 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// addRestored adds a message that is pending again.
+func (e *exchange) addRestored(d *outgoing, p place, m *schema.Message, data []byte) {
+	restored := e.leave(d, p, Restored)
+	restored.describe(m)
+	restored.Kind, restored.at = Restored, e.r.now()
+	restored.write = append(restored.write, file{p.path(), data})
+	for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters} {
+		f := d.folders[mailbox.BoxName(p.agent, box)]
+		for name := range f.there {
+			if copied := (place{p.agent, box, name}); copied.message() == p.name && !f.here[name] {
+				restored.remove = append(restored.remove, copied.path())
+			}
+		}
+	}
+}
+
+// adopt gives a message that only an inbox has an outbox copy, which says on every machine that the
+// message is known.
+func (e *exchange) adopt(ctx context.Context, d *outgoing, p place, m *schema.Message, data []byte) error {
+	if !m.IsFor(p.agent) {
+		d.problems = append(d.problems, Problem{p.file(), fmt.Errorf("the message is not for %s", p.agent)})
+		return nil
+	}
+	if e.o.DryRun {
+		sent := &edit{Change: Change{Direction: Out, Kind: Sent, Agent: m.From}}
+		sent.describe(m)
+		d.edits = append(d.edits, sent)
+		return nil
+	}
+	received := e.r.w.Receive(ctx, []mailbox.Received{{From: m.From, Name: p.name, Data: data}})[0]
+	if received.Receipt == nil {
+		d.problems = append(d.problems, Problem{p.file(), received.Err})
+		return nil
+	}
+	return e.addSent(d, place{m.From, mailbox.Outbox, p.name})
+}
+
+// findAcknowledged finds messages that left an inbox here.
+func (e *exchange) findAcknowledged(ctx context.Context, d *outgoing) error {
+	for _, agent := range d.agents {
+		f := d.folders[mailbox.BoxName(agent, mailbox.Inbox)]
+		for name := range f.there {
+			p := place{agent, mailbox.Inbox, name}
+			if f.here[name] || f.lost() || e.o.DryRun && e.touched[p.path()] {
+				continue
+			}
+			if err := e.addAcknowledged(d, f, p); err != nil {
+				return err
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// addAcknowledged adds a message that the tip has in an inbox and the workspace has not.
+func (e *exchange) addAcknowledged(d *outgoing, f *folder, p place) error {
+	parsed, err := schema.ParseFileName(p.name)
+	if err != nil {
+		return nil // parsePath accepted it
+	}
+	original := place{parsed.From, mailbox.Outbox, p.name}
+	m, err := e.readFile(original)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // it is not known here: the workspace refused it, or somebody removed the copy
+	case err != nil:
+		d.problems = append(d.problems, Problem{original.file(), err})
+		return nil
+	case d.staged[m.ID]:
+		f.unsettled = true
+		return nil
+	}
+	if entry, err := e.pending(p); entry != nil || err != nil {
+		return err
+	}
+	left := e.leave(d, p, Acknowledged)
+	left.describe(m)
+	left.at = e.r.now()
+	left.remove = append(left.remove, p.path())
+	return nil
+}

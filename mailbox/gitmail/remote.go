@@ -1,0 +1,122 @@
+package gitmail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/oacp-go/oacp/internal/git"
+)
+
+// fetch sets the base and the tip. Without a remote, the tip is the base.
+func (e *exchange) fetch(ctx context.Context) error {
+	s := e.r.settings
+	if s.URL != "" {
+		_, err := e.r.git.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap=", "--prune",
+			remoteName, "+"+s.Ref+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*")
+		if err != nil {
+			if err := e.checkAbsent(ctx, err); err != nil {
+				return err
+			}
+			e.tip, e.base = "", ""
+			return nil
+		}
+	}
+	refs, err := e.r.refs(ctx, baseRef, trackingRef)
+	if err != nil {
+		return err
+	}
+	e.base, e.tip = refs[baseRef], refs[trackingRef]
+	if s.URL == "" {
+		e.tip = e.base
+	}
+	return nil
+}
+
+// checkAbsent returns nil if a fetch failed because the remote does not have the ref.
+func (e *exchange) checkAbsent(ctx context.Context, err error) error {
+	const noneMatches = 2
+	if git.Exit(err) < 0 {
+		return err // git did not run, or was stopped
+	}
+	_, listErr := e.r.git.Run(ctx, "ls-remote", "--exit-code", remoteName, e.r.settings.Ref)
+	switch {
+	case git.Exit(listErr) == noneMatches:
+		return nil
+	case listErr == nil:
+		return err
+	}
+	return e.r.remoteError(listErr, false)
+}
+
+// remoteError says that a command failed because of the remote.
+func (r *Repository) remoteError(err error, refused bool) *RemoteError {
+	return &RemoteError{URL: withoutPassword(r.settings.URL), Refused: refused, Err: err}
+}
+
+// withoutPassword removes the user and the password from a URL.
+func withoutPassword(text string) string {
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		u.User = nil
+		return u.String()
+	}
+	return text
+}
+
+// refs returns the objects of refs, as far as there are any.
+func (r *Repository) refs(ctx context.Context, names ...string) (map[string]string, error) {
+	out, err := r.git.Run(ctx, append([]string{"for-each-ref", "--format=%(refname) %(objectname)"}, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	refs := make(map[string]string)
+	for line := range strings.Lines(string(out)) {
+		name, object, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		refs[name] = object
+	}
+	return refs, nil
+}
+
+// push makes a commit the tip of the remote, if its tip is still the one that was fetched.
+func (e *exchange) push(ctx context.Context, commit string) *RemoteError {
+	s := e.r.settings
+	if s.URL == "" {
+		return nil
+	}
+	e.result.Pushes++
+	_, err := e.r.git.Run(ctx, "push", "--quiet", "--porcelain", "--atomic", "--force-with-lease="+s.Ref+":"+e.tip, remoteName, commit+":"+s.Ref)
+	if err == nil {
+		return nil
+	}
+	return e.r.remoteError(err, true)
+}
+
+// rebase makes the tip the base.
+func (e *exchange) rebase(ctx context.Context) error {
+	var input strings.Builder
+	for _, ref := range []string{baseRef, e.r.settings.branchRef(), trackingRef} {
+		fmt.Fprintf(&input, "update %s %s\n", ref, e.tip)
+	}
+	_, err := e.r.git.RunInput(ctx, strings.NewReader(input.String()), "update-ref", "--stdin")
+	if err != nil {
+		return fmt.Errorf("recording what the workspace is in step with: %w", err)
+	}
+	e.base = e.tip
+	return nil
+}
+
+// descends reports whether the tip's history holds the base.
+func (e *exchange) descends(ctx context.Context) (bool, error) {
+	if e.base == "" {
+		return false, nil
+	}
+	_, err := e.r.git.Run(ctx, "merge-base", "--is-ancestor", e.base, e.tip)
+	if git.Exit(err) == 1 {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+var errTree = errors.New("git printed something that cannot be read")

@@ -1,0 +1,279 @@
+package gitmail
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// survey is what the boxes of the workspace and of the tip hold.
+type survey struct {
+	at      time.Time
+	folders map[string]*folder
+	agents  []schema.AgentName
+}
+
+// folder is a box in the workspace and in the tip.
+type folder struct {
+	agent schema.AgentName
+	box   mailbox.Box
+	// modified is when the folder last changed, in nanoseconds; 0 if it is missing.
+	modified int64
+	// tree is the folder's tree in the tip; empty if it has none.
+	tree string
+	// inStep says that neither has changed since they held the same.
+	inStep bool
+	// here and there are the names of the files in the workspace and in the tip, if they are not in
+	// step.
+	here, there map[string]bool
+	// unsettled says that something in the folder is left for the next sync.
+	unsettled bool
+}
+
+// name returns the path of the box, both in the workspace and in the tree.
+func (f *folder) name() string { return mailbox.BoxName(f.agent, f.box) }
+
+// lost reports whether somebody removed the folder.
+func (f *folder) lost() bool { return f.modified == 0 && f.tree != "" }
+
+// survey finds the boxes of the workspace and of the tip.
+func (e *exchange) survey(ctx context.Context) (*survey, error) {
+	agents, err := e.r.w.Agents()
+	if err != nil {
+		return nil, err
+	}
+	s := &survey{at: e.r.now(), folders: make(map[string]*folder), agents: agents}
+	cache := e.r.readCache()
+	trees := cache.trees()
+	if e.tip != cache.Tip {
+		if trees, err = e.trees(ctx, agents); err != nil {
+			return nil, err
+		}
+	}
+	for name := range trees {
+		agent := schema.AgentName(strings.Split(name, "/")[1]) // agents/NAME/box
+		if !slices.Contains(s.agents, agent) && mailbox.CheckNewAgent(agent, agents) == nil {
+			s.agents = append(s.agents, agent) // somebody removed its mailbox
+		}
+	}
+	slices.Sort(s.agents)
+	for _, agent := range s.agents {
+		for _, box := range boxes {
+			f := &folder{agent: agent, box: box}
+			f.tree = trees[f.name()]
+			info, err := e.r.w.Root().Lstat(f.name())
+			switch {
+			case err == nil:
+				f.modified = info.ModTime().UnixNano()
+			case !errors.Is(err, fs.ErrNotExist):
+				return nil, err
+			}
+			known, ok := cache.Boxes[f.name()]
+			f.inStep = ok && known.Tree == f.tree && known.Modified == f.modified || f.modified == 0 && f.tree == ""
+			s.folders[f.name()] = f
+		}
+	}
+	return s, nil
+}
+
+// trees returns the trees of the boxes in the tip by path: those of the given agents and of the tip's.
+func (e *exchange) trees(ctx context.Context, agents []schema.AgentName) (map[string]string, error) {
+	all := slices.Clone(agents)
+	err := e.list(ctx, false, []string{"agents/"}, func(path, kind, _ string) {
+		if agent := schema.AgentName(strings.TrimPrefix(path, "agents/")); kind == "tree" && agent.Valid() {
+			all = append(all, agent)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, agent := range all {
+		for _, box := range boxes {
+			paths = append(paths, mailbox.BoxName(agent, box))
+		}
+	}
+	trees := make(map[string]string)
+	return trees, e.list(ctx, false, paths, func(path, kind, object string) {
+		if kind == "tree" {
+			trees[path] = object
+		}
+	})
+}
+
+// listHere lists the boxes of the workspace that are not in step.
+func (e *exchange) listHere(s *survey, boxes ...mailbox.Box) error {
+	for _, agent := range s.agents {
+		for _, box := range boxes {
+			f := s.folders[mailbox.BoxName(agent, box)]
+			if f.inStep {
+				continue
+			}
+			f.here = make(map[string]bool)
+			names, err := durable.ListFolder(e.r.w.Root(), e.r.w.Dir(), f.name())
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			for _, name := range names {
+				if !strings.HasPrefix(name, ".") {
+					f.here[name] = true
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// listThere lists the tip's files of the boxes that are not in step.
+func (e *exchange) listThere(ctx context.Context, s *survey) error {
+	var paths []string
+	for _, f := range s.folders {
+		if f.inStep {
+			continue
+		}
+		f.there = make(map[string]bool)
+		if f.tree != "" {
+			paths = append(paths, f.name())
+		}
+	}
+	slices.Sort(paths)
+	return e.list(ctx, true, paths, func(path, kind, _ string) {
+		if p, err := parsePath(path); err == nil && kind == "blob" && p.name != keepName {
+			s.folders[p.folder()].there[p.name] = true
+		}
+	})
+}
+
+// bringBack restores the boxes that somebody removed: a missing folder says nothing about its
+// messages. Outboxes come first, because they say which messages are known.
+func (e *exchange) bringBack(ctx context.Context, d *outgoing) error {
+	for _, box := range boxes {
+		for _, agent := range d.agents {
+			f := d.folders[mailbox.BoxName(agent, box)]
+			if !f.lost() {
+				continue
+			}
+			f.unsettled = true
+			if e.o.DryRun {
+				continue
+			}
+			if err := e.bringBackBox(ctx, f); err != nil {
+				return fmt.Errorf("restoring %s: %w", f.name(), err)
+			}
+		}
+	}
+	return nil
+}
+
+// bringBackBox makes a box and receives what the tip has in it.
+func (e *exchange) bringBackBox(ctx context.Context, f *folder) (err error) {
+	if err := e.r.w.MakeFolder(f.name()); err != nil {
+		return err
+	}
+	news := &arrivals{messages: make(map[string]*arrival)}
+	err = e.list(ctx, true, []string{f.name()}, func(path, kind, object string) {
+		if p, err := parsePath(path); err == nil && kind == "blob" && p.name != keepName {
+			news.add(p, object)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	b, err := e.open(ctx, news)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	known, err := e.receiveMessages(ctx, news, b)
+	if err != nil {
+		return err
+	}
+	for _, a := range known {
+		for _, agent := range a.pending {
+			if err := e.putBack(ctx, a, agent); err != nil {
+				return err
+			}
+		}
+	}
+	return e.addKept(ctx, news.kept, b)
+}
+
+// The cache spares listing boxes. Without it, a sync lists them all.
+const cacheName = stateFolder + "/cache.json"
+
+type cache struct {
+	// Tip is the commit whose trees are listed.
+	Tip   string               `json:"tip"`
+	Boxes map[string]cachedBox `json:"boxes"`
+}
+
+type cachedBox struct {
+	Tree string `json:"tree,omitempty"`
+	// Modified is when the folder had last changed when it held what the tree holds, in nanoseconds.
+	Modified int64 `json:"modified"`
+}
+
+func (c *cache) trees() map[string]string {
+	trees := make(map[string]string)
+	for name, box := range c.Boxes {
+		if box.Tree != "" {
+			trees[name] = box.Tree
+		}
+	}
+	return trees
+}
+
+func (r *Repository) readCache() (c cache) {
+	const mostBytes = 16 << 20
+	data, err := durable.ReadFile(r.w.Root(), r.w.Dir(), cacheName, mostBytes)
+	if err != nil || json.Unmarshal(data, &c) != nil {
+		return cache{}
+	}
+	return c
+}
+
+// settled is the age at which a folder's time says whether it changed since it was listed: the clocks
+// of file systems have ticks.
+const settled = 2 * time.Second
+
+// keep writes the cache, if it changes.
+func (e *exchange) keep(ctx context.Context, d *outgoing) error {
+	before := e.r.readCache()
+	trees := before.trees()
+	if e.tip != before.Tip {
+		var err error
+		if trees, err = e.trees(ctx, d.agents); err != nil {
+			return err
+		}
+	}
+	after := cache{Tip: e.tip, Boxes: make(map[string]cachedBox)}
+	changed := e.tip != before.Tip
+	for name, f := range d.folders {
+		box := cachedBox{Tree: trees[name], Modified: f.modified}
+		if f.unsettled || d.at.Sub(time.Unix(0, f.modified)) < settled {
+			box.Modified = 0
+		}
+		if box.Tree == "" && box.Modified == 0 {
+			continue
+		}
+		after.Boxes[name] = box
+		changed = changed || box != before.Boxes[name]
+	}
+	if !changed {
+		return nil
+	}
+	data, err := json.Marshal(after)
+	if err != nil {
+		return err
+	}
+	return durable.ReplaceFile(e.r.w.Root(), e.r.w.Dir(), cacheName, data, 0o644)
+}
