@@ -183,7 +183,7 @@ func (r *Repository) Command(ctx context.Context, args ...string) *exec.Cmd {
 // kept are the beginnings of those variables for git that say how to reach remotes, where the settings
 // of the user and the system are, and who commits.
 var kept = [...]string{
-	"GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_EXEC_PATH=", "GIT_TRACE",
+	"GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_EXEC_PATH=", "GIT_ALLOW_PROTOCOL=",
 	"GIT_CONFIG_GLOBAL=", "GIT_CONFIG_SYSTEM=", "GIT_CONFIG_NOSYSTEM=",
 	"GIT_CEILING_DIRECTORIES=", "GIT_DISCOVERY_ACROSS_FILESYSTEM=", "GIT_COMMITTER_NAME=", "GIT_COMMITTER_EMAIL=",
 }

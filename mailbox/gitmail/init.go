@@ -1,5 +1,3 @@
-// Package gitmail carries the mail of a workspace between machines as commits of a git repository of
-// its own, in the folder .git of the workspace.
 package gitmail
 
 import (
