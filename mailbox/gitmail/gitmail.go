@@ -245,7 +245,8 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the sync did not end within %v: %w", o.Timeout, context.DeadlineExceeded))
+	asked := ctx
+	ctx, cancel := context.WithTimeoutCause(asked, o.Timeout, fmt.Errorf("the sync did not end within %v: %w", o.Timeout, context.DeadlineExceeded))
 	defer cancel()
 	unlock, err := r.lock(ctx)
 	if err != nil {
@@ -253,12 +254,16 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	r.step("locked")
+	if err := r.removeStaleLocks(r.now()); err != nil {
+		return Result{}, err
+	}
 	if _, err := r.w.Recover(ctx); err != nil {
 		return Result{}, err
 	}
 	e := &exchange{r: r, o: o}
-	if err = e.run(ctx); err == nil && !o.DryRun {
+	if err = e.run(ctx, e.round); err == nil && !o.DryRun {
 		err = r.noteSync()
+		_ = r.collectGarbage(asked) // the mail is in step, whatever comes of it
 	}
 	return e.result, r.explain(ctx, err)
 }
@@ -304,8 +309,8 @@ type exchange struct {
 	touched map[string]bool
 }
 
-// run repeats rounds until nothing is left to push.
-func (e *exchange) run(ctx context.Context) error {
+// run fetches, and repeats a round until the remote does not refuse what it pushes.
+func (e *exchange) run(ctx context.Context, round func(context.Context) (*RemoteError, error)) error {
 	const mostRefusals = 3
 	if err := e.fetch(ctx); err != nil {
 		return err
@@ -313,7 +318,7 @@ func (e *exchange) run(ctx context.Context) error {
 	refusals := 0
 	for attempt := 1; ; attempt++ {
 		start := e.r.now()
-		refusal, err := e.round(ctx)
+		refusal, err := round(ctx)
 		if refusal == nil || err != nil {
 			return err
 		}

@@ -1,0 +1,70 @@
+package gitmail
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Squashed says what a squash did.
+type Squashed struct {
+	// Before and After count the commits of the history. They are equal if there was nothing to do.
+	Before, After int
+	// Commit is the new tip; empty if there is no history.
+	Commit string
+}
+
+// Squash makes one commit of those that were committed before a time, here and on the remote. The
+// tree of the tip does not change: on no machine does it send, deliver or acknowledge anything. What
+// is old is a beginning of the history, up to the first commit that is not old: clocks differ.
+// Merges that somebody made by hand become ordinary commits with the same tree.
+//
+// Squash first receives what other machines pushed, and begins again if one is faster. The error is
+// ErrShallow or one of those of Sync.
+func (r *Repository) Squash(ctx context.Context, before time.Time) (s Squashed, err error) {
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if err := r.removeStaleLocks(r.now()); err != nil {
+		return s, err
+	}
+	if _, err := r.w.Recover(ctx); err != nil {
+		return s, err
+	}
+	e := &exchange{r: r}
+	err = e.run(ctx, func(ctx context.Context) (refusal *RemoteError, err error) {
+		s, refusal, err = e.squash(ctx, before)
+		return refusal, err
+	})
+	if err == nil && s.After < s.Before {
+		_ = r.collectGarbage(ctx)
+	}
+	return s, r.explain(ctx, err)
+}
+
+// squash receives, rewrites and pushes once. A refusal of the push is no error.
+func (e *exchange) squash(ctx context.Context, before time.Time) (s Squashed, refusal *RemoteError, err error) {
+	if e.tip == "" {
+		return s, nil, nil
+	}
+	if e.tip != e.base {
+		// The new tip becomes the base, so nothing of the old one may be left to receive.
+		if err := e.receive(ctx); err != nil {
+			return s, nil, err
+		}
+	}
+	history, err := e.r.rewrite(ctx, e.tip, before)
+	s = Squashed{Before: history.before, After: history.after, Commit: history.tip}
+	if err != nil || history.tip == e.tip {
+		return s, nil, err
+	}
+	e.r.step("rewritten")
+	if refusal := e.push(ctx, history.tip); refusal != nil {
+		return s, refusal, context.Cause(ctx)
+	}
+	e.r.step("replaced")
+	e.tip = history.tip
+	return s, nil, e.rebase(ctx)
+}
