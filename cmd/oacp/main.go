@@ -49,6 +49,7 @@ func program() *command.Program {
 			{Name: "validate", New: newValidateCommand},
 			{Name: "schema", New: newSchemaCommand},
 			{Name: "init", New: newInitCommand},
+			{Name: "commit", New: newCommitCommand},
 			{Name: "add-agent", New: newAddAgentCommand},
 			{Name: "doctor", New: newDoctorCommand},
 			{Name: "key", New: newKeyCommand},

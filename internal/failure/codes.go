@@ -16,9 +16,11 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/commit"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -38,7 +40,7 @@ type rule struct {
 
 // classify returns the code of the first rule that applies, and the hint of the first that has one.
 func classify(err error) (code, hint string) {
-	for _, r := range slices.Concat(mailboxRules(), signingRules(), contractRules(), bridgeRules(), turnRules(), pairRules(), generalRules()) {
+	for _, r := range slices.Concat(mailboxRules(), signingRules(), contractRules(), bridgeRules(), turnRules(), pairRules(), commitRules(), generalRules()) {
 		hint, ok := r.match(err)
 		if !ok {
 			continue
@@ -207,6 +209,23 @@ func pairRules() []rule {
 		{"foreign_run", is(pair.ErrForeignRun, "only the program that made the run can continue it")},
 		{"damaged_run", is(pair.ErrDamaged, "look into the folder of the run, and delete it if nothing there is needed")},
 		{"timeout", is(pair.ErrTimeout, "")},
+	}
+}
+
+func commitRules() []rule {
+	return []rule{
+		{"no_repository", is(commit.ErrNoRepository, "git init makes one; a workspace of its own repository commits with oacp sync")},
+		{"own_repository", is(commit.ErrOwnRepository, "oacp sync commits it, and exchanges it with the remote")},
+		{"git_ignored", as[*commit.IgnoredError]("remove the pattern, or exclude the workspace from it: !agents/**")},
+		{"git_unfinished", as[*commit.UnfinishedError]("git status says how to finish it or give it up")},
+		{"index_locked", hinting(func(e *commit.LockedError) string {
+			return "wait for the other git command; if none is running, remove the file: " + visible.Shell("rm", e.Path)
+		})},
+		{"no_identity", is(commit.ErrIdentity, "git config user.name NAME; git config user.email ADDRESS")},
+		{"commit_refused", is(commit.ErrRefused, "a hook of the repository, or the program that signs, may have refused; nothing was committed")},
+		{"not_installed", is(git.ErrMissing, "install git")},
+		{"git_too_old", as[*git.VersionError]("install a newer git")},
+		{"git_failed", as[*git.Error]("")},
 	}
 }
 

@@ -35,6 +35,7 @@ var imports = map[string][]string{
 	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
 	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
 	"mailbox/doctor":  {"schema", "signing", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/gitmail"},
+	"mailbox/commit":  {"schema", "validate", "mailbox", "mailbox/project"},
 	"mailbox/gitmail": {"schema", "validate", "mailbox"},
 	"validate/change": {"schema", "validate"},
 
@@ -52,7 +53,7 @@ var imports = map[string][]string{
 	"internal/staging":   {"schema", "internal/durable"},
 	"internal/failure": {
 		"schema", "signing", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge",
-		"ash", "agent", "turn", "pair", "mailbox/gitmail", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",
+		"ash", "agent", "turn", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",
 	},
 	"internal/command": {
 		"schema", "validate", "contract", "mailbox", "mailbox/trust", "mailbox/project", "bridge", "internal/failure", "internal/spelling", "internal/visible",

@@ -1,0 +1,317 @@
+// Package commit commits what is new in a workspace that is an ordinary folder of a git repository,
+// and nothing else: whatever its user has staged or changed elsewhere stays as it is.
+//
+// git commits the named paths alone, with --only. It has to know them: new files are added to the
+// index before, and taken out of it again if the commit fails. Until the commit is made git holds the
+// lock of the index, so a crash leaves at worst new files of the workspace that are staged.
+package commit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+)
+
+const (
+	// timeLimit bounds a commit, with its hooks and the program that signs it.
+	timeLimit = 2 * time.Minute
+	// lockPatience is how long a commit waits for another git command that changes the index.
+	lockPatience = 2 * time.Second
+	// attempts bounds how often a commit begins again because a file vanished.
+	attempts = 5
+)
+
+// The reasons for which a workspace cannot be committed.
+var (
+	// ErrNoRepository is returned if the workspace is in no working folder of a git repository.
+	ErrNoRepository = errors.New("in no git repository")
+	// ErrOwnRepository is returned if the workspace has a repository of its own, which sync commits to.
+	ErrOwnRepository = errors.New("has a git repository of its own")
+	// ErrIdentity is returned if git does not know who commits.
+	ErrIdentity = errors.New("git does not know who commits")
+	// ErrRefused is returned if git did not commit, for example because a hook failed.
+	ErrRefused = errors.New("git did not commit")
+)
+
+// IgnoredError says that git ignores the messages of the workspace.
+type IgnoredError struct {
+	Workspace string
+	// Rule is the file, the line and the pattern, as git prints them.
+	Rule string
+}
+
+// Error names the workspace and the rule.
+func (e *IgnoredError) Error() string {
+	return fmt.Sprintf("git ignores messages in %s, because of %s", e.Workspace, e.Rule)
+}
+
+// UnfinishedError says that something in the repository has to be finished or given up first.
+type UnfinishedError struct {
+	// What is a merge, a rebase, a cherry-pick or a revert.
+	What string
+}
+
+// Error names it.
+func (e *UnfinishedError) Error() string { return "a " + e.What + " is in progress" }
+
+// LockedError says that another git command is changing the index, or has crashed.
+type LockedError struct{ Path string }
+
+// Error names the lock.
+func (e *LockedError) Error() string {
+	return fmt.Sprintf("the index is locked: %s exists", e.Path)
+}
+
+// A Repository is the user's repository that a workspace is in.
+type Repository struct {
+	workspace *mailbox.Workspace
+	git       git.Repository
+	// prefix is the path of the workspace below the working folder of the repository, empty or with a
+	// slash at its end.
+	prefix string
+	// names are the files and folders that belong to the workspace, relative to it.
+	names []string
+	// lock is the path of the lock of the index.
+	lock string
+	// Branch is what HEAD names; it is empty if HEAD is detached.
+	Branch string
+}
+
+// unfinished are the files that show what is in progress in a repository.
+var unfinished = [...]struct{ name, what string }{
+	{"MERGE_HEAD", "merge"}, {"rebase-merge", "rebase"}, {"rebase-apply", "rebase"},
+	{"CHERRY_PICK_HEAD", "cherry-pick"}, {"REVERT_HEAD", "revert"}, {"sequencer", "cherry-pick or revert"},
+}
+
+// Open finds the repository and checks that the workspace can be committed there now.
+func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
+	if err := git.Check(ctx); err != nil {
+		return nil, err
+	}
+	r := &Repository{workspace: w, git: git.Repository{Dir: w.Dir(), Env: author()}}
+	args := []string{"rev-parse", "--show-toplevel", "--show-prefix", "--git-path", "index.lock"}
+	for _, u := range unfinished {
+		args = append(args, "--git-path", u.name)
+	}
+	out, err := r.git.Run(ctx, args...)
+	if git.Exit(err) == 128 && (strings.Contains(err.Error(), "not a git repository") || strings.Contains(err.Error(), "work tree")) {
+		return nil, fmt.Errorf("workspace %s is %w", w.Dir(), ErrNoRepository)
+	}
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(lines) != 3+len(unfinished) {
+		return nil, fmt.Errorf("workspace %s: cannot read where its repository is: %q", w.Dir(), out)
+	}
+	r.prefix, r.lock = lines[1], r.absolute(lines[2])
+	if err := r.checkOwner(ctx); err != nil {
+		return nil, err
+	}
+	r.git.Dir = lines[0]
+	for i, u := range unfinished {
+		if _, err := os.Lstat(r.absolute(lines[3+i])); err == nil {
+			return nil, &UnfinishedError{u.what}
+		}
+	}
+	r.names = namesOf(w, r.prefix != "")
+	if out, err := r.git.Run(ctx, "symbolic-ref", "--quiet", "--short", "HEAD"); err == nil {
+		r.Branch = strings.TrimSpace(string(out))
+	}
+	return r, r.checkIgnored(ctx)
+}
+
+// author are the variables of the environment that say whom git names as the author.
+func author() (env []string) {
+	for _, name := range [...]string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// absolute returns a path that git printed relative to the workspace.
+func (r *Repository) absolute(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(r.workspace.Dir(), path)
+}
+
+// checkOwner returns ErrOwnRepository if the repository is that of the workspace.
+func (r *Repository) checkOwner(ctx context.Context) error {
+	if r.prefix != "" {
+		return nil
+	}
+	_, err := r.git.Run(ctx, "config", "--local", "--get", "oacp.ref")
+	if err == nil {
+		return fmt.Errorf("workspace %s %w", r.workspace.Dir(), ErrOwnRepository)
+	}
+	if git.Exit(err) == 1 {
+		return nil
+	}
+	return err
+}
+
+// checkIgnored returns an *IgnoredError if git ignores a message that an agent would send.
+func (r *Repository) checkIgnored(ctx context.Context) error {
+	const message = "agents/claude/outbox/20260313T1430Z_claude_task_request.yaml"
+	out, err := r.git.Run(ctx, "check-ignore", "--no-index", "--verbose", "--", r.prefix+message)
+	switch rule, _, _ := strings.Cut(string(out), "\t"); {
+	case git.Exit(err) == 1, err == nil && strings.Contains(rule, ":!"):
+		return nil
+	case err == nil:
+		return &IgnoredError{Workspace: r.workspace.Dir(), Rule: rule}
+	}
+	return err
+}
+
+// namesOf returns the files and folders that belong to a workspace. A workspace that is the top of
+// the repository, not below it, shares that folder with the code: there, only what carries messages is
+// taken.
+func namesOf(w *mailbox.Workspace, below bool) []string {
+	names := []string{"agents", project.MarkerName}
+	if below {
+		names = append(names, "schemas", "trust", ".gitattributes", ".gitignore", ".gitkeep")
+	}
+	if project.HasProjectFolders(w) {
+		names = append(names, "memory", "packets", "checkpoints", "merges", "artifacts")
+	}
+	return names
+}
+
+// A Commit is what was committed.
+type Commit struct {
+	// ID is empty if there was nothing to commit.
+	ID      string
+	Message string
+	Changes
+}
+
+// Plan returns what Commit would commit now.
+func (r *Repository) Plan(ctx context.Context, message string) (planned Commit, err error) {
+	if planned.Changes, err = r.Look(ctx); err != nil || len(planned.Files) == 0 {
+		return planned, err
+	}
+	if planned.Message = message; message == "" {
+		planned.Message = planned.Text()
+	}
+	return planned, nil
+}
+
+// Commit commits what is new in the workspace. The message is made from the changes unless one is
+// given. If Commit returns an error, the index and the branch are as they were.
+func (r *Repository) Commit(ctx context.Context, message string) (done Commit, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeLimit,
+		fmt.Errorf("git commit did not end within %v: %w", timeLimit, context.DeadlineExceeded))
+	defer cancel()
+	for range attempts {
+		if done, err = r.Plan(ctx, message); err != nil || len(done.Files) == 0 {
+			return done, err
+		}
+		if err = r.commit(ctx, done); err == nil {
+			id, err := r.git.Run(ctx, "rev-parse", "--verify", "HEAD")
+			done.ID = strings.TrimSpace(string(id))
+			return done, err
+		}
+		if !isVanished(err) {
+			break
+		}
+	}
+	now, lookErr := r.Look(context.WithoutCancel(ctx))
+	if lookErr == nil && len(now.Files) == 0 {
+		return Commit{Changes: now}, nil
+	}
+	return done, err
+}
+
+// isVanished reports whether a new file was no longer there.
+func isVanished(err error) bool { return strings.Contains(err.Error(), "did not match any file") }
+
+// commit commits the changes once. If it fails, the new files are no longer staged.
+func (r *Repository) commit(ctx context.Context, c Commit) error {
+	if err := r.awaitLock(ctx); err != nil {
+		return err
+	}
+	if _, err := r.git.RunInput(ctx, joined("", c.added), "update-index", "--add", "--remove", "-z", "--stdin"); err != nil {
+		return r.explain(err)
+	}
+	// The option --literal-pathspecs would hold for the hooks, too.
+	_, err := r.git.RunInput(ctx, joined(literal, c.paths), "commit", "--quiet", "--only", "--cleanup=whitespace", "--message="+c.Message,
+		"--pathspec-from-file=-", "--pathspec-file-nul")
+	if err == nil {
+		return nil
+	}
+	undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockPatience)
+	defer cancel()
+	if waitErr := r.awaitLock(undo); waitErr != nil {
+		return errors.Join(r.explain(err), fmt.Errorf("new messages are staged: %w", waitErr))
+	}
+	_, undoErr := r.git.RunInput(undo, joined("", c.added), "update-index", "--force-remove", "-z", "--stdin")
+	if undoErr != nil {
+		undoErr = fmt.Errorf("new messages are staged: %w", undoErr)
+	}
+	return errors.Join(r.explain(err), undoErr)
+}
+
+// literal begins a pattern that stands for one path below the top of the repository.
+const literal = ":(top,literal)"
+
+// joined returns paths as git reads them from its standard input.
+func joined(before string, paths []string) *bytes.Buffer {
+	var all bytes.Buffer
+	for _, path := range paths {
+		all.WriteString(before)
+		all.WriteString(path)
+		all.WriteByte(0)
+	}
+	return &all
+}
+
+// explain says which of our errors an error of git is.
+func (r *Repository) explain(err error) error {
+	failed, ok := errors.AsType[*git.Error](err)
+	if !ok {
+		return err
+	}
+	says := func(texts ...string) bool {
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(failed.Stderr, text) })
+	}
+	switch {
+	case says("index.lock': File exists"):
+		return &LockedError{r.lock}
+	case says("Please tell me who you are", "empty ident name", "no email was given", "auto-detect email"):
+		return fmt.Errorf("%w: %w", ErrIdentity, err)
+	}
+	return fmt.Errorf("%w: %w", ErrRefused, err)
+}
+
+// awaitLock waits until no other git command changes the index. It returns a *LockedError if that
+// takes too long.
+func (r *Repository) awaitLock(ctx context.Context) error {
+	deadline := time.Now().Add(lockPatience)
+	for {
+		if _, err := os.Lstat(r.lock); err != nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return &LockedError{r.lock}
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(&LockedError{r.lock}, context.Cause(ctx))
+		case <-time.After(lockPatience / 40):
+		}
+	}
+}
