@@ -96,17 +96,37 @@ func BenchmarkBulk(b *testing.B) {
 	for i := range drafts {
 		drafts[i] = draft("codex")
 	}
+	elsewhere := make([]Received, n)
+	for i := range elsewhere {
+		m := message(fmt.Sprintf("%016d", i), 0)
+		data, err := schema.Encode(&m)
+		if err != nil {
+			b.Fatal(err)
+		}
+		name, err := m.LongFileName()
+		if err != nil {
+			b.Fatal(err)
+		}
+		elsewhere[i] = Received{From: m.From, Name: name, Data: data, Pending: m.To}
+	}
 	ways := []struct {
 		name string
-		send func(b *testing.B, w *Workspace)
+		send func(b *testing.B, w *Workspace, from int)
 	}{
-		{"Send", func(b *testing.B, w *Workspace) {
+		{"Send", func(b *testing.B, w *Workspace, _ int) {
 			for _, m := range drafts {
 				send(b, w, m)
 			}
 		}},
-		{"SendAll", func(b *testing.B, w *Workspace) {
+		{"SendAll", func(b *testing.B, w *Workspace, _ int) {
 			for _, result := range w.SendAll(b.Context(), drafts, nil) {
+				if result.Err != nil {
+					b.Fatal(result.Err)
+				}
+			}
+		}},
+		{"Receive", func(b *testing.B, w *Workspace, from int) {
+			for _, result := range w.Receive(b.Context(), elsewhere[from:from+turn]) {
 				if result.Err != nil {
 					b.Fatal(result.Err)
 				}
@@ -123,7 +143,7 @@ func BenchmarkBulk(b *testing.B) {
 					writeRaw(b, dir, from, from+turn)
 					raw += time.Since(start)
 					start = time.Now()
-					way.send(b, w)
+					way.send(b, w, from)
 					sending += time.Since(start)
 				}
 				if got := len(files(b, w, "agents/codex/inbox")); got != n {

@@ -183,13 +183,21 @@ func TestErrorAtEveryStepToAnotherFileSystem(t *testing.T) {
 	}
 }
 
-// TestFullDisk checks that Send refuses a message that does not fit, keeps the old ones, and
-// accepts the message when there is room again.
+// TestFullDisk checks that a message that does not fit is refused, that the old ones stay, and that
+// the message is delivered when there is room again.
 func TestFullDisk(t *testing.T) {
+	for _, d := range deliveries {
+		t.Run(d.name, func(t *testing.T) { fillDisk(t, d) })
+	}
+}
+
+func fillDisk(t *testing.T, d delivery) {
 	dir := t.TempDir()
 	mountTmpfs(t, dir, "64k")
-	w := newWorkspaceIn(t, dir, "claude", "codex")
-	first := send(t, w, draft("codex"))
+	w := newWorkspaceIn(t, dir, "claude", "codex", "gemini")
+	m := draft("codex")
+	m.ID = "msg-20260313T1429Z-claude-0123456789abcdef"
+	first := send(t, w, m)
 	old := readFile(t, first.Outbox)
 	filler := filepath.Join(dir, "filler")
 	if err := os.WriteFile(filler, make([]byte, 1<<17), 0o644); !errors.Is(err, syscall.ENOSPC) {
@@ -197,9 +205,9 @@ func TestFullDisk(t *testing.T) {
 	}
 	before := tree(t, w)
 
-	_, err := w.Send(t.Context(), draft("codex"), nil)
+	_, err := d.deliver(t, w)
 	if !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("sending on a full disk gave %v, want ENOSPC", err)
+		t.Errorf("delivering on a full disk gave %v, want ENOSPC", err)
 	}
 	wantError(t, err, dir, "no space left")
 	if after := tree(t, w); after != before {
@@ -213,9 +221,13 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	send(t, w, draft("codex"))
-	if got := len(inboxIDs(t, w, "codex")); got != 2 {
-		t.Errorf("the inbox has %d messages after there was room again, want 2", got)
+	if _, err := d.deliver(t, w); err != nil {
+		t.Fatal(err)
+	}
+	for agent, want := range map[schema.AgentName]int{"codex": 2, "gemini": 1} {
+		if got := len(inboxIDs(t, w, agent)); got != want {
+			t.Errorf("the inbox of %s has %d messages after there was room again, want %d", agent, got, want)
+		}
 	}
 }
 

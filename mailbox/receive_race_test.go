@@ -182,7 +182,7 @@ func childReceives(w *Workspace, to []schema.AgentName) error {
 // recipients handle what arrives. What was not received is received again: each message arrives
 // once.
 func TestKilledReceivers(t *testing.T) {
-	const rounds, each = 40, 10
+	const rounds, each = 25, 10
 	w := newMachine(t)
 	w.files = durable.Disk{} // only the killed processes sync
 	h := handled{counts: make(map[string]int)}

@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -278,4 +280,77 @@ func TestLongNamesInAGitWorkspace(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestReceiveWithoutExclusiveRename receives a short file name, which the workspace had before it got
+// its repository, on a file system without an exclusive rename.
+func TestReceiveWithoutExclusiveRename(t *testing.T) {
+	file := exported(t, send(t, newWorkspace(t, "claude", "codex", "gemini"), faultDraft(false)))
+	w := newMachine(t)
+	w.files = notExclusive{}
+	receive(t, w, file)
+	wantReceived(t, w, file, "codex", "gemini")
+}
+
+// TestReceiveMany receives more than fits in a batch, with files among them that are refused or come
+// twice.
+func TestReceiveMany(t *testing.T) {
+	sent, _ := manyElsewhere(t, 300, 0)
+	bad := sent[7]
+	bad.Data = bad.Data[:100]
+	w := newMachine(t)
+	w.files = durable.Disk{}
+	results := w.Receive(t.Context(), slices.Concat(sent[:150], []Received{bad, sent[3]}, sent[100:]))
+	for i, got := range results {
+		again := i == 151 || 152 <= i && i < 202
+		switch {
+		case (got.Err != nil) != (i == 150):
+			t.Errorf("file %d gave %v", i, got.Err)
+		case i != 150 && got.Receipt.AlreadySent != again:
+			t.Errorf("file %d was here already: %t, want %t", i, got.Receipt.AlreadySent, again)
+		}
+	}
+	for _, box := range []string{"agents/claude/outbox", "agents/codex/inbox", "agents/gemini/inbox"} {
+		if got := len(visible(files(t, w, box))); got != len(sent) {
+			t.Errorf("%s has %d files, want %d", box, got, len(sent))
+		}
+	}
+}
+
+// TestReceiveEndsWithItsContext cancels before the commit: nothing is left behind.
+func TestReceiveEndsWithItsContext(t *testing.T) {
+	w := newMachine(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.files = &interrupted{part: "@codex@inbox", happen: cancel}
+	sent, _ := manyElsewhere(t, 300, 0)
+	results := w.Receive(ctx, sent)
+	arrived := 0
+	for _, got := range results {
+		if got.Err == nil {
+			arrived++
+		} else if !errors.Is(got.Err, context.Canceled) {
+			t.Errorf("receiving gave %v, want the context's error", got.Err)
+		}
+	}
+	if arrived == 0 || arrived == len(sent) {
+		t.Errorf("%d of %d messages arrived, want the first batch", arrived, len(sent))
+	}
+	for _, box := range []string{"agents/claude/outbox", "agents/codex/inbox", "agents/gemini/inbox"} {
+		if got := len(files(t, w, box)); got != arrived {
+			t.Errorf("%s has %d files, want %d", box, got, arrived)
+		}
+	}
+	wantFiles(t, w, outgoingName)
+}
+
+// TestReceiveWhatIsHandledMeanwhile receives a message whose file is in the inbox, and handles it
+// before the message is committed: it does not come back.
+func TestReceiveWhatIsHandledMeanwhile(t *testing.T) {
+	w := newMachine(t)
+	file := sentElsewhere(t, draft("codex"))
+	path := filepath.Join(w.BoxPath("codex", Inbox), file.Name)
+	writeTestFile(t, path, string(file.Data))
+	w.files = &interrupted{part: "@claude@outbox", happen: func() { remove(t, path) }}
+	receive(t, w, file)
+	wantReceived(t, w, file)
 }
