@@ -23,7 +23,9 @@ const (
 	MarkerName = "workspace.json"
 	agentsName = "agents"
 	ignoreName = "state/.gitignore"
-	keepName   = ".gitkeep"
+	// attributesName says how git treats the files of the workspace, if they are committed.
+	attributesName = ".gitattributes"
+	keepName       = ".gitkeep"
 )
 
 // maxFileSize bounds the size of the files that describe a workspace and its agents, in bytes.
@@ -108,6 +110,10 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 		}
 	}
 	if made.Paths, err = WriteMarker(w, options); err != nil {
+		return made, err
+	}
+	paths, err := addFiles(w, ".", newFile{attributesName, []byte(attributesTemplate)})
+	if made.Paths = append(made.Paths, paths...); err != nil {
 		return made, err
 	}
 	if options.ProjectFolders = options.ProjectFolders || HasProjectFolders(w); options.ProjectFolders {

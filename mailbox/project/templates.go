@@ -1,6 +1,6 @@
 package project
 
-// The files that Init and AddAgent write into a project below a home. Their names, and the fields
+// The files that Init and AddAgent write, most of them only into a project below a home. Their names, and the fields
 // and headings in them, are those that the reference implementation's tools look for.
 
 const factsTemplate = `# Project Facts
@@ -106,4 +106,14 @@ protocol:
   inbox_path: %s
   outbox_path: %s
   supported_message_types:
+`
+
+// attributesTemplate keeps git from changing messages that are committed with the code: the ends of
+// their lines, their white space (apply.whitespace=fix), and their contents in a merge, which would
+// make a message that nobody wrote.
+const attributesTemplate = `# Git leaves messages as they are, and never merges the contents of two.
+agents/*/inbox/** -text -merge -whitespace
+agents/*/outbox/** -text -merge -whitespace
+agents/*/archive/** -text -merge -whitespace
+agents/*/dead_letter/** -text -merge -whitespace
 `
