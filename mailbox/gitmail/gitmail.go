@@ -21,6 +21,7 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,14 +147,15 @@ type Options struct {
 	DryRun bool
 	// Progress, if set, is called with the count of messages done, and all.
 	Progress func(done, total int)
-	// Timeout bounds the sync; the default is two minutes.
-	Timeout time.Duration
+	// Patience is how long a sync tries to push while other machines are faster; the default is two
+	// minutes.
+	Patience time.Duration
 	// Restore puts a message back into an inbox, because that was done on another machine; the
 	// default is the Restore of the workspace.
 	Restore func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
 }
 
-const defaultTimeout = 2 * time.Minute
+const defaultPatience = 2 * time.Minute
 
 // Direction says whether a change came from other machines or goes to them.
 type Direction string
@@ -242,12 +244,6 @@ func (e *RemoteError) Unwrap() error { return e.Err }
 // another sync of the workspace. An error is a *RemoteError, a *git.Error, or one of the context or the
 // file system; the next sync does what is missing.
 func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err error) {
-	if o.Timeout <= 0 {
-		o.Timeout = defaultTimeout
-	}
-	asked := ctx
-	ctx, cancel := context.WithTimeoutCause(asked, o.Timeout, fmt.Errorf("the sync did not end within %v: %w", o.Timeout, context.DeadlineExceeded))
-	defer cancel()
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return Result{}, err
@@ -263,7 +259,7 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	e := &exchange{r: r, o: o}
 	if err = e.run(ctx, e.round); err == nil && !o.DryRun {
 		err = r.noteSync()
-		_ = r.collectGarbage(asked) // the mail is in step, whatever comes of it
+		_ = r.collectGarbage(ctx) // the mail is in step, whatever comes of it
 	}
 	return e.result, r.explain(ctx, err)
 }
@@ -315,14 +311,18 @@ func (e *exchange) run(ctx context.Context, round func(context.Context) (*Remote
 	if err := e.fetch(ctx); err != nil {
 		return err
 	}
-	refusals := 0
+	patience := cmp.Or(e.o.Patience, defaultPatience)
+	begun, refusals := time.Now(), 0
 	for attempt := 1; ; attempt++ {
-		start := e.r.now()
+		start := time.Now()
 		refusal, err := round(ctx)
 		if refusal == nil || err != nil {
 			return err
 		}
-		pause := time.Duration(rand.Int64N(int64(e.r.now().Sub(start)) + 1))
+		if time.Since(begun) > patience {
+			return refusal
+		}
+		pause := time.Duration(rand.Int64N(int64(time.Since(start)) + 1))
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/git"
 )
@@ -14,7 +15,7 @@ import (
 func (e *exchange) fetch(ctx context.Context) error {
 	s := e.r.settings
 	if s.URL != "" {
-		_, err := e.r.git.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap=", "--prune",
+		_, err := e.r.overNetwork(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap=", "--prune",
 			remoteName, "+"+s.Ref+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*")
 		if err != nil {
 			if err := e.checkAbsent(ctx, err); err != nil {
@@ -35,13 +36,34 @@ func (e *exchange) fetch(ctx context.Context) error {
 	return nil
 }
 
+// The time limits of commands that reach the remote: the first ones may carry years of mail.
+const (
+	networkLimit = 2 * time.Minute
+	firstLimit   = 30 * time.Minute
+)
+
+// overNetwork runs a command that reaches the remote.
+func (r *Repository) overNetwork(ctx context.Context, args ...string) ([]byte, error) {
+	limit := networkLimit
+	if _, err := r.LastSync(); err != nil {
+		limit = firstLimit
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %v: %w", limit, context.DeadlineExceeded))
+	defer cancel()
+	out, err := r.git.Run(limited, args...)
+	if limited.Err() != nil && ctx.Err() == nil {
+		err = r.remoteError(err, false)
+	}
+	return out, err
+}
+
 // checkAbsent returns nil if a fetch failed because the remote does not have the ref.
 func (e *exchange) checkAbsent(ctx context.Context, err error) error {
 	const noneMatches = 2
 	if git.Exit(err) < 0 {
 		return err // git did not run, or was stopped
 	}
-	_, listErr := e.r.git.Run(ctx, "ls-remote", "--exit-code", remoteName, e.r.settings.Ref)
+	_, listErr := e.r.overNetwork(ctx, "ls-remote", "--exit-code", remoteName, e.r.settings.Ref)
 	switch {
 	case git.Exit(listErr) == noneMatches:
 		return nil
@@ -86,9 +108,12 @@ func (e *exchange) push(ctx context.Context, commit string) *RemoteError {
 		return nil
 	}
 	e.result.Pushes++
-	_, err := e.r.git.Run(ctx, "push", "--quiet", "--porcelain", "--atomic", "--force-with-lease="+s.Ref+":"+e.tip, remoteName, commit+":"+s.Ref)
+	_, err := e.r.overNetwork(ctx, "push", "--quiet", "--porcelain", "--atomic", "--force-with-lease="+s.Ref+":"+e.tip, remoteName, commit+":"+s.Ref)
 	if err == nil {
 		return nil
+	}
+	if unreachable, ok := errors.AsType[*RemoteError](err); ok {
+		return unreachable
 	}
 	return e.r.remoteError(err, true)
 }
