@@ -13,12 +13,13 @@ import (
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
 
-// workOn does what was decided about a message.
-func (r *Runner) workOn(ctx context.Context, it *item, do action) outcome {
+// workOn does what was decided about a message that this machine holds.
+func (r *Runner) workOn(ctx context.Context, held hold, it *item, do action) outcome {
 	raw, m, err := r.read(r.entryOf(it), it.key)
 	switch {
 	case err != nil && mailbox.IsGone(err):
@@ -33,7 +34,10 @@ func (r *Runner) workOn(ctx context.Context, it *item, do action) outcome {
 		if r.unverified(m) != "" {
 			return outcome{item: it} // the file changed since the decision, which is made again
 		}
-		return r.attempt(ctx, it, m, raw)
+		if held.attempt > r.config.MaxAttempts {
+			return r.tooMany(it, m, held.attempt-1)
+		}
+		return r.attempt(ctx, held, it, m, raw)
 	case giveUp:
 		rec, _ := r.journal.get(it.key)
 		return r.deadLetter(it, m, &rec)
@@ -68,7 +72,7 @@ func (r *Runner) entryOf(it *item) mailbox.Entry {
 }
 
 // attempt gives the message a turn.
-func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw []byte) outcome {
+func (r *Runner) attempt(ctx context.Context, held hold, it *item, m *schema.Message, raw []byte) outcome {
 	unstopped := context.WithoutCancel(ctx)
 	var session string
 	r.journal.view(func(h *history) {
@@ -84,12 +88,12 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 		return outcome{item: it, unavailable: err}
 	}
 	mark := orphans.NewMark()
-	rec, err := r.begin(it, driver.mark, mark)
+	rec, err := r.begin(it, held.attempt, driver.mark, mark)
 	if err != nil {
 		return outcome{item: it, failure: errors.Join(err, driver.Stop(unstopped))}
 	}
-	result, err := r.turn(orphans.WithMark(ctx, mark), driver, r.request(r.entryOf(it), m, raw, rec.Attempts), &rec)
-	if err != nil {
+	result, err := r.turn(orphans.WithMark(held.ctx, mark), driver, r.request(r.entryOf(it), m, raw, rec.Attempts), &rec)
+	if err = r.confirm(ctx, held, it, err); err != nil {
 		if stopErr := driver.Stop(unstopped); stopErr != nil {
 			r.problem(EventProblem.about(&rec), stopErr)
 		}
@@ -108,15 +112,15 @@ func (r *Runner) attempt(ctx context.Context, it *item, m *schema.Message, raw [
 }
 
 // begin records that a turn begins, with the marks of its processes. A dead letter in the inbox was
-// put back: its earlier turns no longer count.
-func (r *Runner) begin(it *item, marks ...orphans.Mark) (record, error) {
+// put back: its earlier turns no longer count. The attempt is the number of the turn if it is known.
+func (r *Runner) begin(it *item, attempt int, marks ...orphans.Mark) (record, error) {
 	if rec, known := r.journal.get(it.key); known && rec.Outcome == dead {
 		if err := r.journal.append(fact{Kind: revived, key: rec.key}, false); err != nil {
 			return record{}, err
 		}
 	}
 	f := started.of(&it.envelope)
-	f.Marks = marks
+	f.Marks, f.Attempt = marks, attempt
 	if err := r.journal.append(f, true); err != nil {
 		// If the line was written but not synced, it must not count: no turn begins.
 		return record{}, errors.Join(err, r.journal.append(fact{Kind: interrupted, key: it.key}, false))
@@ -182,7 +186,7 @@ func (r *Runner) record(ctx context.Context, rec *record, f fact) error {
 
 // fail records how a turn failed. After the last attempt the message becomes a dead letter.
 func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *record, result agent.Result, err error) outcome {
-	if stopped := ctx.Err() != nil; stopped || errors.Is(err, agent.ErrUnavailable) {
+	if stopped := ctx.Err() != nil || errors.Is(err, gitmail.ErrClaimLost); stopped || errors.Is(err, agent.ErrUnavailable) {
 		// If this cannot be written, the next Runner finds that the turn never ended, and counts
 		// it.
 		f := interrupted.about(rec)

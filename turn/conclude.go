@@ -92,6 +92,9 @@ func (r *Runner) replaced(it *item, m *schema.Message) outcome {
 // the message has become a dead letter. A message that has left the inbox already has no entry.
 func (r *Runner) complete(k key, entry *mailbox.Entry) error {
 	rec, _ := r.journal.get(k)
+	if entry == nil && !rec.Settled && rec.Unsent != nil && rec.Outcome == succeeded && r.config.Claims != nil {
+		return r.drop(&rec)
+	}
 	if rec.Outcome == dead {
 		return errors.Join(r.leaveInbox(&rec, entry), r.sendUnsent(&rec, bounced, EventBounced))
 	}
@@ -99,6 +102,18 @@ func (r *Runner) complete(k key, entry *mailbox.Entry) error {
 		return err
 	}
 	return r.leaveInbox(&rec, entry)
+}
+
+// drop forgets the answer to a message that another machine took over after this one had died, and handled.
+func (r *Runner) drop(rec *record) error {
+	const reason = "another machine handled the message meanwhile"
+	if err := r.journal.append(fact{Kind: unsendable, key: rec.key, Reason: reason}, false); err != nil {
+		return err
+	}
+	e := EventUnsendable.about(rec)
+	e.Reason = reason
+	r.observe(e)
+	return r.leaveInbox(rec, nil)
 }
 
 // leaveInbox acknowledges the message, or moves it to the dead letters.

@@ -42,6 +42,8 @@ type decision struct {
 	kind   EventKind
 	reason string
 	bound  *tripped
+	// machine has the message.
+	machine string
 }
 
 // held returns the fact that the message is held.

@@ -32,6 +32,8 @@ type outcome struct {
 	// unavailable is why the agent could not be started, and started says that it was.
 	unavailable error
 	started     bool
+	// away is why other machines could not be asked for the message.
+	away error
 	// dead is the id, or the file, that became a dead letter.
 	dead string
 }
@@ -55,6 +57,7 @@ func (r *Runner) handle(event watch.Event) {
 		r.forgetFile(event.Name)
 		if it := r.schedule.items[event.Name]; it != nil && it.state != inWork {
 			r.schedule.remove(it.File)
+			r.endClaim(it, true)
 			r.followUp(it.key)
 		}
 	case watch.EventError:
@@ -114,7 +117,8 @@ func (r *Runner) dispatch(ctx context.Context) (next time.Time) {
 		if !ok {
 			break
 		}
-		r.start(func() outcome { return r.workOn(ctx, it, do) })
+		ahead := r.ahead(it, now)
+		r.start(func() outcome { return r.claimed(ctx, it, ahead, do) })
 	}
 	next = r.schedule.next
 	for _, f := range r.followUps { // the schedule may have added some
@@ -155,7 +159,10 @@ func (r *Runner) finished(o outcome) {
 		r.dead = append(r.dead, o.dead)
 	}
 	if o.started {
-		r.pauses = 0
+		r.pauses, r.absences = 0, 0
+	}
+	if o.away != nil {
+		r.away(o.away)
 	}
 	if o.unavailable != nil {
 		r.pause(o.unavailable)
@@ -181,6 +188,7 @@ func (r *Runner) finishedItem(o outcome) {
 		replacement = o.replacement
 	}
 	gone := o.done || replacement != nil
+	r.endClaim(it, gone)
 	if r.schedule.putBack(it, gone); gone {
 		r.followUp(it.key)
 		r.watcher.Forget(it.File) // the message may be back already: somebody restored it
@@ -247,6 +255,11 @@ func (r *Runner) decide(it *item, now time.Time) (d decision) {
 		}
 		r.journal.view(look)
 	}
+	if d.do == try || d.do == finish || d.do == giveUp {
+		if other, ok := r.elsewhere(it); ok {
+			return other
+		}
+	}
 	if d.do != try || !r.config.RequireSigned {
 		return d
 	}
@@ -304,7 +317,7 @@ func (r *Runner) report(it *item, d decision) {
 		}
 	}
 	e := d.kind.of(&it.envelope)
-	e.Reason = d.reason
+	e.Reason, e.Machine = d.reason, d.machine
 	r.observe(e)
 }
 

@@ -38,10 +38,13 @@ const (
 	// EventHeld and EventExpired are messages that get no turn and stay.
 	EventHeld    EventKind = "held"
 	EventExpired EventKind = "expired"
+	// EventClaimedElsewhere is a message that another machine works on. It waits here.
+	EventClaimedElsewhere EventKind = "claimed_elsewhere"
 	// EventBound is a conversation, or a pair of agents, with too many turns. Both sides get the
 	// notice in Sent.
 	EventBound EventKind = "bound"
-	// EventUnavailable is an agent that could not be started. No message is at fault.
+	// EventUnavailable is an agent that could not be started, or a remote with the claims of other
+	// machines that does not answer. No message is at fault.
 	EventUnavailable EventKind = "unavailable"
 	// EventWarning is worth knowing, and needs no action.
 	EventWarning EventKind = "warning"
@@ -59,6 +62,8 @@ type Event struct {
 	Type         schema.Type           `json:"type,omitempty"`
 	Subject      string                `json:"subject,omitempty"`
 	Conversation schema.ConversationID `json:"conversation_id,omitempty"`
+	// Machine is the one that has the message.
+	Machine string `json:"machine,omitempty"`
 	// File is the name of the message's file in the inbox, and Path the path of a dead letter.
 	File string `json:"file,omitempty"`
 	Path string `json:"path,omitempty"`

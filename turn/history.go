@@ -184,7 +184,7 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 		rec.Held, rec.HeldBy, rec.Removed = "", "", f.At
 	case started:
 		rec.describe(f)
-		rec.Attempts++
+		rec.Attempts = max(rec.Attempts+1, f.Attempt)
 		rec.Running, rec.Marks, rec.Started, rec.RetryAt = true, f.Marks, f.At, time.Time{}
 		rec.Held, rec.HeldBy, rec.Removed = "", "", time.Time{}
 		h.countTurn(rec)
@@ -207,6 +207,7 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 	case dead:
 		rec.describe(f)
 		rec.Running, rec.Marks, rec.Lost, rec.Ended = false, nil, false, f.At
+		rec.Attempts = max(rec.Attempts, f.Attempt)
 		rec.Outcome, rec.Settled, rec.Reason, rec.Unsent = dead, false, f.Reason, f.Send
 	case answered, bounced:
 		rec.Sent, rec.Unsent = f.Sent, nil

@@ -52,6 +52,8 @@ type Runner struct {
 	// pausedUntil is when to start the agent again, and pauses how often in a row it did not start.
 	pausedUntil time.Time
 	pauses      int
+	// absences counts how often in a row other machines could not be asked.
+	absences int
 	// pinned is when the keys that the agent trusts were last changed.
 	pinned time.Time
 	// failures counts the failures of the workspace in a row.
@@ -72,7 +74,7 @@ type Runner struct {
 var ErrStateLost = errors.New("the state of the inbox was removed or replaced while it was worked")
 
 // Run works the inbox until the context ends, or with Once until nothing is left to do; messages
-// that are held or expired do not count. When the context ends, running turns are stopped: their
+// that are held, expired or claimed elsewhere do not count. When the context ends, running turns are stopped: their
 // messages stay in the inbox, and the attempts do not count.
 //
 // Run returns nil if the context ended, all is done, or Finish was called. The error is a
@@ -100,6 +102,10 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	r.drivers = &drivers{make: r.config.NewDriver, most: r.config.Parallel}
 	defer func() { err = errors.Join(err, r.drivers.stop(context.WithoutCancel(ctx))) }()
 	if err := r.drivers.preflight(ctx); err != nil {
+		return stoppedOr(ctx, err)
+	}
+	defer func() { err = errors.Join(err, r.stopClaims(ctx)) }()
+	if err := r.startClaims(ctx); err != nil {
 		return stoppedOr(ctx, err)
 	}
 	r.watcher, err = watch.New([]watch.Target{{Workspace: r.workspace, Agent: r.config.Agent}},
@@ -307,7 +313,7 @@ func pass(events iter.Seq2[watch.Event, error], to chan<- watch.Event) error {
 // loop starts work, and handles arrivals and outcomes. If the watch ends, it returns and leaves the
 // watch's error in the channel.
 func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched chan error) error {
-	finish := r.finish
+	finish, changed := r.finish, r.claimsChanged()
 	refresh := time.NewTicker(r.poll)
 	defer refresh.Stop()
 	for ctx.Err() == nil {
@@ -336,6 +342,8 @@ func (r *Runner) loop(ctx context.Context, arrivals <-chan watch.Event, watched 
 			if r.config.RequireSigned && r.pinsChanged() {
 				r.schedule.wakeAll()
 			}
+		case <-changed:
+			r.schedule.wakeAll()
 		case err := <-r.lost:
 			return err
 		case event := <-arrivals:

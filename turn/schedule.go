@@ -164,6 +164,17 @@ func (s *schedule) choose(now time.Time) (it *item, do action, ok bool) {
 	return nil, 0, false
 }
 
+// following returns the messages that may be next after one in work, in order: those behind it in its
+// conversation, and the first ones of the conversations that are ready.
+func (s *schedule) following(it *item) []*item {
+	next := slices.Clone(s.lanes[it.Conversation].items)
+	for _, l := range s.ready {
+		next = append(next, l.items[0])
+	}
+	slices.SortFunc(next, (*item).compare)
+	return next
+}
+
 // wait makes a lane wait until the time of the decision, or until its first message expires.
 func (s *schedule) wait(l *lane, d decision, now time.Time) {
 	l.until, l.resumes = d.at, d.resumes

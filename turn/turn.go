@@ -106,7 +106,11 @@ type Config struct {
 	// FirstRetry is how long a message waits after its first failed turn. The time doubles with
 	// each further one, up to LastRetry, less a random part of up to half of it.
 	FirstRetry, LastRetry time.Duration
-	// Once ends the run when nothing is left to do.
+	// Claims, if set, let several machines work the inbox. ClaimBatch is how many messages are claimed
+	// at once.
+	Claims     Claims
+	ClaimBatch int
+	// Once ends the run when nothing is left to do here: what other machines have does not count.
 	Once bool
 	// Ready, if set, is called once when the inbox is this Runner's and the agent can be started.
 	Ready func()
@@ -149,14 +153,15 @@ func (c *Config) complete() error {
 			return fmt.Errorf("allowed sender: %w", err)
 		}
 	}
-	if c.MaxAttempts < 0 || c.Parallel < 0 || c.Timeout < 0 || c.FirstRetry < 0 || c.LastRetry < 0 {
-		return errors.New("attempts, parallel turns and times cannot be negative")
+	if c.MaxAttempts < 0 || c.Parallel < 0 || c.ClaimBatch < 0 || c.Timeout < 0 || c.FirstRetry < 0 || c.LastRetry < 0 {
+		return errors.New("attempts, parallel turns, claims and times cannot be negative")
 	}
 	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
 	c.MaxTurns = cmp.Or(c.MaxTurns, DefaultMaxTurns)
 	c.MaxPairTurns = cmp.Or(c.MaxPairTurns, DefaultMaxPairTurns)
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.Parallel = cmp.Or(c.Parallel, 1)
+	c.ClaimBatch = cmp.Or(c.ClaimBatch, 1)
 	c.FirstRetry = cmp.Or(c.FirstRetry, defaultFirstRetry)
 	c.LastRetry = cmp.Or(c.LastRetry, max(defaultLastRetry, c.FirstRetry))
 	return nil

@@ -45,7 +45,7 @@ var imports = map[string][]string{
 	"convert": {"schema", "validate", "bridge"},
 	"ash":     {},
 	"agent":   {"schema", "ash"},
-	"turn":    {"schema", "signing", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "agent"},
+	"turn":    {"schema", "signing", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "mailbox/gitmail", "agent"},
 	"pair":    {"schema", "bridge", "agent"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},

@@ -1,0 +1,198 @@
+package gitmail
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A Claim says that a machine works on a message for an agent. It is the message of a commit of the
+// empty tree, to which the ref refs/oacp/claims/<agent>/<message> points. Its times are those of the
+// machine's clock, which may be wrong: nothing is decided by them.
+type Claim struct {
+	Agent schema.AgentName `json:"-"`
+	ID    schema.ID        `json:"-"`
+	// Machine is the name of the host.
+	Machine string     `json:"machine"`
+	State   ClaimState `json:"state"`
+	// Attempt is how many turns on the message began on any machine: with that at work, if there is one.
+	Attempt int `json:"attempt"`
+	// Since is when the machine took the message, and Renewed when it last said that it is at work.
+	Since   time.Time `json:"since"`
+	Renewed time.Time `json:"renewed"`
+	// Lease is how long the claim holds unless it is renewed.
+	Lease time.Duration `json:"-"`
+	// workspace is a random number of the workspace on the machine, and process one of the process. With
+	// the counter, no two claims are ever the same object.
+	workspace, process string
+	counter            uint64
+	// Object is the commit.
+	Object string `json:"-"`
+	// Err says why the ref holds no claim. Then only Agent, ID and Object are set, and they may be empty
+	// if the ref's name is at fault.
+	Err error `json:"-"`
+	// Ref is the complete name of the ref.
+	Ref string `json:"-"`
+}
+
+// A ClaimState says what the machine does about the message.
+type ClaimState string
+
+// The states of a claim.
+const (
+	// ClaimWorking is a message that has a turn, or waits on the machine for its next one.
+	ClaimWorking ClaimState = "working"
+	// ClaimAhead is a message that the machine took together with another one, for later.
+	ClaimAhead ClaimState = "ahead"
+	// ClaimFree is a message that the machine gave back after a turn. Anybody may take it.
+	ClaimFree ClaimState = "free"
+)
+
+const (
+	claimHeader = "oacp claim 1\n\n"
+	// maxClaim bounds the commit of a claim, in bytes.
+	maxClaim   = 2 << 10
+	maxMachine = 64
+	randomSize = 16 // bytes of workspace and process
+	// maxLease bounds for how long others wait for a machine that is gone.
+	maxLease    = 24 * time.Hour
+	maxAttempts = 1 << 20
+)
+
+// claimRef returns the ref for the claims on a message. Git allows dots only in some places.
+func claimRef(agent schema.AgentName, id schema.ID) string {
+	return claimRefs + escapeDots(string(agent)) + "/" + escapeDots(string(id))
+}
+
+func escapeDots(name string) string { return strings.ReplaceAll(name, ".", "%2E") }
+
+// parseClaimRef is the inverse of claimRef.
+func parseClaimRef(ref string) (agent schema.AgentName, id schema.ID, err error) {
+	rest, ok := strings.CutPrefix(ref, claimRefs)
+	folder, name, isNested := strings.Cut(rest, "/")
+	if !ok || !isNested {
+		return "", "", errors.New("the name of the ref is not " + claimRefs + "<agent>/<message>")
+	}
+	if agent, err = schema.ParseAgentName(strings.ReplaceAll(folder, "%2E", ".")); err != nil {
+		return "", "", err
+	}
+	id = schema.ID(strings.ReplaceAll(name, "%2E", "."))
+	if _, err = schema.ParseID(id); err != nil {
+		return "", "", err
+	}
+	if claimRef(agent, id) != ref {
+		return "", "", errors.New("dots in the name of the ref are not written as %2E")
+	}
+	return agent, id, nil
+}
+
+// text returns the message of the commit.
+func (c *Claim) text() string {
+	return fmt.Sprintf("%smachine %s\nworkspace %s\nprocess %s\ncounter %d\nstate %s\nattempt %d\nlease %s\nsince %s\nrenewed %s\n",
+		claimHeader, c.Machine, c.workspace, c.process, c.counter, c.State, c.Attempt, c.Lease,
+		c.Since.UTC().Format(time.RFC3339), c.Renewed.UTC().Format(time.RFC3339))
+}
+
+// parseClaim parses the message of a commit. Only what text writes is accepted.
+func parseClaim(text string) (Claim, error) {
+	rest, ok := strings.CutPrefix(text, claimHeader)
+	if !ok || len(text) > maxClaim {
+		return Claim{}, errors.New("it is not a claim")
+	}
+	fields := strings.Split(rest, "\n")
+	names := []string{"machine", "workspace", "process", "counter", "state", "attempt", "lease", "since", "renewed"}
+	if len(fields) != len(names)+1 {
+		return Claim{}, fmt.Errorf("the claim has %d lines, want %d", len(fields)-1, len(names))
+	}
+	values := make([]string, len(names))
+	for i, name := range names {
+		if values[i], ok = strings.CutPrefix(fields[i], name+" "); !ok {
+			return Claim{}, fmt.Errorf("the claim has no %s where it belongs", name)
+		}
+	}
+	c := Claim{Machine: values[0], workspace: values[1], process: values[2], State: ClaimState(values[4])}
+	var errs [5]error
+	c.counter, errs[0] = strconv.ParseUint(values[3], 10, 64)
+	c.Attempt, errs[1] = strconv.Atoi(values[5])
+	c.Lease, errs[2] = time.ParseDuration(values[6])
+	c.Since, errs[3] = time.Parse(time.RFC3339, values[7])
+	c.Renewed, errs[4] = time.Parse(time.RFC3339, values[8])
+	if err := errors.Join(errs[:]...); err != nil {
+		return Claim{}, fmt.Errorf("the claim is not valid: %w", err)
+	}
+	return c, c.check(text)
+}
+
+// check returns an error if the claim is not one that this package writes as the text.
+func (c *Claim) check(text string) error {
+	switch {
+	case machineName(c.Machine) != c.Machine:
+		return errors.New("the machine's name in the claim is not valid")
+	case !isRandom(c.workspace) || !isRandom(c.process):
+		return errors.New("the claim has no numbers of the workspace and the process")
+	case c.State != ClaimWorking && c.State != ClaimAhead && c.State != ClaimFree:
+		return errors.New("the state of the claim is not known")
+	case c.Attempt < 0 || c.Attempt > maxAttempts || c.Lease <= 0 || c.Lease > maxLease:
+		return errors.New("a number in the claim is out of range")
+	case c.text() != text:
+		return errors.New("the claim is not written in the usual way")
+	}
+	return nil
+}
+
+func isRandom(text string) bool {
+	return len(text) == 2*randomSize && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// machineName returns a host's name with letters, digits, dots, underscores and hyphens only.
+func machineName(host string) string {
+	name := strings.Map(func(c rune) rune {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+			return c
+		}
+		return '-'
+	}, host)
+	if len(name) > maxMachine {
+		name = name[:maxMachine]
+	}
+	if name == "" {
+		return "unknown"
+	}
+	return name
+}
+
+func hostName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return machineName(host)
+}
+
+// commit returns the bytes of the commit for the text of a claim.
+func claimCommit(tree, text string, at time.Time) []byte {
+	who := fmt.Sprintf("oacp <oacp@localhost> %d +0000", max(0, at.Unix()))
+	return fmt.Appendf(nil, "tree %s\nauthor %s\ncommitter %[2]s\n\n%s", tree, who, text)
+}
+
+var errNoClaimCommit = errors.New("it is not a small commit of the empty tree without parents")
+
+// parseClaimCommit parses the bytes of a commit.
+func parseClaimCommit(commit []byte) (Claim, error) {
+	header, text, ok := bytes.Cut(commit, []byte("\n\n"))
+	lines := strings.Split(string(header), "\n")
+	if !ok || len(lines) != 3 || !strings.HasPrefix(lines[1], "author ") || !strings.HasPrefix(lines[2], "committer ") {
+		return Claim{}, errNoClaimCommit
+	}
+	if tree, ok := strings.CutPrefix(lines[0], "tree "); !ok || tree != emptyTree(tree) {
+		return Claim{}, errNoClaimCommit
+	}
+	return parseClaim(string(text))
+}

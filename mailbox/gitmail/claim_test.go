@@ -1,0 +1,117 @@
+package gitmail
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+func exampleClaim() Claim {
+	at := time.Date(2026, 3, 13, 14, 30, 0, 0, time.UTC)
+	return Claim{
+		Machine: "laptop.local", State: ClaimWorking, Attempt: 2, Since: at, Renewed: at.Add(time.Minute), Lease: 5 * time.Minute,
+		workspace: strings.Repeat("0a", randomSize), process: strings.Repeat("f9", randomSize), counter: 12,
+	}
+}
+
+func TestClaimFormat(t *testing.T) {
+	c := exampleClaim()
+	const want = `oacp claim 1
+
+machine laptop.local
+workspace 0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a
+process f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9f9
+counter 12
+state working
+attempt 2
+lease 5m0s
+since 2026-03-13T14:30:00Z
+renewed 2026-03-13T14:31:00Z
+`
+	if got := c.text(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	parsed, err := parseClaim(want)
+	if err != nil || parsed != c {
+		t.Errorf("got %+v, %v, want %+v", parsed, err, c)
+	}
+	replace := func(old, replacement string) string { return strings.Replace(want, old, replacement, 1) }
+	for what, text := range map[string]string{
+		"empty": "", "header only": claimHeader, "another version": replace("claim 1", "claim 2"),
+		"a line less": replace("counter 12\n", ""), "a line more": want + "more\n", "no last newline": strings.TrimSuffix(want, "\n"),
+		"another order": replace("counter 12\nstate working", "state working\ncounter 12"),
+		"escape":        replace("laptop", "lap\x1btop"), "a space": replace("laptop", "lap top"), "no machine": replace("laptop.local", ""),
+		"long machine": replace("laptop", strings.Repeat("x", maxMachine)), "short number": replace("0a0a", "0a"),
+		"upper case": replace("f9f9", "F9F9"), "negative attempt": replace("attempt 2", "attempt -2"),
+		"attempt with sign": replace("attempt 2", "attempt +2"), "attempt of zeros": replace("attempt 2", "attempt 02"),
+		"long lease": replace("5m0s", "1000h0m0s"), "lease in another unit": replace("5m0s", "300s"), "negative lease": replace("5m0s", "-5m0s"),
+		"no time": replace("2026-03-13T14:31:00Z", "yesterday"), "another zone": replace("14:31:00Z", "15:31:00+01:00"),
+		"another state": replace("working", "sleeping"), "CRLF": strings.ReplaceAll(want, "\n", "\r\n"),
+		"large": want + strings.Repeat("x", maxClaim),
+	} {
+		if _, err := parseClaim(text); err == nil {
+			t.Errorf("%s: %q is accepted", what, text)
+		}
+	}
+}
+
+func TestClaimCommit(t *testing.T) {
+	c := exampleClaim()
+	commit := claimCommit(emptyTrees[0], c.text(), c.Renewed)
+	if parsed, err := parseClaimCommit(commit); err != nil || parsed != c {
+		t.Errorf("got %+v, %v, want %+v", parsed, err, c)
+	}
+	for what, text := range map[string]string{
+		"another tree": strings.Replace(string(commit), emptyTrees[0], strings.Repeat("1", 40), 1),
+		"a parent":     strings.Replace(string(commit), "author", "parent "+emptyTrees[0]+"\nauthor", 1),
+		"no message":   string(commit[:100]),
+	} {
+		if _, err := parseClaimCommit([]byte(text)); err == nil {
+			t.Errorf("%s: %q is accepted", what, text)
+		}
+	}
+}
+
+func TestClaimRefs(t *testing.T) {
+	for ref, want := range map[string]struct {
+		agent schema.AgentName
+		id    schema.ID
+	}{
+		"refs/oacp/claims/codex/msg-20260313T1430Z-claude-9x2k":      {"codex", "msg-20260313T1430Z-claude-9x2k"},
+		"refs/oacp/claims/a%2Elock/msg-20260313T1430Z-b%2E%2Ec-9x2k": {"a.lock", "msg-20260313T1430Z-b..c-9x2k"},
+	} {
+		agent, id, err := parseClaimRef(ref)
+		if err != nil || agent != want.agent || id != want.id || claimRef(agent, id) != ref {
+			t.Errorf("%s: got %s, %s, %v; its ref is %s", ref, agent, id, err, claimRef(agent, id))
+		}
+	}
+	for _, ref := range []string{
+		"refs/heads/oacp", "refs/oacp/claims/codex", "refs/oacp/claims/codex/x", "refs/oacp/claims/codex/msg-20260313T1430Z-claude-9x2k/more",
+		"refs/oacp/claims/-rf/msg-20260313T1430Z-claude-9x2k", "refs/oacp/claims/a.b/msg-20260313T1430Z-claude-9x2k",
+		"refs/oacp/claims/codex/msg-20260313T1430Z-a.b-9x2k",
+	} {
+		if agent, id, err := parseClaimRef(ref); err == nil {
+			t.Errorf("%s is accepted as a claim of %s on %s", ref, agent, id)
+		}
+	}
+}
+
+func FuzzClaim(f *testing.F) {
+	c := exampleClaim()
+	f.Add(c.text())
+	f.Add(claimHeader)
+	f.Add(strings.ReplaceAll(c.text(), "\n", "\x00"))
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := parseClaim(text)
+		if err == nil && c.text() != text {
+			t.Errorf("%q is accepted, and written as %q", text, c.text())
+		}
+		commit := claimCommit(emptyTrees[0], text, time.Unix(0, 0))
+		again, commitErr := parseClaimCommit(commit)
+		if (err == nil) != (commitErr == nil) || err == nil && again != c {
+			t.Errorf("%q: %+v, %v in a commit, and %+v, %v without", text, again, commitErr, c, err)
+		}
+	})
+}

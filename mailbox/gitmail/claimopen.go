@@ -1,0 +1,116 @@
+package gitmail
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// NewClaims returns claims on the messages of an agent. It needs no remote that answers. Another process
+// must not work the same inbox of this workspace between Start and Stop.
+func (r *Repository) NewClaims(ctx context.Context, o ClaimOptions) (*Claims, error) {
+	if r.settings.URL == "" {
+		return nil, ErrNoRemote
+	}
+	refs, err := newGitRefs(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	w := r.w
+	number, err := workspaceNumber(w)
+	if err != nil {
+		return nil, err
+	}
+	c := newClaims(o, refs, number)
+	c.sync = func(ctx context.Context) error {
+		_, err := r.Sync(ctx, o.Sync)
+		return err
+	}
+	c.pending = func(file string) (bool, error) {
+		_, err := w.Root().Lstat("agents/" + string(o.Agent) + "/" + string(mailbox.Inbox) + "/" + file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	c.inbox = func(ctx context.Context) (map[schema.ID]bool, error) {
+		entries, err := w.List(ctx, o.Agent, mailbox.Inbox)
+		ids := make(map[schema.ID]bool, len(entries))
+		for _, e := range entries {
+			if e.Message != nil {
+				ids[e.Message.ID] = true
+			}
+		}
+		return ids, err
+	}
+	return c, nil
+}
+
+func newClaims(o ClaimOptions, refs claimStore, workspace string) *Claims {
+	if o.Lease == 0 {
+		o.Lease = DefaultLease
+	}
+	return &Claims{
+		agent: o.Agent, lease: o.Lease, machine: hostName(), workspace: workspace, process: randomNumber(),
+		refs: refs, wall: time.Now, warn: func(error) {},
+		changed: make(chan struct{}, 1), renewals: make(chan struct{}, 1), ends: make(chan struct{}, 1),
+		taking: make(semaphore, 1), pushing: make(semaphore, 1),
+		held: make(map[schema.ID]*heldClaim), seen: make(map[schema.ID]*sighting), strange: make(map[string]string),
+	}
+}
+
+func randomNumber() string {
+	raw := make([]byte, randomSize)
+	_, _ = rand.Read(raw) // it never fails
+	return hex.EncodeToString(raw)
+}
+
+// workspaceNumber returns the random number of a workspace on this machine. By it a process knows the
+// claims of the one before it, which died. It makes one if there is none.
+func workspaceNumber(w *mailbox.Workspace) (string, error) {
+	const name = stateFolder + "/number"
+	data, err := durable.ReadFile(w.Root(), w.Dir(), name, 1<<10)
+	if number := strings.TrimSpace(string(data)); err == nil && isRandom(number) {
+		return number, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := w.MakeStateFolder(stateFolder); err != nil {
+		return "", err
+	}
+	number := randomNumber()
+	return number, durable.ReplaceFile(w.Root(), w.Dir(), name, []byte(number+"\n"), 0o644)
+}
+
+// ListClaims returns the claims of all agents and machines as they were at the last sync, and refs in
+// their place that hold none.
+func (r *Repository) ListClaims(ctx context.Context) ([]Claim, error) {
+	refs := &gitRefs{r: r}
+	objects, err := refs.local(ctx, claimRefs)
+	if err != nil || len(objects) == 0 {
+		return nil, err
+	}
+	known, err := refs.claims(ctx, slices.Compact(slices.Sorted(maps.Values(objects))))
+	if err != nil {
+		return nil, err
+	}
+	var claims []Claim
+	for _, ref := range slices.Sorted(maps.Keys(objects)) {
+		claim := known[objects[ref]]
+		agent, id, err := parseClaimRef(ref)
+		claim.Agent, claim.ID, claim.Ref, claim.Object, claim.Err = agent, id, ref, objects[ref], errors.Join(claim.Err, err)
+		claims = append(claims, claim)
+	}
+	return claims, nil
+}

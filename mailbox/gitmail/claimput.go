@@ -1,0 +1,241 @@
+package gitmail
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// put moves the refs of claims on the remote to what is to be said of them now, in one push. Each is then
+// ours or lost, or the result is not known: then tried has the object, and a later put finds out. The
+// error says why a ref did not move that another machine has not moved either.
+func (c *Claims) put(ctx context.Context, claims []*heldClaim) error {
+	if len(claims) == 0 {
+		return nil
+	}
+	if err := c.pushing.lock(ctx); err != nil {
+		return err
+	}
+	defer c.pushing.unlock()
+	c.mu.Lock()
+	unsettled := slices.DeleteFunc(slices.Clone(claims), func(h *heldClaim) bool {
+		h.isNew = false
+		return len(h.tried) == 0
+	})
+	c.mu.Unlock()
+	if err := c.settle(ctx, unsettled); err != nil {
+		return err
+	}
+	begun := time.Now()
+	updates, claims, err := c.updates(ctx, claims)
+	if err != nil || len(updates) == 0 {
+		return err
+	}
+	results, err := c.refs.push(ctx, updates)
+	unsettled = nil
+	c.mu.Lock()
+	for i, h := range claims {
+		h.tried = append(h.tried, updates[i].to)
+		if results[i] == refMoved {
+			h.moved(updates[i].to)
+		} else {
+			unsettled = append(unsettled, h)
+		}
+	}
+	c.mu.Unlock()
+	settleErr := c.settle(ctx, unsettled)
+	var notMoved error
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, h := range claims {
+		if h.isNew = (h.ours || h.remove) && !h.lost && h.object == updates[i].to && len(h.tried) == 0; h.isNew {
+			h.renewed = begun
+		} else if !h.lost && notMoved == nil {
+			notMoved = cmp.Or(err, errNotMoved)
+		}
+	}
+	return errors.Join(notMoved, settleErr)
+}
+
+// errNotMoved says that a ref is where it was, although the remote reported no error.
+var errNotMoved = errors.New("the claim is on the remote as it was before")
+
+// moved notes where the ref of a claim is.
+func (h *heldClaim) moved(to string) {
+	h.object, h.tried, h.ours = to, nil, to != ""
+}
+
+// updates returns what the claims are to be moved to, and those claims that are not lost. Claims that say
+// the same share an object: their refs say which message they are about.
+func (c *Claims) updates(ctx context.Context, all []*heldClaim) (updates []refUpdate, claims []*heldClaim, err error) {
+	type content struct {
+		state   ClaimState
+		attempt int
+		since   time.Time
+	}
+	objects := make(map[content]string)
+	for _, h := range all {
+		c.mu.Lock()
+		h.lost = h.lost || h.remove && !h.ours // it was never won
+		key := content{h.state, h.attempt, h.since}
+		update, lost, remove := refUpdate{ref: h.ref, from: h.object}, h.lost, h.remove
+		c.mu.Unlock()
+		if lost {
+			continue
+		}
+		if !remove {
+			if objects[key] == "" {
+				if objects[key], err = c.writeClaim(ctx, key.state, key.attempt, key.since); err != nil {
+					return nil, nil, err
+				}
+			}
+			update.to = objects[key]
+		}
+		updates, claims = append(updates, update), append(claims, h)
+	}
+	return updates, claims, nil
+}
+
+func (c *Claims) writeClaim(ctx context.Context, state ClaimState, attempt int, since time.Time) (object string, err error) {
+	c.mu.Lock()
+	c.counter++
+	claim := Claim{
+		Machine: c.machine, State: state, Attempt: min(attempt, maxAttempts), Since: since, Renewed: c.wall(), Lease: c.lease,
+		workspace: c.workspace, process: c.process, counter: c.counter,
+	}
+	c.mu.Unlock()
+	return c.refs.write(ctx, claim.text(), claim.Renewed)
+}
+
+// settle asks the remote where the refs of claims are.
+func (c *Claims) settle(ctx context.Context, claims []*heldClaim) error {
+	if len(claims) == 0 {
+		return nil
+	}
+	objects, err := c.refs.remote(ctx, c.prefix())
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range claims {
+		switch object := objects[h.ref]; {
+		case slices.Contains(h.tried, object):
+			h.moved(object)
+		case object == h.object: // a push may still be on its way
+		default:
+			h.lost, h.ours = true, false
+		}
+	}
+	return nil
+}
+
+func (c *Claims) prefix() string { return claimRefs + escapeDots(string(c.agent)) + "/" }
+
+// look reads the claims that the last sync brought.
+func (c *Claims) look(ctx context.Context) error {
+	objects, err := c.refs.local(ctx, c.prefix())
+	if err != nil {
+		return err
+	}
+	claims, err := c.refs.claims(ctx, c.unknown(objects))
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := false
+	for id, s := range c.seen {
+		if objects[s.claim.Ref] == "" {
+			delete(c.seen, id)
+			changed = true
+		}
+	}
+	for ref, object := range objects {
+		claim, isNew := claims[object]
+		_, id, err := parseClaimRef(ref)
+		if s := c.seen[id]; !isNew || err == nil && s != nil && s.claim.Object == object {
+			continue
+		}
+		claim.Agent, claim.ID, claim.Ref, claim.Object = c.agent, id, ref, object
+		if err = errors.Join(err, claim.Err); err != nil && c.strange[ref] != object {
+			c.strange[ref] = object
+			c.warn(fmt.Errorf("%s holds no claim: %w", ref, err))
+		}
+		if id == "" {
+			continue
+		}
+		c.seen[id] = &sighting{claim: claim, since: time.Now()}
+		changed = changed || claim.process != c.process
+	}
+	if changed {
+		signal(c.changed)
+	}
+	return nil
+}
+
+// unknown returns those objects that no claim here is known to be at.
+func (c *Claims) unknown(objects map[string]string) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fresh := make(map[string]bool)
+	for ref, object := range objects {
+		_, id, err := parseClaimRef(ref)
+		if s := c.seen[id]; err == nil && s != nil && s.claim.Object == object || c.strange[ref] == object {
+			continue
+		}
+		fresh[object] = true
+	}
+	return slices.Sorted(maps.Keys(fresh))
+}
+
+// sweep removes claims on messages that are not in the inbox: their machines went away between the
+// acknowledgement and the end of the claim. It waits for a lease, except for claims that an earlier
+// process of this workspace left.
+func (c *Claims) sweep(ctx context.Context, atStart bool) error {
+	var old []*sighting
+	c.mu.Lock()
+	for id, s := range c.seen {
+		isOurs := atStart && s.claim.Err == nil && s.claim.workspace == c.workspace
+		lease := c.leaseOf(&s.claim)
+		if c.held[id] == nil && (isOurs || time.Since(s.since) >= lease && time.Since(s.checked) >= lease) {
+			old = append(old, s)
+		}
+	}
+	c.mu.Unlock()
+	if len(old) == 0 {
+		return nil
+	}
+	pending, err := c.inbox(ctx)
+	if err != nil {
+		return err
+	}
+	return c.remove(ctx, old, pending)
+}
+
+func (c *Claims) remove(ctx context.Context, old []*sighting, pending map[schema.ID]bool) error {
+	var updates []refUpdate
+	c.mu.Lock()
+	for _, s := range old {
+		s.checked = time.Now()
+		if !pending[s.claim.ID] && c.held[s.claim.ID] == nil {
+			updates = append(updates, refUpdate{ref: s.claim.Ref, from: s.claim.Object})
+		}
+	}
+	c.mu.Unlock()
+	if len(updates) == 0 {
+		return nil
+	}
+	if err := c.pushing.lock(ctx); err != nil {
+		return err
+	}
+	defer c.pushing.unlock()
+	_, err := c.refs.push(ctx, updates)
+	return err
+}

@@ -1,0 +1,181 @@
+package gitmail
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/git"
+)
+
+// refUpdate moves a ref of the remote from one object to another, if it is still at the first. An
+// empty object stands for no ref.
+type refUpdate struct{ ref, from, to string }
+
+// refResult is what became of an update.
+type refResult int
+
+const (
+	// refUnknown is an update of which the remote said nothing: it may have happened.
+	refUnknown refResult = iota
+	refMoved
+	// refStale is an update of a ref that was elsewhere.
+	refStale
+	// refRefused is an update that the remote refused: it forbids it, or another push was at work.
+	refRefused
+)
+
+// pushedRefs is how many refs a push updates at most. A command line has room for so many.
+const pushedRefs = 50
+
+// gitRefs reads and writes the claims of a repository and its remote with git.
+type gitRefs struct {
+	r *Repository
+	// tree is the empty tree. Only write needs it.
+	tree string
+}
+
+func newGitRefs(ctx context.Context, r *Repository) (*gitRefs, error) {
+	out, err := r.git.Run(ctx, "hash-object", "-w", "-t", "tree", "--stdin")
+	return &gitRefs{r: r, tree: strings.TrimSpace(string(out))}, err
+}
+
+// write makes the commit of a claim and returns its name.
+func (g *gitRefs) write(ctx context.Context, text string, at time.Time) (string, error) {
+	out, err := g.r.git.RunInput(ctx, bytes.NewReader(claimCommit(g.tree, text, at)), "hash-object", "-w", "-t", "commit", "--stdin")
+	return strings.TrimSpace(string(out)), err
+}
+
+// push updates refs of the remote, each on its own. The results are in the order of the updates. The
+// error says why some are refUnknown or refRefused.
+func (g *gitRefs) push(ctx context.Context, updates []refUpdate) ([]refResult, error) {
+	results := make([]refResult, 0, len(updates))
+	var errs []error
+	for some := range slices.Chunk(updates, pushedRefs) {
+		chunk, err := g.pushSome(ctx, some)
+		results, errs = append(results, chunk...), append(errs, err)
+	}
+	return results, errors.Join(errs...)
+}
+
+func (g *gitRefs) pushSome(ctx context.Context, updates []refUpdate) ([]refResult, error) {
+	args := []string{"push", "--porcelain", "--no-verify", "--no-signed"}
+	for _, u := range updates {
+		args = append(args, "--force-with-lease="+u.ref+":"+u.from)
+	}
+	args = append(args, remoteName)
+	for _, u := range updates {
+		args = append(args, u.to+":"+u.ref)
+	}
+	var out, stderr bytes.Buffer
+	command := g.r.git.Command(ctx, args...)
+	command.Stdout, command.Stderr = &out, &stderr
+	err := git.Failure(ctx, command.Run(), args, stderr.Bytes())
+	results := make([]refResult, len(updates))
+	var refused error
+	for line := range strings.Lines(out.String()) {
+		ref, result, why := parsePushLine(line)
+		i := slices.IndexFunc(updates, func(u refUpdate) bool { return u.ref == ref })
+		if i < 0 {
+			continue
+		}
+		if results[i] = result; result == refRefused && refused == nil {
+			refused = &git.Error{Args: args[:1], Exit: git.Exit(err), Stderr: ref + ": " + why}
+		}
+	}
+	if !slices.Contains(results, refUnknown) {
+		return results, refused // git says only once more that a push did not do all
+	}
+	return results, errors.Join(err, refused)
+}
+
+// parsePushLine parses a line of git push --porcelain: flag, tab, from:to, tab, summary.
+func parsePushLine(line string) (ref string, result refResult, why string) {
+	fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+	if len(fields) != 3 {
+		return "", refUnknown, ""
+	}
+	_, ref, _ = strings.Cut(fields[1], ":")
+	switch fields[0] {
+	case "*", "+", " ", "-":
+		return ref, refMoved, ""
+	case "!":
+		if strings.HasPrefix(fields[2], "[rejected]") {
+			return ref, refStale, fields[2]
+		}
+		return ref, refRefused, fields[2]
+	}
+	return ref, refUnknown, "" // "=": the remote has the object from an earlier push
+}
+
+// remote returns the objects of the refs of the remote that begin with the prefix.
+func (g *gitRefs) remote(ctx context.Context, prefix string) (map[string]string, error) {
+	out, err := g.r.git.Run(ctx, "ls-remote", "--refs", remoteName, prefix+"*")
+	if err != nil {
+		return nil, err
+	}
+	objects := make(map[string]string)
+	for line := range strings.Lines(string(out)) {
+		if object, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok && strings.HasPrefix(ref, prefix) {
+			objects[ref] = object
+		}
+	}
+	return objects, nil
+}
+
+// local returns the objects of the refs that begin with the prefix, as they were at the last sync.
+func (g *gitRefs) local(ctx context.Context, prefix string) (map[string]string, error) {
+	return g.r.refs(ctx, strings.TrimSuffix(prefix, "/"))
+}
+
+// claims reads commits. It returns one claim for each object, whose Err is set if that is none.
+func (g *gitRefs) claims(ctx context.Context, objects []string) (claims map[string]Claim, err error) {
+	claims = make(map[string]Claim, len(objects))
+	if len(objects) == 0 {
+		return claims, nil
+	}
+	small, err := g.small(ctx, objects)
+	if err != nil {
+		return nil, err
+	}
+	in, err := g.r.openReader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, in.close()) }()
+	for _, object := range objects {
+		if !small[object] {
+			claims[object] = Claim{Err: errNoClaimCommit}
+			continue
+		}
+		commit, err := in.read(object)
+		if err != nil {
+			return nil, err
+		}
+		c, err := parseClaimCommit(commit)
+		c.Err = err
+		claims[object] = c
+	}
+	return claims, nil
+}
+
+// small returns those of the objects that are commits of the size of a claim.
+func (g *gitRefs) small(ctx context.Context, objects []string) (map[string]bool, error) {
+	out, err := g.r.git.RunInput(ctx, strings.NewReader(strings.Join(objects, "\n")+"\n"), "cat-file", "--batch-check")
+	if err != nil {
+		return nil, err
+	}
+	small := make(map[string]bool, len(objects))
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line) // 1234567 commit 100, or 1234567 missing
+		if len(fields) == 3 && fields[1] == "commit" {
+			size, err := strconv.Atoi(fields[2])
+			small[fields[0]] = err == nil && size <= maxClaim
+		}
+	}
+	return small, nil
+}

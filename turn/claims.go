@@ -1,0 +1,208 @@
+package turn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// Claims let several machines work the inbox of one agent: a message has its turn, or is given up, only
+// while this machine has a claim on it. The claim is taken before the turn is recorded, confirmed before
+// its success is, and given up after the message left the inbox. *gitmail.Claims are claims.
+type Claims interface {
+	// Start begins to keep claims, and Stop gives them all up. Start may warn at any time until then.
+	// Its own error says why other machines cannot be asked now.
+	Start(ctx context.Context, warn func(error)) error
+	Stop(ctx context.Context) error
+	// Other returns the claim of another machine on a message, and until when it holds if it is not
+	// renewed; nil if this machine may try to take the message. It asks nobody.
+	Other(id schema.ID) (claim *gitmail.Claim, until time.Time)
+	// Changed gets a value after what Other returns may have changed.
+	Changed() <-chan struct{}
+	// Take takes the first message for work that begins now, and may take the others ahead. It returns
+	// the number of the turn among those on all machines, and a context that ends if the claim is lost.
+	// The error is a *gitmail.ElsewhereError, or ErrNotPending, or says why nobody can be asked.
+	Take(ctx context.Context, wanted []gitmail.Wanted) (attempt int, held context.Context, err error)
+	// Confirm makes sure that this machine still has the claim. Its error is gitmail.ErrClaimLost or that of
+	// the context.
+	Confirm(ctx context.Context, id schema.ID) error
+	// Done gives up the claim on a message that left the inbox, and Release that on one that stays, after
+	// so many turns. They do not block, and do nothing without a claim.
+	Done(id schema.ID)
+	Release(id schema.ID, turns int)
+}
+
+// stopTime is how long the claims may take to be given up when the Runner stops.
+const stopTime = 10 * time.Second
+
+// maxAway is the longest time until a remote is asked again that did not answer.
+const maxAway = 10 * time.Second
+
+// startClaims begins to keep claims. If other machines cannot be asked now, no turns begin until they can.
+func (r *Runner) startClaims(ctx context.Context) error {
+	if r.config.Claims == nil {
+		return nil
+	}
+	err := r.config.Claims.Start(ctx, func(err error) {
+		r.observe(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
+	})
+	if err != nil && !r.config.Once && ctx.Err() == nil {
+		r.away(err)
+		return nil
+	}
+	return err
+}
+
+// stopClaims gives all claims up. A Runner that is told to stop does not fail because it cannot.
+func (r *Runner) stopClaims(ctx context.Context) error {
+	if r.config.Claims == nil {
+		return nil
+	}
+	stopping, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), stopTime, errors.New("the remote does not answer"))
+	defer cancel()
+	err := r.config.Claims.Stop(stopping)
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("other machines wait for the lease: giving up claims: %w", err)
+	if ctx.Err() != nil {
+		r.observe(Event{Kind: EventWarning, Reason: err.Error(), Err: err})
+		return nil
+	}
+	return err
+}
+
+// claimsChanged is nil without claims.
+func (r *Runner) claimsChanged() <-chan struct{} {
+	if r.config.Claims == nil {
+		return nil
+	}
+	return r.config.Claims.Changed()
+}
+
+// elsewhere returns the decision about a message that another machine has, if one has it.
+func (r *Runner) elsewhere(it *item) (decision, bool) {
+	if r.config.Claims == nil {
+		return decision{}, false
+	}
+	claim, until := r.config.Claims.Other(it.ID)
+	if claim == nil {
+		return decision{}, false
+	}
+	d := decision{do: wait, at: until, kind: EventClaimedElsewhere, machine: claim.Machine, reason: claim.Machine + " has it"}
+	if claim.Err != nil {
+		d.reason = "another program has it: " + claim.Err.Error()
+	}
+	return d, true
+}
+
+// ahead returns the messages that are claimed together with one: those that probably are next.
+func (r *Runner) ahead(it *item, now time.Time) []*item {
+	more := r.config.ClaimBatch - 1
+	if r.config.Claims == nil || more <= 0 {
+		return nil
+	}
+	var ahead []*item
+	for _, next := range r.schedule.following(it) {
+		if d := r.decide(next, now); d.do == try && !d.alone {
+			ahead = append(ahead, next)
+		}
+		if len(ahead) == more {
+			break
+		}
+	}
+	return ahead
+}
+
+// hold is this machine's claim on a message: a context that ends with the Runner's or with the claim, and
+// the number of the turn among those on all machines. It is 0 without claims.
+type hold struct {
+	ctx     context.Context
+	attempt int
+}
+
+// claimed does what was decided about a message once this machine has the claim on it. The others are
+// claimed ahead.
+func (r *Runner) claimed(ctx context.Context, it *item, ahead []*item, do action) outcome {
+	if r.config.Claims == nil {
+		return r.workOn(ctx, hold{ctx: ctx}, it, do)
+	}
+	wanted := make([]gitmail.Wanted, 0, len(ahead)+1)
+	for _, next := range append([]*item{it}, ahead...) {
+		rec, _ := r.journal.get(next.key)
+		wanted = append(wanted, gitmail.Wanted{ID: next.ID, File: next.File, Attempts: rec.Attempts})
+	}
+	attempt, held, err := r.config.Claims.Take(ctx, wanted)
+	_, isElsewhere := errors.AsType[*gitmail.ElsewhereError](err)
+	switch {
+	case err == nil && do == try:
+		return r.workOn(ctx, hold{held, attempt}, it, do)
+	case err == nil:
+		// An earlier turn had the claim, perhaps long ago.
+		if r.config.Claims.Confirm(ctx, it.ID) != nil {
+			return outcome{item: it}
+		}
+		return r.workOn(ctx, hold{held, attempt}, it, do)
+	case isElsewhere, ctx.Err() != nil:
+		return outcome{item: it} // it is decided again
+	case errors.Is(err, gitmail.ErrNotPending):
+		return outcome{item: it, done: true}
+	}
+	return outcome{item: it, away: err}
+}
+
+// confirm returns the error of a turn that ended with an error or without. If another machine may have
+// the message by now, it is another one, which matches gitmail.ErrClaimLost: then the end of the turn is
+// not recorded. What the turn did cannot be undone. A turn that is over waits for a remote that does not
+// answer.
+func (r *Runner) confirm(ctx context.Context, held hold, it *item, err error) error {
+	if r.config.Claims == nil || ctx.Err() != nil {
+		return err
+	}
+	if err != nil && held.ctx.Err() != nil {
+		return context.Cause(held.ctx)
+	}
+	return cmp.Or(r.config.Claims.Confirm(ctx, it.ID), err)
+}
+
+// tooMany gives a message up that had all its turns, on machines that died in them.
+func (r *Runner) tooMany(it *item, m *schema.Message, turns int) outcome {
+	rec, _ := r.journal.get(it.key)
+	rec.envelope, rec.Attempts = it.envelope, turns
+	rec.Reason = cmp.Or(rec.Reason, "the last one, on another machine, never ended")
+	return r.deadLetter(it, m, &rec)
+}
+
+// away postpones turns because other machines cannot be asked.
+func (r *Runner) away(why error) {
+	r.absences++
+	r.pausedUntil = r.now().Add(min(maxAway, r.config.backoff(r.absences)))
+	r.schedule.wakeAll()
+	if r.config.Once {
+		r.stop = why
+		return
+	}
+	if r.absences == 1 {
+		r.observe(Event{Kind: EventUnavailable, Reason: "no turns begin, because other machines cannot be asked: " + why.Error(), Err: why, RetryAt: r.pausedUntil})
+	}
+}
+
+// endClaim gives the claim on a message up that is no longer in work, unless it waits here for another
+// turn or for the rest of what follows its outcome.
+func (r *Runner) endClaim(it *item, gone bool) {
+	if r.config.Claims == nil {
+		return
+	}
+	rec, _ := r.journal.get(it.key)
+	switch {
+	case gone:
+		r.config.Claims.Done(it.ID)
+	case rec.Outcome == "" && rec.RetryAt.IsZero():
+		r.config.Claims.Release(it.ID, rec.Attempts)
+	}
+}
