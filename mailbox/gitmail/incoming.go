@@ -59,7 +59,11 @@ func (e *exchange) receive(ctx context.Context) error {
 	if err = errors.Join(err, b.close()); err != nil || e.o.DryRun {
 		return err
 	}
-	return e.rebase(ctx)
+	if err := e.rebase(ctx); err != nil {
+		return err
+	}
+	e.r.step("base")
+	return nil
 }
 
 // judge sorts the differences of the trees.
@@ -261,7 +265,7 @@ func (e *exchange) receiveMessages(ctx context.Context, news *arrivals, b *blobs
 		if done++; e.o.Progress != nil {
 			e.o.Progress(done, len(news.messages))
 		}
-		if here, err := e.has(place{a.from, mailbox.Outbox, name}); here || err != nil {
+		if here, err := e.find(place{a.from, mailbox.Outbox, name}); here != "" || err != nil {
 			if known = append(known, a); err != nil {
 				return nil, err
 			}
@@ -301,15 +305,6 @@ func (e *exchange) addressed(a *arrival, data []byte) mailbox.Received {
 		return true
 	})
 	return file
-}
-
-// has reports whether the workspace has the file.
-func (e *exchange) has(p place) (bool, error) {
-	_, err := e.r.w.Root().Lstat(p.file())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // deliver puts messages into the boxes of the workspace. One that the workspace refuses stays a
@@ -359,7 +354,7 @@ func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) erro
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if here, err := e.has(file.place); here || err != nil {
+		if here, err := e.find(file.place); here != "" || err != nil {
 			if err != nil {
 				return err
 			}

@@ -3,11 +3,11 @@ package gitmail
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // acknowledge removes the inbox copies of messages that were acknowledged elsewhere: those that the tip
@@ -57,36 +57,13 @@ func (e *exchange) acknowledge(ctx context.Context, news *arrivals, known []*arr
 	return context.Cause(ctx)
 }
 
-// pending returns the inbox copy of a message, or nil if there is none. The copy has the name of the
-// outbox copy, or the long one if that was taken.
+// pending returns the inbox copy of a message, or nil if there is none.
 func (e *exchange) pending(p place) (*mailbox.Entry, error) {
-	names := []string{p.name}
-	if parsed, err := schema.ParseFileName(p.name); err == nil && parsed.Rand == "" {
-		if m, err := e.readFile(place{parsed.From, mailbox.Outbox, p.name}); err == nil {
-			if long, err := m.LongFileName(); err == nil {
-				names = append(names, long)
-			}
-		}
-	}
-	for _, name := range names {
-		here, err := e.has(place{p.agent, mailbox.Inbox, name})
-		if err != nil {
-			return nil, err
-		}
-		if here {
-			return &mailbox.Entry{Agent: p.agent, Box: mailbox.Inbox, Name: name, Path: e.r.w.BoxPath(p.agent, mailbox.Inbox) + "/" + name}, nil
-		}
-	}
-	return nil, nil
-}
-
-// readFile reads a message file of the workspace.
-func (e *exchange) readFile(p place) (*schema.Message, error) {
-	data, err := e.r.w.ReadRaw(mailbox.Entry{Agent: p.agent, Box: p.box, Name: p.name})
-	if err != nil {
+	name, err := e.find(p)
+	if name == "" || err != nil {
 		return nil, err
 	}
-	return validate.Read(data)
+	return &mailbox.Entry{Agent: p.agent, Box: p.box, Name: name, Path: filepath.Join(e.r.w.BoxPath(p.agent, p.box), name)}, nil
 }
 
 // revive puts messages back into inboxes that were restored on another machine. A tip that was rewound
@@ -113,7 +90,7 @@ func (e *exchange) putBack(ctx context.Context, a *arrival, agent schema.AgentNa
 	if entry, err := e.pending(place{agent, mailbox.Inbox, a.name}); entry != nil || err != nil {
 		return err
 	}
-	m, err := e.readFile(place{a.from, mailbox.Outbox, a.name})
+	_, m, err := e.original(a.name)
 	if err != nil {
 		return err
 	}

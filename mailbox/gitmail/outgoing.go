@@ -108,14 +108,14 @@ func (e *exchange) findAgents(ctx context.Context, d *outgoing) error {
 func (e *exchange) findSent(ctx context.Context, d *outgoing) error {
 	for _, agent := range d.agents {
 		f := d.folders[mailbox.BoxName(agent, mailbox.Outbox)]
-		for name := range f.here {
+		for name, here := range f.here {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
 			if f.there[name] || !schema.IsMessageFile(name) {
 				continue
 			}
-			if err := e.addSent(d, place{agent, mailbox.Outbox, name}); err != nil {
+			if err := e.addSent(d, place{agent, mailbox.Outbox, name}, here); err != nil {
 				return err
 			}
 		}
@@ -123,9 +123,9 @@ func (e *exchange) findSent(ctx context.Context, d *outgoing) error {
 	return nil
 }
 
-// addSent adds a message of an outbox.
-func (e *exchange) addSent(d *outgoing, p place) error {
-	m, data, err := e.readToSend(p)
+// addSent adds a message of an outbox. Here is its name in the workspace.
+func (e *exchange) addSent(d *outgoing, p place, here string) error {
+	m, data, err := e.readToSend(p, here)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -152,11 +152,11 @@ func (e *exchange) addSent(d *outgoing, p place) error {
 
 // readToSend reads a file that is to be in the tree. The message is nil for the reason of a dead
 // letter.
-func (e *exchange) readToSend(p place) (*schema.Message, []byte, error) {
-	if err := p.checkName(); err != nil {
+func (e *exchange) readToSend(p place, here string) (*schema.Message, []byte, error) {
+	if err := p.check(); err != nil {
 		return nil, nil, err
 	}
-	data, err := e.r.w.ReadRaw(mailbox.Entry{Agent: p.agent, Box: p.box, Name: p.name})
+	data, err := e.r.w.ReadRaw(mailbox.Entry{Agent: p.agent, Box: p.box, Name: here})
 	if err != nil || p.isReason() {
 		return nil, data, err
 	}
@@ -172,10 +172,10 @@ func (e *exchange) findKept(ctx context.Context, d *outgoing) error {
 	for _, agent := range d.agents {
 		for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters} {
 			f := d.folders[mailbox.BoxName(agent, box)]
-			for name := range f.here {
+			for name, here := range f.here {
 				p := place{agent, box, name}
 				if !f.there[name] && (p.isReason() || schema.IsMessageFile(name)) {
-					e.addLeft(d, p)
+					e.addLeft(d, p, here)
 				}
 			}
 		}
@@ -184,8 +184,8 @@ func (e *exchange) findKept(ctx context.Context, d *outgoing) error {
 }
 
 // addLeft adds an archived message, a dead letter or its reason. A dead letter need not be valid.
-func (e *exchange) addLeft(d *outgoing, p place) {
-	m, data, err := e.readToSend(p)
+func (e *exchange) addLeft(d *outgoing, p place, here string) {
+	m, data, err := e.readToSend(p, here)
 	_, invalid := errors.AsType[*validate.InvalidError](err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -221,12 +221,12 @@ func (e *exchange) leave(d *outgoing, inbox place, kind Kind) *edit {
 func (e *exchange) findPending(ctx context.Context, d *outgoing) error {
 	for _, agent := range d.agents {
 		f := d.folders[mailbox.BoxName(agent, mailbox.Inbox)]
-		for name := range f.here {
+		for name, here := range f.here {
 			p := place{agent, mailbox.Inbox, name}
 			if f.there[name] || d.sent[name] != nil || !schema.IsMessageFile(name) || e.o.DryRun && e.touched[p.path()] {
 				continue
 			}
-			m, data, err := e.readToSend(p)
+			m, data, err := e.readToSend(p, here)
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 			case err != nil:
@@ -243,37 +243,24 @@ func (e *exchange) findPending(ctx context.Context, d *outgoing) error {
 
 // addPending adds an inbox copy that the tip does not have.
 func (e *exchange) addPending(ctx context.Context, d *outgoing, p place, m *schema.Message, data []byte) error {
-	long, err := m.LongFileName()
-	if err != nil {
-		return err
-	}
-	here := false
-	for _, name := range []string{p.name, m.FileName(), long} {
-		original := place{m.From, mailbox.Outbox, name}
-		there, err := e.inTip(ctx, original)
-		switch {
-		case err != nil:
-			return err
-		case there && name == p.name:
-			e.addRestored(d, p, m, data)
-			return nil
-		case there:
-			return nil // the inbox copy has another name, because a file had that one
-		}
-		sent, err := e.readFile(original)
-		here = here || err == nil && sent.ID == m.ID
-	}
-	if here {
-		// It is being sent, or goes out under another name.
-		d.folders[p.folder()].unsettled = true
+	original, _, err := e.original(p.name)
+	there, tipErr := e.inTip(ctx, original)
+	switch {
+	case tipErr != nil:
+		return tipErr
+	case there:
+		e.addRestored(d, p, m, data)
 		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return e.adopt(ctx, d, p, m, data)
 	}
-	return e.adopt(ctx, d, p, m, data)
+	d.folders[p.folder()].unsettled = true // it is being sent
+	return nil
 }
 
 // inTip reports whether the tip has a file.
 func (e *exchange) inTip(ctx context.Context, p place) (bool, error) {
-	if e.tip == "" || p.checkName() != nil {
+	if e.tip == "" {
 		return false, nil
 	}
 	_, err := e.r.git.Run(ctx, "cat-file", "-e", e.tip+":"+p.path())
@@ -292,7 +279,7 @@ func (e *exchange) addRestored(d *outgoing, p place, m *schema.Message, data []b
 	for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters} {
 		f := d.folders[mailbox.BoxName(p.agent, box)]
 		for name := range f.there {
-			if copied := (place{p.agent, box, name}); copied.message() == p.name && !f.here[name] {
+			if copied := (place{p.agent, box, name}); copied.message() == p.name && f.here[name] == "" {
 				restored.remove = append(restored.remove, copied.path())
 			}
 		}
@@ -317,7 +304,7 @@ func (e *exchange) adopt(ctx context.Context, d *outgoing, p place, m *schema.Me
 		d.problems = append(d.problems, Problem{p.file(), received.Err})
 		return nil
 	}
-	return e.addSent(d, place{m.From, mailbox.Outbox, p.name})
+	return e.addSent(d, place{m.From, mailbox.Outbox, p.name}, p.name)
 }
 
 // findAcknowledged finds messages that left an inbox here.
@@ -326,7 +313,7 @@ func (e *exchange) findAcknowledged(ctx context.Context, d *outgoing) error {
 		f := d.folders[mailbox.BoxName(agent, mailbox.Inbox)]
 		for name := range f.there {
 			p := place{agent, mailbox.Inbox, name}
-			if f.here[name] || f.lost() || e.o.DryRun && e.touched[p.path()] {
+			if f.here[name] != "" || f.lost() || e.o.DryRun && e.touched[p.path()] {
 				continue
 			}
 			if err := e.addAcknowledged(d, f, p); err != nil {
@@ -339,12 +326,7 @@ func (e *exchange) findAcknowledged(ctx context.Context, d *outgoing) error {
 
 // addAcknowledged adds a message that the tip has in an inbox and the workspace has not.
 func (e *exchange) addAcknowledged(d *outgoing, f *folder, p place) error {
-	parsed, err := schema.ParseFileName(p.name)
-	if err != nil {
-		return nil // parsePath accepted it
-	}
-	original := place{parsed.From, mailbox.Outbox, p.name}
-	m, err := e.readFile(original)
+	original, m, err := e.original(p.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // it is not known here: the workspace refused it, or somebody removed the copy

@@ -3,10 +3,12 @@ package gitmail
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 // place is the place of a file in the tree: a message, the reason of a dead letter, or the file that
@@ -14,7 +16,7 @@ import (
 type place struct {
 	agent schema.AgentName
 	box   mailbox.Box
-	// name is that of the file; folders of a day are only in the tree.
+	// name is that of the file in the tree. In the workspace, it can be shorter: see exchange.find.
 	name string
 }
 
@@ -26,7 +28,7 @@ const (
 // boxes are the folders of a mailbox, in the order in which they are looked at: see exchange.look.
 var boxes = [...]mailbox.Box{mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters, mailbox.Inbox}
 
-// file returns the path in the workspace.
+// file returns the path in the workspace, and in the tree if that has no folders of days there.
 func (p place) file() string { return p.folder() + "/" + p.name }
 
 // folder returns the path of the box, both in the tree and in the workspace.
@@ -82,7 +84,7 @@ func parsePath(path string) (place, error) {
 	if p.name == keepName && p.box == mailbox.Inbox && len(parts) == 4 {
 		return p, nil
 	}
-	if err := p.checkName(); err != nil {
+	if err := p.check(); err != nil {
 		return place{}, err
 	}
 	if path != p.path() {
@@ -100,14 +102,96 @@ func isBox(box mailbox.Box) bool {
 	return false
 }
 
-// checkName returns an error for a file whose name does not say that it is a message file.
-func (p place) checkName() error {
+// check returns an error for a file whose name does not say that it is a message file, and which one.
+// Without a random part, two machines can choose the same name.
+func (p place) check() error {
 	if len(p.name) > longestName {
 		return errors.New("its name is too long")
 	}
 	parsed, err := schema.ParseFileName(p.message())
-	if err == nil && p.box == mailbox.Outbox && parsed.From != p.agent {
-		err = fmt.Errorf("its name says that %s sent it", parsed.From)
+	switch {
+	case err != nil:
+		return err
+	case parsed.Rand == "":
+		return errors.New("its name has no random part")
+	case p.box == mailbox.Outbox && parsed.From != p.agent:
+		return fmt.Errorf("its name says that %s sent it", parsed.From)
 	}
-	return err
+	return nil
+}
+
+// shortName returns the name that a message of this long name may have in the workspace, where it is
+// the only one; empty if there is none.
+func shortName(name string) string {
+	parsed, err := schema.ParseFileName(name)
+	if err != nil || parsed.Rand == "" || parsed.Suffix != "" {
+		return ""
+	}
+	return strings.TrimSuffix(name, "_"+parsed.Rand+schema.FileExtension) + schema.FileExtension
+}
+
+// find returns the name in the workspace of a file of the tree; empty if it is not there. A message that
+// was sent before the workspace had a repository can have a short name.
+func (e *exchange) find(p place) (name string, err error) {
+	_, err = e.r.w.Root().Lstat(p.file())
+	if !errors.Is(err, fs.ErrNotExist) {
+		return p.name, err
+	}
+	short := shortName(p.message())
+	if short == "" {
+		return "", nil
+	}
+	m, err := e.readFile(place{p.agent, p.box, short})
+	if err != nil {
+		return "", nil // another file has the short name, or none
+	}
+	if long, err := m.LongFileName(); err != nil || long != p.message() {
+		return "", nil
+	}
+	return short + strings.TrimPrefix(p.name, p.message()), nil
+}
+
+// treeName returns the name in the tree of a file in the workspace.
+func (e *exchange) treeName(p place) string {
+	parsed, err := schema.ParseFileName(p.message())
+	if err != nil || parsed.Rand != "" {
+		return p.name
+	}
+	m, err := e.readFile(place{p.agent, p.box, p.message()})
+	if err != nil {
+		return p.name // the check of the name says why it does not travel
+	}
+	long, err := m.LongFileName()
+	if err != nil {
+		return p.name
+	}
+	return long + strings.TrimPrefix(p.name, p.message())
+}
+
+// readFile reads a message file of the workspace.
+func (e *exchange) readFile(p place) (*schema.Message, error) {
+	data, err := e.r.w.ReadRaw(mailbox.Entry{Agent: p.agent, Box: p.box, Name: p.name})
+	if err != nil {
+		return nil, err
+	}
+	return validate.Read(data)
+}
+
+// original returns the outbox copy of a message of the tree. If there is none, the error matches
+// fs.ErrNotExist.
+func (e *exchange) original(name string) (place, *schema.Message, error) {
+	parsed, err := schema.ParseFileName(name)
+	if err != nil {
+		return place{}, nil, err
+	}
+	p := place{parsed.From, mailbox.Outbox, name}
+	here, err := e.find(p)
+	if err == nil && here == "" {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return p, nil, err
+	}
+	m, err := e.readFile(place{p.agent, p.box, here})
+	return p, m, err
 }

@@ -32,9 +32,10 @@ type folder struct {
 	tree string
 	// inStep says that neither has changed since they held the same.
 	inStep bool
-	// here and there are the names of the files in the workspace and in the tip, if they are not in
-	// step.
-	here, there map[string]bool
+	// here are the names of the files in the workspace by their names in the tree, and there are the
+	// files in the tip, if they are not in step.
+	here  map[string]string
+	there map[string]bool
 	// unsettled says that something in the folder is left for the next sync.
 	unsettled bool
 }
@@ -118,14 +119,14 @@ func (e *exchange) listHere(s *survey, boxes ...mailbox.Box) error {
 			if f.inStep {
 				continue
 			}
-			f.here = make(map[string]bool)
+			f.here = make(map[string]string)
 			names, err := durable.ListFolder(e.r.w.Root(), e.r.w.Dir(), f.name())
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 			for _, name := range names {
 				if !strings.HasPrefix(name, ".") {
-					f.here[name] = true
+					f.here[e.treeName(place{agent, box, name})] = name
 				}
 			}
 		}
