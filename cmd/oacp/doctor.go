@@ -102,11 +102,14 @@ func (o doctorOptions) inspect(ctx context.Context, s *command.Streams, report *
 	}
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		report.Workspace = w.Dir()
+		enclosing, err := enclosingOf(s.Dir, w.Dir())
+		if err != nil {
+			return err
+		}
 		options := doctor.Options{
-			Now: s.Now(), ProjectFolders: o.workspace.Project != "", Autonomy: autonomyOf, Contract: command.ContractProgram(),
+			Now: s.Now(), ProjectFolders: o.workspace.Project != "", Autonomy: autonomyOf, Contract: command.ContractProgram(), Enclosing: enclosing,
 		}
 		var findings []doctor.Finding
-		var err error
 		if o.fix {
 			report.Fixed, findings, err = doctor.Repair(ctx, w, options)
 		} else {

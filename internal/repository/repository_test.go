@@ -34,7 +34,7 @@ var imports = map[string][]string{
 	"mailbox/project": {"schema", "mailbox"},
 	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
 	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
-	"mailbox/doctor":  {"schema", "signing", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/gitmail"},
+	"mailbox/doctor":  {"schema", "signing", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/commit", "mailbox/gitmail"},
 	"mailbox/commit":  {"schema", "validate", "mailbox", "mailbox/project"},
 	"mailbox/gitmail": {"schema", "validate", "mailbox"},
 	"validate/change": {"schema", "validate"},

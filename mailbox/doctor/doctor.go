@@ -39,11 +39,12 @@ const (
 	categoryDelivery    = "Delivery"
 	categoryDeadLetters = "Dead Letters"
 	categoryContracts   = "Contracts"
+	categoryGit         = "Git"
 	categoryNotRepaired = "Not repaired"
 	categoryMemory      = "Memory Sync"
 )
 
-// Categories are the categories that a workspace is inspected for, in order.
+// Categories are the categories that every workspace is inspected for, in order.
 var Categories = []string{
 	categoryWorkspace, categoryInbox, categorySchemas, categoryAutonomy, categoryStatus, categoryTrust,
 	categoryMailboxes, categoryDelivery, categoryDeadLetters, categoryContracts,
@@ -81,6 +82,8 @@ type Options struct {
 	Autonomy func(*mailbox.Workspace, schema.AgentName) (project.Autonomy, error)
 	// Contract is the path of oacp-contract, or empty.
 	Contract string
+	// Enclosing is the top of the git repository around the workspace, or empty.
+	Enclosing string
 }
 
 // inspection collects findings.
@@ -136,6 +139,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 		i.deadLetters(agent)
 	}
 	i.contracts(ctx)
+	i.git(ctx)
 	return i.findings, context.Cause(ctx)
 }
 

@@ -112,7 +112,7 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 	if made.Paths, err = WriteMarker(w, options); err != nil {
 		return made, err
 	}
-	paths, err := addFiles(w, ".", newFile{attributesName, []byte(attributesTemplate)})
+	paths, err := WriteAttributes(w)
 	if made.Paths = append(made.Paths, paths...); err != nil {
 		return made, err
 	}
@@ -214,6 +214,12 @@ func addFiles(w *mailbox.Workspace, folder string, files ...newFile) (made []str
 		}
 	}
 	return made, nil
+}
+
+// WriteAttributes writes the file that says how git treats the messages, unless it exists, and returns
+// its path if it is new.
+func WriteAttributes(w *mailbox.Workspace) ([]string, error) {
+	return addFiles(w, ".", newFile{attributesName, []byte(attributesTemplate)})
 }
 
 // addFolders makes the folders that are missing, and returns their paths. With keep, git keeps them

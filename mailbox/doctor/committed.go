@@ -1,0 +1,49 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/commit"
+	"github.com/oacp-go/oacp/mailbox/project"
+)
+
+// committed inspects whether the repository around the workspace, in which users commit it, takes the
+// messages, and leaves them as they are. A workspace that git ignores altogether is on this machine
+// only, and that is as well.
+func (i *inspection) committed(ctx context.Context) {
+	g := &git.Repository{Dir: i.w.Dir()}
+	_, err := commit.Open(ctx, i.w)
+	if ignored, ok := errors.AsType[*commit.IgnoredError](err); ok {
+		if _, err := g.Run(ctx, "check-ignore", "--quiet", "--no-index", "--", project.MarkerName); err != nil {
+			i.add("messages", SeverityWarning, "take the rule out, or let git ignore the whole workspace", "git ignores them, because of %s", ignored.Rule)
+		}
+		return
+	}
+	if err != nil || len(i.agents) == 0 {
+		return // there is no repository, or it is busy
+	}
+	probe := mailbox.BoxName(i.agents[0], mailbox.Outbox) + "/20260313T1430Z_claude_task_request.yaml"
+	out, err := g.Run(ctx, "check-attr", "-z", "text", "merge", "--", probe)
+	if err != nil {
+		i.fail(attributesName, err)
+		return
+	}
+	if strings.Count(string(out), "\x00unset\x00") == 2 {
+		i.add("messages", SeverityOK, "", "git keeps them as they are")
+		return
+	}
+	f := i.add(attributesName, SeverityWarning, "oacp doctor --fix writes one", "is missing: git may change the ends of lines, and merge the contents of two messages")
+	if _, err := i.w.Root().Lstat(attributesName); err == nil {
+		f.Message = strings.Replace(f.Message, "is missing", "does not say -text -merge for messages", 1)
+		f.Hint = "add the line: agents/** -text -merge"
+		return
+	}
+	f.Mend = mend("wrote "+attributesName, func() error {
+		_, err := project.WriteAttributes(i.w)
+		return err
+	})
+}

@@ -1,0 +1,181 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+)
+
+const (
+	// repositoryName is the folder of the repository that a workspace may have.
+	repositoryName = ".git"
+	attributesName = ".gitattributes"
+	// anew is how to get a repository that works. The folder holds all messages.
+	anew = "move it away and run oacp init --git again: all messages are in the folder, so none is lost"
+	// lockPatience bounds how long a repair waits for a sync.
+	lockPatience = 10 * time.Second
+	// longestUser is how long the name of a user can be in the URL of a remote; a token is longer.
+	longestUser = 20
+)
+
+// git inspects the repository of the workspace, if it has one of its own. Otherwise it inspects how
+// the repository around it treats the messages.
+func (i *inspection) git(ctx context.Context) {
+	i.category = categoryGit
+	if _, err := i.w.Root().Lstat(repositoryName); errors.Is(err, fs.ErrNotExist) {
+		i.committed(ctx)
+		return
+	}
+	if err := git.Check(ctx); err != nil {
+		i.add("git", SeverityError, "install git, or a newer one; messages stay in the folder until then", "%v", err)
+		return
+	}
+	r, err := gitmail.Open(ctx, i.w)
+	if errors.Is(err, gitmail.ErrNoRepository) && i.isUsers(ctx) {
+		i.committed(ctx)
+		return
+	}
+	i.gitLocks(ctx, r)
+	if err != nil {
+		i.add(repositoryName, SeverityError, anew, "cannot be used: %v", err)
+		return
+	}
+	i.remote(r.Settings())
+	i.around(ctx, r)
+	i.repository(ctx, r)
+	if err := r.Close(); err != nil {
+		i.fail(repositoryName, err)
+	}
+}
+
+// isUsers reports whether the workspace is the top of a user's repository.
+func (i *inspection) isUsers(ctx context.Context) bool {
+	if _, err := i.w.Root().Lstat(stateName + "/git"); err == nil {
+		return false // there was a sync
+	}
+	out, err := (&git.Repository{Dir: i.w.Dir()}).Run(ctx, "rev-parse", "--show-cdup", "--is-inside-work-tree")
+	return err == nil && string(out) == "\ntrue\n" // there is nothing to go up
+}
+
+// gitLocks reports what killed git processes left behind. The repository is nil if it cannot be used.
+func (i *inspection) gitLocks(ctx context.Context, r *gitmail.Repository) {
+	names, err := gitmail.StaleLocks(i.w, i.Now)
+	if err != nil {
+		i.fail(repositoryName, err)
+		return
+	}
+	if len(names) == 0 {
+		return
+	}
+	message := "is a lock of a git process that was killed"
+	if more := len(names) - 1; more > 0 {
+		message += ", and so are " + spelling.Count(more, "more file")
+	}
+	f := i.add(names[0], SeverityWarning, "oacp doctor --fix removes it, and so does the next sync", "%s", message)
+	if r == nil {
+		f.Hint = "remove it"
+		return
+	}
+	f.Mend = func(ctx context.Context) (done []string, err error) {
+		ctx, cancel := context.WithTimeout(ctx, lockPatience)
+		defer cancel()
+		names, err := r.RemoveStaleLocks(ctx)
+		for _, name := range names {
+			done = append(done, "removed "+name)
+		}
+		return done, err
+	}
+}
+
+// remote inspects where the messages go.
+func (i *inspection) remote(s gitmail.Settings) {
+	if s.URL == "" {
+		i.add("remote", SeverityWarning, "oacp init --git --remote NAME-OR-URL adds one", "is missing: the messages are committed, and stay on this machine")
+		return
+	}
+	if u, err := url.Parse(s.URL); err == nil && u.User != nil {
+		if _, hasPassword := u.User.Password(); hasPassword || len(u.User.Username()) > longestUser {
+			i.add("remote", SeverityWarning, "git remote set-url takes it out of the URL, and a credential helper keeps it; then oacp init --git again",
+				"the URL holds a password or token, which everyone who reads the settings of git sees")
+			return
+		}
+	}
+	i.add("remote", SeverityOK, "", "%s of %s", strings.TrimPrefix(s.Ref, "refs/heads/"), gitmail.PublicURL(s.URL))
+}
+
+// repository inspects the commits, and what is in none.
+func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
+	health, err := r.Health(ctx)
+	if git.Exit(err) >= 0 {
+		i.add(repositoryName, SeverityError, anew, "is damaged: %v", err)
+		return
+	}
+	if err != nil {
+		i.fail(repositoryName, err)
+		return
+	}
+	if n := len(health.Foreign); n > 0 {
+		examples := ""
+		for _, p := range health.Foreign[:min(3, n)] {
+			examples += "; " + p.Path + ": " + p.Err.Error()
+		}
+		i.add("tree", SeverityWarning, "whoever may push put them there: git -C "+i.w.Dir()+" log -- PATH says who; they do no harm",
+			"has %s that no sync takes%s", spelling.Count(n, "file"), examples)
+	}
+	last := "no sync has succeeded yet"
+	if at, err := r.LastSync(); err == nil {
+		last = "the last sync was " + i.Now.Sub(at).Round(time.Second).String() + " ago"
+	}
+	unsent := spelling.Count(len(health.Unsent), "change")
+	switch {
+	case health.Interrupted:
+		i.add("sync", SeverityWarning, "oacp sync", "was interrupted: what it fetched is not here yet; %s to send; %s", unsent, last)
+	case len(health.Unsent) > 0:
+		i.add("sync", SeverityWarning, "oacp sync", "%s to send; %s", unsent, last)
+	case health.Commit == "":
+		i.add("sync", SeverityWarning, "oacp sync", "%s", last)
+	default:
+		i.add("sync", SeverityOK, "", "nothing to send; %s", last)
+	}
+}
+
+// around inspects whether the repository around the workspace leaves it alone, and still has the
+// remote.
+func (i *inspection) around(ctx context.Context, r *gitmail.Repository) {
+	if i.Enclosing == "" {
+		return
+	}
+	name := filepath.Base(i.w.Dir())
+	around, err := r.Around(ctx, i.Enclosing)
+	switch {
+	case errors.Is(err, gitmail.ErrTracked):
+		i.add(name, SeverityError, "git rm -r --cached takes them out of the next commit, and keeps the files", "%v", err)
+		return
+	case err != nil:
+		i.fail(name, err)
+		return
+	}
+	if around.Moved != "" {
+		i.add("remote", SeverityWarning, "oacp init --git again takes the new one", "%s has another URL now", around.Moved)
+	}
+	if around.Ignored {
+		return
+	}
+	f := i.add(name, SeverityWarning, "oacp doctor --fix lists it in the info/exclude of the repository",
+		"is not ignored by the repository in %s: git add -A fails there", i.Enclosing)
+	f.Mend = func(ctx context.Context) ([]string, error) {
+		file, err := gitmail.Hide(ctx, i.w, i.Enclosing)
+		if err != nil {
+			return nil, err
+		}
+		return []string{"listed the workspace in " + file}, nil
+	}
+}

@@ -1,0 +1,331 @@
+package doctor
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A gitPlace is a clone of a bare repository with a workspace that has a repository of its own.
+type gitPlace struct {
+	remote, clone string
+	w             *mailbox.Workspace
+}
+
+// runGit runs git and returns what it prints.
+func runGit(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	command := exec.Command("git", args...)
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %q: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// newGitPlace makes the place, and no setting of the user reaches it.
+func newGitPlace(t *testing.T) *gitPlace {
+	t.Helper()
+	dir := t.TempDir()
+	for name, value := range map[string]string{
+		"HOME": dir, "XDG_CONFIG_HOME": dir, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": filepath.Join(dir, "config"),
+		"GIT_CEILING_DIRECTORIES": filepath.Dir(dir),
+	} {
+		t.Setenv(name, value)
+	}
+	writeTestFile(t, filepath.Join(dir, "config"), "[user]\n\tname = Ada\n\temail = ada@example.com\n[init]\n\tdefaultBranch = main\n")
+	p := &gitPlace{remote: filepath.Join(dir, "remote.git"), clone: filepath.Join(dir, "clone")}
+	runGit(t, dir, "init", "--quiet", "--bare", p.remote)
+	runGit(t, dir, "clone", "--quiet", p.remote, p.clone)
+	runGit(t, p.clone, "commit", "--quiet", "--allow-empty", "-m", "First")
+	workspace := filepath.Join(p.clone, ".oacp")
+	if _, err := project.Init(workspace, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: testTime}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gitmail.Init(t.Context(), openWorkspace(t, workspace), gitmail.InitOptions{Enclosing: p.clone}); err != nil {
+		t.Fatal(err)
+	}
+	p.w = openWorkspace(t, workspace)
+	p.sync(t)
+	return p
+}
+
+func (p *gitPlace) sync(t testing.TB) {
+	t.Helper()
+	r, err := gitmail.Open(t.Context(), p.w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Sync(t.Context(), gitmail.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *gitPlace) options(now time.Time) Options {
+	return Options{Now: now, Autonomy: unset, Enclosing: p.clone}
+}
+
+// inspect returns the findings about git, each in a line.
+func (p *gitPlace) inspect(t testing.TB, now time.Time) string {
+	t.Helper()
+	findings, err := Inspect(t.Context(), p.w, p.options(now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, f := range findings {
+		if f.Category == categoryGit {
+			lines = append(lines, fmt.Sprintf("%s %s: %s", f.Severity, f.Name, f.Message))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// push puts a file into the tree of the mailboxes, as someone does who has cloned the branch.
+func (p *gitPlace) push(t testing.TB, name string, change func(dir string)) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "other")
+	runGit(t, p.clone, "clone", "--quiet", "--branch", "oacp", p.remote, dir)
+	change(dir)
+	runGit(t, dir, "add", "--all", "--force")
+	runGit(t, dir, "commit", "--quiet", "-m", name)
+	runGit(t, dir, "push", "--quiet", "origin", "oacp")
+}
+
+func TestGitWorkspaceInGoodOrder(t *testing.T) {
+	p := newGitPlace(t)
+	want := fmt.Sprintf("ok remote: oacp of %s\nok sync: nothing to send; the last sync was 1m0s ago", p.remote)
+	r, err := gitmail.Open(t.Context(), p.w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := r.LastSync()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.inspect(t, at.Add(time.Minute)); got != want {
+		t.Errorf("found\n%s\nwant\n%s", got, want)
+	}
+}
+
+// gitTroubles are what is wrong with the repository of a workspace.
+var gitTroubles = []struct {
+	name string
+	make func(t *testing.T, p *gitPlace)
+	// finding begins the line of the finding, and words are in it.
+	finding string
+	words   []string
+	mends   bool
+}{
+	{"locks", func(t *testing.T, p *gitPlace) {
+		for _, name := range []string{".git/refs/oacp/base.lock", ".git/packed-refs.lock", ".git/config.lock"} {
+			lock := filepath.Join(p.w.Dir(), name)
+			writeTestFile(t, lock, "")
+			old := time.Now().Add(-time.Minute)
+			if err := os.Chtimes(lock, old, old); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}, "warn .git/config.lock: ", []string{"killed", "2 more files"}, true},
+	{"unsent", func(t *testing.T, p *gitPlace) {
+		send(t, p.w, draft("codex"))
+		r := send(t, p.w, draft("codex"))
+		remove(t, r.Inboxes[0])
+	}, "warn sync: ", []string{"2 changes to send", "ago"}, false},
+	{"interrupted", func(t *testing.T, p *gitPlace) {
+		p.push(t, "other", func(dir string) { writeTestFile(t, filepath.Join(dir, "README.md"), "Mail.\n") })
+		runGit(t, p.w.Dir(), "fetch", "--quiet", "oacp")
+	}, "warn sync: was interrupted", []string{"0 changes to send"}, false},
+	{"foreign", func(t *testing.T, p *gitPlace) {
+		p.push(t, "other", func(dir string) {
+			for _, name := range []string{"README.md", "agents/codex/inbox/x.yaml", "agents/codex/outbox/-rf.yaml", "state/lock"} {
+				writeTestFile(t, filepath.Join(dir, name), "x\n")
+			}
+			if err := os.Symlink("/etc/passwd", filepath.Join(dir, "agents/codex/inbox/link")); err != nil {
+				t.Fatal(err)
+			}
+			// Git does not add a folder that is empty.
+		})
+		p.sync(t)
+	}, "warn tree: has 5 files that no sync takes", []string{"README.md", "agents/codex/inbox/link", "120000"}, false},
+	{"no objects", func(t *testing.T, p *gitPlace) {
+		remove(t, filepath.Join(p.w.Dir(), ".git/objects"))
+		writeTestFile(t, filepath.Join(p.w.Dir(), ".git/objects/info/x"), "")
+	}, "error .git: is damaged: ", []string{"git ls-tree"}, false},
+	{"empty objects", func(t *testing.T, p *gitPlace) {
+		objects, err := filepath.Glob(filepath.Join(p.w.Dir(), ".git/objects/??/*"))
+		if err != nil || len(objects) == 0 {
+			t.Fatal(objects, err)
+		}
+		for _, object := range objects {
+			remove(t, object)
+			writeTestFile(t, object, "")
+		}
+	}, "error .git: is damaged: ", nil, false},
+	{"no HEAD", func(t *testing.T, p *gitPlace) { remove(t, filepath.Join(p.w.Dir(), ".git/HEAD")) },
+		"error .git: cannot be used: ", []string{"no git repository"}, false},
+	{"no config", func(t *testing.T, p *gitPlace) { remove(t, filepath.Join(p.w.Dir(), ".git/config")) },
+		"error .git: cannot be used: ", nil, false},
+	{"bad config", func(t *testing.T, p *gitPlace) { writeTestFile(t, filepath.Join(p.w.Dir(), ".git/config"), "[[") },
+		"error .git: cannot be used: ", []string{"bad config"}, false},
+	{"no remote", func(t *testing.T, p *gitPlace) {
+		runGit(t, p.w.Dir(), "config", "--unset", "remote.oacp.url")
+	}, "warn remote: is missing", nil, false},
+	{"password", func(t *testing.T, p *gitPlace) {
+		runGit(t, p.w.Dir(), "config", "remote.oacp.url", "https://ada:secret@example.com/mail.git")
+	}, "warn remote: the URL holds a password", nil, false},
+	{"token", func(t *testing.T, p *gitPlace) {
+		runGit(t, p.w.Dir(), "config", "remote.oacp.url", "https://ghp_secret67890123456789@example.com/mail.git")
+	}, "warn remote: the URL holds a password", nil, false},
+	{"moved", func(t *testing.T, p *gitPlace) {
+		runGit(t, p.clone, "remote", "set-url", "origin", p.remote+"2")
+	}, "warn remote: origin has another URL", nil, false},
+	{"shown", func(t *testing.T, p *gitPlace) {
+		writeTestFile(t, filepath.Join(p.clone, ".git/info/exclude"), "# nothing\n")
+	},
+		"warn .oacp: is not ignored", []string{"clone"}, true},
+	{"tracked", func(t *testing.T, p *gitPlace) {
+		writeTestFile(t, filepath.Join(p.clone, ".git/info/exclude"), "")
+		blob := runGit(t, p.clone, "hash-object", "-w", ".oacp/workspace.json")
+		runGit(t, p.clone, "update-index", "--add", "--cacheinfo", "100644,"+blob+",.oacp/workspace.json")
+	}, "error .oacp: ", []string{"version control"}, false},
+}
+
+func TestGitTroubles(t *testing.T) {
+	for _, trouble := range gitTroubles {
+		t.Run(trouble.name, func(t *testing.T) {
+			p := newGitPlace(t)
+			trouble.make(t, p)
+			found := p.inspect(t, time.Now())
+			lines := strings.Split(found, "\n")
+			at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, trouble.finding) })
+			if at < 0 {
+				t.Fatalf("found\n%s\nwant a line that begins with %q", found, trouble.finding)
+			}
+			for _, word := range trouble.words {
+				if !strings.Contains(lines[at], word) {
+					t.Errorf("finding %q does not say %q", lines[at], word)
+				}
+			}
+			if strings.Contains(found, "secret") {
+				t.Errorf("a secret is in\n%s", found)
+			}
+			fixed, left, err := Repair(t.Context(), p.w, p.options(time.Now()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(fixed) > 0 != trouble.mends {
+				t.Errorf("repaired %q", fixed)
+			}
+			for _, f := range left {
+				if trouble.mends && f.Category == categoryGit && f.Severity != SeverityOK {
+					t.Errorf("after the repair: %+v", f)
+				}
+			}
+		})
+	}
+}
+
+// TestGitDamageLosesNoMail follows the hint for a damaged repository.
+func TestGitDamageLosesNoMail(t *testing.T) {
+	p := newGitPlace(t)
+	r := send(t, p.w, draft("codex"))
+	p.sync(t)
+	later := send(t, p.w, draft("codex"))
+	remove(t, filepath.Join(p.w.Dir(), ".git"))
+	if _, err := gitmail.Init(t.Context(), p.w, gitmail.InitOptions{Enclosing: p.clone}); err != nil {
+		t.Fatal(err)
+	}
+	p.sync(t)
+	if got := files(t, p.w, "agents/codex/inbox"); !slices.Equal(got, []string{filepath.Base(r.Inboxes[0]), filepath.Base(later.Inboxes[0])}) {
+		t.Errorf("the inbox holds %q", got)
+	}
+	if got := runGit(t, p.w.Dir(), "log", "-1", "--format=%s", "oacp"); !strings.Contains(got, "claude → codex") {
+		t.Errorf("the last commit is %q, want the message that was not sent", got)
+	}
+}
+
+// TestCommittedWorkspace inspects a workspace that users commit with their code.
+func TestCommittedWorkspace(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  string
+		fixed string
+	}{
+		{"good", map[string]string{}, "ok messages: git keeps them as they are", ""},
+		{"no attributes", map[string]string{"mail/.gitattributes": ""}, "warn .gitattributes: is missing", "wrote .gitattributes"},
+		{"other attributes", map[string]string{"mail/.gitattributes": "*.md text\n"}, "warn .gitattributes: does not say", ""},
+		{"attributes above", map[string]string{"mail/.gitattributes": "", ".gitattributes": "mail/** -text -merge\n"}, "ok messages", ""},
+		{"outboxes are ignored", map[string]string{".gitignore": "x\n*_task_request.yaml\n"}, "warn messages: git ignores them, because of .gitignore:2", ""},
+		{"all is ignored", map[string]string{".gitignore": "mail/\n"}, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newGitPlace(t)
+			dir := filepath.Join(p.clone, "mail")
+			if _, err := project.Init(dir, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: testTime}); err != nil {
+				t.Fatal(err)
+			}
+			for name, data := range c.files {
+				if name = filepath.Join(p.clone, name); data == "" {
+					remove(t, name)
+					continue
+				}
+				writeTestFile(t, name, data)
+			}
+			p.w = openWorkspace(t, dir)
+			if got := p.inspect(t, time.Now()); !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+				t.Errorf("found %q, want %q", got, c.want)
+			}
+			fixed, _, err := Repair(t.Context(), p.w, p.options(time.Now()))
+			if err != nil || strings.Join(fixed, "; ") != c.fixed {
+				t.Errorf("repaired %q, %v; want %q", fixed, err, c.fixed)
+			}
+		})
+	}
+}
+
+// TestWorkspaceOutsideGit checks that nothing is said about git where there is none.
+func TestWorkspaceOutsideGit(t *testing.T) {
+	p := newGitPlace(t)
+	p.w = newWorkspace(t, "claude")
+	t.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(p.w.Dir()))
+	if got := p.inspect(t, time.Now()); got != "" {
+		t.Errorf("found %q, want nothing", got)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if got := p.inspect(t, time.Now()); got != "" {
+		t.Errorf("without git, found %q, want nothing", got)
+	}
+}
+
+// TestGitWorkspaceWithoutGit checks that only a workspace with a repository of its own needs git.
+func TestGitWorkspaceWithoutGit(t *testing.T) {
+	p := newGitPlace(t)
+	t.Setenv("PATH", t.TempDir())
+	if got := p.inspect(t, time.Now()); got != "error git: git is not installed" {
+		t.Errorf("found %q", got)
+	}
+	script := "#!/bin/sh\necho git version 2.29.9\n"
+	writeTestFile(t, filepath.Join(os.Getenv("PATH"), "git"), script)
+	if err := os.Chmod(filepath.Join(os.Getenv("PATH"), "git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.inspect(t, time.Now()); got != "error git: git 2.29.9 is too old: version 2.30 or later is needed" {
+		t.Errorf("found %q", got)
+	}
+}
