@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
@@ -146,8 +147,12 @@ func fileNameFilter(id string) func(agent schema.AgentName, box Box, name string
 	}
 	return func(_ schema.AgentName, _ Box, name string) bool {
 		parsed, err := schema.ParseFileName(name)
-		return err != nil || parsed.From != parts.Sender || parsed.At.Equal(parts.At) || parsed.At.Truncate(60e9).Equal(parts.At.Truncate(60e9))
+		return err != nil || parsed.From != parts.Sender || isSameMinute(parsed.At, parts.At)
 	}
+}
+
+func isSameMinute(a, b time.Time) bool {
+	return a.Truncate(time.Minute).Equal(b.Truncate(time.Minute))
 }
 
 // idsOf returns the ids of the messages, sorted, each once.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
@@ -45,14 +44,20 @@ var ErrNameTaken = errors.New("the outbox has another file of this name")
 // got a copy. If the sender's outbox has the message already, the receipt says so, and no inbox gets a
 // copy: the recipients without one have acknowledged it.
 //
-// The error is a *RefusedError if something is wrong with the file, and matches ErrNameTaken or
-// ErrIDTaken if another message has its name or id; otherwise it is one of Send.
+// The error is a *RefusedError if something is wrong with the file; it matches ErrNameTaken or ErrIDTaken
+// if another message has its name or id. Other errors are those of Send.
 func (w *Workspace) Receive(ctx context.Context, files []Received) []Result {
 	messages := make([]*outgoing, len(files))
 	for i := range files {
 		messages[i] = &outgoing{received: &files[i]}
 	}
-	return w.deliverAll(ctx, messages, nil)
+	results := w.deliverAll(ctx, messages, nil)
+	for i, result := range results {
+		if errors.Is(result.Err, ErrNameTaken) || errors.Is(result.Err, ErrIDTaken) {
+			results[i].Err = &RefusedError{files[i].Name, result.Err}
+		}
+	}
+	return results
 }
 
 // accept does for a received file what compose does for a draft.
@@ -95,12 +100,12 @@ func (r *Received) message() (*schema.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch at := m.CreatedAt.Time(); {
+	switch {
 	case m.From != r.From || name.From != r.From:
 		return nil, fmt.Errorf("it is in the outbox of %s, and the message is from %s", r.From, m.From)
 	case name.Type != m.Type:
 		return nil, fmt.Errorf("it holds a message of type %s", m.Type)
-	case !name.At.Truncate(time.Minute).Equal(at.Truncate(time.Minute)):
+	case !isSameMinute(name.At, m.CreatedAt.Time()):
 		return nil, fmt.Errorf("it holds a message created at %s", m.CreatedAt)
 	}
 	for _, agent := range r.Pending {

@@ -3,6 +3,7 @@ package mailbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -207,6 +208,10 @@ func TestReceiveRefuses(t *testing.T) {
 			r.Data = []byte(strings.ReplaceAll(string(r.Data), "codex", "Codex"))
 		}, as: &same},
 		{name: "taken", change: func(r *Received) { r.Name = other.Name }, is: ErrNameTaken},
+		{name: "id taken", change: func(r *Received) {
+			r.Name, r.Pending = strings.Replace(other.Name, ".yaml", "_again.yaml", 1), other.Pending
+			r.Data = append(slices.Clone(other.Data), "# other bytes\n"...)
+		}, is: ErrIDTaken},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -224,7 +229,7 @@ func TestReceiveRefuses(t *testing.T) {
 				t.Errorf("the receipt is %+v, want none", results[0].Receipt)
 			}
 			var refused *RefusedError
-			if test.is == nil && (!errors.As(err, &refused) || refused.Name != file.Name) {
+			if !errors.As(err, &refused) || refused.Name != file.Name {
 				t.Errorf("receiving gave %v, want a RefusedError", err)
 			}
 			if test.as != nil && !errors.As(err, test.as) || test.is != nil && !errors.Is(err, test.is) {
@@ -314,6 +319,32 @@ func TestReceiveMany(t *testing.T) {
 		if got := len(visible(files(t, w, box))); got != len(sent) {
 			t.Errorf("%s has %d files, want %d", box, got, len(sent))
 		}
+	}
+}
+
+// TestReceiveOneIDOften receives messages of one id from many senders: none holds up the others.
+func TestReceiveOneIDOften(t *testing.T) {
+	w := newMachine(t)
+	var sent []Received
+	for i := range 2 * deliveryRounds {
+		m, data, _, err := w.Compose(faultDraft(true), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := schema.AgentName(fmt.Sprintf("sender%d", i))
+		sent = append(sent, Received{
+			From: from, Name: strings.Replace(m.FileName(), "claude", string(from), 1),
+			Data: []byte(strings.Replace(string(data), "from: claude", "from: "+string(from), 1)), Pending: m.To,
+		})
+	}
+	for i, got := range w.Receive(t.Context(), sent) {
+		if got.Err != nil {
+			t.Errorf("message %d: %v", i, got.Err)
+		}
+	}
+	wantFiles(t, w, outgoingName)
+	if got := len(files(t, w, "agents/codex/inbox")); got != len(sent) {
+		t.Errorf("the inbox has %d messages, want %d", got, len(sent))
 	}
 }
 

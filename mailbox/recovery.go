@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
-	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/staging"
@@ -297,30 +296,29 @@ func (b *batch) sentAs(m *schema.Message, data []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	isCopy := func(name string) (bool, error) {
-		info, err := c.Box.Lstat(name)
-		if err != nil || info.Size() != int64(len(data)) {
-			return false, nil
+	find := func(names []string) (string, error) {
+		for _, name := range names {
+			if info, err := c.Box.Lstat(name); err != nil || info.Size() != int64(len(data)) {
+				continue
+			}
+			sent, err := c.Box.ReadFile(name, schema.MaxFileSize)
+			if err != nil || string(sent) == string(data) {
+				return name, err
+			}
 		}
-		sent, err := c.Box.ReadFile(name, schema.MaxFileSize)
-		return err == nil && string(sent) == string(data), err
+		return "", nil
 	}
-	for _, name := range []string{long, m.FileName()} {
-		if sent, err := isCopy(name); sent || err != nil {
-			return name, err
-		}
+	if name, err := find([]string{long, m.FileName()}); name != "" {
+		return name, err
 	}
-	names, err := c.Box.Names()
-	for _, name := range names { // those with a suffix, and those that other tools chose
-		parsed, parseErr := schema.ParseFileName(name)
-		if parseErr != nil || parsed.From != m.From || !parsed.At.Truncate(time.Minute).Equal(m.CreatedAt.Time().Truncate(time.Minute)) {
-			continue
-		}
-		if sent, err := isCopy(name); sent || err != nil {
-			return name, err
-		}
+	names, err := c.Box.Names() // with a suffix, or chosen by another tool
+	if err != nil {
+		return "", err
 	}
-	return "", err
+	return find(slices.DeleteFunc(names, func(name string) bool {
+		parsed, err := schema.ParseFileName(name)
+		return err != nil || parsed.From != m.From || !isSameMinute(parsed.At, m.CreatedAt.Time())
+	}))
 }
 
 // deadLetter moves an old inbox copy without an outbox copy to its sender's dead letters. Someone

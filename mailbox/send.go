@@ -24,7 +24,8 @@ const (
 	batchFiles = 256
 	// syncsAtOnce is how many files are synced in parallel.
 	syncsAtOnce = 16
-	// deliveryRounds bounds how often a message is composed again because of errComposeAgain.
+	// deliveryRounds bounds how often messages are composed again because of errComposeAgain, without
+	// the rounds that deliver some of them.
 	deliveryRounds = 10
 )
 
@@ -128,10 +129,14 @@ func (o *outgoing) newReceipt() *Receipt {
 // deliver sends messages and sets the receipt or the error of each. The error that it returns
 // concerns all messages that have neither.
 func (w *Workspace) deliver(ctx context.Context, messages []*outgoing, options *SendOptions) (err error) {
-	for range deliveryRounds {
+	for round := 0; round < deliveryRounds; round++ {
+		before := len(messages)
 		messages, err = w.tryToDeliver(ctx, messages, options)
 		if len(messages) == 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			break // without an error of a folder that was removed this moment
+		}
+		if len(messages) < before {
+			round = 0
 		}
 	}
 	return err
