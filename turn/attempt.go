@@ -184,7 +184,8 @@ func (r *Runner) record(ctx context.Context, rec *record, f fact) error {
 	}
 }
 
-// fail records how a turn failed. After the last attempt the message becomes a dead letter.
+// fail records how a turn failed. After the last attempt the message becomes a dead letter. If it left
+// the inbox during the turn, somebody else has dealt with it, here or on another machine.
 func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *record, result agent.Result, err error) outcome {
 	if stopped := ctx.Err() != nil || errors.Is(err, gitmail.ErrClaimLost); stopped || errors.Is(err, agent.ErrUnavailable) {
 		// If this cannot be written, the next Runner finds that the turn never ended, and counts
@@ -202,9 +203,11 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 		}
 		return outcome{item: it, unavailable: err}
 	}
+	_, lookErr := r.workspace.Root().Lstat(mailbox.BoxName(r.config.Agent, mailbox.Inbox) + "/" + it.File)
+	gone := mailbox.IsGone(lookErr)
 	f := failed.about(rec)
 	f.Reason, f.Output, f.DurationMS, f.Usage = failureReason(err, result.LastLine), result.Tail, result.Duration.Milliseconds(), result.Usage
-	if rec.Attempts < r.config.MaxAttempts {
+	if rec.Attempts < r.config.MaxAttempts && !gone {
 		f.RetryAt = r.now().Add(r.config.backoff(rec.Attempts)).UTC()
 	}
 	if r.record(ctx, rec, f) != nil {
@@ -214,8 +217,8 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 	e.Reason, e.Err, e.RetryAt, e.Duration, e.Usage = f.Reason, err, f.RetryAt, result.Duration, result.Usage
 	e.Refused, e.LastLine = result.Refused, result.LastLine
 	r.observe(e)
-	if !f.RetryAt.IsZero() {
-		return outcome{item: it, started: true}
+	if gone || !f.RetryAt.IsZero() {
+		return outcome{item: it, started: true, done: gone}
 	}
 	after, _ := r.journal.get(rec.key)
 	o := r.deadLetter(it, m, &after)

@@ -242,6 +242,30 @@ func TestTakenOutByHand(t *testing.T) {
 	}
 }
 
+// TestFailsAfterItWasTakenOut takes a message out of the inbox during a turn that fails, as somebody
+// does who acknowledges it on another machine. It gets no other turn, and its sender no bounce.
+func TestFailsAfterItWasTakenOut(t *testing.T) {
+	for _, attempts := range []int{1, 3} {
+		w := newWorkspace(t)
+		id := send(t, w, question("q"))[0].ID
+		e := entries(t, w, "codex", mailbox.Inbox)[0]
+		rec, err := runOnce(t, w, Config{
+			Reply: true, MaxAttempts: attempts, FirstRetry: time.Hour, LastRetry: time.Hour,
+			NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+				return agent.Result{}, errors.Join(errors.New("no"), w.Acknowledge(e))
+			}),
+		})
+		if want := "turn_started turn_failed"; err != nil || rec.kinds() != want {
+			t.Errorf("of %d attempts: Run = %v with %s, want %s", attempts, err, rec.kinds(), want)
+		}
+		wantTexts(t, "dead letters", subjects(t, w, "codex", mailbox.DeadLetters))
+		wantTexts(t, "messages to the sender", subjects(t, w, "claude", mailbox.Inbox))
+		if p := progress(t, w, id); p.Stage != StageAcknowledged {
+			t.Errorf("of %d attempts: the message is %s, want acknowledged", attempts, p.Stage)
+		}
+	}
+}
+
 // TestRemovedByHand removes failed and held messages from the inbox, with and without a Runner. The
 // journal must keep their records as long as those of handled messages, not for ever.
 func TestRemovedByHand(t *testing.T) {
