@@ -250,7 +250,7 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
 	r.step("locked")
-	if err := r.removeStaleLocks(r.now()); err != nil {
+	if err := r.clearLocks(ctx); err != nil {
 		return Result{}, err
 	}
 	if _, err := r.w.Recover(ctx); err != nil {

@@ -226,7 +226,10 @@ func (e *exchange) addAgents(ctx context.Context, news *arrivals, b *blobs) erro
 		known = append(known, agent)
 		e.result.Changes = append(e.result.Changes, Change{Direction: In, Kind: NewAgent, Agent: agent})
 	}
-	if _, err := w.Root().Lstat(markerName); news.marker == "" || !errors.Is(err, fs.ErrNotExist) {
+	if news.marker == "" {
+		return nil
+	}
+	if _, err := w.Root().Lstat(markerName); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	data, err := b.read(news.marker)

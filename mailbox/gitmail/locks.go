@@ -1,6 +1,7 @@
 package gitmail
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"slices"
@@ -21,13 +22,18 @@ const (
 )
 
 // lockFolders are the folders of a repository in which git makes locks, besides refs and logs and what
-// is below these. The index is not among what
-// a sync uses, so its lock is left to whoever works in the repository by hand.
+// is below these. A sync does not use the index, so its lock is left to whoever works in the repository
+// by hand.
 var lockFolders = [...]string{".", "reftable", "objects", "objects/info", "objects/pack"}
 
 // StaleLocks returns the locks of git in the repository that are too old to belong to a process that
 // lives, as paths below the workspace.
 func StaleLocks(w *mailbox.Workspace, now time.Time) (names []string, err error) {
+	return locksBefore(w, now.Add(-lockAge))
+}
+
+// locksBefore returns the locks that were made before a time.
+func locksBefore(w *mailbox.Workspace, before time.Time) (names []string, err error) {
 	root, err := w.Root().OpenRoot(gitName)
 	if err != nil {
 		return nil, err
@@ -44,7 +50,7 @@ func StaleLocks(w *mailbox.Workspace, now time.Time) (names []string, err error)
 		case entry.IsDir():
 			return enterForLocks(name)
 		case strings.HasSuffix(name, lockSuffix) && name != "index"+lockSuffix && entry.Type().IsRegular():
-			stale, err = isOlder(entry, now.Add(-lockAge))
+			stale, err = isOlder(entry, before)
 		}
 		if stale {
 			names = append(names, gitName+"/"+name)
@@ -81,4 +87,25 @@ func (r *Repository) removeStaleLocks(now time.Time) error {
 		}
 	}
 	return err
+}
+
+// clearLocks waits until git has no locks in the repository, and removes those of processes that died.
+// A killed sync may have left a git that is at work for a moment.
+func (r *Repository) clearLocks(ctx context.Context) error {
+	const pause = 50 * time.Millisecond
+	for begun := time.Now(); time.Since(begun) < 2*lockAge; {
+		if err := r.removeStaleLocks(r.now()); err != nil {
+			return err
+		}
+		left, err := locksBefore(r.w, r.now().Add(lockAge))
+		if len(left) == 0 || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+	return nil // git says what is wrong
 }

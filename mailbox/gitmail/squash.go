@@ -27,7 +27,7 @@ func (r *Repository) Squash(ctx context.Context, before time.Time) (s Squashed, 
 		return s, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	if err := r.removeStaleLocks(r.now()); err != nil {
+	if err := r.clearLocks(ctx); err != nil {
 		return s, err
 	}
 	if _, err := r.w.Recover(ctx); err != nil {
