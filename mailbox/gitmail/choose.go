@@ -109,7 +109,7 @@ func (s *surroundings) checkRef(ctx context.Context, c *choice) error {
 	switch name, isBranch := strings.CutPrefix(c.Ref, "refs/heads/"); {
 	case !strings.HasPrefix(c.Ref, "refs/"):
 		return fmt.Errorf("ref %q %w: its name does not start with refs/", c.Ref, ErrBadRef)
-	case strings.HasPrefix(c.Ref+"/", "refs/oacp/claims/"):
+	case strings.HasPrefix(c.Ref+"/", claimRefs):
 		return fmt.Errorf("ref %s %w: claims are there", c.Ref, ErrBadRef)
 	case isBranch && strings.HasPrefix(name, "-"), strings.HasPrefix(branchName(c.Ref), "-"):
 		return fmt.Errorf("ref %q %w: its name starts with -", c.Ref, ErrBadRef)

@@ -25,7 +25,7 @@ func configure(ctx context.Context, w *mailbox.Workspace, r *git.Repository, s *
 	}
 	if c.URL != "" {
 		// So git fetch by hand brings the mailboxes, and not the code.
-		settings = append(settings, [2]string{"remote.oacp.fetch", "+" + c.Ref + ":" + fetchedRef}, [2]string{"remote.oacp.tagOpt", "--no-tags"})
+		settings = append(settings, [2]string{"remote.oacp.fetch", "+" + c.Ref + ":" + trackingRef}, [2]string{"remote.oacp.tagOpt", "--no-tags"})
 	}
 	file := filepath.Join(r.GitDir, "config")
 	for _, entry := range settings {
@@ -55,7 +55,7 @@ func (s *surroundings) include(ctx context.Context, w *mailbox.Workspace, r *git
 	if err != nil {
 		return err
 	}
-	shared, err := filepath.Rel(filepath.Join(workspace, ".git"), filepath.Join(s.common, "config"))
+	shared, err := filepath.Rel(filepath.Join(workspace, gitName), filepath.Join(s.common, "config"))
 	if err != nil {
 		shared = filepath.Join(s.common, "config") // on another drive
 	}

@@ -80,7 +80,7 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	if err := git.Check(ctx); err != nil {
 		return made, err
 	}
-	own := &git.Repository{GitDir: filepath.Join(w.Dir(), ".git")}
+	own := &git.Repository{GitDir: filepath.Join(w.Dir(), gitName)}
 	before, err := settingsBefore(ctx, w, own)
 	if err != nil {
 		return made, err
@@ -149,7 +149,7 @@ func create(ctx context.Context, w *mailbox.Workspace, around *surroundings, cho
 	if format == "" {
 		format = around.objectFormat
 	}
-	target := filepath.Join(w.Dir(), ".git")
+	target := filepath.Join(w.Dir(), gitName)
 	// The path of the user's settings is relative, so this name must be in the same folder.
 	r := &git.Repository{GitDir: target + "-init-" + rand.Text(), Env: []string{"GIT_DEFAULT_REF_FORMAT=files"}}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.GitDir)) }()
@@ -185,14 +185,14 @@ func complete(ctx context.Context, w *mailbox.Workspace, r *git.Repository, arou
 // fetch brings the ref into the repository.
 func fetch(ctx context.Context, r *git.Repository, chosen *choice) error {
 	_, err := r.Run(ctx, "-c", "core.hooksPath="+os.DevNull, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "fetch.writeCommitGraph=false",
-		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no", "oacp", "+"+chosen.Ref+":"+fetchedRef)
+		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no", remoteName, "+"+chosen.Ref+":"+trackingRef)
 	return err
 }
 
 // look reads what the fetched ref holds: agents, and the workspace.json for a workspace that has
 // none.
 func look(ctx context.Context, w *mailbox.Workspace, r *git.Repository, chosen *choice, made *Initialized) error {
-	top, err := entries(ctx, r, fetchedRef)
+	top, err := entries(ctx, r, trackingRef)
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func look(ctx context.Context, w *mailbox.Workspace, r *git.Repository, chosen *
 		return fmt.Errorf("%s %w: there is %s", chosen, ErrForeignBranch, strings.Join(top[:min(len(top), 5)], ", "))
 	}
 	if slices.Contains(top, "agents") {
-		agents, err := entries(ctx, r, fetchedRef+":agents")
+		agents, err := entries(ctx, r, trackingRef+":agents")
 		if err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func look(ctx context.Context, w *mailbox.Workspace, r *git.Repository, chosen *
 			}
 		}
 	}
-	_, err = r.Run(ctx, "rev-parse", "--verify", "--quiet", "refs/oacp/base")
+	_, err = r.Run(ctx, "rev-parse", "--verify", "--quiet", baseRef)
 	made.Joined = err != nil
 	return takeMarker(ctx, w, r, top)
 }
@@ -221,15 +221,12 @@ func entries(ctx context.Context, r *git.Repository, tree string) ([]string, err
 	return strings.FieldsFunc(string(out), func(c rune) bool { return c == 0 }), err
 }
 
-// fetchedRef is the ref of the remote as it was last fetched.
-const fetchedRef = "refs/remotes/oacp/mail"
-
 // takeMarker gives a workspace without workspace.json that of the ref.
 func takeMarker(ctx context.Context, w *mailbox.Workspace, r *git.Repository, top []string) error {
 	if _, err := w.Root().Lstat("workspace.json"); err == nil || !slices.Contains(top, "workspace.json") {
 		return nil
 	}
-	name := fetchedRef + ":" + "workspace.json"
+	name := trackingRef + ":" + "workspace.json"
 	size, err := r.Run(ctx, "cat-file", "-s", name)
 	if err != nil || len(strings.TrimSpace(string(size))) > len("1000000") {
 		return err // project.Init makes one

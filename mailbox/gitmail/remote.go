@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -75,16 +74,7 @@ func (e *exchange) checkAbsent(ctx context.Context, err error) error {
 
 // remoteError says that a command failed because of the remote.
 func (r *Repository) remoteError(err error, refused bool) *RemoteError {
-	return &RemoteError{URL: withoutPassword(r.settings.URL), Refused: refused, Err: err}
-}
-
-// withoutPassword removes the user and the password from a URL.
-func withoutPassword(text string) string {
-	if u, err := url.Parse(text); err == nil && u.User != nil {
-		u.User = nil
-		return u.String()
-	}
-	return text
+	return &RemoteError{URL: PublicURL(r.settings.URL), Refused: refused, Err: err}
 }
 
 // refs returns the objects of refs, as far as there are any.

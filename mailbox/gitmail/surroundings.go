@@ -145,22 +145,22 @@ func (s *surroundings) exclude(ctx context.Context) (file string, err error) {
 	}
 	line := excludeLine(s.below)
 	data, err := os.ReadFile(s.excludeFile)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
 	if slices.Contains(strings.Split(string(data), "\n"), line) {
 		return s.excludeFile, nil
 	}
 	if len(data) > 0 && data[len(data)-1] != '\n' {
 		line = "\n" + line
 	}
-	if err = appendLine(s.excludeFile, line+"\n"); err == nil {
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = appendLine(s.excludeFile, line+"\n")
+	}
+	if err == nil {
 		return s.excludeFile, nil
 	}
 	if _, ignored := s.user.Run(ctx, "check-ignore", "--quiet", "--no-index", "--", s.below); ignored == nil {
 		return "", nil
 	}
-	return "", fmt.Errorf("listing the workspace in %s: %w", s.excludeFile, err)
+	return "", fmt.Errorf("listing the workspace among those files that git ignores: %w", err)
 }
 
 func appendLine(file, line string) (err error) {

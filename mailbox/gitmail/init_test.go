@@ -1,0 +1,465 @@
+package gitmail
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox"
+)
+
+// isolateGit keeps git from settings and repositories that are outside the test, and returns a folder
+// without links in its path.
+func isolateGit(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"HOME": dir, "XDG_CONFIG_HOME": filepath.Join(dir, "xdg"), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": filepath.Join(dir, "gitconfig"),
+		"GIT_CEILING_DIRECTORIES": dir,
+	} {
+		t.Setenv(name, value)
+	}
+	put(t, filepath.Join(dir, "gitconfig"), "[user]\n\tname = Ann\n\temail = ann@example.org\n[init]\n\tdefaultBranch = main\n[protocol \"file\"]\n\tallow = always\n")
+	return dir
+}
+
+func put(t *testing.T, file, data string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(data), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func content(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// gitIn runs git as a user does.
+func gitIn(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	command := exec.Command("git", args...)
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSuffix(string(out), "\n")
+}
+
+// newCode makes a repository with a commit at the path, and options of git init.
+func newCode(t *testing.T, dir string, options ...string) string {
+	t.Helper()
+	gitIn(t, filepath.Dir(dir), append(append([]string{"init", "-q"}, options...), dir)...)
+	put(t, filepath.Join(dir, "code.txt"), "one\n")
+	gitIn(t, dir, "add", ".")
+	gitIn(t, dir, "commit", "-q", "-m", "one")
+	return dir
+}
+
+// newMailboxes makes a bare repository with a branch of mailboxes, and options of git init.
+func newMailboxes(t *testing.T, dir, branch string, options ...string) string {
+	t.Helper()
+	gitIn(t, filepath.Dir(dir), append(append([]string{"init", "-q", "--bare"}, options...), dir)...)
+	from := newCode(t, dir+".from", append(options, "--initial-branch="+branch)...)
+	gitIn(t, from, "rm", "-q", "code.txt")
+	put(t, filepath.Join(from, "workspace.json"), `{"project_name": "shared"}`)
+	for _, agent := range []string{"codex", "claude", "-rf", "a b"} {
+		put(t, filepath.Join(from, "agents", agent, "inbox", ".gitkeep"), "")
+	}
+	gitIn(t, from, "add", ".")
+	gitIn(t, from, "commit", "-q", "-m", "mail")
+	gitIn(t, from, "push", "-q", dir, branch)
+	return dir
+}
+
+// workspaceIn makes an empty workspace.
+func workspaceIn(t *testing.T, dir string) *mailbox.Workspace {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w, err := mailbox.Open(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	return w
+}
+
+func initialize(t *testing.T, w *mailbox.Workspace, options InitOptions) Initialized {
+	t.Helper()
+	made, err := Init(t.Context(), w, options)
+	if err != nil {
+		t.Fatalf("initializing: %v", err)
+	}
+	return made
+}
+
+func TestInitMakesARepository(t *testing.T) {
+	dir := isolateGit(t)
+	code := newCode(t, filepath.Join(dir, "code"))
+	gitIn(t, dir, "init", "-q", "--bare", "hub.git")
+	gitIn(t, code, "remote", "add", "origin", "../hub.git")
+	gitIn(t, code, "config", "user.email", "only@here")
+	put(t, filepath.Join(dir, "template", "hooks", "pre-push"), "#!/bin/sh\nexit 1\n")
+	gitIn(t, code, "config", "--global", "init.templateDir", filepath.Join(dir, "template"))
+	w := workspaceIn(t, filepath.Join(code, ".oacp"))
+	made := initialize(t, w, InitOptions{Enclosing: code})
+	hub := filepath.Join(dir, "hub.git")
+	if !made.Created || made.Remote != "origin" || made.URL != hub || made.Ref != DefaultRef || made.Found || made.Unreachable != nil {
+		t.Errorf("init did %+v", made)
+	}
+	for key, want := range map[string]string{
+		"core.bare": "true", "core.autocrlf": "false", "gc.auto": "0", "oacp.ref": DefaultRef, "oacp.remote": "origin",
+		"remote.oacp.url": hub, "include.path": "../../.git/config", "user.email": "only@here",
+	} {
+		if got := gitIn(t, w.Dir(), "config", "--get", key); got != want {
+			t.Errorf("%s is %q, want %q", key, got, want)
+		}
+	}
+	if got := gitIn(t, w.Dir(), "symbolic-ref", "HEAD"); got != DefaultRef {
+		t.Errorf("HEAD is %s", got)
+	}
+	if _, err := os.Stat(filepath.Join(w.Dir(), ".git/hooks")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the repository has the hooks of the user's template: %v", err)
+	}
+	if got := gitIn(t, code, "status", "--porcelain", "--ignored"); got != "!! .oacp/" {
+		t.Errorf("the code has the status %q", got)
+	}
+	for _, args := range [][]string{{"status"}, {"add", "-A"}, {"clean", "-fdx"}, {"reset", "--hard"}, {"stash", "-a"}} {
+		command := exec.Command("git", args...)
+		command.Dir = w.Dir()
+		if out, err := command.CombinedOutput(); err == nil {
+			t.Errorf("git %s in the workspace succeeds: %s", args, out)
+		}
+	}
+	gitIn(t, code, "clean", "-fdx")
+	put(t, filepath.Join(code, "code.txt"), "two\n")
+	gitIn(t, code, "stash", "-a")
+	gitIn(t, code, "add", "-A")
+	if _, err := os.Stat(filepath.Join(w.Dir(), "agents")); err != nil {
+		t.Errorf("git clean and stash in the code: %v", err)
+	}
+}
+
+func TestInitAgain(t *testing.T) {
+	dir := isolateGit(t)
+	code := newCode(t, filepath.Join(dir, "code"))
+	exclude := filepath.Join(code, ".git/info/exclude")
+	put(t, exclude, "*.o")
+	gitIn(t, code, "remote", "add", "origin", "https://ann:secret@127.0.0.1:1/x.git")
+	w := workspaceIn(t, filepath.Join(code, ".oacp"))
+	first := initialize(t, w, InitOptions{Enclosing: code, Ref: "refs/oacp/mail"})
+	if first.Unreachable == nil || strings.Contains(first.Unreachable.Error(), "secret") {
+		t.Errorf("the remote is %v, want an error without the password", first.Unreachable)
+	}
+	put(t, filepath.Join(w.Dir(), ".git/kept"), "")
+	gitIn(t, w.Dir(), "config", "oacp.hooks", "true")
+	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
+	gitIn(t, hub, "update-ref", "refs/oacp/mail", "refs/heads/oacp")
+	gitIn(t, code, "remote", "set-url", "origin", hub)
+	for range 2 {
+		again := initialize(t, w, InitOptions{Enclosing: code})
+		if again.Created || again.URL != hub || again.Ref != "refs/oacp/mail" || !again.Found || !again.Joined {
+			t.Errorf("init did %+v", again)
+		}
+	}
+	gitIn(t, w.Dir(), "config", "oacp.hooks")
+	if got := content(t, exclude); got != "*.o\n/.oacp/\n" {
+		t.Errorf("the exclude file is %q", got)
+	}
+	if config := content(t, filepath.Join(w.Dir(), ".git/config")); strings.Count(config, "[include]") != 1 || strings.Count(config, "[remote") != 1 {
+		t.Errorf("the settings are\n%s", config)
+	}
+	gitIn(t, w.Dir(), "update-ref", "refs/oacp/base", trackingRef)
+	// The remote is forgotten in the code: the workspace keeps it.
+	gitIn(t, code, "remote", "remove", "origin")
+	if again := initialize(t, w, InitOptions{Enclosing: code}); again.URL != hub || again.Joined {
+		t.Errorf("init did %+v", again)
+	}
+}
+
+func TestInitChoosesTheRemote(t *testing.T) {
+	dir := isolateGit(t)
+	for _, test := range []struct {
+		name       string
+		remotes    []string
+		upstream   string
+		detached   bool
+		wanted     string
+		remote     string
+		wantError  string
+		wantRemote string
+	}{
+		{name: "none"},
+		{name: "the only one", remotes: []string{"hub"}, wantRemote: "hub"},
+		{name: "origin", remotes: []string{"hub", "origin"}, wantRemote: "origin"},
+		{name: "that of the branch", remotes: []string{"hub", "origin"}, upstream: "hub", wantRemote: "hub"},
+		{name: "the branch follows another branch", remotes: []string{"hub", "origin"}, upstream: ".", wantRemote: "origin"},
+		{name: "detached", remotes: []string{"hub", "origin"}, upstream: "hub", detached: true, wantRemote: "origin"},
+		{name: "several", remotes: []string{"a", "b"}},
+		{name: "by name", remotes: []string{"a", "b/c"}, wanted: "b/c", wantRemote: "b/c"},
+		{name: "by URL", remotes: []string{"a"}, wanted: "file:///nowhere/x.git", wantRemote: "file:///nowhere/x.git"},
+		{name: "by path", wanted: "/nowhere/x.git", wantRemote: "/nowhere/x.git"},
+		{name: "unknown", remotes: []string{"a", "b"}, wanted: "c", wantError: `no remote "c": it has a, b`},
+		{name: "unknown, and none is there", wanted: "origin", wantError: `no remote "origin": it has none`},
+		{name: "an option", wanted: "--upload-pack=/bin/sh:", wantError: "neither a remote nor a URL"},
+		{name: "a line break", wanted: "https://x/\n[core]", wantError: "neither a remote nor a URL"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			code := newCode(t, filepath.Join(t.TempDir(), "code"))
+			for _, name := range test.remotes {
+				gitIn(t, code, "remote", "add", name, filepath.Join(dir, "gone", name))
+			}
+			if test.upstream != "" {
+				gitIn(t, code, "config", "branch.main.remote", test.upstream)
+			}
+			if test.detached {
+				gitIn(t, code, "checkout", "-q", "--detach")
+			}
+			w := workspaceIn(t, filepath.Join(code, ".oacp"))
+			made, err := Init(t.Context(), w, InitOptions{Remote: test.wanted, Enclosing: code})
+			if test.wantError != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantError) {
+					t.Errorf("the error is %v, want %q", err, test.wantError)
+				}
+				if _, err := os.Stat(filepath.Join(w.Dir(), ".git")); err == nil {
+					t.Error("there is a repository")
+				}
+				return
+			}
+			if err != nil || made.Remote != test.wantRemote || (made.Unreachable != nil) != (test.wantRemote != "") {
+				t.Errorf("init did %+v, %v, want the remote %q", made, err, test.wantRemote)
+			}
+			if !slices.Equal(made.Remotes, test.remotes) {
+				t.Errorf("the remotes are %q, want %q", made.Remotes, test.remotes)
+			}
+		})
+	}
+}
+
+func TestInitChecksTheRef(t *testing.T) {
+	dir := isolateGit(t)
+	gitIn(t, dir, "init", "-q", "--bare", "hub.git")
+	code := newCode(t, filepath.Join(dir, "code"))
+	gitIn(t, code, "remote", "add", "origin", "../hub.git")
+	gitIn(t, code, "worktree", "add", "-q", "-b", "other", "../linked")
+	for _, test := range []struct {
+		ref, remote string
+		want        error
+	}{
+		{ref: "refs/heads/mail"},
+		{ref: "refs/oacp/mail"},
+		{ref: "refs/heads/agents/mail"},
+		{ref: "heads/mail", want: ErrBadRef},
+		{ref: "refs/heads/", want: ErrBadRef},
+		{ref: "refs/heads/a..b", want: ErrBadRef},
+		{ref: "refs/heads/a b", want: ErrBadRef},
+		{ref: "refs/heads/-x", want: ErrBadRef},
+		{ref: "refs/heads/a\nb", want: ErrBadRef},
+		{ref: "refs/heads/x.lock", want: ErrBadRef},
+		{ref: "refs/oacp/claims", want: ErrBadRef},
+		{ref: "refs/oacp/claims/x", want: ErrBadRef},
+		{ref: "refs/heads/main", want: ErrCheckedOut},
+		{ref: "refs/heads/other", want: ErrCheckedOut},
+		{ref: "refs/heads/main", remote: "hub.git", want: ErrCheckedOut},
+		{ref: "refs/heads/main", remote: "elsewhere.git"},
+	} {
+		w := workspaceIn(t, filepath.Join(code, "mail"))
+		remote := "origin"
+		if test.remote != "" {
+			remote = filepath.Join(dir, test.remote)
+		}
+		if _, err := Init(t.Context(), w, InitOptions{Remote: remote, Ref: test.ref, Enclosing: code}); !errors.Is(err, test.want) {
+			t.Errorf("%s on %s: %v, want %v", test.ref, remote, err, test.want)
+		}
+		if err := os.RemoveAll(w.Dir()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestInitTakesTheObjectFormat(t *testing.T) {
+	dir := isolateGit(t)
+	newMailboxes(t, filepath.Join(dir, "sha1.git"), "oacp", "--object-format=sha1")
+	newMailboxes(t, filepath.Join(dir, "sha256.git"), "oacp", "--object-format=sha256")
+	gitIn(t, dir, "init", "-q", "--bare", "empty.git")
+	for _, code := range []string{"sha1", "sha256"} {
+		newCode(t, filepath.Join(dir, code), "--object-format="+code)
+		for remote, want := range map[string]string{"sha1.git": "sha1", "sha256.git": "sha256", "empty.git": code, "gone.git": code} {
+			w := workspaceIn(t, filepath.Join(dir, code, remote))
+			made := initialize(t, w, InitOptions{Remote: filepath.Join(dir, remote), Enclosing: filepath.Join(dir, code)})
+			if got := gitIn(t, w.Dir(), "rev-parse", "--show-object-format"); got != want {
+				t.Errorf("with %s, the workspace in %s has the format %s", remote, code, got)
+			}
+			if found := remote == want+".git"; made.Found != found || made.Joined != found {
+				t.Errorf("with %s, init in %s did %+v", remote, code, made)
+			}
+		}
+	}
+}
+
+func TestInitJoins(t *testing.T) {
+	dir := isolateGit(t)
+	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
+	w := workspaceIn(t, filepath.Join(dir, "alone"))
+	made := initialize(t, w, InitOptions{Remote: hub})
+	if !made.Joined || len(made.Agents) != 2 || made.Agents[0] != "claude" || made.Excluded != "" {
+		t.Errorf("init did %+v", made)
+	}
+	if got := content(t, filepath.Join(w.Dir(), "workspace.json")); got != `{"project_name": "shared"}` {
+		t.Errorf("workspace.json is %s", got)
+	}
+	if entries, err := os.ReadDir(filepath.Join(w.Dir(), "agents")); err != nil || len(entries) > 0 {
+		t.Errorf("init made %v, %v", entries, err)
+	}
+	kept := workspaceIn(t, filepath.Join(dir, "kept"))
+	put(t, filepath.Join(kept.Dir(), "workspace.json"), "{}")
+	initialize(t, kept, InitOptions{Remote: hub})
+	if got := content(t, filepath.Join(kept.Dir(), "workspace.json")); got != "{}" {
+		t.Errorf("workspace.json became %s", got)
+	}
+}
+
+func TestInitReachesTheRemoteAsTheUserDoes(t *testing.T) {
+	dir := isolateGit(t)
+	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
+	code := newCode(t, filepath.Join(dir, "code"))
+	gitIn(t, code, "remote", "add", "origin", "hub:mail")
+	gitIn(t, code, "config", "url."+hub+".insteadOf", "hub:mail")
+	// Some settings hold only for the folder .git of the code.
+	put(t, filepath.Join(dir, "credentials"), "[http]\n\textraHeader = x\n")
+	put(t, filepath.Join(dir, "everywhere"), "[http]\n\tproxy = y\n")
+	gitIn(t, code, "config", "includeIf.gitdir:"+code+"/.git.path", filepath.Join(dir, "credentials"))
+	gitIn(t, code, "config", "include.path", filepath.Join(dir, "everywhere"))
+	w := workspaceIn(t, filepath.Join(code, ".oacp"))
+	for range 2 {
+		if made := initialize(t, w, InitOptions{Enclosing: code}); !made.Found || made.URL != "hub:mail" {
+			t.Errorf("init did %+v", made)
+		}
+		for key, want := range map[string]string{"http.extraHeader": "x", "http.proxy": "y"} {
+			if got := gitIn(t, w.Dir(), "config", "--get-all", key); got != want {
+				t.Errorf("%s is %q, want %q", key, got, want)
+			}
+		}
+	}
+}
+
+func TestInitRefuses(t *testing.T) {
+	dir := isolateGit(t)
+	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
+	code := newCode(t, filepath.Join(dir, "code"))
+	gitIn(t, code, "push", "-q", hub, "main")
+	gitIn(t, code, "checkout", "-q", "-b", "work")
+	refused := func(name string, w *mailbox.Workspace, o InitOptions, want error) {
+		t.Helper()
+		before, err := os.ReadDir(w.Dir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Init(t.Context(), w, o); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		after, err := os.ReadDir(w.Dir())
+		if err != nil || len(after) != len(before) {
+			t.Errorf("%s: the workspace holds %v, %v", name, after, err)
+		}
+	}
+	refused("a branch of code", workspaceIn(t, filepath.Join(code, ".oacp")), InitOptions{Remote: hub, Ref: "refs/heads/main"}, ErrForeignBranch)
+	put(t, filepath.Join(code, "mail/agents/a/inbox/.gitkeep"), "")
+	gitIn(t, code, "add", ".")
+	refused("a tracked workspace", workspaceIn(t, filepath.Join(code, "mail")), InitOptions{Enclosing: code}, ErrTracked)
+	refused("a repository of the user", workspaceIn(t, code), InitOptions{}, ErrForeignRepository)
+	gitIn(t, code, "worktree", "add", "-q", "-b", "linked", "../linked")
+	refused("a worktree of the user", workspaceIn(t, filepath.Join(dir, "linked")), InitOptions{}, ErrForeignRepository)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := workspaceIn(t, filepath.Join(dir, "cancelled"))
+	if _, err := Init(ctx, w, InitOptions{Remote: hub}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	for script, want := range map[string]string{
+		"#!/bin/sh\necho git version 2.20.1\n": "git 2.20.1 is too old: version 2.30 or later is needed",
+		"":                                     git.ErrMissing.Error(),
+	} {
+		t.Setenv("PATH", t.TempDir())
+		if script != "" {
+			put(t, filepath.Join(os.Getenv("PATH"), "git"), script)
+			if err := os.Chmod(filepath.Join(os.Getenv("PATH"), "git"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Init(t.Context(), w, InitOptions{}); err == nil || err.Error() != want {
+			t.Errorf("the error is %v, want %s", err, want)
+		}
+	}
+}
+
+func TestInitExcludes(t *testing.T) {
+	dir := isolateGit(t)
+	code := newCode(t, filepath.Join(dir, "code"))
+	gitIn(t, code, "worktree", "add", "-q", "../linked")
+	exclude := filepath.Join(code, ".git/info/exclude")
+	if err := os.RemoveAll(filepath.Dir(exclude)); err != nil {
+		t.Fatal(err)
+	}
+	w := workspaceIn(t, filepath.Join(dir, "linked", "a[b]*c"))
+	if made := initialize(t, w, InitOptions{Enclosing: filepath.Join(dir, "linked")}); made.Excluded != exclude {
+		t.Errorf("the workspace is listed in %s", made.Excluded)
+	}
+	if got := content(t, exclude); got != "/a\\[b]\\*c/\n" {
+		t.Errorf("the exclude file is %q", got)
+	}
+	if got := gitIn(t, filepath.Join(dir, "linked"), "status", "--porcelain"); got != "" {
+		t.Errorf("the status is %q", got)
+	}
+	// A file that cannot be written matters, unless the workspace is ignored anyway.
+	if err := errors.Join(os.Remove(exclude), os.Symlink("/nowhere/exclude", exclude)); err != nil {
+		t.Fatal(err)
+	}
+	w = workspaceIn(t, filepath.Join(code, ".oacp"))
+	if _, err := Init(t.Context(), w, InitOptions{Enclosing: code}); err == nil || !strings.Contains(err.Error(), "exclude") {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(w.Dir(), ".git")); err == nil {
+		t.Error("there is a repository")
+	}
+	put(t, filepath.Join(code, ".gitignore"), ".oacp\n")
+	if made := initialize(t, w, InitOptions{Enclosing: code}); made.Excluded != "" {
+		t.Errorf("the workspace is listed in %s", made.Excluded)
+	}
+}
+
+func TestPublicURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://ann:secret@host/x.git":      "https://host/x.git",
+		"https://token@host:8443/x?t=secret": "https://host:8443/x",
+		"ssh://git@host:22/x.git":            "ssh://git@host:22/x.git",
+		"ssh://git:secret@host/x.git":        "ssh://git@host/x.git",
+		"git@host:x.git":                     "git@host:x.git",
+		"/srv/x.git":                         "/srv/x.git",
+		"file:///srv/x.git":                  "file:///srv/x.git",
+		"https://ann:s%zzcret@host/x.git":    "https://(not a valid URL)",
+		"https://ann:se#cret@host/x.git":     "https://(not a valid URL)",
+		"":                                   "",
+	} {
+		if got := PublicURL(text); got != want {
+			t.Errorf("%s is shown as %s, want %s", text, got, want)
+		}
+	}
+}
