@@ -463,3 +463,145 @@ func TestPublicURL(t *testing.T) {
 		}
 	}
 }
+
+// TestInitLeavesTheCodeAlone checks that Init works whatever the user is doing in the repository, and
+// changes nothing there but the exclude file.
+func TestInitLeavesTheCodeAlone(t *testing.T) {
+	dir := isolateGit(t)
+	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
+	from := newCode(t, filepath.Join(dir, "from"))
+	put(t, filepath.Join(from, "code.txt"), "two\n")
+	gitIn(t, from, "commit", "-q", "-a", "-m", "two")
+	gitIn(t, from, "push", "-q", hub, "main")
+	clone := func(args ...string) func(string) string {
+		return func(code string) string {
+			gitIn(t, dir, append(append([]string{"clone", "-q", "-b", "main"}, args...), "file://"+hub, code)...)
+			return code
+		}
+	}
+	// conflict makes two branches that do not fit together.
+	conflict := func(code string) {
+		clone()(code)
+		gitIn(t, code, "checkout", "-q", "-b", "side", "HEAD~1")
+		put(t, filepath.Join(code, "code.txt"), "three\n")
+		gitIn(t, code, "commit", "-q", "-a", "-m", "three")
+	}
+	for name, prepare := range map[string]func(code string) (top string){
+		"clone":   clone(),
+		"shallow": clone("--depth=1"),
+		"detached": func(code string) string {
+			clone()(code)
+			gitIn(t, code, "checkout", "-q", "--detach")
+			return code
+		},
+		"unborn branch": func(code string) string {
+			gitIn(t, dir, "init", "-q", code)
+			gitIn(t, code, "remote", "add", "origin", hub)
+			return code
+		},
+		"linked worktree": func(code string) string {
+			clone()(code)
+			gitIn(t, code, "worktree", "add", "-q", "--detach", code+".linked")
+			return code + ".linked"
+		},
+		"submodule": func(code string) string {
+			newCode(t, code)
+			gitIn(t, code, "submodule", "--quiet", "add", "-b", "main", "file://"+hub, "sub")
+			return filepath.Join(code, "sub")
+		},
+		"separate git folder": clone("--separate-git-dir=" + filepath.Join(dir, "separate")),
+		"reference":           clone("--shared"),
+		"index.lock": func(code string) string {
+			clone()(code)
+			put(t, filepath.Join(code, ".git/index.lock"), "")
+			return code
+		},
+		"merge": func(code string) string {
+			conflict(code)
+			_ = exec.Command("git", "-C", code, "merge", "main").Run()
+			content(t, filepath.Join(code, ".git/MERGE_HEAD"))
+			return code
+		},
+		"rebase": func(code string) string {
+			conflict(code)
+			_ = exec.Command("git", "-C", code, "rebase", "main").Run()
+			content(t, filepath.Join(code, ".git/rebase-merge/head-name"))
+			return code
+		},
+		"staged and changed files": func(code string) string {
+			clone()(code)
+			put(t, filepath.Join(code, "staged.txt"), "staged\n")
+			gitIn(t, code, "add", "staged.txt")
+			put(t, filepath.Join(code, "staged.txt"), "changed\n")
+			put(t, filepath.Join(code, "untracked.txt"), "untracked\n")
+			gitIn(t, code, "update-index", "--assume-unchanged", "code.txt")
+			return code
+		},
+		"worktree settings": func(code string) string {
+			clone()(code)
+			gitIn(t, code, "config", "extensions.worktreeConfig", "true")
+			gitIn(t, code, "config", "--worktree", "core.sparseCheckout", "true")
+			return code
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := prepare(filepath.Join(dir, strings.ReplaceAll(name, " ", "-")))
+			common := gitIn(t, top, "rev-parse", "--git-common-dir")
+			if !filepath.IsAbs(common) {
+				common = filepath.Join(top, common)
+			}
+			before, status := folders(t, top, common), gitIn(t, top, "--no-optional-locks", "status", "--porcelain=v2", "--branch")
+			w := workspaceIn(t, filepath.Join(top, ".oacp"))
+			if made := initialize(t, w, InitOptions{Enclosing: top}); !made.Joined || made.Remote != "origin" {
+				t.Errorf("init did %+v", made)
+			}
+			if err := os.RemoveAll(w.Dir()); err != nil {
+				t.Fatal(err)
+			}
+			exclude := filepath.Join(common, "info/exclude")
+			if !strings.HasSuffix(content(t, exclude), "\n/.oacp/\n") {
+				t.Errorf("the exclude file is %q", content(t, exclude))
+			}
+			after := folders(t, top, common)
+			delete(before, exclude)
+			delete(after, exclude)
+			for file, data := range before {
+				if after[file] != data {
+					t.Errorf("%s has changed", file)
+				}
+			}
+			if len(after) != len(before) {
+				t.Errorf("there were %d files and folders, and are %d", len(before), len(after))
+			}
+			if got := gitIn(t, top, "--no-optional-locks", "status", "--porcelain=v2", "--branch"); got != status {
+				t.Errorf("the status was\n%s\nand is\n%s", status, got)
+			}
+		})
+	}
+}
+
+// folders returns the content of every file below the folders, with its time.
+func folders(t *testing.T, dirs ...string) map[string]string {
+	t.Helper()
+	found := make(map[string]string)
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			found[path] = entry.Type().String()
+			if entry.Type().IsRegular() {
+				info, err := entry.Info()
+				if err != nil {
+					return err
+				}
+				found[path] = info.ModTime().String() + content(t, path)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return found
+}
