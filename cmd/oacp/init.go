@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -93,8 +94,8 @@ func runInit(ctx context.Context, o initOptions, s *command.Streams) error {
 		}
 	}
 	made, err := project.Init(dir, options)
-	if err == nil && joining != nil {
-		err = joining.sync(ctx, dir)
+	if err == nil && joining != nil && joining.Joined {
+		err = command.Workspace{Dir: dir}.With(s, nil, func(w *mailbox.Workspace) error { return joining.sync(ctx, w) })
 	}
 	if err == nil {
 		err = printMade(s, o.json, dir, made, joining)
@@ -196,7 +197,7 @@ func printMade(s *command.Streams, asJSON bool, workspace string, made project.M
 		fmt.Fprintf(s.Out, "  made: %s\n", visible.Line(path))
 	}
 	if git != nil {
-		git.print(s.Out, workspace)
+		git.print(s.Out)
 	} else if len(made.Paths) == 0 {
 		fmt.Fprintln(s.Out, "  everything was there")
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,7 @@ type gitInitialized struct {
 	Joined     bool               `json:"joined"`
 	Reachable  bool               `json:"reachable"`
 	Agents     []schema.AgentName `json:"agents,omitempty"`
+	Received   int                `json:"received"`
 
 	warnings []string
 }
@@ -212,38 +214,71 @@ func (g *gitInitialized) warn(made gitmail.Initialized, hasAgents bool) {
 	}
 }
 
-// sync brings the mail of a workspace that has just joined.
-func (g *gitInitialized) sync(context.Context, string) error { return nil }
+// sync brings the mail of a workspace that has just joined. What fails is a warning, because the next
+// sync does it.
+func (g *gitInitialized) sync(ctx context.Context, w *mailbox.Workspace) (err error) {
+	r, err := gitmail.Open(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	result, err := r.Sync(ctx, gitmail.Options{})
+	if ctx.Err() != nil {
+		return err
+	}
+	if err != nil {
+		g.warnings = append(g.warnings, "the mail has not come, oacp sync tries again: "+failure.OneLine(err.Error()))
+	}
+	for _, change := range result.Changes {
+		if change.Kind == gitmail.Sent && change.Direction == gitmail.In {
+			g.Received++
+		}
+	}
+	for _, problem := range result.Problems {
+		g.warnings = append(g.warnings, fmt.Sprintf("%s is passed over: %v", problem.Path, problem.Err))
+	}
+	return nil
+}
 
 // print says what init did.
-func (g *gitInitialized) print(out io.Writer, workspace string) {
+func (g *gitInitialized) print(out io.Writer) {
 	say := func(format string, args ...any) { fmt.Fprintf(out, "  "+format+"\n", args...) }
 	if g.Created {
 		say("made: .git, a repository of its own")
 	}
-	branch, isBranch := strings.CutPrefix(g.Ref, "refs/heads/")
+	name, isBranch := strings.CutPrefix(g.Ref, "refs/heads/")
 	if isBranch {
-		branch = "branch " + branch
+		name = "branch " + name
 	}
 	switch {
 	case g.Remote == "":
-		say("%s: only on this machine; oacp init --git --remote NAME-OR-URL adds a remote", visible.Line(branch))
+		say("in step with: nothing yet")
 	case g.Remote == g.URL:
-		say("%s of %s", visible.Line(branch), visible.Line(g.URL))
+		say("in step with: %s of %s", visible.Line(name), visible.Line(g.URL))
 	default:
-		say("%s of %s, %s", visible.Line(branch), visible.Line(g.Remote), visible.Line(g.URL))
+		say("in step with: %s of %s, %s", visible.Line(name), visible.Line(g.Remote), visible.Line(g.URL))
 	}
 	if g.Excluded != "" {
-		say("git status of the code does not show it: it is listed in %s", visible.Line(g.Excluded))
+		say("excluded from the code: listed in %s", visible.Line(g.Excluded))
 	}
-	switch agents := strings.Join(names(g.Agents), ", "); {
-	case g.Found && agents == "":
-		say("the branch is there, without agents")
-	case g.Found:
-		say("the branch is there, with the agents %s", agents)
-	case g.Reachable:
-		say("the branch is new: oacp sync publishes it")
+	if g.Found {
+		say("agents on the branch: %s", cmp.Or(strings.Join(names(g.Agents), ", "), "none"))
 	}
+	switch {
+	case g.Remote == "":
+		say("next: oacp init --git --remote NAME-OR-URL adds a remote; until then, oacp sync keeps a history here")
+	case g.Joined:
+		say("joined: %s", messages(g.Received))
+	case g.Reachable && !g.Found:
+		say("next: oacp sync publishes it")
+	}
+}
+
+func messages(count int) string {
+	if count == 1 {
+		return "1 message came"
+	}
+	return fmt.Sprintf("%d messages came", count)
 }
 
 func names(agents []schema.AgentName) []string {

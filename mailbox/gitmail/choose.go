@@ -171,7 +171,7 @@ func (c *choice) String() string {
 	if c.Remote == "" {
 		return text
 	}
-	return text + " on " + visible.Line(PublicURL(c.Remote))
+	return text + " of " + visible.Line(PublicURL(c.Remote))
 }
 
 // PublicURL returns a URL without what may be secret in it: a password, for http also the user, which
