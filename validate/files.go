@@ -32,6 +32,8 @@ type FilesOptions struct {
 	Contract func(file string, m *schema.Message) func(context.Context) ([]Objection, error)
 }
 
+type contractFunc = func(file string, m *schema.Message) func(context.Context) ([]Objection, error)
+
 // A File is one validated file with its diagnostics.
 type File struct {
 	// Name is the path as given or found, or <stdin> for "-".
@@ -153,12 +155,22 @@ func (r *fileRun) check(ctx context.Context, i int, from *reader, in *inspection
 		out.Diagnostics = Diagnostics{*problem}.in(out.Name, "")
 		return buffer, nil
 	}
-	in.run(out.Name, buffer)
-	if in.isMessage() && r.options.Contract != nil && !t.stdin {
-		if judge := r.options.Contract(out.Name, &in.message); judge != nil {
+	contract := r.options.Contract
+	if t.stdin {
+		contract = nil
+	}
+	return buffer, r.inspect(ctx, i, in, buffer, contract)
+}
+
+// inspect validates the bytes of the file with the given index.
+func (r *fileRun) inspect(ctx context.Context, i int, in *inspection, data []byte, contract contractFunc) error {
+	out := &r.files[i]
+	in.run(out.Name, data)
+	if in.isMessage() && contract != nil {
+		if judge := contract(out.Name, &in.message); judge != nil {
 			objections, err := judge(ctx)
 			if err != nil {
-				return buffer, err
+				return err
 			}
 			in.object(out.Name, objections)
 		}
@@ -168,10 +180,10 @@ func (r *fileRun) check(ctx context.Context, i int, from *reader, in *inspection
 		value, source := &entry.value, sourceLine(in.document.text, int(entry.value.line))
 		r.ids[i] = fileID{
 			id: schema.ID(partOf(source, string(in.message.ID))), line: value.line, column: value.column,
-			source: source, digest: maphash.Bytes(r.seed, buffer),
+			source: source, digest: maphash.Bytes(r.seed, data),
 		}
 	}
-	return buffer, nil
+	return nil
 }
 
 // partOf returns a copy of the text that does not keep the file that it is part of in memory: a

@@ -72,6 +72,12 @@ const (
 	RulePullRequest    Rule = "pull-request"
 	RuleFollowUpField  Rule = "follow-up-field"
 
+	RulePublished    Rule = "published-message"
+	RuleRemoved      Rule = "removed-message"
+	RuleWrongMailbox Rule = "wrong-mailbox"
+	RuleCopy         Rule = "missing-copy"
+	RuleCommitter    Rule = "committer"
+
 	RuleContract       Rule = "contract"
 	RuleContractSchema Rule = "contract-schema"
 )
@@ -140,6 +146,12 @@ var rules = []RuleInfo{
 	{RuleHandoffParties, Warning, "The agents that a handoff names are the sender and the recipient."},
 	{RulePullRequest, Error, "The pr of a handoff_complete is a number, with or without a #."},
 	{RuleFollowUpField, Warning, "A follow_up body says what it follows."},
+
+	{RulePublished, Error, "A change does not edit a message that its base has: moving it within a mailbox is no edit."},
+	{RuleRemoved, Warning, "A change leaves a message in its sender's outbox."},
+	{RuleWrongMailbox, Error, "A message that a change adds is in the outbox of its sender, or in the inbox or archive of a recipient."},
+	{RuleCopy, Error, "A copy that a change adds for a recipient has the bytes of the one in its sender's outbox."},
+	{RuleCommitter, Error, "A message is committed by somebody whom workspace.json lists for its sender."},
 
 	{RuleContract, Error, "A body fits the workspace's schemas for its type and its channel."},
 	{RuleContractSchema, Error, "A schema of the workspace is a JSON Schema that refers only to files beside it."},

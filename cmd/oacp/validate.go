@@ -15,13 +15,15 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/validate"
+	"github.com/oacp-go/oacp/validate/change"
 )
 
 type validateOptions struct {
-	paths  []string
-	format string
-	json   bool
-	quiet  bool
+	paths   []string
+	changed string
+	format  string
+	json    bool
+	quiet   bool
 }
 
 var validateFormats = []string{"text", "json", "sarif", "github"}
@@ -32,26 +34,34 @@ func newValidateCommand(s *command.Streams) *cli.Command {
 		Name:      "validate",
 		Category:  command.CategoryFiles,
 		Usage:     "check message files",
-		ArgsUsage: "PATH…",
+		ArgsUsage: "PATH… | --changed REF [PATH…]",
 		Description: `PATH is a file, a folder with everything below it, a pattern, or - for standard
 input. Every problem is reported with its position, its rule and, if it is clear,
 the fix. Two messages with one id are a problem, too. Errors give exit status 1,
 warnings do not. A link that leads out of a folder is reported and not followed,
 unless PATH itself is the link.
 
+With --changed, the messages are those that HEAD and the index of git have, and
+its merge base with REF has not, in all workspaces or those below PATH. A message
+that REF has may not be edited, a copy is the one in its sender's outbox, and the
+committer is one whom workspace.json lists for the sender. In a hook before the
+commit, REF is HEAD.
+
 EXAMPLES:
    oacp validate agents
-   oacp validate 'agents/*/inbox/*.yaml' --quiet
+   oacp validate --changed origin/main --format github
    oacp validate agents --format sarif > oacp.sarif
    oacp send … --dry-run | oacp validate -`,
 		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "changed", Usage: "check what git has since the commit `REF`, or a branch of it", Destination: &o.changed},
 			&cli.StringFlag{Name: "format", Usage: "print `FORMAT`: text, json, sarif (2.1.0), or github (annotations)", Value: "text", Destination: &o.format},
 			&cli.BoolFlag{Name: "json", Usage: "the same as --format json", Destination: &o.json},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only problems", Destination: &o.quiet},
 		},
 		Action: func(c *cli.Context) error {
 			o.paths = command.Positionals(c)
-			if len(o.paths) == 0 {
+			isChange := c.IsSet("changed")
+			if len(o.paths) == 0 && !isChange {
 				return failure.Usagef("needs a file, a folder, a pattern, or -")
 			}
 			if o.json {
@@ -60,6 +70,12 @@ EXAMPLES:
 			if !slices.Contains(validateFormats, o.format) {
 				return failure.Usagef("--format: there is no format %s", visible.Quote(o.format)).
 					WithHint(spelling.DidYouMean(validateFormats, o.format, "the formats are "+strings.Join(validateFormats, ", ")))
+			}
+			if isChange && slices.Contains(o.paths, "-") {
+				return failure.Usagef("--changed checks what git has, not standard input")
+			}
+			if isChange && o.changed == "" {
+				return failure.Usagef("--changed: the commit is missing").WithHint("origin/main, for example; HEAD checks what is staged")
 			}
 			return runValidate(c.Context, o, s)
 		},
@@ -73,7 +89,14 @@ func runValidate(ctx context.Context, o validateOptions, s *command.Streams) err
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	bar := newProgress(s, "validating")
 	contracts := &contract.Workspaces{Program: command.ContractProgram}
-	result, err := validate.Files(ctx, o.paths, &validate.FilesOptions{Stdin: s.In, Progress: bar.update, Contract: contracts.Judge})
+	files := &validate.FilesOptions{Stdin: s.In, Progress: bar.update, Contract: contracts.Judge}
+	var result *validate.Result
+	var err error
+	if o.changed != "" {
+		result, err = change.Check(ctx, change.Options{Dir: s.Dir, Base: o.changed, Paths: o.paths, Files: files})
+	} else {
+		result, err = validate.Files(ctx, o.paths, files)
+	}
 	bar.clear()
 	err = errors.Join(err, contracts.Close())
 	if cause := context.Cause(ctx); cause != nil {

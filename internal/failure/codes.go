@@ -29,6 +29,7 @@ import (
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
+	"github.com/oacp-go/oacp/validate/change"
 )
 
 // A rule gives a code to the errors that match.
@@ -221,12 +222,27 @@ func commitRules() []rule {
 		{"index_locked", hinting(func(e *commit.LockedError) string {
 			return "wait for the other git command; if none is running, remove the file: " + visible.Shell("rm", e.Path)
 		})},
+		{"no_repository", is(change.ErrNoRepository, "--changed compares commits; without it, validate takes files and folders")},
+		{"unknown_revision", hinting(func(e *change.RevisionError) string {
+			return deepen(e.Shallow, "git branch --all and git log show what there is; git fetch brings what a remote has")
+		})},
+		{"unrelated", hinting(func(e *change.UnrelatedError) string {
+			return deepen(e.Shallow, "name a commit that HEAD descends from")
+		})},
 		{"no_identity", is(commit.ErrIdentity, "git config user.name NAME; git config user.email ADDRESS")},
 		{"commit_refused", is(commit.ErrRefused, "a hook of the repository, or the program that signs, may have refused; nothing was committed")},
 		{"not_installed", is(git.ErrMissing, "install git")},
 		{"git_too_old", as[*git.VersionError]("install a newer git")},
 		{"git_failed", as[*git.Error]("")},
 	}
+}
+
+// deepen returns the hint for a repository that lacks older commits, or else the other one.
+func deepen(isShallow bool, otherwise string) string {
+	if isShallow {
+		return "git fetch --unshallow brings the older commits, which this clone lacks; in a workflow, fetch-depth: 0 does"
+	}
+	return otherwise
 }
 
 func generalRules() []rule {

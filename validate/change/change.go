@@ -1,0 +1,306 @@
+// Package change validates the messages that a change in git adds: all that the index and HEAD have
+// and the merge base of HEAD and another commit does not. Files are read from git's objects, not from
+// the folder.
+//
+// Besides the rules for each file it checks what only a change can break: a published message is not
+// edited, a copy is that of its sender's outbox, and the committer may write for the sender.
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
+)
+
+// ErrNoRepository is returned if the folder is in no git repository.
+var ErrNoRepository = errors.New("not in a git repository")
+
+// RevisionError says that git knows no commit of this name.
+type RevisionError struct {
+	Name string
+	// Shallow says that the repository lacks older commits.
+	Shallow bool
+}
+
+// Error names it.
+func (e *RevisionError) Error() string { return fmt.Sprintf("git knows no commit %.100q", e.Name) }
+
+// UnrelatedError says that HEAD and another commit have no ancestor in common.
+type UnrelatedError struct {
+	Name string
+	// Shallow says that the repository lacks older commits, one of which may be an ancestor.
+	Shallow bool
+}
+
+// Error names the commit.
+func (e *UnrelatedError) Error() string {
+	return fmt.Sprintf("HEAD and %.100q have no commit in common", e.Name)
+}
+
+// Options say what Check validates.
+type Options struct {
+	// Dir is a folder of the repository.
+	Dir string
+	// Base names the commit that the change is compared with.
+	Base string
+	// Paths are files and folders; what is outside of them is left out. If there are none, the
+	// workspaces of the repository are validated: folders with a workspace.json.
+	Paths []string
+	// Files are the options for single files. Of these, Check uses the contract.
+	Files *validate.FilesOptions
+}
+
+// A check is one call of Check.
+type check struct {
+	git git.Repository
+	// below is the path of Dir below the top of the repository, empty or with a slash at its end.
+	below string
+	// base is a commit, or the empty tree if HEAD has no commit. Range names the commits of the change.
+	base    string
+	commits string
+	// indexed says that the change ends in the index, not in HEAD. committed says that HEAD has a
+	// commit.
+	indexed, committed bool
+
+	set     *validate.Set
+	entries []entry
+	// outboxes are the object ids of the files in outboxes that the change adds or edits, by path.
+	outboxes map[string]string
+	// added are the messages that are new, with what the rules for the whole change need.
+	added []addition
+}
+
+// Check validates the change. A path outside of the repository, a base that git does not know
+// (*RevisionError) and one without a common ancestor (*UnrelatedError) are errors.
+func Check(ctx context.Context, o Options) (*validate.Result, error) {
+	if err := git.Check(ctx); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil {
+		return nil, err
+	}
+	c := &check{git: git.Repository{Dir: dir, Env: inherited(dir)}, set: validate.NewSet(o.Files), outboxes: make(map[string]string)}
+	top, err := c.locate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.resolve(ctx, o.Base); err != nil {
+		return nil, err
+	}
+	paths, err := pathsBelow(top, dir, o.Paths)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.diff(ctx, paths); err != nil {
+		return nil, err
+	}
+	if err := c.read(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.checkCopies(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.checkCommitters(ctx); err != nil {
+		return nil, err
+	}
+	return c.set.Result(), nil
+}
+
+// inherited are the variables with which git tells its hooks which repository and index they work on.
+// Relative paths are relative to the folder.
+func inherited(dir string) (env []string) {
+	for _, name := range [...]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"} {
+		if value := os.Getenv(name); value != "" {
+			if !filepath.IsAbs(value) {
+				value = filepath.Join(dir, value)
+			}
+			env = append(env, name+"="+value)
+		}
+	}
+	if value, ok := os.LookupEnv("GIT_ALTERNATE_OBJECT_DIRECTORIES"); ok {
+		env = append(env, "GIT_ALTERNATE_OBJECT_DIRECTORIES="+value)
+	}
+	return env
+}
+
+// locate finds out where in the repository the folder is, and returns the repository's top, which is
+// the folder itself in a repository without a working folder.
+func (c *check) locate(ctx context.Context) (top string, err error) {
+	out, err := c.git.Run(ctx, "rev-parse", "--is-inside-work-tree", "--show-cdup", "--show-prefix", "--git-path", "index")
+	if git.Exit(err) == 128 && strings.Contains(err.Error(), "not a git repository") {
+		return "", fmt.Errorf("%s is %w", c.git.Dir, ErrNoRepository)
+	}
+	if err != nil {
+		return "", err
+	}
+	// Without a working folder, git prints no line for cdup and prefix.
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if lines[0] != "true" || len(lines) != 4 {
+		return c.git.Dir, nil
+	}
+	index := lines[3]
+	if !filepath.IsAbs(index) {
+		index = filepath.Join(c.git.Dir, index)
+	}
+	if _, err := os.Lstat(index); err == nil { // not so in a clone that was not checked out
+		c.indexed = true
+	}
+	c.below = lines[2]
+	return filepath.Join(c.git.Dir, lines[1]), nil
+}
+
+// resolve finds the commits that the change is between.
+func (c *check) resolve(ctx context.Context, name string) error {
+	_, err := c.git.Run(ctx, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+	if c.committed = err == nil; err != nil && git.Exit(err) != 1 {
+		return err
+	}
+	if !c.committed && name == "HEAD" { // the first commit is about to be made
+		tree, err := c.git.Run(ctx, "hash-object", "-t", "tree", "--stdin")
+		c.base, c.indexed = strings.TrimSpace(string(tree)), true
+		return err
+	}
+	shallow, err := c.git.Run(ctx, "rev-parse", "--is-shallow-repository")
+	if err != nil {
+		return err
+	}
+	isShallow := strings.TrimSpace(string(shallow)) == "true"
+	if name == "" || strings.HasPrefix(name, "-") || strings.ContainsAny(name, "\x00\n") {
+		return &RevisionError{Name: name}
+	}
+	other, err := c.git.Run(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+	if err != nil {
+		return &RevisionError{Name: name, Shallow: isShallow}
+	}
+	if !c.committed {
+		return &RevisionError{Name: "HEAD"}
+	}
+	c.commits = strings.TrimSpace(string(other)) + "..HEAD"
+	base, err := c.git.Run(ctx, "merge-base", strings.TrimSpace(string(other)), "HEAD")
+	if git.Exit(err) == 1 {
+		return &UnrelatedError{Name: name, Shallow: isShallow}
+	}
+	c.base = strings.TrimSpace(string(base))
+	return err
+}
+
+// pathsBelow returns the paths relative to the top of the repository, with slashes.
+func pathsBelow(top, dir string, paths []string) (below []string, err error) {
+	if top, err = filepath.EvalSymlinks(top); err != nil {
+		return nil, err
+	}
+	for _, name := range paths {
+		whole := name
+		if !filepath.IsAbs(whole) {
+			whole = filepath.Join(dir, whole)
+		}
+		// What the change removes is not there: only the folder above is resolved.
+		if folder, err := filepath.EvalSymlinks(filepath.Dir(whole)); err == nil {
+			whole = filepath.Join(folder, filepath.Base(whole))
+		}
+		relative, err := filepath.Rel(top, whole)
+		if err != nil || !filepath.IsLocal(relative) {
+			return nil, fmt.Errorf("%s is not in the repository %s", name, top)
+		}
+		below = append(below, path.Clean(filepath.ToSlash(relative)))
+	}
+	return below, nil
+}
+
+// name returns how reports call a file of the repository: relative to the folder.
+func (c *check) name(file string) string {
+	relative, err := filepath.Rel(filepath.FromSlash("/"+c.below), filepath.FromSlash("/"+file))
+	if err != nil {
+		return file
+	}
+	return relative
+}
+
+// read validates what is new, and reports what was edited or removed.
+func (c *check) read(ctx context.Context) error {
+	moved := movesIn(c.entries)
+	var wanted []string
+	for _, e := range c.entries {
+		if e.isRead(moved) {
+			wanted = append(wanted, e.id)
+		}
+	}
+	removed, err := c.removedIDs(ctx, moved)
+	if err != nil {
+		return err
+	}
+	blobs := c.openBlobs(ctx, wanted)
+	for _, e := range c.entries {
+		var data []byte
+		problem := ""
+		if e.isRead(moved) {
+			if data, problem, err = blobs.next(); err != nil {
+				return errors.Join(err, blobs.close())
+			}
+		}
+		if err := c.judge(ctx, e, moved, removed, data, problem); err != nil {
+			return errors.Join(err, blobs.close())
+		}
+	}
+	return blobs.close()
+}
+
+// judge reports what is wrong with a changed file on its own.
+func (c *check) judge(ctx context.Context, e entry, moved moves, removed map[schema.ID]string, data []byte, problem string) error {
+	name := c.name(e.path)
+	switch {
+	case strings.Contains(e.path, "\n"):
+		c.set.AddUnreadable(name, validate.RuleFileUnreadable, "its name has a line break", "rename it")
+		return nil
+	case e.status == 'U':
+		c.set.AddUnreadable(name, validate.RuleFileUnreadable, "it has conflicts that are not resolved", "git status says how to resolve them")
+		return nil
+	case e.status == 'D':
+		if e.box == outbox && !moved.within(e) {
+			c.set.AddUnreadable(name, validate.RuleRemoved, "the message is no longer in the outbox of "+string(e.agent),
+				"leave it, unless it is removed from all copies on purpose")
+		}
+		return nil
+	case e.isEdit():
+		c.set.AddUnreadable(name, validate.RulePublished, "the message was published, and the change edits it",
+			"restore the file, and send another message")
+	}
+	if what := e.unusual(); what != "" {
+		c.set.AddUnreadable(name, validate.RuleFileUnreadable, what, "a message is an ordinary file")
+		return nil
+	}
+	if !e.isRead(moved) || e.isEdit() {
+		return nil
+	}
+	if problem != "" {
+		c.set.AddUnreadable(name, validate.RuleFileSize, problem, "put long content in a file and name it in the body")
+		return nil
+	}
+	at, m, err := c.set.Add(ctx, name, data)
+	if err != nil || m == nil {
+		return err
+	}
+	if before, ok := removed[m.ID]; ok && e.box == outbox && before != e.id {
+		c.set.Report(at, validate.RulePublished, "id", "the message was published with other content, and the change replaces it",
+			"restore the file that was removed, and send another message")
+	}
+	switch {
+	case e.box == outbox && m.From.Valid() && m.From != e.agent:
+		c.set.Report(at, validate.RuleWrongMailbox, "from", fmt.Sprintf("the message is from %s, and in the outbox of %s", m.From, e.agent),
+			"put it into the outbox of its sender")
+	case e.box != outbox && e.box != deadLetters && !m.IsFor(e.agent):
+		c.set.Report(at, validate.RuleWrongMailbox, "to", fmt.Sprintf("%s is not a recipient, and has the message in its %s", e.agent, e.box),
+			"leave it to the recipients")
+	}
+	c.added = append(c.added, addition{entry: e, file: at, from: m.From, names: namesOf(e, m)})
+	return nil
+}

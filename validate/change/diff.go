@@ -1,0 +1,230 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// The folders of a mailbox.
+const (
+	inbox       = "inbox"
+	outbox      = "outbox"
+	archive     = "archive"
+	deadLetters = "dead_letter"
+)
+
+// marker is the file that marks a workspace.
+const marker = "workspace.json"
+
+// An entry is a message file that the change adds, edits or removes.
+type entry struct {
+	// path is that of the file below the top of the repository, and workspace that of the folder with
+	// agents: empty or with a slash at its end.
+	path, workspace string
+	agent           schema.AgentName
+	box             string
+	// status is a letter of git: A, D, M, T (another type of file), or U (not merged).
+	status byte
+	// oldMode and mode are those of git, and before and id the object ids.
+	oldMode, mode, before, id string
+}
+
+// The modes of git.
+const (
+	noMode      = "000000"
+	plainMode   = "100644"
+	programMode = "100755"
+	linkMode    = "120000"
+)
+
+func isFile(mode string) bool { return mode == plainMode || mode == programMode }
+
+// isEdit reports whether the change edits a message that the base has.
+func (e *entry) isEdit() bool { return (e.status == 'M' || e.status == 'T') && e.before != e.id }
+
+// unusual says what a new file is instead of an ordinary one.
+func (e *entry) unusual() string {
+	switch {
+	case isFile(e.mode) || e.mode == noMode:
+		return ""
+	case e.mode == linkMode:
+		return "it is a symbolic link"
+	}
+	return "it is a repository of its own (a submodule)"
+}
+
+// isRead reports whether the content is validated: it is new in this mailbox.
+func (e *entry) isRead(moved moves) bool {
+	return e.status == 'A' && isFile(e.mode) && !strings.Contains(e.path, "\n") && !moved.within(*e)
+}
+
+// moves knows which contents the change takes out of a folder and which it puts into one. Moving a
+// message from the inbox to the archive is no new message.
+type moves struct{ removed, added map[content]bool }
+
+type content struct {
+	workspace string
+	agent     schema.AgentName
+	outbox    bool
+	id        string
+}
+
+func movesIn(entries []entry) moves {
+	m := moves{make(map[content]bool), make(map[content]bool)}
+	for _, e := range entries {
+		switch e.status {
+		case 'A':
+			m.added[content{e.workspace, e.agent, e.box == outbox, e.id}] = true
+		case 'D':
+			m.removed[content{e.workspace, e.agent, e.box == outbox, e.before}] = true
+		}
+	}
+	return m
+}
+
+// within reports whether an added file was in the mailbox before, or a removed one still is.
+func (m moves) within(e entry) bool {
+	if e.status == 'D' {
+		return m.added[content{e.workspace, e.agent, e.box == outbox, e.before}]
+	}
+	return m.removed[content{e.workspace, e.agent, e.box == outbox, e.id}]
+}
+
+// diff lists the message files that change, below the paths or, if there are none, in workspaces.
+func (c *check) diff(ctx context.Context, paths []string) error {
+	args := []string{"diff-tree", "-r", c.base, "HEAD"}
+	if c.indexed {
+		args = []string{"diff-index", "--cached", c.base}
+	}
+	args = append(args, "--raw", "-z", "--no-renames", "--no-abbrev", "--", ":(top,glob)**/agents/**")
+	out, err := c.git.Run(ctx, args...)
+	if err != nil {
+		return err
+	}
+	all, err := parseRaw(string(out))
+	if err != nil {
+		return err
+	}
+	if len(paths) == 0 {
+		marked, err := c.marked(ctx, all)
+		if err != nil {
+			return err
+		}
+		all = slices.DeleteFunc(all, func(e entry) bool { return !marked[e.workspace] })
+	} else {
+		all = slices.DeleteFunc(all, func(e entry) bool {
+			return !slices.ContainsFunc(paths, func(p string) bool { return p == "." || e.path == p || strings.HasPrefix(e.path, p+"/") })
+		})
+	}
+	c.entries = all
+	for _, e := range all {
+		if e.box == outbox && isFile(e.mode) && e.status != 'D' {
+			c.outboxes[e.path] = e.id
+		}
+	}
+	return nil
+}
+
+// parseRaw reads what git diff-tree and diff-index print with --raw -z, and returns the files in
+// mailboxes.
+func parseRaw(out string) (found []entry, err error) {
+	fields := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
+	if out == "" {
+		return nil, nil
+	}
+	if len(fields)%2 != 0 {
+		return nil, errors.New("git printed half a line of a difference")
+	}
+	for i := 0; i < len(fields); i += 2 {
+		// :oldmode mode before id status
+		words := strings.Split(strings.TrimPrefix(fields[i], ":"), " ")
+		if len(words) != 5 || words[4] == "" {
+			return nil, fmt.Errorf("git printed %.200q for a difference", fields[i])
+		}
+		e, ok := inMailbox(fields[i+1])
+		if !ok {
+			continue
+		}
+		e.oldMode, e.mode, e.before, e.id, e.status = words[0], words[1], words[2], words[3], words[4][0]
+		found = append(found, e)
+	}
+	return found, nil
+}
+
+// inMailbox says in which mailbox a file is, if it has the name of a message: directly in a folder of
+// it or, as in the branch that sync keeps, in a folder for a day.
+func inMailbox(file string) (e entry, ok bool) {
+	parts := strings.Split(file, "/")
+	base := parts[len(parts)-1]
+	for depth := 4; depth <= 5 && depth <= len(parts); depth++ {
+		at := parts[len(parts)-depth:]
+		isBox := at[2] == inbox || at[2] == outbox || at[2] == archive || at[2] == deadLetters
+		if at[0] != "agents" || !isBox || !schema.AgentName(at[1]).Valid() || !schema.IsMessageFile(base) {
+			continue
+		}
+		workspace := strings.Join(parts[:len(parts)-depth], "/")
+		if workspace != "" {
+			workspace += "/"
+		}
+		return entry{path: file, workspace: workspace, agent: schema.AgentName(at[1]), box: at[2]}, true
+	}
+	return entry{}, false
+}
+
+// marked returns which of the folders are workspaces: there is a workspace.json in the change or its
+// base.
+func (c *check) marked(ctx context.Context, entries []entry) (map[string]bool, error) {
+	marked := make(map[string]bool)
+	var folders, specs []string
+	for _, e := range entries {
+		if _, known := marked[e.workspace]; !known && !strings.Contains(e.workspace, "\n") {
+			marked[e.workspace] = false
+			folders = append(folders, e.workspace)
+			specs = append(specs, c.end(e.workspace+marker), c.base+":"+e.workspace+marker)
+		}
+	}
+	objects, err := c.objects(ctx, specs)
+	for i := range objects {
+		if objects[i].kind == "blob" {
+			marked[folders[i/2]] = true
+		}
+	}
+	return marked, err
+}
+
+// end names a file at the end of the change, for git.
+func (c *check) end(file string) string {
+	if c.indexed {
+		return ":" + file
+	}
+	return "HEAD:" + file
+}
+
+// namesOf returns the paths at which the sender's copy of a message can be.
+func namesOf(e entry, m *schema.Message) (names []string) {
+	if !m.From.Valid() {
+		return nil
+	}
+	candidates := []string{path.Base(e.path), m.FileName()}
+	if long, err := m.LongFileName(); err == nil {
+		candidates = append(candidates, long)
+	}
+	slices.Sort(candidates)
+	folder := e.workspace + "agents/" + string(m.From) + "/" + outbox + "/"
+	for _, name := range slices.Compact(candidates) {
+		if strings.ContainsAny(name, "\n/") {
+			continue
+		}
+		names = append(names, folder+name)
+		if parsed, err := schema.ParseFileName(name); err == nil {
+			names = append(names, folder+parsed.At.Format("20060102")+"/"+name)
+		}
+	}
+	return names
+}
