@@ -92,7 +92,7 @@ func (r *Repository) status(ctx context.Context) (c Changes, err error) {
 		}
 		below, inside := strings.CutPrefix(name, r.prefix)
 		switch folder, isFolder := strings.CutSuffix(below, "/"); {
-		case !inside || !belongs(below):
+		case !inside || !belongs(below) || name == attributesName && line[0] != '?':
 		case isFolder:
 			c.Skipped = append(c.Skipped, folder)
 		case line[0] == '?':
@@ -148,7 +148,7 @@ func belongs(name string) bool {
 	if strings.HasPrefix(dir, ".") || strings.Contains(dir, "/.") {
 		return false
 	}
-	return !strings.HasPrefix(base, ".") || slices.Contains([]string{".gitkeep", ".gitattributes", ".gitignore"}, base)
+	return !strings.HasPrefix(base, ".") || slices.Contains([]string{".gitkeep", attributesName, ".gitignore"}, base)
 }
 
 // inMailbox returns the mailbox folder that holds the file, if it is one of a mailbox.

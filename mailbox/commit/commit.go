@@ -22,6 +22,9 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 )
 
+// attributesName is the file that says how git treats messages.
+const attributesName = ".gitattributes"
+
 const (
 	// timeLimit bounds a commit, with its hooks and the program that signs it.
 	timeLimit = 2 * time.Minute
@@ -179,11 +182,11 @@ func (r *Repository) checkIgnored(ctx context.Context) error {
 
 // namesOf returns the files and folders that belong to a workspace. A workspace that is the top of
 // the repository, not below it, shares that folder with the code: there, only what carries messages is
-// taken.
+// taken, and a .gitattributes that is new.
 func namesOf(w *mailbox.Workspace, below bool) []string {
-	names := []string{"agents", project.MarkerName}
+	names := []string{"agents", project.MarkerName, attributesName}
 	if below {
-		names = append(names, "schemas", "trust", ".gitattributes", ".gitignore", ".gitkeep")
+		names = append(names, "schemas", "trust", ".gitignore", ".gitkeep")
 	}
 	if project.HasProjectFolders(w) {
 		names = append(names, "memory", "packets", "checkpoints", "merges", "artifacts")
