@@ -242,6 +242,27 @@ func TestTakenOutByHand(t *testing.T) {
 	}
 }
 
+// TestTakenOutWhileItWaits takes a message out of the inbox while it waits for the turn before it to
+// end.
+func TestTakenOutWhileItWaits(t *testing.T) {
+	for _, parallel := range []int{1, 2} { // without room for it, and behind another of its conversation
+		w := newWorkspace(t)
+		first, second := question("first"), question("second")
+		first.ConversationID, second.ConversationID = "conv-20260313-claude-1", "conv-20260313-claude-1"
+		send(t, w, first, second)
+		waiting := entries(t, w, "codex", mailbox.Inbox)[1]
+		rec, err := runOnce(t, w, Config{Parallel: parallel, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+			return agent.Result{}, w.Acknowledge(waiting)
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTexts(t, "turns on", rec.of(EventStarted), "first")
+		wantTexts(t, "problems", rec.of(EventProblem))
+		wantTexts(t, "acknowledged", rec.of(EventAcknowledged), "first")
+	}
+}
+
 // TestFailsAfterItWasTakenOut takes a message out of the inbox during a turn that fails, as somebody
 // does who acknowledges it on another machine. It gets no other turn, and its sender no bounce.
 func TestFailsAfterItWasTakenOut(t *testing.T) {
