@@ -1,0 +1,36 @@
+package gitmail
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+func TestCommitMessage(t *testing.T) {
+	sent := Change{Kind: Sent, Agent: "claude", ID: "msg-20261121T1000Z-claude-ab12", From: "claude", To: []schema.AgentName{"codex", "cursor"}, Type: schema.Question, Subject: "Which port?"}
+	done := Change{Kind: Acknowledged, Agent: "codex", ID: sent.ID, Subject: "Which port?"}
+	hostile := Change{Kind: DeadLetter, Agent: "codex", Subject: "a\nCo-authored-by: x <x@y>\x1b[2J" + strings.Repeat("é", 200)}
+	tests := map[string]struct {
+		changes []Change
+		want    string
+	}{
+		"a message":         {[]Change{sent}, "claude → codex, cursor: question \"Which port?\"\n\nmsg-20261121T1000Z-claude-ab12\n\n[skip ci]\n"},
+		"an acknowledgment": {[]Change{done}, "codex: acknowledged \"Which port?\"\n\nmsg-20261121T1000Z-claude-ab12\n\n[skip ci]\n"},
+		"a hostile subject": {[]Change{hostile}, "codex: gave up \"a Co-authored-by: x  x@y  [2J" + strings.Repeat("é", 70) + "…\"\n\n[skip ci]\n"},
+		"an agent":          {[]Change{{Kind: NewAgent, Agent: "codex"}}, "agent codex\n\n[skip ci]\n"},
+		"several":           {[]Change{sent, sent, done}, "2 messages, 1 other change\n\n[skip ci]\n"},
+		"acknowledgments":   {[]Change{done, done}, "2 other changes\n\n[skip ci]\n"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			var edits []*edit
+			for _, change := range test.changes {
+				edits = append(edits, &edit{Change: change})
+			}
+			if got := message(edits); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
