@@ -80,7 +80,7 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	if err := git.Check(ctx); err != nil {
 		return made, err
 	}
-	own := &git.Repository{GitDir: filepath.Join(w.Dir(), gitName)}
+	own := repositoryOf(w)
 	before, err := settingsBefore(ctx, w, own)
 	if err != nil {
 		return made, err
@@ -151,9 +151,10 @@ func create(ctx context.Context, w *mailbox.Workspace, around *surroundings, cho
 	}
 	target := filepath.Join(w.Dir(), gitName)
 	// The path of the user's settings is relative, so this name must be in the same folder.
-	r := &git.Repository{GitDir: target + "-init-" + rand.Text(), Env: []string{"GIT_DEFAULT_REF_FORMAT=files"}}
+	r := repositoryOf(w)
+	r.GitDir = target + "-init-" + rand.Text()
 	defer func() { err = errors.Join(err, os.RemoveAll(r.GitDir)) }()
-	maker := &git.Repository{Env: r.Env}
+	maker := &git.Repository{Env: []string{"GIT_DEFAULT_REF_FORMAT=files"}}
 	if _, err := maker.Run(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+format,
 		"--initial-branch="+branchName(chosen.Ref), r.GitDir); err != nil {
 		return err
@@ -184,8 +185,9 @@ func complete(ctx context.Context, w *mailbox.Workspace, r *git.Repository, arou
 
 // fetch brings the ref into the repository.
 func fetch(ctx context.Context, r *git.Repository, chosen *choice) error {
-	_, err := r.Run(ctx, "-c", "core.hooksPath="+os.DevNull, "-c", "gc.auto=0", "-c", "maintenance.auto=false", "-c", "fetch.writeCommitGraph=false",
-		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--recurse-submodules=no", remoteName, "+"+chosen.Ref+":"+trackingRef)
+	ctx, cancel := context.WithTimeoutCause(ctx, firstLimit, fmt.Errorf("no answer within %v: %w", firstLimit, context.DeadlineExceeded))
+	defer cancel()
+	_, err := r.Run(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", remoteName, "+"+chosen.Ref+":"+trackingRef)
 	return err
 }
 
