@@ -25,6 +25,8 @@ type deliverOptions struct {
 	suffix                 string
 	sign                   bool
 	wait                   waitOptions
+	sync                   command.Sync
+	synchronizer           *command.Synchronizer
 	// afterwards, if not nil, acknowledges the message that this one answers, once this one is sent.
 	afterwards func() (acknowledged schema.ID, err error)
 	// answered, if not nil, is the message that this one answers. The editor shows it.
@@ -33,12 +35,15 @@ type deliverOptions struct {
 	sent func()
 	// warnings are printed already; the JSON answer has them too.
 	warnings []string
+	// synced says in the JSON answer whether the message went out, if it should.
+	synced *bool
 }
 
 func (o *deliverOptions) flags() []cli.Flag {
 	return append([]cli.Flag{
 		o.wait.flag(),
 		timeoutFlag(),
+		o.sync.Flag(command.Rare),
 		&cli.BoolFlag{Name: "dry-run", Usage: "print the message and send nothing", Destination: &o.dryRun},
 		command.JSONFlag(&o.json),
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print nothing but the id", Destination: &o.quiet},
@@ -52,13 +57,21 @@ func (o *deliverOptions) flags() []cli.Flag {
 
 // withWorkspace opens the workspace, calls use and closes it. With --create, it makes an unknown
 // project.
-func (o *deliverOptions) withWorkspace(s *command.Streams, use func(*mailbox.Workspace) error) error {
+func (o *deliverOptions) withWorkspace(ctx context.Context, s *command.Streams, use func(*mailbox.Workspace) error) error {
 	if o.create && !o.dryRun {
 		if err := o.makeProject(s); err != nil {
 			return err
 		}
 	}
-	return o.workspace.With(s, &mailbox.Options{NoSync: o.noSync}, use)
+	return o.workspace.With(s, &mailbox.Options{NoSync: o.noSync}, func(w *mailbox.Workspace) (err error) {
+		if !o.dryRun {
+			o.synchronizer, err = o.sync.Open(ctx, s, w)
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(use(w), o.synchronizer.Close())
+	})
 }
 
 // makeProject makes the project that the command line names if it is unknown.
@@ -75,8 +88,8 @@ func (o *deliverOptions) makeProject(s *command.Streams) error {
 	return err
 }
 
-// deliver sends the draft, prints the receipt, and waits for --wait. Without --wait it does not catch
-// signals, which would take a tenth of its time: delivery survives that the process is killed.
+// deliver sends the draft, prints the receipt, and waits for --wait. Without --wait and --sync it does
+// not catch signals, which would take a tenth of its time: delivery survives that the process is killed.
 // Source is where the body was read from. If the draft has no body, the user writes it in an editor.
 func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft schema.Message, source validate.Source, s *command.Streams) error {
 	if draft.Body.Kind == schema.Absent {
@@ -89,7 +102,7 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	if o.dryRun {
 		return o.showDraft(w, draft, options, s)
 	}
-	if o.wait.what != "" {
+	if o.wait.what != "" || o.sync.IsSet() {
 		var stop func()
 		ctx, stop = command.UntilSignal(ctx)
 		defer stop()
@@ -109,14 +122,23 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	if err == nil && o.afterwards != nil {
 		acknowledged, err = o.afterwards()
 	}
+	syncsOnce := o.sync.IsSet() && o.wait.what == ""
+	if syncsOnce && o.json && err == nil {
+		synced := o.synchronizer.Once(ctx)
+		o.synced = &synced
+	}
 	// A message with a receipt is sent, even if there is an error.
 	if printErr := o.printReceipt(w, receipt, acknowledged, s); printErr != nil {
 		printErr = fmt.Errorf("message %s is sent, but that could not be printed: %w", receipt.Message.ID, printErr)
 		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
+	if err == nil && syncsOnce && !o.json {
+		o.synchronizer.Once(ctx) // if that fails, it says so, and the next sync takes the message along
+	}
 	if err != nil || o.wait.what == "" {
 		return err
 	}
+	defer o.synchronizer.Start(ctx, true)()
 	return o.await(ctx, w, receipt, before, s)
 }
 
@@ -161,6 +183,7 @@ type sendAnswer struct {
 	Outbox         string                `json:"outbox_path,omitempty"`
 	YAML           string                `json:"yaml,omitempty"`
 	Acknowledged   schema.ID             `json:"acknowledged,omitempty"`
+	Synced         *bool                 `json:"synced,omitempty"`
 }
 
 // newSendAnswer also prints the warnings.
@@ -193,7 +216,7 @@ func newSendAnswer(workspace *mailbox.Workspace, m *schema.Message, warnings val
 func (o deliverOptions) printReceipt(w *mailbox.Workspace, r *mailbox.Receipt, acknowledged schema.ID, s *command.Streams) (err error) {
 	answer := newSendAnswer(w, r.Message, r.Warnings, s)
 	answer.Warnings = append(o.warnings, answer.Warnings...)
-	answer.Outbox, answer.AlreadySent, answer.Acknowledged = r.Outbox, r.AlreadySent, acknowledged
+	answer.Outbox, answer.AlreadySent, answer.Acknowledged, answer.Synced = r.Outbox, r.AlreadySent, acknowledged, o.synced
 	if answer.Inboxes = r.Inboxes; len(r.Inboxes) == 1 {
 		answer.Inbox, answer.Inboxes = r.Inboxes[0], nil
 	}

@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/fatih/color"
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -53,6 +55,10 @@ type demoStep struct {
 	command []string
 	// beside, if not nil, is a command that runs meanwhile, as in another terminal.
 	beside []string
+	// in and besideIn are the folders in which the commands run, if not that of the demo.
+	in, besideIn string
+	// git says that the step needs git.
+	git bool
 	// exit is the expected exit status.
 	exit int
 }
@@ -117,6 +123,39 @@ var demoSteps = []demoStep{
 		command: []string{"status"}},
 	{explain: "A line for each message that arrived, for scripts.",
 		command: []string{"watch", "--agent", "claude", "--since", "epoch"}},
+	{
+		explain: "Many machines, one conversation. Two clones of a repository are a laptop and a server here. On the laptop, init puts mailboxes into a branch of their own on the remote.",
+		prepare: cloneTwice, git: true, in: "laptop",
+		command: []string{"init", "--git", "--agents", "claude,codex"},
+	},
+	{explain: "sync puts what is new there into the branch, as commits.", git: true, in: "laptop",
+		command: []string{"sync"}},
+	{
+		explain: "The server finds the branch, and joins.", git: true, in: "server",
+		command: []string{"init", "--git"},
+	},
+	{
+		explain: "A message and its answer travel. The code, its branches and your git status stay as they are.",
+		git:     true, besideIn: "server", in: "laptop",
+		beside:  []string{"run", "--agent", "codex", "--driver", "echo", "--reply", "--sync", "200ms"},
+		command: []string{"send", "--from", "claude", "--to", "codex", "--type", "question", "--subject", "Ping", "--body", "Is anybody over there?", "--wait=reply", "--sync", "200ms"},
+	},
+}
+
+// cloneTwice makes a bare repository, and a laptop and a server that have it as their remote.
+func cloneTwice(ctx context.Context, d *demo) error {
+	hub := filepath.Join(d.dir, "hub.git")
+	for _, args := range [][]string{
+		{"init", "-q", "--bare", hub},
+		{"clone", "-q", hub, filepath.Join(d.dir, "laptop")}, {"clone", "-q", hub, filepath.Join(d.dir, "server")},
+		{"-C", filepath.Join(d.dir, "laptop"), "config", "commit.gpgsign", "false"}, // a demo asks for no passphrase
+		{"-C", filepath.Join(d.dir, "server"), "config", "commit.gpgsign", "false"},
+	} {
+		if _, err := new(git.Repository).Run(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // nameFirstPending returns a preparation that names the first message of an inbox.
@@ -173,6 +212,9 @@ func runDemo(ctx context.Context, o demoOptions, s *command.Streams) (err error)
 			return err
 		}
 		result, err := d.run(ctx, step)
+		if missing := noGit(err); step.git && missing != nil {
+			result, err = demoResult{Explain: step.explain, Skipped: missing.Error()}, nil
+		}
 		if err != nil {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}
@@ -186,6 +228,14 @@ func runDemo(ctx context.Context, o demoOptions, s *command.Streams) (err error)
 		fmt.Fprintf(s.Out, "The folder is %s\n", visible.Line(dir))
 	default:
 		fmt.Fprintln(s.Out, "The scratch folder is removed; oacp demo --keep keeps it. oacp init makes a\nworkspace, and oacp help lists the commands.")
+	}
+	return nil
+}
+
+// noGit returns the error, or nil unless it says that there is no git that can be used.
+func noGit(err error) error {
+	if _, old := errors.AsType[*git.VersionError](err); old || errors.Is(err, git.ErrMissing) {
+		return err
 	}
 	return nil
 }
@@ -206,11 +256,30 @@ func newDemo(dir string, s *command.Streams) *demo {
 	return &demo{dir: dir, streams: &inner, names: map[string]string{"folder": dir}}
 }
 
-// streamsTo returns streams whose output goes to a buffer.
-func (d *demo) streamsTo(output *bytes.Buffer) *command.Streams {
+// streamsTo returns streams of a command in a folder of the demo, whose output goes to a buffer.
+func (d *demo) streamsTo(output *demoOutput, in string) *command.Streams {
 	inner := *d.streams
+	inner.Dir = filepath.Join(d.dir, in)
 	inner.Out, inner.Err = bufio.NewWriter(output), output
 	return &inner
+}
+
+// demoOutput is the output of a command, of which several goroutines may write.
+type demoOutput struct {
+	lock sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *demoOutput) Write(data []byte) (int, error) {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	return o.text.Write(data)
+}
+
+func (o *demoOutput) String() string {
+	o.lock.Lock()
+	defer o.lock.Unlock()
+	return o.text.String()
 }
 
 // demoResult is the outcome of a step.
@@ -223,9 +292,16 @@ type demoResult struct {
 	// Beside is the command that ran meanwhile.
 	Beside       string `json:"beside,omitempty"`
 	BesideOutput string `json:"beside_output,omitempty"`
+	// Skipped says why the step did not run.
+	Skipped string `json:"skipped,omitempty"`
 }
 
 func (d *demo) run(ctx context.Context, step demoStep) (demoResult, error) {
+	if step.git {
+		if err := git.Check(ctx); err != nil {
+			return demoResult{}, err
+		}
+	}
 	if step.prepare != nil {
 		if err := step.prepare(ctx, d); err != nil {
 			return demoResult{}, err
@@ -238,15 +314,15 @@ func (d *demo) run(ctx context.Context, step demoStep) (demoResult, error) {
 		}
 		args[i] = arg
 	}
-	var output bytes.Buffer
-	inner := d.streamsTo(&output)
-	result := demoResult{Explain: step.explain, Command: commandLine(args)}
+	var output demoOutput
+	inner := d.streamsTo(&output, step.in)
+	result := demoResult{Explain: step.explain, Command: commandLine(step.in, args)}
 	if step.beside == nil {
 		result.Exit = run(ctx, args, inner)
 	} else {
 		var err error
-		result.Beside = commandLine(step.beside)
-		result.BesideOutput, err = d.runBeside(ctx, step.beside, func() { result.Exit = run(ctx, args, inner) })
+		result.Beside = commandLine(step.besideIn, step.beside)
+		result.BesideOutput, err = d.runBeside(ctx, step, func() { result.Exit = run(ctx, args, inner) })
 		if err != nil {
 			return demoResult{}, err
 		}
@@ -262,24 +338,27 @@ func (d *demo) run(ctx context.Context, step demoStep) (demoResult, error) {
 }
 
 // runBeside runs a command while other runs, then stops it. It returns what the command printed.
-func (d *demo) runBeside(ctx context.Context, args []string, other func()) (string, error) {
+func (d *demo) runBeside(ctx context.Context, step demoStep, other func()) (string, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var output bytes.Buffer
-	inner := d.streamsTo(&output)
+	var output demoOutput
+	inner := d.streamsTo(&output, step.besideIn)
 	ended := make(chan int)
-	go func() { ended <- run(ctx, args, inner) }()
+	go func() { ended <- run(ctx, step.beside, inner) }()
 	other()
 	stop()
 	if exit := <-ended; exit != failure.ExitDone {
-		return "", fmt.Errorf("oacp %s ended with status %d: %s", args[0], exit, output.String())
+		return "", fmt.Errorf("oacp %s ended with status %d: %s", step.beside[0], exit, output.String())
 	}
 	return output.String(), nil
 }
 
 // commandLine returns the command as a user types it into a shell.
-func commandLine(args []string) string {
+func commandLine(in string, args []string) string {
 	line := "oacp"
+	if in != "" {
+		line = "cd " + in + " && oacp"
+	}
 	for _, arg := range args {
 		if strings.ContainsAny(arg, " #?") {
 			arg = `"` + arg + `"`
@@ -299,6 +378,10 @@ func (r demoResult) print(step int, o demoOptions, s *command.Streams) error {
 		fmt.Fprintln(s.Out, line)
 	}
 	fmt.Fprintln(s.Out)
+	if r.Skipped != "" {
+		fmt.Fprintf(s.Out, "   skipped: %s\n\n", visible.Line(r.Skipped))
+		return s.Out.Flush()
+	}
 	if r.Beside != "" {
 		printCommand(s, r.Beside, r.BesideOutput)
 	}

@@ -51,6 +51,7 @@ func program() *command.Program {
 			{Name: "init", New: newInitCommand},
 			{Name: "commit", New: newCommitCommand},
 			{Name: "add-agent", New: newAddAgentCommand},
+			{Name: "sync", New: newSyncCommand},
 			{Name: "doctor", New: newDoctorCommand},
 			{Name: "key", New: newKeyCommand},
 			{Name: "trust", New: newTrustCommand},

@@ -40,6 +40,11 @@ func TestScript(t *testing.T) {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			// The temporary folder may be in a git repository.
 			env.Setenv("GIT_CEILING_DIRECTORIES", filepath.Dir(env.WorkDir))
+			// Git must not depend on the settings of this machine.
+			for _, name := range []string{"AUTHOR", "COMMITTER"} {
+				env.Setenv("GIT_"+name+"_NAME", "Ann")
+				env.Setenv("GIT_"+name+"_EMAIL", "ann@example.com")
+			}
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			testdata, err := filepath.Abs("testdata")
 			env.Setenv("TESTDATA", testdata)

@@ -22,6 +22,7 @@ type mirrorOptions struct {
 	since     string
 	all       bool
 	follow    bool
+	sync      command.Sync
 	noSync    bool
 	json      bool
 }
@@ -33,6 +34,7 @@ func newMirrorCommand(s *command.Streams) *cli.Command {
 		&cli.StringFlag{Name: "since", Usage: "record what was made from `TIME` on: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began", Destination: &o.since},
 		&cli.BoolFlag{Name: "all", Usage: "record everything in the outboxes, also what is older than the run and what came from other logs", Destination: &o.all},
 		&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what is new, as it comes, until stopped", Destination: &o.follow},
+		o.sync.Flag(command.Rare),
 		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose what was carried", Destination: &o.noSync},
 		command.JSONFlag(&o.json),
 	}
@@ -63,7 +65,7 @@ EXAMPLES:
    oacp mirror my-project --bridge bridge.jsonl --follow`,
 		Flags: append(append(flags, o.log.WritingFlags()...), o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
-			if err := o.log.Check(c); err != nil {
+			if err := errors.Join(o.log.Check(c), o.sync.Check()); err != nil {
 				return err
 			}
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
@@ -79,7 +81,12 @@ func runMirror(ctx context.Context, o mirrorOptions, s *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	return o.workspace.With(s, &mailbox.Options{NoSync: o.noSync}, func(w *mailbox.Workspace) error {
+	return o.workspace.With(s, &mailbox.Options{NoSync: o.noSync}, func(w *mailbox.Workspace) (err error) {
+		synchronizer, err := o.sync.Open(ctx, s, w)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, synchronizer.Close()) }()
 		return o.log.With(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
 			bar := newProgress(s, "mirroring")
 			defer bar.clear()
@@ -87,10 +94,14 @@ func runMirror(ctx context.Context, o mirrorOptions, s *command.Streams) error {
 			ctx, stop := command.UntilSignal(ctx)
 			defer stop()
 			if o.follow {
-				return o.followMirror(ctx, m, bar, s)
+				return synchronizer.Around(ctx, false, func() error { return o.followMirror(ctx, m, bar, s) })
 			}
-			report, err := m.Run(ctx)
-			bar.clear()
+			var report mirror.Report
+			err := synchronizer.Around(ctx, true, func() (err error) {
+				report, err = m.Run(ctx)
+				bar.clear()
+				return err
+			})
 			err = cmp.Or(context.Cause(ctx), err)
 			// What was done before an error is done.
 			printErr := reportAnswer{Bridge: log.Path(), Report: report}.print(o.json && err == nil, s)

@@ -26,6 +26,7 @@ type nextOptions struct {
 	selection         selection
 	all, thread, json bool
 	limit             time.Duration
+	sync              command.Sync
 }
 
 func newNextCommand(s *command.Streams) *cli.Command {
@@ -48,6 +49,7 @@ EXAMPLES:
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			timeoutFlag(),
+			o.sync.Flag(command.Rare),
 			&cli.BoolFlag{Name: "thread", Usage: "show what is new in the conversation since the agent's last message", Destination: &o.thread},
 			&cli.BoolFlag{Name: "all", Usage: "show all that is pending", Destination: &o.all},
 		}, o.selection.flags("only"), []cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags()),
@@ -58,7 +60,7 @@ EXAMPLES:
 			if o.limit, err = timeLimit(c); err != nil {
 				return err
 			}
-			if err := o.selection.parse(); err != nil {
+			if err := errors.Join(o.selection.parse(), o.sync.Check()); err != nil {
 				return err
 			}
 			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
@@ -82,7 +84,7 @@ func runNext(ctx context.Context, o nextOptions, s *command.Streams) error {
 		if o.all {
 			options.Most = 0
 		}
-		found, err := awaitPending(ctx, w, []schema.AgentName{agent}, o.selection.String(), options, o.json, s)
+		found, err := awaitPending(ctx, w, []schema.AgentName{agent}, o.selection.String(), options, &o.sync, o.json, s)
 		if err != nil {
 			return waitedInVain(err, fmt.Sprintf("no %s came for %s within %s", &o.selection, agent, shortDuration(o.limit)),
 				"run oacp next again to wait longer: it misses nothing in between")
@@ -94,10 +96,16 @@ func runNext(ctx context.Context, o nextOptions, s *command.Streams) error {
 	})
 }
 
-// awaitPending is watch.AwaitPending. It says on standard error what it waits for, unless it prints
-// JSON, and which files are not messages.
+// awaitPending is watch.AwaitPending. With --sync, it syncs before and while it waits. It says on
+// standard error what it waits for, unless it prints JSON, and which files are not messages.
 func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName, what string, options watch.PendingOptions,
-	asJSON bool, s *command.Streams) ([]mailbox.Entry, error) {
+	sync *command.Sync, asJSON bool, s *command.Streams) (found []mailbox.Entry, err error) {
+	synchronizer, err := sync.Open(ctx, s, w)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, synchronizer.Close()) }()
+	synchronizer.Once(ctx)
 	targets := make([]watch.Target, len(agents))
 	for i, agent := range agents {
 		targets[i] = watch.Target{Workspace: w, Agent: agent}
@@ -114,8 +122,11 @@ func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.Age
 			_, _ = fmt.Fprintf(s.Err, "hint: %s\n", visible.Line(doctor.BadFileHint(e)))
 		}
 	}
-	if !asJSON {
-		options.Idle = func() {
+	stop := func() {}
+	defer func() { stop() }()
+	options.Idle = func() {
+		stop = synchronizer.Start(ctx, false)
+		if !asJSON {
 			limit := ""
 			if options.Timeout > 0 {
 				limit = " for at most " + shortDuration(options.Timeout)

@@ -60,7 +60,7 @@ EXAMPLES:
 			if o.archive && !o.ack {
 				return failure.Usagef("--archive needs --ack")
 			}
-			if err := errors.Join(o.check(c), o.wait.check(c)); err != nil {
+			if err := errors.Join(o.check(c), o.wait.check(c), o.sync.Check()); err != nil {
 				return err
 			}
 			return runReply(c.Context, o, s)
@@ -69,7 +69,7 @@ EXAMPLES:
 }
 
 func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
-	return o.withWorkspace(s, func(w *mailbox.Workspace) error {
+	return o.withWorkspace(ctx, s, func(w *mailbox.Workspace) error {
 		found, err := w.Find(ctx, o.id)
 		if err != nil {
 			return err

@@ -31,6 +31,7 @@ type runOptions struct {
 	autonomy  string
 	allowFrom cli.StringSlice
 	once      bool
+	sync      command.Sync
 	output    bool
 	json      bool
 }
@@ -77,6 +78,7 @@ EXAMPLES:
 			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: turn.DefaultTimeout.String()},
 			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations side by side", DefaultText: "1"},
 			&cli.BoolFlag{Name: "once", Usage: "end when nothing is left to do", Destination: &o.once},
+			o.sync.Flag(""),
 			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print what the agent shows during its turns", Destination: &o.output},
 			command.JSONFlag(&o.json),
 		}, o.driver.flags("the Ash bridge listens on `FILE`; with a command, it is started to listen there"), o.workspace.Flags()),
@@ -90,7 +92,7 @@ EXAMPLES:
 					return failure.Usagef("unexpected argument %s", visible.Quote(word)).WithHint(afterDashes)
 				}
 			}
-			if err := o.workspace.TakeProject(before); err != nil {
+			if err := errors.Join(o.sync.Check(), o.workspace.TakeProject(before)); err != nil {
 				return err
 			}
 			o.driver.command = after
@@ -167,7 +169,12 @@ func (o runOptions) override(c *cli.Context, settings *turn.Settings) error {
 }
 
 func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) (err error) {
+		synchronizer, err := o.sync.Open(c.Context, s, w)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, synchronizer.Close()) }()
 		name, err := command.AgentOf(w, o.agent, s)
 		if errors.Is(err, project.ErrNoSender) {
 			err = cmp.Or(checkOrder(c, o.driver.command, "agent"), err)
@@ -208,7 +215,7 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		defer command.OutliveOutput()()
 		ctx, stop := command.UntilSignal(c.Context)
 		defer stop()
-		err = runner.Run(ctx)
+		err = synchronizer.Around(ctx, o.once, func() error { return runner.Run(ctx) })
 		printer.finish()
 		err = errors.Join(err, printer.err)
 		if err == nil && o.once && !o.json && !printer.printed {

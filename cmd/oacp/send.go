@@ -80,7 +80,7 @@ func (o *sendOptions) run(c *cli.Context, words []string, s *command.Streams) er
 	if o.template != "" {
 		return printTemplate(o.template, o.workspace, o.json, s)
 	}
-	if err := errors.Join(o.check(c), o.wait.check(c)); err != nil {
+	if err := errors.Join(o.check(c), o.wait.check(c), o.sync.Check()); err != nil {
 		return err
 	}
 	var missing []string
@@ -146,7 +146,7 @@ func runSend(ctx context.Context, o sendOptions, s *command.Streams) error {
 	if err := o.fill(&draft, s); err != nil {
 		return err
 	}
-	return o.withWorkspace(s, func(w *mailbox.Workspace) (err error) {
+	return o.withWorkspace(ctx, s, func(w *mailbox.Workspace) (err error) {
 		if draft.From, err = sender(w, cmp.Or(o.from, string(draft.From)), s); err != nil {
 			return err
 		}

@@ -169,6 +169,9 @@ func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s 
 	}[o.wait.what]
 	var idle []schema.AgentName
 	for _, to := range m.To {
+		if o.sync.IsSet() {
+			break // it may run on another machine
+		}
 		running, err := turn.IsRunning(w, to)
 		if err != nil {
 			return err

@@ -27,6 +27,7 @@ type watchOptions struct {
 	allProjects, archived, follow, json bool
 	// once has no effect: without follow, watch ends by itself.
 	once bool
+	sync command.Sync
 }
 
 func newWatchCommand(s *command.Streams) *cli.Command {
@@ -57,6 +58,7 @@ EXAMPLES:
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "watch the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on, and print messages as they arrive", Destination: &o.follow},
+			o.sync.Flag(""),
 			&cli.BoolFlag{Name: "once", Usage: "accepted for compatibility", Destination: &o.once, Hidden: true},
 			&cli.StringFlag{Name: "since", Category: command.Rare, Usage: "on the first run, skip messages before `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "epoch", Destination: &o.since},
 			&cli.StringFlag{Name: "state-id", Category: command.Rare, Usage: "use the record `NAME`, for a second reader", Destination: &o.stateID},
@@ -86,6 +88,9 @@ func runWatch(ctx context.Context, o watchOptions, projects []string, s *command
 		return failure.Usagef("the project name is empty")
 	case o.follow && o.once:
 		return failure.Usagef("--follow and --once exclude each other")
+	}
+	if err := o.sync.Check(); err != nil {
+		return err
 	}
 	since, err := parseSince(o.since, s.Now())
 	if err != nil {
@@ -125,6 +130,20 @@ func runWatch(ctx context.Context, o watchOptions, projects []string, s *command
 func (o watchOptions) watch(ctx context.Context, targets []watch.Target, since time.Time, s *command.Streams) (ok bool, err error) {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
+	workspaces := make([]*mailbox.Workspace, len(targets))
+	for i, target := range targets {
+		workspaces[i] = target.Workspace
+	}
+	synchronizer, err := o.sync.Open(ctx, s, workspaces...)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, synchronizer.Close()) }()
+	if o.follow {
+		defer synchronizer.Start(ctx, false)()
+	} else {
+		synchronizer.Once(ctx)
+	}
 	watcher, err := watch.New(targets, &watch.Options{Cursor: true, StateID: o.stateID, Since: since, Archived: o.archived})
 	if err != nil { // no target can be watched
 		return false, cmp.Or(o.printEvent(newFailure(targets, err), s), failure.ErrReported)

@@ -15,6 +15,9 @@ func OwnFlags(c *cli.Command, words []string) (own, rest []string) {
 		name, _, hasValue := strings.Cut(name, "=")
 		known := commandFlag(c, name)
 		length := 1
+		if !hasValue && known != nil && len(words) > 1 && optionalValue(known) != nil && optionalValue(known).Accepts(words[1]) {
+			length = 2
+		}
 		switch {
 		case !isFlag || known == nil:
 			rest, words = append(rest, words[0]), words[1:]

@@ -87,6 +87,8 @@ func flagNames(f cli.Flag) []string {
 		return append([]string{f.Name}, f.Aliases...)
 	case *cli.StringSliceFlag:
 		return append([]string{f.Name}, f.Aliases...)
+	case *cli.GenericFlag:
+		return append([]string{f.Name}, f.Aliases...)
 	}
 	return f.Names()
 }

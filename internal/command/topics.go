@@ -47,8 +47,8 @@ exit-status - what exit statuses mean
 An error is a line "oacp: COMMAND: what is wrong" on standard error, often with
 a line "hint: what to do" below it. With --json it is also an object on standard
 output: {"error": …, "code": …, "hint": …}. After ^C, commands that run until
-you stop them (run, watch --follow, mirror --follow, mcp, dashboard) exit with
-status 0.
+you stop them (run, watch --follow, mirror --follow, sync --every, mcp,
+dashboard) exit with status 0.
 `
 
 const workspaceTopic = `

@@ -22,6 +22,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/commit"
 	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
@@ -41,7 +42,7 @@ type rule struct {
 
 // classify returns the code of the first rule that applies, and the hint of the first that has one.
 func classify(err error) (code, hint string) {
-	for _, r := range slices.Concat(mailboxRules(), signingRules(), contractRules(), bridgeRules(), turnRules(), pairRules(), commitRules(), generalRules()) {
+	for _, r := range slices.Concat(mailboxRules(), gitRules(), signingRules(), contractRules(), bridgeRules(), turnRules(), pairRules(), commitRules(), generalRules()) {
 		hint, ok := r.match(err)
 		if !ok {
 			continue
@@ -113,6 +114,22 @@ func mailboxRules() []rule {
 		})},
 		{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
 	}
+}
+
+func gitRules() []rule {
+	return []rule{
+		{"no_repository", is(gitmail.ErrNoRepository, "oacp init --git makes a workspace with one, and takes over the mail of this one")},
+		{"remote_refused", refused},
+		{"remote_unreachable", hinting(func(e *gitmail.RemoteError) string {
+			return "mail waits here, and the next oacp sync carries it; " + visible.Shell("git", "ls-remote", e.URL) + " shows whether git gets there"
+		})},
+	}
+}
+
+// refused matches a remote that did not accept the mail.
+func refused(err error) (hint string, ok bool) {
+	e, isRemote := errors.AsType[*gitmail.RemoteError](err)
+	return "allow pushes to the branch there, or choose another: oacp init --git --branch NAME; mail waits here", isRemote && e.Refused
 }
 
 func signingRules() []rule {

@@ -14,8 +14,10 @@ import (
 	"github.com/oacp-go/oacp/ash"
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -52,6 +54,12 @@ func TestFailures(t *testing.T) {
 		{&mailbox.QueuedError{Err: fmt.Errorf("%w: x", mailbox.ErrGone)}, 1, "copy_gone", "send it again to that agent alone"},
 		{&mailbox.QueuedError{Err: errors.New("full")}, 1, "queued", "hint: do not send it again"},
 		{&mailbox.NotDurableError{Err: errors.New("full")}, 1, "not_durable", "hint: do not send it again"},
+		{fmt.Errorf("workspace /w: %w", gitmail.ErrNoRepository), 1, "no_repository", "hint: oacp init --git"},
+		{git.ErrMissing, 1, "not_installed", "hint: install git"},
+		{&git.VersionError{Found: "2.17", Needed: "2.30"}, 1, "git_too_old", "2.17 is too old"},
+		{&gitmail.RemoteError{URL: "/away", Err: &git.Error{Args: []string{"fetch"}, Exit: 128}}, 1, "remote_unreachable", "hint: mail waits here"},
+		{&gitmail.RemoteError{URL: "/r", Refused: true, Err: errors.New("no")}, 1, "remote_refused", "hint: allow pushes"},
+		{&git.Error{Args: []string{"gc"}, Exit: 1, Stderr: "bad object"}, 1, "git_failed", "git gc: bad object"},
 		{contract.ErrNotInstalled, 1, "not_installed", "hint: the workspace has schemas"},
 		{fmt.Errorf("%w: it ended", contract.ErrNoAnswer), 1, "no_verdict", "hint: oacp doctor"},
 		{&contract.SchemaError{Diagnostics: findings}, 1, "bad_schema", "subject: too long"},

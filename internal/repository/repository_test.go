@@ -56,7 +56,8 @@ var imports = map[string][]string{
 		"ash", "agent", "turn", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",
 	},
 	"internal/command": {
-		"schema", "validate", "contract", "mailbox", "mailbox/trust", "mailbox/project", "bridge", "internal/failure", "internal/spelling", "internal/visible",
+		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn", "internal/failure", "internal/spelling",
+		"internal/visible",
 	},
 }
 

@@ -93,7 +93,7 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 	r := &Repository{w: w, git: repositoryOf(w), now: time.Now, step: func(string) {}}
 	out, err := r.git.Run(ctx, "config", "-z", "--get-regexp", `^(oacp\.(ref|hooks)|remote\.oacp\.url|commit\.gpgsign)$`)
 	if err != nil && git.Exit(err) != 1 {
-		return nil, fmt.Errorf("opening the git repository of workspace %s: %w", w.Dir(), err)
+		return nil, fmt.Errorf("opening the git repository of workspace %s: %w", w.Dir(), r.explain(ctx, err))
 	}
 	for setting := range strings.SplitSeq(string(out), "\x00") {
 		name, value, hasValue := strings.Cut(setting, "\n")

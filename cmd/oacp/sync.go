@@ -1,0 +1,165 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+)
+
+type syncOptions struct {
+	workspace command.Workspace
+	every     string
+	interval  time.Duration
+	dryRun    bool
+	json      bool
+
+	squash bool
+	before string
+
+	installHook, removeHook bool
+}
+
+func newSyncCommand(s *command.Streams) *cli.Command {
+	var o syncOptions
+	return &cli.Command{
+		Name:      "sync",
+		Category:  command.CategoryWorkspace,
+		Usage:     "exchange mail by git",
+		ArgsUsage: "[PROJECT] [--every TIME]",
+		Description: `sync fetches what is new in the mailboxes on the remote, delivers it here, and
+pushes what is new here. The workspace has a git repository of its own, which oacp
+init --git makes; yours is not touched. What arrives wakes oacp run, watch and next,
+as any mail does.
+
+Without a connection the workspace goes on as usual: mail waits here for the next
+sync. Two machines never conflict. A message that one of them acknowledged is
+acknowledged on all. Commands that work or wait have --sync, to sync meanwhile.
+
+A line says what came (in) or went (out). With --every the command prints only what
+is new, until a signal stops it; it then exits with status 0. Files that are not
+mail are named once, and stay where they are.
+
+EXAMPLES:
+   oacp sync
+   oacp sync --every 5s
+   oacp sync --squash --before 30d`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "every", Usage: "go on, and sync again every `TIME`, such as 5s", Destination: &o.every},
+			&cli.BoolFlag{Name: "dry-run", Usage: "say what would come and go, and change nothing", Destination: &o.dryRun},
+			command.JSONFlag(&o.json),
+			&cli.BoolFlag{Name: "squash", Category: command.Rare, Usage: "make one commit of the old history, here and on the remote; no mail is lost", Destination: &o.squash},
+			&cli.StringFlag{Name: "before", Category: command.Rare, Usage: "with --squash: history is old before `TIME`, an age or YYYY-MM-DDTHH:MM:SSZ", Value: "30d", Destination: &o.before},
+			&cli.BoolFlag{Name: "install-hook", Category: command.Rare, Usage: "let git pull and git push in your repository start oacp sync", Destination: &o.installHook},
+			&cli.BoolFlag{Name: "remove-hook", Category: command.Rare, Usage: "take back --install-hook", Destination: &o.removeHook},
+		}, o.workspace.Flags()...),
+		Action: func(c *cli.Context) error {
+			if err := o.check(c); err != nil {
+				return err
+			}
+			if err := o.workspace.TakeProject(command.Positionals(c)); err != nil {
+				return err
+			}
+			return o.run(c.Context, s)
+		},
+	}
+}
+
+// check checks the flags.
+func (o *syncOptions) check(c *cli.Context) (err error) {
+	set := ""
+	for _, name := range []string{"every", "dry-run", "squash", "install-hook", "remove-hook"} {
+		switch {
+		case !c.IsSet(name):
+		case set != "":
+			return failure.Usagef("--%s and --%s exclude each other", set, name)
+		default:
+			set = name
+		}
+	}
+	switch {
+	case c.IsSet("before") && !o.squash:
+		return failure.Usagef("--before needs --squash")
+	case c.IsSet("every"):
+		o.interval, err = command.SyncInterval("--every", o.every)
+	}
+	return err
+}
+
+func (o *syncOptions) run(ctx context.Context, s *command.Streams) error {
+	before, err := parseSince(o.before, s.Now())
+	if err != nil {
+		return failure.Usagef("--before: %w", err)
+	}
+	ctx, stop := command.UntilSignal(ctx)
+	defer stop()
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) (err error) {
+		if o.installHook || o.removeHook {
+			return o.changeHooks(ctx, w, s)
+		}
+		repository, err := gitmail.Open(ctx, w)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, repository.Close()) }()
+		printer := newSyncPrinter(o, w, repository.Settings(), s)
+		switch {
+		case o.squash:
+			squashed, err := repository.Squash(ctx, before)
+			return cmp.Or(context.Cause(ctx), err, printer.squashed(squashed))
+		case o.interval > 0:
+			return o.keep(ctx, w, repository, printer, s)
+		}
+		result, err := o.once(ctx, w, repository, s)
+		// What was done before an error is done.
+		if err == nil || len(result.Changes) > 0 {
+			err = errors.Join(err, printer.print(result))
+		}
+		return err
+	})
+}
+
+// once syncs, and meanwhile shows on a terminal how far it is.
+func (o *syncOptions) once(ctx context.Context, w *mailbox.Workspace, r *gitmail.Repository, s *command.Streams) (gitmail.Result, error) {
+	bar := newProgress(s, "exchanging mail")
+	options := command.SyncOptions(w)
+	options.DryRun, options.Progress = o.dryRun, bar.update
+	result, err := r.Sync(ctx, options)
+	bar.clear()
+	if err != nil {
+		err = cmp.Or(context.Cause(ctx), err)
+	}
+	return result, err
+}
+
+// keep syncs until a signal ends it. That is not a failure.
+func (o *syncOptions) keep(ctx context.Context, w *mailbox.Workspace, r *gitmail.Repository, printer *syncPrinter, s *command.Streams) (printErr error) {
+	signals := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	report := func(result gitmail.Result, err error) {
+		if ctx.Err() != nil {
+			return
+		}
+		if printErr = printer.news(result, err); printErr != nil {
+			cancel()
+		}
+	}
+	report(o.once(ctx, w, r, s))
+	if ctx.Err() == nil {
+		s.Note("syncs every " + visible.Line(o.interval.String()) + ", ^C stops")
+		r.Every(ctx, o.interval, command.SyncOptions(w), report)
+	}
+	if signals.Err() != nil {
+		return nil
+	}
+	return printErr
+}

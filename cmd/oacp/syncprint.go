@@ -1,0 +1,201 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+)
+
+// A syncPrinter prints what sync did.
+type syncPrinter struct {
+	o        *syncOptions
+	s        *command.Streams
+	remote   command.RemoteState
+	answer   syncAnswer // what all answers have in common
+	began    bool       // something was printed
+	problems string     // the last warnings about problems
+}
+
+// syncAnswer is what sync did, as JSON.
+type syncAnswer struct {
+	Workspace string           `json:"workspace"`
+	Remote    string           `json:"remote,omitempty"`
+	Ref       string           `json:"ref"`
+	DryRun    bool             `json:"dry_run"`
+	In        int              `json:"in"`
+	Out       int              `json:"out"`
+	Changes   []gitmail.Change `json:"changes"`
+	Problems  []syncProblem    `json:"problems,omitempty"`
+	Commit    string           `json:"commit,omitempty"`
+	// Recovered says that the sync before this one failed.
+	Recovered bool `json:"recovered,omitempty"`
+}
+
+type syncProblem struct {
+	Path  string `json:"path"`
+	Error string `json:"error"`
+}
+
+func newSyncPrinter(o *syncOptions, w *mailbox.Workspace, settings gitmail.Settings, s *command.Streams) *syncPrinter {
+	name := command.Remote(settings)
+	return &syncPrinter{
+		o: o, s: s, remote: command.RemoteState{Name: name},
+		answer: syncAnswer{Workspace: w.Dir(), Remote: name, Ref: settings.Ref, DryRun: o.dryRun},
+	}
+}
+
+// news prints what a sync of several did if that is new. A failure is no news while the remote keeps
+// failing.
+func (p *syncPrinter) news(result gitmail.Result, err error) error {
+	changed := p.remote.Observe(err, p.s)
+	if err == nil && (!p.began || len(result.Changes) > 0 || changed && p.o.json) || len(result.Changes) > 0 {
+		p.answer.Recovered = changed && err == nil
+		if err := p.print(result); err != nil {
+			return err
+		}
+	}
+	p.warn(result.Problems)
+	if err == nil || !changed || !p.o.json {
+		return p.s.Out.Flush()
+	}
+	f := failure.Of(err)
+	if err := command.WriteJSONLine(p.s.Out, map[string]string{"error": f.Message(), "code": f.Code, "hint": f.Hint}); err != nil {
+		return err
+	}
+	return p.s.Out.Flush()
+}
+
+// print prints what a sync did.
+func (p *syncPrinter) print(result gitmail.Result) (err error) {
+	p.began = true
+	p.warn(result.Problems)
+	answer := p.answer
+	answer.Commit, answer.Changes = result.Commit, append([]gitmail.Change{}, result.Changes...)
+	for _, c := range result.Changes {
+		if c.Direction == gitmail.In {
+			answer.In++
+		} else {
+			answer.Out++
+		}
+	}
+	for _, problem := range result.Problems {
+		answer.Problems = append(answer.Problems, syncProblem{problem.Path, failure.OneLine(problem.Err.Error())})
+	}
+	switch {
+	case p.o.json && p.o.interval > 0:
+		err = command.WriteJSONLine(p.s.Out, answer)
+	case p.o.json:
+		err = command.WriteJSON(p.s.Out, answer)
+	default:
+		for _, c := range result.Changes {
+			fmt.Fprintln(p.s.Out, changeLine(c))
+		}
+		_, err = fmt.Fprintln(p.s.Out, answer.summary())
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.s.Out.Flush(); err != nil {
+		return err
+	}
+	if answer.Remote == "" && !p.o.json {
+		p.s.Note("the workspace has no remote; oacp init --git --remote URL names one")
+	}
+	return nil
+}
+
+// summary says in one line what was done.
+func (a *syncAnswer) summary() string {
+	count := fmt.Sprintf("%d in, %d out", a.In, a.Out)
+	if a.In+a.Out == 0 {
+		count = "nothing new"
+	}
+	switch {
+	case a.DryRun && a.In+a.Out > 0:
+		return fmt.Sprintf("%d would come in, %d would go out; nothing is changed", a.In, a.Out)
+	case a.Remote == "" && a.Out > 0:
+		return fmt.Sprintf("%d committed", a.Out)
+	case a.Remote == "":
+		return count
+	}
+	return count + "; in step with " + visible.Line(a.Remote)
+}
+
+// changeLine describes one thing that came or went.
+func changeLine(c gitmail.Change) string {
+	id := ""
+	if c.ID != "" {
+		id = visible.Line(c.ID.Short()) + "  "
+	}
+	return fmt.Sprintf("%-3s  %s%s", c.Direction, id, changeText(c))
+}
+
+func changeText(c gitmail.Change) string {
+	agent := visible.Line(string(c.Agent))
+	message := visible.Quote(c.Subject) + " from " + visible.Line(string(c.From))
+	switch c.Kind {
+	case gitmail.Sent:
+		return fmt.Sprintf("%s → %s  %s  %s", visible.Line(string(c.From)), visible.Line(joinNames(c.To)), visible.Line(string(c.Type)), visible.Quote(c.Subject))
+	case gitmail.Acknowledged:
+		return agent + " acknowledged " + message
+	case gitmail.Archived:
+		return agent + " archived " + message
+	case gitmail.DeadLetter:
+		return agent + " gave up " + message
+	case gitmail.Restored:
+		return agent + " has to handle again " + message
+	case gitmail.NewAgent:
+		return "the agent " + agent
+	}
+	return visible.Line(string(c.Kind))
+}
+
+// mostExamples is how many paths with the same problem are named.
+const mostExamples = 3
+
+// warn says which paths were passed over: those with the same problem in one line. It does not repeat
+// itself.
+func (p *syncPrinter) warn(problems []gitmail.Problem) {
+	var reasons []string
+	paths := make(map[string][]string)
+	for _, problem := range problems {
+		reason := failure.OneLine(problem.Err.Error())
+		if paths[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		paths[reason] = append(paths[reason], problem.Path)
+	}
+	var lines []string
+	for _, reason := range reasons {
+		found := paths[reason]
+		line := strings.Join(found[:min(len(found), mostExamples)], ", ")
+		if len(found) > mostExamples {
+			line = fmt.Sprintf("%d paths such as %s", len(found), line)
+		}
+		lines = append(lines, "passed over: "+line+": "+reason)
+	}
+	if text := strings.Join(lines, "\n"); text != p.problems {
+		p.problems = text
+		for _, line := range lines {
+			p.s.Warn(line)
+		}
+	}
+}
+
+// squashed prints what --squash did.
+func (p *syncPrinter) squashed(done gitmail.Squashed) error {
+	if p.o.json {
+		return command.WriteJSON(p.s.Out, map[string]any{"commits_before": done.Before, "commits": done.After, "commit": done.Commit})
+	}
+	text := fmt.Sprintf("%d commits are now %d", done.Before, done.After)
+	if done.Before == done.After {
+		text = fmt.Sprintf("nothing to squash: of %d commits none are older", done.Before)
+	}
+	_, err := fmt.Fprintln(p.s.Out, text)
+	return err
+}
