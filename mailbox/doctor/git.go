@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"path/filepath"
@@ -51,6 +52,7 @@ func (i *inspection) git(ctx context.Context) {
 	i.remote(r.Settings())
 	i.around(ctx, r)
 	i.repository(ctx, r)
+	i.claims(ctx, r)
 	if err := r.Close(); err != nil {
 		i.fail(repositoryName, err)
 	}
@@ -122,13 +124,13 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 		i.fail(repositoryName, err)
 		return
 	}
-	if n := len(health.Foreign); n > 0 {
-		examples := ""
-		for _, p := range health.Foreign[:min(3, n)] {
-			examples += "; " + p.Path + ": " + p.Err.Error()
-		}
-		i.add("tree", SeverityWarning, "whoever may push put them there: git -C "+i.w.Dir()+" log -- PATH says who; they do no harm",
-			"has %s that no sync takes%s", spelling.Count(n, "file"), examples)
+	var foreign []string
+	for _, p := range health.Foreign {
+		foreign = append(foreign, p.Path+": "+p.Err.Error())
+	}
+	if len(foreign) > 0 {
+		i.add("tree", SeverityWarning, "they do no harm; git -C "+i.w.Dir()+" log oacp -- PATH says who added one",
+			"has %s that no sync takes: %s", spelling.Count(len(foreign), "file"), examples(foreign))
 	}
 	last := "no sync has succeeded yet"
 	if at, err := r.LastSync(); err == nil {
@@ -170,7 +172,7 @@ func (i *inspection) around(ctx context.Context, r *gitmail.Repository) {
 		return
 	}
 	f := i.add(name, SeverityWarning, "oacp doctor --fix lists it in the info/exclude of the repository",
-		"is not ignored by the repository in %s: git add -A fails there", i.Enclosing)
+		"is not ignored by the repository in %s: git add -A there makes a submodule of it", i.Enclosing)
 	f.Mend = func(ctx context.Context) ([]string, error) {
 		file, err := gitmail.Hide(ctx, i.w, i.Enclosing)
 		if err != nil {
@@ -178,4 +180,57 @@ func (i *inspection) around(ctx context.Context, r *gitmail.Repository) {
 		}
 		return []string{"listed the workspace in " + file}, nil
 	}
+}
+
+// claims reports claims that nobody needs: their messages are done, or their machines are silent. The
+// clocks of other machines may be wrong, so a lease counts as over an hour late.
+func (i *inspection) claims(ctx context.Context, r *gitmail.Repository) {
+	claims, err := r.ListClaims(ctx)
+	if err != nil {
+		i.fail("claims", err)
+		return
+	}
+	const doubt = time.Hour
+	pending := make(map[string]bool)
+	for _, agent := range i.agents {
+		if len(claims) == 0 {
+			break
+		}
+		entries, err := i.w.Inbox(ctx, agent)
+		if err != nil {
+			i.fail("claims", err)
+			return
+		}
+		for _, e := range entries {
+			if e.Err == nil {
+				pending[string(agent)+" "+string(e.Message.ID)] = true
+			}
+		}
+	}
+	var stale []string
+	for _, c := range claims {
+		switch {
+		case c.Err != nil:
+			stale = append(stale, fmt.Sprintf("%s: %v", c.Ref, c.Err))
+		case !pending[string(c.Agent)+" "+string(c.ID)]:
+			stale = append(stale, fmt.Sprintf("%s of %s: the message is not in the inbox", c.Ref, c.Machine))
+		case c.State != gitmail.ClaimFree && i.Now.Sub(c.Renewed) > c.Lease+doubt:
+			stale = append(stale, fmt.Sprintf("%s of %s: not renewed since %s", c.Ref, c.Machine, c.Renewed.UTC().Format(time.RFC3339)))
+		}
+	}
+	if len(stale) == 0 {
+		return
+	}
+	i.add("claims", SeverityWarning, "oacp run --claim git removes them; by hand: git -C "+i.w.Dir()+" push oacp :REF",
+		"%s: %s", spelling.Count(len(stale), "old claim"), examples(stale))
+}
+
+// examples joins the first three texts.
+func examples(all []string) string {
+	const most = 3
+	text := strings.Join(all[:min(most, len(all))], "; ")
+	if more := len(all) - most; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
 }
