@@ -1,0 +1,443 @@
+package gitmail_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+var hugeBlob = flag.Int64("huge-blob", 64<<20, "the size in bytes of the file that TestHugeBlob pushes")
+
+// A hostile is a clone of the mailboxes whose owner writes trees by hand, such as git would not.
+type hostile struct {
+	*network
+	dir string
+	// files are those of the tree. Path elements may be anything.
+	files map[string]treeFile
+	// made counts the messages.
+	made int
+}
+
+// A treeFile is an entry of a tree: the mode and the object.
+type treeFile struct{ mode, oid string }
+
+func (n *network) newHostile() *hostile {
+	h := &hostile{network: n, dir: filepath.Join(n.dir, "hostile.git")}
+	n.git(n.dir, "clone", "--quiet", "--bare", n.remote, h.dir)
+	return h
+}
+
+// load takes the tree of the remote.
+func (h *hostile) load() {
+	h.git(h.dir, "fetch", "--quiet", "origin", "+"+mailRef+":"+mailRef)
+	h.files = make(map[string]treeFile)
+	for line := range strings.SplitSeq(strings.TrimSuffix(h.git(h.dir, "ls-tree", "-r", "-z", mailRef), "\x00"), "\x00") {
+		about, path, _ := strings.Cut(line, "\t")
+		fields := strings.Fields(about)
+		if strings.HasPrefix(path, "/") {
+			continue // an earlier attack; git takes no empty element
+		}
+		h.files[path] = treeFile{fields[0], fields[2]}
+	}
+}
+
+// add adds a file to the tree.
+func (h *hostile) add(mode, path, content string) {
+	h.files[path] = treeFile{mode, h.gitInput(h.dir, content, "hash-object", "-w", "--stdin")}
+}
+
+// push commits the tree and pushes it.
+func (h *hostile) push() {
+	tree := h.writeTree(h.files)
+	h.git(h.dir, "update-ref", mailRef, h.git(h.dir, "commit-tree", "-p", mailRef, "-m", "Hostile", tree))
+	h.git(h.dir, "push", "--quiet", "origin", mailRef)
+}
+
+// writeTree writes the tree of the files, whatever their names are. Two spaces in a path element
+// stand for a slash in it.
+func (h *hostile) writeTree(files map[string]treeFile) string {
+	folders := make(map[string]map[string]treeFile)
+	entries := make(map[string]string)
+	for path, file := range files {
+		first, rest, below := strings.Cut(path, "/")
+		if !below {
+			entries[strings.ReplaceAll(first, "  ", "/")] = file.mode + " " + file.oid
+			continue
+		}
+		if folders[first] == nil {
+			folders[first] = make(map[string]treeFile)
+		}
+		folders[first][rest] = file
+	}
+	for name, below := range folders {
+		entries[name] = "40000 " + h.writeTree(below)
+	}
+	order := func(name string) string {
+		if folders[name] != nil {
+			return name + "/"
+		}
+		return name
+	}
+	var tree bytes.Buffer
+	for _, name := range slices.SortedFunc(maps.Keys(entries), func(a, b string) int { return strings.Compare(order(a), order(b)) }) {
+		mode, oid, _ := strings.Cut(entries[name], " ")
+		raw, err := hex.DecodeString(oid)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		fmt.Fprintf(&tree, "%s %s\x00%s", mode, name, raw)
+	}
+	return h.gitInput(h.dir, tree.String(), "hash-object", "-t", "tree", "-w", "--literally", "--stdin")
+}
+
+// message makes a message from mallory to codex and returns its file name, text and the day of the
+// name.
+func (h *hostile) message(change func(m *schema.Message)) (name, text, day string) {
+	h.t.Helper()
+	h.made++
+	at := time.Date(2026, 5, 1, 12, 0, h.made, 0, time.UTC)
+	m := draft("mallory", "codex")
+	m.Priority, m.CreatedAt = schema.P2, schema.NewTimestamp(at)
+	var err error
+	if m.ID, err = schema.NewID(at, "mallory", m.Type, schema.LongRand, strings.NewReader(fmt.Sprintf("%064d", h.made))); err != nil {
+		h.t.Fatal(err)
+	}
+	if name, err = m.LongFileName(); err != nil {
+		h.t.Fatal(err)
+	}
+	if change != nil {
+		change(&m)
+	}
+	data, err := schema.Encode(&m)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return name, string(data), at.Format("20060102")
+}
+
+// deliver adds a message to the outbox of mallory and the inbox of codex.
+func (h *hostile) deliver(name, text, day string) {
+	h.add("100644", "agents/mallory/outbox/"+day+"/"+name, text)
+	h.add("100644", "agents/codex/inbox/"+name, text)
+}
+
+// attacks change the tree. Each is called on a tree that has the earlier ones.
+var attacks = []struct {
+	name string
+	do   func(h *hostile)
+	// silent says that a sync need not mention it.
+	silent bool
+}{
+	{"symlink", func(h *hostile) {
+		name, _, day := h.message(nil)
+		h.add("120000", "agents/mallory/outbox/"+day+"/"+name, "/etc/passwd")
+		h.add("120000", "agents/codex/inbox/"+name, "/etc/passwd")
+	}, false},
+	{"symlink of a box", func(h *hostile) { h.add("120000", "agents/eve/inbox", "../../../..") }, true},
+	{"symlink of a mailbox", func(h *hostile) { h.add("120000", "agents/trudy", "/tmp") }, true},
+	{"executable", func(h *hostile) {
+		name, text, day := h.message(nil)
+		h.add("100755", "agents/mallory/outbox/"+day+"/"+name, text)
+		h.add("100755", "agents/codex/inbox/"+name, text)
+	}, false},
+	{"submodule", func(h *hostile) {
+		name, _, _ := h.message(nil)
+		h.files["agents/codex/inbox/"+name] = treeFile{"160000", h.git(h.dir, "rev-parse", mailRef)}
+	}, false},
+	{"parent folders", func(h *hostile) {
+		name, text, _ := h.message(nil)
+		h.add("100644", "agents/../../outside.txt", "outside\n")
+		h.add("100644", "agents/codex/inbox/../../../../"+name, text)
+		h.add("100644", "../outside.txt", "outside\n")
+		h.add("100644", "agents/../agents/codex/inbox/"+name, text)
+	}, true},
+	{"slash in a name", func(h *hostile) {
+		name, text, _ := h.message(nil)
+		h.add("100644", "agents/codex/inbox/..  ..  ..  ..  "+name, text)
+		h.add("100644", "agents/codex/inbox/..  ..  ..  ..  outside.yaml", text)
+		h.add("100644", "  etc  outside.yaml", text)
+	}, true},
+	{"dotted names", func(h *hostile) {
+		name, text, _ := h.message(nil)
+		h.add("100644", "agents/./codex/inbox/"+name, text)
+	}, true},
+	{"repository", func(h *hostile) {
+		h.add("100755", ".git/hooks/post-checkout", "#!/bin/sh\ntouch outside\n")
+		h.add("100644", ".git/config", "[core]\n\tfsmonitor = touch outside\n")
+		h.add("100644", "agents/codex/inbox/.git/config", "[core]\n\tfsmonitor = touch outside\n")
+		h.add("100644", ".gitattributes", "* filter=evil\n")
+		h.add("100644", ".gitmodules", "[submodule \"a\"]\n\tpath = -a\n\turl = -u./payload\n")
+	}, true},
+	{"dash names", func(h *hostile) {
+		h.add("100644", "-rf.yaml", "x\n")
+		h.add("100644", "agents/codex/inbox/-rf.yaml", "x\n")
+		h.add("100644", "agents/-rf/inbox/.gitkeep", "")
+		h.add("100644", "agents/--upload-pack=touch outside/inbox/.gitkeep", "")
+	}, false},
+	{"state", func(h *hostile) {
+		h.add("100644", "state/git/sync.lock", "x\n")
+		h.add("100644", "state/outgoing/x", "x\n")
+	}, true},
+	{"case of an agent", func(h *hostile) {
+		name, text, day := h.message(nil)
+		h.add("100644", "agents/Claude/inbox/.gitkeep", "")
+		h.add("100644", "agents/Claude/inbox/"+name, text)
+		h.add("100644", "agents/Mallory/outbox/"+day+"/"+name, text)
+	}, false},
+	{"case of a message", func(h *hostile) {
+		name, text, day := h.message(nil)
+		h.deliver(name, text, day)
+		h.add("100644", "agents/codex/inbox/"+strings.ToUpper(name[:len(name)-5])+".yaml", text)
+	}, false},
+	{"control characters", func(h *hostile) {
+		h.add("100644", "agents/red\x1b[31m\nagent/inbox/.gitkeep", "")
+		h.add("100644", "agents/codex/inbox/\x1b]0;title\a\n.yaml", "x\n")
+		h.add("100644", "agents/\xff\xfe/inbox/.gitkeep", "")
+	}, false},
+	{"reserved agent names", func(h *hostile) {
+		h.add("100644", "agents/"+strings.Repeat("a", 300)+"/inbox/.gitkeep", "")
+		h.add("100644", "agents/all/inbox/.gitkeep", "")
+		h.add("100644", "agents/oacp/inbox/.gitkeep", "")
+	}, true},
+	{"another sender", func(h *hostile) {
+		name, text, day := h.message(func(m *schema.Message) { m.From = "claude" })
+		h.deliver(name, text, day)
+	}, false},
+	{"somebody else's outbox", func(h *hostile) {
+		name, text, day := h.message(nil)
+		h.add("100644", "agents/claude/outbox/"+day+"/"+name, text)
+		h.add("100644", "agents/codex/inbox/"+name, text)
+	}, false},
+	{"not a recipient", func(h *hostile) {
+		name, text, day := h.message(func(m *schema.Message) { m.To = []schema.AgentName{"claude"} })
+		h.deliver(name, text, day)
+	}, false},
+	{"no outbox copy", func(h *hostile) {
+		name, text, _ := h.message(nil)
+		h.add("100644", "agents/codex/inbox/"+name, text)
+	}, true},
+	{"inbox copy differs", func(h *hostile) {
+		name, text, day := h.message(nil)
+		h.deliver(name, text, day)
+		h.add("100644", "agents/codex/inbox/"+name, strings.Replace(text, "red", "green", 1))
+	}, true},
+	{"another id", func(h *hostile) {
+		name, text, day := h.message(func(m *schema.Message) { m.ID = "msg-20260501T1200Z-mallory-ffffffffffffffff" })
+		h.deliver(name, text, day)
+	}, true},
+	{"not YAML", func(h *hostile) {
+		name, _, day := h.message(nil)
+		h.deliver(name, "id: [\x00\x01", day)
+	}, false},
+	{"not a message", func(h *hostile) {
+		name, _, day := h.message(nil)
+		h.deliver(name, "id: x\n", day)
+	}, false},
+	{"empty", func(h *hostile) {
+		name, _, day := h.message(nil)
+		h.deliver(name, "", day)
+	}, false},
+	{"2 MiB", func(h *hostile) {
+		name, text, day := h.message(nil)
+		h.deliver(name, text+strings.Repeat("#", 2<<20), day)
+	}, false},
+	{"another day", func(h *hostile) {
+		name, text, _ := h.message(nil)
+		h.deliver(name, text, "20200101")
+	}, false},
+	{"folder for a file", func(h *hostile) {
+		name, text, day := h.message(nil)
+		h.add("100644", "agents/mallory/outbox/"+day+"/"+name+"/"+name, text)
+		h.add("100644", "agents/codex/inbox/"+name+"/"+name, text)
+	}, true},
+	{"file for a box", func(h *hostile) { h.add("100644", "agents/peggy/outbox", "x\n") }, true},
+	{"reason without a dead letter", func(h *hostile) {
+		name, _, day := h.message(nil)
+		h.add("100644", "agents/codex/dead_letter/"+day+"/"+name+mailbox.ReasonSuffix, "not JSON")
+	}, true},
+	{"archive of nothing", func(h *hostile) {
+		name, _, day := h.message(nil)
+		h.add("100644", "agents/codex/archive/"+day+"/"+name, "\x00")
+	}, false},
+	{"workspace.json", func(h *hostile) { h.add("100644", "workspace.json", "[[[") }, true},
+	{"workspace.json as a symlink", func(h *hostile) { h.add("120000", "workspace.json", "/etc/passwd") }, true},
+	{"10,000 foreign files", func(h *hostile) {
+		h.add("100644", "foreign/0", "x\n")
+		for i := range 10_000 {
+			h.files[fmt.Sprintf("foreign/%d", i)] = h.files["foreign/0"]
+			h.files[fmt.Sprintf("agents/codex/inbox/%d.txt", i)] = h.files["foreign/0"]
+		}
+	}, true},
+}
+
+// TestHostileTrees pushes trees that no sync would make. What is wrong is passed over and reported, and
+// mail in the same commit arrives. Nothing is written outside the mailboxes.
+func TestHostileTrees(t *testing.T) {
+	n := newNetwork(t, 2, "claude", "codex", "mallory")
+	here, there := n.machines[0], n.machines[1]
+	n.settle()
+	n.tolerant = true
+	h := n.newHostile()
+	outside := takeSnapshot(t, here.clone)
+	for _, attack := range attacks {
+		t.Run(attack.name, func(t *testing.T) {
+			n.t = t
+			h.load()
+			attack.do(h)
+			name, text, day := h.message(nil)
+			h.deliver(name, text, day)
+			h.push()
+			result := here.sync()
+			if len(result.Problems) == 0 && !attack.silent {
+				t.Error("the sync reports no problem")
+			}
+			if len(result.Problems) > 100 {
+				t.Errorf("the sync reports %d problems, want fewer for people to read", len(result.Problems))
+			}
+			if got := readFile(t, filepath.Join(here.w.BoxPath("codex", mailbox.Inbox), name)); got != text {
+				t.Errorf("the message that came with it is %q", got)
+			}
+			outside.compare(t, "a sync")
+			here.checkNames()
+			r := here.send("claude", "codex")
+			here.sync()
+			there.sync()
+			if count(there.ids("codex", mailbox.Inbox), r.Message.ID) != 1 {
+				t.Error("mail from here does not arrive there any more")
+			}
+			here.acknowledge("codex", r.Message.ID)
+			here.sync()
+			there.sync()
+			if count(there.ids("codex", mailbox.Inbox), r.Message.ID) != 0 {
+				t.Error("an acknowledgement from here does not arrive there any more")
+			}
+		})
+	}
+	n.t = t
+}
+
+// checkNames checks that the workspace holds nothing but what a workspace holds, and that the mail is
+// valid.
+func (m *machine) checkNames() {
+	m.n.t.Helper()
+	err := filepath.WalkDir(m.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(m.dir, path)
+		if err != nil || below == "." {
+			return err
+		}
+		parts := strings.Split(filepath.ToSlash(below), "/")
+		if parts[0] == ".git" || parts[0] == "state" {
+			return fs.SkipDir
+		}
+		if !entry.IsDir() && !entry.Type().IsRegular() {
+			m.n.t.Errorf("%s is a %v", below, entry.Type())
+		}
+		if info, err := entry.Info(); err == nil && entry.Type().IsRegular() && info.Mode().Perm()&0o111 != 0 {
+			m.n.t.Errorf("%s can be executed", below)
+		}
+		known := slices.Contains([]string{"agents", "workspace.json", ".gitattributes", ".gitignore"}, parts[0])
+		if len(parts) > 1 {
+			known = known && schema.AgentName(parts[1]).Valid()
+		}
+		if len(parts) == 4 && parts[3] != ".gitkeep" {
+			_, err := schema.ParseFileName(strings.TrimSuffix(parts[3], mailbox.ReasonSuffix))
+			known = known && err == nil
+		}
+		if !known || len(parts) > 4 {
+			m.n.t.Errorf("%q is in the workspace", below)
+		}
+		return nil
+	})
+	if err != nil {
+		m.n.t.Fatal(err)
+	}
+	for _, agent := range []schema.AgentName{"claude", "codex", "mallory"} {
+		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox} {
+			m.ids(agent, box) // reports what is not valid
+		}
+	}
+}
+
+// TestEditedMessages edits a message in the tree after it was published. The copies here stay as they
+// are.
+func TestEditedMessages(t *testing.T) {
+	n := newNetwork(t, 2, "claude", "codex")
+	here := n.machines[0]
+	r := here.send("claude", "codex")
+	n.settle()
+	h := n.newHostile()
+	h.load()
+	edited := strings.Replace(readFile(t, r.Outbox), "red", "green", 1)
+	for path := range h.files {
+		if strings.HasSuffix(path, filepath.Base(r.Outbox)) {
+			h.add("100644", path, edited)
+		}
+	}
+	h.push()
+	result, err := here.trySync()
+	if err != nil || len(result.Problems) == 0 {
+		t.Errorf("sync = %+v, %v; want a problem that names the edited message", result, err)
+	}
+	for _, path := range append(r.Inboxes, r.Outbox) {
+		if strings.Contains(readFile(t, path), "green") {
+			t.Errorf("%s was edited", path)
+		}
+	}
+	here.want("codex", mailbox.Inbox, r)
+}
+
+// TestHugeBlob pushes a huge file that compresses well. A sync passes it over with little memory.
+func TestHugeBlob(t *testing.T) {
+	n := newNetwork(t, 2, "claude", "codex", "mallory")
+	here := n.machines[0]
+	n.settle()
+	h := n.newHostile()
+	h.load()
+	name, text, day := h.message(nil)
+	h.deliver(name, text, day)
+	bad, _, _ := h.message(nil)
+	zeros := filepath.Join(n.dir, "zeros")
+	writeFile(t, zeros, "")
+	if err := os.Truncate(zeros, *hugeBlob); err != nil {
+		t.Fatal(err)
+	}
+	oid := n.git(h.dir, "-c", "core.bigFileThreshold=1m", "hash-object", "-w", "--no-filters", zeros)
+	h.files["agents/mallory/outbox/"+day+"/"+bad] = treeFile{"100644", oid}
+	h.files["agents/codex/inbox/"+bad] = treeFile{"100644", oid}
+	h.push()
+	removeAll(t, zeros)
+	start := time.Now()
+	p := n.start(child{Role: "once", Dir: here.dir})
+	<-p.ended
+	if p.err == nil || !strings.Contains(strings.Join(p.lines, "\n"), bad) {
+		t.Errorf("the sync ended with %v and printed %q, want a problem with %s", p.err, p.lines, bad)
+	}
+	if got := readFile(t, filepath.Join(here.w.BoxPath("codex", mailbox.Inbox), name)); got != text {
+		t.Errorf("the message that came with it is %q", got)
+	}
+	t.Log(time.Since(start))
+	for _, line := range p.lines {
+		var memory int64
+		if _, err := fmt.Sscanf(line, "memory: %d KiB", &memory); err == nil {
+			t.Logf("%d MiB of memory", memory>>10)
+			if memory > 100<<10 {
+				t.Errorf("the sync used %d MiB of memory", memory>>10)
+			}
+		}
+	}
+}

@@ -1,0 +1,528 @@
+package gitmail_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// TestMain gives git the configuration of the tests and nothing of the user's. The test binary runs
+// itself as other processes: see child.
+func TestMain(m *testing.M) {
+	if settings := os.Getenv(childVariable); settings != "" {
+		os.Exit(runChild(settings))
+	}
+	home, err := os.MkdirTemp("", "oacp-gitmail-home-")
+	if err == nil {
+		err = cleanEnvironment(home)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	if err := os.RemoveAll(home); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		status = max(status, 1)
+	}
+	os.Exit(status)
+}
+
+// testMark is in the environment of every process that the tests start.
+var testMark = orphans.NewMark()
+
+const globalConfig = `[user]
+	name = Test
+	email = test@example.com
+[init]
+	defaultBranch = main
+[protocol "file"]
+	allow = always
+`
+
+func cleanEnvironment(home string) error {
+	for _, variable := range os.Environ() {
+		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "GIT_") {
+			if err := os.Unsetenv(name); err != nil {
+				return err
+			}
+		}
+	}
+	config := filepath.Join(home, ".gitconfig")
+	for name, value := range map[string]string{
+		"HOME": home, "XDG_CONFIG_HOME": filepath.Join(home, ".config"), "GIT_CONFIG_NOSYSTEM": "1",
+		"GIT_CONFIG_GLOBAL": config, "GIT_CEILING_DIRECTORIES": filepath.Dir(home), orphans.Variable: string(testMark),
+	} {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(config, []byte(globalConfig), 0o644)
+}
+
+// The ref of the mailboxes, on the remote and as each machine has it.
+const (
+	mailRef = "refs/heads/oacp"
+	baseRef = "refs/oacp/base"
+)
+
+// A network is a bare repository and the machines that have a clone of it.
+type network struct {
+	t testing.TB
+	// dir holds everything, remote is the bare repository.
+	dir, remote string
+	machines    []*machine
+	// tolerant says that a sync may find problems.
+	tolerant bool
+}
+
+// A machine is a clone with a workspace in .oacp.
+type machine struct {
+	n     *network
+	name  string
+	clone string
+	// dir is the workspace, which w has open.
+	dir string
+	w   *mailbox.Workspace
+	// remembered is what boxes returned.
+	remembered map[string][]schema.ID
+}
+
+// newRemote makes a bare repository with two commits of code. The arguments are for git init.
+func newRemote(t testing.TB, arguments ...string) *network {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	n := &network{t: t, dir: t.TempDir()}
+	n.remote = filepath.Join(n.dir, "remote.git")
+	n.git(n.dir, append([]string{"init", "--quiet", "--bare", n.remote}, arguments...)...)
+	first := filepath.Join(n.dir, "first")
+	n.git(n.dir, append([]string{"init", "--quiet", first}, arguments...)...)
+	writeFile(t, filepath.Join(first, "code.txt"), "one\ntwo\nthree\n")
+	writeFile(t, filepath.Join(first, "sub", "more.txt"), "more\n")
+	n.git(first, "add", "-A")
+	n.git(first, "commit", "--quiet", "-m", "First")
+	writeFile(t, filepath.Join(first, "code.txt"), "one\ntwo\nthree\nfour\n")
+	n.git(first, "commit", "--quiet", "-am", "Second")
+	n.git(first, "push", "--quiet", n.remote, "HEAD:refs/heads/main")
+	removeAll(t, first)
+	n.leaveNoProcesses()
+	return n
+}
+
+// leaveNoProcesses ends what a failed test left behind, and fails one that leaves processes.
+func (n *network) leaveNoProcesses() {
+	n.t.Cleanup(func() {
+		ended, err := orphans.End(context.Background(), testMark)
+		if err != nil || len(ended) > 0 && !n.t.Failed() {
+			n.t.Errorf("processes were left behind: %q, %v", ended, err)
+		}
+	})
+}
+
+// copy returns a copy of the network for another test. It is made in a new folder, which the caller may
+// prepare.
+func (n *network) copy(t testing.TB, prepare ...func(dir string)) *network {
+	t.Helper()
+	c := &network{t: t, dir: t.TempDir()}
+	for _, f := range prepare {
+		f(c.dir)
+	}
+	c.remote = filepath.Join(c.dir, filepath.Base(n.remote))
+	c.leaveNoProcesses()
+	if err := os.CopyFS(c.dir, os.DirFS(n.dir)); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range n.machines {
+		clone := filepath.Join(c.dir, m.name)
+		copied := &machine{n: c, name: m.name, clone: clone, dir: filepath.Join(clone, ".oacp")}
+		for _, dir := range []string{copied.clone, copied.dir} {
+			config := filepath.Join(dir, ".git", "config")
+			writeFile(t, config, strings.ReplaceAll(readFile(t, config), n.dir, c.dir))
+		}
+		if err := copied.open(); err != nil {
+			t.Fatal(err)
+		}
+		c.machines = append(c.machines, copied)
+	}
+	return c
+}
+
+// newNetwork makes a network of machines m0, m1 and so on. All of them have the agents.
+func newNetwork(t testing.TB, machines int, agents ...schema.AgentName) *network {
+	t.Helper()
+	n := newRemote(t)
+	for i := range machines {
+		n.join(fmt.Sprintf("m%d", i), agents...)
+	}
+	return n
+}
+
+// join adds a machine: a clone, and a workspace in it with the agents.
+func (n *network) join(name string, agents ...schema.AgentName) *machine {
+	n.t.Helper()
+	m := n.clone(name)
+	m.init(agents...)
+	return m
+}
+
+// clone adds a machine that has no workspace yet. The arguments are for git clone.
+func (n *network) clone(name string, arguments ...string) *machine {
+	n.t.Helper()
+	m := &machine{n: n, name: name, clone: filepath.Join(n.dir, name)}
+	m.dir = filepath.Join(m.clone, ".oacp")
+	n.git(n.dir, slices.Concat([]string{"clone", "--quiet"}, arguments, []string{n.remote, m.clone})...)
+	n.git(m.clone, "config", "user.name", "User of "+name)
+	n.git(m.clone, "config", "user.email", name+"@example.com")
+	n.machines = append(n.machines, m)
+	return m
+}
+
+// init makes the workspace and its repository.
+func (m *machine) init(agents ...schema.AgentName) {
+	m.n.t.Helper()
+	if err := m.tryInit(agents...); err != nil {
+		m.n.t.Fatalf("%s: init: %v", m.name, err)
+	}
+}
+
+func (m *machine) tryInit(agents ...schema.AgentName) error {
+	if _, err := project.Init(m.dir, project.InitOptions{Project: "test", Agents: agents, Now: time.Now()}); err != nil {
+		return err
+	}
+	w, err := mailbox.Open(m.dir, nil)
+	if err != nil {
+		return err
+	}
+	_, err = gitmail.Init(m.n.t.Context(), w, gitmail.InitOptions{Remote: "origin", Ref: mailRef, Enclosing: m.clone})
+	err = errors.Join(err, w.Close())
+	if err == nil && m.w == nil {
+		err = m.open()
+	}
+	return err
+}
+
+// open opens the workspace for the duration of the test.
+func (m *machine) open() (err error) {
+	if m.w, err = mailbox.Open(m.dir, &mailbox.Options{NoSync: true}); err != nil {
+		return err
+	}
+	m.n.t.Cleanup(func() {
+		if err := m.w.Close(); err != nil {
+			m.n.t.Error(err)
+		}
+	})
+	return nil
+}
+
+// trySync syncs in this process.
+func (m *machine) trySync() (gitmail.Result, error) { return m.syncWithin(time.Minute) }
+
+func (m *machine) syncWithin(limit time.Duration) (result gitmail.Result, err error) {
+	ctx, cancel := context.WithTimeout(m.n.t.Context(), limit)
+	defer cancel()
+	r, err := gitmail.Open(ctx, m.w)
+	if err != nil {
+		return result, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	return r.Sync(ctx, gitmail.Options{})
+}
+
+// sync syncs in this process and fails the test if that fails or finds a problem.
+func (m *machine) sync() gitmail.Result {
+	m.n.t.Helper()
+	result, err := m.trySync()
+	if err != nil {
+		m.n.t.Fatalf("%s: sync: %v", m.name, err)
+	}
+	for _, problem := range result.Problems {
+		if m.n.tolerant {
+			break
+		}
+		m.n.t.Errorf("%s: sync: %s: %v", m.name, problem.Path, problem.Err)
+	}
+	return result
+}
+
+// settle syncs all machines until none has anything to do.
+func (n *network) settle() {
+	n.t.Helper()
+	for round, changes := 0, 1; changes > 0; round++ {
+		if round == 10 {
+			n.t.Fatalf("after %d syncs of each machine, %d changes go on", round, changes)
+		}
+		changes = 0
+		for _, m := range n.machines {
+			changes += len(m.sync().Changes)
+		}
+	}
+}
+
+func (m *machine) send(from schema.AgentName, to ...schema.AgentName) *mailbox.Receipt {
+	m.n.t.Helper()
+	r, err := m.w.Send(m.n.t.Context(), draft(from, to...), nil)
+	if err != nil {
+		m.n.t.Fatalf("%s: sending: %v", m.name, err)
+	}
+	return r
+}
+
+func draft(from schema.AgentName, to ...schema.AgentName) schema.Message {
+	return schema.Message{
+		From: from, To: to, Type: schema.Notification, Subject: "Look at #42",
+		Body: schema.TextValue("The build is red.\nSee the log.\n"),
+	}
+}
+
+// entry returns the message's file in an inbox.
+func (m *machine) entry(agent schema.AgentName, id schema.ID) mailbox.Entry {
+	m.n.t.Helper()
+	e, err := m.w.Pending(m.n.t.Context(), string(id), agent)
+	if err != nil {
+		m.n.t.Fatalf("%s: %v", m.name, err)
+	}
+	return e
+}
+
+func (m *machine) acknowledge(agent schema.AgentName, id schema.ID) {
+	m.n.t.Helper()
+	if err := m.w.Acknowledge(m.entry(agent, id)); err != nil {
+		m.n.t.Fatalf("%s: acknowledging: %v", m.name, err)
+	}
+}
+
+func (m *machine) archive(agent schema.AgentName, id schema.ID) {
+	m.n.t.Helper()
+	if _, err := m.w.ArchiveEntry(m.entry(agent, id)); err != nil {
+		m.n.t.Fatalf("%s: archiving: %v", m.name, err)
+	}
+}
+
+func (m *machine) bury(agent schema.AgentName, id schema.ID) {
+	m.n.t.Helper()
+	if _, err := m.w.DeadLetter(m.entry(agent, id), mailbox.DeadLetterReason{Reason: "it cannot be done"}); err != nil {
+		m.n.t.Fatalf("%s: burying: %v", m.name, err)
+	}
+}
+
+// restore puts a message back into an inbox.
+func (m *machine) restore(agent schema.AgentName, r *mailbox.Receipt) {
+	m.n.t.Helper()
+	if _, err := m.w.Restore(m.n.t.Context(), r.Message, agent, func(mailbox.Entry) error { return nil }); err != nil {
+		m.n.t.Fatalf("%s: restoring: %v", m.name, err)
+	}
+}
+
+// ids returns the ids of the messages in a box, sorted.
+func (m *machine) ids(agent schema.AgentName, box mailbox.Box) []schema.ID {
+	m.n.t.Helper()
+	entries, err := m.w.List(m.n.t.Context(), agent, box)
+	if err != nil {
+		m.n.t.Fatalf("%s: %v", m.name, err)
+	}
+	var ids []schema.ID
+	for _, e := range entries {
+		if e.Err != nil {
+			m.n.t.Errorf("%s: %s: %v", m.name, e.Path, e.Err)
+			continue
+		}
+		ids = append(ids, e.Message.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// want fails the test unless the box holds exactly these messages.
+func (m *machine) want(agent schema.AgentName, box mailbox.Box, want ...*mailbox.Receipt) {
+	m.n.t.Helper()
+	var ids []schema.ID
+	for _, r := range want {
+		ids = append(ids, r.Message.ID)
+	}
+	slices.Sort(ids)
+	if got := m.ids(agent, box); !slices.Equal(got, ids) {
+		m.n.t.Errorf("%s: %s of %s holds %q, want %q", m.name, box, agent, got, ids)
+	}
+}
+
+// git runs git with the configuration of the tests and returns what it prints, without the last
+// newline.
+func (n *network) git(dir string, arguments ...string) string {
+	n.t.Helper()
+	return n.gitInput(dir, "", arguments...)
+}
+
+func (n *network) gitInput(dir, input string, arguments ...string) string {
+	n.t.Helper()
+	output, err := n.tryGit(dir, input, arguments...)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return strings.TrimSuffix(output, "\n")
+}
+
+func (n *network) tryGit(dir, input string, arguments ...string) (string, error) {
+	command := exec.Command("git", arguments...)
+	command.Dir, command.Stdin = dir, strings.NewReader(input)
+	command.Env = gitEnvironment()
+	var errors bytes.Buffer
+	command.Stderr = &errors
+	output, err := command.Output()
+	if err != nil {
+		err = fmt.Errorf("git %s in %s: %w: %s", strings.Join(arguments, " "), dir, err, &errors)
+	}
+	return string(output), err
+}
+
+// gitEnvironment is the environment without what a test may have set to disturb git.
+func gitEnvironment() []string {
+	kept := []string{"GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CEILING_DIRECTORIES"}
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return strings.HasPrefix(name, "GIT_") && !slices.Contains(kept, name)
+	})
+}
+
+// tip returns the commit that the remote's mailboxes are at.
+func (n *network) tip() string {
+	n.t.Helper()
+	return n.git(n.remote, "rev-parse", mailRef)
+}
+
+// checkEqual checks that all machines have one commit and one set of files, that the history is
+// linear and that git finds no fault in any of the repositories.
+func (n *network) checkEqual() {
+	n.t.Helper()
+	tip := n.tip()
+	if merges := n.git(n.remote, "rev-list", "--count", "--merges", mailRef); merges != "0" {
+		n.t.Errorf("the history has %s merges, want none", merges)
+	}
+	for _, m := range n.machines {
+		if base := n.git(m.dir, "rev-parse", baseRef); base != tip {
+			n.t.Errorf("%s is in step with %s, the remote has %s", m.name, base, tip)
+		}
+		m.checkFolder(tip)
+		n.checkRepository(m.dir)
+	}
+	n.checkRepository(n.remote)
+}
+
+func (n *network) checkRepository(dir string) {
+	n.t.Helper()
+	if output, err := n.tryGit(dir, "", "fsck", "--strict", "--no-dangling", "--no-progress"); err != nil || output != "" {
+		n.t.Errorf("git fsck in %s: %v\n%s", dir, err, output)
+	}
+}
+
+// checkFolder checks that the mailboxes of the workspace hold the files of the commit and no others.
+func (m *machine) checkFolder(commit string) {
+	m.n.t.Helper()
+	committed := make(map[string]string)
+	for line := range strings.SplitSeq(m.n.git(m.dir, "ls-tree", "-r", commit, "agents"), "\n") {
+		// "100644 blob <oid>\t<path>"
+		if about, path, ok := strings.Cut(line, "\t"); ok && filepath.Base(path) != ".gitkeep" {
+			committed[path] = strings.Fields(about)[2]
+		}
+	}
+	var paths []string
+	err := filepath.WalkDir(filepath.Join(m.dir, "agents"), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && entry.Name() != ".gitkeep" && entry.Name() != "status.yaml" {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil {
+		m.n.t.Fatal(err)
+	}
+	oids := strings.Fields(m.n.gitInput(m.dir, strings.Join(paths, "\n"), "hash-object", "--no-filters", "--stdin-paths"))
+	for i, path := range paths {
+		below, err := filepath.Rel(m.dir, path)
+		if err != nil {
+			m.n.t.Fatal(err)
+		}
+		name := treePath(filepath.ToSlash(below))
+		if committed[name] != oids[i] {
+			m.n.t.Errorf("%s: %s is %s, the commit has %q", m.name, below, oids[i], committed[name])
+		}
+		delete(committed, name)
+	}
+	for name := range committed {
+		m.n.t.Errorf("%s: %s of the commit is not in the workspace", m.name, name)
+	}
+}
+
+// treePath returns the path that a file of a mailbox has in a commit: all boxes but inboxes have a
+// folder for each day.
+func treePath(below string) string {
+	parts := strings.Split(below, "/")
+	if len(parts) != 4 || parts[2] == string(mailbox.Inbox) {
+		return below
+	}
+	name, err := schema.ParseFileName(strings.TrimSuffix(parts[3], mailbox.ReasonSuffix))
+	if err != nil {
+		return below
+	}
+	return strings.Join([]string{parts[0], parts[1], parts[2], name.At.Format("20060102"), parts[3]}, "/")
+}
+
+func writeFile(t testing.TB, path, data string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(data), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func removeAll(t testing.TB, path string) {
+	t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeScript writes a shell script that others can run.
+func writeScript(t testing.TB, path, script string) string {
+	t.Helper()
+	writeFile(t, path, "#!/bin/sh\n"+script+"\n")
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func toJSON(value any) string {
+	data, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	return string(data)
+}

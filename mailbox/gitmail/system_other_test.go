@@ -1,0 +1,15 @@
+//go:build !linux
+
+package gitmail_test
+
+import "testing"
+
+// killChildren kills nothing: nothing tells which processes another one has started.
+func (r *race) killChildren(*process) {}
+
+// maxMemory returns 0: nothing tells.
+func maxMemory() int { return 0 }
+
+func mountSmall(t *testing.T, _, _ string) {
+	t.Skip("this test mounts file systems on Linux only")
+}
