@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
@@ -78,8 +79,8 @@ func (e *exchange) judge(differences []difference) *arrivals {
 		}
 		p, err := parsePath(d.path)
 		switch {
-		case d.path == markerName, d.status == 'D' && err != nil:
-			continue
+		case d.status == 'D' && err != nil, !strings.HasPrefix(d.path, "agents/"):
+			continue // others may keep more in the branch, such as a README
 		case err == nil && d.status != 'D' && d.mode != regular:
 			err = fmt.Errorf("it is no regular file: its mode is %s", d.mode)
 		case err == nil && d.status == 'M' && p.name != keepName:
