@@ -56,7 +56,8 @@ func gitFolder(dir string) (string, error) {
 		return "", err
 	}
 	if top == "" {
-		return "", failure.WithHint(fmt.Errorf("%s is in no git repository", dir), "git init makes one; --dir DIR or a PROJECT names another place for the workspace")
+		return "", &failure.Error{Code: "no_repository", Err: fmt.Errorf("%s is in no git repository", dir),
+			Hint: "git init makes one; --dir DIR or a PROJECT names another place for the workspace"}
 	}
 	folder := filepath.Join(project.MainFolder(top), ".oacp")
 	info, err := os.Lstat(folder)
@@ -127,7 +128,7 @@ func (o *initOptions) initGit(ctx context.Context, s *command.Streams, dir strin
 	made, err := gitmail.Init(ctx, w, gitmail.InitOptions{Remote: remote, Ref: ref, Enclosing: enclosing})
 	if err != nil {
 		unmake()
-		return nil, explainInit(err)
+		return nil, err
 	}
 	known, err := w.Agents()
 	if err != nil {
@@ -182,22 +183,6 @@ func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) 
 		unmake()
 	}
 	return w, unmake, err
-}
-
-// explainInit adds hints to the errors of gitmail.Init.
-func explainInit(err error) error {
-	var unknown *gitmail.UnknownRemoteError
-	switch {
-	case errors.Is(err, gitmail.ErrForeignRepository):
-		return failure.WithHint(err, "name another folder with --dir; without --git, init makes a workspace whose files you commit yourself")
-	case errors.Is(err, gitmail.ErrTracked):
-		return failure.WithHint(err, "git rm -r --cached .oacp keeps the files and takes them out of the next commit; or stay without --git")
-	case errors.Is(err, gitmail.ErrForeignBranch), errors.Is(err, gitmail.ErrCheckedOut), errors.Is(err, gitmail.ErrBadRef):
-		return failure.WithHint(err, "name another one with --branch or --ref")
-	case errors.As(err, &unknown):
-		return failure.WithHint(err, "git remote lists them; a URL has a : or a /")
-	}
-	return err
 }
 
 // warn notes what the user should know about the remote.

@@ -120,6 +120,10 @@ func gitRules() []rule {
 	return []rule{
 		{"no_repository", is(gitmail.ErrNoRepository, "oacp init --git makes a workspace with one, and takes over the mail of this one")},
 		{"remote_refused", refused},
+		{"foreign_repository", is(gitmail.ErrForeignRepository, "name another folder with --dir; without --git, init makes a workspace whose files you commit yourself")},
+		{"tracked", is(gitmail.ErrTracked, "git rm -r --cached FOLDER keeps the files and takes them out of the next commit; without --git, init leaves them to you")},
+		{"unknown_remote", as[*gitmail.UnknownRemoteError]("git remote lists them; a URL has a : or a /")},
+		{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrCheckedOut, gitmail.ErrBadRef)},
 		{"remote_unreachable", hinting(func(e *gitmail.RemoteError) string {
 			return "mail waits here, and the next oacp sync carries it; " + visible.Shell("git", "ls-remote", e.URL) + " shows whether git gets there"
 		})},
