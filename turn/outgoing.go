@@ -151,5 +151,7 @@ func (r *Runner) send(draft *schema.Message) (permanent bool, err error) {
 		// Only this message has the id: another version of the program sent it, with other bytes.
 		return false, nil
 	}
-	return errors.As(err, &unknown) || errors.As(err, &invalid), err
+	// Without the agent's own mailbox, all of them are away: git has checked out another branch, or a
+	// file system is not mounted.
+	return errors.As(err, &unknown) && r.workspace.Knows(r.config.Agent) || errors.As(err, &invalid), err
 }

@@ -287,6 +287,37 @@ func TestFailsAfterItWasTakenOut(t *testing.T) {
 	}
 }
 
+// TestMailboxesAreAway takes all mailboxes away during a turn, as git does when it checks out a branch
+// without them, and brings them back once the Runner has noticed. The answer is sent then.
+func TestMailboxesAreAway(t *testing.T) {
+	for _, result := range []error{nil, errors.New("no")} {
+		w := newWorkspace(t)
+		send(t, w, question("q"))
+		agents, away := filepath.Join(w.Dir(), "agents"), filepath.Join(w.Dir(), "away")
+		turns := 0
+		rec := &recorder{}
+		rec.on = func(e Event) {
+			if _, err := os.Stat(away); err == nil && (e.Kind == EventProblem || e.Kind == EventFailed) {
+				if err := os.Rename(away, agents); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		_, err := runOnce(t, w, Config{Reply: true, Observe: rec.observe, NewDriver: plays(func(context.Context, agent.Request) (agent.Result, error) {
+			if turns++; turns > 1 {
+				return agent.Result{Text: "answer"}, nil
+			}
+			return agent.Result{Text: "answer"}, errors.Join(result, os.Rename(agents, away))
+		})})
+		if err != nil {
+			t.Errorf("Run = %v with %s", err, rec.kinds())
+		}
+		wantTexts(t, "unsendable", rec.of(EventUnsendable))
+		wantTexts(t, "answers", subjects(t, w, "claude", mailbox.Inbox), "Re: q")
+		wantTexts(t, "pending", subjects(t, w, "codex", mailbox.Inbox))
+	}
+}
+
 // TestRemovedByHand removes failed and held messages from the inbox, with and without a Runner. The
 // journal must keep their records as long as those of handled messages, not for ever.
 func TestRemovedByHand(t *testing.T) {
