@@ -37,10 +37,10 @@ func newDoctorCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[PROJECT]",
 		Description: `Checks the programs that agents need, the folders of the workspace, interrupted
 deliveries, messages that are bad, expired, old or dead, keys, schemas for bodies,
-and the files of agents. Without --fix it changes nothing. With --fix it repairs
-what is safe to repair: it delivers sent messages, makes missing folders and
-status files, and removes leftovers. Status 1 means that errors remain; warnings
-do not count.`,
+the files of agents, and what git does with messages. Without --fix it changes
+nothing. With --fix it repairs what is safe to repair: it delivers sent messages,
+makes missing folders and status files, and removes leftovers. Status 1 means that
+errors remain; warnings do not count.`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "fix", Usage: "repair what is safe to repair", Destination: &o.fix},
 			&cli.BoolFlag{Name: "memory", Category: command.Rare, Usage: "also check whether git keeps the memory of the projects", Destination: &o.memory},

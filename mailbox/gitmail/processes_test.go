@@ -25,7 +25,8 @@ const childVariable = "OACP_TEST_CHILD"
 
 // A child says what such a process does. A child ends when its standard input does.
 type child struct {
-	// Role is "once": one sync; "every": syncs until the end; "agent": sends and acknowledges.
+	// Role is "once": one sync; "every": syncs until the end; "squash": one squash; "agent": sends and
+	// acknowledges.
 	Role string
 	// Dir is the workspace.
 	Dir string
@@ -56,7 +57,7 @@ func runChild(settings string) int {
 		cancel()
 	}()
 	if err == nil {
-		roles := map[string]func(context.Context) error{"once": c.once, "every": c.every, "agent": c.work}
+		roles := map[string]func(context.Context) error{"once": c.once, "every": c.every, "squash": c.squash, "agent": c.work}
 		err = roles[c.Role](ctx)
 	}
 	if err != nil {
@@ -74,22 +75,13 @@ func (c *child) open(ctx context.Context) (w *mailbox.Workspace, r *gitmail.Repo
 	return w, r, err
 }
 
-// once syncs, and kills itself if it gets to the step. It waits for its death.
+// once syncs, and kills itself if it gets to the step.
 func (c *child) once(ctx context.Context) error {
 	w, r, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	if c.KillAt != "" {
-		r.SetStep(func(name string) {
-			if name != c.KillAt {
-				return
-			}
-			if self, err := os.FindProcess(os.Getpid()); err == nil && self.Kill() == nil {
-				select {}
-			}
-		})
-	}
+	r.SetStep(c.killAt)
 	result, err := r.Sync(ctx, gitmail.Options{})
 	for _, problem := range result.Problems {
 		err = errors.Join(err, fmt.Errorf("problem: %s: %w", problem.Path, problem.Err))
@@ -97,6 +89,16 @@ func (c *child) once(ctx context.Context) error {
 	fmt.Println(len(result.Changes), result.Pushes)
 	fmt.Println("memory:", maxMemory(), "KiB")
 	return errors.Join(err, r.Close(), w.Close())
+}
+
+// killAt kills the process at the step, and waits for its death.
+func (c *child) killAt(step string) {
+	if step != c.KillAt {
+		return
+	}
+	if self, err := os.FindProcess(os.Getpid()); err == nil && self.Kill() == nil {
+		select {}
+	}
 }
 
 // every syncs at the interval and prints the errors.
