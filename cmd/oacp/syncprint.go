@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path"
 	"strings"
 
 	"github.com/oacp-go/oacp/internal/command"
@@ -148,15 +149,21 @@ func changeText(c gitmail.Change) string {
 	case gitmail.DeadLetter:
 		return agent + " gave up " + message
 	case gitmail.Restored:
-		return agent + " has to handle again " + message
+		return "pending again for " + agent + ": " + message
 	case gitmail.NewAgent:
 		return "the agent " + agent
+	case gitmail.Described:
+		return "workspace.json"
 	}
 	return visible.Line(string(c.Kind))
 }
 
-// mostExamples is how many paths with the same problem are named.
-const mostExamples = 3
+const (
+	// mostExamples is how many paths with the same problem are named.
+	mostExamples = 3
+	// mostReasons is how many problems are.
+	mostReasons = 10
+)
 
 // warn says which paths were passed over: those with the same problem in one line. It does not repeat
 // itself.
@@ -164,14 +171,18 @@ func (p *syncPrinter) warn(problems []gitmail.Problem) {
 	var reasons []string
 	paths := make(map[string][]string)
 	for _, problem := range problems {
-		reason := failure.OneLine(problem.Err.Error())
+		reason := strings.TrimPrefix(failure.OneLine(problem.Err.Error()), path.Base(problem.Path)+": ")
 		if paths[reason] == nil {
 			reasons = append(reasons, reason)
 		}
 		paths[reason] = append(paths[reason], problem.Path)
 	}
 	var lines []string
-	for _, reason := range reasons {
+	for i, reason := range reasons {
+		if i == mostReasons {
+			lines = append(lines, fmt.Sprintf("passed over: paths for %d more reasons", len(reasons)-i))
+			break
+		}
 		found := paths[reason]
 		line := strings.Join(found[:min(len(found), mostExamples)], ", ")
 		if len(found) > mostExamples {
@@ -192,9 +203,9 @@ func (p *syncPrinter) squashed(done gitmail.Squashed) error {
 	if p.o.json {
 		return command.WriteJSON(p.s.Out, map[string]any{"commits_before": done.Before, "commits": done.After, "commit": done.Commit})
 	}
-	text := fmt.Sprintf("%d commits are now %d", done.Before, done.After)
+	text := fmt.Sprintf("commits: %d before, %d now", done.Before, done.After)
 	if done.Before == done.After {
-		text = fmt.Sprintf("nothing to squash: of %d commits none are older", done.Before)
+		text = fmt.Sprintf("commits: %d, nothing to squash", done.Before)
 	}
 	_, err := fmt.Fprintln(p.s.Out, text)
 	return err

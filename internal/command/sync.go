@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 	"sync"
 	"time"
@@ -103,8 +102,8 @@ type Synchronizer struct {
 }
 
 // Open returns the synchronizer of the workspaces, or nil without --sync. It fails if no workspace has
-// a repository; if only some have none, it warns. It syncs a workspace that never was in step, which
-// may have no agents until then.
+// a repository; if only some have none, it warns. It syncs a workspace that has no agents: they may be
+// on other machines.
 func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Workspace) (*Synchronizer, error) {
 	if !o.IsSet() {
 		return nil, nil
@@ -122,7 +121,7 @@ func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Work
 		default:
 			y.workspaces, y.repositories = append(y.workspaces, w), append(y.repositories, repository)
 			y.remotes = append(y.remotes, RemoteState{Name: Remote(repository.Settings())})
-			if _, err := repository.LastSync(); errors.Is(err, fs.ErrNotExist) {
+			if known, err := w.Agents(); err == nil && len(known) == 0 {
 				y.once(ctx, len(y.repositories)-1)
 			}
 		}
