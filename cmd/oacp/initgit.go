@@ -99,6 +99,7 @@ type gitInitialized struct {
 	Reachable  bool               `json:"reachable"`
 	Agents     []schema.AgentName `json:"agents,omitempty"`
 	Received   int                `json:"received"`
+	Sent       int                `json:"sent"`
 
 	warnings []string
 }
@@ -215,8 +216,11 @@ func (g *gitInitialized) sync(ctx context.Context, w *mailbox.Workspace) (err er
 		g.warnings = append(g.warnings, "the mail has not come, oacp sync tries again: "+failure.OneLine(err.Error()))
 	}
 	for _, change := range result.Changes {
-		if change.Kind == gitmail.Sent && change.Direction == gitmail.In {
+		switch {
+		case change.Kind == gitmail.Sent && change.Direction == gitmail.In:
 			g.Received++
+		case change.Kind == gitmail.Sent:
+			g.Sent++
 		}
 	}
 	for _, problem := range result.Problems {
@@ -253,17 +257,22 @@ func (g *gitInitialized) print(out io.Writer) {
 	case g.Remote == "":
 		say("next: oacp init --git --remote NAME-OR-URL adds a remote; until then, oacp sync keeps a history here")
 	case g.Joined:
-		say("joined: %s", messages(g.Received))
+		say("joined: %s", messages(g.Received, g.Sent))
 	case g.Reachable && !g.Found:
 		say("next: oacp sync publishes it")
 	}
 }
 
-func messages(count int) string {
-	if count == 1 {
-		return "1 message came"
+// messages says how many messages came and, if there were any, went.
+func messages(came, went int) string {
+	text := fmt.Sprintf("%d messages came", came)
+	if came == 1 {
+		text = "1 message came"
 	}
-	return fmt.Sprintf("%d messages came", count)
+	if went > 0 {
+		text += fmt.Sprintf(", %d went", went)
+	}
+	return text
 }
 
 func names(agents []schema.AgentName) []string {
