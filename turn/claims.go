@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -205,4 +207,30 @@ func (r *Runner) endClaim(it *item, gone bool) {
 	case rec.Outcome == "" && rec.RetryAt.IsZero():
 		r.config.Claims.Release(it.ID, rec.Attempts)
 	}
+}
+
+// addClaims adds which machine has the message for each recipient that has it in the inbox. Most
+// workspaces have no claims, and how far a message got is known without them, so failures do not count.
+func addClaims(ctx context.Context, w *mailbox.Workspace, id schema.ID, all []Progress) {
+	pending := slices.ContainsFunc(all, func(p Progress) bool { return p.isPending() })
+	if !pending {
+		return
+	}
+	repository, err := gitmail.Open(ctx, w)
+	if err != nil {
+		return
+	}
+	claims, _ := repository.ListClaims(ctx)
+	for i := range all {
+		for _, c := range claims {
+			if c.Err == nil && c.ID == id && c.Agent == all[i].Agent && c.State != gitmail.ClaimFree && all[i].isPending() {
+				all[i].Claim = &c
+			}
+		}
+	}
+	_ = repository.Close() // it was only read
+}
+
+func (p *Progress) isPending() bool {
+	return slices.Contains([]Stage{StageWaiting, StageInTurn, StageHeld, StageExpired}, p.Stage)
 }

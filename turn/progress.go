@@ -8,6 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -53,6 +54,8 @@ type Progress struct {
 	// recipient that name it as their parent, the oldest first.
 	Answer  schema.ID `json:"answer,omitempty"`
 	Replies []Reply   `json:"replies,omitempty"`
+	// Claim says which machine has a message that is in the inbox, as far as the last sync knew.
+	Claim *gitmail.Claim `json:"claim,omitempty"`
 	// Path is the recipient's copy, if there is one.
 	Path string `json:"path,omitempty"`
 }
@@ -80,7 +83,11 @@ func Track(ctx context.Context, w *mailbox.Workspace, id string) ([]Progress, er
 	if unreadable := new(mailbox.UnreadableError); err != nil && !errors.As(err, &unreadable) {
 		return nil, err
 	}
-	return newTracker(w).track(m, found, replies)
+	all, err := newTracker(w).track(m, found, replies)
+	if err == nil {
+		addClaims(ctx, w, m.ID, all)
+	}
+	return all, err
 }
 
 // tracker tells how far messages got. It reads the history of each agent once.

@@ -15,6 +15,7 @@ import (
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -49,6 +50,12 @@ type Settings struct {
 	MaxTurns      int  `yaml:"max_turns"`
 	MaxPairTurns  int  `yaml:"max_pair_turns"`
 	Parallel      int  `yaml:"parallel"`
+	// Claim is how machines that work the same inbox agree on who handles a message: ClaimGit, or empty
+	// if there is one machine. Lease is how long a claim holds that is not renewed, and ClaimBatch how
+	// many messages are claimed at once.
+	Claim      string        `yaml:"claim"`
+	Lease      time.Duration `yaml:"lease"`
+	ClaimBatch int           `yaml:"claim_batch"`
 	// Timeout and Grace are durations such as 30m.
 	Timeout time.Duration `yaml:"timeout"`
 	Grace   time.Duration `yaml:"grace"`
@@ -64,8 +71,12 @@ type Settings struct {
 // settingNames are the names of the settings in a file.
 var settingNames = []string{
 	"driver", "command", "model", "allow", "args", "socket", "dir", "input", "reply", "autonomy", "allow_from",
-	"require_signed", "max_attempts", "max_turns", "max_pair_turns", "parallel", "timeout", "grace",
+	"require_signed", "max_attempts", "max_turns", "max_pair_turns", "parallel", "claim", "lease", "claim_batch",
+	"timeout", "grace",
 }
+
+// ClaimGit is the setting claim of an inbox that several machines work with claims in git.
+const ClaimGit = "git"
 
 // maxSettings is the largest file that settings are read from, in bytes.
 const maxSettings = 1 << 20
@@ -142,7 +153,20 @@ func (s *Settings) load(w *mailbox.Workspace, name string) error {
 		}
 		s.SetDriver(*named.Driver)
 	}
-	return file.Run.Decode(s)
+	return errors.Join(file.Run.Decode(s), s.CheckClaims())
+}
+
+// CheckClaims returns an error if a setting about claims has a value that is not possible.
+func (s *Settings) CheckClaims() error {
+	switch {
+	case s.Claim != "" && s.Claim != ClaimGit:
+		return fmt.Errorf("claim: %q is not %s", s.Claim, ClaimGit)
+	case s.Lease != 0 && (s.Lease < gitmail.MinLease || s.Lease > gitmail.MaxLease):
+		return fmt.Errorf("lease: %v is not between %v and %v", s.Lease, gitmail.MinLease, gitmail.MaxLease)
+	case s.ClaimBatch < 0 || s.ClaimBatch > gitmail.MaxBatch:
+		return fmt.Errorf("claim_batch: %d is not between 1 and %d", s.ClaimBatch, gitmail.MaxBatch)
+	}
+	return nil
 }
 
 // Config returns the configuration that the settings describe. An echo reads the body unless the
@@ -160,7 +184,7 @@ func (s *Settings) Config(name schema.AgentName) (Config, error) {
 		Agent: name, NewDriver: newDriver, Input: input, Reply: s.Reply, Autonomy: s.Autonomy, AllowFrom: s.AllowFrom,
 		RequireSigned: s.RequireSigned,
 		MaxAttempts:   s.MaxAttempts, MaxTurns: s.MaxTurns, MaxPairTurns: s.MaxPairTurns,
-		Timeout: s.Timeout, Parallel: s.Parallel,
+		Timeout: s.Timeout, Parallel: s.Parallel, ClaimBatch: s.ClaimBatch,
 	}, nil
 }
 

@@ -77,6 +77,7 @@ EXAMPLES:
 			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "give messages from one agent at most `N` turns an hour, -1 for any number", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
 			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: turn.DefaultTimeout.String()},
 			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations side by side", DefaultText: "1"},
+			claimFlags()[0], claimFlags()[1], claimFlags()[2],
 			&cli.BoolFlag{Name: "once", Usage: "end when nothing is left to do", Destination: &o.once},
 			o.sync.Flag(""),
 			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print what the agent shows during its turns", Destination: &o.output},
@@ -165,6 +166,9 @@ func (o runOptions) override(c *cli.Context, settings *turn.Settings) error {
 			settings.AllowFrom = append(settings.AllowFrom, name)
 		}
 	}
+	if err := overrideClaims(c, settings); err != nil {
+		return err
+	}
 	return o.driver.override(settings)
 }
 
@@ -207,6 +211,11 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 			config.Ready = func() { s.Note(waitingText(name, &settings)) }
 		}
 		noteWords(c, settings.Command, s)
+		closeClaims, err := openClaims(c.Context, w, &settings, &config)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, closeClaims()) }()
 		runner, err := turn.New(w, config)
 		if err != nil {
 			return err

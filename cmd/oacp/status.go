@@ -159,6 +159,13 @@ func printProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON 
 		if !p.RetryAt.IsZero() {
 			line += "; again at " + s.Clock(p.RetryAt)
 		}
+		if c := p.Claim; c != nil {
+			line += fmt.Sprintf("; claimed by %s", c.Machine)
+			if c.Attempt > 0 {
+				line += fmt.Sprintf(", turn %d", c.Attempt)
+			}
+			line += fmt.Sprintf(", since %s, renewed %s", s.Clock(c.Since), s.Clock(c.Renewed))
+		}
 		fmt.Fprintln(s.Out, line)
 		printReplies(p, s)
 	}

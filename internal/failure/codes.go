@@ -179,6 +179,7 @@ func turnRules() []rule {
 			return "oacp read " + name + " says why, oacp restore " + name + " has it tried again; agents/NAME/dead_letter holds it, with the reason"
 		})},
 		{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE takes the file out of the inbox")},
+		{"no_remote", is(gitmail.ErrNoRemote, "oacp init --git --remote NAME or URL sets one")},
 		{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader a cursor of its own")},
 		{"cursor", is(watch.ErrCursor, "")},
 		{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already answers there: oacp ash query asks it, --socket names another path")},

@@ -57,11 +57,9 @@ const (
 const (
 	claimHeader = "oacp claim 1\n\n"
 	// maxClaim bounds the commit of a claim, in bytes.
-	maxClaim   = 2 << 10
-	maxMachine = 64
-	randomSize = 16 // bytes of workspace and process
-	// maxLease bounds for how long others wait for a machine that is gone.
-	maxLease    = 24 * time.Hour
+	maxClaim    = 2 << 10
+	maxMachine  = 64
+	randomSize  = 16 // bytes of workspace and process
 	maxAttempts = 1 << 20
 )
 
@@ -138,7 +136,7 @@ func (c *Claim) check(text string) error {
 		return errors.New("the claim has no numbers of the workspace and the process")
 	case c.State != ClaimWorking && c.State != ClaimAhead && c.State != ClaimFree:
 		return errors.New("the state of the claim is not known")
-	case c.Attempt < 0 || c.Attempt > maxAttempts || c.Lease <= 0 || c.Lease > maxLease:
+	case c.Attempt < 0 || c.Attempt > maxAttempts || c.Lease <= 0 || c.Lease > MaxLease:
 		return errors.New("a number in the claim is out of range")
 	case c.text() != text:
 		return errors.New("the claim is not written in the usual way")

@@ -10,11 +10,15 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Defaults of ClaimOptions.
+// Bounds of claims.
 const (
 	DefaultLease = 5 * time.Minute
-	// MinLease is the shortest lease: a renewal has to fit into a third of it.
+	// MinLease is the shortest lease: a renewal has to fit into a third of it. MaxLease bounds for how
+	// long others wait for a machine that is gone.
 	MinLease = time.Second
+	MaxLease = 24 * time.Hour
+	// MaxBatch is how many messages Take takes at most.
+	MaxBatch = 100
 )
 
 var (

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+)
+
+// claimFlags are for an inbox that several machines work.
+func claimFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "claim", Usage: "several machines work the inbox: take each message with a claim in `HOW`: git"},
+		&cli.StringFlag{Name: "lease", Category: command.Rare, Usage: "others take over a claim that is not renewed for `TIME`", DefaultText: "5m"},
+		&cli.IntFlag{Name: "claim-batch", Category: command.Rare, Usage: "claim `N` messages at once", DefaultText: "1"},
+	}
+}
+
+// overrideClaims replaces the settings about claims with the options of the command line.
+func overrideClaims(c *cli.Context, settings *turn.Settings) error {
+	if c.IsSet("claim") {
+		settings.Claim = c.String("claim")
+	}
+	if c.IsSet("lease") {
+		lease, err := schema.ParseDuration(c.String("lease"))
+		if err != nil {
+			return failure.Usagef("--lease: %w", err)
+		}
+		settings.Lease = lease
+	}
+	if c.IsSet("claim-batch") {
+		settings.ClaimBatch = cmp.Or(c.Int("claim-batch"), -1)
+	}
+	if err := settings.CheckClaims(); err != nil {
+		return failure.Usagef("--%s", strings.Replace(err.Error(), "_", "-", 1))
+	}
+	return nil
+}
+
+// openClaims sets the claims of a configuration if the settings ask for some. The caller closes what
+// they use.
+func openClaims(ctx context.Context, w *mailbox.Workspace, settings *turn.Settings, config *turn.Config) (closeClaims func() error, err error) {
+	if settings.Claim == "" {
+		return func() error { return nil }, nil
+	}
+	repository, err := gitmail.Open(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	claims, err := repository.NewClaims(ctx, gitmail.ClaimOptions{Agent: config.Agent, Lease: settings.Lease, Sync: gitmail.Options{}})
+	if err != nil {
+		return nil, errors.Join(err, repository.Close())
+	}
+	config.Claims = claims
+	return repository.Close, nil
+}
