@@ -157,6 +157,11 @@ func (c *Claims) look(ctx context.Context) error {
 			changed = true
 		}
 	}
+	for id, h := range c.mine() {
+		if objects[h.ref] == h.object {
+			delete(c.seen, id)
+		}
+	}
 	for ref, object := range objects {
 		claim, isNew := claims[object]
 		_, id, err := parseClaimRef(ref)
@@ -180,13 +185,26 @@ func (c *Claims) look(ctx context.Context) error {
 	return nil
 }
 
+// mine returns the claims that this process has and gives up.
+func (c *Claims) mine() map[schema.ID]*heldClaim {
+	all := maps.Clone(c.held)
+	for _, h := range c.ending {
+		all[h.ID] = h
+	}
+	return all
+}
+
 // unknown returns those objects that no claim here is known to be at.
 func (c *Claims) unknown(objects map[string]string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fresh := make(map[string]bool)
+	mine := c.mine()
 	for ref, object := range objects {
 		_, id, err := parseClaimRef(ref)
+		if h := mine[id]; h != nil && h.object == object {
+			continue
+		}
 		if s := c.seen[id]; err == nil && s != nil && s.claim.Object == object || c.strange[ref] == object {
 			continue
 		}

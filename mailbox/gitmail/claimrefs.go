@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -133,49 +132,31 @@ func (g *gitRefs) local(ctx context.Context, prefix string) (map[string]string, 
 }
 
 // claims reads commits. It returns one claim for each object, whose Err is set if that is none.
-func (g *gitRefs) claims(ctx context.Context, objects []string) (claims map[string]Claim, err error) {
-	claims = make(map[string]Claim, len(objects))
-	if len(objects) == 0 {
-		return claims, nil
-	}
-	small, err := g.small(ctx, objects)
-	if err != nil {
-		return nil, err
-	}
-	in, err := g.r.openReader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, in.close()) }()
+func (g *gitRefs) claims(ctx context.Context, objects []string) (map[string]Claim, error) {
+	claims := make(map[string]Claim, len(objects))
+	var in *reader
 	for _, object := range objects {
-		if !small[object] {
-			claims[object] = Claim{Err: errNoClaimCommit}
-			continue
+		if in == nil {
+			var err error
+			if in, err = g.r.openReader(ctx); err != nil {
+				return nil, err
+			}
 		}
 		commit, err := in.read(object)
-		if err != nil {
-			return nil, err
+		if err != nil { // it is large
+			_ = in.close() // it was not read to the end
+			if in = nil; ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			claims[object] = Claim{Err: errNoClaimCommit}
+			continue
 		}
 		c, err := parseClaimCommit(commit)
 		c.Err = err
 		claims[object] = c
 	}
-	return claims, nil
-}
-
-// small returns those of the objects that are commits of the size of a claim.
-func (g *gitRefs) small(ctx context.Context, objects []string) (map[string]bool, error) {
-	out, err := g.r.git.RunInput(ctx, strings.NewReader(strings.Join(objects, "\n")+"\n"), "cat-file", "--batch-check")
-	if err != nil {
-		return nil, err
+	if in == nil {
+		return claims, nil
 	}
-	small := make(map[string]bool, len(objects))
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line) // 1234567 commit 100, or 1234567 missing
-		if len(fields) == 3 && fields[1] == "commit" {
-			size, err := strconv.Atoi(fields[2])
-			small[fields[0]] = err == nil && size <= maxClaim
-		}
-	}
-	return small, nil
+	return claims, in.close()
 }

@@ -1,9 +1,9 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -224,8 +224,11 @@ func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held c
 		if err := c.takeNew(ctx, wanted); err != nil {
 			return 0, nil, err
 		}
-		if is, err := c.pending(wanted[0].File); err != nil || !is {
-			return 0, nil, errors.Join(err, ErrNotPending)
+		switch is, err := c.pending(wanted[0].File); {
+		case err != nil:
+			return 0, nil, err
+		case !is:
+			return 0, nil, ErrNotPending
 		}
 	}
 	return 0, nil, &ElsewhereError{}
@@ -281,15 +284,19 @@ func (c *Claims) takeNew(ctx context.Context, wanted []Wanted) error {
 	if len(claims) == 0 {
 		return nil // another machine took it a moment ago
 	}
-	putErr := c.put(ctx, append(claims, c.endable()...))
+	err := c.put(ctx, append(claims, c.endable()...))
 	c.forgetEnded()
-	err := putErr
-	if syncErr := c.syncNow(ctx); syncErr != nil && err == nil {
-		err = syncErr
+	c.mu.Lock()
+	for _, h := range claims {
+		if h.ours && !h.lost {
+			c.held[h.ID] = h
+		}
 	}
-	if err == nil && !claims[0].ours && !claims[0].lost {
-		err = fmt.Errorf("%s was not created on the remote", claims[0].ref)
+	c.mu.Unlock()
+	if claims[0].ours || claims[0].lost {
+		err = nil // it is about another claim, which can wait
 	}
+	err = cmp.Or(err, c.syncNow(ctx))
 	for _, h := range claims {
 		is, pendingErr := c.pending(h.File)
 		c.mu.Lock()
@@ -302,8 +309,6 @@ func (c *Claims) takeNew(ctx context.Context, wanted []Wanted) error {
 		case err != nil || pendingErr != nil || !is:
 			h.giveBack()
 			c.endLater(h)
-		default:
-			c.held[h.ID] = h
 		}
 		c.mu.Unlock()
 	}
