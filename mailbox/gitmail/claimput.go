@@ -41,10 +41,13 @@ func (c *Claims) put(ctx context.Context, claims []*heldClaim) error {
 	unsettled = nil
 	c.mu.Lock()
 	for i, h := range claims {
-		h.tried = append(h.tried, updates[i].to)
-		if results[i] == refMoved {
+		switch {
+		case results[i] == refMoved:
 			h.moved(updates[i].to)
-		} else {
+		case results[i] == refStale && len(h.tried) == 0:
+			h.lost, h.ours = true, false
+		default:
+			h.tried = append(h.tried, updates[i].to)
 			unsettled = append(unsettled, h)
 		}
 	}

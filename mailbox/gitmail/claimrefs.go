@@ -134,29 +134,36 @@ func (g *gitRefs) local(ctx context.Context, prefix string) (map[string]string, 
 // claims reads commits. It returns one claim for each object, whose Err is set if that is none.
 func (g *gitRefs) claims(ctx context.Context, objects []string) (map[string]Claim, error) {
 	claims := make(map[string]Claim, len(objects))
-	var in *reader
-	for _, object := range objects {
-		if in == nil {
-			var err error
-			if in, err = g.r.openReader(ctx); err != nil {
-				return nil, err
-			}
+	for len(objects) > 0 {
+		done, err := g.readClaims(ctx, objects, claims)
+		if err != nil {
+			return nil, err
 		}
+		objects = objects[done:]
+	}
+	return claims, nil
+}
+
+// readClaims reads commits up to one that is too large to be read, and returns how many these are.
+func (g *gitRefs) readClaims(ctx context.Context, objects []string, claims map[string]Claim) (done int, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	in, err := g.r.openReader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for i, object := range objects {
 		commit, err := in.read(object)
-		if err != nil { // it is large
-			_ = in.close() // it was not read to the end
-			if in = nil; ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
+		if err != nil {
+			err = context.Cause(ctx)
+			stop()         // it waits for somebody to read the rest
+			_ = in.close() // it was stopped
 			claims[object] = Claim{Err: errNoClaimCommit}
-			continue
+			return i + 1, err
 		}
 		c, err := parseClaimCommit(commit)
 		c.Err = err
 		claims[object] = c
 	}
-	if in == nil {
-		return claims, nil
-	}
-	return claims, in.close()
+	return len(objects), in.close()
 }

@@ -1,0 +1,244 @@
+package gitmail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/git"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// newClaimMachines makes workspaces that are in step with a bare repository, and claims of each. Their
+// clocks that others see are hours apart.
+func newClaimMachines(t *testing.T, machines int, lease time.Duration) (remote *git.Repository, workspaces []*mailbox.Workspace, claims []*Claims) {
+	t.Helper()
+	ctx, dir := t.Context(), t.TempDir()
+	for name, value := range map[string]string{
+		"HOME": dir, "XDG_CONFIG_HOME": dir, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": filepath.Join(dir, "gitconfig"),
+		"GIT_CEILING_DIRECTORIES": dir,
+	} {
+		t.Setenv(name, value)
+	}
+	url := filepath.Join(dir, "remote.git")
+	if _, err := new(git.Repository).Run(ctx, "init", "--quiet", "--bare", url); err != nil {
+		t.Fatal(err)
+	}
+	for i := range machines {
+		folder := filepath.Join(dir, fmt.Sprint("m", i))
+		if _, err := project.Init(folder, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+		w, err := mailbox.Open(folder, nil)
+		if err == nil {
+			_, err = Init(ctx, w, InitOptions{Remote: url})
+			err = errors.Join(err, w.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w, err = mailbox.Open(folder, &mailbox.Options{NoSync: true}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = w.Close() }) // it was only a test
+		r, err := Open(ctx, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := r.NewClaims(ctx, ClaimOptions{Agent: "codex", Lease: lease})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.machine = fmt.Sprint("m", i)
+		c.wall = func() time.Time { return time.Now().Add(time.Duration(i-1) * 9 * time.Hour) }
+		if err := c.Start(ctx, func(err error) { t.Log(c.machine, "warns:", err) }); err != nil {
+			t.Fatal(err)
+		}
+		workspaces, claims = append(workspaces, w), append(claims, c)
+	}
+	return &git.Repository{GitDir: url}, workspaces, claims
+}
+
+// sendClaimed sends messages to codex, and has all machines receive them.
+func sendClaimed(t *testing.T, w *mailbox.Workspace, all []*Claims, count int) (wanted []Wanted) {
+	t.Helper()
+	for i := range count {
+		receipt, err := w.Send(t.Context(), schema.Message{
+			From: "claude", To: []schema.AgentName{"codex"}, Type: schema.Question, Subject: fmt.Sprint("Question ", i), Body: schema.TextValue("?"),
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted = append(wanted, Wanted{ID: receipt.Message.ID, File: filepath.Base(receipt.Inboxes[0])})
+	}
+	for _, c := range all {
+		if err := c.syncNow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return wanted
+}
+
+// claimsOn returns the machines, states and attempts of the claims on a repository.
+func claimsOn(t *testing.T, remote *git.Repository) (found []string) {
+	t.Helper()
+	r := &Repository{git: remote}
+	claims, err := r.ListClaims(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range claims {
+		found = append(found, fmt.Sprintf("%s %s %d", c.Machine, c.State, c.Attempt))
+	}
+	return found
+}
+
+func wantClaims(t *testing.T, remote *git.Repository, want ...string) {
+	t.Helper()
+	if got := claimsOn(t, remote); !slices.Equal(got, want) {
+		t.Errorf("claims on the remote: %q, want %q", got, want)
+	}
+}
+
+// takeOver takes messages when the claims of others on them are over.
+func takeOver(t *testing.T, c *Claims, wanted ...Wanted) int {
+	t.Helper()
+	for {
+		for _, w := range wanted {
+			if claim, until := c.Other(w.ID); claim != nil {
+				<-time.After(time.Until(until))
+			}
+		}
+		attempt, _, err := c.Take(t.Context(), wanted)
+		if err == nil {
+			return attempt
+		}
+		if _, ok := errors.AsType[*ElsewhereError](err); !ok {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestClaimsInGit takes, loses, takes over and gives up claims on a real remote.
+func TestClaimsInGit(t *testing.T) {
+	ctx := t.Context()
+	remote, workspaces, m := newClaimMachines(t, 3, 4*time.Second)
+	wanted := sendClaimed(t, workspaces[0], m, 4)
+	attempt, held, err := m[0].Take(ctx, wanted[:2])
+	if err != nil || attempt != 1 {
+		t.Fatal(attempt, err)
+	}
+	wantClaims(t, remote, "m0 working 1", "m0 ahead 0")
+	if _, _, err := m[1].Take(ctx, wanted[:1]); err == nil || err.Error() != "m0 has the message" {
+		t.Errorf("got %v, want m0 to have the message", err)
+	}
+
+	// The machine dies; another one takes its messages over. Whose clock is hours ahead does not matter.
+	m[0].stop()
+	m[0].running.Wait()
+	if attempt = takeOver(t, m[2], wanted[:2]...); attempt != 2 {
+		t.Errorf("the turn after the one that was lost is number %d, want 2", attempt)
+	}
+	wantClaims(t, remote, "m2 working 2", "m2 ahead 0")
+
+	// The first one comes back.
+	if err := m[0].Confirm(ctx, wanted[0].ID); !errors.Is(err, ErrClaimLost) || !errors.Is(context.Cause(held), ErrClaimLost) {
+		t.Errorf("confirming a lost claim: %v; the turn: %v", err, context.Cause(held))
+	}
+	m[0].Done(wanted[0].ID)
+	m[0].Release(wanted[1].ID, 0)
+	if err := m[0].end(ctx); err != nil {
+		t.Error(err)
+	}
+	wantClaims(t, remote, "m2 working 2", "m2 ahead 0")
+
+	// A handled message cannot be claimed any more, also before another machine knows.
+	e := mailbox.Entry{Agent: "codex", Box: mailbox.Inbox, Name: wanted[0].File, Path: filepath.Join(workspaces[2].BoxPath("codex", mailbox.Inbox), wanted[0].File)}
+	if err := workspaces[2].Acknowledge(e); err != nil {
+		t.Fatal(err)
+	}
+	m[2].Done(wanted[0].ID)
+	m[2].Release(wanted[1].ID, 1)
+	if err := m[2].end(ctx); err != nil {
+		t.Error(err)
+	}
+	wantClaims(t, remote, "m2 free 1")
+	if _, _, err := m[1].Take(ctx, wanted[:2]); !errors.Is(err, ErrNotPending) {
+		t.Errorf("got %v, want ErrNotPending", err)
+	}
+	if attempt, _, err := m[1].Take(ctx, wanted[1:2]); err != nil || attempt != 2 {
+		t.Errorf("taking a message that was given back: turn %d, %v, want turn 2", attempt, err)
+	}
+	if err := errors.Join(m[1].Stop(ctx), m[2].Stop(ctx)); err != nil {
+		t.Error(err)
+	}
+	wantClaims(t, remote, "m1 free 2")
+}
+
+// TestHostileClaims puts refs in the place of claims that are none.
+func TestHostileClaims(t *testing.T) {
+	ctx := t.Context()
+	remote, workspaces, m := newClaimMachines(t, 1, 4*time.Second)
+	wanted := sendClaimed(t, workspaces[0], m, 3)
+	blob, err := remote.RunInput(ctx, strings.NewReader(strings.Repeat("x", schema.MaxFileSize+1)), "hash-object", "-w", "--stdin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tip, err := remote.Run(ctx, "rev-parse", "refs/heads/oacp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ref, object := range map[string]string{
+		claimRef("codex", wanted[0].ID): string(blob), claimRef("codex", wanted[1].ID): string(tip),
+		claimRefs + "codex/no-message": string(blob), claimRefs + "other": string(tip),
+	} {
+		if _, err := remote.Run(ctx, "update-ref", ref, strings.TrimSpace(object)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := m[0].Take(ctx, wanted[2:]); err != nil {
+		t.Errorf("a ref that is no claim is in the way: %v", err)
+	}
+	claims, err := m[0].refs.(*gitRefs).r.ListClaims(ctx)
+	bad := 0
+	for _, c := range claims {
+		if c.Err != nil {
+			bad++
+		}
+	}
+	if err != nil || bad != 4 || len(claims) != 5 {
+		t.Errorf("found %d claims, of which %d are none, %v; want 5 and 4", len(claims), bad, err)
+	}
+	for _, w := range wanted[:2] {
+		if attempt := takeOver(t, m[0], w); attempt != 1 {
+			t.Errorf("the turn is number %d, want 1", attempt)
+		}
+	}
+	if err := m[0].Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRefusedClaims pushes to a remote that forbids claims.
+func TestRefusedClaims(t *testing.T) {
+	ctx := t.Context()
+	remote, workspaces, m := newClaimMachines(t, 1, time.Minute)
+	wanted := sendClaimed(t, workspaces[0], m, 1)
+	if _, err := remote.Run(ctx, "config", "receive.hideRefs", "refs/oacp"); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := m[0].Take(ctx, wanted)
+	if _, ok := errors.AsType[*git.Error](err); !ok || !strings.Contains(err.Error(), "deny updating a hidden ref") {
+		t.Errorf("got %v, want what git says", err)
+	}
+	if err := m[0].Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
