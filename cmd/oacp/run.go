@@ -57,6 +57,9 @@ works an inbox. run goes on until it gets a signal, and then exits with status 0
 it stops the current turn, and the message stays in the inbox. With --once it ends
 when nothing is left to do, and fails if there were dead letters.
 
+With --claim git, several machines may work the inbox. The workspace is one of
+oacp init --git, and each message is handled by one of them.
+
 --json prints one object per line for each event.
 
 EXAMPLES:
@@ -192,6 +195,11 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		}
 		if err := o.override(c, &settings); err != nil {
 			return err
+		}
+		if settings.Claim != "" && synchronizer == nil { // other machines see claims and what came of them
+			if synchronizer, err = command.UsualSync(c.Context, s, w); err != nil {
+				return err
+			}
 		}
 		settings.MCP = oacpTools(s, settings.Driver, "--agent", string(name), "--dir", w.Dir())
 		config, err := settings.Config(name)

@@ -57,7 +57,7 @@ func openClaims(ctx context.Context, w *mailbox.Workspace, settings *turn.Settin
 	if err != nil {
 		return nil, err
 	}
-	claims, err := repository.NewClaims(ctx, gitmail.ClaimOptions{Agent: config.Agent, Lease: settings.Lease, Sync: gitmail.Options{}})
+	claims, err := repository.NewClaims(ctx, gitmail.ClaimOptions{Agent: config.Agent, Lease: settings.Lease, Sync: command.SyncOptions(w)})
 	if err != nil {
 		return nil, errors.Join(err, repository.Close())
 	}

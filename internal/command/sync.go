@@ -135,6 +135,12 @@ func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Work
 	return y, nil
 }
 
+// UsualSync returns the synchronizer of a workspace that --sync without a value asks for.
+func UsualSync(ctx context.Context, s *Streams, w *mailbox.Workspace) (*Synchronizer, error) {
+	usual := Sync{text: "true", every: usualSync}
+	return usual.Open(ctx, s, w)
+}
+
 // Close closes the repositories. Nothing may run any more that Start started.
 func (y *Synchronizer) Close() (err error) {
 	if y == nil {
