@@ -3,6 +3,7 @@ package gitmail
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -40,6 +41,9 @@ func (r *Repository) Squash(ctx context.Context, before time.Time) (s Squashed, 
 	})
 	if err == nil && s.After < s.Before {
 		_ = r.collectGarbage(ctx)
+	}
+	if remote, ok := errors.AsType[*RemoteError](err); ok && remote.Refused {
+		err = fmt.Errorf("replacing the history, with a forced push: %w", err)
 	}
 	return s, r.explain(ctx, err)
 }

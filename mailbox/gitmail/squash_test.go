@@ -173,7 +173,7 @@ func TestSquashIsRefused(t *testing.T) {
 	n.git(n.remote, "config", "receive.denyNonFastForwards", "true")
 	base := n.git(here.dir, "rev-parse", baseRef)
 	_, err := here.squash(nil)
-	if remote, ok := errors.AsType[*gitmail.RemoteError](err); !ok || !remote.Refused || !strings.Contains(err.Error(), "non-fast-forward") {
+	if remote, ok := errors.AsType[*gitmail.RemoteError](err); !ok || !remote.Refused || !strings.Contains(err.Error(), "forced push") || !strings.Contains(err.Error(), "non-fast-forward") {
 		t.Errorf("squash = %v, want a refusal with the words of the remote", err)
 	}
 	if now := n.git(here.dir, "rev-parse", baseRef); now != base {
