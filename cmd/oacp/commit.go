@@ -58,6 +58,9 @@ EXAMPLES:
 	}
 }
 
+// mostEvents is how many events are listed.
+const mostEvents = 20
+
 // commitJSON is the answer of commit.
 type commitJSON struct {
 	// Commit is null if nothing was committed, and Branch if HEAD is detached.
@@ -130,8 +133,11 @@ func (o commitOptions) print(done commit.Commit, branch string, s *command.Strea
 	}
 	fmt.Fprintf(s.Out, "OK: committed %s %s: %s\n", spelling.Count(len(done.Files), "file"), where, visible.Line(subject))
 	if len(done.Events) > 1 {
-		for _, event := range done.Events {
+		for _, event := range done.Events[:min(len(done.Events), mostEvents)] {
 			fmt.Fprintf(s.Out, "  %s\n", event)
+		}
+		if more := len(done.Events) - mostEvents; more > 0 {
+			fmt.Fprintf(s.Out, "  and %d more: git show says which\n", more)
 		}
 	}
 	return nil
