@@ -204,8 +204,11 @@ func SyncOptions(w *mailbox.Workspace) gitmail.Options {
 	}}
 }
 
-// Around calls work, and syncs meanwhile. If work ends by itself, the workspaces are synced before it
-// and once more after it, unless the context ends.
+// lastSync bounds the sync after a signal. What work did goes out with it, if the remote answers.
+const lastSync = 5 * time.Second
+
+// Around calls work, and syncs meanwhile and once more after it; if work ends by itself, also before
+// it.
 func (y *Synchronizer) Around(ctx context.Context, ends bool, work func() error) error {
 	if y == nil {
 		return work()
@@ -216,9 +219,12 @@ func (y *Synchronizer) Around(ctx context.Context, ends bool, work func() error)
 	stop := y.Start(ctx, false)
 	err := work()
 	stop()
-	if ends && ctx.Err() == nil {
-		y.Once(ctx)
+	if ctx.Err() != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastSync)
+		defer cancel()
 	}
+	y.Once(ctx)
 	return err
 }
 
