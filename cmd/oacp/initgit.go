@@ -189,11 +189,10 @@ func makeWorkspace(dir string) (w *mailbox.Workspace, unmake func(), err error) 
 // warn notes what the user should know about the remote.
 func (g *gitInitialized) warn(made gitmail.Initialized, hasAgents bool) {
 	if made.Unreachable != nil {
-		text := "the remote does not answer, oacp sync tries again: " + made.Unreachable.Error()
+		g.warnings = append(g.warnings, "the remote does not answer, oacp sync tries again: "+failure.OneLine(made.Unreachable.Error()))
 		if !hasAgents {
-			text += "; no agents were made, because the remote may have some: oacp add-agent NAME makes one"
+			g.warnings = append(g.warnings, "no agents were made, because the remote may have some: oacp add-agent NAME makes one")
 		}
-		g.warnings = append(g.warnings, text)
 	}
 	if made.URL == "" && len(made.Remotes) > 1 {
 		g.warnings = append(g.warnings, "the repository has several remotes, "+strings.Join(made.Remotes, ", ")+": oacp init --git --remote NAME chooses one")

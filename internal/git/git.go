@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 	if text == "" {
 		text = "exit status " + strconv.Itoa(e.Exit)
 	}
-	return fmt.Sprintf("git %s: %s", e.Args[0], strings.ReplaceAll(text, "\n", "; "))
+	return fmt.Sprintf("git %s: %s", e.Args[0], strings.Join(strings.FieldsFunc(text, func(c rune) bool { return c == '\n' }), "; "))
 }
 
 // Exit returns the exit status of a git command that failed, and -1 for other errors.

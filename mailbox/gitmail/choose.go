@@ -107,8 +107,8 @@ func (s *surroundings) usualRemote(ctx context.Context) string {
 // checkRef returns an error if the ref cannot hold mailboxes.
 func (s *surroundings) checkRef(ctx context.Context, c *choice) error {
 	switch name, isBranch := strings.CutPrefix(c.Ref, "refs/heads/"); {
-	case !strings.HasPrefix(c.Ref, "refs/"):
-		return fmt.Errorf("ref %q %w: its name does not start with refs/", c.Ref, ErrBadRef)
+	case !strings.HasPrefix(c.Ref, "refs/"), strings.Count(c.Ref, "/") < 2:
+		return fmt.Errorf("ref %q %w: it is not of the form refs/A/B", c.Ref, ErrBadRef)
 	case strings.HasPrefix(c.Ref+"/", claimRefs):
 		return fmt.Errorf("ref %s %w: claims are there", c.Ref, ErrBadRef)
 	case isBranch && strings.HasPrefix(name, "-"), strings.HasPrefix(branchName(c.Ref), "-"):

@@ -267,6 +267,7 @@ func TestInitChecksTheRef(t *testing.T) {
 		{ref: "refs/oacp/mail"},
 		{ref: "refs/heads/agents/mail"},
 		{ref: "heads/mail", want: ErrBadRef},
+		{ref: "refs/heads", want: ErrBadRef},
 		{ref: "refs/heads/", want: ErrBadRef},
 		{ref: "refs/heads/a..b", want: ErrBadRef},
 		{ref: "refs/heads/a b", want: ErrBadRef},
