@@ -100,14 +100,19 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 		return made, err
 	}
 	made.Unreachable, made.Found = err, answer.found
+	if before == nil {
+		err = create(ctx, w, around, chosen, answer, &made)
+		return made, err
+	}
+	unlock, err := (&Repository{w: w}).lock(ctx)
+	if err != nil {
+		return made, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	if made.Excluded, err = around.exclude(ctx); err != nil {
 		return made, err
 	}
-	if before == nil {
-		err = create(ctx, w, around, chosen, answer, &made)
-	} else {
-		err = complete(ctx, w, own, around, chosen, &made)
-	}
+	err = complete(ctx, w, own, around, chosen, &made)
 	return made, err
 }
 
@@ -161,6 +166,18 @@ func create(ctx context.Context, w *mailbox.Workspace, around *surroundings, cho
 	}
 	if err := complete(ctx, w, r, around, chosen, made); err != nil {
 		return err
+	}
+	unlock, err := (&Repository{w: w}).lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if made.Excluded, err = around.exclude(ctx); err != nil {
+		return err
+	}
+	if _, there := os.Lstat(target); there == nil {
+		made.Created = false // another process was faster
+		return nil
 	}
 	if err := os.Rename(r.GitDir, target); err != nil {
 		return fmt.Errorf("making repository %s: %w", target, err)

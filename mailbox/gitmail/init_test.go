@@ -381,9 +381,12 @@ func TestInitRefuses(t *testing.T) {
 			t.Errorf("%s: the workspace holds %v, %v", name, after, err)
 		}
 	}
-	refused("a branch of code", workspaceIn(t, filepath.Join(code, ".oacp")), InitOptions{Remote: hub, Ref: "refs/heads/main"}, ErrForeignBranch)
+	refused("a branch of code", workspaceIn(t, filepath.Join(code, ".oacp")), InitOptions{Remote: hub, Ref: "refs/heads/main", Enclosing: code}, ErrForeignBranch)
 	put(t, filepath.Join(code, "mail/agents/a/inbox/.gitkeep"), "")
 	gitIn(t, code, "add", ".")
+	if strings.Contains(content(t, filepath.Join(code, ".git/info/exclude")), "oacp") {
+		t.Error("the workspace is excluded")
+	}
 	refused("a tracked workspace", workspaceIn(t, filepath.Join(code, "mail")), InitOptions{Enclosing: code}, ErrTracked)
 	refused("a repository of the user", workspaceIn(t, code), InitOptions{}, ErrForeignRepository)
 	gitIn(t, code, "worktree", "add", "-q", "-b", "linked", "../linked")
@@ -408,6 +411,41 @@ func TestInitRefuses(t *testing.T) {
 		if _, err := Init(t.Context(), w, InitOptions{}); err == nil || err.Error() != want {
 			t.Errorf("the error is %v, want %s", err, want)
 		}
+	}
+}
+
+// TestManyInit checks that processes that initialize a workspace at the same time make one repository.
+func TestManyInit(t *testing.T) {
+	dir := isolateGit(t)
+	hub := newMailboxes(t, filepath.Join(dir, "hub.git"), "oacp")
+	code := newCode(t, filepath.Join(dir, "code"))
+	gitIn(t, code, "remote", "add", "origin", hub)
+	const processes = 8
+	w := workspaceIn(t, filepath.Join(code, ".oacp"))
+	created := make(chan bool, processes)
+	for range processes {
+		go func() {
+			made, err := Init(t.Context(), w, InitOptions{Enclosing: code})
+			if err != nil || !made.Found || made.Excluded == "" {
+				t.Errorf("init did %+v, %v", made, err)
+			}
+			created <- made.Created
+		}()
+	}
+	count := 0
+	for range processes {
+		if <-created {
+			count++
+		}
+	}
+	if count != 1 {
+		t.Errorf("%d made the repository, want one", count)
+	}
+	if found, err := filepath.Glob(filepath.Join(w.Dir(), ".git*")); err != nil || len(found) != 1 {
+		t.Errorf("there are %v, %v", found, err)
+	}
+	if got := strings.Count(content(t, filepath.Join(code, ".git/info/exclude")), "/.oacp/"); got != 1 {
+		t.Errorf("the workspace is listed %d times", got)
 	}
 }
 
