@@ -150,7 +150,7 @@ var gitTroubles = []struct {
 	{"interrupted", func(t *testing.T, p *gitPlace) {
 		p.push(t, "other", func(dir string) { writeTestFile(t, filepath.Join(dir, "README.md"), "Mail.\n") })
 		runGit(t, p.w.Dir(), "fetch", "--quiet", "oacp")
-	}, "warn sync: was interrupted", []string{"0 changes to send"}, false},
+	}, "warn sync: was interrupted", []string{"1 commit fetched", "0 changes to send"}, false},
 	{"foreign", func(t *testing.T, p *gitPlace) {
 		p.push(t, "other", func(dir string) {
 			for _, name := range []string{"README.md", "agents/codex/inbox/x.yaml", "agents/codex/outbox/-rf.yaml", "state/lock"} {

@@ -18,8 +18,10 @@ type Health struct {
 	Commit string
 	// Unsent are the changes of the workspace that no commit has.
 	Unsent []Change
-	// Interrupted says that a sync fetched commits, and ended before it took them.
+	// Interrupted says that a sync fetched commits, and ended before it took them; Behind counts them.
+	// There are none if the remote was rewound.
 	Interrupted bool
+	Behind      int
 	// Foreign are the files of the commit that a sync passes over.
 	Foreign []Problem
 }
@@ -33,6 +35,19 @@ func (r *Repository) Health(ctx context.Context) (h Health, err error) {
 	}
 	h.Commit = refs[baseRef]
 	h.Interrupted = refs[trackingRef] != "" && refs[trackingRef] != h.Commit
+	if h.Interrupted {
+		fetched := refs[trackingRef]
+		if h.Commit != "" {
+			fetched = h.Commit + ".." + fetched
+		}
+		out, err := r.git.Run(ctx, "rev-list", "--count", fetched)
+		if err == nil {
+			_, err = fmt.Sscan(string(out), &h.Behind)
+		}
+		if err != nil {
+			return h, err
+		}
+	}
 	if h.Foreign, err = r.foreign(ctx, h.Commit); err != nil {
 		return h, err
 	}
