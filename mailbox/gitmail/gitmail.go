@@ -253,15 +253,23 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	if err := r.clearLocks(ctx); err != nil {
 		return Result{}, err
 	}
-	if _, err := r.w.Recover(ctx); err != nil {
+	e := &exchange{r: r, o: o}
+	if err := e.recover(ctx); err != nil {
 		return Result{}, err
 	}
-	e := &exchange{r: r, o: o}
 	if err = e.run(ctx, e.round); err == nil && !o.DryRun {
 		err = r.noteSync()
 		_ = r.collectGarbage(ctx) // the mail is in step, whatever comes of it
 	}
 	return e.result, r.explain(ctx, err)
+}
+
+// recover finishes deliveries that were interrupted. Those that cannot be finished hold up no other mail.
+func (e *exchange) recover(ctx context.Context) error {
+	if _, err := e.r.w.Recover(ctx); err != nil {
+		e.problem("state/outgoing", err)
+	}
+	return context.Cause(ctx)
 }
 
 // lockRetry is the pause between attempts to take the lock.

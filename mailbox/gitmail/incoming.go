@@ -242,10 +242,7 @@ func (e *exchange) addAgents(ctx context.Context, news *arrivals, b *blobs) erro
 		return err
 	}
 	e.result.Changes = append(e.result.Changes, Change{Direction: In, Kind: Described})
-	return e.write(func() error {
-		_, err := w.AddFile(markerName, data)
-		return err
-	})
+	return e.writeFile(markerName, data)
 }
 
 // write calls the function, but not in a dry run.
@@ -254,6 +251,11 @@ func (e *exchange) write(do func() error) error {
 		return nil
 	}
 	return do()
+}
+
+// writeFile writes a file that is missing, whole or not at all, even if this process is killed.
+func (e *exchange) writeFile(name string, data []byte) error {
+	return e.write(func() error { return durable.ReplaceFile(e.r.w.Root(), e.r.w.Dir(), name, data, 0o644) })
 }
 
 // receiveBatch is how many messages are received at once: their syncs are shared.
@@ -380,14 +382,10 @@ func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) erro
 		if err != nil {
 			return err
 		}
-		err = e.write(func() error {
-			if err := e.r.w.MakeFolder(file.folder()); err != nil {
-				return err
-			}
-			_, err := e.r.w.AddFile(file.file(), data)
+		if err := e.write(func() error { return e.r.w.MakeFolder(file.folder()) }); err != nil {
 			return err
-		})
-		if err != nil {
+		}
+		if err := e.writeFile(file.file(), data); err != nil {
 			return err
 		}
 	}

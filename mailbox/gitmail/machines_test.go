@@ -459,7 +459,9 @@ func (m *machine) checkFolder(commit string) {
 			m.n.t.Fatal(err)
 		}
 		name := treePath(filepath.ToSlash(below))
-		if committed[name] != oids[i] {
+		// Two machines can give one message up for different reasons: each keeps its own.
+		isReason := strings.HasSuffix(name, mailbox.ReasonSuffix) && json.Valid([]byte(readFile(m.n.t, path)))
+		if committed[name] == "" || committed[name] != oids[i] && !isReason {
 			m.n.t.Errorf("%s: %s is %s, the commit has %q", m.name, below, oids[i], committed[name])
 		}
 		delete(committed, name)

@@ -1,7 +1,6 @@
 package gitmail
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,9 +71,7 @@ func (e *exchange) look(ctx context.Context) (*outgoing, error) {
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(d.edits, func(a, b *edit) int {
-		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.ID, b.ID)) // ids order the messages of a second
-	})
+	slices.SortStableFunc(d.edits, func(a, b *edit) int { return a.at.Compare(b.at) })
 	return d, nil
 }
 
@@ -140,11 +137,19 @@ func (e *exchange) addSent(d *outgoing, p place, here string) error {
 	sent.describe(m)
 	for _, to := range m.To {
 		inbox := place{to, mailbox.Inbox, p.name}
+		queued, err := false, error(nil)
+		if d.staged[m.ID] {
+			queued, err = e.r.w.IsQueued(m.ID, to)
+		}
+		if err != nil {
+			return err
+		}
+		// A copy that is no longer staged is in the inbox, or was acknowledged.
 		entry, err := e.pending(inbox)
 		if err != nil {
 			return err
 		}
-		if entry != nil || d.staged[m.ID] {
+		if entry != nil || queued {
 			sent.write = append(sent.write, file{inbox.path(), data})
 		}
 	}

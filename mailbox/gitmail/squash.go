@@ -31,10 +31,10 @@ func (r *Repository) Squash(ctx context.Context, before time.Time) (s Squashed, 
 	if err := r.clearLocks(ctx); err != nil {
 		return s, err
 	}
-	if _, err := r.w.Recover(ctx); err != nil {
+	e := &exchange{r: r}
+	if err := e.recover(ctx); err != nil {
 		return s, err
 	}
-	e := &exchange{r: r}
 	err = e.run(ctx, func(ctx context.Context) (refusal *RemoteError, err error) {
 		s, refusal, err = e.squash(ctx, before)
 		return refusal, err

@@ -36,6 +36,8 @@ type folder struct {
 	// files in the tip, if they are not in step.
 	here  map[string]string
 	there map[string]bool
+	// obstructed says that something else has the folder's name.
+	obstructed bool
 	// unsettled says that something in the folder is left for the next sync.
 	unsettled bool
 }
@@ -44,7 +46,7 @@ type folder struct {
 func (f *folder) name() string { return mailbox.BoxName(f.agent, f.box) }
 
 // lost reports whether somebody removed the folder.
-func (f *folder) lost() bool { return f.modified == 0 && f.tree != "" }
+func (f *folder) lost() bool { return f.modified == 0 && f.tree != "" && !f.obstructed }
 
 // survey finds the boxes of the workspace and of the tip.
 func (e *exchange) survey(ctx context.Context) (*survey, error) {
@@ -70,9 +72,14 @@ func (e *exchange) survey(ctx context.Context) (*survey, error) {
 	for _, agent := range s.agents {
 		for _, box := range boxes {
 			f := &folder{agent: agent, box: box}
+			s.folders[f.name()] = f
 			f.tree = trees[f.name()]
 			info, err := e.r.w.Root().Lstat(f.name())
 			switch {
+			case err == nil && !info.IsDir():
+				e.problem(f.name(), errors.New("it is no folder, so its mail stays where it is"))
+				f.obstructed, f.unsettled, f.inStep = true, true, true
+				continue
 			case err == nil:
 				f.modified = info.ModTime().UnixNano()
 			case !errors.Is(err, fs.ErrNotExist):
@@ -80,7 +87,6 @@ func (e *exchange) survey(ctx context.Context) (*survey, error) {
 			}
 			known, ok := cache.Boxes[f.name()]
 			f.inStep = ok && known.Tree == f.tree && known.Modified == f.modified || f.modified == 0 && f.tree == ""
-			s.folders[f.name()] = f
 		}
 	}
 	return s, nil
