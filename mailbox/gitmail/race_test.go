@@ -63,6 +63,7 @@ func TestRace(t *testing.T) {
 	}
 	r.network = newNetwork(t, *raceMachines, append([]schema.AgentName{shared}, r.agents...)...)
 	r.settle()
+	r.protectRemote()
 	stopWatching := sync.OnceFunc(r.watch())
 	defer stopWatching()
 	r.run()
@@ -72,6 +73,17 @@ func TestRace(t *testing.T) {
 	r.checkEqual()
 	r.checkMessages()
 	t.Logf("kills: %v; lines: %v", r.kills, r.lines)
+}
+
+// protectRemote lets the processes of the remote live when those of a machine are killed, as they do on
+// a server.
+func (r *race) protectRemote() {
+	for _, service := range []string{"upload-pack", "receive-pack"} {
+		script := writeScript(r.t, filepath.Join(r.dir, service), "unset "+orphans.Variable+"; exec git "+service+` "$@"`)
+		for _, m := range r.machines {
+			r.git(m.dir, "config", "remote.oacp."+strings.ReplaceAll(service, "-", ""), script)
+		}
+	}
 }
 
 // watch counts the arrivals in the inboxes of all machines.
@@ -220,7 +232,7 @@ func (r *race) runAgent(ctx context.Context, i int, m *machine, random *rand.Ran
 		p := r.start(child{
 			Role: "agent", Dir: m.dir, Agent: r.agents[i], Shared: shared, Count: *raceMessages, Seed: random.Uint64(),
 			Others: slices.DeleteFunc(append(slices.Clone(r.agents), shared), func(a schema.AgentName) bool { return a == r.agents[i] }),
-			Pause:  2 * r.interval, Journal: r.journal(m),
+			Pause:  r.interval, Journal: r.journal(m),
 		})
 		select {
 		case <-ctx.Done():
