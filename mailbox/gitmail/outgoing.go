@@ -1,6 +1,7 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,9 @@ func (e *exchange) look(ctx context.Context) (*outgoing, error) {
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(d.edits, func(a, b *edit) int { return a.at.Compare(b.at) })
+	slices.SortStableFunc(d.edits, func(a, b *edit) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.ID, b.ID)) // ids order the messages of a second
+	})
 	return d, nil
 }
 
