@@ -9,14 +9,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// blocksOf returns the code blocks of a language in docs/git.md.
+// blocksOf returns the code blocks of a language in the section of docs/git.md on checks in CI.
 func blocksOf(t *testing.T, language string) (blocks []string) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "git.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := strings.Split(string(page), "\n```")
+	_, section, found := strings.Cut(string(page), "\n## Checking changes in CI\n")
+	if !found {
+		t.Fatal("docs/git.md lacks the section")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
+	parts := strings.Split(section, "\n```")
 	for _, part := range parts {
 		if block, ok := strings.CutPrefix(part, language+"\n"); ok {
 			blocks = append(blocks, block+"\n")
