@@ -61,6 +61,9 @@ func TestDocumentedChecks(t *testing.T) {
 			t.Errorf("%v in:\n%s", err, block)
 		}
 		for name, job := range file.Jobs {
+			if name == "mail" {
+				continue // see TestDocumentedJob
+			}
 			if file.On == nil || job.RunsOn == "" || len(job.Steps) == 0 || job.Steps[0].With["fetch-depth"] != 0 {
 				t.Errorf("the job %s lacks something:\n%s", name, block)
 				continue
@@ -83,5 +86,35 @@ func TestDocumentedChecks(t *testing.T) {
 		if !strings.HasPrefix(command, "oacp validate --changed ") || !strings.Contains(string(script), command+"\n") {
 			t.Errorf("validate_changed.txtar does not run %s", command)
 		}
+	}
+}
+
+// TestDocumentedJob checks that init-git-ci.txtar runs the commands of the job that handles mail.
+func TestDocumentedJob(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join("testdata", "script", "init-git-ci.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, block := range blocksOf(t, "yaml") {
+		var file struct {
+			Jobs struct {
+				Mail struct{ Steps []struct{ Run string } }
+			}
+		}
+		if err := yaml.Unmarshal([]byte(block), &file); err != nil {
+			t.Errorf("%v in:\n%s", err, block)
+		}
+		for _, step := range file.Jobs.Mail.Steps {
+			if step.Run == "" {
+				continue
+			}
+			if found++; !strings.Contains(string(script), "\nexec "+step.Run+"\n") {
+				t.Errorf("the script does not run %s", step.Run)
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("found %d commands, want 2", found)
 	}
 }
