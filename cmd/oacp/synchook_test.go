@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestHookBlocks checks that a hook with a block is as before once the block is removed, and that a second block replaces the first.
+// TestHookBlocks checks that a hook with a block is as before once the block is removed, and that a
+// second block replaces the first.
 func TestHookBlocks(t *testing.T) {
 	for _, hook := range []string{
 		"", "#!/bin/sh\nexit 0\n", "#!/bin/sh -e\n\nset -u\nmake test", "#!/usr/bin/env bash\necho\n", "make test\n", "#!/bin/sh\r\necho\r\n",

@@ -92,7 +92,7 @@ func Names(w *mailbox.Workspace, agent schema.AgentName) (map[string]bool, error
 
 // AwaitReply waits until a message that answers the sent one is in its sender's inbox or in the
 // outbox of a recipient, where it stays if the sender's runner takes it out of the inbox first. It
-// returns a *DeadLetterError if the message became a dead letter.
+// returns a *DeadLetterError if the message became a dead letter, or if a notice says so.
 func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, options ReplyOptions) (arrived Arrival, err error) {
 	var targets []Target
 	for _, to := range r.Message.To {
@@ -131,6 +131,9 @@ func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, o
 		case event.Box == mailbox.DeadLetters && event.Message.ID == r.Message.ID:
 			return Arrival{}, deadLetter(w, event.Entry)
 		case event.Box == mailbox.DeadLetters:
+		case answers && event.Message.Channel == schema.ChannelBounce: // the letter is on another machine
+			notice := mailbox.DeadLetterReason{ID: r.Message.ID, Reason: "its notice " + event.Message.ID.Short() + " says why"}
+			return Arrival{}, &DeadLetterError{Agent: event.Message.From, Reason: notice}
 		case answers, event.Box == mailbox.Inbox && options.Other != nil && !event.Message.ExpiredAt(time.Now()) && options.Other(event.Message):
 			return Arrival{event.Entry, answers}, nil
 		}

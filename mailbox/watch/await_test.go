@@ -175,3 +175,20 @@ func TestAwaitReplyFromADeadLetter(t *testing.T) {
 		t.Errorf("waiting gave %v, want the dead letter of codex", err)
 	}
 }
+
+// TestAwaitReplyFromANotice checks that the notice of a dead letter, which is on another machine, is no
+// answer.
+func TestAwaitReplyFromANotice(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	r := send(t, w, draft("codex"))
+	notice := conversation.Reply(r.Message, "codex")
+	notice.Type, notice.Channel, notice.Body = schema.Notification, schema.ChannelBounce, schema.TextValue("Given up.")
+	if _, err := w.Send(t.Context(), notice, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err := AwaitReply(t.Context(), w, r, ReplyOptions{})
+	var dead *DeadLetterError
+	if !errors.As(err, &dead) || dead.Agent != "codex" || dead.Reason.ID != r.Message.ID {
+		t.Errorf("waiting gave %v, want the dead letter of codex", err)
+	}
+}
