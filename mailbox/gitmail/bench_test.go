@@ -143,11 +143,11 @@ func (m *machine) openAndSync(b *testing.B) gitmail.Result {
 // commands returns the git processes that f starts itself, with their arguments.
 func (n *network) commands(b *testing.B, f func()) (commands [][]string) {
 	trace := filepath.Join(n.dir, "trace")
-	b.Setenv("GIT_TRACE2_EVENT", trace)
+	config, before := filepath.Join(n.dir, "traced"), os.Getenv("GIT_CONFIG_GLOBAL")
+	writeFile(b, config, globalConfig+"[trace2]\n\teventTarget = "+trace+"\n")
+	b.Setenv("GIT_CONFIG_GLOBAL", config)
 	f()
-	if err := os.Unsetenv("GIT_TRACE2_EVENT"); err != nil {
-		b.Fatal(err)
-	}
+	b.Setenv("GIT_CONFIG_GLOBAL", before)
 	for line := range strings.Lines(readFile(b, trace)) {
 		var event struct {
 			Event, SID string

@@ -444,7 +444,7 @@ func (m *machine) checkFolder(commit string) {
 	}
 	var paths []string
 	err := filepath.WalkDir(filepath.Join(m.dir, "agents"), func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && entry.Name() != ".gitkeep" && entry.Name() != "status.yaml" {
+		if err == nil && !entry.IsDir() && !strings.HasPrefix(entry.Name(), ".") && entry.Name() != "status.yaml" {
 			paths = append(paths, path)
 		}
 		return err
