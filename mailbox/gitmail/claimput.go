@@ -23,6 +23,9 @@ func (c *Claims) put(ctx context.Context, claims []*heldClaim) error {
 		return err
 	}
 	defer c.pushing.unlock()
+	// A push that hangs must not keep other claims from being renewed.
+	ctx, cancel := context.WithTimeout(ctx, c.lease/3)
+	defer cancel()
 	c.mu.Lock()
 	unsettled := slices.DeleteFunc(slices.Clone(claims), func(h *heldClaim) bool {
 		h.isNew = false
@@ -63,7 +66,7 @@ func (c *Claims) put(ctx context.Context, claims []*heldClaim) error {
 			notMoved = cmp.Or(err, errNotMoved)
 		}
 	}
-	return errors.Join(notMoved, settleErr)
+	return cmp.Or(notMoved, settleErr)
 }
 
 // errNotMoved says that a ref is where it was, although the remote reported no error.

@@ -83,13 +83,16 @@ func (g *gitRefs) pushSome(ctx context.Context, updates []refUpdate) ([]refResul
 			continue
 		}
 		if results[i] = result; result == refRefused && refused == nil {
-			refused = &git.Error{Args: args[:1], Exit: git.Exit(err), Stderr: ref + ": " + why}
+			refused = g.r.remoteError(&git.Error{Args: args[:1], Exit: git.Exit(err), Stderr: ref + ": " + why}, true)
 		}
 	}
 	if !slices.Contains(results, refUnknown) {
 		return results, refused // git says only once more that a push did not do all
 	}
-	return results, errors.Join(err, refused)
+	if err != nil && refused == nil {
+		refused = g.r.remoteError(err, false)
+	}
+	return results, refused
 }
 
 // parsePushLine parses a line of git push --porcelain: flag, tab, from:to, tab, summary.
@@ -115,7 +118,7 @@ func parsePushLine(line string) (ref string, result refResult, why string) {
 func (g *gitRefs) remote(ctx context.Context, prefix string) (map[string]string, error) {
 	out, err := g.r.git.Run(ctx, "ls-remote", "--refs", remoteName, prefix+"*")
 	if err != nil {
-		return nil, err
+		return nil, g.r.remoteError(err, false)
 	}
 	objects := make(map[string]string)
 	for line := range strings.Lines(string(out)) {
