@@ -226,15 +226,19 @@ func (w *Workspace) MakeStateFolder(name string) error {
 	return w.MakeFolder(name)
 }
 
-// AddFile writes a file below the workspace durably, unless it exists, and reports whether it wrote
-// it.
+// AddFile writes a file below the workspace, whole and durably, unless it exists, and reports whether it
+// wrote it.
 func (w *Workspace) AddFile(name string, data []byte) (added bool, err error) {
 	dir, err := durable.OpenDir(w.root, w.dir, path.Dir(name))
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	err = durable.WriteFile(w.files, dir, path.Base(name), data)
+	here, err := dir.Exists(path.Base(name))
+	if here || err != nil {
+		return false, err
+	}
+	err = durable.AddFile(w.files, dir, path.Base(name), data)
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
 	}

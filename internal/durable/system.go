@@ -2,7 +2,9 @@ package durable
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
+	"strconv"
 )
 
 // FileSystem is what delivery does to files, and nothing else. Tests put faults behind it.
@@ -65,8 +67,30 @@ func (Disk) Take(dir *Dir, name string) (bool, error) { return dir.Take(name) }
 // Origin implements FileSystem.
 func (Disk) Origin(dir *Dir) (string, error) { return dir.Origin() }
 
-// WriteFile writes a new file, and makes it and its name durable. A file that it cannot make durable
-// is taken back.
+// AddFile writes a new file, and makes it and its name durable. The name never shows a part of the
+// data: until the file is whole, it has a hidden one. A file that cannot be made durable is taken
+// back.
+func AddFile(files FileSystem, dir *Dir, name string, data []byte) error {
+	hidden := ".tmp-" + strconv.FormatUint(rand.Uint64(), 36)
+	file, err := files.Create(dir, hidden, data)
+	if err != nil {
+		return err
+	}
+	if err = errors.Join(files.SyncFile(file), file.Close()); err == nil {
+		err = files.Publish(dir, hidden, dir, name, true)
+	}
+	if err == nil {
+		hidden, err = name, files.SyncDir(dir)
+	}
+	if err != nil {
+		_, takeErr := files.Take(dir, hidden)
+		err = errors.Join(err, takeErr)
+	}
+	return err
+}
+
+// WriteFile is AddFile, but writes in place: on every file system, of those who use a name one
+// succeeds.
 func WriteFile(files FileSystem, dir *Dir, name string, data []byte) error {
 	file, err := WriteOpen(files, dir, name, data)
 	if err == nil {

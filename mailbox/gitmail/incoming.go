@@ -354,8 +354,12 @@ func isRefusal(err error) bool {
 	return errors.As(err, &refused)
 }
 
-// addKept writes archived messages, dead letters and reasons.
+// addKept writes archived messages and dead letters. Who sees a dead letter finds its reason: that is
+// written first.
 func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) error {
+	slices.SortStableFunc(files, func(a, b keptFile) int {
+		return len(b.name) - len(b.message()) - (len(a.name) - len(a.message()))
+	})
 	for _, file := range files {
 		if err := context.Cause(ctx); err != nil {
 			return err
