@@ -261,8 +261,14 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 		err = r.noteSync()
 		_ = r.collectGarbage(ctx) // the mail is in step, whatever comes of it
 	}
+	if more := len(e.result.Problems) - mostProblems; more > 0 {
+		e.result.Problems = append(e.result.Problems[:mostProblems], Problem{Path: "agents", Err: fmt.Errorf("%d more problems", more)})
+	}
 	return e.result, r.explain(ctx, err)
 }
+
+// mostProblems is how many problems a sync names: one commit can hold any number of them.
+const mostProblems = 50
 
 // recover finishes deliveries that were interrupted. Those that cannot be finished hold up no other mail.
 func (e *exchange) recover(ctx context.Context) error {
