@@ -71,7 +71,7 @@ func (m *Manifest) changes(ctx context.Context) ([]Change, error) {
 	if m.BaseCommit == "" {
 		return nil, nil
 	}
-	counts, err := git(ctx, m.Dir(), "diff", "--relative", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", m.BaseCommit, "--")
+	counts, err := runGit(ctx, m.Dir(), "diff", "--relative", "--numstat", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", m.BaseCommit, "--")
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (m *Manifest) changes(ctx context.Context) ([]Change, error) {
 		deleted, _ := strconv.Atoi(fields[1])
 		changes = append(changes, Change{Path: fields[2], Added: added, Deleted: deleted})
 	}
-	names, err := git(ctx, m.Dir(), "ls-files", "--others", "--exclude-standard", "-z")
+	names, err := runGit(ctx, m.Dir(), "ls-files", "--others", "--exclude-standard", "-z")
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (m *Manifest) changes(ctx context.Context) ([]Change, error) {
 // uncommitted changes, and changes nothing. It is empty if git cannot tell.
 func startingPoint(repository string) string {
 	for _, command := range [][]string{{"stash", "create"}, {"rev-parse", "--verify", "HEAD^{commit}"}, {"write-tree"}} {
-		if point, err := git(context.Background(), repository, command...); err == nil && point != "" {
+		if point, err := runGit(context.Background(), repository, command...); err == nil && point != "" {
 			return point
 		}
 	}

@@ -1,19 +1,18 @@
 package pair
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/git"
 )
 
 // worktreePath returns the path of a run's worktree, in its folder so that no two runs share one.
@@ -27,7 +26,7 @@ var ErrNoCommit = errors.New("a worktree needs a git repository with a commit")
 
 // baseCommit returns the commit from which a worktree starts.
 func baseCommit(repository string) (string, error) {
-	commit, err := git(context.Background(), repository, "rev-parse", "--verify", "HEAD^{commit}")
+	commit, err := runGit(context.Background(), repository, "rev-parse", "--verify", "HEAD^{commit}")
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNoCommit, err)
 	}
@@ -58,7 +57,7 @@ func (s *Session) beginWorktree(ctx context.Context) error {
 	if err := makeWorktree(ctx, m, true); err != nil {
 		return err
 	}
-	changes, err := git(ctx, m.RepoPath, "status", "--porcelain")
+	changes, err := runGit(ctx, m.RepoPath, "status", "--porcelain")
 	if err != nil || changes == "" {
 		return err
 	}
@@ -73,7 +72,7 @@ func makeWorktree(ctx context.Context, m *Manifest, fresh bool) error {
 			return fmt.Errorf("removing the rest of a worktree: %w", err)
 		}
 	}
-	if _, err := git(ctx, m.RepoPath, "worktree", "prune"); err != nil {
+	if _, err := runGit(ctx, m.RepoPath, "worktree", "prune"); err != nil {
 		return err
 	}
 	tip, err := m.tip(ctx)
@@ -86,13 +85,13 @@ func makeWorktree(ctx context.Context, m *Manifest, fresh bool) error {
 	case tip != "":
 		add = []string{"worktree", "add", "--quiet", m.WorktreePath, m.branch()}
 	}
-	_, err = git(ctx, m.RepoPath, add...)
+	_, err = runGit(ctx, m.RepoPath, add...)
 	return err
 }
 
 // tip returns the commit of the run's branch, or "" if there is no such branch.
 func (m *Manifest) tip(ctx context.Context) (string, error) {
-	return git(ctx, m.RepoPath, "for-each-ref", "--format=%(objectname)", "refs/heads/"+m.branch())
+	return runGit(ctx, m.RepoPath, "for-each-ref", "--format=%(objectname)", "refs/heads/"+m.branch())
 }
 
 // tidyWorktree removes the run's worktree and then its branch, unless they hold changes; otherwise it
@@ -136,44 +135,35 @@ func (w *Worktree) remove(ctx context.Context, repository string, force bool) er
 			arguments = []string{"worktree", "remove", "--force", w.Path}
 		}
 		// Git refuses to remove a worktree whose submodules are initialized.
-		if _, err := git(ctx, repository, arguments...); err != nil {
+		if _, err := runGit(ctx, repository, arguments...); err != nil {
 			return err
 		}
 	}
 	if w.Tip == "" {
 		return nil
 	}
-	_, err := git(ctx, repository, "branch", "--quiet", "-D", w.Branch)
+	_, err := runGit(ctx, repository, "branch", "--quiet", "-D", w.Branch)
 	return err
 }
 
 // hasChanges reports whether a worktree has uncommitted changes or is at another commit than its
 // branch.
 func hasChanges(ctx context.Context, path, tip string) (bool, error) {
-	status, err := git(ctx, path, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none")
+	status, err := runGit(ctx, path, "status", "--porcelain", "--untracked-files=normal", "--ignore-submodules=none")
 	if err != nil || status != "" {
 		return true, err
 	}
-	head, err := git(ctx, path, "rev-parse", "--verify", "HEAD")
+	head, err := runGit(ctx, path, "rev-parse", "--verify", "HEAD")
 	return head != tip, err
 }
 
-// git runs a git command in a folder and returns its output without outer white space. It removes the
-// variables with which git hooks point to another repository.
-func git(ctx context.Context, dir string, arguments ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", arguments...)
-	cmd.Dir = dir
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		name, _, _ := strings.Cut(variable, "=")
-		return slices.Contains([]string{"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR"}, name)
-	})
-	var out, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &stderr
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
-		return "", fmt.Errorf("git %s: %w: %s", arguments[0], err, tail(strings.TrimSpace(stderr.String()), 500))
-	}
-	return strings.TrimSpace(out.String()), nil
+// gitPatience bounds a git command: a checkout of a large repository takes its time.
+const gitPatience = time.Hour
+
+// runGit runs a git command in a folder and returns its output without outer white space.
+func runGit(ctx context.Context, dir string, arguments ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, gitPatience)
+	defer cancel()
+	out, err := (&git.Repository{Dir: dir}).Run(ctx, arguments...)
+	return strings.TrimSpace(string(out)), err
 }

@@ -32,7 +32,7 @@ func newRepository(t *testing.T) string {
 
 func mustGit(t *testing.T, folder string, arguments ...string) string {
 	t.Helper()
-	out, err := git(t.Context(), folder, arguments...)
+	out, err := runGit(t.Context(), folder, arguments...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/spelling"
 )
 
@@ -79,22 +79,9 @@ func (m *memory) git(args ...string) (string, error) {
 	if args[0] == "fetch" {
 		timeout = fetchTimeout
 	}
-	ctx, cancel := context.WithTimeout(m.ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(m.ctx, timeout, fmt.Errorf("no answer within %s", timeout))
 	defer cancel()
-	command := exec.CommandContext(ctx, "git", args...)
-	command.Dir, command.WaitDelay = m.home, time.Second
-	command.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0")
-	output, err := command.Output()
-	if ctx.Err() != nil && m.ctx.Err() == nil {
-		err = fmt.Errorf("no answer within %s", timeout)
-	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
-		err = errors.New(strings.ReplaceAll(strings.TrimSpace(string(exit.Stderr)), "\n", "; "))
-	}
-	if err != nil {
-		err = fmt.Errorf("git %s: %w", args[0], err)
-	}
+	output, err := (&git.Repository{Dir: m.home}).Run(ctx, args...)
 	return strings.TrimSpace(string(output)), err
 }
 
