@@ -14,6 +14,7 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/commit"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
 )
 
 type commitOptions struct {
@@ -64,12 +65,12 @@ const mostEvents = 20
 // commitJSON is the answer of commit.
 type commitJSON struct {
 	// Commit is null if nothing was committed, and Branch if HEAD is detached.
-	Commit  *string        `json:"commit"`
-	Branch  *string        `json:"branch"`
-	Message string         `json:"message"`
-	Files   []commit.File  `json:"files"`
-	Events  []commit.Event `json:"events"`
-	DryRun  bool           `json:"dry_run"`
+	Commit  *string          `json:"commit"`
+	Branch  *string          `json:"branch"`
+	Message string           `json:"message"`
+	Files   []commit.File    `json:"files"`
+	Events  []gitmail.Change `json:"events"`
+	DryRun  bool             `json:"dry_run"`
 }
 
 func runCommit(ctx context.Context, o commitOptions, s *command.Streams) error {
@@ -106,7 +107,7 @@ func runCommit(ctx context.Context, o commitOptions, s *command.Streams) error {
 func (o commitOptions) print(done commit.Commit, branch string, s *command.Streams) error {
 	if o.json {
 		answer := commitJSON{Message: done.Message, Files: append([]commit.File{}, done.Files...),
-			Events: append([]commit.Event{}, done.Events...), DryRun: o.dryRun}
+			Events: append([]gitmail.Change{}, done.Events...), DryRun: o.dryRun}
 		if done.ID != "" {
 			answer.Commit = &done.ID
 		}
@@ -134,7 +135,7 @@ func (o commitOptions) print(done commit.Commit, branch string, s *command.Strea
 	fmt.Fprintf(s.Out, "OK: committed %s %s: %s\n", spelling.Count(len(done.Files), "file"), where, visible.Line(subject))
 	if len(done.Events) > 1 {
 		for _, event := range done.Events[:min(len(done.Events), mostEvents)] {
-			fmt.Fprintf(s.Out, "  %s\n", event)
+			fmt.Fprintln(s.Out, "  "+visible.Line(event.String()))
 		}
 		if more := len(done.Events) - mostEvents; more > 0 {
 			fmt.Fprintf(s.Out, "  and %d more: git show says which\n", more)

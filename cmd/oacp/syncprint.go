@@ -133,29 +133,7 @@ func changeLine(c gitmail.Change) string {
 	if c.ID != "" {
 		id = visible.Line(c.ID.Short()) + "  "
 	}
-	return fmt.Sprintf("%-3s  %s%s", c.Direction, id, changeText(c))
-}
-
-func changeText(c gitmail.Change) string {
-	agent := visible.Line(string(c.Agent))
-	message := visible.Quote(c.Subject) + " from " + visible.Line(string(c.From))
-	switch c.Kind {
-	case gitmail.Sent:
-		return fmt.Sprintf("%s → %s  %s  %s", visible.Line(string(c.From)), visible.Line(joinNames(c.To)), visible.Line(string(c.Type)), visible.Quote(c.Subject))
-	case gitmail.Acknowledged:
-		return agent + " acknowledged " + message
-	case gitmail.Archived:
-		return agent + " archived " + message
-	case gitmail.DeadLetter:
-		return agent + " gave up " + message
-	case gitmail.Restored:
-		return "pending again for " + agent + ": " + message
-	case gitmail.NewAgent:
-		return "the agent " + agent
-	case gitmail.Described:
-		return "workspace.json"
-	}
-	return visible.Line(string(c.Kind))
+	return fmt.Sprintf("%-3s  %s%s", c.Direction, id, visible.Line(c.String()))
 }
 
 const (

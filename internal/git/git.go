@@ -185,7 +185,8 @@ func (r *Repository) Command(ctx context.Context, args ...string) *exec.Cmd {
 var kept = [...]string{
 	"GIT_SSH", "GIT_SSL_", "GIT_HTTP_", "GIT_PROXY_", "GIT_EXEC_PATH=", "GIT_ALLOW_PROTOCOL=",
 	"GIT_CONFIG_GLOBAL=", "GIT_CONFIG_SYSTEM=", "GIT_CONFIG_NOSYSTEM=",
-	"GIT_CEILING_DIRECTORIES=", "GIT_DISCOVERY_ACROSS_FILESYSTEM=", "GIT_COMMITTER_NAME=", "GIT_COMMITTER_EMAIL=",
+	"GIT_CEILING_DIRECTORIES=", "GIT_DISCOVERY_ACROSS_FILESYSTEM=",
+	"GIT_AUTHOR_NAME=", "GIT_AUTHOR_EMAIL=", "GIT_COMMITTER_NAME=", "GIT_COMMITTER_EMAIL=",
 }
 
 // environment returns the environment of git. No program may ask for a password: not git on the

@@ -35,7 +35,7 @@ var imports = map[string][]string{
 	"mailbox/watch":   {"schema", "validate", "mailbox", "mailbox/project"},
 	"mailbox/trust":   {"schema", "signing", "validate", "mailbox"},
 	"mailbox/doctor":  {"schema", "signing", "contract", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/commit", "mailbox/gitmail"},
-	"mailbox/commit":  {"schema", "validate", "mailbox", "mailbox/project"},
+	"mailbox/commit":  {"schema", "validate", "mailbox", "mailbox/project", "mailbox/gitmail"},
 	"mailbox/gitmail": {"schema", "validate", "mailbox"},
 	"validate/change": {"schema", "validate"},
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -32,8 +33,8 @@ type File struct {
 type Changes struct {
 	// Files are sorted by path.
 	Files []File
-	// Events are what happened to messages and agents, the messages first.
-	Events []Event
+	// Events are what happened to agents and messages, the oldest message first.
+	Events []gitmail.Change
 	// Skipped are folders with a repository of their own, relative to the workspace.
 	Skipped []string
 

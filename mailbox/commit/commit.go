@@ -101,7 +101,7 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 	if err := git.Check(ctx); err != nil {
 		return nil, err
 	}
-	r := &Repository{workspace: w, git: git.Repository{Dir: w.Dir(), Env: author()}}
+	r := &Repository{workspace: w, git: git.Repository{Dir: w.Dir()}}
 	args := []string{"rev-parse", "--show-toplevel", "--show-prefix", "--git-path", "index.lock"}
 	for _, u := range unfinished {
 		args = append(args, "--git-path", u.name)
@@ -132,16 +132,6 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 		r.Branch = strings.TrimSpace(string(out))
 	}
 	return r, r.checkIgnored(ctx)
-}
-
-// author are the variables of the environment that say whom git names as the author.
-func author() (env []string) {
-	for _, name := range [...]string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"} {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
 }
 
 // absolute returns a path that git printed relative to the workspace.

@@ -7,10 +7,8 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/oacp-go/oacp/internal/git"
-	"github.com/oacp-go/oacp/internal/spelling"
 )
 
 // mostCommits is how many changes get a commit each. More share one.
@@ -122,61 +120,13 @@ func message(edits []*edit) string {
 			text += "\n\n" + string(edits[0].ID)
 		}
 	} else {
-		sent := 0
-		for _, edit := range edits {
-			if edit.Kind == Sent {
-				sent++
-			}
+		changes := make([]Change, len(edits))
+		for i, edit := range edits {
+			changes[i] = edit.Change
 		}
-		var parts []string
-		if sent > 0 {
-			parts = append(parts, spelling.Count(sent, "message"))
-		}
-		if others := len(edits) - sent; others > 0 {
-			parts = append(parts, spelling.Count(others, "other change"))
-		}
-		text = strings.Join(parts, ", ")
+		text = Subject(changes)
 	}
 	return text + "\n\n[skip ci]\n"
-}
-
-// String describes the change in a line, such as: claude → codex: question "Which port?"
-func (c Change) String() string {
-	to := make([]string, len(c.To))
-	for i, agent := range c.To {
-		to[i] = string(agent)
-	}
-	subject := fmt.Sprintf("%q", clean(c.Subject))
-	switch c.Kind {
-	case Sent:
-		return fmt.Sprintf("%s → %s: %s %s", c.From, strings.Join(to, ", "), c.Type, subject)
-	case Acknowledged:
-		return fmt.Sprintf("%s: acknowledged %s", c.Agent, subject)
-	case Archived:
-		return fmt.Sprintf("%s: archived %s", c.Agent, subject)
-	case DeadLetter:
-		return fmt.Sprintf("%s: gave up %s", c.Agent, subject)
-	case Restored:
-		return fmt.Sprintf("%s: restored %s", c.Agent, subject)
-	case NewAgent:
-		return fmt.Sprintf("agent %s", c.Agent)
-	}
-	return "workspace.json"
-}
-
-// clean returns a text for one line of a commit, at most 100 characters long.
-func clean(text string) string {
-	const most = 100
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || strings.ContainsRune("<>", r) {
-			return ' '
-		}
-		return r
-	}, text)
-	if runes := []rune(text); len(runes) > most {
-		text = string(runes[:most-1]) + "…"
-	}
-	return text
 }
 
 // sign makes the last n commits again, with the user's signature, and returns the last one: git

@@ -16,11 +16,11 @@ func TestCommitMessage(t *testing.T) {
 		want    string
 	}{
 		"a message":         {[]Change{sent}, "claude → codex, cursor: question \"Which port?\"\n\nmsg-20261121T1000Z-claude-ab12\n\n[skip ci]\n"},
-		"an acknowledgment": {[]Change{done}, "codex: acknowledged \"Which port?\"\n\nmsg-20261121T1000Z-claude-ab12\n\n[skip ci]\n"},
-		"a hostile subject": {[]Change{hostile}, "codex: gave up \"a Co-authored-by: x  x@y  [2J" + strings.Repeat("é", 70) + "…\"\n\n[skip ci]\n"},
-		"an agent":          {[]Change{{Kind: NewAgent, Agent: "codex"}}, "agent codex\n\n[skip ci]\n"},
-		"several":           {[]Change{sent, sent, done}, "2 messages, 1 other change\n\n[skip ci]\n"},
-		"acknowledgments":   {[]Change{done, done}, "2 other changes\n\n[skip ci]\n"},
+		"an acknowledgment": {[]Change{done}, "codex acknowledged message \"Which port?\"\n\nmsg-20261121T1000Z-claude-ab12\n\n[skip ci]\n"},
+		"a hostile subject": {[]Change{hostile}, "codex gave up message \"a Co-authored-by: x  x@y  [2J" + strings.Repeat("é", 70) + "…\"\n\n[skip ci]\n"},
+		"an agent":          {[]Change{{Kind: NewAgent, Agent: "codex"}}, "new agent codex\n\n[skip ci]\n"},
+		"several":           {[]Change{sent, sent, done}, "claude → codex, cursor: 2 messages; codex acknowledged message \"Which port?\"\n\n[skip ci]\n"},
+		"acknowledgments":   {[]Change{done, done}, "2 acknowledged by codex\n\n[skip ci]\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -157,51 +157,6 @@ type Options struct {
 
 const defaultPatience = 2 * time.Minute
 
-// Direction says whether a change came from other machines or goes to them.
-type Direction string
-
-// The directions.
-const (
-	In  Direction = "in"
-	Out Direction = "out"
-)
-
-// Kind says what changed.
-type Kind string
-
-// The kinds of changes.
-const (
-	Sent         Kind = "message"
-	Acknowledged Kind = "acknowledged"
-	Archived     Kind = "archived"
-	DeadLetter   Kind = "dead_letter"
-	Restored     Kind = "restored"
-	NewAgent     Kind = "agent"
-	Described    Kind = "workspace" // by workspace.json
-)
-
-// Change is one thing that a sync carried.
-type Change struct {
-	Direction Direction `json:"direction"`
-	Kind      Kind      `json:"kind"`
-	// Agent is the agent whose mailbox changed: the sender of a message, or who acknowledged it.
-	Agent schema.AgentName `json:"agent"`
-	// ID and the following describe the message, as far as there is one.
-	ID      schema.ID          `json:"message_id,omitempty"`
-	From    schema.AgentName   `json:"from,omitempty"`
-	To      []schema.AgentName `json:"to,omitempty"`
-	Type    schema.Type        `json:"type,omitempty"`
-	Subject string             `json:"subject,omitempty"`
-
-	// at is when the message was made.
-	at time.Time
-}
-
-// describe fills in what the message says.
-func (c *Change) describe(m *schema.Message) {
-	c.ID, c.From, c.To, c.Type, c.Subject, c.at = m.ID, m.From, m.To, m.Type, m.Subject, m.CreatedAt.Time()
-}
-
 // Problem is a file that a sync passed over: one in the tree that is not taken, or one in the workspace
 // that does not travel.
 type Problem struct {

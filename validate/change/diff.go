@@ -201,7 +201,7 @@ func (c *check) marked(ctx context.Context, entries []entry) (map[string]bool, e
 // end names a file at the end of the change, for git.
 func (c *check) end(file string) string {
 	if c.indexed {
-		return ":" + file
+		return ":0:" + file // the name of the folder may begin like a number of a stage
 	}
 	return "HEAD:" + file
 }
