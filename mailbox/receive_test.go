@@ -246,8 +246,11 @@ func TestReceiveRefuses(t *testing.T) {
 }
 
 // TestLongNamesInAGitWorkspace sends in a workspace with a git repository of its own, or a file that
-// leads to one. A repository around the workspace does not matter.
+// leads to one, or in a folder of a repository whose .gitattributes speak of messages.
 func TestLongNamesInAGitWorkspace(t *testing.T) {
+	t.Setenv("GIT_CEILING_DIRECTORIES", os.TempDir())
+	around := func(dir string) error { return os.Mkdir(filepath.Join(filepath.Dir(dir), ".git"), 0o755) }
+	attributes := func(dir string) error { return os.WriteFile(filepath.Join(dir, ".gitattributes"), nil, 0o644) }
 	for _, test := range []struct {
 		make func(dir string) error
 		long bool
@@ -256,7 +259,9 @@ func TestLongNamesInAGitWorkspace(t *testing.T) {
 		{func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, ".git"), []byte("gitdir: ../x\n"), 0o644)
 		}, true},
-		{func(dir string) error { return os.Mkdir(filepath.Join(filepath.Dir(dir), ".git"), 0o755) }, false},
+		{around, false},
+		{attributes, false},
+		{func(dir string) error { return errors.Join(around(dir), attributes(dir)) }, true},
 	} {
 		dir := filepath.Join(t.TempDir(), "mail")
 		if err := errors.Join(os.Mkdir(dir, 0o755), test.make(dir)); err != nil {

@@ -50,8 +50,8 @@ type Workspace struct {
 	root  *os.Root
 	files durable.FileSystem
 	sign  SignFunc
-	// long gives every message a long file name and id: machines that exchange their mailboxes
-	// through git would choose the same short ones.
+	// long gives every message a long file name and id: machines that exchange mailboxes through git
+	// would choose the same short ones.
 	long bool
 
 	now    func() time.Time
@@ -84,8 +84,8 @@ func unsigned(_ *Workspace, _ *schema.Message, file []byte, asked bool) ([]byte,
 var ErrNoWorkspace = errors.New("no workspace")
 
 // Open opens the workspace in the folder, which must contain a folder named agents or a
-// workspace.json. If it has a git repository of its own, all messages get long file names and ids.
-// The options may be nil.
+// workspace.json. If git carries its messages to other machines, all get long file names and ids. The
+// options may be nil.
 func Open(dir string, options *Options) (*Workspace, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -108,8 +108,7 @@ func Open(dir string, options *Options) (*Workspace, error) {
 		dir: absolute, root: root, files: durable.Disk{Sync: true}, sign: unsigned,
 		now: time.Now, random: rand.Reader, times: &sendTimes,
 	}
-	_, noGit := root.Lstat(".git")
-	w.long = noGit == nil
+	w.long = inGit(root, absolute)
 	if options != nil {
 		w.files = durable.Disk{Sync: !options.NoSync}
 		if options.Sign != nil {
@@ -117,6 +116,28 @@ func Open(dir string, options *Options) (*Workspace, error) {
 		}
 	}
 	return w, nil
+}
+
+// inGit reports whether a workspace has a git repository of its own, or is a folder of one whose
+// .gitattributes speak of messages. As git does, it does not go up into the folders that
+// GIT_CEILING_DIRECTORIES lists.
+func inGit(root *os.Root, dir string) bool {
+	_, noRepository := root.Lstat(".git")
+	_, noAttributes := root.Lstat(".gitattributes")
+	if noRepository == nil || noAttributes != nil {
+		return noRepository == nil
+	}
+	ceilings := filepath.SplitList(os.Getenv("GIT_CEILING_DIRECTORIES"))
+	for {
+		parent := filepath.Dir(dir)
+		if parent == dir || slices.Contains(ceilings, parent) {
+			return false
+		}
+		if _, err := os.Lstat(filepath.Join(parent, ".git")); err == nil {
+			return true
+		}
+		dir = parent
+	}
 }
 
 func noWorkspace(err error) error {
