@@ -149,8 +149,6 @@ func (g *gitRefs) claims(ctx context.Context, objects []string) (map[string]Clai
 
 // readClaims reads commits up to one that is too large to be read, and returns how many these are.
 func (g *gitRefs) readClaims(ctx context.Context, objects []string, claims map[string]Claim) (done int, err error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	in, err := g.r.openReader(ctx)
 	if err != nil {
 		return 0, err
@@ -158,11 +156,8 @@ func (g *gitRefs) readClaims(ctx context.Context, objects []string, claims map[s
 	for i, object := range objects {
 		commit, err := in.read(object)
 		if err != nil {
-			err = context.Cause(ctx)
-			stop()         // it waits for somebody to read the rest
-			_ = in.close() // it was stopped
 			claims[object] = Claim{Err: errNoClaimCommit}
-			return i + 1, err
+			return i + 1, errors.Join(context.Cause(ctx), in.close())
 		}
 		c, err := parseClaimCommit(commit)
 		c.Err = err

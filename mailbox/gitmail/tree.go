@@ -123,6 +123,8 @@ type reader struct {
 	process *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
+	// unread says that an object was not read to its end.
+	unread bool
 }
 
 func (r *Repository) openReader(ctx context.Context) (*reader, error) {
@@ -138,11 +140,13 @@ func (r *Repository) openReader(ctx context.Context) (*reader, error) {
 	if err != nil {
 		return nil, git.Failure(ctx, err, []string{"cat-file"}, nil)
 	}
-	return &reader{ctx, process, in, bufio.NewReader(out)}, nil
+	return &reader{ctx: ctx, process: process, in: in, out: bufio.NewReader(out)}, nil
 }
 
-// read returns the bytes of an object whose size is known to be at most schema.MaxFileSize.
-func (r *reader) read(object string) ([]byte, error) {
+// read returns the bytes of an object of at most schema.MaxFileSize. After an error the reader can only be
+// closed.
+func (r *reader) read(object string) (data []byte, err error) {
+	defer func() { r.unread = err != nil }()
 	if _, err := io.WriteString(r.in, object+"\n"); err != nil {
 		return nil, fmt.Errorf("git cat-file: %w", err)
 	}
@@ -158,7 +162,7 @@ func (r *reader) read(object string) ([]byte, error) {
 	if err != nil || size > schema.MaxFileSize {
 		return nil, fmt.Errorf("git cat-file: %w: %.100q", errTree, head)
 	}
-	data := make([]byte, size+1) // a line feed follows
+	data = make([]byte, size+1) // a line feed follows
 	if _, err := io.ReadFull(r.out, data); err != nil {
 		return nil, fmt.Errorf("git cat-file: %w", err)
 	}
@@ -168,5 +172,10 @@ func (r *reader) read(object string) ([]byte, error) {
 // close ends the process.
 func (r *reader) close() error {
 	_ = r.in.Close() // it fails if the process has ended, which Wait says
+	if r.unread {
+		_ = r.process.Cancel() // it waits for somebody to read the rest
+		_ = r.process.Wait()   // read returned the error
+		return nil
+	}
 	return git.Failure(r.ctx, r.process.Wait(), []string{"cat-file"}, nil)
 }
