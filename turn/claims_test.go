@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -224,24 +223,49 @@ func TestRemoteAway(t *testing.T) {
 // TestHandledElsewhereAfterDeath forgets the answer of a Runner that died before it was sent, because
 // another machine handled the message since.
 func TestHandledElsewhereAfterDeath(t *testing.T) {
-	w := newWorkspace(t)
-	send(t, w, question("q"))
+	for name, outcome := range map[string]factKind{"an answer": succeeded, "a bounce": dead} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorkspace(t)
+			send(t, w, question("q"))
+			leaveUnsent(t, w, outcome, "")
+			if err := w.Acknowledge(entries(t, w, "codex", mailbox.Inbox)[0]); err != nil { // a sync does it
+				t.Fatal(err)
+			}
+			rec, err := runOnce(t, w, Config{Claims: newScriptedClaims(), Reply: true})
+			if err != nil {
+				t.Error(err)
+			}
+			if got := subjects(t, w, "claude", mailbox.Inbox); len(got) > 0 || rec.kinds() != "unsendable" {
+				t.Errorf("claude has %q; events: %s", got, rec.kinds())
+			}
+		})
+	}
+}
+
+// leaveUnsent leaves a message with an outcome whose answer or bounce was not sent.
+func leaveUnsent(t *testing.T, w *mailbox.Workspace, outcome factKind, reason string) {
+	t.Helper()
 	leave(t, w, func(rec *record) []fact {
-		f := succeeded.about(rec)
+		f := outcome.about(rec)
+		f.Reason = reason
 		f.Send = &schema.Message{
 			ID: "msg-20260101T0000Z-codex-0123456789abcdef", CreatedAt: "2026-01-01T00:00:00Z", Priority: schema.P2,
 			From: "codex", To: []schema.AgentName{"claude"}, Type: schema.Notification, Subject: "Re: q", Body: schema.TextValue("ok"), ParentID: rec.ID,
 		}
 		return []fact{started.about(rec), f}
 	})
-	if err := w.Acknowledge(entries(t, w, "codex", mailbox.Inbox)[0]); err != nil { // a sync does it
+}
+
+// TestBounceAfterDeath sends the bounce of a Runner that died after the message became a dead letter.
+func TestBounceAfterDeath(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("q"))
+	leaveUnsent(t, w, dead, "it failed")
+	if _, err := w.DeadLetter(entries(t, w, "codex", mailbox.Inbox)[0], mailbox.DeadLetterReason{Reason: "it failed"}); err != nil {
 		t.Fatal(err)
 	}
-	rec, err := runOnce(t, w, Config{Claims: newScriptedClaims(), Reply: true})
-	if err != nil {
+	if _, err := runOnce(t, w, Config{Claims: newScriptedClaims()}); err != nil {
 		t.Error(err)
 	}
-	if got := subjects(t, w, "claude", mailbox.Inbox); len(got) > 0 || !slices.Contains(rec.of(EventUnsendable), "q") {
-		t.Errorf("claude has %q; events: %s", got, rec.kinds())
-	}
+	wantTexts(t, "bounces", subjects(t, w, "claude", mailbox.Inbox), "Re: q")
 }

@@ -92,7 +92,7 @@ func (r *Runner) replaced(it *item, m *schema.Message) outcome {
 // the message has become a dead letter. A message that has left the inbox already has no entry.
 func (r *Runner) complete(k key, entry *mailbox.Entry) error {
 	rec, _ := r.journal.get(k)
-	if entry == nil && !rec.Settled && rec.Unsent != nil && rec.Outcome == succeeded && r.config.Claims != nil {
+	if entry == nil && !rec.Settled && rec.Unsent != nil && r.config.Claims != nil && !r.isBuried(&rec) {
 		return r.drop(&rec)
 	}
 	if rec.Outcome == dead {
@@ -104,7 +104,14 @@ func (r *Runner) complete(k key, entry *mailbox.Entry) error {
 	return r.leaveInbox(&rec, entry)
 }
 
-// drop forgets the answer to a message that another machine took over after this one had died, and handled.
+// isBuried reports whether this machine made a message a dead letter.
+func (r *Runner) isBuried(rec *record) bool {
+	reason, err := r.workspace.Reason(mailbox.Entry{Agent: r.config.Agent, Box: mailbox.DeadLetters, Name: rec.File})
+	return err == nil && rec.Outcome == dead && reason.Reason == rec.Reason
+}
+
+// drop forgets the answer to a message that another machine took over after this one had died, and
+// handled, or the bounce.
 func (r *Runner) drop(rec *record) error {
 	const reason = "another machine handled the message meanwhile"
 	if err := r.journal.append(fact{Kind: unsendable, key: rec.key, Reason: reason}, false); err != nil {
@@ -113,7 +120,11 @@ func (r *Runner) drop(rec *record) error {
 	e := EventUnsendable.about(rec)
 	e.Reason = reason
 	r.observe(e)
-	return r.leaveInbox(rec, nil)
+	kind := acknowledged
+	if rec.Outcome == dead {
+		kind = buried
+	}
+	return r.journal.append(fact{Kind: kind, key: rec.key}, false)
 }
 
 // leaveInbox acknowledges the message, or moves it to the dead letters.

@@ -11,9 +11,13 @@ import (
 )
 
 const (
-	// endDelay is how long a claim waits for its end, because the next claim that is taken can end it by
-	// the way.
-	endDelay = 300 * time.Millisecond
+	// endDelay is how long a claim waits for its end, because the sync of the next claim that is taken may
+	// bring the acknowledgement to the remote, and joinDelay how long it waits if that was so, because the
+	// push of the claim after that can end it.
+	endDelay  = 300 * time.Millisecond
+	joinDelay = 3 * time.Second
+	// maxRetry is how long to wait at most after a remote did not answer, however long the lease is.
+	maxRetry = 10 * time.Second
 	// maxLook is how often the claims are read that a sync of another process may have fetched.
 	maxLook = 2 * time.Second
 )
@@ -46,11 +50,11 @@ func (c *Claims) Stop(ctx context.Context) error {
 		c.endLater(h)
 	}
 	c.mu.Unlock()
-	return c.end(ctx)
+	return c.end(ctx, true)
 }
 
-// Confirm renews the claim on a message now. It waits for a remote that does not answer. The error is
-// ErrClaimLost or that of the context.
+// Confirm makes sure that no other machine has taken a message over, nor will in the next third of the
+// lease. It waits for a remote that does not answer. The error is ErrClaimLost or that of the context.
 func (c *Claims) Confirm(ctx context.Context, id schema.ID) error {
 	c.mu.Lock()
 	h := c.held[id]
@@ -66,15 +70,30 @@ func (c *Claims) Confirm(ctx context.Context, id schema.ID) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(c.lease / 12):
+		case <-time.After(c.retryDelay()):
 		}
 	}
 }
 
-// confirm renews a claim once.
+// told returns the time that others are told, without the reading of the clock that stands still while
+// the machine sleeps.
+func (c *Claims) told() time.Time { return c.wall().Round(0) }
+
+// retryDelay is the time between attempts to reach a remote that did not answer.
+func (c *Claims) retryDelay() time.Duration { return min(maxRetry, c.lease/12) }
+
+// pushTime bounds a push of claims: it must not keep others from being renewed.
+func (c *Claims) pushTime() time.Duration { return min(networkLimit, c.lease/3) }
+
+// confirm renews a claim once, unless that was done less than half a lease ago: then nobody else can have
+// it. A clock that was set, or stood still, makes no claim look fresh that is not.
 func (c *Claims) confirm(ctx context.Context, h *heldClaim) error {
-	ctx, cancel := context.WithTimeout(ctx, c.lease/3)
-	defer cancel()
+	c.mu.Lock()
+	fresh := !h.lost && max(time.Since(h.renewed), c.told().Sub(h.told).Abs()) < c.lease/2
+	c.mu.Unlock()
+	if fresh {
+		return nil
+	}
 	err := c.put(ctx, []*heldClaim{h})
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +178,7 @@ func (c *Claims) keepRenewing(ctx context.Context) {
 		case <-timer:
 		}
 		// A push that hangs must not outlive the time in which the turn has to stop.
-		limit := time.Now().Add(c.lease / 3)
+		limit := time.Now().Add(c.pushTime())
 		if expires.After(time.Now()) && expires.Before(limit) {
 			limit = expires
 		}
@@ -171,7 +190,7 @@ func (c *Claims) keepRenewing(ctx context.Context) {
 			c.warn(fmt.Errorf("claims are not renewed: %w", err))
 		}
 		if failing = err != nil; failing {
-			again = time.Now().Add(c.lease / 24)
+			again = time.Now().Add(c.retryDelay() / 2)
 		}
 	}
 }
@@ -244,9 +263,9 @@ func (c *Claims) keepEnding(ctx context.Context) {
 			continue
 		case <-wait:
 			wait = nil
-			endErr := c.end(ctx)
-			if endErr != nil {
-				wait = time.After(max(endDelay, c.lease/12))
+			endErr := c.end(ctx, false)
+			if c.isEnding() {
+				wait = time.After(max(endDelay, c.retryDelay()))
 			}
 			if endErr != nil && !failing {
 				err = fmt.Errorf("claims are not given up: %w", endErr)
@@ -263,15 +282,25 @@ func (c *Claims) keepEnding(ctx context.Context) {
 	}
 }
 
-// end gives the claims up that are over.
-func (c *Claims) end(ctx context.Context) error {
+func (c *Claims) isEnding() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.ending) > 0
+}
+
+// end gives the claims up that are over. Unless it is to be at once, those that hold up nobody may wait.
+func (c *Claims) end(ctx context.Context, atOnce bool) error {
 	if err := c.taking.lock(ctx); err != nil {
 		return err
 	}
 	defer c.taking.unlock()
 	c.mu.Lock()
 	needsSync := slices.ContainsFunc(c.ending, func(h *heldClaim) bool { return h.done.After(c.synced) })
+	atOnce = atOnce || slices.ContainsFunc(c.ending, func(h *heldClaim) bool { return time.Since(h.done) >= joinDelay })
 	c.mu.Unlock()
+	if !needsSync && !atOnce {
+		return nil
+	}
 	var err error
 	if needsSync {
 		err = c.syncNow(ctx)

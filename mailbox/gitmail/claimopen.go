@@ -1,8 +1,10 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io/fs"
@@ -81,7 +83,7 @@ func workspaceNumber(w *mailbox.Workspace) (string, error) {
 	const name = stateFolder + "/number"
 	data, err := durable.ReadFile(w.Root(), w.Dir(), name, 1<<10)
 	if number := strings.TrimSpace(string(data)); err == nil && isRandom(number) {
-		return number, nil
+		return numberHere(number, w.Dir()), nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
@@ -90,7 +92,14 @@ func workspaceNumber(w *mailbox.Workspace) (string, error) {
 		return "", err
 	}
 	number := randomNumber()
-	return number, durable.ReplaceFile(w.Root(), w.Dir(), name, []byte(number+"\n"), 0o644)
+	return numberHere(number, w.Dir()), durable.ReplaceFile(w.Root(), w.Dir(), name, []byte(number+"\n"), 0o644)
+}
+
+// numberHere returns the number of a workspace in a folder of this machine. A copy elsewhere has another
+// one, so that it does not take the claims of the original for its own.
+func numberHere(number, dir string) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{number, hostName(), dir}, "\x00")))
+	return hex.EncodeToString(sum[:randomSize])
 }
 
 // ListClaims returns the claims of all agents and machines as they were at the last sync, and refs in
@@ -109,7 +118,7 @@ func (r *Repository) ListClaims(ctx context.Context) ([]Claim, error) {
 	for _, ref := range slices.Sorted(maps.Keys(objects)) {
 		claim := known[objects[ref]]
 		agent, id, err := parseClaimRef(ref)
-		claim.Agent, claim.ID, claim.Ref, claim.Object, claim.Err = agent, id, ref, objects[ref], errors.Join(claim.Err, err)
+		claim.Agent, claim.ID, claim.Ref, claim.Object, claim.Err = agent, id, ref, objects[ref], cmp.Or(err, claim.Err)
 		claims = append(claims, claim)
 	}
 	return claims, nil

@@ -24,7 +24,7 @@ func (c *Claims) put(ctx context.Context, claims []*heldClaim) error {
 	}
 	defer c.pushing.unlock()
 	// A push that hangs must not keep other claims from being renewed.
-	ctx, cancel := context.WithTimeout(ctx, c.lease/3)
+	ctx, cancel := context.WithTimeout(ctx, c.pushTime())
 	defer cancel()
 	c.mu.Lock()
 	unsettled := slices.DeleteFunc(slices.Clone(claims), func(h *heldClaim) bool {
@@ -35,7 +35,7 @@ func (c *Claims) put(ctx context.Context, claims []*heldClaim) error {
 	if err := c.settle(ctx, unsettled); err != nil {
 		return err
 	}
-	begun := time.Now()
+	begun, told := time.Now(), c.told()
 	updates, claims, err := c.updates(ctx, claims)
 	if err != nil || len(updates) == 0 {
 		return err
@@ -61,7 +61,7 @@ func (c *Claims) put(ctx context.Context, claims []*heldClaim) error {
 	defer c.mu.Unlock()
 	for i, h := range claims {
 		if h.isNew = (h.ours || h.remove) && !h.lost && h.object == updates[i].to && len(h.tried) == 0; h.isNew {
-			h.renewed = begun
+			h.renewed, h.told = begun, told
 		} else if !h.lost && notMoved == nil {
 			notMoved = cmp.Or(err, errNotMoved)
 		}
@@ -175,9 +175,9 @@ func (c *Claims) look(ctx context.Context) error {
 			continue
 		}
 		claim.Agent, claim.ID, claim.Ref, claim.Object = c.agent, id, ref, object
-		if err = errors.Join(err, claim.Err); err != nil && c.strange[ref] != object {
+		if err = cmp.Or(err, claim.Err); err != nil && c.strange[ref] != object {
 			c.strange[ref] = object
-			c.warn(fmt.Errorf("%s holds no claim: %w", ref, err))
+			c.warn(fmt.Errorf("%s holds no claim: %w; git push oacp :%[1]s in the workspace removes it", ref, err))
 		}
 		if id == "" {
 			continue

@@ -123,9 +123,9 @@ type heldClaim struct {
 	// ours says that the claim was won, and lost that another machine has it now.
 	ours, lost bool
 	// taken and since are when it was won, here and for others. renewed is when the last push began that
-	// succeeded, and isNew that this was the last push.
-	taken, since, renewed time.Time
-	isNew                 bool
+	// succeeded, told the same for others, and isNew that this was the last push.
+	taken, since, renewed, told time.Time
+	isNew                       bool
 	// cancel stops the turn.
 	cancel context.CancelCauseFunc
 	// done is when the message was handled; then the claim ends after a later sync.
@@ -210,7 +210,7 @@ func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held c
 	const rounds = 3 // what is known here of a claim may be old
 	for range rounds {
 		if h := c.revive(wanted[0]); h != nil {
-			if err := c.freshen(ctx, h); !errors.Is(err, ErrClaimLost) {
+			if err := c.confirm(ctx, h); !errors.Is(err, ErrClaimLost) {
 				if err != nil {
 					return 0, nil, err
 				}
@@ -247,17 +247,6 @@ func (c *Claims) revive(w Wanted) *heldClaim {
 		}
 	}
 	return c.held[w.ID]
-}
-
-// freshen renews a claim that is too old to begin a turn with.
-func (c *Claims) freshen(ctx context.Context, h *heldClaim) error {
-	c.mu.Lock()
-	old := time.Since(h.renewed) >= c.lease/2
-	c.mu.Unlock()
-	if !old {
-		return nil
-	}
-	return c.confirm(ctx, h)
 }
 
 // begin marks a claim as that of a turn.

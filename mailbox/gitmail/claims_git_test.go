@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -154,7 +155,7 @@ func TestClaimsInGit(t *testing.T) {
 	}
 	m[0].Done(wanted[0].ID)
 	m[0].Release(wanted[1].ID, 0)
-	if err := m[0].end(ctx); err != nil {
+	if err := m[0].end(ctx, true); err != nil {
 		t.Error(err)
 	}
 	wantClaims(t, remote, "m2 working 2", "m2 ahead 0")
@@ -166,7 +167,7 @@ func TestClaimsInGit(t *testing.T) {
 	}
 	m[2].Done(wanted[0].ID)
 	m[2].Release(wanted[1].ID, 1)
-	if err := m[2].end(ctx); err != nil {
+	if err := m[2].end(ctx, true); err != nil {
 		t.Error(err)
 	}
 	wantClaims(t, remote, "m2 free 1")
@@ -180,6 +181,37 @@ func TestClaimsInGit(t *testing.T) {
 		t.Error(err)
 	}
 	wantClaims(t, remote, "m1 free 2")
+}
+
+// TestWorkspaceNumber gives each place of a workspace a number of its own that stays.
+func TestWorkspaceNumber(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "w")
+	if _, err := project.Init(folder, project.InitOptions{Agents: []schema.AgentName{"claude", "codex"}, Now: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	number := func(folder string) string {
+		w, err := mailbox.Open(folder, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		number, err := workspaceNumber(w)
+		if err != nil || !isRandom(number) {
+			t.Fatalf("got %q, %v", number, err)
+		}
+		return number
+	}
+	first := number(folder)
+	if again := number(folder); again != first {
+		t.Errorf("the number was %s and is %s", first, again)
+	}
+	elsewhere := folder + "2"
+	if err := os.CopyFS(elsewhere, os.DirFS(folder)); err != nil {
+		t.Fatal(err)
+	}
+	if number(elsewhere) == first {
+		t.Error("a copy of the workspace has its number")
+	}
 }
 
 // TestHostileClaims puts refs in the place of claims that are none.

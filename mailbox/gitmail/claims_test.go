@@ -20,6 +20,7 @@ type sharedRefs struct {
 	objects map[string]string // by ref
 	texts   map[string]string // of the objects
 	pending map[schema.ID]bool
+	pushes  int
 }
 
 // testMachine is a machine with its copy of the remote. It is its claims' store.
@@ -76,6 +77,7 @@ func (m *testMachine) push(ctx context.Context, updates []refUpdate) ([]refResul
 	}
 	m.shared.mu.Lock()
 	defer m.shared.mu.Unlock()
+	m.shared.pushes++
 	for i, u := range updates {
 		switch {
 		case m.shared.objects[u.ref] != u.from:
@@ -379,6 +381,48 @@ func TestClaims(t *testing.T) {
 			a.Done(number(1).ID)
 			time.Sleep(time.Minute)
 			shared.want(t, "2:m0 working 1")
+		},
+		"a machine that slept asks before it confirms": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
+			a.mustTake(1, number(1))
+			shared.mu.Lock()
+			shared.objects[claimRef("codex", number(1).ID)] = "another machine's" // while the clock of a stood still
+			shared.mu.Unlock()
+			if err := a.Confirm(t.Context(), number(1).ID); err != nil {
+				t.Errorf("a claim that was renewed a moment ago: %v", err)
+			}
+			wall := a.wall
+			a.wall = func() time.Time { return wall().Add(8 * time.Hour) }
+			if err := a.Confirm(t.Context(), number(1).ID); !errors.Is(err, ErrClaimLost) {
+				t.Errorf("got %v, want ErrClaimLost", err)
+			}
+		},
+		"a turn of a long lease does not wait long for a remote that is back": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
+			a.lease = MaxLease
+			a.mustTake(1, number(1))
+			a.set(func() { a.down = true })
+			a.wall = func() time.Time { return time.Now().Add(24 * time.Hour) }
+			time.AfterFunc(time.Minute, func() { a.set(func() { a.down = false }) })
+			begun := time.Now()
+			if err := a.Confirm(t.Context(), number(1).ID); err != nil || time.Since(begun) > 2*time.Minute {
+				t.Errorf("confirmed after %v: %v", time.Since(begun), err)
+			}
+			a.set(func() { a.down = true })
+			a.handle(number(1).ID)
+			time.Sleep(time.Minute)
+			a.set(func() { a.down = false })
+			time.Sleep(time.Minute)
+			shared.want(t)
+		},
+		"a claim joins the next push": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
+			for i := range 5 {
+				a.mustTake(1, number(i+1))
+				a.handle(number(i + 1).ID)
+			}
+			if shared.pushes != 5 {
+				t.Errorf("there were %d pushes of claims, want 5", shared.pushes)
+			}
+			time.Sleep(20 * time.Second)
+			shared.want(t)
 		},
 		"turns count across machines": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
 			a.mustTake(1, number(1))
