@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,8 +90,11 @@ func runInit(ctx context.Context, o initOptions, s *command.Streams) error {
 	}
 	var joining *gitInitialized
 	if o.git.on {
+		var stop func()
+		ctx, stop = command.UntilSignal(ctx)
+		defer stop()
 		if joining, err = o.initGit(ctx, s, dir, &options); err != nil {
-			return err
+			return cmp.Or(context.Cause(ctx), err)
 		}
 	}
 	made, err := project.Init(dir, options)

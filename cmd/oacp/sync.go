@@ -114,7 +114,10 @@ func (o *syncOptions) run(ctx context.Context, s *command.Streams) error {
 		switch {
 		case o.squash:
 			squashed, err := repository.Squash(ctx, before)
-			return cmp.Or(context.Cause(ctx), err, printer.squashed(squashed))
+			if err != nil {
+				return cmp.Or(context.Cause(ctx), err)
+			}
+			return printer.squashed(squashed)
 		case o.interval > 0:
 			return o.keep(ctx, w, repository, printer, s)
 		}

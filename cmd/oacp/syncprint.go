@@ -127,7 +127,7 @@ func (a *syncAnswer) summary() string {
 	return count + "; in step with " + visible.Line(a.Remote)
 }
 
-// changeLine describes one thing that came or went.
+// changeLine describes one thing that came or went, as the history of the branch does.
 func changeLine(c gitmail.Change) string {
 	id := ""
 	if c.ID != "" {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,7 +123,9 @@ func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Work
 			y.workspaces, y.repositories = append(y.workspaces, w), append(y.repositories, repository)
 			y.remotes = append(y.remotes, RemoteState{Name: Remote(repository.Settings())})
 			if known, err := w.Agents(); err == nil && len(known) == 0 {
-				y.once(ctx, len(y.repositories)-1)
+				if err := y.first(ctx); err != nil {
+					return nil, errors.Join(err, y.Close())
+				}
 			}
 		}
 	}
@@ -162,6 +165,14 @@ func (y *Synchronizer) Once(ctx context.Context) bool {
 		done = y.once(ctx, i) && done
 	}
 	return done
+}
+
+// first syncs the last workspace once. A signal ends it, and is the error.
+func (y *Synchronizer) first(ctx context.Context) error {
+	ctx, stop := UntilSignal(ctx)
+	defer stop()
+	y.once(ctx, len(y.repositories)-1)
+	return context.Cause(ctx)
 }
 
 func (y *Synchronizer) once(ctx context.Context, i int) (done bool) {
@@ -260,10 +271,7 @@ func (r *RemoteState) Observe(err error, s *Streams) bool {
 		return false
 	}
 	r.failing = f.Code
-	text := "oacp: warning: " + visible.Line("no sync: "+f.Message()+"; mail waits here for the next one") + "\n"
-	if f.Hint != "" {
-		text += "hint: " + visible.Line(f.Hint) + "\n"
-	}
-	_, _ = fmt.Fprint(s.Err, text) // as Warn
+	hint := cmp.Or(f.Hint, "mail waits here for the next sync")
+	_, _ = fmt.Fprintf(s.Err, "oacp: warning: no sync: %s\nhint: %s\n", visible.Line(f.Message()), visible.Line(hint)) // as Warn
 	return true
 }

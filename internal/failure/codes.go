@@ -118,14 +118,16 @@ func mailboxRules() []rule {
 
 func gitRules() []rule {
 	return []rule{
-		{"no_repository", is(gitmail.ErrNoRepository, "oacp init --git makes a workspace with one, and takes over the mail of this one")},
+		{"no_repository", is(gitmail.ErrNoRepository, "oacp init --git gives it one and keeps its mail; a workspace that is committed with the code uses oacp commit")},
 		{"remote_refused", refused},
 		{"foreign_repository", is(gitmail.ErrForeignRepository, "name another folder with --dir; without --git, init makes a workspace whose files you commit yourself")},
+		{"damaged_repository", is(gitmail.ErrDamaged, "move it away and run oacp init --git again: all messages are in the workspace, so none is lost")},
 		{"tracked", is(gitmail.ErrTracked, "git rm -r --cached FOLDER keeps the files and takes them out of the next commit; without --git, init leaves them to you")},
 		{"unknown_remote", as[*gitmail.UnknownRemoteError]("git remote lists them; a URL has a : or a /")},
 		{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrCheckedOut, gitmail.ErrBadRef)},
+		{"not_signed", is(gitmail.ErrSigning, "mend the program that signs, or commit mail without signatures: git -C FOLDER-OF-THE-WORKSPACE config commit.gpgsign false")},
 		{"remote_unreachable", hinting(func(e *gitmail.RemoteError) string {
-			return "mail waits here, and the next oacp sync carries it; " + visible.Shell("git", "ls-remote", e.URL) + " shows whether git gets there"
+			return "mail waits here, and the next sync carries it; " + visible.Shell("git", "ls-remote", e.URL) + " shows whether git gets there"
 		})},
 	}
 }
@@ -133,7 +135,7 @@ func gitRules() []rule {
 // refused matches a remote that did not accept the mail.
 func refused(err error) (hint string, ok bool) {
 	e, isRemote := errors.AsType[*gitmail.RemoteError](err)
-	return "allow pushes to the branch there, or choose another: oacp init --git --branch NAME; mail waits here", isRemote && e.Refused
+	return "allow pushes to the branch there, for --squash also forced ones, or choose another: oacp init --git --branch NAME; mail waits here", isRemote && e.Refused
 }
 
 func signingRules() []rule {

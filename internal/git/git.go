@@ -43,13 +43,32 @@ type Error struct {
 	Stderr string
 }
 
-// Error names the command and says what git printed.
+// Error names the command and says what git printed, without the lines in which git only guesses or
+// repeats that something failed.
 func (e *Error) Error() string {
-	text := e.Stderr
+	var lines, empty []string
+	for line := range strings.Lines(e.Stderr) {
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+		case hasPrefix(line, "fatal: Could not read from remote repository.", "Please make sure you have the correct access rights",
+			"and the repository exists.", "error: failed to push some refs to "):
+			empty = append(empty, line)
+		default:
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) == 0 {
+		lines = empty
+	}
+	text := strings.Join(lines, "; ")
 	if text == "" {
 		text = "exit status " + strconv.Itoa(e.Exit)
 	}
-	return fmt.Sprintf("git %s: %s", e.Args[0], strings.Join(strings.FieldsFunc(text, func(c rune) bool { return c == '\n' }), "; "))
+	return fmt.Sprintf("git %s: %s", e.Args[0], text)
+}
+
+func hasPrefix(line string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(line, prefix) })
 }
 
 // Exit returns the exit status of a git command that failed, and -1 for other errors.

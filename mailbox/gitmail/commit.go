@@ -3,6 +3,7 @@ package gitmail
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -129,6 +130,9 @@ func message(edits []*edit) string {
 	return text + "\n\n[skip ci]\n"
 }
 
+// ErrSigning says that git could not sign a commit.
+var ErrSigning = errors.New("signing, as commit.gpgsign asks for")
+
 // sign makes the last n commits again, with the user's signature, and returns the last one: git
 // fast-import cannot sign.
 func (e *exchange) sign(ctx context.Context, commit string, n int) (string, error) {
@@ -153,7 +157,7 @@ func (e *exchange) sign(ctx context.Context, commit string, n int) (string, erro
 		}
 		out, err := signer.RunInput(ctx, strings.NewReader(f[7]), append(args, f[0])...)
 		if err != nil {
-			return "", fmt.Errorf("signing, as commit.gpgsign asks for: %w", err)
+			return "", fmt.Errorf("%w: %w", ErrSigning, err)
 		}
 		parent = strings.TrimSpace(string(out))
 	}

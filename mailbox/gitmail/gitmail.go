@@ -112,7 +112,7 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 		}
 	}
 	if r.settings.Ref == "" {
-		return nil, fmt.Errorf("workspace %s: %w: oacp did not make the one in .git", w.Dir(), ErrNoRepository)
+		return nil, fmt.Errorf("workspace %s: %w: that in .git is damaged, or oacp did not make it", w.Dir(), ErrNoRepository)
 	}
 	return r, nil
 }

@@ -279,7 +279,7 @@ func (e *exchange) receiveMessages(ctx context.Context, news *arrivals, b *blobs
 		}
 		data, err := b.read(a.object)
 		if refused, ok := errors.AsType[errRefused](err); ok {
-			e.problem(place{a.from, mailbox.Outbox, name}.path(), refused.error)
+			e.problem(e.pathOf(a.from, name, a.pending), refused.error)
 			continue
 		}
 		if err != nil {
@@ -320,7 +320,7 @@ func (e *exchange) deliver(ctx context.Context, files []mailbox.Received) error 
 		for _, file := range files {
 			m, err := validate.Read(file.Data)
 			if err != nil {
-				e.problem(place{file.From, mailbox.Outbox, file.Name}.path(), err)
+				e.problem(e.pathOf(file.From, file.Name, file.Pending), err)
 				continue
 			}
 			e.arrived(m)
@@ -334,7 +334,7 @@ func (e *exchange) deliver(ctx context.Context, files []mailbox.Received) error 
 			// of its folder: in both cases it is here.
 			e.arrived(result.Receipt.Message)
 		case isRefusal(err):
-			e.problem(place{files[i].From, mailbox.Outbox, files[i].Name}.path(), err)
+			e.problem(e.pathOf(files[i].From, files[i].Name, files[i].Pending), err)
 		default:
 			return err
 		}

@@ -195,3 +195,12 @@ func (e *exchange) original(name string) (place, *schema.Message, error) {
 	m, err := e.readFile(place{p.agent, p.box, here})
 	return p, m, err
 }
+
+// pathOf returns where the tip has a new message: in an inbox, if the sender's outbox has none.
+func (e *exchange) pathOf(from schema.AgentName, name string, pending []schema.AgentName) string {
+	sent := place{from, mailbox.Outbox, name}.path()
+	if e.touched[sent] || len(pending) == 0 {
+		return sent
+	}
+	return place{pending[0], mailbox.Inbox, name}.path()
+}
