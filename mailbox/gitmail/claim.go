@@ -1,11 +1,11 @@
 package gitmail
 
 import (
-	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -55,8 +55,8 @@ const (
 )
 
 const (
-	claimHeader = "oacp claim 1\n\n"
-	// maxClaim bounds the commit of a claim, in bytes.
+	claimHeader = "oacp claim 1 "
+	// maxClaim bounds the text of a claim, in bytes.
 	maxClaim    = 2 << 10
 	maxMachine  = 64
 	randomSize  = 16 // bytes of workspace and process
@@ -90,41 +90,47 @@ func parseClaimRef(ref string) (agent schema.AgentName, id schema.ID, err error)
 	return agent, id, nil
 }
 
-// text returns the message of the commit.
+// claimText is a claim as JSON.
+type claimText struct {
+	Claim
+	Workspace string        `json:"workspace"`
+	Process   string        `json:"process"`
+	Counter   uint64        `json:"counter"`
+	Lease     time.Duration `json:"lease_ns"`
+}
+
+// text returns the message of the commit, which is one line.
 func (c *Claim) text() string {
-	return fmt.Sprintf("%smachine %s\nworkspace %s\nprocess %s\ncounter %d\nstate %s\nattempt %d\nlease %s\nsince %s\nrenewed %s\n",
-		claimHeader, c.Machine, c.workspace, c.process, c.counter, c.State, c.Attempt, c.Lease,
-		c.Since.UTC().Format(time.RFC3339), c.Renewed.UTC().Format(time.RFC3339))
+	t := claimText{*c, c.workspace, c.process, c.counter, c.Lease}
+	t.Since, t.Renewed = c.Since.UTC().Truncate(time.Second), c.Renewed.UTC().Truncate(time.Second)
+	data, _ := json.Marshal(t) // it fails only for times before the year 0 or after 9999
+	return claimHeader + string(data)
 }
 
 // parseClaim parses the message of a commit. Only what text writes is accepted.
 func parseClaim(text string) (Claim, error) {
-	rest, ok := strings.CutPrefix(text, claimHeader)
+	data, ok := strings.CutPrefix(text, claimHeader)
 	if !ok || len(text) > maxClaim {
 		return Claim{}, errors.New("it is not a claim")
 	}
-	fields := strings.Split(rest, "\n")
-	names := []string{"machine", "workspace", "process", "counter", "state", "attempt", "lease", "since", "renewed"}
-	if len(fields) != len(names)+1 {
-		return Claim{}, fmt.Errorf("the claim has %d lines, want %d", len(fields)-1, len(names))
-	}
-	values := make([]string, len(names))
-	for i, name := range names {
-		if values[i], ok = strings.CutPrefix(fields[i], name+" "); !ok {
-			return Claim{}, fmt.Errorf("the claim has no %s where it belongs", name)
-		}
-	}
-	c := Claim{Machine: values[0], workspace: values[1], process: values[2], State: ClaimState(values[4])}
-	var errs [5]error
-	c.counter, errs[0] = strconv.ParseUint(values[3], 10, 64)
-	c.Attempt, errs[1] = strconv.Atoi(values[5])
-	c.Lease, errs[2] = time.ParseDuration(values[6])
-	c.Since, errs[3] = time.Parse(time.RFC3339, values[7])
-	c.Renewed, errs[4] = time.Parse(time.RFC3339, values[8])
-	if err := errors.Join(errs[:]...); err != nil {
+	var t claimText
+	if err := json.Unmarshal([]byte(data), &t); err != nil {
 		return Claim{}, fmt.Errorf("the claim is not valid: %w", err)
 	}
-	return c, c.check(text)
+	c := t.Claim
+	c.workspace, c.process, c.counter, c.Lease = t.Workspace, t.Process, t.Counter, t.Lease
+	if err := c.check(text); err != nil {
+		return Claim{}, err
+	}
+	return c, nil
+}
+
+// claimAt returns the claim at a ref, to whose commit the text belongs.
+func claimAt(ref, object, text string) Claim {
+	agent, id, refErr := parseClaimRef(ref)
+	c, err := parseClaim(text)
+	c.Agent, c.ID, c.Ref, c.Object, c.Err = agent, id, ref, object, cmp.Or(refErr, err)
+	return c
 }
 
 // check returns an error if the claim is not one that this package writes as the text.
@@ -174,23 +180,8 @@ func hostName() string {
 	return machineName(host)
 }
 
-// commit returns the bytes of the commit for the text of a claim.
+// claimCommit returns the bytes of the commit for the text of a claim.
 func claimCommit(tree, text string, at time.Time) []byte {
 	who := fmt.Sprintf("oacp <oacp@localhost> %d +0000", max(0, at.Unix()))
-	return fmt.Appendf(nil, "tree %s\nauthor %s\ncommitter %[2]s\n\n%s", tree, who, text)
-}
-
-var errNoClaimCommit = errors.New("it is not a small commit of the empty tree without parents")
-
-// parseClaimCommit parses the bytes of a commit.
-func parseClaimCommit(commit []byte) (Claim, error) {
-	header, text, ok := bytes.Cut(commit, []byte("\n\n"))
-	lines := strings.Split(string(header), "\n")
-	if !ok || len(lines) != 3 || !strings.HasPrefix(lines[1], "author ") || !strings.HasPrefix(lines[2], "committer ") {
-		return Claim{}, errNoClaimCommit
-	}
-	if tree, ok := strings.CutPrefix(lines[0], "tree "); !ok || tree != emptyTree(tree) {
-		return Claim{}, errNoClaimCommit
-	}
-	return parseClaim(string(text))
+	return fmt.Appendf(nil, "tree %s\nauthor %s\ncommitter %[2]s\n\n%s\n", tree, who, text)
 }

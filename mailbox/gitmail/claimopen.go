@@ -1,15 +1,12 @@
 package gitmail
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io/fs"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -105,21 +102,5 @@ func numberHere(number, dir string) string {
 // ListClaims returns the claims of all agents and machines as they were at the last sync, and refs in
 // their place that hold none.
 func (r *Repository) ListClaims(ctx context.Context) ([]Claim, error) {
-	refs := &gitRefs{r: r}
-	objects, err := refs.local(ctx, claimRefs)
-	if err != nil || len(objects) == 0 {
-		return nil, err
-	}
-	known, err := refs.claims(ctx, slices.Compact(slices.Sorted(maps.Values(objects))))
-	if err != nil {
-		return nil, err
-	}
-	var claims []Claim
-	for _, ref := range slices.Sorted(maps.Keys(objects)) {
-		claim := known[objects[ref]]
-		agent, id, err := parseClaimRef(ref)
-		claim.Agent, claim.ID, claim.Ref, claim.Object, claim.Err = agent, id, ref, objects[ref], cmp.Or(err, claim.Err)
-		claims = append(claims, claim)
-	}
-	return claims, nil
+	return (&gitRefs{r: r}).local(ctx, claimRefs)
 }

@@ -146,44 +146,32 @@ func (c *Claims) prefix() string { return claimRefs + escapeDots(string(c.agent)
 
 // look reads the claims that the last sync brought.
 func (c *Claims) look(ctx context.Context) error {
-	objects, err := c.refs.local(ctx, c.prefix())
-	if err != nil {
-		return err
-	}
-	claims, err := c.refs.claims(ctx, c.unknown(objects))
+	claims, err := c.refs.local(ctx, c.prefix())
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	mine, before := c.mine(), c.seen
+	c.seen = make(map[schema.ID]*sighting)
 	changed := false
-	for id, s := range c.seen {
-		if objects[s.claim.Ref] == "" {
-			delete(c.seen, id)
-			changed = true
+	for _, claim := range claims {
+		if claim.Err != nil && c.strange[claim.Ref] != claim.Object {
+			c.strange[claim.Ref] = claim.Object
+			c.warn(fmt.Errorf("%s holds no claim: %w; git push oacp :%[1]s in the workspace removes it", claim.Ref, claim.Err))
 		}
-	}
-	for id, h := range c.mine() {
-		if objects[h.ref] == h.object {
-			delete(c.seen, id)
-		}
-	}
-	for ref, object := range objects {
-		claim, isNew := claims[object]
-		_, id, err := parseClaimRef(ref)
-		if s := c.seen[id]; !isNew || err == nil && s != nil && s.claim.Object == object {
+		if h := mine[claim.ID]; claim.ID == "" || h != nil && h.object == claim.Object {
 			continue
 		}
-		claim.Agent, claim.ID, claim.Ref, claim.Object = c.agent, id, ref, object
-		if err = cmp.Or(err, claim.Err); err != nil && c.strange[ref] != object {
-			c.strange[ref] = object
-			c.warn(fmt.Errorf("%s holds no claim: %w; git push oacp :%[1]s in the workspace removes it", ref, err))
+		s := before[claim.ID]
+		if s == nil || s.claim.Object != claim.Object {
+			s = &sighting{claim: claim, since: time.Now()}
+			changed = changed || claim.process != c.process
 		}
-		if id == "" {
-			continue
-		}
-		c.seen[id] = &sighting{claim: claim, since: time.Now()}
-		changed = changed || claim.process != c.process
+		c.seen[claim.ID] = s
+	}
+	for id := range before {
+		changed = changed || c.seen[id] == nil
 	}
 	if changed {
 		signal(c.changed)
@@ -198,25 +186,6 @@ func (c *Claims) mine() map[schema.ID]*heldClaim {
 		all[h.ID] = h
 	}
 	return all
-}
-
-// unknown returns those objects that no claim here is known to be at.
-func (c *Claims) unknown(objects map[string]string) []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	fresh := make(map[string]bool)
-	mine := c.mine()
-	for ref, object := range objects {
-		_, id, err := parseClaimRef(ref)
-		if h := mine[id]; h != nil && h.object == object {
-			continue
-		}
-		if s := c.seen[id]; err == nil && s != nil && s.claim.Object == object || c.strange[ref] == object {
-			continue
-		}
-		fresh[object] = true
-	}
-	return slices.Sorted(maps.Keys(fresh))
 }
 
 // sweep removes claims on messages that are not in the inbox: their machines went away between the

@@ -129,39 +129,18 @@ func (g *gitRefs) remote(ctx context.Context, prefix string) (map[string]string,
 	return objects, nil
 }
 
-// local returns the objects of the refs that begin with the prefix, as they were at the last sync.
-func (g *gitRefs) local(ctx context.Context, prefix string) (map[string]string, error) {
-	return g.r.refs(ctx, strings.TrimSuffix(prefix, "/"))
-}
-
-// claims reads commits. It returns one claim for each object, whose Err is set if that is none.
-func (g *gitRefs) claims(ctx context.Context, objects []string) (map[string]Claim, error) {
-	claims := make(map[string]Claim, len(objects))
-	for len(objects) > 0 {
-		done, err := g.readClaims(ctx, objects, claims)
-		if err != nil {
-			return nil, err
-		}
-		objects = objects[done:]
+// local returns the claims on the refs that begin with the prefix, as they were at the last sync.
+func (g *gitRefs) local(ctx context.Context, prefix string) ([]Claim, error) {
+	const format = "--format=%(refname) %(objectname) %(contents:subject)"
+	out, err := g.r.git.Run(ctx, "for-each-ref", format, strings.TrimSuffix(prefix, "/"))
+	if err != nil {
+		return nil, err
+	}
+	var claims []Claim
+	for line := range strings.Lines(string(out)) {
+		ref, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		object, text, _ := strings.Cut(rest, " ")
+		claims = append(claims, claimAt(ref, object, text))
 	}
 	return claims, nil
-}
-
-// readClaims reads commits up to one that is too large to be read, and returns how many these are.
-func (g *gitRefs) readClaims(ctx context.Context, objects []string, claims map[string]Claim) (done int, err error) {
-	in, err := g.r.openReader(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for i, object := range objects {
-		commit, err := in.read(object)
-		if err != nil {
-			claims[object] = Claim{Err: errNoClaimCommit}
-			return i + 1, errors.Join(context.Cause(ctx), in.close())
-		}
-		c, err := parseClaimCommit(commit)
-		c.Err = err
-		claims[object] = c
-	}
-	return len(objects), in.close()
 }

@@ -106,8 +106,7 @@ type claimStore interface {
 	write(ctx context.Context, text string, at time.Time) (object string, err error)
 	push(ctx context.Context, updates []refUpdate) ([]refResult, error)
 	remote(ctx context.Context, prefix string) (map[string]string, error)
-	local(ctx context.Context, prefix string) (map[string]string, error)
-	claims(ctx context.Context, objects []string) (map[string]Claim, error)
+	local(ctx context.Context, prefix string) ([]Claim, error)
 }
 
 // heldClaim is a claim that this process has, takes or gives up. Its fields are guarded by Claims.mu.

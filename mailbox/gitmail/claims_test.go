@@ -107,20 +107,13 @@ func (m *testMachine) remote(ctx context.Context, _ string) (map[string]string, 
 	return maps.Clone(m.shared.objects), nil
 }
 
-func (m *testMachine) local(context.Context, string) (map[string]string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.refs), nil
-}
-
-func (m *testMachine) claims(_ context.Context, objects []string) (map[string]Claim, error) {
-	claims := make(map[string]Claim)
+func (m *testMachine) local(context.Context, string) (claims []Claim, err error) {
 	m.shared.mu.Lock()
 	defer m.shared.mu.Unlock()
-	for _, object := range objects {
-		c, err := parseClaim(m.shared.texts[object])
-		c.Err = err
-		claims[object] = c
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for ref, object := range m.refs {
+		claims = append(claims, claimAt(ref, object, m.shared.texts[object]))
 	}
 	return claims, nil
 }
