@@ -9,18 +9,20 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// blocksOf returns the code blocks of a language in a section of docs/git.md.
-func blocksOf(t *testing.T, heading, language string) (blocks []string) {
+// blocksOf returns the code blocks of a language in a page of the documentation, below a heading.
+func blocksOf(t *testing.T, page, heading, language string) (blocks []string) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "git.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(page), "\n## "+heading+"\n")
+	_, section, found := strings.Cut("\n"+string(text), "\n"+heading+"\n")
 	if !found {
-		t.Fatalf("docs/git.md lacks the section %s", heading)
+		t.Fatalf("docs/%s lacks %s", page, heading)
 	}
-	section, _, _ = strings.Cut(section, "\n## ")
+	if strings.HasPrefix(heading, "## ") {
+		section, _, _ = strings.Cut(section, "\n## ")
+	}
 	parts := strings.Split(section, "\n```")
 	for _, part := range parts {
 		if block, ok := strings.CutPrefix(part, language+"\n"); ok {
@@ -30,7 +32,7 @@ func blocksOf(t *testing.T, heading, language string) (blocks []string) {
 	return blocks
 }
 
-// TestDocumentedChecks checks that the workflows and the configuration of hooks in docs/git.md are
+// TestDocumentedChecks checks that the workflows and the configuration of hooks in docs/git-checks.md are
 // YAML of the form that their readers want, and that validate_changed.txtar runs their commands.
 func TestDocumentedChecks(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join("testdata", "script", "validate_changed.txtar"))
@@ -38,7 +40,7 @@ func TestDocumentedChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var commands []string
-	for _, block := range blocksOf(t, "Checking changes in CI", "yaml") {
+	for _, block := range blocksOf(t, "git-checks.md", "# Checking messages in CI and before commits", "yaml") {
 		var file struct {
 			On   any
 			Jobs map[string]struct {
@@ -93,7 +95,7 @@ func TestDocumentedJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	for _, block := range blocksOf(t, "A laptop and CI", "yaml") {
+	for _, block := range blocksOf(t, "git.md", "## A laptop and CI", "yaml") {
 		var file struct {
 			Jobs struct {
 				Mail struct{ Steps []struct{ Run string } }
