@@ -74,6 +74,35 @@ func (w *Workspace) IsQueued(id schema.ID, agent schema.AgentName) (bool, error)
 	return queued, errors.Join(err, dir.Close())
 }
 
+// Withdraw removes the staged copies of a message for an agent's inbox, because the agent has handled
+// the message elsewhere.
+func (w *Workspace) Withdraw(id schema.ID, agent schema.AgentName) (err error) {
+	b, err := w.openBatch(nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	names, err := b.outgoing.Names()
+	for _, entry := range names {
+		name, ok := parseStaged(entry)
+		if !ok || name.ID != id || name.Agent != agent || name.Box != string(Inbox) {
+			continue
+		}
+		var box *durable.Dir // needed only for a copy that is staged in it
+		if name.Beside {
+			c, err := b.reopen(name)
+			if err != nil {
+				return err
+			}
+			box = c.Box
+		}
+		if _, err := staging.New(name, box, b.outgoing).Take(w.files); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
 // leftovers are the staged copies of one message. Those in unsent show, as long as they are staged,
 // that the message is not sent or not moved: the copies for all boxes but inboxes.
 type leftovers struct {

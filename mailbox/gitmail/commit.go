@@ -161,5 +161,6 @@ func (e *exchange) sign(ctx context.Context, commit string, n int) (string, erro
 		}
 		parent = strings.TrimSpace(string(out))
 	}
-	return parent, nil
+	_, err = e.r.git.Run(ctx, "update-ref", nextRef, parent)
+	return parent, err
 }

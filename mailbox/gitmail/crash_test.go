@@ -10,7 +10,7 @@ import (
 )
 
 // steps are those at which Sync calls the function of SetStep.
-var steps = []string{"locked", "fetched", "judged", "arrived", "removed", "base", "looked", "committed", "pushed", "recorded"}
+var steps = []string{"locked", "fetched", "judged", "arrived", "removed", "revived", "base", "looked", "committed", "pushed", "recorded"}
 
 // A correspondence is mail between claude on here and codex on there, in every state that a sync can
 // find: the messages are named after what happened to them since the last sync.
@@ -130,7 +130,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 // acknowledgeHere deals with what is pending here, as far as it has arrived, and writes.
 func (c *correspondence) acknowledgeHere() (acknowledged, received []*mailbox.Receipt) {
 	pending := c.here.ids("claude", mailbox.Inbox)
-	for _, r := range []*mailbox.Receipt{c.pending, c.sentThere} {
+	for _, r := range []*mailbox.Receipt{c.pending, c.sentThere, c.restoredHere, c.restoredThere} {
 		if slices.Contains(pending, r.Message.ID) {
 			c.here.acknowledge("claude", r.Message.ID)
 			acknowledged = append(acknowledged, r)

@@ -208,8 +208,8 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	if err := r.clearLocks(ctx); err != nil {
 		return Result{}, err
 	}
-	e := &exchange{r: r, o: o}
-	if err := e.recover(ctx); err != nil {
+	e := &exchange{r: r, o: o, cache: r.readCache()}
+	if err := e.prepare(ctx); err != nil {
 		return Result{}, err
 	}
 	if err = e.run(ctx, e.round); err == nil && !o.DryRun {
@@ -225,8 +225,12 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 // mostProblems is how many problems a sync names: one commit can hold any number of them.
 const mostProblems = 50
 
-// recover finishes deliveries that were interrupted. Those that cannot be finished hold up no other mail.
-func (e *exchange) recover(ctx context.Context) error {
+// prepare notes boxes that somebody removed, and finishes deliveries that were interrupted. Those that
+// cannot be finished hold up no other mail.
+func (e *exchange) prepare(ctx context.Context) error {
+	if err := e.noteLost(); err != nil {
+		return err
+	}
 	if _, err := e.r.w.Recover(ctx); err != nil {
 		e.problem("state/outgoing", err)
 	}
@@ -267,9 +271,11 @@ type exchange struct {
 	r      *Repository
 	o      Options
 	result Result
-	// base is the commit that the workspace is in step with, and tip the one to which it is brought;
-	// empty if there is none.
-	base, tip string
+	// base is the commit that the workspace is in step with, tip the one to which it is brought, and
+	// made the one that was last made here; empty if there is none.
+	base, tip, made string
+	// cache is what is known of the last sync.
+	cache cache
 	// touched are, in a dry run, the paths that the tip would change here.
 	touched map[string]bool
 }
@@ -317,6 +323,9 @@ func (e *exchange) run(ctx context.Context, round func(context.Context) (*Remote
 func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) {
 	e.r.step("fetched")
 	if e.tip != e.base {
+		if err := e.catchUp(ctx); err != nil {
+			return nil, err
+		}
 		if err := e.receive(ctx); err != nil {
 			return nil, err
 		}

@@ -33,9 +33,11 @@ type arrivals struct {
 	messages map[string]*arrival
 	// acknowledged are inbox copies that the tip no longer has.
 	acknowledged []place
-	// kept are archived messages, dead letters and their reasons.
-	kept   []keptFile
-	marker string
+	// kept are archived messages, dead letters and their reasons, and dropped those that the tip no
+	// longer has: the messages were restored.
+	kept    []keptFile
+	dropped []place
+	marker  string
 }
 
 type keptFile struct {
@@ -94,10 +96,14 @@ func (e *exchange) judge(differences []difference) *arrivals {
 		case 'A':
 			news.add(p, d.object)
 		case 'D':
-			if p.box == mailbox.Inbox && p.name != keepName {
+			switch {
+			case p.box == mailbox.Outbox:
+				unsent[p.name] = true
+			case p.box != mailbox.Inbox:
+				news.dropped = append(news.dropped, p)
+			case p.name != keepName:
 				news.acknowledged = append(news.acknowledged, p)
 			}
-			unsent[p.name] = unsent[p.name] || p.box == mailbox.Outbox
 		}
 	}
 	// A tip that lost the outbox copy was rewound, and says nothing about the message.
@@ -151,7 +157,11 @@ func (e *exchange) apply(ctx context.Context, news *arrivals, b *blobs) error {
 		return err
 	}
 	e.r.step("removed")
-	return e.revive(ctx, known)
+	if err := e.revive(ctx, news, known); err != nil {
+		return err
+	}
+	e.r.step("revived")
+	return nil
 }
 
 // blobs reads files of the tip, if they are not too large.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/validate"
 )
 
 // acknowledge removes the inbox copies of messages that were acknowledged elsewhere: those that the tip
@@ -33,8 +34,15 @@ func (e *exchange) acknowledge(ctx context.Context, news *arrivals, known []*arr
 		}
 		kinds[string(file.agent)+"/"+file.message()] = kind
 	}
+	staged, _, err := e.r.w.Staged()
+	if err != nil {
+		return err
+	}
 	for _, p := range gone {
-		entry, err := e.pending(p)
+		entry, err := e.entry(p)
+		if err == nil && entry == nil && len(staged) > 0 {
+			err = e.withdraw(ctx, p, staged)
+		}
 		if err != nil || entry == nil {
 			if err != nil {
 				return err
@@ -57,8 +65,23 @@ func (e *exchange) acknowledge(ctx context.Context, news *arrivals, known []*arr
 	return context.Cause(ctx)
 }
 
-// pending returns the inbox copy of a message, or nil if there is none.
-func (e *exchange) pending(p place) (*mailbox.Entry, error) {
+// withdraw removes the staged copy of a message that was acknowledged elsewhere, while its inbox here
+// refuses it: once in the inbox, it would be taken for a restored message.
+func (e *exchange) withdraw(ctx context.Context, p place, staged []schema.ID) error {
+	_, m, err := e.original(p.name)
+	if err != nil || !slices.Contains(staged, m.ID) {
+		return nil // it is not known here
+	}
+	return e.write(func() error {
+		if err := e.r.w.Withdraw(m.ID, p.agent); err != nil {
+			e.problem(p.file(), err)
+		}
+		return context.Cause(ctx)
+	})
+}
+
+// entry returns the copy of a message in an inbox or another box, or nil if there is none.
+func (e *exchange) entry(p place) (*mailbox.Entry, error) {
 	name, err := e.find(p)
 	if name == "" || err != nil {
 		return nil, err
@@ -66,31 +89,62 @@ func (e *exchange) pending(p place) (*mailbox.Entry, error) {
 	return &mailbox.Entry{Agent: p.agent, Box: p.box, Name: name, Path: filepath.Join(e.r.w.BoxPath(p.agent, p.box), name)}, nil
 }
 
-// revive puts messages back into inboxes that were restored on another machine. A tip that was rewound
-// revives nothing.
-func (e *exchange) revive(ctx context.Context, known []*arrival) error {
+// revive puts messages back into inboxes that were restored on another machine, and removes the dead
+// letters and archived copies of those that were handled since. A tip that was rewound revives nothing.
+func (e *exchange) revive(ctx context.Context, news *arrivals, known []*arrival) error {
+	known = slices.DeleteFunc(known, func(a *arrival) bool { return a.sent || len(a.pending) == 0 })
+	if len(known)+len(news.dropped) == 0 {
+		return nil
+	}
+	if descends, err := e.r.descends(ctx, e.tip, e.base); !descends || err != nil {
+		return err
+	}
 	for _, a := range known {
-		if a.sent || len(a.pending) == 0 {
-			continue
-		}
-		if descends, err := e.descends(ctx); !descends || err != nil {
-			return err
-		}
 		for _, agent := range a.pending {
-			if err := e.putBack(ctx, a, agent); err != nil {
+			if err := e.reviveOnce(ctx, a, agent); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	for _, p := range news.dropped {
+		entry, err := e.entry(p)
+		if err == nil && entry != nil {
+			err = e.write(func() error { return e.r.w.Acknowledge(*entry) })
+		}
+		if err != nil && !mailbox.IsGone(err) {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// reviveOnce puts a message back and notes that: if this sync is killed before it moves the base, the
+// next one finds the same news, and the message may have been handled by then.
+func (e *exchange) reviveOnce(ctx context.Context, a *arrival, agent schema.AgentName) error {
+	path := place{agent, mailbox.Inbox, a.name}.path()
+	if e.cache.RevivedOn != e.base {
+		e.cache.RevivedOn, e.cache.Revived = e.base, nil
+	}
+	if slices.Contains(e.cache.Revived, path) {
+		return nil
+	}
+	if err := e.putBack(ctx, a, agent); err != nil {
+		return err
+	}
+	e.cache.Revived = append(e.cache.Revived, path)
+	return e.write(e.writeCache)
 }
 
 // putBack restores a message that an agent has acknowledged here.
 func (e *exchange) putBack(ctx context.Context, a *arrival, agent schema.AgentName) error {
-	if entry, err := e.pending(place{agent, mailbox.Inbox, a.name}); entry != nil || err != nil {
+	if entry, err := e.entry(place{agent, mailbox.Inbox, a.name}); entry != nil || err != nil {
 		return err
 	}
-	_, m, err := e.original(a.name)
+	original, m, err := e.original(a.name)
+	if _, invalid := errors.AsType[*validate.InvalidError](err); invalid {
+		e.problem(original.file(), err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,15 @@ type outgoing struct {
 	left map[place]*edit
 }
 
+// problem notes a file that does not travel. Somebody may mend it in place, which leaves no trace in its
+// folder, unless its name is the problem.
+func (d *outgoing) problem(p place, err error) {
+	d.problems = append(d.problems, Problem{p.file(), err})
+	if f := d.folders[p.folder()]; f != nil && p.check() == nil {
+		f.unsettled = true
+	}
+}
+
 // look finds what the workspace has and the tip does not. The order is that of a delivery, so that no
 // message on its way is taken for an acknowledged one: first outboxes, then staged copies, then
 // inboxes.
@@ -133,7 +142,7 @@ func (e *exchange) addSent(d *outgoing, p place, here string) error {
 		return nil
 	}
 	if err != nil {
-		d.problems = append(d.problems, Problem{p.file(), err})
+		d.problem(p, err)
 		return nil
 	}
 	sent := &edit{Change: Change{Direction: Out, Kind: Sent, Agent: p.agent}, write: []file{{p.path(), data}}}
@@ -148,7 +157,7 @@ func (e *exchange) addSent(d *outgoing, p place, here string) error {
 			return err
 		}
 		// A copy that is no longer staged is in the inbox, or was acknowledged.
-		entry, err := e.pending(inbox)
+		entry, err := e.entry(inbox)
 		if err != nil {
 			return err
 		}
@@ -202,7 +211,7 @@ func (e *exchange) addLeft(d *outgoing, p place, here string) {
 	case errors.Is(err, fs.ErrNotExist):
 		return
 	case err != nil && !(invalid && p.box == mailbox.DeadLetters):
-		d.problems = append(d.problems, Problem{p.file(), err})
+		d.problem(p, err)
 		return
 	}
 	kind := Archived
@@ -241,7 +250,7 @@ func (e *exchange) findPending(ctx context.Context, d *outgoing) error {
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 			case err != nil:
-				d.problems = append(d.problems, Problem{p.file(), err})
+				d.problem(p, err)
 			default:
 				if err := e.addPending(ctx, d, p, m, data); err != nil {
 					return err
@@ -301,7 +310,7 @@ func (e *exchange) addRestored(d *outgoing, p place, m *schema.Message, data []b
 // message is known.
 func (e *exchange) adopt(ctx context.Context, d *outgoing, p place, m *schema.Message, data []byte) error {
 	if !m.IsFor(p.agent) {
-		d.problems = append(d.problems, Problem{p.file(), fmt.Errorf("the message is not for %s", p.agent)})
+		d.problem(p, fmt.Errorf("the message is not for %s", p.agent))
 		return nil
 	}
 	if e.o.DryRun {
@@ -312,7 +321,7 @@ func (e *exchange) adopt(ctx context.Context, d *outgoing, p place, m *schema.Me
 	}
 	received := e.r.w.Receive(ctx, []mailbox.Received{{From: m.From, Name: p.name, Data: data}})[0]
 	if received.Receipt == nil {
-		d.problems = append(d.problems, Problem{p.file(), received.Err})
+		d.problem(p, received.Err)
 		return nil
 	}
 	return e.addSent(d, place{m.From, mailbox.Outbox, p.name}, p.name)
@@ -324,7 +333,7 @@ func (e *exchange) findAcknowledged(ctx context.Context, d *outgoing) error {
 		f := d.folders[mailbox.BoxName(agent, mailbox.Inbox)]
 		for name := range f.there {
 			p := place{agent, mailbox.Inbox, name}
-			if f.here[name] != "" || f.lost() || e.o.DryRun && e.touched[p.path()] {
+			if f.here[name] != "" || f.lost || e.o.DryRun && e.touched[p.path()] {
 				continue
 			}
 			if err := e.addAcknowledged(d, f, p); err != nil {
@@ -342,13 +351,14 @@ func (e *exchange) addAcknowledged(d *outgoing, f *folder, p place) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // it is not known here: the workspace refused it, or somebody removed the copy
 	case err != nil:
-		d.problems = append(d.problems, Problem{original.file(), err})
+		d.problem(original, err)
+		f.unsettled = true
 		return nil
 	case d.staged[m.ID]:
 		f.unsettled = true
 		return nil
 	}
-	if entry, err := e.pending(p); entry != nil || err != nil {
+	if entry, err := e.entry(p); entry != nil || err != nil {
 		return err
 	}
 	left := e.leave(d, p, Acknowledged)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -134,6 +135,9 @@ func shortName(name string) string {
 // was sent before the workspace had a repository can have a short name.
 func (e *exchange) find(p place) (name string, err error) {
 	_, err = e.r.w.Root().Lstat(p.file())
+	if errors.Is(err, syscall.ENOTDIR) {
+		return "", nil // something else has the folder's name, which the survey reports
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return p.name, err
 	}

@@ -20,15 +20,15 @@ func (e *exchange) fetch(ctx context.Context) error {
 			if err := e.checkAbsent(ctx, err); err != nil {
 				return err
 			}
-			e.tip, e.base = "", ""
+			e.tip, e.base, e.made = "", "", ""
 			return nil
 		}
 	}
-	refs, err := e.r.refs(ctx, baseRef, trackingRef)
+	refs, err := e.r.refs(ctx, baseRef, trackingRef, nextRef)
 	if err != nil {
 		return err
 	}
-	e.base, e.tip = refs[baseRef], refs[trackingRef]
+	e.base, e.tip, e.made = refs[baseRef], refs[trackingRef], refs[nextRef]
 	if s.URL == "" {
 		e.tip = e.base
 	}
@@ -122,16 +122,35 @@ func (e *exchange) rebase(ctx context.Context) error {
 	return nil
 }
 
-// descends reports whether the tip's history holds the base.
-func (e *exchange) descends(ctx context.Context) (bool, error) {
-	if e.base == "" {
+// descends reports whether the history of a commit holds the older one. A damaged history does not.
+func (r *Repository) descends(ctx context.Context, commit, older string) (bool, error) {
+	if older == "" {
 		return false, nil
 	}
-	_, err := e.r.git.Run(ctx, "merge-base", "--is-ancestor", e.base, e.tip)
-	if git.Exit(err) == 1 {
+	_, err := r.git.Run(ctx, "merge-base", "--is-ancestor", older, commit)
+	if code := git.Exit(err); code == 1 || code == damaged {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// catchUp makes the commit that was last made here the base, if the tip holds it and the base is older:
+// a sync ended after its push, before it recorded the commit. What the commit says was said here, so
+// it is no news, and may no longer be true.
+func (e *exchange) catchUp(ctx context.Context) error {
+	if e.made == "" || e.made == e.base {
+		return nil
+	}
+	if e.base != "" {
+		if ahead, err := e.r.descends(ctx, e.made, e.base); !ahead || err != nil {
+			return err
+		}
+	}
+	pushed, err := e.r.descends(ctx, e.tip, e.made)
+	if pushed {
+		e.base = e.made
+	}
+	return err
 }
 
 var errTree = errors.New("git printed something that cannot be read")

@@ -184,14 +184,14 @@ func TestDeletedByHand(t *testing.T) {
 				}
 				here.init(both...)
 			}
-			later := there.send("codex", "claude")
+			later, more := there.send("codex", "claude"), there.send("claude", "codex")
 			there.sync()
 			here.sync()
 			n.settle()
 			for _, m := range n.machines {
-				m.want("codex", mailbox.Inbox, pending)
+				m.want("codex", mailbox.Inbox, pending, more)
 				m.want("claude", mailbox.Inbox, later)
-				m.want("claude", mailbox.Outbox, pending, archived, buried)
+				m.want("claude", mailbox.Outbox, pending, archived, buried, more)
 				m.want("codex", mailbox.Archive, archived)
 				m.want("codex", mailbox.DeadLetters, buried)
 			}

@@ -31,8 +31,8 @@ func (r *Repository) Squash(ctx context.Context, before time.Time) (s Squashed, 
 	if err := r.clearLocks(ctx); err != nil {
 		return s, err
 	}
-	e := &exchange{r: r}
-	if err := e.recover(ctx); err != nil {
+	e := &exchange{r: r, cache: r.readCache()}
+	if err := e.prepare(ctx); err != nil {
 		return s, err
 	}
 	err = e.run(ctx, func(ctx context.Context) (refusal *RemoteError, err error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,8 @@ type folder struct {
 	box   mailbox.Box
 	// modified is when the folder last changed, in nanoseconds; 0 if it is missing.
 	modified int64
+	// lost says that somebody removed the folder.
+	lost bool
 	// tree is the folder's tree in the tip; empty if it has none.
 	tree string
 	// inStep says that neither has changed since they held the same.
@@ -45,9 +48,6 @@ type folder struct {
 // name returns the path of the box, both in the workspace and in the tree.
 func (f *folder) name() string { return mailbox.BoxName(f.agent, f.box) }
 
-// lost reports whether somebody removed the folder.
-func (f *folder) lost() bool { return f.modified == 0 && f.tree != "" && !f.obstructed }
-
 // survey finds the boxes of the workspace and of the tip.
 func (e *exchange) survey(ctx context.Context) (*survey, error) {
 	agents, err := e.r.w.Agents()
@@ -55,15 +55,14 @@ func (e *exchange) survey(ctx context.Context) (*survey, error) {
 		return nil, err
 	}
 	s := &survey{at: e.r.now(), folders: make(map[string]*folder), agents: agents}
-	cache := e.r.readCache()
-	trees := cache.trees()
-	if e.tip != cache.Tip {
+	trees := e.cache.trees()
+	if e.tip != e.cache.Tip {
 		if trees, err = e.trees(ctx, agents); err != nil {
 			return nil, err
 		}
 	}
 	for name := range trees {
-		agent := schema.AgentName(strings.Split(name, "/")[1]) // agents/NAME/box
+		agent := schema.AgentName(path.Base(path.Dir(name))) // agents/NAME/box
 		if !slices.Contains(s.agents, agent) && mailbox.CheckNewAgent(agent, agents) == nil {
 			s.agents = append(s.agents, agent) // somebody removed its mailbox
 		}
@@ -85,8 +84,9 @@ func (e *exchange) survey(ctx context.Context) (*survey, error) {
 			case !errors.Is(err, fs.ErrNotExist):
 				return nil, err
 			}
-			known, ok := cache.Boxes[f.name()]
-			f.inStep = ok && known.Tree == f.tree && known.Modified == f.modified || f.modified == 0 && f.tree == ""
+			known, ok := e.cache.Boxes[f.name()]
+			f.lost = f.tree != "" && (f.modified == 0 || known.Lost)
+			f.inStep = !f.lost && ok && known.Tree == f.tree && known.Modified == f.modified || f.modified == 0 && f.tree == ""
 		}
 	}
 	return s, nil
@@ -166,7 +166,7 @@ func (e *exchange) bringBack(ctx context.Context, d *outgoing) error {
 	for _, box := range boxes {
 		for _, agent := range d.agents {
 			f := d.folders[mailbox.BoxName(agent, box)]
-			if !f.lost() {
+			if !f.lost {
 				continue
 			}
 			f.unsettled = true
@@ -178,7 +178,40 @@ func (e *exchange) bringBack(ctx context.Context, d *outgoing) error {
 			}
 		}
 	}
-	return nil
+	return e.found()
+}
+
+// noteLost notes in the cache which boxes somebody removed. What is delivered now makes a folder anew,
+// and one that is half restored when a sync is killed looks like any other.
+func (e *exchange) noteLost() error {
+	lost := false
+	for name, box := range e.cache.Boxes {
+		if box.Tree == "" || box.Lost {
+			continue
+		}
+		if _, err := e.r.w.Root().Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			box.Lost, lost = true, true
+			e.cache.Boxes[name] = box
+		}
+	}
+	if !lost {
+		return nil
+	}
+	return e.writeCache()
+}
+
+// found notes in the cache that no box is lost any more.
+func (e *exchange) found() error {
+	lost := false
+	for name, box := range e.cache.Boxes {
+		lost = lost || box.Lost
+		box.Lost = false
+		e.cache.Boxes[name] = box
+	}
+	if !lost || e.o.DryRun {
+		return nil
+	}
+	return e.writeCache()
 }
 
 // bringBackBox makes a box and receives what the tip has in it.
@@ -221,12 +254,18 @@ type cache struct {
 	// Tip is the commit whose trees are listed.
 	Tip   string               `json:"tip"`
 	Boxes map[string]cachedBox `json:"boxes"`
+	// Revived are the inbox copies that were put back and may be news again, as long as RevivedOn is
+	// the base.
+	RevivedOn string   `json:"revived_on,omitempty"`
+	Revived   []string `json:"revived,omitempty"`
 }
 
 type cachedBox struct {
 	Tree string `json:"tree,omitempty"`
 	// Modified is when the folder had last changed when it held what the tree holds, in nanoseconds.
 	Modified int64 `json:"modified"`
+	// Lost says that somebody removed the folder, and that what it held is not yet restored.
+	Lost bool `json:"lost,omitempty"`
 }
 
 func (c *cache) trees() map[string]string {
@@ -254,7 +293,7 @@ const settled = 2 * time.Second
 
 // keep writes the cache, if it changes.
 func (e *exchange) keep(ctx context.Context, d *outgoing) error {
-	before := e.r.readCache()
+	before := e.cache
 	trees := before.trees()
 	if e.tip != before.Tip {
 		var err error
@@ -263,7 +302,7 @@ func (e *exchange) keep(ctx context.Context, d *outgoing) error {
 		}
 	}
 	after := cache{Tip: e.tip, Boxes: make(map[string]cachedBox)}
-	changed := e.tip != before.Tip
+	changed := e.tip != before.Tip || before.RevivedOn != ""
 	for name, f := range d.folders {
 		box := cachedBox{Tree: trees[name], Modified: f.modified}
 		if f.unsettled || d.at.Sub(time.Unix(0, f.modified)) < settled {
@@ -278,7 +317,12 @@ func (e *exchange) keep(ctx context.Context, d *outgoing) error {
 	if !changed {
 		return nil
 	}
-	data, err := json.Marshal(after)
+	e.cache = after
+	return e.writeCache()
+}
+
+func (e *exchange) writeCache() error {
+	data, err := json.Marshal(e.cache)
 	if err != nil {
 		return err
 	}

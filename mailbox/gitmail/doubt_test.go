@@ -1,0 +1,103 @@
+package gitmail_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+)
+
+// age makes the boxes of an agent older than any sync, as they are on a quiet day.
+func (m *machine) age() {
+	m.n.t.Helper()
+	boxes, err := filepath.Glob(filepath.Join(m.dir, "agents/*/*"))
+	if err != nil {
+		m.n.t.Fatal(err)
+	}
+	hour := time.Now().Add(-time.Hour)
+	for _, box := range boxes {
+		if err := os.Chtimes(box, hour, hour); err != nil {
+			m.n.t.Fatal(err)
+		}
+	}
+}
+
+// TestAcknowledgedWhileStaged acknowledges a message elsewhere while an inbox here refuses its copy.
+func TestAcknowledgedWhileStaged(t *testing.T) {
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	n.settle()
+	r := here.send("claude", "codex")
+	staged := filepath.Join(here.dir, "state/outgoing", string(r.Message.ID)+"@codex@inbox")
+	if err := os.Rename(r.Inboxes[0], staged); err != nil {
+		t.Fatal(err)
+	}
+	inbox := here.w.BoxPath("codex", mailbox.Inbox)
+	if err := os.Rename(inbox, inbox+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, inbox, "in the way\n")
+	n.tolerant = true
+	here.sync()
+	there.sync()
+	there.want("codex", mailbox.Inbox, r)
+	there.acknowledge("codex", r.Message.ID)
+	there.sync()
+	here.sync()
+	removeAll(t, inbox)
+	if err := os.Rename(inbox+"-away", inbox); err != nil {
+		t.Fatal(err)
+	}
+	n.tolerant = false
+	n.settle()
+	for _, m := range n.machines {
+		m.want("codex", mailbox.Inbox)
+	}
+}
+
+// TestMendedInPlace mends files in place that no sync could read: the times of their boxes stay.
+func TestMendedInPlace(t *testing.T) {
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	n.settle()
+	r := here.send("claude", "codex")
+	whole := readFile(t, r.Outbox)
+	writeFile(t, r.Outbox, "broken\n")
+	here.age()
+	n.tolerant = true
+	for range 2 {
+		if result := here.sync(); len(result.Problems) == 0 {
+			t.Error("the sync reports no problem")
+		}
+	}
+	writeFile(t, r.Outbox, whole)
+	n.tolerant = false
+	n.settle()
+	there.want("codex", mailbox.Inbox, r)
+}
+
+// TestRestoredAndHandledElsewhere restores a dead letter and handles the message before the other
+// machine syncs. No dead letter is left.
+func TestRestoredAndHandledElsewhere(t *testing.T) {
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	n.settle()
+	acknowledged, archived := here.send("claude", "codex"), here.send("claude", "codex")
+	here.bury("codex", acknowledged.Message.ID)
+	here.bury("codex", archived.Message.ID)
+	n.settle()
+	there.restore("codex", acknowledged)
+	there.acknowledge("codex", acknowledged.Message.ID)
+	there.restore("codex", archived)
+	there.archive("codex", archived.Message.ID)
+	there.sync()
+	n.settle()
+	for _, m := range n.machines {
+		m.want("codex", mailbox.DeadLetters)
+		m.want("codex", mailbox.Archive, archived)
+		m.want("codex", mailbox.Inbox)
+	}
+	n.checkEqual()
+}
