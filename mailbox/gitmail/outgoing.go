@@ -75,7 +75,7 @@ func (e *exchange) look(ctx context.Context) (*outgoing, error) {
 		return nil, err
 	}
 	for _, find := range []func(context.Context, *outgoing) error{
-		e.bringBack, e.findAgents, e.findSent, e.findKept, e.findPending, e.findAcknowledged,
+		e.bringBack, e.findAgents, e.findSent, e.findKept, e.findPending, e.findAcknowledged, e.findDropped,
 	} {
 		if err := find(ctx, d); err != nil {
 			return nil, err
@@ -338,6 +338,28 @@ func (e *exchange) findAcknowledged(ctx context.Context, d *outgoing) error {
 			}
 			if err := e.addAcknowledged(d, f, p); err != nil {
 				return err
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// findDropped finds dead letters that are none any more: the messages were restored here, and handled.
+func (e *exchange) findDropped(ctx context.Context, d *outgoing) error {
+	for _, agent := range d.agents {
+		f := d.folders[mailbox.BoxName(agent, mailbox.DeadLetters)]
+		for name := range f.there {
+			p := place{agent, mailbox.DeadLetters, name}
+			if f.here[p.message()] != "" || f.lost || e.o.DryRun && e.touched[p.path()] {
+				continue
+			}
+			_, m, err := e.original(p.message())
+			if err != nil {
+				continue // it is not known here
+			}
+			left := e.leave(d, place{agent, mailbox.Inbox, p.message()}, Acknowledged)
+			if left.describe(m); !slices.Contains(left.remove, p.path()) {
+				left.remove = append(left.remove, p.path())
 			}
 		}
 	}
