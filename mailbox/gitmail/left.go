@@ -3,6 +3,7 @@ package gitmail
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 
@@ -10,6 +11,48 @@ import (
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
+
+// addKept writes archived messages and dead letters. Who sees a dead letter finds its reason: that is
+// written first.
+func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) error {
+	slices.SortStableFunc(files, func(a, b keptFile) int {
+		return len(b.name) - len(b.message()) - (len(a.name) - len(a.message()))
+	})
+	for _, file := range files {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if here, err := e.find(file.place); here != "" || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		data, err := b.read(file.object)
+		if err == nil && !file.isReason() {
+			if _, invalid := validate.Read(data); invalid != nil && file.box == mailbox.Archive {
+				err = errRefused{invalid}
+			}
+		}
+		if err == nil && !e.r.w.Knows(file.agent) {
+			err = errRefused{fmt.Errorf("there is no agent %s", file.agent)}
+		}
+		if refused, ok := errors.AsType[errRefused](err); ok {
+			e.problem(file.path(), refused.error)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := e.write(func() error { return e.r.w.MakeFolder(file.folder()) }); err != nil {
+			return err
+		}
+		if err := e.writeFile(file.file(), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // acknowledge removes the inbox copies of messages that were acknowledged elsewhere: those that the tip
 // no longer has, and those of messages that are new in the tip without one.
