@@ -135,6 +135,9 @@ func gitRules() []rule {
 // refused matches a remote that did not accept the mail.
 func refused(err error) (hint string, ok bool) {
 	e, isRemote := errors.AsType[*gitmail.RemoteError](err)
+	if isRemote && e.Claims {
+		return "allow there pushes to refs below refs/oacp/claims/, and remove a ref in their way: git -C .oacp push oacp :refs/oacp/claims/AGENT", true
+	}
 	return "allow pushes to the branch there, for --squash also forced ones, or choose another: oacp init --git --branch NAME; mail waits here", isRemote && e.Refused
 }
 

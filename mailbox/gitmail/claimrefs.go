@@ -83,7 +83,9 @@ func (g *gitRefs) pushSome(ctx context.Context, updates []refUpdate) ([]refResul
 			continue
 		}
 		if results[i] = result; result == refRefused && refused == nil {
-			refused = g.r.remoteError(&git.Error{Args: args[:1], Exit: git.Exit(err), Stderr: ref + ": " + why}, true)
+			failed := g.r.remoteError(&git.Error{Args: args[:1], Exit: git.Exit(err), Stderr: ref + ": " + why}, true)
+			failed.Claims = true
+			refused = failed
 		}
 	}
 	if !slices.Contains(results, refUnknown) {

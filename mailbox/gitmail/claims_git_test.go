@@ -258,17 +258,33 @@ func TestHostileClaims(t *testing.T) {
 	}
 }
 
-// TestRefusedClaims pushes to a remote that forbids claims.
+// TestRefusedClaims pushes to a remote that forbids claims, or has a ref in their way, and then to one
+// that takes them.
 func TestRefusedClaims(t *testing.T) {
 	ctx := t.Context()
 	remote, workspaces, m := newClaimMachines(t, 1, time.Minute)
 	wanted := sendClaimed(t, workspaces[0], m, 1)
-	if _, err := remote.Run(ctx, "config", "receive.hideRefs", "refs/oacp"); err != nil {
-		t.Fatal(err)
+	git := func(args ...string) {
+		t.Helper()
+		if _, err := remote.Run(ctx, args...); err != nil {
+			t.Fatal(err)
+		}
 	}
-	_, _, err := m[0].Take(ctx, wanted)
-	if _, ok := errors.AsType[*git.Error](err); !ok || !strings.Contains(err.Error(), "deny updating a hidden ref") {
-		t.Errorf("got %v, want what git says", err)
+	refused := func(words string) {
+		t.Helper()
+		_, _, err := m[0].Take(ctx, wanted)
+		if e, ok := errors.AsType[*RemoteError](err); !ok || !e.Claims || !strings.Contains(err.Error(), words) {
+			t.Errorf("got %v, want what git says", err)
+		}
+	}
+	git("config", "receive.hideRefs", "refs/oacp")
+	refused("deny updating a hidden ref")
+	git("config", "--unset", "receive.hideRefs")
+	git("update-ref", "refs/oacp/claims/codex", "refs/heads/oacp")
+	refused("remote rejected")
+	git("update-ref", "-d", "refs/oacp/claims/codex")
+	if attempt, _, err := m[0].Take(ctx, wanted); attempt != 1 || err != nil {
+		t.Errorf("turn %d, %v, want the first one", attempt, err)
 	}
 	if err := m[0].Stop(ctx); err != nil {
 		t.Error(err)

@@ -181,11 +181,16 @@ type RemoteError struct {
 	URL string
 	// Refused says that the remote was reached and refused the commits.
 	Refused bool
-	Err     error
+	// Claims says that it refused claims.
+	Claims bool
+	Err    error
 }
 
 // Error names the remote and says what git says.
 func (e *RemoteError) Error() string {
+	if e.Claims {
+		return fmt.Sprintf("%s refuses claims: %v", e.URL, e.Err)
+	}
 	if e.Refused {
 		return fmt.Sprintf("%s refuses the mail: %v", e.URL, e.Err)
 	}
