@@ -11,11 +11,12 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// plain makes a workspace without a repository of its own.
+// plain makes a workspace without a repository of its own, in which messages get short names.
 func (m *machine) plain(agents ...schema.AgentName) {
 	m.n.t.Helper()
 	_, err := project.Init(m.dir, project.InitOptions{Project: "test", Agents: agents, Now: time.Now()})
 	if err == nil {
+		removeAll(m.n.t, filepath.Join(m.dir, ".gitattributes"))
 		err = m.open()
 	}
 	if err != nil {
