@@ -246,6 +246,7 @@ func commitRules() []rule {
 		{"own_repository", is(commit.ErrOwnRepository, "oacp sync commits it, and exchanges it with the remote")},
 		{"git_ignored", as[*commit.IgnoredError]("remove the pattern, or exclude the workspace from it: !agents/**")},
 		{"git_unfinished", as[*commit.UnfinishedError]("git status says how to finish it or give it up")},
+		{"edited_message", as[*commit.EditedError]("rename the file if it is a new message; git restore brings the old one back")},
 		{"index_locked", hinting(func(e *commit.LockedError) string {
 			return "wait for the other git command; if none is running, remove the file: " + visible.Shell("rm", e.Path)
 		})},

@@ -29,6 +29,12 @@ type File struct {
 	Path string `json:"path"`
 }
 
+// isEdit reports whether the file is another message than the one in HEAD.
+func (f File) isEdit() bool {
+	_, box, name := inMailbox(f.Path)
+	return f.Status == Changed && box != "" && schema.IsMessageFile(name)
+}
+
 // Changes are what is new in a workspace.
 type Changes struct {
 	// Files are sorted by path.
@@ -53,6 +59,9 @@ func (r *Repository) Look(ctx context.Context) (c Changes, err error) {
 	}
 	if c, err = r.status(ctx); err != nil {
 		return c, err
+	}
+	if edited := slices.IndexFunc(c.Files, File.isEdit); edited >= 0 {
+		return c, &EditedError{c.Files[edited].Path}
 	}
 	known := make(map[string]bool, len(before.paths))
 	for _, name := range before.paths {
@@ -152,10 +161,12 @@ func belongs(name string) bool {
 	return !strings.HasPrefix(base, ".") || slices.Contains([]string{".gitkeep", attributesName, ".gitignore"}, base)
 }
 
+var boxes = [...]mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters}
+
 // inMailbox returns the mailbox folder that holds the file, if it is one of a mailbox.
 func inMailbox(name string) (agent schema.AgentName, box mailbox.Box, base string) {
 	parts := strings.Split(name, "/")
-	if len(parts) != 4 || parts[0] != "agents" || !schema.AgentName(parts[1]).Valid() {
+	if len(parts) != 4 || parts[0] != "agents" || !schema.AgentName(parts[1]).Valid() || !slices.Contains(boxes[:], mailbox.Box(parts[2])) {
 		return "", "", ""
 	}
 	return schema.AgentName(parts[1]), mailbox.Box(parts[2]), parts[3]

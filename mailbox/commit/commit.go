@@ -67,6 +67,18 @@ type UnfinishedError struct {
 // Error names it.
 func (e *UnfinishedError) Error() string { return "a " + e.What + " is in progress" }
 
+// EditedError says that a file has another message than in the last commit, where others may have
+// read it.
+type EditedError struct {
+	// Path is the path below the workspace.
+	Path string
+}
+
+// Error names the file.
+func (e *EditedError) Error() string {
+	return e.Path + " was committed before, and now has other content"
+}
+
 // LockedError says that another git command is changing the index, or has crashed.
 type LockedError struct{ Path string }
 

@@ -21,14 +21,14 @@ type copyOf struct {
 
 // events says what the changed files mean.
 func (r *Repository) events(files []File) []gitmail.Change {
-	boxes := make(map[mailbox.Box]map[copyOf]Status)
-	for _, box := range [...]mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters} {
-		boxes[box] = make(map[copyOf]Status)
+	in := make(map[mailbox.Box]map[copyOf]Status)
+	for _, box := range boxes {
+		in[box] = make(map[copyOf]Status)
 	}
 	var found []gitmail.Change
 	for _, f := range files {
 		agent, box, name := inMailbox(f.Path)
-		switch of := boxes[box]; {
+		switch of := in[box]; {
 		case of == nil:
 		case schema.IsMessageFile(name):
 			of[copyOf{agent, name}] = f.Status
@@ -37,22 +37,22 @@ func (r *Repository) events(files []File) []gitmail.Change {
 		}
 	}
 	sent := make(map[schema.ID]bool)
-	for at, status := range boxes[mailbox.Outbox] {
+	for at, status := range in[mailbox.Outbox] {
 		if status == Added {
 			e := r.event(gitmail.Sent, at, mailbox.Outbox)
 			found, sent[e.ID] = append(found, e), true
 		}
 	}
-	for at, status := range boxes[mailbox.Inbox] {
+	for at, status := range in[mailbox.Inbox] {
 		switch {
 		case status == Added:
 			if e := r.event(gitmail.Restored, at, mailbox.Inbox); !sent[e.ID] {
 				found = append(found, e)
 			}
 		case status != Removed:
-		case boxes[mailbox.Archive][at] == Added:
+		case in[mailbox.Archive][at] == Added:
 			found = append(found, r.event(gitmail.Archived, at, mailbox.Archive))
-		case boxes[mailbox.DeadLetters][at] == Added:
+		case in[mailbox.DeadLetters][at] == Added:
 			found = append(found, r.event(gitmail.DeadLetter, at, mailbox.DeadLetters))
 		default:
 			found = append(found, r.event(gitmail.Acknowledged, at, mailbox.Outbox))
