@@ -29,12 +29,6 @@ type File struct {
 	Path string `json:"path"`
 }
 
-// isEdit reports whether the file is another message than the one in HEAD.
-func (f File) isEdit() bool {
-	_, box, name := inMailbox(f.Path)
-	return f.Status == Changed && box != "" && schema.IsMessageFile(name)
-}
-
 // Changes are what is new in a workspace.
 type Changes struct {
 	// Files are sorted by path.
@@ -47,6 +41,8 @@ type Changes struct {
 	// paths are all paths to commit, and added those of them that git does not know, below the top of
 	// the repository.
 	paths, added []string
+	// edited is the file of a message whose content differs from that in HEAD, if there is one.
+	edited string
 }
 
 // Look finds what is new in the workspace. Delivery writes the outbox copy of a message before its
@@ -60,8 +56,8 @@ func (r *Repository) Look(ctx context.Context) (c Changes, err error) {
 	if c, err = r.status(ctx); err != nil {
 		return c, err
 	}
-	if edited := slices.IndexFunc(c.Files, File.isEdit); edited >= 0 {
-		return c, &EditedError{c.Files[edited].Path}
+	if c.edited != "" {
+		return c, &EditedError{c.edited}
 	}
 	known := make(map[string]bool, len(before.paths))
 	for _, name := range before.paths {
@@ -113,6 +109,9 @@ func (r *Repository) status(ctx context.Context) (c Changes, err error) {
 			found[name] = status
 		default:
 			found[name] = status
+			if _, box, base := inMailbox(below); status == Changed && c.edited == "" && box != "" && schema.IsMessageFile(base) && isEdit(line) {
+				c.edited = below
+			}
 		}
 	}
 	for name, status := range found {
@@ -149,6 +148,12 @@ func (r *Repository) parse(line string) (name string, status Status, err error) 
 		status = Changed
 	}
 	return fields[8], status, nil
+}
+
+// isEdit reports whether a line of git status is of a file whose content changed, not its mode.
+func isEdit(line string) bool {
+	fields := strings.SplitN(line, " ", 7)
+	return fields[3] == fields[5]
 }
 
 // belongs reports whether a file below the workspace is part of it: hidden files are temporary, but
