@@ -34,10 +34,17 @@ func TestTakenOver(t *testing.T) {
 		m.plain(both...)
 	}
 	var sent, pending []*mailbox.Receipt
-	for clash := false; !clash; { // again if a minute ends in between
-		first, second := here.send("codex", "claude"), there.send("codex", "claude")
-		clash = filepath.Base(first.Outbox) == filepath.Base(second.Outbox)
-		sent = append(sent, first, second)
+	message := draft("codex", "claude")
+	message.CreatedAt = schema.NewTimestamp(time.Now())
+	for _, m := range n.machines {
+		r, err := m.w.Send(t.Context(), message, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent = append(sent, r)
+	}
+	if first, second := filepath.Base(sent[0].Outbox), filepath.Base(sent[1].Outbox); first != second {
+		t.Fatalf("the short names %s and %s are not the same", first, second)
 	}
 	pending = append(pending, sent...)
 	acknowledged, archived := here.send("codex", "claude"), there.send("codex", "claude")
