@@ -79,12 +79,12 @@ func (e *EditedError) Error() string {
 	return e.Path + " was committed before, and now has other content"
 }
 
-// LockedError says that another git command is changing the index, or has crashed.
+// LockedError says that another git command is changing the index or HEAD, or has crashed.
 type LockedError struct{ Path string }
 
 // Error names the lock.
 func (e *LockedError) Error() string {
-	return fmt.Sprintf("the index is locked: %s exists", e.Path)
+	return fmt.Sprintf("the repository is locked: %s exists", e.Path)
 }
 
 // A Repository is the user's repository that a workspace is in.
@@ -293,9 +293,11 @@ func (r *Repository) explain(err error) error {
 	says := func(texts ...string) bool {
 		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(failed.Stderr, text) })
 	}
+	_, lock, _ := strings.Cut(failed.Stderr, "Unable to create '")
+	lock, _, locked := strings.Cut(lock, "': File exists")
 	switch {
-	case says("index.lock': File exists"):
-		return &LockedError{r.lock}
+	case locked: // that of the index, or one of HEAD, which a killed commit left
+		return &LockedError{lock}
 	case says("Please tell me who you are", "empty ident name", "no email was given", "auto-detect email"):
 		return fmt.Errorf("%w: %w", ErrIdentity, err)
 	}
