@@ -344,7 +344,8 @@ func (e *exchange) findAcknowledged(ctx context.Context, d *outgoing) error {
 	return context.Cause(ctx)
 }
 
-// findDropped finds dead letters that are none any more: the messages were restored here, and handled.
+// findDropped finds dead letters that are none any more: the messages were restored here and handled,
+// or somebody deleted the files.
 func (e *exchange) findDropped(ctx context.Context, d *outgoing) error {
 	for _, agent := range d.agents {
 		f := d.folders[mailbox.BoxName(agent, mailbox.DeadLetters)]
