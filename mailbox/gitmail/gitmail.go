@@ -279,6 +279,9 @@ type exchange struct {
 	// base is the commit that the workspace is in step with, tip the one to which it is brought, and
 	// made the one that was last made here; empty if there is none.
 	base, tip, made string
+	// there is the commit that the remote has. It has none if its branch was deleted, or before the
+	// first push.
+	there string
 	// cache is what is known of the last sync.
 	cache cache
 	// touched are, in a dry run, the paths that the tip would change here.
@@ -340,10 +343,12 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 		return nil, err
 	}
 	e.r.step("looked")
-	if len(d.edits) > 0 && !e.o.DryRun {
-		commit, err := e.commit(ctx, d.edits)
-		if err != nil {
-			return nil, err
+	if unpublished := e.tip != e.there && e.r.settings.URL != ""; (unpublished || len(d.edits) > 0) && !e.o.DryRun {
+		commit := e.tip
+		if len(d.edits) > 0 {
+			if commit, err = e.commit(ctx, d.edits); err != nil {
+				return nil, err
+			}
 		}
 		e.r.step("committed")
 		if refusal := e.push(ctx, commit); refusal != nil {

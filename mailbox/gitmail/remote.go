@@ -10,27 +10,28 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 )
 
-// fetch sets the base and the tip. Without a remote, the tip is the base.
+// fetch sets the base and the tip. Without a remote, or if it has no mail, the tip is the base: its history
+// goes out whole.
 func (e *exchange) fetch(ctx context.Context) error {
 	s := e.r.settings
-	if s.URL != "" {
+	absent := s.URL == ""
+	if !absent {
 		_, err := e.r.overNetwork(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap=", "--prune",
 			remoteName, "+"+s.Ref+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*")
 		if err != nil {
 			if err := e.checkAbsent(ctx, err); err != nil {
 				return err
 			}
-			e.tip, e.base, e.made = "", "", ""
-			return nil
+			absent = true
 		}
 	}
 	refs, err := e.r.refs(ctx, baseRef, trackingRef, nextRef)
 	if err != nil {
 		return err
 	}
-	e.base, e.tip, e.made = refs[baseRef], refs[trackingRef], refs[nextRef]
-	if s.URL == "" {
-		e.tip = e.base
+	e.base, e.tip, e.made, e.there = refs[baseRef], refs[trackingRef], refs[nextRef], refs[trackingRef]
+	if absent {
+		e.tip, e.there = e.base, ""
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func (e *exchange) push(ctx context.Context, commit string) *RemoteError {
 		return nil
 	}
 	e.result.Pushes++
-	_, err := e.r.overNetwork(ctx, "push", "--quiet", "--porcelain", "--atomic", "--force-with-lease="+s.Ref+":"+e.tip, remoteName, commit+":"+s.Ref)
+	_, err := e.r.overNetwork(ctx, "push", "--quiet", "--porcelain", "--atomic", "--force-with-lease="+s.Ref+":"+e.there, remoteName, commit+":"+s.Ref)
 	if err == nil {
 		return nil
 	}
