@@ -105,7 +105,7 @@ func (p *syncPrinter) print(result gitmail.Result) (err error) {
 		return err
 	}
 	if answer.Remote == "" && !p.o.json {
-		p.s.Note("the workspace has no remote; oacp init --git --remote URL names one")
+		p.s.Note("the workspace has no remote; oacp init --git --remote NAME-OR-URL adds one")
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func hinting[E error](hint func(E) string) func(error) (string, bool) {
 func mailboxRules() []rule {
 	return []rule{
 		{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
-		{"no_workspace", is(mailbox.ErrNoWorkspace, "oacp init makes a workspace here; --dir names one elsewhere")},
+		{"no_workspace", is(mailbox.ErrNoWorkspace, "oacp init makes a workspace here, and oacp init --git one that git shares; --dir names one elsewhere")},
 		{"unknown_project", hinting(func(e *project.UnknownProjectError) string {
 			return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" makes it; --agent names an agent")
 		})},
@@ -184,7 +184,7 @@ func turnRules() []rule {
 			return "oacp read " + name + " says why, oacp restore " + name + " has it tried again; agents/NAME/dead_letter holds it, with the reason"
 		})},
 		{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE takes the file out of the inbox")},
-		{"no_remote", is(gitmail.ErrNoRemote, "oacp init --git --remote NAME or URL sets one")},
+		{"no_remote", is(gitmail.ErrNoRemote, "oacp init --git --remote NAME-OR-URL adds one")},
 		{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader a cursor of its own")},
 		{"cursor", is(watch.ErrCursor, "")},
 		{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already answers there: oacp ash query asks it, --socket names another path")},
