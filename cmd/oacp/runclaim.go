@@ -44,6 +44,11 @@ func overrideClaims(c *cli.Context, settings *turn.Settings) error {
 	if err := settings.CheckClaims(); err != nil {
 		return failure.Usagef("--%s", strings.Replace(err.Error(), "_", "-", 1))
 	}
+	for _, flag := range []string{"lease", "claim-batch"} {
+		if c.IsSet(flag) && settings.Claim == "" {
+			return failure.Usagef("--%s requires --claim git", flag)
+		}
+	}
 	return nil
 }
 
