@@ -104,6 +104,9 @@ func (c *child) killAt(step string) {
 // every syncs at the interval and prints the errors.
 func (c *child) every(ctx context.Context) error {
 	w, r, err := c.open(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
