@@ -163,6 +163,7 @@ func conflict(t *testing.T, m *machine, command string) {
 // TestConfigurations makes mailboxes in clones that are configured in every unusual way, and uses
 // them. Mail arrives, and not a byte of the user's repository changes but for info/exclude.
 func TestConfigurations(t *testing.T) {
+	notInShort(t)
 	together := configuration{name: "together", prepare: func(t *testing.T, m *machine) {
 		for _, c := range configurations {
 			if !c.isAlone() {

@@ -98,6 +98,7 @@ func TestCorrespondence(t *testing.T) {
 // TestKilledAtEveryStep kills a process that syncs at each of its steps. Whatever happens before the
 // next sync, everything is right after it.
 func TestKilledAtEveryStep(t *testing.T) {
+	notInShort(t)
 	original := newCorrespondence(t)
 	meanwhile := []struct {
 		name   string

@@ -285,6 +285,7 @@ var attacks = []struct {
 // TestHostileTrees pushes trees that no sync would make. What is wrong is passed over and reported, and
 // mail in the same commit arrives. Nothing is written outside the mailboxes.
 func TestHostileTrees(t *testing.T) {
+	notInShort(t)
 	n := newNetwork(t, 2, "claude", "codex", "mallory")
 	here, there := n.machines[0], n.machines[1]
 	n.settle()

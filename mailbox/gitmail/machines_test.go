@@ -528,3 +528,12 @@ func toJSON(value any) string {
 	}
 	return string(data)
 }
+
+// notInShort skips a test that mostly runs git. With the race detector it would take minutes and find
+// nothing that the others do not.
+func notInShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it runs without -short")
+	}
+}

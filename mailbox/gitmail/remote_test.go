@@ -124,6 +124,7 @@ var revisions = map[string]func(n *network, old string){
 // TestRevisedHistory rewinds, deletes and rewrites the branch of the mailboxes while both machines
 // have mail. Pending messages stay pending and acknowledged ones stay acknowledged.
 func TestRevisedHistory(t *testing.T) {
+	notInShort(t)
 	original := newNetwork(t, 2, both...)
 	here, there := original.machines[0], original.machines[1]
 	original.settle()
@@ -162,6 +163,7 @@ func TestRevisedHistory(t *testing.T) {
 // TestDeletedByHand removes folders of a workspace. They come back with what was pending, and nobody
 // takes the removal for acknowledgements.
 func TestDeletedByHand(t *testing.T) {
+	notInShort(t)
 	original := newNetwork(t, 2, both...)
 	original.settle()
 	from := original.machines[0]

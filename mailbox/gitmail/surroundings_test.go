@@ -12,6 +12,7 @@ import (
 // TestUserCleansUp checks that what a user does to the untracked and ignored files of the clone leaves
 // the mailbox alive.
 func TestUserCleansUp(t *testing.T) {
+	notInShort(t)
 	original := newRemote(t)
 	here := original.clone("here")
 	disturb(t, here)

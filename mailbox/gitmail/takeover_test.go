@@ -97,6 +97,7 @@ func TestOpenedBefore(t *testing.T) {
 // TestUndeliverable has a staged copy whose inbox is gone, and other obstacles in the workspace. Other
 // mail goes on.
 func TestUndeliverable(t *testing.T) {
+	notInShort(t)
 	obstacles := map[string]func(t *testing.T, m *machine){
 		"staged copy without a mailbox": func(t *testing.T, m *machine) {
 			r := m.send("claude", "gemini")
