@@ -411,8 +411,11 @@ func TestClaims(t *testing.T) {
 				a.mustTake(1, number(i+1))
 				a.handle(number(i + 1).ID)
 			}
-			if shared.pushes != 5 {
-				t.Errorf("there were %d pushes of claims, want 5", shared.pushes)
+			shared.mu.Lock()
+			pushes := shared.pushes
+			shared.mu.Unlock()
+			if pushes != 5 {
+				t.Errorf("there were %d pushes of claims, want 5", pushes)
 			}
 			time.Sleep(20 * time.Second)
 			shared.want(t)
@@ -497,6 +500,7 @@ func TestClaims(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				shared, m := newMachines(t, 3, 9)
+				synctest.Wait() // tests change what the machines read when they start
 				scenario(t, shared, m[0], m[1], m[2])
 				for _, one := range m {
 					one.die()
