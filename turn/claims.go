@@ -228,7 +228,6 @@ func addClaims(ctx context.Context, w *mailbox.Workspace, id schema.ID, all []Pr
 			}
 		}
 	}
-	_ = repository.Close() // it was only read
 }
 
 func (p *Progress) isPending() bool {

@@ -70,7 +70,7 @@ func (o *deliverOptions) withWorkspace(ctx context.Context, s *command.Streams, 
 		if err != nil {
 			return err
 		}
-		return errors.Join(use(w), o.synchronizer.Close())
+		return use(w)
 	})
 }
 

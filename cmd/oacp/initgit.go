@@ -201,12 +201,11 @@ func (g *gitInitialized) warn(made gitmail.Initialized, hasAgents bool) {
 
 // sync brings the mail of a workspace that has just joined. What fails is a warning, because the next
 // sync does it.
-func (g *gitInitialized) sync(ctx context.Context, w *mailbox.Workspace) (err error) {
+func (g *gitInitialized) sync(ctx context.Context, w *mailbox.Workspace) error {
 	r, err := gitmail.Open(ctx, w)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
 	result, err := r.Sync(ctx, gitmail.Options{})
 	if ctx.Err() != nil {
 		return err

@@ -81,12 +81,11 @@ func runMirror(ctx context.Context, o mirrorOptions, s *command.Streams) error {
 	if err != nil {
 		return err
 	}
-	return o.workspace.With(s, &mailbox.Options{NoSync: o.noSync}, func(w *mailbox.Workspace) (err error) {
+	return o.workspace.With(s, &mailbox.Options{NoSync: o.noSync}, func(w *mailbox.Workspace) error {
 		synchronizer, err := o.sync.Open(ctx, s, w)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, synchronizer.Close()) }()
 		return o.log.With(s, bridge.Options{NoSync: o.noSync}, func(log *bridge.Log) error {
 			bar := newProgress(s, "mirroring")
 			defer bar.clear()

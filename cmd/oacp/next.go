@@ -99,12 +99,11 @@ func runNext(ctx context.Context, o nextOptions, s *command.Streams) error {
 // awaitPending is watch.AwaitPending. With --sync, it syncs before and while it waits. It says on
 // standard error what it waits for, unless it prints JSON, and which files are not messages.
 func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName, what string, options watch.PendingOptions,
-	sync *command.Sync, asJSON bool, s *command.Streams) (found []mailbox.Entry, err error) {
+	sync *command.Sync, asJSON bool, s *command.Streams) ([]mailbox.Entry, error) {
 	synchronizer, err := sync.Open(ctx, s, w)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, synchronizer.Close()) }()
 	synchronizer.Once(ctx)
 	targets := make([]watch.Target, len(agents))
 	for i, agent := range agents {

@@ -176,12 +176,11 @@ func (o runOptions) override(c *cli.Context, settings *turn.Settings) error {
 }
 
 func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) (err error) {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		synchronizer, err := o.sync.Open(c.Context, s, w)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, synchronizer.Close()) }()
 		name, err := command.AgentOf(w, o.agent, s)
 		if errors.Is(err, project.ErrNoSender) {
 			err = cmp.Or(checkOrder(c, o.driver.command, "agent"), err)
@@ -219,11 +218,9 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 			config.Ready = func() { s.Note(waitingText(name, &settings)) }
 		}
 		noteWords(c, settings.Command, s)
-		closeClaims, err := openClaims(c.Context, w, &settings, &config)
-		if err != nil {
+		if err := openClaims(c.Context, w, &settings, &config); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, closeClaims()) }()
 		runner, err := turn.New(w, config)
 		if err != nil {
 			return err

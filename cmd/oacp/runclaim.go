@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -52,20 +51,19 @@ func overrideClaims(c *cli.Context, settings *turn.Settings) error {
 	return nil
 }
 
-// openClaims sets the claims of a configuration if the settings ask for some. The caller closes what
-// they use.
-func openClaims(ctx context.Context, w *mailbox.Workspace, settings *turn.Settings, config *turn.Config) (closeClaims func() error, err error) {
+// openClaims sets the claims of a configuration if the settings ask for some.
+func openClaims(ctx context.Context, w *mailbox.Workspace, settings *turn.Settings, config *turn.Config) error {
 	if settings.Claim == "" {
-		return func() error { return nil }, nil
+		return nil
 	}
 	repository, err := gitmail.Open(ctx, w)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	claims, err := repository.NewClaims(ctx, gitmail.ClaimOptions{Agent: config.Agent, Lease: settings.Lease, Sync: command.SyncOptions(w)})
 	if err != nil {
-		return nil, errors.Join(err, repository.Close())
+		return err
 	}
 	config.Claims = claims
-	return repository.Close, nil
+	return nil
 }

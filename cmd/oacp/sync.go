@@ -101,7 +101,7 @@ func (o *syncOptions) run(ctx context.Context, s *command.Streams) error {
 	}
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) (err error) {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 		if o.installHook || o.removeHook {
 			return o.changeHooks(ctx, w, s)
 		}
@@ -109,7 +109,6 @@ func (o *syncOptions) run(ctx context.Context, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, repository.Close()) }()
 		printer := newSyncPrinter(o, w, repository.Settings(), s)
 		switch {
 		case o.squash:

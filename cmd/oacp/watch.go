@@ -138,7 +138,6 @@ func (o watchOptions) watch(ctx context.Context, targets []watch.Target, since t
 	if err != nil {
 		return false, err
 	}
-	defer func() { err = errors.Join(err, synchronizer.Close()) }()
 	if o.follow {
 		defer synchronizer.Start(ctx, false)()
 	} else {

@@ -118,13 +118,13 @@ func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Work
 		case errors.Is(err, gitmail.ErrNoRepository):
 			without, missing = append(without, project.Name(w)), err
 		case err != nil:
-			return nil, errors.Join(err, y.Close())
+			return nil, err
 		default:
 			y.workspaces, y.repositories = append(y.workspaces, w), append(y.repositories, repository)
 			y.remotes = append(y.remotes, RemoteState{Name: Remote(repository.Settings())})
 			if known, err := w.Agents(); err == nil && len(known) == 0 {
 				if err := y.first(ctx); err != nil {
-					return nil, errors.Join(err, y.Close())
+					return nil, err
 				}
 			}
 		}
@@ -142,17 +142,6 @@ func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Work
 func UsualSync(ctx context.Context, s *Streams, w *mailbox.Workspace) (*Synchronizer, error) {
 	usual := Sync{text: "true", every: usualSync}
 	return usual.Open(ctx, s, w)
-}
-
-// Close closes the repositories. Nothing may run any more that Start started.
-func (y *Synchronizer) Close() (err error) {
-	if y == nil {
-		return nil
-	}
-	for _, r := range y.repositories {
-		err = errors.Join(err, r.Close())
-	}
-	return err
 }
 
 // Once syncs each workspace once, and reports whether all are in step.

@@ -53,9 +53,6 @@ func (i *inspection) git(ctx context.Context) {
 	i.around(ctx, r)
 	i.repository(ctx, r)
 	i.claims(ctx, r)
-	if err := r.Close(); err != nil {
-		i.fail(repositoryName, err)
-	}
 }
 
 // isUsers reports whether the workspace is the top of a user's repository.

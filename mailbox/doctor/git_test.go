@@ -71,9 +71,6 @@ func (p *gitPlace) sync(t testing.TB) {
 	if _, err := r.Sync(t.Context(), gitmail.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (p *gitPlace) options(now time.Time) Options {

@@ -138,9 +138,6 @@ func (r *Repository) Settings() Settings { return r.settings }
 // Git returns the repository for commands of git.
 func (r *Repository) Git() *git.Repository { return r.git }
 
-// Close releases the repository.
-func (r *Repository) Close() error { return nil }
-
 // Options changes a sync. The zero value is the default.
 type Options struct {
 	// DryRun only says what a sync would do. It fetches.

@@ -235,14 +235,13 @@ func (m *machine) open() (err error) {
 // trySync syncs in this process.
 func (m *machine) trySync() (gitmail.Result, error) { return m.syncWithin(time.Minute) }
 
-func (m *machine) syncWithin(limit time.Duration) (result gitmail.Result, err error) {
+func (m *machine) syncWithin(limit time.Duration) (gitmail.Result, error) {
 	ctx, cancel := context.WithTimeout(m.n.t.Context(), limit)
 	defer cancel()
 	r, err := gitmail.Open(ctx, m.w)
 	if err != nil {
-		return result, err
+		return gitmail.Result{}, err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
 	return r.Sync(ctx, gitmail.Options{})
 }
 

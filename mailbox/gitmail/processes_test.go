@@ -88,7 +88,7 @@ func (c *child) once(ctx context.Context) error {
 	}
 	fmt.Println(len(result.Changes), result.Pushes)
 	fmt.Println("memory:", maxMemory(), "KiB")
-	return errors.Join(err, r.Close(), w.Close())
+	return errors.Join(err, w.Close())
 }
 
 // killAt kills the process at the step, and waits for its death.
@@ -121,7 +121,7 @@ func (c *child) every(ctx context.Context) error {
 			fmt.Printf("pushes: %d\n", result.Pushes)
 		}
 	})
-	return errors.Join(r.Close(), w.Close())
+	return w.Close()
 }
 
 // work sends the messages, and deals with mail until the end.

@@ -25,8 +25,7 @@ func (m *machine) squash(step func(name string)) (gitmail.Squashed, error) {
 	if step != nil {
 		r.SetStep(step)
 	}
-	s, err := r.Squash(ctx, time.Now().Add(time.Minute))
-	return s, errors.Join(err, r.Close())
+	return r.Squash(ctx, time.Now().Add(time.Minute))
 }
 
 // squash squashes, and kills itself at the step.
@@ -37,7 +36,7 @@ func (c *child) squash(ctx context.Context) error {
 	}
 	r.SetStep(c.killAt)
 	_, err = r.Squash(ctx, time.Now().Add(time.Minute))
-	return errors.Join(err, r.Close(), w.Close())
+	return errors.Join(err, w.Close())
 }
 
 // commits returns how many commits the mailboxes have on the remote.
