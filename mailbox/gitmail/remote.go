@@ -13,16 +13,11 @@ import (
 // fetch sets the base and the tip. Without a remote, or if it has no mail, the tip is the base: its history
 // goes out whole.
 func (e *exchange) fetch(ctx context.Context) error {
-	s := e.r.settings
-	absent := s.URL == ""
-	if !absent {
-		_, err := e.r.overNetwork(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap=", "--prune",
-			remoteName, "+"+s.Ref+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*")
-		if err != nil {
-			if err := e.checkAbsent(ctx, err); err != nil {
-				return err
-			}
-			absent = true
+	present := e.r.settings.URL != ""
+	if present {
+		var err error
+		if present, err = e.r.fetch(ctx); err != nil {
+			return err
 		}
 	}
 	refs, err := e.r.refs(ctx, baseRef, trackingRef, nextRef)
@@ -30,10 +25,29 @@ func (e *exchange) fetch(ctx context.Context) error {
 		return err
 	}
 	e.base, e.tip, e.made, e.there = refs[baseRef], refs[trackingRef], refs[nextRef], refs[trackingRef]
-	if absent {
+	if !present {
 		e.tip, e.there = e.base, ""
 	}
 	return nil
+}
+
+// fetch fetches the mail and the claims. It reports whether the remote has the mail's ref.
+func (r *Repository) fetch(ctx context.Context) (bool, error) {
+	const mostAttempts = 2
+	for attempt := 1; ; attempt++ {
+		_, fetchErr := r.overNetwork(ctx, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--refmap=", "--prune",
+			remoteName, "+"+r.settings.Ref+":"+trackingRef, "+"+claimRefs+"*:"+claimRefs+"*")
+		if fetchErr == nil {
+			return true, nil
+		}
+		if present, err := r.hasRef(ctx, fetchErr); !present || err != nil {
+			return false, err
+		}
+		// The remote may have come back after the fetch failed.
+		if attempt == mostAttempts {
+			return false, fetchErr
+		}
+	}
 }
 
 // The time limits of commands that reach the remote: the first ones may carry years of mail.
@@ -57,20 +71,20 @@ func (r *Repository) overNetwork(ctx context.Context, args ...string) ([]byte, e
 	return out, err
 }
 
-// checkAbsent returns nil if a fetch failed because the remote does not have the ref.
-func (e *exchange) checkAbsent(ctx context.Context, err error) error {
+// hasRef reports whether the remote has the ref that a fetch failed to fetch.
+func (r *Repository) hasRef(ctx context.Context, fetchErr error) (bool, error) {
 	const noneMatches = 2
-	if git.Exit(err) < 0 {
-		return err // git did not run, or was stopped
+	if git.Exit(fetchErr) < 0 {
+		return false, fetchErr // git did not run, or was stopped
 	}
-	_, listErr := e.r.overNetwork(ctx, "ls-remote", "--exit-code", remoteName, e.r.settings.Ref)
+	_, err := r.overNetwork(ctx, "ls-remote", "--exit-code", remoteName, r.settings.Ref)
 	switch {
-	case git.Exit(listErr) == noneMatches:
-		return nil
-	case listErr == nil:
-		return err
+	case err == nil:
+		return true, nil
+	case git.Exit(err) == noneMatches:
+		return false, nil
 	}
-	return e.r.remoteError(listErr, false)
+	return false, r.remoteError(err, false)
 }
 
 // remoteError says that a command failed because of the remote.

@@ -52,6 +52,23 @@ func TestRemoteGone(t *testing.T) {
 	n.checkEqual()
 }
 
+// TestRemoteReturns has a remote that refuses the fetch but answers the next command, as one that comes
+// back in between. The sync succeeds.
+func TestRemoteReturns(t *testing.T) {
+	n := newNetwork(t, 2, both...)
+	n.settle()
+	here, there := n.machines[0], n.machines[1]
+	r := there.send("codex", "claude")
+	there.sync()
+	script := writeScript(t, filepath.Join(n.dir, "fail-once"), `if mkdir "$0.failed" 2>/dev/null; then exit 1; fi; exec git upload-pack "$@"`)
+	n.git(here.dir, "config", "remote.oacp.uploadpack", script)
+	here.sync()
+	if _, err := os.Stat(script + ".failed"); err != nil {
+		t.Errorf("the remote never failed: %v", err)
+	}
+	here.want("claude", mailbox.Inbox, r)
+}
+
 // TestRemoteHangs has a remote that does not answer. A sync ends in time, and so do its processes.
 func TestRemoteHangs(t *testing.T) {
 	for _, service := range []string{"uploadpack", "receivepack"} {
