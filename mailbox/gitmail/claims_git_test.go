@@ -22,12 +22,6 @@ import (
 func newClaimMachines(t *testing.T, machines int, lease time.Duration) (remote *git.Repository, workspaces []*mailbox.Workspace, claims []*Claims) {
 	t.Helper()
 	ctx, dir := t.Context(), t.TempDir()
-	for name, value := range map[string]string{
-		"HOME": dir, "XDG_CONFIG_HOME": dir, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": filepath.Join(dir, "gitconfig"),
-		"GIT_CEILING_DIRECTORIES": dir,
-	} {
-		t.Setenv(name, value)
-	}
 	url := filepath.Join(dir, "remote.git")
 	if _, err := new(git.Repository).Run(ctx, "init", "--quiet", "--bare", url); err != nil {
 		t.Fatal(err)
@@ -129,6 +123,7 @@ func takeOver(t *testing.T, c *Claims, wanted ...Wanted) int {
 
 // TestClaimsInGit takes, loses, takes over and gives up claims on a real remote.
 func TestClaimsInGit(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	remote, workspaces, m := newClaimMachines(t, 3, 4*time.Second)
 	wanted := sendClaimed(t, workspaces[0], m, 4)
@@ -216,6 +211,7 @@ func TestWorkspaceNumber(t *testing.T) {
 
 // TestHostileClaims puts refs in the place of claims that are none.
 func TestHostileClaims(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	remote, workspaces, m := newClaimMachines(t, 1, 4*time.Second)
 	wanted := sendClaimed(t, workspaces[0], m, 3)
@@ -261,6 +257,7 @@ func TestHostileClaims(t *testing.T) {
 // TestRefusedClaims pushes to a remote that forbids claims, or has a ref in their way, and then to one
 // that takes them.
 func TestRefusedClaims(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	remote, workspaces, m := newClaimMachines(t, 1, time.Minute)
 	wanted := sendClaimed(t, workspaces[0], m, 1)

@@ -27,6 +27,8 @@ type configuration struct {
 	unsigned bool
 	// alone says that the configuration does not go together with others.
 	alone bool
+	// variables says that prepare sets variables of this process, so that no other test runs meanwhile.
+	variables bool
 }
 
 var thorough = flag.Bool("thorough", false, "test every combination of crashes, and each configuration in a clone of its own")
@@ -112,7 +114,7 @@ cat >/dev/null; printf -- '-----BEGIN PGP SIGNATURE-----\n\nabcd\n-----END PGP S
 	}},
 	{name: "core.worktree", alone: true, prepare: func(t *testing.T, m *machine) { set("core.worktree="+m.clone)(t, m) }},
 	{name: "encodings", alone: true, prepare: set("i18n.commitEncoding=ISO-8859-1", "i18n.logOutputEncoding=ISO-8859-1", "user.name=J\u00f6rg \u2603")},
-	{name: "no identity", alone: true, prepare: func(t *testing.T, m *machine) {
+	{name: "no identity", alone: true, variables: true, prepare: func(t *testing.T, m *machine) {
 		m.n.git(m.clone, "config", "--unset", "user.name")
 		m.n.git(m.clone, "config", "--unset", "user.email")
 		set("user.useConfigOnly=true")(t, m)
@@ -120,7 +122,7 @@ cat >/dev/null; printf -- '-----BEGIN PGP SIGNATURE-----\n\nabcd\n-----END PGP S
 		writeFile(t, config, "[user]\n\tuseConfigOnly = true\n")
 		t.Setenv("GIT_CONFIG_GLOBAL", config)
 	}},
-	{name: "hook environment", alone: true, prepare: func(t *testing.T, m *machine) {
+	{name: "hook environment", alone: true, variables: true, prepare: func(t *testing.T, m *machine) {
 		for name, value := range map[string]string{
 			"GIT_DIR": filepath.Join(m.clone, ".git"), "GIT_INDEX_FILE": filepath.Join(m.clone, ".git/index"), "GIT_WORK_TREE": m.clone, "GIT_PREFIX": "sub/",
 			"GIT_OBJECT_DIRECTORY": filepath.Join(m.clone, ".git/objects"), "GIT_QUARANTINE_PATH": filepath.Join(m.n.dir, "quarantine"),
@@ -130,12 +132,12 @@ cat >/dev/null; printf -- '-----BEGIN PGP SIGNATURE-----\n\nabcd\n-----END PGP S
 			t.Setenv(name, value)
 		}
 	}},
-	{name: "traces", alone: true, prepare: func(t *testing.T, _ *machine) {
+	{name: "traces", alone: true, variables: true, prepare: func(t *testing.T, _ *machine) {
 		for _, name := range []string{"GIT_TRACE", "GIT_TRACE_PACKET", "GIT_TRACE_SETUP", "GIT_CURL_VERBOSE", "GIT_TRACE_PERFORMANCE", "GIT_TRACE_REFS"} {
 			t.Setenv(name, "1")
 		}
 	}},
-	{name: "language", prepare: func(t *testing.T, _ *machine) {
+	{name: "language", variables: true, prepare: func(t *testing.T, _ *machine) {
 		t.Setenv("LANG", "de_DE.UTF-8")
 		t.Setenv("LC_ALL", "de_DE.UTF-8")
 		t.Setenv("LANGUAGE", "de:fr")
@@ -164,7 +166,7 @@ func conflict(t *testing.T, m *machine, command string) {
 // them. Mail arrives, and not a byte of the user's repository changes but for info/exclude.
 func TestConfigurations(t *testing.T) {
 	notInShort(t)
-	together := configuration{name: "together", prepare: func(t *testing.T, m *machine) {
+	together := configuration{name: "together", variables: true, prepare: func(t *testing.T, m *machine) {
 		for _, c := range configurations {
 			if !c.isAlone() {
 				c.prepare(t, m)
@@ -183,15 +185,17 @@ func (c configuration) isAlone() bool {
 }
 
 func (c configuration) test(t *testing.T) {
+	if !c.variables {
+		t.Parallel()
+	}
 	if slices.Contains(c.remote, "--ref-format=reftable") {
 		probe := &network{t: t, dir: t.TempDir()}
 		if _, err := probe.tryGit(probe.dir, "", "init", "--ref-format=reftable"); err != nil {
 			t.Skip("this git has no reftable")
 		}
 	}
-	n := newRemote(t, c.remote...)
-	here := n.clone("here", c.clone...)
-	there := n.join("there", "claude", "codex")
+	n := newPrepared(t, c.remote, "there", func(n *network) { n.join("there", both...) })
+	here, there := n.clone("here", c.clone...), n.machines[0]
 	disturb(t, here)
 	if c.prepare != nil {
 		c.prepare(t, here)

@@ -91,6 +91,7 @@ func (c *correspondence) check(acknowledged, received []*mailbox.Receipt) {
 }
 
 func TestCorrespondence(t *testing.T) {
+	t.Parallel()
 	c := newCorrespondence(t)
 	c.check(nil, nil)
 }
@@ -99,6 +100,7 @@ func TestCorrespondence(t *testing.T) {
 // next sync, everything is right after it.
 func TestKilledAtEveryStep(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	original := newCorrespondence(t)
 	meanwhile := []struct {
 		name   string
@@ -150,6 +152,7 @@ func (c *correspondence) receiveThere() (acknowledged, received []*mailbox.Recei
 
 // TestEveryStepIsReached checks that the steps of TestKilledAtEveryStep are all that there are.
 func TestEveryStepIsReached(t *testing.T) {
+	t.Parallel()
 	c := newCorrespondence(t)
 	r, err := gitmail.Open(t.Context(), c.here.w)
 	if err != nil {

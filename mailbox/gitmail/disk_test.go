@@ -42,6 +42,7 @@ func (c *correspondence) onSmallDisk(t *testing.T) *correspondence {
 // there is; once there is room, the next one does the rest.
 func TestFullDiskAtEveryStep(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	original, failures := newCorrespondence(t), 0
 	for _, step := range steps {
 		t.Run(step, func(t *testing.T) {
@@ -74,6 +75,7 @@ func TestFullDiskAtEveryStep(t *testing.T) {
 // TestAlmostFullDisk leaves room for a part of what a sync writes.
 func TestAlmostFullDisk(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	original := newCorrespondence(t)
 	for _, pages := range []int{0, 1, 4, 16, 64} {
 		t.Run(fmt.Sprintf("%d pages", pages), func(t *testing.T) {

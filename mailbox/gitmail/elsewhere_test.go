@@ -26,6 +26,7 @@ func (m *machine) age() {
 
 // TestAcknowledgedWhileStaged acknowledges a message elsewhere while an inbox here refuses its copy.
 func TestAcknowledgedWhileStaged(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 2, both...)
 	here, there := n.machines[0], n.machines[1]
 	n.settle()
@@ -59,6 +60,7 @@ func TestAcknowledgedWhileStaged(t *testing.T) {
 
 // TestMendedInPlace mends files in place that no sync could read: the times of their boxes stay.
 func TestMendedInPlace(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 2, both...)
 	here, there := n.machines[0], n.machines[1]
 	n.settle()
@@ -81,6 +83,7 @@ func TestMendedInPlace(t *testing.T) {
 // TestRestoredAndHandledElsewhere restores a dead letter and handles the message before the other
 // machine syncs. No dead letter is left.
 func TestRestoredAndHandledElsewhere(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 2, both...)
 	here, there := n.machines[0], n.machines[1]
 	n.settle()

@@ -57,6 +57,7 @@ func loose(t *testing.T, g *git.Repository) string {
 }
 
 func TestGarbageIsCollected(t *testing.T) {
+	t.Parallel()
 	r := newRepository(t)
 	g := r.git
 	runGit(t, g, "update-ref", "refs/oacp/base", addCommit(t, g, "a", "a", noon(1)))
@@ -112,6 +113,7 @@ func TestGarbageIsCollected(t *testing.T) {
 }
 
 func TestManyPacksAreGarbage(t *testing.T) {
+	t.Parallel()
 	r := newRepository(t)
 	g := r.git
 	for n := range packLimit + 1 {
@@ -130,6 +132,7 @@ func TestManyPacksAreGarbage(t *testing.T) {
 
 // TestCollectionThatFails checks that a damaged repository is not collected at every sync.
 func TestCollectionThatFails(t *testing.T) {
+	t.Parallel()
 	r := newRepository(t)
 	g := r.git
 	litter(t, r)

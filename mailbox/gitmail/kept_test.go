@@ -13,6 +13,7 @@ import (
 
 // TestReasonComesFirst checks that who sees a dead letter of another machine finds its reason.
 func TestReasonComesFirst(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 2, "alice", "bob")
 	here, there := n.machines[0], n.machines[1]
 	r := here.send("alice", "bob")

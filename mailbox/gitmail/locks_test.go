@@ -27,6 +27,7 @@ func lockAt(t *testing.T, g *git.Repository, name string, at time.Time) {
 }
 
 func TestStaleLocksAreRemoved(t *testing.T) {
+	t.Parallel()
 	r := newRepository(t)
 	g := r.git
 	tip := addCommit(t, g, "a", "a", noon(1))

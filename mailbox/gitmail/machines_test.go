@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,14 +32,22 @@ func TestMain(m *testing.M) {
 	}
 	home, err := os.MkdirTemp("", "oacp-gitmail-home-")
 	if err == nil {
+		home, err = filepath.EvalSymlinks(home)
+	}
+	if err == nil {
 		err = cleanEnvironment(home)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	prototypes.dir = home
 	status := m.Run()
-	if err := os.RemoveAll(home); err != nil {
+	ended, err := orphans.End(context.Background(), testMark)
+	if len(ended) > 0 {
+		err = errors.Join(err, fmt.Errorf("processes were left behind: %q", ended))
+	}
+	if err = errors.Join(err, os.RemoveAll(home)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		status = max(status, 1)
 	}
@@ -52,8 +62,13 @@ const globalConfig = `[user]
 	email = test@example.com
 [init]
 	defaultBranch = main
+	templateDir =
 [protocol "file"]
 	allow = always
+[maintenance]
+	auto = false
+[receive]
+	autogc = false
 `
 
 func cleanEnvironment(home string) error {
@@ -104,35 +119,65 @@ type machine struct {
 	remembered map[string][]schema.ID
 }
 
-// newRemote makes a bare repository with two commits of code. The arguments are for git init.
-func newRemote(t testing.TB, arguments ...string) *network {
+// prototypes are networks that tests copy, by what they are, in a folder of their own.
+var prototypes = struct {
+	sync.Mutex
+	dir      string
+	networks map[string]*network
+}{networks: make(map[string]*network)}
+
+// newPrepared returns a copy of the network that prepare makes of a new remote. The arguments are for
+// git init. The name says what prepare does, which is done once.
+func newPrepared(t testing.TB, arguments []string, name string, prepare func(n *network)) *network {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	n := &network{t: t, dir: t.TempDir()}
-	n.remote = filepath.Join(n.dir, "remote.git")
+	prototypes.Lock()
+	defer prototypes.Unlock()
+	key := fmt.Sprintf("%q %s", arguments, name)
+	n := prototypes.networks[key]
+	if n == nil {
+		dir, err := os.MkdirTemp(prototypes.dir, "network-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n = &network{t: t, dir: dir, remote: filepath.Join(dir, "remote.git")}
+		n.fill(arguments)
+		prepare(n)
+		prototypes.networks[key] = n
+	}
+	return n.copy(t)
+}
+
+// newRemote makes a bare repository with two commits of code. The arguments are for git init.
+func newRemote(t testing.TB, arguments ...string) *network {
+	t.Helper()
+	return newPrepared(t, arguments, "remote", func(*network) {})
+}
+
+// fill makes the bare repository, with two commits of code.
+func (n *network) fill(arguments []string) {
+	n.t.Helper()
 	n.git(n.dir, append([]string{"init", "--quiet", "--bare", n.remote}, arguments...)...)
 	first := filepath.Join(n.dir, "first")
 	n.git(n.dir, append([]string{"init", "--quiet", first}, arguments...)...)
-	writeFile(t, filepath.Join(first, "code.txt"), "one\ntwo\nthree\n")
-	writeFile(t, filepath.Join(first, "sub", "more.txt"), "more\n")
+	writeFile(n.t, filepath.Join(first, "code.txt"), "one\ntwo\nthree\n")
+	writeFile(n.t, filepath.Join(first, "sub", "more.txt"), "more\n")
 	n.git(first, "add", "-A")
 	n.git(first, "commit", "--quiet", "-m", "First")
-	writeFile(t, filepath.Join(first, "code.txt"), "one\ntwo\nthree\nfour\n")
+	writeFile(n.t, filepath.Join(first, "code.txt"), "one\ntwo\nthree\nfour\n")
 	n.git(first, "commit", "--quiet", "-am", "Second")
 	n.git(first, "push", "--quiet", n.remote, "HEAD:refs/heads/main")
-	removeAll(t, first)
-	n.leaveNoProcesses()
-	return n
+	removeAll(n.t, first)
 }
 
-// leaveNoProcesses ends what a failed test left behind, and fails one that leaves processes.
+// leaveNoProcesses fails the test if processes work in the network's folder when it ends. TestMain ends
+// them, and finds those that left the folder.
 func (n *network) leaveNoProcesses() {
 	n.t.Cleanup(func() {
-		ended, err := orphans.End(context.Background(), testMark)
-		if err != nil || len(ended) > 0 && !n.t.Failed() {
-			n.t.Errorf("processes were left behind: %q, %v", ended, err)
+		if found := processesIn(n.dir); len(found) > 0 && !n.t.Failed() {
+			n.t.Errorf("processes were left behind: %q", found)
 		}
 	})
 }
@@ -141,7 +186,11 @@ func (n *network) leaveNoProcesses() {
 // prepare.
 func (n *network) copy(t testing.TB, prepare ...func(dir string)) *network {
 	t.Helper()
-	c := &network{t: t, dir: t.TempDir()}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &network{t: t, dir: dir}
 	for _, f := range prepare {
 		f(c.dir)
 	}
@@ -165,14 +214,16 @@ func (n *network) copy(t testing.TB, prepare ...func(dir string)) *network {
 	return c
 }
 
-// newNetwork makes a network of machines m0, m1 and so on. All of them have the agents.
+// newNetwork makes a network of machines m0, m1 and so on, which are in step. All of them have the
+// agents.
 func newNetwork(t testing.TB, machines int, agents ...schema.AgentName) *network {
 	t.Helper()
-	n := newRemote(t)
-	for i := range machines {
-		n.join(fmt.Sprintf("m%d", i), agents...)
-	}
-	return n
+	return newPrepared(t, nil, fmt.Sprint(machines, agents), func(n *network) {
+		for i := range machines {
+			n.join(fmt.Sprintf("m%d", i), agents...)
+		}
+		n.settle()
+	})
 }
 
 // join adds a machine: a clone, and a workspace in it with the agents.
@@ -188,9 +239,8 @@ func (n *network) clone(name string, arguments ...string) *machine {
 	n.t.Helper()
 	m := &machine{n: n, name: name, clone: filepath.Join(n.dir, name)}
 	m.dir = filepath.Join(m.clone, ".oacp")
-	n.git(n.dir, slices.Concat([]string{"clone", "--quiet"}, arguments, []string{n.remote, m.clone})...)
-	n.git(m.clone, "config", "user.name", "User of "+name)
-	n.git(m.clone, "config", "user.email", name+"@example.com")
+	identity := []string{"--config=user.name=User of " + name, "--config=user.email=" + name + "@example.com"}
+	n.git(n.dir, slices.Concat([]string{"clone", "--quiet"}, identity, arguments, []string{n.remote, m.clone})...)
 	n.machines = append(n.machines, m)
 	return m
 }
@@ -261,18 +311,19 @@ func (m *machine) sync() gitmail.Result {
 	return result
 }
 
-// settle syncs all machines until none has anything to do.
+// settle syncs all machines until they have the same commit.
 func (n *network) settle() {
 	n.t.Helper()
-	for round, changes := 0, 1; changes > 0; round++ {
-		if round == 10 {
-			n.t.Fatalf("after %d syncs of each machine, %d changes go on", round, changes)
-		}
-		changes = 0
+	commits := make(map[*machine]string)
+	for round := 0; round < 10; round++ {
 		for _, m := range n.machines {
-			changes += len(m.sync().Changes)
+			commits[m] = m.sync().Commit
+			if len(commits) == len(n.machines) && !slices.ContainsFunc(n.machines, func(other *machine) bool { return commits[other] != commits[m] }) {
+				return
+			}
 		}
 	}
+	n.t.Fatalf("after 10 syncs of each machine they have the commits %q", slices.Collect(maps.Values(commits)))
 }
 
 func (m *machine) send(from schema.AgentName, to ...schema.AgentName) *mailbox.Receipt {
@@ -406,10 +457,15 @@ func (n *network) tip() string {
 	return n.git(n.remote, "rev-parse", mailRef)
 }
 
-// checkEqual checks that all machines have one commit and one set of files, that the history is
-// linear and that git finds no fault in any of the repositories.
+// checkEqual checks that all machines have one commit and one set of files, that a sync has nothing to
+// do, that the history is linear and that git finds no fault in any of the repositories.
 func (n *network) checkEqual() {
 	n.t.Helper()
+	for _, m := range n.machines {
+		if changes := m.sync().Changes; len(changes) > 0 {
+			n.t.Errorf("%s: another sync changes %v", m.name, changes)
+		}
+	}
 	tip := n.tip()
 	if merges := n.git(n.remote, "rev-list", "--count", "--merges", mailRef); merges != "0" {
 		n.t.Errorf("the history has %s merges, want none", merges)

@@ -46,6 +46,7 @@ const shared schema.AgentName = "shared"
 // time. Processes are killed in the middle: with their children, without them, and the children
 // alone. In the end no message is lost or doubled, and no acknowledgement is undone.
 func TestRace(t *testing.T) {
+	t.Parallel()
 	seed := *raceSeed
 	if seed == 0 {
 		seed = rand.Uint64()

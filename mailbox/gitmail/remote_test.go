@@ -27,6 +27,7 @@ func (m *machine) wantRemoteError(words string) {
 // TestRemoteGone takes the remote away for a while. Nothing is lost, and everything arrives once it is
 // back.
 func TestRemoteGone(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 2, both...)
 	here, there := n.machines[0], n.machines[1]
 	before := here.send("claude", "codex")
@@ -71,6 +72,7 @@ func TestRemoteReturns(t *testing.T) {
 
 // TestRemoteHangs has a remote that does not answer. A sync ends in time, and so do its processes.
 func TestRemoteHangs(t *testing.T) {
+	t.Parallel()
 	for _, service := range []string{"uploadpack", "receivepack"} {
 		t.Run(service, func(t *testing.T) {
 			n := newNetwork(t, 2, both...)
@@ -102,6 +104,7 @@ func TestRemoteHangs(t *testing.T) {
 // TestRemoteRefuses has a protected branch. What others pushed arrives all the same, and what is
 // refused leaves when the protection does.
 func TestRemoteRefuses(t *testing.T) {
+	t.Parallel()
 	for _, hook := range []string{"pre-receive", "update"} {
 		t.Run(hook, func(t *testing.T) {
 			n := newNetwork(t, 2, both...)
@@ -142,6 +145,7 @@ var revisions = map[string]func(n *network, old string){
 // have mail. Pending messages stay pending and acknowledged ones stay acknowledged.
 func TestRevisedHistory(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	original := newNetwork(t, 2, both...)
 	here, there := original.machines[0], original.machines[1]
 	original.settle()
@@ -181,6 +185,7 @@ func TestRevisedHistory(t *testing.T) {
 // takes the removal for acknowledgements.
 func TestDeletedByHand(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	original := newNetwork(t, 2, both...)
 	original.settle()
 	from := original.machines[0]
@@ -222,6 +227,7 @@ func TestDeletedByHand(t *testing.T) {
 // TestDeletedMessages removes single files of a workspace by hand: an inbox file is acknowledged, an
 // outbox file stays sent.
 func TestDeletedMessages(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 2, both...)
 	here, there := n.machines[0], n.machines[1]
 	n.settle()
@@ -237,6 +243,7 @@ func TestDeletedMessages(t *testing.T) {
 
 // TestWrongClocks has machines whose clocks are years apart, and files of every age.
 func TestWrongClocks(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 3, both...)
 	n.settle()
 	sent := make([]*mailbox.Receipt, len(n.machines))
@@ -279,6 +286,7 @@ func TestWrongClocks(t *testing.T) {
 // TestCoarseTimes sends and acknowledges between syncs as fast as it can. The times of folders have
 // steps of some milliseconds, so a folder can change without a new time.
 func TestCoarseTimes(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 2, both...)
 	here, there := n.machines[0], n.machines[1]
 	n.settle()
@@ -300,6 +308,7 @@ func TestCoarseTimes(t *testing.T) {
 
 // TestAgentOfOneMachine makes agents on single machines after the first sync.
 func TestAgentOfOneMachine(t *testing.T) {
+	t.Parallel()
 	n := newRemote(t)
 	here, there := n.join("here", "claude"), n.join("there", "codex")
 	n.settle()
@@ -314,6 +323,7 @@ func TestAgentOfOneMachine(t *testing.T) {
 
 // TestOneMessageForMany acknowledges one message for each of its recipients on another machine.
 func TestOneMessageForMany(t *testing.T) {
+	t.Parallel()
 	agents := []schema.AgentName{"claude", "codex", "gemini"}
 	n := newNetwork(t, 3, append(agents, "boss")...)
 	n.settle()

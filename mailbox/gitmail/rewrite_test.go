@@ -71,6 +71,7 @@ func addCommit(t *testing.T, g *git.Repository, name, message string, at time.Ti
 const describe = "--format=%T %an %ae %ad %cn %ce %cd %B"
 
 func TestRewriteJoinsWhatIsOld(t *testing.T) {
+	t.Parallel()
 	for _, format := range []string{"sha1", "sha256"} {
 		t.Run(format, func(t *testing.T) {
 			g := newHistory(t, format)
@@ -121,6 +122,7 @@ func TestRewriteJoinsWhatIsOld(t *testing.T) {
 }
 
 func TestRewriteWithoutOldOrNewCommits(t *testing.T) {
+	t.Parallel()
 	g := newHistory(t, "sha1")
 	one := addCommit(t, g, "a", "a", noon(1))
 	two := addCommit(t, g, "b", "b", noon(2), one)
@@ -149,6 +151,7 @@ func TestRewriteWithoutOldOrNewCommits(t *testing.T) {
 
 // TestRewriteTakesABeginning checks that odd clocks make no hole in the history.
 func TestRewriteTakesABeginning(t *testing.T) {
+	t.Parallel()
 	g := newHistory(t, "sha1")
 	tip := addCommit(t, g, "0", "0", noon(1))
 	for n, date := range []int{2, 20, 3, 4, 21} {
@@ -165,6 +168,7 @@ func TestRewriteTakesABeginning(t *testing.T) {
 
 // TestRewriteOfAMerge checks that what somebody merged by hand stays in the tree.
 func TestRewriteOfAMerge(t *testing.T) {
+	t.Parallel()
 	g := newHistory(t, "sha1")
 	one := addCommit(t, g, "a", "a", noon(1))
 	two := addCommit(t, g, "b", "b", noon(2), one)
@@ -181,6 +185,7 @@ func TestRewriteOfAMerge(t *testing.T) {
 }
 
 func TestRewriteRefusesAShallowHistory(t *testing.T) {
+	t.Parallel()
 	g := newHistory(t, "sha1")
 	tip := addCommit(t, g, "b", "b", noon(2), addCommit(t, g, "a", "a", noon(1)))
 	if err := os.WriteFile(filepath.Join(g.GitDir, "shallow"), []byte(tip+"\n"), 0o644); err != nil {
@@ -194,6 +199,7 @@ func TestRewriteRefusesAShallowHistory(t *testing.T) {
 // TestRewriteKeepsEncodings checks that a message in another encoding stays as it is, and that the
 // signature of a commit that changed is left out.
 func TestRewriteKeepsEncodings(t *testing.T) {
+	t.Parallel()
 	g := newHistory(t, "sha1")
 	one := addCommit(t, g, "a", "a", noon(1))
 	two := addCommit(t, g, "b", "b", noon(2), one)

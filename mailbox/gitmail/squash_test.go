@@ -52,6 +52,7 @@ func (n *network) commits() int {
 // TestSquash has three machines: one squashes, one was in step, and one has been away and has done
 // everything since that can be done.
 func TestSquash(t *testing.T) {
+	t.Parallel()
 	for _, format := range []string{"sha1", "sha256"} {
 		t.Run(format, func(t *testing.T) {
 			n := newRemote(t, "--object-format="+format)
@@ -108,6 +109,7 @@ func TestSquash(t *testing.T) {
 // TestSquashIsRaced has another machine push while the history is rewritten, and tells that what it
 // pushed is neither lost nor left out of the base.
 func TestSquashIsRaced(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 2, both...)
 	here, there := n.machines[0], n.machines[1]
 	n.settle()
@@ -133,6 +135,7 @@ func TestSquashIsRaced(t *testing.T) {
 
 // TestSquashIsKilled interrupts a squash at its steps. The next sync completes or forgets it.
 func TestSquashIsKilled(t *testing.T) {
+	t.Parallel()
 	for _, step := range []string{"rewritten", "replaced"} {
 		t.Run(step, func(t *testing.T) {
 			n := newNetwork(t, 2, both...)
@@ -163,6 +166,7 @@ func TestSquashIsKilled(t *testing.T) {
 
 // TestSquashIsRefused has a remote that forbids what a squash has to do. Nothing changes here.
 func TestSquashIsRefused(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 1, both...)
 	here := n.machines[0]
 	here.send("claude", "codex")
@@ -184,6 +188,7 @@ func TestSquashIsRefused(t *testing.T) {
 
 // TestSquashWithoutRemote rewrites the history of a workspace that has no remote.
 func TestSquashWithoutRemote(t *testing.T) {
+	t.Parallel()
 	n := newRemote(t)
 	m := n.clone("alone")
 	n.git(m.clone, "remote", "remove", "origin")
@@ -218,6 +223,7 @@ func TestSquashWithoutRemote(t *testing.T) {
 // TestRewoundFurtherAndFurther rewinds the remote ever further back, in turns with new mail. One machine
 // has been away since the beginning, and may be the first to see it.
 func TestRewoundFurtherAndFurther(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 3, both...)
 	here, there, away := n.machines[0], n.machines[1], n.machines[2]
 	n.settle()
@@ -252,6 +258,7 @@ func TestRewoundFurtherAndFurther(t *testing.T) {
 
 // TestStaleLockIsRemoved syncs after git was killed while it moved a ref.
 func TestStaleLockIsRemoved(t *testing.T) {
+	t.Parallel()
 	n := newNetwork(t, 1, both...)
 	m := n.machines[0]
 	n.settle()

@@ -13,6 +13,7 @@ import (
 // the mailbox alive.
 func TestUserCleansUp(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	original := newRemote(t)
 	here := original.clone("here")
 	disturb(t, here)
@@ -42,6 +43,7 @@ func TestUserCleansUp(t *testing.T) {
 
 // TestLinkedWorktree makes the mailboxes in a linked worktree, with the configuration of the main one.
 func TestLinkedWorktree(t *testing.T) {
+	t.Parallel()
 	n := newRemote(t)
 	here := n.clone("here")
 	there := n.join("there", "claude", "codex")
@@ -64,6 +66,7 @@ func TestLinkedWorktree(t *testing.T) {
 
 // TestSubmodule makes the mailboxes in a submodule of another repository.
 func TestSubmodule(t *testing.T) {
+	t.Parallel()
 	n := newRemote(t)
 	there := n.join("there", "claude", "codex")
 	there.sync()
@@ -89,6 +92,7 @@ func TestSubmodule(t *testing.T) {
 // TestStrayRepository has a repository and a folder named .git above the workspace that have nothing
 // to do with it.
 func TestStrayRepository(t *testing.T) {
+	t.Parallel()
 	for _, stray := range []string{"repository", "folder", "file"} {
 		t.Run(stray, func(t *testing.T) {
 			n := newRemote(t)

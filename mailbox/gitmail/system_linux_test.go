@@ -3,6 +3,7 @@ package gitmail_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,6 +34,22 @@ func (r *race) killChildren(p *process) {
 			}
 		}
 	}
+}
+
+// processesIn returns the processes whose working folder is the folder or below it, in the form
+// "sleep (4711)".
+func processesIn(dir string) (found []string) {
+	places, _ := filepath.Glob("/proc/[0-9]*/cwd") // the pattern is valid
+	for _, place := range places {
+		at, err := os.Readlink(place)
+		if err != nil || at != dir && !strings.HasPrefix(at, dir+"/") {
+			continue // it has ended or is elsewhere
+		}
+		process := filepath.Dir(place)
+		name, _ := os.ReadFile(filepath.Join(process, "comm")) // for people
+		found = append(found, fmt.Sprintf("%s (%s)", strings.TrimSpace(string(name)), filepath.Base(process)))
+	}
+	return found
 }
 
 // maxMemory returns the most memory that this process had, in KiB.

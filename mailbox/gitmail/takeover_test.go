@@ -28,6 +28,7 @@ func (m *machine) plain(agents ...schema.AgentName) {
 // sender, type and minute, whose short file names are the same, and one has only the inbox copy of a
 // message.
 func TestTakenOver(t *testing.T) {
+	t.Parallel()
 	n := newRemote(t)
 	here, there := n.clone("here"), n.clone("there")
 	for _, m := range n.machines {
@@ -76,6 +77,7 @@ func TestTakenOver(t *testing.T) {
 // TestOpenedBefore sends from a workspace that was opened before it got its repository, as a program
 // does that runs all the time.
 func TestOpenedBefore(t *testing.T) {
+	t.Parallel()
 	n := newRemote(t)
 	var sent []*mailbox.Receipt
 	for _, name := range []string{"here", "there"} {
@@ -98,6 +100,7 @@ func TestOpenedBefore(t *testing.T) {
 // mail goes on.
 func TestUndeliverable(t *testing.T) {
 	notInShort(t)
+	t.Parallel()
 	obstacles := map[string]func(t *testing.T, m *machine){
 		"staged copy without a mailbox": func(t *testing.T, m *machine) {
 			r := m.send("claude", "gemini")

@@ -28,6 +28,7 @@ type walk struct {
 // TestRandomWalk sends, acknowledges, archives, buries, restores and syncs at random. All machines get
 // into step; nothing is lost, and nothing that was acknowledged comes back unless it is restored.
 func TestRandomWalk(t *testing.T) {
+	t.Parallel()
 	seed := *walkSeed
 	if seed == 0 {
 		seed = rand.Uint64()
