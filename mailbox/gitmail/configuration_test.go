@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/gitmail"
 )
 
 // A configuration is something about a user's clone or git that must not disturb mailboxes, and that
@@ -300,6 +301,49 @@ func (s *snapshot) compare(t *testing.T, what string, exceptions ...string) {
 	for path := range now.files {
 		if _, old := s.files[path]; !old && !slices.Contains(exceptions, path) {
 			t.Errorf("%s made %s", what, path)
+		}
+	}
+}
+
+// TestHooks checks that a sync runs the user's hooks only if the last value of oacp.hooks says so, and
+// that other protections stay as they are.
+func TestHooks(t *testing.T) {
+	n := newNetwork(t, 1, both...)
+	m := n.machines[0]
+	m.sync()
+	hook := writeScript(t, filepath.Join(m.dir, ".git", "hooks", "pre-push"), `echo ran >>"$0.log"`)
+	n.git(m.dir, "config", "core.hooksPath", filepath.Dir(hook))
+	for _, test := range []struct {
+		values []string
+		runs   bool
+	}{
+		{nil, false},
+		{[]string{"true"}, true},
+		{[]string{"yes", "on"}, true},
+		{[]string{"false"}, false},
+		{[]string{"true", "false"}, false},
+	} {
+		for _, value := range test.values {
+			n.git(m.dir, "config", "--add", "oacp.hooks", value)
+		}
+		m.send("claude", "codex")
+		m.sync()
+		log, err := os.ReadFile(hook + ".log")
+		if runs := err == nil; runs != test.runs {
+			t.Errorf("with oacp.hooks = %q, the hook runs: %v (%s), want %v", test.values, runs, log, test.runs)
+		}
+		r, err := gitmail.Open(t.Context(), m.w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if settings := r.Git().Config; !slices.Contains(settings, "core.fsmonitor=false") {
+			t.Errorf("with oacp.hooks = %q, git has the settings %q", test.values, settings)
+		}
+		if len(test.values) > 0 {
+			n.git(m.dir, "config", "--unset-all", "oacp.hooks")
+		}
+		if test.runs {
+			removeAll(t, hook+".log")
 		}
 	}
 }

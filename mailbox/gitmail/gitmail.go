@@ -90,7 +90,7 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 		}
 		return nil, fmt.Errorf("workspace %s: %w", w.Dir(), err)
 	}
-	r := &Repository{w: w, git: repositoryOf(w), now: time.Now, step: func(string) {}}
+	r := &Repository{w: w, git: repositoryOf(w, false), now: time.Now, step: func(string) {}}
 	out, err := r.git.Run(ctx, "config", "-z", "--get-regexp", `^(oacp\.(ref|hooks)|remote\.oacp\.url|commit\.gpgsign)$`)
 	if err != nil && git.Exit(err) != 1 {
 		return nil, fmt.Errorf("opening the git repository of workspace %s: %w", w.Dir(), r.explain(ctx, err))
@@ -106,9 +106,7 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 		case "commit.gpgsign":
 			r.settings.sign = on
 		case "oacp.hooks":
-			if on {
-				r.git.Config = r.git.Config[1:]
-			}
+			r.git = repositoryOf(w, on)
 		}
 	}
 	if r.settings.Ref == "" {
@@ -118,18 +116,23 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 }
 
 // repositoryOf returns the place of a workspace's repository, and the settings that protect it from
-// those of the user: hooks are test suites, and nothing may follow or rewrite what we push.
-func repositoryOf(w *mailbox.Workspace) *git.Repository {
-	return &git.Repository{
+// those of the user: nothing may follow or rewrite what we push. The user's hooks, which are often test
+// suites, run only if the caller asks for them.
+func repositoryOf(w *mailbox.Workspace, hooks bool) *git.Repository {
+	r := &git.Repository{
 		Dir: w.Dir(), GitDir: filepath.Join(w.Dir(), gitName),
 		Config: []string{
-			"core.hooksPath=/dev/null", "core.fsmonitor=false", "core.logAllRefUpdates=false", "gc.auto=0", "maintenance.auto=false",
+			"core.fsmonitor=false", "core.logAllRefUpdates=false", "gc.auto=0", "maintenance.auto=false",
 			"push.followTags=false", "push.gpgSign=false", "push.recurseSubmodules=no", "fetch.recurseSubmodules=false",
 			"core.quotePath=false", "core.bigFileThreshold=8m",
 		},
 		// A partial clone of the user's must not make git ask a remote for missing objects.
 		Env: []string{"GIT_NO_LAZY_FETCH=1"},
 	}
+	if !hooks {
+		r.Config = append(r.Config, "core.hooksPath=/dev/null")
+	}
+	return r
 }
 
 // Settings returns the settings of the repository.

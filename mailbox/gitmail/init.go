@@ -82,7 +82,7 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 	if err := git.Check(ctx); err != nil {
 		return made, err
 	}
-	own := repositoryOf(w)
+	own := repositoryOf(w, false)
 	before, err := settingsBefore(ctx, w, own)
 	if err != nil {
 		return made, err
@@ -163,7 +163,7 @@ func create(ctx context.Context, w *mailbox.Workspace, around *surroundings, cho
 	}
 	target := filepath.Join(w.Dir(), gitName)
 	// The path of the user's settings is relative, so this name must be in the same folder.
-	r := repositoryOf(w)
+	r := repositoryOf(w, false)
 	r.GitDir = target + "-init-" + rand.Text()
 	defer func() { err = errors.Join(err, os.RemoveAll(r.GitDir)) }()
 	maker := &git.Repository{Env: []string{"GIT_DEFAULT_REF_FORMAT=files"}}
