@@ -142,7 +142,7 @@ func (e *exchange) sign(ctx context.Context, commit string, n int) (string, erro
 	}
 	parent := e.tip
 	const fields = 8
-	for made := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+	for made := range records(out) {
 		f := strings.SplitN(made, "\n", fields)
 		if len(f) != fields {
 			return "", fmt.Errorf("git log: %w: %.100q", errTree, made)

@@ -84,7 +84,7 @@ func origins(ctx context.Context, r *git.Repository, scope ...string) ([]string,
 		return nil, err
 	}
 	var found []string
-	for field := range strings.SplitSeq(string(out), "\x00") {
+	for field := range records(out) {
 		file, isFile := strings.CutPrefix(field, "file:")
 		if !isFile {
 			continue // the name of a setting

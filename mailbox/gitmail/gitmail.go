@@ -95,7 +95,7 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 	if err != nil && git.Exit(err) != 1 {
 		return nil, fmt.Errorf("opening the git repository of workspace %s: %w", w.Dir(), r.explain(ctx, err))
 	}
-	for setting := range strings.SplitSeq(string(out), "\x00") {
+	for setting := range records(out) {
 		name, value, hasValue := strings.Cut(setting, "\n")
 		on := !hasValue || value == "true" || value == "yes" || value == "on" || value == "1"
 		switch name {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/mailbox"
@@ -67,24 +66,12 @@ func (r *Repository) foreign(ctx context.Context, commit string) (found []Proble
 	if commit == "" {
 		return nil, nil
 	}
-	out, err := r.git.Run(ctx, "ls-tree", "-r", "-z", "--long", "--full-tree", commit)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		meta, path, _ := strings.Cut(line, "\t")
-		fields := strings.Fields(meta) // 100644 blob 1234567 100
-		if len(fields) != 4 {
-			if line == "" {
-				continue
-			}
-			return found, fmt.Errorf("git ls-tree: %w: %.100q", errTree, line)
-		}
+	err = r.listTree(ctx, 4, []string{"-r", "--long", commit}, func(path string, fields []string) {
 		if err := judgeFile(path, fields[0], fields[3]); err != nil {
 			found = append(found, Problem{Path: path, Err: err})
 		}
-	}
-	return found, nil
+	})
+	return found, err
 }
 
 // judgeFile returns an error if a sync passes over a file of a tree.

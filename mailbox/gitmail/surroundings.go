@@ -93,7 +93,7 @@ func (s *surroundings) readRemotes(ctx context.Context) ([]remote, error) {
 		return nil, err
 	}
 	var found []remote
-	for pair := range strings.SplitSeq(string(out), "\x00") {
+	for pair := range records(out) {
 		key, value, ok := strings.Cut(pair, "\n")
 		if !ok {
 			continue

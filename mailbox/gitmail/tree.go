@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,7 +56,7 @@ func (e *exchange) diff(ctx context.Context) ([]difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields := strings.Split(string(out), "\x00")
+	fields := slices.Collect(records(out))
 	var all []difference
 	for i := 0; i+1 < len(fields); i += 2 {
 		// :000000 100644 0000000 1234567 A
@@ -76,26 +78,42 @@ func (e *exchange) list(ctx context.Context, recursive bool, paths []string, vis
 	if e.tip == "" || len(paths) == 0 {
 		return nil
 	}
-	args := []string{"ls-tree", "-z", "--full-tree"}
+	var args []string
 	if recursive {
 		args = append(args, "-r")
 	}
-	out, err := e.r.git.Run(ctx, append(append(args, e.tip, "--"), paths...)...)
+	return e.r.listTree(ctx, 3, append(append(args, e.tip, "--"), paths...), func(path string, fields []string) {
+		visit(path, fields[1], fields[2])
+	})
+}
+
+// listTree runs git ls-tree, and calls visit for each entry with its path and the other fields: the mode,
+// the kind, the object and, with --long, the size.
+func (r *Repository) listTree(ctx context.Context, fields int, args []string, visit func(path string, fields []string)) error {
+	out, err := r.git.Run(ctx, append([]string{"ls-tree", "-z", "--full-tree"}, args...)...)
 	if err != nil {
 		return err
 	}
-	for line := range strings.SplitSeq(string(out), "\x00") {
-		meta, path, ok := strings.Cut(line, "\t")
-		if !ok {
-			continue // the end
+	for record := range records(out) {
+		meta, path, _ := strings.Cut(record, "\t")
+		found := strings.Fields(meta) // 100644 blob 1234567
+		if len(found) != fields {
+			return fmt.Errorf("git ls-tree: %w: %.100q", errTree, record)
 		}
-		fields := strings.Fields(meta) // 100644 blob 1234567
-		if len(fields) != 3 {
-			return fmt.Errorf("git ls-tree: %w: %.100q", errTree, line)
-		}
-		visit(path, fields[1], fields[2])
+		visit(path, found)
 	}
 	return nil
+}
+
+// records returns the records that git prints with -z.
+func records(out []byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for record := range strings.SplitAfterSeq(string(out), "\x00") {
+			if record != "" && !yield(strings.TrimSuffix(record, "\x00")) {
+				return
+			}
+		}
+	}
 }
 
 // sizes returns the sizes of those objects that are files, in bytes.
