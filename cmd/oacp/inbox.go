@@ -14,6 +14,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
@@ -201,7 +202,7 @@ func printInbox(inbox listing, s *command.Streams) {
 			marks = append(marks, signatureText(s, v))
 		}
 		t.add(row{ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),
-			visible.Line(m.Subject), command.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", ")})
+			visible.Line(m.Subject), spelling.Age(m.CreatedAt.Time(), now), strings.Join(marks, ", ")})
 	}
 	t.print(s)
 	// Bad files come last. The hint for one shows what to do with all.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -124,7 +125,7 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 		{key: "priority", value: string(m.Priority)},
 		{key: "subject", value: m.Subject},
 		{key: "created_at_utc", value: string(m.CreatedAt)},
-		{key: "age", value: command.Age(m.CreatedAt.Time(), now)},
+		{key: "age", value: spelling.Age(m.CreatedAt.Time(), now)},
 		{key: "file", value: e.Name},
 		{key: "path", value: e.Path},
 		{"conversation_id", string(m.ConversationID), true},

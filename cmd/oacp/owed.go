@@ -117,7 +117,7 @@ func printOpen(requests []turn.OpenRequest, title string, other func(turn.OpenRe
 	t := newTable(s, row{"ID", title, "Type", "Age", "Stage", "Subject"}, subject)
 	now := s.Now()
 	for _, r := range requests {
-		t.add(row{short[r.ID], other(r), r.Type, command.Age(r.CreatedAt.Time(), now), openText(r, now), visible.Line(r.Subject)})
+		t.add(row{short[r.ID], other(r), r.Type, spelling.Age(r.CreatedAt.Time(), now), openText(r, now), visible.Line(r.Subject)})
 	}
 	t.print(s)
 }
@@ -129,7 +129,7 @@ func openText(r turn.OpenRequest, now time.Time) string {
 		text += fmt.Sprintf(", %s sent", r.Replies[n-1].Type)
 	}
 	if r.ExpiresAt != "" {
-		text += ", expires in " + command.Age(now, r.ExpiresAt.Time())
+		text += ", expires in " + spelling.Age(now, r.ExpiresAt.Time())
 	}
 	return text
 }

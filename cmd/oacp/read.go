@@ -14,6 +14,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
@@ -315,7 +316,7 @@ func expiry(m *schema.Message, now time.Time) string {
 	case left < time.Minute:
 		return fmt.Sprintf("expires in %ds", int(left/time.Second))
 	}
-	return "expires in " + command.Age(now, m.ExpiresAt.Time())
+	return "expires in " + spelling.Age(now, m.ExpiresAt.Time())
 }
 
 func replyMark(answered bool) string {

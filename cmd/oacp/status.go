@@ -81,7 +81,7 @@ func printStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *co
 	for _, a := range statuses {
 		oldest := "-"
 		if !a.Oldest.IsZero() {
-			oldest = command.Age(a.Oldest, now)
+			oldest = spelling.Age(a.Oldest, now)
 		}
 		t.add(row{a.Agent, runnerText(a, s), a.Pending, oldest, a.DeadLetters, a.Failures, lastTurnText(a, now)})
 	}
@@ -103,7 +103,7 @@ func printDetails(a turn.AgentStatus, now time.Time, s *command.Streams) {
 		}
 	}
 	for _, t := range a.InTurn {
-		fmt.Fprintf(s.Out, "%s: in a turn for %s, on %s from %s: %s\n", a.Agent, command.Age(t.Started, now),
+		fmt.Fprintf(s.Out, "%s: in a turn for %s, on %s from %s: %s\n", a.Agent, spelling.Age(t.Started, now),
 			visible.Line(string(t.ID)), t.From, visible.Line(t.Subject))
 	}
 	for _, c := range a.Conversations {
@@ -131,9 +131,9 @@ func lastTurnText(a turn.AgentStatus, now time.Time) string {
 	case a.Last == nil:
 		return "-"
 	case a.Last.Succeeded:
-		return "done " + command.Age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Subject)
+		return "done " + spelling.Age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Subject)
 	}
-	return "failed " + command.Age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Reason)
+	return "failed " + spelling.Age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Reason)
 }
 
 func printProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON bool, s *command.Streams) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
@@ -104,7 +105,7 @@ func printThread(s *command.Streams, thread []turn.Node, bodies bool) {
 			title += "  " + paint(s, colors{color.FgRed}, "not valid: "+visible.Line(failure.OneLine(n.Err.Error())))
 		}
 		t.add(row{n.Branch + ids[i], visible.Line(string(m.From)), visible.Line(joinNames(m.To)), visible.Line(string(m.Type)),
-			n.Stage(), command.Age(m.CreatedAt.Time(), s.Now()), title})
+			n.Stage(), spelling.Age(m.CreatedAt.Time(), s.Now()), title})
 	}
 	lines := t.lines()
 	fmt.Fprintln(s.Out, lines[0])

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -66,19 +65,6 @@ func (s *Streams) Warn(text string) {
 // Note prints something good to know, which is no problem.
 func (s *Streams) Note(text string) {
 	_, _ = fmt.Fprintf(s.Err, "oacp: note: %s\n", visible.Line(text))
-}
-
-// Age returns how long ago something was: in minutes below an hour, in hours below two days, then
-// in days, as the reference implementation does.
-func Age(from, now time.Time) string {
-	minutes := int64(max(0, now.Sub(from)) / time.Minute)
-	switch {
-	case minutes < 60:
-		return strconv.FormatInt(minutes, 10) + "m"
-	case minutes < 48*60:
-		return strconv.FormatInt(minutes/60, 10) + "h"
-	}
-	return strconv.FormatInt(minutes/(24*60), 10) + "d"
 }
 
 // JSONFlag is the flag --json, which every command that prints has.

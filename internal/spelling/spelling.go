@@ -1,10 +1,12 @@
-// Package spelling finds the name that a misspelled one means, and spells numbers of things.
+// Package spelling finds the name that a misspelled one means, and spells numbers of things
+// and lengths of time.
 package spelling
 
 import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -81,4 +83,17 @@ func Count(n int, noun string) string {
 		return "1 " + noun
 	}
 	return strconv.Itoa(n) + " " + noun + "s"
+}
+
+// Age returns how long ago something was: in minutes below an hour, in hours below two days, then
+// in days, as the reference implementation does.
+func Age(from, now time.Time) string {
+	minutes := int64(max(0, now.Sub(from)) / time.Minute)
+	switch {
+	case minutes < 60:
+		return strconv.FormatInt(minutes, 10) + "m"
+	case minutes < 48*60:
+		return strconv.FormatInt(minutes/60, 10) + "h"
+	}
+	return strconv.FormatInt(minutes/(24*60), 10) + "d"
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -205,5 +206,5 @@ func age(from, now time.Time) string {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", d/time.Second)
 	}
-	return command.Age(from, now)
+	return spelling.Age(from, now)
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
@@ -57,7 +57,7 @@ func openRequests(text *strings.Builder, title string, open []turn.OpenRequest) 
 	list := make([]openRequest, len(open))
 	now := time.Now()
 	for i, r := range open {
-		one := openRequest{r.ID, r.From, r.To, r.Type, r.Subject, command.Age(r.CreatedAt.Time(), now), r.ExpiresAt, r.Stage}
+		one := openRequest{r.ID, r.From, r.To, r.Type, r.Subject, spelling.Age(r.CreatedAt.Time(), now), r.ExpiresAt, r.Stage}
 		list[i] = one
 		if i == 0 {
 			text.WriteString(title)

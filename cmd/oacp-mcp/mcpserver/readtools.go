@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/trust"
@@ -67,7 +67,7 @@ type summary struct {
 func newSummary(m *schema.Message, now time.Time) summary {
 	return summary{
 		MessageID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject,
-		CreatedAt: m.CreatedAt, Age: command.Age(m.CreatedAt.Time(), now), ExpiresAt: m.ExpiresAt, Expired: m.ExpiredAt(now),
+		CreatedAt: m.CreatedAt, Age: spelling.Age(m.CreatedAt.Time(), now), ExpiresAt: m.ExpiresAt, Expired: m.ExpiredAt(now),
 		ExpectsAnswer:  m.Type.ExpectsAnswer(),
 		ConversationID: m.ConversationID, ParentID: m.ParentID, Excerpt: excerpt(m.Body),
 	}
