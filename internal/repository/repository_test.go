@@ -47,6 +47,7 @@ var imports = map[string][]string{
 	"agent":   {"schema", "ash"},
 	"turn":    {"schema", "signing", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "mailbox/gitmail", "agent"},
 	"pair":    {"schema", "bridge", "agent"},
+	"live":    {"schema", "signing", "validate", "mailbox", "mailbox/project", "turn"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/git":       {"internal/processgroup"},
