@@ -231,5 +231,5 @@ func addClaims(ctx context.Context, w *mailbox.Workspace, id schema.ID, all []Pr
 }
 
 func (p *Progress) isPending() bool {
-	return slices.Contains([]Stage{StageWaiting, StageInTurn, StageHeld, StageExpired}, p.Stage)
+	return slices.Contains([]Stage{StageWaiting, StageNoticed, StageInTurn, StageHeld, StageExpired}, p.Stage)
 }

@@ -37,6 +37,8 @@ const (
 	revived factKind = "revived"
 	// held is a message that gets no turn for the time being.
 	held factKind = "held"
+	// noticed is a message that the model of an interactive session has; see NoteNoticed.
+	noticed factKind = "noticed"
 
 	// bound is a conversation, or a pair of agents within an hour, with too many turns; notified is
 	// the notice about it that was sent, and resumed a person who lets it go on. They belong to no
@@ -69,11 +71,13 @@ type fact struct {
 	// Marks are in the environment of the processes of a turn that started.
 	Marks []orphans.Mark `json:"marks,omitempty"`
 
-	Attempt    int         `json:"attempt,omitempty"`
-	Reason     string      `json:"reason,omitempty"`
-	Output     string      `json:"output,omitempty"`
-	RetryAt    time.Time   `json:"retry_at,omitzero"`
-	Session    string      `json:"session,omitempty"`
+	Attempt int       `json:"attempt,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	Output  string    `json:"output,omitempty"`
+	RetryAt time.Time `json:"retry_at,omitzero"`
+	Session string    `json:"session,omitempty"`
+	// Program is that of a session that noticed the message.
+	Program    string      `json:"program,omitempty"`
 	DurationMS int64       `json:"duration_ms,omitempty"`
 	Usage      agent.Usage `json:"usage,omitzero"`
 	// Send is the message to be sent next, complete with its id: sending it twice is sending it

@@ -56,6 +56,8 @@ type record struct {
 	// Unsent is the answer or bounce until it is sent; then Sent is its id.
 	Unsent *schema.Message `json:"unsent,omitempty"`
 	Sent   schema.ID       `json:"sent,omitempty"`
+	// Noticed are the sessions that noticed the message, each once, in the order of the facts.
+	Noticed []Noticed `json:"noticed,omitempty"`
 
 	DurationMS int64       `json:"duration_ms,omitempty"`
 	Usage      agent.Usage `json:"usage,omitzero"`
@@ -216,6 +218,8 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 		rec.Reason = f.Reason
 	case acknowledged, buried:
 		rec.Settled, rec.Output = true, ""
+	case noticed:
+		rec.notice(Noticed{Session: f.Session, Program: f.Program, At: f.At})
 	case revived:
 		if h.last == rec {
 			last := *rec

@@ -65,8 +65,8 @@ type journalFile interface {
 
 func journalName(agent schema.AgentName) string { return string(agent) + ".jsonl" }
 
-// openJournal opens the journal of an agent for writing and reads it. It creates a missing one.
-func openJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*journal, error) {
+// findJournal returns the journal of an agent. Its file is not open yet.
+func findJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*journal, error) {
 	if err := w.MakeStateFolder(turnsFolder); err != nil {
 		return nil, err
 	}
@@ -75,15 +75,20 @@ func openJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Ti
 		return nil, err
 	}
 	file := journalName(name)
-	j := &journal{
+	return &journal{
 		dir: dir, name: file, path: dir.Path(file), lock: dir.NewLock(file + ".lock"), now: now, history: newHistory(),
+	}, nil
+}
+
+// openJournal opens the journal of an agent for writing and reads it. It creates a missing one.
+func openJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Time) (*journal, error) {
+	j, err := findJournal(w, name, now)
+	if err != nil {
+		return nil, err
 	}
 	err = j.locked(func() error {
-		if there, err := dir.Exists(file); !there {
-			// The name must survive a crash before anything is appended.
-			if err = errors.Join(err, dir.Replace(file, nil, 0o644)); err != nil {
-				return err
-			}
+		if err := j.create(); err != nil {
+			return err
 		}
 		return j.reopen()
 	})
@@ -91,6 +96,26 @@ func openJournal(w *mailbox.Workspace, name schema.AgentName, now func() time.Ti
 		return nil, errors.Join(fmt.Errorf("opening journal: %w", err), j.close())
 	}
 	return j, nil
+}
+
+// create creates a missing file.
+func (j *journal) create() error {
+	there, err := j.dir.Exists(j.name)
+	if there || err != nil {
+		return err
+	}
+	// The name must survive a crash before anything is appended.
+	return j.dir.Replace(j.name, nil, 0o644)
+}
+
+// open opens the file.
+func (j *journal) open() (err error) {
+	// A nil *os.File must not become the journal's file.
+	file, err := j.dir.OpenFile(j.name, os.O_RDWR|os.O_APPEND, 0)
+	if err == nil {
+		j.file = file
+	}
+	return err
 }
 
 // locked calls do while no other process appends.
@@ -120,13 +145,12 @@ func (j *journal) reopen() error {
 	if j.file != nil {
 		_ = j.file.Close() // it may be closed already, and it was only appended to
 	}
-	file, err := j.dir.OpenFile(j.name, os.O_RDWR|os.O_APPEND, 0)
-	if err != nil {
+	if err := j.open(); err != nil {
 		return err
 	}
 	fresh := newHistory()
 	fresh.failures, fresh.released = j.history.failures, j.history.released+1
-	j.file, j.read, j.history = file, 0, fresh
+	j.read, j.history = 0, fresh
 	return j.catchUp()
 }
 
@@ -153,16 +177,22 @@ func (j *journal) write(line []byte) error {
 		err = j.catchUp()
 	}
 	if err == nil {
-		_, err = jsonl.Seal(j.file)
-	}
-	if err == nil {
-		_, err = jsonl.Append(j.file, line)
+		err = j.add(line)
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", j.path, err)
 	}
 	j.appended++
 	return j.catchUp()
+}
+
+// add appends complete lines to the file.
+func (j *journal) add(lines []byte) error {
+	if _, err := jsonl.Seal(j.file); err != nil {
+		return err
+	}
+	_, err := jsonl.Append(j.file, lines)
+	return err
 }
 
 // sync makes the first facts that were written durable, so many at least. Turns that run side by
@@ -290,17 +320,48 @@ func (j *journal) compact(above int64) error {
 	return nil
 }
 
-// appendFacts writes facts to the journal of an agent, durably. A Runner at work reads them within
-// about a second.
+// appendFacts writes facts to the journal of an agent, durably. It does not read the journal, which may
+// be large. A Runner at work reads the facts within about a second.
 func appendFacts(w *mailbox.Workspace, name schema.AgentName, facts ...fact) error {
-	j, err := openJournal(w, name, time.Now)
+	j, err := findJournal(w, name, time.Now)
 	if err != nil {
 		return err
 	}
+	return errors.Join(j.appendUnread(facts), j.close())
+}
+
+// appendUnread writes facts durably, and adds them to no history. Facts without a time get that of the
+// call. After an error, the first facts may be written.
+func (j *journal) appendUnread(facts []fact) error {
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
 	for _, f := range facts {
-		err = errors.Join(err, j.append(f, true))
+		if f.At.IsZero() {
+			f.At = j.now()
+		}
+		f.At = f.At.UTC()
+		if err := encoder.Encode(&f); err != nil {
+			return fmt.Errorf("writing %s: %w", j.path, err)
+		}
 	}
-	return errors.Join(err, j.close())
+	err := j.locked(func() error {
+		if err := j.create(); err != nil {
+			return err
+		}
+		if j.file == nil { // opened under the lock, it is the one that the last compaction left
+			if err := j.open(); err != nil {
+				return err
+			}
+		}
+		return j.add(lines.Bytes())
+	})
+	if err == nil {
+		err = j.file.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", j.path, err)
+	}
+	return nil
 }
 
 // readHistory reads the journal of an agent without writing anything.

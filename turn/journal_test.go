@@ -70,6 +70,8 @@ func lifeOf(messages int) []fact {
 			{started.about(rec), won, {Kind: answered, key: rec.key, Sent: answer.ID}, {Kind: acknowledged, key: rec.key}},
 			{started.about(rec), lostIt, gaveUp, {Kind: buried, key: rec.key}},
 			{started.about(rec), gaveUp, {Kind: buried, key: rec.key}, {Kind: revived, key: rec.key}, started.about(rec)},
+			{noticedBy(rec, "s1"), noticedBy(rec, "s2"), noticedBy(rec, "s1")},
+			{noticedBy(rec, "s1"), started.about(rec), won, {Kind: acknowledged, key: rec.key}, noticedBy(rec, "s2")},
 			{started.about(rec), {Kind: bound, Conversation: rec.Conversation, Send: answer}, {Kind: bound, From: "claude"}},
 		}
 		facts = append(facts, life[n%len(life)]...)

@@ -21,6 +21,9 @@ const (
 	StageStored Stage = "stored"
 	// StageWaiting is a message in the inbox. If it had a turn already, that failed or never ended.
 	StageWaiting Stage = "waiting"
+	// StageNoticed is a message in the inbox that has had no turn since the model of an interactive
+	// session got it; see NoteNoticed. It stays noticed when that session ends.
+	StageNoticed Stage = "noticed"
 	// StageHeld and StageExpired are messages in the inbox that get no turn.
 	StageHeld    Stage = "held"
 	StageExpired Stage = "expired"
@@ -50,6 +53,8 @@ type Progress struct {
 	Ended    time.Time `json:"ended,omitzero"`
 	// RetryAt is when there will be another turn.
 	RetryAt time.Time `json:"retry_at,omitzero"`
+	// Noticed are the sessions that noticed the message, at whatever stage it is now.
+	Noticed []Noticed `json:"noticed,omitempty"`
 	// Answer is the id of the first reply that answers the message. Replies are all messages of the
 	// recipient that name it as their parent, the oldest first.
 	Answer  schema.ID `json:"answer,omitempty"`
@@ -127,7 +132,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 		return p, err
 	}
 	rec := state.record(m)
-	p.Attempts, p.Started, p.Ended, p.Reason = rec.Attempts, rec.Started, rec.Ended, rec.Reason
+	p.Attempts, p.Started, p.Ended, p.Reason, p.Noticed = rec.Attempts, rec.Started, rec.Ended, rec.Reason, rec.Noticed
 	p.addReplies(m, rec, replies)
 	places := make(map[mailbox.Box]mailbox.Entry)
 	for _, e := range files {
@@ -148,7 +153,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 	if p.Stage == StageHeld {
 		p.Reason = rec.Held
 	}
-	if p.Stage == StageWaiting {
+	if p.Stage == StageWaiting || p.Stage == StageNoticed {
 		p.RetryAt = rec.RetryAt
 	}
 	return p, nil
@@ -270,6 +275,8 @@ func (s *inboxState) stage(m *schema.Message, rec *record, now time.Time) Stage 
 		return StageExpired
 	case rec.Held != "":
 		return StageHeld
+	case rec.isNoticed():
+		return StageNoticed
 	}
 	return StageWaiting
 }
