@@ -18,8 +18,8 @@ type Summary struct {
 	// work.
 	Repository string `json:"repository"`
 	Folder     string `json:"folder"`
-	// Changes are the files that differ from the start of the run, whoever changed them, if the folder
-	// is in a git repository.
+	// Changes are the files that differ from the start of the run, if the folder is in a git repository.
+	// Other programs may have changed some of them.
 	Changes []Change `json:"changes,omitempty"`
 	// Unlisted is how many changes there are besides.
 	Unlisted int `json:"unlisted_changes,omitempty"`

@@ -60,7 +60,7 @@ func (r *Runner) startClaims(ctx context.Context) error {
 	return err
 }
 
-// stopClaims gives all claims up. A Runner that is told to stop does not fail because it cannot.
+// stopClaims gives up all claims. If a signal stopped the Runner, a failure is only a warning.
 func (r *Runner) stopClaims(ctx context.Context) error {
 	if r.config.Claims == nil {
 		return nil

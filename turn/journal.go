@@ -28,7 +28,7 @@ const turnsFolder = "state/turns"
 const compactAbove = 8 << 20
 
 // journal is the file in which a Runner records what it does, and the history that the file adds up
-// to. Resume appends to it, too. Whoever appends holds the journal's own lock.
+// to. Resume appends to it, too. A writer holds the journal's own lock.
 type journal struct {
 	// dir is the folder of the journals, and name and path are those of the file in it.
 	dir        *durable.Dir

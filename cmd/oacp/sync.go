@@ -40,20 +40,20 @@ pushes what is new here. The workspace has a git repository of its own, which oa
 init --git makes; yours is not touched. What arrives wakes oacp run, watch and next,
 as any mail does.
 
-Without a connection the workspace goes on as usual: mail waits here for the next
+Without a connection everything works as usual: mail waits here for the next
 sync. Two machines never conflict. A message that one of them acknowledged is
 acknowledged on all. Commands that work or wait have --sync, to sync meanwhile.
 
-A line says what came (in) or went (out). With --every the command prints only what
-is new, until a signal stops it; it then exits with status 0. Files that are not
-mail are named once, and stay where they are.
+Each line is a change that arrived (in) or was sent (out). With --every the command
+prints only what is new, until a signal stops it; it then exits with status 0. It
+names files that are not mail once, and leaves them where they are.
 
 EXAMPLES:
    oacp sync
    oacp sync --every 5s
    oacp sync --squash --before 30d`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "every", Usage: "go on, and sync again every `TIME`, such as 5s", Destination: &o.every},
+			&cli.StringFlag{Name: "every", Usage: "keep running, and sync every `TIME`, such as 5s", Destination: &o.every},
 			&cli.BoolFlag{Name: "dry-run", Usage: "say what would come and go, and change nothing", Destination: &o.dryRun},
 			command.JSONFlag(&o.json),
 			&cli.BoolFlag{Name: "squash", Category: command.Rare, Usage: "make one commit of the old history, here and on the remote; no mail is lost", Destination: &o.squash},
@@ -129,7 +129,7 @@ func (o *syncOptions) run(ctx context.Context, s *command.Streams) error {
 	})
 }
 
-// once syncs, and meanwhile shows on a terminal how far it is.
+// once syncs, and shows its progress on a terminal.
 func (o *syncOptions) once(ctx context.Context, w *mailbox.Workspace, r *gitmail.Repository, s *command.Streams) (gitmail.Result, error) {
 	bar := newProgress(s, "exchanging mail")
 	options := command.SyncOptions(w)

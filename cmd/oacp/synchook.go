@@ -24,8 +24,8 @@ import (
 // The hooks of the user's repository that start a sync: one runs after git pull, one in git push.
 var syncHooks = []string{"post-merge", "pre-push"}
 
-// A block is what a hook has of ours. It starts the sync in the background, without any of the hook's
-// streams, so git does not wait for it and its failure is not git's.
+// A block is the part of a hook that this command writes. It starts the sync in the background without
+// the streams of the hook, so git neither waits for it nor fails with it.
 const (
 	blockBegin = "# >>> oacp sync: written by oacp sync --install-hook >>>\n"
 	blockEnd   = "# <<< oacp sync <<<\n"

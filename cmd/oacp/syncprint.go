@@ -50,8 +50,8 @@ func newSyncPrinter(o *syncOptions, w *mailbox.Workspace, settings gitmail.Setti
 	}
 }
 
-// news prints what a sync of several did if that is new. A failure is no news while the remote keeps
-// failing.
+// news prints what one of several syncs did, if it did anything new. It prints a failure only once while
+// the remote keeps failing.
 func (p *syncPrinter) news(result gitmail.Result, err error) error {
 	changed := p.remote.Observe(err, p.s)
 	if err == nil && (!p.began || len(result.Changes) > 0 || changed && p.o.json) || len(result.Changes) > 0 {
@@ -127,7 +127,7 @@ func (a *syncAnswer) summary() string {
 	return count + "; in step with " + visible.Line(a.Remote)
 }
 
-// changeLine describes one thing that came or went, as the history of the branch does.
+// changeLine describes one change, as the history of the branch does.
 func changeLine(c gitmail.Change) string {
 	id := ""
 	if c.ID != "" {

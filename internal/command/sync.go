@@ -27,8 +27,8 @@ const (
 	shortestSync = 100 * time.Millisecond
 )
 
-// A Sync is the flag --sync of commands that work or wait: meanwhile the workspace is kept in step with
-// its git remote.
+// A Sync is the flag --sync of commands that work or wait. It keeps the workspace in step with its git
+// remote meanwhile.
 type Sync struct {
 	text  string
 	every time.Duration
@@ -97,7 +97,7 @@ type Synchronizer struct {
 	every        time.Duration
 	workspaces   []*mailbox.Workspace
 	repositories []*gitmail.Repository
-	// remotes are what is known of each repository's remote. The lock guards them.
+	// remotes are the states of the repositories' remotes. The lock guards them.
 	lock    sync.Mutex
 	remotes []RemoteState
 }
@@ -195,8 +195,8 @@ func (y *Synchronizer) Start(ctx context.Context, sends bool) (stop func()) {
 
 func (y *Synchronizer) options(i int) gitmail.Options { return SyncOptions(y.workspaces[i]) }
 
-// SyncOptions returns the options of every sync of a workspace: what is restored elsewhere gets new
-// turns here, too.
+// SyncOptions returns the options of every sync of a workspace: a message that another machine restored
+// gets new turns here, too.
 func SyncOptions(w *mailbox.Workspace) gitmail.Options {
 	return gitmail.Options{Restore: func(ctx context.Context, m *schema.Message, agent schema.AgentName) error {
 		_, err := turn.Restore(ctx, w, string(m.ID), agent, false)
@@ -204,7 +204,7 @@ func SyncOptions(w *mailbox.Workspace) gitmail.Options {
 	}}
 }
 
-// lastSync bounds the sync after a signal. What work did goes out with it, if the remote answers.
+// lastSync bounds the sync after a signal. That sync pushes the results of the work if the remote answers.
 const lastSync = 5 * time.Second
 
 // Around calls work, and syncs meanwhile and once more after it; if work ends by itself, also before
@@ -245,8 +245,8 @@ type RemoteState struct {
 	failing string
 }
 
-// Observe warns if a sync failed that did not fail before, or failed for another reason, and says when
-// the first one succeeds again. It reports whether it printed anything.
+// Observe warns about the first sync that fails, or fails for another reason than the last one, and notes
+// the first one that succeeds again. It reports whether it printed anything.
 func (r *RemoteState) Observe(err error, s *Streams) bool {
 	if err == nil {
 		recovered := r.failing != ""

@@ -23,7 +23,7 @@ type Claim struct {
 	State   ClaimState `json:"state"`
 	// Attempt is how many turns on the message began on any machine: with that at work, if there is one.
 	Attempt int `json:"attempt"`
-	// Since is when the machine took the message, and Renewed when it last said that it is at work.
+	// Since is when the machine took the message, and Renewed when it last renewed the claim.
 	Since   time.Time `json:"since"`
 	Renewed time.Time `json:"renewed"`
 	// Lease is how long the claim holds unless it is renewed.

@@ -23,8 +23,8 @@ const (
 )
 
 // Start begins to keep claims, and gives up those that an earlier process of this workspace left on
-// messages that it handled. Warnings are about refs that are no claims and a remote that does not
-// answer. After an error the claims are kept nevertheless: the remote could not be asked.
+// messages that it handled. It warns about refs that hold no claim and about a remote that does not
+// answer. After an error, which says that the remote could not be reached, it keeps claims nevertheless.
 func (c *Claims) Start(ctx context.Context, warn func(error)) error {
 	c.warn = warn
 	err := c.syncNow(ctx)
@@ -53,8 +53,8 @@ func (c *Claims) Stop(ctx context.Context) error {
 	return c.end(ctx, true)
 }
 
-// Confirm makes sure that no other machine has taken a message over, nor will in the next third of the
-// lease. It waits for a remote that does not answer. The error is ErrClaimLost or that of the context.
+// Confirm makes sure that no other machine has taken over a message, or will do so within the next third
+// of the lease. It waits for a remote that does not answer. The error is ErrClaimLost or that of the context.
 func (c *Claims) Confirm(ctx context.Context, id schema.ID) error {
 	c.mu.Lock()
 	h := c.held[id]
@@ -75,9 +75,9 @@ func (c *Claims) Confirm(ctx context.Context, id schema.ID) error {
 	}
 }
 
-// told returns the time that others are told, without the reading of the clock that stands still while
-// the machine sleeps.
-func (c *Claims) told() time.Time { return c.wall().Round(0) }
+// published returns the current time as claims publish it: without the monotonic reading, which does not
+// advance while the machine sleeps.
+func (c *Claims) published() time.Time { return c.wall().Round(0) }
 
 // retryDelay is the time between attempts to reach a remote that did not answer.
 func (c *Claims) retryDelay() time.Duration { return min(maxRetry, c.lease/12) }
@@ -85,11 +85,11 @@ func (c *Claims) retryDelay() time.Duration { return min(maxRetry, c.lease/12) }
 // pushTime bounds a push of claims: it must not keep others from being renewed.
 func (c *Claims) pushTime() time.Duration { return min(networkLimit, c.lease/3) }
 
-// confirm renews a claim once, unless that was done less than half a lease ago: then nobody else can have
-// it. A clock that was set, or stood still, makes no claim look fresh that is not.
+// confirm renews a claim once, unless it was renewed less than half a lease ago: then no other machine can
+// have it. A clock that was set or stopped does not make an old claim look fresh.
 func (c *Claims) confirm(ctx context.Context, h *heldClaim) error {
 	c.mu.Lock()
-	fresh := !h.lost && max(time.Since(h.renewed), c.told().Sub(h.told).Abs()) < c.lease/2
+	fresh := !h.lost && max(time.Since(h.renewed), c.published().Sub(h.published).Abs()) < c.lease/2
 	c.mu.Unlock()
 	if fresh {
 		return nil
@@ -107,12 +107,12 @@ func (c *Claims) confirm(ctx context.Context, h *heldClaim) error {
 	return err
 }
 
-// Done gives a claim up after its message left the inbox, as soon as the remote knows that.
+// Done gives up a claim after its message left the inbox, as soon as the remote has the acknowledgement.
 func (c *Claims) Done(id schema.ID) {
 	c.giveUp(id, func(h *heldClaim) { h.done, h.remove = time.Now(), true })
 }
 
-// Release gives a claim up although the message stays in the inbox, after so many turns on it.
+// Release gives up a claim although the message stays in the inbox, and records how many turns it had.
 func (c *Claims) Release(id schema.ID, turns int) {
 	c.giveUp(id, func(h *heldClaim) { h.free(max(turns, h.attempt-1)) })
 }
@@ -131,7 +131,7 @@ func (c *Claims) giveUp(id schema.ID, change func(*heldClaim)) {
 	c.endLater(h)
 }
 
-// endLater has a claim given up that is prepared for that.
+// endLater queues a claim that is ready to be given up.
 func (c *Claims) endLater(h *heldClaim) {
 	if c.held[h.ID] == h {
 		delete(c.held, h.ID)
@@ -195,8 +195,8 @@ func (c *Claims) keepRenewing(ctx context.Context) {
 	}
 }
 
-// nextRenewal returns when the next claim is to be renewed, and when the first turn has to stop if it is
-// not. Both are zero if there is none.
+// nextRenewal returns when to renew the next claim, and when the first turn must stop without a renewal.
+// Both are zero if there are no claims.
 func (c *Claims) nextRenewal() (next, expires time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,8 +213,8 @@ func (c *Claims) nextRenewal() (next, expires time.Time) {
 
 func (c *Claims) expiry(h *heldClaim) time.Time { return h.renewed.Add(c.lease * 2 / 3) }
 
-// dueForRenewal returns the claims to be renewed now, also those that soon would be. Those that were taken
-// ahead a lease ago are given up instead: other machines may be free.
+// dueForRenewal returns the claims to renew now, including those that are due soon. It gives up claims
+// that were taken ahead a lease ago: other machines may be free.
 func (c *Claims) dueForRenewal() (due []*heldClaim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,7 +245,7 @@ func (c *Claims) stopExpired(err error) {
 	}
 }
 
-// keepEnding gives claims up that are over, and looks at those of other machines.
+// keepEnding gives up claims that are over, and looks at those of other machines.
 func (c *Claims) keepEnding(ctx context.Context) {
 	look := time.NewTicker(min(maxLook, c.lease/10))
 	defer look.Stop()
@@ -288,7 +288,7 @@ func (c *Claims) isEnding() bool {
 	return len(c.ending) > 0
 }
 
-// end gives the claims up that are over. Unless it is to be at once, those that hold up nobody may wait.
+// end gives up the claims that are over. Unless atOnce is set, claims that block nobody may wait.
 func (c *Claims) end(ctx context.Context, atOnce bool) error {
 	if err := c.taking.lock(ctx); err != nil {
 		return err
@@ -329,7 +329,7 @@ func (c *Claims) forgetEnded() {
 	c.ending = slices.DeleteFunc(c.ending, func(h *heldClaim) bool { return h.lost || h.isNew })
 }
 
-// syncNow brings the workspace in step with the remote, and looks at the claims that came with it.
+// syncNow syncs the workspace, and looks at the claims that the sync fetched.
 func (c *Claims) syncNow(ctx context.Context) error {
 	begun := time.Now()
 	if err := c.sync(ctx); err != nil {

@@ -74,8 +74,8 @@ func randomNumber() string {
 	return hex.EncodeToString(raw)
 }
 
-// workspaceNumber returns the random number of a workspace on this machine. By it a process knows the
-// claims of the one before it, which died. It makes one if there is none.
+// workspaceNumber returns the random number of a workspace on this machine, and makes one if there is none.
+// By this number a process recognizes the claims of an earlier process that died.
 func workspaceNumber(w *mailbox.Workspace) (string, error) {
 	const name = stateFolder + "/number"
 	data, err := durable.ReadFile(w.Root(), w.Dir(), name, 1<<10)
@@ -99,8 +99,8 @@ func numberHere(number, dir string) string {
 	return hex.EncodeToString(sum[:randomSize])
 }
 
-// ListClaims returns the claims of all agents and machines as they were at the last sync, and refs in
-// their place that hold none.
+// ListClaims returns the claims of all agents and machines as of the last sync, including refs that hold
+// no claim.
 func (r *Repository) ListClaims(ctx context.Context) ([]Claim, error) {
 	return (&gitRefs{r: r}).local(ctx, claimRefs)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// put moves the refs of claims on the remote to what is to be said of them now, in one push. Each is then
-// ours or lost, or the result is not known: then tried has the object, and a later put finds out. The
-// error says why a ref did not move that another machine has not moved either.
+// put updates the refs of claims on the remote in one push. Afterwards each claim is ours or lost, or the
+// result is unknown: then tried has the object, and a later put finds out. The error says why a ref did
+// not move, if no other machine moved it.
 func (c *Claims) put(ctx context.Context, claims []*heldClaim) error {
 	if len(claims) == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (c *Claims) put(ctx context.Context, claims []*heldClaim) error {
 	if err := c.settle(ctx, unsettled); err != nil {
 		return err
 	}
-	begun, told := time.Now(), c.told()
+	begun, published := time.Now(), c.published()
 	updates, claims, err := c.updates(ctx, claims)
 	if err != nil || len(updates) == 0 {
 		return err
@@ -61,7 +61,7 @@ func (c *Claims) put(ctx context.Context, claims []*heldClaim) error {
 	defer c.mu.Unlock()
 	for i, h := range claims {
 		if h.isNew = (h.ours || h.remove) && !h.lost && h.object == updates[i].to && len(h.tried) == 0; h.isNew {
-			h.renewed, h.told = begun, told
+			h.renewed, h.published = begun, published
 		} else if !h.lost && notMoved == nil {
 			notMoved = cmp.Or(err, errNotMoved)
 		}
@@ -69,7 +69,7 @@ func (c *Claims) put(ctx context.Context, claims []*heldClaim) error {
 	return cmp.Or(notMoved, settleErr)
 }
 
-// errNotMoved says that a ref is where it was, although the remote reported no error.
+// errNotMoved says that a ref did not move although the remote reported no error.
 var errNotMoved = errors.New("the claim is on the remote as it was before")
 
 // moved notes where the ref of a claim is.
@@ -77,8 +77,8 @@ func (h *heldClaim) moved(to string) {
 	h.object, h.tried, h.ours = to, nil, to != ""
 }
 
-// updates returns what the claims are to be moved to, and those claims that are not lost. Claims that say
-// the same share an object: their refs say which message they are about.
+// updates returns the updates of the refs, and the claims that are not lost. Claims with the same text
+// share an object: their refs name the message.
 func (c *Claims) updates(ctx context.Context, all []*heldClaim) (updates []refUpdate, claims []*heldClaim, err error) {
 	type content struct {
 		state   ClaimState
@@ -188,7 +188,7 @@ func (c *Claims) mine() map[schema.ID]*heldClaim {
 	return all
 }
 
-// sweep removes claims on messages that are not in the inbox: their machines went away between the
+// sweep removes claims on messages that are not in the inbox: their machines disappeared between the
 // acknowledgement and the end of the claim. It waits for a lease, except for claims that an earlier
 // process of this workspace left.
 func (c *Claims) sweep(ctx context.Context, atStart bool) error {

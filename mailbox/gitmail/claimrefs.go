@@ -19,7 +19,7 @@ type refUpdate struct{ ref, from, to string }
 type refResult int
 
 const (
-	// refUnknown is an update of which the remote said nothing: it may have happened.
+	// refUnknown is an update that the remote did not report: it may have happened.
 	refUnknown refResult = iota
 	refMoved
 	// refStale is an update of a ref that was elsewhere.

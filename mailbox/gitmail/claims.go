@@ -26,7 +26,7 @@ var (
 	ErrNoRemote = errors.New("the git repository of the workspace has no remote")
 	// ErrNotPending says that a message is no longer in the inbox: it was handled elsewhere.
 	ErrNotPending = errors.New("the message is no longer in the inbox")
-	// ErrClaimLost says that a claim is not this machine's any more, or may soon be another's.
+	// ErrClaimLost says that this machine lost a claim, or that another machine may soon take it.
 	ErrClaimLost = errors.New("the claim on the message is lost")
 )
 
@@ -45,7 +45,7 @@ func (e *ElsewhereError) Error() string {
 type ClaimOptions struct {
 	// Agent is the agent whose inbox is worked.
 	Agent schema.AgentName
-	// Lease is how long a claim holds that is not renewed; see DefaultLease.
+	// Lease is how long a claim holds without a renewal; see DefaultLease.
 	Lease time.Duration
 	// Sync are the options of the syncs that claims need.
 	Sync Options
@@ -77,7 +77,7 @@ type Claims struct {
 	sync    func(context.Context) error
 	pending func(file string) (bool, error)
 	inbox   func(context.Context) (map[schema.ID]bool, error)
-	// wall is the time that others are told. The clock that counts is that of time.Since.
+	// wall returns the time that claims publish. Leases are measured with time.Since.
 	wall func() time.Time
 	warn func(error)
 
@@ -97,7 +97,7 @@ type Claims struct {
 	seen   map[schema.ID]*sighting
 	// strange are the refs that are no claims, by name and object, so that each is reported once.
 	strange map[string]string
-	// synced is when the last sync began that succeeded.
+	// synced is when the last successful sync began.
 	synced time.Time
 }
 
@@ -115,16 +115,16 @@ type heldClaim struct {
 	ref     string
 	state   ClaimState
 	attempt int
-	// object is what the ref is at on the remote, as far as known, and tried what pushes without a
-	// certain result may have moved it to.
+	// object is where the ref is on the remote, as far as known. tried are the objects to which pushes
+	// with an unknown result may have moved it.
 	object string
 	tried  []string
 	// ours says that the claim was won, and lost that another machine has it now.
 	ours, lost bool
-	// taken and since are when it was won, here and for others. renewed is when the last push began that
-	// succeeded, told the same for others, and isNew that this was the last push.
-	taken, since, renewed, told time.Time
-	isNew                       bool
+	// taken is when this process won the claim, and renewed when the last successful push began. since and
+	// published are the same two times as claims publish them. isNew says that no other push followed.
+	taken, since, renewed, published time.Time
+	isNew                            bool
 	// cancel stops the turn.
 	cancel context.CancelCauseFunc
 	// done is when the message was handled; then the claim ends after a later sync.
@@ -141,7 +141,7 @@ type sighting struct {
 	checked time.Time
 }
 
-// A semaphore is a lock that a context can end the wait for.
+// A semaphore is a lock. A context can end the wait for it.
 type semaphore chan struct{}
 
 func (s semaphore) lock(ctx context.Context) error {
@@ -155,7 +155,7 @@ func (s semaphore) lock(ctx context.Context) error {
 
 func (s semaphore) unlock() { <-s }
 
-// signal wakes whoever waits on the channel, now or later.
+// signal wakes the goroutine that waits on the channel, now or later.
 func signal(wake chan struct{}) {
 	select {
 	case wake <- struct{}{}:
@@ -187,7 +187,7 @@ func (c *Claims) other(id schema.ID) (*Claim, time.Time) {
 	return &claim, until
 }
 
-// leaseOf returns how long a claim holds. A ref that is no claim holds up a message as long as ours.
+// leaseOf returns how long a claim holds. A ref that holds no claim delays a message for our own lease.
 func (c *Claims) leaseOf(claim *Claim) time.Duration {
 	if claim.Err != nil {
 		return c.lease
@@ -195,12 +195,12 @@ func (c *Claims) leaseOf(claim *Claim) time.Duration {
 	return claim.Lease
 }
 
-// Take takes the first message for a turn that begins now. If the remote has to be asked for that, it
-// takes the others as well, ahead of their turns; some of them may be lost. It returns the number of the
-// turn among those on all machines, and a context that ends if the claim is lost.
+// Take takes the first message for a turn that begins now. If that takes a push, it also takes the others,
+// ahead of their turns; some of them may be lost. It returns the number of the turn, counted across all
+// machines, and a context that ends if the claim is lost.
 //
 // The error is an *ElsewhereError if another machine has the message, and ErrNotPending if it was
-// handled. With other errors the remote could not be asked.
+// handled. Other errors say that the remote could not be reached.
 func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held context.Context, err error) {
 	if err := c.taking.lock(ctx); err != nil {
 		return 0, nil, err
@@ -304,8 +304,8 @@ func (c *Claims) takeNew(ctx context.Context, wanted []Wanted) error {
 	return err
 }
 
-// candidates returns the claims to be taken: the first message, and those of the others that no machine
-// has as far as is known here.
+// candidates returns the claims to take: that on the first message, and those on the others that no
+// machine is known to have.
 func (c *Claims) candidates(wanted []Wanted) (claims []*heldClaim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -327,7 +327,7 @@ func (c *Claims) candidates(wanted []Wanted) (claims []*heldClaim) {
 	return claims
 }
 
-// giveBack prepares a claim for its end: the number of turns on the message is kept, if there were any.
+// giveBack prepares a claim for its end. It keeps the number of turns on the message, if there were any.
 // A first turn that never began does not count.
 func (h *heldClaim) giveBack() {
 	if h.state == ClaimWorking && h.cancel == nil {
@@ -336,7 +336,7 @@ func (h *heldClaim) giveBack() {
 	h.free(h.attempt)
 }
 
-// free prepares a claim for its end after so many turns on the message.
+// free prepares a claim for its end, and records how many turns the message had.
 func (h *heldClaim) free(turns int) {
 	h.state, h.attempt, h.remove = ClaimFree, turns, turns == 0
 }

@@ -146,8 +146,8 @@ func (m *testMachine) handle(id schema.ID) {
 
 const testLease = 5 * time.Minute
 
-// newMachines makes machines that share messages 1 to n, and starts their claims. The clock of each that
-// others are told is hours from the next one's.
+// newMachines makes machines that share messages 1 to n, and starts their claims. The times that
+// each of them publishes are hours from the next one's.
 func newMachines(t testing.TB, machines, n int) (*sharedRefs, []*testMachine) {
 	t.Helper()
 	shared := &sharedRefs{objects: make(map[string]string), texts: make(map[string]string), pending: make(map[schema.ID]bool)}

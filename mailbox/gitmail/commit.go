@@ -112,7 +112,7 @@ func (s *stream) commit(edits []*edit) {
 	fmt.Fprintln(s)
 }
 
-// message returns the text of a commit. No build is to start because of mail.
+// message returns the text of a commit. It keeps CI from starting a build for mail.
 func message(edits []*edit) string {
 	text := ""
 	if len(edits) == 1 {

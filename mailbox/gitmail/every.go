@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// grace is how long a sync may go on after the context of Every has ended, so that it records what it
+// grace is how long a sync may run after the context of Every has ended, so that it records what it
 // delivered.
 const grace = 2 * time.Second
 
 // Every syncs at once and then at every interval, until the context ends, and passes each outcome to
-// report. It leaves out a sync if another process has just made one. A sync that is at work when the
-// context ends gets two seconds more, and its outcome is not reported.
+// report. It skips a sync if another process has just made one. A sync that is running when the context
+// ends gets two more seconds, and its outcome is not reported.
 func (r *Repository) Every(ctx context.Context, interval time.Duration, o Options, report func(Result, error)) {
 	for ctx.Err() == nil {
 		if !r.syncedSince(r.now().Add(-interval / 2)) {

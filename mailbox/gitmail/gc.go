@@ -22,8 +22,7 @@ const (
 	// after one the next may follow.
 	collectTime  = 2 * time.Minute
 	collectPause = time.Hour
-	// pruneAge is how old an object must be that nothing leads to before it is removed. Commits that
-	// lost a race are such objects.
+	// pruneAge is the age at which git removes an unreachable object, such as a commit that lost a race.
 	pruneAge = "1.hour.ago"
 	// collectedName is the file whose time is that of the last collection. It is in stateFolder.
 	collectedName = "collected"
@@ -32,8 +31,8 @@ const (
 )
 
 // collectGarbage packs the repository if it has many loose objects or packs, and removes what
-// fast-import left behind. The caller holds the lock. An error is no reason for a sync to fail: what
-// failed is tried again an hour later.
+// fast-import left behind. The caller holds the lock. A sync need not fail after an error: another one
+// tries again an hour later.
 func (r *Repository) collectGarbage(ctx context.Context) error {
 	root, dir := r.w.Root(), r.w.Dir()
 	names, err := durable.ListFolder(root, dir, gitName)

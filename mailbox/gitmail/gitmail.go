@@ -150,8 +150,8 @@ type Options struct {
 	// Patience is how long a sync tries to push while other machines are faster; the default is two
 	// minutes.
 	Patience time.Duration
-	// Restore puts a message back into an inbox, because that was done on another machine; the
-	// default is the Restore of the workspace.
+	// Restore puts a message back into an inbox after another machine did so. The default is the
+	// Restore of the workspace.
 	Restore func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
 }
 
@@ -219,7 +219,7 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 	}
 	if err = e.run(ctx, e.round); err == nil && !o.DryRun {
 		err = r.noteSync()
-		_ = r.collectGarbage(ctx) // the mail is in step, whatever comes of it
+		_ = r.collectGarbage(ctx) // a failure does not affect the mail
 	}
 	if more := len(e.result.Problems) - mostProblems; more > 0 {
 		e.result.Problems = append(e.result.Problems[:mostProblems], Problem{Path: "agents", Err: fmt.Errorf("%d more problems", more)})
@@ -276,8 +276,8 @@ type exchange struct {
 	r      *Repository
 	o      Options
 	result Result
-	// base is the commit that the workspace is in step with, tip the one to which it is brought, and
-	// made the one that was last made here; empty if there is none.
+	// base is the commit that the workspace is in step with, tip the commit that the sync brings it
+	// to, and made the commit that was last made here. Each is empty if there is none.
 	base, tip, made string
 	// there is the commit that the remote has. It has none if its branch was deleted, or before the
 	// first push.

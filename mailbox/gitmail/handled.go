@@ -117,8 +117,8 @@ func (e *exchange) addAcknowledged(d *outgoing, f *folder, p place) error {
 	return nil
 }
 
-// findDropped finds dead letters that are none any more: the messages were restored here and handled,
-// or somebody deleted the files.
+// findDropped finds dead letters that are gone: the messages were restored here and handled, or somebody
+// deleted the files.
 func (e *exchange) findDropped(ctx context.Context, d *outgoing) error {
 	for _, agent := range d.agents {
 		f := d.folders[mailbox.BoxName(agent, mailbox.DeadLetters)]

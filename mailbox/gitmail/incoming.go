@@ -82,7 +82,7 @@ func (e *exchange) judge(differences []difference) *arrivals {
 		p, err := parsePath(d.path)
 		switch {
 		case d.status == 'D' && err != nil, !strings.HasPrefix(d.path, "agents/"):
-			continue // others may keep more in the branch, such as a README
+			continue // users may keep other files in the branch, such as a README
 		case err == nil && d.status != 'D' && d.mode != regular:
 			err = fmt.Errorf("it is no regular file: its mode is %s", d.mode)
 		case err == nil && d.status == 'M' && p.name != keepName:
@@ -139,8 +139,8 @@ func (news *arrivals) add(p place, object string) {
 	}
 }
 
-// apply brings the news into the workspace. What is acknowledged goes last: by then all that explains
-// it is there.
+// apply brings the news into the workspace. Acknowledgements come last: by then the files that they refer
+// to are there.
 func (e *exchange) apply(ctx context.Context, news *arrivals, b *blobs) error {
 	if err := e.addAgents(ctx, news, b); err != nil {
 		return err

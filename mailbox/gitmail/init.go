@@ -25,7 +25,7 @@ var (
 	ErrDamaged = errors.New("the git repository of the workspace is damaged")
 	// ErrTracked says that the user's repository has files of the workspace under version control.
 	ErrTracked = errors.New("the repository has files of the workspace under version control")
-	// ErrForeignBranch says that the ref on the remote holds something else than mailboxes.
+	// ErrForeignBranch says that the ref on the remote holds something other than mailboxes.
 	ErrForeignBranch = errors.New("holds no mailboxes")
 	// ErrCheckedOut says that the user has checked out the branch.
 	ErrCheckedOut = errors.New("is checked out")
@@ -60,7 +60,7 @@ type Initialized struct {
 	// Excluded is the file in the user's repository that lists the workspace. It is empty if the
 	// workspace is in no other repository.
 	Excluded string
-	// Found says that the remote has the ref, and Agents are those whose mailboxes it holds.
+	// Found says that the remote has the ref. Agents are the agents with mailboxes there.
 	Found  bool
 	Agents []schema.AgentName
 	// Joined says that the ref was found, and nothing from it is in the workspace yet.

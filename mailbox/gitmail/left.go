@@ -12,8 +12,8 @@ import (
 	"github.com/oacp-go/oacp/validate"
 )
 
-// addKept writes archived messages and dead letters. Who sees a dead letter finds its reason: that is
-// written first.
+// addKept writes archived messages and dead letters. It writes the reason of a dead letter first, so that
+// every visible dead letter has one.
 func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) error {
 	slices.SortStableFunc(files, func(a, b keptFile) int {
 		return len(b.name) - len(b.message()) - (len(a.name) - len(a.message()))
@@ -161,8 +161,8 @@ func (e *exchange) revive(ctx context.Context, news *arrivals, known []*arrival)
 	return context.Cause(ctx)
 }
 
-// reviveOnce puts a message back and notes that: if this sync is killed before it moves the base, the
-// next one finds the same news, and the message may have been handled by then.
+// reviveOnce puts a message back and records that it did: if this sync is killed before it moves the base,
+// the next one finds the same news, and the message may have been handled by then.
 func (e *exchange) reviveOnce(ctx context.Context, a *arrival, agent schema.AgentName) error {
 	path := place{agent, mailbox.Inbox, a.name}.path()
 	if e.cache.RevivedOn != e.base {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// lockAge is how old a lock of git must be to belong to a process that has died: git holds one for
+	// lockAge is the age from which a lock of git belongs to a process that died: git holds a lock for
 	// milliseconds.
 	lockAge = 10 * time.Second
 	// lockSuffix ends the names of git's locks. No ref may have such a name.
@@ -21,9 +21,9 @@ const (
 	walkLimit = 200_000
 )
 
-// lockFolders are the folders of a repository in which git makes locks, besides refs and logs and what
-// is below these. A sync does not use the index, so its lock is left to whoever works in the repository
-// by hand.
+// lockFolders are the folders of a repository in which git makes locks, besides refs, logs and the folders
+// below them. A sync does not use the index, so it leaves the lock of the index to users who work in the
+// repository by hand.
 var lockFolders = [...]string{".", "reftable", "objects", "objects/info", "objects/pack"}
 
 // StaleLocks returns the locks of git in the repository that are too old to belong to a process that

@@ -50,7 +50,7 @@ func (r *Repository) fetch(ctx context.Context) (bool, error) {
 	}
 }
 
-// The time limits of commands that reach the remote: the first ones may carry years of mail.
+// The time limits of commands that reach the remote. The first ones may carry years of mail.
 const (
 	networkLimit = 2 * time.Minute
 	firstLimit   = 30 * time.Minute
@@ -150,8 +150,8 @@ func (r *Repository) descends(ctx context.Context, commit, older string) (bool, 
 }
 
 // catchUp makes the commit that was last made here the base, if the tip holds it and the base is older:
-// a sync ended after its push, before it recorded the commit. What the commit says was said here, so
-// it is no news, and may no longer be true.
+// a sync ended after its push, before it recorded the commit. The commit describes this workspace at that
+// time, so it is no news here, and may be out of date.
 func (e *exchange) catchUp(ctx context.Context) error {
 	if e.made == "" || e.made == e.base {
 		return nil

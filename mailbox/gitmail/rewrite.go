@@ -13,7 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 )
 
-// ErrShallow is returned for squashing a history whose beginning is not here.
+// ErrShallow is returned for squashing a history whose beginning is missing here.
 var ErrShallow = errors.New("the history is shallow: its beginning is not here")
 
 // rewritten is a history whose beginning became one commit.

@@ -15,9 +15,9 @@ type Squashed struct {
 	Commit string
 }
 
-// Squash makes one commit of those that were committed before a time, here and on the remote. The
-// tree of the tip does not change: on no machine does it send, deliver or acknowledge anything. What
-// is old is a beginning of the history, up to the first commit that is not old: clocks differ.
+// Squash makes one commit of the commits before a time, here and on the remote. The tree of the tip does
+// not change, so no machine sends, delivers or acknowledges anything. Because clocks differ, the old
+// commits are those before the first one that is not old.
 // Merges that somebody made by hand become ordinary commits with the same tree.
 //
 // Squash first receives what other machines pushed, and begins again if one is faster. The error is

@@ -68,7 +68,7 @@ func openSurroundings(ctx context.Context, w *mailbox.Workspace, top string) (s 
 		s.below = filepath.ToSlash(below)
 	}
 	if s.below != "" && lines[1] == "true" {
-		// If the index cannot be read, its owner will notice without us.
+		// An index that cannot be read is the user's problem, and git reports it.
 		if files, err := s.user.Run(ctx, "--literal-pathspecs", "ls-files", "-z", "--", s.below); err == nil && len(files) > 0 {
 			return nil, fmt.Errorf("%w: %s has %d of them in %s", ErrTracked, s.top, bytes.Count(files, []byte{0}), s.below)
 		}

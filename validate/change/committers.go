@@ -164,7 +164,7 @@ func collect(out string, do func(commit, file string)) {
 	}
 }
 
-// staged adds what is staged and not committed: whoever commits now is responsible for it.
+// staged adds files that are staged and not committed, and attributes them to the current committer.
 func (c *check) staged(ctx context.Context, acts map[string][]act) error {
 	head := "HEAD"
 	if !c.committed {
