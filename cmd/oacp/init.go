@@ -99,7 +99,7 @@ func runInit(ctx context.Context, o initOptions, s *command.Streams) error {
 	}
 	made, err := project.Init(dir, options)
 	if err == nil && joining != nil && joining.Joined {
-		err = command.Workspace{Dir: dir}.With(s, nil, func(w *mailbox.Workspace) error { return joining.sync(ctx, w) })
+		err = command.Workspace{Dir: dir}.With(s, nil, func(w *mailbox.Workspace) error { return joining.sync(ctx, w, s) })
 	}
 	if err == nil {
 		err = printMade(s, o.json, dir, made, joining)

@@ -201,12 +201,14 @@ func (g *gitInitialized) warn(made gitmail.Initialized, hasAgents bool) {
 
 // sync brings the mail of a workspace that has just joined. What fails is a warning, because the next
 // sync does it.
-func (g *gitInitialized) sync(ctx context.Context, w *mailbox.Workspace) error {
+func (g *gitInitialized) sync(ctx context.Context, w *mailbox.Workspace, s *command.Streams) error {
 	r, err := gitmail.Open(ctx, w)
 	if err != nil {
 		return err
 	}
-	result, err := r.Sync(ctx, gitmail.Options{})
+	bar := newProgress(s, "exchanging mail")
+	result, err := r.Sync(ctx, gitmail.Options{Progress: bar.update})
+	bar.clear()
 	if ctx.Err() != nil {
 		return err
 	}
