@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/ash"
+	"github.com/oacp-go/oacp/internal/memoryfolder"
 )
 
 // The test binary runs itself as the agent. The argument after this one selects what such a process
@@ -27,6 +28,9 @@ func TestMain(m *testing.M) {
 	}
 	// The race detector otherwise holds every process for a second at its end.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		panic(err)
+	}
+	if err := memoryfolder.Use(); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/oacp-go/oacp/internal/memoryfolder"
 )
 
 // childVariable names what a copy of the test binary does instead of testing.
@@ -20,6 +22,9 @@ const childVariable = "BRIDGE_TEST_CHILD"
 func TestMain(m *testing.M) {
 	role := os.Getenv(childVariable)
 	if role == "" {
+		if err := memoryfolder.Use(); err != nil {
+			panic(err)
+		}
 		os.Exit(m.Run())
 	}
 	children := map[string]func(args []string) error{

@@ -8,12 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/memoryfolder"
 	"github.com/oacp-go/oacp/schema"
 )
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(childRole); role != "" {
 		os.Exit(runChild(role))
+	}
+	if err := memoryfolder.Use(); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/memoryfolder"
 )
 
 func TestMain(m *testing.M) {
@@ -29,6 +30,9 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
+	}
+	if err := memoryfolder.Use(); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

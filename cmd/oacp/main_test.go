@@ -18,9 +18,13 @@ import (
 	"github.com/oacp-go/oacp/cmd/oacp-dashboard/dashboard"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/memoryfolder"
 )
 
 func TestMain(m *testing.M) {
+	if err := memoryfolder.Use(); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){
 		"oacp":           main,
 		"oacp-contract":  func() { command.MainOf("contract", judge.NewCommand) },

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -19,6 +20,9 @@ import (
 func TestMain(m *testing.M) {
 	if role := os.Getenv(childRole); role != "" {
 		os.Exit(runChild(role))
+	}
+	if err := memoryfolder.Use(); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

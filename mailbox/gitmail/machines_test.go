@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/oacp-go/oacp/internal/memoryfolder"
 	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -30,7 +31,11 @@ func TestMain(m *testing.M) {
 	if settings := os.Getenv(childVariable); settings != "" {
 		os.Exit(runChild(settings))
 	}
-	home, err := os.MkdirTemp("", "oacp-gitmail-home-")
+	err := memoryfolder.Use()
+	var home string
+	if err == nil {
+		home, err = os.MkdirTemp("", "oacp-gitmail-home-")
+	}
 	if err == nil {
 		home, err = filepath.EvalSymlinks(home)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/cmd/oacp-contract/judge"
 	"github.com/oacp-go/oacp/cmd/oacp-mcp/mcpserver"
+	"github.com/oacp-go/oacp/internal/memoryfolder"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -32,6 +33,9 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv(childAgent) != "" {
 		os.Exit(serveAsChild())
+	}
+	if err := memoryfolder.Use(); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
