@@ -37,6 +37,9 @@ type Program struct {
 type Entry struct {
 	Name string
 	New  func(*Streams) *cli.Command
+	// Silent says that other programs call the command and take its failures for answers: it exits with
+	// ExitDone after an error, which is printed.
+	Silent bool
 }
 
 // Categories of commands in the help text.
@@ -58,7 +61,7 @@ func (p *Program) Main() {
 // MainOf runs a program that is one command, such as oacp-mcp for "oacp mcp", and exits. Its errors
 // and help texts are those of "oacp NAME".
 func MainOf(name string, newCommand func(*Streams) *cli.Command) {
-	p := &Program{Commands: []Entry{{name, newCommand}, {"version", NewVersionCommand}}}
+	p := &Program{Commands: []Entry{{Name: name, New: newCommand}, {Name: "version", New: NewVersionCommand}}}
 	os.Exit(p.Run(context.Background(), argumentsOf(name, os.Args[1:]), ProcessStreams()))
 }
 
@@ -85,7 +88,12 @@ func (p *Program) Run(ctx context.Context, args []string, s *Streams) int {
 	if err == nil {
 		return failure.ExitDone
 	}
-	return report(failure.Of(err), s, wantsJSON(args))
+	f := failure.Of(err)
+	status := report(f, s, wantsJSON(args))
+	if f.Code != "" && len(args) > 0 && slices.ContainsFunc(p.Commands, func(e Entry) bool { return e.Silent && e.Name == args[0] }) {
+		return failure.ExitDone
+	}
+	return status
 }
 
 func (p *Program) execute(ctx context.Context, args []string, s *Streams) error {

@@ -40,6 +40,34 @@ func (d *Dir) replace(do replacing, name string, data []byte, mode fs.FileMode) 
 	return do.syncDir(d)
 }
 
+// A Replacement is a file that is written, and replaces another one when it is published.
+type Replacement struct {
+	dir          *Dir
+	hidden, name string
+}
+
+// Prepare writes what is to replace a file of the folder, so that Publish needs no space on the disk. It
+// does not sync the file: it is for what need not survive a crash of the machine. The caller calls Publish or
+// Discard.
+func (d *Dir) Prepare(name string, data []byte, mode fs.FileMode) (*Replacement, error) {
+	temporary, err := d.createTemporary(name)
+	if err != nil {
+		return nil, fmt.Errorf("writing %s: %w", d.Path(name), cause(err))
+	}
+	r := &Replacement{d, filepath.Base(temporary.Name()), name}
+	err = write(temporary, data)
+	if err = errors.Join(err, temporary.Chmod(mode), temporary.Close()); err != nil {
+		return nil, errors.Join(fmt.Errorf("writing %s: %w", d.Path(name), cause(err)), r.Discard())
+	}
+	return r, nil
+}
+
+// Publish replaces the file, or gives the new one its name.
+func (r *Replacement) Publish() error { return r.dir.SetAside(r.hidden, r.name) }
+
+// Discard removes what was written.
+func (r *Replacement) Discard() error { return r.dir.Remove(r.hidden) }
+
 // createTemporary makes a hidden file with a name of its own.
 func (d *Dir) createTemporary(name string) (*os.File, error) {
 	for {

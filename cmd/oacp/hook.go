@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/processgroup"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/live"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// hookLimit bounds the work of a hook: the session waits for it.
+const hookLimit = 10 * time.Second
+
+type hookOptions struct {
+	workspace command.Workspace
+	agent     string
+	sync      command.Sync
+}
+
+func newHookCommand(s *command.Streams) *cli.Command {
+	var o hookOptions
+	return &cli.Command{
+		Name:      "hook",
+		Category:  command.CategoryTurns,
+		Usage:     "answer a hook of claude or codex",
+		ArgsUsage: "claude|codex",
+		Description: `The hooks that oacp setup writes call this command. It reads the event of a hook from
+standard input and prints what the session is to be told about its mail, in the form
+that the program reads. It prints nothing if there is no workspace, no agent, or no
+news. An error does not disturb the session: the exit status is 0 all the same, and a
+line in state/live/errors.log says what is wrong. To wake an idle claude it is 2.`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "the session acts for `AGENT` unless $OACP_AGENT names another (default: the program's name)", Destination: &o.agent},
+			o.sync.Flag(""),
+		}, o.workspace.Flags()...),
+		Action: func(c *cli.Context) error {
+			args := command.Positionals(c)
+			if len(args) != 1 || !slices.Contains(live.Programs(), live.Program(args[0])) {
+				return failure.Usagef("name the program whose hook this is: claude or codex")
+			}
+			if s.InTerminal {
+				return failure.Usagef("this command is for hooks, which pass an event on standard input").WithHint("oacp setup " + args[0] + " writes the hooks")
+			}
+			if err := o.sync.Check(); err != nil {
+				return err
+			}
+			return runHook(c.Context, o, live.Program(args[0]), s)
+		},
+	}
+}
+
+// runHook answers an event. The programs take the exit status 2 of a crash for an answer, so there is no
+// crash.
+func runHook(ctx context.Context, o hookOptions, program live.Program, s *command.Streams) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("%v\n%s", cause, debug.Stack())
+		}
+	}()
+	e, err := live.ReadEvent(s.In)
+	if err != nil {
+		return err
+	}
+	if s.Getenv(orphans.Variable) != "" || s.Getenv("CLAUDE_CODE_SESSION_ATTENDED") == "0" {
+		return nil // nobody sits in the session, or its runner gives it the mail
+	}
+	place := o.workspace.Place(s)
+	if e.Dir != "" {
+		place.WorkingDir = e.Dir
+	}
+	dir, err := place.Find()
+	if err != nil {
+		return nil // the session has nothing to do with oacp
+	}
+	w, err := mailbox.Open(dir, nil)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = w.Close() }() // nothing is written through it
+	ctx, cancel := context.WithTimeout(ctx, hookLimit)
+	defer cancel()
+	agent, known := o.agentOf(w, program, s)
+	if !known {
+		return nil
+	}
+	exit := 0
+	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Process: live.SessionProcess(s.Getenv), Follow: o.sync.IsSet(), Now: s.Now}
+	err = h.Handle(ctx, e, func(a live.Answer) error {
+		exit = a.Exit
+		_, printErr := s.Out.Write(a.Stdout)
+		if printErr == nil {
+			printErr = s.Out.Flush()
+		}
+		if printErr == nil {
+			_, printErr = s.Err.Write(a.Stderr)
+		}
+		if a.Follow && printErr == nil {
+			printErr = o.follow(w, agent, e.Session)
+		}
+		return printErr
+	})
+	if err != nil {
+		if noteErr := live.NoteError(w, s.Now(), fmt.Errorf("%s of %s session %s: %w", e.Name, program, e.Session, err)); noteErr != nil {
+			return err // which the program may show
+		}
+	}
+	if exit != 0 {
+		return &failure.StatusError{Status: exit}
+	}
+	return nil
+}
+
+// agentOf returns the agent of the workspace for which a session acts.
+func (o hookOptions) agentOf(w *mailbox.Workspace, program live.Program, s *command.Streams) (agent schema.AgentName, known bool) {
+	if agent, err := project.AgentFromEnvironment(s.Getenv); err == nil && w.Knows(agent) {
+		return agent, true
+	}
+	agent = schema.AgentName(o.agent)
+	if agent == "" {
+		agent = schema.AgentName(program)
+	}
+	return agent, agent.Valid() && w.Knows(agent)
+}
+
+// follow starts the process that follows a session. It outlives this one, and ends with the session.
+func (o hookOptions) follow(w *mailbox.Workspace, agent schema.AgentName, session string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := []string{"live", "--dir", w.Dir(), "--agent", string(agent), "--follow", session}
+	if o.sync.IsSet() {
+		args = append(args, "--sync="+o.sync.String())
+	}
+	follower := exec.Command(self, args...)
+	processgroup.LeadSession(follower)
+	if err := follower.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", visible.Quote(self), err)
+	}
+	return follower.Process.Release()
+}

@@ -1,0 +1,185 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+)
+
+// A Hook answers the events of a session.
+type Hook struct {
+	Workspace *mailbox.Workspace
+	Agent     schema.AgentName
+	Program   Program
+	// Process is that of the session.
+	Process Process
+	// Follow says that Follow does more than ring codex, so that each session needs it.
+	Follow bool
+	// Now returns the time; nil is time.Now.
+	Now func() time.Time
+}
+
+const (
+	// lockRetry is the pause between attempts to take the lock of an agent's sessions.
+	lockRetry = 5 * time.Millisecond
+	// burst is how long a wake waits for more mail: one wake is for all.
+	burst = 300 * time.Millisecond
+)
+
+// Handle passes to print what the program is to be told, if anything. Other events and those of helpers of
+// the model say nothing. If print fails, or the process ends before Handle does, the next event says it again.
+// An error leaves the session as it was.
+func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (err error) {
+	switch {
+	case e.Subagent != "":
+		return nil
+	case e.Name == FileChanged && (e.Change == "unlink" || !schema.IsMessageFile(filepath.Base(e.Path))):
+		return nil
+	case !slices.Contains([]string{SessionStart, UserPromptSubmit, PostToolUse, Stop, FileChanged, SessionEnd}, e.Name):
+		return nil
+	}
+	if err := h.Workspace.CheckAgent(h.Agent); err != nil {
+		return err
+	}
+	dir, err := openFolder(h.Workspace, h.Agent)
+	if errors.Is(err, fs.ErrNotExist) && e.Name != SessionEnd {
+		if err := h.Workspace.MakeStateFolder(folderOf(h.Agent)); err != nil {
+			return err
+		}
+		dir, err = openFolder(h.Workspace, h.Agent)
+	}
+	if err != nil {
+		if e.Name == SessionEnd && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	if s, err := readSession(dir, e.Session); err == nil && h.isQuiet(&s, e) {
+		return nil
+	}
+	if e.Name == FileChanged && !pause(ctx, burst) {
+		return context.Cause(ctx)
+	}
+	lock := dir.NewLock(lockName)
+	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if e.Name == SessionEnd {
+		return removeSession(dir, e.Session)
+	}
+	return h.answer(ctx, dir, e, print)
+}
+
+// pause reports whether the context is still valid after that time.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// isQuiet reports whether an event changes nothing and there is nothing to tell. It does not read the
+// inbox.
+func (h *Hook) isQuiet(s *Session, e Event) bool {
+	if e.Name == SessionStart || e.Name == SessionEnd || e.Name == UserPromptSubmit && s.Left > 0 || s.Working != (e.Name != Stop) && e.Name != FileChanged {
+		return false
+	}
+	proving := slices.ContainsFunc(s.Told, func(t Told) bool { return t.Proof.after(e.Name) != t.Proof })
+	return !proving && s.Events[e.Name] > 0 && !s.Looked.IsZero() && s.Looked.Equal(h.inboxTime())
+}
+
+// inboxTime returns when the names in the inbox last changed; it is zero if the inbox cannot be read.
+func (h *Hook) inboxTime() time.Time {
+	info, err := h.Workspace.Root().Lstat(inboxOf(h.Agent))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// answer answers an event. The caller holds the lock.
+func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func(Answer) error) error {
+	s, begins := h.session(dir, e)
+	noteErr := h.prove(&s, e.Name)
+	text, err := h.news(ctx, dir, &s, e, begins)
+	var written *durable.Replacement
+	if err == nil {
+		written, err = s.prepare(dir)
+	}
+	if err != nil {
+		text = "" // what cannot be recorded is not told
+	}
+	a := Answer{Follow: begins && (h.Program == Codex || h.Follow)}
+	err = errors.Join(err, a.write(h, e.Name, text))
+	err = errors.Join(err, print(a))
+	switch {
+	case written == nil:
+	case err != nil:
+		err = errors.Join(err, written.Discard())
+	default:
+		err = written.Publish()
+	}
+	return errors.Join(noteErr, err)
+}
+
+// session returns the state of the session at an event, and whether the session knows nothing yet.
+func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool) {
+	s, err := readSession(dir, e.Session)
+	if err != nil || s.Program != h.Program || e.Source == "clear" {
+		// A state that cannot be read is as good as none.
+		s, begins = Session{Program: h.Program, ID: e.Session, Agent: h.Agent, Began: h.now()}, true
+	}
+	if begins || e.Name == SessionStart {
+		s.Process, s.Host, s.Dir = h.Process, hostname(), e.Dir
+	}
+	if e.Name != FileChanged {
+		s.Working = e.Name != Stop && e.Name != SessionStart
+	}
+	if s.Events == nil {
+		s.Events = make(map[string]int)
+	}
+	s.Events[e.Name]++
+	return s, begins || e.Name == SessionStart
+}
+
+func (h *Hook) now() time.Time {
+	if h.Now == nil {
+		return time.Now()
+	}
+	return h.Now()
+}
+
+// prove records what an event proves: the messages that the model has noticed. After an error, the next
+// event proves it.
+func (h *Hook) prove(s *Session, event string) error {
+	before := slices.Clone(s.Told)
+	var noticed []turn.Key
+	for i := range s.Told {
+		t := &s.Told[i]
+		left := t.Proof.after(event)
+		if left == none && t.Proof != none && t.Key.ID != "" {
+			noticed = append(noticed, t.Key)
+		}
+		t.Proof = left
+	}
+	if len(noticed) == 0 {
+		return nil
+	}
+	err := turn.NoteNoticed(h.Workspace, h.Agent, noticed, turn.Noticed{Session: s.ID, Program: string(h.Program), At: h.now()})
+	if err != nil {
+		s.Told = before
+	}
+	return err
+}

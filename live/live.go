@@ -1,0 +1,65 @@
+// Package live tells the interactive sessions of claude and codex about the mail of their agent.
+//
+// The hooks of a session call `oacp hook`, which passes each event to Hook.Handle:
+//
+//	SessionStart      greets: who the agent is, what waits, what it owes
+//	UserPromptSubmit  adds what is new, and what did not fit at the start
+//	PostToolUse       adds what is new
+//	Stop              holds the session if mail has come that should wake it
+//	FileChanged       wakes the session for such mail (claude only)
+//	SessionEnd        forgets the session
+//
+// A message is told to each session once. It is noticed when the model has answered a request that
+// carried it: see proof. An idle codex has no event for new mail, so Follow rings it.
+//
+// The state is in state/live/AGENT/SESSION.json. It need not survive a crash of the machine, which ends
+// the sessions, too.
+package live
+
+import (
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A Program is one whose sessions have hooks.
+type Program string
+
+// The programs.
+const (
+	Claude Program = "claude"
+	Codex  Program = "codex"
+)
+
+// Programs returns all programs.
+func Programs() []Program { return []Program{Claude, Codex} }
+
+// Events of hooks.
+const (
+	SessionStart     = "SessionStart"
+	UserPromptSubmit = "UserPromptSubmit"
+	PostToolUse      = "PostToolUse"
+	Stop             = "Stop"
+	FileChanged      = "FileChanged"
+	SessionEnd       = "SessionEnd"
+)
+
+// Wakes reports whether mail is worth a turn of an idle session. Expired mail and notices are not, nor
+// is a notification that answers nothing and is not urgent.
+func Wakes(m *schema.Message, now time.Time) bool {
+	if m.ExpiredAt(now) || m.IsNotice() {
+		return false
+	}
+	urgent := m.Priority == schema.P0 || m.Priority == schema.P1
+	return m.Type != schema.Notification || m.ParentID != "" || urgent
+}
+
+// stateFolder holds a folder for each agent with live sessions.
+const stateFolder = "state/live"
+
+// folderOf returns the folder with the sessions of an agent. The name was checked.
+func folderOf(agent schema.AgentName) string { return stateFolder + "/" + string(agent) }
+
+// inboxOf returns the folder that new mail for an agent comes to.
+func inboxOf(agent schema.AgentName) string { return mailbox.BoxName(agent, mailbox.Inbox) }

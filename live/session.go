@@ -1,0 +1,165 @@
+package live
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A Session is a session of a program that acts for an agent.
+type Session struct {
+	Program Program          `json:"program"`
+	ID      string           `json:"session"`
+	Agent   schema.AgentName `json:"agent"`
+	Process Process          `json:"process"`
+	Host    string           `json:"host"`
+	Dir     string           `json:"dir"`
+	Began   time.Time        `json:"began"`
+	// Working says that a turn is running, unless a person has interrupted it.
+	Working bool `json:"working"`
+	// Looked is the time of the inbox when it held nothing that the session was not told. It is zero if
+	// the inbox may hold more.
+	Looked time.Time `json:"looked,omitzero"`
+	// Left counts the files that waited at the start and are not told yet. Their names are in a file of
+	// its own.
+	Left int `json:"left,omitempty"`
+	// Told are the files in the inbox that the session was told, the oldest first.
+	Told []Told `json:"told,omitempty"`
+	// Events counts the events by name.
+	Events map[string]int `json:"events,omitempty"`
+}
+
+const (
+	sessionSuffix = ".json"
+	waitingSuffix = ".waiting"
+	// maxState bounds the size of a state file, in bytes.
+	maxState = 64 << 20
+	lockName = ".lock"
+)
+
+// Sessions returns the living sessions of the agents, or of all agents if none is named, the oldest
+// first. It changes nothing.
+func Sessions(w *mailbox.Workspace, agents ...schema.AgentName) (sessions []Session, err error) {
+	if len(agents) == 0 {
+		if agents, err = w.Agents(); err != nil {
+			return nil, err
+		}
+	}
+	for _, agent := range agents {
+		found, err := readSessions(w, agent)
+		if err != nil {
+			return nil, err
+		}
+		sessions = append(sessions, slices.DeleteFunc(found, func(s Session) bool { return !s.Alive() })...)
+	}
+	slices.SortStableFunc(sessions, func(a, b Session) int { return a.Began.Compare(b.Began) })
+	return sessions, nil
+}
+
+// Find returns the state of a session. The error matches fs.ErrNotExist if there is none.
+func Find(w *mailbox.Workspace, agent schema.AgentName, id string) (Session, error) {
+	dir, err := openFolder(w, agent)
+	if err != nil {
+		return Session{}, err
+	}
+	defer dir.Close() // nothing is written
+	return readSession(dir, id)
+}
+
+// Alive reports whether the process of the session lives. Of a session on another host, nothing is
+// known.
+func (s *Session) Alive() bool { return s.Host == hostname() && s.Process.alive() }
+
+func hostname() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return host
+}
+
+// readSessions returns the sessions of an agent, also dead ones. It passes over files that it cannot
+// read as a session.
+func readSessions(w *mailbox.Workspace, agent schema.AgentName) (sessions []Session, err error) {
+	dir, err := openFolder(w, agent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	names, err := dir.Names()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		id, ok := strings.CutSuffix(name, sessionSuffix)
+		if !ok || !sessionID.MatchString(id) {
+			continue
+		}
+		if s, err := readSession(dir, id); err == nil && s.Agent == agent {
+			sessions = append(sessions, s)
+		}
+	}
+	return sessions, nil
+}
+
+// openFolder opens the folder with the sessions of an agent.
+func openFolder(w *mailbox.Workspace, agent schema.AgentName) (*durable.Dir, error) {
+	if _, err := schema.ParseAgentName(string(agent)); err != nil {
+		return nil, err
+	}
+	return durable.OpenDir(w.Root(), w.Dir(), folderOf(agent))
+}
+
+func readSession(dir *durable.Dir, id string) (s Session, err error) {
+	if !sessionID.MatchString(id) {
+		return s, fmt.Errorf("session %q: %w", id, fs.ErrNotExist)
+	}
+	data, err := dir.ReadFile(id+sessionSuffix, maxState)
+	if err != nil {
+		return s, err
+	}
+	if err := json.Unmarshal(data, &s); err != nil {
+		return s, fmt.Errorf("reading %s: %w", dir.Path(id+sessionSuffix), err)
+	}
+	if s.ID != id {
+		return s, fmt.Errorf("reading %s: it is about session %q", dir.Path(id+sessionSuffix), s.ID)
+	}
+	return s, nil
+}
+
+// prepare writes the state of a session beside the file that it replaces.
+func (s *Session) prepare(dir *durable.Dir) (*durable.Replacement, error) {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	return dir.Prepare(s.ID+sessionSuffix, append(data, '\n'), 0o600)
+}
+
+// remove forgets a session.
+func removeSession(dir *durable.Dir, id string) error {
+	return errors.Join(dir.Remove(id+sessionSuffix), dir.Remove(id+waitingSuffix))
+}
+
+// removeDead forgets the sessions of this host whose processes have ended.
+func removeDead(dir *durable.Dir, sessions []Session) (err error) {
+	host := hostname()
+	for _, s := range sessions {
+		if s.Host == host && !s.Process.alive() {
+			err = errors.Join(err, removeSession(dir, s.ID))
+		}
+	}
+	return err
+}
