@@ -1,4 +1,3 @@
-// Package live tells the interactive sessions of claude and codex about the mail of an agent.
 package live
 
 import (

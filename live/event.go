@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
+	"strings"
 )
 
 // An Event is what a hook says on its standard input. Fields that the program does not send are empty.
@@ -32,8 +32,14 @@ const maxEvent = 16 << 20
 // ErrEvent is returned for input that is not an event of a hook.
 var ErrEvent = errors.New("standard input is not an event of a hook")
 
-// sessionID has the ids of sessions, which become names of files.
-var sessionID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+// isSessionID reports whether the text can be the id of a session, which becomes the name of a file.
+func isSessionID(text string) bool {
+	const most = 128
+	other := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	}
+	return text != "" && len(text) <= most && !strings.ContainsFunc(text, other)
+}
 
 // ReadEvent reads an event. It reads the input to its end, so that the program that writes it never
 // fails. Of a field with another type than expected, it takes nothing. The error matches ErrEvent, or is
@@ -54,7 +60,7 @@ func ReadEvent(r io.Reader) (Event, error) {
 	switch {
 	case e.Name == "":
 		return Event{}, fmt.Errorf("%w: hook_event_name is missing", ErrEvent)
-	case !sessionID.MatchString(e.Session):
+	case !isSessionID(e.Session):
 		return Event{}, fmt.Errorf("%w: session_id is missing or has characters that no id has", ErrEvent)
 	}
 	return e, nil

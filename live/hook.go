@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -19,8 +20,8 @@ type Hook struct {
 	Workspace *mailbox.Workspace
 	Agent     schema.AgentName
 	Program   Program
-	// Process is that of the session.
-	Process Process
+	// Getenv returns the variables of the hook's environment; nil is os.Getenv.
+	Getenv func(string) string
 	// Follow says that Follow does more than ring codex, so that each session needs it.
 	Follow bool
 	// Now returns the time; nil is time.Now.
@@ -97,7 +98,7 @@ func (h *Hook) isQuiet(s *Session, e Event) bool {
 		return false
 	}
 	proving := slices.ContainsFunc(s.Told, func(t Told) bool { return t.Proof.after(e.Name) != t.Proof })
-	return !proving && s.Events[e.Name] > 0 && !s.Looked.IsZero() && s.Looked.Equal(h.inboxTime())
+	return !proving && !s.Events[e.Name].IsZero() && !s.Looked.IsZero() && s.Looked.Equal(h.inboxTime())
 }
 
 // inboxTime returns when the names in the inbox last changed; it is zero if the inbox cannot be read.
@@ -141,17 +142,41 @@ func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool) {
 		// A state that cannot be read is as good as none.
 		s, begins = Session{Program: h.Program, ID: e.Session, Agent: h.Agent, Began: h.now()}, true
 	}
-	if begins || e.Name == SessionStart {
-		s.Process, s.Host, s.Dir = h.Process, hostname(), e.Dir
+	if begins || e.Name == SessionStart || s.Process.PID == 0 {
+		h.attach(&s, e.Dir)
 	}
 	if e.Name != FileChanged {
 		s.Working = e.Name != Stop && e.Name != SessionStart
 	}
 	if s.Events == nil {
-		s.Events = make(map[string]int)
+		s.Events = make(map[string]time.Time)
 	}
-	s.Events[e.Name]++
+	if s.Events[e.Name].IsZero() {
+		s.Events[e.Name] = h.now()
+	}
 	return s, begins || e.Name == SessionStart
+}
+
+// attach notes in which process the session is. If codex runs the hooks of all sessions in one process, that
+// is the one that is found in the session's folder.
+func (h *Hook) attach(s *Session, folder string) {
+	getenv := h.Getenv
+	if getenv == nil {
+		getenv = os.Getenv
+	}
+	p := caller(getenv)
+	s.Host, s.Dir, s.Process, s.Server = hostname(), folder, p.Process, Process{}
+	if !p.shared() {
+		return
+	}
+	taken := make(map[Process]bool)
+	others, _ := Sessions(h.Workspace) // those that cannot be read take none
+	for _, other := range others {
+		if other.ID != s.ID {
+			taken[other.Process] = true
+		}
+	}
+	s.Process, s.Server = terminalOf(folder, taken), p.Process
 }
 
 func (h *Hook) now() time.Time {

@@ -135,7 +135,8 @@ func (h *Hook) tell(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 			}
 		}
 	}
-	if s.Looked = time.Time{}; t.names.stable && fresh == 0 && !t.unsettled {
+	s.Looked = time.Time{}
+	if t.names.stable && fresh == 0 && !t.unsettled {
 		s.Looked = t.names.changed
 	}
 	return digest.Text, s.setWaiting(dir, left)

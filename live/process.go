@@ -15,29 +15,54 @@ type Process struct {
 }
 
 // alive reports whether the process has not ended.
-func (p Process) alive() bool {
-	now, _, _ := readProcess(p.PID)
-	return p.PID > 0 && now == p
+func (p Process) alive() bool { return p.PID > 0 && readProcess(p.PID).Process == p }
+
+// A runningProcess is what the system says about a process. It is the zero value if there is none.
+type runningProcess struct {
+	Process
+	parent int
+	// name is that of the program, and arguments its command line, separated by NUL.
+	name, arguments string
+}
+
+// shared reports whether the process is the one that runs the hooks of all sessions of codex: its parents
+// say nothing about the session.
+func (p *runningProcess) shared() bool {
+	return slices.Contains(strings.Split(p.arguments, "\x00"), "app-server")
 }
 
 // shells are programs between a hook and the process of its session.
 var shells = []string{"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "env", "busybox"}
 
-// SessionProcess returns the process of the session whose hook this process is: the one that claude
-// names in the environment, or the nearest ancestor that is no shell.
-func SessionProcess(getenv func(string) string) Process {
+// caller returns the process that called the hook that this process is: the one that claude names in the
+// environment, or the nearest ancestor that is no shell.
+func caller(getenv func(string) string) runningProcess {
 	if pid, err := strconv.Atoi(getenv("CLAUDE_PID")); err == nil && pid > 1 {
-		if p, _, _ := readProcess(pid); p.PID > 0 {
+		if p := readProcess(pid); p.PID > 0 {
 			return p
 		}
 	}
 	pid := os.Getppid()
 	for range 8 {
-		p, parent, name := readProcess(pid)
-		if !slices.Contains(shells, strings.TrimPrefix(path.Base(name), "-")) || parent <= 1 {
+		p := readProcess(pid)
+		if !slices.Contains(shells, strings.TrimPrefix(path.Base(p.name), "-")) || p.parent <= 1 {
 			return p
 		}
-		pid = parent
+		pid = p.parent
+	}
+	return runningProcess{}
+}
+
+// terminalOf returns the process of codex in whose terminal a session of the folder is, if only one can be:
+// one that has no session yet, or the only one. Taken are those with a session.
+func terminalOf(dir string, taken map[Process]bool) Process {
+	all := codexIn(dir)
+	free := slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return taken[p] })
+	switch {
+	case len(free) == 1:
+		return free[0]
+	case len(all) == 1:
+		return all[0]
 	}
 	return Process{}
 }

@@ -8,23 +8,48 @@ import (
 	"strings"
 )
 
-// readProcess returns a process, its parent, and the name of its program. The process is the zero value
-// if there is none.
-func readProcess(pid int) (p Process, parent int, name string) {
-	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+// readProcess describes a process.
+func readProcess(pid int) runningProcess {
+	folder := filepath.Join("/proc", strconv.Itoa(pid))
+	stat, err := os.ReadFile(filepath.Join(folder, "stat"))
 	open, end := bytes.IndexByte(stat, '('), bytes.LastIndexByte(stat, ')')
 	if err != nil || open < 0 || end < open {
-		return Process{}, 0, ""
+		return runningProcess{}
 	}
 	// The fields after the name: state, parent, …; the 20th is the start time. See proc_pid_stat(5).
 	const startTime = 19
 	fields := strings.Fields(string(stat[end+1:]))
 	if len(fields) <= startTime || fields[0] == "Z" || fields[0] == "X" {
-		return Process{}, 0, ""
+		return runningProcess{}
 	}
-	parent, err = strconv.Atoi(fields[1])
+	parent, err := strconv.Atoi(fields[1])
 	if err != nil {
-		return Process{}, 0, ""
+		return runningProcess{}
 	}
-	return Process{PID: pid, Started: fields[startTime]}, parent, string(stat[open+1 : end])
+	arguments, _ := os.ReadFile(filepath.Join(folder, "cmdline")) // it may have ended
+	return runningProcess{Process{PID: pid, Started: fields[startTime]}, parent, string(stat[open+1 : end]), string(arguments)}
+}
+
+// codexIn returns the processes of codex in a folder, except those that are shared.
+func codexIn(dir string) (found []Process) {
+	want, err := os.Stat(dir)
+	if err != nil {
+		return nil
+	}
+	names, _ := filepath.Glob("/proc/[0-9]*/comm")
+	for _, name := range names {
+		if comm, err := os.ReadFile(name); err != nil || string(bytes.TrimSpace(comm)) != string(Codex) {
+			continue
+		}
+		folder := filepath.Dir(name)
+		pid, err := strconv.Atoi(filepath.Base(folder))
+		if err != nil {
+			continue
+		}
+		at, err := os.Stat(filepath.Join(folder, "cwd"))
+		if p := readProcess(pid); err == nil && os.SameFile(at, want) && p.PID > 0 && !p.shared() {
+			found = append(found, p.Process)
+		}
+	}
+	return found
 }

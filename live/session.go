@@ -20,10 +20,13 @@ type Session struct {
 	Program Program          `json:"program"`
 	ID      string           `json:"session"`
 	Agent   schema.AgentName `json:"agent"`
-	Process Process          `json:"process"`
-	Host    string           `json:"host"`
-	Dir     string           `json:"dir"`
-	Began   time.Time        `json:"began"`
+	// Process is the one whose terminal the session is in. It is the zero value if that is not known;
+	// then Server runs the session.
+	Process Process   `json:"process,omitzero"`
+	Server  Process   `json:"server,omitzero"`
+	Host    string    `json:"host"`
+	Dir     string    `json:"dir"`
+	Began   time.Time `json:"began"`
 	// Working says that a turn is running, unless a person has interrupted it.
 	Working bool `json:"working"`
 	// Looked is the time of the inbox when it held nothing that the session was not told. It is zero if
@@ -34,8 +37,8 @@ type Session struct {
 	Left int `json:"left,omitempty"`
 	// Told are the files in the inbox that the session was told, the oldest first.
 	Told []Told `json:"told,omitempty"`
-	// Events counts the events by name.
-	Events map[string]int `json:"events,omitempty"`
+	// Events says when an event of each name first came.
+	Events map[string]time.Time `json:"events,omitempty"`
 }
 
 const (
@@ -75,9 +78,19 @@ func Find(w *mailbox.Workspace, agent schema.AgentName, id string) (Session, err
 	return readSession(dir, id)
 }
 
-// Alive reports whether the process of the session lives. Of a session on another host, nothing is
-// known.
-func (s *Session) Alive() bool { return s.Host == hostname() && s.Process.alive() }
+// Alive reports whether the session may have somebody who sits in it: its process lives. Of a session on
+// another host, nothing is known.
+func (s *Session) Alive() bool { return s.Host == hostname() && s.lives() }
+
+func (s *Session) lives() bool {
+	if s.Process.PID > 0 {
+		return s.Process.alive()
+	}
+	return s.Server.alive()
+}
+
+// Attended reports whether the process of the terminal that the session is in is known and lives.
+func (s *Session) Attended() bool { return s.Host == hostname() && s.Process.alive() }
 
 func hostname() string {
 	host, err := os.Hostname()
@@ -104,7 +117,7 @@ func readSessions(w *mailbox.Workspace, agent schema.AgentName) (sessions []Sess
 	}
 	for _, name := range names {
 		id, ok := strings.CutSuffix(name, sessionSuffix)
-		if !ok || !sessionID.MatchString(id) {
+		if !ok || !isSessionID(id) {
 			continue
 		}
 		if s, err := readSession(dir, id); err == nil && s.Agent == agent {
@@ -123,7 +136,7 @@ func openFolder(w *mailbox.Workspace, agent schema.AgentName) (*durable.Dir, err
 }
 
 func readSession(dir *durable.Dir, id string) (s Session, err error) {
-	if !sessionID.MatchString(id) {
+	if !isSessionID(id) {
 		return s, fmt.Errorf("session %q: %w", id, fs.ErrNotExist)
 	}
 	data, err := dir.ReadFile(id+sessionSuffix, maxState)
@@ -148,7 +161,7 @@ func (s *Session) prepare(dir *durable.Dir) (*durable.Replacement, error) {
 	return dir.Prepare(s.ID+sessionSuffix, append(data, '\n'), 0o600)
 }
 
-// remove forgets a session.
+// removeSession forgets a session.
 func removeSession(dir *durable.Dir, id string) error {
 	return errors.Join(dir.Remove(id+sessionSuffix), dir.Remove(id+waitingSuffix))
 }
@@ -157,7 +170,7 @@ func removeSession(dir *durable.Dir, id string) error {
 func removeDead(dir *durable.Dir, sessions []Session) (err error) {
 	host := hostname()
 	for _, s := range sessions {
-		if s.Host == host && !s.Process.alive() {
+		if s.Host == host && !s.lives() {
 			err = errors.Join(err, removeSession(dir, s.ID))
 		}
 	}

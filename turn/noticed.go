@@ -2,7 +2,6 @@ package turn
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -19,33 +18,33 @@ type Noticed struct {
 	At      time.Time `json:"at"`
 }
 
-// NoteNoticed records in the journal of an agent that the model of a session got these messages. They are
-// complete, with their bodies. When NoteNoticed returns, the record is durable. After an error, call it
-// again: a session notices a message once, however often that is recorded. Without a time, it is now.
+// A Key identifies a message in a journal, also after its file has gone.
+type Key = key
+
+// KeyOf returns the key of a complete message, with its body.
+func KeyOf(m *schema.Message) (Key, error) { return keyOf(m) }
+
+// NoteNoticed records in the journal of an agent that the model of a session got these messages. When
+// NoteNoticed returns, the record is durable. After an error, call it again: a session notices a message
+// once, however often that is recorded. Without a time, it is now.
 //
 // Programs call NoteNoticed while a model waits for them, so it does not read the journal. For a Runner, a
 // message that was noticed is like any other.
-func NoteNoticed(w *mailbox.Workspace, agent schema.AgentName, messages []*schema.Message, by Noticed) error {
+func NoteNoticed(w *mailbox.Workspace, agent schema.AgentName, messages []Key, by Noticed) error {
 	if by.Session == "" || by.Program == "" {
 		return errors.New("noting that messages were noticed: the session or its program has no name")
 	}
 	if err := w.CheckAgent(agent); err != nil {
 		return err
 	}
-	var errs []error
-	facts := make([]fact, 0, len(messages))
-	for _, m := range messages {
-		k, err := keyOf(m)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("noting that message %s was noticed: %w", m.ID, err))
-			continue
-		}
-		facts = append(facts, fact{At: by.At, Kind: noticed, key: k, Session: by.Session, Program: by.Program})
+	facts := make([]fact, len(messages))
+	for i, k := range messages {
+		facts[i] = fact{At: by.At, Kind: noticed, key: k, Session: by.Session, Program: by.Program}
 	}
-	if len(facts) > 0 {
-		errs = append(errs, appendFacts(w, agent, facts...))
+	if len(facts) == 0 {
+		return nil
 	}
-	return errors.Join(errs...)
+	return appendFacts(w, agent, facts...)
 }
 
 // notice adds a session that noticed the message, unless it is known.

@@ -24,11 +24,24 @@ func noticedBy(rec *record, session string) fact {
 	return fact{Kind: noticed, key: rec.key, Session: session, Program: "codex"}
 }
 
+// keysOf returns the keys of messages.
+func keysOf(t testing.TB, messages []*schema.Message) []Key {
+	t.Helper()
+	keys := make([]Key, len(messages))
+	for i, m := range messages {
+		var err error
+		if keys[i], err = KeyOf(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return keys
+}
+
 // noteNoticed notes that sessions noticed messages.
 func noteNoticed(t testing.TB, w *mailbox.Workspace, messages []*schema.Message, sessions ...string) {
 	t.Helper()
 	for _, session := range sessions {
-		if err := NoteNoticed(w, "codex", messages, Noticed{Session: session, Program: "codex"}); err != nil {
+		if err := NoteNoticed(w, "codex", keysOf(t, messages), Noticed{Session: session, Program: "codex"}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -137,7 +150,7 @@ func TestNoticedAt(t *testing.T) {
 	later := first
 	later.At = later.At.Add(time.Hour)
 	for _, by := range []Noticed{first, later} {
-		if err := NoteNoticed(w, "codex", sent, by); err != nil {
+		if err := NoteNoticed(w, "codex", keysOf(t, sent), by); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,10 +161,10 @@ func TestNoticedAt(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"no session":    NoteNoticed(w, "codex", sent, Noticed{Program: "claude"}),
-		"no program":    NoteNoticed(w, "codex", sent, Noticed{Session: "0193"}),
-		"unknown agent": NoteNoticed(w, "gemini", sent, first),
-		"no agent":      NoteNoticed(w, "../x", sent, first),
+		"no session":    NoteNoticed(w, "codex", keysOf(t, sent), Noticed{Program: "claude"}),
+		"no program":    NoteNoticed(w, "codex", keysOf(t, sent), Noticed{Session: "0193"}),
+		"unknown agent": NoteNoticed(w, "gemini", keysOf(t, sent), first),
+		"no agent":      NoteNoticed(w, "../x", keysOf(t, sent), first),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)

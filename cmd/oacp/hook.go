@@ -98,7 +98,7 @@ func runHook(ctx context.Context, o hookOptions, program live.Program, s *comman
 		return nil
 	}
 	exit := 0
-	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Process: live.SessionProcess(s.Getenv), Follow: o.sync.IsSet(), Now: s.Now}
+	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: s.Getenv, Follow: o.sync.IsSet(), Now: s.Now}
 	err = h.Handle(ctx, e, func(a live.Answer) error {
 		exit = a.Exit
 		_, printErr := s.Out.Write(a.Stdout)

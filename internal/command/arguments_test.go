@@ -43,7 +43,7 @@ func testProgram() *Program {
 	return &Program{Commands: []Entry{
 		command("send", "to", "subject", "body", "wait", "dir", "hidden"), command("inbox", "agent", "dir", "json"),
 		command("ack", "agent", "archive", "dir", "json"), command("validate", "quiet"), command("read"),
-		{"help", NewHelpCommand}, {"version", NewVersionCommand},
+		{Name: "help", New: NewHelpCommand}, {Name: "version", New: NewVersionCommand},
 	}}
 }
 
