@@ -29,7 +29,7 @@ func newDemoCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "demo",
 		Category: command.CategoryProgram,
-		Usage:    "see everything at work in a scratch folder",
+		Usage:    "see everything at work",
 		Description: `Two agents exchange messages in a scratch folder, which is removed at the end.
 Every step shows a command, which you can type yourself, and what it prints.`,
 		Flags: []cli.Flag{

@@ -35,7 +35,7 @@ func newHookCommand(s *command.Streams) *cli.Command {
 	var o hookOptions
 	return &cli.Command{
 		Name:      "hook",
-		Category:  command.CategoryTurns,
+		Hidden:    true,
 		Usage:     "answer a hook of claude or codex",
 		ArgsUsage: "claude|codex",
 		Description: `The hooks that oacp setup writes call this command. It reads the event of a hook from

@@ -34,7 +34,7 @@ func newThreadCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:        "thread",
 		Category:    command.CategoryMessages,
-		Usage:       "show the conversation of a message",
+		Usage:       "show a conversation",
 		ArgsUsage:   "ID",
 		Subcommands: []*cli.Command{newThreadResumeCommand(s)},
 		Description: `Every message of the conversation, wherever it is now. An answer stands under what

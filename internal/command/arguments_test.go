@@ -21,7 +21,7 @@ func (*wait) Accepts(word string) bool { return word == "reply" }
 
 func testProgram() *Program {
 	command := func(name string, flags ...string) Entry {
-		return Entry{name, func(*Streams) *cli.Command {
+		return Entry{Name: name, New: func(*Streams) *cli.Command {
 			c := &cli.Command{Name: name, Action: func(*cli.Context) error { return nil }}
 			for _, f := range flags {
 				switch f {

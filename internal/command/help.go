@@ -198,6 +198,9 @@ func (p *Program) helpGroups(s *Streams) []helpGroup {
 		groups[at].Commands = append(groups[at].Commands, c)
 	}
 	for _, c := range p.commands(s) {
+		if c.Hidden {
+			continue // programs call it
+		}
 		add(c.Category, Candidate{c.Name, c.Usage})
 	}
 	for _, c := range p.Separate {
