@@ -34,7 +34,7 @@ func TestSyncFlag(t *testing.T) {
 	for _, test := range tests {
 		var o Sync
 		var rest string
-		program := &Program{Commands: []Entry{{"run", func(*Streams) *cli.Command {
+		program := &Program{Commands: []Entry{{Name: "run", New: func(*Streams) *cli.Command {
 			return &cli.Command{Name: "run", Flags: []cli.Flag{o.Flag("")}, Action: func(c *cli.Context) error {
 				rest = strings.Join(c.Args().Slice(), " ")
 				return o.Check()
