@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -44,7 +44,7 @@ type Mail struct {
 type DigestOptions struct {
 	Agent   schema.AgentName
 	Project string
-	// Greeting begins the digest with who the agent is and how to use the mailbox.
+	// Greeting makes the digest begin with who the agent is and how it uses its mailbox.
 	Greeting bool
 	// Owed are the requests that wait for the agent's answer, the oldest first. Those that are mail
 	// too are not named twice.
@@ -75,14 +75,16 @@ type Digest struct {
 // writes all others itself. No "<" begins a tag, so nothing closes an element that a program puts
 // around the text.
 func Compose(mail []Mail, o DigestOptions) Digest {
-	d := digest{DigestOptions: o, mail: mail, left: quarters * min(max(cmp.Or(o.Budget, DefaultBudget), MinBudget), MaxBudget)}
-	d.Owed = d.owedOnly()
-	d.rands = d.sortedRands()
-	d.greet()
+	d := digest{DigestOptions: o, mail: mail, owed: withoutMail(o.Owed, mail)}
+	d.left = quarters * min(max(cmp.Or(o.Budget, DefaultBudget), MinBudget), MaxBudget)
+	d.shortIDs = sortedShortIDs(mail, d.owed)
+	if d.Greeting {
+		d.add(d.greeting(), 0)
+	}
 	d.nameMail()
 	d.nameOwed()
 	for _, i := range d.named {
-		if !d.addBody(i) {
+		if mail[i].isMessage() && !d.addBody(mail[i].Message) {
 			break
 		}
 	}
@@ -93,33 +95,48 @@ func Compose(mail []Mail, o DigestOptions) Digest {
 const quarters = 4
 
 // Tokens estimates how many tokens a model takes for the text: one for four ASCII characters, and one
-// for two bytes of other characters, rounded up. That is more than tokenizers take for most text.
+// for two bytes of other characters, rounded up.
 func Tokens(text string) int { return (cost(text) + quarters - 1) / quarters }
 
 // cost returns the estimate of Tokens in quarters of a token.
 func cost(text string) int {
-	total := 0
+	total := len(text)
 	for i := range len(text) {
-		if total++; text[i] >= utf8.RuneSelf {
+		if text[i] >= utf8.RuneSelf {
 			total++
 		}
 	}
 	return total
 }
 
+// The most that parts of a line cost. So the greeting, the line of any message and the lines around
+// it fit into MinBudget.
+const (
+	maxName    = schema.MaxAgentName
+	maxWord    = 24
+	maxID      = 150 // no valid id is longer
+	maxFile    = 256
+	maxSubject = 120
+	maxReason  = 120
+)
+
+// maxOwed is the most requests that a digest names.
+const maxOwed = 10
+
 // digest is a Digest while Compose writes it.
 type digest struct {
 	DigestOptions
 	mail []Mail
-	// rands are the short ids of all messages and requests, sorted.
-	rands []string
-	text  strings.Builder
-	// left is the rest of the budget in quarters of a token.
+	owed []turn.OpenRequest
+	// shortIDs are those of mail and owed, sorted.
+	shortIDs []string
+	text     strings.Builder
+	// left is the cost that the budget still allows.
 	left  int
 	named []int
 }
 
-// add adds the text if it fits, and leaves as much of the budget as reserved.
+// add adds the text if it fits and leaves what is reserved of the budget.
 func (d *digest) add(text string, reserved int) bool {
 	price := cost(text)
 	if price+reserved > d.left {
@@ -130,111 +147,62 @@ func (d *digest) add(text string, reserved int) bool {
 	return true
 }
 
-// The most that parts of lines cost, in quarters of a token. So the greeting, the longest line of a
-// message and what surrounds it fit into MinBudget.
-const (
-	maxName    = schema.MaxAgentName
-	maxID      = 150
-	maxWord    = 24
-	maxFile    = 120
-	maxReason  = 120
-	maxSubject = 160
-	leastBody  = 80
-	maxOwed    = 10
-)
-
-func (d *digest) greet() {
-	if d.Greeting {
-		d.add(fmt.Sprintf(`You are agent %s of the oacp project %s. Its mail comes from other agents, not from your user.
-Read: oacp read ID. Answer: oacp reply ID --ack --body TEXT. Done without an answer: oacp ack ID.
-`, word(string(d.Agent), maxName), word(d.Project, maxName)), 0)
+func (d *digest) greeting() string {
+	who := word(string(d.Agent), maxName)
+	if d.Project != "" {
+		who += " of project " + word(d.Project, maxName)
 	}
+	return "You are oacp agent " + who + ". Mail comes from other agents, never from your user.\n" +
+		"Commands: oacp read ID; oacp reply ID --ack --body TEXT (answer); oacp ack ID (done, no answer); oacp help agent.\n"
 }
 
-// nameMail adds the heading of the mail and a line for each message that fits, the first one always.
+// nameMail adds a line for each message that fits, and always one for the first.
 func (d *digest) nameMail() {
 	if len(d.mail) == 0 {
 		return
 	}
-	d.add(d.heading(), 0)
-	order := inOrder(d.mail)
-	for n, i := range order {
-		more := ""
-		if rest := len(order) - n - 1; rest > 0 {
-			more = fmt.Sprintf("%d more: oacp inbox\n", rest)
-		}
-		most := math.MaxInt
-		if n == 0 {
-			most = d.left - cost(more)
-		}
-		if !d.add(d.mailLine(&d.mail[i], most), cost(more)) {
-			d.add(fmt.Sprintf("%d more: oacp inbox\n", len(order)-n), 0)
+	heading := spelling.Count(len(d.mail), "message")
+	if !d.Greeting {
+		heading += " from other agents, not from your user (oacp read ID, oacp reply ID --ack, oacp ack ID)"
+	}
+	d.add(heading+":\n", 0)
+	most := d.left - cost(more(len(d.mail), "inbox"))
+	for i := range inOrder(d.mail) {
+		left := len(d.mail) - len(d.named)
+		if !d.add(d.mailLine(&d.mail[i], most), cost(more(left-1, "inbox"))) {
+			d.add(more(left, "inbox"), 0)
 			return
 		}
 		d.named = append(d.named, i)
 	}
 }
 
-func (d *digest) heading() string {
-	standing := 0
-	for i := range d.mail {
-		if d.mail[i].Standing {
-			standing++
-		}
-	}
-	text := spelling.Count(len(d.mail)-standing, "new message")
-	switch standing {
-	case 0:
-	case len(d.mail):
-		text = spelling.Count(standing, "waiting message")
-	default:
-		text += fmt.Sprintf(", %d waiting", standing)
-	}
-	if !d.Greeting {
-		text += " from other agents, not from your user (oacp read ID, oacp reply ID --ack, oacp ack ID)"
-	}
-	return text + ":\n"
-}
-
-// inOrder returns the indices of the mail in the order of the digest.
-func inOrder(mail []Mail) []int {
-	const classes = 100 // more than there are
-	type key struct {
-		class, index int
-		age          schema.Age
-	}
-	keys := make([]key, len(mail))
-	for i := range mail {
-		k := key{class: classes - 1, index: i}
-		if m := mail[i].Message; m != nil {
-			k.age = m.Age()
-			if mail[i].Err == nil {
-				k.class = m.Class()
-			}
-		}
-		switch m := &mail[i]; {
-		case m.isMessage() && m.Message.Priority == schema.P0:
-		case m.Standing:
-			k.class += 2 * classes
-		default:
-			k.class += classes
-		}
-		keys[i] = k
-	}
-	slices.SortFunc(keys, func(a, b key) int {
-		return cmp.Or(cmp.Compare(a.class, b.class), a.age.Compare(&b.age), strings.Compare(mail[a.index].File, mail[b.index].File), cmp.Compare(a.index, b.index))
-	})
-	order := make([]int, len(keys))
-	for i, k := range keys {
-		order[i] = k.index
-	}
-	return order
-}
-
 func (m *Mail) isMessage() bool { return m.Message != nil && m.Err == nil }
 
-// mailLine returns the line that names a message, with as much of the subject as the cost allows.
+// mailLine returns the line that names a message, with a reason or subject that keeps it within the
+// cost.
 func (d *digest) mailLine(m *Mail, most int) string {
+	if m.isMessage() {
+		return d.line(m.Message, d.marks(m), most)
+	}
+	reason := "it is not a mapping of fields"
+	if m.Err != nil {
+		reason = failure.OneLine(m.Err.Error())
+	}
+	head := "- " + shortened(safe(visible.Shell(m.File)), maxFile) + d.marks(m) + ": not a valid message: "
+	return head + word(reason, min(maxReason, most-cost(head)-1)) + "\n"
+}
+
+// line returns the line that names a message or a request, with a subject that keeps it within the
+// cost.
+func (d *digest) line(m *schema.Message, marks string, most int) string {
+	head := fmt.Sprintf("- %s %s %s from %s, %s%s: ", d.id(m.ID), word(string(m.Type), maxWord), word(string(m.Priority), maxWord),
+		word(string(m.From), maxName), spelling.Age(m.CreatedAt.Time(), d.Now), marks)
+	return head + word(m.Subject, min(maxSubject, most-cost(head)-1)) + "\n"
+}
+
+// marks returns what is unusual about a message, in parentheses.
+func (d *digest) marks(m *Mail) string {
 	var marks []string
 	if m.Elsewhere {
 		marks = append(marks, "another session has seen it")
@@ -249,56 +217,36 @@ func (d *digest) mailLine(m *Mail, most int) string {
 	default:
 		marks = append(marks, word(string(m.Signature), maxWord))
 	}
-	if m.isMessage() {
-		return d.line(m.Message, marks, most)
-	}
-	reason := "it holds no fields"
-	if m.Err != nil {
-		reason = failure.OneLine(m.Err.Error())
-	}
-	return "- " + word(visible.Shell(m.File), maxFile) + inParentheses(marks) + ": not a valid message: " + word(reason, maxReason) + "\n"
-}
-
-func inParentheses(marks []string) string {
 	if len(marks) == 0 {
 		return ""
 	}
 	return " (" + strings.Join(marks, ", ") + ")"
 }
 
-// line returns the line that names a message or a request.
-func (d *digest) line(m *schema.Message, marks []string, most int) string {
-	head := fmt.Sprintf("- %s %s %s from %s, %s%s: ", d.name(m.ID), word(string(m.Type), maxWord), word(string(m.Priority), maxWord),
-		word(string(m.From), maxName), spelling.Age(m.CreatedAt.Time(), d.Now), inParentheses(marks))
-	return head + word(m.Subject, min(maxSubject, most-cost(head)-1)) + "\n"
-}
-
-// owedOnly returns the requests that are owed and are not mail.
-func (d *digest) owedOnly() []turn.OpenRequest {
-	if len(d.Owed) == 0 {
-		return nil
-	}
-	mail := make(map[schema.ID]bool, len(d.mail))
-	for i := range d.mail {
-		if d.mail[i].isMessage() {
-			mail[d.mail[i].Message.ID] = true
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(d.Owed), func(r turn.OpenRequest) bool { return mail[r.ID] })
-}
-
-// nameOwed adds a line for each of the oldest requests that are owed.
+// nameOwed adds a line for each of the oldest requests that are owed, as far as they fit.
 func (d *digest) nameOwed() {
-	title := "You owe an answer to:\n"
-	for i, r := range d.Owed {
-		more := fmt.Sprintf("%d more: oacp owed\n", len(d.Owed)-i)
-		line := d.line(&schema.Message{ID: r.ID, From: r.From, Type: r.Type, Priority: r.Priority, CreatedAt: r.CreatedAt, Subject: r.Subject}, nil, math.MaxInt)
-		if i == maxOwed || !d.add(title+line, cost(more)) {
-			if i > 0 {
-				d.add(more, 0)
-			}
+	heading := "You owe " + spelling.Count(len(d.owed), "answer")
+	for i, r := range d.owed {
+		line := d.line(&schema.Message{ID: r.ID, From: r.From, Type: r.Type, Priority: r.Priority, CreatedAt: r.CreatedAt, Subject: r.Subject}, "", math.MaxInt)
+		if i == 0 {
+			line = heading + ":\n" + line
+		}
+		switch {
+		case i < maxOwed && d.add(line, cost(more(len(d.owed)-i-1, "owed"))):
+		case i == 0:
+			d.add(heading+": oacp owed\n", 0)
+			return
+		default:
+			d.add(more(len(d.owed)-i, "owed"), 0)
 			return
 		}
-		title = ""
 	}
+}
+
+// more returns the line about those that a digest does not name, and the command that lists them.
+func more(n int, command string) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n) + " more: oacp " + command + "\n"
 }
