@@ -259,6 +259,7 @@ func TestFenced(t *testing.T) {
 		{"line ends", "a\r\nb\rc\u2028d\u0085e", plenty, "| a\n| b\\rc\\u2028d\\u0085e\n", true},
 		{"cut at a line", "a\n" + strings.Repeat("b", 100) + "\n", 40, "| a\n", false},
 		{"cut in a line", strings.Repeat("漢", 100), 50, "| " + strings.Repeat("漢", 6) + "…\n", false},
+		{"lines of others", strings.Repeat("漢漢\n", 9), 50, strings.Repeat("| 漢漢\n", 3), false},
 		{"just fits", strings.Repeat("b", 40), 43, "| " + strings.Repeat("b", 40) + "\n", true},
 	}
 	for _, test := range tests {
