@@ -363,27 +363,3 @@ func (j *journal) appendUnread(facts []fact) error {
 	}
 	return nil
 }
-
-// readHistory reads the journal of an agent without writing anything.
-func readHistory(w *mailbox.Workspace, name schema.AgentName) (*history, error) {
-	h := newHistory()
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), turnsFolder)
-	if err == nil {
-		defer dir.Close() // nothing is written
-		err = h.readFile(dir, journalName(name))
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("reading journal: %w", err)
-	}
-	return h, nil
-}
-
-// readFile adds the facts in a journal.
-func (h *history) readFile(dir *durable.Dir, name string) error {
-	file, err := dir.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, _, err = h.read(jsonl.NewReader(file, 0), 0)
-	return errors.Join(err, file.Close())
-}

@@ -1,11 +1,14 @@
 package turn
 
 import (
+	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -58,4 +61,28 @@ func (rec *record) notice(by Noticed) {
 // isNoticed reports whether a session has noticed the message since its last turn began.
 func (rec *record) isNoticed() bool {
 	return slices.ContainsFunc(rec.Noticed, func(n Noticed) bool { return n.At.After(rec.Started) })
+}
+
+// AwaitNoticed waits until a session of every recipient has noticed a sent message, or the recipient got
+// further with it: it had a turn, or was taken out of the inbox. The errors are those of
+// watch.AwaitAcknowledged.
+func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
+	k, err := keyOf(r.Message)
+	if err != nil {
+		return err
+	}
+	journals := make(map[schema.AgentName]*journalReader, len(r.Message.To))
+	for _, name := range r.Message.To {
+		journals[name] = newJournalReader(w, name)
+	}
+	_ = w.MakeStateFolder(turnsFolder) // a missing folder is only looked at every second
+	folder := filepath.Join(w.Dir(), filepath.FromSlash(turnsFolder))
+	return watch.AwaitAcknowledgedOr(ctx, w, r, func(name schema.AgentName) (bool, error) {
+		j := journals[name]
+		if err := j.read(); err != nil {
+			return false, err
+		}
+		rec := j.history.records[k]
+		return rec != nil && (len(rec.Noticed) > 0 || rec.Attempts > 0), nil
+	}, folder)
 }

@@ -64,12 +64,13 @@ func TestScript(t *testing.T) {
 		},
 		Condition: scriptCondition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":  exits,
-			"let":    let,
-			"shows":  shows,
-			"repeat": repeat,
-			"append": appendBytes,
-			"await":  await,
+			"exits":   exits,
+			"let":     let,
+			"shows":   shows,
+			"repeat":  repeat,
+			"append":  appendBytes,
+			"await":   await,
+			"noticed": noticed,
 		},
 	})
 }

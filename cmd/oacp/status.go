@@ -33,6 +33,7 @@ With an ID, it shows how far the message got with each recipient, and the replie
 
    stored         sent, and not in the inbox yet
    waiting        in the inbox
+   noticed        in the inbox, and the model of a session has it
    held, expired  in the inbox, and gets no turn
    in_turn        an agent is working on it
    acknowledged   taken out of the inbox without a turn
@@ -51,7 +52,7 @@ EXAMPLES:
 			}
 			return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
 				if len(args) == 1 {
-					return printProgress(c.Context, w, args[0], o.json, s)
+					return showProgress(c.Context, w, args[0], o.json, s)
 				}
 				return printStatuses(c.Context, w, o.json, s)
 			})
@@ -136,7 +137,7 @@ func lastTurnText(a turn.AgentStatus, now time.Time) string {
 	return "failed " + spelling.Age(a.Last.Ended, now) + " ago: " + visible.Line(a.Last.Reason)
 }
 
-func printProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON bool, s *command.Streams) error {
+func showProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON bool, s *command.Streams) error {
 	progress, err := turn.Track(ctx, w, id)
 	if err != nil {
 		return err
@@ -147,9 +148,18 @@ func printProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON 
 			Recipients []turn.Progress `json:"recipients"`
 		}{string(progress[0].ID), progress})
 	}
+	printProgress(progress, s)
+	return nil
+}
+
+// printProgress prints a line for each recipient, and one for each reply.
+func printProgress(progress []turn.Progress, s *command.Streams) {
 	fmt.Fprintln(s.Out, visible.Line(string(progress[0].ID)))
 	for _, p := range progress {
 		line := fmt.Sprintf("  %s: %s", p.Agent, p.Stage)
+		if p.Stage == turn.StageNoticed {
+			line += noticedText(p.Noticed, s)
+		}
 		if p.Attempts > 1 && p.Stage != turn.StageDead { // the reason says so
 			line += ", after " + spelling.Count(p.Attempts, "turn")
 		}
@@ -166,10 +176,31 @@ func printProgress(ctx context.Context, w *mailbox.Workspace, id string, asJSON 
 			}
 			line += fmt.Sprintf(", since %s, renewed %s", s.Clock(c.Since), s.Clock(c.Renewed))
 		}
+		if len(p.Noticed) > 0 && p.Stage != turn.StageNoticed {
+			line += "; noticed" + noticedText(p.Noticed, s)
+		}
 		fmt.Fprintln(s.Out, line)
 		printReplies(p, s)
 	}
-	return nil
+}
+
+// noticedText says which session noticed a message first, when, and how many did after it.
+func noticedText(by []turn.Noticed, s *command.Streams) string {
+	const shown = 8 // characters of the session
+	first := by[0]
+	session := first.Session
+	if len(session) > shown {
+		session = session[:shown] + "…"
+	}
+	at := s.Clock(first.At)
+	if s.Now().Sub(first.At) >= 24*time.Hour {
+		at = s.Time(first.At)
+	}
+	text := fmt.Sprintf(" by %s session %s at %s", visible.Line(first.Program), visible.Line(session), at)
+	if more := len(by) - 1; more > 0 {
+		text += ", and by " + spelling.Count(more, "more session")
+	}
+	return text
 }
 
 // printReplies prints a line for each reply.

@@ -63,12 +63,13 @@ func waitedInVain(err error, text, hint string) error {
 
 // What --wait waits for.
 const (
-	waitForAck   = "ack"
-	waitForReply = "reply"
-	waitForAny   = "any"
+	waitForNoticed = "noticed"
+	waitForAck     = "ack"
+	waitForReply   = "reply"
+	waitForAny     = "any"
 )
 
-var waits = []string{waitForAck, waitForReply, waitForAny}
+var waits = []string{waitForNoticed, waitForAck, waitForReply, waitForAny}
 
 // waitOptions are the flags of send and reply for what happens after the delivery.
 type waitOptions struct {
@@ -78,7 +79,7 @@ type waitOptions struct {
 }
 
 func (o *waitOptions) flag() cli.Flag {
-	return &cli.GenericFlag{Name: "wait", Usage: "wait until it is acknowledged; `WHAT`: ack, reply, any", Value: o}
+	return &cli.GenericFlag{Name: "wait", Usage: "wait until acknowledged, or `WHAT`: noticed, reply, any", Value: o}
 }
 
 func (o *waitOptions) String() string { return o.what }
@@ -101,7 +102,8 @@ func (o *waitOptions) Set(text string) error {
 
 // check checks both flags.
 func (o *waitOptions) check(c *cli.Context) (err error) {
-	const choices = "--wait (until it is acknowledged), --wait=reply (answered) or --wait=any (answered, or other mail comes)"
+	const choices = "--wait (until it is acknowledged), --wait=noticed (a session has it), --wait=reply (answered) " +
+		"or --wait=any (answered, or other mail comes)"
 	switch {
 	case c.IsSet("wait") && !o.Accepts(o.what):
 		return failure.Usagef("--wait: %s is not something to wait for", visible.Quote(o.what)).WithHint(choices)
@@ -125,7 +127,7 @@ func (o *waitOptions) endsWait(m *schema.Message) bool {
 	return o.what == waitForAny || m.Priority == schema.P0
 }
 
-// await waits until a sent message is acknowledged or answered, and prints the message that ended the wait.
+// await waits until a sent message is noticed, acknowledged or answered, and prints what ended the wait.
 func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, before map[string]bool, s *command.Streams) error {
 	if o.wait.limit > 0 {
 		var cancel context.CancelFunc
@@ -136,6 +138,12 @@ func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mail
 		if err := o.announceWait(w, r.Message, s); err != nil {
 			return err
 		}
+	}
+	if o.wait.what == waitForNoticed {
+		if err := turn.AwaitNoticed(ctx, w, r); err != nil {
+			return o.stillSent(r.Message, err)
+		}
+		return o.printNoticed(ctx, w, r.Message, s)
 	}
 	if o.wait.what != waitForAck {
 		arrived, err := watch.AwaitReply(ctx, w, r, watch.ReplyOptions{Before: before, Other: o.wait.endsWait})
@@ -163,9 +171,10 @@ func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s 
 		limit = "for at most " + shortDuration(o.wait.limit)
 	}
 	what := map[string]string{
-		waitForAck:   "waiting until it is acknowledged by " + joinNames(m.To),
-		waitForReply: "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
-		waitForAny:   "waiting for an answer from " + joinNames(m.To) + " or any message to " + string(m.From),
+		waitForNoticed: "waiting until it is noticed by " + joinNames(m.To),
+		waitForAck:     "waiting until it is acknowledged by " + joinNames(m.To),
+		waitForReply:   "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
+		waitForAny:     "waiting for an answer from " + joinNames(m.To) + " or any message to " + string(m.From),
 	}[o.wait.what]
 	var idle []schema.AgentName
 	for _, to := range m.To {
@@ -190,15 +199,46 @@ func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s 
 // stillSent makes an error that ends the wait say that the message is sent.
 func (o deliverOptions) stillSent(m *schema.Message, err error) error {
 	ask := "do not send it again; oacp status " + m.ID.Short() + " says how far it is"
-	what := "answer"
-	if o.wait.what == waitForAck {
-		what = "acknowledgement"
+	what := "there was no answer"
+	switch o.wait.what {
+	case waitForAck:
+		what = "there was no acknowledgement"
+	case waitForNoticed:
+		what = "nobody noticed it"
 	}
-	text := fmt.Sprintf("message %s is sent, but there was no %s within %s", m.ID, what, shortDuration(o.wait.limit))
+	text := fmt.Sprintf("message %s is sent, but %s within %s", m.ID, what, shortDuration(o.wait.limit))
 	if _, stopped := errors.AsType[*failure.SignalError](err); stopped {
 		return failure.WithHint(fmt.Errorf("message %s is sent, and nobody waits for it any more: %w", m.ID, err), ask)
 	}
 	return waitedInVain(err, text, ask)
+}
+
+// printNoticed prints how far the message got with each recipient.
+func (o deliverOptions) printNoticed(ctx context.Context, w *mailbox.Workspace, m *schema.Message, s *command.Streams) error {
+	if o.quiet && !o.json {
+		return nil
+	}
+	progress, err := turn.Track(ctx, w, string(m.ID))
+	if err != nil {
+		return err
+	}
+	if !o.json {
+		printProgress(progress, s)
+		return nil
+	}
+	type recipient struct {
+		Agent schema.AgentName `json:"agent"`
+		Stage turn.Stage       `json:"stage"`
+		*turn.Noticed
+	}
+	by := make([]recipient, len(progress))
+	for i, p := range progress {
+		by[i] = recipient{Agent: p.Agent, Stage: p.Stage}
+		if len(p.Noticed) > 0 {
+			by[i].Noticed = &p.Noticed[0]
+		}
+	}
+	return command.WriteJSONLine(s.Out, map[string]any{"noticed": m.ID, "by": by})
 }
 
 // printArrival prints the message that ended the wait, and says what it is. Unless it is an answer,

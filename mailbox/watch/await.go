@@ -28,19 +28,29 @@ func (e *DeadLetterError) Error() string {
 // AwaitAcknowledged waits until every recipient of a sent message has taken it out of its inbox. It
 // returns a *DeadLetterError if the message became a dead letter.
 func AwaitAcknowledged(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
-	var folders []string
+	never := func(schema.AgentName) (bool, error) { return false, nil }
+	return AwaitAcknowledgedOr(ctx, w, r, never)
+}
+
+// AwaitAcknowledgedOr is AwaitAcknowledged, but waits only for those recipients for which enough is
+// false. It calls enough also when something changes in one of the folders.
+func AwaitAcknowledgedOr(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, enough func(schema.AgentName) (bool, error), folders ...string) error {
 	for _, to := range r.Message.To {
 		folders = append(folders, w.BoxPath(to, mailbox.Inbox), w.BoxPath(to, mailbox.DeadLetters))
 	}
-	return Await(ctx, folders, func() (bool, error) { return isAcknowledged(w, r) })
+	return Await(ctx, folders, func() (bool, error) { return isAcknowledged(w, r, enough) })
 }
 
-func isAcknowledged(w *mailbox.Workspace, r *mailbox.Receipt) (bool, error) {
+func isAcknowledged(w *mailbox.Workspace, r *mailbox.Receipt, enough func(schema.AgentName) (bool, error)) (bool, error) {
 	done := true
 	for i, path := range r.Inboxes {
 		_, err := os.Lstat(path)
 		if err == nil {
-			done = false
+			is, err := enough(r.Message.To[i])
+			if err != nil {
+				return false, err
+			}
+			done = done && is
 			continue
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
