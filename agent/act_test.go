@@ -54,6 +54,7 @@ func retryingClaude(t *testing.T, script modelstub.Script) *claude {
 // TestRetryActs checks that a turn shows each time that the program asks the model again, and then
 // goes on.
 func TestRetryActs(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T, modelstub.Script) Driver{
 		"claude": func(t *testing.T, s modelstub.Script) Driver { return retryingClaude(t, s) },
 		"codex":  func(t *testing.T, s modelstub.Script) Driver { return retryingCodex(t, s) },
@@ -72,6 +73,7 @@ func TestRetryActs(t *testing.T) {
 // TestRejectedLogin checks that a turn ends when the service rejects the login again, although the
 // program would go on asking, and that the next turn runs.
 func TestRejectedLogin(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T, modelstub.Script) Driver{
 		"claude": func(t *testing.T, s modelstub.Script) Driver { return retryingClaude(t, s) },
 		"codex":  func(t *testing.T, s modelstub.Script) Driver { return retryingCodex(t, s) },
@@ -103,6 +105,7 @@ func TestRejectedLogin(t *testing.T) {
 
 // TestMayRun checks that an agent may run the commands that are named, and no longer one.
 func TestMayRun(t *testing.T) {
+	t.Parallel()
 	const proof = "dd if=/dev/null of=made && true"
 	for command, allowed := range map[string]bool{
 		proof: true, proof + " && dd if=/dev/null of=more": false, "dd if=/dev/null of=made": false, "dd if=/dev/null of=made && true; dd if=/dev/null of=more": false,

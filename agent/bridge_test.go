@@ -171,6 +171,7 @@ func (f *forgetful) Start(context.Context) error {
 // TestBridgeRestart runs the real programs behind a bridge, and then behind another one that knows
 // nothing of the first. A session continues by the program's own id alone.
 func TestBridgeRestart(t *testing.T) {
+	t.Parallel()
 	withPrograms(t, func(t *testing.T, p program) {
 		answers := modelstub.Answers(t, modelstub.Reply{Text: "one"}, modelstub.Reply{Text: "two"})
 		driver, server := p.create(t, answers, demands{})

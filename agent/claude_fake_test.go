@@ -189,6 +189,7 @@ func TestClaudeStartCancelled(t *testing.T) {
 // TestClaudeLongLine checks that a line of 30 MB arrives. A fake program prints it, because the
 // real one would need a model that says as much.
 func TestClaudeLongLine(t *testing.T) {
+	t.Parallel()
 	driver := newFakeClaude(t, "long")
 	started(t, driver)
 	longest := 0

@@ -39,6 +39,7 @@ func turn(t testing.TB, driver Driver, prompt string) Result {
 }
 
 func TestClaudeTurns(t *testing.T) {
+	t.Parallel()
 	driver, server := realClaude(t, modelstub.Answers(t, modelstub.Reply{Text: "first answer"}, modelstub.Reply{Text: "second answer"}), nil)
 	started(t, driver)
 	if got := driver.SessionID(); got != "" {
@@ -113,6 +114,7 @@ func stopped(t *testing.T, driver Driver) {
 
 // TestClaudeTools makes the model write a file, with and without permission.
 func TestClaudeTools(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		allow   Permission
 		written bool
@@ -158,6 +160,7 @@ func TestClaudeTools(t *testing.T) {
 
 // TestClaudeCommand makes the model run a command.
 func TestClaudeCommand(t *testing.T) {
+	t.Parallel()
 	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
 		{Name: "Bash", Input: map[string]any{"command": "touch there", "description": "make a file"}},
 	}}, modelstub.Reply{Text: "done"})
@@ -171,6 +174,7 @@ func TestClaudeCommand(t *testing.T) {
 
 // TestClaudeRetries checks that the program retries by itself and that an event shows the reason.
 func TestClaudeRetries(t *testing.T) {
+	t.Parallel()
 	script := modelstub.Answers(t, modelstub.Reply{Failure: &modelstub.Failure{Status: 529, Type: "overloaded_error", Message: "busy"}}, modelstub.Reply{Text: "at last"})
 	driver, _ := realClaude(t, script, func(o *Options) { o.Env = append(o.Env, "CLAUDE_CODE_MAX_RETRIES=1") })
 	started(t, driver)
@@ -185,6 +189,7 @@ func TestClaudeRetries(t *testing.T) {
 const nowhere = "http://127.0.0.1:1"
 
 func TestClaudeUnreachable(t *testing.T) {
+	t.Parallel()
 	driver, _ := realClaude(t, modelstub.Answers(t), func(o *Options) { o.Env = append(o.Env, "ANTHROPIC_BASE_URL="+nowhere) })
 	started(t, driver)
 	_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil)
@@ -214,6 +219,7 @@ func TestClaudeRefusesArguments(t *testing.T) {
 
 // TestClaudeModel checks that the model and further arguments reach the program.
 func TestClaudeModel(t *testing.T) {
+	t.Parallel()
 	driver, server := realClaude(t, modelstub.Answers(t, modelstub.Reply{Text: "yes"}), func(o *Options) {
 		o.Model, o.Args = "claude-stub-9", []string{"--tools", "Read"}
 	})
@@ -247,6 +253,7 @@ func TestClaudeMCP(t *testing.T) {
 // TestClaudeForeignMCP checks that tools of a server whose name only begins like a trusted one are
 // denied.
 func TestClaudeForeignMCP(t *testing.T) {
+	t.Parallel()
 	script := modelstub.Answers(t, modelstub.Reply{Calls: []modelstub.ToolCall{
 		{Name: "mcp__parrot__evil__say", Input: map[string]any{"text": "hello"}},
 	}}, modelstub.Reply{Text: "done"})
@@ -264,6 +271,7 @@ func TestClaudeForeignMCP(t *testing.T) {
 // TestClaudePrompts checks that a prompt is plain text: it cannot run the program's commands or
 // attach files that the agent may not read.
 func TestClaudePrompts(t *testing.T) {
+	t.Parallel()
 	secret := filepath.Join(t.TempDir(), "secret.txt")
 	if err := os.WriteFile(secret, []byte("the colour is green"), 0o600); err != nil {
 		t.Fatal(err)

@@ -155,6 +155,7 @@ func TestCodexUnavailable(t *testing.T) {
 // TestCodexLongLine checks that a line of 30 MB arrives. A fake program prints it, because the real
 // one would need a model that says as much.
 func TestCodexLongLine(t *testing.T) {
+	t.Parallel()
 	driver := newFakeCodex(t, "long")
 	started(t, driver)
 	longest := 0

@@ -31,6 +31,7 @@ func realCodex(t testing.TB, script modelstub.Script, change func(*Options)) (*c
 }
 
 func TestCodexTurns(t *testing.T) {
+	t.Parallel()
 	driver, server := realCodex(t, modelstub.Answers(t, modelstub.Reply{Text: "first answer"}, modelstub.Reply{Text: "second answer"}), nil)
 	started(t, driver)
 	if got := driver.SessionID(); got != "" {
@@ -72,6 +73,7 @@ func TestCodexUnknownSession(t *testing.T) {
 
 // TestCodexTools checks that a command that needs permission runs only if it is allowed.
 func TestCodexTools(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		allow   Permission
 		allowed bool
@@ -110,6 +112,7 @@ func TestCodexTools(t *testing.T) {
 // TestCodexUnreachable checks that the program waits for the network, reports it, and can be
 // interrupted meanwhile.
 func TestCodexUnreachable(t *testing.T) {
+	t.Parallel()
 	driver, _ := realCodex(t, modelstub.Answers(t), func(o *Options) {
 		o.Args = []string{"-c", "model_providers.stub.base_url=" + tomlString(nowhere+"/v1")}
 	})
@@ -132,6 +135,7 @@ func TestCodexNotLoggedIn(t *testing.T) {
 
 // TestCodexKey checks that the key from the environment logs the program in and is not stored.
 func TestCodexKey(t *testing.T) {
+	t.Parallel()
 	driver, _ := realCodex(t, modelstub.Answers(t, modelstub.Reply{Text: "hello yourself"}), func(o *Options) {
 		address := lookupVariable(o.Env, "HTTP_PROXY") // the model is the proxy, too
 		o.Env = append(o.Env, "CODEX_API_KEY=not-a-real-key")
@@ -165,6 +169,7 @@ func parrots(_ context.Context, request modelstub.Request) modelstub.Reply {
 
 // TestCodexMCP checks that the program uses the tools of a given server without asking.
 func TestCodexMCP(t *testing.T) {
+	t.Parallel()
 	driver, _ := realCodex(t, parrots, func(o *Options) {
 		o.MCP = map[string]MCPServer{"parrot": {Command: helperCommand(t, "mcp"), Env: []string{`PARROT=Polly "the" = bird`}}}
 	})
@@ -176,6 +181,7 @@ func TestCodexMCP(t *testing.T) {
 
 // TestCodexForeignMCP checks that tools of other servers need permission.
 func TestCodexForeignMCP(t *testing.T) {
+	t.Parallel()
 	for _, allow := range []Permission{PermitNothing, PermitAll} {
 		driver, _ := realCodex(t, parrots, func(o *Options) {
 			command := helperCommand(t, "mcp")
@@ -245,6 +251,7 @@ func TestCodexAnswers(t *testing.T) {
 
 // TestCodexFileChange checks that a file change that is denied does not happen.
 func TestCodexFileChange(t *testing.T) {
+	t.Parallel()
 	script := modelstub.Answers(t, execCommand("apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: note.txt\n+hello\n*** End Patch\nEOF\n"), modelstub.Reply{Text: "done"})
 	driver, server := realCodex(t, script, func(o *Options) {
 		o.Args = []string{"-c", `sandbox_mode="read-only"`, "-c", `approval_policy="on-request"`}

@@ -179,6 +179,7 @@ func TestDeathInWords(t *testing.T) {
 
 // TestResume continues a session in a new program.
 func TestResume(t *testing.T) {
+	t.Parallel()
 	withPrograms(t, func(t *testing.T, p program) {
 		answers := map[string]string{"remember 42": "noted", "what was it?": "forty-two"}
 		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
@@ -207,6 +208,7 @@ func TestResume(t *testing.T) {
 
 // TestInterrupt interrupts a turn while the model speaks, and continues the session.
 func TestInterrupt(t *testing.T) {
+	t.Parallel()
 	withPrograms(t, func(t *testing.T, p program) {
 		asked := make(chan struct{})
 		script := func(_ context.Context, request modelstub.Request) modelstub.Reply {
@@ -247,6 +249,7 @@ func TestInterrupt(t *testing.T) {
 // TestCancel cancels a turn and checks that the program ends and that another continues the
 // session.
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	withPrograms(t, func(t *testing.T, p program) {
 		ctx, cancel := context.WithCancel(impatient(t))
 		defer cancel()
@@ -278,6 +281,7 @@ func TestCancel(t *testing.T) {
 // TestKilled kills the program while the model speaks, in the first turn of a session and in a
 // later one.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	withPrograms(t, func(t *testing.T, p program) {
 		var driver Driver
 		var victims []*child

@@ -22,6 +22,7 @@ func stranger(status int, contentType, body string) modelstub.Reply {
 // TestAPIErrors makes the service behind the real programs fail in every way and checks the kind of
 // error that the driver returns. An outage must not be blamed on the message.
 func TestAPIErrors(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name          string
 		reply         modelstub.Reply

@@ -13,6 +13,7 @@ import (
 // TestKilledRunner checks that a tool that never ends by itself is killed when the process that
 // runs the turn is killed.
 func TestKilledRunner(t *testing.T) {
+	t.Parallel()
 	withPrograms(t, func(t *testing.T, p program) {
 		tool := newFIFO(t)
 		script := func(context.Context, modelstub.Request) modelstub.Reply {

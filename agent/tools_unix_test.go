@@ -12,6 +12,7 @@ import (
 
 // TestCancelStopsTools cancels a turn in which the program runs a command that never ends.
 func TestCancelStopsTools(t *testing.T) {
+	t.Parallel()
 	withPrograms(t, func(t *testing.T, p program) {
 		tool := newFIFO(t)
 		script := func(context.Context, modelstub.Request) modelstub.Reply {

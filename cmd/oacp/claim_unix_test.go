@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
@@ -42,19 +41,16 @@ type claimNet struct {
 	// machine.
 	remote, log string
 	machines    []string
+	env         []string
 }
 
 func newClaimNet(t testing.TB, machines int) *claimNet {
 	t.Helper()
 	dir := t.TempDir()
 	home := filepath.Join(dir, "home")
-	for name, value := range map[string]string{
-		"HOME": home, "XDG_CONFIG_HOME": home, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": filepath.Join(home, "gitconfig"),
-		"GIT_CEILING_DIRECTORIES": dir, "GORACE": "atexit_sleep_ms=0", "OACP_WORKSPACE": "", "OACP_AGENT": "",
-	} {
-		t.Setenv(name, value)
-	}
 	n := &claimNet{t: t, remote: filepath.Join(dir, "remote.git"), log: filepath.Join(dir, "log")}
+	n.env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME="+home, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+filepath.Join(home, "gitconfig"),
+		"GIT_CEILING_DIRECTORIES="+dir, "GORACE=atexit_sleep_ms=0", "OACP_WORKSPACE=", "OACP_AGENT=")
 	n.must(dir, "git", "init", "--quiet", "--bare", n.remote)
 	for i := range machines {
 		machine := filepath.Join(dir, fmt.Sprint("m", i))
@@ -71,7 +67,7 @@ func newClaimNet(t testing.TB, machines int) *claimNet {
 func (n *claimNet) must(dir, name string, args ...string) string {
 	n.t.Helper()
 	command := exec.Command(name, args...)
-	command.Dir = dir
+	command.Dir, command.Env = dir, n.env
 	out, err := command.CombinedOutput()
 	if err != nil {
 		n.t.Fatalf("%s %q: %v\n%s", name, args, err, out)
@@ -82,18 +78,7 @@ func (n *claimNet) must(dir, name string, args ...string) string {
 // sync brings a machine in step with the remote.
 func (n *claimNet) sync(machine int) {
 	n.t.Helper()
-	w, err := mailbox.Open(filepath.Join(n.machines[machine], ".oacp"), nil)
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	defer w.Close()
-	r, err := gitmail.Open(n.t.Context(), w)
-	if err == nil {
-		_, err = r.Sync(n.t.Context(), gitmail.Options{})
-	}
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	n.must(n.machines[machine], "oacp", "sync")
 }
 
 // send sends questions to codex on the first machine, and brings them to the remote.
@@ -133,7 +118,7 @@ func (n *claimNet) run(machine int, script string, args ...string) *claimRunner 
 	script = fmt.Sprintf(`echo "$OACP_MESSAGE_ID $OACP_ATTEMPT m%d" >>%s; %s`, machine, n.log, script)
 	args = slices.Concat([]string{"run", "--agent", "codex", "--claim", "git", "--reply", "--json"}, args, []string{"--", "sh", "-c", script})
 	r := &claimRunner{n: n, command: exec.Command("oacp", args...), events: make(chan turn.Event, 100)}
-	r.command.Dir = n.machines[machine]
+	r.command.Dir, r.command.Env = n.machines[machine], n.env
 	stderr := new(strings.Builder)
 	r.command.Stderr = stderr
 	out, err := r.command.StdoutPipe()
@@ -242,6 +227,7 @@ func (n *claimNet) checkAnswered(sent []string) {
 
 // TestClaimEachOnce has three machines work one inbox, one message and several messages at a time.
 func TestClaimEachOnce(t *testing.T) {
+	t.Parallel()
 	for _, batch := range []string{"1", "5"} {
 		t.Run(batch, func(t *testing.T) {
 			n := newClaimNet(t, 3)
@@ -287,6 +273,7 @@ func TestClaimEachOnce(t *testing.T) {
 // TestClaimOfMachineThatIsGone kills or freezes a runner in a turn. Another machine takes the message
 // over after the lease. The first one must not answer when it comes back.
 func TestClaimOfMachineThatIsGone(t *testing.T) {
+	t.Parallel()
 	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
 			n := newClaimNet(t, 2)

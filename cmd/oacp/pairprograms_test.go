@@ -34,10 +34,12 @@ func newPairScene(t *testing.T, model func(file string, request modelstub.Reques
 	t.Helper()
 	bin := filepath.Dir(modelstub.Program(t, "claude"))
 	modelstub.Program(t, "codex")
-	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	scratch, home := t.TempDir(), t.TempDir()
-	scene := &pairScene{t: t, oacp: filepath.Join(scratch, "oacp"), home: home, repository: filepath.Join(scratch, "repository")}
-	mustRun(t, ".", "go", "build", "-o", scene.oacp, ".")
+	oacp, err := exec.LookPath("oacp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	scene := &pairScene{t: t, oacp: oacp, home: home, repository: filepath.Join(t.TempDir(), "repository")}
 	for name, text := range map[string]string{
 		"go.mod":      "module example.com/sum\n\ngo 1.26\n",
 		"sum.go":      "package sum\n\nfunc Sum(a, b int) int { return a - b }\n",
@@ -56,7 +58,8 @@ func newPairScene(t *testing.T, model func(file string, request modelstub.Reques
 		return model(filepath.Join(scene.repository, "sum.go"), request)
 	})
 	goCache := strings.TrimSpace(mustRun(t, ".", "go", "env", "GOCACHE"))
-	scene.env = append(append(append(os.Environ(), server.ClaudeEnv(home)...), server.CodexEnv(t, home)...), "GOCACHE="+goCache)
+	scene.env = append(append(append(os.Environ(), server.ClaudeEnv(home)...), server.CodexEnv(t, home)...), "GOCACHE="+goCache,
+		"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return scene
 }
 
@@ -78,6 +81,7 @@ func (s *pairScene) task(more ...string) []string {
 // TestPairPrograms runs the command as a user would: codex repairs a failing test, and claude
 // rejects the change once for its style and then passes it, with the tools of oacp mcp.
 func TestPairPrograms(t *testing.T) {
+	t.Parallel()
 	scene := newPairScene(t, pairModel)
 	out, err := scene.command(scene.task()...).CombinedOutput()
 	if err != nil {
@@ -100,6 +104,7 @@ func TestPairPrograms(t *testing.T) {
 // TestPairBoth lets the real claude and codex review at the same time: each waits until the other
 // has asked its model.
 func TestPairBoth(t *testing.T) {
+	t.Parallel()
 	asked := map[string]chan bool{modelstub.Messages: make(chan bool, 100), modelstub.Responses: make(chan bool, 100)}
 	other := map[string]string{modelstub.Messages: modelstub.Responses, modelstub.Responses: modelstub.Messages}
 	scene := newPairScene(t, func(file string, request modelstub.Request) modelstub.Reply {
@@ -130,6 +135,7 @@ func TestPairBoth(t *testing.T) {
 // TestPairService runs claude alone, which may edit but not run commands. Its service is busy at
 // first. It repairs the test and runs the proof, and no other command.
 func TestPairService(t *testing.T) {
+	t.Parallel()
 	asked := 0
 	scene := newPairScene(t, func(file string, request modelstub.Request) modelstub.Reply {
 		call := func(name string, input map[string]any) modelstub.Reply {
@@ -179,6 +185,7 @@ func TestPairService(t *testing.T) {
 // TestPairLoginRejected checks that a run whose login is rejected ends at once, and says how to log
 // in and go on.
 func TestPairLoginRejected(t *testing.T) {
+	t.Parallel()
 	asked := 0
 	scene := newPairScene(t, func(string, modelstub.Request) modelstub.Reply {
 		asked++
@@ -204,6 +211,7 @@ func TestPairLoginRejected(t *testing.T) {
 // resumes until the run is done. The run ends in the same state, and no record is there twice.
 // PAIR_KILL_ROUNDS asks for more runs.
 func TestPairKilled(t *testing.T) {
+	t.Parallel()
 	rounds := 1
 	if text := os.Getenv("PAIR_KILL_ROUNDS"); text != "" {
 		var err error

@@ -12,6 +12,7 @@ import (
 // TestKilledReply kills replies that acknowledge, as soon as a file appears or vanishes. Whatever the
 // moment, a message that left the inbox is answered, and none is answered twice.
 func TestKilledReply(t *testing.T) {
+	t.Parallel()
 	c := newSession(t, "claude,codex")
 	count := func(pattern string) int {
 		names, err := filepath.Glob(filepath.Join(c.Dir, pattern))

@@ -136,6 +136,7 @@ func (s *programScene) serve(driver string, arguments ...string) (socket string)
 
 // TestAshPartialMessages asks the real claude through a bridge, with and without partial messages.
 func TestAshPartialMessages(t *testing.T) {
+	t.Parallel()
 	replies := modelstub.Answers(t, modelstub.Reply{Text: "Port 8080."}, modelstub.Reply{Text: "Port 8081."}, modelstub.Reply{Text: "Port 8082."})
 	scene := newProgramScene(t, "claude", replies)
 	client, err := ash.Connect(t.Context(), scene.serve("claude"), nil)
@@ -177,6 +178,7 @@ func TestAshPartialMessages(t *testing.T) {
 // run a command, which prints its folder, use a tool of oacp mcp, and answer. Then a host asks them
 // through a bridge.
 func TestRunPrograms(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, arguments string
 		shell, tool     modelstub.ToolCall
@@ -238,6 +240,7 @@ func TestRunPrograms(t *testing.T) {
 // TestRunRefused has the real programs try what they may not do, and checks what run says of it and
 // of the cost.
 func TestRunRefused(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		calls []modelstub.ToolCall

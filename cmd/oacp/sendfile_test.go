@@ -13,6 +13,7 @@ import (
 
 // TestDryRunCanBeSent checks that --file sends exactly what --dry-run prints, whatever the message.
 func TestDryRunCanBeSent(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	words := []string{"a", "word", " ", "  ", "\n", "\n\n", "\t", "\r\n", ": ", "- ", "#", "\"", "\\", "|", "é", "\u2028", "\x00", "%", "null", "'", "~"}
 	text := func(longest int) string {

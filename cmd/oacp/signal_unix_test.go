@@ -55,35 +55,38 @@ func TestSignal(t *testing.T) {
 // TestSignalBreaksOffQuery checks that a signal stops a query that waits for a silent bridge.
 func TestSignalBreaksOffQuery(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
-		listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close()
-		command := exec.CommandContext(t.Context(), "oacp", "ash", "query", "x", "--socket", listener.Addr().String())
-		if err := command.Start(); err != nil {
-			t.Fatal(err)
-		}
-		conn, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		_, err = io.WriteString(conn, "{\"ev\":\"ready\"}\n")
-		lines := bufio.NewReader(conn)
-		if err == nil {
-			_, err = lines.ReadString('\n') // the query
-		}
-		if err == nil {
-			err = command.Process.Signal(signal)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = command.Wait() // the status says it
-		if got, want := command.ProcessState.ExitCode(), 128+int(signal); got != want {
-			t.Errorf("%v: exit status is %d, want %d", signal, got, want)
-		}
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			command := exec.CommandContext(t.Context(), "oacp", "ash", "query", "x", "--socket", listener.Addr().String())
+			if err := command.Start(); err != nil {
+				t.Fatal(err)
+			}
+			conn, err := listener.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_, err = io.WriteString(conn, "{\"ev\":\"ready\"}\n")
+			lines := bufio.NewReader(conn)
+			if err == nil {
+				_, err = lines.ReadString('\n') // the query
+			}
+			if err == nil {
+				err = command.Process.Signal(signal)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = command.Wait() // the status says it
+			if got, want := command.ProcessState.ExitCode(), 128+int(signal); got != want {
+				t.Errorf("%v: exit status is %d, want %d", signal, got, want)
+			}
+		})
 	}
 }
 
@@ -141,6 +144,7 @@ func runUnread(t *testing.T, arguments ...string) (status int, complaints string
 // TestReadyOnce checks that run, with two conversations, and then ash query get their turns from a
 // bridge that sends ready only once.
 func TestReadyOnce(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)

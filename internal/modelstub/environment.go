@@ -40,14 +40,13 @@ func Program(t testing.TB, name string) string {
 }
 
 // isolate removes variables that steer the programs, or that they set for their children, from the
-// environment until the test ends.
+// environment of the tests.
 func isolate(t testing.TB) {
 	t.Helper()
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
 		for _, prefix := range []string{"ANTHROPIC_", "CLAUDE", "CODEX_", "OPENAI_"} {
 			if strings.HasPrefix(name, prefix) {
-				t.Setenv(name, "") // which puts it back in the end
 				if err := os.Unsetenv(name); err != nil {
 					t.Fatal(err)
 				}
