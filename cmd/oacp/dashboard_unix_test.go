@@ -54,7 +54,8 @@ func (term terminal) awaitText(texts ...string) {
 	term.t.Helper()
 	screen := ""
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		screen = term.tmux("capture-pane", "-p")
+		// -J joins wrapped lines, and keeps the spaces at the end of others.
+		screen = regexp.MustCompile(`(?m) +$`).ReplaceAllString(term.tmux("capture-pane", "-p", "-J"), "")
 		missing := false
 		for _, text := range texts {
 			missing = missing || !strings.Contains(screen, text)
