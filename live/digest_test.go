@@ -286,7 +286,7 @@ func TestSafe(t *testing.T) {
 // TestComposeAnyMailbox checks digests of random mailboxes of hostile messages, and that repeating
 // Compose with what is left names each message once.
 func TestComposeAnyMailbox(t *testing.T) {
-	for seed := range uint64(1000) {
+	for seed := range uint64(400) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		mail := make([]Mail, random.IntN([]int{2, 8, 150}[random.IntN(3)]))
 		for i := range mail {
