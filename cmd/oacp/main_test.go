@@ -64,13 +64,12 @@ func TestScript(t *testing.T) {
 		},
 		Condition: scriptCondition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":   exits,
-			"let":     let,
-			"shows":   shows,
-			"repeat":  repeat,
-			"append":  appendBytes,
-			"await":   await,
-			"noticed": noticed,
+			"exits":  exits,
+			"let":    let,
+			"shows":  shows,
+			"repeat": repeat,
+			"append": appendBytes,
+			"await":  await,
 		},
 	})
 }

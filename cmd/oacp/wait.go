@@ -14,6 +14,7 @@ import (
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
@@ -164,7 +165,8 @@ func (o deliverOptions) await(ctx context.Context, w *mailbox.Workspace, r *mail
 	return nil
 }
 
-// announceWait says what the command waits for, and which recipients have no runner.
+// announceWait says what the command waits for, which recipients have open sessions, and which have neither
+// a session nor a runner.
 func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s *command.Streams) error {
 	limit := "without a limit"
 	if o.wait.limit > 0 {
@@ -176,10 +178,18 @@ func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s 
 		waitForReply:   "waiting for an answer from " + joinNames(m.To) + " or a P0 message to " + string(m.From),
 		waitForAny:     "waiting for an answer from " + joinNames(m.To) + " or any message to " + string(m.From),
 	}[o.wait.what]
-	var idle []schema.AgentName
+	var open, idle []schema.AgentName
 	for _, to := range m.To {
+		sessions, err := live.Sessions(w, to)
+		if err != nil {
+			return err
+		}
+		if len(sessions) > 0 {
+			open = append(open, to)
+			continue
+		}
 		if o.sync.IsSet() {
-			break // it may run on another machine
+			continue // it may run on another machine
 		}
 		running, err := turn.IsRunning(w, to)
 		if err != nil {
@@ -188,6 +198,9 @@ func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s 
 		if !running {
 			idle = append(idle, to)
 		}
+	}
+	if len(open) > 0 {
+		limit += "; open sessions: " + joinNames(open)
 	}
 	if len(idle) > 0 {
 		limit += "; no oacp run works the inbox of " + joinNames(idle)

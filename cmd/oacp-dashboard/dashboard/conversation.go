@@ -97,7 +97,8 @@ func (c *transcript) layOut(i, offset int) {
 	}
 }
 
-// concerns reports whether messages of the conversation have come, or left an inbox.
+// concerns reports whether messages of the conversation have come, or left an inbox, or whether something
+// was recorded about turns on messages in the same inbox.
 func (c *transcript) concerns(before, now []Message) bool {
 	if c.run != "" {
 		return false // the log is read in intervals
@@ -112,8 +113,9 @@ func (c *transcript) concerns(before, now []Message) bool {
 		switch was, isKnown := known[m.ID]; {
 		case isKnown:
 			gap = false
-			// Its stage is another one if it left an inbox.
-			related = related || c.related[string(m.ID)] && !slices.Equal(was.Waiting, m.Waiting)
+			// Its stage may be another one if it left an inbox, or if a journal has more in it.
+			changed := !slices.Equal(was.Waiting, m.Waiting) || !was.recorded.Equal(m.recorded)
+			related = related || c.related[string(m.ID)] && changed
 		case !c.ready || c.related[string(m.ID)] || c.related[string(m.parent)] || c.related[string(m.ConversationID)]:
 			related = true
 		}

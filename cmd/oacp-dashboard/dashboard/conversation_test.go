@@ -10,6 +10,7 @@ import (
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 )
 
 func TestWrap(t *testing.T) {
@@ -195,9 +196,22 @@ func TestConcerns(t *testing.T) {
 		t.Errorf("the stage of the first message is %q, want waiting", got)
 	}
 	e, err := w.Pending(t.Context(), string(first), "codex")
-	if err == nil {
-		err = w.Acknowledge(e)
+	if err != nil {
+		t.Fatal(err)
 	}
+	key, err := turn.KeyOf(e.Message)
+	if err == nil {
+		err = turn.NoteNoticed(w, "codex", []turn.Key{key}, turn.Noticed{Session: "1a2b", Program: "codex"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := gather(t, source).messages(target{})
+	if !c.concerns(known, now) || stage() != "noticed" {
+		t.Errorf("after a session noticed the first message, its stage is %q", stage())
+	}
+	known = now
+	err = w.Acknowledge(e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,11 +84,16 @@ func (s *source) status(ctx context.Context, w *mailbox.Workspace, name schema.A
 	return result
 }
 
+// journalPath returns the path of the journal of an agent's turns.
+func journalPath(w *mailbox.Workspace, name schema.AgentName) string {
+	return filepath.Join(w.Dir(), "state", "turns", string(name)+".jsonl")
+}
+
 // agent returns the state of an agent.
 func (s *source) agent(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) Agent {
 	inbox, err := s.list(w, name, mailbox.Inbox)
 	outbox, outboxErr := s.list(w, name, mailbox.Outbox)
-	journal := markOf(filepath.Join(w.Dir(), "state", "turns", string(name)+".jsonl"))
+	journal := markOf(journalPath(w, name))
 	reading := s.status(ctx, w, name)
 	result := Agent{AgentStatus: reading.status, Inbox: len(inbox.names)}
 	for _, at := range []time.Time{inbox.modified, outbox.modified, journal.modified} {
@@ -122,6 +127,7 @@ func (s *source) messages(w *mailbox.Workspace, agents []schema.AgentName) []Mes
 			if err != nil {
 				continue // the agent's row has the error
 			}
+			recorded := markOf(journalPath(w, agent)).modified
 			for _, name := range latest(listed.names, latestMessages) {
 				m := s.message(w, agent, in, name)
 				if m == nil {
@@ -134,6 +140,9 @@ func (s *source) messages(w *mailbox.Workspace, agents []schema.AgentName) []Mes
 				switch shown := known[m.ID]; in {
 				case mailbox.Inbox:
 					shown.Waiting = append(shown.Waiting, agent)
+					if recorded.After(shown.recorded) {
+						shown.recorded = recorded
+					}
 				case mailbox.DeadLetters:
 					shown.Dead = append(shown.Dead, agent)
 				}

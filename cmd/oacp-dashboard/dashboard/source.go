@@ -71,6 +71,8 @@ type Message struct {
 	Error string `json:"error,omitempty"`
 
 	parent schema.ID
+	// recorded is when something was last recorded about turns on messages in the same inbox.
+	recorded time.Time
 }
 
 // Run is the state of a run of a pair.
