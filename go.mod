@@ -3,6 +3,7 @@ module github.com/oacp-go/oacp
 go 1.26.0
 
 require (
+	github.com/BurntSushi/toml v1.5.0
 	github.com/agnivade/levenshtein v1.2.2
 	github.com/clipperhouse/displaywidth v0.11.0
 	github.com/fatih/color v1.19.0
@@ -15,6 +16,7 @@ require (
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/santhosh-tekuri/jsonschema/v5 v5.3.1
+	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f
 	github.com/urfave/cli/v2 v2.27.7
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
@@ -23,7 +25,6 @@ require (
 )
 
 require (
-	github.com/BurntSushi/toml v1.5.0 // indirect
 	github.com/clipperhouse/uax29/v2 v2.7.0 // indirect
 	github.com/cpuguy83/go-md2man/v2 v2.0.7 // indirect
 	github.com/gdamore/encoding v1.0.1 // indirect

@@ -53,6 +53,7 @@ func program() *command.Program {
 			{Name: "commit", New: newCommitCommand},
 			{Name: "add-agent", New: newAddAgentCommand},
 			{Name: "sync", New: newSyncCommand},
+			{Name: "setup", New: newSetupCommand},
 			{Name: "doctor", New: newDoctorCommand},
 			{Name: "key", New: newKeyCommand},
 			{Name: "trust", New: newTrustCommand},
@@ -76,7 +77,7 @@ func program() *command.Program {
 			{Name: "types", Usage: "the types of messages, and what answers each", Text: typesTopic},
 		},
 		Reference: []string{
-			"agent", "autonomy-outcome", "envelope", "memory", "org-memory", "setup", "write-event",
+			"agent", "autonomy-outcome", "envelope", "memory", "org-memory", "write-event",
 		},
 		Complete: complete,
 	}

@@ -49,6 +49,8 @@ var imports = map[string][]string{
 	"pair":    {"schema", "bridge", "agent"},
 	"live":    {"schema", "signing", "validate", "mailbox", "mailbox/project", "turn"},
 
+	"live/setup": {"schema", "mailbox", "mailbox/project", "bridge", "live"},
+
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/git":       {"internal/processgroup"},
 	"internal/staging":   {"schema", "internal/durable"},

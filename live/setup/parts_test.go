@@ -1,0 +1,272 @@
+package setup
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/oacp-go/oacp/live"
+)
+
+// settingsParts are the parts that are written into JSON.
+func settingsParts() []part {
+	return []part{
+		hooks{live.Claude, "oacp hook claude --agent claude"}, permission{},
+		server{[]string{"projects", "/home/ann/project", "mcpServers"}, "oacp", []string{"mcp", "--agent", "claude"}},
+	}
+}
+
+// A writer writes random settings in an odd form.
+type writer struct {
+	*rand.Rand
+	strings.Builder
+}
+
+func (w *writer) space() {
+	for range w.IntN(3) {
+		w.WriteString([]string{" ", "\n", "\t", "\r\n  ", "  "}[w.IntN(5)])
+	}
+}
+
+// list writes what is between brackets, with a comma between its parts.
+func (w *writer) list(open, end string, n int, each func(i int)) {
+	w.WriteString(open)
+	for i := range n {
+		if i > 0 {
+			w.WriteString(",")
+		}
+		w.space()
+		each(i)
+		w.space()
+	}
+	w.space()
+	w.WriteString(end)
+}
+
+func (w *writer) member(name string, value func()) {
+	fmt.Fprintf(w, "%q", name)
+	w.space()
+	w.WriteString(":")
+	w.space()
+	value()
+}
+
+func (w *writer) any(depth int) {
+	switch kind := w.IntN(6); {
+	case kind == 0 && depth > 0:
+		w.list("{", "}", w.IntN(3), func(i int) { w.member(fmt.Sprintf("key%d", i), func() { w.any(depth - 1) }) })
+	case kind == 1 && depth > 0:
+		w.list("[", "]", w.IntN(3), func(int) { w.any(depth - 1) })
+	default:
+		w.WriteString([]string{"null", "true", "1e400", `"<&>\u00e9\ud83d\ude00"`, `""`, "-0.0", "12345678901234567890"}[w.IntN(7)])
+	}
+}
+
+// hook writes a hook of somebody else, or now and then something that is none.
+func (w *writer) hook() {
+	if w.IntN(5) == 0 {
+		w.any(2)
+		return
+	}
+	w.list("{", "}", 2, func(i int) {
+		w.member([]string{"type", "command"}[i], func() {
+			w.WriteString([]string{`"command"`, `"oacp hook codex"`, `"echo oacp hook claude"`, `"my-oacp hook claude"`, `"'"`}[w.IntN(5)])
+		})
+	})
+}
+
+// settings writes a file whose objects and arrays that oacp uses have something in them.
+func (w *writer) settings() {
+	w.space()
+	w.list("{", "}", 5, func(i int) {
+		switch i {
+		case 1:
+			w.member("hooks", func() {
+				w.list("{", "}", 1+w.IntN(3), func(i int) {
+					w.member([]string{"Stop", "PreToolUse", "SessionStart"}[i], func() {
+						w.list("[", "]", 1+w.IntN(2), func(int) {
+							w.list("{", "}", 2, func(i int) {
+								if i == 0 {
+									w.member("matcher", func() { w.any(0) })
+									return
+								}
+								w.member("hooks", func() { w.list("[", "]", 1+w.IntN(2), func(int) { w.hook() }) })
+							})
+						})
+					})
+				})
+			})
+		case 3:
+			w.member("permissions", func() {
+				w.list("{", "}", 1, func(int) { w.member("allow", func() { w.list("[", "]", 1+w.IntN(2), func(int) { w.any(1) }) }) })
+			})
+		case 4:
+			w.member("projects", func() { w.list("{", "}", 1, func(int) { w.member("/home/ann", func() { w.any(3) }) }) })
+		default:
+			w.member(fmt.Sprintf("other%d", i), func() { w.any(3) })
+		}
+	})
+	w.space()
+}
+
+// TestPartsInAnySettings writes each part into random settings twice and takes it out: the second
+// time changes nothing, and in the end the file has the bytes of the beginning.
+func TestPartsInAnySettings(t *testing.T) {
+	for seed := range uint64(400) {
+		w := &writer{Rand: rand.New(rand.NewPCG(seed, 1))}
+		w.settings()
+		before := []byte(w.String())
+		after := before
+		for _, p := range settingsParts() {
+			once := must(t, p.put, after)
+			if twice := must(t, p.put, once); !bytes.Equal(once, twice) {
+				t.Fatalf("seed %d: the second time changes the file\n%s\nto\n%s", seed, once, twice)
+			}
+			if p.like(once) == nil || p.like(after) != nil {
+				t.Fatalf("seed %d: is it there? before: %v, after: %v", seed, p.like(after), p.like(once))
+			}
+			if !json.Valid(once) {
+				t.Fatalf("seed %d: not JSON: %s", seed, once)
+			}
+			if back := must(t, p.take, once); !bytes.Equal(back, after) {
+				t.Fatalf("seed %d: taken out again, %s of\n%q\nleaves\n%q", seed, p.name(), after, back)
+			}
+			after = once
+		}
+		for _, p := range settingsParts() {
+			after = must(t, p.take, after)
+		}
+		if !bytes.Equal(before, after) {
+			t.Fatalf("seed %d: before\n%s\nafter\n%s", seed, before, after)
+		}
+	}
+}
+
+func must(t *testing.T, change func([]byte) ([]byte, error), data []byte) []byte {
+	t.Helper()
+	after, err := change(data)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, data)
+	}
+	return after
+}
+
+// FuzzSettings checks that settings of any form are refused or keep their meaning.
+func FuzzSettings(f *testing.F) {
+	for _, text := range []string{"", "{}", " {\n}\n", `{"hooks":{"Stop":[{"hooks":[]}]}}`, `{"hooks":{"Stop":[]},"permissions":{"allow":[]}}`, `{"a":1,"a":2}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, before []byte) {
+		for _, p := range settingsParts() {
+			once, err := p.put(before)
+			if err != nil {
+				if after, err := p.take(before); err == nil && !bytes.Equal(before, after) && p.like(before) == nil {
+					t.Errorf("%s takes something of others:\n%q\n%q", p.name(), before, after)
+				}
+				continue
+			}
+			if !json.Valid(once) {
+				t.Errorf("%s: not JSON: %s", p.name(), once)
+			}
+			if twice := must(t, p.put, once); !bytes.Equal(once, twice) {
+				t.Errorf("%s: the second time changes the file\n%s\nto\n%s", p.name(), once, twice)
+			}
+			left := must(t, p.take, once)
+			if p.like(left) != nil {
+				t.Errorf("%s: still there:\n%s", p.name(), left)
+			}
+			if p.like(before) == nil && !reflect.DeepEqual(meaning(before), meaning(left)) {
+				t.Errorf("%s: before\n%s\nafter\n%s", p.name(), before, left)
+			}
+		}
+	})
+}
+
+// meaning decodes settings and leaves out what is empty, because nothing tells an empty object of
+// others from one that was made for a part.
+func meaning(data []byte) any {
+	var all any
+	if len(bytes.TrimSpace(data)) == 0 {
+		return map[string]any{}
+	}
+	if json.Unmarshal(data, &all) != nil {
+		return nil
+	}
+	all, _ = filled(all)
+	return all
+}
+
+func filled(v any) (any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, below := range v {
+			if kept, ok := filled(below); ok {
+				v[name] = kept
+			} else {
+				delete(v, name)
+			}
+		}
+		return v, len(v) > 0
+	case []any:
+		return v, len(v) > 0
+	}
+	return v, true
+}
+
+// FuzzTable does for config.toml what FuzzSettings does for JSON.
+func FuzzTable(f *testing.F) {
+	for _, text := range []string{
+		"", "a = 1", "[mcp_servers]\n", "[mcp_servers.other]\ncommand = \"x\"\r\n", "mcp_servers.other.command = 'x'\n",
+		"a = '''\n" + tableMark + "\n" + tableHeader + "\n'''\n", "[[a]]\nb = 1\n[[a]]\n# end", "mcp_servers = {}\n", "[mcp_servers.oacp.tools.x]\na = 1\n",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, before []byte) {
+		p := table{"oacp", []string{"mcp", "--agent", "codex"}}
+		once, err := p.put(before)
+		if err != nil || p.like(before) != nil {
+			return
+		}
+		if twice := must(t, p.put, once); !bytes.Equal(once, twice) {
+			t.Errorf("the second time changes the file\n%s\nto\n%s", once, twice)
+		}
+		left, err := p.take(once)
+		if err != nil {
+			return
+		}
+		if len(bytes.TrimSpace(before)) > 0 && !bytes.Equal(bytes.TrimRight(before, "\r\n"), bytes.TrimRight(left, "\r\n")) {
+			t.Errorf("before\n%q\nafter\n%q", before, left)
+		}
+		p.args[2] = "reviewer"
+		changed, err := p.put(once)
+		var all map[string]any
+		if _, tomlErr := toml.Decode(string(changed), &all); err == nil && (tomlErr != nil || !strings.Contains(string(changed), "reviewer")) {
+			t.Errorf("with another agent: %v\n%s", tomlErr, changed)
+		}
+	})
+}
+
+// TestSection checks where the section goes in instructions of several forms, and that it leaves
+// them as they were.
+func TestSection(t *testing.T) {
+	for before, want := range map[string]string{
+		"":            sectionText,
+		"# Rules\n":   "# Rules\n\n" + sectionText,
+		"# Rules\r\n": "# Rules\r\n\r\n" + strings.ReplaceAll(sectionText, "\n", "\r\n"),
+		"A\n\n" + sectionBegin + "\nold\n" + sectionEnd + "\nB\n": "A\n\n" + sectionText + "B\n",
+	} {
+		once := must(t, section{}.put, []byte(before))
+		if string(once) != want {
+			t.Errorf("%q becomes\n%q\nwant\n%q", before, once, want)
+		}
+		if left := must(t, section{}.take, once); !strings.Contains(before, "oacp") && string(left) != before {
+			t.Errorf("taken out of %q it leaves %q", before, left)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package setup
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/live"
+	"github.com/oacp-go/oacp/mailbox/project"
+)
+
+// A part is what oacp has in a file.
+type part interface {
+	name() string
+	// put returns the file with the part in it, and the same bytes if it is there.
+	put(data []byte) ([]byte, error)
+	// take returns the file without the part, and nil if nothing is left.
+	take(data []byte) ([]byte, error)
+	// like returns the part as it is in the file, and nil if it is not there.
+	like(data []byte) part
+}
+
+// A file is one that holds parts.
+type file struct {
+	path string
+	// inProject says that the file is in the folder of the project.
+	inProject bool
+	// folder says that the folder goes with the file if nothing else is in it.
+	folder bool
+	// mode is that of a new file.
+	mode fs.FileMode
+	// empty is what the file has when nothing is left in it.
+	empty []byte
+	parts []part
+}
+
+// configDir returns the folder of the program's settings for the user.
+func (o Options) configDir() (string, error) {
+	variable, name := "CLAUDE_CONFIG_DIR", ".claude"
+	if o.Program == live.Codex {
+		variable, name = "CODEX_HOME", ".codex"
+	}
+	if dir := o.Getenv(variable); dir != "" {
+		if !filepath.IsAbs(dir) {
+			return "", fmt.Errorf("%s is %s, want an absolute path", variable, dir)
+		}
+		return dir, nil
+	}
+	home := o.Getenv("HOME")
+	if home == "" {
+		home = o.Getenv("USERPROFILE")
+	}
+	if home == "" {
+		return "", ErrNoHome
+	}
+	return filepath.Join(home, name), nil
+}
+
+// hookCommand returns the command line of the hooks.
+func (o Options) hookCommand() string {
+	words := []string{o.Command, "hook", string(o.Program), "--agent", string(o.Agent)}
+	if o.Sync != "" {
+		words = append(words, "--sync")
+	}
+	if o.Sync != "" && o.Sync != "true" {
+		words = append(words, o.Sync)
+	}
+	return visible.Shell(words...)
+}
+
+// files returns the files of the setup and what is to be in each.
+func (o Options) files(config string) []file {
+	calls := hooks{o.Program, o.hookCommand()}
+	arguments := []string{"mcp", "--agent", string(o.Agent)}
+	inProject := o.Scope == Project
+	if o.Program == live.Codex {
+		mode := fs.FileMode(0o600)
+		if inProject {
+			config, mode = filepath.Join(o.Dir, ".codex"), 0o644
+		}
+		return []file{
+			{path: filepath.Join(config, "hooks.json"), inProject: inProject, folder: inProject, mode: 0o644, empty: []byte("{}\n"), parts: []part{calls}},
+			{path: filepath.Join(config, "config.toml"), inProject: inProject, folder: inProject, mode: mode, parts: []part{table{o.Command, arguments}}},
+		}
+	}
+	settings, servers := filepath.Join(config, "settings.json"), []string{"mcpServers"}
+	if inProject {
+		settings = filepath.Join(o.Dir, ".claude", "settings.local.json")
+		servers = []string{"projects", o.Dir, "mcpServers"}
+	}
+	global := filepath.Join(config, ".claude.json")
+	if o.Getenv("CLAUDE_CONFIG_DIR") == "" {
+		global = config + ".json"
+	}
+	return []file{
+		{path: settings, inProject: inProject, folder: inProject, mode: 0o644, empty: []byte("{}\n"), parts: []part{calls, permission{}}},
+		{path: global, mode: 0o600, empty: []byte("{}\n"), parts: []part{server{servers, o.Command, arguments}}},
+	}
+}
+
+// instructions returns the files whose text the program may give its agent at the start, the one to
+// change first. Claude reads AGENTS.md where it finds no file of its own, so a new CLAUDE.md would
+// hide it.
+func (o Options) instructions(config string) []file {
+	folder, names := config, []string{"CLAUDE.md"}
+	if o.Scope == Project {
+		folder, names = o.Dir, []string{"CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", "AGENTS.md"}
+	}
+	if o.Program == live.Codex {
+		names = []string{"AGENTS.md"}
+	}
+	var files, all []file
+	for _, name := range names {
+		f := file{path: filepath.Join(folder, filepath.FromSlash(name)), inProject: o.Scope == Project, mode: 0o644, parts: []part{section{}}}
+		if all = append(all, f); isThere(f.path) {
+			files = append(files, f)
+		}
+	}
+	if files == nil {
+		return all[:1]
+	}
+	return files
+}
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// instructionsToRemove returns the files from which the section of instructions goes.
+func (o Options) instructionsToRemove(config string) []file {
+	candidates := o.instructions(config)
+	found := slices.DeleteFunc(slices.Clone(candidates), func(f file) bool {
+		data, err := readFile(f.path)
+		return err != nil || section{}.like(data) == nil || o.isShared(f.path)
+	})
+	if len(found) > 0 {
+		return found
+	}
+	return slices.DeleteFunc(candidates[:1], func(f file) bool { return o.isShared(f.path) })
+}
+
+// isShared reports whether the other program has a setup whose instructions are in the file, too.
+func (o Options) isShared(path string) bool {
+	if o.Program == live.Claude {
+		o.Program = live.Codex
+	} else {
+		o.Program = live.Claude
+	}
+	config, err := o.configDir()
+	if err != nil {
+		return false
+	}
+	calls := o.files(config)[0]
+	data, err := readFile(calls.path)
+	if err != nil || calls.parts[0].like(data) == nil {
+		return false
+	}
+	own, err := filepath.EvalSymlinks(path)
+	other, otherErr := filepath.EvalSymlinks(o.instructions(config)[0].path)
+	return err == nil && otherErr == nil && own == other
+}
+
+// ProjectDir returns the folder whose settings the program reads when a session starts in the
+// working folder: the top of the git repository, or else the folder that has the workspace. All
+// worktrees of a repository have the settings of claude in common, but not those of codex.
+func ProjectDir(program live.Program, workingDir string) (string, error) {
+	start, err := filepath.EvalSymlinks(workingDir)
+	if err != nil {
+		return "", fmt.Errorf("folder %s: %w", workingDir, cause(err))
+	}
+	if before, _, inside := strings.Cut(start+string(filepath.Separator), string(filepath.Separator)+".oacp"+string(filepath.Separator)); inside {
+		start = before
+	}
+	top, err := bridge.EnclosingRepository(start)
+	switch {
+	case err != nil:
+		return "", err
+	case top != "" && program == live.Claude:
+		return project.MainFolder(top), nil
+	case top != "":
+		return top, nil
+	}
+	for dir := start; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		for _, name := range []string{".oacp", project.MarkerName} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				return dir, nil
+			}
+		}
+	}
+	return start, nil
+}
+
+// Command returns how hooks name this program: oacp if that is the program on the PATH, else the
+// path of the executable. The PATH wins because the program may get another place in an update.
+func Command(executable string, getenv func(string) string) (word string, onPath bool) {
+	own, err := os.Stat(executable)
+	for _, dir := range filepath.SplitList(getenv("PATH")) {
+		for _, name := range []string{"oacp", "oacp.exe"} {
+			found, foundErr := os.Stat(filepath.Join(dir, name))
+			if foundErr != nil || found.IsDir() {
+				continue
+			}
+			if err == nil && os.SameFile(own, found) {
+				return "oacp", true
+			}
+			return executable, false // another program is in front of this one
+		}
+	}
+	return executable, false
+}
