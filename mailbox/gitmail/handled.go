@@ -44,6 +44,7 @@ func (e *exchange) addLeft(d *outgoing, p place, here string) {
 	}
 	left := e.leave(d, place{p.agent, mailbox.Inbox, p.message()}, kind)
 	left.write = append(left.write, file{p.path(), data})
+	d.removeKept(left, p)
 	if m != nil {
 		left.describe(m)
 	}
@@ -66,11 +67,18 @@ func (e *exchange) addRestored(d *outgoing, p place, m *schema.Message, data []b
 	restored.describe(m)
 	restored.Kind, restored.at = Restored, e.r.now()
 	restored.write = append(restored.write, file{p.path(), data})
+	d.removeKept(restored, p)
+}
+
+// removeKept makes an edit remove the archived copy and the dead letter of a message that are gone here: it
+// was restored since.
+func (d *outgoing) removeKept(left *edit, p place) {
 	for _, box := range []mailbox.Box{mailbox.Archive, mailbox.DeadLetters} {
 		f := d.folders[mailbox.BoxName(p.agent, box)]
-		for name := range f.there {
-			if copied := (place{p.agent, box, name}); copied.message() == p.name && f.here[name] == "" {
-				restored.remove = append(restored.remove, copied.path())
+		for _, name := range []string{p.message(), p.message() + mailbox.ReasonSuffix} {
+			path := place{p.agent, box, name}.path()
+			if f.there[name] && f.here[name] == "" && !f.lost && !slices.Contains(left.remove, path) {
+				left.remove = append(left.remove, path)
 			}
 		}
 	}

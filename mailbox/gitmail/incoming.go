@@ -85,6 +85,8 @@ func (e *exchange) judge(differences []difference) *arrivals {
 			continue // users may keep other files in the branch, such as a README
 		case err == nil && d.status != 'D' && d.mode != regular:
 			err = fmt.Errorf("it is no regular file: its mode is %s", d.mode)
+		case err == nil && d.status == 'M' && p.isReason():
+			d.status = 'A' // the message was given up again, for another reason
 		case err == nil && d.status == 'M' && p.name != keepName:
 			err = errors.New("it was changed after it was published; the workspace keeps what it has")
 		}

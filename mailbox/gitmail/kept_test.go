@@ -44,3 +44,39 @@ func TestReasonComesFirst(t *testing.T) {
 		t.Errorf("the files arrive in the order %q, want %q", arrived, want)
 	}
 }
+
+// TestGivenUpTwice gives a message up on two machines, and one that was archived and restored again. Both
+// machines get into step.
+func TestGivenUpTwice(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	n.settle()
+	twice, archived := here.send("claude", "codex"), here.send("claude", "codex")
+	n.settle()
+	here.archive("codex", archived.Message.ID)
+	for _, m := range n.machines {
+		reason := mailbox.DeadLetterReason{Reason: "it cannot be done on " + m.name}
+		if _, err := m.w.DeadLetter(m.entry("codex", twice.Message.ID), reason); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.settle()
+	there.restore("codex", archived)
+	there.bury("codex", archived.Message.ID)
+	n.settle()
+	n.checkEqual()
+	for _, m := range n.machines {
+		m.want("codex", mailbox.DeadLetters, twice, archived)
+	}
+	reasons, err := filepath.Glob(filepath.Join(here.w.BoxPath("codex", mailbox.DeadLetters), "*"+mailbox.ReasonSuffix))
+	if err != nil || len(reasons) != 2 {
+		t.Fatalf("there are the reasons %q (%v), want two", reasons, err)
+	}
+	for _, path := range reasons {
+		other := filepath.Join(there.w.BoxPath("codex", mailbox.DeadLetters), filepath.Base(path))
+		if a, b := readFile(t, path), readFile(t, other); a != b {
+			t.Errorf("one machine has the reason %s, the other %s", a, b)
+		}
+	}
+}

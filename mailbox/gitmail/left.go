@@ -1,6 +1,7 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,8 @@ import (
 )
 
 // addKept writes archived messages and dead letters. It writes the reason of a dead letter first, so that
-// every visible dead letter has one.
+// every visible dead letter has one. If two machines gave a message up, the reason that was published last
+// counts on both.
 func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) error {
 	slices.SortStableFunc(files, func(a, b keptFile) int {
 		return len(b.name) - len(b.message()) - (len(a.name) - len(a.message()))
@@ -22,10 +24,11 @@ func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) erro
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if here, err := e.find(file.place); here != "" || err != nil {
-			if err != nil {
-				return err
-			}
+		here, err := e.find(file.place)
+		if err != nil {
+			return err
+		}
+		if here != "" && !file.isReason() {
 			continue
 		}
 		data, err := b.read(file.object)
@@ -47,7 +50,7 @@ func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) erro
 		if err := e.write(func() error { return e.r.w.MakeFolder(file.folder()) }); err != nil {
 			return err
 		}
-		if err := e.writeFile(file.file(), data); err != nil {
+		if err := e.writeFile(file.folder()+"/"+cmp.Or(here, file.name), data); err != nil {
 			return err
 		}
 	}
