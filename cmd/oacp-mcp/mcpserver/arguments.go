@@ -166,7 +166,7 @@ func readNumber(data []byte, into *string) error {
 type limit float64
 
 const (
-	defaultLimit = 50
+	defaultLimit = 20
 	maxLimit     = 500
 )
 

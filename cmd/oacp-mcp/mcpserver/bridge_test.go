@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/bridge"
 )
@@ -28,6 +29,7 @@ type received struct {
 	} `json:"messages"`
 	More   bool   `json:"more"`
 	LastID string `json:"last_id"`
+	Next   int    `json:"next_offset"`
 }
 
 // TestBridgeConversation is the example flow of AgentPair's bridge page: two agents through two
@@ -198,33 +200,46 @@ func TestReceiveText(t *testing.T) {
 	}
 }
 
-// TestReceiveInParts reads a log through answers of bounded size.
+// TestReceiveInParts reads a log through answers of bounded size, and messages that are larger than
+// an answer in parts.
 func TestReceiveInParts(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
 	claude, codex := r.client(t, "claude"), r.client(t, "codex")
-	const large = 40 << 10
-	sizes := []int{1, 1, 1, large, large, 3 * large, 1}
-	for i, size := range sizes {
-		claude.call(t, "send_to_agent", arguments{"to": "codex", "message_type": "chat", "content": strings.Repeat(fmt.Sprint(i), size)}, nil)
+	contents := []string{"1", "2", "3", strings.Repeat("four ", 900), strings.Repeat("5", 5000), strings.Repeat("sechs: äöü\n", 3000), "7",
+		strings.Repeat("[1] from=claude\n", 2000), "9"}
+	for _, content := range contents {
+		claude.call(t, "send_to_agent", arguments{"to": "codex", "message_type": "chat", "content": content}, nil)
 	}
-	var parts []int
-	seen := 0
-	for since := ""; ; {
+	var all []string
+	var part string
+	for args := (arguments{"limit": 3}); ; {
 		var got received
-		codex.call(t, "receive_messages", arguments{"since_id": since, "limit": 3}, &got)
+		text := codex.call(t, "receive_messages", args, &got)
 		for _, m := range got.Messages {
-			if len(m.Content) != sizes[seen] || m.Content[0] != byte('0'+seen) {
-				t.Errorf("message %d has %d characters, want %d", seen, len(m.Content), sizes[seen])
-			}
-			seen++
+			all = append(all, part+m.Content)
+			part = ""
 		}
-		parts = append(parts, len(got.Messages))
-		if since = got.LastID; !got.More {
+		if args["since_id"], args["offset"] = got.LastID, got.Next; got.Next > 0 {
+			wantText(t, "the text of a part", text, "goes on", fmt.Sprintf("offset=%d", got.Next))
+			part, all = all[len(all)-1], all[:len(all)-1]
+			if !got.More || len(got.Messages) != 1 {
+				t.Errorf("with a part came %d messages, more %t, want the part alone", len(got.Messages), got.More)
+			}
+			if utf8.RuneCountInString(part) != got.Next {
+				t.Errorf("next_offset is %d after %d characters", got.Next, utf8.RuneCountInString(part))
+			}
+		} else if !got.More {
 			break
 		}
 	}
-	if want := "[3 1 1 1 1]"; seen != len(sizes) || fmt.Sprint(parts) != want {
-		t.Errorf("%d messages came in parts of %v, want %d in parts of %s", seen, parts, len(sizes), want)
+	if !slices.Equal(all, contents) {
+		t.Errorf("received %d messages, want the %d that were sent", len(all), len(contents))
+	}
+	for args, want := range map[*arguments]string{
+		{"offset": 1}:  "offset is 1, but the message has only 1 characters",
+		{"offset": -1}: "offset must be from 0",
+	} {
+		wantText(t, "a wrong offset", codex.refuse(t, "receive_messages", *args), want)
 	}
 }
 
@@ -335,6 +350,20 @@ func TestReceiveSharedIDs(t *testing.T) {
 	}
 }
 
+// receiveAll returns the ids of all messages of a log, in which none is longer than an answer.
+func (c *client) receiveAll(t *testing.T) (ids []string) {
+	t.Helper()
+	for got := (received{More: true}); got.More; {
+		since := got.LastID
+		got = received{}
+		c.call(t, "receive_messages", arguments{"since_id": since}, &got)
+		for _, m := range got.Messages {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
 // TestManySenders lets two servers send at once, as two agents would.
 func TestManySenders(t *testing.T) {
 	r := newRoom(t, "claude", "codex", "gemini")
@@ -355,10 +384,8 @@ func TestManySenders(t *testing.T) {
 		})
 	}
 	senders.Wait()
-	var got received
-	r.client(t, "codex").call(t, "receive_messages", nil, &got)
-	if len(got.Messages) != each {
-		t.Errorf("received %d messages, want %d: two times %d distinct ones", len(got.Messages), each, each/2)
+	if got := r.client(t, "codex").receiveAll(t); len(got) != each {
+		t.Errorf("received %d messages, want %d: two times %d distinct ones", len(got), each, each/2)
 	}
 }
 

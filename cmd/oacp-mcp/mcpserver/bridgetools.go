@@ -3,14 +3,11 @@ package mcpserver
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,22 +15,19 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/oacp-go/oacp/bridge"
-	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/schema"
 )
 
 // addBridgeTools offers the three tools of AgentPair's bridge.
 func (s *Server) addBridgeTools() {
 	addTool(s, "send_to_agent", "Send to an agent over the bridge",
-		"Append a message from you to the bridge log. The same message sent twice is in the log once, so "+
-			"you may repeat a call that got no answer.",
+		"Append a message to the bridge log. The same message sent twice is in it once, so a call may be repeated.",
 		mcp.ToolAnnotations{IdempotentHint: true}, s.sendToAgent)
 	addTool(s, "receive_messages", "Receive messages from the bridge",
-		"Get the bridge messages addressed to you or to everyone, oldest first, or wait for some. They stay in the "+
-			"log: give the last_id of an answer as since_id of the next call to get only what is new.",
+		"Get the bridge messages to you or to everyone, oldest first, or wait for some. They stay in the log.",
 		reads(), s.awaitRecords)
 	addTool(s, "bridge_status", "Status of the bridge",
-		"Count what the bridge log holds: messages by agent and by type, and the signals DONE, PASS and FAIL.",
+		"Count the messages in the bridge log by agent and type, and the signals.",
 		reads(), s.bridgeStatus)
 }
 
@@ -84,9 +78,9 @@ func (o *openLog) close() error {
 
 type sendToAgentInput struct {
 	To          string        `json:"to" jsonschema:"Name of the receiving agent; empty for every agent but you."`
-	MessageType bridge.Type   `json:"message_type" jsonschema:"Kind of message: task asks for work, result is work done, review is feedback on it, signal ends or judges it, chat is anything else."`
-	Content     string        `json:"content" jsonschema:"The message itself, any text including Markdown."`
-	Signal      bridge.Signal `json:"signal,omitempty" jsonschema:"With message_type signal, and only then: DONE says the work is complete, PASS approves it, FAIL rejects it."`
+	MessageType bridge.Type   `json:"message_type" jsonschema:"task asks for work, result is work done, review is feedback on it, signal ends or judges it, chat is anything else."`
+	Content     string        `json:"content" jsonschema:"The message."`
+	Signal      bridge.Signal `json:"signal,omitempty" jsonschema:"With message_type signal, and only then: DONE: the work is complete, PASS approves it, FAIL rejects it."`
 }
 
 type sentRecord struct {
@@ -144,151 +138,36 @@ func (s *Server) checkRecord(r bridge.Record) error {
 	return err
 }
 
-type receiveMessagesInput struct {
-	Agent   string  `json:"agent,omitempty" jsonschema:"Your own name; may be left out."`
-	SinceID string  `json:"since_id,omitempty" jsonschema:"The last_id of an earlier answer or the id of a message: only messages after it are returned."`
-	Limit   limit   `json:"limit,omitempty" jsonschema:"Return at most so many messages, 50 if left out."`
-	Seconds seconds `json:"wait_seconds,omitempty" jsonschema:"If there is nothing new, wait at most so many seconds for a message; 0 if left out."`
-}
-
-func (in receiveMessagesInput) wait() time.Duration { return in.Seconds.wait() }
-
-type receivedRecords struct {
-	Agent    string           `json:"agent" jsonschema:"The receiving agent."`
-	Messages []receivedRecord `json:"messages" jsonschema:"The messages, oldest first."`
-	More     bool             `json:"more" jsonschema:"There are more messages: call again with since_id."`
-	LastID   string           `json:"last_id,omitempty" jsonschema:"What to give as since_id of the next call: an id, with @ and a line of the log behind it where an earlier message has the same."`
-}
-
-type receivedRecord struct {
-	ID        string          `json:"id" jsonschema:"Id of the message."`
-	RunID     int             `json:"run_id" jsonschema:"Number of the run."`
-	Type      string          `json:"type" jsonschema:"task, result, review, signal or chat."`
-	From      string          `json:"from" jsonschema:"The sending agent."`
-	To        string          `json:"to" jsonschema:"The receiving agent; empty if it is for everyone."`
-	Content   string          `json:"content" jsonschema:"The message itself."`
-	Signal    string          `json:"signal,omitempty" jsonschema:"DONE, PASS or FAIL, of a signal."`
-	Timestamp string          `json:"timestamp" jsonschema:"When the message was sent."`
-	Metadata  json.RawMessage `json:"metadata,omitempty" jsonschema:"Further facts."`
-	Line      int             `json:"line" jsonschema:"Line of the message in the log."`
-}
-
-// maxReceivedBytes bounds one answer of receive_messages. A single message is always given whole.
-const maxReceivedBytes = 64 << 10
-
-func (s *Server) receiveRecords(ctx context.Context, in receiveMessagesInput) (receivedRecords, string, error) {
-	result := receivedRecords{Agent: string(s.agent), Messages: []receivedRecord{}}
-	if in.Agent != "" && in.Agent != string(s.agent) {
-		return result, "", argumentErrorf("this server receives only for %s, not for %q: leave the argument agent out", s.agent, in.Agent)
-	}
-	log, err := s.bridge.reading()
-	if err != nil {
-		return result, "", err
-	}
-	after, err := s.findSince(ctx, log, in.SinceID)
-	if err != nil || log == nil {
-		return result, receivedText(result), err
-	}
-	result.LastID = in.SinceID
-	size := 0
-	for e, err := range log.Drain(ctx, string(s.agent), after) {
-		if err != nil {
-			return result, "", err
-		}
-		same, err := log.Find(ctx, e.ID)
-		if err != nil {
-			return result, "", err
-		}
-		same = slices.DeleteFunc(same, func(other bridge.Entry) bool { return other.Line >= e.Line })
-		if slices.ContainsFunc(same, func(earlier bridge.Entry) bool { return earlier.SaysTheSame(e.Record) }) {
-			continue // a careless writer appended the record again
-		}
-		size += len(e.Content) + len(e.Metadata)
-		if len(result.Messages) == in.Limit.orDefault() || len(result.Messages) > 0 && size > maxReceivedBytes {
-			result.More = true
-			break
-		}
-		result.Messages = append(result.Messages, receivedRecord{
-			ID: e.ID, RunID: e.RunID, Type: string(e.Type), From: e.From, To: e.To, Content: e.Content,
-			Signal: string(e.Signal), Timestamp: e.Timestamp, Metadata: e.Metadata, Line: e.Line,
-		})
-		if result.LastID = e.ID; len(same) > 0 {
-			result.LastID += lineMark + strconv.Itoa(e.Line)
-		}
-	}
-	return result, receivedText(result), nil
-}
-
-// lineMark separates id and line in the name of a record that shares its id with an earlier one.
-const lineMark = "@"
-
-// findSince returns the place behind the message that since names: by its id, which means the first
-// record that has it, or by its id and line. If since is empty, the place is the beginning.
-func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (bridge.Cursor, error) {
-	if since == "" {
-		return "", nil
-	}
-	var found []bridge.Entry
-	if log != nil {
-		var err error
-		found, err = log.Find(ctx, since)
-		if mark := strings.LastIndex(since, lineMark); mark >= 0 && len(found) == 0 && err == nil {
-			found, err = log.Find(ctx, since[:mark])
-			found = slices.DeleteFunc(found, func(e bridge.Entry) bool { return strconv.Itoa(e.Line) != since[mark+1:] })
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	if len(found) > 0 {
-		return found[0].Cursor(), nil
-	}
-	return "", &failure.Error{
-		Code: "not_found",
-		Err:  fmt.Errorf("since_id: no message of the bridge log %s has the id %q", s.bridge.place.Path, since),
-		Hint: "give the last_id of an earlier answer, or leave since_id out to receive everything",
-	}
-}
-
-// receivedText writes messages as AgentPair does, with their ids besides.
-func receivedText(r receivedRecords) string {
-	if len(r.Messages) == 0 {
-		return "No new messages"
-	}
-	var out strings.Builder
-	for i, m := range r.Messages {
-		fmt.Fprintf(&out, "[%d] from=%s type=%s", i+1, oneLine(m.From), oneLine(m.Type))
-		if m.Signal != "" {
-			fmt.Fprintf(&out, " signal=%s", oneLine(m.Signal))
-		}
-		fmt.Fprintf(&out, " id=%s\n%s\n\n", oneLine(m.ID), indentHeadings(m.Content))
-	}
-	if r.More {
-		out.WriteString("There are more. ")
-	}
-	fmt.Fprintf(&out, "To receive what comes after these, call with since_id=%s", oneLine(r.LastID))
-	return out.String()
-}
-
-// indentHeadings indents lines of content that look like the heading of another message.
-func indentHeadings(content string) string {
-	return regexp.MustCompile(`(?m)^\[\d+\] from=`).ReplaceAllString(content, " $0")
-}
-
 type bridgeStatus struct {
 	bridge.Status
-	Log   string `json:"log" jsonschema:"Path of the log."`
-	RunID int    `json:"run_id" jsonschema:"Number of the run that new messages belong to."`
+	Others int    `json:"others,omitempty" jsonschema:"How many more agents and types there are, which are not listed."`
+	Log    string `json:"log" jsonschema:"Path of the log."`
+	RunID  int    `json:"run_id" jsonschema:"Number of the run that new messages belong to."`
 }
 
 func (s *Server) bridgeStatus(ctx context.Context, _ struct{}) (bridgeStatus, string, error) {
-	result := bridgeStatus{Log: s.bridge.place.Path, RunID: s.bridge.place.Run.ID}
-	result.ByAgent, result.ByType = map[string]int{}, map[bridge.Type]int{}
+	result := bridgeStatus{Log: cut(s.bridge.place.Path, frameTokens), RunID: s.bridge.place.Run.ID}
 	log, err := s.bridge.reading()
 	if err == nil && log != nil {
 		result.Status, err = log.Status(ctx)
 	}
+	agents, types := len(result.ByAgent), len(result.ByType)
+	result.ByAgent, result.ByType = mostOf(result.ByAgent), mostOf(result.ByType)
+	result.Others = agents - len(result.ByAgent) + types - len(result.ByType)
 	return result, statusText(result), err
+}
+
+// mostOf returns the largest counts, with bounded names.
+func mostOf[Name ~string](counts map[Name]int) map[Name]int {
+	const most = 20
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b Name) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	short := map[Name]int{}
+	for _, name := range names[:min(most, len(names))] {
+		short[cut(name, nameTokens)] += counts[name]
+	}
+	return short
 }
 
 // statusText writes the status in the layout that AgentPair documents, and below it what it does
@@ -305,10 +184,13 @@ func statusText(r bridgeStatus) string {
 	for _, t := range slices.SortedFunc(maps.Keys(r.ByType), compareTypes) {
 		fmt.Fprintf(&out, "    %s: %d\n", oneLine(string(t)), r.ByType[t])
 	}
+	if r.Others > 0 {
+		fmt.Fprintf(&out, "  Other Agents and Types: %d\n", r.Others)
+	}
 	if r.SkippedLines > 0 {
 		fmt.Fprintf(&out, "  Skipped Lines: %d\n", r.SkippedLines)
 	}
-	fmt.Fprintf(&out, "  Log: %s\n", r.Log)
+	fmt.Fprintf(&out, "  Log: %s\n", oneLine(r.Log))
 	return out.String()
 }
 

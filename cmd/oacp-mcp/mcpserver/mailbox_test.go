@@ -15,15 +15,12 @@ import (
 
 type sentMessage struct {
 	MessageID      string   `json:"message_id"`
-	From           string   `json:"from"`
 	To             []string `json:"to"`
 	Type           string   `json:"type"`
 	Priority       string   `json:"priority"`
 	Subject        string   `json:"subject"`
 	ConversationID string   `json:"conversation_id"`
 	ParentID       string   `json:"parent_message_id"`
-	Inboxes        []string `json:"inbox_paths"`
-	Outbox         string   `json:"outbox_path"`
 	Warnings       []string `json:"warnings"`
 	Acknowledged   string   `json:"acknowledged"`
 }
@@ -35,12 +32,14 @@ type inbox struct {
 		MessageID     string `json:"message_id"`
 		Priority      string `json:"priority"`
 		Subject       string `json:"subject"`
-		Excerpt       string `json:"excerpt"`
 		Expired       bool   `json:"expired"`
 		ExpectsAnswer bool   `json:"expects_answer"`
 	} `json:"messages"`
+	Invalid    int    `json:"invalid"`
+	Left       int    `json:"left"`
+	Next       string `json:"next"`
 	Unreadable []struct {
-		Path      string `json:"path"`
+		File      string `json:"file"`
 		Error     string `json:"error"`
 		MessageID string `json:"message_id"`
 		From      string
@@ -69,19 +68,15 @@ func TestMailboxConversation(t *testing.T) {
 		"to": "codex", "type": "review_request", "subject": "Look at #42", "body": "Please,\nsoon.", "priority": "P1", "related_pr": 42,
 	}, &asked)
 	wantText(t, "the answer to send_message", text, "Sent: id="+asked.MessageID, "a review_request to codex")
-	if asked.From != "claude" || len(asked.Inboxes) != 1 || asked.Warnings == nil {
-		t.Errorf("sent %+v, want it from claude, in one inbox, with an array of warnings", asked)
-	}
-	for _, path := range append(asked.Inboxes, asked.Outbox) {
-		if _, err := os.Stat(path); err != nil {
-			t.Errorf("a copy that the answer names: %v", err)
-		}
+	copies, err := r.workspace.Find(t.Context(), asked.MessageID)
+	if err != nil || len(copies) != 2 || copies[0].Message.From != "claude" {
+		t.Errorf("copies of what was sent are %+v, %v, want one in the outbox of claude and one in the inbox of codex", copies, err)
 	}
 
 	var waiting inbox
 	text = codex.call(t, "list_inbox", nil, &waiting)
 	wantText(t, "the list", text, "1 pending for codex", "P1 review_request from claude to codex", "Look at #42", asked.MessageID)
-	if waiting.Total != 1 || waiting.Messages[0].MessageID != asked.MessageID || waiting.Messages[0].Excerpt != "Please, soon." || !waiting.Messages[0].ExpectsAnswer {
+	if waiting.Total != 1 || waiting.Messages[0].MessageID != asked.MessageID || !waiting.Messages[0].ExpectsAnswer {
 		t.Errorf("listed %+v, want the request", waiting)
 	}
 
@@ -154,7 +149,7 @@ func TestMailboxConversation(t *testing.T) {
 	}
 
 	// A folder that cannot be read hides no other.
-	inbox := filepath.Join(filepath.Dir(filepath.Dir(asked.Outbox)), "inbox")
+	inbox := filepath.Join(r.workspace.Dir(), "agents", "claude", "inbox")
 	if err := errors.Join(os.RemoveAll(inbox), os.WriteFile(inbox, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -163,6 +158,22 @@ func TestMailboxConversation(t *testing.T) {
 	if len(conversation.Messages) != 3 || !strings.Contains(conversation.Unreadable, inbox) {
 		t.Errorf("the thread is %+v, want three messages and the folder that cannot be read", conversation)
 	}
+}
+
+// file returns the path of the copy of a message in a box.
+func (r *room) file(t *testing.T, id string, box mailbox.Box) string {
+	t.Helper()
+	found, err := r.workspace.Find(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range found {
+		if e.Box == box {
+			return e.Path
+		}
+	}
+	t.Fatalf("message %s is not in any %s", id, box)
+	return ""
 }
 
 func lastPart(id string) string { return id[strings.LastIndexByte(id, '-')+1:] }
@@ -203,7 +214,7 @@ func TestSendForms(t *testing.T) {
 	if fmt.Sprint(read.Message.Body) != fmt.Sprint(map[string]any(body)) {
 		t.Errorf("the body came back as %v, want %v", read.Message.Body, body)
 	}
-	wantText(t, "the text of a structured body", text, `"count": "3"`)
+	wantText(t, "the text of a structured body", text, `"count":"3"`)
 	var follow sentMessage
 	claude.call(t, "send_message", arguments{"to": "gemini", "type": "notification", "subject": "S", "body": "B", "in_reply_to": sent.MessageID}, &follow)
 	if follow.ParentID != sent.MessageID || follow.ConversationID == "" {
@@ -317,9 +328,18 @@ func TestListInbox(t *testing.T) {
 	writeInboxFile(t, r, "codex", "bad.yaml", "no message")
 	var got inbox
 	text := codex.call(t, "list_inbox", arguments{"limit": 2}, &got)
-	wantText(t, "the list", text, "4 pending", "1. P0", "2. P1", "[expired]", "and 2 more", "not a message: ", "bad.yaml")
-	if got.Total != 4 || len(got.Messages) != 2 || got.Messages[0].Subject != "of P0" || !got.Messages[1].Expired || len(got.Unreadable) != 1 {
-		t.Errorf("listed %+v, want P0, the expired P1, and one bad file", got)
+	wantText(t, "the list", text, "4 pending for codex, and 1 files", "1. P0", "2. P1", "[expired]", "\n3 more: call list_inbox with after="+got.Next)
+	if got.Total != 4 || got.Invalid != 1 || got.Left != 3 || len(got.Messages) != 2 || got.Messages[0].Subject != "of P0" || !got.Messages[1].Expired {
+		t.Errorf("listed %+v, want P0 and the expired P1, of four messages and a bad file", got)
+	}
+	var rest inbox
+	text = codex.call(t, "list_inbox", arguments{"after": got.Next}, &rest)
+	wantText(t, "the rest", text, "3. P2", "4. P3", "not a message: bad.yaml")
+	if rest.Total != 4 || rest.Left != 0 || rest.Next != "" || len(rest.Messages) != 2 || len(rest.Unreadable) != 1 {
+		t.Errorf("the rest is %+v, want P2, P3, and one bad file", rest)
+	}
+	for _, wrong := range []string{"x", "1", "1/2", "1/2/3/4/5", "a/b/c", "1/%zz/x"} {
+		wantText(t, wrong, codex.refuse(t, "list_inbox", arguments{"after": wrong}), "usage: the argument after is not the next of an earlier answer")
 	}
 }
 
@@ -343,8 +363,9 @@ func TestInvalidMessage(t *testing.T) {
 	for _, name := range []string{"damaged.yaml", "nothing.yaml"} {
 		codex.call(t, "acknowledge_message", arguments{"message_id": name}, nil)
 	}
-	if codex.call(t, "list_inbox", nil, &listed); len(listed.Unreadable) != 0 {
-		t.Errorf("after acknowledging, %+v are left", listed.Unreadable)
+	var left inbox
+	if codex.call(t, "list_inbox", nil, &left); left.Invalid != 0 || len(left.Unreadable) != 0 {
+		t.Errorf("after acknowledging, %+v are left", left)
 	}
 }
 
@@ -376,7 +397,7 @@ func TestValidateMessage(t *testing.T) {
 	codex := r.client(t, "codex")
 	var sent sentMessage
 	codex.call(t, "send_message", arguments{"to": "claude", "type": "question", "subject": "S", "body": "B"}, &sent)
-	file, err := os.ReadFile(sent.Outbox)
+	file, err := os.ReadFile(r.file(t, sent.MessageID, mailbox.Outbox))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,9 @@ import (
 type owedList struct {
 	Mine       []openRequest `json:"mine" jsonschema:"Requests that wait for your answer, oldest first."`
 	Theirs     []openRequest `json:"theirs" jsonschema:"Your requests that wait for an answer, oldest first."`
+	Total      int           `json:"total" jsonschema:"How many requests there are, listed or not."`
 	Unreadable string        `json:"unreadable,omitempty" jsonschema:"What could not be read. Requests in it are missing."`
+	more
 }
 
 type openRequest struct {
@@ -31,39 +34,81 @@ type openRequest struct {
 	Stage     turn.Stage       `json:"stage" jsonschema:"How far it got, as oacp status says."`
 }
 
-func (s *Server) listOwed(ctx context.Context, _ struct{}) (owedList, string, error) {
+func (s *Server) listOwed(ctx context.Context, in listing) (owedList, string, error) {
+	result := owedList{Mine: []openRequest{}, Theirs: []openRequest{}}
+	after, err := parsePosition(in.After)
+	if err != nil {
+		return result, "", err
+	}
 	owed, err := turn.OwedBy(ctx, s.workspace, s.agent)
-	var result owedList
 	switch incomplete := new(mailbox.UnreadableError); {
 	case errors.As(err, &incomplete):
-		result.Unreadable = failure.OneLine(incomplete.Error())
+		result.Unreadable = cut(failure.OneLine(incomplete.Error()), reasonTokens)
 	case err != nil:
 		return result, "", err
 	}
-	var text strings.Builder
-	if len(owed.Mine)+len(owed.Theirs) == 0 {
-		text.WriteString("Nothing is owed.\n")
+	var all []placedRequest
+	for class, list := range [][]turn.OpenRequest{owed.Mine, owed.Theirs} {
+		for _, r := range list {
+			all = append(all, placedRequest{owedPosition(class, r), r})
+		}
 	}
-	result.Mine = openRequests(&text, "Wait for your answer:\n", owed.Mine)
-	result.Theirs = openRequests(&text, "You wait for an answer:\n", owed.Theirs)
-	if result.Unreadable != "" {
-		fmt.Fprintf(&text, "There may be more: %s\n", result.Unreadable)
+	slices.SortFunc(all, func(a, b placedRequest) int { return a.compare(b.position) })
+	start := slices.IndexFunc(all, func(r placedRequest) bool { return r.compare(after) > 0 })
+	if start < 0 {
+		start = len(all)
 	}
-	return result, text.String(), nil
+	return result, result.page(all, start, in.Limit), nil
 }
 
-// openRequests also writes a line for each request, below a title.
-func openRequests(text *strings.Builder, title string, open []turn.OpenRequest) []openRequest {
-	list := make([]openRequest, len(open))
-	now := time.Now()
-	for i, r := range open {
-		one := openRequest{r.ID, r.From, r.To, r.Type, r.Subject, spelling.Age(r.CreatedAt.Time(), now), r.ExpiresAt, r.Stage}
-		list[i] = one
-		if i == 0 {
+// placedRequest is a request with its position in the listing.
+type placedRequest struct {
+	position
+	turn.OpenRequest
+}
+
+// page fills in what fits of the requests from a place on, and returns the text.
+func (r *owedList) page(all []placedRequest, start int, most limit) string {
+	var text strings.Builder
+	if r.Total = len(all); r.Total == 0 {
+		text.WriteString("Nothing is owed.\n")
+	}
+	fits, now, end := newPage(most), time.Now(), start
+	for _, open := range all[start:] {
+		one := newOpenRequest(open.OpenRequest, now)
+		line, list, title := one.line(), &r.Mine, "Wait for your answer:\n"
+		if open.class == classOfTheirs {
+			list, title = &r.Theirs, "You wait for an answer:\n"
+		}
+		if !fits.takes(line, one) {
+			break
+		}
+		if len(*list) == 0 {
 			text.WriteString(title)
 		}
-		fmt.Fprintf(text, "%s from %s to %s, %s old, %s: %s (id %s)\n", one.Type, one.From, one.To, one.Age, one.Stage,
-			oneLine(one.Subject), one.MessageID)
+		text.WriteString(line)
+		*list = append(*list, one)
+		end++
 	}
-	return list
+	if end < len(all) {
+		r.more = more{len(all) - end, all[end-1].text(all[end].position)}
+		text.WriteString(r.line("list_owed", ""))
+	}
+	if r.Unreadable != "" {
+		fmt.Fprintf(&text, "There may be more: %s\n", r.Unreadable)
+	}
+	return text.String()
+}
+
+func newOpenRequest(r turn.OpenRequest, now time.Time) openRequest {
+	return openRequest{
+		cut(r.ID, idTokens), cut(r.From, nameTokens), cut(r.To, nameTokens), cut(r.Type, nameTokens), cut(r.Subject, subjectTokens),
+		spelling.Age(r.CreatedAt.Time(), now), cut(r.ExpiresAt, nameTokens), r.Stage,
+	}
+}
+
+// line says the same in one line.
+func (r openRequest) line() string {
+	return fmt.Sprintf("%s from %s to %s, %s old, %s: %s (id %s)\n", oneLine(string(r.Type)), oneLine(string(r.From)), oneLine(string(r.To)),
+		r.Age, r.Stage, oneLine(r.Subject), oneLine(string(r.MessageID)))
 }

@@ -1,8 +1,8 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +13,6 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
-	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
@@ -23,23 +22,19 @@ import (
 // addReadTools offers the mailbox tools that change nothing.
 func (s *Server) addReadTools() {
 	addTool(s, "list_inbox", "List the inbox",
-		"List your pending messages in the order to work on them: by priority, then requests, then the "+
-			"oldest. Listing changes nothing; a message stays until acknowledge_message.",
+		"List your pending messages in the order to work on them: by priority, then requests, then the oldest.",
 		reads(), s.listInbox)
 	addTool(s, "read_message", "Read a message",
-		"Get a message in full, wherever it is: pending, sent, archived or dead letter. Reading changes nothing.",
+		"Get a message in full, wherever it is: pending, sent, archived or dead letter.",
 		reads(), s.readMessage)
 	addTool(s, "show_thread", "Show a conversation",
-		"List every message of the conversation that a message belongs to, answers below what they answer, with "+
-			"how far each got and the beginning of its text; read_message gives the rest.",
+		"List the conversation that a message belongs to, answers below what they answer, with the stage of each.",
 		reads(), s.showThread)
 	addTool(s, "list_owed", "List what is owed",
-		"List the requests that wait for your answer, also those that you acknowledged without one, and your own "+
-			"that wait for others' answers.",
+		"List the requests that wait for your answer, and your own that wait for others' answers.",
 		reads(), s.listOwed)
 	addTool(s, "validate_message", "Check a message file",
-		"Check the text of a message file that you wrote or found, and get every problem with its place, "+
-			"rule and fix. Messages sent with send_message are checked anyway.",
+		"Check the text of a message file: place, rule and fix of each problem. send_message checks anyway.",
 		reads(), s.validateMessage)
 }
 
@@ -51,13 +46,11 @@ type summary struct {
 	Type           schema.Type           `json:"type" jsonschema:"What the message is for."`
 	Priority       schema.Priority       `json:"priority" jsonschema:"P0 is the most urgent, P3 the least."`
 	Subject        string                `json:"subject" jsonschema:"What it is about."`
-	CreatedAt      schema.Timestamp      `json:"created_at_utc" jsonschema:"When it was written."`
 	Age            string                `json:"age" jsonschema:"How old it is, such as 5m, 3h or 2d."`
 	ExpiresAt      schema.Timestamp      `json:"expires_at,omitempty" jsonschema:"When it expires."`
-	Expired        bool                  `json:"expired" jsonschema:"It has expired."`
-	ExpectsAnswer  bool                  `json:"expects_answer" jsonschema:"The sender expects an answer."`
+	Expired        bool                  `json:"expired,omitempty" jsonschema:"It has expired."`
+	ExpectsAnswer  bool                  `json:"expects_answer,omitempty" jsonschema:"The sender expects an answer."`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty" jsonschema:"The conversation it belongs to."`
-	ParentID       schema.ID             `json:"parent_message_id,omitempty" jsonschema:"The message it answers or follows."`
 	Excerpt        string                `json:"excerpt,omitempty" jsonschema:"The beginning of its text."`
 	Reply          schema.ID             `json:"reply,omitempty" jsonschema:"What you have sent in reply while it is pending."`
 	Answered       bool                  `json:"answered,omitempty" jsonschema:"The reply is the answer."`
@@ -66,10 +59,10 @@ type summary struct {
 
 func newSummary(m *schema.Message, now time.Time) summary {
 	return summary{
-		MessageID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject,
-		CreatedAt: m.CreatedAt, Age: spelling.Age(m.CreatedAt.Time(), now), ExpiresAt: m.ExpiresAt, Expired: m.ExpiredAt(now),
-		ExpectsAnswer:  m.Type.ExpectsAnswer(),
-		ConversationID: m.ConversationID, ParentID: m.ParentID, Excerpt: excerpt(m.Body),
+		MessageID: cut(m.ID, idTokens), From: cut(m.From, nameTokens), To: cutAll(m.To, schema.MaxRecipients, nameTokens),
+		Type: cut(m.Type, nameTokens), Priority: cut(m.Priority, nameTokens), Subject: cut(m.Subject, subjectTokens),
+		Age: spelling.Age(m.CreatedAt.Time(), now), ExpiresAt: cut(m.ExpiresAt, nameTokens), Expired: m.ExpiredAt(now),
+		ExpectsAnswer: m.Type.ExpectsAnswer(), ConversationID: cut(m.ConversationID, idTokens),
 	}
 }
 
@@ -105,265 +98,138 @@ func excerpt(body schema.Value) string {
 	if runes := []rune(text); len(runes) > most {
 		text = string(runes[:most]) + "…"
 	}
-	return text
+	return cut(text, subjectTokens)
 }
 
-type listInboxInput struct {
-	Limit limit `json:"limit,omitempty" jsonschema:"List at most so many messages, 50 if left out."`
-}
-
-type inboxList struct {
-	Agent      schema.AgentName `json:"agent" jsonschema:"The agent of the inbox."`
-	Total      int              `json:"total" jsonschema:"How many messages are pending, listed or not."`
-	Messages   []summary        `json:"messages" jsonschema:"The messages, in the order in which to work on them."`
-	Unreadable []unreadable     `json:"unreadable" jsonschema:"Files in the inbox that are not valid messages, with what can be read of them."`
-}
-
-type unreadable struct {
-	Path      string           `json:"path" jsonschema:"The file."`
-	Error     string           `json:"error" jsonschema:"What is wrong with it."`
-	MessageID schema.ID        `json:"message_id,omitempty" jsonschema:"Id of the message."`
-	From      schema.AgentName `json:"from,omitempty" jsonschema:"The sender."`
-	Type      schema.Type      `json:"type,omitempty" jsonschema:"What the message is for."`
-	Priority  schema.Priority  `json:"priority,omitempty" jsonschema:"P0 is the most urgent, P3 the least."`
-	Subject   string           `json:"subject,omitempty" jsonschema:"What it is about."`
-	CreatedAt schema.Timestamp `json:"created_at_utc,omitempty" jsonschema:"When it was written."`
-}
-
-func newUnreadable(e mailbox.Entry) unreadable {
-	u := unreadable{Path: e.Path, Error: e.Err.Error()}
-	if m := e.Message; m != nil {
-		u.MessageID, u.From, u.Type, u.Priority, u.Subject, u.CreatedAt = m.ID, m.From, m.Type, m.Priority, m.Subject, m.CreatedAt
-	}
-	return u
-}
-
-// line says the same in one line.
-func (u unreadable) line() string {
-	if u.Subject == "" && u.From == "" {
-		return fmt.Sprintf("not a message: %s: %s", oneLine(u.Path), oneLine(u.Error))
-	}
-	return fmt.Sprintf("not valid: %s %s from %s: %s (file %s): %s", oneLine(string(u.Priority)), oneLine(string(u.Type)),
-		oneLine(string(u.From)), oneLine(u.Subject), oneLine(u.Path), oneLine(u.Error))
-}
-
-func (s *Server) listInbox(ctx context.Context, in listInboxInput) (inboxList, string, error) {
-	result := inboxList{Agent: s.agent, Messages: []summary{}, Unreadable: []unreadable{}}
-	entries, err := s.workspace.List(ctx, s.agent, mailbox.Inbox)
-	if err != nil {
-		return result, "", err
-	}
-	now := time.Now()
-	checker := trust.NewChecker(s.workspace)
-	replies, _ := conversation.Responses(ctx, s.workspace, s.agent, entries) // without the outbox, the rest is still true
-	for _, e := range entries {
-		if e.Err != nil {
-			result.Unreadable = append(result.Unreadable, newUnreadable(e))
-		} else if result.Total++; result.Total <= in.Limit.orDefault() {
-			one := newSummary(e.Message, now)
-			one.Finding = checker.Check(e)
-			if r := replies[e.Message.ID]; r.Message != nil {
-				one.Reply, one.Answered = r.Message.ID, r.Answers
-			}
-			result.Messages = append(result.Messages, one)
-		}
-	}
-	return result, inboxText(result), nil
-}
-
-func inboxText(r inboxList) string {
-	var out strings.Builder
-	if r.Total == 0 {
-		fmt.Fprintf(&out, "Nothing is pending for %s.", r.Agent)
-	} else {
-		fmt.Fprintf(&out, "%d pending for %s:", r.Total, r.Agent)
-	}
-	for i, m := range r.Messages {
-		fmt.Fprintf(&out, "\n%d. %s", i+1, m.line())
-	}
-	if rest := r.Total - len(r.Messages); rest > 0 {
-		fmt.Fprintf(&out, "\nand %d more: handle these first, or raise limit", rest)
-	}
-	for _, u := range r.Unreadable {
-		out.WriteString("\n" + u.line())
-	}
-	return out.String()
-}
-
-type messageIDInput struct {
-	MessageID string `json:"message_id" jsonschema:"Id of the message, or at least four characters of its last part."`
-}
-
-type fullMessage struct {
-	Message    *schema.Message `json:"message" jsonschema:"The fields of the message."`
-	Waits      bool            `json:"waits_for_you" jsonschema:"The message is in your inbox."`
-	Expired    bool            `json:"expired" jsonschema:"It has expired."`
-	Error      string          `json:"error,omitempty" jsonschema:"Why the message is not valid."`
-	Places     []place         `json:"places" jsonschema:"The files that hold it."`
-	DeadLetter *deadLetter     `json:"dead_letter,omitempty" jsonschema:"Why an agent gave the message up."`
-	trust.Finding
-}
-
-// place is a file that holds a message.
-type place struct {
-	Agent schema.AgentName `json:"agent" jsonschema:"The agent of the mailbox."`
-	Box   mailbox.Box      `json:"box" jsonschema:"inbox: pending; outbox: sent by the agent; archive: acknowledged; dead_letter: given up."`
-	Path  string           `json:"path" jsonschema:"The file."`
-}
-
-type deadLetter struct {
-	Agent  schema.AgentName `json:"agent" jsonschema:"The agent that gave it up."`
-	Reason string           `json:"reason" jsonschema:"Why."`
-	At     schema.Timestamp `json:"at,omitempty" jsonschema:"When."`
-}
-
-func (s *Server) readMessage(ctx context.Context, in messageIDInput) (fullMessage, string, error) {
-	found, err := s.workspace.Find(ctx, in.MessageID)
-	if err != nil {
-		return fullMessage{}, "", err
-	}
-	// Copies may differ. The agent's own one counts.
-	shown := found[max(0, slices.IndexFunc(found, func(e mailbox.Entry) bool { return e.Agent == s.agent }))]
-	m := shown.Message
-	result := fullMessage{
-		Message: m, Expired: m.ExpiredAt(time.Now()), Error: errorText(shown.Err), Finding: trust.NewChecker(s.workspace).Check(shown),
-	}
-	for _, e := range found {
-		result.Places = append(result.Places, place{e.Agent, e.Box, e.Path})
-		result.Waits = result.Waits || e.Agent == s.agent && e.Box == mailbox.Inbox
-		if e.Box == mailbox.DeadLetters && result.DeadLetter == nil {
-			result.DeadLetter = s.deadLetter(e)
-		}
-	}
-	text, err := messageText(result)
-	return result, text, err
-}
-
-func (s *Server) deadLetter(e mailbox.Entry) *deadLetter {
-	reason, err := s.workspace.Reason(e)
-	if err != nil { // the message itself can be read
-		return &deadLetter{Agent: e.Agent, Reason: "the reason cannot be read: " + err.Error()}
-	}
-	return &deadLetter{Agent: e.Agent, Reason: reason.Reason, At: reason.At}
-}
-
-// errorText returns the text of an error, or nothing.
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
-// messageText writes the fields as a mail shows them, then the body.
-func messageText(r fullMessage) (string, error) {
-	var out strings.Builder
-	for _, name := range schema.FieldNames() {
-		if name == "to" {
-			fmt.Fprintf(&out, "to: %s\n", oneLine(listOf(r.Message.To)))
-		} else if value, _ := r.Message.TextField(name); value != nil && *value != "" && name != "auth" {
-			fmt.Fprintf(&out, "%s: %s\n", name, oneLine(*value))
-		}
-	}
-	if r.Expired {
-		out.WriteString("(expired)\n")
-	}
-	if r.Error != "" {
-		fmt.Fprintf(&out, "(not valid: %s)\n", oneLine(r.Error))
-	}
-	if r.Verdict != "" {
-		fmt.Fprintf(&out, "(signature %s)\n", oneLine(r.Finding.Text()))
-	}
-	for _, p := range r.Places {
-		fmt.Fprintf(&out, "(in the %s of %s)\n", p.Box, p.Agent)
-	}
-	if r.DeadLetter != nil {
-		fmt.Fprintf(&out, "(%s gave it up: %s)\n", r.DeadLetter.Agent, oneLine(r.DeadLetter.Reason))
-	}
-	out.WriteByte('\n')
-	if r.Message.Body.Kind == schema.Text {
-		out.WriteString(r.Message.Body.Text)
-		return out.String(), nil
-	}
-	body, err := json.MarshalIndent(r.Message.Body, "", "  ")
-	if err != nil {
-		return "", fmt.Errorf("message %s: body: %w", r.Message.ID, err)
-	}
-	out.Write(body)
-	return out.String(), nil
+type showThreadInput struct {
+	messageIDInput
+	listing
 }
 
 type thread struct {
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty" jsonschema:"The conversation."`
+	Total          int                   `json:"total" jsonschema:"How many messages it has, listed or not."`
 	Messages       []threadMessage       `json:"messages" jsonschema:"Its messages, each followed by its answers, oldest first."`
 	Unreadable     string                `json:"unreadable,omitempty" jsonschema:"What could not be read. Messages in it are missing."`
+	more
 }
 
 type threadMessage struct {
 	summary
-	Depth int         `json:"depth" jsonschema:"How deep the message is in the tree of answers."`
+	Depth int         `json:"depth,omitempty" jsonschema:"How deep the message is in the tree of answers."`
 	Stage turn.Stage  `json:"stage" jsonschema:"How far it got with its recipients, as oacp status says."`
 	Box   mailbox.Box `json:"box" jsonschema:"Where the message is now."`
 	Error string      `json:"error,omitempty" jsonschema:"Why the message is not valid."`
 }
 
-func (s *Server) showThread(ctx context.Context, in messageIDInput) (thread, string, error) {
+func (s *Server) showThread(ctx context.Context, in showThreadInput) (thread, string, error) {
 	result := thread{Messages: []threadMessage{}}
 	nodes, err := turn.Thread(ctx, s.workspace, in.MessageID)
 	var text strings.Builder
 	switch incomplete := new(mailbox.UnreadableError); {
 	case len(nodes) > 0 && errors.As(err, &incomplete):
-		result.Unreadable = failure.OneLine(incomplete.Error())
+		result.Unreadable = cut(failure.OneLine(incomplete.Error()), reasonTokens)
 		fmt.Fprintf(&text, "There may be more messages: %s\n", result.Unreadable)
 	case err != nil:
 		return result, "", err
 	}
-	now := time.Now()
-	for i, n := range nodes {
-		m := n.Message
-		if result.ConversationID == "" {
-			result.ConversationID = m.ConversationID
+	start, err := threadStart(nodes, in.After)
+	if err != nil {
+		return result, "", err
+	}
+	for _, n := range nodes {
+		result.ConversationID = cmp.Or(result.ConversationID, cut(n.Message.ConversationID, idTokens))
+	}
+	result.Total = len(nodes)
+	fits, now, end := newPage(in.Limit), time.Now(), start
+	for _, n := range nodes[start:] {
+		one, lines := newThreadMessage(n, end+1, now, result.ConversationID)
+		if !fits.takes(lines, one) {
+			break
 		}
-		one := threadMessage{newSummary(m, now), n.Depth, n.Stage(), n.Box, errorText(n.Err)}
+		text.WriteString(lines)
 		result.Messages = append(result.Messages, one)
-		fmt.Fprintf(&text, "%s%d. %s [%s]\n", n.Branch, i+1, one.line(), one.Stage)
-		if one.Error != "" {
-			fmt.Fprintf(&text, "%s   not valid: %s\n", n.Below, oneLine(one.Error))
-		}
-		if one.Excerpt != "" {
-			fmt.Fprintf(&text, "%s   %s\n", n.Below, oneLine(one.Excerpt))
-		}
+		end++
+	}
+	if end < len(nodes) {
+		result.more = more{len(nodes) - end, string(cut(nodes[end-1].Message.ID, idTokens))}
+		text.WriteString(result.line("show_thread", "the same message_id and "))
 	}
 	return result, text.String(), nil
 }
 
+// threadStart returns the index of the message behind the one that a client saw last.
+func threadStart(nodes []turn.Node, after string) (int, error) {
+	if after == "" {
+		return 0, nil
+	}
+	for i, n := range slices.Backward(nodes) {
+		if string(cut(n.Message.ID, idTokens)) == after {
+			return i + 1, nil
+		}
+	}
+	return 0, argumentErrorf("the argument after is not the next of an earlier answer: the conversation has no message %q", cut(after, idTokens))
+}
+
+// newThreadMessage also returns the lines of the message in the text, with its number. Deep in the
+// tree, a number says how deep.
+func newThreadMessage(n turn.Node, number int, now time.Time, conversation schema.ConversationID) (threadMessage, string) {
+	const deepest = 8
+	one := threadMessage{newSummary(n.Message, now), n.Depth, n.Stage(), n.Box, cut(errorText(n.Err), reasonTokens)}
+	one.Excerpt = excerpt(n.Message.Body)
+	if one.ConversationID == conversation {
+		one.ConversationID = ""
+	}
+	branch, below := n.Branch, n.Below
+	if n.Depth > deepest {
+		branch, below = fmt.Sprintf("(%d deep) ", n.Depth), ""
+	}
+	var lines strings.Builder
+	fmt.Fprintf(&lines, "%s%d. %s [%s]\n", branch, number, one.line(), one.Stage)
+	if one.Error != "" {
+		fmt.Fprintf(&lines, "%s   not valid: %s\n", below, oneLine(one.Error))
+	}
+	if one.Excerpt != "" {
+		fmt.Fprintf(&lines, "%s   %s\n", below, oneLine(one.Excerpt))
+	}
+	return one, lines.String()
+}
+
 type validateMessageInput struct {
-	YAML     string `json:"yaml" jsonschema:"The text of the message file."`
-	FileName string `json:"file_name,omitempty" jsonschema:"Name of the file. The content is compared with a name that message files have."`
+	YAML     string `json:"yaml" jsonschema:"The text of the file."`
+	FileName string `json:"file_name,omitempty" jsonschema:"Its name, which is checked against the content if message files have such names."`
 }
 
 type validity struct {
 	Valid       bool                  `json:"valid" jsonschema:"The text is a valid message; there may be warnings."`
 	Errors      int                   `json:"errors" jsonschema:"Number of errors."`
 	Warnings    int                   `json:"warnings" jsonschema:"Number of warnings."`
-	Diagnostics []validate.Diagnostic `json:"diagnostics" jsonschema:"The problems, in the order of the text."`
+	Diagnostics []validate.Diagnostic `json:"diagnostics" jsonschema:"The problems, in the order of the text: the first of them, if there are many."`
 }
 
 func (s *Server) validateMessage(_ context.Context, in validateMessageInput) (validity, string, error) {
 	result := validity{Diagnostics: []validate.Diagnostic{}}
 	_, findings := validate.Bytes(in.FileName, []byte(in.YAML))
 	var text strings.Builder
+	fits, full := newPage(maxLimit), false
 	for _, d := range findings {
-		result.Diagnostics = append(result.Diagnostics, d)
 		if d.Severity == validate.Error {
 			result.Errors++
 		} else {
 			result.Warnings++
 		}
-		fmt.Fprintf(&text, "%s: %s\n", d.Severity, d)
+		d.File, d.Field, d.Message, d.Fix = cut(d.File, idTokens), cut(d.Field, idTokens), cut(d.Message, reasonTokens), cut(d.Fix, reasonTokens)
+		lines := fmt.Sprintf("%s: %s\n", d.Severity, d)
 		if d.Fix != "" {
-			fmt.Fprintf(&text, "  fix: %s\n", d.Fix)
+			lines += fmt.Sprintf("  fix: %s\n", d.Fix)
 		}
+		if full = full || !fits.takes(lines, d); !full {
+			result.Diagnostics = append(result.Diagnostics, d)
+			text.WriteString(lines)
+		}
+	}
+	if rest := len(findings) - len(result.Diagnostics); rest > 0 {
+		fmt.Fprintf(&text, "%d more: correct these first\n", rest)
 	}
 	if result.Valid = result.Errors == 0; result.Valid {
 		text.WriteString("The message is valid.")

@@ -19,33 +19,28 @@ import (
 // addSendTools offers the mailbox tools that change something.
 func (s *Server) addSendTools() {
 	addTool(s, "send_message", "Send a message",
-		"Check and deliver a message from you. If the call succeeds, the message is on disk in every recipient's "+
-			"inbox. If it fails, the message is in none, unless the error says that it is sent. To answer a message, "+
-			"use reply_message.",
+		"Deliver a message to the inbox of every recipient, or to none: then the call fails. To answer, use reply_message.",
 		mcp.ToolAnnotations{}, s.sendMessage)
 	addTool(s, "reply_message", "Answer a message",
-		"Answer a message. The answer goes to its sender, in its conversation, with its subject and priority and "+
-			"a matching type. The message stays in your inbox until acknowledge_message; with acknowledge true it "+
-			"leaves when the answer is delivered.",
+		"Answer a message: to its sender, in its conversation. The message stays in your inbox until acknowledge_message.",
 		mcp.ToolAnnotations{}, s.replyMessage)
 	addTool(s, "acknowledge_message", "Acknowledge a message",
-		"Remove a message from your inbox, or with archive true move it to your archive. Do this when the work is "+
-			"done, not when you read the message. The sender keeps a copy.",
+		"Remove a message from your inbox when its work is done, not when you read it. The sender keeps a copy.",
 		mcp.ToolAnnotations{DestructiveHint: new(true), IdempotentHint: true}, s.acknowledgeMessage)
 }
 
 type sendMessageInput struct {
-	To             recipients      `json:"to" jsonschema:"The recipients, 1 to 10 agents: one name, names with commas between them, or an array. all means every other agent."`
-	Type           schema.Type     `json:"type" jsonschema:"What the message is for. The types handoff, handoff_complete and follow_up have required fields in the body; an error names the missing ones."`
-	Subject        string          `json:"subject" jsonschema:"What it is about, at most 200 characters."`
-	Body           schema.Value    `json:"body" jsonschema:"The message: a text of at most 20,000 characters, or an object for a structured body."`
-	Priority       schema.Priority `json:"priority,omitempty" jsonschema:"P0 now, P1 soon, P2 normal (the default), P3 some time."`
-	ExpiresAt      string          `json:"expires_at,omitempty" jsonschema:"When the message expires, in UTC: YYYY-MM-DDTHH:MM:SSZ."`
-	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"Id of the message that this one answers, in the same conversation."`
-	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"The conversation of the message, or the id of a message in it, if in_reply_to is absent."`
+	To             recipients      `json:"to" jsonschema:"1 to 10 agents: one name, names with commas, or an array; all is every other agent."`
+	Type           schema.Type     `json:"type" jsonschema:"What it is for. handoff, handoff_complete and follow_up need fields in the body; an error names those that are missing."`
+	Subject        string          `json:"subject" jsonschema:"At most 200 characters."`
+	Body           schema.Value    `json:"body" jsonschema:"A text of at most 20,000 characters, or an object."`
+	Priority       schema.Priority `json:"priority,omitempty" jsonschema:"P0 now, P1 soon, P2 normal (default), P3 some time."`
+	ExpiresAt      string          `json:"expires_at,omitempty" jsonschema:"YYYY-MM-DDTHH:MM:SSZ."`
+	InReplyTo      string          `json:"in_reply_to,omitempty" jsonschema:"Id of the message that this one answers, in its conversation."`
+	ConversationID string          `json:"conversation_id,omitempty" jsonschema:"The conversation, or the id of a message in it; without in_reply_to."`
 	Channel        string          `json:"channel,omitempty" jsonschema:"A label of letters, digits, - and _."`
-	RelatedPR      digits          `json:"related_pr,omitempty" jsonschema:"Number of the pull request it is about."`
-	RelatedPacket  string          `json:"related_packet,omitempty" jsonschema:"Name of the packet it is about."`
+	RelatedPR      digits          `json:"related_pr,omitempty" jsonschema:"Number of a pull request."`
+	RelatedPacket  string          `json:"related_packet,omitempty" jsonschema:"Name of a packet."`
 	ContextKeys    string          `json:"context_keys,omitempty" jsonschema:"What the recipient should know, at most 500 words."`
 	telemetry
 }
@@ -53,12 +48,12 @@ type sendMessageInput struct {
 // telemetry is what a reviewer may say about the work. Only review_feedback, review_addressed and
 // review_lgtm carry it.
 type telemetry struct {
-	Model        string  `json:"model,omitempty" jsonschema:"In an answer of a review only: the model that did the work."`
-	Turns        digits  `json:"turns,omitempty" jsonschema:"Its turns. Like model."`
-	InputTokens  digits  `json:"input_tokens,omitempty" jsonschema:"Tokens read. Like model."`
-	OutputTokens digits  `json:"output_tokens,omitempty" jsonschema:"Tokens written. Like model."`
-	WallTimeS    decimal `json:"wall_time_s,omitempty" jsonschema:"Seconds it took. Like model."`
-	EstCostUSD   decimal `json:"est_cost_usd,omitempty" jsonschema:"Dollars it cost. Like model."`
+	Model        string  `json:"model,omitempty" jsonschema:"In the answer of a review, who did it."`
+	Turns        digits  `json:"turns,omitempty" jsonschema:"Like model."`
+	InputTokens  digits  `json:"input_tokens,omitempty" jsonschema:"Like model."`
+	OutputTokens digits  `json:"output_tokens,omitempty" jsonschema:"Like model."`
+	WallTimeS    decimal `json:"wall_time_s,omitempty" jsonschema:"Like model."`
+	EstCostUSD   decimal `json:"est_cost_usd,omitempty" jsonschema:"Like model."`
 }
 
 func (t telemetry) fields() schema.Telemetry {
@@ -69,29 +64,25 @@ func (t telemetry) fields() schema.Telemetry {
 }
 
 type replyMessageInput struct {
-	MessageID   string          `json:"message_id" jsonschema:"Id of the message to answer, or at least four characters of its last part."`
-	Body        schema.Value    `json:"body" jsonschema:"The answer: a text of at most 20,000 characters, or an object for a structured body."`
-	Type        schema.Type     `json:"type,omitempty" jsonschema:"What the answer is for; by default what fits, such as review_feedback to a review_request, or handoff_complete, whose body is an object, to a handoff."`
-	Subject     string          `json:"subject,omitempty" jsonschema:"By default Re: and the subject of the message."`
+	messageIDInput
+	Body        schema.Value    `json:"body" jsonschema:"A text of at most 20,000 characters, or an object."`
+	Type        schema.Type     `json:"type,omitempty" jsonschema:"By default what fits, such as review_feedback to a review_request, or handoff_complete, with an object as body, to a handoff."`
+	Subject     string          `json:"subject,omitempty" jsonschema:"By default Re: and its subject."`
 	Priority    schema.Priority `json:"priority,omitempty" jsonschema:"By default that of the message."`
 	Final       bool            `json:"final,omitempty" jsonschema:"This is the whole answer, whatever its type. Without it, a notification does not answer a task or a review."`
-	Acknowledge bool            `json:"acknowledge,omitempty" jsonschema:"Take the message out of your inbox once the answer is delivered. The answer is final then."`
+	Acknowledge bool            `json:"acknowledge,omitempty" jsonschema:"Then take the message out of your inbox. The answer is final."`
 	telemetry
 }
 
 type sentMessage struct {
 	MessageID      schema.ID             `json:"message_id" jsonschema:"Id of the message that was sent."`
-	From           schema.AgentName      `json:"from" jsonschema:"The sender: you."`
 	To             []schema.AgentName    `json:"to" jsonschema:"The recipients."`
 	Type           schema.Type           `json:"type" jsonschema:"What the message is for."`
 	Priority       schema.Priority       `json:"priority" jsonschema:"Its priority."`
 	Subject        string                `json:"subject" jsonschema:"What it is about."`
-	CreatedAt      schema.Timestamp      `json:"created_at_utc" jsonschema:"When it was sent."`
 	ConversationID schema.ConversationID `json:"conversation_id,omitempty" jsonschema:"The conversation it belongs to."`
 	ParentID       schema.ID             `json:"parent_message_id,omitempty" jsonschema:"The message it answers."`
-	Inboxes        []string              `json:"inbox_paths" jsonschema:"The recipients' files."`
-	Outbox         string                `json:"outbox_path" jsonschema:"Your own copy."`
-	Warnings       []string              `json:"warnings" jsonschema:"What is unusual about the message, which was sent."`
+	Warnings       []string              `json:"warnings,omitempty" jsonschema:"What is unusual about the message, which was sent."`
 	Acknowledged   schema.ID             `json:"acknowledged,omitempty" jsonschema:"The message that was taken out of your inbox."`
 }
 
@@ -119,7 +110,7 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 	}
 	result, err := s.deliver(ctx, draft)
 	if !found {
-		result.Warnings = append(result.Warnings, "the message "+in.InReplyTo+" no longer exists; this one names it anyway")
+		result.Warnings = append(result.Warnings, "the message "+cut(in.InReplyTo, idTokens)+" no longer exists; this one names it anyway")
 	}
 	return result, sentText(result), err
 }
@@ -176,14 +167,14 @@ func (s *Server) deliver(ctx context.Context, draft schema.Message) (sentMessage
 	}
 	m := receipt.Message
 	result := sentMessage{
-		MessageID: m.ID, From: m.From, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject,
-		CreatedAt: m.CreatedAt, ConversationID: m.ConversationID, ParentID: m.ParentID,
-		Inboxes: receipt.Inboxes, Outbox: receipt.Outbox, Warnings: []string{},
+		MessageID: m.ID, To: m.To, Type: m.Type, Priority: m.Priority, Subject: m.Subject,
+		ConversationID: m.ConversationID, ParentID: m.ParentID,
 	}
 	for _, w := range receipt.Warnings {
 		result.Warnings = append(result.Warnings, w.String())
 	}
-	result.Warnings = append(result.Warnings, project.OfflineNotes(s.workspace, m)...)
+	const most = 10
+	result.Warnings = cutAll(append(result.Warnings, project.OfflineNotes(s.workspace, m)...), most, reasonTokens)
 	return result, nil
 }
 
@@ -200,15 +191,14 @@ func sentText(r sentMessage) string {
 }
 
 type acknowledgeInput struct {
-	MessageID string `json:"message_id" jsonschema:"Id of the message in your inbox, or at least four characters of its last part."`
-	Archive   bool   `json:"archive,omitempty" jsonschema:"Keep the message in your archive instead of removing it."`
+	messageIDInput
+	Archive bool `json:"archive,omitempty" jsonschema:"Keep it in your archive."`
 }
 
 type acknowledged struct {
-	MessageID schema.ID        `json:"message_id" jsonschema:"Id of the message."`
-	Agent     schema.AgentName `json:"agent" jsonschema:"The agent of the inbox: you."`
-	Already   bool             `json:"already" jsonschema:"It was already gone from the inbox."`
-	Archived  string           `json:"archive_path,omitempty" jsonschema:"The file in the archive."`
+	MessageID schema.ID `json:"message_id" jsonschema:"Id of the message."`
+	Already   bool      `json:"already,omitempty" jsonschema:"It was already gone from the inbox."`
+	Archived  string    `json:"archive_path,omitempty" jsonschema:"The file in the archive."`
 }
 
 func (s *Server) acknowledgeMessage(ctx context.Context, in acknowledgeInput) (acknowledged, string, error) {
@@ -217,7 +207,7 @@ func (s *Server) acknowledgeMessage(ctx context.Context, in acknowledgeInput) (a
 		return acknowledged{}, "", err
 	}
 	path, err := held.Acknowledge(s.workspace, in.Archive)
-	result := acknowledged{MessageID: held.ID, Agent: s.agent, Already: held.Gone, Archived: path}
+	result := acknowledged{MessageID: cut(held.ID, idTokens), Already: held.Gone, Archived: cut(path, frameTokens)}
 	text := fmt.Sprintf("Acknowledged: %s", result.MessageID)
 	switch {
 	case result.Already:

@@ -66,21 +66,22 @@ func TestSignatures(t *testing.T) {
 		}
 	}
 	look("verified", "")
-	file, err := os.ReadFile(sent.Inboxes[0])
+	path := r.file(t, sent.MessageID, mailbox.Inbox)
+	file, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	changed := []byte(strings.Replace(string(file), "server", "printer", 1))
 
 	// A changed copy elsewhere is not what the agent reads.
-	elsewhere := filepath.Join(dir, "agents", "claude", "inbox", filepath.Base(sent.Inboxes[0]))
+	elsewhere := filepath.Join(dir, "agents", "claude", "inbox", filepath.Base(path))
 	if err := os.WriteFile(elsewhere, changed, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	look("verified", "")
 	wantText(t, "the message", codex.call(t, "read_message", arguments{"message_id": sent.MessageID}, nil), "Of the server.")
 
-	if err := os.WriteFile(sent.Inboxes[0], changed, 0o644); err != nil {
+	if err := os.WriteFile(path, changed, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	look("bad", "changed after it was signed")

@@ -66,10 +66,8 @@ func TestCallsAtTheEnd(t *testing.T) {
 			t.Errorf("no answer has %s", id)
 		}
 	}
-	var got received
-	r.client(t, "codex").call(t, "receive_messages", arguments{"limit": 500}, &got)
-	if len(got.Messages) != calls {
-		t.Errorf("the log holds %d messages, want %d", len(got.Messages), calls)
+	if got := r.client(t, "codex").receiveAll(t); len(got) != calls {
+		t.Errorf("the log holds %d messages, want %d", len(got), calls)
 	}
 }
 

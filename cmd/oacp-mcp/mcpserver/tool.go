@@ -21,20 +21,22 @@ import (
 
 // addTool makes the server offer a tool. In and Out are structs; their JSON names and jsonschema
 // tags make the schemas that clients see, and arguments are checked against the same schema. The
-// text that call returns says for a model what the result says for a program.
+// schemas of results are a resource of their own: in the list of tools they would cost more than
+// everything else, and the programs do not show them to a model. The text that call returns says
+// the same as the result.
 func addTool[In, Out any](
 	s *Server, name, title, description string, effect mcp.ToolAnnotations,
 	call func(ctx context.Context, in In) (result Out, text string, err error),
 ) {
-	effect.Title, effect.OpenWorldHint = title, new(false)
+	effect.OpenWorldHint = new(false)
 	if effect.DestructiveHint == nil {
 		effect.DestructiveHint = new(false)
 	}
 	input := schemaOf[In](inputTypes())
 	definition := &mcp.Tool{
-		Name: name, Title: title, Description: description, Annotations: &effect,
-		InputSchema: input, OutputSchema: schemaOf[Out](outputTypes()),
+		Name: name, Title: title, Description: description, Annotations: &effect, InputSchema: input,
 	}
+	s.results[name] = schemaOf[Out](outputTypes())
 	s.protocol.AddTool(definition, func(ctx context.Context, request *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var in In
 		if err := decodeArguments(request.Params.Arguments, input, &in); err != nil {
@@ -89,6 +91,7 @@ func inputTypes() map[reflect.Type]*jsonschema.Schema {
 		reflect.TypeFor[digits]():          {Types: []string{"string", "integer"}},
 		reflect.TypeFor[seconds]():         {Type: "integer", Minimum: new(0.0), Maximum: new(float64(maxWait))},
 		reflect.TypeFor[decimal]():         {Types: []string{"string", "number", "integer"}},
+		reflect.TypeFor[offset]():          {Type: "integer", Minimum: new(0.0), Maximum: new(float64(maxOffset))},
 		reflect.TypeFor[limit]():           {Type: "integer", Minimum: new(1.0), Maximum: new(float64(maxLimit))},
 		reflect.TypeFor[recipients](): {
 			Types: []string{"string", "array"}, Items: &jsonschema.Schema{Type: "string"}, MaxItems: new(schema.MaxRecipients),
@@ -135,11 +138,11 @@ func failed(err error) *mcp.CallToolResult {
 	if arguments, ok := errors.AsType[*argumentError](err); ok {
 		f.Code, lines = failure.CodeUsage, arguments.problems
 	}
-	text := f.Code + ": " + strings.Join(lines, "\n")
+	text := f.Code + ": " + cut(strings.Join(lines, "\n"), answerTokens-frameTokens)
 	if hint := hintFor(err, f.Code); hint != "" {
 		text += "\nhint: " + hint
 	}
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: cut(text, answerTokens)}}}
 }
 
 // hintFor returns what a model can do about an error. The hints of the command line name commands

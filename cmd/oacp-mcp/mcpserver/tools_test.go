@@ -37,8 +37,8 @@ func TestListTools(t *testing.T) {
 func TestGuide(t *testing.T) {
 	c := newRoom(t, "claude", "codex").client(t, "codex")
 	list, err := c.session.ListResources(t.Context(), nil)
-	if err != nil || len(list.Resources) != 1 {
-		t.Fatalf("got %v, %v, want the guide alone", list, err)
+	if err != nil || len(list.Resources) != 2 {
+		t.Fatalf("got %v, %v, want the guide and the results", list, err)
 	}
 	page, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: list.Resources[0].URI})
 	if err != nil || len(page.Contents) != 1 || page.Contents[0].Text != guide.Agent || !strings.Contains(guide.Agent, "oacp next") {
@@ -63,9 +63,10 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// TestToolsAreDescribed checks that every tool, argument and result has a description.
+// TestToolsAreDescribed checks that every tool and argument has a description, and every result a schema.
 func TestToolsAreDescribed(t *testing.T) {
 	c := newRoom(t, "claude", "codex").client(t, "codex")
+	schemas := resultSchemas(t, c)
 	for tool, err := range c.session.Tools(t.Context(), nil) {
 		if err != nil {
 			t.Fatal(err)
@@ -86,8 +87,8 @@ func TestToolsAreDescribed(t *testing.T) {
 				t.Errorf("%s: argument %s has no description", tool.Name, name)
 			}
 		}
-		if tool.OutputSchema == nil {
-			t.Errorf("%s: no output schema", tool.Name)
+		if schemas[tool.Name] == nil || tool.OutputSchema != nil {
+			t.Errorf("%s: want the schema of its result among the resources only", tool.Name)
 		}
 	}
 }
@@ -157,7 +158,7 @@ func TestIntroduction(t *testing.T) {
 	if hello.ServerInfo.Name != "oacp" || hello.ServerInfo.Version != "1.2.3" {
 		t.Errorf("the server says it is %+v, want oacp 1.2.3", hello.ServerInfo)
 	}
-	wantText(t, "instructions", hello.Instructions, `"codex"`, "claude, gemini", `"room"`, "list_inbox", "since_id")
+	wantText(t, "instructions", hello.Instructions, `"codex"`, "claude, gemini", `"room"`, "list_inbox", "receive_messages")
 }
 
 // TestResultsFitTheirSchemas checks every structured result against the schema that clients get,
@@ -171,17 +172,7 @@ func TestResultsFitTheirSchemas(t *testing.T) {
 	claude.call(t, "send_message", arguments{"to": "codex", "type": "task_request", "subject": "S", "body": "B"}, &asked)
 	codex.call(t, "send_message", arguments{"to": "claude", "type": "notification", "subject": "S", "body": arguments{"a": "b"}}, &sent)
 	writeInboxFile(t, r, "codex", "bad.yaml", "no message")
-	schemas := map[string]*jsonschema.Schema{}
-	for tool, err := range codex.session.Tools(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := json.Marshal(tool.OutputSchema)
-		if err != nil {
-			t.Fatal(err)
-		}
-		schemas[tool.Name] = jsonschema.MustCompileString(tool.Name+".json", string(text))
-	}
+	schemas := resultSchemas(t, codex)
 	for _, call := range []struct {
 		tool string
 		args arguments
@@ -211,6 +202,24 @@ func TestResultsFitTheirSchemas(t *testing.T) {
 			t.Errorf("%s(%v): the result %v does not fit its schema: %v", call.tool, call.args, answer.StructuredContent, err)
 		}
 	}
+}
+
+// resultSchemas returns the schemas of results that a server offers.
+func resultSchemas(t *testing.T, c *client) map[string]*jsonschema.Schema {
+	t.Helper()
+	page, err := c.session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "oacp://results"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]json.RawMessage{}
+	if err := json.Unmarshal([]byte(page.Contents[0].Text), &texts); err != nil {
+		t.Fatal(err)
+	}
+	schemas := map[string]*jsonschema.Schema{}
+	for tool, text := range texts {
+		schemas[tool] = jsonschema.MustCompileString(tool+".json", string(text))
+	}
+	return schemas
 }
 
 func writeInboxFile(t *testing.T, r *room, agent, name, text string) {

@@ -29,8 +29,8 @@ func (s seconds) wait() time.Duration { return time.Duration(s) * time.Second }
 // addWaitTool offers the mailbox tool that waits.
 func (s *Server) addWaitTool() {
 	addTool(s, "next_message", "Wait for the next message",
-		"Get the first pending message in full, or wait for one. It stays in the inbox, so that the same "+
-			"message comes again until acknowledge_message, or reply_message with acknowledge, removes it.",
+		"Get the first pending message in full, or wait for one. The same message comes again until "+
+			"acknowledge_message, or reply_message with acknowledge, removes it from the inbox.",
 		reads(), s.nextMessage)
 }
 
@@ -54,13 +54,20 @@ func (in nextMessageInput) matches(m *schema.Message) bool {
 type nextMessage struct {
 	Pending    bool            `json:"pending" jsonschema:"There is a message; false if none came in time."`
 	Message    *schema.Message `json:"message,omitempty" jsonschema:"The fields of the message."`
-	Path       string          `json:"path,omitempty" jsonschema:"Its file in your inbox."`
-	Unreadable []unreadable    `json:"unreadable" jsonschema:"Files in the inbox that are not valid messages, with what can be read of them."`
+	Unreadable []unreadable    `json:"unreadable,omitempty" jsonschema:"Files in the inbox that are not valid messages, at most two; list_inbox lists all."`
+	bodyPart
 	trust.Finding
 }
 
+// unreadableShown is how many files that are not valid messages next_message names, and
+// unreadableTokens what they cost at most: each call names them again.
+const (
+	unreadableShown  = 2
+	unreadableTokens = 1000
+)
+
 func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMessage, string, error) {
-	result := nextMessage{Unreadable: []unreadable{}}
+	result := nextMessage{}
 	ctx, cancel := s.waitContext(ctx)
 	defer cancel()
 	found, err := watch.AwaitPending(ctx, []watch.Target{{Workspace: s.workspace, Agent: s.agent}}, watch.PendingOptions{
@@ -68,7 +75,7 @@ func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMess
 		Problem: func(e mailbox.Entry) {
 			if e.Name == "" {
 				s.warn(e.Err)
-			} else {
+			} else if len(result.Unreadable) < unreadableShown {
 				result.Unreadable = append(result.Unreadable, newUnreadable(e))
 			}
 		},
@@ -82,8 +89,13 @@ func (s *Server) nextMessage(ctx context.Context, in nextMessageInput) (nextMess
 		return result, "", err
 	default:
 		e := found[0]
-		result.Pending, result.Message, result.Path, result.Finding = true, e.Message, e.Path, trust.NewChecker(s.workspace).Check(e)
-		text, err = messageText(fullMessage{Message: e.Message, Places: []place{{e.Agent, e.Box, e.Path}}, Finding: result.Finding})
+		full := fullMessage{Copies: []messageCopy{{e.Agent, e.Box}}, Finding: shortFinding(trust.NewChecker(s.workspace).Check(e))}
+		tokens := answerTokens
+		if len(result.Unreadable) > 0 {
+			tokens -= unreadableTokens
+		}
+		text, err = full.fill(e.Message, 0, tokens)
+		result.Pending, result.Message, result.bodyPart, result.Finding = true, full.Message, full.bodyPart, full.Finding
 	}
 	for _, u := range result.Unreadable {
 		text += "\n" + u.line()

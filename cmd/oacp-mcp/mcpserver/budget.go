@@ -1,0 +1,122 @@
+package mcpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/live"
+)
+
+// The most that a part of an answer may cost, in tokens as live.Tokens estimates them. Programs give a model the text of an answer
+// or its structured content; each of the two keeps to the bounds.
+const (
+	// answerTokens bounds an answer. So no answer has more than 10,000 bytes: Codex cuts longer ones
+	// in the middle.
+	answerTokens = 2500
+	// frameTokens are left for what an answer says besides its entries.
+	frameTokens = 400
+	// Fields of entries. Valid messages exceed them only with long texts that are not ASCII.
+	subjectTokens = 120
+	reasonTokens  = 120
+	idTokens      = 60
+	nameTokens    = 20
+)
+
+// costAsJSON estimates a value as a model gets it.
+func costAsJSON(value any) int {
+	text, err := encode(value)
+	if err != nil {
+		return math.MaxInt
+	}
+	return live.Tokens(text)
+}
+
+// encode returns a value as JSON that is not escaped for a page.
+func encode(value any) (string, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return "", err
+	}
+	return string(bytes.TrimSuffix(out.Bytes(), []byte("\n"))), nil
+}
+
+// fitting returns how many bytes of a text cost at most so many tokens, in JSON or on a line.
+func fitting(text string, tokens int) int {
+	left := tokens * 4 // live.Tokens counts quarters of a token, too
+	for i, r := range text {
+		switch {
+		case r == '"' || r == '\\' || r == '\n' || r == '\t' || r == '\r':
+			left -= 2
+		case !unicode.IsPrint(r):
+			left -= len(`\U00000000`)
+		case r < utf8.RuneSelf:
+			left--
+		default:
+			left -= 2 * utf8.RuneLen(r)
+		}
+		if left < 0 {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// cut returns the beginning of a text that costs too much.
+func cut[Text ~string](text Text, tokens int) Text {
+	const mark = "…"
+	if fitting(string(text), tokens) == len(text) {
+		return text
+	}
+	return text[:fitting(string(text), tokens-2)] + mark
+}
+
+// cutAll cuts each of the texts, and leaves out those after the most.
+func cutAll[Text ~string](texts []Text, most, tokens int) []Text {
+	short := make([]Text, 0, min(most, len(texts)))
+	for _, text := range texts[:min(most, len(texts))] {
+		short = append(short, cut(text, tokens))
+	}
+	return short
+}
+
+// A page is the entries of one answer: at most so many, that cost at most so much.
+type page struct {
+	room int // entries
+	left int // tokens
+}
+
+func newPage(most limit) *page {
+	return &page{room: most.orDefault(), left: answerTokens - frameTokens}
+}
+
+// takes reports whether an entry fits, and then takes it. An entry is its lines of the text and a
+// value of the structured content.
+func (p *page) takes(lines string, entry any) bool {
+	needs := max(live.Tokens(lines), costAsJSON(entry)) + 1 // the line break or the comma
+	if p.room == 0 || needs > p.left {
+		return false
+	}
+	p.room--
+	p.left -= needs
+	return true
+}
+
+// more is the part of a listing that says whether it goes on.
+type more struct {
+	Left int    `json:"left,omitempty" jsonschema:"How many there are after these."`
+	Next string `json:"next,omitempty" jsonschema:"What to give as after for those."`
+}
+
+// line says the same in one line, or nothing.
+func (m more) line(tool, arguments string) string {
+	if m.Left == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d more: call %s with %safter=%s\n", m.Left, tool, arguments, oneLine(m.Next))
+}

@@ -1,0 +1,213 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oacp-go/oacp/bridge"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/live"
+)
+
+type receiveMessagesInput struct {
+	Agent   string  `json:"agent,omitempty" jsonschema:"Your own name; may be left out."`
+	SinceID string  `json:"since_id,omitempty" jsonschema:"The last_id of the answer before: only messages after it."`
+	Offset  offset  `json:"offset,omitempty" jsonschema:"The next_offset of the answer before, to read on in a long message."`
+	Limit   limit   `json:"limit,omitempty" jsonschema:"At most so many, 20 if left out."`
+	Seconds seconds `json:"wait_seconds,omitempty" jsonschema:"If there is nothing new, wait at most so long; 0 if left out."`
+}
+
+func (in receiveMessagesInput) wait() time.Duration { return in.Seconds.wait() }
+
+type receivedRecords struct {
+	Agent    string           `json:"agent" jsonschema:"The receiving agent."`
+	Messages []receivedRecord `json:"messages" jsonschema:"The messages, oldest first."`
+	More     bool             `json:"more,omitempty" jsonschema:"There is more: call again with since_id, and offset if there is a next_offset."`
+	LastID   string           `json:"last_id,omitempty" jsonschema:"What to give as since_id of the next call: an id, with @ and a line of the log behind it where an earlier message has the same."`
+	Next     int              `json:"next_offset,omitempty" jsonschema:"The last message is only a part: what to give as offset of the next call for the next part."`
+}
+
+type receivedRecord struct {
+	ID        string          `json:"id" jsonschema:"Id of the message."`
+	RunID     int             `json:"run_id" jsonschema:"Number of the run."`
+	Type      string          `json:"type" jsonschema:"task, result, review, signal or chat."`
+	From      string          `json:"from" jsonschema:"The sending agent."`
+	To        string          `json:"to" jsonschema:"The receiving agent; empty if it is for everyone."`
+	Content   string          `json:"content" jsonschema:"The message itself."`
+	Offset    int             `json:"offset,omitempty" jsonschema:"The character of the message that content begins with, if not the first."`
+	Signal    string          `json:"signal,omitempty" jsonschema:"DONE, PASS or FAIL, of a signal."`
+	Timestamp string          `json:"timestamp" jsonschema:"When the message was sent."`
+	Metadata  json.RawMessage `json:"metadata,omitempty" jsonschema:"Further facts, unless they are long."`
+	Line      int             `json:"line" jsonschema:"Line of the message in the log."`
+}
+
+// newReceivedRecord leaves the content out.
+func newReceivedRecord(e bridge.Entry) receivedRecord {
+	r := receivedRecord{
+		ID: cut(e.ID, idTokens), RunID: e.RunID, Type: cut(string(e.Type), nameTokens), From: cut(e.From, nameTokens), To: cut(e.To, nameTokens),
+		Signal: cut(string(e.Signal), nameTokens), Timestamp: cut(e.Timestamp, nameTokens), Line: e.Line,
+	}
+	if costAsJSON(e.Metadata) < reasonTokens {
+		r.Metadata = e.Metadata
+	}
+	return r
+}
+
+// line is what the text says of a record before its content.
+func (r receivedRecord) line() string {
+	line := fmt.Sprintf("from=%s type=%s", oneLine(r.From), oneLine(r.Type))
+	if r.Signal != "" {
+		line += " signal=" + oneLine(r.Signal)
+	}
+	return line + " id=" + oneLine(r.ID) + "\n"
+}
+
+func (s *Server) receiveRecords(ctx context.Context, in receiveMessagesInput) (receivedRecords, string, error) {
+	result := receivedRecords{Agent: string(s.agent), Messages: []receivedRecord{}}
+	if in.Agent != "" && in.Agent != string(s.agent) {
+		return result, "", argumentErrorf("this server receives only for %s, not for %q: leave the argument agent out", s.agent, cut(in.Agent, nameTokens))
+	}
+	log, err := s.bridge.reading()
+	if err != nil {
+		return result, "", err
+	}
+	after, err := s.findSince(ctx, log, in.SinceID)
+	if err != nil || log == nil {
+		return result, receivedText(result), err
+	}
+	if result.LastID = in.SinceID; cut(in.SinceID, idTokens) != in.SinceID {
+		result.LastID = lineMark + string(after)
+	}
+	start, fits := int(in.Offset), newPage(in.Limit)
+	for e, err := range log.Drain(ctx, string(s.agent), after) {
+		if err != nil {
+			return result, "", err
+		}
+		same, err := log.Find(ctx, e.ID)
+		if err != nil {
+			return result, "", err
+		}
+		same = slices.DeleteFunc(same, func(other bridge.Entry) bool { return other.Line >= e.Line })
+		if slices.ContainsFunc(same, func(earlier bridge.Entry) bool { return earlier.SaysTheSame(e.Record) }) {
+			continue // a careless writer appended the record again
+		}
+		if result.More, err = result.add(fits, e, start); err != nil {
+			return result, "", err
+		}
+		if result.More {
+			break
+		}
+		start = 0
+		switch {
+		case cut(e.ID, idTokens) != e.ID:
+			result.LastID = lineMark + string(e.Cursor())
+		case len(same) > 0:
+			result.LastID = e.ID + lineMark + strconv.Itoa(e.Line)
+		default:
+			result.LastID = e.ID
+		}
+	}
+	return result, receivedText(result), nil
+}
+
+// add appends a record, from the character start of its content on, and reports whether something is
+// left of it. A part of a record is only ever alone.
+func (r *receivedRecords) add(fits *page, e bridge.Entry, start int) (rest bool, err error) {
+	one := newReceivedRecord(e)
+	one.Content, one.Offset = e.Content, start
+	if start > 0 {
+		characters := []rune(e.Content)
+		if start >= len(characters) {
+			return false, argumentErrorf("the argument offset is %d, but the message has only %d characters", start, len(characters))
+		}
+		one.Content = string(characters[start:])
+	}
+	const number = "[500] "
+	if fits.takes(number+one.line()+indentHeadings(one.Content)+"\n\n", one) {
+		r.Messages = append(r.Messages, one)
+		return false, nil
+	}
+	if len(r.Messages) > 0 {
+		return true, nil
+	}
+	whole := one.Content
+	one.Content = ""
+	left := fits.left - max(live.Tokens(number+one.line()), costAsJSON(one)) - nameTokens
+	end := fitting(whole, left)
+	spaces := len(indentHeadings(whole[:end])) - end
+	one.Content = whole[:fitting(whole, left-spaces/4-1)]
+	r.Messages = append(r.Messages, one)
+	r.Next = start + utf8.RuneCountInString(one.Content)
+	return true, nil
+}
+
+// lineMark separates id and line in the name of a record that shares its id with an earlier one.
+const lineMark = "@"
+
+// findSince returns the place behind the message that since names: by its id, which means the first
+// record that has it, or by its id and line. If since is empty, the place is the beginning.
+func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (bridge.Cursor, error) {
+	if since == "" {
+		return "", nil
+	}
+	var found []bridge.Entry
+	if log != nil {
+		var err error
+		found, err = log.Find(ctx, since)
+		if mark := strings.LastIndex(since, lineMark); mark >= 0 && len(found) == 0 && err == nil {
+			found, err = log.Find(ctx, since[:mark])
+			found = slices.DeleteFunc(found, func(e bridge.Entry) bool { return strconv.Itoa(e.Line) != since[mark+1:] })
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if len(found) > 0 {
+		return found[0].Cursor(), nil
+	}
+	if place, marked := strings.CutPrefix(since, lineMark); marked && log != nil && bridge.Cursor(place).Line() > 0 {
+		return bridge.Cursor(place), nil
+	}
+	return "", &failure.Error{
+		Code: "not_found",
+		Err:  fmt.Errorf("since_id: no message of the bridge log %s has the id %q", s.bridge.place.Path, cut(since, idTokens)),
+		Hint: "give the last_id of an earlier answer, or leave since_id out to receive everything",
+	}
+}
+
+// receivedText writes messages as AgentPair does, with their ids besides.
+func receivedText(r receivedRecords) string {
+	if len(r.Messages) == 0 {
+		return "No new messages"
+	}
+	var out strings.Builder
+	for i, m := range r.Messages {
+		fmt.Fprintf(&out, "[%d] %s%s\n\n", i+1, m.line(), indentHeadings(m.Content))
+	}
+	switch {
+	case r.Next > 0 && r.LastID != "":
+		fmt.Fprintf(&out, "The message goes on: call with since_id=%s and offset=%d", oneLine(r.LastID), r.Next)
+	case r.Next > 0:
+		fmt.Fprintf(&out, "The message goes on: call with offset=%d", r.Next)
+	default:
+		if r.More {
+			out.WriteString("There are more. ")
+		}
+		fmt.Fprintf(&out, "To receive what comes after these, call with since_id=%s", oneLine(r.LastID))
+	}
+	return out.String()
+}
+
+var headings = regexp.MustCompile(`(?m)^\[\d+\] from=`)
+
+// indentHeadings indents lines of content that look like the heading of another message.
+func indentHeadings(content string) string {
+	return headings.ReplaceAllString(content, " $0")
+}
