@@ -62,7 +62,7 @@ func (s *Server) listInbox(ctx context.Context, in listing) (inboxList, string, 
 	if err != nil {
 		return result, "", err
 	}
-	entries, err := s.workspace.List(ctx, s.agent, mailbox.Inbox)
+	entries, err := s.workspace.Inbox(ctx, s.agent)
 	if err != nil {
 		return result, "", err
 	}
@@ -108,7 +108,6 @@ func (s *Server) inboxPage(ctx context.Context, in listing, entries []mailbox.En
 			break
 		}
 		one := newSummary(e.Message, now)
-		one.Excerpt = ""
 		one.Finding = shortFinding(checker.Check(e))
 		if r := replies[e.Message.ID]; r.Message != nil {
 			one.Reply, one.Answered = r.Message.ID, r.Answers

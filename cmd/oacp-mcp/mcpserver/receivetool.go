@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -205,9 +206,9 @@ func receivedText(r receivedRecords) string {
 	return out.String()
 }
 
-var headings = regexp.MustCompile(`(?m)^\[\d+\] from=`)
+var headings = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\[\d+\] from=`) })
 
 // indentHeadings indents lines of content that look like the heading of another message.
 func indentHeadings(content string) string {
-	return headings.ReplaceAllString(content, " $0")
+	return headings().ReplaceAllString(content, " $0")
 }

@@ -29,7 +29,7 @@ func addTool[In, Out any](
 	call func(ctx context.Context, in In) (result Out, text string, err error),
 ) {
 	effect.OpenWorldHint = new(false)
-	if effect.DestructiveHint == nil {
+	if effect.DestructiveHint == nil && !effect.ReadOnlyHint {
 		effect.DestructiveHint = new(false)
 	}
 	input := schemaOf[In](inputTypes())
@@ -63,10 +63,8 @@ func addTool[In, Out any](
 	})
 }
 
-// reads is the effect of a tool that changes nothing.
-func reads() mcp.ToolAnnotations {
-	return mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true}
-}
+// reads is the effect of a tool that changes nothing. The other hints are about changes.
+func reads() mcp.ToolAnnotations { return mcp.ToolAnnotations{ReadOnlyHint: true} }
 
 // schemaOf returns the schema of a struct. It panics if the struct has none, which no input can
 // cause.
@@ -152,7 +150,7 @@ func hintFor(err error, code string) string {
 		return explained.Hint
 	}
 	if agent, ok := errors.AsType[*mailbox.UnknownAgentError](err); ok {
-		known := listOf(agent.Known)
+		known := cut(listOf(agent.Known), frameTokens)
 		if near := spelling.Nearest(string(agent.Agent), agent.Known); near != "" {
 			return fmt.Sprintf("did you mean %s? There are %s", near, known)
 		}

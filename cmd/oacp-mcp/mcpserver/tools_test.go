@@ -74,7 +74,7 @@ func TestToolsAreDescribed(t *testing.T) {
 		if tool.Title == "" || len(tool.Description) < 60 {
 			t.Errorf("%s: title %q and description %q, want both to say what it does", tool.Name, tool.Title, tool.Description)
 		}
-		if a := tool.Annotations; a == nil || a.DestructiveHint == nil || a.OpenWorldHint == nil || *a.OpenWorldHint {
+		if a := tool.Annotations; a == nil || a.DestructiveHint == nil && !a.ReadOnlyHint || a.OpenWorldHint == nil || *a.OpenWorldHint {
 			t.Errorf("%s: annotations %+v, want all of them, in a closed world", tool.Name, a)
 		}
 		input := tool.InputSchema.(map[string]any)
