@@ -30,13 +30,18 @@ func Program(t testing.TB, name string) string {
 	}
 	path := filepath.Join(folder, "testdata", "node_modules", ".bin", name)
 	if _, err := os.Stat(path); err != nil {
-		reason := fmt.Sprintf("%s is not installed; install it with: npm ci --prefix testdata", name)
-		if os.Getenv(RequireVariable) != "" {
-			t.Fatal(reason)
-		}
-		t.Skip(reason)
+		Missing(t, name+" is not installed; install it with: npm ci --prefix testdata")
 	}
 	return path
+}
+
+// Missing skips the test for the reason, or fails it if RequireVariable is set.
+func Missing(t testing.TB, reason string) {
+	t.Helper()
+	if os.Getenv(RequireVariable) != "" {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
 }
 
 // isolate removes variables that steer the programs, or that they set for their children, from the
@@ -65,6 +70,9 @@ func (s *Server) commonEnv(home string) []string {
 	return env
 }
 
+// key is what the programs present to the model.
+const key = "not-a-real-key"
+
 // ClaudeEnv returns the variables that make claude ask this server, keep its files in the folder
 // home, reach nothing else, and not repeat failed requests.
 func (s *Server) ClaudeEnv(home string) []string {
@@ -72,9 +80,10 @@ func (s *Server) ClaudeEnv(home string) []string {
 		"CLAUDE_CONFIG_DIR="+filepath.Join(home, ".claude"),
 		"CLAUDE_CODE_TMPDIR="+home,
 		"ANTHROPIC_BASE_URL="+s.URL(),
-		"ANTHROPIC_API_KEY=not-a-real-key",
+		"ANTHROPIC_API_KEY="+key,
 		"CLAUDE_CODE_MAX_RETRIES=0",
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+		"CLAUDE_CODE_DISABLE_OFFICIAL_MARKETPLACE_AUTOINSTALL=1",
 		"DISABLE_AUTOUPDATER=1",
 		"DISABLE_TELEMETRY=1",
 		"DISABLE_ERROR_REPORTING=1",
@@ -116,5 +125,5 @@ func (s *Server) CodexEnv(t testing.TB, home string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(s.commonEnv(home), "CODEX_HOME="+folder, "MODELSTUB_KEY=not-a-real-key")
+	return append(s.commonEnv(home), "CODEX_HOME="+folder, "MODELSTUB_KEY="+key)
 }

@@ -8,7 +8,8 @@ import (
 
 // messagesRequest holds the fields that are read of a request to the Messages API.
 type messagesRequest struct {
-	Model    string `json:"model"`
+	Model    string  `json:"model"`
+	System   content `json:"system"`
 	Messages []struct {
 		Role    string  `json:"role"`
 		Content content `json:"content"`
@@ -37,23 +38,38 @@ func (c *content) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]block)(c))
 }
 
+// reminder reports whether the claude program added the block to what the user said.
+func (b block) reminder() bool {
+	return strings.HasPrefix(strings.TrimSpace(b.Text), "<system-reminder>")
+}
+
 // text returns the text in the content, without the reminders that the claude program adds.
 func (c content) text() string {
-	var parts []string
+	return text(c.texts(func(b block) bool { return !b.reminder() }))
+}
+
+// texts returns the texts of the blocks to keep.
+func (c content) texts(keep func(block) bool) []string {
+	var texts []string
 	for _, b := range c {
-		if !strings.HasPrefix(strings.TrimSpace(b.Text), "<system-reminder>") {
-			parts = append(parts, b.Text)
+		if b.Text != "" && keep(b) {
+			texts = append(texts, b.Text)
 		}
 	}
-	return text(parts)
+	return texts
 }
+
+// every keeps each block.
+func every(block) bool { return true }
 
 func readMessages(r *http.Request, body []byte) (Request, error) {
 	var m messagesRequest
 	if err := json.Unmarshal(body, &m); err != nil {
 		return Request{}, err
 	}
-	request := Request{API: Messages, Session: r.Header.Get("X-Claude-Code-Session-Id"), Model: m.Model, Body: body}
+	request := Request{
+		API: Messages, Session: r.Header.Get("X-Claude-Code-Session-Id"), Model: m.Model, Context: m.System.texts(every), Body: body,
+	}
 	for _, tool := range m.Tools {
 		request.Tools = append(request.Tools, tool.Name)
 	}
@@ -61,7 +77,10 @@ func readMessages(r *http.Request, body []byte) (Request, error) {
 		switch message.Role {
 		case "assistant":
 			request.Results = nil
+		case "system":
+			request.Context = append(request.Context, message.Content.texts(every)...)
 		case "user":
+			request.Context = append(request.Context, message.Content.texts(block.reminder)...)
 			for _, b := range message.Content {
 				if b.Type == "tool_result" {
 					request.Results = append(request.Results, ToolResult{ID: b.ToolUseID, Output: b.Content.text()})

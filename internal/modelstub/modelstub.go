@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Script is the model: it returns each answer. Several programs may ask at once. The context ends
@@ -38,6 +39,8 @@ type Request struct {
 	Prompts []string
 	// Results are the results of the tools that the model called last, unless the prompt is newer.
 	Results []ToolResult
+	// Context are the texts beside the prompts, oldest first: what the program and its hooks add.
+	Context []string
 	// Tools are the names of the tools that the model may call.
 	Tools []string
 	// Body is the request as it came.
@@ -112,7 +115,9 @@ type Server struct {
 
 	mu       sync.Mutex
 	requests []Request
-	serial   int
+	// asked is closed, and replaced, with each request.
+	asked  chan struct{}
+	serial int
 }
 
 // Start runs a server until the test ends. For that time it removes variables that steer the
@@ -122,7 +127,7 @@ func Start(t testing.TB, script Script) *Server {
 	t.Helper()
 	isolate(t)
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Server{script: script, stop: stop}
+	s := &Server{script: script, stop: stop, asked: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/messages", func(w http.ResponseWriter, r *http.Request) {
 		s.serve(ctx, w, r, readMessages, streamMessages)
@@ -133,7 +138,9 @@ func Start(t testing.TB, script Script) *Server {
 	s.http = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The server is also the programs' proxy, so it sees when they want to reach anything else.
 		if r.Method == http.MethodConnect || r.URL.Host != "" {
-			t.Errorf("a program wanted to reach %s", r.Host)
+			if r.Host != announcements {
+				t.Errorf("a program wanted to reach %s", r.Host)
+			}
 			http.Error(w, "there is no network here", http.StatusForbidden)
 			return
 		}
@@ -149,6 +156,9 @@ func (s *Server) close() {
 	s.http.Close()
 }
 
+// announcements is where codex looks for news when it starts in a terminal. No setting prevents that.
+const announcements = "raw.githubusercontent.com:443"
+
 // URL returns the address of the server, without a path.
 func (s *Server) URL() string { return s.http.URL }
 
@@ -157,6 +167,50 @@ func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
+}
+
+// Await returns the oldest request that matches. It waits for one, and fails the test if none comes
+// within a minute.
+func (s *Server) Await(t testing.TB, match func(Request) bool) Request {
+	t.Helper()
+	limit := time.After(time.Minute)
+	for seen := 0; ; {
+		s.mu.Lock()
+		requests, asked := s.requests, s.asked
+		s.mu.Unlock()
+		if i := slices.IndexFunc(requests[seen:], match); i >= 0 {
+			return requests[seen+i]
+		}
+		seen = len(requests)
+		select {
+		case <-asked:
+		case <-limit:
+			var prompts []string
+			for _, request := range requests {
+				prompts = append(prompts, request.Prompt)
+			}
+			t.Fatalf("after a minute none of the requests matches; their prompts are %q", prompts)
+		}
+	}
+}
+
+// note records the request, unless it is for a title, and returns a number for the answer.
+func (s *Server) note(request Request) (serial int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.serial++
+	if !request.forTitle() {
+		s.requests = append(s.requests, request)
+		close(s.asked)
+		s.asked = make(chan struct{})
+	}
+	return s.serial
+}
+
+// forTitle reports whether the request is the one by which codex, in a terminal, names a
+// conversation. It comes at the same time as the first of the conversation.
+func (r Request) forTitle() bool {
+	return r.API == Responses && len(r.Tools) == 0 && strings.HasPrefix(r.Prompt, "Generate a concise, single-line task title")
 }
 
 func (s *Server) serve(ctx context.Context, w http.ResponseWriter, r *http.Request,
@@ -170,16 +224,14 @@ func (s *Server) serve(ctx context.Context, w http.ResponseWriter, r *http.Reque
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	s.mu.Lock()
-	s.requests = append(s.requests, request)
-	s.serial++
-	serial := s.serial
-	s.mu.Unlock()
-
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.Context(), cancel)()
-	reply := s.script(ctx, request)
+	serial := s.note(request)
+	reply := Reply{Text: "A title"}
+	if !request.forTitle() {
+		reply = s.script(ctx, request)
+	}
 	if reply.Failure != nil {
 		reply.Failure.write(w)
 		return

@@ -29,10 +29,11 @@ func TestRequests(t *testing.T) {
 	}{
 		{
 			name: "messages, prompt", path: "/v1/messages",
-			body: `{"model":"m","tools":[{"name":"Bash"}],"messages":[
+			body: `{"model":"m","system":[{"type":"text","text":"a"}],"tools":[{"name":"Bash"}],"messages":[
 				{"role":"user","content":[{"type":"text","text":"<system-reminder>be brief</system-reminder>"},{"type":"text","text":"one"}]},
 				{"role":"assistant","content":[{"type":"text","text":"yes"}]},{"role":"user","content":"two"},{"role":"system","content":"x"}]}`,
-			want: Request{API: Messages, Model: "m", Tools: []string{"Bash"}, Prompts: []string{"one", "two"}, Prompt: "two"},
+			want: Request{API: Messages, Model: "m", Tools: []string{"Bash"}, Prompts: []string{"one", "two"}, Prompt: "two",
+				Context: []string{"a", "<system-reminder>be brief</system-reminder>", "x"}},
 		},
 		{
 			name: "messages, tool result", path: "/v1/messages",
@@ -42,10 +43,12 @@ func TestRequests(t *testing.T) {
 		},
 		{
 			name: "responses, prompt", path: "/v1/responses",
-			body: `{"model":"m","prompt_cache_key":"k","tools":[{"type":"function","name":"f"},{"type":"namespace","name":"n","tools":[{"name":"g"}]}],"input":[
+			body: `{"model":"m","prompt_cache_key":"k","tools":[{"type":"function","name":"f"},{"type":"namespace","name":"n","tools":[{"name":"g"}]}],"instructions":"a","input":[
+				{"type":"message","role":"developer","content":[{"type":"input_text","text":"b"},{"type":"input_text","text":"c"}]},
 				{"type":"message","role":"user","content":[{"type":"input_text","text":"<environment_context>"}]},
 				{"type":"message","role":"user","content":[{"type":"input_text","text":"one"}]}]}`,
-			want: Request{API: Responses, Session: "k", Model: "m", Tools: []string{"f", "n.g"}, Prompts: []string{"one"}, Prompt: "one"},
+			want: Request{API: Responses, Session: "k", Model: "m", Tools: []string{"f", "n.g"}, Prompts: []string{"one"}, Prompt: "one",
+				Context: []string{"a", "b", "c", "<environment_context>"}},
 		},
 		{
 			name: "responses, tool result", path: "/v1/responses",
@@ -66,6 +69,49 @@ func TestRequests(t *testing.T) {
 				t.Errorf("request %+v, want %+v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestTitle checks that the script does not see the request by which codex names a conversation.
+func TestTitle(t *testing.T) {
+	s := Start(t, Answers(t))
+	status, body, err := post(t, s, "/v1/responses", `{"input":[{"type":"message","role":"user","content":"Generate a concise, single-line task title of one"}]}`)
+	if status != http.StatusOK || err != nil || !strings.Contains(body, "title") || len(s.Requests()) != 0 {
+		t.Errorf("answer %d %q (%v), requests %v; want a title, and no request", status, body, err, s.Requests())
+	}
+}
+
+// TestAwait checks that Await finds a request that was made before, and one that is made after it
+// began to wait.
+func TestAwait(t *testing.T) {
+	s := Start(t, Answers(t, Reply{}, Reply{}))
+	about := func(prompt string) func(Request) bool {
+		return func(r Request) bool { return r.Prompt == prompt }
+	}
+	ask := func(prompt string) error {
+		response, err := http.Post(s.URL()+"/v1/messages", "application/json", strings.NewReader(`{"messages":[{"role":"user","content":"`+prompt+`"}]}`))
+		if err != nil {
+			return err
+		}
+		return response.Body.Close()
+	}
+	if err := ask("one"); err != nil {
+		t.Fatal(err)
+	}
+	waits, asked := make(chan struct{}, 2), make(chan error)
+	go func() {
+		<-waits // Await has seen the first request
+		asked <- ask("two")
+	}()
+	got := s.Await(t, func(r Request) bool {
+		waits <- struct{}{}
+		return about("two")(r)
+	})
+	if err := <-asked; err != nil || got.Prompt != "two" {
+		t.Errorf("found the prompt %q (%v), want two", got.Prompt, err)
+	}
+	if got := s.Await(t, about("one")); got.Prompt != "one" {
+		t.Errorf("found the prompt %q, want one", got.Prompt)
 	}
 }
 

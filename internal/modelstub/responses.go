@@ -8,10 +8,11 @@ import (
 
 // responsesRequest holds the fields that are read of a request to the Responses API.
 type responsesRequest struct {
-	Model    string          `json:"model"`
-	CacheKey string          `json:"prompt_cache_key"`
-	Input    []responsesItem `json:"input"`
-	Tools    []responsesTool `json:"tools"`
+	Model        string          `json:"model"`
+	Instructions string          `json:"instructions"`
+	CacheKey     string          `json:"prompt_cache_key"`
+	Input        []responsesItem `json:"input"`
+	Tools        []responsesTool `json:"tools"`
 }
 
 type responsesItem struct {
@@ -50,6 +51,9 @@ func readResponses(_ *http.Request, body []byte) (Request, error) {
 	for _, tool := range m.Tools {
 		request.Tools = append(request.Tools, tool.names()...)
 	}
+	if m.Instructions != "" {
+		request.Context = []string{m.Instructions}
+	}
 	for _, item := range m.Input {
 		switch {
 		case strings.HasSuffix(item.Type, "_call_output"):
@@ -60,6 +64,8 @@ func readResponses(_ *http.Request, body []byte) (Request, error) {
 		if said := item.prompt(); said != "" {
 			request.Prompts = append(request.Prompts, said)
 			request.Prompt, request.Results = said, nil
+		} else if item.Type == "message" && item.Role != "assistant" {
+			request.Context = append(request.Context, item.Content.texts(every)...)
 		}
 	}
 	return request, nil

@@ -54,6 +54,7 @@ var imports = map[string][]string{
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/git":       {"internal/processgroup"},
 	"internal/staging":   {"schema", "internal/durable"},
+	"internal/terminal":  {"internal/modelstub", "internal/processgroup"},
 	"internal/failure": {
 		"schema", "signing", "validate", "contract", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "bridge",
 		"ash", "agent", "turn", "pair", "mailbox/gitmail", "mailbox/commit", "validate/change", "internal/git", "internal/durable", "internal/spelling", "internal/visible",

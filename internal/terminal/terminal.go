@@ -1,0 +1,309 @@
+// Package terminal runs programs in a terminal for tests, with tmux.
+package terminal
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/internal/processgroup"
+)
+
+// Options say what runs in a terminal.
+type Options struct {
+	// Command is the program and its arguments.
+	Command []string
+	// Dir is the folder that the program runs in, by default an empty one.
+	Dir string
+	// Env is added to the environment of the test.
+	Env []string
+	// Columns and Lines are the size of the terminal, by default 120 and 40.
+	Columns, Lines int
+}
+
+// A Terminal has a program in it. The program knows nothing of tmux. The screen stays when the
+// program has ended.
+type Terminal struct {
+	t testing.TB
+	// folder holds the socket and the settings of the tmux server, and what the shell that starts the
+	// program writes: the program's number, and its exit status.
+	folder string
+	// program leads the group of processes that the terminal belongs to.
+	program *os.Process
+	// changes has an element if the screen may have changed. It is closed with the server.
+	changes chan struct{}
+	end     func()
+}
+
+const (
+	// settings configure the tmux server.
+	settings = "set -g status off\nset -g escape-time 0\n"
+	// holder is the script of the shell that starts the program as a job of its own. It prints what
+	// changes nothing on the screen when there is news in the folder. The name of the folder is $0.
+	holder = `exec 3>&2 2>/dev/null
+set -m
+sh -c 'echo $$ >"$0/new" && mv "$0/new" "$0/program" && printf "\033[0m"; exec "$@"' "$0" "$@" 2>&3 3>&-
+echo $? >"$0/new" && mv "$0/new" "$0/status"
+stty -echo -isig
+printf "\033[0m"
+exec sleep 1000000
+`
+	// patience is how long something may take to appear on the screen.
+	patience = time.Minute
+)
+
+// Start runs a program in a terminal until the test ends. Without tmux it skips the test, or fails
+// it if modelstub.RequireVariable is set.
+func Start(t testing.TB, options Options) *Terminal {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		modelstub.Missing(t, "tmux is not installed")
+	}
+	term := &Terminal{t: t, folder: t.TempDir(), changes: make(chan struct{}, 1)}
+	if options.Dir == "" {
+		options.Dir = t.TempDir()
+	}
+	if err := os.WriteFile(filepath.Join(term.folder, "settings"), []byte(settings), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	arguments := []string{
+		"-f", "settings", "new-session", "-d", "-c", options.Dir, "-x", strconv.Itoa(cmp.Or(options.Columns, 120)), "-y", strconv.Itoa(cmp.Or(options.Lines, 40)),
+		"env", "-u", "TMUX", "-u", "TMUX_PANE", "sh", "-c", holder, term.folder,
+	}
+	start := term.command(append(arguments, options.Command...)...)
+	start.Env = append(start.Env, options.Env...)
+	if out, err := start.CombinedOutput(); err != nil {
+		t.Fatalf("starting tmux: %v\n%s", err, out)
+	}
+	watched := make(chan error, 1)
+	term.end = sync.OnceFunc(func() { term.close(watched) })
+	t.Cleanup(term.end)
+	if err := term.watch(watched); err != nil {
+		t.Fatal(err)
+	}
+	if !term.await(func() bool { _, ok := term.number("program"); return ok }) {
+		t.Fatalf("the program has not started after %v", patience)
+	}
+	id, _ := term.number("program")
+	var err error
+	if term.program, err = os.FindProcess(id); err != nil {
+		t.Fatal(err)
+	}
+	return term
+}
+
+// watch starts the tmux client that reports changes of the screen. It sends to watched when the
+// client has ended.
+func (term *Terminal) watch(watched chan<- error) error {
+	client := term.command("-C", "attach-session")
+	input, inputErr := client.StdinPipe() // the client ends with its input
+	output, err := client.StdoutPipe()
+	if err = errors.Join(inputErr, err); err == nil {
+		err = client.Start()
+	}
+	if err != nil {
+		watched <- nil
+		return err
+	}
+	go func() {
+		defer close(watched)
+		defer close(term.changes)
+		defer input.Close()
+		for lines := bufio.NewReader(output); ; {
+			_, err := lines.ReadSlice('\n')
+			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+				break
+			}
+			select {
+			case term.changes <- struct{}{}:
+			default:
+			}
+		}
+		_ = client.Wait() // the server has ended
+	}()
+	return nil
+}
+
+// await waits until the condition holds, and reports whether it does. It looks when the screen may
+// have changed.
+func (term *Terminal) await(condition func() bool) bool {
+	limit := time.After(patience)
+	for !condition() {
+		select {
+		case _, ok := <-term.changes:
+			if !ok {
+				return condition()
+			}
+		case <-limit:
+			return condition()
+		}
+	}
+	return true
+}
+
+// number reads a file that the holder wrote.
+func (term *Terminal) number(name string) (number int, ok bool) {
+	data, err := os.ReadFile(filepath.Join(term.folder, name))
+	if err == nil {
+		number, err = strconv.Atoi(strings.TrimSpace(string(data)))
+	}
+	return number, err == nil
+}
+
+func (term *Terminal) hasEnded() bool {
+	_, ended := term.number("status")
+	return ended
+}
+
+// command returns a tmux command for the terminal's server.
+func (term *Terminal) command(arguments ...string) *exec.Cmd {
+	command := exec.Command("tmux", append([]string{"-u", "-S", "socket"}, arguments...)...) // a socket's path must be short
+	command.Dir = term.folder
+	command.Env = append(os.Environ(), "TMUX=")
+	return command
+}
+
+func (term *Terminal) tmux(arguments ...string) string {
+	term.t.Helper()
+	out, err := term.command(arguments...).CombinedOutput()
+	if err != nil {
+		term.t.Fatalf("tmux %s: %v\n%s", strings.Join(arguments, " "), err, out)
+	}
+	return string(out)
+}
+
+// close kills the program and the server, and waits for their ends.
+func (term *Terminal) close(watched <-chan error) {
+	if term.program != nil && !term.kill() {
+		term.t.Errorf("the program was killed and has not ended after %v", patience)
+	}
+	if out, err := term.command("kill-server").CombinedOutput(); err != nil {
+		term.t.Errorf("ending tmux: %v\n%s", err, out)
+	}
+	<-watched
+}
+
+// End kills the program and closes the terminal.
+func (term *Terminal) End() { term.end() }
+
+// Program returns the process of the command, which leads the group of processes that the terminal
+// belongs to.
+func (term *Terminal) Program() *os.Process { return term.program }
+
+// Kill kills the program with the processes of its group, and waits for its end. The screen stays.
+func (term *Terminal) Kill() {
+	term.t.Helper()
+	if !term.kill() {
+		term.t.Fatalf("the program was killed and has not ended after %v", patience)
+	}
+}
+
+func (term *Terminal) kill() (ended bool) {
+	if term.hasEnded() {
+		return true // another process may have its number
+	}
+	processgroup.Kill(term.program)
+	return term.await(term.hasEnded)
+}
+
+// Wait waits until the program has ended by itself, and returns its exit status.
+func (term *Terminal) Wait() int {
+	term.t.Helper()
+	if !term.await(term.hasEnded) {
+		term.t.Fatalf("the program has not ended after %v; the screen:\n%s", patience, term.Screen())
+	}
+	status, _ := term.number("status")
+	return status
+}
+
+// Screen returns what the terminal shows.
+func (term *Terminal) Screen() string {
+	term.t.Helper()
+	return term.tmux("capture-pane", "-p")
+}
+
+// Styled returns what the terminal shows, with the escape sequences of colours and styles.
+func (term *Terminal) Styled() string {
+	term.t.Helper()
+	return term.tmux("capture-pane", "-p", "-e")
+}
+
+// Resize changes the size of the terminal.
+func (term *Terminal) Resize(columns, lines int) {
+	term.t.Helper()
+	term.tmux("resize-window", "-x", strconv.Itoa(columns), "-y", strconv.Itoa(lines))
+}
+
+// Await waits until the screen shows all of the texts at the same time.
+func (term *Terminal) Await(texts ...string) {
+	term.t.Helper()
+	term.awaitScreen(func(screen string) (missing string) {
+		for _, text := range texts {
+			if !strings.Contains(screen, text) {
+				return text
+			}
+		}
+		return ""
+	})
+}
+
+// awaitScreen waits until nothing is missing on the screen.
+func (term *Terminal) awaitScreen(missing func(screen string) string) {
+	term.t.Helper()
+	var screen, lacking string
+	ended := false
+	shown := func() bool {
+		screen = term.Screen()
+		lacking = missing(screen)
+		return lacking == ""
+	}
+	term.await(func() bool {
+		ended = term.hasEnded() // before the last look
+		return shown() || ended
+	})
+	switch {
+	case lacking == "":
+	case ended:
+		term.t.Fatalf("the program has ended, and the screen lacks %q:\n%s", lacking, screen)
+	default:
+		term.t.Fatalf("after %v the screen lacks %q:\n%s", patience, lacking, screen)
+	}
+}
+
+// Type types a text.
+func (term *Terminal) Type(text string) {
+	term.t.Helper()
+	term.tmux("send-keys", "-l", "--", text)
+}
+
+// Press presses keys, named as for tmux: Enter, Escape, Tab, BTab, Up, C-c.
+func (term *Terminal) Press(keys ...string) {
+	term.t.Helper()
+	term.tmux(append([]string{"send-keys", "--"}, keys...)...)
+}
+
+// Say types a text, waits until the screen shows its last word once more than before, and presses
+// Enter. Programs take a text and an Enter that come at once for a pasted text.
+func (term *Terminal) Say(text string) {
+	term.t.Helper()
+	words := strings.Fields(text)
+	last := words[len(words)-1]
+	before := strings.Count(term.Screen(), last)
+	term.Type(text)
+	term.awaitScreen(func(screen string) (missing string) {
+		if strings.Count(screen, last) > before {
+			return ""
+		}
+		return last
+	})
+	term.Press("Enter")
+}
