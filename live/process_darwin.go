@@ -22,3 +22,6 @@ func readProcess(pid int) runningProcess {
 
 // codexIn returns nothing: this system does not say in which folder a process is.
 func codexIn(string) []Process { return nil }
+
+// codex returns the program to ring the process with.
+func (p Process) codex() string { return string(Codex) }

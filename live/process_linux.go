@@ -53,3 +53,13 @@ func codexIn(dir string) (found []Process) {
 	}
 	return found
 }
+
+// codex returns the program to ring the process with: its own one, even if an update has replaced the
+// file, or else the one on the PATH.
+func (p Process) codex() string {
+	program := filepath.Join("/proc", strconv.Itoa(p.PID), "exe")
+	if name, err := os.Readlink(program); err == nil && strings.HasPrefix(filepath.Base(name), string(Codex)) {
+		return program
+	}
+	return string(Codex)
+}

@@ -7,3 +7,6 @@ func readProcess(pid int) runningProcess { return runningProcess{Process: Proces
 
 // codexIn returns nothing.
 func codexIn(string) []Process { return nil }
+
+// codex returns the program to ring the process with.
+func (p Process) codex() string { return string(Codex) }

@@ -44,6 +44,10 @@ type Session struct {
 const (
 	sessionSuffix = ".json"
 	waitingSuffix = ".waiting"
+	// followSuffix is that of the file that the process that follows a session locks, and followerSuffix
+	// that of the file that names the process.
+	followSuffix   = ".follow"
+	followerSuffix = ".follower"
 	// maxState bounds the size of a state file, in bytes.
 	maxState = 64 << 20
 	lockName = ".lock"
@@ -163,7 +167,11 @@ func (s *Session) prepare(dir *durable.Dir) (*durable.Replacement, error) {
 
 // removeSession forgets a session.
 func removeSession(dir *durable.Dir, id string) error {
-	return errors.Join(dir.Remove(id+sessionSuffix), dir.Remove(id+waitingSuffix))
+	var err error
+	for _, suffix := range []string{sessionSuffix, waitingSuffix, followSuffix, followerSuffix} {
+		err = errors.Join(err, dir.Remove(id+suffix))
+	}
+	return err
 }
 
 // removeDead forgets the sessions of this host whose processes have ended.

@@ -16,6 +16,9 @@ type Told struct {
 	Proof proof `json:"proof,omitempty"`
 }
 
+// Noticed reports whether the model is known to have seen the message.
+func (t *Told) Noticed() bool { return t.Key.ID != "" && t.Proof == none }
+
 // A proof is what has to happen before the model is known to have seen what a session was told: it must
 // have answered a request that was made later. Only then the message is noticed.
 type proof string

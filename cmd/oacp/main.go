@@ -43,6 +43,7 @@ func program() *command.Program {
 			{Name: "status", New: newStatusCommand},
 			{Name: "run", New: newRunCommand},
 			{Name: "pair", New: newPairCommand},
+			{Name: "live", New: newLiveCommand},
 			{Name: "hook", New: newHookCommand, Silent: true},
 			{Name: "list", New: newListCommand},
 			{Name: "restore", New: newRestoreCommand},

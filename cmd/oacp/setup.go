@@ -35,7 +35,7 @@ func newSetupCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "setup",
 		Category:  command.CategoryTurns,
-		Usage:     "let mail reach your claude or codex sessions",
+		Usage:     "connect claude or codex",
 		ArgsUsage: "claude|codex",
 		Description: `Writes into the settings of claude or codex what mail needs to reach the sessions
 that you work in: hooks that tell the agent of new mail, the tools of oacp mcp with

@@ -35,7 +35,7 @@ func newWatchCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "watch",
 		Category:  command.CategoryFiles,
-		Usage:     "print a line for each new message",
+		Usage:     "report new messages",
 		ArgsUsage: "[PROJECT…] [--agent AGENT]",
 		Description: `watch prints what arrived since its last run, and ends; the first time, all that is
 pending. With --follow it goes on and prints each message as it arrives, until it is

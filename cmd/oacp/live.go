@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/live"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
+)
+
+type liveOptions struct {
+	workspace command.Workspace
+	agent     string
+	follow    string
+	sync      command.Sync
+	json      bool
+}
+
+func newLiveCommand(s *command.Streams) *cli.Command {
+	var o liveOptions
+	return &cli.Command{
+		Name:      "live",
+		Category:  command.CategoryTurns,
+		Usage:     "list live sessions",
+		ArgsUsage: "[PROJECT]",
+		Description: `live lists the sessions of claude and codex that get the mail of an agent while a
+person works with them. It says for each how many messages in the inbox the session
+was told that its model may not have seen yet, and how many the model has noticed.
+oacp setup connects sessions.
+
+EXAMPLES:
+   oacp live
+   oacp live --agent codex --json`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "agent", Usage: "list sessions of `AGENT` (default: of all agents)", Destination: &o.agent},
+			&cli.StringFlag{Name: "follow", Category: command.Rare, Usage: "tell `SESSION` of codex when mail comes, until it ends; hooks start this", Destination: &o.follow},
+			o.sync.Flag(command.Rare),
+			command.JSONFlag(&o.json),
+		}, o.workspace.Flags()...),
+		Action: func(c *cli.Context) error {
+			if err := errors.Join(o.sync.Check(), o.workspace.TakeProject(command.Positionals(c))); err != nil {
+				return err
+			}
+			var agent schema.AgentName
+			if c.IsSet("agent") {
+				var err error
+				if agent, err = schema.ParseAgentName(o.agent); err != nil {
+					return failure.Usagef("--agent: %w", err)
+				}
+			}
+			switch {
+			case !c.IsSet("follow") && o.sync.IsSet():
+				return failure.Usagef("--sync needs --follow")
+			case !c.IsSet("follow"):
+				return listSessions(o, agent, s)
+			case agent == "":
+				return failure.Usagef("--follow needs --agent")
+			}
+			return followSession(c.Context, o, agent, s)
+		},
+	}
+}
+
+// A sessionEntry is what --json prints of a session.
+type sessionEntry struct {
+	Agent   schema.AgentName `json:"agent"`
+	Program live.Program     `json:"program"`
+	ID      string           `json:"session"`
+	// Process is absent if it is not known in which terminal the session is.
+	Process int       `json:"process,omitempty"`
+	Dir     string    `json:"dir"`
+	Since   time.Time `json:"since"`
+	State   string    `json:"state"`
+	// Told and Noticed are messages in the inbox.
+	Told    []schema.ID `json:"told"`
+	Noticed []schema.ID `json:"noticed"`
+}
+
+func listSessions(o liveOptions, agent schema.AgentName, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		var agents []schema.AgentName
+		if agent != "" {
+			if err := w.CheckAgent(agent); err != nil {
+				return err
+			}
+			agents = append(agents, agent)
+		}
+		sessions, err := live.Sessions(w, agents...)
+		if err != nil {
+			return err
+		}
+		entries := make([]sessionEntry, 0, len(sessions))
+		for _, session := range sessions {
+			entries = append(entries, entryOf(&session))
+		}
+		if o.json {
+			return command.WriteJSON(s.Out, struct {
+				Project   string         `json:"project"`
+				Workspace string         `json:"workspace"`
+				Sessions  []sessionEntry `json:"sessions"`
+			}{project.Name(w), w.Dir(), entries})
+		}
+		printSessions(entries, s)
+		return nil
+	})
+}
+
+func entryOf(session *live.Session) sessionEntry {
+	e := sessionEntry{
+		Agent: session.Agent, Program: session.Program, ID: session.ID, Process: session.Process.PID, Dir: session.Dir,
+		Since: session.Began.UTC().Truncate(time.Second), State: "idle", Told: []schema.ID{}, Noticed: []schema.ID{},
+	}
+	if session.Working {
+		e.State = "working"
+	}
+	for _, told := range session.Told {
+		switch {
+		case told.Key.ID == "": // a file that is not a message
+		case told.Noticed():
+			e.Noticed = append(e.Noticed, told.Key.ID)
+		default:
+			e.Told = append(e.Told, told.Key.ID)
+		}
+	}
+	return e
+}
+
+func printSessions(sessions []sessionEntry, s *command.Streams) {
+	if len(sessions) == 0 {
+		fmt.Fprintln(s.Out, "no live sessions; oacp setup claude connects those of claude")
+		return
+	}
+	t := newTable(s, row{"Agent", "Program", "Process", "Since", "State", "Told", "Noticed"})
+	for _, e := range sessions {
+		t.add(row{e.Agent, e.Program, processText(e.Process), spelling.Age(e.Since, s.Now()), e.State, len(e.Told), len(e.Noticed)})
+	}
+	t.print(s)
+}
+
+// processText names the process of a session.
+func processText(pid int) string {
+	if pid == 0 {
+		return "unknown"
+	}
+	return fmt.Sprint(pid)
+}
+
+// An errorLog notes each line that is written to it as an error of a live session.
+type errorLog struct {
+	workspace *mailbox.Workspace
+	now       func() time.Time
+}
+
+// Write notes lines.
+func (l *errorLog) Write(text []byte) (int, error) {
+	for line := range strings.Lines(string(text)) {
+		if err := live.NoteError(l.workspace, l.now(), errors.New(strings.TrimSpace(line))); err != nil {
+			return 0, err
+		}
+	}
+	return len(text), nil
+}
+
+// followSession is the process that a hook starts for a session. Nobody sees what it prints.
+func followSession(ctx context.Context, o liveOptions, agent schema.AgentName, s *command.Streams) error {
+	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+		unseen := *s
+		unseen.Err = &errorLog{w, s.Now}
+		synchronizer, err := o.sync.Open(ctx, &unseen, w)
+		if err != nil {
+			unseen.Warn("no sync: " + failure.Of(err).Message())
+		}
+		ctx, stop := command.UntilSignal(ctx)
+		defer stop()
+		ctx, end := context.WithCancel(ctx)
+		defer end()
+		err = synchronizer.Around(ctx, false, func() error {
+			defer end() // which bounds the last sync
+			return live.Follow(ctx, w, agent, o.follow, live.FollowOptions{Now: s.Now})
+		})
+		if _, stopped := errors.AsType[*failure.SignalError](err); err != nil && !stopped {
+			unseen.Warn(failure.Of(err).Message())
+		}
+		return err
+	})
+}

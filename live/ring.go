@@ -1,0 +1,330 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/exclusive"
+	"github.com/oacp-go/oacp/internal/processgroup"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+)
+
+// FollowOptions change what Follow does. The zero value changes nothing.
+type FollowOptions struct {
+	// Now returns the time; nil is time.Now.
+	Now func() time.Time
+}
+
+const (
+	// startLimit is how long the hook that starts a follower may take to write the state of its session, and
+	// how long that state may be unreadable.
+	startLimit = 10 * time.Second
+	// interrupted is how long a turn may show no sign of life. A person who interrupts a turn ends it
+	// without an event.
+	interrupted = 10 * time.Minute
+	// ringAgain is how long a ring may go unanswered before the next one. The time doubles with each of
+	// them, up to ringLast: codex keeps them all.
+	ringAgain = 2 * time.Minute
+	ringLast  = time.Hour
+	// ringLimit bounds the run of codex that rings.
+	ringLimit = 30 * time.Second
+)
+
+// Follow waits until a session has ended: it has no state any more, its process has ended, or the
+// workspace is gone. It then forgets the session. Another process that follows the session ends the wait,
+// too. Meanwhile Follow rings a session of codex that is idle when mail comes that Wakes: it queues a
+// prompt that says how many messages wait. The hook of that prompt tells them.
+//
+// Follow rings only if the session is in a terminal: codex would also run the turn of a closed one. It notes
+// errors with NoteError and continues. If the context ends first, Follow returns its cause.
+func Follow(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, session string, o FollowOptions) (err error) {
+	f := &follower{hook: &Hook{Workspace: w, Agent: agent, Program: Codex, Now: o.Now}, id: session}
+	if f.dir, err = openFolder(w, agent); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.dir.Close()) }()
+	if !isSessionID(session) {
+		return fmt.Errorf("session %q: %w", session, fs.ErrNotExist)
+	}
+	hold, err := f.take(ctx)
+	if _, followed := errors.AsType[*exclusive.HeldError](err); followed {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, hold.Release()) }()
+	f.seen = f.hook.now()
+	folders := []string{w.BoxPath(agent, mailbox.Inbox), f.dir.Path(".")}
+	err = watch.Await(ctx, folders, func() (bool, error) {
+		if lost, err := hold.Lost(); lost && err == nil {
+			return true, nil
+		}
+		return f.follow(ctx), nil
+	})
+	if err != nil {
+		return err
+	}
+	return f.forget(ctx, hold)
+}
+
+// A follower follows a session.
+type follower struct {
+	hook *Hook
+	dir  *durable.Dir
+	id   string
+	// state is the session as it was read last, and file that file.
+	state Session
+	file  fs.FileInfo
+	// met says that the session was alive, and seen when its state was readable last.
+	met  bool
+	seen time.Time
+	// idle is the time of the inbox when it held nothing to ring for, and idleFile the state file then.
+	idle     time.Time
+	idleFile fs.FileInfo
+	// rung are the files of the last ring, again says when they may be rung for once more, and patience is
+	// the time between the two.
+	rung     []string
+	again    time.Time
+	patience time.Duration
+	// failure is the last error that was noted.
+	failure string
+}
+
+// followLock is the lock of the process that follows a session.
+func followLock(w *mailbox.Workspace, agent schema.AgentName, session string) exclusive.Lock {
+	return exclusive.Lock{
+		Open: func() (*durable.Dir, error) { return openFolder(w, agent) },
+		Name: session + followSuffix, Note: session + followerSuffix, What: "session " + session + " is followed",
+	}
+}
+
+// take takes the lock. The end of a session removes its file, perhaps just before that.
+func (f *follower) take(ctx context.Context) (*exclusive.Hold, error) {
+	for {
+		hold, err := followLock(f.hook.Workspace, f.hook.Agent, f.id).Take(ctx, f.hook.now())
+		if err != nil {
+			return nil, err
+		}
+		lost, err := hold.Lost()
+		if err == nil && !lost {
+			return hold, nil
+		}
+		if err := errors.Join(err, hold.Release()); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// follow looks at the session once, and rings if that is due. It reports whether the session has ended.
+func (f *follower) follow(ctx context.Context) (ended bool) {
+	if ended = f.read(); ended || f.file == nil {
+		return ended
+	}
+	files, err := f.due(ctx)
+	if len(files) > 0 && err == nil && pause(ctx, burst) {
+		if ended = f.read(); ended || f.file == nil {
+			return ended
+		}
+		files, err = f.due(ctx)
+		if len(files) > 0 && err == nil {
+			err = f.ring(ctx, files)
+		}
+	}
+	if ctx.Err() == nil {
+		f.note(err)
+	}
+	return false
+}
+
+// note notes an error, unless it is the last one again.
+func (f *follower) note(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text != "" && text != f.failure {
+		// If it cannot be noted, there is nobody to say it to.
+		_ = NoteError(f.hook.Workspace, f.hook.now(), fmt.Errorf("following %s session %s: %w", f.state.Program, f.id, err))
+	}
+	f.failure = text
+}
+
+// read reads the state of the session, and reports whether the session has ended. There is no file if that
+// is not known.
+func (f *follower) read() (ended bool) {
+	if !isThere(f.hook.Workspace) {
+		return true
+	}
+	now := f.hook.now()
+	info, err := f.dir.Lstat(f.id + sessionSuffix)
+	if err == nil && (f.file == nil || !sameState(info, f.file)) {
+		f.state, err = readSession(f.dir, f.id)
+	}
+	if err == nil && f.state.Alive() {
+		f.met, f.seen, f.file = true, now, info
+		return false
+	}
+	f.file = nil
+	if f.met && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+		return true
+	}
+	return now.Sub(f.seen) > startLimit
+}
+
+// isThere reports whether the workspace is still in its place.
+func isThere(w *mailbox.Workspace) bool {
+	named, err := os.Stat(w.Dir())
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
+	}
+	held, err := w.Root().Stat(".")
+	return err != nil || os.SameFile(named, held)
+}
+
+// sameState reports whether a state file was not replaced.
+func sameState(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}
+
+// due returns the files in the inbox to ring for now.
+func (f *follower) due(ctx context.Context) ([]string, error) {
+	inbox, now := f.hook.inboxTime(), f.hook.now()
+	quiet := f.idleFile != nil && sameState(f.file, f.idleFile) && f.idle.Equal(inbox)
+	if quiet || !f.state.ringable(f.file.ModTime(), inbox, now) || now.Before(f.again) && f.unanswered() {
+		return nil, nil
+	}
+	if running, err := turn.IsRunning(f.hook.Workspace, f.hook.Agent); running || err != nil {
+		return nil, err
+	}
+	if gone, err := f.superseded(); gone || err != nil {
+		return nil, err
+	}
+	return f.untold(ctx)
+}
+
+// ringable reports whether a ring would begin a turn before somebody's eyes, and no event is to come that
+// tells the mail. The state and the inbox last changed at the given times.
+func (s *Session) ringable(changed, inbox, now time.Time) bool {
+	if inbox.After(changed) {
+		changed = inbox
+	}
+	busy := s.Working && now.Sub(changed) < interrupted
+	return s.Program == Codex && s.Attended() && !busy
+}
+
+// unanswered reports whether the session was told nothing of what the last ring was for, and some of that is
+// still in the inbox.
+func (f *follower) unanswered() bool {
+	return !f.state.knows(f.rung) && slices.ContainsFunc(f.rung, f.isThere)
+}
+
+// knows reports whether the session was told any of the files.
+func (s *Session) knows(files []string) bool {
+	return slices.ContainsFunc(s.Told, func(t Told) bool { return slices.Contains(files, t.File) })
+}
+
+func (f *follower) isThere(file string) bool {
+	_, err := f.hook.Workspace.Root().Lstat(inboxOf(f.hook.Agent) + "/" + file)
+	return err == nil
+}
+
+// superseded reports whether the terminal of the session shows another one, of a later event: codex does
+// not say that a session ends if its user begins another one.
+func (f *follower) superseded() (bool, error) {
+	others, err := readSessions(f.hook.Workspace, f.hook.Agent)
+	for _, other := range others {
+		if other.ID == f.id || other.Program != Codex || other.Process != f.state.Process {
+			continue
+		}
+		if info, err := f.dir.Lstat(other.ID + sessionSuffix); err == nil && info.ModTime().After(f.file.ModTime()) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// untold returns the files in the inbox that are worth a ring and that the session was not told.
+func (f *follower) untold(ctx context.Context) (files []string, err error) {
+	s := f.state
+	s.Told = slices.Clone(s.Told)
+	names, err := f.hook.look(f.dir, &s)
+	if err != nil {
+		return nil, err
+	}
+	mail, unsettled, err := f.hook.read(ctx, names.fresh)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mail {
+		if m.Err == nil && Wakes(m.Message, f.hook.now()) {
+			files = append(files, m.File)
+		}
+	}
+	if len(files) == 0 && names.stable && !unsettled {
+		f.idle, f.idleFile = names.changed, f.file
+	}
+	return files, nil
+}
+
+// ring makes codex begin a turn that the digest of its prompt's hook is for. The prompt has the authority of
+// the user, so it holds nothing of the messages.
+func (f *follower) ring(ctx context.Context, files []string) error {
+	if f.unanswered() {
+		f.patience = min(2*f.patience, ringLast)
+	} else {
+		f.patience = ringAgain
+	}
+	f.rung, f.again = files, f.hook.now().Add(f.patience)
+	text := fmt.Sprintf("oacp: %d messages wait for %s", len(files), f.hook.Agent)
+	if len(files) == 1 {
+		text = fmt.Sprintf("oacp: 1 message waits for %s", f.hook.Agent)
+	}
+	limited, cancel := context.WithTimeout(ctx, ringLimit)
+	defer cancel()
+	command := exec.CommandContext(limited, f.state.Process.codex(), "queue", "--thread", f.id, "--message", text)
+	command.Args[0] = string(Codex)
+	defer processgroup.Hold()()
+	processgroup.Lead(command, syscall.SIGTERM)
+	command.Cancel = func() error {
+		processgroup.Kill(command.Process)
+		return nil
+	}
+	command.WaitDelay = time.Second
+	_, err := command.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	if err != nil {
+		return fmt.Errorf("codex queue: %w", err)
+	}
+	return nil
+}
+
+// forget removes what is left of a session that has ended without an event.
+func (f *follower) forget(ctx context.Context, hold *exclusive.Hold) error {
+	if !isThere(f.hook.Workspace) {
+		return nil
+	}
+	lock := f.dir.NewLock(lockName)
+	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	lost, err := hold.Lost()
+	if s, readErr := readSession(f.dir, f.id); err == nil && !lost && (readErr != nil || s.Host == hostname() && !s.lives()) {
+		err = removeSession(f.dir, f.id)
+	}
+	return errors.Join(err, lock.Unlock())
+}
