@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/BurntSushi/toml"
+	"github.com/pelletier/go-toml/v2"
 
 	"github.com/oacp-go/oacp/live"
 )
@@ -246,7 +246,7 @@ func FuzzTable(f *testing.F) {
 		p.args[2] = "reviewer"
 		changed, err := p.put(once)
 		var all map[string]any
-		if _, tomlErr := toml.Decode(string(changed), &all); err == nil && (tomlErr != nil || !strings.Contains(string(changed), "reviewer")) {
+		if tomlErr := toml.Unmarshal(changed, &all); err == nil && (tomlErr != nil || !strings.Contains(string(changed), "reviewer")) {
 			t.Errorf("with another agent: %v\n%s", tomlErr, changed)
 		}
 	})

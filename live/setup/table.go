@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/BurntSushi/toml"
+	"github.com/pelletier/go-toml/v2"
 )
 
 // The table of the MCP server in codex's config.toml, and the comment above it.
@@ -54,9 +53,10 @@ func tomlString(text string) string {
 
 // parseTable decodes a file and returns the server that is registered in it, or nil.
 func parseTable(data []byte) (all, entry map[string]any, err error) {
-	if _, err := toml.Decode(string(data), &all); err != nil {
-		if problem, ok := errors.AsType[toml.ParseError](err); ok {
-			return nil, nil, positioned(data, problem.Position.Start, errors.New(problem.Message))
+	if err := toml.Unmarshal(data, &all); err != nil {
+		if problem, ok := errors.AsType[*toml.DecodeError](err); ok {
+			line, column := problem.Position()
+			err = &PositionError{Line: line, Column: column, Err: errors.New(strings.TrimPrefix(problem.Error(), "toml: "))}
 		}
 		return nil, nil, err
 	}
@@ -95,9 +95,6 @@ func (t table) put(data []byte) ([]byte, error) {
 		return nil, err
 	}
 	newline := lineEnd(data)
-	if entry == nil && isInline(data) {
-		return nil, ErrUnusual
-	}
 	if entry == nil {
 		return t.appended(data, all, newline)
 	}
@@ -146,11 +143,6 @@ func (t table) appended(data []byte, all map[string]any, newline string) ([]byte
 	return after, sameTables(after, all)
 }
 
-// isInline reports whether the table of all servers is on one line, to which no other can be added.
-func isInline(data []byte) bool {
-	return regexp.MustCompile(`(?m)^\s*["']?mcp_servers["']?\s*=`).Match(data)
-}
-
 func anySlice(words []string) []any {
 	var all []any
 	for _, word := range words {
@@ -163,7 +155,7 @@ func anySlice(words []string) []any {
 // makes sure that it met no text that only looks like a table.
 func sameTables(data []byte, want map[string]any) error {
 	var got map[string]any
-	_, err := toml.Decode(string(data), &got)
+	err := toml.Unmarshal(data, &got)
 	for _, all := range []map[string]any{got, want} {
 		if servers, ok := all["mcp_servers"].(map[string]any); ok && len(servers) == 0 {
 			delete(all, "mcp_servers")
