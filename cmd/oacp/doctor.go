@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/fatih/color"
@@ -15,6 +16,8 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/machine"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/live"
+	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -60,12 +63,17 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	report := doctor.Report{Fixed: []string{}}
+	versions := make(map[live.Program]string)
 	for _, check := range machine.Inspect(ctx) {
 		report.Add(machineFinding(check))
+		if program := live.Program(check.Name); check.Status == machine.Good && slices.Contains(live.Programs(), program) {
+			versions[program] = check.Detail
+		}
 	}
 	if err := o.inspect(ctx, s, &report); err != nil {
 		return err
 	}
+	report.Add(setup.InspectVersions(versions)...)
 	if o.memory {
 		home, err := o.workspace.Place(s).HomeDir()
 		if err != nil {
@@ -119,6 +127,12 @@ func (o doctorOptions) inspect(ctx context.Context, s *command.Streams, report *
 			report.Group(category)
 		}
 		report.Add(findings...)
+		if err != nil {
+			return err
+		}
+		report.Add(setup.Inspect(setup.Options{Workspace: w, Getenv: s.Getenv}, s.Dir)...)
+		sessions, err := setup.InspectSessions(w, s.Now())
+		report.Add(sessions...)
 		return err
 	})
 }

@@ -49,7 +49,7 @@ var imports = map[string][]string{
 	"pair":    {"schema", "bridge", "agent"},
 	"live":    {"schema", "signing", "validate", "mailbox", "mailbox/project", "mailbox/watch", "turn"},
 
-	"live/setup": {"schema", "mailbox", "mailbox/project", "bridge", "live"},
+	"live/setup": {"schema", "mailbox", "mailbox/project", "mailbox/doctor", "bridge", "live"},
 
 	"internal/exclusive": {"internal/durable", "internal/orphans"},
 	"internal/git":       {"internal/processgroup"},

@@ -2,7 +2,6 @@ package setup
 
 import (
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/mattn/go-shellwords"
@@ -11,15 +10,11 @@ import (
 	"github.com/oacp-go/oacp/live"
 )
 
-// events are the events of each program that oacp hooks into. Of these, one that wakes an idle
-// session goes on in the background until it ends with a certain exit status.
+// events are the events of each program that have a hook.
 var events = map[live.Program][]string{
-	live.Claude: {"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "FileChanged", "SessionEnd"},
-	live.Codex:  {"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"},
+	live.Claude: {live.SessionStart, live.UserPromptSubmit, live.PostToolUse, live.Stop, live.FileChanged, live.SessionEnd},
+	live.Codex:  {live.SessionStart, live.UserPromptSubmit, live.PostToolUse, live.Stop, live.SessionEnd},
 }
-
-// wakes is the event whose hook wakes an idle session of claude.
-const wakes = "FileChanged"
 
 // hookTimeout is how long a program waits for a hook, in seconds. Codex asks its user to review
 // hooks that differ in anything, so neither this nor the rest of a hook changes between releases.
@@ -30,6 +25,8 @@ type hookGroup struct {
 	Hooks []hookEntry `json:"hooks"`
 }
 
+// A hookEntry is one hook. With AsyncRewake, claude does not wait for it, and exit status 2 wakes an
+// idle session.
 type hookEntry struct {
 	Type        string `json:"type"`
 	Command     string `json:"command"`
@@ -38,7 +35,7 @@ type hookEntry struct {
 }
 
 func entryFor(event, command string) hookEntry {
-	return hookEntry{Type: "command", Command: command, Timeout: hookTimeout, AsyncRewake: event == wakes}
+	return hookEntry{Type: "command", Command: command, Timeout: hookTimeout, AsyncRewake: event == live.FileChanged}
 }
 
 // hooks is the part of a settings file that lets a program call oacp hook.
@@ -179,25 +176,28 @@ func (h hooks) take(data []byte) ([]byte, error) {
 }
 
 func (h hooks) like(data []byte) part {
-	commands, err := h.commands(data)
-	if err != nil || len(commands) == 0 {
+	found, err := h.find(data)
+	if err != nil || len(found) == 0 {
 		return nil
 	}
-	for _, event := range slices.Backward(events[h.program]) {
-		if command, ok := commands[event]; ok {
-			h.command = command
-		}
-	}
+	h.command = found[0].command
 	return h
 }
 
-// commands returns the command line of our hook for each event that has one.
-func (h hooks) commands(data []byte) (map[string]string, error) {
+// A foundHook is one of our hooks in a file: the at-th of the group-th group of an event.
+type foundHook struct {
+	event     string
+	group, at int
+	command   string
+}
+
+// find returns our hooks in a file, in the order of events.
+func (h hooks) find(data []byte) ([]foundHook, error) {
 	d, err := parseJSON(data)
 	if err != nil {
 		return nil, err
 	}
-	commands := make(map[string]string)
+	var all []foundHook
 	for _, event := range events[h.program] {
 		list, err := d.find("hooks", event)
 		if err != nil {
@@ -206,21 +206,21 @@ func (h hooks) commands(data []byte) (map[string]string, error) {
 		if list == nil {
 			continue
 		}
-		array, ok := list.Value.(*hujson.Array)
+		groups, ok := list.Value.(*hujson.Array)
 		if !ok {
 			return nil, d.wrongType(list, "hooks."+event, "an array")
 		}
-		for i := range array.Elements {
-			inner := hooksOf(&array.Elements[i])
+		for group := range groups.Elements {
+			inner := hooksOf(&groups.Elements[group])
 			if inner == nil {
 				continue
 			}
 			for at := range inner.Elements {
 				if command, ours := h.ourHook(&inner.Elements[at]); ours {
-					commands[event] = command
+					all = append(all, foundHook{event, group, at, command})
 				}
 			}
 		}
 	}
-	return commands, nil
+	return all, nil
 }

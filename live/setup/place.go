@@ -200,17 +200,25 @@ func ProjectDir(program live.Program, workingDir string) (string, error) {
 // path of the executable. The PATH wins because the program may get another place in an update.
 func Command(executable string, getenv func(string) string) (word string, onPath bool) {
 	own, err := os.Stat(executable)
+	found, ok := lookPath("oacp", getenv)
+	if !ok || err != nil {
+		return executable, false
+	}
+	if other, err := os.Stat(found); err == nil && os.SameFile(own, other) {
+		return "oacp", true
+	}
+	return executable, false // another program of the name is in front of this one
+}
+
+// lookPath returns the path of a program on the PATH.
+func lookPath(name string, getenv func(string) string) (path string, ok bool) {
 	for _, dir := range filepath.SplitList(getenv("PATH")) {
-		for _, name := range []string{"oacp", "oacp.exe"} {
-			found, foundErr := os.Stat(filepath.Join(dir, name))
-			if foundErr != nil || found.IsDir() {
-				continue
+		for _, name := range []string{name, name + ".exe"} {
+			path := filepath.Join(dir, name)
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && filepath.IsAbs(dir) {
+				return path, true
 			}
-			if err == nil && os.SameFile(own, found) {
-				return "oacp", true
-			}
-			return executable, false // another program is in front of this one
 		}
 	}
-	return executable, false
+	return "", false
 }

@@ -1,0 +1,123 @@
+package setup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/spelling"
+	"github.com/oacp-go/oacp/live"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/doctor"
+)
+
+// tested are the versions of the programs with which oacp was tried, and what works there.
+var tested = map[live.Program]struct{ version, works string }{
+	live.Claude: {"2.1.329", "mail at the start, with a prompt, after a tool and at the end of a turn, and waking an idle session"},
+	live.Codex:  {"0.169.0", "mail with a prompt, after a tool and at the end of a turn, and ringing an idle session"},
+}
+
+// InspectVersions compares the versions that the installed programs print with those that were tested.
+func InspectVersions(versions map[live.Program]string) []doctor.Finding {
+	var findings []doctor.Finding
+	for _, program := range live.Programs() {
+		text, installed := versions[program]
+		if !installed {
+			continue
+		}
+		f := doctor.Finding{Category: Category, Name: string(program) + " version", Severity: doctor.SeverityOK}
+		version, want := regexp.MustCompile(`\d+(\.\d+)+`).FindString(text), tested[program]
+		f.Message = version + ", as tested: " + want.works
+		if version != want.version {
+			f.Message = fmt.Sprintf("%s is not tested; with %s work %s", version, want.version, want.works)
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// lastErrors is how many of the last errors of hooks are reported, and errorsAge for how long.
+const (
+	lastErrors = 3
+	errorsAge  = 24 * time.Hour
+)
+
+// InspectSessions reports the sessions of a workspace, which events their hooks have seen, and the
+// last errors of hooks.
+func InspectSessions(w *mailbox.Workspace, now time.Time) ([]doctor.Finding, error) {
+	sessions, err := live.Sessions(w)
+	if err != nil {
+		return nil, err
+	}
+	var findings []doctor.Finding
+	add := func(name string, severity doctor.Severity, hint, format string, args ...any) {
+		findings = append(findings, doctor.Finding{Category: Category, Name: name, Severity: severity, Message: fmt.Sprintf(format, args...), Hint: hint})
+	}
+	for _, s := range sessions {
+		var seen []string
+		for _, event := range events[s.Program] {
+			if !s.Events[event].IsZero() {
+				seen = append(seen, event)
+			}
+		}
+		add("session "+s.ID, doctor.SeverityOK, "", "%s for agent %s in %s, since %s; seen: %s",
+			s.Program, s.Agent, s.Dir, s.Began.UTC().Format(time.RFC3339), strings.Join(seen, ", "))
+	}
+	files, err := sessionFiles(w)
+	if err != nil {
+		return nil, err
+	}
+	if dead := files - len(sessions); dead > 0 {
+		add("ended sessions", doctor.SeverityOK, "", "%s left a file, which the next session of its agent removes", spelling.Count(dead, "session"))
+	}
+	lines, err := errorLines(w, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range lines {
+		add("hook", doctor.SeverityWarning, "state/live/errors.log has them all", "%s", line)
+	}
+	return findings, nil
+}
+
+// sessionFiles counts the files of sessions, living or not.
+func sessionFiles(w *mailbox.Workspace) (count int, err error) {
+	agents, err := w.Agents()
+	if err != nil {
+		return 0, err
+	}
+	for _, agent := range agents {
+		names, err := durable.ListFolder(w.Root(), w.Dir(), "state/live/"+string(agent))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".") {
+				count++
+			}
+		}
+	}
+	return count, nil
+}
+
+// errorLines returns the last errors of hooks, if they are recent.
+func errorLines(w *mailbox.Workspace, now time.Time) ([]string, error) {
+	data, err := durable.ReadFile(w.Root(), w.Dir(), "state/live/errors.log", 1<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	lines := slices.DeleteFunc(strings.Split(string(data), "\n"), func(line string) bool {
+		stamp, _, _ := strings.Cut(line, " ")
+		at, err := time.Parse(time.RFC3339, stamp)
+		return err != nil || now.Sub(at) > errorsAge
+	})
+	return lines[max(0, len(lines)-lastErrors):], nil
+}
