@@ -16,9 +16,13 @@ var events = map[live.Program][]string{
 	live.Codex:  {live.SessionStart, live.UserPromptSubmit, live.PostToolUse, live.Stop, live.SessionEnd},
 }
 
-// hookTimeout is how long a program waits for a hook, in seconds. Codex asks its user to review
-// hooks that differ in anything, so neither this nor the rest of a hook changes between releases.
-const hookTimeout = 30
+// How long a program waits for a hook, in seconds. Codex waits no longer for the end of a session, and
+// complains of more. It asks its user to review hooks that differ in anything, so nothing of a hook
+// changes between releases.
+const (
+	hookTimeout = 30
+	endTimeout  = 3
+)
 
 // A hookGroup is an element of the list of an event's hooks.
 type hookGroup struct {
@@ -35,7 +39,11 @@ type hookEntry struct {
 }
 
 func entryFor(event, command string) hookEntry {
-	return hookEntry{Type: "command", Command: command, Timeout: hookTimeout, AsyncRewake: event == live.FileChanged}
+	entry := hookEntry{Type: "command", Command: command, Timeout: hookTimeout, AsyncRewake: event == live.FileChanged}
+	if event == live.SessionEnd {
+		entry.Timeout = endTimeout
+	}
+	return entry
 }
 
 // hooks is the part of a settings file that lets a program call oacp hook.

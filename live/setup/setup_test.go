@@ -31,7 +31,7 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{t: t, home: filepath.Join(folder, "home"), project: filepath.Join(folder, "project")}
-	for _, name := range []string{s.home, filepath.Join(s.project, ".git"), filepath.Join(s.project, ".oacp", "agents")} {
+	for _, name := range []string{s.home, filepath.Join(s.project, ".git"), filepath.Join(s.project, ".oacp", "agents", "claude", "inbox")} {
 		if err := os.MkdirAll(name, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -415,6 +415,10 @@ func TestHookNeverChanges(t *testing.T) {
 	o := Options{Program: live.Codex, Agent: "codex", Command: "oacp", Sync: "5s"}
 	got, err := json.Marshal(entryFor("Stop", o.hookCommand()))
 	if want := `{"type":"command","command":"oacp hook codex --agent codex --sync 5s","timeout":30}`; err != nil || string(got) != want {
+		t.Errorf("the hook is %s, %v, want %s", got, err, want)
+	}
+	got, err = json.Marshal(entryFor("SessionEnd", "oacp"))
+	if want := `{"type":"command","command":"oacp","timeout":3}`; err != nil || string(got) != want {
 		t.Errorf("the hook is %s, %v, want %s", got, err, want)
 	}
 	if !bytes.Contains([]byte((Options{Program: live.Codex, Agent: "a", Command: "/home/my user/oacp"}).hookCommand()), []byte("'/home/my user/oacp' hook")) {

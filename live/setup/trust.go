@@ -31,7 +31,7 @@ type reviewedEntry struct {
 func reviews(path string, all []foundHook) (map[string]string, error) {
 	wanted := make(map[string]string)
 	for _, f := range all {
-		hash, err := reviewHash(snakeCase(f.event), f.command)
+		hash, err := reviewHash(snakeCase(f.event), entryFor(f.event, f.command))
 		if err != nil {
 			return nil, err
 		}
@@ -40,8 +40,8 @@ func reviews(path string, all []foundHook) (map[string]string, error) {
 	return wanted, nil
 }
 
-func reviewHash(event, command string) (string, error) {
-	data, err := json.Marshal(reviewedHook{event, []reviewedEntry{{Command: command, Timeout: hookTimeout, Type: "command"}}})
+func reviewHash(event string, h hookEntry) (string, error) {
+	data, err := json.Marshal(reviewedHook{event, []reviewedEntry{{Command: h.Command, Timeout: h.Timeout, Type: h.Type}}})
 	if err != nil {
 		return "", err
 	}

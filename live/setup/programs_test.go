@@ -1,0 +1,180 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/live"
+	"github.com/oacp-go/oacp/mailbox/doctor"
+)
+
+// recorder stands for oacp: it writes down how it was called, and for a hook also the event.
+const recorder = `#!/bin/sh
+{ echo "$*"; if [ "$1" = hook ]; then cat; echo; fi; } >> "${0%/*}/record"
+`
+
+// A programScene is a scene with a real program, which has the model of a script behind it.
+type programScene struct {
+	*scene
+	program, record string
+	env             []string
+}
+
+func newProgramScene(t *testing.T, program live.Program, tool modelstub.ToolCall) *programScene {
+	t.Helper()
+	s := &programScene{scene: newScene(t), program: modelstub.Program(t, string(program))}
+	server := modelstub.Start(t, func(_ context.Context, r modelstub.Request) modelstub.Reply {
+		if len(r.Results) > 0 || !slices.Contains(r.Tools, tool.Name) {
+			return modelstub.Reply{Text: "done"}
+		}
+		return modelstub.Reply{Calls: []modelstub.ToolCall{tool}}
+	})
+	s.env = append(os.Environ(), server.ClaudeEnv(s.home)...)
+	if program == live.Codex {
+		s.env = append(os.Environ(), server.CodexEnv(t, s.home)...)
+	}
+	bin := t.TempDir()
+	s.record = filepath.Join(bin, "record")
+	if err := os.WriteFile(filepath.Join(bin, "oacp"), []byte(recorder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.env = append(s.env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if out, err := exec.Command("git", "init", "--quiet", s.project).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v\n%s", err, out)
+	}
+	return s
+}
+
+// options are those of the scene, with the environment of the program.
+func (s *programScene) options(program live.Program, scope Scope) Options {
+	o := s.scene.options(program, scope)
+	o.Getenv = func(name string) string {
+		value := ""
+		for _, pair := range s.env {
+			if text, ok := strings.CutPrefix(pair, name+"="); ok {
+				value = text
+			}
+		}
+		return value
+	}
+	return o
+}
+
+// run runs the program in a folder below the project and returns what was called.
+func (s *programScene) run(args ...string) string {
+	s.t.Helper()
+	below := filepath.Join(s.project, "below")
+	if err := os.MkdirAll(below, 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	command := exec.Command(s.program, args...)
+	command.Dir, command.Env = below, s.env
+	out, err := command.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	called, err := os.ReadFile(s.record)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.t.Fatal(err)
+	}
+	if err := os.RemoveAll(s.record); err != nil {
+		s.t.Fatal(err)
+	}
+	return string(called)
+}
+
+func (s *programScene) wantCalls(program live.Program, called string) {
+	s.t.Helper()
+	var got []string
+	for _, match := range regexp.MustCompile(`"hook_event_name": ?"(\w+)"`).FindAllStringSubmatch(called, -1) {
+		got = append(got, match[1])
+	}
+	slices.Sort(got)
+	if want := []string{"PostToolUse", "SessionEnd", "SessionStart", "Stop", "UserPromptSubmit"}; !slices.Equal(got, want) {
+		s.t.Errorf("the events are %v, want %v", got, want)
+	}
+	for _, want := range []string{fmt.Sprintf("hook %s --agent claude\n", program), "mcp --agent claude\n"} {
+		if !strings.Contains(called, want) {
+			s.t.Errorf("there is no call %q in\n%s", want, called)
+		}
+	}
+}
+
+// TestClaudeRunsHooks lets the real claude work with what a setup writes, and after its removal.
+func TestClaudeRunsHooks(t *testing.T) {
+	for _, scope := range []Scope{Project, User} {
+		t.Run(string(scope), func(t *testing.T) {
+			s := newProgramScene(t, live.Claude, modelstub.ToolCall{Name: "Bash", Input: map[string]any{"command": "true", "description": "nothing"}})
+			s.write("home/.claude/settings.json", `{"permissions": {"allow": ["Bash"]}}`)
+			o := s.options(live.Claude, scope)
+			s.do(Prepare, o)
+			s.wantCalls(live.Claude, s.run("-p", "hello"))
+			s.do(PrepareRemoval, o)
+			if called := s.run("-p", "hello"); called != "" {
+				t.Errorf("after the removal claude calls\n%s", called)
+			}
+		})
+	}
+}
+
+// TestCodexRunsHooks lets the real codex work with what a setup writes, once the user has reviewed
+// it, and after its removal.
+func TestCodexRunsHooks(t *testing.T) {
+	for _, scope := range []Scope{Project, User} {
+		t.Run(string(scope), func(t *testing.T) {
+			s := newProgramScene(t, live.Codex, modelstub.ToolCall{Name: "exec_command", Input: map[string]any{"cmd": "true"}})
+			config := "home/.codex/config.toml"
+			s.write(config, withoutMode(s.files()[config])+fmt.Sprintf("[projects.%q]\ntrust_level = \"trusted\"\n", s.project))
+			o := s.options(live.Codex, scope)
+			s.do(Prepare, o)
+			if called := s.run("exec", "hello"); strings.Contains(called, "hook") {
+				t.Errorf("before the review codex calls\n%s", called)
+			}
+			wantWarning(t, Inspect(o, s.project), "5 of 5 hooks wait for your review")
+			s.review(o, config)
+			for _, f := range Inspect(o, s.project) {
+				if f.Severity == doctor.SeverityWarning {
+					t.Errorf("after the review: %s", f.Message)
+				}
+			}
+			s.wantCalls(live.Codex, s.run("exec", "hello"))
+			s.do(PrepareRemoval, o)
+			if called := s.run("exec", "hello"); called != "" {
+				t.Errorf("after the removal codex calls\n%s", called)
+			}
+		})
+	}
+}
+
+func wantWarning(t *testing.T, findings []doctor.Finding, want string) {
+	t.Helper()
+	if !slices.ContainsFunc(findings, func(f doctor.Finding) bool {
+		return f.Severity == doctor.SeverityWarning && strings.Contains(f.Message, want)
+	}) {
+		t.Errorf("no warning says %q in %+v", want, findings)
+	}
+}
+
+// review writes what codex writes when the user trusts all hooks.
+func (s *programScene) review(o Options, config string) {
+	s.t.Helper()
+	f, ok := o.look()
+	wanted, err := reviews(f.hooksPath, f.hooks)
+	if !ok || err != nil {
+		s.t.Fatalf("there is no setup: %v", err)
+	}
+	text := withoutMode(s.files()[config])
+	for place, hash := range wanted {
+		text += fmt.Sprintf("[hooks.state.%q]\ntrusted_hash = %q\n", place, hash)
+	}
+	s.write(config, text)
+}
