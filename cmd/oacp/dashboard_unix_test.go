@@ -8,64 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/oacp-go/oacp/internal/terminal"
 )
-
-// terminal is a tmux server of a test's own with one pane.
-type terminal struct{ t *testing.T }
-
-// newTerminal runs a command in a terminal of 80 columns and 24 lines.
-func newTerminal(t *testing.T, command ...string) terminal {
-	t.Helper()
-	if _, err := exec.LookPath("tmux"); err != nil {
-		t.Skip("there is no tmux for the test of the live view")
-	}
-	sockets, err := os.MkdirTemp("", "tmux") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("TMUX_TMPDIR", sockets)
-	t.Setenv("TMUX", "")
-	term := terminal{t}
-	t.Cleanup(func() {
-		_ = exec.Command("tmux", "kill-server").Run() // it has ended with its command, as a rule
-		if err := os.RemoveAll(sockets); err != nil {
-			t.Error(err)
-		}
-	})
-	term.tmux(append([]string{"-f", os.DevNull, "new-session", "-d", "-x", "80", "-y", "24"}, command...)...)
-	return term
-}
-
-func (term terminal) tmux(args ...string) string {
-	term.t.Helper()
-	out, err := exec.CommandContext(term.t.Context(), "tmux", args...).CombinedOutput()
-	if err != nil {
-		term.t.Fatalf("tmux %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
-}
-
-// awaitText waits until the screen shows all of the texts.
-func (term terminal) awaitText(texts ...string) {
-	term.t.Helper()
-	screen := ""
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		// -J joins wrapped lines, and keeps the spaces at the end of others.
-		screen = regexp.MustCompile(`(?m) +$`).ReplaceAllString(term.tmux("capture-pane", "-p", "-J"), "")
-		missing := false
-		for _, text := range texts {
-			missing = missing || !strings.Contains(screen, text)
-		}
-		if !missing {
-			return
-		}
-	}
-	term.t.Fatalf("after a minute the screen lacks one of %q:\n%s", texts, screen)
-}
 
 // newZone writes a time zone and returns the path of the file, a value for TZ.
 func newZone(t *testing.T, name string, seconds uint32) string {
@@ -94,48 +42,52 @@ func TestDashboardLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	term := newTerminal(t, "sh", "-c", `TZ=$2 "$0" dashboard --dir "$1" --runs-dir "$1/runs"; echo "left with $?"; read line`, program, c.Dir, newZone(t, "XYZ", 9000))
+	term := terminal.Start(t, terminal.Options{
+		Command: []string{program, "dashboard", "--dir", c.Dir, "--runs-dir", filepath.Join(c.Dir, "runs")},
+		Env:     []string{"TZ=" + newZone(t, "XYZ", 9000)}, Columns: 80, Lines: 24,
+	})
 	here := time.Now().In(time.FixedZone("XYZ", 9000))
-	term.awaitText(here.Format(time.DateOnly), " XYZ\n", "first task", "AGENT", "RUN", "TIME", "q quit")
+	term.Await(here.Format(time.DateOnly), " XYZ\n", "first task", "AGENT", "RUN", "TIME", "q quit")
 
 	send("second task")
-	term.awaitText("second task")
+	term.Await("second task")
 
-	term.tmux("send-keys", "Tab")
-	term.awaitText("* AGENT", "> claude")
-	term.tmux("send-keys", "BTab")
-	term.awaitText("* TIME")
-	term.tmux("send-keys", "Enter")
-	term.awaitText("Conversation:", "Please do.", "esc back")
-	term.tmux("send-keys", "Escape")
-	term.awaitText("first task", "second task")
+	term.Press("Tab")
+	term.Await("* AGENT", "> claude")
+	term.Press("BTab")
+	term.Await("* TIME")
+	term.Press("Enter")
+	term.Await("Conversation:", "Please do.", "esc back")
+	term.Press("Escape")
+	term.Await("first task", "second task")
 
-	term.tmux("send-keys", "?")
-	term.awaitText("up, down    select a row, or scroll", "esc         back", "q, ctrl-c   quit", "any other key goes back")
-	term.tmux("send-keys", "?")
-	term.awaitText("* TIME", "? keys")
-	term.tmux("send-keys", "Enter")
-	term.awaitText("Conversation:")
-	term.tmux("send-keys", "?")
-	term.awaitText("up, down    select a row, or scroll")
-	term.tmux("send-keys", "Down")
-	term.awaitText("Conversation:")
-	term.tmux("send-keys", "Escape")
+	term.Press("?")
+	term.Await("up, down    select a row, or scroll", "esc         back", "q, ctrl-c   quit", "any other key goes back")
+	term.Press("?")
+	term.Await("* TIME", "? keys")
+	term.Press("Enter")
+	term.Await("Conversation:")
+	term.Press("?")
+	term.Await("up, down    select a row, or scroll")
+	term.Press("Down")
+	term.Await("Conversation:")
+	term.Press("Escape")
 
-	term.tmux("resize-window", "-x", "40", "-y", "11")
-	term.awaitText("* FROM", "STATE", "q quit  ? keys  tab agents  enter conve…")
-	term.tmux("send-keys", "?")
-	term.awaitText("up, down    select a row, or scroll", "q, ctrl-c   quit")
-	term.tmux("send-keys", "x")
-	term.tmux("resize-window", "-x", "120", "-y", "40")
-	term.awaitText("RUN", "q quit  ? keys  tab agents  enter conversation  up/down select")
-	if screen := term.tmux("capture-pane", "-p", "-e"); regexp.MustCompile(`\x1b\[[0-9;]*[349][0-7][;m]`).MatchString(screen) {
+	term.Resize(40, 11)
+	term.Await("* FROM", "STATE", "q quit  ? keys  tab agents  enter conve…")
+	term.Press("?")
+	term.Await("up, down    select a row, or scroll", "q, ctrl-c   quit")
+	term.Press("x")
+	term.Resize(120, 40)
+	term.Await("RUN", "q quit  ? keys  tab agents  enter conversation  up/down select")
+	if screen := term.Styled(); regexp.MustCompile(`\x1b\[[0-9;]*[349][0-7][;m]`).MatchString(screen) {
 		t.Errorf("the view has colours, want none:\n%q", screen)
 	}
 
-	term.tmux("send-keys", "q")
-	term.awaitText("left with 0")
-	term.tmux("send-keys", "Enter")
+	term.Press("q")
+	if status := term.Wait(); status != 0 {
+		t.Errorf("left with status %d, want 0", status)
+	}
 }
 
 // startPair starts a pair in a folder, whose worker waits for a line in each of its turns before it
@@ -187,28 +139,31 @@ func TestDashboardRunLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	term := newTerminal(t, "sh", "-c", `cd "$1" && "$0" dashboard --runs-dir "$1/runs"; echo "left with $?"; read line`, program, c.Dir)
+	term := terminal.Start(t, terminal.Options{
+		Command: []string{program, "dashboard", "--runs-dir", filepath.Join(c.Dir, "runs")}, Dir: c.Dir, Columns: 80, Lines: 24,
+	})
 	pair, answer := startPair(t, program, c.Dir)
-	term.awaitText("working (codex)", "mend it")
+	term.Await("working (codex)", "mend it")
 
-	term.tmux("send-keys", "BTab")
-	term.awaitText("* RUN", "> 1", "q quit  ? keys  tab messages  enter conversation")
-	term.tmux("send-keys", "Enter")
-	term.awaitText("Run 1  working (codex)  1/20  mend it", "user -> codex  task", "esc back")
+	term.Press("BTab")
+	term.Await("* RUN", "> 1", "q quit  ? keys  tab messages  enter conversation")
+	term.Press("Enter")
+	term.Await("Run 1  working (codex)  1/20  mend it", "user -> codex  task", "esc back")
 
 	answer()
-	term.awaitText("codex -> claude  signal DONE  iteration 1", "it is not right", "Run 1  working (codex)  2/20")
+	term.Await("codex -> claude  signal DONE  iteration 1", "it is not right", "Run 1  working (codex)  2/20")
 
 	if err := pair.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	term.awaitText("Run 1  stopped (working)  2/20  mend it")
-	term.tmux("send-keys", "Escape")
-	term.awaitText("* RUN", "stopped (working)", "DONE 1 FAIL")
+	term.Await("Run 1  stopped (working)  2/20  mend it")
+	term.Press("Escape")
+	term.Await("* RUN", "stopped (working)", "DONE 1 FAIL")
 
-	term.tmux("send-keys", "BTab", "Down", "Enter")
-	term.awaitText("messages of codex only", "esc all messages")
-	term.tmux("send-keys", "q")
-	term.awaitText("left with 0")
-	term.tmux("send-keys", "Enter")
+	term.Press("BTab", "Down", "Enter")
+	term.Await("messages of codex only", "esc all messages")
+	term.Press("q")
+	if status := term.Wait(); status != 0 {
+		t.Errorf("left with status %d, want 0", status)
+	}
 }

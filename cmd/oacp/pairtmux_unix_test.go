@@ -11,12 +11,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/oacp-go/oacp/internal/terminal"
 )
 
 // A tmuxScene is oacp pair --tmux in a terminal, with agents that show a line and then wait to be
 // released. The run is in another tmux server than the terminal.
 type tmuxScene struct {
-	terminal
+	t *testing.T
+	*terminal.Terminal
 	// folder holds the repository, the runs, and the pipes on which the agents wait.
 	folder, sockets string
 	// session is the tmux session of the run.
@@ -29,7 +32,7 @@ func newTmuxScene(t *testing.T) *tmuxScene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scene := &tmuxScene{folder: t.TempDir()}
+	scene := &tmuxScene{t: t, folder: t.TempDir()}
 	for name, text := range map[string]string{
 		"repository/README": "x", "repository/.git/HEAD": "ref: refs/heads/main\n",
 		"agent": "cat >/dev/null\necho $OACP_AGENT at work\nread line <$1/$OACP_AGENT\n[ $OACP_ROLE = worker ] && echo DONE || echo PASS\n",
@@ -53,10 +56,13 @@ func newTmuxScene(t *testing.T) *tmuxScene {
 			t.Error(err)
 		}
 	})
-	scene.terminal = newTerminal(t, "sh", "-c",
-		`trap : INT; cd "$1/repository"; a="sh $1/agent $1"; TMUX= TMUX_TMPDIR=$2 "$0" pair x --tmux --review claude --runs-dir "$1/runs" --codex-command "$a" --claude-command "$a"; echo "ended with $?"; read line`,
-		program, scene.folder, scene.sockets)
-	scene.awaitText("tmux attach -t agentpair-repository-", "codex works")
+	agent := "sh " + filepath.Join(scene.folder, "agent") + " " + scene.folder
+	scene.Terminal = terminal.Start(t, terminal.Options{
+		Command: []string{program, "pair", "x", "--tmux", "--review", "claude", "--runs-dir", filepath.Join(scene.folder, "runs"),
+			"--codex-command", agent, "--claude-command", agent},
+		Dir: filepath.Join(scene.folder, "repository"), Env: []string{"TMUX_TMPDIR=" + scene.sockets}, Columns: 80, Lines: 24,
+	})
+	scene.Await("tmux attach -t agentpair-repository-", "codex works")
 	name, err := scene.shown("list-sessions", "-F", "#{session_name}")
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +77,14 @@ func (s *tmuxScene) shown(args ...string) (string, error) {
 	cmd.Env = append(os.Environ(), "TMUX=", "TMUX_TMPDIR="+s.sockets)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
+}
+
+// awaitStatus waits until the command in the terminal ends with the status.
+func (s *tmuxScene) awaitStatus(want int) {
+	s.t.Helper()
+	if status := s.Wait(); status != want {
+		s.t.Errorf("the command ended with status %d, want %d", status, want)
+	}
 }
 
 // awaitPane waits until an agent's pane shows that it is at work, and only it.
@@ -167,10 +181,10 @@ func TestPairTmux(t *testing.T) {
 	scene.awaitPane("{top-right}", "claude", "codex")
 	scene.awaitPlace("bottom", "claude reviews")
 	scene.release("claude")
-	scene.awaitText("run 1 is completed in iteration 1", "ended with 0")
+	scene.Await("run 1 is completed in iteration 1")
+	scene.awaitStatus(0)
 	scene.awaitPlace("bottom", "run 1 is completed in iteration 1")
 	scene.closeSession()
-	scene.tmux("send-keys", "Enter")
 }
 
 // TestPairTmuxMissing checks that the command says what is missing, and makes no run.
@@ -195,7 +209,7 @@ func TestPairTmuxMissing(t *testing.T) {
 func TestPairTmuxTerminalClosed(t *testing.T) {
 	scene := newTmuxScene(t)
 	scene.awaitPane("{top-left}", "codex", "claude")
-	scene.tmux("kill-server")
+	scene.Close()
 	scene.release("codex")
 	scene.awaitPlace("bottom", "claude reviews")
 	scene.release("claude")
@@ -208,14 +222,14 @@ func TestPairTmuxTerminalClosed(t *testing.T) {
 func TestPairTmuxInterrupted(t *testing.T) {
 	scene := newTmuxScene(t)
 	scene.awaitPane("{top-left}", "codex", "claude")
-	scene.tmux("send-keys", "C-c")
-	scene.awaitText("hint: the run goes on in tmux: tmux attach -t", "ended with 130")
+	scene.Press("C-c")
+	scene.Await("hint: the run goes on in tmux: tmux attach -t")
+	scene.awaitStatus(130)
 	scene.release("codex")
 	scene.awaitPane("{top-right}", "claude", "codex")
 	scene.release("claude")
 	scene.awaitPlace("bottom", "run 1 is completed in iteration 1")
 	scene.closeSession()
-	scene.tmux("send-keys", "Enter")
 }
 
 // TestPairTmuxStopped checks that ^C in the pane of the run stops the run, and that the pane then
@@ -228,8 +242,7 @@ func TestPairTmuxStopped(t *testing.T) {
 	}
 	scene.awaitPlace("bottom", "oacp pair --run-id 1")
 	scene.closeSession()
-	scene.awaitText("ended with 1")
-	scene.tmux("send-keys", "Enter")
+	scene.awaitStatus(1)
 }
 
 // TestPairTmuxKilled checks that the end of a run that is killed shows in the terminal, and how to
@@ -240,7 +253,7 @@ func TestPairTmuxKilled(t *testing.T) {
 	if err := syscall.Kill(scene.driver(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	scene.awaitText("the process that drove run 1 has ended", "continues the run", "ended with 1")
+	scene.Await("the process that drove run 1 has ended", "continues the run")
+	scene.awaitStatus(1)
 	scene.closeSession()
-	scene.tmux("send-keys", "Enter")
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,7 +31,7 @@ type Options struct {
 }
 
 // A Terminal has a program in it. The program knows nothing of tmux. The screen stays when the
-// program has ended.
+// program has ended. When the test ends, the terminal kills the program and waits for its end.
 type Terminal struct {
 	t testing.TB
 	// folder holds the socket and the settings of the tmux server, and what the shell that starts the
@@ -41,7 +41,9 @@ type Terminal struct {
 	program *os.Process
 	// changes has an element if the screen may have changed. It is closed with the server.
 	changes chan struct{}
-	end     func()
+	// watched is closed when the tmux client that reports changes has ended.
+	watched chan struct{}
+	closed  bool
 }
 
 const (
@@ -68,7 +70,7 @@ func Start(t testing.TB, options Options) *Terminal {
 	if _, err := exec.LookPath("tmux"); err != nil {
 		modelstub.Missing(t, "tmux is not installed")
 	}
-	term := &Terminal{t: t, folder: t.TempDir(), changes: make(chan struct{}, 1)}
+	term := &Terminal{t: t, folder: t.TempDir(), changes: make(chan struct{}, 1), watched: make(chan struct{})}
 	if options.Dir == "" {
 		options.Dir = t.TempDir()
 	}
@@ -84,10 +86,8 @@ func Start(t testing.TB, options Options) *Terminal {
 	if out, err := start.CombinedOutput(); err != nil {
 		t.Fatalf("starting tmux: %v\n%s", err, out)
 	}
-	watched := make(chan error, 1)
-	term.end = sync.OnceFunc(func() { term.close(watched) })
 	t.Cleanup(term.end)
-	if err := term.watch(watched); err != nil {
+	if err := term.watch(); err != nil {
 		t.Fatal(err)
 	}
 	if !term.await(func() bool { _, ok := term.number("program"); return ok }) {
@@ -101,9 +101,8 @@ func Start(t testing.TB, options Options) *Terminal {
 	return term
 }
 
-// watch starts the tmux client that reports changes of the screen. It sends to watched when the
-// client has ended.
-func (term *Terminal) watch(watched chan<- error) error {
+// watch starts the tmux client that reports changes of the screen.
+func (term *Terminal) watch() error {
 	client := term.command("-C", "attach-session")
 	input, inputErr := client.StdinPipe() // the client ends with its input
 	output, err := client.StdoutPipe()
@@ -111,11 +110,11 @@ func (term *Terminal) watch(watched chan<- error) error {
 		err = client.Start()
 	}
 	if err != nil {
-		watched <- nil
+		close(term.watched)
 		return err
 	}
 	go func() {
-		defer close(watched)
+		defer close(term.watched)
 		defer close(term.changes)
 		defer input.Close()
 		for lines := bufio.NewReader(output); ; {
@@ -181,19 +180,31 @@ func (term *Terminal) tmux(arguments ...string) string {
 	return string(out)
 }
 
-// close kills the program and the server, and waits for their ends.
-func (term *Terminal) close(watched <-chan error) {
-	if term.program != nil && !term.kill() {
-		term.t.Errorf("the program was killed and has not ended after %v", patience)
+// end kills the program, closes the terminal, and waits for both.
+func (term *Terminal) end() {
+	switch {
+	case term.program == nil:
+	case !term.closed:
+		if !term.kill() {
+			term.t.Errorf("the program was killed and has not ended after %v", patience)
+		}
+	case term.program.Signal(syscall.Signal(0)) == nil: // it has outlived its terminal
+		processgroup.Kill(term.program)
 	}
+	term.Close()
+}
+
+// Close closes the terminal, as a person closes a window. The program may go on until the test ends.
+func (term *Terminal) Close() {
+	if term.closed {
+		return
+	}
+	term.closed = true
 	if out, err := term.command("kill-server").CombinedOutput(); err != nil {
 		term.t.Errorf("ending tmux: %v\n%s", err, out)
 	}
-	<-watched
+	<-term.watched
 }
-
-// End kills the program and closes the terminal.
-func (term *Terminal) End() { term.end() }
 
 // Program returns the process of the command, which leads the group of processes that the terminal
 // belongs to.
@@ -225,10 +236,14 @@ func (term *Terminal) Wait() int {
 	return status
 }
 
-// Screen returns what the terminal shows.
+// Screen returns what the terminal shows. A line that the terminal has wrapped is one line.
 func (term *Terminal) Screen() string {
 	term.t.Helper()
-	return term.tmux("capture-pane", "-p")
+	lines := strings.Split(term.tmux("capture-pane", "-p", "-J"), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Styled returns what the terminal shows, with the escape sequences of colours and styles.

@@ -36,6 +36,12 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// TestWrapped checks that a line that is longer than the screen is wide is one line.
+func TestWrapped(t *testing.T) {
+	line := strings.Repeat("word ", 20) + "end"
+	Start(t, Options{Columns: 30, Command: []string{"printf", line + `   \nnext\n`}}).Await(line + "\nnext\n")
+}
+
 // TestStyled checks that colours are only in Styled.
 func TestStyled(t *testing.T) {
 	term := Start(t, Options{Command: []string{"printf", `\033[31mred\n`}})
@@ -51,7 +57,7 @@ func TestTerminalsAreApart(t *testing.T) {
 	one.Say("first")
 	two.Say("second")
 	one.Await("first\nfirst\n")
-	one.End()
+	one.Close()
 	two.Await("second\nsecond\n")
 	two.Press("C-d")
 	if status := two.Wait(); status != 0 {
@@ -59,20 +65,38 @@ func TestTerminalsAreApart(t *testing.T) {
 	}
 }
 
+// newPipe makes a named pipe in the folder.
+func newPipe(t *testing.T, folder string) (path string) {
+	t.Helper()
+	path = filepath.Join(folder, "pipe")
+	if out, err := exec.Command("mkfifo", path).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// open opens a named pipe when a program has opened it for writing.
+func open(t *testing.T, path string) io.Reader {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return file
+}
+
 // TestKill checks that Kill also kills the processes that the program started, and that the screen
 // stays.
 func TestKill(t *testing.T) {
 	folder := t.TempDir()
-	pipe := filepath.Join(folder, "pipe")
-	if out, err := exec.Command("mkfifo", pipe).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	pipe := newPipe(t, folder)
 	term := Start(t, Options{Dir: folder, Command: []string{"sh", "-c", "exec 3>pipe; sleep 1000 & echo both run; wait"}})
-	reader, err := os.Open(pipe) // waits for the program
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
+	reader := open(t, pipe)
 	term.Await("both run\n")
 	term.Kill()
 	if _, err := io.ReadAll(reader); err != nil { // ends with the last process that holds the pipe
@@ -81,6 +105,19 @@ func TestKill(t *testing.T) {
 	term.Kill() // changes nothing
 	if screen := term.Screen(); !strings.Contains(screen, "both run\n") {
 		t.Errorf("the screen lacks the line:\n%s", screen)
+	}
+}
+
+// TestClose checks that the program gets a hangup when the terminal closes.
+func TestClose(t *testing.T) {
+	folder := t.TempDir()
+	pipe := newPipe(t, folder)
+	term := Start(t, Options{Dir: folder, Command: []string{"sh", "-c", "exec 3>pipe; trap 'echo closed >&3; exit' HUP; echo runs; while :; do sleep 0.01; done"}})
+	reader := open(t, pipe)
+	term.Await("runs\n")
+	term.Close()
+	if text, err := io.ReadAll(reader); err != nil || string(text) != "closed\n" {
+		t.Errorf("the program said %q (%v), want closed", text, err)
 	}
 }
 
