@@ -35,7 +35,7 @@ const (
 func (id ID) Match(text string) IDMatch {
 	full := string(id)
 	switch {
-	case text == "":
+	case text == "" || len(text) > len(full): // a long one must not be copied for each message
 		return NoMatch
 	case text == full:
 		return Matches
