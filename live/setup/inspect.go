@@ -211,8 +211,8 @@ func (f found) findings() []doctor.Finding {
 	switch {
 	case f.server == nil:
 		add(doctor.SeverityWarning, again+" registers it", "the MCP server is not registered in %s", f.files[1].path)
-	case agent != "" && f.server.args[2] != string(agent):
-		add(doctor.SeverityWarning, again+" --agent NAME makes them one", "the MCP server acts for %s, the hooks for %s", f.server.args[2], agent)
+	case agent != "" && f.serverAgent() != agent:
+		add(doctor.SeverityWarning, again+" --agent NAME makes them one", "the MCP server acts for %s, the hooks for %s", f.serverAgent(), agent)
 	}
 	if !f.section {
 		add(doctor.SeveritySkipped, again+" writes it", "the instructions have no section about mail")
@@ -221,6 +221,15 @@ func (f found) findings() []doctor.Finding {
 		add(doctor.SeverityWarning, "", "%s", problem)
 	}
 	return all
+}
+
+// serverAgent returns the agent for which the MCP server acts.
+func (f found) serverAgent() schema.AgentName {
+	agent := f.server.args[len(f.server.args)-1]
+	if name, ok := strings.CutPrefix(agent, fromEnvironment); ok {
+		agent = strings.TrimSuffix(name, "}")
+	}
+	return schema.AgentName(agent)
 }
 
 // commandProblem says why hooks cannot run their command.

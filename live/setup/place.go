@@ -73,10 +73,14 @@ func (o Options) hookCommand() string {
 	return visible.Shell(words...)
 }
 
+// fromEnvironment and a closing brace are around the agent of claude's server, which is another if the
+// session was started for another: claude puts in the variable, or what follows. Codex does not pass
+// its environment on.
+const fromEnvironment = "${OACP_AGENT:-"
+
 // files returns the files of the setup and what is to be in each.
 func (o Options) files(config string) []file {
 	calls := hooks{o.Program, o.hookCommand()}
-	arguments := []string{"mcp", "--agent", string(o.Agent)}
 	inProject := o.Scope == Project
 	if o.Program == live.Codex {
 		mode := fs.FileMode(0o600)
@@ -85,7 +89,7 @@ func (o Options) files(config string) []file {
 		}
 		return []file{
 			{path: filepath.Join(config, "hooks.json"), inProject: inProject, folder: inProject, mode: 0o644, empty: []byte("{}\n"), parts: []part{calls}},
-			{path: filepath.Join(config, "config.toml"), inProject: inProject, folder: inProject, mode: mode, parts: []part{table{o.Command, arguments}}},
+			{path: filepath.Join(config, "config.toml"), inProject: inProject, folder: inProject, mode: mode, parts: []part{table{o.Command, []string{"mcp", "--agent", string(o.Agent)}}}},
 		}
 	}
 	settings, servers := filepath.Join(config, "settings.json"), []string{"mcpServers"}
@@ -99,7 +103,7 @@ func (o Options) files(config string) []file {
 	}
 	return []file{
 		{path: settings, inProject: inProject, folder: inProject, mode: 0o644, empty: []byte("{}\n"), parts: []part{calls, permission{}}},
-		{path: global, mode: 0o600, empty: []byte("{}\n"), parts: []part{server{servers, o.Command, arguments}}},
+		{path: global, mode: 0o600, empty: []byte("{}\n"), parts: []part{server{servers, o.Command, []string{"mcp", "--agent", fromEnvironment + string(o.Agent) + "}"}}}},
 	}
 }
 

@@ -118,6 +118,10 @@ func TestClaudeRunsHooks(t *testing.T) {
 			o := s.options(live.Claude, scope)
 			s.do(Prepare, o)
 			s.wantCalls(live.Claude, s.run("-p", "hello"))
+			s.env = append(s.env, "OACP_AGENT=reviewer")
+			if called := s.run("-p", "hello"); !strings.Contains(called, "mcp --agent reviewer\n") {
+				t.Errorf("with another agent in the environment claude calls\n%s", called)
+			}
 			s.do(PrepareRemoval, o)
 			if called := s.run("-p", "hello"); called != "" {
 				t.Errorf("after the removal claude calls\n%s", called)

@@ -151,7 +151,7 @@ func TestSetup(t *testing.T) {
 			want[c.files[2]] = Unchanged // the instructions name no agent
 			wantActions(t, s.do(Prepare, o), want)
 			for _, name := range c.files[:2] {
-				if text := s.files()[name]; strings.Contains(text, `"claude"`) || strings.Contains(text, "agent claude") || !strings.Contains(text, "reviewer") {
+				if text := s.files()[name]; strings.Contains(text, `"claude"`) || strings.Contains(text, "-claude}") || strings.Contains(text, "agent claude") || !strings.Contains(text, "reviewer") {
 					t.Errorf("%s still names the agent of before:\n%s", name, text)
 				}
 			}
@@ -261,6 +261,19 @@ func withoutMode(text string) string {
 	return text
 }
 
+// TestKeepsServer checks that the same server stays if the user registered it, as codex mcp add does.
+func TestKeepsServer(t *testing.T) {
+	s := newScene(t)
+	text := "[mcp_servers.oacp]\nargs = [\"mcp\", \"--agent\", \"claude\"]\ncommand = \"oacp\"\n"
+	s.write("home/.codex/config.toml", text)
+	for _, prepare := range []func(Options) (*Plan, error){Prepare, PrepareRemoval} {
+		s.do(prepare, s.options(live.Codex, User))
+		if got := withoutMode(s.files()["home/.codex/config.toml"]); got != text {
+			t.Errorf("config.toml is\n%s", got)
+		}
+	}
+}
+
 // TestReviewedHooksStay checks that a hook of ours keeps its place among those of others, because
 // codex knows reviewed hooks by their places.
 func TestReviewedHooksStay(t *testing.T) {
@@ -298,7 +311,7 @@ func TestRefuses(t *testing.T) {
 		{notes, sectionEnd, "CLAUDE.md: line 1, column 1: <!-- oacp:end --> has no", live.Claude},
 		{config, "a = 1\nb = = 2\n", "config.toml: line 2, column 5: ", live.Codex},
 		{config, "[mcp_servers.oacp]\ncommand = \"docker\"\nargs = [\"run it\"]\n", "another MCP server is registered as oacp: docker 'run it'", live.Codex},
-		{config, "[mcp_servers.oacp]\ncommand = \"oacp\"\nargs = [\"mcp\", \"--agent\", \"codex\"]\n", "another MCP server is registered as oacp: oacp mcp --agent codex", live.Codex},
+		{config, "[mcp_servers.oacp]\ncommand = \"oacp\"\nargs = [\"mcp\", \"--agent\", \"other\"]\n", "another MCP server is registered as oacp: oacp mcp --agent other", live.Codex},
 		{config, "mcp_servers = {}\n", "config.toml: the table mcp_servers is written in a way that oacp cannot change", live.Codex},
 		{config, "mcp_servers = 1\n", "config.toml: mcp_servers is not a table", live.Codex},
 	} {

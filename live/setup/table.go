@@ -100,6 +100,9 @@ func (t table) put(data []byte) ([]byte, error) {
 	}
 	from, to, ok := tableSpan(data)
 	found := entryOf(entry)
+	if !ok && found.command == t.command && slices.Equal(found.args, t.args) {
+		return data, nil // the user registered it, and it stays the user's
+	}
 	if !ok || !isOurServer(found.command, found.args) {
 		return nil, &OtherServerError{commandLine(found.command, found.args)}
 	}

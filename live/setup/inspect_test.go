@@ -1,0 +1,141 @@
+package setup
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/live"
+	"github.com/oacp-go/oacp/mailbox/doctor"
+)
+
+// lines returns findings as doctor prints them, without the folder of the scene and skipped ones.
+func (s *scene) lines(findings []doctor.Finding) []string {
+	var lines []string
+	for _, f := range findings {
+		if f.Severity != doctor.SeveritySkipped {
+			lines = append(lines, string(f.Severity)+" "+f.Name+": "+strings.ReplaceAll(f.Message, filepath.Dir(s.home)+"/", ""))
+		}
+	}
+	return lines
+}
+
+// TestInspect checks what doctor says of setups that do not work.
+func TestInspect(t *testing.T) {
+	hooksOK := "ok claude (project): hooks for agent claude in project/.claude/settings.local.json"
+	notOnPath := "warn claude (project): hooks call oacp, which is not on the PATH"
+	settings := "project/.claude/settings.local.json"
+	for name, c := range map[string]struct {
+		prepare func(s *scene)
+		want    []string
+	}{
+		"nothing": {func(*scene) {}, nil},
+		"all":     {func(s *scene) { s.do(Prepare, s.options(live.Claude, Project)) }, []string{hooksOK, notOnPath}},
+		"another program": {func(s *scene) {
+			o := s.options(live.Claude, Project)
+			o.Command = "/gone/oacp"
+			s.do(Prepare, o)
+		}, []string{hooksOK, "warn claude (project): hooks call /gone/oacp, which is no program"}},
+		"unknown agent": {func(s *scene) {
+			o := s.options(live.Claude, Project)
+			o.Agent = "gone"
+			s.do(Prepare, o)
+		}, []string{
+			"ok claude (project): hooks for agent gone in " + settings,
+			"warn claude (project): the workspace has no agent gone, so sessions act for claude, if there is one", notOnPath,
+		}},
+		"edited": {func(s *scene) {
+			s.do(Prepare, s.options(live.Claude, Project))
+			text := withoutMode(s.files()[settings])
+			text = strings.Replace(text, `"Stop"`, `"PreToolUse"`, 1)
+			s.write(settings, strings.Replace(text, "{", `{"disableAllHooks": true,`, 1))
+			s.write("home/.claude.json", "{}")
+		}, []string{
+			"warn claude (project): no hook for Stop in " + settings, notOnPath,
+			"warn claude (project): the MCP server is not registered in home/.claude.json",
+			"warn claude (project): disableAllHooks in " + settings + " switches hooks off",
+		}},
+		"invalid": {func(s *scene) {
+			s.do(Prepare, s.options(live.Claude, Project))
+			s.write(settings, "{")
+		}, []string{
+			"warn claude (project): no hooks in " + settings + ": sessions learn nothing of new mail",
+			"warn claude (project): " + settings + ": line 1, column 2: ",
+		}},
+		"both scopes": {func(s *scene) {
+			s.do(Prepare, s.options(live.Codex, Project))
+			s.do(Prepare, s.options(live.Codex, User))
+			s.write("home/.codex/config.toml", withoutMode(s.files()["home/.codex/config.toml"])+"[features]\nhooks = false\n")
+		}, []string{
+			"ok codex (project): hooks for agent claude in project/.codex/hooks.json",
+			"warn codex (project): hooks call oacp, which is not on the PATH",
+			"warn codex (project): 5 of 5 hooks wait for your review, for which codex asks at the first prompt",
+			"warn codex (project): codex does not read the settings of project until you trust the folder, for which it asks when it starts there",
+			"warn codex (project): features.hooks in home/.codex/config.toml switches hooks off",
+			"ok codex (user): hooks for agent claude in home/.codex/hooks.json",
+			"warn codex (user): hooks call oacp, which is not on the PATH",
+			"warn codex (user): 5 of 5 hooks wait for your review, for which codex asks at the first prompt",
+			"warn codex (user): features.hooks in home/.codex/config.toml switches hooks off",
+			"warn codex: it is set up for the project and for the user: both hooks run for each event",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			if err := os.WriteFile(filepath.Join(s.project, ".git", "HEAD"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c.prepare(s)
+			got := s.lines(Inspect(Options{Workspace: s.workspace, Getenv: s.options(live.Claude, User).Getenv}, s.project))
+			if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
+				t.Errorf("doctor says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
+			}
+		})
+	}
+}
+
+func TestInspectVersions(t *testing.T) {
+	s := newScene(t)
+	got := s.lines(InspectVersions(map[live.Program]string{live.Claude: "2.1.329 (Claude Code) (/usr/bin/claude)", live.Codex: "codex-cli 0.170.1 (/usr/bin/codex)"}))
+	want := []string{"ok claude version: 2.1.329, as tested: ", "ok codex version: 0.170.1 is not tested; with 0.169.0 work "}
+	if !slices.EqualFunc(got, want, strings.HasPrefix) {
+		t.Errorf("doctor says %q, want %q", got, want)
+	}
+	if got := InspectVersions(nil); got != nil {
+		t.Errorf("without the programs doctor says %+v", got)
+	}
+}
+
+// TestInspectSessions checks that doctor lists the last errors of hooks, but no old ones, and files
+// that sessions left.
+func TestInspectSessions(t *testing.T) {
+	s := newScene(t)
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	inspect := func() []string {
+		t.Helper()
+		findings, err := InspectSessions(s.workspace, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.lines(findings)
+	}
+	if got := inspect(); got != nil {
+		t.Errorf("an untouched workspace has %q", got)
+	}
+	for hours := 30; hours >= 0; hours -= 10 {
+		if err := live.NoteError(s.workspace, now.Add(-time.Duration(hours)*time.Hour), errors.New("no space left")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.write("project/.oacp/state/live/claude/0b1c.json", `{"program":"claude","session":"0b1c","agent":"claude","process":{"pid":1,"started":"never"},"host":"gone"}`)
+	want := []string{
+		"ok ended sessions: 1 session left a file, which the next session of its agent removes",
+		"warn hook: 2026-02-28T16:00:00Z no space left", "warn hook: 2026-03-01T02:00:00Z no space left", "warn hook: 2026-03-01T12:00:00Z no space left",
+	}
+	if got := inspect(); !slices.Equal(got, want) {
+		t.Errorf("doctor says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
