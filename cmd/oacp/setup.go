@@ -201,12 +201,15 @@ func (o setupOptions) answer(plan *setup.Plan, options setup.Options, onPath boo
 		where += " in " + options.Dir
 	}
 	a.Next = where + "; oacp doctor checks the setup"
+	if plan.IsEmpty() {
+		return a
+	}
 	if options.Program == live.Codex {
 		if options.Scope == setup.Project {
 			a.Confirm = append(a.Confirm, "codex reads settings of a project only if you trust its folder, for which it asks when it starts there")
 		}
-		a.Confirm = append(a.Confirm, "at the first prompt codex asks you to review the hooks: trust all of them (key t), and type the prompt again")
-	} else if !plan.IsEmpty() {
+		a.Confirm = append(a.Confirm, "codex asks you to review the hooks, when it starts or at the first prompt: answer 2, trust all, and type a prompt again that was lost")
+	} else {
 		a.Confirm = append(a.Confirm, "sessions that are open do not have the tools: end them and start new ones")
 	}
 	return a

@@ -169,7 +169,7 @@ func (f found) codexDisabled(config string) (problems []string) {
 		}
 	}
 	if missing > 0 {
-		problems = append(problems, fmt.Sprintf("%d of %d hooks wait for your review, for which codex asks at the first prompt", missing, len(wanted)))
+		problems = append(problems, fmt.Sprintf("%d of %d hooks wait for your review, for which codex asks when it starts or at the first prompt", missing, len(wanted)))
 	}
 	slices.Sort(problems)
 	return problems
