@@ -21,6 +21,7 @@ import (
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/live/setup"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -122,7 +123,7 @@ func runSetup(_ context.Context, o setupOptions, program live.Program, s *comman
 			return err
 		}
 	}
-	answer := o.answer(plan, options, onPath)
+	answer := o.answer(plan, options, s.Dir, onPath)
 	if o.json {
 		return command.WriteJSON(s.Out, answer)
 	}
@@ -177,7 +178,7 @@ type setupFile struct {
 	Backup string       `json:"backup,omitempty"`
 }
 
-func (o setupOptions) answer(plan *setup.Plan, options setup.Options, onPath bool) setupAnswer {
+func (o setupOptions) answer(plan *setup.Plan, options setup.Options, workingDir string, onPath bool) setupAnswer {
 	a := setupAnswer{
 		Program: options.Program, Scope: options.Scope, Agent: options.Agent, Project: options.Dir, DryRun: o.dryRun, Files: []setupFile{}, removed: o.remove,
 	}
@@ -198,7 +199,14 @@ func (o setupOptions) answer(plan *setup.Plan, options setup.Options, onPath boo
 	}
 	where := "start " + string(options.Program)
 	if options.Scope == setup.Project {
-		where += " in " + options.Dir
+		start := options.Dir
+		if !findsWorkspace(start, options.Workspace) {
+			start = workingDir // it is further down
+		}
+		if !findsWorkspace(start, options.Workspace) {
+			a.Notes = append(a.Notes, "sessions find the workspace only if OACP_WORKSPACE is "+options.Workspace.Dir()+" where they start")
+		}
+		where += " in " + start
 	}
 	a.Next = where + "; oacp doctor checks the setup"
 	if plan.IsEmpty() {
@@ -213,6 +221,12 @@ func (o setupOptions) answer(plan *setup.Plan, options setup.Options, onPath boo
 		a.Confirm = append(a.Confirm, "sessions that are open do not have the tools: end them and start new ones")
 	}
 	return a
+}
+
+// findsWorkspace reports whether a session that starts in a folder finds the workspace.
+func findsWorkspace(dir string, w *mailbox.Workspace) bool {
+	found, err := project.Place{WorkingDir: dir, Getenv: func(string) string { return "" }}.Find()
+	return err == nil && sameFolder(found, w.Dir())
 }
 
 // print says what was done, a line for each file.

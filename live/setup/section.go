@@ -60,14 +60,7 @@ func (s section) put(data []byte) ([]byte, error) {
 	if to > 0 {
 		return concat(data[:from], []byte(text), data[to:]), nil
 	}
-	between := ""
-	if len(data) > 0 {
-		between = newline
-		if !bytes.HasSuffix(data, []byte("\n")) {
-			between += newline
-		}
-	}
-	return concat(data, []byte(between+text)), nil
+	return appended(data, text, newline), nil
 }
 
 func (s section) take(data []byte) ([]byte, error) {
@@ -75,14 +68,7 @@ func (s section) take(data []byte) ([]byte, error) {
 	if err != nil || to == 0 {
 		return data, err
 	}
-	before := data[:from]
-	for _, newline := range []string{"\r\n", "\n"} { // the empty line before it
-		if bytes.HasSuffix(before, []byte("\n"+newline)) {
-			before = bytes.TrimSuffix(before, []byte(newline))
-			break
-		}
-	}
-	rest := concat(before, data[to:])
+	rest := concat(withoutEmptyLine(data[:from]), data[to:])
 	if len(bytes.TrimSpace(rest)) == 0 {
 		return nil, nil
 	}
@@ -98,3 +84,25 @@ func (s section) like(data []byte) part {
 
 // concat joins pieces of a file in new memory.
 func concat(pieces ...[]byte) []byte { return bytes.Join(pieces, nil) }
+
+// appended returns the file with a text at its end, and an empty line between them.
+func appended(data []byte, text, newline string) []byte {
+	between := ""
+	if len(data) > 0 {
+		between = newline
+		if !bytes.HasSuffix(data, []byte("\n")) {
+			between += newline
+		}
+	}
+	return concat(data, []byte(between+text))
+}
+
+// withoutEmptyLine returns what stands before a text that appended has added.
+func withoutEmptyLine(before []byte) []byte {
+	for _, newline := range []string{"\r\n", "\n"} {
+		if bytes.HasSuffix(before, []byte("\n"+newline)) {
+			return bytes.TrimSuffix(before, []byte(newline))
+		}
+	}
+	return before
+}

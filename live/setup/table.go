@@ -96,7 +96,7 @@ func (t table) put(data []byte) ([]byte, error) {
 	}
 	newline := lineEnd(data)
 	if entry == nil {
-		return t.appended(data, all, newline)
+		return t.add(data, all, newline)
 	}
 	from, to, ok := tableSpan(data)
 	found := entryOf(entry)
@@ -123,17 +123,10 @@ func (t table) put(data []byte) ([]byte, error) {
 	return after, sameTables(after, all)
 }
 
-// appended returns the file with the table at its end.
-func (t table) appended(data []byte, all map[string]any, newline string) ([]byte, error) {
+// add returns the file with the table at its end.
+func (t table) add(data []byte, all map[string]any, newline string) ([]byte, error) {
 	text := strings.Join(append([]string{tableMark, tableHeader}, t.lines()...), newline) + newline
-	between := ""
-	if len(data) > 0 {
-		between = newline
-		if !bytes.HasSuffix(data, []byte("\n")) {
-			between += newline
-		}
-	}
-	after := concat(data, []byte(between+text))
+	after := appended(data, text, newline)
 	if all == nil {
 		all = make(map[string]any)
 	}
@@ -201,14 +194,7 @@ func (t table) take(data []byte) ([]byte, error) {
 	if entry == nil || !ok {
 		return data, nil // nothing there is ours
 	}
-	before := data[:from]
-	for _, newline := range []string{"\r\n", "\n"} { // the empty line before it
-		if bytes.HasSuffix(before, []byte("\n"+newline)) {
-			before = bytes.TrimSuffix(before, []byte(newline))
-			break
-		}
-	}
-	after := concat(before, withoutTablesBelow(data[to:]))
+	after := concat(withoutEmptyLine(data[:from]), withoutTablesBelow(data[to:]))
 	servers := maps.Clone(all["mcp_servers"].(map[string]any))
 	delete(servers, serverName)
 	all["mcp_servers"] = servers
