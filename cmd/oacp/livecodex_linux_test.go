@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/modelstub"
+	tmux "github.com/oacp-go/oacp/internal/terminal"
+	"github.com/oacp-go/oacp/live"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/watch"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// A codexSession is the real codex in a terminal, in a workspace, with hooks and a scripted model.
+type codexSession struct {
+	t        *testing.T
+	w        *mailbox.Workspace
+	server   *modelstub.Server
+	terminal *tmux.Terminal
+	// id is that of the session. It has one from its first prompt on.
+	id string
+}
+
+func startCodexSession(t *testing.T, script modelstub.Script) *codexSession {
+	t.Helper()
+	program := modelstub.Program(t, "codex")
+	oacp, err := exec.LookPath("oacp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, folder := t.TempDir(), t.TempDir()
+	mustRun(t, folder, oacp, "init", "--dir", folder, "--agents", "claude,codex")
+	w, err := mailbox.Open(folder, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	server := modelstub.Start(t, script)
+	env := server.CodexTerminalEnv(t, home, folder)
+	var groups []string
+	for _, event := range []string{"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"} {
+		groups = append(groups, fmt.Sprintf(`%q: [{"hooks": [{"type": "command", "command": %q}]}]`, event, oacp+" hook codex"))
+	}
+	hooks := filepath.Join(home, ".codex", "hooks.json")
+	if err := os.WriteFile(hooks, []byte(`{"hooks": {`+strings.Join(groups, ", ")+`}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	modelstub.TrustCodexHooks(t, home, hooks)
+	s := &codexSession{t: t, w: w, server: server}
+	s.terminal = tmux.Start(t, tmux.Options{Dir: folder, Env: env, Command: []string{program}})
+	s.terminal.Await("stub-model default")
+	return s
+}
+
+// await waits until the sessions of codex are as wanted.
+func (s *codexSession) await(what string, done func([]live.Session) bool) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	folder := filepath.Join(s.w.Dir(), "state", "live", "codex")
+	err := watch.Await(ctx, []string{folder}, func() (bool, error) {
+		sessions, err := live.Sessions(s.w, "codex")
+		return err == nil && done(sessions), err
+	})
+	if err != nil {
+		s.t.Fatalf("waiting until %s: %v\n%s", what, err, s.terminal.Screen())
+	}
+}
+
+// awaitIdle waits until the session has ended as many turns as the model was asked for.
+func (s *codexSession) awaitIdle() {
+	s.t.Helper()
+	s.await("codex is idle", func(sessions []live.Session) bool {
+		if len(sessions) != 1 || sessions[0].Working || sessions[0].Events[live.Stop].IsZero() {
+			return false
+		}
+		s.id = sessions[0].ID
+		return true
+	})
+}
+
+// awaitPrompt waits for a request with the prompt as the newest one.
+func (s *codexSession) awaitPrompt(prompt string) modelstub.Request {
+	s.t.Helper()
+	return s.server.Await(s.t, func(r modelstub.Request) bool { return r.Prompt == prompt })
+}
+
+// send sends messages from claude to codex at once.
+func (s *codexSession) send(kind schema.Type, subjects ...string) {
+	s.t.Helper()
+	var drafts []schema.Message
+	for _, subject := range subjects {
+		drafts = append(drafts, schema.Message{From: "claude", To: []schema.AgentName{"codex"}, Type: kind, Subject: subject, Body: schema.TextValue("The body of " + subject + ".")})
+	}
+	for _, result := range s.w.SendAll(s.t.Context(), drafts, nil) {
+		if result.Err != nil {
+			s.t.Fatal(result.Err)
+		}
+	}
+}
+
+// follower returns the number of the process that follows the session.
+func (s *codexSession) follower() int {
+	s.t.Helper()
+	data, err := os.ReadFile(filepath.Join(s.w.Dir(), "state", "live", "codex", s.id+".follower"))
+	found := regexp.MustCompile(`"pid":(\d+)`).FindSubmatch(data)
+	if err != nil || found == nil {
+		s.t.Fatalf("the process that follows the session: %q, %v", data, err)
+	}
+	pid, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pid
+}
+
+// isRunning reports whether a process has not ended.
+func isRunning(t *testing.T, pid int) bool {
+	t.Helper()
+	arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return len(arguments) > 0 // nobody may wait for it
+}
+
+// hasContext reports whether what the program or its hooks added has the text.
+func hasContext(r modelstub.Request, text string) bool {
+	return slices.ContainsFunc(r.Context, func(context string) bool { return strings.Contains(context, text) })
+}
+
+// TestCodexIsRung checks with the real codex that mail wakes an idle session once, however many messages
+// there are, that a notification does not, that mail in a turn comes in that turn, and that nothing happens
+// when codex was killed.
+func TestCodexIsRung(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	s := startCodexSession(t, func(_ context.Context, r modelstub.Request) modelstub.Reply {
+		if r.Prompt == "please take long" && !strings.Contains(string(r.Body), "hook_prompt") {
+			return modelstub.Reply{Text: "It takes long.", Hold: release}
+		}
+		return modelstub.Reply{Text: "Well."}
+	})
+	s.terminal.Say("good morning")
+	s.awaitPrompt("good morning")
+	s.awaitIdle()
+
+	began := time.Now()
+	s.send(schema.Question, "Which port")
+	woken := s.awaitPrompt("oacp: 1 message waits for codex")
+	t.Logf("a message reached the model after %v", time.Since(began).Round(10*time.Millisecond))
+	if !hasContext(woken, "The body of Which port.") {
+		t.Errorf("the digest is not in the request: %q", woken.Context)
+	}
+	s.awaitIdle()
+
+	s.send(schema.Notification, "For your information")
+	s.terminal.Say("how is it")
+	if r := s.awaitPrompt("how is it"); !hasContext(r, "For your information") {
+		t.Errorf("the notification is not in the request: %q", r.Context)
+	}
+	s.awaitIdle()
+
+	var subjects []string
+	for i := range 10 {
+		subjects = append(subjects, fmt.Sprintf("Matter %d", i))
+	}
+	s.send(schema.Question, subjects...)
+	r := s.awaitPrompt("oacp: 10 messages wait for codex")
+	for _, subject := range subjects {
+		if !hasContext(r, subject) {
+			t.Errorf("the digest does not name %s: %q", subject, r.Context)
+		}
+	}
+	s.awaitIdle()
+
+	s.terminal.Say("please take long")
+	s.awaitPrompt("please take long")
+	s.send(schema.Question, "In between")
+	close(release)
+	s.server.Await(t, func(r modelstub.Request) bool { return strings.Contains(string(r.Body), "The body of In between.") })
+	s.awaitIdle()
+
+	follower := s.follower()
+	s.terminal.Kill()
+	s.send(schema.Question, "Too late")
+	s.await("the session is forgotten", func(sessions []live.Session) bool {
+		_, err := live.Find(s.w, "codex", s.id)
+		return errors.Is(err, fs.ErrNotExist) && !isRunning(t, follower)
+	})
+	var prompts []string
+	for _, r := range s.server.Requests() {
+		prompts = append(prompts, r.Prompt)
+	}
+	want := []string{"good morning", "oacp: 1 message waits for codex", "how is it", "oacp: 10 messages wait for codex", "please take long", "please take long"}
+	if !slices.Equal(prompts, want) {
+		t.Errorf("the prompts are %q, want %q", prompts, want)
+	}
+	if data, err := os.ReadFile(filepath.Join(s.w.Dir(), "state", "live", "errors.log")); err == nil {
+		t.Errorf("the hooks noted errors:\n%s", data)
+	}
+}
