@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
 )
 
 const (
@@ -17,6 +20,36 @@ const (
 	// maxErrors bounds the size of the file, in bytes. A longer one begins anew.
 	maxErrors = 64 << 10
 )
+
+// A SessionsError says that an agent has living sessions, which get its mail.
+type SessionsError struct {
+	Agent    schema.AgentName
+	Sessions []Session
+}
+
+// Error names the programs and processes.
+func (e *SessionsError) Error() string {
+	var all []string
+	for _, s := range e.Sessions {
+		text := string(s.Program)
+		if s.Process.PID > 0 {
+			text += " in process " + strconv.Itoa(s.Process.PID)
+		} else {
+			text += " in " + visible.Quote(s.Dir)
+		}
+		all = append(all, text)
+	}
+	return fmt.Sprintf("a live session gets the mail of %s: %s", e.Agent, strings.Join(all, ", "))
+}
+
+// CheckNone returns a *SessionsError if the agent has living sessions.
+func CheckNone(w *mailbox.Workspace, agent schema.AgentName) error {
+	sessions, err := Sessions(w, agent)
+	if err == nil && len(sessions) > 0 {
+		err = &SessionsError{agent, sessions}
+	}
+	return err
+}
 
 // NoteError appends an error of a hook to a file in state/live, for people.
 func NoteError(w *mailbox.Workspace, now time.Time, cause error) (err error) {

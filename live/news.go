@@ -41,7 +41,7 @@ type inboxNames struct {
 // news returns what to say at an event, and notes in the session what that tells.
 func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, begins bool) (string, error) {
 	if begins {
-		if err := h.forget(dir, s); err != nil {
+		if err := h.forget(dir, s, e); err != nil {
 			return "", err
 		}
 	}
@@ -251,16 +251,22 @@ func (h *Hook) toldElsewhere(s *Session) (map[string]bool, error) {
 	return told, err
 }
 
-// forget removes what is left of the dead sessions of the agent. In a session that begins, every file in the
-// inbox waits.
-func (h *Hook) forget(dir *durable.Dir, s *Session) error {
+// forget removes what is left of the dead sessions of the agent, and of the one that the user cleared: codex
+// has no event for its end. In a session that begins, every file in the inbox waits.
+func (h *Hook) forget(dir *durable.Dir, s *Session, e Event) error {
 	sessions, err := readSessions(h.Workspace, h.Agent)
 	if err != nil {
 		return err
 	}
 	sessions = slices.DeleteFunc(sessions, func(other Session) bool { return other.ID == s.ID })
 	s.Looked, s.Left = time.Time{}, 0
-	return errors.Join(removeDead(dir, sessions), dir.Remove(s.ID+waitingSuffix))
+	err = errors.Join(removeDead(dir, sessions), dir.Remove(s.ID+waitingSuffix))
+	for _, other := range sessions {
+		if e.Source == "clear" && other.Program == s.Program && other.Process == s.Process && s.Attended() {
+			err = errors.Join(err, removeSession(dir, other.ID))
+		}
+	}
+	return err
 }
 
 // waiting reads the names of the files that waited when the session began and that it was not told.

@@ -2,8 +2,10 @@ package live
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,12 +32,8 @@ func readProcess(pid int) runningProcess {
 	return runningProcess{Process{PID: pid, Started: fields[startTime]}, parent, string(stat[open+1 : end]), string(arguments)}
 }
 
-// codexIn returns the processes of codex in a folder, except those that are shared.
-func codexIn(dir string) (found []Process) {
-	want, err := os.Stat(dir)
-	if err != nil {
-		return nil
-	}
+// codexTerminals calls yield for each process of codex with a terminal, and the folder that it is in.
+func codexTerminals(yield func(p runningProcess, folder fs.FileInfo) bool) {
 	names, _ := filepath.Glob("/proc/[0-9]*/comm")
 	for _, name := range names {
 		if comm, err := os.ReadFile(name); err != nil || string(bytes.TrimSpace(comm)) != string(Codex) {
@@ -47,11 +45,42 @@ func codexIn(dir string) (found []Process) {
 			continue
 		}
 		at, err := os.Stat(filepath.Join(folder, "cwd"))
-		if p := readProcess(pid); err == nil && os.SameFile(at, want) && p.PID > 0 && !p.shared() {
+		if p := readProcess(pid); err == nil && p.PID > 0 && !p.shared() && !yield(p, at) {
+			return
+		}
+	}
+}
+
+// codexIn returns the processes of codex in a folder, except those that are shared.
+func codexIn(dir string) (found []Process) {
+	want, err := os.Stat(dir)
+	if err != nil {
+		return nil
+	}
+	for p, folder := range codexTerminals {
+		if os.SameFile(folder, want) {
 			found = append(found, p.Process)
 		}
 	}
 	return found
+}
+
+// mayShow reports whether a session of a folder may be in the terminal of a process of codex.
+func mayShow(dir string) bool {
+	want, err := os.Stat(dir)
+	for p, folder := range codexTerminals {
+		if err != nil || os.SameFile(folder, want) || p.choosesFolder() {
+			return true
+		}
+	}
+	return false
+}
+
+// choosesFolder reports whether the arguments of codex may name a folder for its sessions.
+func (p *runningProcess) choosesFolder() bool {
+	return slices.ContainsFunc(strings.Split(p.arguments, "\x00"), func(argument string) bool {
+		return argument == "resume" || strings.HasPrefix(argument, "-C") || strings.HasPrefix(argument, "--cd")
+	})
 }
 
 // codex returns the program to ring the process with: its own one, even if an update has replaced the

@@ -33,6 +33,8 @@ type seat struct {
 	// ahead is how far the clock of hooks and follower is ahead. Another clock replaces it.
 	ahead time.Duration
 	clock func() time.Time
+	// source is that of the events.
+	source string
 	// rings is the file to which the fake codex appends its arguments.
 	rings string
 }
@@ -64,7 +66,27 @@ func newSeat(t *testing.T) *seat {
 // child starts a process that ends when it is killed, or with the test.
 func (s *seat) child() *exec.Cmd {
 	s.t.Helper()
-	child := exec.Command("cat")
+	return s.start(exec.Command("cat"))
+}
+
+// codex starts a process that looks like codex in a folder.
+func (s *seat) codex(dir string, arguments ...string) *exec.Cmd {
+	s.t.Helper()
+	program := filepath.Join(s.t.TempDir(), "codex")
+	shell, err := exec.LookPath("sh")
+	if err == nil {
+		err = os.Symlink(shell, program)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	child := exec.Command(program, append([]string{"-c", "read line; exit", "codex"}, arguments...)...)
+	child.Dir = dir
+	return s.start(child)
+}
+
+func (s *seat) start(child *exec.Cmd) *exec.Cmd {
+	s.t.Helper()
 	if _, err := child.StdinPipe(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -111,7 +133,7 @@ func (s *seat) eventOf(id string, process *exec.Cmd, name string) {
 		}
 		return ""
 	}}
-	if err := h.Handle(s.t.Context(), Event{Name: name, Session: id, Dir: "/"}, func(Answer) error { return nil }); err != nil {
+	if err := h.Handle(s.t.Context(), Event{Name: name, Session: id, Dir: "/", Source: s.source}, func(Answer) error { return nil }); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -216,7 +238,10 @@ func TestDue(t *testing.T) {
 		}, 0},
 		"an unknown terminal": {func(s *seat) {
 			s.begin()
-			s.change(func(state *Session) { state.Process, state.Server = Process{}, state.Process })
+			s.codex(s.w.Dir())
+			s.change(func(state *Session) {
+				state.Process, state.Server, state.Dir = Process{}, state.Process, s.w.Dir()
+			})
 			s.send(1, nil)
 		}, 0},
 		"claude": {func(s *seat) { s.begin(); s.change(func(state *Session) { state.Program = Claude }); s.send(1, nil) }, 0},
@@ -515,4 +540,19 @@ func TestFollowInAMovedWorkspace(t *testing.T) {
 	if _, err := os.Stat(s.w.Dir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the workspace is back: %v", err)
 	}
+}
+
+// TestClear checks that a session of codex that its user clears is forgotten when the next one begins in its
+// terminal, and no other session.
+func TestClear(t *testing.T) {
+	s := newSeat(t)
+	s.begin()
+	s.eventOf("other", s.child(), SessionStart)
+	s.eventOf("next", s.process, SessionStart)
+	if sessions, err := Sessions(s.w, "codex"); len(sessions) != 3 || err != nil {
+		t.Errorf("there are %d sessions, %v; want 3", len(sessions), err)
+	}
+	s.source = "clear"
+	s.eventOf("last", s.process, SessionStart)
+	s.wantFiles(lockName, "last.json", "other.json")
 }

@@ -90,7 +90,7 @@ func (s *Session) lives() bool {
 	if s.Process.PID > 0 {
 		return s.Process.alive()
 	}
-	return s.Server.alive()
+	return s.Server.alive() && mayShow(s.Dir)
 }
 
 // Attended reports whether the process of the terminal that the session is in is known and lives.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/modelstub"
-	tmux "github.com/oacp-go/oacp/internal/terminal"
+	"github.com/oacp-go/oacp/internal/terminal"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/watch"
@@ -28,7 +28,7 @@ type codexSession struct {
 	t        *testing.T
 	w        *mailbox.Workspace
 	server   *modelstub.Server
-	terminal *tmux.Terminal
+	terminal *terminal.Terminal
 	// id is that of the session. It has one from its first prompt on.
 	id string
 }
@@ -63,7 +63,7 @@ func startCodexSession(t *testing.T, script modelstub.Script) *codexSession {
 	}
 	modelstub.TrustCodexHooks(t, home, hooks)
 	s := &codexSession{t: t, w: w, server: server}
-	s.terminal = tmux.Start(t, tmux.Options{Dir: folder, Env: env, Command: []string{program}})
+	s.terminal = terminal.Start(t, terminal.Options{Dir: folder, Env: env, Command: []string{program}})
 	s.terminal.Await("stub-model default")
 	return s
 }
@@ -146,8 +146,8 @@ func hasContext(r modelstub.Request, text string) bool {
 }
 
 // TestCodexIsRung checks with the real codex that mail wakes an idle session once, however many messages
-// there are, that a notification does not, that mail in a turn comes in that turn, and that nothing happens
-// when codex was killed.
+// there are, that a notification does not, that mail in a turn comes in that turn, that a session that was
+// cleared is not rung, and that nothing happens when codex was killed.
 func TestCodexIsRung(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -160,13 +160,22 @@ func TestCodexIsRung(t *testing.T) {
 	s.terminal.Say("good morning")
 	s.awaitPrompt("good morning")
 	s.awaitIdle()
+	cleared := s.id
+	s.terminal.Await("Worked for")
+	s.terminal.Say("/clear")
+	s.terminal.Say("good morning again")
+	s.awaitPrompt("good morning again")
+	s.awaitIdle()
+	if s.id == cleared {
+		t.Error("the session is the same after /clear")
+	}
 
 	began := time.Now()
 	s.send(schema.Question, "Which port")
 	woken := s.awaitPrompt("oacp: 1 message waits for codex")
 	t.Logf("a message reached the model after %v", time.Since(began).Round(10*time.Millisecond))
-	if !hasContext(woken, "The body of Which port.") {
-		t.Errorf("the digest is not in the request: %q", woken.Context)
+	if !hasContext(woken, "The body of Which port.") || len(woken.Prompts) != 2 {
+		t.Errorf("want the digest in the session that is open, got the context %q after the prompts %q", woken.Context, woken.Prompts)
 	}
 	s.awaitIdle()
 
@@ -182,7 +191,7 @@ func TestCodexIsRung(t *testing.T) {
 		subjects = append(subjects, fmt.Sprintf("Matter %d", i))
 	}
 	s.send(schema.Question, subjects...)
-	r := s.awaitPrompt("oacp: 10 messages wait for codex")
+	r := s.server.Await(t, func(r modelstub.Request) bool { return hasContext(r, "Matter 9") })
 	for _, subject := range subjects {
 		if !hasContext(r, subject) {
 			t.Errorf("the digest does not name %s: %q", subject, r.Context)
@@ -206,9 +215,9 @@ func TestCodexIsRung(t *testing.T) {
 	})
 	var prompts []string
 	for _, r := range s.server.Requests() {
-		prompts = append(prompts, r.Prompt)
+		prompts = append(prompts, regexp.MustCompile(`^oacp: \d+ messages? waits? for codex$`).ReplaceAllString(r.Prompt, "(a ring)"))
 	}
-	want := []string{"good morning", "oacp: 1 message waits for codex", "how is it", "oacp: 10 messages wait for codex", "please take long", "please take long"}
+	want := []string{"good morning", "good morning again", "(a ring)", "how is it", "(a ring)", "please take long", "please take long"}
 	if !slices.Equal(prompts, want) {
 		t.Errorf("the prompts are %q, want %q", prompts, want)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
@@ -212,6 +213,9 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		if err := checkContractProgram(w, config.Reply); err != nil {
 			return err
 		}
+		if err := checkNoSession(w, name); err != nil {
+			return err
+		}
 		printer := &runPrinter{o: o, s: s, ended: make(map[schema.ID]turn.Event)}
 		config.Observe = printer.print
 		if !o.once && !o.json {
@@ -265,6 +269,16 @@ func checkContractProgram(w *mailbox.Workspace, reply bool) error {
 	names, err := contract.Names(w.Root(), w.Dir())
 	if err == nil && reply && len(names) > 0 && command.ContractProgram() == "" {
 		err = contract.ErrNotInstalled
+	}
+	return err
+}
+
+// checkNoSession returns an error if the agent has living sessions. They get its mail, and a message would be
+// worked twice.
+func checkNoSession(w *mailbox.Workspace, name schema.AgentName) error {
+	err := live.CheckNone(w, name)
+	if _, ok := errors.AsType[*live.SessionsError](err); ok {
+		return &failure.Error{Code: "live_session", Hint: "end the session, or give the runner an agent of its own; oacp live lists sessions", Err: err}
 	}
 	return err
 }
