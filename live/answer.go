@@ -42,7 +42,7 @@ func (a *Answer) write(h *Hook, event, text string) error {
 	case text == "":
 		return nil
 	case event == FileChanged:
-		a.Stderr, a.Exit = []byte(text+"\n"), wakeStatus
+		a.Stderr, a.Exit = []byte(text), wakeStatus
 		return nil
 	case event == Stop && h.Program == Codex:
 		out.Decision, out.Reason = "block", text

@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -53,10 +54,10 @@ func CheckNone(w *mailbox.Workspace, agent schema.AgentName) error {
 
 // NoteError appends an error of a hook to a file in state/live, for people.
 func NoteError(w *mailbox.Workspace, now time.Time, cause error) (err error) {
-	if err := w.MakeStateFolder(stateFolder); err != nil {
+	if err := w.MakeStateFolder(project.SessionsFolder); err != nil {
 		return err
 	}
-	dir, err := durable.OpenDir(w.Root(), w.Dir(), stateFolder)
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), project.SessionsFolder)
 	if err != nil {
 		return err
 	}

@@ -1,29 +1,31 @@
 package live
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strings"
+
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 // An Event is what a hook says on its standard input. Fields that the program does not send are empty.
 type Event struct {
-	Name string `json:"hook_event_name"`
+	Name string
 	// Session is the program's id of the session.
-	Session string `json:"session_id"`
+	Session string
 	// Dir is the working folder of the session.
-	Dir string `json:"cwd"`
+	Dir string
 	// Source says how a session starts: startup, resume, clear or compact.
-	Source string `json:"source"`
+	Source string
 	// StopActive says that a hook held the session at its last Stop.
-	StopActive bool `json:"stop_hook_active"`
+	StopActive bool
 	// Path is the file that changed, and Change says how: add, change or unlink.
-	Path   string `json:"file_path"`
-	Change string `json:"event"`
+	Path   string
+	Change string
 	// Subagent is set if a helper of the model caused the event, not the session itself.
-	Subagent string `json:"agent_id"`
+	Subagent string
 }
 
 // maxEvent bounds what is read of an event, in bytes: results of tools can be of any size.
@@ -32,36 +34,52 @@ const maxEvent = 16 << 20
 // ErrEvent is returned for input that is not an event of a hook.
 var ErrEvent = errors.New("standard input is not an event of a hook")
 
-// isSessionID reports whether the text can be the id of a session, which becomes the name of a file.
-func isSessionID(text string) bool {
-	const most = 128
-	other := func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-	}
-	return text != "" && len(text) <= most && !strings.ContainsFunc(text, other)
-}
-
 // ReadEvent reads an event. It reads the input to its end, so that the program that writes it never
-// fails. Of a field with another type than expected, it takes nothing. The error matches ErrEvent, or is
-// that of the reader.
+// fails. Of a field with another type than expected, it takes nothing, and nothing of fields beyond
+// maxEvent. The error matches ErrEvent, or is that of the reader.
 func ReadEvent(r io.Reader) (Event, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxEvent))
-	if err != nil {
-		return Event{}, err
-	}
-	if _, err := io.Copy(io.Discard, r); err != nil {
-		return Event{}, err
-	}
+	limited := &io.LimitedReader{R: r, N: maxEvent}
 	var e Event
-	var wrong *json.UnmarshalTypeError
-	if err := json.Unmarshal(data, &e); err != nil && !errors.As(err, &wrong) {
-		return Event{}, fmt.Errorf("%w: %w", ErrEvent, err)
+	err := e.decode(json.NewDecoder(limited))
+	if limited.N == 0 {
+		err = nil // the rest is missing
+	}
+	if _, readErr := io.Copy(io.Discard, r); readErr != nil {
+		return Event{}, readErr
 	}
 	switch {
+	case err != nil:
+		return Event{}, fmt.Errorf("%w: %w", ErrEvent, err)
 	case e.Name == "":
 		return Event{}, fmt.Errorf("%w: hook_event_name is missing", ErrEvent)
-	case !isSessionID(e.Session):
+	case !project.ValidSession(e.Session):
 		return Event{}, fmt.Errorf("%w: session_id is missing or has characters that no id has", ErrEvent)
 	}
 	return e, nil
+}
+
+// decode reads one object, a field at a time.
+func (e *Event) decode(d *json.Decoder) error {
+	fields := map[string]any{
+		"hook_event_name": &e.Name, "session_id": &e.Session, "cwd": &e.Dir, "source": &e.Source, "stop_hook_active": &e.StopActive,
+		"file_path": &e.Path, "event": &e.Change, "agent_id": &e.Subagent,
+	}
+	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
+		return cmp.Or(err, errors.New("it is not an object"))
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+		if field := fields[name.(string)]; field != nil {
+			_ = json.Unmarshal(value, field) // it may have another type
+		}
+	}
+	_, err := d.Token()
+	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
@@ -26,6 +27,8 @@ type Hook struct {
 	Follow bool
 	// Now returns the time; nil is time.Now.
 	Now func() time.Time
+	// caller returns the process that called the hook. Tests replace it.
+	caller func() runningProcess
 }
 
 const (
@@ -52,7 +55,7 @@ func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (e
 	}
 	dir, err := openFolder(h.Workspace, h.Agent)
 	if errors.Is(err, fs.ErrNotExist) && e.Name != SessionEnd {
-		if err := h.Workspace.MakeStateFolder(folderOf(h.Agent)); err != nil {
+		if err := h.Workspace.MakeStateFolder(project.SessionsName(h.Agent)); err != nil {
 			return err
 		}
 		dir, err = openFolder(h.Workspace, h.Agent)
@@ -64,7 +67,7 @@ func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (e
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	if s, err := readSession(dir, e.Session); err == nil && h.isQuiet(&s, e) {
+	if s, known, err := h.known(dir, e.Session); known && err == nil && h.isQuiet(&s, e) {
 		return nil
 	}
 	if e.Name == FileChanged && !pause(ctx, burst) {
@@ -97,7 +100,7 @@ func (h *Hook) isQuiet(s *Session, e Event) bool {
 	if e.Name == SessionStart || e.Name == SessionEnd || e.Name == UserPromptSubmit && s.Left > 0 || s.Working != (e.Name != Stop) && e.Name != FileChanged {
 		return false
 	}
-	proving := slices.ContainsFunc(s.Told, func(t Told) bool { return t.Proof.after(e.Name) != t.Proof })
+	proving := slices.ContainsFunc(s.Told, func(t Told) bool { return t.Proof.after(e.Name, s.Working) != t.Proof })
 	return !proving && !s.Events[e.Name].IsZero() && !s.Looked.IsZero() && s.Looked.Equal(h.inboxTime())
 }
 
@@ -112,41 +115,58 @@ func (h *Hook) inboxTime() time.Time {
 
 // answer answers an event. The caller holds the lock.
 func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func(Answer) error) error {
-	s, begins := h.session(dir, e)
+	s, begins, err := h.session(dir, e)
+	if err != nil {
+		return err
+	}
 	noteErr := h.prove(&s, e.Name)
 	text, err := h.news(ctx, dir, &s, e, begins)
-	var written *durable.Replacement
+	switch e.Name {
+	case FileChanged:
+	case Stop:
+		s.Working = text != "" // which holds the session
+	default:
+		s.Working = e.Name != SessionStart
+	}
+	var written replacements
 	if err == nil {
 		written, err = s.prepare(dir)
 	}
 	if err != nil {
 		text = "" // what cannot be recorded is not told
 	}
-	a := Answer{Follow: begins && (h.Program == Codex || h.Follow)}
+	a := Answer{Follow: err == nil && begins && (h.Program == Codex || h.Follow)}
 	err = errors.Join(err, a.write(h, e.Name, text))
 	err = errors.Join(err, print(a))
-	switch {
-	case written == nil:
-	case err != nil:
-		err = errors.Join(err, written.Discard())
-	default:
-		err = written.Publish()
+	if err != nil {
+		err = errors.Join(err, written.discard())
+	} else {
+		err = written.publish()
 	}
 	return errors.Join(noteErr, err)
 }
 
+// known returns the state of a session, if there is one. One that makes no sense is as good as none.
+func (h *Hook) known(dir *durable.Dir, id string) (s Session, known bool, err error) {
+	s, err = readSession(dir, id)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errDamaged) {
+		return Session{}, false, nil
+	}
+	return s, err == nil && s.Program == h.Program && s.Agent == h.Agent, err
+}
+
 // session returns the state of the session at an event, and whether the session knows nothing yet.
-func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool) {
-	s, err := readSession(dir, e.Session)
-	if err != nil || s.Program != h.Program || e.Source == "clear" {
-		// A state that cannot be read is as good as none.
-		s, begins = Session{Program: h.Program, ID: e.Session, Agent: h.Agent, Began: h.now()}, true
+func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool, err error) {
+	s, known, err := h.known(dir, e.Session)
+	if err != nil {
+		return s, false, err
 	}
-	if begins || e.Name == SessionStart || s.Process.PID == 0 {
+	begins = !known || e.Name == SessionStart
+	if !known || e.Source == "clear" {
+		s = Session{Program: h.Program, ID: e.Session, Agent: h.Agent, Began: h.now()}
+	}
+	if begins || s.Process.PID == 0 {
 		h.attach(&s, e.Dir)
-	}
-	if e.Name != FileChanged {
-		s.Working = e.Name != Stop && e.Name != SessionStart
 	}
 	if s.Events == nil {
 		s.Events = make(map[string]time.Time)
@@ -154,17 +174,25 @@ func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool) {
 	if s.Events[e.Name].IsZero() {
 		s.Events[e.Name] = h.now()
 	}
-	return s, begins || e.Name == SessionStart
+	return s, begins, nil
+}
+
+// calledBy returns the process that called the hook.
+func (h *Hook) calledBy() runningProcess {
+	if h.caller != nil {
+		return h.caller()
+	}
+	getenv := h.Getenv
+	if getenv == nil {
+		getenv = os.Getenv
+	}
+	return caller(h.Program, getenv)
 }
 
 // attach notes in which process the session is. If codex runs the hooks of all sessions in one process, that
 // is the one that is found in the session's folder.
 func (h *Hook) attach(s *Session, folder string) {
-	getenv := h.Getenv
-	if getenv == nil {
-		getenv = os.Getenv
-	}
-	p := caller(getenv)
+	p := h.calledBy()
 	s.Host, s.Dir, s.Process, s.Server = hostname(), folder, p.Process, Process{}
 	if !p.shared() {
 		return
@@ -193,7 +221,7 @@ func (h *Hook) prove(s *Session, event string) error {
 	var noticed []turn.Key
 	for i := range s.Told {
 		t := &s.Told[i]
-		left := t.Proof.after(event)
+		left := t.Proof.after(event, s.Working)
 		if left == none && t.Proof != none && t.Key.ID != "" {
 			noticed = append(noticed, t.Key)
 		}

@@ -55,11 +55,5 @@ func Wakes(m *schema.Message, now time.Time) bool {
 	return m.Type != schema.Notification || m.ParentID != "" || urgent
 }
 
-// stateFolder holds a folder for each agent with live sessions.
-const stateFolder = "state/live"
-
-// folderOf returns the folder with the sessions of an agent. The name was checked.
-func folderOf(agent schema.AgentName) string { return stateFolder + "/" + string(agent) }
-
 // inboxOf returns the folder that new mail for an agent comes to.
 func inboxOf(agent schema.AgentName) string { return mailbox.BoxName(agent, mailbox.Inbox) }

@@ -2,7 +2,6 @@ package live
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"slices"
@@ -41,7 +40,7 @@ type inboxNames struct {
 // news returns what to say at an event, and notes in the session what that tells.
 func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, begins bool) (string, error) {
 	if begins {
-		if err := h.forget(dir, s, e); err != nil {
+		if err := h.forget(dir, s, e.Source); err != nil {
 			return "", err
 		}
 	}
@@ -49,16 +48,17 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	if err != nil {
 		return "", err
 	}
-	if running {
+	if running && !begins {
 		s.Looked = time.Time{}
-		if !begins {
-			return "", nil
-		}
-		return "oacp run works the inbox of " + string(h.Agent) + ": it answers the mail, and this session gets none.", nil
+		return "", nil
 	}
 	names, err := h.look(dir, s)
 	if err != nil {
 		return "", err
+	}
+	if running {
+		s.setWaiting(names.fresh)
+		return "oacp run works the inbox of " + string(h.Agent) + ": it answers the mail, and this session gets none.", nil
 	}
 	wanted := names.fresh
 	if begins || e.Name == UserPromptSubmit {
@@ -80,7 +80,7 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 		s.Looked = time.Time{} // a later event tells it
 		return "", nil
 	}
-	return h.tell(ctx, dir, s, e, tidings{names, mail, unsettled, begins})
+	return h.tell(ctx, s, e, tidings{names, mail, unsettled, begins})
 }
 
 // tidings are what there is to tell at an event.
@@ -92,10 +92,13 @@ type tidings struct {
 }
 
 // tell composes the digest and notes what it names.
-func (h *Hook) tell(ctx context.Context, dir *durable.Dir, s *Session, e Event, t tidings) (string, error) {
-	others, err := h.toldElsewhere(s)
-	if err != nil {
-		return "", err
+func (h *Hook) tell(ctx context.Context, s *Session, e Event, t tidings) (string, error) {
+	var others map[string]bool
+	if len(t.mail) > 0 {
+		var err error
+		if others, err = h.toldElsewhere(s); err != nil {
+			return "", err
+		}
 	}
 	for i := range t.mail {
 		m := &t.mail[i]
@@ -117,7 +120,7 @@ func (h *Hook) tell(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	for _, i := range digest.Named {
 		told := Told{File: t.mail[i].File, At: h.now(), Key: keys[t.mail[i].File]}
 		if told.Key.ID != "" {
-			told.Proof = proofAfter(e.Name)
+			told.Proof = proofAfter(e.Name, s.Working)
 		}
 		s.Told = append(s.Told, told)
 	}
@@ -139,7 +142,8 @@ func (h *Hook) tell(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	if t.names.stable && fresh == 0 && !t.unsettled {
 		s.Looked = t.names.changed
 	}
-	return digest.Text, s.setWaiting(dir, left)
+	s.setWaiting(left)
+	return digest.Text, nil
 }
 
 // look lists the inbox. It drops from the session what has left the inbox.
@@ -147,9 +151,7 @@ func (h *Hook) look(dir *durable.Dir, s *Session) (n inboxNames, err error) {
 	n = inboxNames{changed: h.inboxTime(), fresh: make(map[string]bool)}
 	age := h.now().Sub(n.changed)
 	n.stable = !n.changed.IsZero() && age > stable
-	if n.waiting, err = s.waiting(dir); err != nil {
-		return n, err
-	}
+	n.waiting = s.waiting(dir)
 	if s.Looked.Equal(n.changed) && !s.Looked.IsZero() {
 		return n, nil
 	}
@@ -170,8 +172,12 @@ func (h *Hook) look(dir *durable.Dir, s *Session) (n inboxNames, err error) {
 		}
 	}
 	s.Told = slices.DeleteFunc(s.Told, func(t Told) bool { return t.Proof == none && !n.fresh[t.File] })
-	for _, t := range s.Told {
-		delete(n.fresh, t.File)
+	for i := range s.Told {
+		if t := &s.Told[i]; n.fresh[t.File] {
+			delete(n.fresh, t.File)
+		} else {
+			t.File = ""
+		}
 	}
 	for name := range n.waiting {
 		if !n.fresh[name] {
@@ -194,7 +200,7 @@ func (h *Hook) read(ctx context.Context, names map[string]bool) (mail []Mail, un
 		return true
 	})
 	for _, e := range entries {
-		if e.Err != nil && h.now().Sub(e.Modified) < settled {
+		if e.Err != nil && h.now().Sub(e.Modified).Abs() < settled {
 			unsettled = true
 			continue
 		}
@@ -251,57 +257,25 @@ func (h *Hook) toldElsewhere(s *Session) (map[string]bool, error) {
 	return told, err
 }
 
-// forget removes what is left of the dead sessions of the agent, and of the one that the user cleared: codex
-// has no event for its end. In a session that begins, every file in the inbox waits.
-func (h *Hook) forget(dir *durable.Dir, s *Session, e Event) error {
-	sessions, err := readSessions(h.Workspace, h.Agent)
+// forget removes what is left of the dead sessions of the agent, of the one that this one takes the place
+// of, and of hooks that were killed. In a session that begins, every file in the inbox waits.
+func (h *Hook) forget(dir *durable.Dir, s *Session, source string) error {
+	s.Looked, s.Left = time.Time{}, 0
+	names, err := dir.Names()
 	if err != nil {
 		return err
 	}
-	sessions = slices.DeleteFunc(sessions, func(other Session) bool { return other.ID == s.ID })
-	s.Looked, s.Left = time.Time{}, 0
-	err = errors.Join(removeDead(dir, sessions), dir.Remove(s.ID+waitingSuffix))
+	for _, name := range names {
+		if strings.HasPrefix(name, ".") && strings.Contains(name, ".tmp-") {
+			err = errors.Join(err, dir.Remove(name))
+		}
+	}
+	sessions, readErr := readSessions(h.Workspace, h.Agent)
 	for _, other := range sessions {
-		if e.Source == "clear" && other.Program == s.Program && other.Process == s.Process && s.Attended() {
+		cleared := source == "clear" && other.Process == s.Process && s.Process.PID > 0
+		if other.ID != s.ID && (cleared || other.isDead()) {
 			err = errors.Join(err, removeSession(dir, other.ID))
 		}
 	}
-	return err
-}
-
-// waiting reads the names of the files that waited when the session began and that it was not told.
-func (s *Session) waiting(dir *durable.Dir) (map[string]bool, error) {
-	names := make(map[string]bool)
-	if s.Left == 0 {
-		return names, nil
-	}
-	data, err := dir.ReadFile(s.ID+waitingSuffix, maxState)
-	if errors.Is(err, fs.ErrNotExist) {
-		return names, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &names)
-	}
-	return names, err
-}
-
-// setWaiting writes those names, if they are fewer than before.
-func (s *Session) setWaiting(dir *durable.Dir, names map[string]bool) error {
-	before := s.Left
-	s.Left = len(names)
-	switch s.Left {
-	case before:
-		return nil
-	case 0:
-		return dir.Remove(s.ID + waitingSuffix)
-	}
-	data, err := json.Marshal(names)
-	if err != nil {
-		return err
-	}
-	written, err := dir.Prepare(s.ID+waitingSuffix, data, 0o600)
-	if err != nil {
-		return err
-	}
-	return written.Publish()
+	return errors.Join(err, readErr)
 }

@@ -36,8 +36,8 @@ var shells = []string{"sh", "bash", "dash", "zsh", "ash", "ksh", "fish", "env", 
 
 // caller returns the process that called the hook that this process is: the one that claude names in the
 // environment, or the nearest ancestor that is no shell.
-func caller(getenv func(string) string) runningProcess {
-	if pid, err := strconv.Atoi(getenv("CLAUDE_PID")); err == nil && pid > 1 {
+func caller(program Program, getenv func(string) string) runningProcess {
+	if pid, err := strconv.Atoi(getenv("CLAUDE_PID")); err == nil && pid > 1 && program == Claude {
 		if p := readProcess(pid); p.PID > 0 {
 			return p
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/internal/exclusive"
 	"github.com/oacp-go/oacp/internal/processgroup"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
@@ -55,7 +56,7 @@ func Follow(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, s
 		return err
 	}
 	defer func() { err = errors.Join(err, f.dir.Close()) }()
-	if !isSessionID(session) {
+	if !project.ValidSession(session) {
 		return fmt.Errorf("session %q: %w", session, fs.ErrNotExist)
 	}
 	hold, err := f.take(ctx)
@@ -169,7 +170,7 @@ func (f *follower) read() (ended bool) {
 		return true
 	}
 	now := f.hook.now()
-	info, err := f.dir.Lstat(f.id + sessionSuffix)
+	info, err := f.dir.Lstat(f.id + project.SessionSuffix)
 	if err == nil && (f.file == nil || !sameState(info, f.file)) {
 		f.state, err = readSession(f.dir, f.id)
 	}
@@ -249,7 +250,7 @@ func (f *follower) superseded() (bool, error) {
 		if other.ID == f.id || other.Program != Codex || other.Process != f.state.Process {
 			continue
 		}
-		if info, err := f.dir.Lstat(other.ID + sessionSuffix); err == nil && info.ModTime().After(f.file.ModTime()) {
+		if info, err := f.dir.Lstat(other.ID + project.SessionSuffix); err == nil && info.ModTime().After(f.file.ModTime()) {
 			return true, nil
 		}
 	}

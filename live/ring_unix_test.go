@@ -127,12 +127,7 @@ func (s *seat) event(names ...string) {
 
 func (s *seat) eventOf(id string, process *exec.Cmd, name string) {
 	s.t.Helper()
-	h := &Hook{Workspace: s.w, Agent: "codex", Program: Codex, Now: s.now, Getenv: func(variable string) string {
-		if variable == "CLAUDE_PID" {
-			return fmt.Sprint(process.Process.Pid)
-		}
-		return ""
-	}}
+	h := &Hook{Workspace: s.w, Agent: "codex", Program: Codex, Now: s.now, caller: func() runningProcess { return readProcess(process.Process.Pid) }}
 	if err := h.Handle(s.t.Context(), Event{Name: name, Session: id, Dir: "/", Source: s.source}, func(Answer) error { return nil }); err != nil {
 		s.t.Fatal(err)
 	}
@@ -174,7 +169,7 @@ func (s *seat) change(change func(*Session)) {
 	change(&state)
 	written, err := state.prepare(dir)
 	if err == nil {
-		err = written.Publish()
+		err = written.publish()
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -231,7 +226,7 @@ func TestDue(t *testing.T) {
 		"in a long turn": {func(s *seat) {
 			s.event(SessionStart, UserPromptSubmit)
 			earlier := time.Now().Add(-time.Hour)
-			if err := os.Chtimes(filepath.Join(s.w.Dir(), folderOf("codex"), sessionID+sessionSuffix), earlier, earlier); err != nil {
+			if err := os.Chtimes(filepath.Join(s.w.Dir(), project.SessionsName("codex"), sessionID+project.SessionSuffix), earlier, earlier); err != nil {
 				s.t.Fatal(err)
 			}
 			s.send(1, nil)
@@ -368,7 +363,7 @@ func TestRingFails(t *testing.T) {
 			t.Fatal("the session has ended")
 		}
 	}
-	data, err := os.ReadFile(filepath.Join(s.w.Dir(), stateFolder, errorsName))
+	data, err := os.ReadFile(filepath.Join(s.w.Dir(), project.SessionsFolder, errorsName))
 	if text := string(data); err != nil || strings.Count(text, "\n") != 1 || !strings.Contains(text, " following codex session "+sessionID+`: codex queue: exit status 1: no rollout\x1b found`) {
 		t.Errorf("the noted errors are %q, %v; want that of codex, once", text, err)
 	}
@@ -448,7 +443,7 @@ func TestFollow(t *testing.T) {
 // wantFiles checks what is in the folder with the sessions of codex.
 func (s *seat) wantFiles(want ...string) {
 	s.t.Helper()
-	entries, err := os.ReadDir(filepath.Join(s.w.Dir(), folderOf("codex")))
+	entries, err := os.ReadDir(filepath.Join(s.w.Dir(), project.SessionsName("codex")))
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -467,7 +462,7 @@ func TestFollowBeforeTheState(t *testing.T) {
 			s.begin()
 			end(s.process)
 			s.process = s.child()
-		} else if err := s.w.MakeStateFolder(folderOf("codex")); err != nil {
+		} else if err := s.w.MakeStateFolder(project.SessionsName("codex")); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -485,7 +480,7 @@ func TestFollowBeforeTheState(t *testing.T) {
 // TestFollowWithoutASession checks that a follower whose session never comes ends, and leaves nothing.
 func TestFollowWithoutASession(t *testing.T) {
 	s := newSeat(t)
-	if err := s.w.MakeStateFolder(folderOf("codex")); err != nil {
+	if err := s.w.MakeStateFolder(project.SessionsName("codex")); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
@@ -534,7 +529,7 @@ func TestFollowInAMovedWorkspace(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if _, err := os.Stat(filepath.Join(elsewhere, folderOf("codex"), sessionID+sessionSuffix)); err != nil {
+	if _, err := os.Stat(filepath.Join(elsewhere, project.SessionsName("codex"), sessionID+project.SessionSuffix)); err != nil {
 		t.Errorf("the state of the session: %v", err)
 	}
 	if _, err := os.Stat(s.w.Dir()); !errors.Is(err, fs.ErrNotExist) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -33,8 +34,9 @@ type Session struct {
 	// the inbox may hold more.
 	Looked time.Time `json:"looked,omitzero"`
 	// Left counts the files that waited at the start and are not told yet. Their names are in a file of
-	// its own.
+	// its own; left holds those to write to it.
 	Left int `json:"left,omitempty"`
+	left map[string]bool
 	// Told are the files in the inbox that the session was told, the oldest first.
 	Told []Told `json:"told,omitempty"`
 	// Events says when an event of each name first came.
@@ -42,7 +44,6 @@ type Session struct {
 }
 
 const (
-	sessionSuffix = ".json"
 	waitingSuffix = ".waiting"
 	// followSuffix is that of the file that the process that follows a session locks, and followerSuffix
 	// that of the file that names the process.
@@ -52,6 +53,9 @@ const (
 	maxState = 64 << 20
 	lockName = ".lock"
 )
+
+// errDamaged is returned for a file that is not the state of the session.
+var errDamaged = errors.New("it is damaged")
 
 // Sessions returns the living sessions of the agents, or of all agents if none is named, the oldest
 // first. It changes nothing.
@@ -85,6 +89,12 @@ func Find(w *mailbox.Workspace, agent schema.AgentName, id string) (Session, err
 // Alive reports whether the session may have somebody who sits in it: its process lives. Of a session on
 // another host, nothing is known.
 func (s *Session) Alive() bool { return s.Host == hostname() && s.lives() }
+
+// isDead reports whether the session is known to have ended.
+func (s *Session) isDead() bool {
+	known := s.Process.PID > 0 || s.Server.PID > 0
+	return known && s.Host == hostname() && !s.lives()
+}
 
 func (s *Session) lives() bool {
 	if s.Process.PID > 0 {
@@ -120,8 +130,8 @@ func readSessions(w *mailbox.Workspace, agent schema.AgentName) (sessions []Sess
 		return nil, err
 	}
 	for _, name := range names {
-		id, ok := strings.CutSuffix(name, sessionSuffix)
-		if !ok || !isSessionID(id) {
+		id, ok := strings.CutSuffix(name, project.SessionSuffix)
+		if !ok || !project.ValidSession(id) {
 			continue
 		}
 		if s, err := readSession(dir, id); err == nil && s.Agent == agent {
@@ -136,51 +146,91 @@ func openFolder(w *mailbox.Workspace, agent schema.AgentName) (*durable.Dir, err
 	if _, err := schema.ParseAgentName(string(agent)); err != nil {
 		return nil, err
 	}
-	return durable.OpenDir(w.Root(), w.Dir(), folderOf(agent))
+	return durable.OpenDir(w.Root(), w.Dir(), project.SessionsName(agent))
 }
 
 func readSession(dir *durable.Dir, id string) (s Session, err error) {
-	if !isSessionID(id) {
+	if !project.ValidSession(id) {
 		return s, fmt.Errorf("session %q: %w", id, fs.ErrNotExist)
 	}
-	data, err := dir.ReadFile(id+sessionSuffix, maxState)
+	data, err := dir.ReadFile(id+project.SessionSuffix, maxState)
 	if err != nil {
 		return s, err
 	}
 	if err := json.Unmarshal(data, &s); err != nil {
-		return s, fmt.Errorf("reading %s: %w", dir.Path(id+sessionSuffix), err)
+		return s, fmt.Errorf("reading %s: %w: %w", dir.Path(id+project.SessionSuffix), errDamaged, err)
 	}
 	if s.ID != id {
-		return s, fmt.Errorf("reading %s: it is about session %q", dir.Path(id+sessionSuffix), s.ID)
+		return s, fmt.Errorf("reading %s: %w: it is about session %q", dir.Path(id+project.SessionSuffix), errDamaged, s.ID)
 	}
 	return s, nil
 }
 
-// prepare writes the state of a session beside the file that it replaces.
-func (s *Session) prepare(dir *durable.Dir) (*durable.Replacement, error) {
-	data, err := json.Marshal(s)
-	if err != nil {
-		return nil, err
+// waiting reads the names of the files that waited when the session began and that it was not told. Those
+// that cannot be read count as new.
+func (s *Session) waiting(dir *durable.Dir) map[string]bool {
+	names := make(map[string]bool)
+	if s.Left > 0 {
+		data, err := dir.ReadFile(s.ID+waitingSuffix, maxState)
+		if err != nil || json.Unmarshal(data, &names) != nil {
+			clear(names)
+		}
 	}
-	return dir.Prepare(s.ID+sessionSuffix, append(data, '\n'), 0o600)
+	return names
+}
+
+// setWaiting notes those names, which only become fewer.
+func (s *Session) setWaiting(names map[string]bool) {
+	if len(names) != s.Left {
+		s.Left, s.left = len(names), names
+	}
+}
+
+// replacements are files that are written, and replace others when they are published.
+type replacements []*durable.Replacement
+
+func (r replacements) publish() (err error) {
+	for _, one := range r {
+		err = errors.Join(err, one.Publish())
+	}
+	return err
+}
+
+func (r replacements) discard() (err error) {
+	for _, one := range r {
+		err = errors.Join(err, one.Discard())
+	}
+	return err
+}
+
+// prepare writes the state of a session beside the files that it replaces.
+func (s *Session) prepare(dir *durable.Dir) (written replacements, err error) {
+	add := func(suffix string, value any) error {
+		data, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		one, err := dir.Prepare(s.ID+suffix, append(data, '\n'), 0o600)
+		if err == nil {
+			written = append(written, one)
+		}
+		return err
+	}
+	err = add(project.SessionSuffix, s)
+	if err == nil && len(s.left) > 0 {
+		err = add(waitingSuffix, s.left)
+	}
+	if err != nil {
+		return nil, errors.Join(err, written.discard())
+	}
+	return written, nil
 }
 
 // removeSession forgets a session.
 func removeSession(dir *durable.Dir, id string) error {
 	var err error
-	for _, suffix := range []string{sessionSuffix, waitingSuffix, followSuffix, followerSuffix} {
+	for _, suffix := range []string{project.SessionSuffix, waitingSuffix, followSuffix, followerSuffix} {
 		err = errors.Join(err, dir.Remove(id+suffix))
-	}
-	return err
-}
-
-// removeDead forgets the sessions of this host whose processes have ended.
-func removeDead(dir *durable.Dir, sessions []Session) (err error) {
-	host := hostname()
-	for _, s := range sessions {
-		if s.Host == host && !s.lives() {
-			err = errors.Join(err, removeSession(dir, s.ID))
-		}
 	}
 	return err
 }

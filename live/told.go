@@ -8,7 +8,8 @@ import (
 
 // Told is a file in the inbox that a session was told.
 type Told struct {
-	File string    `json:"file"`
+	// File is empty once it has left the inbox.
+	File string    `json:"file,omitempty"`
 	At   time.Time `json:"at"`
 	// Key is that of the message. It is empty for a file that is not one.
 	Key turn.Key `json:"key,omitzero"`
@@ -26,8 +27,7 @@ type proof string
 const (
 	// answered needs an answer of the model, which ends with a Stop or calls a tool.
 	answered proof = "answer"
-	// stopped needs a Stop: tools that were called together end one after the other, without an answer
-	// in between.
+	// stopped needs a Stop: tools that the model called before may still end.
 	stopped proof = "stop"
 	// delivered needs the end of a tool call or a new prompt first: until then, the program holds back
 	// what woke it.
@@ -36,24 +36,25 @@ const (
 	none proof = ""
 )
 
-// proofAfter is what is needed of what a hook of this event has said.
-func proofAfter(event string) proof {
-	switch event {
-	case PostToolUse:
-		return stopped
-	case FileChanged:
+// proofAfter is what is needed of what a hook of this event has said. Working says that a turn was running:
+// tools may be, too.
+func proofAfter(event string, working bool) proof {
+	switch {
+	case event == FileChanged:
 		return delivered
+	case event == PostToolUse, event == UserPromptSubmit && working:
+		return stopped
 	}
 	return answered
 }
 
 // after returns what is left of a proof after an event.
-func (p proof) after(event string) proof {
+func (p proof) after(event string, working bool) proof {
 	switch {
 	case p == none:
 		return none
 	case event == UserPromptSubmit:
-		return answered
+		return proofAfter(event, working)
 	case event == Stop && p != delivered, event == PostToolUse && p == answered:
 		return none
 	case event == PostToolUse:

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -63,14 +65,16 @@ line in state/live/errors.log says what is wrong. To wake an idle claude it is 2
 	}
 }
 
-// runHook answers an event. The programs take the exit status 2 of a crash for an answer, so there is no
-// crash.
+// notPanic makes a panic an error: the programs take the exit status of a crash for an answer.
+func notPanic(err *error) {
+	if cause := recover(); cause != nil {
+		*err = fmt.Errorf("%v\n%s", cause, debug.Stack())
+	}
+}
+
+// runHook answers an event.
 func runHook(ctx context.Context, o hookOptions, program live.Program, s *command.Streams) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("%v\n%s", cause, debug.Stack())
-		}
-	}()
+	defer notPanic(&err)
 	e, err := live.ReadEvent(s.In)
 	if err != nil {
 		return err
@@ -91,28 +95,11 @@ func runHook(ctx context.Context, o hookOptions, program live.Program, s *comman
 		return nil
 	}
 	defer func() { _ = w.Close() }() // nothing is written through it
-	ctx, cancel := context.WithTimeout(ctx, hookLimit)
-	defer cancel()
 	agent, known := o.agentOf(w, program, s)
 	if !known {
 		return nil
 	}
-	exit := 0
-	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: s.Getenv, Follow: o.sync.IsSet(), Now: s.Now}
-	err = h.Handle(ctx, e, func(a live.Answer) error {
-		exit = a.Exit
-		_, printErr := s.Out.Write(a.Stdout)
-		if printErr == nil {
-			printErr = s.Out.Flush()
-		}
-		if printErr == nil {
-			_, printErr = s.Err.Write(a.Stderr)
-		}
-		if a.Follow && printErr == nil {
-			printErr = o.follow(w, agent, e.Session)
-		}
-		return printErr
-	})
+	exit, err := o.handle(ctx, w, agent, program, e, s)
 	if err != nil {
 		if noteErr := live.NoteError(w, s.Now(), fmt.Errorf("%s of %s session %s: %w", e.Name, program, e.Session, err)); noteErr != nil {
 			return err // which the program may show
@@ -122,6 +109,30 @@ func runHook(ctx context.Context, o hookOptions, program live.Program, s *comman
 		return &failure.StatusError{Status: exit}
 	}
 	return nil
+}
+
+// handle prints the answer to an event and returns the exit status.
+func (o hookOptions) handle(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, program live.Program, e live.Event,
+	s *command.Streams) (exit int, err error) {
+	defer notPanic(&err)
+	ctx, cancel := context.WithTimeout(ctx, hookLimit)
+	defer cancel()
+	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: s.Getenv, Follow: o.sync.IsSet(), Now: s.Now}
+	follow := false
+	err = h.Handle(ctx, e, func(a live.Answer) error {
+		_, err := s.Out.Write(a.Stdout)
+		if err = cmp.Or(err, s.Out.Flush()); err == nil {
+			_, err = s.Err.Write(a.Stderr)
+		}
+		if err == nil {
+			exit, follow = a.Exit, a.Follow
+		}
+		return err
+	})
+	if follow {
+		err = errors.Join(err, o.follow(w, agent, e.Session))
+	}
+	return exit, err
 }
 
 // agentOf returns the agent of the workspace for which a session acts.

@@ -40,8 +40,49 @@ func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) 
 	return "", ErrNoSender
 }
 
-// InferAgent returns the agent that is acting: the one of AgentFromEnvironment, else the only one
-// whose card names the current runtime. That is OACP_RUNTIME if it is one of Runtimes, else the
+// sessionVariables hold the id of the session in whose shell a command runs. A session of claude inside one
+// of codex has both.
+var sessionVariables = []string{"CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"}
+
+// Live sessions of an agent each have a file in SessionsName, which is the id of the session with
+// SessionSuffix. SessionsFolder holds these folders.
+const (
+	SessionsFolder = "state/live"
+	SessionSuffix  = ".json"
+)
+
+// SessionsName returns the folder, below the workspace, with the live sessions of an agent.
+func SessionsName(agent schema.AgentName) string { return SessionsFolder + "/" + string(agent) }
+
+// ValidSession reports whether the text can be the id of a session, which becomes the name of a file.
+func ValidSession(id string) bool {
+	const most = 128
+	other := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
+	}
+	return id != "" && len(id) <= most && !strings.ContainsFunc(id, other)
+}
+
+// agentOfSession returns the agent for which the session acts in whose shell this process runs, if one of
+// the agents has that session.
+func agentOfSession(w *mailbox.Workspace, agents []schema.AgentName, getenv func(string) string) (agent schema.AgentName, found bool) {
+	for _, variable := range sessionVariables {
+		id := getenv(variable)
+		if !ValidSession(id) {
+			continue
+		}
+		for _, agent := range agents {
+			if info, err := w.Root().Lstat(SessionsName(agent) + "/" + id + SessionSuffix); err == nil && info.Mode().IsRegular() {
+				return agent, true
+			}
+		}
+	}
+	return "", false
+}
+
+// InferAgent returns the agent that is acting: the one of AgentFromEnvironment, else the one for which
+// the session acts in whose shell this process runs, else the only one whose card names the current runtime.
+// That is OACP_RUNTIME if it is one of Runtimes, else the
 // runtime whose variables Claude Code, Codex or Gemini has set. The error matches ErrNoSender if no
 // agent, or more than one, matches.
 func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentName, error) {
@@ -49,13 +90,16 @@ func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentN
 	if !errors.Is(err, ErrNoSender) {
 		return agent, err
 	}
-	runtime := CurrentRuntime(getenv)
-	if runtime == "" {
-		return "", ErrNoSender
-	}
 	agents, err := w.Agents()
 	if err != nil {
 		return "", err
+	}
+	if agent, found := agentOfSession(w, agents, getenv); found {
+		return agent, nil
+	}
+	runtime := CurrentRuntime(getenv)
+	if runtime == "" {
+		return "", ErrNoSender
 	}
 	var matching []string
 	for _, agent := range agents {

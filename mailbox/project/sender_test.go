@@ -33,6 +33,13 @@ func TestInferAgent(t *testing.T) {
 		{"an unknown OACP_RUNTIME", map[schema.AgentName]string{"alice": "claude"}, map[string]string{"OACP_RUNTIME": "unknown", "CLAUDECODE": "1"}, "alice", nil},
 		{"no such card", map[schema.AgentName]string{"bob": "codex", "eve": ""}, map[string]string{"CLAUDECODE": "1"}, "", []string{"no agent's card", "claude"}},
 		{"two such cards", map[schema.AgentName]string{"alice": "claude", "anna": "claude"}, map[string]string{"CLAUDECODE": "1"}, "", []string{"alice, anna", "claude"}},
+		{"a session of claude", map[schema.AgentName]string{"alice": "claude", "bob": "claude"}, map[string]string{"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "bob-1"}, "bob", nil},
+		{"a session of codex", map[schema.AgentName]string{"alice": "codex", "bob": ""}, map[string]string{"CODEX_THREAD_ID": "bob-1"}, "bob", nil},
+		{"a session of claude in one of codex", map[schema.AgentName]string{"alice": "", "bob": ""}, map[string]string{"CLAUDE_CODE_SESSION_ID": "alice-1", "CODEX_THREAD_ID": "bob-1"}, "bob", nil},
+		{"OACP_AGENT before the session", map[schema.AgentName]string{"bob": ""}, map[string]string{"OACP_AGENT": "alice", "CODEX_THREAD_ID": "bob-1"}, "alice", nil},
+		{"an unknown session", map[schema.AgentName]string{"alice": "claude", "bob": "codex"}, map[string]string{"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "bob-2"}, "alice", nil},
+		{"a session that is a path", map[schema.AgentName]string{"alice": "codex", "bob": ""}, map[string]string{"CODEX_THREAD_ID": "../bob/bob-1"}, "alice", nil},
+		{"a folder in place of a session", map[schema.AgentName]string{"alice": "codex", "bob": ""}, map[string]string{"CODEX_THREAD_ID": "folder"}, "alice", nil},
 		{"another card is broken", map[schema.AgentName]string{"alice": "claude", "anna": "bad"}, map[string]string{"CLAUDECODE": "1"}, "alice", nil},
 	}
 	for _, test := range tests {
@@ -42,6 +49,8 @@ func TestInferAgent(t *testing.T) {
 				if _, err := AddAgent(w, agent, AgentOptions{Now: testTime}); err != nil {
 					t.Fatal(err)
 				}
+				writeTestFile(t, filepath.Join(w.Dir(), SessionsName(agent), string(agent)+"-1"+SessionSuffix), "{}")
+				writeTestFile(t, filepath.Join(w.Dir(), SessionsName(agent), "folder"+SessionSuffix, "file"), "{}")
 				card := map[string]string{"": "", "bad": "runtime: ["}[runtime]
 				if card == "" && runtime != "" {
 					card = "name: " + string(agent) + "\nruntime: " + runtime + "\n"

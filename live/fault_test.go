@@ -1,0 +1,370 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oacp-go/oacp/agent"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
+)
+
+// begin begins a session that was told of m001 and works.
+func (h *hooks) begin() {
+	h.Helper()
+	h.arrive(h.ask("m001"))
+	h.wantNamed(h.on("s", SessionStart), "m001")
+	h.on("s", UserPromptSubmit)
+}
+
+// TestDamagedState checks what is told after something happened to the state of a session. Every message is
+// told, at the worst again.
+func TestDamagedState(t *testing.T) {
+	for name, test := range map[string]struct {
+		damage func(t *testing.T, h *hooks, path string)
+		want   []string
+		fails  bool // until it is mended
+	}{
+		"nothing":       {func(*testing.T, *hooks, string) {}, []string{"m002"}, false},
+		"no state":      {func(t *testing.T, _ *hooks, path string) { removeAll(t, path) }, []string{"m001", "m002"}, false},
+		"no folder":     {func(t *testing.T, _ *hooks, path string) { removeAll(t, filepath.Dir(filepath.Dir(path))) }, []string{"m001", "m002"}, false},
+		"empty":         {func(t *testing.T, _ *hooks, path string) { writeFile(t, path, "") }, []string{"m001", "m002"}, false},
+		"torn":          {func(t *testing.T, _ *hooks, path string) { writeFile(t, path, `{"program":"claude","session":"s","ag`) }, []string{"m001", "m002"}, false},
+		"other types":   {func(t *testing.T, _ *hooks, path string) { writeFile(t, path, `{"session":"s","told":7}`) }, []string{"m001", "m002"}, false},
+		"other session": {func(t *testing.T, _ *hooks, path string) { rewrite(t, path, `"session":"s"`, `"session":"x"`) }, []string{"m001", "m002"}, false},
+		"other program": {func(t *testing.T, _ *hooks, path string) { rewrite(t, path, `"claude"`, `"codex"`) }, []string{"m001", "m002"}, false},
+		"other agent":   {func(t *testing.T, _ *hooks, path string) { rewrite(t, path, `"agent":"claude"`, `"agent":"codex"`) }, []string{"m001", "m002"}, false},
+		"a folder": {func(t *testing.T, _ *hooks, path string) {
+			removeAll(t, path)
+			writeFile(t, filepath.Join(path, "file"), "")
+		}, []string{"m001", "m002"}, true},
+		"a link out": {func(t *testing.T, _ *hooks, path string) {
+			removeAll(t, path)
+			writeFile(t, filepath.Join(t.TempDir(), "state"), "{}")
+			if err := os.Symlink(filepath.Join(t.TempDir(), "state"), path); err != nil {
+				t.Fatal(err)
+			}
+		}, []string{"m001", "m002"}, true},
+		"a file in place of the folder": {func(t *testing.T, _ *hooks, path string) {
+			removeAll(t, filepath.Dir(path))
+			writeFile(t, filepath.Dir(path), "")
+		}, []string{"m001", "m002"}, true},
+		"a folder in place of the lock": {func(t *testing.T, _ *hooks, path string) {
+			removeAll(t, filepath.Join(filepath.Dir(path), lockName))
+			writeFile(t, filepath.Join(filepath.Dir(path), lockName, "file"), "")
+		}, []string{"m002"}, true},
+	} {
+		for _, event := range []string{UserPromptSubmit, PostToolUse, Stop} {
+			t.Run(name+" "+event, func(t *testing.T) {
+				h := newHooks(t, Claude)
+				h.begin()
+				h.arrive(h.ask("m002"))
+				path := h.statePath("s.json")
+				test.damage(t, h, path)
+				if test.fails {
+					for range 3 {
+						a, err := h.handle(Event{Name: event, Session: "s"})
+						if text := told(t, event, a); err == nil || text != "" {
+							t.Fatalf("%s says %q (%v), want an error", event, text, err)
+						}
+					}
+					switch info, err := os.Lstat(filepath.Dir(path)); {
+					case err == nil && info.IsDir() && slices.Equal(test.want, []string{"m002"}):
+						removeAll(t, filepath.Join(filepath.Dir(path), lockName))
+					case err == nil && info.IsDir():
+						removeAll(t, path)
+					default:
+						removeAll(t, filepath.Dir(path))
+					}
+				}
+				h.wantNamed(h.on("s", event), test.want...)
+				h.wantNamed(h.on("s", event))
+			})
+		}
+	}
+}
+
+func removeAll(t testing.TB, path string) {
+	t.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func writeFile(t testing.TB, path, data string) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(data), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rewrite(t testing.TB, path, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil || !strings.Contains(string(data), from) {
+		t.Fatalf("%s has no %s (%v)", path, from, err)
+	}
+	writeFile(t, path, strings.ReplaceAll(string(data), from, to))
+}
+
+// TestDamagedWaiting checks that messages that waited are told although the list of them is damaged.
+func TestDamagedWaiting(t *testing.T) {
+	for name, damage := range map[string]func(path string){
+		"nothing":  func(string) {},
+		"no file":  func(path string) { removeAll(t, path) },
+		"torn":     func(path string) { writeFile(t, path, `{"m0`) },
+		"a folder": func(path string) { removeAll(t, path); writeFile(t, filepath.Join(path, "file"), "") },
+	} {
+		h := newHooks(t, Claude)
+		var want []string
+		for n := range 60 {
+			m := h.ask(fmt.Sprintf("m%03d", n))
+			want = append(want, m.ID.Short())
+			h.arrive(m)
+		}
+		got := named(h.on("s", SessionStart))
+		damage(h.statePath("s" + waitingSuffix))
+		for range 5 {
+			got = append(got, named(h.on("s", UserPromptSubmit))...)
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: told of %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestPrintFails checks that what nobody could read is told again.
+func TestPrintFails(t *testing.T) {
+	h := newHooks(t, Claude)
+	h.begin()
+	h.arrive(h.ask("m002"))
+	closed := errors.New("nobody reads")
+	for range 2 {
+		if err := h.Handle(t.Context(), Event{Name: Stop, Session: "s"}, func(Answer) error { return closed }); !errors.Is(err, closed) {
+			t.Errorf("Handle = %v, want the error of print", err)
+		}
+	}
+	h.wantNamed(h.on("s", Stop), "m002")
+	h.on("s", Stop)
+	h.wantNoticed("s", "m001", "m002")
+}
+
+// TestLostWorkspace moves a workspace, and removes an agent and all.
+func TestLostWorkspace(t *testing.T) {
+	h := newHooks(t, Claude)
+	h.begin()
+	h.arrive(h.ask("m002"))
+	moved := filepath.Join(t.TempDir(), "moved")
+	if err := os.Rename(h.Workspace.Dir(), moved); err != nil {
+		t.Fatal(err)
+	}
+	there := hooksIn(t, moved, Claude)
+	there.wantNamed(there.on("s", PostToolUse), "m002")
+	removeAll(t, filepath.Join(moved, "agents/claude"))
+	var unknown *mailbox.UnknownAgentError
+	for _, event := range []string{SessionStart, UserPromptSubmit, PostToolUse, Stop, SessionEnd} {
+		if a, err := there.handle(Event{Name: event, Session: "s"}); !errors.As(err, &unknown) || told(t, event, a) != "" {
+			t.Errorf("%s of an agent that was removed says %s (%v)", event, a.Stdout, err)
+		}
+	}
+	removeAll(t, moved)
+	for _, event := range []string{SessionStart, UserPromptSubmit, PostToolUse, Stop, SessionEnd} {
+		if a, err := there.handle(Event{Name: event, Session: "s"}); err == nil || told(t, event, a) != "" {
+			t.Errorf("%s of a workspace that was removed says %s (%v)", event, a.Stdout, err)
+		}
+	}
+	if _, err := os.Stat(moved); !os.IsNotExist(err) {
+		t.Errorf("the workspace is there again (%v)", err)
+	}
+}
+
+// TestClockSetBack checks that a session goes on with messages and a state from the future.
+func TestClockSetBack(t *testing.T) {
+	h := newHooks(t, Claude)
+	h.now = now.Add(48 * time.Hour)
+	h.begin()
+	h.now = now
+	h.wantNamed(h.on("s", PostToolUse))
+	h.arrive(h.ask("m002"))
+	h.wantNamed(h.on("s", PostToolUse), "m002")
+	h.now = now.Add(24 * time.Hour)
+	h.write("m003.yaml", "not a message")
+	h.now = now
+	h.wantNamed(h.on("s", PostToolUse), "m003.yaml")
+	h.on("s", Stop)
+	h.wantNoticed("s", "m001", "m002")
+}
+
+// TestUnsettledFile checks that a file that is no message is told only when nobody writes it any more.
+func TestUnsettledFile(t *testing.T) {
+	h := newHooks(t, Claude)
+	h.begin()
+	data, err := schema.Encode(h.ask("m002"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.write("m002.yaml", string(data[:len(data)/2]))
+	h.write("m003.yaml", "id: [")
+	h.wantNamed(h.on("s", PostToolUse))
+	h.now = h.now.Add(settled / 2)
+	h.wantNamed(h.on("s", PostToolUse))
+	writeFile(t, h.inbox("m002.yaml"), string(data)) // which does not change the folder
+	h.wantNamed(h.on("s", PostToolUse), "m002")
+	h.now = h.now.Add(settled)
+	h.wantNamed(h.on("s", PostToolUse), "m003.yaml")
+	h.wantNamed(h.on("s", PostToolUse))
+	h.on("s", Stop)
+	h.wantNoticed("s", "m001", "m002")
+}
+
+// TestCoarseTimes checks that a message is told although the time of the folder does not show that it came.
+func TestCoarseTimes(t *testing.T) {
+	h := newHooks(t, Claude)
+	h.begin()
+	for n, later := range []time.Duration{0, 100 * time.Millisecond, stable, 100 * time.Millisecond} {
+		h.now = h.now.Add(later)
+		h.on("s", PostToolUse)
+		m := h.ask(fmt.Sprint("n00", n))
+		h.arrive(m)
+		h.wantNamed(h.on("s", PostToolUse), m.ID.Short())
+		h.wantNamed(h.on("s", PostToolUse))
+	}
+}
+
+// TestRestored checks that a message that left the inbox is told again when it comes back, but not if
+// it leaves for a moment only.
+func TestRestored(t *testing.T) {
+	for _, event := range []string{PostToolUse, Stop} {
+		h := newHooks(t, Claude)
+		h.begin()
+		h.leave("m001")
+		h.wantNamed(h.on("s", event))
+		h.arrive(h.ask("m001"))
+		h.wantNamed(h.on("s", event), "m001")
+		h.leave("m001")
+		h.on("s", PostToolUse) // which does not prove what a PostToolUse told
+		h.arrive(h.ask("m001"))
+		h.wantNamed(h.on("s", event), "m001")
+		h.on("s", Stop)
+		h.wantNoticed("s", "m001")
+	}
+}
+
+// TestManyMessages begins a session beside 10,000 messages. The answer keeps its budget, and events without
+// news do not read the inbox.
+func TestManyMessages(t *testing.T) {
+	const messages = 10_000
+	h := newHooks(t, Claude)
+	h.fill(messages)
+	h.now = h.now.Add(time.Hour)
+	text := h.on("s", SessionStart)
+	got := named(text)
+	if tokens := Tokens(text); tokens > DefaultBudget || len(got) < 10 || !strings.Contains(text, fmt.Sprintf("%d more: oacp inbox", messages-len(got))) {
+		t.Fatalf("%d tokens name %d messages:\n%s", tokens, len(got), text)
+	}
+	h.on("s", UserPromptSubmit)
+	h.on("s", PostToolUse)
+	before := h.state("s")
+	h.wantNamed(h.on("s", PostToolUse))
+	if s := h.state("s"); s.Left != before.Left || s.Looked.IsZero() || !h.isQuiet(&s, Event{Name: PostToolUse, Session: "s"}) {
+		t.Errorf("an event without news is not quiet: %d left, looked %s", s.Left, s.Looked)
+	}
+	h.arrive(h.ask("n3w1"))
+	h.wantNamed(h.on("s", PostToolUse), "n3w1")
+	h.wantNamed(h.on("s", Stop))
+	again := named(h.on("s", UserPromptSubmit))
+	if len(again) < 10 || slices.ContainsFunc(again, func(name string) bool { return slices.Contains(got, name) }) {
+		t.Errorf("told of %q, then of %q", got, again)
+	}
+}
+
+// fill puts messages into the inbox.
+func (h *hooks) fill(messages int) {
+	h.Helper()
+	for n := range messages {
+		m := h.ask(fmt.Sprintf("m%05d", n))
+		m.ID = schema.ID(fmt.Sprintf("msg-20260313T1201Z-gemini-%04d%012d", n%10_000, n))
+		data, err := schema.Encode(m)
+		if err != nil {
+			h.Fatal(err)
+		}
+		writeFile(h, h.inbox(fmt.Sprintf("m%05d.yaml", n)), string(data))
+	}
+	h.age(0)
+}
+
+// TestSeveralSessions checks that each session of an agent is told of each message, and what another one was
+// told before.
+func TestSeveralSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHooks(t, Claude)
+		const seen = "another session"
+		h.on("one", SessionStart)
+		h.arrive(h.ask("m001"))
+		h.wantNamed(h.on("one", UserPromptSubmit), "m001")
+		text := h.on("two", SessionStart)
+		if h.wantNamed(text, "m001"); !strings.Contains(text, seen) {
+			t.Errorf("nothing says that another session knows it:\n%s", text)
+		}
+		h.arrive(h.ask("m002"))
+		if text = h.on("two", FileChanged); strings.Contains(text, seen) {
+			t.Errorf("the first session that is told reads:\n%s", text)
+		}
+		if text = h.on("one", PostToolUse); !strings.Contains(text, seen) {
+			t.Errorf("nothing says that another session knows it:\n%s", text)
+		}
+		h.on("two", SessionEnd)
+		if text = h.on("three", SessionStart); strings.Count(text, seen) != 2 {
+			t.Errorf("nothing says that another session knows both:\n%s", text)
+		}
+		h.on("one", Stop)
+		h.wantNoticed("one", "m001", "m002")
+		h.wantNoticed("two")
+	})
+}
+
+// TestBesideARunner checks that sessions get no mail while a Runner works the inbox, and what is left
+// afterwards.
+func TestBesideARunner(t *testing.T) {
+	h := newHooks(t, Claude)
+	h.begin()
+	h.arrive(h.ask("m002"))
+	ctx, stop := context.WithCancel(t.Context())
+	running := make(chan struct{})
+	r, err := turn.New(h.Workspace, turn.Config{
+		Agent: "claude", AllowFrom: []schema.AgentName{"gemini"}, // so the messages stay
+		NewDriver: func(schema.ConversationID, string) agent.Driver { return agent.NewEcho() },
+		Ready:     func() { close(running) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	<-running
+	for _, event := range []string{UserPromptSubmit, PostToolUse, Stop} {
+		h.wantNamed(h.on("s", event))
+	}
+	text := h.on("late", SessionStart)
+	if h.wantNamed(text); !strings.HasPrefix(text, "oacp run works the inbox of claude") {
+		t.Errorf("a session beside a Runner reads %q", text)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	h.wantNamed(h.on("s", PostToolUse), "m002")
+	h.arrive(h.ask("m003"))
+	h.wantNamed(h.on("late", PostToolUse), "m003")
+	h.wantNamed(h.on("late", UserPromptSubmit), "m001", "m002")
+}

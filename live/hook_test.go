@@ -1,0 +1,219 @@
+package live
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oacp-go/oacp/schema"
+)
+
+// samples returns the events that a program sent, by name.
+func samples(t testing.TB, program Program) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/events/" + string(program) + "-*.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("there are %d events (%v)", len(paths), err)
+	}
+	events := make(map[string][]byte)
+	for _, path := range paths {
+		if events[strings.TrimSuffix(filepath.Base(path), ".json")], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return events
+}
+
+// TestAnswers shows the answer to each event that the programs were seen to send. One message waits when
+// the session begins, and another one comes before the event.
+func TestAnswers(t *testing.T) {
+	for _, program := range Programs() {
+		t.Run(string(program), func(t *testing.T) {
+			events := samples(t, program)
+			var got strings.Builder
+			names := make([]string, 0, len(events))
+			for name := range events {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			for _, name := range names {
+				synctest.Test(t, func(t *testing.T) {
+					h := newHooks(t, program)
+					e, err := ReadEvent(bytes.NewReader(events[name]))
+					if err != nil {
+						t.Fatal(err)
+					}
+					h.arrive(h.ask("wa1t"))
+					if e.Name != SessionStart {
+						h.wantNamed(h.on(e.Session, SessionStart), "wa1t")
+						h.arrive(h.ask("n3w1"))
+					}
+					a, err := h.handle(e)
+					if err != nil {
+						t.Error(err)
+					}
+					told(t, e.Name, a)
+					text := fmt.Sprintf("== %s: exit status %d, follow %t\n%s%s", name, a.Exit, a.Follow, a.Stdout, a.Stderr)
+					text = strings.ReplaceAll(text, h.Workspace.Dir(), "WORKSPACE")
+					got.WriteString(strings.ReplaceAll(text, filepath.Base(h.Workspace.Dir()), "PROJECT"))
+				})
+			}
+			path := filepath.Join("testdata", "answers-"+string(program)+".txt")
+			if *update {
+				if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil || got.String() != string(want) {
+				t.Errorf("got (%v):\n%s\nwant:\n%s", err, got.String(), want)
+			}
+		})
+	}
+}
+
+// TestProof checks what each event proves about a message that was told at another one.
+func TestProof(t *testing.T) {
+	for _, test := range []struct {
+		events string // the first tells
+		want   proof
+	}{
+		{"SessionStart", answered},
+		{"SessionStart UserPromptSubmit", answered},
+		{"SessionStart UserPromptSubmit PostToolUse", none},
+		{"SessionStart UserPromptSubmit Stop", none},
+		{"UserPromptSubmit", answered},
+		{"UserPromptSubmit PostToolUse", none},
+		{"UserPromptSubmit UserPromptSubmit", stopped}, // the first turn was interrupted, or still runs
+		{"UserPromptSubmit UserPromptSubmit PostToolUse", stopped},
+		{"UserPromptSubmit UserPromptSubmit Stop", none},
+		{"PostToolUse", stopped},
+		{"PostToolUse PostToolUse", stopped}, // two tools that were called together
+		{"PostToolUse Stop", none},
+		{"PostToolUse UserPromptSubmit", stopped},
+		{"PostToolUse SessionStart UserPromptSubmit", answered},
+		{"Stop", answered},
+		{"Stop FileChanged", answered},
+		{"Stop PostToolUse", none},
+		{"Stop Stop", none},
+		{"FileChanged", delivered},
+		{"FileChanged Stop", delivered}, // the program holds it back until the turn ends
+		{"FileChanged Stop UserPromptSubmit", answered},
+		{"FileChanged Stop UserPromptSubmit Stop", none},
+		{"FileChanged PostToolUse", stopped},
+		{"FileChanged PostToolUse PostToolUse", stopped},
+		{"FileChanged PostToolUse Stop", none},
+		{"FileChanged UserPromptSubmit PostToolUse", none},
+	} {
+		for _, program := range Programs() {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHooks(t, program)
+				events := strings.Fields(test.events)
+				if events[0] != SessionStart {
+					h.on("s", SessionStart)
+				}
+				if events[0] == PostToolUse {
+					h.on("s", UserPromptSubmit)
+				}
+				m := h.tell("m3ss") // which the agent does not owe an answer
+				m.Priority = schema.P1
+				h.arrive(m)
+				for i, event := range events {
+					if text := h.on("s", event); (i == 0) != strings.Contains(text, "- m3ss ") {
+						t.Errorf("%s, %s: event %d says %q", program, test.events, i, text)
+					}
+				}
+				s := h.state("s")
+				got := none
+				if len(s.Told) > 0 {
+					got = s.Told[0].Proof
+				}
+				if noticed := h.noticed("s"); got != test.want || (got == none) != slices.Equal(noticed, []string{"m3ss"}) || len(noticed) > 1 {
+					t.Errorf("%s, %s: needs %q, noticed %q, want %q", program, test.events, got, noticed, test.want)
+				}
+			})
+		}
+	}
+}
+
+// TestWakes checks which messages hold a session and wake it. Those that do not are told at the next prompt.
+func TestWakes(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*schema.Message)
+		want   bool
+	}{
+		{"question", func(*schema.Message) {}, true},
+		{"notification", func(m *schema.Message) { m.Type = schema.Notification }, false},
+		{"urgent notification", func(m *schema.Message) { m.Type, m.Priority = schema.Notification, schema.P1 }, true},
+		{"notification that answers", func(m *schema.Message) { m.Type, m.ParentID = schema.Notification, "msg-20260313T1201Z-claude-ab12" }, true},
+		{"bounce", func(m *schema.Message) {
+			m.Type, m.Channel, m.Priority = schema.Notification, schema.ChannelBounce, schema.P0
+		}, false},
+		{"expired", func(m *schema.Message) { m.ExpiresAt = schema.NewTimestamp(now.Add(-time.Second)) }, false},
+	} {
+		for _, event := range []string{Stop, FileChanged} {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHooks(t, Claude)
+				h.on("s", SessionStart)
+				h.on("s", UserPromptSubmit)
+				m := h.ask("m3ss")
+				test.change(m)
+				h.arrive(m)
+				if got := h.on("s", event) != ""; got != test.want {
+					t.Errorf("%s: %s tells it: %t, want %t", test.name, event, got, test.want)
+				}
+				if got := h.on("s", UserPromptSubmit) != ""; got == test.want {
+					t.Errorf("%s: the prompt after %s tells it: %t, want %t", test.name, event, got, !test.want)
+				}
+			})
+		}
+	}
+}
+
+// TestHeldOnce checks that a session that was held is not held again, and tells what came since later.
+func TestHeldOnce(t *testing.T) {
+	for _, program := range Programs() {
+		h := newHooks(t, program)
+		h.on("s", SessionStart)
+		h.on("s", UserPromptSubmit)
+		h.arrive(h.ask("m001"), h.tell("m002"))
+		h.wantNamed(h.on("s", Stop), "m001", "m002")
+		h.arrive(h.ask("m003"))
+		a, err := h.handle(Event{Name: Stop, Session: "s", StopActive: true})
+		if err != nil || told(t, Stop, a) != "" {
+			t.Errorf("the Stop of a session that was held says %s (%v), want nothing", a.Stdout, err)
+		}
+		h.wantNoticed("s", "m001", "m002")
+		h.wantNamed(h.on("s", UserPromptSubmit), "m003")
+	}
+}
+
+// TestIgnoredEvents checks that some events are no events of the session: they say nothing and make nothing.
+func TestIgnoredEvents(t *testing.T) {
+	h := newHooks(t, Claude)
+	h.arrive(h.ask("m3ss"))
+	for _, e := range []Event{
+		{Name: "PreToolUse"}, {Name: "SubagentStop"}, {Name: "sessionstart"}, {Name: PostToolUse, Subagent: "helper"},
+		{Name: Stop, Subagent: "helper"}, {Name: SessionEnd}, {Name: FileChanged, Change: "unlink", Path: h.inbox("m3ss.yaml")},
+		{Name: FileChanged, Change: "add", Path: h.inbox(".tmp-1.yaml")}, {Name: FileChanged, Change: "add", Path: h.inbox("notes.txt")}, {Name: FileChanged},
+	} {
+		e.Session = "s"
+		err := h.Handle(t.Context(), e, func(a Answer) error {
+			t.Errorf("%+v says %+v", e, a)
+			return nil
+		})
+		if err != nil {
+			t.Errorf("%+v: %v", e, err)
+		}
+		if _, err := os.Stat(h.statePath("")); !os.IsNotExist(err) {
+			t.Fatalf("%+v makes a folder (%v)", e, err)
+		}
+	}
+}
