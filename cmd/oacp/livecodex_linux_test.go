@@ -71,23 +71,32 @@ func startCodexSession(t *testing.T, script modelstub.Script) *codexSession {
 // await waits until the sessions of codex are as wanted.
 func (s *codexSession) await(what string, done func([]live.Session) bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
-	defer cancel()
-	folder := filepath.Join(s.w.Dir(), "state", "live", "codex")
-	err := watch.Await(ctx, []string{folder}, func() (bool, error) {
-		sessions, err := live.Sessions(s.w, "codex")
-		return err == nil && done(sessions), err
-	})
-	if err != nil {
+	if err := awaitSessions(s.t, s.w, "codex", done); err != nil {
 		s.t.Fatalf("waiting until %s: %v\n%s", what, err, s.terminal.Screen())
 	}
+}
+
+// awaitSessions waits until the sessions of an agent are as wanted, for at most a minute.
+func awaitSessions(t *testing.T, w *mailbox.Workspace, agent schema.AgentName, done func([]live.Session) bool) error {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	folder := filepath.Join(w.Dir(), "state", "live", string(agent))
+	return watch.Await(ctx, []string{folder}, func() (bool, error) {
+		sessions, err := live.Sessions(w, agent)
+		return err == nil && done(sessions), err
+	})
+}
+
+// isIdle reports whether the only session has ended a turn, and no other turn has begun.
+func isIdle(sessions []live.Session) bool {
+	return len(sessions) == 1 && !sessions[0].Working && !sessions[0].Events[live.Stop].IsZero()
 }
 
 // awaitIdle waits until the session has ended as many turns as the model was asked for.
 func (s *codexSession) awaitIdle() {
 	s.t.Helper()
 	s.await("codex is idle", func(sessions []live.Session) bool {
-		if len(sessions) != 1 || sessions[0].Working || sessions[0].Events[live.Stop].IsZero() {
+		if !isIdle(sessions) {
 			return false
 		}
 		s.id = sessions[0].ID
