@@ -124,17 +124,17 @@ func (s *codexSession) send(kind schema.Type, subjects ...string) {
 	}
 }
 
-// follower returns the number of the process that follows the session.
-func (s *codexSession) follower() int {
-	s.t.Helper()
-	data, err := os.ReadFile(filepath.Join(s.w.Dir(), "state", "live", "codex", s.id+".follower"))
+// followerOf returns the number of the process that follows a session of codex.
+func followerOf(t *testing.T, w *mailbox.Workspace, id string) int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(w.Dir(), "state", "live", "codex", id+".follower"))
 	found := regexp.MustCompile(`"pid":(\d+)`).FindSubmatch(data)
 	if err != nil || found == nil {
-		s.t.Fatalf("the process that follows the session: %q, %v", data, err)
+		t.Fatalf("the process that follows the session: %q, %v", data, err)
 	}
 	pid, err := strconv.Atoi(string(found[1]))
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return pid
 }
@@ -215,7 +215,7 @@ func TestCodexIsRung(t *testing.T) {
 	s.server.Await(t, func(r modelstub.Request) bool { return strings.Contains(string(r.Body), "The body of In between.") })
 	s.awaitIdle()
 
-	follower := s.follower()
+	follower := followerOf(t, s.w, s.id)
 	s.terminal.Kill()
 	s.send(schema.Question, "Too late")
 	s.await("the session is forgotten", func(sessions []live.Session) bool {

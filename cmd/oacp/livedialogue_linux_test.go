@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/internal/modelstub"
 	"github.com/oacp-go/oacp/internal/terminal"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -141,6 +142,31 @@ func (d *dialogue) awaitIdle(agent schema.AgentName) {
 	d.t.Helper()
 	if err := awaitSessions(d.t, d.w, agent, isIdle); err != nil {
 		d.t.Fatalf("waiting until %s is idle: %v\n%s\n%s", agent, err, d.claude.Screen(), d.codex.Screen())
+	}
+}
+
+// close closes both programs and waits until nothing follows their sessions.
+func (d *dialogue) close() {
+	d.t.Helper()
+	d.title("Both programs close")
+	sessions, err := live.Sessions(d.w, "codex")
+	if err != nil || len(sessions) != 1 {
+		d.t.Fatalf("the sessions of codex: %+v, %v", sessions, err)
+	}
+	follower := followerOf(d.t, d.w, sessions[0].ID)
+	d.claude.Say("/exit")
+	d.codex.Say("/quit")
+	for name, term := range map[string]*terminal.Terminal{"claude": d.claude, "codex": d.codex} {
+		if status := term.Wait(); status != 0 {
+			d.t.Errorf("%s ended with status %d", name, status)
+		}
+	}
+	err = awaitSessions(d.t, d.w, "codex", func(sessions []live.Session) bool { return len(sessions) == 0 && !isRunning(d.t, follower) })
+	if err != nil {
+		d.t.Errorf("waiting for the end of the session of codex: %v", err)
+	}
+	if out := d.run("oacp live"); !strings.HasPrefix(out, "no live sessions") {
+		d.t.Errorf("closed sessions are listed:\n%s", out)
 	}
 }
 
@@ -357,6 +383,7 @@ func TestDialogue(t *testing.T) {
 	d.wantStatus(answered, `codex: acknowledged; noticed by codex session`)
 	d.showAll()
 	d.run("oacp thread " + asked)
+	d.close()
 
 	if data, err := os.ReadFile(filepath.Join(d.project, "state", "live", "errors.log")); err == nil {
 		t.Errorf("the hooks noted errors:\n%s", data)
