@@ -1,0 +1,73 @@
+package live
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// smallDisk mounts a small file system for the state of the workspace, and returns the path of a file on it
+// that may fill it.
+func (h *hooks) smallDisk() (filler string) {
+	h.Helper()
+	if os.Geteuid() != 0 {
+		h.Skip("mounting a file system needs root")
+	}
+	path := filepath.Join(h.Workspace.Dir(), "state")
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		h.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", path, "tmpfs", 0, "size=64k"); err != nil {
+		h.Skipf("this machine cannot mount: %v", err)
+	}
+	h.Cleanup(func() {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			h.Errorf("unmounting %s: %v", path, err)
+		}
+	})
+	return filepath.Join(path, "filler")
+}
+
+// TestFullDisk fills the disk: hooks say nothing until they can note what they say, and then all of it once.
+func TestFullDisk(t *testing.T) {
+	for _, started := range []bool{true, false} {
+		h := newHooks(t, Claude)
+		filler := h.smallDisk()
+		if started {
+			h.begin()
+		}
+		if err := os.WriteFile(filler, make([]byte, 1<<17), 0o600); !errors.Is(err, unix.ENOSPC) {
+			t.Fatalf("filling the disk gave %v", err)
+		}
+		h.arrive(h.ask("m002"))
+		for _, event := range []string{SessionStart, UserPromptSubmit, PostToolUse, Stop, PostToolUse, Stop} {
+			a, err := h.handle(Event{Name: event, Session: "s"})
+			if text := told(t, event, a); !errors.Is(err, unix.ENOSPC) || text != "" || a.Follow {
+				t.Errorf("%s on a full disk says %q (%v)", event, text, err)
+			}
+		}
+		if files, err := os.ReadDir(h.statePath("")); err == nil {
+			for _, file := range files {
+				if name := file.Name(); !slices.Contains([]string{lockName, "s.json"}, name) {
+					t.Errorf("the file %s is left", name)
+				}
+			}
+		}
+		h.wantNoticed("s")
+		if err := os.Remove(filler); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"m002"}
+		if !started {
+			h.arrive(h.ask("m001"))
+			want = []string{"m001", "m002"}
+		}
+		h.wantNamed(h.on("s", UserPromptSubmit), want...)
+		h.on("s", Stop)
+		h.wantNoticed("s", "m001", "m002")
+	}
+}
