@@ -10,6 +10,7 @@ import (
 	"github.com/oacp-go/oacp/contract"
 	"github.com/oacp-go/oacp/convert/mirror"
 	"github.com/oacp-go/oacp/internal/command"
+	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/find"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -60,6 +61,8 @@ func complete(c *command.Completion, placeholder, current string) []command.Cand
 		return command.Words(agent.Permissions())
 	case "INPUT":
 		return command.Words(inputs)
+	case string(live.Claude), string(live.Codex):
+		return command.Words([]string{placeholder})
 	case "WHAT":
 		return command.Words(waits)
 	}

@@ -140,9 +140,9 @@ func printSessions(sessions []sessionEntry, s *command.Streams) {
 		fmt.Fprintln(s.Out, "no live sessions; oacp setup claude connects those of claude")
 		return
 	}
-	t := newTable(s, row{"Agent", "Program", "Process", "Since", "State", "Told", "Noticed"})
+	t := newTable(s, row{"Agent", "Program", "Session", "Process", "Since", "State", "Told", "Noticed"})
 	for _, e := range sessions {
-		t.add(row{e.Agent, e.Program, processText(e.Process), spelling.Age(e.Since, s.Now()), e.State, len(e.Told), len(e.Noticed)})
+		t.add(row{e.Agent, e.Program, shortSession(e.ID), processText(e.Process), spelling.Age(e.Since, s.Now()), e.State, len(e.Told), len(e.Noticed)})
 	}
 	t.print(s)
 }

@@ -49,7 +49,7 @@ EXAMPLES:
    oacp setup claude
    oacp setup codex --agent reviewer --dry-run`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "sessions act for the agent `NAME` (default: that of the program's name)", Destination: &o.agent},
+			&cli.StringFlag{Name: "agent", Usage: "sessions act for the `AGENT` (default: that of the program's name)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "user", Usage: "for all of your sessions, wherever they find a workspace", Destination: &o.user},
 			&cli.BoolFlag{Name: "project", Category: command.Rare, Usage: "for sessions in this project (default)", Destination: &o.project},
 			o.sync.Flag(""),
@@ -98,8 +98,10 @@ func runSetup(_ context.Context, o setupOptions, program live.Program, s *comman
 			return err
 		}
 		defer func() { err = errors.Join(err, w.Close()) }()
-		if !o.remove && !w.Knows(agent) {
-			return unknownAgent(w, agent)
+		if !o.remove {
+			if err := w.CheckAgent(agent); err != nil {
+				return err
+			}
 		}
 		options.Workspace = w
 		if options.Dir, err = setup.ProjectDir(program, s.Dir); err != nil {
@@ -132,14 +134,6 @@ func runSetup(_ context.Context, o setupOptions, program live.Program, s *comman
 		printDiff(s.Out, plan)
 	}
 	return nil
-}
-
-func unknownAgent(w *mailbox.Workspace, agent schema.AgentName) error {
-	known, err := w.Agents()
-	if err != nil {
-		return err
-	}
-	return &mailbox.UnknownAgentError{Agent: agent, Known: known}
 }
 
 // ownCommand returns how hooks call this program.

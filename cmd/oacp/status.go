@@ -184,19 +184,23 @@ func printProgress(progress []turn.Progress, s *command.Streams) {
 	}
 }
 
+// shortSession returns the beginning of a long id of a session.
+func shortSession(id string) string {
+	const shown = 8
+	if len(id) > shown {
+		id = id[:shown] + "…"
+	}
+	return id
+}
+
 // noticedText says which session noticed a message first, when, and how many did after it.
 func noticedText(by []turn.Noticed, s *command.Streams) string {
-	const shown = 8 // characters of the session
 	first := by[0]
-	session := first.Session
-	if len(session) > shown {
-		session = session[:shown] + "…"
-	}
 	at := s.Clock(first.At)
 	if s.Now().Sub(first.At) >= 24*time.Hour {
 		at = s.Time(first.At)
 	}
-	text := fmt.Sprintf(" by %s session %s at %s", visible.Line(first.Program), visible.Line(session), at)
+	text := fmt.Sprintf(" by %s session %s at %s", visible.Line(first.Program), visible.Line(shortSession(first.Session)), at)
 	if more := len(by) - 1; more > 0 {
 		text += ", and by " + spelling.Count(more, "more session")
 	}

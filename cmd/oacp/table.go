@@ -85,7 +85,7 @@ func (t *table) narrow(widths []int) {
 			total += width + 2
 		}
 	}
-	for excess := total - 2 - t.width; t.width > 0 && excess > 0; excess-- {
+	for excess := total - 2 - t.width; t.width > 0 && excess > 0 && len(t.shorten) > 0; excess-- {
 		widest := slices.MaxFunc(t.shorten, func(a, b int) int { return widths[a-1] - widths[b-1] })
 		if widths[widest-1] <= least {
 			return

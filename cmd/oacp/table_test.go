@@ -10,15 +10,17 @@ import (
 
 func TestTable(t *testing.T) {
 	for _, test := range []struct {
-		width int
-		want  string
+		width   int
+		shorten []int
+		want    string
 	}{
-		{0, "#  Name    Subject\n1  日本語  a subject of more than sixteen columns\n2  b\n"},
-		{30, "#  Name    Subject\n1  日本語  a subject of more …\n2  b\n"},
+		{0, []int{3}, "#  Name    Subject\n1  日本語  a subject of more than sixteen columns\n2  b\n"},
+		{30, []int{3}, "#  Name    Subject\n1  日本語  a subject of more …\n2  b\n"},
+		{30, nil, "#  Name    Subject\n1  日本語  a subject of more than sixteen columns\n2  b\n"},
 	} {
 		var out bytes.Buffer
 		s := &command.Streams{Out: bufio.NewWriter(&out), Width: test.width}
-		table := newTable(s, row{"#", "Name", "Subject"}, 3)
+		table := newTable(s, row{"#", "Name", "Subject"}, test.shorten...)
 		table.add(row{1, "日本語", "a subject of more than sixteen columns"})
 		table.add(row{2, "b", ""})
 		table.print(s)
