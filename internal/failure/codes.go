@@ -280,6 +280,8 @@ func generalRules() []rule {
 		{"timeout", is(context.DeadlineExceeded, "")},
 		{"cancelled", is(context.Canceled, "")},
 		{"permission", is(fs.ErrPermission, "")},
+		{"read_only", isOneOf("in a sandbox, commands may write only in the folder that its program was started in: "+
+			"start it in the folder of the workspace, or use the tools of oacp mcp", syscall.EROFS)},
 		{"disk_full", isOneOf("make room on the disk, and try again", syscall.ENOSPC, syscall.EDQUOT)},
 		{"bad_file", isOneOf("replace the link by what it leads to, or remove it", durable.ErrLink, syscall.ELOOP)},
 		{"bad_file", isOneOf("a folder belongs there: move away what is there", durable.ErrNotFolder, syscall.ENOTDIR)},

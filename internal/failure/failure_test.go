@@ -86,6 +86,7 @@ func TestFailures(t *testing.T) {
 		{&agent.ExitError{Code: 3}, 1, "turn_failed", "exit status 3"},
 		{context.DeadlineExceeded, 1, "timeout", "deadline"},
 		{fmt.Errorf("writing: %w", syscall.ENOSPC), 1, "disk_full", "oacp: writing: no space left on device\nhint: make room on the disk, and try again\n"},
+		{fmt.Errorf("folder x: %w", syscall.EROFS), 1, "read_only", "oacp: folder x: read-only file system\nhint: in a sandbox, commands may write only in"},
 		{fmt.Errorf("opening: %w", fs.ErrPermission), 1, "permission", "oacp: opening: permission denied\n"},
 		{&failure.SignalError{Signal: syscall.SIGINT}, 130, "interrupted", "oacp: stopped by interrupt\n"},
 		{&failure.SignalError{Signal: syscall.SIGTERM}, 143, "interrupted", "oacp: stopped by terminated\n"},

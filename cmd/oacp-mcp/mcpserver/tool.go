@@ -170,6 +170,7 @@ func hintFor(err error, code string) string {
 		"timeout":         "the call may have been carried out: check before you repeat it",
 		"cancelled":       "the call may have been carried out: check before you repeat it",
 		"permission":      "a person has to give access to this path",
+		"read_only":       "a person has to give access to this path",
 	}[code]
 }
 
