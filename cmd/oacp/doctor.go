@@ -40,8 +40,8 @@ func newDoctorCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "[PROJECT]",
 		Description: `Checks the programs that agents need, the folders of the workspace, interrupted
 deliveries, messages that are bad, expired, old or dead, keys, schemas for bodies,
-the files of agents, and what git does with messages. Without --fix it changes
-nothing. With --fix it repairs what is safe to repair: it delivers sent messages,
+the files of agents, what git does with messages, and whether mail reaches sessions
+of claude and codex. Without --fix it changes nothing. With --fix it repairs what is safe to repair: it delivers sent messages,
 makes missing folders and status files, and removes leftovers. Status 1 means that
 errors remain; warnings do not count.`,
 		Flags: append([]cli.Flag{

@@ -46,8 +46,8 @@ that the program reads. It prints nothing if there is no workspace, no agent, or
 news. An error does not disturb the session: the exit status is 0 all the same, and a
 line in state/live/errors.log says what is wrong. To wake an idle claude it is 2.`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "the session acts for `AGENT` unless $OACP_AGENT names another (default: the program's name)", Destination: &o.agent},
-			o.sync.Flag(""),
+			&cli.StringFlag{Name: "agent", Usage: "the session acts for `AGENT` unless $OACP_AGENT names another (default: the one named like the program)", Destination: &o.agent},
+			sessionSync(&o.sync),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			args := command.Positionals(c)
@@ -63,6 +63,11 @@ line in state/live/errors.log says what is wrong. To wake an idle claude it is 2
 			return runHook(c.Context, o, live.Program(args[0]), s)
 		},
 	}
+}
+
+// sessionSync returns the flag --sync of commands for sessions.
+func sessionSync(sync *command.Sync) cli.Flag {
+	return &cli.GenericFlag{Name: "sync", Value: sync, Usage: "while the session is open, exchange mail with the git remote, every `TIME` (5s)"}
 }
 
 // notPanic makes a panic an error: the programs take the exit status of a crash for an answer.

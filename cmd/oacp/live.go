@@ -33,10 +33,10 @@ func newLiveCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryTurns,
 		Usage:     "list live sessions",
 		ArgsUsage: "[PROJECT]",
-		Description: `live lists the sessions of claude and codex that get the mail of an agent while a
-person works with them. It says for each how many messages in the inbox the session
-was told that its model may not have seen yet, and how many the model has noticed.
-oacp setup connects sessions.
+		Description: `live lists the open sessions of claude and codex that get the mail of an agent. Told
+counts the messages in the inbox that a session was told about but that its model may
+not have seen yet. Noticed counts those that the model has seen. oacp setup connects
+sessions.
 
 EXAMPLES:
    oacp live
@@ -137,7 +137,7 @@ func entryOf(session *live.Session) sessionEntry {
 
 func printSessions(sessions []sessionEntry, s *command.Streams) {
 	if len(sessions) == 0 {
-		fmt.Fprintln(s.Out, "no live sessions; oacp setup claude connects those of claude")
+		fmt.Fprintln(s.Out, "no live sessions; oacp setup claude or oacp setup codex connects them")
 		return
 	}
 	t := newTable(s, row{"Agent", "Program", "Session", "Process", "Since", "State", "Told", "Noticed"})

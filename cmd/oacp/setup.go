@@ -38,23 +38,23 @@ func newSetupCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryTurns,
 		Usage:     "connect claude or codex",
 		ArgsUsage: "claude|codex",
-		Description: `Writes into the settings of claude or codex what mail needs to reach the sessions
-that you work in: hooks that tell the agent of new mail, the tools of oacp mcp with
-the permission to use them, and a few lines in CLAUDE.md or AGENTS.md. Without --user
-that is for sessions in this project. What else the files hold stays as it is; a file
-that cannot be read stops everything before anything is written. Running it again
-changes nothing, or what other options change. --remove takes out what it wrote.
+		Description: `Brings mail into the sessions of claude or codex that you work in. setup adds to
+their settings hooks that report new mail, the MCP server oacp mcp with the
+permission to use its tools, and a few lines in CLAUDE.md or AGENTS.md. This is for
+sessions in this project, or with --user for all of your sessions. The files keep
+everything else. If one cannot be read or written, setup changes nothing. A second
+run changes only what its options change. --remove takes everything out again.
 
 EXAMPLES:
    oacp setup claude
    oacp setup codex --agent reviewer --dry-run`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "sessions act for the `AGENT` (default: that of the program's name)", Destination: &o.agent},
+			&cli.StringFlag{Name: "agent", Usage: "sessions act for `AGENT` (default: the one named like the program)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "user", Usage: "for all of your sessions, wherever they find a workspace", Destination: &o.user},
 			&cli.BoolFlag{Name: "project", Category: command.Rare, Usage: "for sessions in this project (default)", Destination: &o.project},
-			o.sync.Flag(""),
+			sessionSync(&o.sync),
 			&cli.BoolFlag{Name: "dry-run", Usage: "show the changes and write nothing", Destination: &o.dryRun},
-			&cli.BoolFlag{Name: "remove", Usage: "take everything out again", Destination: &o.remove},
+			&cli.BoolFlag{Name: "remove", Usage: "remove what setup wrote", Destination: &o.remove},
 			command.JSONFlag(&o.json),
 		},
 		Action: func(c *cli.Context) error {
@@ -94,16 +94,19 @@ func runSetup(_ context.Context, o setupOptions, program live.Program, s *comman
 	if !o.user {
 		options.Scope = setup.Project
 		w, err := command.Open(command.Workspace{}.Place(s), nil)
-		if err != nil {
+		switch {
+		case o.remove && errors.Is(err, mailbox.ErrNoWorkspace): // it went before its setup
+		case err != nil:
 			return err
+		default:
+			defer func() { err = errors.Join(err, w.Close()) }()
+			options.Workspace = w
 		}
-		defer func() { err = errors.Join(err, w.Close()) }()
 		if !o.remove {
 			if err := w.CheckAgent(agent); err != nil {
 				return err
 			}
 		}
-		options.Workspace = w
 		if options.Dir, err = setup.ProjectDir(program, s.Dir); err != nil {
 			return err
 		}
@@ -181,15 +184,18 @@ func (o setupOptions) answer(plan *setup.Plan, options setup.Options, workingDir
 	}
 	if o.remove {
 		if a.Agent = ""; !plan.IsEmpty() {
-			a.Confirm = []string{"sessions that are open keep what they have read until they end"}
+			a.Confirm = []string{"open sessions keep the hooks and tools until they end"}
 		}
 		return a
 	}
 	if !onPath {
 		a.Notes = append(a.Notes, "the PATH does not lead to this program, so the hooks have its path: "+options.Command)
 	}
+	if command.FindSeparate("mcp") == "" {
+		a.Notes = append(a.Notes, "the program oacp-mcp is neither beside oacp nor on the PATH, so sessions have no tools until it is installed")
+	}
 	if _, err := exec.LookPath(string(options.Program)); err != nil {
-		a.Notes = append(a.Notes, string(options.Program)+" is not on the PATH: the settings wait for it")
+		a.Notes = append(a.Notes, string(options.Program)+" is not on the PATH")
 	}
 	where := "start " + string(options.Program)
 	if options.Scope == setup.Project {
@@ -212,7 +218,7 @@ func (o setupOptions) answer(plan *setup.Plan, options setup.Options, workingDir
 		}
 		a.Confirm = append(a.Confirm, "codex asks you to review the hooks, when it starts or at the first prompt: answer 2, trust all, and type a prompt again that was lost")
 	} else {
-		a.Confirm = append(a.Confirm, "sessions that are open do not have the tools: end them and start new ones")
+		a.Confirm = append(a.Confirm, "restart open sessions: they do not have the tools")
 	}
 	return a
 }
@@ -239,10 +245,16 @@ func (a setupAnswer) print(s *command.Streams) {
 	}
 	fmt.Fprintf(s.Out, "%s%s %s\n", begin, what, visible.Line(where))
 	for _, f := range a.Files {
+		if a.removed && f.Action == setup.Unchanged {
+			continue // nothing of oacp is in it
+		}
 		fmt.Fprintf(s.Out, "  %s: %s (%s)\n", f.Action, visible.Line(f.Path), strings.Join(f.Parts, ", "))
 		if f.Backup != "" && f.Action != setup.Unchanged {
 			fmt.Fprintf(s.Out, "    as it was: %s\n", visible.Line(f.Backup))
 		}
+	}
+	if a.removed && len(a.Confirm) == 0 {
+		fmt.Fprintln(s.Out, "  nothing to remove")
 	}
 	for _, text := range a.Notes {
 		s.Note(text)

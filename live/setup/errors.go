@@ -61,7 +61,7 @@ func explain(err error) error {
 		{isPosition, "bad_settings", "mend the file, and try again; nothing was changed"},
 		{is(ErrUnusual), "bad_settings", "write a table [mcp_servers.NAME] for each server; nothing was changed"},
 		{is(ErrOutside), "bad_settings", "replace the link by a file; nothing was changed"},
-		{is(ErrReadOnly), "permission", "make it writable, or write into it what --dry-run shows; nothing was changed"},
+		{is(ErrReadOnly), "permission", "make it writable; nothing was changed"},
 		{is(ErrChanged), "changed_meanwhile", "try again"},
 		{is(ErrNoHome), "no_home", "set HOME, CLAUDE_CONFIG_DIR or CODEX_HOME"},
 	} {

@@ -214,6 +214,10 @@ func (f found) findings() []doctor.Finding {
 	case agent != "" && f.serverAgent() != agent:
 		add(doctor.SeverityWarning, again+" --agent NAME makes them one", "the MCP server acts for %s, the hooks for %s", f.serverAgent(), agent)
 	}
+	if f.server != nil && !f.startsServer() {
+		add(doctor.SeverityWarning, "go install ./cmd/... in a clone of the repository installs it",
+			"the MCP server does not start: the program oacp-mcp is neither beside oacp nor on the PATH")
+	}
 	if !f.section {
 		add(doctor.SeveritySkipped, again+" writes it", "the instructions have no section about mail")
 	}
@@ -248,6 +252,22 @@ func (f found) commandProblem() string {
 		return "hooks call oacp, which is not on the PATH"
 	}
 	return ""
+}
+
+// startsServer reports whether the program that the server calls finds oacp-mcp. If there is no such
+// program, another finding says so.
+func (f found) startsServer() bool {
+	path, ok := f.server.command, true
+	if path == "oacp" {
+		path, ok = lookPath(path, f.Getenv)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if !ok || err != nil {
+		return true
+	}
+	_, beside := findIn(filepath.Dir(real), "oacp-mcp")
+	_, onPath := lookPath("oacp-mcp", f.Getenv)
+	return beside || onPath
 }
 
 // agentIn returns the agent that the command line of a hook names.

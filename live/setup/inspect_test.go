@@ -40,6 +40,25 @@ func TestInspect(t *testing.T) {
 			o.Command = "/gone/oacp"
 			s.do(Prepare, o)
 		}, []string{hooksOK, "warn claude (project): hooks call /gone/oacp, which is no program"}},
+		"no server": {func(s *scene) {
+			o := s.options(live.Claude, Project)
+			o.Command = filepath.Join(s.home, "oacp")
+			s.write("home/oacp", "")
+			if err := os.Chmod(o.Command, 0o755); err != nil {
+				s.t.Fatal(err)
+			}
+			s.do(Prepare, o)
+		}, []string{hooksOK, "warn claude (project): the MCP server does not start: the program oacp-mcp is neither beside oacp nor on the PATH"}},
+		"server": {func(s *scene) {
+			o := s.options(live.Claude, Project)
+			o.Command = filepath.Join(s.home, "oacp")
+			s.write("home/oacp", "")
+			s.write("home/oacp-mcp", "")
+			if err := os.Chmod(o.Command, 0o755); err != nil {
+				s.t.Fatal(err)
+			}
+			s.do(Prepare, o)
+		}, []string{hooksOK}},
 		"unknown agent": {func(s *scene) {
 			o := s.options(live.Claude, Project)
 			o.Agent = "gone"
@@ -100,7 +119,7 @@ func TestInspect(t *testing.T) {
 func TestInspectVersions(t *testing.T) {
 	s := newScene(t)
 	got := s.lines(InspectVersions(map[live.Program]string{live.Claude: "2.1.329 (Claude Code) (/usr/bin/claude)", live.Codex: "codex-cli 0.170.1 (/usr/bin/codex)"}))
-	want := []string{"ok claude version: 2.1.329, as tested: ", "ok codex version: 0.170.1 is not tested; with 0.169.0 work "}
+	want := []string{"ok claude version: 2.1.329 is tested: mail comes at the start, ", "ok codex version: 0.170.1 is not tested; with 0.169.0, mail comes with a prompt, "}
 	if !slices.EqualFunc(got, want, strings.HasPrefix) {
 		t.Errorf("doctor says %q, want %q", got, want)
 	}

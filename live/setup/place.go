@@ -217,11 +217,19 @@ func Command(executable string, getenv func(string) string) (word string, onPath
 // lookPath returns the path of a program on the PATH.
 func lookPath(name string, getenv func(string) string) (path string, ok bool) {
 	for _, dir := range filepath.SplitList(getenv("PATH")) {
-		for _, name := range []string{name, name + ".exe"} {
-			path := filepath.Join(dir, name)
-			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && filepath.IsAbs(dir) {
-				return path, true
-			}
+		if path, ok := findIn(dir, name); ok && filepath.IsAbs(dir) {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// findIn returns the path of a program in a folder.
+func findIn(dir, name string) (path string, ok bool) {
+	for _, name := range []string{name, name + ".exe"} {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path, true
 		}
 	}
 	return "", false

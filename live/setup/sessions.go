@@ -18,8 +18,8 @@ import (
 
 // tested are the versions of the programs with which oacp was tried, and what works there.
 var tested = map[live.Program]struct{ version, works string }{
-	live.Claude: {"2.1.329", "mail at the start, with a prompt, after a tool and at the end of a turn, and waking an idle session"},
-	live.Codex:  {"0.169.0", "mail with a prompt, after a tool and at the end of a turn, and ringing an idle session"},
+	live.Claude: {"2.1.329", "mail comes at the start, with a prompt, after a tool and at the end of a turn, and wakes an idle session"},
+	live.Codex:  {"0.169.0", "mail comes with a prompt, after a tool and at the end of a turn, and wakes an idle session"},
 }
 
 // InspectVersions compares the versions that the installed programs print with those that were tested.
@@ -32,9 +32,9 @@ func InspectVersions(versions map[live.Program]string) []doctor.Finding {
 		}
 		f := doctor.Finding{Category: Category, Name: string(program) + " version", Severity: doctor.SeverityOK}
 		version, want := regexp.MustCompile(`\d+(\.\d+)+`).FindString(text), tested[program]
-		f.Message = version + ", as tested: " + want.works
+		f.Message = version + " is tested: " + want.works
 		if version != want.version {
-			f.Message = fmt.Sprintf("%s is not tested; with %s work %s", version, want.version, want.works)
+			f.Message = fmt.Sprintf("%s is not tested; with %s, %s", version, want.version, want.works)
 		}
 		findings = append(findings, f)
 	}
