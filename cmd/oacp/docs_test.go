@@ -100,13 +100,23 @@ func TestDocumentedCodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source, err := os.ReadFile(filepath.Join("..", "..", "internal", "failure", "codes.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	codes := regexp.MustCompile(`(?m)^\t\t\{"([a-z_]+)", `).FindAllStringSubmatch(string(source), -1)
-	if len(codes) < 30 {
-		t.Errorf("found %d codes, want at least 30: does this test still see them?", len(codes))
+	var codes [][]string
+	for _, source := range []struct {
+		name, code string
+		least      int
+	}{
+		{"internal/failure/codes.go", `(?m)^\t\t\{"([a-z_]+)", `, 30},
+		{"live/setup/errors.go", `(?m)^\t\t\{is[^"]*, "([a-z_]+)", "`, 7},
+	} {
+		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(source.name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(source.code).FindAllStringSubmatch(string(text), -1)
+		if len(found) < source.least {
+			t.Errorf("found %d codes in %s, want at least %d: does this test still see them?", len(found), source.name, source.least)
+		}
+		codes = append(codes, found...)
 	}
 	for _, match := range codes {
 		if !strings.Contains(string(page), "`"+match[1]+"`") {
