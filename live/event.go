@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/schema"
 )
 
 // An Event is what a hook says on its standard input. Fields that the program does not send are empty.
@@ -28,15 +30,29 @@ type Event struct {
 	Subagent string
 }
 
-// maxEvent bounds what is read of an event, in bytes: results of tools can be of any size.
+// matters reports whether a Hook may have something to do at the event.
+func (e *Event) matters() bool {
+	if e.Subagent != "" {
+		return false
+	}
+	switch e.Name {
+	case FileChanged:
+		return e.Change != "unlink" && schema.IsMessageFile(filepath.Base(e.Path))
+	case SessionStart, UserPromptSubmit, PostToolUse, Stop, SessionEnd:
+		return true
+	}
+	return false
+}
+
+// maxEvent bounds how much of an event is read, in bytes: results of tools can have any size.
 const maxEvent = 16 << 20
 
 // ErrEvent is returned for input that is not an event of a hook.
 var ErrEvent = errors.New("standard input is not an event of a hook")
 
 // ReadEvent reads an event. It reads the input to its end, so that the program that writes it never
-// fails. Of a field with another type than expected, it takes nothing, and nothing of fields beyond
-// maxEvent. The error matches ErrEvent, or is that of the reader.
+// fails. It ignores fields with an unexpected type, and fields beyond maxEvent. The error matches ErrEvent, or
+// is that of the reader.
 func ReadEvent(r io.Reader) (Event, error) {
 	limited := &io.LimitedReader{R: r, N: maxEvent}
 	var e Event

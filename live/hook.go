@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -21,7 +19,7 @@ type Hook struct {
 	Workspace *mailbox.Workspace
 	Agent     schema.AgentName
 	Program   Program
-	// Getenv returns the variables of the hook's environment; nil is os.Getenv.
+	// Getenv returns the variables of the hook's environment.
 	Getenv func(string) string
 	// Follow says that Follow does more than ring codex, so that each session needs it.
 	Follow bool
@@ -31,39 +29,24 @@ type Hook struct {
 	caller func() runningProcess
 }
 
-const (
-	// lockRetry is the pause between attempts to take the lock of an agent's sessions.
-	lockRetry = 5 * time.Millisecond
-	// burst is how long a wake waits for more mail: one wake is for all.
-	burst = 300 * time.Millisecond
-)
+// burst is how long a wake waits for more mail: one wake is for all.
+const burst = 300 * time.Millisecond
 
-// Handle passes to print what the program is to be told, if anything. Other events and those of helpers of
-// the model say nothing. If print fails, or the process ends before Handle does, the next event says it again.
+// Handle passes to print what the program is to tell the model, if anything. It ignores other events and those
+// of helpers of the model. If print fails, or the process ends before Handle does, the next event says it again.
 // An error leaves the session as it was.
 func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (err error) {
-	switch {
-	case e.Subagent != "":
-		return nil
-	case e.Name == FileChanged && (e.Change == "unlink" || !schema.IsMessageFile(filepath.Base(e.Path))):
-		return nil
-	case !slices.Contains([]string{SessionStart, UserPromptSubmit, PostToolUse, Stop, FileChanged, SessionEnd}, e.Name):
+	if !e.matters() {
 		return nil
 	}
 	if err := h.Workspace.CheckAgent(h.Agent); err != nil {
 		return err
 	}
-	dir, err := openFolder(h.Workspace, h.Agent)
-	if errors.Is(err, fs.ErrNotExist) && e.Name != SessionEnd {
-		if err := h.Workspace.MakeStateFolder(project.SessionsName(h.Agent)); err != nil {
-			return err
-		}
-		dir, err = openFolder(h.Workspace, h.Agent)
+	if e.Name == SessionEnd {
+		return h.end(ctx, e.Session)
 	}
+	dir, err := h.openFolder()
 	if err != nil {
-		if e.Name == SessionEnd && errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
@@ -73,15 +56,32 @@ func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (e
 	if e.Name == FileChanged && !pause(ctx, burst) {
 		return context.Cause(ctx)
 	}
-	lock := dir.NewLock(lockName)
-	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
-		return errors.Join(err, lock.Close())
+	return locked(ctx, dir, func() error { return h.answer(ctx, dir, e, print) })
+}
+
+// openFolder opens the folder with the sessions of the agent, and makes it if it is missing.
+func (h *Hook) openFolder() (*durable.Dir, error) {
+	dir, err := openFolder(h.Workspace, h.Agent)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
 	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	if e.Name == SessionEnd {
-		return removeSession(dir, e.Session)
+	if err := h.Workspace.MakeStateFolder(project.SessionsName(h.Agent)); err != nil {
+		return nil, err
 	}
-	return h.answer(ctx, dir, e, print)
+	return openFolder(h.Workspace, h.Agent)
+}
+
+// end forgets a session that has ended.
+func (h *Hook) end(ctx context.Context, session string) error {
+	dir, err := openFolder(h.Workspace, h.Agent)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = locked(ctx, dir, func() error { return removeSession(dir, session) })
+	return errors.Join(err, dir.Close())
 }
 
 // pause reports whether the context is still valid after that time.
@@ -97,11 +97,17 @@ func pause(ctx context.Context, d time.Duration) bool {
 // isQuiet reports whether an event changes nothing and there is nothing to tell. It does not read the
 // inbox.
 func (h *Hook) isQuiet(s *Session, e Event) bool {
-	if e.Name == SessionStart || e.Name == SessionEnd || e.Name == UserPromptSubmit && s.Left > 0 || s.Working != (e.Name != Stop) && e.Name != FileChanged {
+	switch {
+	case e.Name == SessionStart, s.Events[e.Name].IsZero():
+		return false
+	case e.Name != FileChanged && s.Working == (e.Name == Stop): // the turn begins or ends
+		return false
+	case e.Name == UserPromptSubmit && s.Left > 0:
+		return false
+	case slices.ContainsFunc(s.Told, func(t Told) bool { return t.Proof.after(e.Name, s.Working) != t.Proof }):
 		return false
 	}
-	proving := slices.ContainsFunc(s.Told, func(t Told) bool { return t.Proof.after(e.Name, s.Working) != t.Proof })
-	return !proving && !s.Events[e.Name].IsZero() && !s.Looked.IsZero() && s.Looked.Equal(h.inboxTime())
+	return s.hasLooked(h.inboxTime())
 }
 
 // inboxTime returns when the names in the inbox last changed; it is zero if the inbox cannot be read.
@@ -182,11 +188,7 @@ func (h *Hook) calledBy() runningProcess {
 	if h.caller != nil {
 		return h.caller()
 	}
-	getenv := h.Getenv
-	if getenv == nil {
-		getenv = os.Getenv
-	}
-	return caller(h.Program, getenv)
+	return caller(h.Program, h.Getenv)
 }
 
 // attach notes in which process the session is. If codex runs the hooks of all sessions in one process, that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -33,11 +34,12 @@ type inboxNames struct {
 	// changed is when the folder last changed, and stable says that a later change has another time.
 	changed time.Time
 	stable  bool
-	// fresh came after the session began, waiting are those before that it was not told.
+	// fresh files came after the session began. Waiting ones came before, and the session was not told.
 	fresh, waiting map[string]bool
 }
 
-// news returns what to say at an event, and notes in the session what that tells.
+// news returns what to say at an event, and notes in the session what that tells. The session begins if it
+// knows nothing yet.
 func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, begins bool) (string, error) {
 	if begins {
 		if err := h.forget(dir, s, e.Source); err != nil {
@@ -56,114 +58,108 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	if err != nil {
 		return "", err
 	}
+	if begins {
+		names.waiting, names.fresh = names.fresh, make(map[string]bool)
+	}
 	if running {
-		s.setWaiting(names.fresh)
+		s.setWaiting(names.waiting)
 		return "oacp run works the inbox of " + string(h.Agent) + ": it answers the mail, and this session gets none.", nil
 	}
 	wanted := names.fresh
 	if begins || e.Name == UserPromptSubmit {
-		wanted = make(map[string]bool)
-		for _, some := range []map[string]bool{names.fresh, names.waiting} {
-			for name := range some {
-				wanted[name] = true
-			}
-		}
+		wanted = maps.Clone(names.fresh)
+		maps.Copy(wanted, names.waiting)
 	}
 	mail, unsettled, err := h.read(ctx, wanted)
 	if err != nil {
 		return "", err
 	}
-	now := h.now()
-	wakes := slices.ContainsFunc(mail, func(m Mail) bool { return m.Err == nil && Wakes(m.Message, now) })
-	waits := e.Name == Stop && (e.StopActive || !wakes) || e.Name == FileChanged && !wakes
-	if waits && len(mail) > 0 {
+	if len(mail) > 0 && !e.tells(mail, h.now()) {
 		s.Looked = time.Time{} // a later event tells it
 		return "", nil
 	}
-	return h.tell(ctx, s, e, tidings{names, mail, unsettled, begins})
-}
-
-// tidings are what there is to tell at an event.
-type tidings struct {
-	names     inboxNames
-	mail      []Mail
-	unsettled bool
-	begins    bool
-}
-
-// tell composes the digest and notes what it names.
-func (h *Hook) tell(ctx context.Context, s *Session, e Event, t tidings) (string, error) {
-	var others map[string]bool
-	if len(t.mail) > 0 {
-		var err error
-		if others, err = h.toldElsewhere(s); err != nil {
-			return "", err
-		}
-	}
-	for i := range t.mail {
-		m := &t.mail[i]
-		m.Elsewhere, m.Standing = others[m.File], t.begins || t.names.waiting[m.File]
-	}
-	o := DigestOptions{Agent: h.Agent, Project: project.Name(h.Workspace), Greeting: t.begins, Now: h.now()}
-	if t.begins {
-		o.Owed = h.owed(ctx)
-	}
-	digest := Compose(t.mail, o)
-	named := make(map[string]bool, len(digest.Named))
-	for _, i := range digest.Named {
-		named[t.mail[i].File] = true
-	}
-	keys, err := h.keys(ctx, named)
+	digest, err := h.compose(ctx, s, names, mail, begins)
 	if err != nil {
 		return "", err
 	}
-	for _, i := range digest.Named {
-		told := Told{File: t.mail[i].File, At: h.now(), Key: keys[t.mail[i].File]}
-		if told.Key.ID != "" {
-			told.Proof = proofAfter(e.Name, s.Working)
+	told, err := h.told(ctx, digest, mail)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range told {
+		if t.Key.ID != "" {
+			t.Proof = proofAfter(e.Name, s.Working)
 		}
-		s.Told = append(s.Told, told)
+		s.Told = append(s.Told, t)
+		delete(names.fresh, t.File)
+		delete(names.waiting, t.File)
 	}
-	left, fresh := t.names.waiting, 0
-	if t.begins {
-		left = t.names.fresh
-	}
-	for name := range named {
-		delete(left, name)
-	}
-	if !t.begins {
-		for name := range t.names.fresh {
-			if !named[name] {
-				fresh++
-			}
-		}
-	}
+	s.setWaiting(names.waiting)
 	s.Looked = time.Time{}
-	if t.names.stable && fresh == 0 && !t.unsettled {
-		s.Looked = t.names.changed
+	if names.stable && len(names.fresh) == 0 && !unsettled {
+		s.Looked = names.changed
 	}
-	s.setWaiting(left)
 	return digest.Text, nil
 }
 
-// look lists the inbox. It drops from the session what has left the inbox.
+// tells reports whether an event is one to tell mail at. Those that cause a turn need mail that is worth one.
+func (e *Event) tells(mail []Mail, now time.Time) bool {
+	switch {
+	case e.Name != Stop && e.Name != FileChanged:
+		return true
+	case e.Name == Stop && e.StopActive:
+		return false
+	}
+	return slices.ContainsFunc(mail, func(m Mail) bool { return m.Err == nil && Wakes(m.Message, now) })
+}
+
+// compose writes the digest of mail for a session.
+func (h *Hook) compose(ctx context.Context, s *Session, names inboxNames, mail []Mail, begins bool) (Digest, error) {
+	if len(mail) > 0 {
+		others, err := h.toldElsewhere(s)
+		if err != nil {
+			return Digest{}, err
+		}
+		for i := range mail {
+			m := &mail[i]
+			m.Elsewhere, m.Standing = others[m.File], names.waiting[m.File]
+		}
+	}
+	o := DigestOptions{Agent: h.Agent, Project: project.Name(h.Workspace), Greeting: begins, Now: h.now()}
+	if begins {
+		o.Owed = h.owed(ctx)
+	}
+	return Compose(mail, o), nil
+}
+
+// told returns the files that a digest names, in its order.
+func (h *Hook) told(ctx context.Context, digest Digest, mail []Mail) ([]Told, error) {
+	named := make(map[string]bool, len(digest.Named))
+	for _, i := range digest.Named {
+		named[mail[i].File] = true
+	}
+	keys, err := h.keys(ctx, named)
+	told := make([]Told, 0, len(digest.Named))
+	for _, i := range digest.Named {
+		file := mail[i].File
+		told = append(told, Told{File: file, At: h.now(), Key: keys[file]})
+	}
+	return told, err
+}
+
+// look lists the inbox, unless the session knows all that it holds. It drops from the session what has left
+// the inbox.
 func (h *Hook) look(dir *durable.Dir, s *Session) (n inboxNames, err error) {
-	n = inboxNames{changed: h.inboxTime(), fresh: make(map[string]bool)}
-	age := h.now().Sub(n.changed)
-	n.stable = !n.changed.IsZero() && age > stable
-	n.waiting = s.waiting(dir)
-	if s.Looked.Equal(n.changed) && !s.Looked.IsZero() {
+	n = inboxNames{changed: h.inboxTime(), fresh: make(map[string]bool), waiting: s.waiting(dir)}
+	n.stable = !n.changed.IsZero() && h.now().Sub(n.changed) > stable
+	if s.hasLooked(n.changed) {
 		return n, nil
 	}
-	inbox, err := durable.OpenDir(h.Workspace.Root(), h.Workspace.Dir(), inboxOf(h.Agent))
+	all, err := durable.ListFolder(h.Workspace.Root(), h.Workspace.Dir(), inboxOf(h.Agent))
 	if errors.Is(err, fs.ErrNotExist) {
 		return n, nil
 	}
 	if err != nil {
-		return n, err
-	}
-	all, err := inbox.Names()
-	if err = errors.Join(err, inbox.Close()); err != nil {
 		return n, err
 	}
 	for _, name := range all {
@@ -171,18 +167,12 @@ func (h *Hook) look(dir *durable.Dir, s *Session) (n inboxNames, err error) {
 			n.fresh[name] = true
 		}
 	}
-	s.Told = slices.DeleteFunc(s.Told, func(t Told) bool { return t.Proof == none && !n.fresh[t.File] })
-	for i := range s.Told {
-		if t := &s.Told[i]; n.fresh[t.File] {
-			delete(n.fresh, t.File)
-		} else {
-			t.File = ""
-		}
+	s.forgetGone(n.fresh)
+	maps.DeleteFunc(n.waiting, func(name string, _ bool) bool { return !n.fresh[name] })
+	for _, t := range s.Told {
+		delete(n.fresh, t.File)
 	}
 	for name := range n.waiting {
-		if !n.fresh[name] {
-			delete(n.waiting, name)
-		}
 		delete(n.fresh, name)
 	}
 	return n, nil

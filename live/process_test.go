@@ -56,7 +56,7 @@ func runChild() int {
 	if err != nil {
 		panic(err)
 	}
-	h := &Hook{Workspace: w, Agent: "claude", Program: Claude, Now: func() time.Time {
+	h := &Hook{Workspace: w, Agent: "claude", Program: Claude, Getenv: os.Getenv, Now: func() time.Time {
 		asked++
 		die(strconv.Itoa(asked))
 		return time.Now()

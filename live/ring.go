@@ -319,13 +319,13 @@ func (f *follower) forget(ctx context.Context, hold *exclusive.Hold) error {
 	if !isThere(f.hook.Workspace) {
 		return nil
 	}
-	lock := f.dir.NewLock(lockName)
-	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
-		return errors.Join(err, lock.Close())
-	}
-	lost, err := hold.Lost()
-	if s, readErr := readSession(f.dir, f.id); err == nil && !lost && (readErr != nil || s.Host == hostname() && !s.lives()) {
-		err = removeSession(f.dir, f.id)
-	}
-	return errors.Join(err, lock.Unlock())
+	return locked(ctx, f.dir, func() error {
+		if lost, err := hold.Lost(); lost || err != nil {
+			return err
+		}
+		if s, err := readSession(f.dir, f.id); err == nil && (s.Host != hostname() || s.lives()) {
+			return nil
+		}
+		return removeSession(f.dir, f.id)
+	})
 }

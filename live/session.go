@@ -1,6 +1,7 @@
 package live
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,8 +34,8 @@ type Session struct {
 	// Looked is the time of the inbox when it held nothing that the session was not told. It is zero if
 	// the inbox may hold more.
 	Looked time.Time `json:"looked,omitzero"`
-	// Left counts the files that waited at the start and are not told yet. Their names are in a file of
-	// its own; left holds those to write to it.
+	// Left counts the files that waited at the start and are not told yet. A file of their own holds their
+	// names; left holds the names to write.
 	Left int `json:"left,omitempty"`
 	left map[string]bool
 	// Told are the files in the inbox that the session was told, the oldest first.
@@ -52,6 +53,8 @@ const (
 	// maxState bounds the size of a state file, in bytes.
 	maxState = 64 << 20
 	lockName = ".lock"
+	// lockRetry is the pause between attempts to take the lock of an agent's sessions.
+	lockRetry = 5 * time.Millisecond
 )
 
 // errDamaged is returned for a file that is not the state of the session.
@@ -164,6 +167,31 @@ func readSession(dir *durable.Dir, id string) (s Session, err error) {
 		return s, fmt.Errorf("reading %s: %w: it is about session %q", dir.Path(id+project.SessionSuffix), errDamaged, s.ID)
 	}
 	return s, nil
+}
+
+// locked calls change while it holds the lock of the sessions of an agent.
+func locked(ctx context.Context, dir *durable.Dir, change func() error) (err error) {
+	lock := dir.NewLock(lockName)
+	if _, err := lock.TryLockContext(ctx, lockRetry); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	return change()
+}
+
+// hasLooked reports whether the session knows all that the inbox holds, which last changed at that time.
+func (s *Session) hasLooked(changed time.Time) bool {
+	return !s.Looked.IsZero() && s.Looked.Equal(changed)
+}
+
+// forgetGone drops the files that have left the inbox, which has these names.
+func (s *Session) forgetGone(names map[string]bool) {
+	s.Told = slices.DeleteFunc(s.Told, func(t Told) bool { return t.Proof == none && !names[t.File] })
+	for i := range s.Told {
+		if t := &s.Told[i]; !names[t.File] {
+			t.File = "" // the key is still needed
+		}
+	}
 }
 
 // waiting reads the names of the files that waited when the session began and that it was not told. Those
