@@ -202,7 +202,10 @@ func (o deliverOptions) announceWait(w *mailbox.Workspace, m *schema.Message, s 
 	if len(open) > 0 {
 		limit += "; open sessions: " + joinNames(open)
 	}
-	if len(idle) > 0 {
+	switch {
+	case len(idle) > 0 && o.wait.what == waitForNoticed:
+		limit += "; neither an open session nor oacp run gets the mail of " + joinNames(idle)
+	case len(idle) > 0:
 		limit += "; no oacp run works the inbox of " + joinNames(idle)
 	}
 	s.Note(what + ", " + limit)
