@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
@@ -189,12 +190,13 @@ func (h *Hook) read(ctx context.Context, names map[string]bool) (mail []Mail, un
 		}
 		return true
 	})
+	signatures := trust.NewChecker(h.Workspace)
 	for _, e := range entries {
 		if e.Err != nil && h.now().Sub(e.Modified).Abs() < settled {
 			unsettled = true
 			continue
 		}
-		mail = append(mail, Mail{Message: e.Message, File: e.Name, Err: e.Err})
+		mail = append(mail, Mail{Message: e.Message, File: e.Name, Err: e.Err, Signature: signatures.Check(e).Verdict})
 	}
 	return mail, unsettled, err
 }

@@ -47,7 +47,7 @@ var imports = map[string][]string{
 	"agent":   {"schema", "ash"},
 	"turn":    {"schema", "signing", "validate", "mailbox", "mailbox/conversation", "mailbox/project", "mailbox/trust", "mailbox/watch", "mailbox/gitmail", "agent"},
 	"pair":    {"schema", "bridge", "agent"},
-	"live":    {"schema", "signing", "validate", "mailbox", "mailbox/project", "mailbox/watch", "turn"},
+	"live":    {"schema", "signing", "validate", "mailbox", "mailbox/project", "mailbox/trust", "mailbox/watch", "turn"},
 
 	"live/setup": {"schema", "mailbox", "mailbox/project", "mailbox/doctor", "bridge", "live"},
 
