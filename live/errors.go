@@ -3,7 +3,9 @@ package live
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,9 +18,10 @@ import (
 )
 
 const (
-	// errorsName is the file with the errors of hooks, which no session shows.
+	// ErrorsFile is the file, below the workspace, with the errors of hooks, which no session shows.
+	ErrorsFile = project.SessionsFolder + "/" + errorsName
 	errorsName = "errors.log"
-	// maxErrors bounds the size of the file, in bytes. A longer one begins anew.
+	// maxErrors is the size in bytes after which the file begins anew.
 	maxErrors = 64 << 10
 )
 
@@ -73,4 +76,20 @@ func NoteError(w *mailbox.Workspace, now time.Time, cause error) (err error) {
 	}
 	_, err = fmt.Fprintf(file, "%s %s\n", now.UTC().Format(time.RFC3339), visible.Line(cause.Error()))
 	return errors.Join(err, file.Close())
+}
+
+// Errors returns the lines that NoteError has written since a time, the oldest first.
+func Errors(w *mailbox.Workspace, since time.Time) ([]string, error) {
+	data, err := durable.ReadFile(w.Root(), w.Dir(), ErrorsFile, 2*maxErrors)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(strings.Split(string(data), "\n"), func(line string) bool {
+		stamp, _, _ := strings.Cut(line, " ")
+		at, err := time.Parse(time.RFC3339, stamp)
+		return err != nil || at.Before(since)
+	}), nil
 }

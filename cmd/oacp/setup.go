@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -62,20 +61,19 @@ EXAMPLES:
 			if err != nil {
 				return err
 			}
-			return runSetup(c.Context, o, program, s)
+			return runSetup(o, program, s)
 		},
 	}
 }
 
 // check checks the command line and returns the program.
 func (o *setupOptions) check(args []string) (live.Program, error) {
-	programs := []string{string(live.Claude), string(live.Codex)}
 	switch {
 	case len(args) == 0:
 		return "", failure.Usagef("needs the program: claude or codex")
 	case len(args) > 1:
 		return "", failure.Usagef("unexpected argument %s", visible.Quote(args[1]))
-	case !slices.Contains(programs, args[0]):
+	case !slices.Contains(live.Programs(), live.Program(args[0])):
 		return "", failure.Usagef("%s has no setup", visible.Quote(args[0])).WithHint("the programs are claude and codex")
 	case o.user && o.project:
 		return "", failure.Usagef("--user and --project exclude each other")
@@ -85,7 +83,7 @@ func (o *setupOptions) check(args []string) (live.Program, error) {
 	return live.Program(args[0]), o.sync.Check()
 }
 
-func runSetup(_ context.Context, o setupOptions, program live.Program, s *command.Streams) (err error) {
+func runSetup(o setupOptions, program live.Program, s *command.Streams) (err error) {
 	agent, err := schema.ParseAgentName(cmp.Or(o.agent, string(program)))
 	if err != nil {
 		return err

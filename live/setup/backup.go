@@ -24,13 +24,13 @@ type backup struct {
 
 // backupOf returns the backup of a file. That of a file in the project is in the state of the
 // workspace, where git does not see it; others are beside their files.
-func (o Options) backupOf(f file, c *Change) (*backup, error) {
+func (o Options) backupOf(f file, c *Change) *backup {
 	if !f.inProject || o.Workspace == nil {
-		return &backup{path: c.real + ".before-oacp"}, nil
+		return &backup{path: c.real + ".before-oacp"}
 	}
 	sum := sha256.Sum256([]byte(c.real))
 	name := fmt.Sprintf("%s-%x", filepath.Base(c.real), sum[:4])
-	return &backup{filepath.Join(o.Workspace.Dir(), backups, name), o.Workspace}, nil
+	return &backup{filepath.Join(o.Workspace.Dir(), backups, name), o.Workspace}
 }
 
 // read returns the copy, or nil if there is none.

@@ -1,7 +1,6 @@
 package setup
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -285,7 +284,7 @@ func agentIn(command string) schema.AgentName {
 		}
 	}
 	if len(words) > 2 {
-		return schema.AgentName(cmp.Or(words[2], ""))
+		return schema.AgentName(words[2])
 	}
 	return ""
 }

@@ -151,7 +151,6 @@ func TestInspectSessions(t *testing.T) {
 	}
 	s.write("project/.oacp/state/live/claude/0b1c.json", `{"program":"claude","session":"0b1c","agent":"claude","process":{"pid":1,"started":"never"},"host":"gone"}`)
 	want := []string{
-		"ok ended sessions: 1 session left a file, which the next session of its agent removes",
 		"warn hook: 2026-02-28T16:00:00Z no space left", "warn hook: 2026-03-01T02:00:00Z no space left", "warn hook: 2026-03-01T12:00:00Z no space left",
 	}
 	if got := inspect(); !slices.Equal(got, want) {

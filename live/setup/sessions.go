@@ -1,16 +1,11 @@
 package setup
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/oacp-go/oacp/internal/durable"
-	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/doctor"
@@ -68,56 +63,9 @@ func InspectSessions(w *mailbox.Workspace, now time.Time) ([]doctor.Finding, err
 		add("session "+s.ID, doctor.SeverityOK, "", "%s for agent %s in %s, since %s; seen: %s",
 			s.Program, s.Agent, s.Dir, s.Began.UTC().Format(time.RFC3339), strings.Join(seen, ", "))
 	}
-	files, err := sessionFiles(w)
-	if err != nil {
-		return nil, err
+	lines, err := live.Errors(w, now.Add(-errorsAge))
+	for _, line := range lines[max(0, len(lines)-lastErrors):] {
+		add("hook", doctor.SeverityWarning, live.ErrorsFile+" has them all", "%s", line)
 	}
-	if dead := files - len(sessions); dead > 0 {
-		add("ended sessions", doctor.SeverityOK, "", "%s left a file, which the next session of its agent removes", spelling.Count(dead, "session"))
-	}
-	lines, err := errorLines(w, now)
-	if err != nil {
-		return nil, err
-	}
-	for _, line := range lines {
-		add("hook", doctor.SeverityWarning, "state/live/errors.log has them all", "%s", line)
-	}
-	return findings, nil
-}
-
-// sessionFiles counts the files of sessions, living or not.
-func sessionFiles(w *mailbox.Workspace) (count int, err error) {
-	agents, err := w.Agents()
-	if err != nil {
-		return 0, err
-	}
-	for _, agent := range agents {
-		names, err := durable.ListFolder(w.Root(), w.Dir(), "state/live/"+string(agent))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, err
-		}
-		for _, name := range names {
-			if strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".") {
-				count++
-			}
-		}
-	}
-	return count, nil
-}
-
-// errorLines returns the last errors of hooks, if they are recent.
-func errorLines(w *mailbox.Workspace, now time.Time) ([]string, error) {
-	data, err := durable.ReadFile(w.Root(), w.Dir(), "state/live/errors.log", 1<<20)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	lines := slices.DeleteFunc(strings.Split(string(data), "\n"), func(line string) bool {
-		stamp, _, _ := strings.Cut(line, " ")
-		at, err := time.Parse(time.RFC3339, stamp)
-		return err != nil || now.Sub(at) > errorsAge
-	})
-	return lines[max(0, len(lines)-lastErrors):], nil
+	return findings, err
 }

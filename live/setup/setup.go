@@ -157,8 +157,8 @@ func (o Options) read(f file, c *Change) (err error) {
 			return err
 		}
 	}
-	c.backup, err = o.backupOf(f, c)
-	return err
+	c.backup = o.backupOf(f, c)
+	return nil
 }
 
 // realPath follows the links of a path, of which the last parts need not exist.
