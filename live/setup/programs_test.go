@@ -44,8 +44,10 @@ func newProgramScene(t *testing.T, program live.Program, tool modelstub.ToolCall
 	}
 	bin := t.TempDir()
 	s.record = filepath.Join(bin, "record")
-	if err := os.WriteFile(filepath.Join(bin, "oacp"), []byte(recorder), 0o700); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"oacp", "oacp-mcp"} { // nothing calls the second: the recorder is the server
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(recorder), 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s.env = append(s.env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	if out, err := exec.Command("git", "init", "--quiet", s.project).CombinedOutput(); err != nil {
