@@ -222,8 +222,8 @@ func (h *Hook) keys(ctx context.Context, names map[string]bool) (map[string]turn
 	return keys, err
 }
 
-// owed returns the requests that the agent has acknowledged and not answered. Nothing depends on them, so
-// a search that fails or takes long finds none.
+// owed returns the requests that the agent has acknowledged and not answered. It returns none if the search
+// fails or takes long: the digest is useful without them.
 func (h *Hook) owed(ctx context.Context) []turn.OpenRequest {
 	ctx, cancel := context.WithTimeout(ctx, owedLimit)
 	defer cancel()
@@ -249,8 +249,8 @@ func (h *Hook) toldElsewhere(s *Session) (map[string]bool, error) {
 	return told, err
 }
 
-// forget removes what is left of the dead sessions of the agent, of the one that this one takes the place
-// of, and of hooks that were killed. In a session that begins, every file in the inbox waits.
+// forget prepares a session that begins. It removes the files of dead sessions of the agent, of the session that
+// this one replaces, and of hooks that were killed.
 func (h *Hook) forget(dir *durable.Dir, s *Session, source string) error {
 	s.Looked, s.Left = time.Time{}, 0
 	names, err := dir.Names()

@@ -229,7 +229,7 @@ func (s *Session) ringable(changed, inbox, now time.Time) bool {
 // unanswered reports whether the session was told nothing of what the last ring was for, and some of that is
 // still in the inbox.
 func (f *follower) unanswered() bool {
-	return !f.state.knows(f.rung) && slices.ContainsFunc(f.rung, f.isThere)
+	return !f.state.knows(f.rung) && slices.ContainsFunc(f.rung, f.isInInbox)
 }
 
 // knows reports whether the session was told any of the files.
@@ -237,7 +237,7 @@ func (s *Session) knows(files []string) bool {
 	return slices.ContainsFunc(s.Told, func(t Told) bool { return slices.Contains(files, t.File) })
 }
 
-func (f *follower) isThere(file string) bool {
+func (f *follower) isInInbox(file string) bool {
 	_, err := f.hook.Workspace.Root().Lstat(inboxOf(f.hook.Agent) + "/" + file)
 	return err == nil
 }

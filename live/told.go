@@ -20,12 +20,12 @@ type Told struct {
 // Noticed reports whether the model is known to have seen the message.
 func (t *Told) Noticed() bool { return t.Key.ID != "" && t.Proof == none }
 
-// A proof is what has to happen before the model is known to have seen what a session was told: it must
-// have answered a request that was made later. Only then the message is noticed.
+// A proof is what must still happen before a message counts as noticed: the model must answer a request that it
+// got after the session was told.
 type proof string
 
 const (
-	// answered needs an answer of the model, which ends with a Stop or calls a tool.
+	// answered needs an answer of the model, which calls a tool or ends the turn.
 	answered proof = "answer"
 	// stopped needs a Stop: tools that the model called before may still end.
 	stopped proof = "stop"
@@ -36,8 +36,8 @@ const (
 	none proof = ""
 )
 
-// proofAfter is what is needed of what a hook of this event has said. Working says that a turn was running:
-// tools may be, too.
+// proofAfter returns the proof for a message that a hook of this event tells. Working says that a turn, and
+// perhaps a tool, was running.
 func proofAfter(event string, working bool) proof {
 	switch {
 	case event == FileChanged:

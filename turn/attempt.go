@@ -58,7 +58,7 @@ func (r *Runner) read(e mailbox.Entry, want key) ([]byte, *schema.Message, error
 	if err != nil {
 		return nil, nil, err
 	}
-	k, err := keyOf(m)
+	k, err := KeyOf(m)
 	if err == nil && k != want {
 		err = errReplaced
 	}

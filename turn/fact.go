@@ -102,8 +102,8 @@ type key struct {
 	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
-// keyOf returns the message's key. It does not depend on how the file is written.
-func keyOf(m *schema.Message) (key, error) {
+// KeyOf returns the key of a message with its whole body. The key does not depend on how the file is written.
+func KeyOf(m *schema.Message) (key, error) {
 	data, err := m.MarshalJSON()
 	if err != nil {
 		return key{}, err

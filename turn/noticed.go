@@ -24,9 +24,6 @@ type Noticed struct {
 // A Key identifies a message in a journal, also after its file has gone.
 type Key = key
 
-// KeyOf returns the key of a complete message, with its body.
-func KeyOf(m *schema.Message) (Key, error) { return keyOf(m) }
-
 // NoteNoticed records in the journal of an agent that the model of a session got these messages. When
 // NoteNoticed returns, the record is durable. After an error, call it again: a session notices a message
 // once, however often that is recorded. Without a time, it is now.
@@ -67,7 +64,7 @@ func (rec *record) isNoticed() bool {
 // further with it: it had a turn, or was taken out of the inbox. The errors are those of
 // watch.AwaitAcknowledged.
 func AwaitNoticed(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt) error {
-	k, err := keyOf(r.Message)
+	k, err := KeyOf(r.Message)
 	if err != nil {
 		return err
 	}

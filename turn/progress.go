@@ -256,7 +256,7 @@ func readInbox(w *mailbox.Workspace, name schema.AgentName) (s *inboxState, err 
 // record returns the record of a message, which is empty if there is none.
 func (s *inboxState) record(m *schema.Message) *record {
 	if s.ids[m.ID] { // else its key need not be computed
-		k, err := keyOf(m)
+		k, err := KeyOf(m)
 		if rec := s.history.records[k]; err == nil && rec != nil {
 			return rec
 		}

@@ -104,7 +104,7 @@ func revive(w *mailbox.Workspace, name schema.AgentName, source mailbox.Entry) e
 	if err != nil {
 		return err
 	}
-	k, err := keyOf(source.Message)
+	k, err := KeyOf(source.Message)
 	if source.Err != nil { // a Runner knows it by its bytes
 		var raw []byte
 		raw, err = w.ReadRaw(source)

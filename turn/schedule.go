@@ -322,7 +322,7 @@ const (
 // newItem makes an item of a message in the inbox. Its texts are copies: the message's own would
 // keep the whole file in memory.
 func newItem(file string, m *schema.Message) (*item, error) {
-	k, err := keyOf(m)
+	k, err := KeyOf(m)
 	if err != nil {
 		return nil, err
 	}

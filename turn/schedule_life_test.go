@@ -147,7 +147,7 @@ func (l *life) followUp() {
 	if len(l.messages) == 0 {
 		return
 	}
-	k, err := keyOf(l.messages[l.random.IntN(len(l.messages))])
+	k, err := KeyOf(l.messages[l.random.IntN(len(l.messages))])
 	if err != nil {
 		panic(err)
 	}
