@@ -97,14 +97,15 @@ func runHook(ctx context.Context, o hookOptions, program live.Program, s *comman
 	}
 	w, err := mailbox.Open(dir, nil)
 	if err != nil {
-		return nil
+		return nil // the error has no log: that is in the workspace
 	}
 	defer func() { _ = w.Close() }() // nothing is written through it
 	agent, known := o.agentOf(w, program, s)
 	if !known {
 		return nil
 	}
-	exit, err := o.handle(ctx, w, agent, program, e, s)
+	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: s.Getenv, Follow: o.sync.IsSet(), Now: s.Now}
+	exit, err := o.handle(ctx, h, e, s)
 	if err != nil {
 		if noteErr := live.NoteError(w, s.Now(), fmt.Errorf("%s of %s session %s: %w", e.Name, program, e.Session, err)); noteErr != nil {
 			return err // which the program may show
@@ -117,12 +118,10 @@ func runHook(ctx context.Context, o hookOptions, program live.Program, s *comman
 }
 
 // handle prints the answer to an event and returns the exit status.
-func (o hookOptions) handle(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, program live.Program, e live.Event,
-	s *command.Streams) (exit int, err error) {
+func (o hookOptions) handle(ctx context.Context, h *live.Hook, e live.Event, s *command.Streams) (exit int, err error) {
 	defer notPanic(&err)
 	ctx, cancel := context.WithTimeout(ctx, hookLimit)
 	defer cancel()
-	h := &live.Hook{Workspace: w, Agent: agent, Program: program, Getenv: s.Getenv, Follow: o.sync.IsSet(), Now: s.Now}
 	follow := false
 	err = h.Handle(ctx, e, func(a live.Answer) error {
 		_, err := s.Out.Write(a.Stdout)
@@ -135,7 +134,7 @@ func (o hookOptions) handle(ctx context.Context, w *mailbox.Workspace, agent sch
 		return err
 	})
 	if follow {
-		err = errors.Join(err, o.follow(w, agent, e.Session))
+		err = errors.Join(err, o.follow(h.Workspace, h.Agent, e.Session))
 	}
 	return exit, err
 }
