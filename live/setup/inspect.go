@@ -210,6 +210,8 @@ func (f found) findings() []doctor.Finding {
 	switch {
 	case f.server == nil:
 		add(doctor.SeverityWarning, again+" registers it", "the MCP server is not registered in %s", f.files[1].path)
+	case !isOurServer(f.server.command, f.server.args):
+		add(doctor.SeverityWarning, "take it out, and "+again+" writes it again", "the MCP server oacp in %s does not call oacp mcp --agent NAME", f.files[1].path)
 	case agent != "" && f.serverAgent() != agent:
 		add(doctor.SeverityWarning, again+" --agent NAME makes them one", "the MCP server acts for %s, the hooks for %s", f.serverAgent(), agent)
 	}

@@ -101,6 +101,17 @@ func TestInspect(t *testing.T) {
 			"warn codex (user): features.hooks in home/.codex/config.toml switches hooks off",
 			"warn codex: it is set up for the project and for the user: both hooks run for each event",
 		}},
+		"no arguments": {func(s *scene) {
+			s.do(Prepare, s.options(live.Codex, User))
+			config := "home/.codex/config.toml"
+			text := withoutMode(s.files()[config])
+			s.write(config, strings.Replace(text, `args = ["mcp", "--agent", "claude"]`, "args = []", 1))
+		}, []string{
+			"ok codex (user): hooks for agent claude in home/.codex/hooks.json",
+			"warn codex (user): hooks call oacp, which is not on the PATH",
+			"warn codex (user): the MCP server oacp in home/.codex/config.toml does not call oacp mcp --agent NAME",
+			"warn codex (user): 5 of 5 hooks wait for your review",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
