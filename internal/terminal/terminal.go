@@ -306,14 +306,16 @@ func (term *Terminal) Press(keys ...string) {
 	term.tmux(append([]string{"send-keys", "--"}, keys...)...)
 }
 
-// Say types a text, waits until the screen shows its last word once more than before, and presses
-// Enter. Programs take a text and an Enter that come at once for a pasted text.
+// Say pastes a text, waits until the screen shows its last word once more than before, and presses
+// Enter. Programs take an Enter that follows quickly typed text for a part of it, but know where a pasted text
+// ends.
 func (term *Terminal) Say(text string) {
 	term.t.Helper()
 	words := strings.Fields(text)
 	last := words[len(words)-1]
 	before := strings.Count(term.Screen(), last)
-	term.Type(text)
+	term.tmux("set-buffer", "--", text)
+	term.tmux("paste-buffer", "-p", "-r", "-d")
 	term.awaitScreen(func(screen string) (missing string) {
 		if strings.Count(screen, last) > before {
 			return ""
