@@ -39,6 +39,8 @@ const (
 	// them, up to ringLast: codex keeps them all.
 	ringAgain = 2 * time.Minute
 	ringLast  = time.Hour
+	// ringRetry is the pause after the first ring for some mail, if it failed.
+	ringRetry = 10 * time.Second
 	// ringLimit bounds the run of codex that rings.
 	ringLimit = 30 * time.Second
 )
@@ -309,6 +311,9 @@ func (f *follower) ring(ctx context.Context, files []string) error {
 		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
 	}
 	if err != nil {
+		if f.patience == ringAgain {
+			f.again = f.hook.now().Add(ringRetry)
+		}
 		return fmt.Errorf("codex queue: %w", err)
 	}
 	return nil

@@ -351,7 +351,7 @@ func TestRing(t *testing.T) {
 	look(first, three, three, one, one)
 }
 
-// TestRingFails checks that an error is noted, and that it does not end the follower.
+// TestRingFails checks that an error is noted, and that it does not end the follower, which soon rings again.
 func TestRingFails(t *testing.T) {
 	s := newSeat(t)
 	t.Setenv("RING_FAILS", "no rollout\x1b found")
@@ -366,6 +366,13 @@ func TestRingFails(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(s.w.Dir(), project.SessionsFolder, errorsName))
 	if text := string(data); err != nil || strings.Count(text, "\n") != 1 || !strings.Contains(text, " following codex session "+sessionID+`: codex queue: exit status 1: no rollout\x1b found`) {
 		t.Errorf("the noted errors are %q, %v; want that of codex, once", text, err)
+	}
+	for _, later := range []time.Duration{ringRetry, ringRetry, 2 * ringAgain} {
+		s.ahead += later
+		f.follow(t.Context())
+	}
+	if got := s.readRings(); len(got) != 3 {
+		t.Errorf("codex was called with %q, want three rings: at once, soon, and much later", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,13 @@ func (c *Claims) Start(ctx context.Context, warn func(error)) error {
 	return err
 }
 
+const (
+	// mostStops is how often Stop tries to give claims up, and stopPause the pause in between: a remote that
+	// others push to at the same moment may refuse.
+	mostStops = 3
+	stopPause = 200 * time.Millisecond
+)
+
 // Stop gives all claims up, after a sync if messages were handled since the last one.
 func (c *Claims) Stop(ctx context.Context) error {
 	c.stop()
@@ -50,7 +58,17 @@ func (c *Claims) Stop(ctx context.Context) error {
 		c.endLater(h)
 	}
 	c.mu.Unlock()
-	return c.end(ctx, true)
+	for attempt := 1; ; attempt++ {
+		err := c.end(ctx, true)
+		if err == nil && !c.isEnding() || attempt == mostStops {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return cmp.Or(err, context.Cause(ctx))
+		case <-time.After(stopPause):
+		}
+	}
 }
 
 // Confirm makes sure that no other machine has taken over a message, or will do so within the next third

@@ -291,6 +291,15 @@ func TestClaims(t *testing.T) {
 				t.Error("the message is still pending")
 			}
 		},
+		"a stop tries again": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
+			a.mustTake(1, number(1), number(2))
+			a.set(func() { a.down = true })
+			time.AfterFunc(stopPause/2, func() { a.set(func() { a.down = false }) })
+			if err := a.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+			shared.want(t, "1:m0 free 1")
+		},
 		"renewals keep a claim": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
 			held := a.mustTake(1, number(1))
 			for range 10 {
