@@ -22,12 +22,6 @@ import (
 	"github.com/oacp-go/oacp/turn"
 )
 
-// FollowOptions change what Follow does. The zero value changes nothing.
-type FollowOptions struct {
-	// Now returns the time; nil is time.Now.
-	Now func() time.Time
-}
-
 const (
 	// startLimit is how long the hook that starts a follower may take to write the state of its session, and
 	// how long that state may be unreadable.
@@ -51,9 +45,10 @@ const (
 // prompt that says how many messages wait. The hook of that prompt tells them.
 //
 // Follow rings only if the session is in a terminal: codex would also run the turn of a closed one. It notes
-// errors with NoteError and continues. If the context ends first, Follow returns its cause.
-func Follow(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, session string, o FollowOptions) (err error) {
-	f := &follower{hook: &Hook{Workspace: w, Agent: agent, Program: Codex, Now: o.Now}, id: session}
+// errors with NoteError and continues. If the context ends first, Follow returns its cause. Now returns the
+// time; nil is time.Now.
+func Follow(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, session string, now func() time.Time) (err error) {
+	f := &follower{hook: &Hook{Workspace: w, Agent: agent, Program: Codex, Now: now}, id: session}
 	if f.dir, err = openFolder(w, agent); err != nil {
 		return err
 	}

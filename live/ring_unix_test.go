@@ -413,7 +413,7 @@ func (s *seat) awaitRings(count int) {
 // follow starts Follow. The channel has its error when it has ended.
 func (s *seat) follow(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
-	go func() { done <- Follow(ctx, s.w, "codex", sessionID, FollowOptions{Now: s.now}) }()
+	go func() { done <- Follow(ctx, s.w, "codex", sessionID, s.now) }()
 	return done
 }
 
@@ -510,7 +510,7 @@ func TestOneFollows(t *testing.T) {
 	first := s.follow(t.Context())
 	s.send(1, nil)
 	s.awaitRings(1)
-	if err := Follow(t.Context(), s.w, "codex", sessionID, FollowOptions{}); err != nil {
+	if err := Follow(t.Context(), s.w, "codex", sessionID, nil); err != nil {
 		t.Error(err)
 	}
 	s.event(SessionEnd, SessionStart)

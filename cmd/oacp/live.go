@@ -186,7 +186,7 @@ func followSession(ctx context.Context, o liveOptions, agent schema.AgentName, s
 		defer end()
 		err = synchronizer.Around(ctx, false, func() error {
 			defer end() // which bounds the last sync
-			return live.Follow(ctx, w, agent, o.follow, live.FollowOptions{Now: s.Now})
+			return live.Follow(ctx, w, agent, o.follow, s.Now)
 		})
 		if _, stopped := errors.AsType[*failure.SignalError](err); err != nil && !stopped {
 			unseen.Warn(failure.Of(err).Message())

@@ -159,7 +159,7 @@ type setupAnswer struct {
 	Project string           `json:"project,omitempty"`
 	DryRun  bool             `json:"dry_run"`
 	Files   []setupFile      `json:"files"`
-	// Confirm says what the user still has to do, Next how to go on.
+	// Confirm lists what the user has to confirm, and Next is the next step.
 	Confirm []string `json:"confirm,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
 	Next    string   `json:"next,omitempty"`

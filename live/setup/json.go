@@ -66,7 +66,7 @@ func lineEnd(data []byte) string {
 	return "\n"
 }
 
-// lastLine returns what stands on the last line of white space, and whether it has several lines.
+// lastLine returns the last line of white space, and whether it has several lines.
 func lastLine(space []byte) (margin string, ok bool) {
 	at := bytes.LastIndexByte(space, '\n')
 	return string(space[at+1:]), at >= 0

@@ -17,7 +17,7 @@ import (
 // listing is what the tools that list something take.
 type listing struct {
 	Limit limit  `json:"limit,omitempty" jsonschema:"At most so many, 20 if left out."`
-	After string `json:"after,omitempty" jsonschema:"The next of the answer before, to go on."`
+	After string `json:"after,omitempty" jsonschema:"The field next of the previous page."`
 }
 
 type inboxList struct {
