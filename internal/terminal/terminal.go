@@ -306,21 +306,24 @@ func (term *Terminal) Press(keys ...string) {
 	term.tmux(append([]string{"send-keys", "--"}, keys...)...)
 }
 
-// Say pastes a text, waits until the screen shows its last word once more than before, and presses
-// Enter. Programs take an Enter that follows quickly typed text for a part of it, but know where a pasted text
-// ends.
+// Say pastes a text, waits until the screen shows it once more than before, and presses Enter. Programs take
+// an Enter that follows quickly typed text for a part of it, but know where a pasted text ends.
 func (term *Terminal) Say(text string) {
 	term.t.Helper()
-	words := strings.Fields(text)
-	last := words[len(words)-1]
-	before := strings.Count(term.Screen(), last)
+	// It counts the whole text, as programs show other words for a moment, and without white space, as they
+	// wrap lines there.
+	wanted := withoutSpace(text)
+	before := strings.Count(withoutSpace(term.Screen()), wanted)
 	term.tmux("set-buffer", "--", text)
 	term.tmux("paste-buffer", "-p", "-r", "-d")
 	term.awaitScreen(func(screen string) (missing string) {
-		if strings.Count(screen, last) > before {
+		if strings.Count(withoutSpace(screen), wanted) > before {
 			return ""
 		}
-		return last
+		return text
 	})
 	term.Press("Enter")
 }
+
+// withoutSpace returns a text without its white space.
+func withoutSpace(text string) string { return strings.Join(strings.Fields(text), "") }

@@ -36,6 +36,16 @@ func TestProgram(t *testing.T) {
 	}
 }
 
+// TestSay checks that Say finds a pasted text that the program wraps, also when other text that has its last
+// word leaves the screen at the same time.
+func TestSay(t *testing.T) {
+	term := Start(t, Options{Command: []string{"sh", "-c",
+		`stty -echo -icanon; echo UserPromptSubmit; head -c 9 >/dev/null; printf '\033[2J\033[Hhow is\n  it'; read -r line; printf '\nsaid\n'`}})
+	term.Await("Submit\n")
+	term.Say("how is it")
+	term.Await("said\n")
+}
+
 // TestWrapped checks that a line that is longer than the screen is wide is one line.
 func TestWrapped(t *testing.T) {
 	line := strings.Repeat("word ", 20) + "end"
