@@ -136,7 +136,7 @@ func checkMayRun(t *testing.T, driver Driver, dir, call string, allowed bool) {
 	if err != nil || !slices.Contains(seen, Act{ToolCall, call}) {
 		t.Errorf("acts %+v (%v), want %s", seen, err, call)
 	}
-	for deadline := time.Now().Add(10 * time.Second); allowed; { // codex does not wait for a short command
+	for deadline := time.Now().Add(time.Minute); allowed; { // codex does not wait for a short command
 		if _, err := os.Stat(filepath.Join(dir, "made")); err == nil || time.Now().After(deadline) {
 			break
 		}

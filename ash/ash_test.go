@@ -16,7 +16,7 @@ import (
 
 // patience is how long a test waits for an event that must come. It does not limit a test that
 // passes.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // turns is a handler that runs queries and resumes with one function.
 type turns func(ctx context.Context, command ash.Command, send ash.Send) error

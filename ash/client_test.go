@@ -184,7 +184,7 @@ func TestDoneOfAnotherSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, err := range client.Query(ctx, ash.Query{Prompt: "hello", SessionID: "s1"}) {
 		t.Fatalf("error %v, want the turn to end without a message", err)

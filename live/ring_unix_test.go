@@ -402,7 +402,7 @@ func (s *seat) readRings() []string {
 // awaitRings waits until the fake codex was called so often.
 func (s *seat) awaitRings(count int) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
 	defer cancel()
 	err := watch.Await(ctx, []string{filepath.Dir(s.rings)}, func() (bool, error) { return len(s.readRings()) >= count, nil })
 	if err != nil {

@@ -76,9 +76,9 @@ func (s *codexSession) await(what string, done func([]live.Session) bool) {
 	}
 }
 
-// awaitSessions waits until the sessions of an agent are as wanted, for at most a minute.
+// awaitSessions waits until the sessions of an agent are as wanted, for at most three minutes.
 func awaitSessions(t *testing.T, w *mailbox.Workspace, agent schema.AgentName, done func([]live.Session) bool) error {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	folder := filepath.Join(w.Dir(), "state", "live", string(agent))
 	return watch.Await(ctx, []string{folder}, func() (bool, error) {

@@ -126,7 +126,7 @@ func (s *liveScene) awaitSessions(what string, done func([]live.Session) bool) {
 // awaitFolder waits until a condition holds. It looks when the folder has changed.
 func (s *liveScene) awaitFolder(what, folder string, done func() (bool, error)) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
 	defer cancel()
 	if err := watch.Await(ctx, []string{folder}, done); err != nil {
 		s.t.Fatalf("waiting until %s: %v\n%s", what, err, s.report())

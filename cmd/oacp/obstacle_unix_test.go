@@ -29,7 +29,7 @@ import (
 
 // patience is how long a command may take before it counts as hanging. It is a guard, far above
 // what any command takes.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // An obstacle takes the place of a folder or file of a workspace.
 type obstacle struct {

@@ -42,7 +42,7 @@ func within[Result any](t *testing.T, call func() Result) (result Result) {
 	go func() { done <- call() }()
 	select {
 	case result = <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the call waits for the other end of a pipe")
 	}
 	return result

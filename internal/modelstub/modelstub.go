@@ -170,10 +170,10 @@ func (s *Server) Requests() []Request {
 }
 
 // Await returns the oldest request that matches. It waits for one, and fails the test if none comes
-// within a minute.
+// within three minutes.
 func (s *Server) Await(t testing.TB, match func(Request) bool) Request {
 	t.Helper()
-	limit := time.After(time.Minute)
+	limit := time.After(3 * time.Minute)
 	for seen := 0; ; {
 		s.mu.Lock()
 		requests, asked := s.requests, s.asked
@@ -189,7 +189,7 @@ func (s *Server) Await(t testing.TB, match func(Request) bool) Request {
 			for _, request := range requests {
 				prompts = append(prompts, request.Prompt)
 			}
-			t.Fatalf("after a minute none of the requests matches; their prompts are %q", prompts)
+			t.Fatalf("after three minutes none of the requests matches; their prompts are %q", prompts)
 		}
 	}
 }

@@ -60,7 +60,7 @@ printf "\033[0m"
 exec sleep 1000000
 `
 	// patience is how long something may take to appear on the screen.
-	patience = time.Minute
+	patience = 3 * time.Minute
 )
 
 // Start runs a program in a terminal until the test ends. Without tmux it skips the test, or fails
