@@ -34,7 +34,7 @@ type Mail struct {
 	Err  error
 	// Standing mail waited when the session began. Other mail is new.
 	Standing bool
-	// Elsewhere says that another session of the agent was told.
+	// Elsewhere says that the message was shown to another session of the agent.
 	Elsewhere bool
 	// Signature is what the signature is worth; empty if nobody checks it.
 	Signature signing.Verdict
@@ -55,7 +55,7 @@ type DigestOptions struct {
 	Now    time.Time
 }
 
-// A Digest tells an agent about its mail.
+// A Digest is the text that shows an agent its mail.
 type Digest struct {
 	// Text is empty if there is nothing to say.
 	Text string

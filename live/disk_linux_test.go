@@ -46,7 +46,7 @@ func TestFullDisk(t *testing.T) {
 		h.arrive(h.ask("m002"))
 		for _, event := range []string{SessionStart, UserPromptSubmit, PostToolUse, Stop, PostToolUse, Stop} {
 			a, err := h.handle(Event{Name: event, Session: "s"})
-			if text := told(t, event, a); !errors.Is(err, unix.ENOSPC) || text != "" || a.Follow {
+			if text := shown(t, event, a); !errors.Is(err, unix.ENOSPC) || text != "" || a.Follow {
 				t.Errorf("%s on a full disk says %q (%v)", event, text, err)
 			}
 		}

@@ -60,7 +60,7 @@ func TestReadNoEvent(t *testing.T) {
 }
 
 // FuzzHook passes any input to a hook twice. It never fails in a way that a program takes for an answer, and
-// it tells nothing twice.
+// it shows nothing twice.
 func FuzzHook(f *testing.F) {
 	for _, program := range Programs() {
 		for _, event := range samples(f, program) {
@@ -84,10 +84,10 @@ func FuzzHook(f *testing.F) {
 					if err != nil {
 						t.Errorf("%+v: %v", e, err)
 					}
-					count += len(named(told(t, e.Name, a)))
+					count += len(named(shown(t, e.Name, a)))
 				}
 				if again := e.Name == SessionStart && e.Source == "clear"; count > 1 && !again {
-					t.Errorf("%+v tells one message %d times", e, count)
+					t.Errorf("%+v shows one message %d times", e, count)
 				}
 			})
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/oacp-go/oacp/turn"
 )
 
-// begin begins a session that was told of m001 and works.
+// begin begins a session that works, and to which m001 was shown.
 func (h *hooks) begin() {
 	h.Helper()
 	h.arrive(h.ask("m001"))
@@ -26,8 +26,8 @@ func (h *hooks) begin() {
 	h.on("s", UserPromptSubmit)
 }
 
-// TestDamagedState checks what is told after something happened to the state of a session. Every message is
-// told, at the worst again.
+// TestDamagedState checks what is shown after something happened to the state of a session: every message, if
+// only again.
 func TestDamagedState(t *testing.T) {
 	for name, test := range map[string]struct {
 		damage func(t *testing.T, h *hooks, path string)
@@ -39,7 +39,7 @@ func TestDamagedState(t *testing.T) {
 		"no folder":     {func(t *testing.T, _ *hooks, path string) { removeAll(t, filepath.Dir(filepath.Dir(path))) }, []string{"m001", "m002"}, false},
 		"empty":         {func(t *testing.T, _ *hooks, path string) { writeFile(t, path, "") }, []string{"m001", "m002"}, false},
 		"torn":          {func(t *testing.T, _ *hooks, path string) { writeFile(t, path, `{"program":"claude","session":"s","ag`) }, []string{"m001", "m002"}, false},
-		"other types":   {func(t *testing.T, _ *hooks, path string) { writeFile(t, path, `{"session":"s","told":7}`) }, []string{"m001", "m002"}, false},
+		"other types":   {func(t *testing.T, _ *hooks, path string) { writeFile(t, path, `{"session":"s","shown":7}`) }, []string{"m001", "m002"}, false},
 		"other session": {func(t *testing.T, _ *hooks, path string) { rewrite(t, path, `"session":"s"`, `"session":"x"`) }, []string{"m001", "m002"}, false},
 		"other program": {func(t *testing.T, _ *hooks, path string) { rewrite(t, path, `"claude"`, `"codex"`) }, []string{"m001", "m002"}, false},
 		"other agent":   {func(t *testing.T, _ *hooks, path string) { rewrite(t, path, `"agent":"claude"`, `"agent":"codex"`) }, []string{"m001", "m002"}, false},
@@ -73,7 +73,7 @@ func TestDamagedState(t *testing.T) {
 				if test.fails {
 					for range 3 {
 						a, err := h.handle(Event{Name: event, Session: "s"})
-						if text := told(t, event, a); err == nil || text != "" {
+						if text := shown(t, event, a); err == nil || text != "" {
 							t.Fatalf("%s says %q (%v), want an error", event, text, err)
 						}
 					}
@@ -116,7 +116,7 @@ func rewrite(t testing.TB, path, from, to string) {
 	writeFile(t, path, strings.ReplaceAll(string(data), from, to))
 }
 
-// TestDamagedWaiting checks that messages that waited are told although the list of them is damaged.
+// TestDamagedWaiting checks that messages that waited are shown although the list of them is damaged.
 func TestDamagedWaiting(t *testing.T) {
 	for name, damage := range map[string]func(path string){
 		"nothing":  func(string) {},
@@ -138,12 +138,12 @@ func TestDamagedWaiting(t *testing.T) {
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: told of %q, want %q", name, got, want)
+			t.Errorf("%s: %q were shown, want %q", name, got, want)
 		}
 	}
 }
 
-// TestPrintFails checks that what nobody could read is told again.
+// TestPrintFails checks that what nobody could read is shown again.
 func TestPrintFails(t *testing.T) {
 	h := newHooks(t, Claude)
 	h.begin()
@@ -173,13 +173,13 @@ func TestLostWorkspace(t *testing.T) {
 	removeAll(t, filepath.Join(moved, "agents/claude"))
 	var unknown *mailbox.UnknownAgentError
 	for _, event := range []string{SessionStart, UserPromptSubmit, PostToolUse, Stop, SessionEnd} {
-		if a, err := there.handle(Event{Name: event, Session: "s"}); !errors.As(err, &unknown) || told(t, event, a) != "" {
+		if a, err := there.handle(Event{Name: event, Session: "s"}); !errors.As(err, &unknown) || shown(t, event, a) != "" {
 			t.Errorf("%s of an agent that was removed says %s (%v)", event, a.Stdout, err)
 		}
 	}
 	removeAll(t, moved)
 	for _, event := range []string{SessionStart, UserPromptSubmit, PostToolUse, Stop, SessionEnd} {
-		if a, err := there.handle(Event{Name: event, Session: "s"}); err == nil || told(t, event, a) != "" {
+		if a, err := there.handle(Event{Name: event, Session: "s"}); err == nil || shown(t, event, a) != "" {
 			t.Errorf("%s of a workspace that was removed says %s (%v)", event, a.Stdout, err)
 		}
 	}
@@ -205,7 +205,7 @@ func TestClockSetBack(t *testing.T) {
 	h.wantNoticed("s", "m001", "m002")
 }
 
-// TestUnsettledFile checks that a file that is no message is told only when nobody writes it any more.
+// TestUnsettledFile checks that a file that is no message is shown only when nobody writes it any more.
 func TestUnsettledFile(t *testing.T) {
 	h := newHooks(t, Claude)
 	h.begin()
@@ -227,7 +227,7 @@ func TestUnsettledFile(t *testing.T) {
 	h.wantNoticed("s", "m001", "m002")
 }
 
-// TestCoarseTimes checks that a message is told although the time of the folder does not show that it came.
+// TestCoarseTimes checks that a message is shown although the time of the folder does not say that it came.
 func TestCoarseTimes(t *testing.T) {
 	h := newHooks(t, Claude)
 	h.begin()
@@ -241,7 +241,7 @@ func TestCoarseTimes(t *testing.T) {
 	}
 }
 
-// TestRestored checks that a message that left the inbox is told again when it comes back, but not if
+// TestRestored checks that a message that left the inbox is shown again when it comes back, but not if
 // it leaves for a moment only.
 func TestRestored(t *testing.T) {
 	for _, event := range []string{PostToolUse, Stop} {
@@ -252,7 +252,7 @@ func TestRestored(t *testing.T) {
 		h.arrive(h.ask("m001"))
 		h.wantNamed(h.on("s", event), "m001")
 		h.leave("m001")
-		h.on("s", PostToolUse) // which does not prove what a PostToolUse told
+		h.on("s", PostToolUse) // which does not prove what a PostToolUse showed
 		h.arrive(h.ask("m001"))
 		h.wantNamed(h.on("s", event), "m001")
 		h.on("s", Stop)
@@ -284,7 +284,7 @@ func TestManyMessages(t *testing.T) {
 	h.wantNamed(h.on("s", Stop))
 	again := named(h.on("s", UserPromptSubmit))
 	if len(again) < 10 || slices.ContainsFunc(again, func(name string) bool { return slices.Contains(got, name) }) {
-		t.Errorf("told of %q, then of %q", got, again)
+		t.Errorf("%q were shown, then %q", got, again)
 	}
 }
 
@@ -303,8 +303,8 @@ func (h *hooks) fill(messages int) {
 	h.age(0)
 }
 
-// TestSeveralSessions checks that each session of an agent is told of each message, and what another one was
-// told before.
+// TestSeveralSessions checks that each message is shown to each session of an agent, marked if it was shown to
+// another one before.
 func TestSeveralSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHooks(t, Claude)
@@ -318,7 +318,7 @@ func TestSeveralSessions(t *testing.T) {
 		}
 		h.arrive(h.ask("m002"))
 		if text = h.on("two", FileChanged); strings.Contains(text, seen) {
-			t.Errorf("the first session that is told reads:\n%s", text)
+			t.Errorf("the first session reads:\n%s", text)
 		}
 		if text = h.on("one", PostToolUse); !strings.Contains(text, seen) {
 			t.Errorf("nothing says that another session knows it:\n%s", text)

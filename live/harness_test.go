@@ -82,7 +82,7 @@ func (h *hooks) handle(e Event) (a Answer, err error) {
 	return a, err
 }
 
-// on returns what the answer to an event of a session tells the model. The hook must not fail.
+// on returns what the answer to an event of a session shows the model. The hook must not fail.
 func (h *hooks) on(session, event string) string {
 	h.Helper()
 	e := Event{Name: event, Session: session}
@@ -96,11 +96,11 @@ func (h *hooks) on(session, event string) string {
 	if err != nil {
 		h.Fatalf("%s: %v", event, err)
 	}
-	return told(h, event, a)
+	return shown(h, event, a)
 }
 
-// told returns what an answer to an event tells the model. The answer must be one that programs accept.
-func told(t testing.TB, event string, a Answer) string {
+// shown returns what an answer to an event shows the model. The answer must be one that programs accept.
+func shown(t testing.TB, event string, a Answer) string {
 	t.Helper()
 	if (a.Exit == wakeStatus) != (len(a.Stderr) > 0) || a.Exit != 0 && (event != FileChanged || len(a.Stdout) > 0) {
 		t.Fatalf("the answer to %s is %+v", event, a)
@@ -217,7 +217,7 @@ func named(text string) (names []string) {
 func (h *hooks) wantNamed(text string, want ...string) {
 	h.Helper()
 	if got := named(text); !slices.Equal(got, want) {
-		h.Errorf("told of %q, want %q:\n%s", got, want, text)
+		h.Errorf("%q were shown, want %q:\n%s", got, want, text)
 	}
 }
 

@@ -32,7 +32,7 @@ type Hook struct {
 // burst is how long a wake waits for more mail: one wake is for all.
 const burst = 300 * time.Millisecond
 
-// Handle passes to print what the program is to tell the model, if anything. It ignores other events and those
+// Handle passes to print what the program is to show the model, if anything. It ignores other events and those
 // of helpers of the model. If print fails, or the process ends before Handle does, the next event says it again.
 // An error leaves the session as it was.
 func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (err error) {
@@ -94,7 +94,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// isQuiet reports whether an event changes nothing and there is nothing to tell. It does not read the
+// isQuiet reports whether an event changes nothing and there is nothing to show. It does not read the
 // inbox.
 func (h *Hook) isQuiet(s *Session, e Event) bool {
 	switch {
@@ -104,7 +104,7 @@ func (h *Hook) isQuiet(s *Session, e Event) bool {
 		return false
 	case e.Name == UserPromptSubmit && s.Left > 0:
 		return false
-	case slices.ContainsFunc(s.Told, func(t Told) bool { return t.Proof.after(e.Name, s.Working) != t.Proof }):
+	case slices.ContainsFunc(s.Shown, func(t Shown) bool { return t.Proof.after(e.Name, s.Working) != t.Proof }):
 		return false
 	}
 	return s.hasLooked(h.inboxTime())
@@ -139,7 +139,7 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 		written, err = s.prepare(dir)
 	}
 	if err != nil {
-		text = "" // what cannot be recorded is not told
+		text = "" // what cannot be recorded is not shown
 	}
 	a := Answer{Follow: err == nil && begins && (h.Program == Codex || h.Follow)}
 	err = errors.Join(err, a.write(h, e.Name, text))
@@ -219,10 +219,10 @@ func (h *Hook) now() time.Time {
 // prove records what an event proves: the messages that the model has noticed. After an error, the next
 // event proves it.
 func (h *Hook) prove(s *Session, event string) error {
-	before := slices.Clone(s.Told)
+	before := slices.Clone(s.Shown)
 	var noticed []turn.Key
-	for i := range s.Told {
-		t := &s.Told[i]
+	for i := range s.Shown {
+		t := &s.Shown[i]
 		left := t.Proof.after(event, s.Working)
 		if left == none && t.Proof != none && t.Key.ID != "" {
 			noticed = append(noticed, t.Key)
@@ -234,7 +234,7 @@ func (h *Hook) prove(s *Session, event string) error {
 	}
 	err := turn.NoteNoticed(h.Workspace, h.Agent, noticed, turn.Noticed{Session: s.ID, Program: string(h.Program), At: h.now()})
 	if err != nil {
-		s.Told = before
+		s.Shown = before
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func TestAnswers(t *testing.T) {
 					if err != nil {
 						t.Error(err)
 					}
-					told(t, e.Name, a)
+					shown(t, e.Name, a)
 					text := fmt.Sprintf("== %s: exit status %d, follow %t\n%s%s", name, a.Exit, a.Follow, a.Stdout, a.Stderr)
 					text = strings.ReplaceAll(text, h.Workspace.Dir(), "WORKSPACE")
 					got.WriteString(strings.ReplaceAll(text, filepath.Base(h.Workspace.Dir()), "PROJECT"))
@@ -78,10 +78,10 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestProof checks what each event proves about a message that was told at another one.
+// TestProof checks what each event proves about a message that was shown at another one.
 func TestProof(t *testing.T) {
 	for _, test := range []struct {
-		events string // the first tells
+		events string // the first shows it
 		want   proof
 	}{
 		{"SessionStart", answered},
@@ -131,8 +131,8 @@ func TestProof(t *testing.T) {
 				}
 				s := h.state("s")
 				got := none
-				if len(s.Told) > 0 {
-					got = s.Told[0].Proof
+				if len(s.Shown) > 0 {
+					got = s.Shown[0].Proof
 				}
 				if noticed := h.noticed("s"); got != test.want || (got == none) != slices.Equal(noticed, []string{"m3ss"}) || len(noticed) > 1 {
 					t.Errorf("%s, %s: needs %q, noticed %q, want %q", program, test.events, got, noticed, test.want)
@@ -142,7 +142,7 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// TestWakes checks which messages hold a session and wake it. Those that do not are told at the next prompt.
+// TestWakes checks which messages hold a session and wake it. Those that do not are shown at the next prompt.
 func TestWakes(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -167,17 +167,17 @@ func TestWakes(t *testing.T) {
 				test.change(m)
 				h.arrive(m)
 				if got := h.on("s", event) != ""; got != test.want {
-					t.Errorf("%s: %s tells it: %t, want %t", test.name, event, got, test.want)
+					t.Errorf("%s: %s shows it: %t, want %t", test.name, event, got, test.want)
 				}
 				if got := h.on("s", UserPromptSubmit) != ""; got == test.want {
-					t.Errorf("%s: the prompt after %s tells it: %t, want %t", test.name, event, got, !test.want)
+					t.Errorf("%s: the prompt after %s shows it: %t, want %t", test.name, event, got, !test.want)
 				}
 			})
 		}
 	}
 }
 
-// TestHeldOnce checks that a session that was held is not held again, and tells what came since later.
+// TestHeldOnce checks that a session that was held is not held again, and shows later what came since.
 func TestHeldOnce(t *testing.T) {
 	for _, program := range Programs() {
 		h := newHooks(t, program)
@@ -187,7 +187,7 @@ func TestHeldOnce(t *testing.T) {
 		h.wantNamed(h.on("s", Stop), "m001", "m002")
 		h.arrive(h.ask("m003"))
 		a, err := h.handle(Event{Name: Stop, Session: "s", StopActive: true})
-		if err != nil || told(t, Stop, a) != "" {
+		if err != nil || shown(t, Stop, a) != "" {
 			t.Errorf("the Stop of a session that was held says %s (%v), want nothing", a.Stdout, err)
 		}
 		h.wantNoticed("s", "m001", "m002")

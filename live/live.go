@@ -1,4 +1,4 @@
-// Package live tells the interactive sessions of claude and codex about the mail of their agent.
+// Package live shows the interactive sessions of claude and codex the mail of their agent.
 //
 // The hooks of a session call `oacp hook`, which passes each event to Hook.Handle:
 //
@@ -9,7 +9,7 @@
 //	FileChanged       wakes the session for such mail (claude only)
 //	SessionEnd        forgets the session
 //
-// A message is told to each session once. It is noticed when the model has answered a request that
+// A message is shown once to each session. It is noticed when the model has answered a request that
 // carried it: see proof. An idle codex has no event for new mail, so Follow rings it.
 //
 // The state is in state/live/AGENT/SESSION.json. It need not survive a crash of the machine, which ends

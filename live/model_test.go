@@ -32,7 +32,7 @@ type model struct {
 	wakes bool
 	// stopActive says that a hook held the session at its last Stop.
 	stopActive bool
-	// named counts how often the session was told of a message.
+	// named counts how often a message was shown to the session.
 	named map[string]int
 }
 
@@ -60,7 +60,7 @@ func (m *model) hook(e Event, to map[string]bool) bool {
 	if err != nil {
 		m.h.Errorf("%s of %s: %v", e.Name, m.id, err)
 	}
-	names := named(told(m.h, e.Name, a))
+	names := named(shown(m.h, e.Name, a))
 	for _, name := range names {
 		to[name] = true
 		m.named[name]++
@@ -175,7 +175,7 @@ func (m *model) step(random *rand.Rand) {
 	}
 }
 
-// finish lets the session work until it has been told all, and idle.
+// finish lets the session work until all is shown to it, and it is idle.
 func (m *model) finish() {
 	for range 20 {
 		for m.turn != idle {
@@ -200,10 +200,10 @@ func (m *model) check(all bool) {
 	}
 	for name, n := range m.named {
 		if n != 1 {
-			m.h.Errorf("session %s was told of %s %d times", m.id, name, n)
+			m.h.Errorf("%s was shown to session %s %d times", name, m.id, n)
 		}
 		if all && !slices.Contains(noticed, name) {
-			m.h.Errorf("session %s was told of %s, and has not noticed it", m.id, name)
+			m.h.Errorf("%s was shown to session %s, which has not noticed it", name, m.id)
 		}
 	}
 }
@@ -224,8 +224,8 @@ func anyMessage(h *hooks, random *rand.Rand, short string) *schema.Message {
 	return m
 }
 
-// TestAnySessions lets some sessions of an agent work while messages come and go. Each session is told of
-// each message once, and notices it when its model has seen it, not before.
+// TestAnySessions lets some sessions of an agent work while messages come and go. Each message is shown once to
+// each session, which notices it when its model has seen it, not before.
 func TestAnySessions(t *testing.T) {
 	const (
 		runs  = 8
@@ -293,7 +293,7 @@ func anySessions(t *testing.T, program Program, random *rand.Rand, steps int) {
 		s.check(true)
 		for _, short := range pending {
 			if s.named[short] == 0 {
-				t.Errorf("session %s was never told of %s", s.id, short)
+				t.Errorf("%s was never shown to session %s", short, s.id)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// stable is the age from which the time of a folder tells a later change from the last one: times of
+	// stable is the age from which the time of a folder distinguishes a later change from the last one: times of
 	// files are coarse.
 	stable = 2 * time.Second
 	// settled is the age from which a file that is not a message counts: somebody may be writing it.
@@ -35,11 +35,11 @@ type inboxNames struct {
 	// changed is when the folder last changed, and stable says that a later change has another time.
 	changed time.Time
 	stable  bool
-	// fresh files came after the session began. Waiting ones came before, and the session was not told.
+	// fresh files came after the session began. Waiting ones came before, and were not shown to the session.
 	fresh, waiting map[string]bool
 }
 
-// news returns what to say at an event, and notes in the session what that tells. The session begins if it
+// news returns what to say at an event, and notes in the session which messages that shows. The session begins if it
 // knows nothing yet.
 func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, begins bool) (string, error) {
 	if begins {
@@ -75,23 +75,23 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	if err != nil {
 		return "", err
 	}
-	if len(mail) > 0 && !e.tells(mail, h.now()) {
-		s.Looked = time.Time{} // a later event tells it
+	if len(mail) > 0 && !e.shows(mail, h.now()) {
+		s.Looked = time.Time{} // a later event shows it
 		return "", nil
 	}
 	digest, err := h.compose(ctx, s, names, mail, begins)
 	if err != nil {
 		return "", err
 	}
-	told, err := h.told(ctx, digest, mail)
+	shown, err := h.shown(ctx, digest, mail)
 	if err != nil {
 		return "", err
 	}
-	for _, t := range told {
+	for _, t := range shown {
 		if t.Key.ID != "" {
 			t.Proof = proofAfter(e.Name, s.Working)
 		}
-		s.Told = append(s.Told, t)
+		s.Shown = append(s.Shown, t)
 		delete(names.fresh, t.File)
 		delete(names.waiting, t.File)
 	}
@@ -103,8 +103,8 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	return digest.Text, nil
 }
 
-// tells reports whether an event is one to tell mail at. Those that cause a turn need mail that is worth one.
-func (e *Event) tells(mail []Mail, now time.Time) bool {
+// shows reports whether an event is one to show mail at. Those that cause a turn need mail that is worth one.
+func (e *Event) shows(mail []Mail, now time.Time) bool {
 	switch {
 	case e.Name != Stop && e.Name != FileChanged:
 		return true
@@ -117,7 +117,7 @@ func (e *Event) tells(mail []Mail, now time.Time) bool {
 // compose writes the digest of mail for a session.
 func (h *Hook) compose(ctx context.Context, s *Session, names inboxNames, mail []Mail, begins bool) (Digest, error) {
 	if len(mail) > 0 {
-		others, err := h.toldElsewhere(s)
+		others, err := h.shownElsewhere(s)
 		if err != nil {
 			return Digest{}, err
 		}
@@ -133,19 +133,19 @@ func (h *Hook) compose(ctx context.Context, s *Session, names inboxNames, mail [
 	return Compose(mail, o), nil
 }
 
-// told returns the files that a digest names, in its order.
-func (h *Hook) told(ctx context.Context, digest Digest, mail []Mail) ([]Told, error) {
+// shown returns the files that a digest names, in its order.
+func (h *Hook) shown(ctx context.Context, digest Digest, mail []Mail) ([]Shown, error) {
 	named := make(map[string]bool, len(digest.Named))
 	for _, i := range digest.Named {
 		named[mail[i].File] = true
 	}
 	keys, err := h.keys(ctx, named)
-	told := make([]Told, 0, len(digest.Named))
+	shown := make([]Shown, 0, len(digest.Named))
 	for _, i := range digest.Named {
 		file := mail[i].File
-		told = append(told, Told{File: file, At: h.now(), Key: keys[file]})
+		shown = append(shown, Shown{File: file, At: h.now(), Key: keys[file]})
 	}
-	return told, err
+	return shown, err
 }
 
 // look lists the inbox, unless the session knows all that it holds. It drops from the session what has left
@@ -170,7 +170,7 @@ func (h *Hook) look(dir *durable.Dir, s *Session) (n inboxNames, err error) {
 	}
 	s.forgetGone(n.fresh)
 	maps.DeleteFunc(n.waiting, func(name string, _ bool) bool { return !n.fresh[name] })
-	for _, t := range s.Told {
+	for _, t := range s.Shown {
 		delete(n.fresh, t.File)
 	}
 	for name := range n.waiting {
@@ -234,19 +234,19 @@ func (h *Hook) owed(ctx context.Context) []turn.OpenRequest {
 	return owed.Mine
 }
 
-// toldElsewhere returns the files that other living sessions of the agent were told.
-func (h *Hook) toldElsewhere(s *Session) (map[string]bool, error) {
+// shownElsewhere returns the files that were shown to other living sessions of the agent.
+func (h *Hook) shownElsewhere(s *Session) (map[string]bool, error) {
 	sessions, err := Sessions(h.Workspace, h.Agent)
-	told := make(map[string]bool)
+	shown := make(map[string]bool)
 	for _, other := range sessions {
 		if other.ID == s.ID {
 			continue
 		}
-		for _, t := range other.Told {
-			told[t.File] = true
+		for _, t := range other.Shown {
+			shown[t.File] = true
 		}
 	}
-	return told, err
+	return shown, err
 }
 
 // forget prepares a session that begins. It removes the files of dead sessions of the agent, of the session that

@@ -87,7 +87,7 @@ func killSelf() {
 	select {}
 }
 
-// process runs a hook of this process's session as a process. It returns what the hook tells, and whether
+// process runs a hook of this process's session as a process. It returns what the hook shows, and whether
 // it was killed. What a killed hook prints, no program reads.
 func (h *hooks) process(e Event, death string) (text string, killed bool) {
 	h.Helper()
@@ -112,10 +112,10 @@ func (h *hooks) process(e Event, death string) (text string, killed bool) {
 		h.Errorf("the hook fails: %v", err)
 		return "", false
 	}
-	return told(h, e.Name, a), false
+	return shown(h, e.Name, a), false
 }
 
-// TestKilledHook kills a hook with -9 at each step: the next event tells what it did not, once, and nothing
+// TestKilledHook kills a hook with -9 at each step: the next event shows what it did not, once, and nothing
 // counts as noticed.
 func TestKilledHook(t *testing.T) {
 	for _, event := range []string{SessionStart, UserPromptSubmit, PostToolUse, Stop, FileChanged} {
@@ -166,7 +166,7 @@ func (h *hooks) stateFiles() (names []string) {
 	return names
 }
 
-// TestHooksAtOnce runs 50 hooks of two sessions at once: each message is told once to each session.
+// TestHooksAtOnce runs 50 hooks of two sessions at once: each message is shown once to each session.
 func TestHooksAtOnce(t *testing.T) {
 	h := newHooks(t, Claude)
 	h.now = time.Now()
@@ -200,7 +200,7 @@ func TestHooksAtOnce(t *testing.T) {
 	for _, s := range sessions {
 		slices.Sort(got[s])
 		if !slices.Equal(got[s], want) {
-			t.Errorf("session %s was told of %q, want %q", s, got[s], want)
+			t.Errorf("to session %s, %q were shown, want %q", s, got[s], want)
 		}
 		h.on(s, Stop)
 	}
@@ -234,7 +234,7 @@ func (h *hooks) runIn(program *exec.Cmd) {
 	h.Getenv = func(string) string { return strconv.Itoa(program.Process.Pid) }
 }
 
-// TestKilledSession kills a program with -9: its session is forgotten, and the next one is told of all.
+// TestKilledSession kills a program with -9: its session is forgotten, and all is shown to the next one.
 func TestKilledSession(t *testing.T) {
 	h := newHooks(t, Claude)
 	program := startProgram(t)
@@ -251,7 +251,7 @@ func TestKilledSession(t *testing.T) {
 	h.runIn(startProgram(t))
 	text := h.on("next", SessionStart)
 	if h.wantNamed(text, "m001"); strings.Contains(text, "another session") {
-		t.Errorf("the mail is marked as told to a session that is dead:\n%s", text)
+		t.Errorf("the mail is marked as shown to a session that is dead:\n%s", text)
 	}
 	if files := h.stateFiles(); slices.Contains(files, "killed.json") || h.noticed("killed") != nil {
 		t.Errorf("the files %q are left", files)
@@ -267,7 +267,7 @@ func TestCleared(t *testing.T) {
 		h.arrive(h.ask("m001"))
 		h.on("old", SessionStart)
 		a, err := h.handle(Event{Name: SessionStart, Session: "new", Source: source})
-		if text := told(t, SessionStart, a); err != nil || strings.Contains(text, "another session") == (source == "clear") {
+		if text := shown(t, SessionStart, a); err != nil || strings.Contains(text, "another session") == (source == "clear") {
 			t.Errorf("%s says (%v):\n%s", source, err, text)
 		}
 		if _, err := os.Stat(h.statePath("old.json")); errors.Is(err, fs.ErrNotExist) != (source == "clear") {

@@ -42,7 +42,7 @@ const (
 // Follow waits until a session has ended: it has no state any more, its process has ended, or the
 // workspace is gone. It then forgets the session. Another process that follows the session ends the wait,
 // too. Meanwhile Follow rings a session of codex that is idle when mail comes that Wakes: it queues a
-// prompt that says how many messages wait. The hook of that prompt tells them.
+// prompt that says how many messages wait. The hook of that prompt shows them.
 //
 // Follow rings only if the session is in a terminal: codex would also run the turn of a closed one. It notes
 // errors with NoteError and continues. If the context ends first, Follow returns its cause. Now returns the
@@ -210,11 +210,11 @@ func (f *follower) due(ctx context.Context) ([]string, error) {
 	if gone, err := f.superseded(); gone || err != nil {
 		return nil, err
 	}
-	return f.untold(ctx)
+	return f.unshown(ctx)
 }
 
 // ringable reports whether a ring would begin a turn before somebody's eyes, and no event is to come that
-// tells the mail. The state and the inbox last changed at the given times.
+// shows the mail. The state and the inbox last changed at the given times.
 func (s *Session) ringable(changed, inbox, now time.Time) bool {
 	if inbox.After(changed) {
 		changed = inbox
@@ -223,15 +223,15 @@ func (s *Session) ringable(changed, inbox, now time.Time) bool {
 	return s.Program == Codex && s.Attended() && !busy
 }
 
-// unanswered reports whether the session was told nothing of what the last ring was for, and some of that is
+// unanswered reports whether nothing of what the last ring was for was shown to the session, and some of that is
 // still in the inbox.
 func (f *follower) unanswered() bool {
 	return !f.state.knows(f.rung) && slices.ContainsFunc(f.rung, f.isInInbox)
 }
 
-// knows reports whether the session was told any of the files.
+// knows reports whether any of the files was shown to the session.
 func (s *Session) knows(files []string) bool {
-	return slices.ContainsFunc(s.Told, func(t Told) bool { return slices.Contains(files, t.File) })
+	return slices.ContainsFunc(s.Shown, func(t Shown) bool { return slices.Contains(files, t.File) })
 }
 
 func (f *follower) isInInbox(file string) bool {
@@ -254,10 +254,10 @@ func (f *follower) superseded() (bool, error) {
 	return false, err
 }
 
-// untold returns the files in the inbox that are worth a ring and that the session was not told.
-func (f *follower) untold(ctx context.Context) (files []string, err error) {
+// unshown returns the files in the inbox that are worth a ring and that were not shown to the session.
+func (f *follower) unshown(ctx context.Context) (files []string, err error) {
 	s := f.state
-	s.Told = slices.Clone(s.Told)
+	s.Shown = slices.Clone(s.Shown)
 	names, err := f.hook.look(f.dir, &s)
 	if err != nil {
 		return nil, err

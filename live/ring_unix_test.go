@@ -205,13 +205,13 @@ func TestDue(t *testing.T) {
 		"an urgent one":       {func(s *seat) { s.begin(); s.send(1, urgent) }, 1},
 		"both":                {func(s *seat) { s.begin(); s.send(1, notification); s.send(1, urgent) }, 1},
 		"an acknowledged one": {func(s *seat) { s.begin(); remove(s, s.send(2, nil)[1]) }, 1},
-		"told at the start":   {func(s *seat) { s.send(1, nil); s.begin() }, 0},
+		"shown at the start":  {func(s *seat) { s.send(1, nil); s.begin() }, 0},
 		"too much at the start": {func(s *seat) {
 			s.send(60, nil)
 			s.event(SessionStart)
 			s.change(func(state *Session) { state.Working = false })
 		}, 0},
-		"told at a stop": {func(s *seat) { s.begin(); s.send(1, nil); s.event(Stop) }, 0},
+		"shown at a stop": {func(s *seat) { s.begin(); s.send(1, nil); s.event(Stop) }, 0},
 		"expired": {func(s *seat) {
 			s.begin()
 			s.send(1, func(m *schema.Message) { m.ExpiresAt = schema.NewTimestamp(time.Now().Add(time.Hour)) })
@@ -322,7 +322,7 @@ func TestRing(t *testing.T) {
 	s.send(2, nil)
 	look(first)
 	look(first)
-	s.send(1, nil) // the hook of the queued prompt tells all
+	s.send(1, nil) // the hook of the queued prompt shows all
 	look(first)
 	three := strings.Replace(first, ": 2", ": 3", 1)
 	s.ahead += ringAgain + time.Second

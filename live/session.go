@@ -31,15 +31,15 @@ type Session struct {
 	Began   time.Time `json:"began"`
 	// Working says that a turn is running, unless a person has interrupted it.
 	Working bool `json:"working"`
-	// Looked is the time of the inbox when it held nothing that the session was not told. It is zero if
+	// Looked is the time of the inbox when it held nothing that was not shown to the session. It is zero if
 	// the inbox may hold more.
 	Looked time.Time `json:"looked,omitzero"`
-	// Left counts the files that waited at the start and are not told yet. A file of their own holds their
+	// Left counts the files that waited at the start and are not shown yet. A file of their own holds their
 	// names; left holds the names to write.
 	Left int `json:"left,omitempty"`
 	left map[string]bool
-	// Told are the files in the inbox that the session was told, the oldest first.
-	Told []Told `json:"told,omitempty"`
+	// Shown are the files in the inbox that were shown to the session, the oldest first.
+	Shown []Shown `json:"shown,omitempty"`
 	// Events says when an event of each name first came.
 	Events map[string]time.Time `json:"events,omitempty"`
 }
@@ -186,15 +186,15 @@ func (s *Session) hasLooked(changed time.Time) bool {
 
 // forgetGone drops the files that have left the inbox, which has these names.
 func (s *Session) forgetGone(names map[string]bool) {
-	s.Told = slices.DeleteFunc(s.Told, func(t Told) bool { return t.Proof == none && !names[t.File] })
-	for i := range s.Told {
-		if t := &s.Told[i]; !names[t.File] {
+	s.Shown = slices.DeleteFunc(s.Shown, func(t Shown) bool { return t.Proof == none && !names[t.File] })
+	for i := range s.Shown {
+		if t := &s.Shown[i]; !names[t.File] {
 			t.File = "" // the key is still needed
 		}
 	}
 }
 
-// waiting reads the names of the files that waited when the session began and that it was not told. Those
+// waiting reads the names of the files that waited when the session began and that were not shown to it. Those
 // that cannot be read count as new.
 func (s *Session) waiting(dir *durable.Dir) map[string]bool {
 	names := make(map[string]bool)

@@ -41,8 +41,8 @@ func newHookCommand(s *command.Streams) *cli.Command {
 		Usage:     "answer a hook of claude or codex",
 		ArgsUsage: "claude|codex",
 		Description: `The hooks that oacp setup writes call this command. It reads the event of a hook from
-standard input and prints what the session is to be told about its mail, in the form
-that the program reads. It prints nothing if there is no workspace, no agent, or no
+standard input and prints the mail that is new to the session, in the form that the
+program reads. It prints nothing if there is no workspace, no agent, or no
 news. An error does not disturb the session: the exit status is 0 all the same, and a
 line in state/live/errors.log says what is wrong. To wake an idle claude it is 2.`,
 		Flags: append([]cli.Flag{

@@ -33,9 +33,9 @@ func newLiveCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryTurns,
 		Usage:     "list live sessions",
 		ArgsUsage: "[PROJECT]",
-		Description: `live lists the open sessions of claude and codex that get the mail of an agent. Told
-counts the messages in the inbox that a session was told about but that its model may
-not have seen yet. Noticed counts those that the model has seen. oacp setup connects
+		Description: `live lists the open sessions of claude and codex that get the mail of an agent. Shown
+counts the messages in the inbox that a hook has added to the session but that its model
+may not have seen yet. Noticed counts those that the model has seen. oacp setup connects
 sessions.
 
 EXAMPLES:
@@ -43,7 +43,7 @@ EXAMPLES:
    oacp live --agent codex --json`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "list sessions of `AGENT` (default: of all agents)", Destination: &o.agent},
-			&cli.StringFlag{Name: "follow", Category: command.Rare, Usage: "tell `SESSION` of codex when mail comes, until it ends; hooks start this", Destination: &o.follow},
+			&cli.StringFlag{Name: "follow", Category: command.Rare, Usage: "wake `SESSION` of codex when mail comes, until it ends; hooks start this", Destination: &o.follow},
 			o.sync.Flag(command.Rare),
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
@@ -81,8 +81,8 @@ type sessionEntry struct {
 	Dir     string    `json:"dir"`
 	Since   time.Time `json:"since"`
 	State   string    `json:"state"`
-	// Told and Noticed are messages in the inbox.
-	Told    []schema.ID `json:"told"`
+	// Shown and Noticed are messages in the inbox.
+	Shown   []schema.ID `json:"shown"`
 	Noticed []schema.ID `json:"noticed"`
 }
 
@@ -118,18 +118,18 @@ func listSessions(o liveOptions, agent schema.AgentName, s *command.Streams) err
 func entryOf(session *live.Session) sessionEntry {
 	e := sessionEntry{
 		Agent: session.Agent, Program: session.Program, ID: session.ID, Process: session.Process.PID, Dir: session.Dir,
-		Since: session.Began.UTC().Truncate(time.Second), State: "idle", Told: []schema.ID{}, Noticed: []schema.ID{},
+		Since: session.Began.UTC().Truncate(time.Second), State: "idle", Shown: []schema.ID{}, Noticed: []schema.ID{},
 	}
 	if session.Working {
 		e.State = "working"
 	}
-	for _, told := range session.Told {
+	for _, shown := range session.Shown {
 		switch {
-		case told.Key.ID == "": // a file that is not a message
-		case told.Noticed():
-			e.Noticed = append(e.Noticed, told.Key.ID)
+		case shown.Key.ID == "": // a file that is not a message
+		case shown.Noticed():
+			e.Noticed = append(e.Noticed, shown.Key.ID)
 		default:
-			e.Told = append(e.Told, told.Key.ID)
+			e.Shown = append(e.Shown, shown.Key.ID)
 		}
 	}
 	return e
@@ -140,9 +140,9 @@ func printSessions(sessions []sessionEntry, s *command.Streams) {
 		fmt.Fprintln(s.Out, "no live sessions; oacp setup claude or oacp setup codex connects them")
 		return
 	}
-	t := newTable(s, row{"Agent", "Program", "Session", "Process", "Since", "State", "Told", "Noticed"})
+	t := newTable(s, row{"Agent", "Program", "Session", "Process", "Since", "State", "Shown", "Noticed"})
 	for _, e := range sessions {
-		t.add(row{e.Agent, e.Program, shortSession(e.ID), processText(e.Process), spelling.Age(e.Since, s.Now()), e.State, len(e.Told), len(e.Noticed)})
+		t.add(row{e.Agent, e.Program, shortSession(e.ID), processText(e.Process), spelling.Age(e.Since, s.Now()), e.State, len(e.Shown), len(e.Noticed)})
 	}
 	t.print(s)
 }

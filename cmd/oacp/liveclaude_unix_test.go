@@ -30,9 +30,9 @@ func shell(command string) modelstub.Reply {
 	return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "Bash", Input: map[string]any{"command": command, "description": "run"}}}}
 }
 
-// TestClaudeIsTold follows a terminal with the real claude: mail comes before its start, while it is idle,
+// TestClaudeIsShown follows a terminal with the real claude: mail comes before its start, while it is idle,
 // while it uses a tool, and while the model writes its last answer.
-func TestClaudeIsTold(t *testing.T) {
+func TestClaudeIsShown(t *testing.T) {
 	t.Parallel()
 	gate := filepath.Join(t.TempDir(), "gate")
 	mustRun(t, ".", "mkfifo", gate)
@@ -74,14 +74,14 @@ func TestClaudeIsTold(t *testing.T) {
 	wantCount(t, s.awaitPrompt("how is it"), 1, "Gamma informs", "Delta expired")
 	s.awaitIdle()
 
-	told := []string{"Alpha waits", "Beta wakes", "Gamma informs", "Delta expired", "Epsilon in a tool", "Zeta in an answer"}
+	shown := []string{"Alpha waits", "Beta wakes", "Gamma informs", "Delta expired", "Epsilon in a tool", "Zeta in an answer"}
 	var burst []string
 	for i := range 10 {
 		burst = append(burst, fmt.Sprintf("Burst %d of ten", i))
 	}
-	told = append(told, burst...)
+	shown = append(shown, burst...)
 	before := len(s.server.Requests())
-	s.awaitTold(s.ask(burst...)...)
+	s.awaitShown(s.ask(burst...)...)
 	for _, subject := range burst {
 		s.awaitText(subject)
 	}
@@ -95,7 +95,7 @@ func TestClaudeIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.awaitTold(s.ask("Epsilon in a tool")...)
+	s.awaitShown(s.ask("Epsilon in a tool")...)
 	_, err = tool.WriteString("looked at it")
 	if err := errors.Join(err, tool.Close()); err != nil {
 		t.Fatal(err)
@@ -108,12 +108,12 @@ func TestClaudeIsTold(t *testing.T) {
 
 	term.Say("please write")
 	s.awaitPrompt("please write")
-	s.awaitTold(s.ask("Zeta in an answer")...)
+	s.awaitShown(s.ask("Zeta in an answer")...)
 	close(release)
 	s.awaitText("Zeta in an answer")
 	s.awaitIdle()
 	requests := s.server.Requests()
-	wantCount(t, requests[len(requests)-1], 1, told...)
+	wantCount(t, requests[len(requests)-1], 1, shown...)
 
 	term.Say("/compact")
 	term.Await("Compacted")
@@ -125,10 +125,10 @@ func TestClaudeIsTold(t *testing.T) {
 
 	term.Say("/clear")
 	s.awaitSessions("the session is another", func(sessions []live.Session) bool {
-		return len(sessions) == 1 && len(sessions[0].Told) >= len(told)
+		return len(sessions) == 1 && len(sessions[0].Shown) >= len(shown)
 	})
 	term.Say("start anew")
-	wantCount(t, s.awaitPrompt("start anew"), 1, told...)
+	wantCount(t, s.awaitPrompt("start anew"), 1, shown...)
 	s.awaitIdle()
 
 	term.Say("/exit")
@@ -212,7 +212,7 @@ func TestClaudeNotices(t *testing.T) {
 	s.wantNoErrors()
 }
 
-// TestTwoClaudes checks that both sessions of an agent are told about a message, and that one of them answers
+// TestTwoClaudes checks that a message is shown to both sessions of an agent, and that one of them answers
 // it by a command that does not name the agent.
 func TestTwoClaudes(t *testing.T) {
 	t.Parallel()
@@ -253,7 +253,7 @@ func TestTwoClaudes(t *testing.T) {
 		}
 	}
 	if marked != 1 {
-		t.Errorf("%d sessions were told that another one has seen the message, want 1", marked)
+		t.Errorf("%d sessions read that another one has seen the message, want 1", marked)
 	}
 	s.wantStage(string(alpha.Message.ID), "answered")
 	answers, err := s.w.Inbox(t.Context(), "codex")

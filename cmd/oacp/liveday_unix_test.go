@@ -213,7 +213,7 @@ func TestDayOfMail(t *testing.T) {
 	}
 	t.Parallel()
 	day := makeDay(rand.New(rand.NewPCG(1, 2)))
-	told, wakes := throughHooks(t, day)
+	shown, wakes := throughHooks(t, day)
 	listed := throughLists(t, day)
 	slices.Sort(wakes)
 	bodies := 0
@@ -224,9 +224,9 @@ func TestDayOfMail(t *testing.T) {
 	}
 	t.Logf("the bodies alone have %d tokens", bodies)
 	t.Logf("a wake costs %d to %d tokens, %d in the median", wakes[0], wakes[len(wakes)-1], wakes[len(wakes)/2])
-	t.Logf("with hooks: %v", told)
+	t.Logf("with hooks: %v", shown)
 	t.Logf("with lists: %v", listed)
-	with := told["hooks"] + told["wakes"] + told["oacp read"]
+	with := shown["hooks"] + shown["wakes"] + shown["oacp read"]
 	for _, other := range []string{"oacp inbox", "list_inbox"} {
 		reading := map[string]string{"oacp inbox": "oacp read", "list_inbox": "read_message"}[other]
 		without := listed[other] + listed[reading]
@@ -237,7 +237,7 @@ func TestDayOfMail(t *testing.T) {
 	}
 }
 
-// throughHooks lets hooks tell the mail of a day.
+// throughHooks lets hooks show the mail of a day.
 func throughHooks(t *testing.T, day []turnOfDay) (cost map[string]int, wakes []int) {
 	t.Helper()
 	a := newAgentsDay(t)

@@ -315,7 +315,7 @@ func (d *dialogue) await(api string, is func(modelstub.Request) bool) modelstub.
 	return r
 }
 
-// awaitSent waits until a model is told what its call of oacp send or oacp reply printed, and returns the id
+// awaitSent waits until a model gets what its call of oacp send or oacp reply printed, and returns the id
 // of the message.
 func (d *dialogue) awaitSent(api string) string {
 	d.t.Helper()
@@ -338,7 +338,7 @@ func (d *dialogue) wantStatus(id, pattern string) {
 }
 
 // TestDialogue checks with the real claude and codex in two terminals that the user of codex gets an answer
-// from claude, whose session is idle: mail wakes both, the models work with what the hooks tell them, and
+// from claude, whose session is idle: mail wakes both, the models work with what the hooks show them, and
 // oacp status says how far each message got. -record writes down what it looks like.
 func TestDialogue(t *testing.T) {
 	if testing.Short() {

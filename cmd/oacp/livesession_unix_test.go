@@ -157,12 +157,12 @@ func (s *liveScene) awaitIdle() (idle []live.Session) {
 	return idle
 }
 
-// awaitTold waits until a session was told all of the messages.
-func (s *liveScene) awaitTold(receipts ...*mailbox.Receipt) {
+// awaitShown waits until all of the messages were shown to a session.
+func (s *liveScene) awaitShown(receipts ...*mailbox.Receipt) {
 	s.t.Helper()
-	s.awaitSessions("claude is told", func(sessions []live.Session) bool {
+	s.awaitSessions("claude has them", func(sessions []live.Session) bool {
 		for _, r := range receipts {
-			if !slices.ContainsFunc(sessions, func(l live.Session) bool { return isTold(l, r) }) {
+			if !slices.ContainsFunc(sessions, func(l live.Session) bool { return isShown(l, r) }) {
 				return false
 			}
 		}
@@ -170,8 +170,8 @@ func (s *liveScene) awaitTold(receipts ...*mailbox.Receipt) {
 	})
 }
 
-func isTold(l live.Session, r *mailbox.Receipt) bool {
-	return slices.ContainsFunc(l.Told, func(t live.Told) bool { return t.File == filepath.Base(r.Inboxes[0]) })
+func isShown(l live.Session, r *mailbox.Receipt) bool {
+	return slices.ContainsFunc(l.Shown, func(t live.Shown) bool { return t.File == filepath.Base(r.Inboxes[0]) })
 }
 
 // awaitDecision waits until a hook has decided what to do about mail in the idle session.

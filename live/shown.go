@@ -6,8 +6,8 @@ import (
 	"github.com/oacp-go/oacp/turn"
 )
 
-// Told is a file in the inbox that a session was told.
-type Told struct {
+// Shown is a file in the inbox that was shown to a session.
+type Shown struct {
 	// File is empty once it has left the inbox.
 	File string    `json:"file,omitempty"`
 	At   time.Time `json:"at"`
@@ -18,10 +18,10 @@ type Told struct {
 }
 
 // Noticed reports whether the model is known to have seen the message.
-func (t *Told) Noticed() bool { return t.Key.ID != "" && t.Proof == none }
+func (t *Shown) Noticed() bool { return t.Key.ID != "" && t.Proof == none }
 
 // A proof is what must still happen before a message counts as noticed: the model must answer a request that it
-// got after the session was told.
+// got after the message was shown.
 type proof string
 
 const (
@@ -36,7 +36,7 @@ const (
 	none proof = ""
 )
 
-// proofAfter returns the proof for a message that a hook of this event tells. Working says that a turn, and
+// proofAfter returns the proof for a message that a hook of this event shows. Working says that a turn, and
 // perhaps a tool, was running.
 func proofAfter(event string, working bool) proof {
 	switch {
