@@ -34,26 +34,26 @@ func newAckCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryMessages,
 		Usage:     "mark messages as handled",
 		ArgsUsage: "[ID|FILE…] [--all]",
-		Description: `Removes the message from the inbox, or with --archive moves it to the agent's
+		Description: `ack removes messages from the inbox, or with --archive moves them to the agent's
 archive. The sender keeps a copy in its outbox, and other recipients keep theirs.
 oacp restore puts a message back.
 
-If one of the ids is unknown, ack does nothing. --all takes every message that is
-pending when ack starts, also expired ones, or those of a type or a sender. Files
-that are not valid messages stay.
+If any id is unknown, ack does nothing. --all acknowledges every message that is
+pending when ack starts, including expired ones; --type and --from select among them.
+Files that are not valid messages stay.
 
-Name a file that is not a message as oacp inbox lists it. There may be no other
-copy of such a file, so look at it first, or archive it.
+To remove a file that is not a message, name it as oacp inbox lists it. It may be
+the only copy, so read it first, or archive it.
 
 EXAMPLES:
    oacp ack ID
    oacp ack notes.yaml --archive
    oacp ack --all --type notification --agent codex`,
 		Flags: slices.Concat([]cli.Flag{
-			&cli.BoolFlag{Name: "all", Usage: "every message that is pending for the agent", Destination: &o.all},
+			&cli.BoolFlag{Name: "all", Usage: "acknowledge every pending message of the agent", Destination: &o.all},
 		}, o.selection.flags("with --all: only"), []cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "in the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
-			&cli.BoolFlag{Name: "archive", Usage: "keep the file in the archive", Destination: &o.archive},
+			&cli.StringFlag{Name: "agent", Usage: "use the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
+			&cli.BoolFlag{Name: "archive", Usage: "move messages to the archive", Destination: &o.archive},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()),
 		Action: func(c *cli.Context) error {

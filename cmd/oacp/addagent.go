@@ -29,9 +29,10 @@ func newAddAgentCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryWorkspace,
 		Usage:     "add an agent's mailbox",
 		ArgsUsage: "[PROJECT] NAME",
-		Description: `With --runtime the agent gets a card and a status file. From the card, commands
-that run in that runtime know which agent they act for. agents/NAME/profile.yaml
-in the home may give the model and the description. Add-agent keeps what exists.
+		Description: `With --runtime, add-agent also writes a card and a status file. Commands that run in
+that runtime read the card to find out which agent they act for. The model and the
+description come from agents/NAME/profile.yaml in the home, if it exists. add-agent
+keeps existing files.
 
 EXAMPLES:
    oacp add-agent reviewer

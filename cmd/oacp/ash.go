@@ -25,9 +25,8 @@ func newAshCommand(s *command.Streams) *cli.Command {
 		Name:     "ash",
 		Category: command.CategoryBridge,
 		Usage:    "serve or query an agent behind a socket",
-		Description: `The Ash bridge protocol consists of lines of JSON over a Unix socket: a host sends
-queries, the bridge streams what its agent shows and reports when the turn is done.
-docs/ash.md has the details.`,
+		Description: `The Ash bridge protocol is JSON lines over a Unix socket: a host sends queries, and the
+bridge streams the agent's messages and reports the end of the turn. See docs/ash.md.`,
 		Subcommands: []*cli.Command{newAshServeCommand(s), newAshQueryCommand(s)},
 		Flags:       []cli.Flag{command.JSONFlag(new(bool))},
 		Action: func(*cli.Context) error {
@@ -43,9 +42,9 @@ func newAshServeCommand(s *command.Streams) *cli.Command {
 		Name:      "serve",
 		Usage:     "serve an agent on a socket",
 		ArgsUsage: "[--socket FILE] [--driver DRIVER] [-- COMMAND…]",
-		Description: `Only this user can connect to the socket. A host that starts the bridge passes the
-path in ASH_BRIDGE_SOCKET. serve runs until a host says shutdown, or until SIGINT or
-SIGTERM, exits with status 0 and removes the socket. With OACP_AGENT and
+		Description: `Only the current user can connect to the socket. A host that starts the bridge passes
+the path in ASH_BRIDGE_SOCKET. serve runs until a host sends shutdown, or until SIGINT
+or SIGTERM; it then removes the socket and exits with status 0. With OACP_AGENT and
 OACP_WORKSPACE set, as under oacp run, claude and codex have the tools of oacp mcp.
 
 EXAMPLES:
@@ -115,10 +114,11 @@ func newAshQueryCommand(s *command.Streams) *cli.Command {
 	var o ashQueryOptions
 	return &cli.Command{
 		Name:      "query",
-		Usage:     "send a prompt to an agent and print what it says",
+		Usage:     "send a prompt to an agent and print the answer",
 		ArgsUsage: "PROMPT --socket FILE",
-		Description: `A PROMPT of - reads standard input. The answer is printed as it comes; --json prints
-the agent's own messages instead, one per line, byte for byte. Ctrl-C interrupts the turn.
+		Description: `If PROMPT is -, query reads standard input. It prints the answer as it arrives; --json
+prints the agent's own messages instead, one per line, byte for byte. Ctrl-C interrupts
+the turn.
 
 EXAMPLES:
    oacp ash query "What is in this folder?" --socket /tmp/ash-1.sock

@@ -7,7 +7,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 )
 
-const logHelp = `The log is that of --bridge, or of the run --run-id of the repository around the
+const logHelp = `The log is the file --bridge, or that of the run --run-id of the repository around the
 current folder, or of its latest run.`
 
 // newBridgeCommand returns the parent of the commands for AgentPair's bridge log. Without a command
@@ -17,7 +17,7 @@ func newBridgeCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:        "bridge",
 		Category:    command.CategoryBridge,
-		Usage:       "use AgentPair's log of records",
+		Usage:       "read and write AgentPair's log",
 		Description: status.Description,
 		Flags:       status.Flags,
 		Subcommands: []*cli.Command{newBridgeSendCommand(s), newBridgeDrainCommand(s), newBridgeStatusCommand(s)},

@@ -34,12 +34,12 @@ func newBridgeDrainCommand(s *command.Streams) *cli.Command {
 		ArgsUsage: "--agent AGENT [--since HASH | --cursor FILE]",
 		Description: logHelp + `
 
-Prints the records addressed to the agent, and those that others sent to
-everybody, one a line, as they are in the log. The log does not change.
+drain prints the records addressed to the agent, and broadcasts from others, one per
+line, as they are in the log. The log does not change.
 
-With --cursor, each record is printed once, however often the command runs: FILE
-keeps the place up to which the log was printed. A command that is killed prints
-again. Every agent needs a file of its own.
+With --cursor, drain prints each record once: FILE stores the position up to which the
+log was printed. If drain is killed, the next run may print records again. Each agent
+needs its own file.
 
 EXAMPLES:
    oacp bridge drain --agent codex --cursor codex.cursor

@@ -40,12 +40,12 @@ func newBridgeSendCommand(s *command.Streams) *cli.Command {
 		Name:      "send",
 		Usage:     "append a record to the log, once",
 		ArgsUsage: "--from AGENT [--to AGENT] --type KIND",
-		Description: logHelp + ` If the repository has no run, the command makes run 1.
+		Description: logHelp + ` If the repository has no run, send creates run 1.
 
-If the log already holds the record, the command writes nothing, shows where the
-record is, and succeeds: a send may be repeated. The id covers type, sender,
-receiver and content alone. If another record has the same id, such as a FAIL with
-the words of this PASS, the command fails, and asks for other words.
+If the log already holds the record, send writes nothing, prints the record's position
+and succeeds, so you can repeat it. The id covers only type, sender, receiver and
+content. If a different record has the same id, such as a FAIL with the content of
+this PASS, send fails: use other words.
 
 EXAMPLES:
    oacp bridge send --from claude --to codex --type task --content "Add a login"

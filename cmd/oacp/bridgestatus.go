@@ -26,10 +26,10 @@ func newBridgeStatusCommand(s *command.Streams) *cli.Command {
 	var o bridgeStatusOptions
 	return &cli.Command{
 		Name:  "status",
-		Usage: "count what the logs hold",
-		Description: `Without --bridge and --run-id, the command shows every run of the repository
-around the current folder, or with --all of every repository. It names lines
-that are not records, with their numbers, on standard error.
+		Usage: "count the records in the logs",
+		Description: `Without --bridge and --run-id, status shows every run of the repository around the
+current folder, or with --all the runs of every repository. It reports lines that are
+not records on standard error, with their numbers.
 
 EXAMPLES:
    oacp bridge --run-id 1

@@ -49,16 +49,16 @@ func newConvertCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "convert",
 		Category:  command.CategoryBridge,
-		Usage:     "turn messages into records, and back",
+		Usage:     "convert messages to records and back",
 		ArgsUsage: "PATH… --to FORM",
-		Description: `PATH is a file, a folder with everything below it, or - for standard input, which
-is also the default.
+		Description: `PATH is a file, a folder with everything below it, or - for standard input (the
+default).
 
---to bridge reads message files and prints records, one a line; with --bridge or
+--to bridge reads message files and prints records, one per line; with --bridge or
 --run-id it appends them to that log. --to mailbox reads bridge logs (in folders,
-the files named bridge.jsonl) and delivers their records to the workspace. Both do
-each thing once, however often they run. Standard error names what is not a message
-or a record, or cannot be delivered; the rest is converted all the same.
+the files named bridge.jsonl) and delivers their records to the workspace. Neither
+ever converts the same item twice. Anything that is not a message or record, or cannot
+be delivered, is reported on standard error; the rest is converted.
 
 EXAMPLES:
    oacp convert --to bridge agents/claude/outbox > claude.jsonl

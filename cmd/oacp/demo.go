@@ -29,9 +29,9 @@ func newDemoCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "demo",
 		Category: command.CategoryProgram,
-		Usage:    "see everything at work",
-		Description: `Two agents exchange messages in a scratch folder, which is removed at the end.
-Every step shows a command, which you can type yourself, and what it prints.`,
+		Usage:    "try everything in a scratch folder",
+		Description: `Two agents exchange messages in a scratch folder, which is removed at the end. Each
+step shows a command that you can type yourself, and its output.`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "keep", Usage: "keep the folder", Destination: &o.keep},
 			command.JSONFlag(&o.json),

@@ -36,18 +36,18 @@ func newDoctorCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "doctor",
 		Category:  command.CategoryWorkspace,
-		Usage:     "find and mend problems",
+		Usage:     "find and fix problems",
 		ArgsUsage: "[PROJECT]",
-		Description: `Checks the programs that agents need, the folders of the workspace, interrupted
-deliveries, messages that are bad, expired, old or dead, keys, schemas for bodies,
-the files of agents, what git does with messages, and whether mail reaches sessions
-of claude and codex. Without --fix it changes nothing. With --fix it repairs what is safe to repair: it delivers sent messages,
-makes missing folders and status files, and removes leftovers. Status 1 means that
-errors remain; warnings do not count.`,
+		Description: `doctor checks the programs that agents need, the folders of the workspace, interrupted
+deliveries, messages that are invalid, expired, old or dead, keys, schemas for bodies,
+the files of agents, how git treats messages, and whether mail reaches sessions of claude
+and codex. Without --fix it changes nothing. With --fix it makes the repairs that are
+safe: it delivers sent messages, creates missing folders and status files, and removes
+leftovers. The exit status is 1 if errors remain; warnings do not count.`,
 		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "fix", Usage: "repair what is safe to repair", Destination: &o.fix},
+			&cli.BoolFlag{Name: "fix", Usage: "make the repairs that are safe", Destination: &o.fix},
 			&cli.BoolFlag{Name: "memory", Category: command.Rare, Usage: "also check whether git keeps the memory of the projects", Destination: &o.memory},
-			&cli.StringFlag{Name: "output", Category: command.Rare, Aliases: []string{"o"}, Usage: "also write the report into `FILE`", Destination: &o.output},
+			&cli.StringFlag{Name: "output", Category: command.Rare, Aliases: []string{"o"}, Usage: "also write the report to `FILE`", Destination: &o.output},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

@@ -55,10 +55,10 @@ func (o *driverOptions) flags(socket string) []cli.Flag {
 	last := len(kinds) - 1
 	summary := strings.Join(kinds[:last], ", ") + " or " + kinds[last]
 	return []cli.Flag{
-		&cli.StringFlag{Name: "driver", Usage: "reach the agent by `DRIVER`: " + summary, Destination: &o.name},
+		&cli.StringFlag{Name: "driver", Usage: "run the agent with `DRIVER`: " + summary, Destination: &o.name},
 		&cli.StringFlag{Name: "socket", Category: command.Rare, Usage: socket, Destination: &o.socket},
-		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "claude and codex use `MODEL`", Destination: &o.model},
-		&cli.StringFlag{Name: "allow", Usage: "let claude and codex do what the `PERMISSION` says without asking: " + permissionSummary, Destination: &o.allow},
+		&cli.StringFlag{Name: "model", Category: command.Rare, Usage: "use `MODEL` with claude and codex", Destination: &o.model},
+		&cli.StringFlag{Name: "allow", Usage: "let claude and codex do without asking what `PERMISSION` says: " + permissionSummary, Destination: &o.allow},
 	}
 }
 

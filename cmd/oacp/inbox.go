@@ -39,13 +39,13 @@ func newInboxCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "inbox",
 		Category:  command.CategoryMessages,
-		Usage:     "list what is pending",
+		Usage:     "list pending messages",
 		ArgsUsage: "[PROJECT] [--agent AGENT | --all]",
-		Description: `By priority; within a priority requests first, notifications and follow-ups last;
-then the oldest first. A file that is not a valid message comes last, with what can
-be read of it and its error; read and ack take its name. Listing changes nothing.
+		Description: `inbox sorts by priority, then requests before other messages and notifications and
+follow-ups last, then by age. Files that are not valid messages come last, with the
+fields that could be decoded and the error; read and ack accept their names.
 
-The other commands accept the text in the ID column as an id.
+The other commands accept the short ids in the ID column.
 
 EXAMPLES:
    oacp inbox --agent codex

@@ -35,12 +35,12 @@ func newInitCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
 		Category:  command.CategoryWorkspace,
-		Usage:     "make a workspace",
+		Usage:     "create a workspace",
 		ArgsUsage: "[PROJECT] [--agents A,B]",
-		Description: `Makes a workspace in the current folder, or for a PROJECT below
-$OACP_HOME/projects. A project also gets what other tools expect there: memory,
-packets, checkpoints, artifacts, and a config.yaml for each agent. Init keeps what
-exists, so you can run it again, for example to add agents.
+		Description: `init creates a workspace in the current folder, or for a PROJECT below
+$OACP_HOME/projects. A project also gets the folders that other tools expect: memory,
+packets, checkpoints, artifacts, and a config.yaml for each agent. init keeps existing
+files, so you can run it again, for example to add agents.
 
 With --git the workspace is the folder .oacp of the git repository around the current
 folder, unless another one is named, and has a git repository of its own, in step with
@@ -51,12 +51,12 @@ EXAMPLES:
    oacp init --git
    oacp init my-project --repo ~/src/my-project`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agents", Usage: "make mailboxes for `A,B,…`; \"\" for none", Value: defaultAgents, Destination: &o.agents},
+			&cli.StringFlag{Name: "agents", Usage: "create mailboxes for `A,B,…`; \"\" for none", Value: defaultAgents, Destination: &o.agents},
 			&cli.BoolFlag{Name: "git", Usage: "exchange the mail with other machines, with git", Destination: &o.git.on},
 			&cli.StringFlag{Name: "remote", Usage: "through `REMOTE`, a URL or a remote of the repository (default: that of the branch, then origin)", Destination: &o.git.remote},
 			&cli.StringFlag{Name: "branch", Usage: "through the branch `NAME` of the remote (default oacp)", Destination: &o.git.branch},
 			&cli.StringFlag{Name: "ref", Category: command.Rare, Usage: "through `REF` of the remote, such as refs/oacp/mail, not a branch", Destination: &o.git.ref},
-			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "write into workspace.json that the repository is `PATH`", Destination: &o.repository},
+			&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "record `PATH` as the repository in workspace.json", Destination: &o.repository},
 			&cli.StringSliceFlag{Name: "link", Category: command.Rare, Usage: "`SOURCE:NAME` links artifacts/NAME to SOURCE in the repository; requires --repo", Destination: &o.links},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),

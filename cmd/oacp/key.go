@@ -38,9 +38,9 @@ func newKeyCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "key",
 		Category: command.CategorySigning,
-		Usage:    "make and list signing keys",
-		Description: `A key belongs to an agent on this machine. Its private half stays in the folder
-keys of $OACP_HOME, readable only by you; oacp trust import takes the public half.`,
+		Usage:    "create and list signing keys",
+		Description: `A key belongs to one agent on this machine. The private key stays in $OACP_HOME/keys,
+readable only by you; oacp trust import takes the public key.`,
 		Subcommands: []*cli.Command{newKeyGenCommand(s), newKeyListCommand(s)},
 		Flags:       []cli.Flag{command.JSONFlag(new(bool))},
 		Action: func(c *cli.Context) error {
@@ -61,16 +61,16 @@ func newKeyGenCommand(s *command.Streams) *cli.Command {
 	var o keyOptions
 	return &cli.Command{
 		Name:      "gen",
-		Usage:     "make a key for an agent",
+		Usage:     "create a key for an agent",
 		ArgsUsage: "[--agent AGENT]",
-		Description: `gen writes two files: the private key, and beside it KEY.pub.json, which those who
-are to trust the agent import. An agent with several keys signs with all of them, so
-that receivers can change from one to the next in their own time.
+		Description: `gen writes the private key and, next to it, KEY.pub.json for receivers to import. An
+agent with several keys signs with all of them, so that receivers can switch to a new
+key in their own time.
 
 EXAMPLES:
    oacp key gen --agent claude
    oacp key gen --agent claude --json | jq -r .public_stub_path`,
-		Flags: o.flags("the key is for `AGENT` (default: $OACP_AGENT, $AGENT_NAME, or the runtime)"),
+		Flags: o.flags("create the key for `AGENT` (default: $OACP_AGENT, $AGENT_NAME, or the runtime)"),
 		Action: func(c *cli.Context) error {
 			if err := command.NoPositionals(c); err != nil {
 				return err

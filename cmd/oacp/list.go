@@ -37,29 +37,29 @@ func newListCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryFiles,
 		Usage:     "find messages",
 		ArgsUsage: "[PROJECT]",
-		Description: `Lists every message once, the newest last, and what its recipients did with it:
+		Description: `list shows every message once, newest last, with its state for each recipient:
 
    pending       in the inbox
-   acknowledged  taken out of the inbox; the sender has a copy
+   acknowledged  removed from the inbox; the sender has a copy
    archived      acknowledged, and kept in the archive
    dead          given up; oacp read says why
-   stored        sent, and not in the inbox yet
+   stored        sent, but not in the inbox yet
 
-With --box it lists what is in these folders. oacp restore puts a message back.
+With --box, list shows the contents of that folder. oacp restore puts a message back.
 
 EXAMPLES:
    oacp list --since 2h --to codex
    oacp list --box dead_letter
    oacp list --from claude --subject port --json`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "since", Usage: "made at `TIME` or later: an age such as 5m or 2d, or YYYY-MM-DDTHH:MM:SSZ", Destination: &o.since},
+			&cli.StringFlag{Name: "since", Usage: "created at `TIME` or later: an age such as 5m or 2d, or YYYY-MM-DDTHH:MM:SSZ", Destination: &o.since},
 			&cli.StringFlag{Name: "from", Usage: "sent by `AGENT`", Destination: &o.from},
 			&cli.StringFlag{Name: "to", Usage: "sent to `AGENT`", Destination: &o.to},
 			&cli.StringFlag{Name: "agent", Usage: "sent by or to `AGENT`, or in its box", Destination: &o.agent},
 			&cli.StringFlag{Name: "type", Usage: "of `TYPE`", Destination: &o.messageType},
-			&cli.StringFlag{Name: "subject", Usage: "with `TEXT` in the subject, in any case", Destination: &o.subject},
+			&cli.StringFlag{Name: "subject", Usage: "with `TEXT` in the subject, ignoring case", Destination: &o.subject},
 			&cli.StringFlag{Name: "box", Usage: "in `BOX`: inbox, outbox, archive or dead_letter", Destination: &o.box},
-			&cli.IntFlag{Name: "limit", Usage: "at most `N`, the newest", Destination: &o.limit},
+			&cli.IntFlag{Name: "limit", Usage: "only the newest `N`", Destination: &o.limit},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

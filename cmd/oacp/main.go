@@ -69,13 +69,13 @@ func program() *command.Program {
 			{Name: "version", New: command.NewVersionCommand},
 		},
 		Separate: []command.Separate{
-			{Name: "mcp", Category: command.CategoryTurns, Usage: "offer the mailbox as MCP tools"},
+			{Name: "mcp", Category: command.CategoryTurns, Usage: "serve the mailbox as MCP tools"},
 			{Name: "dashboard", Category: command.CategoryTurns, Usage: "show agents, runs and messages, live"},
 			{Name: "contract"}, // for other commands
 		},
 		Topics: []command.Topic{
-			{Name: "agent", Usage: "all that an agent needs, on one page", Text: func() string { return guide.Agent }},
-			{Name: "types", Usage: "the types of messages, and what answers each", Text: typesTopic},
+			{Name: "agent", Usage: "everything an agent needs, on one page", Text: func() string { return guide.Agent }},
+			{Name: "types", Usage: "message types, and what answers each", Text: typesTopic},
 		},
 		Reference: []string{
 			"agent", "autonomy-outcome", "envelope", "memory", "org-memory", "write-event",

@@ -30,33 +30,33 @@ type mirrorOptions struct {
 func newMirrorCommand(s *command.Streams) *cli.Command {
 	var o mirrorOptions
 	flags := []cli.Flag{
-		&cli.StringFlag{Name: "direction", Usage: "carry `WAY`: out (into the log), in (into the mailboxes), or both", Value: string(mirror.Both), Destination: &o.direction},
-		&cli.StringFlag{Name: "since", Usage: "record what was made from `TIME` on: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began", Destination: &o.since},
-		&cli.BoolFlag{Name: "all", Usage: "record everything in the outboxes, also what is older than the run and what came from other logs", Destination: &o.all},
-		&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on with what is new, as it comes, until stopped", Destination: &o.follow},
+		&cli.StringFlag{Name: "direction", Usage: "copy `WAY`: out (to the log), in (to the mailboxes), or both", Value: string(mirror.Both), Destination: &o.direction},
+		&cli.StringFlag{Name: "since", Usage: "record messages since `TIME`: an age such as 2h, or YYYY-MM-DDTHH:MM:SSZ", DefaultText: "when the run began", Destination: &o.since},
+		&cli.BoolFlag{Name: "all", Usage: "record everything in the outboxes, including older messages and messages from other logs", Destination: &o.all},
+		&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and copy new messages until stopped", Destination: &o.follow},
 		o.sync.Flag(command.Rare),
-		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose what was carried", Destination: &o.noSync},
+		&cli.BoolFlag{Name: "no-sync", Category: command.Rare, Usage: "do not wait for the disk: a power cut may lose copies", Destination: &o.noSync},
 		command.JSONFlag(&o.json),
 	}
 	return &cli.Command{
 		Name:      "mirror",
 		Category:  command.CategoryBridge,
-		Usage:     "keep mailboxes and a bridge log in step",
+		Usage:     "synchronize mailboxes with a bridge log",
 		ArgsUsage: "[PROJECT] [--follow] [--direction WAY]",
-		Description: logHelp + ` If the repository has no run, run 1 is made.
+		Description: logHelp + ` If the repository has no run, mirror creates run 1.
 
-Sent messages appear in the log, and records of the log appear in the mailboxes:
-each once, however often the command runs, even if it is killed midway.
+mirror copies sent messages to the log and records to the mailboxes, each exactly once,
+even if it is run repeatedly or killed midway.
 
-The log of a run takes in what was sent since the run began; a repository's first
-run and a log without a manifest beside it take in everything. What came from
-another log is left out. --since and --all record what was left out.
+The log of a run gets the messages sent since the run began. A repository's first run
+and a log without a manifest get all messages. Messages from another log are left out.
+--since and --all also record messages that would be left out.
 
-What cannot be delivered becomes a dead letter that says why, and the command
-fails; the rest is carried all the same.
+A record that cannot be delivered becomes a dead letter with the reason; mirror copies
+the rest, and fails.
 
-With --follow the command prints a line whenever it carried something, until a
-signal stops it; it then exits with status 0.
+With --follow, mirror prints a line for each copy until a signal stops it, and then
+exits with status 0.
 
 EXAMPLES:
    oacp mirror

@@ -34,24 +34,24 @@ func newNextCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "next",
 		Category:  command.CategoryMessages,
-		Usage:     "wait for a message",
+		Usage:     "show the next message, or wait for one",
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
-		Description: `next shows the first pending message, in the order of oacp inbox. If there is
-none, it waits for one. It misses nothing, whenever it is started, and removes
-nothing: until the message is acknowledged, the next oacp next shows it again.
+		Description: `next shows the first pending message, in the order of oacp inbox, or waits for one
+if there is none. It never misses a message, and it removes none: until you
+acknowledge the message, next shows it again.
 
-The exit status is 3 if no message came in time.
+The exit status is 3 if no message arrives in time.
 
 EXAMPLES:
    oacp next --agent codex
    oacp next --type question --from claude --timeout 30s
    oacp next --thread`,
 		Flags: slices.Concat([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
+			&cli.StringFlag{Name: "agent", Usage: "read the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
 			timeoutFlag(),
 			o.sync.Flag(command.Rare),
-			&cli.BoolFlag{Name: "thread", Usage: "show what is new in the conversation since the agent's last message", Destination: &o.thread},
-			&cli.BoolFlag{Name: "all", Usage: "show all that is pending", Destination: &o.all},
+			&cli.BoolFlag{Name: "thread", Usage: "also show what is new in the conversation since the agent's last message", Destination: &o.thread},
+			&cli.BoolFlag{Name: "all", Usage: "show all pending messages", Destination: &o.all},
 		}, o.selection.flags("only"), []cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags()),
 		Action: func(c *cli.Context) (err error) {
 			if o.all && o.thread {

@@ -32,16 +32,16 @@ func newOwedCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryMessages,
 		Usage:     "list unanswered requests",
 		ArgsUsage: "[PROJECT] [--agent AGENT]",
-		Description: `First those that wait for this agent's answer, then its own that wait for others',
-the oldest first. A request that was acknowledged without an answer is owed too;
-one that has expired is not. A task_request waits until a reply is final: oacp reply
---ack or --final makes a notification final. Of another agent: --agent.
+		Description: `owed lists the requests that wait for this agent's answer, then its own requests that
+wait for others, oldest first. A request that was acknowledged without an answer is
+still owed; an expired one is not. A task_request waits for a final reply: oacp reply
+--ack or --final makes a notification final.
 
 EXAMPLES:
    oacp owed --agent codex
    oacp owed --json`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "what `AGENT` owes and is owed (default: $OACP_AGENT)", Destination: &o.agent},
+			&cli.StringFlag{Name: "agent", Usage: "list what `AGENT` owes and is owed (default: $OACP_AGENT)", Destination: &o.agent},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

@@ -46,13 +46,13 @@ func newPairCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryTurns,
 		Usage:     "let one agent work and others review",
 		ArgsUsage: "[PROMPT]",
-		Description: `One agent works on the task. When it says DONE and the proof, if there is one,
-succeeds, the reviewers say PASS or FAIL, until all pass. Whatever stops the
-command, oacp pair --run-id NUMBER continues the run. A PROMPT of - is read from
+		Description: `One agent works on the task. When it says DONE and the proof, if any, succeeds, the
+reviewers say PASS or FAIL, and the work repeats until all pass. If the command stops
+for any reason, oacp pair --run-id NUMBER continues the run. If PROMPT is -, pair reads
 standard input.
 
 A proof is a command, or several joined by &&, and runs without a shell.
-~/.agentpair/config.yaml sets what no flag sets.
+~/.agentpair/config.yaml sets the defaults of flags.
 
 EXAMPLES:
    oacp pair "Fix the failing test" --proof "go test ./..."
@@ -77,27 +77,27 @@ EXAMPLES:
 func (o *pairOptions) flags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "prompt", Category: command.Rare, Aliases: []string{"p"}, Usage: "the task is `TEXT`", Destination: &o.config.Prompt},
-		&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "`AGENT` works, claude or codex", DefaultText: string(pair.DefaultAgent)},
-		&cli.StringFlag{Name: "review", Usage: "`WHO` reviews: claude, codex, claudex (both must pass), or none", DefaultText: string(pair.DefaultReview)},
+		&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "the worker is `AGENT`, claude or codex", DefaultText: string(pair.DefaultAgent)},
+		&cli.StringFlag{Name: "review", Usage: "the reviewer is `WHO`: claude, codex, claudex (both must pass), or none", DefaultText: string(pair.DefaultReview)},
 		&cli.IntFlag{Name: "max-iterations", Category: command.Rare, Aliases: []string{"m"}, Usage: "give up after `N` iterations", DefaultText: fmt.Sprint(pair.DefaultMaxIterations)},
 		&cli.StringSliceFlag{Name: "proof", Usage: "DONE counts only if `COMMAND` succeeds; may be repeated"},
-		&cli.StringFlag{Name: "done", Category: command.Rare, Usage: "the worker says `WORD` for DONE", DefaultText: string(bridge.SignalDone)},
+		&cli.StringFlag{Name: "done", Category: command.Rare, Usage: "the worker says `WORD` instead of DONE", DefaultText: string(bridge.SignalDone)},
 		&cli.BoolFlag{Name: "claude-only", Category: command.Rare, Usage: "claude works alone"},
 		&cli.BoolFlag{Name: "codex-only", Category: command.Rare, Usage: "codex works alone"},
-		&cli.BoolFlag{Name: "worktree", Usage: "work in a new git worktree, which is kept if it holds changes"},
-		&cli.BoolFlag{Name: "tmux", Usage: "run in a tmux session, which shows the agents side by side"},
+		&cli.BoolFlag{Name: "worktree", Usage: "work in a new git worktree, and keep it if it has changes"},
+		&cli.BoolFlag{Name: "tmux", Usage: "run in a tmux session that shows the agents side by side"},
 		&cli.BoolFlag{Name: "tmux-pane", Hidden: true, Destination: &o.pane},
-		&cli.StringFlag{Name: "follow", Category: command.Rare, Usage: "only print the output of `AGENT` in a run, until the run stops", Destination: &o.follow},
+		&cli.StringFlag{Name: "follow", Category: command.Rare, Usage: "only print the output of `AGENT` in a run until it stops", Destination: &o.follow},
 		&cli.IntFlag{Name: "run-id", Usage: "continue the run `NUMBER`", Destination: &o.log.RunID, DefaultText: "a new one"},
 		&cli.StringFlag{Name: "session", Category: command.Rare, Usage: "continue the run in which an agent has the session `ID`", Destination: &o.session},
 		&cli.StringFlag{Name: "timeout", Usage: "stop after `TIME`; the run can be continued", DefaultText: pair.DefaultTimeout.String()},
 		&cli.StringFlag{Name: "proof-timeout", Category: command.Rare, Usage: "stop a proof after `TIME`", DefaultText: pair.DefaultProofTimeout.String()},
-		&cli.BoolFlag{Name: "mailbox", Usage: "give the agents their mail, and let their mailboxes have what they say", Destination: &o.mailbox},
+		&cli.BoolFlag{Name: "mailbox", Usage: "give the agents their mail, and copy their messages to their mailboxes", Destination: &o.mailbox},
 		&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print what the agents say and which tools they call"},
 		&cli.StringFlag{Name: "repo", Category: command.Rare, Usage: "work in the repository `DIR` (default: the one around the current folder)", Destination: &o.log.Repository},
 		&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
 		command.JSONFlag(&o.json),
-		&cli.StringFlag{Name: "allow", Usage: "let agents do what the `PERMISSION` says without asking: " + permissionSummary, Value: string(agent.PermitEdits), Destination: &o.allow},
+		&cli.StringFlag{Name: "allow", Usage: "let agents do without asking what `PERMISSION` says: " + permissionSummary, Value: string(agent.PermitEdits), Destination: &o.allow},
 		&cli.StringFlag{Name: "claude-command", Category: command.Rare, Usage: "run `COMMAND` for each turn of claude: its input is the prompt, its output the answer"},
 		&cli.StringFlag{Name: "codex-command", Category: command.Rare, Usage: "run `COMMAND` for each turn of codex"},
 	}, o.workspace.Flags()...)

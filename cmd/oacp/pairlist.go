@@ -25,7 +25,7 @@ type pairRuns struct {
 
 func (o *pairRuns) flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "repo", Usage: "runs are those of the repository `DIR` (default: the one around the current folder)", Destination: &o.log.Repository},
+		&cli.StringFlag{Name: "repo", Usage: "use the runs of the repository `DIR` (default: the one around the current folder)", Destination: &o.log.Repository},
 		&cli.StringFlag{Name: "runs-dir", Category: command.Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.log.RunsDir},
 		command.JSONFlag(&o.json),
 	}
@@ -36,10 +36,10 @@ func newPairListCommand(s *command.Streams) *cli.Command {
 	var all bool
 	return &cli.Command{
 		Name:  "list",
-		Usage: "list the runs of a repository, the newest first",
-		Description: `STATE is running, if a process drives the run, or stopped: then oacp pair
---run-id NUMBER continues it. A log has no agents: a mirror or oacp bridge made
-it. VERDICT is what the reviewers said last.`,
+		Usage: "list the runs of a repository, newest first",
+		Description: `STATE is running if a process drives the run, and stopped if oacp pair --run-id NUMBER
+can continue it. A run in state log has no agents: a mirror or oacp bridge created it.
+VERDICT is the last verdict of the reviewers.`,
 		Flags: append(o.flags(), &cli.BoolFlag{Name: "all", Usage: "list the runs of every repository", Destination: &all}),
 		Action: func(c *cli.Context) error {
 			if err := command.NoPositionals(c); err != nil {
@@ -166,14 +166,14 @@ func newPairRemoveCommand(s *command.Streams) *cli.Command {
 	var what pair.Removal
 	return &cli.Command{
 		Name:      "remove",
-		Usage:     "remove runs that are over",
+		Usage:     "remove finished runs",
 		ArgsUsage: "ID...",
-		Description: `Removes the folders of runs, with all that the agents said in them. A run that a
-process drives is never removed.`,
+		Description: `remove deletes the folders of runs, with their logs and transcripts. It never removes a
+run that a process drives.`,
 		Flags: append(o.flags(),
-			&cli.BoolFlag{Name: "worktree", Usage: "remove the worktree and its branch, too, with the changes that they hold", Destination: &what.Worktree},
-			&cli.BoolFlag{Name: "unfinished", Usage: "remove runs that could be continued, too", Destination: &what.Unfinished},
-			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be removed", Destination: &what.Check}),
+			&cli.BoolFlag{Name: "worktree", Usage: "also remove a worktree and branch that have changes", Destination: &what.Worktree},
+			&cli.BoolFlag{Name: "unfinished", Usage: "also remove runs that could be continued", Destination: &what.Unfinished},
+			&cli.BoolFlag{Name: "dry-run", Usage: "show what would be removed and change nothing", Destination: &what.Check}),
 		Action: func(c *cli.Context) error {
 			var ids []int
 			for _, text := range command.Positionals(c) {

@@ -37,21 +37,21 @@ func newReadCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryMessages,
 		Usage:     "show messages",
 		ArgsUsage: "[ID|FILE…] [--all]",
-		Description: `A message may be in any mailbox: pending, sent, archived, or a dead letter. Reading
-it changes nothing; oacp ack marks it as handled. ID may be the short one that
-oacp inbox shows. --all shows all that is pending, in processing order.
+		Description: `read finds a message in any mailbox, whether it is pending, sent, archived or a dead
+letter. It changes nothing; oacp ack marks a message as handled. ID may be the short
+id that oacp inbox shows. --all shows all pending messages, in processing order.
 
-Of a message that is not valid, read shows what can be read and the first error.
-A file in an inbox can also be named as oacp inbox lists it. On a terminal, read
-escapes control characters. --raw prints the bytes of the file.
+If a message is not valid, read shows what it can decode and the first error. You can
+also name a file in an inbox as oacp inbox lists it. On a terminal, read escapes
+control characters. --raw prints the bytes of the file.
 
 EXAMPLES:
    oacp read ID ID
    oacp read --all --agent codex
    oacp read ID --json | jq -r .body`,
 		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "all", Usage: "all that is pending for the agent", Destination: &o.all},
-			&cli.StringFlag{Name: "agent", Usage: "the copy of `AGENT`, if there are several; with --all, its inbox (default: $OACP_AGENT)", Destination: &o.agent},
+			&cli.BoolFlag{Name: "all", Usage: "show all pending messages of the agent", Destination: &o.all},
+			&cli.StringFlag{Name: "agent", Usage: "read the copy of `AGENT`, or with --all its inbox (default: $OACP_AGENT)", Destination: &o.agent},
 			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes", Destination: &o.raw},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),

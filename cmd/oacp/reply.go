@@ -28,12 +28,12 @@ type replyOptions struct {
 func newReplyCommand(s *command.Streams) *cli.Command {
 	var o replyOptions
 	flags := []cli.Flag{
-		&cli.BoolFlag{Name: "ack", Usage: "then acknowledge the message; the answer is final", Destination: &o.ack},
-		&cli.BoolFlag{Name: "final", Usage: "this is the whole answer, whatever its type", Destination: &o.final},
-		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer is a `TYPE` (default: what answers the message)", Destination: &o.typ},
+		&cli.BoolFlag{Name: "ack", Usage: "acknowledge the message after sending the answer, which is final", Destination: &o.ack},
+		&cli.BoolFlag{Name: "final", Usage: "mark this as the complete answer, whatever its type", Destination: &o.final},
+		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer's type is `TYPE` (default: the type that answers the message)", Destination: &o.typ},
 	}
 	rare := []cli.Flag{
-		&cli.BoolFlag{Name: "archive", Category: command.Rare, Usage: "with --ack: keep the message in the archive", Destination: &o.archive},
+		&cli.BoolFlag{Name: "archive", Category: command.Rare, Usage: "with --ack: move the message to the archive", Destination: &o.archive},
 		newConversationFlag(&o.newConversation),
 	}
 	return &cli.Command{
@@ -41,13 +41,13 @@ func newReplyCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryMessages,
 		Usage:     "answer a message",
 		ArgsUsage: "ID [--body TEXT] [--ack]",
-		Description: `The answer goes to the sender of the message, in its conversation. Subject,
-priority and type follow from the message: a review_request is answered with
-review_feedback, a handoff with handoff_complete, a task_request or a question with
-a notification. A notification alone does not say that a task is done: --final
-does, and --ack implies it. A question back never answers.
+		Description: `reply sends the answer to the sender of the message, in its conversation. Subject,
+priority and type follow from the message: review_feedback answers a review_request,
+handoff_complete a handoff, and a notification a task_request or a question. A
+notification completes a task only with --final, which --ack implies. A question
+never counts as an answer.
 
---ack sends the answer first, and then takes the message out of the inbox.
+--ack removes the message from the inbox once the answer is sent.
 
 EXAMPLES:
    oacp reply ID --body "Done, see #43." --ack

@@ -27,20 +27,20 @@ func newRestoreCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "restore",
 		Category:  command.CategoryFiles,
-		Usage:     "put a message back",
+		Usage:     "return a message to its inbox",
 		ArgsUsage: "ID…",
-		Description: `Puts a message back into the inbox of each recipient that acknowledged it, archived
-it or gave it up. Its turns count anew, and its dead letter goes. A message that is
-pending stays as it is. oacp list finds the ids.
+		Description: `restore returns a message to the inbox of each recipient that acknowledged it,
+archived it or gave it up. It removes the dead letter and resets the count of turns.
+A pending message does not change. oacp list finds ids.
 
-If one of the ids is unknown, restore does nothing.
+If any id is unknown, restore does nothing.
 
 EXAMPLES:
    oacp restore ID
    oacp restore ID ID --agent codex --dry-run`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "only into the inbox of `AGENT`", Destination: &o.agent},
-			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and change nothing", Destination: &o.dryRun},
+			&cli.BoolFlag{Name: "dry-run", Usage: "show what would be restored and change nothing", Destination: &o.dryRun},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

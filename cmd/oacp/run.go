@@ -42,26 +42,26 @@ func newRunCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Category:  command.CategoryTurns,
-		Usage:     "give an agent a turn for each message",
+		Usage:     "run an agent for each message",
 		ArgsUsage: "[PROJECT] [--agent AGENT] [-- COMMAND…]",
-		Description: `run starts the command for each message, in processing order. The message is its
-standard input, and OACP_MESSAGE_ID, OACP_MESSAGE_FROM, OACP_MESSAGE_SUBJECT,
-OACP_FILE and others describe it. No shell is involved. With --driver claude or
-codex, that program is the agent, with the tools of oacp mcp; --allow says what it
-may do. When a turn succeeds, run acknowledges the message, and with --reply sends
-what the turn said as the answer. When turns fail, the message becomes a dead
-letter in the end, and its sender gets a notice.
+		Description: `run starts the command once for each message, in processing order. One such start is
+a turn. The command reads the message from standard input; OACP_MESSAGE_ID, OACP_MESSAGE_FROM,
+OACP_MESSAGE_SUBJECT, OACP_FILE and other variables describe it. No shell is involved.
+With --driver claude or codex, that program is the agent, with the tools of oacp mcp;
+--allow says what it may do. When a turn succeeds, run acknowledges the message and,
+with --reply, sends the output as the answer. A turn that fails is retried; after
+--max-attempts the message becomes a dead letter and its sender gets a notice.
 
-Settings in the section run of agents/AGENT/config.yaml or workspace.json take the
-place of options, so that oacp run alone can be enough. One process at a time
-works an inbox. run goes on until it gets a signal, and then exits with status 0:
-it stops the current turn, and the message stays in the inbox. With --once it ends
-when nothing is left to do, and fails if there were dead letters.
+Options can also be settings in the run section of agents/AGENT/config.yaml or
+workspace.json. One process at a time works an inbox. run works until it gets a
+signal; it then stops the current turn, leaves the message in the inbox and exits with
+status 0. With --once it exits when nothing is left to do, and fails if there were
+dead letters.
 
-With --claim git, several machines may work the inbox. The workspace is one of
-oacp init --git, and each message is handled by one of them.
+With --claim git, several machines can work the inbox of a workspace made by oacp init
+--git, and one of them handles each message.
 
---json prints one object per line for each event.
+--json prints one object per event, one per line.
 
 EXAMPLES:
    oacp run --agent codex --reply -- cat
@@ -71,22 +71,22 @@ EXAMPLES:
    oacp run --agent codex --driver ash --socket /tmp/ash-1.sock --reply`,
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "work the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
-			&cli.BoolFlag{Name: "reply", Usage: "send what a turn says as an answer, to messages that expect one"},
-			&cli.StringFlag{Name: "input", Category: command.Rare, Usage: "give a turn `INPUT` to read: message (the whole file) or body", Destination: &o.input},
-			&cli.StringFlag{Name: "autonomy", Category: command.Rare, Usage: "`MODE` auto gives messages turns, always_pause holds them for a person (default: what config.yaml says)", Destination: &o.autonomy},
-			&cli.StringSliceFlag{Name: "allow-from", Usage: "give turns to messages from `AGENT`[,AGENT…] only; others wait", Destination: &o.allowFrom},
-			&cli.BoolFlag{Name: "require-signed", Category: command.Rare, Usage: "give turns only to messages whose signature AGENT can verify; others wait"},
-			&cli.IntFlag{Name: "max-attempts", Category: command.Rare, Usage: "give a message at most `N` turns", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
-			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "give a conversation at most `N` turns, -1 for any number", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
-			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "give messages from one agent at most `N` turns an hour, -1 for any number", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
+			&cli.BoolFlag{Name: "reply", Usage: "send the output of a turn as the answer to messages that expect one"},
+			&cli.StringFlag{Name: "input", Category: command.Rare, Usage: "pass `INPUT` to a turn: message (the whole file) or body", Destination: &o.input},
+			&cli.StringFlag{Name: "autonomy", Category: command.Rare, Usage: "`MODE` is auto (run a turn) or always_pause (hold messages for a person; default: the mode in config.yaml)", Destination: &o.autonomy},
+			&cli.StringSliceFlag{Name: "allow-from", Usage: "run turns only for messages from `AGENT`[,AGENT…] and hold others", Destination: &o.allowFrom},
+			&cli.BoolFlag{Name: "require-signed", Category: command.Rare, Usage: "run turns only for messages whose signature AGENT can verify and hold others"},
+			&cli.IntFlag{Name: "max-attempts", Category: command.Rare, Usage: "run at most `N` turns for a message", DefaultText: fmt.Sprint(turn.DefaultMaxAttempts)},
+			&cli.IntFlag{Name: "max-turns", Category: command.Rare, Usage: "run at most `N` turns in a conversation, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxTurns)},
+			&cli.IntFlag{Name: "max-pair-turns", Category: command.Rare, Usage: "run at most `N` turns an hour for messages from one agent, -1 for no limit", DefaultText: fmt.Sprint(turn.DefaultMaxPairTurns)},
 			&cli.StringFlag{Name: "timeout", Usage: "stop a turn after `TIME`, such as 90s or 2h", DefaultText: turn.DefaultTimeout.String()},
-			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations side by side", DefaultText: "1"},
+			&cli.IntFlag{Name: "parallel", Category: command.Rare, Usage: "work on `N` conversations at the same time", DefaultText: "1"},
 			claimFlags()[0], claimFlags()[1], claimFlags()[2],
-			&cli.BoolFlag{Name: "once", Usage: "end when nothing is left to do", Destination: &o.once},
+			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to do", Destination: &o.once},
 			o.sync.Flag(""),
-			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print what the agent shows during its turns", Destination: &o.output},
+			&cli.BoolFlag{Name: "show-output", Category: command.Rare, Usage: "print the agent's output during its turns", Destination: &o.output},
 			command.JSONFlag(&o.json),
-		}, o.driver.flags("the Ash bridge listens on `FILE`; with a command, it is started to listen there"), o.workspace.Flags()),
+		}, o.driver.flags("the socket of the Ash bridge is `FILE`; a COMMAND starts the bridge"), o.workspace.Flags()),
 		Action: func(c *cli.Context) error {
 			before, after := command.PositionalsAndRest(c)
 			if err := checkOrder(c, after, ""); err != nil {

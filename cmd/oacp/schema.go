@@ -34,14 +34,13 @@ func newSchemaCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryFiles,
 		Usage:     "print a JSON Schema",
 		ArgsUsage: "[SCHEMA]",
-		Description: `Prints the JSON Schema (draft 2020-12) of a message, or the one with the name
-SCHEMA: of the body that a type of message has, of a record of the bridge log
-(bridge-record), of a line of the Ash protocol (ash-command, ash-event), or one
-of the workspace's own for the bodies of a type (question) or on a channel
-(channel-findings). Where the workspace has a schema with the name of one of
-these here, its file name prints it: handoff.schema.json.
+		Description: `schema prints a JSON Schema (draft 2020-12): that of a message, or the one named
+SCHEMA. SCHEMA is a message type with a typed body (handoff), bridge-record,
+ash-command, ash-event, or one of the workspace's own schemas, for a message type
+(question) or a channel (channel-findings). If a schema of the workspace has the name
+of a built-in one, use its file name: handoff.schema.json.
 
-An editor with a YAML language server uses it if the file starts with this line:
+An editor with a YAML language server checks a message file that starts with this line:
 
    # yaml-language-server: $schema=message.schema.json
 

@@ -34,28 +34,29 @@ type sendOptions struct {
 func newSendCommand(s *command.Streams) *cli.Command {
 	var o sendOptions
 	address := []cli.Flag{
-		&cli.StringSliceFlag{Name: "to", Usage: "the recipients are `AGENT`[,AGENT…], at most 10, or all", Destination: &o.to},
-		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the message is a `TYPE`: oacp help types", Destination: &o.typ},
+		&cli.StringSliceFlag{Name: "to", Usage: "send to `AGENT`[,AGENT…], at most 10, or to all", Destination: &o.to},
+		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the message type is `TYPE`: see oacp help types", Destination: &o.typ},
 	}
 	threading := []cli.Flag{
-		&cli.StringFlag{Name: "in-reply-to", Category: command.Rare, Usage: "it answers the message `ID`: same conversation", Destination: &o.inReplyTo},
-		&cli.StringFlag{Name: "conversation-id", Category: command.Rare, Usage: "it belongs to the conversation `ID`, or to that of a message", Destination: &o.conversationID},
+		&cli.StringFlag{Name: "in-reply-to", Category: command.Rare, Usage: "reply to the message `ID`, in its conversation", Destination: &o.inReplyTo},
+		&cli.StringFlag{Name: "conversation-id", Category: command.Rare, Usage: "use the conversation `ID`, or that of the message ID", Destination: &o.conversationID},
 		newConversationFlag(&o.newConversation),
-		&cli.StringFlag{Name: "parent-message-id", Category: command.Rare, Usage: "it follows the message `ID`", Destination: &o.parentID},
-		&cli.StringFlag{Name: "template", Usage: "print only the `TEMPLATE` of a body, such as handoff", Destination: &o.template},
-		&cli.StringFlag{Name: "file", Usage: "`FILE` has the fields: what --dry-run prints", Destination: &o.file},
+		&cli.StringFlag{Name: "parent-message-id", Category: command.Rare, Usage: "set the parent message to `ID`, and nothing else", Destination: &o.parentID},
+		&cli.StringFlag{Name: "template", Usage: "print the body template `TEMPLATE`, such as handoff, and send nothing", Destination: &o.template},
+		&cli.StringFlag{Name: "file", Usage: "read the message from `FILE`, as --dry-run prints it", Destination: &o.file},
 	}
 	return &cli.Command{
 		Name:      "send",
 		Category:  command.CategoryMessages,
-		Usage:     "write a message and deliver it",
+		Usage:     "send a message",
 		ArgsUsage: "[PROJECT] --to AGENT --type TYPE --subject TEXT",
-		Description: `When send succeeds, the message is on disk in every recipient's inbox; when it fails,
-in none, unless the error says that it is sent.
+		Description: `If send succeeds, the message is on disk in every recipient's inbox. If it fails, the
+message is in none, unless the error says that it was sent.
 
 --wait returns when all recipients have acknowledged the message, --wait=noticed
-when a session of each has it, --wait=reply when one has answered or a P0 message
-comes, --wait=any also on other mail. Otherwise the exit status is 3.
+when a live session of each has it, and --wait=reply when one has answered. A P0
+message also ends --wait=reply, any message ends --wait=any. The exit status is 3 if
+the wait times out or other mail ends it.
 
 EXAMPLES:
    git diff | oacp send --to claude --type review_request --subject "This diff"

@@ -25,20 +25,20 @@ func newStatusCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "status",
 		Category:  command.CategoryMessages,
-		Usage:     "show who works, and how far a message got",
+		Usage:     "show agents at work, or the state of a message",
 		ArgsUsage: "[ID]",
-		Description: `Without an ID, status shows for each agent: its runner, the pending messages, the
-last turn, how many turns failed since the last success, and its conversations.
-With an ID, it shows how far the message got with each recipient, and the replies:
+		Description: `Without an ID, status shows for each agent its runner, pending messages, last turn,
+the number of failed turns since the last success, and its conversations. With an ID,
+it shows the replies to the message and its state for each recipient:
 
-   stored         sent, and not in the inbox yet
+      stored         sent, but not in the inbox yet
    waiting        in the inbox
-   noticed        in the inbox, and the model of a session has it
+   noticed        in the inbox, and the model of a live session has it
    held, expired  in the inbox, and gets no turn
    in_turn        an agent is working on it
-   acknowledged   taken out of the inbox without a turn
+   acknowledged   removed from the inbox without a turn
    done           its turn succeeded
-   answered       one of these, and there is an answer
+   answered       acknowledged or done, with an answer
    dead           given up
 
 EXAMPLES:

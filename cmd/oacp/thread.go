@@ -37,15 +37,15 @@ func newThreadCommand(s *command.Streams) *cli.Command {
 		Usage:       "show a conversation",
 		ArgsUsage:   "ID",
 		Subcommands: []*cli.Command{newThreadResumeCommand(s)},
-		Description: `Every message of the conversation, wherever it is now. An answer stands under what
-it answers. Stage is how far a message got, as oacp status ID says; of several
-recipients, with the one that is least far.
+		Description: `thread shows every message of the conversation, in any mailbox, with answers below
+the message they answer. STAGE is the stage of a message as in oacp status ID; if
+there are several recipients, the least advanced one.
 
 EXAMPLES:
    oacp thread ID
    oacp thread ID --flat --bodies`,
 		Flags: append([]cli.Flag{
-			&cli.BoolFlag{Name: "flat", Usage: "list the messages by time, without the tree", Destination: &o.flat},
+			&cli.BoolFlag{Name: "flat", Usage: "list the messages by time instead of as a tree", Destination: &o.flat},
 			&cli.BoolFlag{Name: "bodies", Usage: "show the messages in full", Destination: &o.bodies},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
@@ -149,17 +149,17 @@ func newThreadResumeCommand(s *command.Streams) *cli.Command {
 	var o threadOptions
 	return &cli.Command{
 		Name:      "resume",
-		Usage:     "let a conversation go on after its bound on turns",
+		Usage:     "resume a conversation that reached its limit on turns",
 		ArgsUsage: "CONVERSATION-OR-ID",
-		Description: `oacp run bounds the turns of a conversation, so that two agents cannot answer each
-other for ever. resume lets the count start again. The conversation is named by
-its id, or by that of a message in it.
+		Description: `oacp run limits the turns of a conversation, so that two agents cannot answer each
+other forever. resume resets the count. Name the conversation by its id or by the id
+of a message in it.
 
 EXAMPLES:
    oacp thread resume CONVERSATION
    oacp thread resume ID`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "agent", Usage: "with `AGENT` only (default: with all that had turns in it)", Destination: &o.agent},
+			&cli.StringFlag{Name: "agent", Usage: "resume it for `AGENT` only (default: every agent that had turns in it)", Destination: &o.agent},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

@@ -16,7 +16,7 @@ import (
 func newConversationFlag(destination *bool) cli.Flag {
 	return &cli.BoolFlag{
 		Name: "new-conversation", Category: command.Rare, Destination: destination,
-		Usage: "begin a conversation at once (not needed: the first answer begins one)",
+		Usage: "start a conversation now (by default the first answer starts one)",
 	}
 }
 

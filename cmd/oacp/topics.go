@@ -2,7 +2,7 @@ package main
 
 func typesTopic() string {
 	return `
-types - the types of messages, and what answers each
+types - message types, and what answers each
 
    type                 says                   is answered by
    question             tell me                any type but question
@@ -21,12 +21,12 @@ types - the types of messages, and what answers each
    handoff_complete     I took it over, done   wants no answer
    brainstorm_followup  these are my ideas     wants no answer
 
-oacp reply chooses the type that answers, unless --type names another. A reply
-with --final answers whatever its type, unless it is a question. oacp owed lists
-the requests without an answer; oacp status ID says which message answered one.
+oacp reply chooses the type that answers, unless --type names another. With
+--final, a reply of any type but question answers. oacp owed lists requests
+without an answer; oacp status ID shows the message that answered one.
 
 handoff, handoff_complete, review_feedback and follow_up have bodies with
-fields: oacp send --template handoff prints one to fill in. A workspace may have
-schemas for more types.
+fields: oacp send --template handoff prints one to fill in. A workspace can
+define schemas for more types.
 `
 }

@@ -22,10 +22,10 @@ func newTrustCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "trust",
 		Category: command.CategorySigning,
-		Usage:    "say whose keys an agent trusts",
-		Description: `Each agent has pins of its own, in agents/AGENT/trust/allowed_signers.yaml: only
-these decide which signatures it trusts. trust/catalog.yaml of the workspace lists
-who is who, and grants nothing.`,
+		Usage:    "manage the keys that agents trust",
+		Description: `Each agent pins the keys that it trusts in agents/AGENT/trust/allowed_signers.yaml;
+only these pins decide which signatures it accepts. The catalog, trust/catalog.yaml,
+lists known keys and grants nothing.`,
 		Subcommands: []*cli.Command{newTrustImportCommand(s), newTrustListCommand(s), newTrustRevokeCommand(s)},
 		Flags:       []cli.Flag{command.JSONFlag(new(bool))},
 		Action: func(c *cli.Context) error {
@@ -80,16 +80,16 @@ func newTrustImportCommand(s *command.Streams) *cli.Command {
 		Name:      "import",
 		Usage:     "let an agent trust a key",
 		ArgsUsage: "FILE --agent AGENT",
-		Description: `FILE is a KEY.pub.json that oacp key gen made. import adds it to the catalog of the
-workspace and to the pins of AGENT. Where it comes from is for you to make sure:
-its maker can sign in the name of the agent that it names. A key that AGENT
+		Description: `FILE is a KEY.pub.json that oacp key gen wrote. import adds the key to the catalog of
+the workspace and to the pins of AGENT. Make sure that you know where FILE comes from:
+the holder of the private key can sign for the agent that FILE names. A key that AGENT
 has revoked stays revoked.
 
 EXAMPLES:
    oacp trust import /mnt/stick/KEY.pub.json --agent codex
    oacp trust import KEY.pub.json --project my-project --catalog-only`,
-		Flags: o.flags("the agent that is to trust the key is `AGENT`",
-			&cli.BoolFlag{Name: "catalog-only", Usage: "only list the key in the catalog, which grants nothing", Destination: &o.catalogOnly}),
+		Flags: o.flags("let `AGENT` trust the key",
+			&cli.BoolFlag{Name: "catalog-only", Usage: "only add the key to the catalog, which grants nothing", Destination: &o.catalogOnly}),
 		Action: func(c *cli.Context) error {
 			file, err := onlyArgument(c, "the FILE of a public key")
 			if err != nil {
@@ -204,16 +204,16 @@ func newTrustRevokeCommand(s *command.Streams) *cli.Command {
 	var o trustOptions
 	return &cli.Command{
 		Name:      "revoke",
-		Usage:     "trust a key no longer",
+		Usage:     "revoke trust in a key",
 		ArgsUsage: "KEY (--agent AGENT | --all-receivers)",
-		Description: `KEY is the id of a key, as oacp trust list shows it. From then on nothing that it
-signed is trusted, however old. Importing the key again does not change that.
+		Description: `KEY is a key id, as oacp trust list shows it. A revoked key verifies nothing, not even
+messages that it signed earlier. Importing the key again does not undo this.
 
 EXAMPLES:
    oacp trust revoke BVUs4Do-_4da3XUlteJz7dV_YdOAtK3sQp185l2j-MY --agent codex
    oacp trust revoke BVUs4Do-_4da3XUlteJz7dV_YdOAtK3sQp185l2j-MY --all-receivers`,
-		Flags: o.flags("the agent that trusts it no longer is `AGENT`",
-			&cli.BoolFlag{Name: "all-receivers", Usage: "every agent that trusts it does so no longer", Destination: &o.all}),
+		Flags: o.flags("revoke the key for `AGENT`",
+			&cli.BoolFlag{Name: "all-receivers", Usage: "revoke the key for every agent that trusts it", Destination: &o.all}),
 		Action: func(c *cli.Context) error {
 			text, err := onlyArgument(c, "the id of a KEY")
 			if err != nil {

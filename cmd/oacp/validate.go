@@ -36,16 +36,16 @@ func newValidateCommand(s *command.Streams) *cli.Command {
 		Usage:     "check message files",
 		ArgsUsage: "PATH… | --changed REF [PATH…]",
 		Description: `PATH is a file, a folder with everything below it, a pattern, or - for standard
-input. Every problem is reported with its position, its rule and, if it is clear,
-the fix. Two messages with one id are a problem, too. Errors give exit status 1,
-warnings do not. A link that leads out of a folder is reported and not followed,
-unless PATH itself is the link.
+input. validate reports every problem with its position, its rule and, if known, the
+fix, and also reports messages that share an id. Errors cause exit status 1, warnings
+do not. A link that leads out of a folder is reported and not followed, unless PATH
+itself is the link.
 
-With --changed, the messages are those that HEAD and the index of git have, and
-its merge base with REF has not, in all workspaces or those below PATH. A message
-that REF has may not be edited, a copy is the one in its sender's outbox, and the
-committer is one whom workspace.json lists for the sender. In a hook before the
-commit, REF is HEAD.
+--changed checks the messages that a change adds: those in HEAD and the git index but
+not in the merge base of HEAD and REF, in all workspaces or those below PATH. The
+change may not edit existing messages, a copy must match the one in its sender's
+outbox, and workspace.json must allow the committer to write for the sender. In a
+pre-commit hook, REF is HEAD.
 
 EXAMPLES:
    oacp validate agents
@@ -53,7 +53,7 @@ EXAMPLES:
    oacp validate agents --format sarif > oacp.sarif
    oacp send … --dry-run | oacp validate -`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "changed", Usage: "check what git has since the commit `REF`, or a branch of it", Destination: &o.changed},
+			&cli.StringFlag{Name: "changed", Usage: "check the messages added since `REF`, a commit or branch", Destination: &o.changed},
 			&cli.StringFlag{Name: "format", Usage: "print `FORMAT`: text, json, sarif (2.1.0), or github (annotations)", Value: "text", Destination: &o.format},
 			&cli.BoolFlag{Name: "json", Usage: "the same as --format json", Destination: &o.json},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print only problems", Destination: &o.quiet},

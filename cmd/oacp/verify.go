@@ -36,27 +36,26 @@ func newVerifyCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategorySigning,
 		Usage:     "verify a message's signature",
 		ArgsUsage: "FILE [--receiver AGENT]",
-		Description: `The keys that count are those that the receiver has pinned; of a file in a mailbox,
-that is the agent of the mailbox. verify answers with one of
+		Description: `verify uses the keys that the receiver has pinned. For a file in a mailbox, the receiver
+is the agent of the mailbox. The result is one of
 
    unsigned            the file has no signature                        status 0
    signed-verified     a pinned key of its sender signed these bytes    status 0
    signed-unknown-kid  no pinned key signed it                          status 3
    signed-INVALID      the bytes, signature or sender were changed      status 3
-   signed-REVOKED      the key that signed it is trusted no longer      status 3
+      signed-REVOKED      the key that signed it was revoked               status 3
 
-A file that cannot be read is status 2. verify changes nothing, unless it is asked to
-copy a bad message to the dead letters, or to add the answer to a record of an
-autonomy decision.
+If the file cannot be read, the status is 2. verify changes nothing without
+--quarantine or --attach-audit.
 
 EXAMPLES:
    oacp verify agents/codex/inbox/FILE
    oacp verify message.yaml --receiver codex --project my-project --json`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "receiver", Usage: "the pins of `AGENT` count", Destination: &o.receiver},
-			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "the pins in `FILE` count", Destination: &o.pins},
-			&cli.BoolFlag{Name: "quarantine", Category: command.Rare, Usage: "copy a signed-INVALID file to the dead letters beside its folder", Destination: &o.quarantine},
-			&cli.StringFlag{Name: "attach-audit", Category: command.Rare, Usage: "write the answer into the record of an autonomy decision, `FILE`", Destination: &o.audit},
+			&cli.StringFlag{Name: "receiver", Usage: "use the pins of `AGENT`", Destination: &o.receiver},
+			&cli.StringFlag{Name: "pins", Category: command.Rare, Usage: "use the pins in `FILE`", Destination: &o.pins},
+			&cli.BoolFlag{Name: "quarantine", Category: command.Rare, Usage: "copy a signed-INVALID file to the dead letters next to its folder", Destination: &o.quarantine},
+			&cli.StringFlag{Name: "attach-audit", Category: command.Rare, Usage: "write the result into `FILE`, the record of an autonomy decision", Destination: &o.audit},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

@@ -37,18 +37,18 @@ func newWatchCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryFiles,
 		Usage:     "report new messages",
 		ArgsUsage: "[PROJECT…] [--agent AGENT]",
-		Description: `watch prints what arrived since its last run, and ends; the first time, all that is
-pending. With --follow it goes on and prints each message as it arrives, until it is
-stopped. A line has the short id and the sender, and ends with the subject.
+		Description: `watch prints the messages that arrived since its last run and exits. The first run
+prints all pending messages. With --follow, watch prints each message as it arrives,
+until it is stopped. A line has the short id and the sender, and ends with the subject.
 
-It remembers what it printed, in state/watch of the workspace, so each message is
-printed once, however often watch is started. A second reader needs a record of
-its own: --state-id. A file that is not a message is an error, printed once.
+watch records what it printed in state/watch of the workspace, so it prints each
+message once. A second reader of the same inbox needs its own record: --state-id. A
+file that is not a message is an error, reported once.
 
-The exit status is 1 if anything could not be watched or read; the rest is printed
-all the same. Stopping --follow is not an error.
+The exit status is 1 if anything could not be watched or read; watch prints everything
+else. Stopping --follow is not an error.
 
---json prints an object per line, with the event new_message, message_archived,
+--json prints one object per line, with the event new_message, message_archived,
 error or warning. Errors and warnings also go to standard error.
 
 EXAMPLES:
@@ -57,12 +57,12 @@ EXAMPLES:
    oacp watch --agent codex --all-projects --state-id notifier`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "watch the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on, and print messages as they arrive", Destination: &o.follow},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep running and print messages as they arrive", Destination: &o.follow},
 			o.sync.Flag(""),
 			&cli.BoolFlag{Name: "once", Usage: "accepted for compatibility", Destination: &o.once, Hidden: true},
 			&cli.StringFlag{Name: "since", Category: command.Rare, Usage: "on the first run, skip messages before `TIME`: now, epoch, an age such as 5m, or YYYY-MM-DDTHH:MM:SSZ", Value: "epoch", Destination: &o.since},
-			&cli.StringFlag{Name: "state-id", Category: command.Rare, Usage: "use the record `NAME`, for a second reader", Destination: &o.stateID},
-			&cli.BoolFlag{Name: "show-archived", Category: command.Rare, Usage: "also print what leaves the inbox", Destination: &o.archived},
+			&cli.StringFlag{Name: "state-id", Category: command.Rare, Usage: "use the record `NAME`, for a second reader of the inbox", Destination: &o.stateID},
+			&cli.BoolFlag{Name: "show-archived", Category: command.Rare, Usage: "also report messages that leave the inbox", Destination: &o.archived},
 			&cli.StringSliceFlag{Name: "project", Usage: "watch the project `PROJECT`; may be repeated", Destination: &o.projects},
 			&cli.BoolFlag{Name: "all-projects", Usage: "watch every project that has the agent", Destination: &o.allProjects},
 			&cli.StringFlag{Name: "dir", Category: command.OfWorkspace, Usage: "use the workspace `DIR`", Destination: &o.dir},

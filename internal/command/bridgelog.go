@@ -27,16 +27,16 @@ type BridgeLog struct {
 // Flags returns the flags that fill in the fields.
 func (o *BridgeLog) Flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "bridge", Usage: "the log is `FILE`", Destination: &o.File},
-		&cli.IntFlag{Name: "run-id", Usage: "the log is that of the run `NUMBER`", Destination: &o.RunID, DefaultText: "the latest"},
-		&cli.StringFlag{Name: "repo", Category: Rare, Usage: "runs are those of the repository `DIR` (default: the one around the current folder)", Destination: &o.Repository},
+		&cli.StringFlag{Name: "bridge", Usage: "use the log `FILE`", Destination: &o.File},
+		&cli.IntFlag{Name: "run-id", Usage: "use the log of the run `NUMBER`", Destination: &o.RunID, DefaultText: "the latest"},
+		&cli.StringFlag{Name: "repo", Category: Rare, Usage: "use the runs of the repository `DIR` (default: the one around the current folder)", Destination: &o.Repository},
 		&cli.StringFlag{Name: "runs-dir", Category: Rare, Usage: "runs are below `DIR` (default $OACP_RUNS, then ~/.agentpair/runs)", Destination: &o.RunsDir},
 	}
 }
 
 // WritingFlags are the flags of a command that writes into the log.
 func (o *BridgeLog) WritingFlags() []cli.Flag {
-	return append(o.Flags(), &cli.BoolFlag{Name: "create", Usage: "make the run --run-id if it does not exist", Destination: &o.Create})
+	return append(o.Flags(), &cli.BoolFlag{Name: "create", Usage: "create the run --run-id if it does not exist", Destination: &o.Create})
 }
 
 // Check refuses what the flags cannot mean together.

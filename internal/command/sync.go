@@ -37,7 +37,7 @@ type Sync struct {
 // Flag returns the flag. Its category is empty or Rare.
 func (o *Sync) Flag(category string) cli.Flag {
 	return &cli.GenericFlag{Name: "sync", Category: category, Value: o,
-		Usage: "meanwhile exchange mail with the git remote, every `TIME` (5s)"}
+		Usage: "exchange mail with the git remote every `TIME` (5s)"}
 }
 
 // IsSet reports whether the command line has the flag.

@@ -12,7 +12,7 @@ type Topic struct {
 // topics returns the topics of this program, and those of every program.
 func (p *Program) topics() []Topic {
 	return append(slices.Clip(p.Topics),
-		Topic{"workspace", "which workspace and agent a command means", func() string { return workspaceTopic }},
+		Topic{"workspace", "how a command finds its workspace and agent", func() string { return workspaceTopic }},
 		Topic{"exit-status", "what exit statuses mean", func() string { return exitStatusTopic }},
 	)
 }
@@ -37,30 +37,30 @@ func (p *Program) topicCandidates() []Candidate {
 const exitStatusTopic = `
 exit-status - what exit statuses mean
 
-   0       done
-   1       the thing asked about is bad, or the command failed
-   2       the command line is wrong
-   3       nothing came in time (next, inbox --wait, send --wait); of verify:
-           the signature is not good
+   0       success
+   1       the command failed, or the message or file is not valid
+   2       usage error
+   3       a wait timed out (next, inbox --wait, send --wait), or verify found
+           a signature that is not good
    128+n   stopped by signal n (130 for ^C)
 
-An error is a line "oacp: COMMAND: what is wrong" on standard error, often with
-a line "hint: what to do" below it. With --json it is also an object on standard
-output: {"error": …, "code": …, "hint": …}. After ^C, commands that run until
-you stop them (run, watch --follow, mirror --follow, sync --every, mcp,
-dashboard) exit with status 0.
+An error is a line "oacp: COMMAND: what is wrong" on standard error, often
+followed by a line "hint: what to do". With --json it is also an object on
+standard output: {"error": …, "code": …, "hint": …}. Commands that run until you
+stop them (run, watch --follow, mirror --follow, sync --every, mcp, dashboard)
+exit with status 0 after ^C.
 `
 
 const workspaceTopic = `
-workspace - which workspace and agent a command means
+workspace - how a command finds its workspace and agent
 
-The workspace is the folder that holds agents/. It is the first of
+The workspace is the folder that contains agents/. It is the first of
 
    --dir DIR           the folder DIR
    --project PROJECT   the project PROJECT; also the argument [PROJECT]
    $OACP_WORKSPACE     this folder
    otherwise           the nearest folder at or above the current one that
-                       holds agents/ or .oacp/agents/
+                                              contains agents/ or .oacp/agents/
 
 A project is a folder in projects/ of the home. The home is the first of
 
@@ -68,15 +68,15 @@ A project is a folder in projects/ of the home. The home is the first of
    $OACP_HOME          this folder
    otherwise           that of the project around the current folder, or ~/oacp
 
-The agent for which a command acts is the first of
+A command acts for an agent, the first of
 
    --from, --agent     this agent
-   $OACP_AGENT         this agent; set it once, and leave out the flags
+   $OACP_AGENT         this agent; set it once and omit the flags
    $AGENT_NAME         this agent
    otherwise           the one agent whose card (agents/AGENT/agent_card.yaml)
                        names the runtime that oacp runs in: $OACP_RUNTIME, or
-                       the marks that Claude Code, Codex and Gemini leave
+                       the one that Claude Code, Codex or Gemini indicates
 
-oacp init makes a workspace, oacp add-agent adds an agent to it, and oacp doctor
-says what is wrong with it.
+oacp init creates a workspace, oacp add-agent adds an agent to it, and oacp
+doctor finds what is wrong with it.
 `

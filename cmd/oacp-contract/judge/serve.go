@@ -27,11 +27,11 @@ func NewCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:     "contract",
 		Category: command.CategoryProgram,
-		Usage:    "say whether bodies fit a workspace's schemas",
-		Description: `Other commands start this one where a workspace has schemas. It reads the schemas
-and then the bodies from standard input, a line of JSON each, and answers on
-standard output. It reads no files and uses no network. oacp schema --list shows
-the schemas of a workspace, and oacp validate checks messages.`,
+		Usage:    "check bodies against a workspace's schemas",
+		Description: `Other commands start this one if a workspace has schemas. It reads the schemas and
+then the bodies from standard input, one line of JSON each, and answers on standard
+output. It reads no files and uses no network. oacp schema --list shows the schemas of
+a workspace, and oacp validate checks messages.`,
 		Flags: []cli.Flag{command.JSONFlag(&asJSON)},
 		Action: func(c *cli.Context) error {
 			if args := command.Positionals(c); len(args) > 0 {

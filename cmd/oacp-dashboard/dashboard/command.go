@@ -31,12 +31,12 @@ func NewCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryTurns,
 		Usage:     "show agents, runs and messages, live",
 		ArgsUsage: "[PROJECT]",
-		Description: `Show the agents of the workspace with their inboxes and turns, the runs of
-oacp pair in the repository around the current folder, and the latest messages.
-Outside a workspace there are only the runs. The view is live; enter opens the
-conversation of a message or a run, and q leaves.
+		Description: `dashboard shows the agents of the workspace with their inboxes and turns, the runs of
+oacp pair in the repository around the current folder, and the latest messages. Outside
+a workspace it shows only the runs. The view is live; Enter opens the conversation of a
+message or run, and q quits.
 
---once prints one frame instead, and --once --json the same for programs.
+--once prints a single frame, and --once --json prints it as JSON.
 
 EXAMPLES:
    oacp dashboard

@@ -35,17 +35,17 @@ func NewCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "mcp",
 		Category:  command.CategoryTurns,
-		Usage:     "offer the mailbox as MCP tools",
+		Usage:     "serve the mailbox as MCP tools",
 		ArgsUsage: "[PROJECT] --agent AGENT",
-		Description: `The tools act for AGENT: they send as AGENT and read the mail of AGENT. A client
-starts the command and talks to it on standard input and output. With --listen
-the command serves streamable HTTP to clients that present the token, which is
-in --token-file or $OACP_MCP_TOKEN, or is made and shown once.
+		Description: `The tools send as AGENT and read the mail of AGENT. A client starts the command and
+talks to it on standard input and output. With --listen the command serves streamable
+HTTP to clients that present the token from --token-file or $OACP_MCP_TOKEN. Without
+either, it generates a token and prints it once.
 
-The bridge log is --bridge, or the run --run-id of the repository, or its latest
-run. If there is no run, the first message sent makes run 1. With --bridge or
---run-id the command also works without a workspace, with the bridge tools only.
-SIGTERM and ^C let calls finish and end the command with status 0.
+The bridge log is --bridge, or that of the run --run-id of the repository, or of its
+latest run. If there is no run, the first message sent creates run 1. With --bridge or
+--run-id the command also works without a workspace, with the bridge tools only. After
+SIGTERM or ^C, the command finishes the calls under way and exits with status 0.
 
 EXAMPLES:
    claude mcp add oacp -- oacp mcp --agent claude
@@ -53,7 +53,7 @@ EXAMPLES:
    oacp mcp --agent claude --listen 127.0.0.1:7007 --token-file token`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "act for `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
-			&cli.StringFlag{Name: "listen", Category: command.Rare, Usage: "answer over HTTP at `ADDRESS`, such as 127.0.0.1:7007; port 0 takes a free one", Destination: &o.listen},
+			&cli.StringFlag{Name: "listen", Category: command.Rare, Usage: "serve HTTP at `ADDRESS`, such as 127.0.0.1:7007; port 0 picks a free port", Destination: &o.listen},
 			&cli.StringFlag{Name: "token-file", Category: command.Rare, Usage: "clients must present the token in `FILE`", Destination: &o.tokenFile},
 			&cli.BoolFlag{Name: "allow-remote", Category: command.Rare, Usage: "permit an address that other machines can reach; there is no encryption", Destination: &o.allowRemote},
 			command.JSONFlag(&o.json),
