@@ -1,6 +1,8 @@
 package live
 
 import (
+	"bytes"
+	"encoding/binary"
 	"os"
 	"path"
 	"slices"
@@ -29,6 +31,37 @@ type runningProcess struct {
 // say nothing about the session.
 func (p *runningProcess) shared() bool {
 	return slices.Contains(strings.Split(p.arguments, "\x00"), "app-server")
+}
+
+// valued are the options of codex that take the next argument as their value.
+var valued = []string{
+	"-c", "--config", "--enable", "--disable", "--remote", "--remote-auth-token-env", "-i", "--image", "-m", "--model", "--local-provider",
+	"-p", "--profile", "-s", "--sandbox", "-C", "--cd", "--add-dir", "-a", "--ask-for-approval",
+}
+
+// scripted reports whether the process is a codex that works without a terminal: codex exec or codex review.
+// Both always run their session themselves.
+func (p *runningProcess) scripted() bool {
+	arguments := strings.Split(p.arguments, "\x00")
+	for i := 1; i < len(arguments); i++ {
+		switch argument := arguments[i]; {
+		case slices.Contains(valued, argument):
+			i++
+		case argument == "--" || !strings.HasPrefix(argument, "-"): // the subcommand or a prompt
+			return slices.Contains([]string{"exec", "e", "review"}, argument)
+		}
+	}
+	return false
+}
+
+// IsScripted reports whether the session that called the hook that this process is belongs to a script: nobody
+// sits in a session of claude -p or codex exec.
+func IsScripted(program Program, getenv func(string) string) bool {
+	if program == Claude {
+		return getenv("CLAUDE_CODE_SESSION_ATTENDED") == "0"
+	}
+	p := caller(program, getenv)
+	return p.scripted()
 }
 
 // shells are programs between a hook and the process of its session.
@@ -65,4 +98,24 @@ func terminalOf(dir string, taken map[Process]bool) Process {
 		return all[0]
 	}
 	return Process{}
+}
+
+// argumentsIn returns the command line in what macOS says about a process: the number of arguments, the path
+// of the program, NULs, the arguments and the environment.
+func argumentsIn(description []byte) string {
+	const numberSize = 4
+	if len(description) < numberSize {
+		return ""
+	}
+	_, rest, _ := bytes.Cut(description[numberSize:], []byte{0})
+	rest = bytes.TrimLeft(rest, "\x00")
+	end := 0
+	for range binary.NativeEndian.Uint32(description) {
+		length := bytes.IndexByte(rest[end:], 0)
+		if length < 0 {
+			break
+		}
+		end += length + 1
+	}
+	return string(rest[:end])
 }

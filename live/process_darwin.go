@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readProcess describes a process, without its arguments.
+// readProcess describes a process.
 func readProcess(pid int) runningProcess {
 	const zombie = 5 // SZOMB of sys/proc.h
 	info, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
@@ -14,9 +14,11 @@ func readProcess(pid int) runningProcess {
 		return runningProcess{}
 	}
 	start := info.Proc.P_starttime
+	arguments, _ := unix.SysctlRaw("kern.procargs2", pid) // it may have ended, or belong to another user
 	return runningProcess{
 		Process: Process{PID: pid, Started: fmt.Sprintf("%d.%06d", start.Sec, start.Usec)},
 		parent:  int(info.Eproc.Ppid), name: unix.ByteSliceToString(info.Proc.P_comm[:]),
+		arguments: argumentsIn(arguments),
 	}
 }
 

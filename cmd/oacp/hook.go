@@ -84,7 +84,7 @@ func runHook(ctx context.Context, o hookOptions, program live.Program, s *comman
 	if err != nil {
 		return err
 	}
-	if s.Getenv(orphans.Variable) != "" || s.Getenv("CLAUDE_CODE_SESSION_ATTENDED") == "0" {
+	if s.Getenv(orphans.Variable) != "" || live.IsScripted(program, s.Getenv) {
 		return nil // nobody sits in the session, or its runner gives it the mail
 	}
 	place := o.workspace.Place(s)

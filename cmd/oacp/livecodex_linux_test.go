@@ -23,48 +23,74 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// A codexSession is the real codex in a terminal, in a workspace, with hooks and a scripted model.
+// A codexScene is the real codex with hooks and a scripted model.
+type codexScene struct {
+	t *testing.T
+	// codex and oacp are programs. home has the settings of codex.
+	codex, oacp, home string
+	server            *modelstub.Server
+	env               []string
+}
+
+// newCodexScene makes a scene. Codex trusts the folders.
+func newCodexScene(t *testing.T, script modelstub.Script, folders ...string) *codexScene {
+	t.Helper()
+	oacp, err := exec.LookPath("oacp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &codexScene{t: t, codex: modelstub.Program(t, "codex"), oacp: oacp, home: t.TempDir(), server: modelstub.Start(t, script)}
+	s.env = s.server.CodexTerminalEnv(t, s.home, folders...)
+	var groups []string
+	for _, event := range []string{"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"} {
+		groups = append(groups, fmt.Sprintf(`%q: [{"hooks": [{"type": "command", "command": %q}]}]`, event, oacp+" hook codex"))
+	}
+	hooks := filepath.Join(s.home, ".codex", "hooks.json")
+	if err := os.WriteFile(hooks, []byte(`{"hooks": {`+strings.Join(groups, ", ")+`}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	modelstub.TrustCodexHooks(t, s.home, hooks)
+	return s
+}
+
+// A codexSession is a session of a scene, in a folder with a workspace.
 type codexSession struct {
-	t        *testing.T
+	*codexScene
+	folder   string
 	w        *mailbox.Workspace
-	server   *modelstub.Server
 	terminal *terminal.Terminal
 	// id is that of the session. It has one from its first prompt on.
 	id string
 }
 
-func startCodexSession(t *testing.T, script modelstub.Script) *codexSession {
-	t.Helper()
-	program := modelstub.Program(t, "codex")
-	oacp, err := exec.LookPath("oacp")
-	if err != nil {
-		t.Fatal(err)
-	}
-	home, folder := t.TempDir(), t.TempDir()
-	mustRun(t, folder, oacp, "init", "--dir", folder, "--agents", "claude,codex")
+// in makes a workspace in a folder. Its session is not open yet.
+func (s *codexScene) in(folder string) *codexSession {
+	s.t.Helper()
+	mustRun(s.t, folder, s.oacp, "init", "--dir", folder, "--agents", "claude,codex")
 	w, err := mailbox.Open(folder, nil)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	s.t.Cleanup(func() {
 		if err := w.Close(); err != nil {
-			t.Error(err)
+			s.t.Error(err)
 		}
 	})
-	server := modelstub.Start(t, script)
-	env := server.CodexTerminalEnv(t, home, folder)
-	var groups []string
-	for _, event := range []string{"SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SessionEnd"} {
-		groups = append(groups, fmt.Sprintf(`%q: [{"hooks": [{"type": "command", "command": %q}]}]`, event, oacp+" hook codex"))
-	}
-	hooks := filepath.Join(home, ".codex", "hooks.json")
-	if err := os.WriteFile(hooks, []byte(`{"hooks": {`+strings.Join(groups, ", ")+`}}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	modelstub.TrustCodexHooks(t, home, hooks)
-	s := &codexSession{t: t, w: w, server: server}
-	s.terminal = terminal.Start(t, terminal.Options{Dir: folder, Env: env, Command: []string{program}})
+	return &codexSession{codexScene: s, folder: folder, w: w}
+}
+
+// open opens codex in a terminal.
+func (s *codexSession) open() {
+	s.t.Helper()
+	s.terminal = terminal.Start(s.t, terminal.Options{Dir: s.folder, Env: s.env, Command: []string{s.codex}})
 	s.terminal.Await("stub-model default")
+}
+
+func startCodexSession(t *testing.T, script modelstub.Script) *codexSession {
+	t.Helper()
+	folder := t.TempDir()
+	s := newCodexScene(t, script, folder).in(folder)
+	s.open()
 	return s
 }
 
@@ -232,5 +258,35 @@ func TestCodexIsRung(t *testing.T) {
 	}
 	if data, err := os.ReadFile(filepath.Join(s.w.Dir(), "state", "live", "errors.log")); err == nil {
 		t.Errorf("the hooks noted errors:\n%s", data)
+	}
+}
+
+// TestCodexExec checks with the real codex that sessions without a terminal get no mail and are not live.
+func TestCodexExec(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	s := newCodexScene(t, func(_ context.Context, r modelstub.Request) modelstub.Reply {
+		if strings.Contains(r.Prompt, "please run") && len(r.Results) == 0 {
+			return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "exec_command", Input: map[string]any{"cmd": "echo it runs"}}}}
+		}
+		return modelstub.Reply{Text: "Well."}
+	}, folder).in(folder)
+	mustRun(t, folder, "git", "init", "--quiet")
+	s.send(schema.Question, "Which port")
+	const hooksRan = "hook: UserPromptSubmit Completed" // which codex review does not say
+	for line, want := range map[string]string{"exec": hooksRan, "-c model_reasoning_effort=low e": hooksRan, "review": "it runs"} {
+		codex := exec.CommandContext(t.Context(), s.codex, append(strings.Fields(line), "please run it")...)
+		codex.Dir, codex.Env = folder, append(os.Environ(), s.env...)
+		if out, err := codex.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("codex %s: %v\n%s", line, err, out)
+		}
+	}
+	for _, r := range s.server.Requests() {
+		if strings.Contains(string(r.Body), "Which port") {
+			t.Errorf("the request %q has the mail", r.Prompt)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(folder, "state", "live")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the hooks noted something: %v", err)
 	}
 }

@@ -31,12 +31,16 @@ func (s *Server) ClaudeTerminalEnv(t testing.TB, home, folder string) []string {
 }
 
 // CodexTerminalEnv returns the variables of CodexEnv. It also writes settings, so that codex starts in
-// a terminal in the folder without a question. Codex does not start the process that otherwise keeps
-// conversations when their terminals are closed.
-func (s *Server) CodexTerminalEnv(t testing.TB, home, folder string) []string {
+// a terminal in the folders without a question. Codex does not start the process that terminals share
+// otherwise: see ShareCodex.
+func (s *Server) CodexTerminalEnv(t testing.TB, home string, folders ...string) []string {
 	t.Helper()
 	env := s.CodexEnv(t, home)
-	addCodexConfig(t, home, fmt.Sprintf("daemon_auto_start = false\n\n[projects.%q]\ntrust_level = \"trusted\"\n", resolved(t, folder)))
+	settings := "daemon_auto_start = false\n"
+	for _, folder := range folders {
+		settings += fmt.Sprintf("\n[projects.%q]\ntrust_level = \"trusted\"\n", resolved(t, folder))
+	}
+	addCodexConfig(t, home, settings)
 	return env
 }
 
