@@ -15,6 +15,8 @@ var (
 	ErrOutside = errors.New("it is a link that leads out of the project")
 	// ErrUnusual is returned for a config.toml whose servers are not in tables of their own.
 	ErrUnusual = errors.New("the table mcp_servers is written in a way that oacp cannot change")
+	// ErrAdded is returned for an MCP server with settings that a removal would lose.
+	ErrAdded = errors.New("the MCP server oacp has settings that setup did not write")
 	// ErrReadOnly is returned for a file or folder that must not be written.
 	ErrReadOnly = errors.New("it is read-only")
 	// ErrNoHome is returned if the environment does not name the folder of the user's settings.
@@ -60,6 +62,7 @@ func explain(err error) error {
 		{isServer, "other_server", "claude mcp remove oacp or codex mcp remove oacp takes it out; nothing was changed"},
 		{isPosition, "bad_settings", "mend the file, and try again; nothing was changed"},
 		{is(ErrUnusual), "bad_settings", "write a table [mcp_servers.NAME] for each server; nothing was changed"},
+		{is(ErrAdded), "bad_settings", "take them out, and try again; nothing was changed"},
 		{is(ErrOutside), "bad_settings", "replace the link by a file; nothing was changed"},
 		{is(ErrReadOnly), "permission", "make it writable; nothing was changed"},
 		{is(ErrChanged), "changed_meanwhile", "try again"},

@@ -23,12 +23,11 @@ const Category = "Live Sessions"
 // found is what a program's settings have of oacp in one scope.
 type found struct {
 	Options
-	files []file
-	// hooksPath is the file with the hooks.
-	hooksPath string
-	hooks     []foundHook
-	// server is the MCP server, or nil.
-	server   *table
+	// hooksPath is the file with the hooks, serverPath that with the MCP server.
+	hooksPath, serverPath string
+	hooks                 []foundHook
+	// server is the command line of the MCP server, or nil.
+	server   *mcpCall
 	section  bool
 	problems []string
 }
@@ -78,8 +77,6 @@ func (o Options) look() (found, bool) {
 	if err != nil {
 		return f, false
 	}
-	f.files = o.files(config)
-	f.hooksPath = f.files[0].path
 	read := func(path string) []byte {
 		data, err := readFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -87,20 +84,25 @@ func (o Options) look() (found, bool) {
 		}
 		return data
 	}
-	data := read(f.hooksPath)
-	if f.hooks, err = (hooks{program: o.Program}).find(data); err != nil {
+	files := o.files(config)
+	f.hooksPath, f.serverPath = files[0].path, files[1].path
+	if d, err := parseJSON(read(f.hooksPath)); err != nil {
 		f.problems = append(f.problems, fmt.Sprintf("%s: %v", f.hooksPath, err))
+	} else {
+		f.hooks = hooks{program: o.Program}.find(d, events[o.Program]...)
 	}
-	switch as := f.files[1].parts[0].like(read(f.files[1].path)).(type) {
-	case table:
-		f.server = &as
-	case server:
-		f.server = &table{as.command, as.args}
+	servers := files[1].parts[0].(interface{ registered([]byte) (mcpCall, bool) })
+	if call, ok := servers.registered(read(f.serverPath)); ok {
+		f.server = &call
 	}
 	for _, file := range o.instructions(config) {
-		f.section = f.section || section{}.like(read(file.path)) != nil
+		f.section = f.section || holds(section{}, read(file.path))
 	}
-	f.problems = append(f.problems, f.disabled(config)...)
+	if o.Program == live.Codex {
+		f.problems = append(f.problems, f.codexDisabled(config)...)
+	} else {
+		f.problems = append(f.problems, f.claudeDisabled(config)...)
+	}
 	return f, len(f.hooks) > 0 || f.server != nil
 }
 
@@ -112,14 +114,11 @@ func (f found) command() string {
 	return f.hooks[0].command
 }
 
-// disabled returns why the program does not run hooks.
-func (f found) disabled(config string) (problems []string) {
-	if f.Program == live.Codex {
-		return f.codexDisabled(config)
-	}
+// claudeDisabled returns why claude does not run hooks.
+func (f found) claudeDisabled(config string) (problems []string) {
 	paths := []string{filepath.Join(config, "settings.json")}
 	if f.Scope == Project {
-		paths = append(paths, filepath.Join(f.Dir, ".claude", "settings.json"), filepath.Join(f.Dir, ".claude", "settings.local.json"))
+		paths = append(paths, filepath.Join(f.Dir, ".claude", "settings.json"), f.hooksPath)
 	}
 	for _, path := range paths {
 		data, err := readFile(path)
@@ -130,13 +129,14 @@ func (f found) disabled(config string) (problems []string) {
 		if err != nil {
 			continue // the hooks' own file was reported, and claude reports the others
 		}
-		if v, err := d.find("disableAllHooks"); err == nil && v != nil && equal(v, true) {
+		if v := d.find("disableAllHooks"); v != nil && d.equal(v, true) {
 			problems = append(problems, "disableAllHooks in "+path+" switches hooks off")
 		}
 	}
 	return problems
 }
 
+// codexDisabled returns why codex does not run hooks.
 func (f found) codexDisabled(config string) (problems []string) {
 	path := filepath.Join(config, "config.toml")
 	var settings codexConfig
@@ -153,11 +153,7 @@ func (f found) codexDisabled(config string) (problems []string) {
 	if f.Scope == Project && !settings.trusts(f.Dir) {
 		problems = append(problems, "codex does not read the settings of "+f.Dir+" until you trust the folder, for which it asks when it starts there")
 	}
-	wanted, err := reviews(f.hooksPath, f.hooks)
-	if err != nil {
-		return append(problems, err.Error())
-	}
-	missing := 0
+	wanted, missing := reviews(f.hooksPath, f.hooks), 0
 	for place, hash := range wanted {
 		state := settings.Hooks.State[place]
 		if state.TrustedHash != hash {
@@ -209,9 +205,9 @@ func (f found) findings() []doctor.Finding {
 	}
 	switch {
 	case f.server == nil:
-		add(doctor.SeverityWarning, again+" registers it", "the MCP server is not registered in %s", f.files[1].path)
-	case !isOurServer(f.server.command, f.server.args):
-		add(doctor.SeverityWarning, "take it out, and "+again+" writes it again", "the MCP server oacp in %s does not call oacp mcp --agent NAME", f.files[1].path)
+		add(doctor.SeverityWarning, again+" registers it", "the MCP server is not registered in %s", f.serverPath)
+	case !f.server.isOurs():
+		add(doctor.SeverityWarning, "take it out, and "+again+" writes it again", "the MCP server oacp in %s does not call oacp mcp --agent NAME", f.serverPath)
 	case agent != "" && f.serverAgent() != agent:
 		add(doctor.SeverityWarning, again+" --agent NAME makes them one", "the MCP server acts for %s, the hooks for %s", f.serverAgent(), agent)
 	}
@@ -230,7 +226,7 @@ func (f found) findings() []doctor.Finding {
 
 // serverAgent returns the agent for which the MCP server acts.
 func (f found) serverAgent() schema.AgentName {
-	agent := f.server.args[len(f.server.args)-1]
+	agent := f.server.Args[2]
 	if name, ok := strings.CutPrefix(agent, fromEnvironment); ok {
 		agent = strings.TrimSuffix(name, "}")
 	}
@@ -258,7 +254,7 @@ func (f found) commandProblem() string {
 // startsServer reports whether the program that the server calls finds oacp-mcp. If there is no such
 // program, another finding says so.
 func (f found) startsServer() bool {
-	path, ok := f.server.command, true
+	path, ok := f.server.Command, true
 	if path == "oacp" {
 		path, ok = lookPath(path, f.Getenv)
 	}

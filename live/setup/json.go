@@ -14,45 +14,46 @@ import (
 
 // A document is a JSON file that is changed in places. What is not changed keeps its bytes.
 type document struct {
-	data  []byte
-	value hujson.Value
-	// style says how the file is written.
-	style style
+	data []byte
+	root hujson.Value
+	// newline ends a line of the file, and indent is one step of indentation.
+	newline, indent string
 }
 
-// A style is how a file is written: the end of its lines, and one step of indentation.
-type style struct{ newline, indent string }
-
-// A place is an object or array that may get another member or element.
-type place struct {
-	value *hujson.Value
-	// margin stands before a line of the value's last bracket.
-	margin string
-	// compact says that the value has no lines of its own.
-	compact bool
+// An item is a member of an object or an element of an array.
+type item struct {
+	// name is that of a member.
+	name string
+	// space is the white space before the item.
+	space []byte
+	// The item is data[from:to].
+	from, to int
+	value    *hujson.Value
 }
+
+// end is the step of a path that leads behind the last element of an array. The other steps are the
+// names of members and the indices of elements.
+const end = -1
 
 // parseJSON reads a file. An empty file is an empty object.
 func parseJSON(data []byte) (*document, error) {
-	d := &document{data: data, style: style{lineEnd(data), "  "}}
+	d := &document{data: data, newline: lineEnd(data), indent: "  "}
 	if len(bytes.TrimSpace(data)) == 0 {
-		d.data = []byte("{}" + d.style.newline)
+		d.data = []byte("{}" + d.newline)
 	}
-	value, err := hujson.Parse(slices.Clone(d.data))
-	if err != nil {
+	var err error
+	if d.root, err = hujson.Parse(d.data); err != nil {
 		return nil, syntaxError(err)
 	}
-	d.value = value
-	if !value.IsStandard() {
+	if !d.root.IsStandard() {
 		return nil, d.notStandard()
 	}
-	root, ok := value.Value.(*hujson.Object)
-	if !ok {
-		return nil, d.wrongType(&value, "the file", "an object")
+	if err := d.checkKind(&d.root, nil, ""); err != nil {
+		return nil, err
 	}
-	if len(root.Members) > 0 {
-		if margin, ok := lastLine(root.Members[0].Name.BeforeExtra); ok && margin != "" {
-			d.style.indent = margin
+	if all := items(&d.root); len(all) > 0 {
+		if margin, ok := lastLine(all[0].space); ok && margin != "" {
+			d.indent = margin
 		}
 	}
 	return d, nil
@@ -74,7 +75,7 @@ func lastLine(space []byte) (margin string, ok bool) {
 
 // notStandard returns an error that says where the first comment or trailing comma is.
 func (d *document) notStandard() error {
-	standard := d.value.Clone()
+	standard := d.root.Clone()
 	standard.Standardize() // which keeps the length
 	packed := standard.Pack()
 	at := 0
@@ -108,237 +109,218 @@ func positioned(data []byte, offset int, err error) error {
 	}
 }
 
-func (d *document) wrongType(v *hujson.Value, what, want string) error {
+// checkKind returns an error if the value at a path has no place for a step.
+func (d *document) checkKind(v *hujson.Value, path []any, step any) error {
 	kinds := map[hujson.Kind]string{'{': "an object", '[': "an array", '"': "a string", '0': "a number", 't': "true", 'f': "false", 'n': "null"}
-	return positioned(d.data, v.StartOffset, fmt.Errorf("%s is %s, want %s", what, kinds[v.Value.Kind()], want))
-}
-
-func (d *document) root() place { return d.at(&d.value, "", false) }
-
-// at returns the place of a value, given those of the value around it.
-func (d *document) at(v *hujson.Value, margin string, compact bool) place {
-	p := place{v, margin, compact}
-	if space, ok := lastSpace(v.Value); ok {
-		inner, lines := lastLine(space)
-		p.compact = !lines
-		if lines {
-			p.margin = strings.TrimSuffix(inner, d.style.indent)
+	want := hujson.Kind('{')
+	if _, ok := step.(int); ok {
+		want = '['
+	}
+	if v.Value.Kind() == want {
+		return nil
+	}
+	what := "the file"
+	for i, name := range path {
+		if what += "." + fmt.Sprint(name); i == 0 {
+			what = fmt.Sprint(name)
 		}
 	}
-	return p
+	return positioned(d.data, v.StartOffset, fmt.Errorf("%s is %s, want %s", what, kinds[v.Value.Kind()], kinds[want]))
 }
 
-// lastSpace returns the white space before the last member or element, if there is one.
-func lastSpace(v hujson.ValueTrimmed) (space []byte, ok bool) {
-	switch v := v.(type) {
+// items returns what is in an object or array.
+func items(v *hujson.Value) []item {
+	var all []item
+	switch v := v.Value.(type) {
 	case *hujson.Object:
-		if n := len(v.Members); n > 0 {
-			return v.Members[n-1].Name.BeforeExtra, true
+		for i := range v.Members {
+			name, value := &v.Members[i].Name, &v.Members[i].Value
+			all = append(all, item{name.Value.(hujson.Literal).String(), name.BeforeExtra, name.StartOffset, value.EndOffset, value})
 		}
 	case *hujson.Array:
-		if n := len(v.Elements); n > 0 {
-			return v.Elements[n-1].BeforeExtra, true
+		for i := range v.Elements {
+			value := &v.Elements[i]
+			all = append(all, item{"", value.BeforeExtra, value.StartOffset, value.EndOffset, value})
 		}
 	}
-	return nil, false
+	return all
 }
 
-// member returns the last member of the name, or nil.
-func member(object *hujson.Object, name string) *hujson.Value {
-	for i := len(object.Members) - 1; i >= 0; i-- {
-		if nameOf(object.Members[i]) == name {
-			return &object.Members[i].Value
+// indexOf returns the index of the item that a step leads to, or -1. Of several members of one name,
+// programs take the last.
+func indexOf(all []item, step any) int {
+	for i := len(all) - 1; i >= 0; i-- {
+		if step == any(i) || step == any(all[i].name) {
+			return i
 		}
+	}
+	return -1
+}
+
+// find returns the value at a path, or nil.
+func (d *document) find(path ...any) *hujson.Value {
+	at := &d.root
+	for _, step := range path {
+		all := items(at)
+		i := indexOf(all, step)
+		if i < 0 {
+			return nil
+		}
+		at = all[i].value
+	}
+	return at
+}
+
+// elements returns the elements of the array at a path, and none if no array is there.
+func (d *document) elements(path ...any) []item {
+	if v := d.find(path...); v != nil && v.Value.Kind() == '[' {
+		return items(v)
 	}
 	return nil
 }
 
-func nameOf(m hujson.ObjectMember) string {
-	name, _ := m.Name.Value.(hujson.Literal)
-	return name.String()
-}
-
-// find follows names of members down from the root. It returns nil if one is missing.
-func (d *document) find(path ...string) (*hujson.Value, error) {
-	at := &d.value
-	for i, name := range path {
-		object, ok := at.Value.(*hujson.Object)
-		if !ok {
-			return nil, d.wrongType(at, strings.Join(path[:i], "."), "an object")
+// set writes content at a path in the style of what is around it, and makes the objects and arrays of
+// the path that are missing.
+func (d *document) set(content any, path ...any) error {
+	// The line of the last bracket of at begins with margin, unless at has no lines of its own.
+	at, margin, lines := &d.root, "", true
+	for n, step := range path {
+		if err := d.checkKind(at, path[:n], step); err != nil {
+			return err
 		}
-		if at = member(object, name); at == nil {
-			return nil, nil
-		}
-	}
-	return at, nil
-}
-
-// object is find for an object, which it makes if it is missing.
-func (d *document) object(path ...string) (place, error) { return d.container(hujson.Kind('{'), path) }
-
-// array is find for an array, which it makes if it is missing.
-func (d *document) array(path ...string) (place, error) { return d.container(hujson.Kind('['), path) }
-
-func (d *document) container(kind hujson.Kind, path []string) (place, error) {
-	at := d.root()
-	for i, name := range path {
-		object := at.value.Value.(*hujson.Object)
-		want, words := hujson.Kind('{'), "an object"
-		if i == len(path)-1 && kind == '[' {
-			want, words = kind, "an array"
-		}
-		below := member(object, name)
-		if below == nil {
-			empty := "{}"
-			if want == '[' {
-				empty = "[]"
-			}
-			d.insert(at, name, json.RawMessage(empty))
-			below = member(object, name)
-		}
-		if below.Value.Kind() != want {
-			return place{}, d.wrongType(below, strings.Join(path[:i+1], "."), words)
-		}
-		at = d.at(below, at.margin+d.style.indent, at.compact)
-	}
-	return at, nil
-}
-
-// insert adds a member to an object, or an element to an array, where the name does not count.
-func (d *document) insert(to place, name string, content any) {
-	before := hujson.Extra(d.style.newline + to.margin + d.style.indent)
-	if space, ok := lastSpace(to.value.Value); ok {
-		if before = slices.Clone(space); len(space) == 0 && !d.root().compact {
-			before = hujson.Extra(" ")
-		}
-	}
-	var last *hujson.Extra
-	value := d.compose(to, content)
-	switch at := to.value.Value.(type) {
-	case *hujson.Object:
-		key := hujson.Value{BeforeExtra: before, Value: hujson.String(name)}
-		if value.BeforeExtra = hujson.Extra(" "); to.compact {
-			key.BeforeExtra, value.BeforeExtra = nil, nil
-			if n := len(at.Members); n > 0 {
-				key.BeforeExtra = slices.Clone(before)
-				value.BeforeExtra = slices.Clone(at.Members[n-1].Value.BeforeExtra)
+		all := items(at)
+		if len(all) > 0 {
+			var inner string
+			if inner, lines = lastLine(all[len(all)-1].space); lines {
+				margin = strings.TrimSuffix(inner, d.indent)
 			}
 		}
-		if len(at.Members) == 0 {
-			last = &at.AfterExtra
+		i := indexOf(all, step)
+		if i < 0 {
+			for _, missing := range slices.Backward(path[n+1:]) {
+				content = around(content, missing)
+			}
+			return d.insert(at, all, step, content, margin, lines)
 		}
-		at.Members = append(at.Members, hujson.ObjectMember{Name: key, Value: value})
-	case *hujson.Array:
-		if value.BeforeExtra = before; to.compact && len(at.Elements) == 0 {
-			value.BeforeExtra = nil
-		}
-		if len(at.Elements) == 0 {
-			last = &at.AfterExtra
-		}
-		at.Elements = append(at.Elements, value)
+		at, margin = all[i].value, margin+d.indent
 	}
-	if last != nil && !to.compact {
-		*last = hujson.Extra(d.style.newline + to.margin)
-	}
+	return d.replace(at.StartOffset, at.EndOffset, d.encode(content, margin, lines))
 }
 
-// compose writes a value for a place in the style of the file.
-func (d *document) compose(to place, content any) hujson.Value {
+// around returns the object or array that has content at a step.
+func around(content, step any) any {
+	if name, ok := step.(string); ok {
+		return map[string]any{name: content}
+	}
+	return []any{content}
+}
+
+// insert adds an item behind the others of an object or array.
+func (d *document) insert(to *hujson.Value, others []item, step, content any, margin string, lines bool) error {
+	text, last := d.encode(content, margin+d.indent, lines), len(others)-1
+	if name, ok := step.(string); ok {
+		colon := ": "
+		if !lines {
+			colon = ":"
+			if last >= 0 {
+				colon += string(others[last].value.BeforeExtra)
+			}
+		}
+		text = encode(name, "", "") + colon + text
+	}
+	if last >= 0 {
+		space := string(others[last].space)
+		if _, spacious := lastLine(items(&d.root)[0].space); space == "" && spacious {
+			space = " "
+		}
+		return d.replace(others[last].to, others[last].to, ","+space+text)
+	}
+	if lines {
+		text = d.newline + margin + d.indent + text + d.newline + margin
+	}
+	return d.replace(to.StartOffset+1, to.EndOffset-1, text)
+}
+
+// encode writes a value whose last line begins with margin, or all of it in one line.
+func (d *document) encode(content any, margin string, lines bool) string {
+	if !lines {
+		return encode(content, "", "")
+	}
+	return strings.ReplaceAll(encode(content, margin, d.indent), "\n", d.newline)
+}
+
+// encode writes a value as JSON, without the escapes for HTML.
+func encode(content any, margin, indent string) string {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	if !to.compact {
-		encoder.SetIndent(to.margin+d.style.indent, d.style.indent)
-	}
+	encoder.SetIndent(margin, indent)
 	if err := encoder.Encode(content); err != nil {
 		panic(err) // it is one of our own types
 	}
-	written := strings.ReplaceAll(strings.TrimSuffix(text.String(), "\n"), "\n", d.style.newline)
-	value, err := hujson.Parse([]byte(written))
-	if err != nil {
-		panic(err) // the encoder wrote it
-	}
-	return value
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// replace puts another value in the place of one.
-func (d *document) replace(old *hujson.Value, in place, content any) {
-	old.Value = d.compose(in, content).Value
-}
-
-// removeMembers removes the members that match, and reports whether there were any.
-func removeMembers(object *hujson.Object, matches func(name string, v *hujson.Value) bool) bool {
-	count := len(object.Members)
-	object.Members = slices.DeleteFunc(object.Members, func(m hujson.ObjectMember) bool { return matches(nameOf(m), &m.Value) })
-	if n := len(object.Members); n > 0 {
-		object.Members[n-1].Value.AfterExtra = withoutComma(object.Members[n-1].Value.AfterExtra, &object.AfterExtra)
-	} else if count > 0 {
-		object.AfterExtra = nil
-	}
-	return len(object.Members) < count
-}
-
-// removeElements is removeMembers for an array.
-func removeElements(array *hujson.Array, matches func(*hujson.Value) bool) bool {
-	count := len(array.Elements)
-	array.Elements = slices.DeleteFunc(array.Elements, func(v hujson.Value) bool { return matches(&v) })
-	if n := len(array.Elements); n > 0 {
-		array.Elements[n-1].AfterExtra = withoutComma(array.Elements[n-1].AfterExtra, &array.AfterExtra)
-	} else if count > 0 {
-		array.AfterExtra = nil
-	}
-	return len(array.Elements) < count
-}
-
-// withoutComma returns what stands after a value that has become the last one: nothing, since
-// anything there would be written with a comma.
-func withoutComma(after hujson.Extra, end *hujson.Extra) hujson.Extra {
-	if len(after) > 0 {
-		*end = append(slices.Clone(after), *end...)
+// remove removes the item at a path, and the objects and arrays around it that are empty then.
+func (d *document) remove(path ...any) error {
+	for n := len(path) - 1; n >= 0; n-- {
+		in := d.find(path[:n]...)
+		all := items(in)
+		i := indexOf(all, path[n])
+		var from, to int
+		switch {
+		case len(all) == 1:
+			from, to = in.StartOffset+1, in.EndOffset-1
+		case i == 0:
+			from, to = all[0].from, all[1].from
+		default:
+			from, to = all[i-1].to, all[i].to
+		}
+		if err := d.replace(from, to, ""); err != nil || len(all) > 1 {
+			return err
+		}
 	}
 	return nil
 }
 
-// isEmpty reports whether the value is an object or array with nothing in it.
-func isEmpty(v *hujson.Value) bool {
-	switch v := v.Value.(type) {
-	case *hujson.Object:
-		return len(v.Members) == 0
-	case *hujson.Array:
-		return len(v.Elements) == 0
+// replace puts a text in the place of a part of the file.
+func (d *document) replace(from, to int, text string) error {
+	changed, err := parseJSON(concat(d.data[:from], []byte(text), d.data[to:]))
+	if err == nil {
+		d.data, d.root = changed.data, changed.root
 	}
-	return false
+	return err
 }
 
 // decode decodes a value into one of Go.
-func decode(v *hujson.Value, into any) error {
-	plain := v.Clone()
-	plain.Minimize()
-	return json.Unmarshal(plain.Pack(), into)
+func (d *document) decode(v *hujson.Value, into any) error {
+	return json.Unmarshal(d.data[v.StartOffset:v.EndOffset], into)
 }
 
-// equal reports whether a value is what the encoder writes for the content, apart from white space and order.
-func equal(v *hujson.Value, content any) bool {
-	written, err := json.Marshal(content)
+// equal reports whether a value is the encoded content, apart from white space and order.
+func (d *document) equal(v *hujson.Value, content any) bool {
 	var got, want any
-	return err == nil && decode(v, &got) == nil && json.Unmarshal(written, &want) == nil && reflect.DeepEqual(got, want)
+	return d.decode(v, &got) == nil && json.Unmarshal([]byte(encode(content, "", "")), &want) == nil && reflect.DeepEqual(got, want)
 }
 
-// bytes returns the file, or nil if nothing is left in it.
-func (d *document) bytes() []byte {
-	if isEmpty(&d.value) {
-		return nil
+// takeJSON returns the file without the items whose paths find returns, one after the other, and nil
+// if nothing is left.
+func takeJSON(data []byte, find func(*document) (path []any)) ([]byte, error) {
+	d, err := parseJSON(data)
+	if err != nil {
+		return nil, err
 	}
-	return d.value.Pack()
-}
-
-// prune removes the value at a path if it is empty, and then those around it that are empty.
-func (d *document) prune(path ...string) {
-	for n := len(path); n > 0; n-- {
-		v, err := d.find(path[:n-1]...)
-		if err != nil || v == nil {
-			return
+	path := find(d)
+	if path == nil {
+		return data, nil
+	}
+	for ; path != nil; path = find(d) {
+		if err := d.remove(path...); err != nil {
+			return nil, err
 		}
-		removeMembers(v.Value.(*hujson.Object), func(name string, v *hujson.Value) bool { return name == path[n-1] && isEmpty(v) })
 	}
+	if len(items(&d.root)) == 0 {
+		return nil, nil
+	}
+	return d.data, nil
 }

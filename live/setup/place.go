@@ -19,10 +19,9 @@ type part interface {
 	name() string
 	// put returns the file with the part in it, and the same bytes if it is there.
 	put(data []byte) ([]byte, error)
-	// take returns the file without the part, and nil if nothing is left.
+	// take returns the file without the part, or the same bytes if it is not there, and nil if nothing
+	// is left.
 	take(data []byte) ([]byte, error)
-	// like returns the part as it is in the file, and nil if it is not there.
-	like(data []byte) part
 }
 
 // A file is one that holds parts.
@@ -89,13 +88,13 @@ func (o Options) files(config string) []file {
 		}
 		return []file{
 			{path: filepath.Join(config, "hooks.json"), inProject: inProject, folder: inProject, mode: 0o644, empty: []byte("{}\n"), parts: []part{calls}},
-			{path: filepath.Join(config, "config.toml"), inProject: inProject, folder: inProject, mode: mode, parts: []part{table{o.Command, []string{"mcp", "--agent", string(o.Agent)}}}},
+			{path: filepath.Join(config, "config.toml"), inProject: inProject, folder: inProject, mode: mode, parts: []part{table{mcpCall{o.Command, []string{"mcp", "--agent", string(o.Agent)}}}}},
 		}
 	}
-	settings, servers := filepath.Join(config, "settings.json"), []string{"mcpServers"}
+	settings, servers := filepath.Join(config, "settings.json"), []any{"mcpServers", serverName}
 	if inProject {
 		settings = filepath.Join(o.Dir, ".claude", "settings.local.json")
-		servers = []string{"projects", o.Dir, "mcpServers"}
+		servers = []any{"projects", o.Dir, "mcpServers", serverName}
 	}
 	global := filepath.Join(config, ".claude.json")
 	if o.Getenv("CLAUDE_CONFIG_DIR") == "" {
@@ -103,7 +102,7 @@ func (o Options) files(config string) []file {
 	}
 	return []file{
 		{path: settings, inProject: inProject, folder: inProject, mode: 0o644, empty: []byte("{}\n"), parts: []part{calls, permission{}}},
-		{path: global, mode: 0o600, empty: []byte("{}\n"), parts: []part{server{servers, o.Command, []string{"mcp", "--agent", fromEnvironment + string(o.Agent) + "}"}}}},
+		{path: global, mode: 0o600, empty: []byte("{}\n"), parts: []part{server{servers, mcpCall{o.Command, []string{"mcp", "--agent", fromEnvironment + string(o.Agent) + "}"}}}}},
 	}
 }
 
@@ -141,7 +140,7 @@ func (o Options) instructionsToRemove(config string) []file {
 	candidates := o.instructions(config)
 	found := slices.DeleteFunc(slices.Clone(candidates), func(f file) bool {
 		data, err := readFile(f.path)
-		return err != nil || section{}.like(data) == nil || o.isShared(f.path)
+		return err != nil || !holds(section{}, data) || o.isShared(f.path)
 	})
 	if len(found) > 0 {
 		return found
@@ -162,7 +161,7 @@ func (o Options) isShared(path string) bool {
 	}
 	calls := o.files(config)[0]
 	data, err := readFile(calls.path)
-	if err != nil || calls.parts[0].like(data) == nil {
+	if err != nil || !holds(calls.parts[0], data) {
 		return false
 	}
 	own, err := filepath.EvalSymlinks(path)

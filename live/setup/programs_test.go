@@ -174,12 +174,11 @@ func wantWarning(t *testing.T, findings []doctor.Finding, want string) {
 func (s *programScene) review(o Options, config string) {
 	s.t.Helper()
 	f, ok := o.look()
-	wanted, err := reviews(f.hooksPath, f.hooks)
-	if !ok || err != nil {
-		s.t.Fatalf("there is no setup: %v", err)
+	if !ok {
+		s.t.Fatal("there is no setup")
 	}
 	text := withoutMode(s.files()[config])
-	for place, hash := range wanted {
+	for place, hash := range reviews(f.hooksPath, f.hooks) {
 		text += fmt.Sprintf("[hooks.state.%q]\ntrusted_hash = %q\n", place, hash)
 	}
 	s.write(config, text)

@@ -75,13 +75,6 @@ func (s section) take(data []byte) ([]byte, error) {
 	return rest, nil
 }
 
-func (s section) like(data []byte) part {
-	if _, to, err := s.span(data); err != nil || to == 0 {
-		return nil
-	}
-	return s
-}
-
 // concat joins pieces of a file in new memory.
 func concat(pieces ...[]byte) []byte { return bytes.Join(pieces, nil) }
 

@@ -1,51 +1,82 @@
 package setup
 
 import (
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tailscale/hujson"
 
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
-// serverName is the name under which the MCP server is registered.
-const serverName = "oacp"
+// serverName is the name under which the MCP server is registered, and allowed is what claude calls
+// all of its tools.
+const (
+	serverName = "oacp"
+	allowed    = "mcp__" + serverName
+)
+
+// An mcpCall is the command line of an MCP server.
+type mcpCall struct {
+	Command string   `json:"command"`
+	Args    []string `json:"args"`
+}
+
+// isOurs reports whether the command line calls oacp mcp --agent NAME.
+func (c mcpCall) isOurs() bool {
+	return isOACP(c.Command) && len(c.Args) == 3 && c.Args[0] == "mcp" && c.Args[1] == "--agent"
+}
+
+func (c mcpCall) equal(other mcpCall) bool {
+	return c.Command == other.Command && slices.Equal(c.Args, other.Args)
+}
+
+func (c mcpCall) String() string {
+	if c.Command == "" {
+		return ""
+	}
+	return visible.Shell(append([]string{c.Command}, c.Args...)...)
+}
+
+// checkOwn returns an error if a server has settings that are not among those that setup writes.
+func checkOwn(entry map[string]any, ours ...string) error {
+	var others []string
+	for _, name := range slices.Sorted(maps.Keys(entry)) {
+		if !slices.Contains(ours, name) {
+			others = append(others, name)
+		}
+	}
+	if others == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrAdded, strings.Join(others, ", "))
+}
 
 // server is the part of claude's configuration that registers oacp mcp.
 type server struct {
-	// path leads to the object of servers.
-	path []string
-	// command is the program, args its arguments.
-	command string
-	args    []string
+	// path leads to the server.
+	path []any
+	mcpCall
 }
 
 // serverEntry is how claude itself writes a server.
 type serverEntry struct {
-	Type    string            `json:"type"`
-	Command string            `json:"command"`
-	Args    []string          `json:"args"`
-	Env     map[string]string `json:"env"`
+	Type string `json:"type"`
+	mcpCall
+	Env map[string]string `json:"env"`
 }
 
 func (server) name() string { return "MCP server" }
 
-// isOurServer reports whether setup has registered the server.
-func isOurServer(command string, args []string) bool {
-	return isOACP(command) && len(args) == 3 && args[0] == "mcp" && args[1] == "--agent"
-}
-
-// entry returns the server that is registered, or nil.
-func (s server) entry(d *document) (*hujson.Value, serverEntry, error) {
-	var entry serverEntry
-	v, err := d.find(append(slices.Clone(s.path), serverName)...)
-	if err != nil || v == nil {
-		return nil, entry, err
+// find returns the server that is registered, or nil.
+func (s server) find(d *document) (v *hujson.Value, call mcpCall) {
+	if v = d.find(s.path...); v == nil || d.decode(v, &call) != nil {
+		return v, mcpCall{}
 	}
-	if decode(v, &entry) != nil {
-		return v, serverEntry{}, nil
-	}
-	return v, entry, nil
+	return v, call
 }
 
 func (s server) put(data []byte) ([]byte, error) {
@@ -53,63 +84,70 @@ func (s server) put(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, entry, err := s.entry(d)
-	if err != nil {
-		return nil, err
-	}
-	if v != nil && !isOurServer(entry.Command, entry.Args) {
-		return nil, positioned(d.data, v.StartOffset, &OtherServerError{commandLine(entry.Command, entry.Args)})
-	}
-	if v != nil && entry.Command == s.command && slices.Equal(entry.Args, s.args) {
+	switch v, call := s.find(d); {
+	case v == nil:
+		err = d.set(serverEntry{"stdio", s.mcpCall, map[string]string{}}, s.path...)
+	case !call.isOurs():
+		err = positioned(d.data, v.StartOffset, &OtherServerError{call.String()})
+	case call.equal(s.mcpCall):
 		return data, nil
+	default:
+		err = errors.Join(d.set(s.Command, append(slices.Clone(s.path), "command")...), d.set(s.Args, append(slices.Clone(s.path), "args")...))
 	}
-	in, err := d.object(s.path...)
-	if err != nil {
-		return nil, err
-	}
-	wanted := serverEntry{Type: "stdio", Command: s.command, Args: s.args, Env: map[string]string{}}
-	if v != nil {
-		d.replace(v, in, wanted)
-	} else {
-		d.insert(in, serverName, wanted)
-	}
-	return d.value.Pack(), nil
-}
-
-func commandLine(command string, args []string) string {
-	if command == "" {
-		return ""
-	}
-	return visible.Shell(append([]string{command}, args...)...)
+	return d.data, err
 }
 
 func (s server) take(data []byte) ([]byte, error) {
-	d, err := parseJSON(data)
-	if err != nil {
-		return nil, err
-	}
-	v, entry, err := s.entry(d)
-	if err != nil || v == nil || !isOurServer(entry.Command, entry.Args) {
-		return data, nil // nothing there is ours
-	}
-	servers, err := d.object(s.path...)
-	if err != nil {
-		return nil, err
-	}
-	removeMembers(servers.value.Value.(*hujson.Object), func(name string, _ *hujson.Value) bool { return name == serverName })
-	d.prune(s.path...)
-	return d.bytes(), nil
+	var added error
+	after, err := takeJSON(data, func(d *document) []any {
+		v, call := s.find(d)
+		if v == nil || !call.isOurs() || added != nil {
+			return nil
+		}
+		var entry map[string]any
+		if added = d.decode(v, &entry); added == nil {
+			if env, ok := entry["env"].(map[string]any); ok && len(env) == 0 {
+				delete(entry, "env")
+			}
+			added = checkOwn(entry, "type", "command", "args")
+		}
+		return s.path
+	})
+	return after, errors.Join(added, err)
 }
 
-func (s server) like(data []byte) part {
+func (s server) registered(data []byte) (mcpCall, bool) {
 	d, err := parseJSON(data)
 	if err != nil {
-		return nil
+		return mcpCall{}, false
 	}
-	v, entry, err := s.entry(d)
-	if err != nil || v == nil || !isOurServer(entry.Command, entry.Args) {
-		return nil
-	}
-	s.command, s.args = entry.Command, entry.Args
-	return s
+	_, call := s.find(d)
+	return call, call.isOurs()
 }
+
+// permission is the part of claude's settings that lets it use the tools of the MCP server without
+// asking.
+type permission struct{}
+
+func (permission) name() string { return "permission" }
+
+// find returns the path of the permission, or nil.
+func (permission) find(d *document) []any {
+	for i, v := range d.elements("permissions", "allow") {
+		if d.equal(v.value, allowed) {
+			return []any{"permissions", "allow", i}
+		}
+	}
+	return nil
+}
+
+func (p permission) put(data []byte) ([]byte, error) {
+	d, err := parseJSON(data)
+	if err != nil || p.find(d) != nil {
+		return data, err
+	}
+	err = d.set(allowed, "permissions", "allow", end)
+	return d.data, err
+}
+
+func (p permission) take(data []byte) ([]byte, error) { return takeJSON(data, p.find) }

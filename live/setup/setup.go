@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/live"
@@ -193,7 +194,7 @@ func readFile(path string) ([]byte, error) {
 }
 
 func (o Options) prepareFile(f file, c *Change) error {
-	after, fresh := c.Before, f.parts[0].like(c.Before) == nil
+	after, fresh := c.Before, !holds(f.parts[0], c.Before)
 	var err error
 	for _, p := range f.parts {
 		if after, err = p.put(after); err != nil {
@@ -222,47 +223,47 @@ func (o Options) prepareRemoval(f file, c *Change) error {
 	if err != nil {
 		return err
 	}
-	rest := c.Before
-	var found []part
-	for _, p := range f.parts {
-		as := p.like(rest)
-		if as == nil || p.name() != f.parts[0].name() && original != nil && p.like(original) != nil {
-			continue // it is not there, or it was there before the setup
-		}
-		found = append(found, as)
-		if rest, err = p.take(rest); err != nil {
-			return err
-		}
+	// One that was there before the setup stays.
+	ours := slices.DeleteFunc(slices.Clone(f.parts), func(p part) bool { return original != nil && holds(p, original) })
+	rest, err := each(ours, part.take, c.Before)
+	if err != nil || bytes.Equal(rest, c.Before) {
+		return err
 	}
-	if len(found) == 0 {
+	c.Action, c.After = Changed, rest
+	if original == nil {
+		if len(rest) == 0 {
+			c.Action = Removed
+		}
 		return nil
 	}
-	c.Action = Changed
-	switch {
-	case original != nil && bytes.Equal(putAll(found, original), c.Before):
-		c.After, c.Action = original, Restored
-	case len(rest) > 0:
-		c.After = rest
-		if original != nil {
-			c.Backup = c.backup.path
+	if again, err := each(f.parts, part.put, original); err == nil {
+		if again, err = each(ours, part.take, again); err == nil && bytes.Equal(again, rest) {
+			c.Action, c.After = Restored, original
+			return nil
 		}
-	case original != nil: // the file was there before, without anything in it
-		c.After = f.empty
-	default:
-		c.After, c.Action = nil, Removed
+	}
+	c.Backup = c.backup.path
+	if len(rest) == 0 {
+		c.After = f.empty // the file was there before
 	}
 	return nil
 }
 
-// putAll writes parts into a file. It returns nil if that fails.
-func putAll(parts []part, data []byte) []byte {
-	var err error
+// each applies a method of several parts to a file.
+func each(parts []part, do func(part, []byte) ([]byte, error), data []byte) ([]byte, error) {
 	for _, p := range parts {
-		if data, err = p.put(data); err != nil {
-			return nil
+		var err error
+		if data, err = do(p, data); err != nil {
+			return nil, err
 		}
 	}
-	return data
+	return data, nil
+}
+
+// holds reports whether a part is in a file.
+func holds(p part, data []byte) bool {
+	rest, err := p.take(data)
+	return err != nil && errors.Is(err, ErrAdded) || err == nil && !bytes.Equal(rest, data)
 }
 
 // checkWritable returns an error if the file cannot be changed.

@@ -274,6 +274,46 @@ func TestKeepsServer(t *testing.T) {
 	}
 }
 
+// TestAddedSettings checks that settings which the user has added to the MCP server are kept by another
+// setup, and stop a removal.
+func TestAddedSettings(t *testing.T) {
+	for _, c := range []struct {
+		program      live.Program
+		name, add    string
+		before, want string
+	}{
+		{live.Claude, "home/.claude.json", `"timeout": 5, `, `"command"`, "timeout"},
+		{live.Claude, "home/.claude.json", `"OACP_HOME": "/srv"`, "}\n    }\n  }", "env"},
+		{live.Codex, "home/.codex/config.toml", "startup_timeout_sec = 20\n", "command", "startup_timeout_sec"},
+		{live.Codex, "home/.codex/config.toml", "\n[mcp_servers.oacp.env]\nOACP_HOME = \"/srv\"\n", "", "env"},
+	} {
+		t.Run(string(c.program)+" "+c.want, func(t *testing.T) {
+			s := newScene(t)
+			o := s.options(c.program, User)
+			s.do(Prepare, o)
+			text := withoutMode(s.files()[c.name])
+			at := len(text)
+			if c.before != "" {
+				at = strings.LastIndex(text, c.before)
+			}
+			s.write(c.name, text[:at]+c.add+text[at:])
+			edited := s.files()
+			_, err := PrepareRemoval(o)
+			if !errors.Is(err, ErrAdded) || !strings.HasSuffix(err.Error(), "did not write: "+c.want) {
+				t.Errorf("the error is %v, want that %s is not ours", err, c.want)
+			}
+			if !maps.Equal(edited, s.files()) {
+				t.Error("a file changed")
+			}
+			o.Agent = "reviewer"
+			s.do(Prepare, o)
+			if got := withoutMode(s.files()[c.name]); !strings.Contains(got, c.add) || !strings.Contains(got, "reviewer") {
+				t.Errorf("with another agent the file is\n%s", got)
+			}
+		})
+	}
+}
+
 // TestReviewedHooksStay checks that a hook of ours keeps its place among those of others, because
 // codex knows reviewed hooks by their places.
 func TestReviewedHooksStay(t *testing.T) {

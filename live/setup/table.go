@@ -2,12 +2,9 @@ package setup
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -22,145 +19,104 @@ const (
 
 // table is the part of codex's configuration that registers oacp mcp and lets codex use its tools
 // without asking.
-type table struct {
-	command string
-	args    []string
-}
+type table struct{ mcpCall }
 
 func (table) name() string { return "MCP server" }
 
 // lines returns the keys of the table.
 func (t table) lines() []string {
-	words := make([]string, len(t.args))
-	for i, arg := range t.args {
+	words := make([]string, len(t.Args))
+	for i, arg := range t.Args {
 		words[i] = tomlString(arg)
 	}
 	return []string{
-		"command = " + tomlString(t.command), "args = [" + strings.Join(words, ", ") + "]", `default_tools_approval_mode = "approve"`,
+		"command = " + tomlString(t.Command), "args = [" + strings.Join(words, ", ") + "]", `default_tools_approval_mode = "approve"`,
 	}
 }
 
 // tomlString quotes a string. A string of JSON is one of TOML, too.
 func tomlString(text string) string {
-	var quoted bytes.Buffer
-	encoder := json.NewEncoder(&quoted)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(text); err != nil {
-		panic(err) // every string can be encoded
-	}
-	return strings.ReplaceAll(strings.TrimSuffix(quoted.String(), "\n"), "\x7f", `\u007f`)
+	return strings.ReplaceAll(encode(text, "", ""), "\x7f", `\u007f`)
 }
 
-// parseTable decodes a file and returns the server that is registered in it, or nil.
-func parseTable(data []byte) (all, entry map[string]any, err error) {
-	if err := toml.Unmarshal(data, &all); err != nil {
+// parseTable decodes a file. It returns the server that is registered in it, or nil, and the rest.
+func parseTable(data []byte) (entry, rest map[string]any, err error) {
+	rest = make(map[string]any)
+	if err := toml.Unmarshal(data, &rest); err != nil {
 		if problem, ok := errors.AsType[*toml.DecodeError](err); ok {
 			line, column := problem.Position()
 			err = &PositionError{Line: line, Column: column, Err: errors.New(strings.TrimPrefix(problem.Error(), "toml: "))}
 		}
 		return nil, nil, err
 	}
-	servers, ok := all["mcp_servers"]
-	if !ok {
-		return all, nil, nil
-	}
-	named, ok := servers.(map[string]any)
-	if !ok {
+	servers, ok := rest["mcp_servers"].(map[string]any)
+	if !ok && rest["mcp_servers"] != nil {
 		return nil, nil, errors.New("mcp_servers is not a table")
 	}
-	if named[serverName] == nil {
-		return all, nil, nil
-	}
-	if entry, ok = named[serverName].(map[string]any); !ok {
+	if entry, ok = servers[serverName].(map[string]any); !ok && servers[serverName] != nil {
 		return nil, nil, errors.New("mcp_servers.oacp is not a table")
 	}
-	return all, entry, nil
+	if delete(servers, serverName); len(servers) == 0 {
+		delete(rest, "mcp_servers")
+	}
+	return entry, rest, nil
 }
 
-// entryOf returns the program and arguments of a server.
-func entryOf(entry map[string]any) table {
-	t := table{}
-	t.command, _ = entry["command"].(string)
+// check returns an error unless a file has these contents. The editing goes by lines, so this makes
+// sure that it met no text that only looks like a table.
+func check(data []byte, entry, rest map[string]any) error {
+	gotEntry, gotRest, err := parseTable(data)
+	if err != nil || !reflect.DeepEqual(gotEntry, entry) || !reflect.DeepEqual(gotRest, rest) {
+		return ErrUnusual
+	}
+	return nil
+}
+
+// callOf returns the command line of a server.
+func callOf(entry map[string]any) mcpCall {
+	var c mcpCall
+	c.Command, _ = entry["command"].(string)
 	words, _ := entry["args"].([]any)
 	for _, word := range words {
 		text, _ := word.(string)
-		t.args = append(t.args, text)
+		c.Args = append(c.Args, text)
 	}
-	return t
+	return c
 }
 
 func (t table) put(data []byte) ([]byte, error) {
-	all, entry, err := parseTable(data)
+	entry, rest, err := parseTable(data)
 	if err != nil {
 		return nil, err
 	}
-	newline := lineEnd(data)
+	newline, wanted := lineEnd(data), t.lines()
+	text := strings.Join(append([]string{tableMark, tableHeader}, wanted...), newline) + newline
+	own, _, err := parseTable([]byte(text))
+	if err != nil {
+		return nil, err
+	}
 	if entry == nil {
-		return t.add(data, all, newline)
+		after := appended(data, text, newline)
+		return after, check(after, own, rest)
 	}
 	from, to, ok := tableSpan(data)
-	found := entryOf(entry)
-	if !ok && found.command == t.command && slices.Equal(found.args, t.args) {
-		return data, nil // the user registered it, and it stays the user's
-	}
-	if !ok || !isOurServer(found.command, found.args) {
-		return nil, &OtherServerError{commandLine(found.command, found.args)}
-	}
-	if found.command == t.command && slices.Equal(found.args, t.args) {
-		return data, nil
+	found := callOf(entry)
+	switch {
+	case found.equal(t.mcpCall):
+		return data, nil // also if the user registered it, and then it stays the user's
+	case !ok || !found.isOurs():
+		return nil, &OtherServerError{found.String()}
 	}
 	lines := strings.SplitAfter(string(data[from:to]), "\n")
-	wanted := t.lines()
 	for i, line := range lines {
 		for n, key := range []string{"command", "args"} {
 			if name, _, isKey := strings.Cut(line, "="); isKey && strings.TrimSpace(name) == key {
-				lines[i] = wanted[n] + newline
+				lines[i], entry[key] = wanted[n]+newline, own[key]
 			}
 		}
 	}
 	after := concat(data[:from], []byte(strings.Join(lines, "")), data[to:])
-	entry["command"], entry["args"] = t.command, anySlice(t.args)
-	return after, sameTables(after, all)
-}
-
-// add returns the file with the table at its end.
-func (t table) add(data []byte, all map[string]any, newline string) ([]byte, error) {
-	text := strings.Join(append([]string{tableMark, tableHeader}, t.lines()...), newline) + newline
-	after := appended(data, text, newline)
-	if all == nil {
-		all = make(map[string]any)
-	}
-	if all["mcp_servers"] == nil {
-		all["mcp_servers"] = make(map[string]any)
-	}
-	all["mcp_servers"].(map[string]any)[serverName] = map[string]any{
-		"command": t.command, "args": anySlice(t.args), "default_tools_approval_mode": "approve",
-	}
-	return after, sameTables(after, all)
-}
-
-func anySlice(words []string) []any {
-	var all []any
-	for _, word := range words {
-		all = append(all, word)
-	}
-	return all
-}
-
-// sameTables returns an error unless the file has these contents. The editing goes by lines, so this
-// makes sure that it met no text that only looks like a table.
-func sameTables(data []byte, want map[string]any) error {
-	var got map[string]any
-	err := toml.Unmarshal(data, &got)
-	for _, all := range []map[string]any{got, want} {
-		if servers, ok := all["mcp_servers"].(map[string]any); ok && len(servers) == 0 {
-			delete(all, "mcp_servers")
-		}
-	}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		return ErrUnusual
-	}
-	return nil
+	return after, check(after, entry, rest)
 }
 
 // tableSpan returns the lines of our table, from the comment above it to its last key.
@@ -186,7 +142,7 @@ func tableSpan(data []byte) (from, to int, ok bool) {
 }
 
 func (t table) take(data []byte) ([]byte, error) {
-	all, entry, err := parseTable(data)
+	entry, rest, err := parseTable(data)
 	if err != nil {
 		return nil, err
 	}
@@ -194,11 +150,11 @@ func (t table) take(data []byte) ([]byte, error) {
 	if entry == nil || !ok {
 		return data, nil // nothing there is ours
 	}
+	if err := checkOwn(entry, "command", "args", "default_tools_approval_mode", "tools"); err != nil {
+		return nil, err
+	}
 	after := concat(withoutEmptyLine(data[:from]), withoutTablesBelow(data[to:]))
-	servers := maps.Clone(all["mcp_servers"].(map[string]any))
-	delete(servers, serverName)
-	all["mcp_servers"] = servers
-	if err := sameTables(after, all); err != nil {
+	if err := check(after, nil, rest); err != nil {
 		return nil, fmt.Errorf("%w; take out %s by hand", err, tableHeader)
 	}
 	if len(bytes.TrimSpace(after)) == 0 {
@@ -213,7 +169,7 @@ func withoutTablesBelow(data []byte) []byte {
 	var kept strings.Builder
 	below := false
 	for line := range strings.SplitAfterSeq(string(data), "\n") {
-		if text := strings.TrimSpace(line); strings.HasPrefix(text, "[") {
+		if text := strings.TrimSpace(line); strings.HasPrefix(text, "[") || strings.HasPrefix(text, "#") {
 			below = strings.HasPrefix(text, tableBelow)
 		}
 		if !below {
@@ -223,10 +179,8 @@ func withoutTablesBelow(data []byte) []byte {
 	return []byte(kept.String())
 }
 
-func (t table) like(data []byte) part {
-	_, entry, err := parseTable(data)
-	if _, _, ok := tableSpan(data); err != nil || entry == nil || !ok {
-		return nil
-	}
-	return entryOf(entry)
+func (table) registered(data []byte) (mcpCall, bool) {
+	entry, _, err := parseTable(data)
+	_, _, ok := tableSpan(data)
+	return callOf(entry), ok && err == nil && entry != nil
 }

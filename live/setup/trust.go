@@ -2,63 +2,28 @@ package setup
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
-	"unicode"
 )
 
 // Codex keeps in the user's config.toml which hooks the user has reviewed: for each place of a hook,
 // the hash of what is there.
 
-// A reviewedHook is what codex hashes, in the order of the names.
-type reviewedHook struct {
-	Event string          `json:"event_name"`
-	Hooks []reviewedEntry `json:"hooks"`
-}
-
-type reviewedEntry struct {
-	Async   bool   `json:"async"`
-	Command string `json:"command"`
-	Timeout int    `json:"timeout"`
-	Type    string `json:"type"`
-}
-
 // reviews returns what codex keeps for hooks of ours once the user has reviewed them: for the place of
 // each the hash. The path is that of their file.
-func reviews(path string, all []foundHook) (map[string]string, error) {
-	wanted := make(map[string]string)
+func reviews(path string, all []foundHook) map[string]string {
+	wanted, upper := make(map[string]string), regexp.MustCompile(`\B[A-Z]`)
 	for _, f := range all {
-		hash, err := reviewHash(snakeCase(f.event), entryFor(f.event, f.command))
-		if err != nil {
-			return nil, err
-		}
-		wanted[fmt.Sprintf("%s:%s:%d:%d", path, snakeCase(f.event), f.group, f.at)] = hash
+		event := strings.ToLower(upper.ReplaceAllString(f.event, "_$0"))
+		entry := entryFor(f.event, f.command)
+		hashed := encode(map[string]any{"event_name": event, "hooks": []any{
+			map[string]any{"async": false, "command": entry.Command, "timeout": entry.Timeout, "type": entry.Type},
+		}}, "", "")
+		wanted[fmt.Sprintf("%s:%s:%d:%d", path, event, f.group, f.at)] = fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(hashed)))
 	}
-	return wanted, nil
-}
-
-func reviewHash(event string, h hookEntry) (string, error) {
-	data, err := json.Marshal(reviewedHook{event, []reviewedEntry{{Command: h.Command, Timeout: h.Timeout, Type: h.Type}}})
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
-}
-
-// snakeCase turns a name such as SessionStart into session_start.
-func snakeCase(name string) string {
-	var out strings.Builder
-	for i, r := range name {
-		if unicode.IsUpper(r) && i > 0 {
-			out.WriteByte('_')
-		}
-		out.WriteRune(unicode.ToLower(r))
-	}
-	return out.String()
+	return wanted
 }
 
 // codexConfig is what of the user's config.toml matters to hooks.
