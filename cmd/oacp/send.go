@@ -42,7 +42,7 @@ func newSendCommand(s *command.Streams) *cli.Command {
 		&cli.StringFlag{Name: "conversation-id", Category: command.Rare, Usage: "use the conversation `ID`, or that of the message ID", Destination: &o.conversationID},
 		newConversationFlag(&o.newConversation),
 		&cli.StringFlag{Name: "parent-message-id", Category: command.Rare, Usage: "set the parent message to `ID`, and nothing else", Destination: &o.parentID},
-		&cli.StringFlag{Name: "template", Usage: "print the body template `TEMPLATE`, such as handoff, and send nothing", Destination: &o.template},
+		&cli.StringFlag{Name: "template", Usage: "only print the body `TEMPLATE`, such as handoff", Destination: &o.template},
 		&cli.StringFlag{Name: "file", Usage: "read the message from `FILE`, as --dry-run prints it", Destination: &o.file},
 	}
 	return &cli.Command{
@@ -50,13 +50,12 @@ func newSendCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryMessages,
 		Usage:     "send a message",
 		ArgsUsage: "[PROJECT] --to AGENT --type TYPE --subject TEXT",
-		Description: `If send succeeds, the message is on disk in every recipient's inbox. If it fails, the
-message is in none, unless the error says that it was sent.
+		Description: `If send succeeds, the message is on disk in every recipient's inbox. If it fails, it
+is in none, unless the error says that it was sent.
 
 --wait returns when all recipients have acknowledged the message, --wait=noticed
-when a live session of each has it, and --wait=reply when one has answered. A P0
-message also ends --wait=reply, any message ends --wait=any. The exit status is 3 if
-the wait times out or other mail ends it.
+when a session of each has it, --wait=reply when one has answered or a P0 message
+arrives, --wait=any also on other mail. Otherwise the exit status is 3.
 
 EXAMPLES:
    git diff | oacp send --to claude --type review_request --subject "This diff"

@@ -25,7 +25,7 @@ func newStatusCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "status",
 		Category:  command.CategoryMessages,
-		Usage:     "show agents at work, or the state of a message",
+		Usage:     "show agents, or how far a message got",
 		ArgsUsage: "[ID]",
 		Description: `Without an ID, status shows for each agent its runner, pending messages, last turn,
 the number of failed turns since the last success, and its conversations. With an ID,

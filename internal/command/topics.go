@@ -12,7 +12,7 @@ type Topic struct {
 // topics returns the topics of this program, and those of every program.
 func (p *Program) topics() []Topic {
 	return append(slices.Clip(p.Topics),
-		Topic{"workspace", "how a command finds its workspace and agent", func() string { return workspaceTopic }},
+		Topic{"workspace", "how commands find their workspace", func() string { return workspaceTopic }},
 		Topic{"exit-status", "what exit statuses mean", func() string { return exitStatusTopic }},
 	)
 }
@@ -52,7 +52,7 @@ exit with status 0 after ^C.
 `
 
 const workspaceTopic = `
-workspace - how a command finds its workspace and agent
+workspace - how commands find their workspace and agent
 
 The workspace is the folder that contains agents/. It is the first of
 
