@@ -385,7 +385,7 @@ func (m *machine) checkNames() {
 		if len(parts) > 1 {
 			known = known && schema.AgentName(parts[1]).Valid()
 		}
-		if len(parts) == 4 && parts[3] != ".gitkeep" {
+		if len(parts) == 4 && parts[3] != ".gitkeep" && parts[3] != ".synced" {
 			_, err := schema.ParseFileName(strings.TrimSuffix(parts[3], mailbox.ReasonSuffix))
 			known = known && err == nil
 		}

@@ -197,11 +197,19 @@ func TestDeletedByHand(t *testing.T) {
 	for _, folder := range []string{
 		"agents/codex/inbox", "agents/claude/outbox", "agents/claude", "agents/codex", "agents", "state", ".git", "workspace.json", "state/git",
 		"agents/codex/archive", "agents/codex/dead_letter",
+		"agents/codex/inbox made anew", "agents/claude/outbox made anew", "agents/codex/dead_letter made anew",
 	} {
 		t.Run(folder, func(t *testing.T) {
 			n := original.copy(t)
 			here, there := n.machines[0], n.machines[1]
-			removeAll(t, filepath.Join(here.dir, folder))
+			folder, again := strings.CutSuffix(folder, " made anew")
+			path := filepath.Join(here.dir, folder)
+			removeAll(t, path)
+			if again {
+				if err := os.MkdirAll(path, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if folder == ".git" {
 				if _, err := here.trySync(); !errors.Is(err, gitmail.ErrNoRepository) {
 					t.Errorf("sync without a repository = %v, want ErrNoRepository", err)

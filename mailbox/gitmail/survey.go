@@ -29,8 +29,8 @@ type folder struct {
 	box   mailbox.Box
 	// modified is when the folder last changed, in nanoseconds; 0 if it is missing.
 	modified int64
-	// lost says that somebody removed the folder.
-	lost bool
+	// lost says that somebody removed the folder, and seen that it has the file that says otherwise.
+	lost, seen bool
 	// tree is the folder's tree in the tip; empty if it has none.
 	tree string
 	// inStep says that neither has changed since they held the same.
@@ -70,9 +70,13 @@ func (e *exchange) survey(ctx context.Context) (*survey, error) {
 	slices.Sort(s.agents)
 	for _, agent := range s.agents {
 		for _, box := range boxes {
-			f := &folder{agent: agent, box: box}
-			s.folders[f.name()] = f
-			f.tree = trees[f.name()]
+			name := mailbox.BoxName(agent, box)
+			known, ok := e.cache.Boxes[name]
+			f := &folder{agent: agent, box: box, tree: trees[name], seen: known.Seen}
+			s.folders[name] = f
+			if f.tree != "" && !f.seen && !e.o.DryRun {
+				e.markSeen(f)
+			}
 			info, err := e.r.w.Root().Lstat(f.name())
 			switch {
 			case err == nil && !info.IsDir():
@@ -84,7 +88,6 @@ func (e *exchange) survey(ctx context.Context) (*survey, error) {
 			case !errors.Is(err, fs.ErrNotExist):
 				return nil, err
 			}
-			known, ok := e.cache.Boxes[f.name()]
 			f.lost = f.tree != "" && (f.modified == 0 || known.Lost)
 			f.inStep = !f.lost && ok && known.Tree == f.tree && known.Modified == f.modified || f.modified == 0 && f.tree == ""
 		}
@@ -181,16 +184,26 @@ func (e *exchange) bringBack(ctx context.Context, d *outgoing) error {
 	return e.found()
 }
 
+// seenName is an empty file in each box that the tip has, too. A box without it is another folder than
+// the one that the last sync saw: somebody removed that one, and may have made it anew.
+const seenName = ".synced"
+
+// markSeen makes the file in a box. One that takes no files cannot be made anew unnoticed either.
+func (e *exchange) markSeen(f *folder) {
+	_, err := e.r.w.AddFile(f.name()+"/"+seenName, nil)
+	f.seen = err == nil
+}
+
 // noteLost notes in the cache which boxes somebody removed. What is delivered now makes a folder anew,
 // and one that is half restored when a sync is killed looks like any other.
 func (e *exchange) noteLost() error {
 	lost := false
 	for name, box := range e.cache.Boxes {
-		if box.Tree == "" || box.Lost {
+		if !box.Seen {
 			continue
 		}
-		if _, err := e.r.w.Root().Lstat(name); errors.Is(err, fs.ErrNotExist) {
-			box.Lost, lost = true, true
+		if _, err := e.r.w.Root().Lstat(name + "/" + seenName); errors.Is(err, fs.ErrNotExist) {
+			box.Lost, box.Seen, lost = true, false, true
 			e.cache.Boxes[name] = box
 		}
 	}
@@ -219,6 +232,7 @@ func (e *exchange) bringBackBox(ctx context.Context, f *folder) (err error) {
 	if err := e.r.w.MakeFolder(f.name()); err != nil {
 		return err
 	}
+	e.markSeen(f)
 	news := &arrivals{messages: make(map[string]*arrival)}
 	err = e.list(ctx, true, []string{f.name()}, func(path, kind, object string) {
 		if p, err := parsePath(path); err == nil && kind == "blob" && p.name != keepName {
@@ -264,6 +278,8 @@ type cachedBox struct {
 	Tree string `json:"tree,omitempty"`
 	// Modified is when the folder had last changed when it held what the tree holds, in nanoseconds.
 	Modified int64 `json:"modified"`
+	// Seen says that the folder has the file seenName.
+	Seen bool `json:"seen,omitempty"`
 	// Lost says that somebody removed the folder, and that what it held is not yet restored.
 	Lost bool `json:"lost,omitempty"`
 }
@@ -304,7 +320,7 @@ func (e *exchange) keep(ctx context.Context, d *outgoing) error {
 	after := cache{Tip: e.tip, Boxes: make(map[string]cachedBox)}
 	changed := e.tip != before.Tip || before.RevivedOn != ""
 	for name, f := range d.folders {
-		box := cachedBox{Tree: trees[name], Modified: f.modified}
+		box := cachedBox{Tree: trees[name], Modified: f.modified, Seen: f.seen}
 		if f.unsettled || d.at.Sub(time.Unix(0, f.modified)) < settled {
 			box.Modified = 0
 		}
