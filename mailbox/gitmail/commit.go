@@ -41,10 +41,7 @@ func (e *exchange) commit(ctx context.Context, edits []*edit) (string, error) {
 	if len(commit) != len(emptyTree(commit)) {
 		return "", fmt.Errorf("git fast-import: %w: %.100q", errTree, out)
 	}
-	if e.r.settings.sign {
-		return e.sign(ctx, commit, len(groups))
-	}
-	return commit, nil
+	return e.r.sign(ctx, e.tip, commit, len(groups))
 }
 
 // committer returns the user's name and address, as in a commit: Ann <ann@example.com>.
@@ -133,21 +130,24 @@ func message(edits []*edit) string {
 // ErrSigning says that git could not sign a commit.
 var ErrSigning = errors.New("signing, as commit.gpgsign asks for")
 
-// sign makes the last n commits again, with the user's signature, and returns the last one: git
-// fast-import cannot sign.
-func (e *exchange) sign(ctx context.Context, commit string, n int) (string, error) {
-	out, err := e.r.git.Run(ctx, "log", "--reverse", fmt.Sprintf("--max-count=%d", n), "-z", "--format=%T%n%an%n%ae%n%ad%n%cn%n%ce%n%cd%n%B", "--date=raw", commit)
+// sign makes the n commits that follow the parent again, with the user's signature, and returns the last
+// one: git fast-import cannot sign. The parent may be empty. Without commit.gpgsign, it does nothing.
+func (r *Repository) sign(ctx context.Context, parent, commit string, n int) (string, error) {
+	if !r.settings.sign {
+		return commit, nil
+	}
+	out, err := r.git.Run(ctx, "log", "--first-parent", "--reverse", fmt.Sprintf("--max-count=%d", n), "--no-show-signature", "--encoding=UTF-8",
+		"-z", "--format=%T%n%an%n%ae%n%ad%n%cn%n%ce%n%cd%n%B", "--date=raw", commit)
 	if err != nil {
 		return "", err
 	}
-	parent := e.tip
 	const fields = 8
 	for made := range records(out) {
 		f := strings.SplitN(made, "\n", fields)
 		if len(f) != fields {
 			return "", fmt.Errorf("git log: %w: %.100q", errTree, made)
 		}
-		signer := *e.r.git
+		signer := *r.git
 		signer.Env = append(signer.Env[:len(signer.Env):len(signer.Env)],
 			"GIT_AUTHOR_NAME="+f[1], "GIT_AUTHOR_EMAIL="+f[2], "GIT_AUTHOR_DATE="+f[3],
 			"GIT_COMMITTER_NAME="+f[4], "GIT_COMMITTER_EMAIL="+f[5], "GIT_COMMITTER_DATE="+f[6])
@@ -161,6 +161,6 @@ func (e *exchange) sign(ctx context.Context, commit string, n int) (string, erro
 		}
 		parent = strings.TrimSpace(string(out))
 	}
-	_, err = e.r.git.Run(ctx, "update-ref", nextRef, parent)
+	_, err = r.git.Run(ctx, "update-ref", nextRef, parent)
 	return parent, err
 }

@@ -27,7 +27,7 @@ type rewritten struct {
 // rewrite writes the history of a tip anew. The commits up to the last one before the first that is
 // not older than the time become one, with the tree of the last of them. The others follow with their
 // trees, authors, committers, dates and messages; signatures are left out, because they are no longer
-// right. Of a merge only the first parent is followed, so what somebody merged by hand stays in the
+// right, or with commit.gpgsign replaced by the user's. Of a merge only the first parent is followed, so what somebody merged by hand stays in the
 // tree, and its commits are left out.
 func (r *Repository) rewrite(ctx context.Context, tip string, before time.Time) (rewritten, error) {
 	g := r.git
@@ -66,7 +66,11 @@ func (r *Repository) rewrite(ctx context.Context, tip string, before time.Time) 
 		return rewritten{}, err
 	}
 	made := rewritten{tip: string(bytes.TrimSpace(out)), before: len(commits), after: len(kept)}
-	return made, sameTree(ctx, g, tip, made.tip)
+	if err := sameTree(ctx, g, tip, made.tip); err != nil {
+		return made, err
+	}
+	made.tip, err = r.sign(ctx, "", made.tip, made.after)
+	return made, err
 }
 
 // history returns the commits from the first to the tip, and how many of them are old.

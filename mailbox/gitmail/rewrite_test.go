@@ -70,11 +70,28 @@ func addCommit(t *testing.T, g *git.Repository, name, message string, at time.Ti
 // describe is what a rewrite must keep of a commit.
 const describe = "--format=%T %an %ae %ad %cn %ce %cd %B"
 
+// signs is a program that signs as gpg does.
+const signs = `#!/bin/sh
+echo "[GNUPG:] SIG_CREATED D 1 8 00 1 0123456789ABCDEF" >&2
+cat >/dev/null
+printf -- '-----BEGIN PGP SIGNATURE-----\n\nabcd\n-----END PGP SIGNATURE-----\n'
+`
+
 func TestRewriteJoinsWhatIsOld(t *testing.T) {
 	t.Parallel()
-	for _, format := range []string{"sha1", "sha256"} {
+	for _, format := range []string{"sha1", "sha256", "signed"} {
 		t.Run(format, func(t *testing.T) {
+			signed := format == "signed"
+			if signed {
+				format = "sha1"
+			}
 			g := newHistory(t, format)
+			program := filepath.Join(t.TempDir(), "gpg")
+			if err := os.WriteFile(program, []byte(signs), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			g.Config = append(g.Config, "gpg.program="+program)
+			r := &Repository{git: g, settings: Settings{sign: signed}}
 			var commits []string
 			var tip string
 			for n := 1; n <= 9; n++ {
@@ -85,7 +102,7 @@ func TestRewriteJoinsWhatIsOld(t *testing.T) {
 				tip = addCommit(t, g, fmt.Sprintf("file%d", n), message, noon(n), commits[max(0, n-2):]...)
 				commits = append(commits, tip)
 			}
-			got, err := (&Repository{git: g}).rewrite(t.Context(), tip, noon(6))
+			got, err := r.rewrite(t.Context(), tip, noon(6))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +129,11 @@ func TestRewriteJoinsWhatIsOld(t *testing.T) {
 			if body := runGit(t, g, "log", "-1", "--format=%b", root); !strings.Contains(body, commits[4]) {
 				t.Errorf("the first commit says %q, want the name of the last old one, %s", body, commits[4])
 			}
-			again, err := (&Repository{git: g}).rewrite(t.Context(), got.tip, noon(6))
+			signatures := strings.Count(runGit(t, g, "log", "--format=raw", got.tip), "\ngpgsig")
+			if want := map[bool]int{true: 5}[signed]; signatures != want {
+				t.Errorf("%d commits are signed, want %d", signatures, want)
+			}
+			again, err := r.rewrite(t.Context(), got.tip, noon(6))
 			if want := (rewritten{tip: got.tip, before: 5, after: 5}); err != nil || again != want {
 				t.Errorf("rewriting again: %+v, %v; want %+v", again, err, want)
 			}
