@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/live"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// parentOf returns the number of a process's parent.
+func parentOf(t *testing.T, pid int) (parent int) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	found := regexp.MustCompile(`(?m)^PPid:\t(\d+)$`).FindSubmatch(status)
+	if err == nil && found != nil {
+		_, err = fmt.Sscan(string(found[1]), &parent)
+	}
+	if err != nil || found == nil {
+		t.Fatalf("the status of process %d is %q, %v", pid, status, err)
+	}
+	return parent
+}
+
+// wantShared checks that the only session, whose hooks run in the shared process, is known to be in its
+// terminal. It returns the shared process.
+func (s *codexSession) wantShared() live.Process {
+	s.t.Helper()
+	sessions, err := live.Sessions(s.w, "codex")
+	if err != nil || len(sessions) != 1 {
+		s.t.Fatalf("the sessions are %+v, %v; want one", sessions, err)
+	}
+	session := sessions[0]
+	if !session.Attended() || parentOf(s.t, session.Process.PID) != s.terminal.Program().Pid {
+		s.t.Errorf("the session is in process %d, want that of the terminal, a child of %d", session.Process.PID, s.terminal.Program().Pid)
+	}
+	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", session.Server.PID))
+	if err != nil || session.Server == session.Process || !strings.Contains(program, "node_modules") {
+		s.t.Errorf("its hooks run in process %d, which is %s (%v); want the shared one, not a copy of codex", session.Server.PID, program, err)
+	}
+	return session.Server
+}
+
+// TestCodexShared checks with the real codex that mail reaches sessions of two terminals that share a process,
+// as they do by default: with the first prompt, and once when the session is idle. A session whose terminal is
+// gone is forgotten and not rung, although the shared process still has it.
+func TestCodexShared(t *testing.T) {
+	t.Parallel()
+	folders := []string{t.TempDir(), t.TempDir()}
+	scene := newCodexScene(t, func(context.Context, modelstub.Request) modelstub.Reply { return modelstub.Reply{Text: "Well."} }, folders...)
+	modelstub.ShareCodex(t, scene.home, scene.env)
+	here, there := scene.in(folders[0]), scene.in(folders[1])
+	here.send(schema.Question, "Here at first")
+	here.open()
+	here.terminal.Say("good morning")
+	if r := here.awaitPrompt("good morning"); !hasContext(r, "The body of Here at first.") {
+		t.Errorf("the first request lacks the mail: %q", r.Context)
+	}
+	here.awaitIdle()
+	there.open()
+	there.terminal.Say("good evening")
+	if r := there.awaitPrompt("good evening"); hasContext(r, "Here at first") {
+		t.Errorf("the request has mail of another workspace: %q", r.Context)
+	}
+	there.awaitIdle()
+	if one, other := here.wantShared(), there.wantShared(); one != other {
+		t.Errorf("the hooks run in the processes %v and %v, want one", one, other)
+	}
+
+	there.send(schema.Question, "There and idle", "There as well")
+	r := scene.server.Await(t, func(r modelstub.Request) bool { return hasContext(r, "The body of There as well.") })
+	if !hasContext(r, "The body of There and idle.") || !slices.Equal(r.Prompts, []string{"good evening", "oacp: 2 messages wait for codex"}) {
+		t.Errorf("want both messages in the second turn of the session, got the context %q after the prompts %q", r.Context, r.Prompts)
+	}
+	there.awaitIdle()
+
+	follower := followerOf(t, there.w, there.id)
+	there.terminal.Kill()
+	there.send(schema.Question, "There too late")
+	there.await("the session is forgotten", func(sessions []live.Session) bool {
+		_, err := live.Find(there.w, "codex", there.id)
+		return errors.Is(err, fs.ErrNotExist) && !isRunning(t, follower)
+	})
+	here.send(schema.Question, "Here at last")
+	scene.server.Await(t, func(r modelstub.Request) bool { return hasContext(r, "The body of Here at last.") })
+	here.awaitIdle()
+	here.wantShared()
+
+	follower = followerOf(t, here.w, here.id)
+	here.terminal.Say("/quit")
+	here.terminal.Wait()
+	here.await("the session is forgotten", func(sessions []live.Session) bool { return len(sessions) == 0 && !isRunning(t, follower) })
+	var prompts []string
+	for _, r := range scene.server.Requests() {
+		prompts = append(prompts, r.Prompt)
+	}
+	want := []string{"good morning", "good evening", "oacp: 2 messages wait for codex", "oacp: 1 message waits for codex"}
+	if !slices.Equal(prompts, want) {
+		t.Errorf("the prompts are %q, want %q", prompts, want)
+	}
+	for _, folder := range folders {
+		if data, err := os.ReadFile(filepath.Join(folder, "state", "live", "errors.log")); err == nil {
+			t.Errorf("the hooks noted errors:\n%s", data)
+		}
+	}
+}
