@@ -30,6 +30,8 @@ type codexScene struct {
 	codex, oacp, home string
 	server            *modelstub.Server
 	env               []string
+	// options are those of codex.
+	options []string
 }
 
 // newCodexScene makes a scene. Codex trusts the folders.
@@ -82,7 +84,7 @@ func (s *codexScene) in(folder string) *codexSession {
 // open opens codex in a terminal.
 func (s *codexSession) open() {
 	s.t.Helper()
-	s.terminal = terminal.Start(s.t, terminal.Options{Dir: s.folder, Env: s.env, Command: []string{s.codex}})
+	s.terminal = terminal.Start(s.t, terminal.Options{Dir: s.folder, Env: s.env, Command: append([]string{s.codex}, s.options...)})
 	s.terminal.Await("stub-model default")
 }
 
@@ -288,5 +290,60 @@ func TestCodexExec(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(folder, "state", "live")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the hooks noted something: %v", err)
+	}
+}
+
+// TestCodexSandbox checks with the real codex that commands of oacp that the model calls write into a workspace in
+// the folder of the session or below it. Into one above, the sandbox lets them only look.
+func TestCodexSandbox(t *testing.T) {
+	t.Parallel()
+	top, err := os.MkdirTemp("/tmp", "oacp") // commands of codex see no folder in /dev
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(top); err != nil {
+			t.Error(err)
+		}
+	})
+	oacp, folder := filepath.Join(top, "oacp"), filepath.Join(top, "project")
+	below := filepath.Join(folder, "below")
+	if err := os.MkdirAll(below, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`- (\w+) question P2 from claude, \d+m: `)
+	s := newCodexScene(t, func(_ context.Context, r modelstub.Request) modelstub.Reply {
+		found := line.FindStringSubmatch(strings.Join(r.Context, "\n"))
+		if found == nil || len(r.Results) > 0 {
+			return modelstub.Reply{Text: "Well."}
+		}
+		command := fmt.Sprintf("%[1]s status %[2]s && %[1]s reply %[2]s --ack --body Merged.", oacp, found[1])
+		return modelstub.Reply{Calls: []modelstub.ToolCall{{Name: "exec_command", Input: map[string]any{"cmd": command}}}}
+	}, top, folder, below).in(folder)
+	program, err := os.ReadFile(s.oacp)
+	if err == nil {
+		err = os.WriteFile(oacp, program, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.options = []string{"-c", "sandbox_workspace_write.exclude_slash_tmp=true", "-c", "sandbox_workspace_write.exclude_tmpdir_env_var=true"}
+	s.env = append(s.env, "OACP_WORKSPACE="+folder)
+	for _, test := range []struct{ folder, want string }{{top, "\nsent "}, {folder, "\nsent "}, {below, "read-only file system"}} {
+		s.send(schema.Question, "In "+test.folder)
+		s.folder = test.folder
+		s.open()
+		s.terminal.Say("good morning")
+		r := s.server.Await(t, func(r modelstub.Request) bool { return len(r.Results) > 0 && hasContext(r, "In "+test.folder+"\n") })
+		if output := r.Results[0].Output; !strings.Contains(output, "codex: waiting") || !strings.Contains(output, test.want) {
+			t.Errorf("in %s, the commands print %q, want %q", test.folder, output, test.want)
+		}
+		s.awaitIdle()
+		s.terminal.Say("/quit")
+		s.terminal.Wait()
+	}
+	answers, err := s.w.Inbox(t.Context(), "claude")
+	if err != nil || len(answers) != 2 {
+		t.Errorf("claude has %+v, %v; want two answers", answers, err)
 	}
 }
