@@ -143,7 +143,7 @@ func ownCommand(s *command.Streams) (word string, onPath bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	word, onPath = setup.Command(own, s.Getenv)
+	word, onPath = setup.Command(own)
 	if !onPath && strings.Contains(filepath.ToSlash(own), "/go-build") {
 		return "", false, failure.WithHint(fmt.Errorf("this program is %s, which go removes when it ends", own),
 			"go install ./cmd/... puts it where hooks can find it")

@@ -9,6 +9,8 @@ import (
 
 // Errors of settings that oacp does not change.
 var (
+	// ErrOtherServer is returned if something else is registered in the place of our MCP server.
+	ErrOtherServer = errors.New("another MCP server is registered as oacp")
 	// ErrChanged is returned by Apply if a file is not as it was when the plan was made.
 	ErrChanged = errors.New("another program has changed it meanwhile")
 	// ErrOutside is returned for a file of a project that is a link to a file outside of it.
@@ -23,43 +25,24 @@ var (
 	ErrNoHome = errors.New("HOME is not set")
 )
 
-// A PositionError says where in a file something is wrong.
-type PositionError struct {
-	Line, Column int
-	Err          error
-}
+// A positionError begins with a line and column of a file.
+type positionError struct{ error }
 
-func (e *PositionError) Error() string {
-	return fmt.Sprintf("line %d, column %d: %v", e.Line, e.Column, e.Err)
-}
+func (e positionError) Unwrap() error { return e.error }
 
-// Unwrap returns Err.
-func (e *PositionError) Unwrap() error { return e.Err }
-
-// An OtherServerError says that another MCP server is registered as oacp.
-type OtherServerError struct {
-	// Command is what starts it, if that is known.
-	Command string
-}
-
-// Error names the server.
-func (e *OtherServerError) Error() string {
-	if e.Command == "" {
-		return "another MCP server is registered as oacp"
-	}
-	return "another MCP server is registered as oacp: " + e.Command
+func atPosition(line, column int, err error) error {
+	return positionError{fmt.Errorf("line %d, column %d: %w", line, column, err)}
 }
 
 // explain adds code and hint to an error.
 func explain(err error) error {
-	isPosition := func(err error) bool { _, ok := errors.AsType[*PositionError](err); return ok }
-	isServer := func(err error) bool { _, ok := errors.AsType[*OtherServerError](err); return ok }
+	isPosition := func(err error) bool { _, ok := errors.AsType[positionError](err); return ok }
 	is := func(target error) func(error) bool { return func(err error) bool { return errors.Is(err, target) } }
 	for _, known := range []struct {
 		matches    func(error) bool
 		code, hint string
 	}{
-		{isServer, "other_server", "claude mcp remove oacp or codex mcp remove oacp takes it out; nothing was changed"},
+		{is(ErrOtherServer), "other_server", "claude mcp remove oacp or codex mcp remove oacp takes it out; nothing was changed"},
 		{isPosition, "bad_settings", "mend the file, and try again; nothing was changed"},
 		{is(ErrUnusual), "bad_settings", "write a table [mcp_servers.NAME] for each server; nothing was changed"},
 		{is(ErrAdded), "bad_settings", "take them out, and try again; nothing was changed"},

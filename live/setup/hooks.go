@@ -59,6 +59,7 @@ type foundHook struct {
 	event     string
 	group, at int
 	command   string
+	words     []string // of the command line
 	// alone says that the group has no other hook.
 	alone bool
 }
@@ -83,12 +84,12 @@ func (h hooks) find(d *document, events ...string) (all []foundHook) {
 				var entry struct {
 					Command any `json:"command"`
 				}
-				if d.decode(hook.value, &entry) != nil {
+				if d.decode(hook, &entry) != nil {
 					continue
 				}
 				command, _ := entry.Command.(string)
 				if words, err := shellwords.Parse(command); err == nil && h.isOurs(words) {
-					all = append(all, foundHook{event, group, at, command, len(list) == 1})
+					all = append(all, foundHook{event, group, at, command, words, len(list) == 1})
 				}
 			}
 		}
@@ -132,8 +133,8 @@ func (h hooks) putEvent(d *document, event string) error {
 			return err
 		}
 	}
-	if path := ours[0].path(); !d.equal(d.find(path...), wanted) {
-		return d.set(wanted, path...)
+	if v, _ := d.find(ours[0].path()...); !d.equal(v, wanted) {
+		return d.set(wanted, ours[0].path()...)
 	}
 	return nil
 }

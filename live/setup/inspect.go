@@ -1,17 +1,15 @@
 package setup
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/mattn/go-shellwords"
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox/doctor"
 	"github.com/oacp-go/oacp/schema"
@@ -37,6 +35,9 @@ type found struct {
 func Inspect(o Options, workingDir string) []doctor.Finding {
 	var findings []doctor.Finding
 	for _, program := range live.Programs() {
+		add := func(severity doctor.Severity, hint, message string) {
+			findings = append(findings, doctor.Finding{Category: Category, Name: string(program), Severity: severity, Message: message, Hint: hint})
+		}
 		o.Program = program
 		var setups []found
 		for _, scope := range []Scope{Project, User} {
@@ -48,23 +49,16 @@ func Inspect(o Options, workingDir string) []doctor.Finding {
 			}
 			if f, ok := o.look(); ok {
 				setups = append(setups, f)
+				findings = append(findings, f.findings()...)
 			}
 		}
-		for _, f := range setups {
-			findings = append(findings, f.findings()...)
-		}
-		if len(setups) == 2 && (program == live.Codex || setups[0].command() != setups[1].command()) {
-			findings = append(findings, doctor.Finding{
-				Category: Category, Name: string(program), Severity: doctor.SeverityWarning,
-				Message: "it is set up for the project and for the user: both hooks run for each event",
-				Hint:    "oacp setup " + string(program) + " --remove, or with --user, takes one out",
-			})
-		}
 		if len(setups) == 0 {
-			findings = append(findings, doctor.Finding{
-				Category: Category, Name: string(program), Severity: doctor.SeveritySkipped,
-				Message: "is not set up: mail does not reach its sessions", Hint: "oacp setup " + string(program) + " does that",
-			})
+			add(doctor.SeveritySkipped, "oacp setup "+string(program)+" does that", "is not set up: mail does not reach its sessions")
+		}
+		if len(setups) == 2 && setups[0].hooks != nil && setups[1].hooks != nil &&
+			(program == live.Codex || !slices.Equal(setups[0].words(), setups[1].words())) {
+			add(doctor.SeverityWarning, "oacp setup "+string(program)+" --remove, or with --user, takes one out",
+				"it is set up for the project and for the user: both hooks run for each event")
 		}
 	}
 	return findings
@@ -79,7 +73,7 @@ func (o Options) look() (found, bool) {
 	}
 	read := func(path string) []byte {
 		data, err := readFile(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			f.problems = append(f.problems, err.Error())
 		}
 		return data
@@ -106,12 +100,41 @@ func (o Options) look() (found, bool) {
 	return f, len(f.hooks) > 0 || f.server != nil
 }
 
-// command returns the command line of the hooks.
-func (f found) command() string {
+// words returns the command line of the hooks, or nil.
+func (f found) words() []string {
 	if len(f.hooks) == 0 {
+		return nil
+	}
+	return f.hooks[0].words
+}
+
+// agent returns the agent that the hooks name, or "".
+func (f found) agent() schema.AgentName {
+	words := f.words()
+	for i, word := range words {
+		if value, ok := strings.CutPrefix(word, "--agent="); ok {
+			return schema.AgentName(value)
+		}
+		if word == "--agent" && i+1 < len(words) {
+			return schema.AgentName(words[i+1])
+		}
+	}
+	if words == nil {
 		return ""
 	}
-	return f.hooks[0].command
+	return schema.AgentName(f.Program)
+}
+
+// again returns the command line of this setup.
+func (f found) again() string {
+	words := []string{"oacp", "setup", string(f.Program)}
+	if f.Scope == User {
+		words = append(words, "--user")
+	}
+	if own := f.words(); own != nil && !slices.Equal(own[3:], []string{"--agent", string(f.Program)}) {
+		words = append(words, own[3:]...)
+	}
+	return visible.Shell(words...)
 }
 
 // claudeDisabled returns why claude does not run hooks.
@@ -121,15 +144,12 @@ func (f found) claudeDisabled(config string) (problems []string) {
 		paths = append(paths, filepath.Join(f.Dir, ".claude", "settings.json"), f.hooksPath)
 	}
 	for _, path := range paths {
-		data, err := readFile(path)
+		data, _ := readFile(path) // claude reports a file that is not valid
+		d, err := parseJSON(data)
 		if err != nil {
 			continue
 		}
-		d, err := parseJSON(data)
-		if err != nil {
-			continue // the hooks' own file was reported, and claude reports the others
-		}
-		if v := d.find("disableAllHooks"); v != nil && d.equal(v, true) {
+		if v, ok := d.find("disableAllHooks"); ok && d.equal(v, true) {
 			problems = append(problems, "disableAllHooks in "+path+" switches hooks off")
 		}
 	}
@@ -144,7 +164,7 @@ func (f found) codexDisabled(config string) (problems []string) {
 	if err == nil {
 		err = toml.Unmarshal(data, &settings)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return []string{path + ": " + err.Error()}
 	}
 	if settings.Features["hooks"] == false {
@@ -172,16 +192,11 @@ func (f found) codexDisabled(config string) (problems []string) {
 
 // findings reports one setup: a line with what is there, and one for each thing that is wrong.
 func (f found) findings() []doctor.Finding {
-	name := fmt.Sprintf("%s (%s)", f.Program, f.Scope)
-	again := "oacp setup " + string(f.Program)
-	if f.Scope == User {
-		again += " --user"
-	}
+	name, again, agent := fmt.Sprintf("%s (%s)", f.Program, f.Scope), f.again(), f.agent()
 	var all []doctor.Finding
 	add := func(severity doctor.Severity, hint, format string, args ...any) {
 		all = append(all, doctor.Finding{Category: Category, Name: name, Severity: severity, Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
-	agent := agentIn(f.command())
 	var missing []string
 	for _, event := range events[f.Program] {
 		if !slices.ContainsFunc(f.hooks, func(h foundHook) bool { return h.event == event }) {
@@ -197,11 +212,17 @@ func (f found) findings() []doctor.Finding {
 		add(doctor.SeverityWarning, again+" writes them", "no hook for %s in %s", strings.Join(missing, ", "), f.hooksPath)
 	}
 	if f.Workspace != nil && agent != "" && !f.Workspace.Knows(agent) {
-		add(doctor.SeverityWarning, "oacp add-agent "+string(agent)+", or "+again+" --agent NAME",
+		add(doctor.SeverityWarning, "oacp add-agent "+string(agent)+" adds it",
 			"the workspace has no agent %s, so sessions act for %s, if there is one", agent, f.Program)
 	}
-	if problem := f.commandProblem(); problem != "" && len(f.hooks) > 0 {
-		add(doctor.SeverityWarning, "install oacp there, or run "+again+" with the oacp that hooks are to call", "%s", problem)
+	if words := f.words(); words != nil {
+		where := ", and there is no such program"
+		if words[0] == "oacp" {
+			where = ", which is not on the PATH"
+		}
+		if _, err := exec.LookPath(words[0]); err != nil {
+			add(doctor.SeverityWarning, "install oacp there, or run "+again+" with the oacp that hooks are to call", "hooks call %s%s", words[0], where)
+		}
 	}
 	switch {
 	case f.server == nil:
@@ -209,7 +230,7 @@ func (f found) findings() []doctor.Finding {
 	case !f.server.isOurs():
 		add(doctor.SeverityWarning, "take it out, and "+again+" writes it again", "the MCP server oacp in %s does not call oacp mcp --agent NAME", f.serverPath)
 	case agent != "" && f.serverAgent() != agent:
-		add(doctor.SeverityWarning, again+" --agent NAME makes them one", "the MCP server acts for %s, the hooks for %s", f.serverAgent(), agent)
+		add(doctor.SeverityWarning, again+" makes them one", "the MCP server acts for %s, the hooks for %s", f.serverAgent(), agent)
 	}
 	if f.server != nil && !f.startsServer() {
 		add(doctor.SeverityWarning, "go install ./cmd/... in a clone of the repository installs it",
@@ -233,56 +254,19 @@ func (f found) serverAgent() schema.AgentName {
 	return schema.AgentName(agent)
 }
 
-// commandProblem says why hooks cannot run their command.
-func (f found) commandProblem() string {
-	words, err := shellwords.Parse(f.command())
-	if err != nil || len(words) == 0 {
-		return ""
-	}
-	if words[0] != "oacp" {
-		if info, err := os.Stat(words[0]); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-			return "hooks call " + words[0] + ", which is no program"
-		}
-		return ""
-	}
-	if _, ok := lookPath("oacp", f.Getenv); !ok {
-		return "hooks call oacp, which is not on the PATH"
-	}
-	return ""
-}
-
 // startsServer reports whether the program that the server calls finds oacp-mcp. If there is no such
 // program, another finding says so.
 func (f found) startsServer() bool {
-	path, ok := f.server.Command, true
-	if path == "oacp" {
-		path, ok = lookPath(path, f.Getenv)
-	}
-	real, err := filepath.EvalSymlinks(path)
-	if !ok || err != nil {
+	path, err := exec.LookPath(f.server.Command)
+	if err != nil {
 		return true
 	}
-	_, beside := findIn(filepath.Dir(real), "oacp-mcp")
-	_, onPath := lookPath("oacp-mcp", f.Getenv)
-	return beside || onPath
-}
-
-// agentIn returns the agent that the command line of a hook names.
-func agentIn(command string) schema.AgentName {
-	words, err := shellwords.Parse(command)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	_, err = exec.LookPath(filepath.Join(filepath.Dir(path), "oacp-mcp"))
 	if err != nil {
-		return ""
+		_, err = exec.LookPath("oacp-mcp")
 	}
-	for i, word := range words {
-		if value, ok := strings.CutPrefix(word, "--agent="); ok {
-			return schema.AgentName(value)
-		}
-		if word == "--agent" && i+1 < len(words) {
-			return schema.AgentName(words[i+1])
-		}
-	}
-	if len(words) > 2 {
-		return schema.AgentName(words[2])
-	}
-	return ""
+	return err == nil
 }

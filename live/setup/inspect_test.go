@@ -26,6 +26,7 @@ func (s *scene) lines(findings []doctor.Finding) []string {
 
 // TestInspect checks what doctor says of setups that do not work.
 func TestInspect(t *testing.T) {
+	t.Setenv("PATH", "")
 	hooksOK := "ok claude (project): hooks for agent claude in project/.claude/settings.local.json"
 	notOnPath := "warn claude (project): hooks call oacp, which is not on the PATH"
 	settings := "project/.claude/settings.local.json"
@@ -39,7 +40,7 @@ func TestInspect(t *testing.T) {
 			o := s.options(live.Claude, Project)
 			o.Command = "/gone/oacp"
 			s.do(Prepare, o)
-		}, []string{hooksOK, "warn claude (project): hooks call /gone/oacp, which is no program"}},
+		}, []string{hooksOK, "warn claude (project): hooks call /gone/oacp, and there is no such program"}},
 		"no server": {func(s *scene) {
 			o := s.options(live.Claude, Project)
 			o.Command = filepath.Join(s.home, "oacp")
@@ -52,10 +53,11 @@ func TestInspect(t *testing.T) {
 		"server": {func(s *scene) {
 			o := s.options(live.Claude, Project)
 			o.Command = filepath.Join(s.home, "oacp")
-			s.write("home/oacp", "")
-			s.write("home/oacp-mcp", "")
-			if err := os.Chmod(o.Command, 0o755); err != nil {
-				s.t.Fatal(err)
+			for _, name := range []string{"oacp", "oacp-mcp"} {
+				s.write("home/"+name, "")
+				if err := os.Chmod(filepath.Join(s.home, name), 0o755); err != nil {
+					s.t.Fatal(err)
+				}
 			}
 			s.do(Prepare, o)
 		}, []string{hooksOK}},

@@ -2,33 +2,30 @@ package setup
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/tailscale/hujson"
 )
 
 // A document is a JSON file that is changed in places. What is not changed keeps its bytes.
 type document struct {
 	data []byte
-	root hujson.Value
+	root value
 	// newline ends a line of the file, and indent is one step of indentation.
 	newline, indent string
 }
 
-// An item is a member of an object or an element of an array.
-type item struct {
-	// name is that of a member.
-	name string
-	// space is the white space before the item.
-	space []byte
-	// The item is data[from:to].
-	from, to int
-	value    *hujson.Value
+// A value is data[from:to] of a document.
+type value struct {
+	// name is that of a member of an object, and begin where it begins. Other values begin at from.
+	name            string
+	begin, from, to int
+	// items are the members of an object or the elements of an array.
+	items []value
 }
 
 // end is the step of a path that leads behind the last element of an array. The other steps are the
@@ -41,22 +38,80 @@ func parseJSON(data []byte) (*document, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		d.data = []byte("{}" + d.newline)
 	}
-	var err error
-	if d.root, err = hujson.Parse(d.data); err != nil {
-		return nil, syntaxError(err)
+	if err := json.Unmarshal(d.data, new(json.RawMessage)); err != nil {
+		return nil, d.invalid(err)
 	}
-	if !d.root.IsStandard() {
-		return nil, d.notStandard()
-	}
-	if err := d.checkKind(&d.root, nil, ""); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(d.data))
+	decoder.UseNumber()
+	if err := d.read(decoder, &d.root); err != nil {
 		return nil, err
 	}
-	if all := items(&d.root); len(all) > 0 {
-		if margin, ok := lastLine(all[0].space); ok && margin != "" {
+	if err := d.checkKind(d.root, nil, ""); err != nil {
+		return nil, err
+	}
+	if len(d.root.items) > 0 {
+		if margin, lines := lastLine(d.space(d.root, 0)); lines && margin != "" {
 			d.indent = margin
 		}
 	}
 	return d, nil
+}
+
+// read reads the next value from a decoder.
+func (d *document) read(decoder *json.Decoder, v *value) error {
+	v.from = d.next(decoder)
+	bracket, err := decoder.Token()
+	if err != nil {
+		return err
+	}
+	if _, ok := bracket.(json.Delim); ok {
+		for decoder.More() {
+			item := value{begin: d.next(decoder)}
+			if bracket == json.Delim('{') {
+				name, err := decoder.Token()
+				if err != nil {
+					return err
+				}
+				item.name = name.(string)
+			}
+			if err := d.read(decoder, &item); err != nil {
+				return err
+			}
+			v.items = append(v.items, item)
+		}
+		if _, err := decoder.Token(); err != nil {
+			return err
+		}
+	}
+	v.to = int(decoder.InputOffset())
+	return nil
+}
+
+// next returns where the next name or value of a decoder begins.
+func (d *document) next(decoder *json.Decoder) int {
+	return len(d.data) - len(bytes.TrimLeft(d.data[decoder.InputOffset():], " \t\r\n,:"))
+}
+
+// invalid says where a file is not JSON.
+func (d *document) invalid(err error) error {
+	at := len(d.data)
+	if problem, ok := errors.AsType[*json.SyntaxError](err); ok && !strings.HasPrefix(err.Error(), "unexpected end") {
+		at = int(problem.Offset) - 1
+		before := bytes.TrimSpace(d.data[:at])
+		switch c := d.data[at]; {
+		case c == '/':
+			err = errors.New("a comment is not JSON")
+		case (c == '}' || c == ']') && bytes.HasSuffix(before, []byte(",")):
+			at, err = bytes.LastIndexByte(d.data[:at], ','), errors.New("a comma without a value after it is not JSON")
+		}
+	}
+	return positioned(d.data, at, err)
+}
+
+// positioned adds the line and column of an offset to an error.
+func positioned(data []byte, offset int, err error) error {
+	before := data[:offset]
+	return atPosition(bytes.Count(before, []byte("\n"))+1, offset-bytes.LastIndexByte(before, '\n'), err)
 }
 
 // lineEnd returns how the lines of a file end.
@@ -67,144 +122,89 @@ func lineEnd(data []byte) string {
 	return "\n"
 }
 
-// lastLine returns the last line of white space, and whether it has several lines.
-func lastLine(space []byte) (margin string, ok bool) {
-	at := bytes.LastIndexByte(space, '\n')
-	return string(space[at+1:]), at >= 0
-}
-
-// notStandard returns an error that says where the first comment or trailing comma is.
-func (d *document) notStandard() error {
-	standard := d.root.Clone()
-	standard.Standardize() // which keeps the length
-	packed := standard.Pack()
-	at := 0
-	for at < len(packed) && at < len(d.data) && packed[at] == d.data[at] {
-		at++
-	}
-	what := "a comma without a value after it"
-	if at < len(d.data) && d.data[at] == '/' {
-		what = "a comment"
-	}
-	return positioned(d.data, at, fmt.Errorf("%s is not JSON", what))
-}
-
-// syntaxError turns the error of the parser, which begins with line and column, into ours.
-func syntaxError(err error) error {
-	var line, column int
-	text := err.Error()
-	if _, scanErr := fmt.Sscanf(text, "hujson: line %d, column %d:", &line, &column); scanErr == nil {
-		_, text, _ = strings.Cut(text, ": ")
-		_, text, _ = strings.Cut(text, ": ")
-		return &PositionError{Line: line, Column: column, Err: errors.New(text)}
-	}
-	return err
-}
-
-// positioned adds the line and column of an offset to an error.
-func positioned(data []byte, offset int, err error) error {
-	before := data[:max(0, min(offset, len(data)))]
-	return &PositionError{
-		Line: bytes.Count(before, []byte("\n")) + 1, Column: len(before) - bytes.LastIndexByte(before, '\n'), Err: err,
-	}
+// lastLine returns the last line of a text, and whether it has several lines.
+func lastLine(text []byte) (line string, ok bool) {
+	at := bytes.LastIndexByte(text, '\n')
+	return string(text[at+1:]), at >= 0
 }
 
 // checkKind returns an error if the value at a path has no place for a step.
-func (d *document) checkKind(v *hujson.Value, path []any, step any) error {
-	kinds := map[hujson.Kind]string{'{': "an object", '[': "an array", '"': "a string", '0': "a number", 't': "true", 'f': "false", 'n': "null"}
-	want := hujson.Kind('{')
+func (d *document) checkKind(v value, path []any, step any) error {
+	kinds := map[byte]string{'{': "an object", '[': "an array", '"': "a string", 't': "true", 'f': "false", 'n': "null"}
+	kind, want, what := d.data[v.from], byte('{'), "the file"
 	if _, ok := step.(int); ok {
 		want = '['
 	}
-	if v.Value.Kind() == want {
+	if kind == want {
 		return nil
 	}
-	what := "the file"
 	for i, name := range path {
 		if what += "." + fmt.Sprint(name); i == 0 {
 			what = fmt.Sprint(name)
 		}
 	}
-	return positioned(d.data, v.StartOffset, fmt.Errorf("%s is %s, want %s", what, kinds[v.Value.Kind()], kinds[want]))
+	return positioned(d.data, v.from, fmt.Errorf("%s is %s, want %s", what, cmp.Or(kinds[kind], "a number"), kinds[want]))
 }
 
-// items returns what is in an object or array.
-func items(v *hujson.Value) []item {
-	var all []item
-	switch v := v.Value.(type) {
-	case *hujson.Object:
-		for i := range v.Members {
-			name, value := &v.Members[i].Name, &v.Members[i].Value
-			all = append(all, item{name.Value.(hujson.Literal).String(), name.BeforeExtra, name.StartOffset, value.EndOffset, value})
-		}
-	case *hujson.Array:
-		for i := range v.Elements {
-			value := &v.Elements[i]
-			all = append(all, item{"", value.BeforeExtra, value.StartOffset, value.EndOffset, value})
-		}
+// space returns the white space before an item.
+func (d *document) space(v value, item int) []byte {
+	from := v.from + 1
+	if item > 0 {
+		from = v.items[item-1].to
 	}
-	return all
+	before := d.data[from:v.items[item].begin]
+	return before[bytes.LastIndexByte(before, ',')+1:]
 }
 
-// indexOf returns the index of the item that a step leads to, or -1. Of several members of one name,
+// index returns the index of the item that a step leads to, or -1. Of several members of one name,
 // programs take the last.
-func indexOf(all []item, step any) int {
-	for i := len(all) - 1; i >= 0; i-- {
-		if step == any(i) || step == any(all[i].name) {
+func (v value) index(step any) int {
+	for i := len(v.items) - 1; i >= 0; i-- {
+		if step == any(i) || step == any(v.items[i].name) {
 			return i
 		}
 	}
 	return -1
 }
 
-// find returns the value at a path, or nil.
-func (d *document) find(path ...any) *hujson.Value {
-	at := &d.root
+// find returns the value at a path, and whether there is one.
+func (d *document) find(path ...any) (v value, ok bool) {
+	v = d.root
 	for _, step := range path {
-		all := items(at)
-		i := indexOf(all, step)
+		i := v.index(step)
 		if i < 0 {
-			return nil
+			return value{}, false
 		}
-		at = all[i].value
+		v = v.items[i]
 	}
-	return at
+	return v, true
 }
 
 // elements returns the elements of the array at a path, and none if no array is there.
-func (d *document) elements(path ...any) []item {
-	if v := d.find(path...); v != nil && v.Value.Kind() == '[' {
-		return items(v)
+func (d *document) elements(path ...any) []value {
+	if v, ok := d.find(path...); ok && d.data[v.from] == '[' {
+		return v.items
 	}
 	return nil
 }
 
-// set writes content at a path in the style of what is around it, and makes the objects and arrays of
-// the path that are missing.
+// set writes content at a path, and makes the objects and arrays of the path that are missing.
 func (d *document) set(content any, path ...any) error {
-	// The line of the last bracket of at begins with margin, unless at has no lines of its own.
-	at, margin, lines := &d.root, "", true
+	at := d.root
 	for n, step := range path {
 		if err := d.checkKind(at, path[:n], step); err != nil {
 			return err
 		}
-		all := items(at)
-		if len(all) > 0 {
-			var inner string
-			if inner, lines = lastLine(all[len(all)-1].space); lines {
-				margin = strings.TrimSuffix(inner, d.indent)
-			}
-		}
-		i := indexOf(all, step)
+		i := at.index(step)
 		if i < 0 {
 			for _, missing := range slices.Backward(path[n+1:]) {
 				content = around(content, missing)
 			}
-			return d.insert(at, all, step, content, margin, lines)
+			return d.insert(at, n, step, content)
 		}
-		at, margin = all[i].value, margin+d.indent
+		at = at.items[i]
 	}
-	return d.replace(at.StartOffset, at.EndOffset, d.encode(content, margin, lines))
+	return d.replace(at.from, at.to, d.encode(content, d.data[at.from:at.to]))
 }
 
 // around returns the object or array that has content at a step.
@@ -215,37 +215,29 @@ func around(content, step any) any {
 	return []any{content}
 }
 
-// insert adds an item behind the others of an object or array.
-func (d *document) insert(to *hujson.Value, others []item, step, content any, margin string, lines bool) error {
-	text, last := d.encode(content, margin+d.indent, lines), len(others)-1
-	if name, ok := step.(string); ok {
-		colon := ": "
-		if !lines {
-			colon = ":"
-			if last >= 0 {
-				colon += string(others[last].value.BeforeExtra)
-			}
-		}
-		text = encode(name, "", "") + colon + text
+// insert adds an item to an object or array, in the style of the last one.
+func (d *document) insert(to value, depth int, step, content any) error {
+	name := ""
+	if text, ok := step.(string); ok {
+		name = encode(text, "", "") + ": "
 	}
-	if last >= 0 {
-		space := string(others[last].space)
-		if _, spacious := lastLine(items(&d.root)[0].space); space == "" && spacious {
-			space = " "
-		}
-		return d.replace(others[last].to, others[last].to, ","+space+text)
+	last := len(to.items) - 1
+	if last < 0 {
+		margin := d.newline + strings.Repeat(d.indent, depth)
+		return d.replace(to.from+1, to.to-1, margin+d.indent+name+d.encode(content, []byte(margin+d.indent))+margin)
 	}
-	if lines {
-		text = d.newline + margin + d.indent + text + d.newline + margin
-	}
-	return d.replace(to.StartOffset+1, to.EndOffset-1, text)
+	space, at := d.space(to, last), to.items[last].to
+	return d.replace(at, at, ","+cmp.Or(string(space), " ")+name+d.encode(content, space))
 }
 
-// encode writes a value whose last line begins with margin, or all of it in one line.
-func (d *document) encode(content any, margin string, lines bool) string {
+// encode writes a value in lines that begin like the last one of a text, or in one line if that has no
+// several.
+func (d *document) encode(content any, like []byte) string {
+	last, lines := lastLine(like)
 	if !lines {
 		return encode(content, "", "")
 	}
+	margin := last[:len(last)-len(strings.TrimLeft(last, " \t"))]
 	return strings.ReplaceAll(encode(content, margin, d.indent), "\n", d.newline)
 }
 
@@ -264,19 +256,18 @@ func encode(content any, margin, indent string) string {
 // remove removes the item at a path, and the objects and arrays around it that are empty then.
 func (d *document) remove(path ...any) error {
 	for n := len(path) - 1; n >= 0; n-- {
-		in := d.find(path[:n]...)
-		all := items(in)
-		i := indexOf(all, path[n])
+		in, _ := d.find(path[:n]...)
+		i := in.index(path[n])
 		var from, to int
 		switch {
-		case len(all) == 1:
-			from, to = in.StartOffset+1, in.EndOffset-1
+		case len(in.items) == 1:
+			from, to = in.from+1, in.to-1
 		case i == 0:
-			from, to = all[0].from, all[1].from
+			from, to = in.items[0].begin, in.items[1].begin
 		default:
-			from, to = all[i-1].to, all[i].to
+			from, to = in.items[i-1].to, in.items[i].to
 		}
-		if err := d.replace(from, to, ""); err != nil || len(all) > 1 {
+		if err := d.replace(from, to, ""); err != nil || len(in.items) > 1 {
 			return err
 		}
 	}
@@ -293,12 +284,10 @@ func (d *document) replace(from, to int, text string) error {
 }
 
 // decode decodes a value into one of Go.
-func (d *document) decode(v *hujson.Value, into any) error {
-	return json.Unmarshal(d.data[v.StartOffset:v.EndOffset], into)
-}
+func (d *document) decode(v value, into any) error { return json.Unmarshal(d.data[v.from:v.to], into) }
 
 // equal reports whether a value is the encoded content, apart from white space and order.
-func (d *document) equal(v *hujson.Value, content any) bool {
+func (d *document) equal(v value, content any) bool {
 	var got, want any
 	return d.decode(v, &got) == nil && json.Unmarshal([]byte(encode(content, "", "")), &want) == nil && reflect.DeepEqual(got, want)
 }
@@ -319,7 +308,7 @@ func takeJSON(data []byte, find func(*document) (path []any)) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if len(items(&d.root)) == 0 {
+	if len(d.root.items) == 0 {
 		return nil, nil
 	}
 	return d.data, nil

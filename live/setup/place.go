@@ -1,9 +1,11 @@
 package setup
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -117,56 +119,57 @@ func (o Options) instructions(config string) []file {
 	if o.Program == live.Codex {
 		names = []string{"AGENTS.md"}
 	}
-	var files, all []file
+	var all, found []file
 	for _, name := range names {
 		f := file{path: filepath.Join(folder, filepath.FromSlash(name)), inProject: o.Scope == Project, mode: 0o644, parts: []part{section{}}}
-		if all = append(all, f); isThere(f.path) {
-			files = append(files, f)
+		all = append(all, f)
+		if _, err := os.Lstat(f.path); err == nil {
+			found = append(found, f)
 		}
 	}
-	if files == nil {
+	if found == nil {
 		return all[:1]
 	}
-	return files
+	return found
 }
 
-func isThere(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-// instructionsToRemove returns the files from which the section of instructions goes.
+// instructionsToRemove returns the files from which the section of instructions goes: those that have
+// it, unless another setup needs it there.
 func (o Options) instructionsToRemove(config string) []file {
-	candidates := o.instructions(config)
-	found := slices.DeleteFunc(slices.Clone(candidates), func(f file) bool {
+	return slices.DeleteFunc(o.instructions(config), func(f file) bool {
 		data, err := readFile(f.path)
-		return err != nil || !holds(section{}, data) || o.isShared(f.path)
+		return err != nil || data != nil && !holds(section{}, data) || o.isShared(f.path)
 	})
-	if len(found) > 0 {
-		return found
-	}
-	return slices.DeleteFunc(candidates[:1], func(f file) bool { return o.isShared(f.path) })
 }
 
-// isShared reports whether the other program has a setup whose instructions are in the file, too.
+// isShared reports whether another setup has its instructions in the file, too.
 func (o Options) isShared(path string) bool {
-	if o.Program == live.Claude {
-		o.Program = live.Codex
-	} else {
-		o.Program = live.Claude
-	}
-	config, err := o.configDir()
+	own, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return false
 	}
-	calls := o.files(config)[0]
-	data, err := readFile(calls.path)
-	if err != nil || !holds(calls.parts[0], data) {
-		return false
+	scopes := []Scope{Project, User}
+	if o.Scope == User {
+		scopes = scopes[1:] // of the projects, nothing is known
 	}
-	own, err := filepath.EvalSymlinks(path)
-	other, otherErr := filepath.EvalSymlinks(o.instructions(config)[0].path)
-	return err == nil && otherErr == nil && own == other
+	for _, program := range live.Programs() {
+		for _, scope := range scopes {
+			other := Options{Program: program, Scope: scope, Dir: o.Dir, Getenv: o.Getenv}
+			config, err := other.configDir()
+			if err != nil || program == o.Program && scope == o.Scope {
+				continue
+			}
+			calls := other.files(config)[0]
+			data, err := readFile(calls.path)
+			if err != nil || !holds(calls.parts[0], data) {
+				continue
+			}
+			if found, err := filepath.EvalSymlinks(other.instructions(config)[0].path); err == nil && found == own {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ProjectDir returns the folder whose settings the program reads when a session starts in the
@@ -175,7 +178,7 @@ func (o Options) isShared(path string) bool {
 func ProjectDir(program live.Program, workingDir string) (string, error) {
 	start, err := filepath.EvalSymlinks(workingDir)
 	if err != nil {
-		return "", fmt.Errorf("folder %s: %w", workingDir, cause(err))
+		return "", err
 	}
 	if before, _, inside := strings.Cut(start+string(filepath.Separator), string(filepath.Separator)+".oacp"+string(filepath.Separator)); inside {
 		start = before
@@ -201,35 +204,13 @@ func ProjectDir(program live.Program, workingDir string) (string, error) {
 
 // Command returns how hooks name this program: oacp if that is the program on the PATH, else the
 // path of the executable. The PATH wins because the program may get another place in an update.
-func Command(executable string, getenv func(string) string) (word string, onPath bool) {
-	own, err := os.Stat(executable)
-	found, ok := lookPath("oacp", getenv)
-	if !ok || err != nil {
-		return executable, false
-	}
-	if other, err := os.Stat(found); err == nil && os.SameFile(own, other) {
-		return "oacp", true
-	}
-	return executable, false // another program of the name is in front of this one
-}
-
-// lookPath returns the path of a program on the PATH.
-func lookPath(name string, getenv func(string) string) (path string, ok bool) {
-	for _, dir := range filepath.SplitList(getenv("PATH")) {
-		if path, ok := findIn(dir, name); ok && filepath.IsAbs(dir) {
-			return path, true
+func Command(executable string) (word string, onPath bool) {
+	found, err := exec.LookPath("oacp")
+	own, ownErr := os.Stat(executable)
+	if errors.Join(err, ownErr) == nil {
+		if other, err := os.Stat(found); err == nil && os.SameFile(own, other) {
+			return "oacp", true
 		}
 	}
-	return "", false
-}
-
-// findIn returns the path of a program in a folder.
-func findIn(dir, name string) (path string, ok bool) {
-	for _, name := range []string{name, name + ".exe"} {
-		path := filepath.Join(dir, name)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			return path, true
-		}
-	}
-	return "", false
+	return executable, false // if there is an oacp on the PATH, it is another one
 }

@@ -38,10 +38,6 @@ func newProgramScene(t *testing.T, program live.Program, tool modelstub.ToolCall
 		}
 		return modelstub.Reply{Calls: []modelstub.ToolCall{tool}}
 	})
-	s.env = append(os.Environ(), server.ClaudeEnv(s.home)...)
-	if program == live.Codex {
-		s.env = append(os.Environ(), server.CodexEnv(t, s.home)...)
-	}
 	bin := t.TempDir()
 	s.record = filepath.Join(bin, "record")
 	for _, name := range []string{"oacp", "oacp-mcp"} { // nothing calls the second: the recorder is the server
@@ -49,7 +45,11 @@ func newProgramScene(t *testing.T, program live.Program, tool modelstub.ToolCall
 			t.Fatal(err)
 		}
 	}
-	s.env = append(s.env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	s.env = append(os.Environ(), server.ClaudeEnv(s.home)...)
+	if program == live.Codex {
+		s.env = append(os.Environ(), server.CodexEnv(t, s.home)...)
+	}
 	if out, err := exec.Command("git", "init", "--quiet", s.project).CombinedOutput(); err != nil {
 		t.Fatalf("git init: %v\n%s", err, out)
 	}

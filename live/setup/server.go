@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tailscale/hujson"
-
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
@@ -34,11 +32,12 @@ func (c mcpCall) equal(other mcpCall) bool {
 	return c.Command == other.Command && slices.Equal(c.Args, other.Args)
 }
 
-func (c mcpCall) String() string {
+// other returns the error that another server is registered.
+func (c mcpCall) other() error {
 	if c.Command == "" {
-		return ""
+		return ErrOtherServer
 	}
-	return visible.Shell(append([]string{c.Command}, c.Args...)...)
+	return fmt.Errorf("%w: %s", ErrOtherServer, visible.Shell(append([]string{c.Command}, c.Args...)...))
 }
 
 // checkOwn returns an error if a server has settings that are not among those that setup writes.
@@ -71,12 +70,12 @@ type serverEntry struct {
 
 func (server) name() string { return "MCP server" }
 
-// find returns the server that is registered, or nil.
-func (s server) find(d *document) (v *hujson.Value, call mcpCall) {
-	if v = d.find(s.path...); v == nil || d.decode(v, &call) != nil {
-		return v, mcpCall{}
+// find returns the server that is registered, if there is one.
+func (s server) find(d *document) (v value, call mcpCall, ok bool) {
+	if v, ok = d.find(s.path...); ok && d.decode(v, &call) != nil {
+		call = mcpCall{}
 	}
-	return v, call
+	return v, call, ok
 }
 
 func (s server) put(data []byte) ([]byte, error) {
@@ -84,11 +83,11 @@ func (s server) put(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch v, call := s.find(d); {
-	case v == nil:
+	switch v, call, ok := s.find(d); {
+	case !ok:
 		err = d.set(serverEntry{"stdio", s.mcpCall, map[string]string{}}, s.path...)
 	case !call.isOurs():
-		err = positioned(d.data, v.StartOffset, &OtherServerError{call.String()})
+		err = positioned(d.data, v.from, call.other())
 	case call.equal(s.mcpCall):
 		return data, nil
 	default:
@@ -100,8 +99,8 @@ func (s server) put(data []byte) ([]byte, error) {
 func (s server) take(data []byte) ([]byte, error) {
 	var added error
 	after, err := takeJSON(data, func(d *document) []any {
-		v, call := s.find(d)
-		if v == nil || !call.isOurs() || added != nil {
+		v, call, _ := s.find(d)
+		if !call.isOurs() || added != nil {
 			return nil
 		}
 		var entry map[string]any
@@ -121,7 +120,7 @@ func (s server) registered(data []byte) (mcpCall, bool) {
 	if err != nil {
 		return mcpCall{}, false
 	}
-	_, call := s.find(d)
+	_, call, _ := s.find(d)
 	return call, call.isOurs()
 }
 
@@ -134,7 +133,7 @@ func (permission) name() string { return "permission" }
 // find returns the path of the permission, or nil.
 func (permission) find(d *document) []any {
 	for i, v := range d.elements("permissions", "allow") {
-		if d.equal(v.value, allowed) {
+		if d.equal(v, allowed) {
 			return []any{"permissions", "allow", i}
 		}
 	}

@@ -217,7 +217,7 @@ func TestRemoveEdited(t *testing.T) {
 				case ".md":
 					text = "# Mine\n\n" + text + "\nMore.\n"
 				case ".toml":
-					text = "model = \"x\"\n\n" + text + "\n[mcp_servers.oacp.tools.send_message]\napproval_mode = \"prompt\"\n\n[tui]\ntheme = \"dark\"\n"
+					text = "model = \"x\"\n\n" + text + "\n[mcp_servers.oacp.tools.send_message]\napproval_mode = \"prompt\"\n\n# Mine, too.\n[tui]\ntheme = \"dark\"\n"
 				case ".json":
 					text = strings.Replace(text, "{", "{\n  \"theme\": \"dark\",", 1)
 					text = strings.Replace(text, "\"Stop\": [", "\"Stop\": [\n      {\"hooks\": [{\"type\": \"command\", \"command\": \"true\"}]},", 1)
@@ -229,7 +229,7 @@ func TestRemoveEdited(t *testing.T) {
 				_, text, _ = strings.Cut(text, "\n")
 				want := map[string]string{
 					".md":   "# Mine\n\nMore.\n",
-					".toml": "model = \"x\"\n\n[tui]\ntheme = \"dark\"\n",
+					".toml": "model = \"x\"\n\n# Mine, too.\n[tui]\ntheme = \"dark\"\n",
 					".json": "{\n  \"theme\": \"dark\"\n}\n",
 				}[filepath.Ext(name)]
 				if strings.Contains(text, "Stop") {
@@ -435,6 +435,32 @@ func TestThroughLinks(t *testing.T) {
 	s.do(PrepareRemoval, s.options(live.Codex, Project))
 	if text := withoutMode(s.files()["project/AGENTS.md"]); text != "# Rules\n" {
 		t.Errorf("AGENTS.md is\n%s", text)
+	}
+}
+
+// TestTwoProjects checks that the setups of two projects, which have a file and its backup in common, go
+// one by one.
+func TestTwoProjects(t *testing.T) {
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		s := newScene(t)
+		text := "{\n  \"projects\": {\"/other\": {}}\n}\n"
+		s.write("home/.claude.json", text)
+		setups := []Options{s.options(live.Claude, Project), s.options(live.Claude, Project)}
+		if setups[1].Dir = filepath.Join(filepath.Dir(s.project), "second"); os.Mkdir(setups[1].Dir, 0o755) != nil {
+			t.Fatal("no second project")
+		}
+		for _, o := range setups {
+			s.do(Prepare, o)
+		}
+		s.do(PrepareRemoval, setups[order[0]])
+		left := withoutMode(s.files()["home/.claude.json"])
+		if !strings.Contains(left, setups[order[1]].Dir) || strings.Contains(left, setups[order[0]].Dir) {
+			t.Errorf("after the first removal the file is\n%s", left)
+		}
+		s.do(PrepareRemoval, setups[order[1]])
+		if got := withoutMode(s.files()["home/.claude.json"]); got != text {
+			t.Errorf("after both the file is\n%s", got)
+		}
 	}
 }
 

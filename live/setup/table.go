@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -45,7 +46,7 @@ func parseTable(data []byte) (entry, rest map[string]any, err error) {
 	if err := toml.Unmarshal(data, &rest); err != nil {
 		if problem, ok := errors.AsType[*toml.DecodeError](err); ok {
 			line, column := problem.Position()
-			err = &PositionError{Line: line, Column: column, Err: errors.New(strings.TrimPrefix(problem.Error(), "toml: "))}
+			err = atPosition(line, column, errors.New(strings.TrimPrefix(problem.Error(), "toml: ")))
 		}
 		return nil, nil, err
 	}
@@ -84,6 +85,29 @@ func callOf(entry map[string]any) mcpCall {
 	return c
 }
 
+// blocks splits a file before each line that begins with a bracket, as tables do, or is a comment.
+func blocks(data []byte) (all [][]byte) {
+	from, at := 0, 0
+	for line := range bytes.SplitAfterSeq(data, []byte("\n")) {
+		if text := bytes.TrimSpace(line); bytes.HasPrefix(text, []byte("[")) || bytes.HasPrefix(text, []byte("#")) {
+			all, from = append(all, data[from:at]), at
+		}
+		at += len(line)
+	}
+	return append(all, data[from:])
+}
+
+// indexOfTable returns which of the blocks is our table, behind the one that is the comment, or -1.
+func indexOfTable(all [][]byte) int {
+	for i, block := range all {
+		header, _, _ := bytes.Cut(block, []byte("\n"))
+		if i > 0 && string(bytes.TrimSpace(all[i-1])) == tableMark && string(bytes.TrimSpace(header)) == tableHeader {
+			return i
+		}
+	}
+	return -1
+}
+
 func (t table) put(data []byte) ([]byte, error) {
 	entry, rest, err := parseTable(data)
 	if err != nil {
@@ -99,15 +123,15 @@ func (t table) put(data []byte) ([]byte, error) {
 		after := appended(data, text, newline)
 		return after, check(after, own, rest)
 	}
-	from, to, ok := tableSpan(data)
-	found := callOf(entry)
+	all := blocks(data)
+	at, found := indexOfTable(all), callOf(entry)
 	switch {
 	case found.equal(t.mcpCall):
 		return data, nil // also if the user registered it, and then it stays the user's
-	case !ok || !found.isOurs():
-		return nil, &OtherServerError{found.String()}
+	case at < 0 || !found.isOurs():
+		return nil, found.other()
 	}
-	lines := strings.SplitAfter(string(data[from:to]), "\n")
+	lines := strings.SplitAfter(string(all[at]), "\n")
 	for i, line := range lines {
 		for n, key := range []string{"command", "args"} {
 			if name, _, isKey := strings.Cut(line, "="); isKey && strings.TrimSpace(name) == key {
@@ -115,45 +139,32 @@ func (t table) put(data []byte) ([]byte, error) {
 			}
 		}
 	}
-	after := concat(data[:from], []byte(strings.Join(lines, "")), data[to:])
+	all[at] = []byte(strings.Join(lines, ""))
+	after := concat(all...)
 	return after, check(after, entry, rest)
 }
 
-// tableSpan returns the lines of our table, from the comment above it to its last key.
-func tableSpan(data []byte) (from, to int, ok bool) {
-	state, at := "", 0
-	for line := range strings.SplitAfterSeq(string(data), "\n") {
-		text := strings.TrimSpace(line)
-		switch {
-		case state == "" && text == tableMark:
-			state, from = "marked", at
-		case state == "marked":
-			if state = ""; text == tableHeader {
-				state = "inside"
-			}
-		case state == "inside" && strings.HasPrefix(text, "["), state == "inside" && strings.HasPrefix(text, "#"):
-			return from, to, true
-		}
-		if at += len(line); state != "" && text != "" {
-			to = at
-		}
-	}
-	return from, to, state == "inside"
-}
-
+// take also removes the tables below ours, into which codex writes what its user decided about single
+// tools. Without ours they would be an error.
 func (t table) take(data []byte) ([]byte, error) {
 	entry, rest, err := parseTable(data)
 	if err != nil {
 		return nil, err
 	}
-	from, to, ok := tableSpan(data)
-	if entry == nil || !ok {
+	all := blocks(data)
+	at := indexOfTable(all)
+	if entry == nil || at < 0 {
 		return data, nil // nothing there is ours
 	}
 	if err := checkOwn(entry, "command", "args", "default_tools_approval_mode", "tools"); err != nil {
 		return nil, err
 	}
-	after := concat(withoutEmptyLine(data[:from]), withoutTablesBelow(data[to:]))
+	spaceBelow := bytes.TrimPrefix(all[at], bytes.TrimRight(all[at], " \t\r\n"))
+	if _, lines, ok := bytes.Cut(spaceBelow, []byte("\n")); ok {
+		spaceBelow = lines // without the end of the last line
+	}
+	below := slices.DeleteFunc(all[at+1:], func(block []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(block), []byte(tableBelow)) })
+	after := concat(withoutEmptyLine(concat(all[:at-1]...)), spaceBelow, concat(below...))
 	if err := check(after, nil, rest); err != nil {
 		return nil, fmt.Errorf("%w; take out %s by hand", err, tableHeader)
 	}
@@ -163,24 +174,7 @@ func (t table) take(data []byte) ([]byte, error) {
 	return after, nil
 }
 
-// withoutTablesBelow removes the tables below ours, into which codex writes what its user decided
-// about single tools. Without ours they would be an error.
-func withoutTablesBelow(data []byte) []byte {
-	var kept strings.Builder
-	below := false
-	for line := range strings.SplitAfterSeq(string(data), "\n") {
-		if text := strings.TrimSpace(line); strings.HasPrefix(text, "[") || strings.HasPrefix(text, "#") {
-			below = strings.HasPrefix(text, tableBelow)
-		}
-		if !below {
-			kept.WriteString(line)
-		}
-	}
-	return []byte(kept.String())
-}
-
 func (table) registered(data []byte) (mcpCall, bool) {
 	entry, _, err := parseTable(data)
-	_, _, ok := tableSpan(data)
-	return callOf(entry), ok && err == nil && entry != nil
+	return callOf(entry), err == nil && entry != nil && indexOfTable(blocks(data)) >= 0
 }
