@@ -147,7 +147,7 @@ func (o inboxOptions) list(ctx context.Context, w *mailbox.Workspace, agents []s
 func (o inboxOptions) await(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
-	_, err := awaitPending(ctx, w, agents, "message", watch.PendingOptions{Timeout: o.limit, Most: 1}, new(command.Sync), o.json, s)
+	_, err := awaitPending(ctx, w, agents, "message", watch.PendingOptions{Timeout: o.limit, Most: 1}, time.Now(), o.json, s)
 	return waitedInVain(err, "no message came for "+joinNames(agents)+" within "+shortDuration(o.limit), "run it again to wait longer: it misses nothing in between")
 }
 

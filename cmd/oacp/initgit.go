@@ -207,7 +207,7 @@ func (g *gitInitialized) sync(ctx context.Context, w *mailbox.Workspace, s *comm
 		return err
 	}
 	bar := newProgress(s, "exchanging mail")
-	result, err := r.Sync(ctx, gitmail.Options{Progress: bar.update})
+	result, err := r.Sync(ctx, gitmail.Options{Progress: bar.update, Waiting: bar.waiting})
 	bar.clear()
 	if ctx.Err() != nil {
 		return err

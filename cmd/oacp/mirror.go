@@ -96,7 +96,8 @@ func runMirror(ctx context.Context, o mirrorOptions, s *command.Streams) error {
 				return synchronizer.Around(ctx, false, func() error { return o.followMirror(ctx, m, bar, s) })
 			}
 			var report mirror.Report
-			err := synchronizer.Around(ctx, true, func() (err error) {
+			synchronizer.Once(ctx)
+			err := synchronizer.Around(ctx, false, func() (err error) {
 				report, err = m.Run(ctx)
 				bar.clear()
 				return err

@@ -84,7 +84,13 @@ func runNext(ctx context.Context, o nextOptions, s *command.Streams) error {
 		if o.all {
 			options.Most = 0
 		}
-		found, err := awaitPending(ctx, w, []schema.AgentName{agent}, o.selection.String(), options, &o.sync, o.json, s)
+		synchronizer, err := o.sync.Open(ctx, s, w)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		defer synchronizer.Begin(ctx, o.limit).Stop()
+		found, err := awaitPending(ctx, w, []schema.AgentName{agent}, o.selection.String(), options, began, o.json, s)
 		if err != nil {
 			return waitedInVain(err, fmt.Sprintf("no %s came for %s within %s", &o.selection, agent, shortDuration(o.limit)),
 				"run oacp next again to wait longer: it misses nothing in between")
@@ -96,15 +102,10 @@ func runNext(ctx context.Context, o nextOptions, s *command.Streams) error {
 	})
 }
 
-// awaitPending is watch.AwaitPending. With --sync, it syncs before and while it waits. It says on
+// awaitPending is watch.AwaitPending, whose timeout counts from the time when the command began. It says on
 // standard error what it waits for, unless it prints JSON, and which files are not messages.
 func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.AgentName, what string, options watch.PendingOptions,
-	sync *command.Sync, asJSON bool, s *command.Streams) ([]mailbox.Entry, error) {
-	synchronizer, err := sync.Open(ctx, s, w)
-	if err != nil {
-		return nil, err
-	}
-	synchronizer.Once(ctx)
+	began time.Time, asJSON bool, s *command.Streams) ([]mailbox.Entry, error) {
 	targets := make([]watch.Target, len(agents))
 	for i, agent := range agents {
 		targets[i] = watch.Target{Workspace: w, Agent: agent}
@@ -121,17 +122,13 @@ func awaitPending(ctx context.Context, w *mailbox.Workspace, agents []schema.Age
 			_, _ = fmt.Fprintf(s.Err, "hint: %s\n", visible.Line(doctor.BadFileHint(e)))
 		}
 	}
-	stop := func() {}
-	defer func() { stop() }()
-	options.Idle = func() {
-		stop = synchronizer.Start(ctx, false)
-		if !asJSON {
-			limit := ""
-			if options.Timeout > 0 {
-				limit = " for at most " + shortDuration(options.Timeout)
-			}
-			s.Note("no " + what + " is pending for " + joinNames(agents) + "; waiting" + limit)
-		}
+	limit := ""
+	if options.Timeout > 0 {
+		limit = " for at most " + shortDuration(options.Timeout)
+		options.Timeout = max(options.Timeout-time.Since(began), 1)
+	}
+	if !asJSON {
+		options.Idle = func() { s.Note("no " + what + " is pending for " + joinNames(agents) + "; waiting" + limit) }
 	}
 	return watch.AwaitPending(ctx, targets, options)
 }

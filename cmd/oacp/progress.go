@@ -39,6 +39,12 @@ func (p *progress) update(done, total int) {
 	_, _ = fmt.Fprintf(p.s.Err, "\r%s %3d%% (%d/%d)\x1b[K", p.what, done*100/total, done, total)
 }
 
+// waiting says what the work waits for.
+func (p *progress) waiting(what string) {
+	p.clear()
+	p.s.NoteWaiting(what)
+}
+
 // clear removes the line before anything else is printed.
 func (p *progress) clear() {
 	if !p.shown.IsZero() {

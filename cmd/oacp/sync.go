@@ -112,7 +112,7 @@ func (o *syncOptions) run(ctx context.Context, s *command.Streams) error {
 		printer := newSyncPrinter(o, w, repository.Settings(), s)
 		switch {
 		case o.squash:
-			squashed, err := repository.Squash(ctx, before)
+			squashed, err := repository.Squash(ctx, before, gitmail.Options{Waiting: s.NoteWaiting})
 			if err != nil {
 				return cmp.Or(context.Cause(ctx), err)
 			}
@@ -133,7 +133,7 @@ func (o *syncOptions) run(ctx context.Context, s *command.Streams) error {
 func (o *syncOptions) once(ctx context.Context, w *mailbox.Workspace, r *gitmail.Repository, s *command.Streams) (gitmail.Result, error) {
 	bar := newProgress(s, "exchanging mail")
 	options := command.SyncOptions(w)
-	options.DryRun, options.Progress = o.dryRun, bar.update
+	options.DryRun, options.Progress, options.Waiting = o.dryRun, bar.update, bar.waiting
 	result, err := r.Sync(ctx, options)
 	bar.clear()
 	if err != nil {

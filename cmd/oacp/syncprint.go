@@ -43,7 +43,7 @@ type syncProblem struct {
 }
 
 func newSyncPrinter(o *syncOptions, w *mailbox.Workspace, settings gitmail.Settings, s *command.Streams) *syncPrinter {
-	name := command.Remote(settings)
+	name := settings.Name()
 	return &syncPrinter{
 		o: o, s: s, remote: command.RemoteState{Name: name},
 		answer: syncAnswer{Workspace: w.Dir(), Remote: name, Ref: settings.Ref, DryRun: o.dryRun},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -138,20 +139,31 @@ func (o watchOptions) watch(ctx context.Context, targets []watch.Target, since t
 	if err != nil {
 		return false, err
 	}
+	var begun *command.Beginning
 	if o.follow {
 		defer synchronizer.Start(ctx, false)()
 	} else {
-		synchronizer.Once(ctx)
+		begun = synchronizer.Begin(ctx, 0)
+		defer begun.Stop()
 	}
 	watcher, err := watch.New(targets, &watch.Options{Cursor: true, StateID: o.stateID, Since: since, Archived: o.archived})
 	if err != nil { // no target can be watched
 		return false, cmp.Or(o.printEvent(newFailure(targets, err), s), failure.ErrReported)
 	}
 	defer func() { err = errors.Join(err, watcher.Close()) }()
-	events := watcher.Scan(ctx)
 	if o.follow {
-		events = watcher.Events(ctx)
+		return o.printEvents(watcher.Events(ctx), s)
 	}
+	ok, err = o.printEvents(watcher.Scan(ctx), s)
+	if err == nil && begun.Await(ctx) {
+		late, err := o.printEvents(watcher.Scan(ctx), s)
+		return ok && late, err
+	}
+	return ok, cmp.Or(err, context.Cause(ctx))
+}
+
+// printEvents reports whether there was no error among the events.
+func (o watchOptions) printEvents(events iter.Seq2[watch.Event, error], s *command.Streams) (ok bool, err error) {
 	ok = true
 	for event, err := range events {
 		if err != nil {

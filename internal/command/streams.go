@@ -67,6 +67,9 @@ func (s *Streams) Note(text string) {
 	_, _ = fmt.Fprintf(s.Err, "oacp: note: %s\n", visible.Line(text))
 }
 
+// NoteWaiting says what a command waits for.
+func (s *Streams) NoteWaiting(what string) { s.Note("waiting for " + what) }
+
 // JSONFlag is the flag --json, which every command that prints has.
 func JSONFlag(destination *bool) cli.Flag {
 	return &cli.BoolFlag{Name: "json", Usage: "print JSON", Destination: destination}

@@ -81,15 +81,6 @@ func SyncInterval(flag, text string) (time.Duration, error) {
 	return every, nil
 }
 
-// Remote returns what messages call the branch with the mail. It is empty if the workspace has no
-// remote.
-func Remote(settings gitmail.Settings) string {
-	if settings.URL == "" {
-		return ""
-	}
-	return gitmail.PublicURL(settings.URL) + " (" + strings.TrimPrefix(settings.Ref, "refs/heads/") + ")"
-}
-
 // A Synchronizer keeps workspaces in step with their remotes while a command works. A remote that
 // fails is a warning, printed once; so is its recovery. A nil Synchronizer does nothing.
 type Synchronizer struct {
@@ -121,7 +112,7 @@ func (o *Sync) Open(ctx context.Context, s *Streams, workspaces ...*mailbox.Work
 			return nil, err
 		default:
 			y.workspaces, y.repositories = append(y.workspaces, w), append(y.repositories, repository)
-			y.remotes = append(y.remotes, RemoteState{Name: Remote(repository.Settings())})
+			y.remotes = append(y.remotes, RemoteState{Name: repository.Settings().Name()})
 			if known, err := w.Agents(); err == nil && len(known) == 0 {
 				if err := y.first(ctx); err != nil {
 					return nil, err
@@ -144,7 +135,7 @@ func UsualSync(ctx context.Context, s *Streams, w *mailbox.Workspace) (*Synchron
 	return usual.Open(ctx, s, w)
 }
 
-// Once syncs each workspace once, and reports whether all are in step.
+// Once syncs each workspace once, and reports whether all are in step. It says what it waits for.
 func (y *Synchronizer) Once(ctx context.Context) bool {
 	if y == nil {
 		return true
@@ -165,7 +156,9 @@ func (y *Synchronizer) first(ctx context.Context) error {
 }
 
 func (y *Synchronizer) once(ctx context.Context, i int) (done bool) {
-	_, err := y.repositories[i].Sync(ctx, y.options(i))
+	o := y.options(i)
+	o.Waiting = y.streams.NoteWaiting
+	_, err := y.repositories[i].Sync(ctx, o)
 	y.observe(ctx, i, err)
 	return err == nil
 }
@@ -176,13 +169,23 @@ func (y *Synchronizer) Start(ctx context.Context, sends bool) (stop func()) {
 	if y == nil {
 		return func() {}
 	}
+	return y.start(ctx, sends, func() {})
+}
+
+// start is Start. It calls first when a workspace was synced at once.
+func (y *Synchronizer) start(ctx context.Context, sends bool, first func()) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	for i, r := range y.repositories {
 		running.Go(func() {
 			report := func(_ gitmail.Result, err error) { y.observe(ctx, i, err) }
 			if sends {
-				report(r.Sync(ctx, y.options(i)))
+				report(r.SyncUntil(ctx, y.options(i)))
+				first()
+				select {
+				case <-ctx.Done():
+				case <-time.After(y.every):
+				}
 			}
 			r.Every(ctx, y.every, y.options(i), report)
 		})
@@ -192,6 +195,60 @@ func (y *Synchronizer) Start(ctx context.Context, sends bool) (stop func()) {
 		running.Wait()
 	}
 }
+
+// patience is how long the work on what is pending here waits for the first sync. A remote that answers
+// has then said what other machines acknowledged, and one that hangs does not stop the work.
+const patience = 2 * time.Second
+
+// A Beginning is the first sync of a command that ends by itself.
+type Beginning struct {
+	streams *Streams
+	name    string
+	// done is closed when the first sync has ended. It is nil if Begin waited for that.
+	done <-chan struct{}
+	stop func()
+}
+
+// Begin syncs as Start does, at once, and waits until each workspace was synced once, but not longer than
+// the limit, which may be 0 for none, and two seconds. The caller calls Stop.
+func (y *Synchronizer) Begin(ctx context.Context, limit time.Duration) *Beginning {
+	if y == nil {
+		return &Beginning{stop: func() {}}
+	}
+	var first sync.WaitGroup
+	first.Add(len(y.repositories))
+	b := &Beginning{streams: y.streams, name: y.remotes[0].Name, stop: y.start(ctx, true, first.Done)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		first.Wait()
+	}()
+	late := time.NewTimer(min(cmp.Or(limit, patience), patience))
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+		b.done = done
+	}
+	return b
+}
+
+// Await waits for the first sync if Begin did not, and reports whether mail may have come since then.
+func (b *Beginning) Await(ctx context.Context) bool {
+	if b.done == nil {
+		return false
+	}
+	b.streams.NoteWaiting(b.name)
+	select {
+	case <-b.done:
+	case <-ctx.Done():
+	}
+	b.done = nil
+	return ctx.Err() == nil
+}
+
+// Stop ends all syncs.
+func (b *Beginning) Stop() { b.stop() }
 
 func (y *Synchronizer) options(i int) gitmail.Options { return SyncOptions(y.workspaces[i]) }
 
@@ -207,24 +264,34 @@ func SyncOptions(w *mailbox.Workspace) gitmail.Options {
 // lastSync bounds the sync after a signal. That sync pushes the results of the work if the remote answers.
 const lastSync = 5 * time.Second
 
-// Around calls work, and syncs meanwhile and once more after it; if work ends by itself, also before
-// it.
+// Around calls work, and syncs meanwhile and once more after it. If work ends by itself, it syncs before it,
+// too; mail of a first sync that takes long is work for a second call.
 func (y *Synchronizer) Around(ctx context.Context, ends bool, work func() error) error {
 	if y == nil {
 		return work()
 	}
-	if ends {
-		y.Once(ctx)
-	}
-	stop := y.Start(ctx, false)
-	err := work()
-	stop()
+	err := y.during(ctx, ends, work)
 	if ctx.Err() != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastSync)
 		defer cancel()
 	}
 	y.Once(ctx)
+	return err
+}
+
+// during calls work, and syncs meanwhile.
+func (y *Synchronizer) during(ctx context.Context, ends bool, work func() error) error {
+	if !ends {
+		defer y.Start(ctx, false)()
+		return work()
+	}
+	begun := y.Begin(ctx, 0)
+	defer begun.Stop()
+	err := work()
+	if err == nil && begun.Await(ctx) {
+		err = work()
+	}
 	return err
 }
 
@@ -239,7 +306,7 @@ func (y *Synchronizer) observe(ctx context.Context, i int, err error) {
 
 // A RemoteState remembers whether syncs with a remote fail, to say so once.
 type RemoteState struct {
-	// Name is what Remote returns.
+	// Name is what messages call the remote.
 	Name string
 	// failing is the code of the last failure, or empty.
 	failing string

@@ -1,27 +1,57 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
 
-// grace is how long a sync may run after the context of Every has ended, so that it records what it
+// grace is how long a sync may run after the context of SyncUntil has ended, so that it records what it
 // delivered.
 const grace = 2 * time.Second
 
-// Every syncs at once and then at every interval, until the context ends, and passes each outcome to
-// report. It skips a sync if another process has just made one. A sync that is running when the context
-// ends gets two more seconds, and its outcome is not reported.
+// SyncUntil syncs. When the context ends, the sync neither waits for another one nor fetches any more, and
+// gets two seconds to finish the rest.
+func (r *Repository) SyncUntil(ctx context.Context, o Options) (Result, error) {
+	o.until = ctx
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() {
+		time.AfterFunc(grace, func() { cancel(context.Cause(ctx)) })
+	})()
+	return r.Sync(longer, o)
+}
+
+// untilEnd returns the context for what a sync waits for.
+func (o Options) untilEnd(ctx context.Context) context.Context { return cmp.Or(o.until, ctx) }
+
+// waitNotice is how long a sync waits for something before it says so.
+const waitNotice = time.Second
+
+// announce calls Waiting after a while, unless the function that it returns is called before.
+func (o Options) announce(what string) (done func()) {
+	if o.Waiting == nil {
+		return func() {}
+	}
+	ended := make(chan struct{})
+	timer := time.AfterFunc(waitNotice, func() {
+		defer close(ended)
+		o.Waiting(what)
+	})
+	return func() {
+		if !timer.Stop() {
+			<-ended
+		}
+	}
+}
+
+// Every syncs at once and then at every interval, until the context ends, as SyncUntil does, and passes
+// each outcome to report. It skips a sync if another process has just made one. The outcome of a sync that
+// is running when the context ends is not reported.
 func (r *Repository) Every(ctx context.Context, interval time.Duration, o Options, report func(Result, error)) {
 	for ctx.Err() == nil {
 		if !r.syncedSince(r.now().Add(-interval / 2)) {
-			longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-			stop := context.AfterFunc(ctx, func() {
-				time.AfterFunc(grace, func() { cancel(context.Cause(ctx)) })
-			})
-			result, err := r.Sync(longer, o)
-			stop()
-			cancel(nil)
+			result, err := r.SyncUntil(ctx, o)
 			if ctx.Err() != nil {
 				return // the error says no more
 			}

@@ -68,6 +68,14 @@ type Settings struct {
 	sign bool
 }
 
+// Name returns what messages call the branch with the mail. It is empty if there is no remote.
+func (s Settings) Name() string {
+	if s.URL == "" {
+		return ""
+	}
+	return PublicURL(s.URL) + " (" + strings.TrimPrefix(s.Ref, "refs/heads/") + ")"
+}
+
 // branchRef returns the local branch that shows what the workspace is in step with.
 func (s Settings) branchRef() string { return "refs/heads/" + path.Base(s.Ref) }
 
@@ -147,12 +155,17 @@ type Options struct {
 	DryRun bool
 	// Progress, if set, is called with the count of messages done, and all.
 	Progress func(done, total int)
+	// Waiting, if set, is called from another goroutine when a sync has waited for something for a
+	// second, with what that is.
+	Waiting func(what string)
 	// Patience is how long a sync tries to push while other machines are faster; the default is two
 	// minutes.
 	Patience time.Duration
 	// Restore puts a message back into an inbox after another machine did so. The default is the
 	// Restore of the workspace.
 	Restore func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
+	// until, if set, ends the sync where it waits for others; see SyncUntil.
+	until context.Context
 }
 
 const defaultPatience = 2 * time.Minute
@@ -204,15 +217,11 @@ func (e *RemoteError) Unwrap() error { return e.Err }
 // another sync of the workspace. An error is a *RemoteError, a *git.Error, or one of the context or the
 // file system; the next sync does what is missing.
 func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err error) {
-	unlock, err := r.lock(ctx)
+	unlock, err := r.begin(ctx, o)
 	if err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	r.step("locked")
-	if err := r.clearLocks(ctx); err != nil {
-		return Result{}, err
-	}
 	e := &exchange{r: r, o: o, cache: r.readCache()}
 	if err := e.prepare(ctx); err != nil {
 		return Result{}, err
@@ -240,6 +249,23 @@ func (e *exchange) prepare(ctx context.Context) error {
 		e.problem("state/outgoing", err)
 	}
 	return context.Cause(ctx)
+}
+
+// begin takes the lock of the repository, and waits until git has no locks there. It returns the function
+// that releases the lock.
+func (r *Repository) begin(ctx context.Context, o Options) (unlock func() error, err error) {
+	ctx = o.untilEnd(ctx)
+	announced := o.announce("another sync of this workspace")
+	unlock, err = r.lock(ctx)
+	announced()
+	if err != nil {
+		return nil, err
+	}
+	r.step("locked")
+	if err := r.clearLocks(ctx, o); err != nil {
+		return nil, errors.Join(err, unlock())
+	}
+	return unlock, nil
 }
 
 // lockRetry is the pause between attempts to take the lock.

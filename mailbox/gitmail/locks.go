@@ -3,6 +3,7 @@ package gitmail
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -91,8 +92,14 @@ func (r *Repository) removeStaleLocks(now time.Time) error {
 
 // clearLocks waits until git has no locks in the repository, and removes those of processes that died.
 // A killed sync may have left a git that is at work for a moment.
-func (r *Repository) clearLocks(ctx context.Context) error {
+func (r *Repository) clearLocks(ctx context.Context, o Options) error {
 	const pause = 50 * time.Millisecond
+	var announced func()
+	defer func() {
+		if announced != nil {
+			announced()
+		}
+	}()
 	for begun := time.Now(); time.Since(begun) < 2*lockAge; {
 		if err := r.removeStaleLocks(r.now()); err != nil {
 			return err
@@ -100,6 +107,9 @@ func (r *Repository) clearLocks(ctx context.Context) error {
 		left, err := locksBefore(r.w, r.now().Add(lockAge))
 		if len(left) == 0 || err != nil {
 			return err
+		}
+		if announced == nil {
+			announced = o.announce(fmt.Sprintf("git to release %s, a lock that oacp removes when it is %v old", left[0], lockAge))
 		}
 		select {
 		case <-ctx.Done():

@@ -16,7 +16,10 @@ func (e *exchange) fetch(ctx context.Context) error {
 	present := e.r.settings.URL != ""
 	if present {
 		var err error
-		if present, err = e.r.fetch(ctx); err != nil {
+		announced := e.o.announce(e.r.settings.Name())
+		present, err = e.r.fetch(e.o.untilEnd(ctx))
+		announced()
+		if err != nil {
 			return err
 		}
 	}
@@ -113,6 +116,7 @@ func (e *exchange) push(ctx context.Context, commit string) *RemoteError {
 		return nil
 	}
 	e.result.Pushes++
+	defer e.o.announce(s.Name())()
 	_, err := e.r.overNetwork(ctx, "push", "--quiet", "--porcelain", "--atomic", "--force-with-lease="+s.Ref+":"+e.there, remoteName, commit+":"+s.Ref)
 	if err == nil {
 		return nil

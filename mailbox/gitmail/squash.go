@@ -21,17 +21,14 @@ type Squashed struct {
 // Merges that somebody made by hand become ordinary commits with the same tree.
 //
 // Squash first receives what other machines pushed, and begins again if one is faster. The error is
-// ErrShallow or one of those of Sync.
-func (r *Repository) Squash(ctx context.Context, before time.Time) (s Squashed, err error) {
-	unlock, err := r.lock(ctx)
+// ErrShallow or one of those of Sync. Of the options, it uses Progress, Waiting and Patience.
+func (r *Repository) Squash(ctx context.Context, before time.Time, o Options) (s Squashed, err error) {
+	unlock, err := r.begin(ctx, o)
 	if err != nil {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	if err := r.clearLocks(ctx); err != nil {
-		return s, err
-	}
-	e := &exchange{r: r, cache: r.readCache()}
+	e := &exchange{r: r, o: o, cache: r.readCache()}
 	if err := e.prepare(ctx); err != nil {
 		return s, err
 	}

@@ -25,7 +25,7 @@ func (m *machine) squash(step func(name string)) (gitmail.Squashed, error) {
 	if step != nil {
 		r.SetStep(step)
 	}
-	return r.Squash(ctx, time.Now().Add(time.Minute))
+	return r.Squash(ctx, time.Now().Add(time.Minute), gitmail.Options{})
 }
 
 // squash squashes, and kills itself at the step.
@@ -35,7 +35,7 @@ func (c *child) squash(ctx context.Context) error {
 		return err
 	}
 	r.SetStep(c.killAt)
-	_, err = r.Squash(ctx, time.Now().Add(time.Minute))
+	_, err = r.Squash(ctx, time.Now().Add(time.Minute), gitmail.Options{})
 	return errors.Join(err, w.Close())
 }
 
