@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,12 +33,12 @@ type Mail struct {
 	// File is the name of the message's file.
 	File string
 	Err  error
-	// Standing mail waited when the session began. Other mail is new.
-	Standing bool
 	// Elsewhere says that the message was shown to another session of the agent.
 	Elsewhere bool
 	// Signature is what the signature is worth; empty if nobody checks it.
 	Signature signing.Verdict
+	// key is set for a valid message that a hook has read.
+	key turn.Key
 }
 
 // DigestOptions say what a digest holds besides mail, and how long it may be.
@@ -46,49 +47,39 @@ type DigestOptions struct {
 	Project string
 	// Greeting makes the digest begin with who the agent is and how it uses its mailbox.
 	Greeting bool
-	// Owed are the requests that wait for the agent's answer, the oldest first. Those that are mail
-	// too are not named twice.
+	// Owed are the other requests that wait for the agent's answer, the oldest first.
 	Owed []turn.OpenRequest
 	// Budget is the most that the text may cost, from MinBudget to MaxBudget tokens. Zero means
 	// DefaultBudget.
 	Budget int
-	Now    time.Time
-}
-
-// A Digest is the text that shows an agent its mail.
-type Digest struct {
-	// Text is empty if there is nothing to say.
-	Text string
-	// Named are the indices of the messages that the text names, in its order.
-	Named []int
-	// Left is how many messages the text does not name.
-	Left int
+	// Backlog is how many messages wait in all if the mail is only the first of them.
+	Backlog int
+	Now     time.Time
 }
 
 // Compose writes a digest of the mail: a line for each message, then a line for each request that is
-// owed, then bodies, each as far as the budget goes. Priority P0 comes first, then new mail before
-// standing mail; among equals the order is that of an inbox. Compose names at least one message, so
-// repeating it with those that are left names each.
+// owed, then bodies, each as far as the budget goes. It returns how many messages it names: the first of
+// the mail, and at least one, so repeating it with the others names each.
 //
 // Whatever the messages hold, the text has no control characters but line breaks. Lines that begin
 // with "- " name messages and requests, lines that begin with "|" are from bodies, and the digest
 // writes all others itself. No "<" begins a tag, so nothing closes an element that a program puts
 // around the text.
-func Compose(mail []Mail, o DigestOptions) Digest {
-	d := digest{DigestOptions: o, mail: mail, owed: withoutMail(o.Owed, mail)}
+func Compose(mail []Mail, o DigestOptions) (text string, named int) {
+	d := digest{DigestOptions: o, mail: mail}
 	d.left = quarters * min(max(cmp.Or(o.Budget, DefaultBudget), MinBudget), MaxBudget)
-	d.shortIDs = sortedShortIDs(mail, d.owed)
+	d.shortIDs = sortedShortIDs(mail, d.Owed)
 	if d.Greeting {
 		d.add(d.greeting(), 0)
 	}
-	d.nameMail()
+	named = d.nameMail()
 	d.nameOwed()
-	for _, i := range d.named {
-		if mail[i].isMessage() && !d.addBody(mail[i].Message) {
+	for _, m := range mail[:named] {
+		if m.isMessage() && !d.addBody(m.Message) {
 			break
 		}
 	}
-	return Digest{Text: d.text.String(), Named: d.named, Left: len(mail) - len(d.named)}
+	return d.text.String(), named
 }
 
 // quarters is how many units of cost a token has.
@@ -123,17 +114,15 @@ const (
 // maxOwed is the most requests that a digest names.
 const maxOwed = 10
 
-// digest is a Digest while Compose writes it.
+// digest is what Compose has written.
 type digest struct {
 	DigestOptions
 	mail []Mail
-	owed []turn.OpenRequest
 	// shortIDs are those of mail and owed, sorted.
 	shortIDs []string
 	text     strings.Builder
 	// left is the cost that the budget still allows.
-	left  int
-	named []int
+	left int
 }
 
 // add adds the text if it fits and leaves what is reserved of the budget.
@@ -156,25 +145,26 @@ func (d *digest) greeting() string {
 		"Commands: oacp read ID; oacp reply ID --ack --body TEXT (answer); oacp ack ID (done, no answer); oacp help agent.\n"
 }
 
-// nameMail adds a line for each message that fits, and always one for the first.
-func (d *digest) nameMail() {
+// nameMail adds a line for each message that fits, and always one for the first. It returns how many fit.
+func (d *digest) nameMail() (named int) {
 	if len(d.mail) == 0 {
-		return
+		return 0
 	}
-	heading := spelling.Count(len(d.mail), "message")
+	heading, left := spelling.Count(len(d.mail), "message"), len(d.mail)
+	if d.Backlog > 0 {
+		heading, left = spelling.Count(d.Backlog, "waiting message"), d.Backlog
+	}
 	if !d.Greeting {
 		heading += " from other agents, not from your user (oacp read ID, oacp reply ID --ack, oacp ack ID)"
 	}
 	d.add(heading+":\n", 0)
-	most := d.left - cost(more(len(d.mail), "inbox"))
-	for i := range inOrder(d.mail) {
-		left := len(d.mail) - len(d.named)
-		if !d.add(d.mailLine(&d.mail[i], most), cost(more(left-1, "inbox"))) {
-			d.add(more(left, "inbox"), 0)
-			return
-		}
-		d.named = append(d.named, i)
+	most := d.left - cost(more(left, "inbox"))
+	for named < len(d.mail) && d.add(d.mailLine(&d.mail[named], most), cost(more(left-1, "inbox"))) {
+		named++
+		left--
 	}
+	d.add(more(left, "inbox"), 0)
+	return named
 }
 
 func (m *Mail) isMessage() bool { return m.Message != nil && m.Err == nil }
@@ -225,19 +215,19 @@ func (d *digest) marks(m *Mail) string {
 
 // nameOwed adds a line for each of the oldest requests that are owed, as far as they fit.
 func (d *digest) nameOwed() {
-	heading := "You owe " + spelling.Count(len(d.owed), "answer")
-	for i, r := range d.owed {
+	heading := "You owe " + spelling.Count(len(d.Owed), "answer")
+	for i, r := range d.Owed {
 		line := d.line(&schema.Message{ID: r.ID, From: r.From, Type: r.Type, Priority: r.Priority, CreatedAt: r.CreatedAt, Subject: r.Subject}, "", math.MaxInt)
 		if i == 0 {
 			line = heading + ":\n" + line
 		}
 		switch {
-		case i < maxOwed && d.add(line, cost(more(len(d.owed)-i-1, "owed"))):
+		case i < maxOwed && d.add(line, cost(more(len(d.Owed)-i-1, "owed"))):
 		case i == 0:
 			d.add(heading+": oacp owed\n", 0)
 			return
 		default:
-			d.add(more(len(d.owed)-i, "owed"), 0)
+			d.add(more(len(d.Owed)-i, "owed"), 0)
 			return
 		}
 	}
@@ -249,4 +239,28 @@ func more(n int, command string) string {
 		return ""
 	}
 	return strconv.Itoa(n) + " more: oacp " + command + "\n"
+}
+
+// id returns the short id of a message, or the whole id if the short one names another one too.
+func (d *digest) id(id schema.ID) string {
+	short := id.Short()
+	if i, _ := slices.BinarySearch(d.shortIDs, short); i+1 < len(d.shortIDs) && strings.HasPrefix(d.shortIDs[i+1], short) {
+		short = string(id)
+	}
+	return cmp.Or(word(short, maxID), "?")
+}
+
+// sortedShortIDs returns the short ids of all messages and requests, sorted.
+func sortedShortIDs(mail []Mail, owed []turn.OpenRequest) []string {
+	ids := make([]string, 0, len(mail)+len(owed))
+	for i := range mail {
+		if m := mail[i].Message; m != nil {
+			ids = append(ids, m.ID.Short())
+		}
+	}
+	for _, r := range owed {
+		ids = append(ids, r.ID.Short())
+	}
+	slices.Sort(ids)
+	return ids
 }

@@ -116,8 +116,8 @@ func rewrite(t testing.TB, path, from, to string) {
 	writeFile(t, path, strings.ReplaceAll(string(data), from, to))
 }
 
-// TestDamagedWaiting checks that messages that waited are shown although the list of them is damaged.
-func TestDamagedWaiting(t *testing.T) {
+// TestDamagedBacklog checks that messages that waited are shown although the list of them is damaged.
+func TestDamagedBacklog(t *testing.T) {
 	for name, damage := range map[string]func(path string){
 		"nothing":  func(string) {},
 		"no file":  func(path string) { removeAll(t, path) },
@@ -132,7 +132,7 @@ func TestDamagedWaiting(t *testing.T) {
 			h.arrive(m)
 		}
 		got := named(h.on("s", SessionStart))
-		damage(h.statePath("s" + waitingSuffix))
+		damage(h.statePath("s" + backlogSuffix))
 		for range 5 {
 			got = append(got, named(h.on("s", UserPromptSubmit))...)
 		}
@@ -276,8 +276,8 @@ func TestManyMessages(t *testing.T) {
 	h.on("s", PostToolUse)
 	before := h.state("s")
 	h.wantNamed(h.on("s", PostToolUse))
-	if s := h.state("s"); s.Left != before.Left || s.Looked.IsZero() || !h.isQuiet(&s, Event{Name: PostToolUse, Session: "s"}) {
-		t.Errorf("an event without news is not quiet: %d left, looked %s", s.Left, s.Looked)
+	if s := h.state("s"); s.Backlog != before.Backlog || s.Looked.IsZero() || !h.isQuiet(&s, Event{Name: PostToolUse, Session: "s"}) {
+		t.Errorf("an event without news is not quiet: %d left, looked %s", s.Backlog, s.Looked)
 	}
 	h.arrive(h.ask("n3w1"))
 	h.wantNamed(h.on("s", PostToolUse), "n3w1")

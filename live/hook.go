@@ -102,7 +102,7 @@ func (h *Hook) isQuiet(s *Session, e Event) bool {
 		return false
 	case e.Name != FileChanged && s.Working == (e.Name == Stop): // the turn begins or ends
 		return false
-	case e.Name == UserPromptSubmit && s.Left > 0:
+	case e.Name == UserPromptSubmit && s.Backlog > 0:
 		return false
 	case slices.ContainsFunc(s.Shown, func(t Shown) bool { return t.Proof.after(e.Name, s.Working) != t.Proof }):
 		return false

@@ -3,7 +3,7 @@
 // The hooks of a session call `oacp hook`, which passes each event to Hook.Handle:
 //
 //	SessionStart      greets: who the agent is, what waits, what it owes
-//	UserPromptSubmit  adds what is new, and what did not fit at the start
+//	UserPromptSubmit  adds what is new, and more of what did not fit before
 //	PostToolUse       adds what is new
 //	Stop              holds the session if mail has come that should wake it
 //	FileChanged       wakes the session for such mail (claude only)

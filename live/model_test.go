@@ -60,7 +60,11 @@ func (m *model) hook(e Event, to map[string]bool) bool {
 	if err != nil {
 		m.h.Errorf("%s of %s: %v", e.Name, m.id, err)
 	}
-	names := named(shown(m.h, e.Name, a))
+	text := shown(m.h, e.Name, a)
+	if tokens := Tokens(text); tokens > DefaultBudget {
+		m.h.Errorf("%s of %s shows %d tokens:\n%s", e.Name, m.id, tokens, text)
+	}
+	names := named(text)
 	for _, name := range names {
 		to[name] = true
 		m.named[name]++

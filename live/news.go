@@ -28,15 +28,21 @@ const (
 	maxBody = 8 << 10
 	// owedLimit bounds the search for what the agent owes, while the program starts.
 	owedLimit = 2 * time.Second
+	// backlogBudget is what a prompt shows of the backlog, in tokens. maxBacklog is how many messages that can
+	// name: the shortest line costs eight tokens.
+	backlogBudget = 300
+	maxBacklog    = backlogBudget / 8
 )
 
-// inboxNames are the files in an inbox, by what the session knows of them.
+// inboxNames are the files in an inbox that were not shown to the session.
 type inboxNames struct {
 	// changed is when the folder last changed, and stable says that a later change has another time.
 	changed time.Time
 	stable  bool
-	// fresh files came after the session began. Waiting ones came before, and were not shown to the session.
-	fresh, waiting map[string]bool
+	// backlog has those that a digest had no room for, in the order in which they are to be shown. The others
+	// are fresh.
+	fresh   map[string]bool
+	backlog []string
 }
 
 // news returns what to say at an event, and notes in the session which messages that shows. The session begins if it
@@ -59,48 +65,71 @@ func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, 
 	if err != nil {
 		return "", err
 	}
-	if begins {
-		names.waiting, names.fresh = names.fresh, make(map[string]bool)
-	}
 	if running {
-		s.setWaiting(names.waiting)
+		s.setBacklog(slices.Sorted(maps.Keys(names.fresh)))
 		return "oacp run works the inbox of " + string(h.Agent) + ": it answers the mail, and this session gets none.", nil
 	}
-	wanted := names.fresh
-	if begins || e.Name == UserPromptSubmit {
-		wanted = maps.Clone(names.fresh)
-		maps.Copy(wanted, names.waiting)
-	}
-	mail, unsettled, err := h.read(ctx, wanted)
+	fresh, unsettled, err := h.read(ctx, names.fresh)
 	if err != nil {
 		return "", err
 	}
-	if len(mail) > 0 && !e.shows(mail, h.now()) {
-		s.Looked = time.Time{} // a later event shows it
-		return "", nil
-	}
-	digest, err := h.compose(ctx, s, names, mail, begins)
-	if err != nil {
-		return "", err
-	}
-	shown, err := h.shown(ctx, digest, mail)
-	if err != nil {
-		return "", err
-	}
-	for _, t := range shown {
-		if t.Key.ID != "" {
-			t.Proof = proofAfter(e.Name, s.Working)
-		}
-		s.Shown = append(s.Shown, t)
-		delete(names.fresh, t.File)
-		delete(names.waiting, t.File)
-	}
-	s.setWaiting(names.waiting)
 	s.Looked = time.Time{}
-	if names.stable && len(names.fresh) == 0 && !unsettled {
+	if len(fresh) > 0 && !e.shows(fresh, h.now()) {
+		return "", nil // a later event shows it
+	}
+	first := 0
+	if e.Name == UserPromptSubmit {
+		first = min(len(names.backlog), maxBacklog)
+	}
+	old, unfinished, err := h.read(ctx, setOf(names.backlog[:first]))
+	if err != nil {
+		return "", err
+	}
+	if err := h.mark(s, fresh, old); err != nil {
+		return "", err
+	}
+	o := DigestOptions{Agent: h.Agent, Greeting: begins, Now: h.now()}
+	if begins {
+		o.Project, o.Owed = project.Name(h.Workspace), h.owed(ctx, fresh)
+	}
+	if len(old) > 0 {
+		o.Budget = DefaultBudget - backlogBudget
+	}
+	text, left := s.show(fresh, o, e.Name)
+	if len(old) > 0 {
+		more, stillLeft := s.show(old, DigestOptions{Now: o.Now, Budget: backlogBudget, Backlog: len(names.backlog)}, e.Name)
+		text, left = text+more, append(left, stillLeft...)
+	}
+	s.setBacklog(append(left, names.backlog[first:]...))
+	if names.stable && !unsettled && !unfinished {
 		s.Looked = names.changed
 	}
-	return digest.Text, nil
+	return text, nil
+}
+
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
+
+// show writes a digest for an event, and notes in the session what it names. It returns the files that it has
+// no room for.
+func (s *Session) show(mail []Mail, o DigestOptions, event string) (text string, left []string) {
+	text, named := Compose(mail, o)
+	for _, m := range mail[:named] {
+		one := Shown{File: m.File, At: o.Now, Key: m.key}
+		if one.Key.ID != "" {
+			one.Proof = proofAfter(event, s.Working)
+		}
+		s.Shown = append(s.Shown, one)
+	}
+	for _, m := range mail[named:] {
+		left = append(left, m.File)
+	}
+	return text, left
 }
 
 // shows reports whether an event is one to show mail at. Those that cause a turn need mail that is worth one.
@@ -114,44 +143,10 @@ func (e *Event) shows(mail []Mail, now time.Time) bool {
 	return slices.ContainsFunc(mail, func(m Mail) bool { return m.Err == nil && Wakes(m.Message, now) })
 }
 
-// compose writes the digest of mail for a session.
-func (h *Hook) compose(ctx context.Context, s *Session, names inboxNames, mail []Mail, begins bool) (Digest, error) {
-	if len(mail) > 0 {
-		others, err := h.shownElsewhere(s)
-		if err != nil {
-			return Digest{}, err
-		}
-		for i := range mail {
-			m := &mail[i]
-			m.Elsewhere, m.Standing = others[m.File], names.waiting[m.File]
-		}
-	}
-	o := DigestOptions{Agent: h.Agent, Project: project.Name(h.Workspace), Greeting: begins, Now: h.now()}
-	if begins {
-		o.Owed = h.owed(ctx)
-	}
-	return Compose(mail, o), nil
-}
-
-// shown returns the files that a digest names, in its order.
-func (h *Hook) shown(ctx context.Context, digest Digest, mail []Mail) ([]Shown, error) {
-	named := make(map[string]bool, len(digest.Named))
-	for _, i := range digest.Named {
-		named[mail[i].File] = true
-	}
-	keys, err := h.keys(ctx, named)
-	shown := make([]Shown, 0, len(digest.Named))
-	for _, i := range digest.Named {
-		file := mail[i].File
-		shown = append(shown, Shown{File: file, At: h.now(), Key: keys[file]})
-	}
-	return shown, err
-}
-
 // look lists the inbox, unless the session knows all that it holds. It drops from the session what has left
 // the inbox.
 func (h *Hook) look(dir *durable.Dir, s *Session) (n inboxNames, err error) {
-	n = inboxNames{changed: h.inboxTime(), fresh: make(map[string]bool), waiting: s.waiting(dir)}
+	n = inboxNames{changed: h.inboxTime(), fresh: make(map[string]bool), backlog: s.backlog(dir)}
 	n.stable = !n.changed.IsZero() && h.now().Sub(n.changed) > stable
 	if s.hasLooked(n.changed) {
 		return n, nil
@@ -169,90 +164,90 @@ func (h *Hook) look(dir *durable.Dir, s *Session) (n inboxNames, err error) {
 		}
 	}
 	s.forgetGone(n.fresh)
-	maps.DeleteFunc(n.waiting, func(name string, _ bool) bool { return !n.fresh[name] })
+	n.backlog = slices.DeleteFunc(n.backlog, func(name string) bool { return !n.fresh[name] })
 	for _, t := range s.Shown {
 		delete(n.fresh, t.File)
 	}
-	for name := range n.waiting {
+	for _, name := range n.backlog {
 		delete(n.fresh, name)
 	}
 	return n, nil
 }
 
-// read reads files in the inbox. Unsettled says that it left some out, because they may not be complete.
+// read reads files in the inbox, in its order. Unsettled says that it left some out, because they may not be complete.
 func (h *Hook) read(ctx context.Context, names map[string]bool) (mail []Mail, unsettled bool, err error) {
 	if len(names) == 0 {
 		return nil, false, nil
 	}
+	var mu sync.Mutex
+	keys := make(map[string]turn.Key, len(names)) // which depend on whole bodies
 	entries, err := h.Workspace.ListNamed(ctx, h.Agent, mailbox.Inbox, func(name string) bool { return names[name] }, func(e *mailbox.Entry) bool {
-		if m := e.Message; m != nil && m.Body.Kind == schema.Text && len(m.Body.Text) > maxBody {
-			m.Body.Text = strings.ToValidUTF8(m.Body.Text[:maxBody], "")
+		if e.Err != nil {
+			return true
+		}
+		if k, err := turn.KeyOf(e.Message); err == nil {
+			mu.Lock()
+			keys[e.Name] = k
+			mu.Unlock()
+		}
+		if body := &e.Message.Body; body.Kind == schema.Text && len(body.Text) > maxBody {
+			body.Text = strings.ToValidUTF8(body.Text[:maxBody], "")
 		}
 		return true
 	})
 	signatures := trust.NewChecker(h.Workspace)
-	for _, e := range entries {
+	for _, e := range mailbox.InOrder(entries) {
 		if e.Err != nil && h.now().Sub(e.Modified).Abs() < settled {
 			unsettled = true
 			continue
 		}
-		mail = append(mail, Mail{Message: e.Message, File: e.Name, Err: e.Err, Signature: signatures.Check(e).Verdict})
+		mail = append(mail, Mail{Message: e.Message, File: e.Name, Err: e.Err, Signature: signatures.Check(e).Verdict, key: keys[e.Name]})
 	}
 	return mail, unsettled, err
 }
 
-// keys returns the keys of messages, which depend on their whole bodies.
-func (h *Hook) keys(ctx context.Context, names map[string]bool) (map[string]turn.Key, error) {
-	keys := make(map[string]turn.Key, len(names))
-	if len(names) == 0 {
-		return keys, nil
+// owed returns the requests that wait for the agent's answer and are not among the mail. It returns none if the
+// search fails or takes long: the digest is useful without them.
+func (h *Hook) owed(ctx context.Context, mail []Mail) []turn.OpenRequest {
+	known := make(map[string]schema.ID, len(mail))
+	for i := range mail {
+		if mail[i].isMessage() {
+			known[mail[i].File] = mail[i].Message.ID
+		}
 	}
-	var mu sync.Mutex
-	_, err := h.Workspace.ListNamed(ctx, h.Agent, mailbox.Inbox, func(name string) bool { return names[name] }, func(e *mailbox.Entry) bool {
-		if e.Err != nil {
-			return false
-		}
-		if k, err := turn.KeyOf(e.Message); err == nil {
-			mu.Lock()
-			defer mu.Unlock()
-			keys[e.Name] = k
-		}
-		return false
-	})
-	return keys, err
-}
-
-// owed returns the requests that the agent has acknowledged and not answered. It returns none if the search
-// fails or takes long: the digest is useful without them.
-func (h *Hook) owed(ctx context.Context) []turn.OpenRequest {
 	ctx, cancel := context.WithTimeout(ctx, owedLimit)
 	defer cancel()
-	owed, err := turn.OwedBy(ctx, h.Workspace, h.Agent)
-	if err != nil && len(owed.Mine) == 0 {
-		return nil
-	}
-	return owed.Mine
+	owed, _ := turn.OwedBesides(ctx, h.Workspace, h.Agent, known)
+	return owed
 }
 
-// shownElsewhere returns the files that were shown to other living sessions of the agent.
-func (h *Hook) shownElsewhere(s *Session) (map[string]bool, error) {
+// mark marks the mail that was shown to other living sessions of the agent.
+func (h *Hook) mark(s *Session, parts ...[]Mail) error {
+	if len(slices.Concat(parts...)) == 0 {
+		return nil
+	}
 	sessions, err := Sessions(h.Workspace, h.Agent)
-	shown := make(map[string]bool)
+	elsewhere := make(map[string]bool)
 	for _, other := range sessions {
 		if other.ID == s.ID {
 			continue
 		}
 		for _, t := range other.Shown {
-			shown[t.File] = true
+			elsewhere[t.File] = true
 		}
 	}
-	return shown, err
+	for _, mail := range parts {
+		for i := range mail {
+			mail[i].Elsewhere = elsewhere[mail[i].File]
+		}
+	}
+	return err
 }
 
 // forget prepares a session that begins. It removes the files of dead sessions of the agent, of the session that
 // this one replaces, and of hooks that were killed.
 func (h *Hook) forget(dir *durable.Dir, s *Session, source string) error {
-	s.Looked, s.Left = time.Time{}, 0
+	s.Looked, s.Backlog = time.Time{}, 0
 	names, err := dir.Names()
 	if err != nil {
 		return err

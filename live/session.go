@@ -34,10 +34,10 @@ type Session struct {
 	// Looked is the time of the inbox when it held nothing that was not shown to the session. It is zero if
 	// the inbox may hold more.
 	Looked time.Time `json:"looked,omitzero"`
-	// Left counts the files that waited at the start and are not shown yet. A file of their own holds their
-	// names; left holds the names to write.
-	Left int `json:"left,omitempty"`
-	left map[string]bool
+	// Backlog counts the files that a digest had no room for and that are not shown yet. A file of their own
+	// holds their names; newBacklog holds them if it is to be written.
+	Backlog    int `json:"backlog,omitempty"`
+	newBacklog []string
 	// Shown are the files in the inbox that were shown to the session, the oldest first.
 	Shown []Shown `json:"shown,omitempty"`
 	// Events says when an event of each name first came.
@@ -45,7 +45,7 @@ type Session struct {
 }
 
 const (
-	waitingSuffix = ".waiting"
+	backlogSuffix = ".backlog"
 	// followSuffix is that of the file that the process that follows a session locks, and followerSuffix
 	// that of the file that names the process.
 	followSuffix   = ".follow"
@@ -194,25 +194,20 @@ func (s *Session) forgetGone(names map[string]bool) {
 	}
 }
 
-// waiting reads the names of the files that waited when the session began and that were not shown to it. Those
-// that cannot be read count as new.
-func (s *Session) waiting(dir *durable.Dir) map[string]bool {
-	names := make(map[string]bool)
-	if s.Left > 0 {
-		data, err := dir.ReadFile(s.ID+waitingSuffix, maxState)
-		if err != nil || json.Unmarshal(data, &names) != nil {
-			clear(names)
-		}
+// backlog reads the names of the files that a digest had no room for, in order. Those that cannot be read count
+// as new.
+func (s *Session) backlog(dir *durable.Dir) (names []string) {
+	if s.Backlog == 0 {
+		return nil
+	}
+	data, err := dir.ReadFile(s.ID+backlogSuffix, maxState)
+	if err != nil || json.Unmarshal(data, &names) != nil {
+		return nil
 	}
 	return names
 }
 
-// setWaiting notes those names, which only become fewer.
-func (s *Session) setWaiting(names map[string]bool) {
-	if len(names) != s.Left {
-		s.Left, s.left = len(names), names
-	}
-}
+func (s *Session) setBacklog(names []string) { s.Backlog, s.newBacklog = len(names), names }
 
 // replacements are files that are written, and replace others when they are published.
 type replacements []*durable.Replacement
@@ -245,8 +240,8 @@ func (s *Session) prepare(dir *durable.Dir) (written replacements, err error) {
 		return err
 	}
 	err = add(project.SessionSuffix, s)
-	if err == nil && len(s.left) > 0 {
-		err = add(waitingSuffix, s.left)
+	if err == nil && len(s.newBacklog) > 0 {
+		err = add(backlogSuffix, s.newBacklog)
 	}
 	if err != nil {
 		return nil, errors.Join(err, written.discard())
@@ -257,7 +252,7 @@ func (s *Session) prepare(dir *durable.Dir) (written replacements, err error) {
 // removeSession forgets a session.
 func removeSession(dir *durable.Dir, id string) error {
 	var err error
-	for _, suffix := range []string{project.SessionSuffix, waitingSuffix, followSuffix, followerSuffix} {
+	for _, suffix := range []string{project.SessionSuffix, backlogSuffix, followSuffix, followerSuffix} {
 		err = errors.Join(err, dir.Remove(id+suffix))
 	}
 	return err

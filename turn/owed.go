@@ -43,11 +43,22 @@ type OpenRequest struct {
 // outbox of its sender or in a mailbox of the agent, whether it was acknowledged or not. With a
 // *mailbox.UnreadableError, OwedBy also returns what it could read.
 func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (Owed, error) {
+	return owedExcept(ctx, w, agent, nil)
+}
+
+// OwedBesides returns the requests that wait for the agent's answer, as OwedBy does, except those in some files
+// of its inbox, which it does not read. The map has the id of the message in each file.
+func OwedBesides(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, files map[string]schema.ID) ([]OpenRequest, error) {
+	owed, err := owedExcept(ctx, w, agent, files)
+	return owed.Mine, err
+}
+
+func owedExcept(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName, except map[string]schema.ID) (Owed, error) {
 	owed := Owed{Agent: agent, Mine: []OpenRequest{}, Theirs: []OpenRequest{}}
 	if err := w.CheckAgent(agent); err != nil {
 		return owed, err
 	}
-	l := ledger{w: w, agent: agent, tracker: newTracker(w)}
+	l := ledger{w: w, agent: agent, except: except, tracker: newTracker(w)}
 	unreadable := l.readRequests(ctx)
 	if err := fatal(unreadable); err != nil {
 		return owed, err
@@ -97,8 +108,10 @@ type debt struct {
 // only those that matter: requests, then newer messages that may answer one, then the files of the
 // requests without an answer.
 type ledger struct {
-	w       *mailbox.Workspace
-	agent   schema.AgentName
+	w     *mailbox.Workspace
+	agent schema.AgentName
+	// except has the ids of requests that do not count, by their files in the inbox.
+	except  map[string]schema.ID
 	tracker *tracker
 	// debts are in the order of age.
 	debts []debt
@@ -110,6 +123,9 @@ type ledger struct {
 // are in the names of files. Bodies are not kept, for there may be many.
 func (l *ledger) readRequests(ctx context.Context) error {
 	found, err := l.w.Search(ctx, func(agent schema.AgentName, box mailbox.Box, name string) bool {
+		if _, known := l.except[name]; known && agent == l.agent && box == mailbox.Inbox {
+			return false
+		}
 		parsed, err := schema.ParseFileName(name)
 		return (box == mailbox.Outbox || agent == l.agent) && (err != nil || parsed.Type.IsRequest())
 	}, func(m *schema.Message) bool {
@@ -118,6 +134,9 @@ func (l *ledger) readRequests(ctx context.Context) error {
 	})
 	l.replies = make(map[schema.ID][]mailbox.Entry)
 	seen := make(map[schema.ID]bool)
+	for _, id := range l.except {
+		seen[id] = true
+	}
 	for _, e := range found {
 		m := e.Message
 		if e.Err != nil || seen[m.ID] {

@@ -90,6 +90,36 @@ func TestOwedInEveryStage(t *testing.T) {
 	check("given up", "dead codex dead")
 }
 
+// TestOwedBesides checks that requests in known files of the inbox do not count, and others of the same file
+// name do.
+func TestOwedBesides(t *testing.T) {
+	w := newWorkspace(t)
+	send(t, w, question("acknowledged"))
+	first := entries(t, w, "codex", mailbox.Inbox)[0]
+	if err := w.Acknowledge(first); err != nil {
+		t.Fatal(err)
+	}
+	send(t, w, question("known"), question("unknown"))
+	known := make(map[string]schema.ID)
+	for _, e := range entries(t, w, "codex", mailbox.Inbox) {
+		if e.Message.Subject == "known" {
+			known[first.Name] = e.Message.ID // the name is free again
+			if err := os.Rename(e.Path, filepath.Join(filepath.Dir(e.Path), first.Name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	owed, err := OwedBesides(t.Context(), w, "codex", known)
+	var subjects []string
+	for _, r := range owed {
+		subjects = append(subjects, r.Subject)
+	}
+	slices.Sort(subjects)
+	if err != nil || !slices.Equal(subjects, []string{"acknowledged", "unknown"}) {
+		t.Errorf("besides the known one, codex owes %q (%v)", subjects, err)
+	}
+}
+
 // TestOwedAfterTurns checks what turns leave: the journal knows an automatic answer, also one that an
 // earlier version sent without making it final.
 func TestOwedAfterTurns(t *testing.T) {
