@@ -14,6 +14,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
 )
@@ -114,6 +115,20 @@ func rewrite(t testing.TB, path, from, to string) {
 		t.Fatalf("%s has no %s (%v)", path, from, err)
 	}
 	writeFile(t, path, strings.ReplaceAll(string(data), from, to))
+}
+
+// TestTemporaryFiles checks that the first hook of a session removes what killed hooks left, and not what a
+// follower may be writing.
+func TestTemporaryFiles(t *testing.T) {
+	h := newHooks(t, Claude)
+	h.begin()
+	for _, suffix := range []string{project.SessionSuffix, backlogSuffix, followerSuffix} {
+		writeFile(t, h.statePath(".other"+suffix+".tmp-1a2b"), "{")
+	}
+	h.on("s", SessionStart)
+	if files, want := h.stateFiles(), []string{lockName, ".other.follower.tmp-1a2b", "s.json"}; !slices.Equal(files, want) {
+		t.Errorf("the files are %q, want %q", files, want)
+	}
 }
 
 // TestDamagedBacklog checks that messages that waited are shown although the list of them is damaged.

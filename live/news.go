@@ -253,7 +253,8 @@ func (h *Hook) forget(dir *durable.Dir, s *Session, source string) error {
 		return err
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, ".") && strings.Contains(name, ".tmp-") {
+		// A follower that begins may be writing its note.
+		if file, _, temporary := strings.Cut(name, ".tmp-"); temporary && strings.HasPrefix(file, ".") && !strings.HasSuffix(file, followerSuffix) {
 			err = errors.Join(err, dir.Remove(name))
 		}
 	}
