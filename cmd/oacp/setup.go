@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/git"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/live/setup"
@@ -41,8 +43,8 @@ func newSetupCommand(s *command.Streams) *cli.Command {
 their settings hooks that report new mail, the MCP server oacp mcp with the
 permission to use its tools, and a few lines in CLAUDE.md or AGENTS.md. This is for
 sessions in this project, or with --user for all of your sessions. The files keep
-everything else. If one cannot be read or written, setup changes nothing. A second
-run changes only what its options change. --remove takes everything out again.
+everything else. If one cannot be read or written, setup changes nothing. Run again
+with other options, it replaces what it wrote. --remove removes it.
 
 EXAMPLES:
    oacp setup claude
@@ -61,7 +63,7 @@ EXAMPLES:
 			if err != nil {
 				return err
 			}
-			return runSetup(o, program, s)
+			return runSetup(c.Context, o, program, s)
 		},
 	}
 }
@@ -83,34 +85,43 @@ func (o *setupOptions) check(args []string) (live.Program, error) {
 	return live.Program(args[0]), o.sync.Check()
 }
 
-func runSetup(o setupOptions, program live.Program, s *command.Streams) (err error) {
-	agent, err := schema.ParseAgentName(cmp.Or(o.agent, string(program)))
-	if err != nil {
+// runSetup opens the workspace of the project, of which the setup for all sessions of the user needs none.
+func runSetup(ctx context.Context, o setupOptions, program live.Program, s *command.Streams) error {
+	if o.user {
+		return o.run(ctx, program, nil, s)
+	}
+	w, err := command.Open(command.Workspace{}.Place(s), nil)
+	switch {
+	case o.remove && errors.Is(err, mailbox.ErrNoWorkspace): // it went before its setup
+		return o.run(ctx, program, nil, s)
+	case err != nil:
 		return err
 	}
-	options := setup.Options{Program: program, Scope: setup.User, Agent: agent, Sync: o.sync.String(), Getenv: s.Getenv}
+	return errors.Join(o.run(ctx, program, w, s), w.Close())
+}
+
+// options returns what to set up, and whether the PATH leads to this program.
+func (o setupOptions) options(program live.Program, w *mailbox.Workspace, s *command.Streams) (options setup.Options, onPath bool, err error) {
+	options = setup.Options{Program: program, Scope: setup.User, Sync: o.sync.String(), Workspace: w, Getenv: s.Getenv}
+	if options.Agent, err = schema.ParseAgentName(cmp.Or(o.agent, string(program))); err != nil {
+		return options, false, err
+	}
 	if !o.user {
 		options.Scope = setup.Project
-		w, err := command.Open(command.Workspace{}.Place(s), nil)
-		switch {
-		case o.remove && errors.Is(err, mailbox.ErrNoWorkspace): // it went before its setup
-		case err != nil:
-			return err
-		default:
-			defer func() { err = errors.Join(err, w.Close()) }()
-			options.Workspace = w
+		if options.Dir, err = setup.ProjectDir(program, s.Dir); err == nil && !o.remove {
+			err = w.CheckAgent(options.Agent)
 		}
-		if !o.remove {
-			if err := w.CheckAgent(agent); err != nil {
-				return err
-			}
-		}
-		if options.Dir, err = setup.ProjectDir(program, s.Dir); err != nil {
-			return err
+		if err != nil {
+			return options, false, err
 		}
 	}
-	onPath := true
-	if options.Command, onPath, err = ownCommand(s); err != nil {
+	options.Command, onPath, err = ownCommand()
+	return options, onPath, err
+}
+
+func (o setupOptions) run(ctx context.Context, program live.Program, w *mailbox.Workspace, s *command.Streams) error {
+	options, onPath, err := o.options(program, w, s)
+	if err != nil {
 		return err
 	}
 	prepare := setup.Prepare
@@ -126,11 +137,21 @@ func runSetup(o setupOptions, program live.Program, s *command.Streams) (err err
 			return err
 		}
 	}
-	answer := o.answer(plan, options, s.Dir, onPath)
-	if o.json {
-		return command.WriteJSON(s.Out, answer)
+	a := setupAnswer{
+		Program: program, Scope: options.Scope, Project: options.Dir, DryRun: o.dryRun, Files: []setupFile{}, removed: o.remove,
 	}
-	answer.print(s)
+	for _, c := range plan.Changes {
+		a.Files = append(a.Files, setupFile{c.Path, c.Action, c.Parts, c.Backup})
+	}
+	if o.remove {
+		a.addRemoval(plan, options, s.Dir)
+	} else {
+		a.addSetup(ctx, plan, options, s.Dir, onPath)
+	}
+	if o.json {
+		return command.WriteJSON(s.Out, a)
+	}
+	a.print(s)
 	if o.dryRun {
 		printDiff(s.Out, plan)
 	}
@@ -138,7 +159,7 @@ func runSetup(o setupOptions, program live.Program, s *command.Streams) (err err
 }
 
 // ownCommand returns how hooks call this program.
-func ownCommand(s *command.Streams) (word string, onPath bool, err error) {
+func ownCommand() (word string, onPath bool, err error) {
 	own, err := os.Executable()
 	if err != nil {
 		return "", false, err
@@ -173,52 +194,76 @@ type setupFile struct {
 	Backup string       `json:"backup,omitempty"`
 }
 
-func (o setupOptions) answer(plan *setup.Plan, options setup.Options, workingDir string, onPath bool) setupAnswer {
-	a := setupAnswer{
-		Program: options.Program, Scope: options.Scope, Agent: options.Agent, Project: options.Dir, DryRun: o.dryRun, Files: []setupFile{}, removed: o.remove,
+// addRemoval adds what matters after a removal.
+func (a *setupAnswer) addRemoval(plan *setup.Plan, options setup.Options, workingDir string) {
+	if !plan.IsEmpty() {
+		a.Notes = []string{"open sessions keep the hooks and tools until they end"}
+		return
 	}
-	for _, c := range plan.Changes {
-		a.Files = append(a.Files, setupFile{c.Path, c.Action, c.Parts, c.Backup})
-	}
-	if o.remove {
-		if a.Agent = ""; !plan.IsEmpty() {
-			a.Confirm = []string{"open sessions keep the hooks and tools until they end"}
+	other, flag := options, " --user"
+	if other.Scope, other.Dir = setup.User, ""; options.Scope == setup.User {
+		other.Scope, flag = setup.Project, ""
+		var err error
+		if other.Dir, err = setup.ProjectDir(options.Program, workingDir); err != nil {
+			return
 		}
-		return a
 	}
+	if plan, err := setup.PrepareRemoval(other); err == nil && !plan.IsEmpty() {
+		a.Next = fmt.Sprintf("oacp setup %s%s --remove, for the setup %s", options.Program, flag, sessionsOf(other.Dir))
+	}
+}
+
+// addSetup adds what matters after a setup.
+func (a *setupAnswer) addSetup(ctx context.Context, plan *setup.Plan, options setup.Options, workingDir string, onPath bool) {
+	note := func(format string, args ...any) { a.Notes = append(a.Notes, fmt.Sprintf(format, args...)) }
+	a.Agent = options.Agent
 	if !onPath {
-		a.Notes = append(a.Notes, "the PATH does not lead to this program, so the hooks have its path: "+options.Command)
+		note("the hooks call %s, because that is not the oacp on the PATH", options.Command)
 	}
 	if command.FindSeparate("mcp") == "" {
-		a.Notes = append(a.Notes, "the program oacp-mcp is neither beside oacp nor on the PATH, so sessions have no tools until it is installed")
+		note("sessions have no tools until oacp-mcp is installed: it is neither beside oacp nor on the PATH")
 	}
 	if _, err := exec.LookPath(string(options.Program)); err != nil {
-		a.Notes = append(a.Notes, string(options.Program)+" is not on the PATH")
+		note("%s is not on the PATH", options.Program)
 	}
-	where := "start " + string(options.Program)
+	start := "start " + string(options.Program)
 	if options.Scope == setup.Project {
-		start := options.Dir
-		if !findsWorkspace(start, options.Workspace) {
-			start = workingDir // it is further down
+		dir := options.Dir
+		if !findsWorkspace(dir, options.Workspace) {
+			dir = workingDir // it is further down
 		}
-		if !findsWorkspace(start, options.Workspace) {
-			a.Notes = append(a.Notes, "sessions find the workspace only if OACP_WORKSPACE is "+options.Workspace.Dir()+" where they start")
+		if !findsWorkspace(dir, options.Workspace) {
+			note("sessions find the workspace only if OACP_WORKSPACE is %s where they start", options.Workspace.Dir())
 		}
-		where += " in " + start
+		start += " in " + dir
 	}
-	a.Next = where + "; oacp doctor checks the setup"
-	if plan.IsEmpty() {
-		return a
+	if a.Next = start + "; oacp doctor checks the setup"; plan.IsEmpty() {
+		return
 	}
-	if options.Program == live.Codex {
-		if options.Scope == setup.Project {
-			a.Confirm = append(a.Confirm, "codex reads settings of a project only if you trust its folder, for which it asks when it starts there")
+	commits := options.Scope == setup.Project && wouldCommit(ctx, options.Dir, plan.Changes[0])
+	if options.Program == live.Claude {
+		note("sessions of claude that are open have no tools until you restart them")
+		if commits {
+			note("git does not ignore .claude/settings.local.json, which is for you alone: add it to .git/info/exclude")
 		}
-		a.Confirm = append(a.Confirm, "codex asks you to review the hooks, when it starts or at the first prompt: answer 2, trust all, and type a prompt again that was lost")
-	} else {
-		a.Confirm = append(a.Confirm, "restart open sessions: they do not have the tools")
+		return
 	}
-	return a
+	if commits {
+		note("git does not ignore .codex: add it to .git/info/exclude, unless everybody's codex is to act for agent %s", options.Agent)
+	}
+	if options.Scope == setup.Project {
+		a.Confirm = append(a.Confirm, "codex asks whether you trust the folder, and reads its settings only if you do")
+	}
+	a.Confirm = append(a.Confirm, "codex asks you to review the hooks, when it starts or at the first prompt: answer 2, trust all; if the prompt was lost, type it again")
+}
+
+// wouldCommit reports whether git would commit a file that has changed.
+func wouldCommit(ctx context.Context, dir string, c setup.Change) bool {
+	if c.Action == setup.Unchanged {
+		return false
+	}
+	_, err := (&git.Repository{Dir: dir}).Run(ctx, "check-ignore", "--quiet", c.Path)
+	return git.Exit(err) == 1
 }
 
 // findsWorkspace reports whether a session that starts in a folder finds the workspace.
@@ -227,31 +272,36 @@ func findsWorkspace(dir string, w *mailbox.Workspace) bool {
 	return err == nil && sameFolder(found, w.Dir())
 }
 
+// sessionsOf says where the sessions are that have a setup.
+func sessionsOf(project string) string {
+	if project == "" {
+		return "in all of your sessions"
+	}
+	return "in " + project
+}
+
 // print says what was done, a line for each file.
 func (a setupAnswer) print(s *command.Streams) {
-	what := fmt.Sprintf("%s acts for agent %s", a.Program, a.Agent)
-	if a.removed {
-		what = fmt.Sprintf("%s is without oacp", a.Program)
-	}
-	where := "in all of your sessions"
-	if a.Scope == setup.Project {
-		where = "in " + a.Project
-	}
-	begin := "OK: "
+	begin, would := "OK:", ""
 	if a.DryRun {
-		begin = "would be: "
+		begin, would = "dry run, nothing is written:", "would be "
 	}
-	fmt.Fprintf(s.Out, "%s%s %s\n", begin, what, visible.Line(where))
-	for _, f := range a.Files {
-		if a.removed && f.Action == setup.Unchanged {
-			continue // nothing of oacp is in it
-		}
-		fmt.Fprintf(s.Out, "  %s: %s (%s)\n", f.Action, visible.Line(f.Path), strings.Join(f.Parts, ", "))
+	what := "acts for agent " + string(a.Agent)
+	if a.removed {
+		what = "is without oacp"
+	}
+	fmt.Fprintf(s.Out, "%s %s %s %s\n", begin, a.Program, what, visible.Line(sessionsOf(a.Project)))
+	files := a.Files
+	if a.removed { // in one that is unchanged, there is nothing of oacp
+		files = slices.DeleteFunc(slices.Clone(files), func(f setupFile) bool { return f.Action == setup.Unchanged })
+	}
+	for _, f := range files {
+		fmt.Fprintf(s.Out, "  %s%s: %s (%s)\n", would, f.Action, visible.Line(f.Path), strings.Join(f.Parts, ", "))
 		if f.Backup != "" && f.Action != setup.Unchanged {
-			fmt.Fprintf(s.Out, "    as it was: %s\n", visible.Line(f.Backup))
+			fmt.Fprintf(s.Out, "    backup: %s\n", visible.Line(f.Backup))
 		}
 	}
-	if a.removed && len(a.Confirm) == 0 {
+	if len(files) == 0 {
 		fmt.Fprintln(s.Out, "  nothing to remove")
 	}
 	for _, text := range a.Notes {

@@ -49,8 +49,13 @@ func Inspect(o Options, workingDir string) []doctor.Finding {
 			}
 			if f, ok := o.look(); ok {
 				setups = append(setups, f)
-				findings = append(findings, f.findings()...)
 			}
+		}
+		if len(setups) > 1 { // a server alone is one that the user registered
+			setups = slices.DeleteFunc(setups, func(f found) bool { return f.hooks == nil && f.problems == nil })
+		}
+		for _, f := range setups {
+			findings = append(findings, f.findings()...)
 		}
 		if len(setups) == 0 {
 			add(doctor.SeveritySkipped, "oacp setup "+string(program)+" does that", "is not set up: mail does not reach its sessions")

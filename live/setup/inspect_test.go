@@ -103,6 +103,10 @@ func TestInspect(t *testing.T) {
 			"warn codex (user): features.hooks in home/.codex/config.toml switches hooks off",
 			"warn codex: it is set up for the project and for the user: both hooks run for each event",
 		}},
+		"a server of the user": {func(s *scene) {
+			s.write("home/.claude.json", `{"mcpServers": {"oacp": {"command": "oacp", "args": ["mcp", "--agent", "claude"]}}}`)
+			s.do(Prepare, s.options(live.Claude, Project))
+		}, []string{hooksOK, notOnPath}},
 		"no arguments": {func(s *scene) {
 			s.do(Prepare, s.options(live.Codex, User))
 			config := "home/.codex/config.toml"

@@ -94,7 +94,7 @@ func (s *programScene) run(args ...string) string {
 	return string(called)
 }
 
-func (s *programScene) wantCalls(program live.Program, called string) {
+func (s *programScene) wantCalls(o Options, called string) {
 	s.t.Helper()
 	var got []string
 	for _, match := range regexp.MustCompile(`"hook_event_name": ?"(\w+)"`).FindAllStringSubmatch(called, -1) {
@@ -104,7 +104,7 @@ func (s *programScene) wantCalls(program live.Program, called string) {
 	if want := []string{"PostToolUse", "SessionEnd", "SessionStart", "Stop", "UserPromptSubmit"}; !slices.Equal(got, want) {
 		s.t.Errorf("the events are %v, want %v", got, want)
 	}
-	for _, want := range []string{fmt.Sprintf("hook %s --agent claude\n", program), "mcp --agent claude\n"} {
+	for _, want := range []string{fmt.Sprintf("hook %s --agent %s\n", o.Program, o.Agent), fmt.Sprintf("mcp --agent %s\n", o.Agent)} {
 		if !strings.Contains(called, want) {
 			s.t.Errorf("there is no call %q in\n%s", want, called)
 		}
@@ -118,10 +118,11 @@ func TestClaudeRunsHooks(t *testing.T) {
 			s := newProgramScene(t, live.Claude, modelstub.ToolCall{Name: "Bash", Input: map[string]any{"command": "true", "description": "nothing"}})
 			s.write("home/.claude/settings.json", `{"permissions": {"allow": ["Bash"]}}`)
 			o := s.options(live.Claude, scope)
+			o.Agent = "reviewer"
 			s.do(Prepare, o)
-			s.wantCalls(live.Claude, s.run("-p", "hello"))
-			s.env = append(s.env, "OACP_AGENT=reviewer")
-			if called := s.run("-p", "hello"); !strings.Contains(called, "mcp --agent reviewer\n") {
+			s.wantCalls(o, s.run("-p", "hello"))
+			s.env = append(s.env, "OACP_AGENT=planner")
+			if called := s.run("-p", "hello"); !strings.Contains(called, "mcp --agent planner\n") {
 				t.Errorf("with another agent in the environment claude calls\n%s", called)
 			}
 			s.do(PrepareRemoval, o)
@@ -140,7 +141,7 @@ func TestCodexRunsHooks(t *testing.T) {
 			s := newProgramScene(t, live.Codex, modelstub.ToolCall{Name: "exec_command", Input: map[string]any{"cmd": "true"}})
 			config := "home/.codex/config.toml"
 			s.write(config, withoutMode(s.files()[config])+fmt.Sprintf("[projects.%q]\ntrust_level = \"trusted\"\n", s.project))
-			o := s.options(live.Codex, scope)
+			o := s.options(live.Codex, scope) // for the agent claude
 			s.do(Prepare, o)
 			if called := s.run("exec", "hello"); strings.Contains(called, "hook") {
 				t.Errorf("before the review codex calls\n%s", called)
@@ -152,7 +153,7 @@ func TestCodexRunsHooks(t *testing.T) {
 					t.Errorf("after the review: %s", f.Message)
 				}
 			}
-			s.wantCalls(live.Codex, s.run("exec", "hello"))
+			s.wantCalls(o, s.run("exec", "hello"))
 			s.do(PrepareRemoval, o)
 			if called := s.run("exec", "hello"); called != "" {
 				t.Errorf("after the removal codex calls\n%s", called)
