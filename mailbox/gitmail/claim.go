@@ -34,8 +34,8 @@ type Claim struct {
 	counter            uint64
 	// Object is the commit.
 	Object string `json:"-"`
-	// Err says why the ref holds no claim. Then only Agent, ID and Object are set, and they may be empty
-	// if the ref's name is at fault.
+	// Err says why the ref holds no claim. Then only Agent, ID, Object and Ref are set, and the first two
+	// are empty if the ref's name is at fault.
 	Err error `json:"-"`
 	// Ref is the complete name of the ref.
 	Ref string `json:"-"`
@@ -63,29 +63,24 @@ const (
 	maxAttempts = 1 << 20
 )
 
-// claimRef returns the ref for the claims on a message. Git allows dots only in some places.
+// claimRef returns the ref for the claims on a message.
 func claimRef(agent schema.AgentName, id schema.ID) string {
-	return claimRefs + escapeDots(string(agent)) + "/" + escapeDots(string(id))
+	return claimPrefix(agent) + escapeDots(string(id))
 }
 
+func claimPrefix(agent schema.AgentName) string { return claimRefs + escapeDots(string(agent)) + "/" }
+
+// escapeDots escapes dots, which git allows only in some places.
 func escapeDots(name string) string { return strings.ReplaceAll(name, ".", "%2E") }
 
 // parseClaimRef is the inverse of claimRef.
-func parseClaimRef(ref string) (agent schema.AgentName, id schema.ID, err error) {
-	rest, ok := strings.CutPrefix(ref, claimRefs)
-	folder, name, isNested := strings.Cut(rest, "/")
-	if !ok || !isNested {
+func parseClaimRef(ref string) (schema.AgentName, schema.ID, error) {
+	folder, name, _ := strings.Cut(strings.TrimPrefix(ref, claimRefs), "/")
+	agent, agentErr := schema.ParseAgentName(strings.ReplaceAll(folder, "%2E", "."))
+	id := schema.ID(strings.ReplaceAll(name, "%2E", "."))
+	_, idErr := schema.ParseID(id)
+	if agentErr != nil || idErr != nil || claimRef(agent, id) != ref {
 		return "", "", errors.New("the name of the ref is not " + claimRefs + "<agent>/<message>")
-	}
-	if agent, err = schema.ParseAgentName(strings.ReplaceAll(folder, "%2E", ".")); err != nil {
-		return "", "", err
-	}
-	id = schema.ID(strings.ReplaceAll(name, "%2E", "."))
-	if _, err = schema.ParseID(id); err != nil {
-		return "", "", err
-	}
-	if claimRef(agent, id) != ref {
-		return "", "", errors.New("dots in the name of the ref are not written as %2E")
 	}
 	return agent, id, nil
 }
@@ -119,8 +114,13 @@ func parseClaim(text string) (Claim, error) {
 	}
 	c := t.Claim
 	c.workspace, c.process, c.counter, c.Lease = t.Workspace, t.Process, t.Counter, t.Lease
-	if err := c.check(text); err != nil {
-		return Claim{}, err
+	switch {
+	case machineName(c.Machine) != c.Machine, !isRandom(c.workspace), !isRandom(c.process),
+		c.State != ClaimWorking && c.State != ClaimAhead && c.State != ClaimFree,
+		c.Attempt < 0, c.Attempt > maxAttempts, c.Lease <= 0, c.Lease > MaxLease:
+		return Claim{}, errors.New("a value in the claim is not possible")
+	case c.text() != text:
+		return Claim{}, errors.New("the claim is not written in the usual way")
 	}
 	return c, nil
 }
@@ -133,55 +133,23 @@ func claimAt(ref, object, text string) Claim {
 	return c
 }
 
-// check returns an error if the claim is not one that this package writes as the text.
-func (c *Claim) check(text string) error {
-	switch {
-	case machineName(c.Machine) != c.Machine:
-		return errors.New("the machine's name in the claim is not valid")
-	case !isRandom(c.workspace) || !isRandom(c.process):
-		return errors.New("the claim has no numbers of the workspace and the process")
-	case c.State != ClaimWorking && c.State != ClaimAhead && c.State != ClaimFree:
-		return errors.New("the state of the claim is not known")
-	case c.Attempt < 0 || c.Attempt > maxAttempts || c.Lease <= 0 || c.Lease > MaxLease:
-		return errors.New("a number in the claim is out of range")
-	case c.text() != text:
-		return errors.New("the claim is not written in the usual way")
-	}
-	return nil
-}
-
 func isRandom(text string) bool {
 	return len(text) == 2*randomSize && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 // machineName returns a host's name with letters, digits, dots, underscores and hyphens only.
 func machineName(host string) string {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	name := strings.Map(func(c rune) rune {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '_', c == '-':
+		if strings.ContainsRune(allowed, c) {
 			return c
 		}
 		return '-'
 	}, host)
-	if len(name) > maxMachine {
-		name = name[:maxMachine]
-	}
-	if name == "" {
-		return "unknown"
-	}
-	return name
+	return cmp.Or(name[:min(len(name), maxMachine)], "unknown")
 }
 
 func hostName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		return "unknown"
-	}
+	host, _ := os.Hostname() // without a name, the machine is unknown
 	return machineName(host)
-}
-
-// claimCommit returns the bytes of the commit for the text of a claim.
-func claimCommit(tree, text string, at time.Time) []byte {
-	who := fmt.Sprintf("oacp <oacp@localhost> %d +0000", max(0, at.Unix()))
-	return fmt.Appendf(nil, "tree %s\nauthor %s\ncommitter %[2]s\n\n%s\n", tree, who, text)
 }

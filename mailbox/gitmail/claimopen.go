@@ -1,12 +1,11 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"io/fs"
 	"strings"
 	"time"
 
@@ -25,8 +24,7 @@ func (r *Repository) NewClaims(ctx context.Context, o ClaimOptions) (*Claims, er
 	if err != nil {
 		return nil, err
 	}
-	w := r.w
-	number, err := workspaceNumber(w)
+	number, err := workspaceNumber(r.w)
 	if err != nil {
 		return nil, err
 	}
@@ -35,15 +33,12 @@ func (r *Repository) NewClaims(ctx context.Context, o ClaimOptions) (*Claims, er
 		_, err := r.Sync(ctx, o.Sync)
 		return err
 	}
-	c.pending = func(file string) (bool, error) {
-		_, err := w.Root().Lstat("agents/" + string(o.Agent) + "/" + string(mailbox.Inbox) + "/" + file)
-		if errors.Is(err, fs.ErrNotExist) {
-			return false, nil
-		}
-		return err == nil, err
+	c.pending = func(file string) bool {
+		_, err := r.w.Root().Lstat(mailbox.BoxName(o.Agent, mailbox.Inbox) + "/" + file)
+		return !mailbox.IsGone(err)
 	}
 	c.inbox = func(ctx context.Context) (map[schema.ID]bool, error) {
-		entries, err := w.List(ctx, o.Agent, mailbox.Inbox)
+		entries, err := r.w.Inbox(ctx, o.Agent)
 		ids := make(map[schema.ID]bool, len(entries))
 		for _, e := range entries {
 			if e.Message != nil {
@@ -56,15 +51,9 @@ func (r *Repository) NewClaims(ctx context.Context, o ClaimOptions) (*Claims, er
 }
 
 func newClaims(o ClaimOptions, refs claimStore, workspace string) *Claims {
-	if o.Lease == 0 {
-		o.Lease = DefaultLease
-	}
 	return &Claims{
-		agent: o.Agent, lease: o.Lease, machine: hostName(), workspace: workspace, process: randomNumber(),
-		refs: refs, wall: time.Now, warn: func(error) {},
-		changed: make(chan struct{}, 1), renewals: make(chan struct{}, 1), ends: make(chan struct{}, 1),
-		taking: make(semaphore, 1), pushing: make(semaphore, 1),
-		held: make(map[schema.ID]*heldClaim), seen: make(map[schema.ID]*sighting), strange: make(map[string]string),
+		agent: o.Agent, lease: cmp.Or(o.Lease, DefaultLease), machine: hostName(), workspace: workspace, process: randomNumber(),
+		refs: refs, now: time.Now, changed: make(chan struct{}, 1), pushing: make(chan struct{}, 1), held: make(map[schema.ID]*heldClaim),
 	}
 }
 
@@ -74,29 +63,20 @@ func randomNumber() string {
 	return hex.EncodeToString(raw)
 }
 
-// workspaceNumber returns the random number of a workspace on this machine, and makes one if there is none.
-// By this number a process recognizes the claims of an earlier process that died.
+// workspaceNumber returns a number of the workspace on this machine, by which a process recognizes the
+// claims of an earlier process that died. A copy of the workspace elsewhere has another one, so that it does
+// not take the claims of the original for its own.
 func workspaceNumber(w *mailbox.Workspace) (string, error) {
 	const name = stateFolder + "/number"
-	data, err := durable.ReadFile(w.Root(), w.Dir(), name, 1<<10)
-	if number := strings.TrimSpace(string(data)); err == nil && isRandom(number) {
-		return numberHere(number, w.Dir()), nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
 	if err := w.MakeStateFolder(stateFolder); err != nil {
 		return "", err
 	}
-	number := randomNumber()
-	return numberHere(number, w.Dir()), durable.ReplaceFile(w.Root(), w.Dir(), name, []byte(number+"\n"), 0o644)
-}
-
-// numberHere returns the number of a workspace in a folder of this machine. A copy elsewhere has another
-// one, so that it does not take the claims of the original for its own.
-func numberHere(number, dir string) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{number, hostName(), dir}, "\x00")))
-	return hex.EncodeToString(sum[:randomSize])
+	if _, err := w.AddFile(name, []byte(randomNumber()+"\n")); err != nil {
+		return "", err
+	}
+	data, err := durable.ReadFile(w.Root(), w.Dir(), name, 1<<10)
+	sum := sha256.Sum256([]byte(strings.Join([]string{strings.TrimSpace(string(data)), hostName(), w.Dir()}, "\x00")))
+	return hex.EncodeToString(sum[:randomSize]), err
 }
 
 // ListClaims returns the claims of all agents and machines as of the last sync, including refs that hold

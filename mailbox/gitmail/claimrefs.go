@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,19 +14,25 @@ import (
 
 // refUpdate moves a ref of the remote from one object to another, if it is still at the first. An
 // empty object stands for no ref.
-type refUpdate struct{ ref, from, to string }
+type refUpdate struct {
+	ref, from, to string
+	// text is that of the claim that is the object, empty if there is to be no ref.
+	text string
+	// begun is when the put began that the update is for, and ends says that it gives the claim up.
+	begun time.Time
+	ends  bool
+}
 
 // refResult is what became of an update.
 type refResult int
 
 const (
-	// refUnknown is an update that the remote did not report: it may have happened.
+	// refUnknown is an update that the remote did not report, or did not make: it forbids it, or another
+	// push was at work.
 	refUnknown refResult = iota
 	refMoved
 	// refStale is an update of a ref that was elsewhere.
 	refStale
-	// refRefused is an update that the remote refused: it forbids it, or another push was at work.
-	refRefused
 )
 
 // pushedRefs is how many refs a push updates at most. A command line has room for so many.
@@ -45,75 +52,69 @@ func newGitRefs(ctx context.Context, r *Repository) (*gitRefs, error) {
 
 // write makes the commit of a claim and returns its name.
 func (g *gitRefs) write(ctx context.Context, text string, at time.Time) (string, error) {
-	out, err := g.r.git.RunInput(ctx, bytes.NewReader(claimCommit(g.tree, text, at)), "hash-object", "-w", "-t", "commit", "--stdin")
+	who := fmt.Sprintf("oacp <oacp@localhost> %d +0000", max(0, at.Unix()))
+	commit := fmt.Sprintf("tree %s\nauthor %s\ncommitter %[2]s\n\n%s\n", g.tree, who, text)
+	out, err := g.r.git.RunInput(ctx, strings.NewReader(commit), "hash-object", "-w", "-t", "commit", "--stdin")
 	return strings.TrimSpace(string(out)), err
 }
 
 // push updates refs of the remote, each on its own. The results are in the order of the updates. The
-// error says why some are refUnknown or refRefused.
-func (g *gitRefs) push(ctx context.Context, updates []refUpdate) ([]refResult, error) {
-	results := make([]refResult, 0, len(updates))
-	var errs []error
-	for some := range slices.Chunk(updates, pushedRefs) {
-		chunk, err := g.pushSome(ctx, some)
-		results, errs = append(results, chunk...), append(errs, err)
+// error says why some are unknown.
+func (g *gitRefs) push(ctx context.Context, updates []refUpdate) (results []refResult, err error) {
+	objects := map[string]string{"": ""} // by text: claims with the same text share a commit
+	for i, u := range updates {
+		if _, isWritten := objects[u.text]; !isWritten {
+			if objects[u.text], err = g.write(ctx, u.text, u.begun); err != nil {
+				return nil, err
+			}
+		}
+		updates[i].to = objects[u.text]
 	}
-	return results, errors.Join(errs...)
+	for some := range slices.Chunk(updates, pushedRefs) {
+		chunk, chunkErr := g.pushSome(ctx, some)
+		results, err = append(results, chunk...), errors.Join(err, chunkErr)
+	}
+	return results, err
 }
 
 func (g *gitRefs) pushSome(ctx context.Context, updates []refUpdate) ([]refResult, error) {
 	args := []string{"push", "--porcelain", "--no-verify", "--no-signed"}
+	moves := []string{remoteName}
 	for _, u := range updates {
-		args = append(args, "--force-with-lease="+u.ref+":"+u.from)
+		args, moves = append(args, "--force-with-lease="+u.ref+":"+u.from), append(moves, u.to+":"+u.ref)
 	}
-	args = append(args, remoteName)
-	for _, u := range updates {
-		args = append(args, u.to+":"+u.ref)
-	}
+	args = append(args, moves...)
 	var out, stderr bytes.Buffer
 	command := g.r.git.Command(ctx, args...)
 	command.Stdout, command.Stderr = &out, &stderr
 	err := git.Failure(ctx, command.Run(), args, stderr.Bytes())
 	results := make([]refResult, len(updates))
-	var refused error
+	var refused *RemoteError
 	for line := range strings.Lines(out.String()) {
-		ref, result, why := parsePushLine(line)
-		i := slices.IndexFunc(updates, func(u refUpdate) bool { return u.ref == ref })
-		if i < 0 {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t") // flag, from:to, summary
+		if len(fields) != 3 {
 			continue
 		}
-		if results[i] = result; result == refRefused && refused == nil {
-			failed := g.r.remoteError(&git.Error{Args: args[:1], Exit: git.Exit(err), Stderr: ref + ": " + why}, true)
-			failed.Claims = true
-			refused = failed
+		_, ref, _ := strings.Cut(fields[1], ":")
+		i := slices.IndexFunc(updates, func(u refUpdate) bool { return u.ref == ref })
+		switch flag, summary := fields[0], fields[2]; {
+		case i < 0:
+		case flag == "*", flag == "+", flag == " ", flag == "-":
+			results[i] = refMoved
+		case strings.HasPrefix(summary, "[rejected]"):
+			results[i] = refStale
+		case flag == "!": // not "=", for which the remote has the object from an earlier push
+			refused = g.r.remoteError(&git.Error{Args: args[:1], Exit: git.Exit(err), Stderr: ref + ": " + summary}, true)
+			refused.Claims = true
 		}
 	}
-	if !slices.Contains(results, refUnknown) {
-		return results, refused // git says only once more that a push did not do all
+	switch {
+	case refused != nil:
+		return results, refused
+	case err != nil && slices.Contains(results, refUnknown):
+		return results, g.r.remoteError(err, false)
 	}
-	if err != nil && refused == nil {
-		refused = g.r.remoteError(err, false)
-	}
-	return results, refused
-}
-
-// parsePushLine parses a line of git push --porcelain: flag, tab, from:to, tab, summary.
-func parsePushLine(line string) (ref string, result refResult, why string) {
-	fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-	if len(fields) != 3 {
-		return "", refUnknown, ""
-	}
-	_, ref, _ = strings.Cut(fields[1], ":")
-	switch fields[0] {
-	case "*", "+", " ", "-":
-		return ref, refMoved, ""
-	case "!":
-		if strings.HasPrefix(fields[2], "[rejected]") {
-			return ref, refStale, fields[2]
-		}
-		return ref, refRefused, fields[2]
-	}
-	return ref, refUnknown, "" // "=": the remote has the object from an earlier push
+	return results, nil // git says only once more that a push did not do all
 }
 
 // remote returns the objects of the refs of the remote that begin with the prefix.
@@ -124,9 +125,8 @@ func (g *gitRefs) remote(ctx context.Context, prefix string) (map[string]string,
 	}
 	objects := make(map[string]string)
 	for line := range strings.Lines(string(out)) {
-		if object, ref, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok && strings.HasPrefix(ref, prefix) {
-			objects[ref] = object
-		}
+		object, ref, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		objects[ref] = object
 	}
 	return objects, nil
 }

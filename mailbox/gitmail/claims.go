@@ -1,7 +1,6 @@
 package gitmail
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -65,6 +64,10 @@ type Wanted struct {
 // acknowledgement of the message is on the remote. A claim that stays the same for a whole lease, on the
 // clock of the machine that looks, belongs to a machine that is gone, and may be taken.
 //
+// The methods note what the refs are to say, and put makes the remote agree. Take and Confirm wait for
+// it. Three goroutines do the rest, because a sync may take long, and a remote may hang: renew renews
+// claims, finish syncs and gives claims up, and watch looks at those of other machines and stops turns.
+//
 // The methods may be called from any goroutine, between Start and Stop.
 type Claims struct {
 	agent                       schema.AgentName
@@ -75,96 +78,78 @@ type Claims struct {
 	// sync brings the workspace in step with the remote, pending reports whether a file is in the inbox,
 	// and inbox returns the messages there.
 	sync    func(context.Context) error
-	pending func(file string) (bool, error)
+	pending func(file string) bool
 	inbox   func(context.Context) (map[schema.ID]bool, error)
-	// wall returns the time that claims publish. Leases are measured with time.Since.
-	wall func() time.Time
+	// now returns the time that claims publish, with a monotonic reading.
+	now  func() time.Time
 	warn func(error)
 
 	changed chan struct{}
-	// taking is held while claims are taken or given up, and pushing during a push.
-	taking, pushing semaphore
-	// renewals and ends wake the goroutines that renew claims and give them up.
-	renewals, ends chan struct{}
-	stop           context.CancelFunc
-	running        sync.WaitGroup
+	// pushing holds a value during a push.
+	pushing chan struct{}
+	stop    context.CancelFunc
+	running sync.WaitGroup
 
 	mu      sync.Mutex
 	counter uint64
-	held    map[schema.ID]*heldClaim
-	// ending are claims to be given up.
-	ending []*heldClaim
-	seen   map[schema.ID]*sighting
-	// strange are the refs that are no claims, by name and object, so that each is reported once.
-	strange map[string]string
+	// held are the claims that this process has, takes or gives up.
+	held map[schema.ID]*heldClaim
+	// seen are the other claims that the last sync fetched, by ref.
+	seen map[string]*sighting
 	// synced is when the last successful sync began.
 	synced time.Time
 }
 
 // claimStore is where claims are: gitRefs, or memory in a test.
 type claimStore interface {
-	write(ctx context.Context, text string, at time.Time) (object string, err error)
+	// push sets the objects of the updates. It returns no results if it could not make them.
 	push(ctx context.Context, updates []refUpdate) ([]refResult, error)
+	// remote returns the objects of the refs on the remote that begin with the prefix, and local the claims on
+	// those that the last sync fetched.
 	remote(ctx context.Context, prefix string) (map[string]string, error)
 	local(ctx context.Context, prefix string) ([]Claim, error)
 }
 
-// heldClaim is a claim that this process has, takes or gives up. Its fields are guarded by Claims.mu.
+// heldClaim is a claim that this process has, takes or gives up. Its fields are guarded by Claims.mu. State is
+// what the ref is to say, Object is where it is on the remote, as far as known, and Renewed is when the put
+// began that last renewed it.
 type heldClaim struct {
-	Wanted
-	ref     string
-	state   ClaimState
-	attempt int
-	// object is where the ref is on the remote, as far as known. tried are the objects to which pushes
-	// with an unknown result may have moved it.
-	object string
-	tried  []string
-	// ours says that the claim was won, and lost that another machine has it now.
-	ours, lost bool
-	// taken is when this process won the claim, and renewed when the last successful push began. since and
-	// published are the same two times as claims publish them. isNew says that no other push followed.
-	taken, since, renewed, published time.Time
-	isNew                            bool
-	// cancel stops the turn.
-	cancel context.CancelCauseFunc
-	// done is when the message was handled; then the claim ends after a later sync.
+	Claim
+	// file is the message's name in the inbox.
+	file string
+	// turns is how many turns on the message began before the present one.
+	turns int
+	// ours says that this process made the object.
+	ours bool
+	// tried are the pushes since then whose results are not known.
+	tried []refUpdate
+	// endTurn ends the context of the turn. It is nil before a turn begins.
+	endTurn context.CancelCauseFunc
+	// done is when the message was handled. The claim ends after a later sync.
 	done time.Time
-	// remove says that the ref is to be deleted.
-	remove bool
 }
 
-// sighting is a claim as it is in the repository since a time.
+// claimGone is the state of a claim whose ref is to be deleted.
+const claimGone ClaimState = ""
+
+func (h *heldClaim) isEnding() bool { return h.State == claimGone || h.State == ClaimFree }
+
+// sighting is a claim that others may hold. Its times are by the clock of this machine.
 type sighting struct {
 	claim Claim
-	since time.Time
-	// checked is when the claim was last found to be on a message that is pending.
-	checked time.Time
-}
-
-// A semaphore is a lock. A context can end the wait for it.
-type semaphore chan struct{}
-
-func (s semaphore) lock(ctx context.Context) error {
-	select {
-	case s <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (s semaphore) unlock() { <-s }
-
-// signal wakes the goroutine that waits on the channel, now or later.
-func signal(wake chan struct{}) {
-	select {
-	case wake <- struct{}{}:
-	default:
-	}
+	// until is when the claim ends unless it changes, and sweep when to check that its message is pending.
+	until, sweep time.Time
 }
 
 // Changed gets a value after what Other returns may have changed.
 func (c *Claims) Changed() <-chan struct{} { return c.changed }
+
+func (c *Claims) signal() {
+	select {
+	case c.changed <- struct{}{}:
+	default: // it has one
+	}
+}
 
 // Other returns the claim of another machine on a message, as far as it is known here, and until when it
 // holds unless it is renewed. It returns nil if this machine may try to take the message.
@@ -175,24 +160,15 @@ func (c *Claims) Other(id schema.ID) (claim *Claim, until time.Time) {
 }
 
 func (c *Claims) other(id schema.ID) (*Claim, time.Time) {
-	s := c.seen[id]
-	if s == nil || c.held[id] != nil || s.claim.Err == nil && (s.claim.State == ClaimFree || s.claim.workspace == c.workspace) {
+	s := c.seen[claimRef(c.agent, id)]
+	switch {
+	case s == nil, c.held[id] != nil, !time.Now().Before(s.until):
 		return nil, time.Time{}
-	}
-	until := s.since.Add(c.leaseOf(&s.claim))
-	if !time.Now().Before(until) {
+	case s.claim.Err == nil && (s.claim.State == ClaimFree || s.claim.workspace == c.workspace):
 		return nil, time.Time{}
 	}
 	claim := s.claim
-	return &claim, until
-}
-
-// leaseOf returns how long a claim holds. A ref that holds no claim delays a message for our own lease.
-func (c *Claims) leaseOf(claim *Claim) time.Duration {
-	if claim.Err != nil {
-		return c.lease
-	}
-	return claim.Lease
+	return &claim, s.until
 }
 
 // Take takes the first message for a turn that begins now. If that takes a push, it also takes the others,
@@ -202,141 +178,166 @@ func (c *Claims) leaseOf(claim *Claim) time.Duration {
 // The error is an *ElsewhereError if another machine has the message, and ErrNotPending if it was
 // handled. Other errors say that the remote could not be reached.
 func (c *Claims) Take(ctx context.Context, wanted []Wanted) (attempt int, held context.Context, err error) {
-	if err := c.taking.lock(ctx); err != nil {
-		return 0, nil, err
-	}
-	defer c.taking.unlock()
 	const rounds = 3 // what is known here of a claim may be old
 	for range rounds {
-		if h := c.revive(wanted[0]); h != nil {
-			if err := c.confirm(ctx, h); !errors.Is(err, ErrClaimLost) {
-				if err != nil {
-					return 0, nil, err
-				}
-				attempt, held = c.begin(ctx, h, wanted[0].Attempts)
-				return attempt, held, nil
-			}
+		claims, err := c.want(wanted)
+		if err == nil && len(claims) > 0 {
+			err = c.win(ctx, claims)
 		}
-		if other, _ := c.Other(wanted[0].ID); other != nil {
-			return 0, nil, &ElsewhereError{Claim: *other}
-		}
-		if err := c.takeNew(ctx, wanted); err != nil {
+		if err != nil {
 			return 0, nil, err
 		}
-		switch is, err := c.pending(wanted[0].File); {
-		case err != nil:
-			return 0, nil, err
-		case !is:
-			return 0, nil, ErrNotPending
+		if attempt, held := c.begin(ctx, wanted[0]); held != nil {
+			return attempt, held, nil
 		}
 	}
 	return 0, nil, &ElsewhereError{}
 }
 
-// revive returns the claim on a message if this machine has it, also if it was to be given up.
-func (c *Claims) revive(w Wanted) *heldClaim {
+// want returns the claims to push: that on the first message, and those on the others that no machine is
+// known to have. It returns none if this machine has the first.
+func (c *Claims) want(wanted []Wanted) (claims []*heldClaim, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, h := range c.ending {
-		if h.ID == w.ID && h.ours && !h.lost {
-			c.ending = append(c.ending[:i:i], c.ending[i+1:]...)
-			h.done, h.remove, h.File = time.Time{}, false, w.File
-			c.held[h.ID] = h
-			break
-		}
-	}
-	return c.held[w.ID]
-}
-
-// begin marks a claim as that of a turn.
-func (c *Claims) begin(ctx context.Context, h *heldClaim, attempts int) (int, context.Context) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if h.state != ClaimWorking || h.cancel != nil { // else it was taken for this turn
-		h.attempt = max(attempts, h.attempt) + 1
-	}
-	h.state = ClaimWorking
-	held, cancel := context.WithCancelCause(ctx)
-	if h.cancel != nil {
-		h.cancel(nil)
-	}
-	h.cancel = cancel
-	signal(c.renewals)
-	return h.attempt, held
-}
-
-// takeNew asks the remote for all messages that this machine may take, and then for what has happened to
-// them: a message may have been handled between the last sync and the claim.
-func (c *Claims) takeNew(ctx context.Context, wanted []Wanted) error {
-	claims := c.candidates(wanted)
-	if len(claims) == 0 {
-		return nil // another machine took it a moment ago
-	}
-	err := c.put(ctx, append(claims, c.endable()...))
-	c.forgetEnded()
-	c.mu.Lock()
-	for _, h := range claims {
-		if h.ours && !h.lost {
-			c.held[h.ID] = h
-		}
-	}
-	c.mu.Unlock()
-	if claims[0].ours || claims[0].lost {
-		err = nil // it is about another claim, which can wait
-	}
-	err = cmp.Or(err, c.syncNow(ctx))
-	for _, h := range claims {
-		is, pendingErr := c.pending(h.File)
-		c.mu.Lock()
-		switch {
-		case !h.ours || h.lost:
-			if len(h.tried) > 0 && !h.lost { // it may be ours after all
-				h.remove = true
-				c.endLater(h)
-			}
-		case err != nil || pendingErr != nil || !is:
-			h.giveBack()
-			c.endLater(h)
-		}
-		c.mu.Unlock()
-	}
-	signal(c.renewals)
-	return err
-}
-
-// candidates returns the claims to take: that on the first message, and those on the others that no
-// machine is known to have.
-func (c *Claims) candidates(wanted []Wanted) (claims []*heldClaim) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	since := c.wall()
 	for i, w := range wanted {
-		if other, _ := c.other(w.ID); other != nil || c.held[w.ID] != nil {
+		h := c.held[w.ID]
+		switch other, _ := c.other(w.ID); {
+		case i == 0 && other != nil:
+			return nil, &ElsewhereError{Claim: *other}
+		case i > 0 && (other != nil || h != nil):
 			continue
-		}
-		h := &heldClaim{Wanted: w, ref: claimRef(c.agent, w.ID), state: ClaimAhead, attempt: w.Attempts, taken: time.Now(), since: since}
-		if s := c.seen[w.ID]; s != nil {
-			h.object, h.attempt = s.claim.Object, max(h.attempt, s.claim.Attempt)
+		case h == nil:
+			h = c.hold(w.ID)
+			h.State, h.file, h.turns = ClaimAhead, w.File, max(h.turns, w.Attempts)
 		}
 		if i == 0 {
-			h.state = ClaimWorking
-			h.attempt++
+			h.State, h.done = ClaimWorking, time.Time{} // it may have been given up
+			if c.isFresh(h) {
+				return nil, nil
+			}
 		}
 		claims = append(claims, h)
 	}
-	return claims
+	return claims, nil
 }
 
-// giveBack prepares a claim for its end. It keeps the number of turns on the message, if there were any.
-// A first turn that never began does not count.
-func (h *heldClaim) giveBack() {
-	if h.state == ClaimWorking && h.cancel == nil {
-		h.attempt--
+// hold returns a new claim on a message. Its ref is where it was last seen.
+func (c *Claims) hold(id schema.ID) *heldClaim {
+	h := &heldClaim{Claim: Claim{
+		Agent: c.agent, ID: id, Machine: c.machine, Since: c.now(), Lease: c.lease, workspace: c.workspace, process: c.process,
+		Ref: claimRef(c.agent, id),
+	}}
+	if s := c.seen[h.Ref]; s != nil {
+		h.Object, h.turns = s.claim.Object, s.claim.Attempt
 	}
-	h.free(h.attempt)
+	c.held[id] = h
+	return h
 }
 
-// free prepares a claim for its end, and records how many turns the message had.
-func (h *heldClaim) free(turns int) {
-	h.state, h.attempt, h.remove = ClaimFree, turns, turns == 0
+// win asks the remote for claims, and then for what has happened to their messages: one may have been
+// handled between the last sync and the claim. The error is about the first one.
+func (c *Claims) win(ctx context.Context, claims []*heldClaim) error {
+	first := claims[0]
+	ending, _ := c.ending(0)
+	err := c.put(ctx, append(ending, claims...))
+	c.mu.Lock()
+	if c.held[first.ID] != first || c.isFresh(first) {
+		err = nil // it is about another claim, which can wait
+	}
+	c.mu.Unlock()
+	if err == nil {
+		err = c.syncNow(ctx)
+	}
+	for _, h := range claims {
+		isPending := c.pending(h.file)
+		c.mu.Lock()
+		if c.held[h.ID] == h && h.endTurn == nil && (!h.ours || !isPending || err != nil) {
+			h.giveBack(h.turns)
+		}
+		c.mu.Unlock()
+	}
+	if err == nil && !c.pending(first.file) {
+		err = ErrNotPending
+	}
+	return err
+}
+
+// begin begins a turn if this machine has the claim on the message.
+func (c *Claims) begin(ctx context.Context, w Wanted) (attempt int, held context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.held[w.ID]
+	if h == nil || !c.isFresh(h) {
+		return 0, nil
+	}
+	if h.endTurn != nil {
+		h.endTurn(nil)
+		h.turns++
+	}
+	h.State, h.turns = ClaimWorking, max(h.turns, w.Attempts)
+	held, h.endTurn = context.WithCancelCause(ctx)
+	return h.turns + 1, held
+}
+
+// Confirm makes sure that no other machine has taken over a message, or will do so within the next third
+// of the lease. It waits for a remote that does not answer. The error is ErrClaimLost or that of the context.
+func (c *Claims) Confirm(ctx context.Context, id schema.ID) error {
+	for {
+		c.mu.Lock()
+		h := c.held[id]
+		isFresh := h != nil && c.isFresh(h)
+		c.mu.Unlock()
+		switch {
+		case h == nil:
+			return errTakenOver
+		case isFresh:
+			return nil
+		}
+		if c.put(ctx, []*heldClaim{h}) != nil {
+			if err := pause(ctx, c.retryDelay()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// isFresh reports whether a claim was renewed less than half a lease ago: then no other machine can have it.
+func (c *Claims) isFresh(h *heldClaim) bool { return h.ours && c.age(h.Renewed) < c.lease/2 }
+
+// age returns how long ago a time was. A clock that was set, or stood still while the machine slept, makes
+// a time older and never younger.
+func (c *Claims) age(t time.Time) time.Duration {
+	now := c.now()
+	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)).Abs())
+}
+
+// Done gives up a claim after its message left the inbox, as soon as the remote has the acknowledgement.
+func (c *Claims) Done(id schema.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.held[id]; h != nil && !h.isEnding() {
+		h.giveBack(0)
+		h.done = time.Now()
+	}
+}
+
+// Release gives up a claim although the message stays in the inbox, and records how many turns it had.
+func (c *Claims) Release(id schema.ID, turns int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h := c.held[id]; h != nil && !h.isEnding() {
+		h.giveBack(max(turns, h.turns))
+	}
+}
+
+// giveBack ends the turn, if there is one, and lets other machines take the message. The ref is to say how
+// many turns there were, and to be deleted if there were none.
+func (h *heldClaim) giveBack(turns int) {
+	if h.endTurn != nil {
+		h.endTurn(nil)
+		h.endTurn = nil
+	}
+	if h.State, h.turns = ClaimFree, turns; turns == 0 {
+		h.State = claimGone
+	}
 }

@@ -52,7 +52,7 @@ func newClaimMachines(t *testing.T, machines int, lease time.Duration) (remote *
 			t.Fatal(err)
 		}
 		c.machine = fmt.Sprint("m", i)
-		c.wall = func() time.Time { return time.Now().Add(time.Duration(i-1) * 9 * time.Hour) }
+		c.now = func() time.Time { return time.Now().Add(time.Duration(i-1) * 9 * time.Hour) }
 		if err := c.Start(ctx, func(err error) { t.Log(c.machine, "warns:", err) }); err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestClaimsInGit(t *testing.T) {
 	}
 	m[0].Done(wanted[0].ID)
 	m[0].Release(wanted[1].ID, 0)
-	if err := m[0].end(ctx, true); err != nil {
+	if err := m[0].giveUp(ctx); err != nil {
 		t.Error(err)
 	}
 	wantClaims(t, remote, "m2 working 2", "m2 ahead 0")
@@ -162,7 +162,7 @@ func TestClaimsInGit(t *testing.T) {
 	}
 	m[2].Done(wanted[0].ID)
 	m[2].Release(wanted[1].ID, 1)
-	if err := m[2].end(ctx, true); err != nil {
+	if err := m[2].giveUp(ctx); err != nil {
 		t.Error(err)
 	}
 	wantClaims(t, remote, "m2 free 1")

@@ -62,16 +62,19 @@ func (m *testMachine) reach(ctx context.Context) error {
 	return nil
 }
 
-func (m *testMachine) write(_ context.Context, text string, _ time.Time) (string, error) {
-	object := fmt.Sprintf("%x", text)
-	m.shared.mu.Lock()
-	defer m.shared.mu.Unlock()
-	m.shared.texts[object] = text
-	return object, nil
-}
-
 func (m *testMachine) push(ctx context.Context, updates []refUpdate) ([]refResult, error) {
 	results := make([]refResult, len(updates))
+	m.shared.mu.Lock()
+	pushed := make(map[string]bool)
+	for i, u := range updates {
+		if pushed[u.ref] {
+			m.t.Errorf("a push updates %s twice, which git refuses", u.ref)
+		}
+		pushed[u.ref] = true
+		updates[i].to = fmt.Sprintf("%x", u.text)
+		m.shared.texts[updates[i].to] = u.text
+	}
+	m.shared.mu.Unlock()
 	if err := m.reach(ctx); err != nil {
 		return results, err
 	}
@@ -157,7 +160,7 @@ func newMachines(t testing.TB, machines, n int) (*sharedRefs, []*testMachine) {
 	all := make([]*testMachine, machines)
 	for i := range all {
 		all[i] = startMachine(t, shared, fmt.Sprintf("m%d", i), strings.Repeat(fmt.Sprintf("%02x", i), randomSize))
-		all[i].wall = func() time.Time { return time.Now().Add(time.Duration(i-1) * 7 * time.Hour) }
+		all[i].now = func() time.Time { return time.Now().Add(time.Duration(i-1) * 7 * time.Hour) }
 	}
 	return shared, all
 }
@@ -167,10 +170,10 @@ func startMachine(t testing.TB, shared *sharedRefs, name, workspace string, hand
 	m := &testMachine{t: t, shared: shared, refs: make(map[string]string), pending: make(map[schema.ID]bool), handled: handled}
 	m.Claims = newClaims(ClaimOptions{Agent: "codex", Lease: testLease}, m, workspace)
 	m.machine, m.sync = name, m.syncAll
-	m.Claims.pending = func(file string) (bool, error) {
+	m.Claims.pending = func(file string) bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.pending[schema.ID(file)], nil
+		return m.pending[schema.ID(file)]
 	}
 	m.inbox = func(context.Context) (map[schema.ID]bool, error) {
 		m.mu.Lock()
@@ -278,6 +281,20 @@ func TestClaims(t *testing.T) {
 			time.Sleep(time.Second)
 			shared.want(t, "2:m1 ahead 0")
 		},
+		"a message that was given back is taken ahead": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
+			a.mustTake(1, number(1), number(2))
+			a.Release(number(1).ID, 1)
+			a.Release(number(2).ID, 0)
+			a.mustTake(1, number(3), number(1), number(2))
+			a.mustTake(2, number(1))
+			a.mustTake(1, number(2))
+			time.Sleep(testLease / 2)
+			shared.want(t, "1:m0 working 2", "2:m0 working 1", "3:m0 working 1")
+			if err := a.Stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+			shared.want(t, "1:m0 free 2", "2:m0 free 1", "3:m0 free 1")
+		},
 		"a claim ends only after the acknowledgement is on the remote": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
 			a.mustTake(1, number(1))
 			a.set(func() { a.down = true })
@@ -294,7 +311,7 @@ func TestClaims(t *testing.T) {
 		"a stop tries again": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
 			a.mustTake(1, number(1), number(2))
 			a.set(func() { a.down = true })
-			time.AfterFunc(stopPause/2, func() { a.set(func() { a.down = false }) })
+			time.AfterFunc(pushPause/2, func() { a.set(func() { a.down = false }) })
 			if err := a.Stop(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -376,7 +393,7 @@ func TestClaims(t *testing.T) {
 		"an answer that is lost on its way": func(t *testing.T, shared *sharedRefs, a, b, c *testMachine) {
 			a.mustTake(1, number(1))
 			a.set(func() { a.mute = true })
-			if err := a.confirm(t.Context(), a.held[number(1).ID]); err != nil {
+			if err := a.put(t.Context(), []*heldClaim{a.held[number(1).ID]}); err != nil {
 				t.Errorf("the remote has the renewal: %v", err)
 			}
 			a.mustTake(1, number(2))
@@ -392,8 +409,8 @@ func TestClaims(t *testing.T) {
 			if err := a.Confirm(t.Context(), number(1).ID); err != nil {
 				t.Errorf("a claim that was renewed a moment ago: %v", err)
 			}
-			wall := a.wall
-			a.wall = func() time.Time { return wall().Add(8 * time.Hour) }
+			now := a.now
+			a.now = func() time.Time { return now().Add(8 * time.Hour) }
 			if err := a.Confirm(t.Context(), number(1).ID); !errors.Is(err, ErrClaimLost) {
 				t.Errorf("got %v, want ErrClaimLost", err)
 			}
@@ -402,7 +419,7 @@ func TestClaims(t *testing.T) {
 			a.lease = MaxLease
 			a.mustTake(1, number(1))
 			a.set(func() { a.down = true })
-			a.wall = func() time.Time { return time.Now().Add(24 * time.Hour) }
+			a.now = func() time.Time { return time.Now().Add(24 * time.Hour) }
 			time.AfterFunc(time.Minute, func() { a.set(func() { a.down = false }) })
 			begun := time.Now()
 			if err := a.Confirm(t.Context(), number(1).ID); err != nil || time.Since(begun) > 2*time.Minute {
