@@ -29,8 +29,12 @@ type Hook struct {
 	caller func() runningProcess
 }
 
-// burst is how long a wake waits for more mail: one wake is for all.
-const burst = 300 * time.Millisecond
+const (
+	// burst is how long a wake waits for more mail: one wake is for all.
+	burst = 300 * time.Millisecond
+	// handover is how long the program may take to notice that a hook has woken it.
+	handover = 300 * time.Millisecond
+)
 
 // Handle passes to print what the program is to show the model, if anything. It ignores other events and those
 // of helpers of the model. If print fails, or the process ends before Handle does, the next event says it again.
@@ -124,6 +128,10 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	s, begins, err := h.session(dir, e)
 	if err != nil {
 		return err
+	}
+	// After this hook the program passes on what has woken it, but only if it knows that by then.
+	if e.Name == PostToolUse && s.wasJustWoken(h.now()) && !pause(ctx, handover) {
+		return context.Cause(ctx)
 	}
 	noteErr := h.prove(&s, e.Name)
 	text, err := h.news(ctx, dir, &s, e, begins)

@@ -142,6 +142,41 @@ func TestProof(t *testing.T) {
 	}
 }
 
+// TestHandover checks that the hook of a tool that ends while another hook wakes the session waits, so that
+// the program gets the text of the wake before it asks the model.
+func TestHandover(t *testing.T) {
+	for _, test := range []struct {
+		shownAt string
+		later   time.Duration
+		event   string
+		want    time.Duration
+	}{
+		{FileChanged, 0, PostToolUse, handover},
+		{FileChanged, handover - 1, PostToolUse, handover},
+		{FileChanged, handover, PostToolUse, 0},
+		{FileChanged, 0, Stop, 0},             // the turn of the wake follows
+		{FileChanged, 0, UserPromptSubmit, 0}, // as a rule, the prompt is that of the wake
+		{UserPromptSubmit, 0, PostToolUse, 0},
+		{PostToolUse, 0, PostToolUse, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHooks(t, Claude)
+			h.on("s", SessionStart)
+			h.on("s", UserPromptSubmit)
+			h.arrive(h.ask("m001"))
+			h.wantNamed(h.on("s", test.shownAt), "m001")
+			h.now = h.now.Add(test.later)
+			for _, want := range []time.Duration{test.want, 0} {
+				began := time.Now()
+				h.on("s", test.event)
+				if waited := time.Since(began); waited != want {
+					t.Errorf("%s %s after %s waits %s, want %s", test.event, test.later, test.shownAt, waited, want)
+				}
+			}
+		})
+	}
+}
+
 // TestWakes checks which messages hold a session and wake it. Those that do not are shown at the next prompt.
 func TestWakes(t *testing.T) {
 	for _, test := range []struct {

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"slices"
 	"time"
 
 	"github.com/oacp-go/oacp/turn"
@@ -19,6 +20,11 @@ type Shown struct {
 
 // Noticed reports whether the model is known to have seen the message.
 func (t *Shown) Noticed() bool { return t.Key.ID != "" && t.Proof == none }
+
+// wasJustWoken reports whether the hook that woke the session may still be ending.
+func (s *Session) wasJustWoken(now time.Time) bool {
+	return slices.ContainsFunc(s.Shown, func(t Shown) bool { return t.Proof == delivered && now.Sub(t.At).Abs() < handover })
+}
 
 // A proof is what must still happen before a message counts as noticed: the model must answer a request that it
 // got after the message was shown.
