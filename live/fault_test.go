@@ -383,3 +383,20 @@ func TestBesideARunner(t *testing.T) {
 	h.wantNamed(h.on("late", PostToolUse), "m003")
 	h.wantNamed(h.on("late", UserPromptSubmit), "m001", "m002")
 }
+
+// TestRegistersFirst checks that a Runner sees a session that begins before the session looks for one, and before
+// it reads the mail.
+func TestRegistersFirst(t *testing.T) {
+	h := newHooks(t, Claude)
+	h.arrive(h.ask("m001"))
+	var seen []bool
+	h.Now = func() time.Time {
+		var living *SessionsError
+		seen = append(seen, errors.As(CheckNone(h.Workspace, h.Agent), &living))
+		return h.now
+	}
+	h.wantNamed(h.on("s", SessionStart), "m001")
+	if first := slices.Index(seen, true); first < 0 || slices.Contains(seen[first:], false) || len(seen)-first < 3 {
+		t.Errorf("at the steps of the first hook, a Runner sees the session: %t", seen)
+	}
+}

@@ -38,7 +38,7 @@ const (
 
 // Handle passes to print what the program is to show the model, if anything. It ignores other events and those
 // of helpers of the model. If print fails, or the process ends before Handle does, the next event says it again.
-// An error leaves the session as it was.
+// An error leaves what the session knows as it was.
 func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (err error) {
 	if !e.matters() {
 		return nil
@@ -175,10 +175,10 @@ func (h *Hook) session(dir *durable.Dir, e Event) (s Session, begins bool, err e
 	if err != nil {
 		return s, false, err
 	}
-	begins = !known || e.Name == SessionStart
 	if !known || e.Source == "clear" {
 		s = Session{Program: h.Program, ID: e.Session, Agent: h.Agent, Began: h.now()}
 	}
+	begins = e.Name == SessionStart || len(s.Events) == 0
 	if begins || s.Process.PID == 0 {
 		h.attach(&s, e.Dir)
 	}

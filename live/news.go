@@ -49,7 +49,8 @@ type inboxNames struct {
 // knows nothing yet.
 func (h *Hook) news(ctx context.Context, dir *durable.Dir, s *Session, e Event, begins bool) (string, error) {
 	if begins {
-		if err := h.forget(dir, s, e.Source); err != nil {
+		// Registered before it looks for a Runner, the session sees a Runner that does not see it.
+		if err := errors.Join(h.forget(dir, s, e.Source), s.register(dir)); err != nil {
 			return "", err
 		}
 	}

@@ -137,7 +137,11 @@ func TestKilledHook(t *testing.T) {
 				if _, killed := h.process(e, death); !killed {
 					t.Fatal("the hook lives")
 				}
-				h.wantNamed(h.on("s", UserPromptSubmit), want)
+				text := h.on("s", UserPromptSubmit)
+				h.wantNamed(text, want)
+				if greets := strings.HasPrefix(text, "You are oacp agent "); greets != (event == SessionStart) {
+					t.Errorf("the next event greets: %t", greets)
+				}
 				h.wantNamed(h.on("s", SessionStart))
 				if slices.Contains(h.noticed("s"), want) {
 					t.Errorf("the session noticed %s before the model answered", want)

@@ -249,6 +249,17 @@ func (s *Session) prepare(dir *durable.Dir) (written replacements, err error) {
 	return written, nil
 }
 
+// register records that the session lives. It has had no event yet, so the next one begins it if this one fails.
+func (s *Session) register(dir *durable.Dir) error {
+	registered := *s
+	registered.Events = nil
+	written, err := registered.prepare(dir)
+	if err != nil {
+		return err
+	}
+	return written.publish()
+}
+
 // removeSession forgets a session.
 func removeSession(dir *durable.Dir, id string) error {
 	var err error

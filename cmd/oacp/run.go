@@ -218,15 +218,21 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		}
 		printer := &runPrinter{o: o, s: s, ended: make(map[schema.ID]turn.Event)}
 		config.Observe = printer.print
-		if !o.once && !o.json {
-			config.Ready = func() { s.Note(waitingText(name, &settings)) }
+		var runner *turn.Runner
+		var sessionErr error
+		config.Ready = func() {
+			// A session that began before the inbox was this runner's does not know of it.
+			if sessionErr = checkNoSession(w, name); sessionErr != nil {
+				runner.Finish()
+			} else if !o.once && !o.json {
+				s.Note(waitingText(name, &settings))
+			}
 		}
 		noteWords(c, settings.Command, s)
 		if err := openClaims(c.Context, w, &settings, &config); err != nil {
 			return err
 		}
-		runner, err := turn.New(w, config)
-		if err != nil {
+		if runner, err = turn.New(w, config); err != nil {
 			return err
 		}
 		printer.gone = runner.Finish
@@ -235,7 +241,7 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		defer stop()
 		err = synchronizer.Around(ctx, o.once, func() error { return runner.Run(ctx) })
 		printer.finish()
-		err = errors.Join(err, printer.err)
+		err = errors.Join(err, sessionErr, printer.err)
 		if err == nil && o.once && !o.json && !printer.printed {
 			s.Note(fmt.Sprintf("there was nothing to do in the inbox of %s", name))
 		}
