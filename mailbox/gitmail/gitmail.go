@@ -51,6 +51,8 @@ const (
 	baseRef     = "refs/oacp/base"
 	trackingRef = "refs/remotes/oacp/mail"
 	nextRef     = "refs/oacp/next"
+	// lateRef is a list of paths: the changes that the base has, and boxes of the workspace refuse.
+	lateRef = "refs/oacp/late"
 	// claimRefs are the claims on messages, with the same names on the remote.
 	claimRefs = "refs/oacp/claims/"
 )
@@ -188,47 +190,25 @@ type Result struct {
 	Pushes int
 }
 
-// RemoteError says that the remote could not be reached, or refused.
-type RemoteError struct {
-	// URL is that of the remote, without a password.
-	URL string
-	// Refused says that the remote was reached and refused the commits.
-	Refused bool
-	// Claims says that it refused claims.
-	Claims bool
-	Err    error
-}
-
-// Error names the remote and says what git says.
-func (e *RemoteError) Error() string {
-	if e.Claims {
-		return fmt.Sprintf("%s refuses claims: %v", e.URL, e.Err)
-	}
-	if e.Refused {
-		return fmt.Sprintf("%s refuses the mail: %v", e.URL, e.Err)
-	}
-	return fmt.Sprintf("%s cannot be reached: %v", e.URL, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *RemoteError) Unwrap() error { return e.Err }
-
 // Sync brings the workspace and the remote into step; without a remote, it only commits. It waits for
-// another sync of the workspace. An error is a *RemoteError, a *git.Error, or one of the context or the
-// file system; the next sync does what is missing.
+// another sync of the workspace. An error is a *RemoteError, a *BlockedError, a *git.Error, or one of the
+// context or the file system; the next sync does what is missing.
 func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err error) {
 	unlock, err := r.begin(ctx, o)
 	if err != nil {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	e := &exchange{r: r, o: o, cache: r.readCache()}
+	e := r.newExchange(o)
 	if err := e.prepare(ctx); err != nil {
 		return Result{}, err
 	}
 	if err = e.run(ctx, e.round); err == nil && !o.DryRun {
 		err = r.noteSync()
 		_ = r.collectGarbage(ctx) // a failure does not affect the mail
+	}
+	if err == nil && e.block != nil {
+		err = e.block
 	}
 	if more := len(e.result.Problems) - mostProblems; more > 0 {
 		e.result.Problems = append(e.result.Problems[:mostProblems], Problem{Path: "agents", Err: fmt.Errorf("%d more problems", more)})
@@ -310,8 +290,17 @@ type exchange struct {
 	there string
 	// cache is what is known of the last sync.
 	cache cache
+	// lateList is the object at lateRef, or empty. late are the paths for the next one, aside the boxes
+	// that say nothing about their messages, and block is the first error.
+	lateList    string
+	late, aside map[string]bool
+	block       *BlockedError
 	// touched are, in a dry run, the paths that the tip would change here.
 	touched map[string]bool
+}
+
+func (r *Repository) newExchange(o Options) *exchange {
+	return &exchange{r: r, o: o, cache: r.readCache(), late: make(map[string]bool), aside: make(map[string]bool)}
 }
 
 // run fetches, and repeats a round until the remote does not refuse what it pushes.
@@ -356,7 +345,7 @@ func (e *exchange) run(ctx context.Context, round func(context.Context) (*Remote
 // error.
 func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) {
 	e.r.step("fetched")
-	if e.tip != e.base {
+	if e.tip != e.base || e.lateList != "" {
 		if err := e.catchUp(ctx); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,13 +46,19 @@ type keptFile struct {
 	object string
 }
 
-// receive brings the workspace to the tip, and makes that the base. If it is interrupted, or something
-// cannot be written, the base stays, and the next sync repeats it.
+// receive brings the workspace to the tip, and makes that the base. If it is interrupted, the base stays,
+// and the next sync repeats it.
 func (e *exchange) receive(ctx context.Context) error {
 	differences, err := e.diff(ctx)
 	if err != nil {
 		return err
 	}
+	if differences, err = e.addLate(ctx, differences); err != nil {
+		return err
+	}
+	clear(e.late)
+	clear(e.aside)
+	e.block = nil
 	news := e.judge(differences)
 	e.r.step("judged")
 	b, err := e.open(ctx, news)
@@ -60,6 +67,9 @@ func (e *exchange) receive(ctx context.Context) error {
 	}
 	err = e.apply(ctx, news, b)
 	if err = errors.Join(err, b.close()); err != nil || e.o.DryRun {
+		return err
+	}
+	if err := e.noteLate(ctx); err != nil {
 		return err
 	}
 	if err := e.rebase(ctx); err != nil {
@@ -231,10 +241,17 @@ func (e *exchange) addAgents(ctx context.Context, news *arrivals, b *blobs) erro
 			e.problem(mailbox.BoxName(agent, mailbox.Inbox), err)
 			continue
 		}
-		for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
-			if err := e.write(func() error { return w.MakeFolder(mailbox.BoxName(agent, box)) }); err != nil {
+		err := e.write(func() (err error) {
+			for _, box := range []mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.DeadLetters} {
+				err = cmp.Or(err, w.MakeFolder(mailbox.BoxName(agent, box)))
+			}
+			return err
+		})
+		if err != nil {
+			if err := e.blocked(ctx, err, place{agent, mailbox.Inbox, keepName}); err != nil {
 				return err
 			}
+			continue
 		}
 		known = append(known, agent)
 		e.result.Changes = append(e.result.Changes, Change{Direction: In, Kind: NewAgent, Agent: agent})
@@ -283,10 +300,16 @@ func (e *exchange) receiveMessages(ctx context.Context, news *arrivals, b *blobs
 		if done++; e.o.Progress != nil {
 			e.o.Progress(done, len(news.messages))
 		}
-		if here, err := e.find(place{a.from, mailbox.Outbox, name}); here != "" || err != nil {
-			if known = append(known, a); err != nil {
+		outbox := place{a.from, mailbox.Outbox, name}
+		here, err := e.find(outbox)
+		if err != nil {
+			if err := e.blockedMessage(ctx, err, outbox, a.pending); err != nil {
 				return nil, err
 			}
+			continue
+		}
+		if here != "" {
+			known = append(known, a)
 			continue
 		}
 		data, err := b.read(a.object)
@@ -345,10 +368,15 @@ func (e *exchange) deliver(ctx context.Context, files []mailbox.Received) error 
 			// A copy that an inbox refuses stays staged, and the message is durable with the next sync
 			// of its folder: in both cases it is here.
 			e.arrived(result.Receipt.Message)
+			if queued, ok := errors.AsType[*mailbox.QueuedError](err); ok {
+				e.problem(place{queued.Agents[0], mailbox.Inbox, files[i].Name}.file(), queued.Err)
+			}
 		case isRefusal(err):
 			e.problem(e.pathOf(files[i].From, files[i].Name, files[i].Pending), err)
 		default:
-			return err
+			if err := e.blockedMessage(ctx, err, place{files[i].From, mailbox.Outbox, files[i].Name}, files[i].Pending); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

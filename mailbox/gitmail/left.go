@@ -26,7 +26,10 @@ func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) erro
 		}
 		here, err := e.find(file.place)
 		if err != nil {
-			return err
+			if err := e.blockedIn(ctx, err, file.place); err != nil {
+				return err
+			}
+			continue
 		}
 		if here != "" && !file.isReason() {
 			continue
@@ -47,11 +50,14 @@ func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) erro
 		if err != nil {
 			return err
 		}
-		if err := e.write(func() error { return e.r.w.MakeFolder(file.folder()) }); err != nil {
-			return err
+		err = e.write(func() error { return e.r.w.MakeFolder(file.folder()) })
+		if err == nil {
+			err = e.writeFile(file.folder()+"/"+cmp.Or(here, file.name), data)
 		}
-		if err := e.writeFile(file.folder()+"/"+cmp.Or(here, file.name), data); err != nil {
-			return err
+		if err != nil {
+			if err := e.blockedIn(ctx, err, file.place); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -85,45 +91,49 @@ func (e *exchange) acknowledge(ctx context.Context, news *arrivals, known []*arr
 		return err
 	}
 	for _, p := range gone {
-		entry, err := e.entry(p)
-		if err == nil && entry == nil && len(staged) > 0 {
-			err = e.withdraw(ctx, p, staged)
-		}
-		if err != nil || entry == nil {
-			if err != nil {
+		kind := cmp.Or(kinds[string(p.agent)+"/"+p.name], Acknowledged)
+		if err := e.acknowledgeCopy(p, kind, len(staged) > 0); err != nil {
+			if err := e.blockedIn(ctx, err, p); err != nil {
 				return err
 			}
-			continue
 		}
-		kind, ok := kinds[string(p.agent)+"/"+p.name]
-		if !ok {
-			kind = Acknowledged
-		}
-		c := Change{Direction: In, Kind: kind, Agent: p.agent}
-		if m, err := e.readFile(place{p.agent, mailbox.Inbox, entry.Name}); err == nil {
-			c.describe(m)
-		}
-		if err := e.write(func() error { return e.r.w.Acknowledge(*entry) }); err != nil && !mailbox.IsGone(err) {
-			return err
-		}
-		e.result.Changes = append(e.result.Changes, c)
 	}
 	return context.Cause(ctx)
 }
 
-// withdraw removes the staged copy of a message that was acknowledged elsewhere, while its inbox here
-// refuses it: once in the inbox, it would be taken for a restored message.
-func (e *exchange) withdraw(ctx context.Context, p place, staged []schema.ID) error {
-	_, m, err := e.original(p.name)
-	if err != nil || !slices.Contains(staged, m.ID) {
-		return nil // it is not known here
-	}
-	return e.write(func() error {
-		if err := e.r.w.Withdraw(m.ID, p.agent); err != nil {
-			e.problem(p.file(), err)
+// acknowledgeCopy removes the inbox copy of a message. Staged says that it may be a staged one.
+func (e *exchange) acknowledgeCopy(p place, kind Kind, staged bool) error {
+	entry, err := e.entry(p)
+	if entry == nil && staged {
+		if withdrawn, err := e.withdraw(p); withdrawn {
+			return err
 		}
-		return context.Cause(ctx)
-	})
+	}
+	if entry == nil || err != nil {
+		return err
+	}
+	c := Change{Direction: In, Kind: kind, Agent: p.agent}
+	if m, err := e.readFile(place{p.agent, mailbox.Inbox, entry.Name}); err == nil {
+		c.describe(m)
+	}
+	if err := e.write(func() error { return e.r.w.Acknowledge(*entry) }); err != nil && !mailbox.IsGone(err) {
+		return err
+	}
+	e.result.Changes = append(e.result.Changes, c)
+	return nil
+}
+
+// withdraw removes the staged copy of a message that was acknowledged elsewhere, while its inbox here
+// refuses it: once in the inbox, it would be taken for a restored message. It reports whether there was one.
+func (e *exchange) withdraw(p place) (found bool, err error) {
+	_, m, err := e.original(p.name)
+	if err != nil {
+		return false, nil // it is not known here
+	}
+	if found, err = e.r.w.IsQueued(m.ID, p.agent); !found {
+		return false, err
+	}
+	return true, e.write(func() error { return e.r.w.Withdraw(m.ID, p.agent) })
 }
 
 // entry returns the copy of a message in an inbox or another box, or nil if there is none.
@@ -148,7 +158,9 @@ func (e *exchange) revive(ctx context.Context, news *arrivals, known []*arrival)
 	for _, a := range known {
 		for _, agent := range a.pending {
 			if err := e.reviveOnce(ctx, a, agent); err != nil {
-				return err
+				if err := e.blockedIn(ctx, err, place{agent, mailbox.Inbox, a.name}); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -158,7 +170,9 @@ func (e *exchange) revive(ctx context.Context, news *arrivals, known []*arrival)
 			err = e.write(func() error { return e.r.w.Acknowledge(*entry) })
 		}
 		if err != nil && !mailbox.IsGone(err) {
-			return err
+			if err := e.blockedIn(ctx, err, p); err != nil {
+				return err
+			}
 		}
 	}
 	return context.Cause(ctx)

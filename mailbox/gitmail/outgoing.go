@@ -58,7 +58,7 @@ func (e *exchange) look(ctx context.Context) (*outgoing, error) {
 		return nil, err
 	}
 	d := &outgoing{survey: s, sent: make(map[string]*edit), left: make(map[place]*edit), staged: make(map[schema.ID]bool)}
-	if err := e.listHere(s, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters); err != nil {
+	if err := e.listHere(ctx, s, mailbox.Outbox, mailbox.Archive, mailbox.DeadLetters); err != nil {
 		return nil, err
 	}
 	staged, _, err := e.r.w.Staged()
@@ -68,7 +68,7 @@ func (e *exchange) look(ctx context.Context) (*outgoing, error) {
 	for _, id := range staged {
 		d.staged[id] = true
 	}
-	if err := e.listHere(s, mailbox.Inbox); err != nil {
+	if err := e.listHere(ctx, s, mailbox.Inbox); err != nil {
 		return nil, err
 	}
 	if err := e.listThere(ctx, s); err != nil {
@@ -158,8 +158,9 @@ func (e *exchange) addSent(d *outgoing, p place, here string) error {
 		}
 		// A copy that is no longer staged is in the inbox, or was acknowledged.
 		entry, err := e.entry(inbox)
-		if err != nil {
-			return err
+		if err != nil && !queued {
+			d.problem(p, err)
+			return nil
 		}
 		if entry != nil || queued {
 			sent.write = append(sent.write, file{inbox.path(), data})
@@ -219,6 +220,8 @@ func (e *exchange) addPending(ctx context.Context, d *outgoing, p place, m *sche
 	switch {
 	case tipErr != nil:
 		return tipErr
+	case there && (d.folders[mailbox.BoxName(p.agent, mailbox.Archive)].aside || d.folders[mailbox.BoxName(p.agent, mailbox.DeadLetters)].aside):
+		// Restoring removes the copies there.
 	case there:
 		e.addRestored(d, p, m, data)
 		return nil

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -135,11 +135,11 @@ func shortName(name string) string {
 // was sent before the workspace had a repository can have a short name.
 func (e *exchange) find(p place) (name string, err error) {
 	_, err = e.r.w.Root().Lstat(p.file())
-	if errors.Is(err, syscall.ENOTDIR) {
-		return "", nil // something else has the folder's name, which the survey reports
+	if at, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("looking for %s: %w", filepath.Join(e.r.w.Dir(), p.file()), at.Err)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return p.name, err
+	if err == nil {
+		return p.name, nil
 	}
 	short := shortName(p.message())
 	if short == "" {

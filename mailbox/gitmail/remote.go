@@ -10,6 +10,31 @@ import (
 	"github.com/oacp-go/oacp/internal/git"
 )
 
+// RemoteError says that the remote could not be reached, or refused.
+type RemoteError struct {
+	// URL is that of the remote, without a password.
+	URL string
+	// Refused says that the remote was reached and refused the commits.
+	Refused bool
+	// Claims says that it refused claims.
+	Claims bool
+	Err    error
+}
+
+// Error names the remote and says what git says.
+func (e *RemoteError) Error() string {
+	if e.Claims {
+		return fmt.Sprintf("%s refuses claims: %v", e.URL, e.Err)
+	}
+	if e.Refused {
+		return fmt.Sprintf("%s refuses the mail: %v", e.URL, e.Err)
+	}
+	return fmt.Sprintf("%s cannot be reached: %v", e.URL, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *RemoteError) Unwrap() error { return e.Err }
+
 // fetch sets the base and the tip. Without a remote, or if it has no mail, the tip is the base: its history
 // goes out whole.
 func (e *exchange) fetch(ctx context.Context) error {
@@ -23,11 +48,11 @@ func (e *exchange) fetch(ctx context.Context) error {
 			return err
 		}
 	}
-	refs, err := e.r.refs(ctx, baseRef, trackingRef, nextRef)
+	refs, err := e.r.refs(ctx, baseRef, trackingRef, nextRef, lateRef)
 	if err != nil {
 		return err
 	}
-	e.base, e.tip, e.made, e.there = refs[baseRef], refs[trackingRef], refs[nextRef], refs[trackingRef]
+	e.base, e.tip, e.made, e.there, e.lateList = refs[baseRef], refs[trackingRef], refs[nextRef], refs[trackingRef], refs[lateRef]
 	if !present {
 		e.tip, e.there = e.base, ""
 	}

@@ -233,20 +233,28 @@ func TestDeletedByHand(t *testing.T) {
 }
 
 // TestDeletedMessages removes single files of a workspace by hand: an inbox file is acknowledged, an
-// outbox file stays sent.
+// outbox file comes back, and without both a message is unknown and comes again.
 func TestDeletedMessages(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, 2, both...)
 	here, there := n.machines[0], n.machines[1]
 	n.settle()
-	first, second := here.send("claude", "codex"), here.send("claude", "codex")
+	first, second, third := here.send("claude", "codex"), here.send("claude", "codex"), here.send("claude", "codex")
 	n.settle()
 	removeAll(t, first.Inboxes[0])
 	removeAll(t, second.Outbox)
+	removeAll(t, third.Inboxes[0])
+	removeAll(t, third.Outbox)
 	n.settle()
-	there.want("codex", mailbox.Inbox, second)
-	there.want("claude", mailbox.Outbox, first, second)
-	here.want("codex", mailbox.Inbox, second)
+	for _, m := range n.machines {
+		m.want("codex", mailbox.Inbox, second, third)
+		m.want("claude", mailbox.Outbox, first, second, third)
+	}
+	here.acknowledge("codex", second.Message.ID)
+	here.acknowledge("codex", third.Message.ID)
+	n.settle()
+	there.want("codex", mailbox.Inbox)
+	n.checkEqual()
 }
 
 // TestWrongClocks has machines whose clocks are years apart, and files of every age.

@@ -28,7 +28,7 @@ func (r *Repository) Squash(ctx context.Context, before time.Time, o Options) (s
 		return s, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	e := &exchange{r: r, o: o, cache: r.readCache()}
+	e := r.newExchange(o)
 	if err := e.prepare(ctx); err != nil {
 		return s, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -39,10 +38,13 @@ type folder struct {
 	// files in the tip, if they are not in step.
 	here  map[string]string
 	there map[string]bool
-	// obstructed says that something else has the folder's name.
-	obstructed bool
-	// unsettled says that something in the folder is left for the next sync.
-	unsettled bool
+	// unsettled says that something in the folder is left for the next sync, and aside that all of it is.
+	unsettled, aside bool
+}
+
+// setAside leaves the folder to the next sync: what it holds says nothing about its messages.
+func (f *folder) setAside() {
+	f.unsettled, f.aside, f.inStep, f.here, f.there = true, true, true, nil, nil
 }
 
 // name returns the path of the box, both in the workspace and in the tree.
@@ -72,24 +74,31 @@ func (e *exchange) survey(ctx context.Context) (*survey, error) {
 		for _, box := range boxes {
 			name := mailbox.BoxName(agent, box)
 			known, ok := e.cache.Boxes[name]
-			f := &folder{agent: agent, box: box, tree: trees[name], seen: known.Seen}
+			f := &folder{agent: agent, box: box, tree: trees[name], lost: known.Lost, seen: known.Seen}
 			s.folders[name] = f
 			if f.tree != "" && !f.seen && !e.o.DryRun {
 				e.markSeen(f)
 			}
-			info, err := e.r.w.Root().Lstat(f.name())
+			info, err := e.r.w.Root().Lstat(name)
 			switch {
 			case err == nil && !info.IsDir():
-				e.problem(f.name(), errors.New("it is no folder, so its mail stays where it is"))
-				f.obstructed, f.unsettled, f.inStep = true, true, true
+				e.problem(name, errors.New("it is no folder, so its mail stays where it is"))
+				f.setAside()
 				continue
 			case err == nil:
 				f.modified = info.ModTime().UnixNano()
 			case !errors.Is(err, fs.ErrNotExist):
-				return nil, err
+				f.setAside()
+				if err := e.blocked(ctx, err); err != nil {
+					return nil, err
+				}
+				continue
 			}
 			f.lost = f.tree != "" && (f.modified == 0 || known.Lost)
 			f.inStep = !f.lost && ok && known.Tree == f.tree && known.Modified == f.modified || f.modified == 0 && f.tree == ""
+			if e.aside[name] {
+				f.setAside()
+			}
 		}
 	}
 	return s, nil
@@ -121,7 +130,7 @@ func (e *exchange) trees(ctx context.Context, agents []schema.AgentName) (map[st
 }
 
 // listHere lists the boxes of the workspace that are not in step.
-func (e *exchange) listHere(s *survey, boxes ...mailbox.Box) error {
+func (e *exchange) listHere(ctx context.Context, s *survey, boxes ...mailbox.Box) error {
 	for _, agent := range s.agents {
 		for _, box := range boxes {
 			f := s.folders[mailbox.BoxName(agent, box)]
@@ -131,7 +140,10 @@ func (e *exchange) listHere(s *survey, boxes ...mailbox.Box) error {
 			f.here = make(map[string]string)
 			names, err := durable.ListFolder(e.r.w.Root(), e.r.w.Dir(), f.name())
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
+				f.setAside()
+				if err := e.blocked(ctx, err); err != nil {
+					return err
+				}
 			}
 			for _, name := range names {
 				if !strings.HasPrefix(name, ".") {
@@ -161,104 +173,6 @@ func (e *exchange) listThere(ctx context.Context, s *survey) error {
 			s.folders[p.folder()].there[p.name] = true
 		}
 	})
-}
-
-// bringBack restores the boxes that somebody removed: a missing folder says nothing about its
-// messages. Outboxes come first, because they say which messages are known.
-func (e *exchange) bringBack(ctx context.Context, d *outgoing) error {
-	for _, box := range boxes {
-		for _, agent := range d.agents {
-			f := d.folders[mailbox.BoxName(agent, box)]
-			if !f.lost {
-				continue
-			}
-			f.unsettled = true
-			if e.o.DryRun {
-				continue
-			}
-			if err := e.bringBackBox(ctx, f); err != nil {
-				return fmt.Errorf("restoring %s: %w", f.name(), err)
-			}
-		}
-	}
-	return e.found()
-}
-
-// seenName is an empty file in each box that the tip has, too. A box without it is another folder than
-// the one that the last sync saw: somebody removed that one, and may have made it anew.
-const seenName = ".synced"
-
-// markSeen makes the file in a box. One that takes no files cannot be made anew unnoticed either.
-func (e *exchange) markSeen(f *folder) {
-	_, err := e.r.w.AddFile(f.name()+"/"+seenName, nil)
-	f.seen = err == nil
-}
-
-// noteLost notes in the cache which boxes somebody removed. What is delivered now makes a folder anew,
-// and one that is half restored when a sync is killed looks like any other.
-func (e *exchange) noteLost() error {
-	lost := false
-	for name, box := range e.cache.Boxes {
-		if !box.Seen {
-			continue
-		}
-		if _, err := e.r.w.Root().Lstat(name + "/" + seenName); errors.Is(err, fs.ErrNotExist) {
-			box.Lost, box.Seen, lost = true, false, true
-			e.cache.Boxes[name] = box
-		}
-	}
-	if !lost {
-		return nil
-	}
-	return e.writeCache()
-}
-
-// found notes in the cache that no box is lost any more.
-func (e *exchange) found() error {
-	lost := false
-	for name, box := range e.cache.Boxes {
-		lost = lost || box.Lost
-		box.Lost = false
-		e.cache.Boxes[name] = box
-	}
-	if !lost || e.o.DryRun {
-		return nil
-	}
-	return e.writeCache()
-}
-
-// bringBackBox makes a box and receives what the tip has in it.
-func (e *exchange) bringBackBox(ctx context.Context, f *folder) (err error) {
-	if err := e.r.w.MakeFolder(f.name()); err != nil {
-		return err
-	}
-	e.markSeen(f)
-	news := &arrivals{messages: make(map[string]*arrival)}
-	err = e.list(ctx, true, []string{f.name()}, func(path, kind, object string) {
-		if p, err := parsePath(path); err == nil && kind == "blob" && p.name != keepName {
-			news.add(p, object)
-		}
-	})
-	if err != nil {
-		return err
-	}
-	b, err := e.open(ctx, news)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, b.close()) }()
-	known, err := e.receiveMessages(ctx, news, b)
-	if err != nil {
-		return err
-	}
-	for _, a := range known {
-		for _, agent := range a.pending {
-			if err := e.putBack(ctx, a, agent); err != nil {
-				return err
-			}
-		}
-	}
-	return e.addKept(ctx, news.kept, b)
 }
 
 // The cache spares listing boxes. Without it, a sync lists them all.
@@ -320,7 +234,7 @@ func (e *exchange) keep(ctx context.Context, d *outgoing) error {
 	after := cache{Tip: e.tip, Boxes: make(map[string]cachedBox)}
 	changed := e.tip != before.Tip || before.RevivedOn != ""
 	for name, f := range d.folders {
-		box := cachedBox{Tree: trees[name], Modified: f.modified, Seen: f.seen}
+		box := cachedBox{Tree: trees[name], Modified: f.modified, Seen: f.seen, Lost: f.lost}
 		if f.unsettled || d.at.Sub(time.Unix(0, f.modified)) < settled {
 			box.Modified = 0
 		}

@@ -1,11 +1,13 @@
 package gitmail_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -83,4 +85,51 @@ func mountSmall(t *testing.T, path, size string) {
 			t.Errorf("unmounting %s: %v", path, err)
 		}
 	})
+}
+
+// mountReadOnly makes a folder read-only until the caller calls end.
+func mountReadOnly(t *testing.T, path string) (end func()) {
+	t.Helper()
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range []uintptr{unix.MS_BIND, unix.MS_BIND | unix.MS_REMOUNT | unix.MS_RDONLY} {
+		if err := unix.Mount(path, path, "", flags, ""); err != nil {
+			t.Skipf("this machine cannot mount a folder: %v", err)
+		}
+	}
+	return unmountOnce(t, path)
+}
+
+// mountFull puts a full file system in the place of a folder, with what that holds, until the caller
+// calls end.
+func mountFull(t *testing.T, path string) (end func()) {
+	t.Helper()
+	was := path + "-was"
+	if err := errors.Join(os.MkdirAll(path, 0o755), os.CopyFS(was, os.DirFS(path))); err != nil {
+		t.Fatal(err)
+	}
+	mountSmall(t, path, "1m")
+	err := errors.Join(os.CopyFS(path, os.DirFS(was)), os.RemoveAll(was))
+	if err == nil {
+		var size unix.Statfs_t
+		if err = unix.Statfs(path, &size); err == nil {
+			err = os.WriteFile(filepath.Join(path, ".filler"), make([]byte, int(size.Bavail)*int(size.Bsize)), 0o644)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() { removeAll(t, filepath.Join(path, ".filler")) }
+}
+
+// unmountOnce returns a function that unmounts a folder. The test calls it if nobody else does.
+func unmountOnce(t *testing.T, path string) func() {
+	unmount := sync.OnceFunc(func() {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmounting %s: %v", path, err)
+		}
+	})
+	t.Cleanup(unmount)
+	return unmount
 }
