@@ -71,9 +71,13 @@ func (r *Repository) fetch(ctx context.Context) (bool, error) {
 		if present, err := r.hasRef(ctx, fetchErr); !present || err != nil {
 			return false, err
 		}
-		// The remote may have come back after the fetch failed.
+		// The remote may have come back after the fetch failed, or a git that a killed sync left was in the
+		// way.
 		if attempt == mostAttempts {
 			return false, fetchErr
+		}
+		if err := r.clearLocks(ctx, Options{}); err != nil {
+			return false, err
 		}
 	}
 }

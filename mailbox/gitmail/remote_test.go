@@ -70,6 +70,24 @@ func TestRemoteReturns(t *testing.T) {
 	here.want("claude", mailbox.Inbox, r)
 }
 
+// TestSurvivingFetch has a fetch of a killed sync hold the lock of the ref while the next sync fetches.
+func TestSurvivingFetch(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, 2, both...)
+	here, there := n.machines[0], n.machines[1]
+	r := there.send("codex", "claude")
+	there.sync()
+	lock := filepath.Join(here.dir, ".git/refs/remotes/oacp/mail.lock")
+	once := filepath.Join(n.dir, "once")
+	n.git(here.dir, "config", "remote.oacp.uploadpack", writeScript(t, filepath.Join(n.dir, "upload-pack"),
+		"if mkdir '"+once+"' 2>/dev/null; then : >'"+lock+"'; else rm -f '"+lock+"'; fi; exec git-upload-pack \"$@\""))
+	here.sync()
+	here.want("claude", mailbox.Inbox, r)
+	if _, err := os.Stat(once); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRemoteHangs has a remote that does not answer. A sync ends in time, and so do its processes.
 func TestRemoteHangs(t *testing.T) {
 	t.Parallel()
