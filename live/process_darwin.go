@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,3 +31,6 @@ func (p Process) codex() string { return string(Codex) }
 
 // mayShow reports whether a session of a folder may be in a terminal, which nothing says here.
 func mayShow(string) bool { return true }
+
+// hasSuccessor reports whether the process of the session has opened another one, which nothing says here.
+func (s *Session) hasSuccessor(time.Time) bool { return false }

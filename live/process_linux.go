@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/oacp-go/oacp/mailbox/project"
 )
 
 // readProcess describes a process.
@@ -91,4 +94,30 @@ func (p Process) codex() string {
 		return program
 	}
 	return string(Codex)
+}
+
+// hasSuccessor reports whether the process that runs the session of codex has opened another one since then. That has
+// no event before its first prompt, but a file that the process holds open. If terminals share the process, the
+// other session may be in any of them, until a prompt makes it a record.
+func (s *Session) hasSuccessor(since time.Time) bool {
+	server := s.Process
+	if s.Server.PID > 0 {
+		server = s.Server
+	}
+	files, _ := filepath.Glob(filepath.Join("/proc", strconv.Itoa(server.PID), "fd", "*"))
+	for _, file := range files {
+		lock, err := os.Readlink(file)
+		id, isLock := strings.CutSuffix(filepath.Base(lock), ".lock")
+		if err != nil || !isLock || id == s.ID || !project.ValidSession(id) || filepath.Base(filepath.Dir(lock)) != "thread-writer-locks" {
+			continue
+		}
+		if info, err := os.Stat(lock); err != nil || !info.ModTime().After(since) {
+			continue
+		}
+		records, _ := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(lock)), "sessions", "*", "*", "*", "*-"+id+".jsonl"))
+		if s.Server.PID == 0 || len(records) == 0 {
+			return true
+		}
+	}
+	return false
 }

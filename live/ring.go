@@ -26,8 +26,8 @@ const (
 	// startLimit is how long the hook that starts a follower may take to write the state of its session, and
 	// how long that state may be unreadable.
 	startLimit = 10 * time.Second
-	// interrupted is how long a turn may show no sign of life. A person who interrupts a turn ends it
-	// without an event.
+	// interrupted is how long a turn may have no event. A person who interrupts a turn ends it without one. A
+	// ring in a turn that still runs only queues a prompt behind it.
 	interrupted = 10 * time.Minute
 	// ringAgain is how long a ring may go unanswered before the next one. The time doubles with each of
 	// them, up to ringLast: codex keeps them all.
@@ -201,7 +201,7 @@ func sameState(a, b fs.FileInfo) bool {
 func (f *follower) due(ctx context.Context) ([]string, error) {
 	inbox, now := f.hook.inboxTime(), f.hook.now()
 	quiet := f.idleFile != nil && sameState(f.file, f.idleFile) && f.idle.Equal(inbox)
-	if quiet || !f.state.ringable(f.file.ModTime(), inbox, now) || now.Before(f.again) && f.unanswered() {
+	if quiet || !f.state.ringable(f.file.ModTime(), now) || now.Before(f.again) && f.unanswered() {
 		return nil, nil
 	}
 	if running, err := turn.IsRunning(f.hook.Workspace, f.hook.Agent); running || err != nil {
@@ -214,11 +214,8 @@ func (f *follower) due(ctx context.Context) ([]string, error) {
 }
 
 // ringable reports whether a ring would begin a turn before somebody's eyes, and no event is to come that
-// shows the mail. The state and the inbox last changed at the given times.
-func (s *Session) ringable(changed, inbox, now time.Time) bool {
-	if inbox.After(changed) {
-		changed = inbox
-	}
+// shows the mail. The state last changed at the given time.
+func (s *Session) ringable(changed, now time.Time) bool {
 	busy := s.Working && now.Sub(changed) < interrupted
 	return s.Program == Codex && s.Attended() && !busy
 }
@@ -239,9 +236,12 @@ func (f *follower) isInInbox(file string) bool {
 	return err == nil
 }
 
-// superseded reports whether the terminal of the session shows another one, of a later event: codex does
-// not say that a session ends if its user begins another one.
+// superseded reports whether the terminal of the session shows another one, of a later event or without one:
+// codex does not say that a session ends if its user begins another one.
 func (f *follower) superseded() (bool, error) {
+	if f.state.hasSuccessor(f.file.ModTime()) {
+		return true, nil
+	}
 	others, err := readSessions(f.hook.Workspace, f.hook.Agent)
 	for _, other := range others {
 		if other.ID == f.id || other.Program != Codex || other.Process != f.state.Process {

@@ -176,6 +176,15 @@ func (s *seat) change(change func(*Session)) {
 	}
 }
 
+// turnBack makes the last event of the session earlier.
+func (s *seat) turnBack(by time.Duration) {
+	s.t.Helper()
+	earlier := time.Now().Add(-by)
+	if err := os.Chtimes(filepath.Join(s.w.Dir(), project.SessionsName("codex"), sessionID+project.SessionSuffix), earlier, earlier); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // follower returns the follower of the session, which has looked at the session's state.
 func (s *seat) follower() *follower {
 	s.t.Helper()
@@ -223,12 +232,14 @@ func TestDue(t *testing.T) {
 			s.send(1, nil)
 			s.ahead = interrupted + time.Minute
 		}, 1},
-		"in a long turn": {func(s *seat) {
+		"long after an interruption": {func(s *seat) {
 			s.event(SessionStart, UserPromptSubmit)
-			earlier := time.Now().Add(-time.Hour)
-			if err := os.Chtimes(filepath.Join(s.w.Dir(), project.SessionsName("codex"), sessionID+project.SessionSuffix), earlier, earlier); err != nil {
-				s.t.Fatal(err)
-			}
+			s.turnBack(interrupted + time.Minute)
+			s.send(1, nil)
+		}, 1},
+		"in a turn": {func(s *seat) {
+			s.event(SessionStart, UserPromptSubmit)
+			s.turnBack(interrupted - time.Minute)
 			s.send(1, nil)
 		}, 0},
 		"an unknown terminal": {func(s *seat) {
