@@ -55,12 +55,21 @@ func (h *Hook) Handle(ctx context.Context, e Event, print func(Answer) error) (e
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
 	if s, known, err := h.known(dir, e.Session); known && err == nil && h.isQuiet(&s, e) {
+		h.touch(&s)
 		return nil
 	}
 	if e.Name == FileChanged && !pause(ctx, burst) {
 		return context.Cause(ctx)
 	}
 	return locked(ctx, dir, func() error { return h.answer(ctx, dir, e, print) })
+}
+
+// touch notes for the follower of codex that there was an event.
+func (h *Hook) touch(s *Session) {
+	if h.Program == Codex {
+		now := time.Now()
+		_ = h.Workspace.Root().Chtimes(project.SessionsName(h.Agent)+"/"+s.ID+project.SessionSuffix, now, now) // the turn may count as interrupted
+	}
 }
 
 // openFolder opens the folder with the sessions of the agent, and makes it if it is missing.

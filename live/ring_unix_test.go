@@ -237,6 +237,12 @@ func TestDue(t *testing.T) {
 			s.turnBack(interrupted + time.Minute)
 			s.send(1, nil)
 		}, 1},
+		"in a long turn": {func(s *seat) {
+			s.event(SessionStart, UserPromptSubmit, PostToolUse)
+			s.turnBack(interrupted + time.Minute)
+			s.event(PostToolUse)
+			s.send(1, nil)
+		}, 0},
 		"in a turn": {func(s *seat) {
 			s.event(SessionStart, UserPromptSubmit)
 			s.turnBack(interrupted - time.Minute)
