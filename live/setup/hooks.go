@@ -129,9 +129,7 @@ func (h hooks) putEvent(d *document, event string) error {
 		return d.set(hookGroup{Hooks: []hookEntry{wanted}}, "hooks", event, end)
 	}
 	for ; len(ours) > 1; ours = h.find(d, event) {
-		if err := d.remove(ours[len(ours)-1].toRemove()...); err != nil {
-			return err
-		}
+		d.remove(ours[len(ours)-1].toRemove()...)
 	}
 	if v, _ := d.find(ours[0].path()...); !d.equal(v, wanted) {
 		return d.set(wanted, ours[0].path()...)

@@ -14,18 +14,15 @@ import (
 // A document is a JSON file that is changed in places. What is not changed keeps its bytes.
 type document struct {
 	data []byte
-	root value
 	// newline ends a line of the file, and indent is one step of indentation.
 	newline, indent string
 }
 
-// A value is data[from:to] of a document.
+// A value is data[from:to] of a document. If it is a member of an object, that begins with its name at
+// begin, else begin is from.
 type value struct {
-	// name is that of a member of an object, and begin where it begins. Other values begin at from.
 	name            string
 	begin, from, to int
-	// items are the members of an object or the elements of an array.
-	items []value
 }
 
 // end is the step of a path that leads behind the last element of an array. The other steps are the
@@ -41,55 +38,79 @@ func parseJSON(data []byte) (*document, error) {
 	if err := json.Unmarshal(d.data, new(json.RawMessage)); err != nil {
 		return nil, d.invalid(err)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(d.data))
-	decoder.UseNumber()
-	if err := d.read(decoder, &d.root); err != nil {
+	if err := d.checkKind(d.root(), nil, ""); err != nil {
 		return nil, err
 	}
-	if err := d.checkKind(d.root, nil, ""); err != nil {
-		return nil, err
-	}
-	if len(d.root.items) > 0 {
-		if margin, lines := lastLine(d.space(d.root, 0)); lines && margin != "" {
+	if all := d.items(d.root()); len(all) > 0 {
+		if margin, lines := lastLine(d.space(d.root(), all[:1])); lines && margin != "" {
 			d.indent = margin
 		}
 	}
 	return d, nil
 }
 
-// read reads the next value from a decoder.
-func (d *document) read(decoder *json.Decoder, v *value) error {
-	v.from = d.next(decoder)
-	bracket, err := decoder.Token()
-	if err != nil {
-		return err
-	}
-	if _, ok := bracket.(json.Delim); ok {
-		for decoder.More() {
-			item := value{begin: d.next(decoder)}
-			if bracket == json.Delim('{') {
-				name, err := decoder.Token()
-				if err != nil {
-					return err
-				}
-				item.name = name.(string)
-			}
-			if err := d.read(decoder, &item); err != nil {
-				return err
-			}
-			v.items = append(v.items, item)
-		}
-		if _, err := decoder.Token(); err != nil {
-			return err
-		}
-	}
-	v.to = int(decoder.InputOffset())
-	return nil
+func (d *document) root() value {
+	from := d.skip(0)
+	return value{"", from, from, d.after(from)}
 }
 
-// next returns where the next name or value of a decoder begins.
-func (d *document) next(decoder *json.Decoder) int {
-	return len(d.data) - len(bytes.TrimLeft(d.data[decoder.InputOffset():], " \t\r\n,:"))
+// items returns the members of an object or the elements of an array.
+func (d *document) items(v value) (all []value) {
+	bracket := d.data[v.from]
+	if bracket != '{' && bracket != '[' {
+		return nil
+	}
+	for at := d.skip(v.from + 1); at < v.to-1; at = d.skip(at) {
+		item := value{begin: at, from: at}
+		if bracket == '{' {
+			at = d.after(at)
+			_ = json.Unmarshal(d.data[item.begin:at], &item.name) // parseJSON has checked it
+			item.from = d.skip(at)
+		}
+		at = d.after(item.from)
+		item.to = at
+		all = append(all, item)
+	}
+	return all
+}
+
+// skip returns where the next name, value or closing bracket begins.
+func (d *document) skip(at int) int {
+	return len(d.data) - len(bytes.TrimLeft(d.data[at:], " \t\r\n,:"))
+}
+
+// after returns where the name or value ends that begins at an offset.
+func (d *document) after(at int) int {
+	depth := 0
+	for ; at < len(d.data); at++ {
+		switch d.data[at] {
+		case '"':
+			for at++; d.data[at] != '"'; at++ {
+				if d.data[at] == '\\' {
+					at++
+				}
+			}
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			if depth == 0 {
+				return at // of what is around a number, true, false or null
+			}
+			depth--
+		case ' ', '\t', '\r', '\n', ',':
+			if depth == 0 {
+				return at
+			}
+			continue
+		default:
+			continue
+		}
+		if depth == 0 {
+			return at + 1
+		}
+	}
+	return at
 }
 
 // invalid says where a file is not JSON.
@@ -146,21 +167,22 @@ func (d *document) checkKind(v value, path []any, step any) error {
 	return positioned(d.data, v.from, fmt.Errorf("%s is %s, want %s", what, cmp.Or(kinds[kind], "a number"), kinds[want]))
 }
 
-// space returns the white space before an item.
-func (d *document) space(v value, item int) []byte {
+// space returns the white space before the last of the first items of a value.
+func (d *document) space(v value, items []value) []byte {
+	last := len(items) - 1
 	from := v.from + 1
-	if item > 0 {
-		from = v.items[item-1].to
+	if last > 0 {
+		from = items[last-1].to
 	}
-	before := d.data[from:v.items[item].begin]
+	before := d.data[from:items[last].begin]
 	return before[bytes.LastIndexByte(before, ',')+1:]
 }
 
-// index returns the index of the item that a step leads to, or -1. Of several members of one name,
-// programs take the last.
-func (v value) index(step any) int {
-	for i := len(v.items) - 1; i >= 0; i-- {
-		if step == any(i) || step == any(v.items[i].name) {
+// index returns which of the items a step leads to, or -1. Of several members of one name, programs take
+// the last.
+func index(items []value, step any) int {
+	for i := len(items) - 1; i >= 0; i-- {
+		if step == any(i) || step == any(items[i].name) {
 			return i
 		}
 	}
@@ -169,13 +191,14 @@ func (v value) index(step any) int {
 
 // find returns the value at a path, and whether there is one.
 func (d *document) find(path ...any) (v value, ok bool) {
-	v = d.root
+	v = d.root()
 	for _, step := range path {
-		i := v.index(step)
+		all := d.items(v)
+		i := index(all, step)
 		if i < 0 {
 			return value{}, false
 		}
-		v = v.items[i]
+		v = all[i]
 	}
 	return v, true
 }
@@ -183,28 +206,31 @@ func (d *document) find(path ...any) (v value, ok bool) {
 // elements returns the elements of the array at a path, and none if no array is there.
 func (d *document) elements(path ...any) []value {
 	if v, ok := d.find(path...); ok && d.data[v.from] == '[' {
-		return v.items
+		return d.items(v)
 	}
 	return nil
 }
 
 // set writes content at a path, and makes the objects and arrays of the path that are missing.
 func (d *document) set(content any, path ...any) error {
-	at := d.root
+	at := d.root()
 	for n, step := range path {
 		if err := d.checkKind(at, path[:n], step); err != nil {
 			return err
 		}
-		i := at.index(step)
+		all := d.items(at)
+		i := index(all, step)
 		if i < 0 {
 			for _, missing := range slices.Backward(path[n+1:]) {
 				content = around(content, missing)
 			}
-			return d.insert(at, n, step, content)
+			d.insert(at, all, n, step, content)
+			return nil
 		}
-		at = at.items[i]
+		at = all[i]
 	}
-	return d.replace(at.from, at.to, d.encode(content, d.data[at.from:at.to]))
+	d.replace(at.from, at.to, d.encode(content, d.data[at.from:at.to]))
+	return nil
 }
 
 // around returns the object or array that has content at a step.
@@ -215,19 +241,19 @@ func around(content, step any) any {
 	return []any{content}
 }
 
-// insert adds an item to an object or array, in the style of the last one.
-func (d *document) insert(to value, depth int, step, content any) error {
+// insert adds an item to those of an object or array, in the style of the last one.
+func (d *document) insert(to value, items []value, depth int, step, content any) {
 	name := ""
 	if text, ok := step.(string); ok {
 		name = encode(text, "", "") + ": "
 	}
-	last := len(to.items) - 1
-	if last < 0 {
+	if len(items) == 0 {
 		margin := d.newline + strings.Repeat(d.indent, depth)
-		return d.replace(to.from+1, to.to-1, margin+d.indent+name+d.encode(content, []byte(margin+d.indent))+margin)
+		d.replace(to.from+1, to.to-1, margin+d.indent+name+d.encode(content, []byte(margin+d.indent))+margin)
+		return
 	}
-	space, at := d.space(to, last), to.items[last].to
-	return d.replace(at, at, ","+cmp.Or(string(space), " ")+name+d.encode(content, space))
+	space, at := d.space(to, items), items[len(items)-1].to
+	d.replace(at, at, ","+cmp.Or(string(space), " ")+name+d.encode(content, space))
 }
 
 // encode writes a value in lines that begin like the last one of a text, or in one line if that has no
@@ -254,33 +280,26 @@ func encode(content any, margin, indent string) string {
 }
 
 // remove removes the item at a path, and the objects and arrays around it that are empty then.
-func (d *document) remove(path ...any) error {
+func (d *document) remove(path ...any) {
 	for n := len(path) - 1; n >= 0; n-- {
 		in, _ := d.find(path[:n]...)
-		i := in.index(path[n])
-		var from, to int
-		switch {
-		case len(in.items) == 1:
-			from, to = in.from+1, in.to-1
+		all := d.items(in)
+		switch i := index(all, path[n]); {
+		case len(all) == 1:
+			d.replace(in.from+1, in.to-1, "")
+			continue
 		case i == 0:
-			from, to = in.items[0].begin, in.items[1].begin
+			d.replace(all[0].begin, all[1].begin, "")
 		default:
-			from, to = in.items[i-1].to, in.items[i].to
+			d.replace(all[i-1].to, all[i].to, "")
 		}
-		if err := d.replace(from, to, ""); err != nil || len(in.items) > 1 {
-			return err
-		}
+		return
 	}
-	return nil
 }
 
 // replace puts a text in the place of a part of the file.
-func (d *document) replace(from, to int, text string) error {
-	changed, err := parseJSON(concat(d.data[:from], []byte(text), d.data[to:]))
-	if err == nil {
-		d.data, d.root = changed.data, changed.root
-	}
-	return err
+func (d *document) replace(from, to int, text string) {
+	d.data = concat(d.data[:from], []byte(text), d.data[to:])
 }
 
 // decode decodes a value into one of Go.
@@ -304,11 +323,9 @@ func takeJSON(data []byte, find func(*document) (path []any)) ([]byte, error) {
 		return data, nil
 	}
 	for ; path != nil; path = find(d) {
-		if err := d.remove(path...); err != nil {
-			return nil, err
-		}
+		d.remove(path...)
 	}
-	if len(d.root.items) == 0 {
+	if len(d.items(d.root())) == 0 {
 		return nil, nil
 	}
 	return d.data, nil
