@@ -89,6 +89,7 @@ func runInit(ctx context.Context, o initOptions, s *command.Streams) error {
 		return err
 	}
 	var joining *gitInitialized
+	hidden := o.hidden(s, dir)
 	if o.git.on {
 		var stop func()
 		ctx, stop = command.UntilSignal(ctx)
@@ -98,6 +99,7 @@ func runInit(ctx context.Context, o initOptions, s *command.Streams) error {
 		}
 	}
 	made, err := project.Init(dir, options)
+	made.Warnings = append(made.Warnings, hidden...)
 	if err == nil && joining != nil && joining.Joined {
 		err = command.Workspace{Dir: dir}.With(s, nil, func(w *mailbox.Workspace) error { return joining.sync(ctx, w, s) })
 	}
@@ -175,6 +177,20 @@ func (o *initOptions) folder(s *command.Streams) (string, error) {
 		return gitFolder(s.Dir)
 	}
 	return s.Dir, nil
+}
+
+// hidden warns if commands in the working folder find another workspace so far, whose mail they find no
+// more.
+func (o *initOptions) hidden(s *command.Streams, dir string) []string {
+	if !o.git.on || o.workspace.Dir != "" || o.workspace.Project != "" {
+		return nil
+	}
+	found, err := project.Place{WorkingDir: s.Dir, Getenv: func(string) string { return "" }}.Find()
+	if err != nil || sameFolder(found, dir) {
+		return nil
+	}
+	return []string{fmt.Sprintf("the workspace %s stays as it is, with its mail; %s gives that one a repository", found,
+		visible.Shell("oacp", "init", "--git", "--dir", found))}
 }
 
 // printMade says what init and add-agent made.

@@ -118,17 +118,34 @@ func mailboxRules() []rule {
 
 func gitRules() []rule {
 	return []rule{
-		{"no_repository", is(gitmail.ErrNoRepository, "oacp init --git gives it one and keeps its mail; a workspace that is committed with the code uses oacp commit")},
+		{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
+			if errors.Is(e, gitmail.ErrForeignRepository) {
+				return "oacp commit commits its mail with the code; oacp init --git makes another workspace, without this mail"
+			}
+			return visible.Shell("oacp", "init", "--git", "--dir", e.Dir) + " gives it one and keeps its mail; a workspace that is committed with the code uses oacp commit"
+		})},
 		{"remote_refused", refused},
 		{"foreign_repository", is(gitmail.ErrForeignRepository, "name another folder with --dir; without --git, init makes a workspace whose files you commit yourself")},
-		{"damaged_repository", is(gitmail.ErrDamaged, "move it away and run oacp init --git again: all messages are in the workspace, so none is lost")},
+		{"damaged_repository", about(gitmail.ErrDamaged, func(e *gitmail.RepositoryError) string {
+			return e.Remake() + " makes another; all messages are in the workspace, so none is lost"
+		})},
 		{"tracked", is(gitmail.ErrTracked, "git rm -r --cached FOLDER keeps the files and takes them out of the next commit; without --git, init leaves them to you")},
 		{"unknown_remote", as[*gitmail.UnknownRemoteError]("git remote lists them; a URL has a : or a /")},
 		{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrCheckedOut, gitmail.ErrBadRef)},
-		{"not_signed", is(gitmail.ErrSigning, "mend the program that signs, or commit mail without signatures: git -C FOLDER-OF-THE-WORKSPACE config commit.gpgsign false")},
+		{"not_signed", about(gitmail.ErrSigning, func(e *gitmail.RepositoryError) string {
+			return "mend the program that signs, or commit mail without signatures: " + visible.Shell("git", "-C", e.Dir, "config", "commit.gpgsign", "false")
+		})},
 		{"remote_unreachable", hinting(func(e *gitmail.RemoteError) string {
 			return "mail waits here, and the next sync carries it; " + visible.Shell("git", "ls-remote", e.URL) + " shows whether git gets there"
 		})},
+	}
+}
+
+// about matches a sentinel error about the repository of a workspace.
+func about(target error, hint func(*gitmail.RepositoryError) string) func(error) (string, bool) {
+	return func(err error) (string, bool) {
+		text, ok := hinting(hint)(err)
+		return text, ok && errors.Is(err, target)
 	}
 }
 
@@ -261,7 +278,6 @@ func commitRules() []rule {
 		{"commit_refused", is(commit.ErrRefused, "a hook of the repository, or the program that signs, may have refused; nothing was committed")},
 		{"not_installed", is(git.ErrMissing, "install git")},
 		{"git_too_old", as[*git.VersionError]("install a newer git")},
-		{"git_failed", as[*git.Error]("")},
 	}
 }
 
@@ -283,6 +299,7 @@ func generalRules() []rule {
 		{"read_only", isOneOf("in a sandbox, commands may write only in the folder that its program was started in: "+
 			"start it in the folder of the workspace, or use the tools of oacp mcp", syscall.EROFS)},
 		{"disk_full", isOneOf("make room on the disk, and try again", syscall.ENOSPC, syscall.EDQUOT)},
+		{"git_failed", as[*git.Error]("")},
 		{"bad_file", isOneOf("replace the link by what it leads to, or remove it", durable.ErrLink, syscall.ELOOP)},
 		{"bad_file", isOneOf("a folder belongs there: move away what is there", durable.ErrNotFolder, syscall.ENOTDIR)},
 		{"bad_file", isOneOf("a plain file belongs there: move away what is there", durable.ErrNotRegular, syscall.ENXIO, syscall.EISDIR)},

@@ -39,6 +39,8 @@ type Error struct {
 	Args []string
 	// Exit is the exit status, or -1 if a signal ended git.
 	Exit int
+	// Signal is the name of that signal, such as "killed".
+	Signal string
 	// Stderr is the end of what git printed to standard error, without outer white space.
 	Stderr string
 }
@@ -60,11 +62,28 @@ func (e *Error) Error() string {
 	if len(lines) == 0 {
 		lines = empty
 	}
-	text := strings.Join(lines, "; ")
-	if text == "" {
-		text = "exit status " + strconv.Itoa(e.Exit)
+	switch {
+	case e.Signal != "":
+		lines = append(lines, "ended by a signal: "+e.Signal)
+	case len(lines) == 0:
+		lines = []string{"exit status " + strconv.Itoa(e.Exit)}
 	}
-	return fmt.Sprintf("git %s: %s", e.Args[0], text)
+	return fmt.Sprintf("git %s: %s", e.Args[0], strings.Join(lines, "; "))
+}
+
+// Is reports whether git failed because a disk of this machine is full, which is syscall.ENOSPC.
+func (e *Error) Is(target error) bool {
+	if target != syscall.ENOSPC {
+		return false
+	}
+	for line := range strings.Lines(e.Stderr) {
+		for _, full := range []string{"No space left on device", "Disk quota exceeded", "Out of diskspace", "couldn't write '"} {
+			if strings.Contains(line, full) && !strings.HasPrefix(line, "remote: ") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func hasPrefix(line string, prefixes ...string) bool {
@@ -169,7 +188,11 @@ func Failure(ctx context.Context, err error, args []string, stderr []byte) error
 	case errors.Is(err, exec.ErrNotFound):
 		return ErrMissing
 	case failed:
-		return &Error{Args: args, Exit: exit.ExitCode(), Stderr: strings.TrimSpace(string(stderr))}
+		signal, _ := strings.CutPrefix(exit.String(), "signal: ")
+		if exit.ExitCode() >= 0 {
+			signal = ""
+		}
+		return &Error{Args: args, Exit: exit.ExitCode(), Signal: signal, Stderr: strings.TrimSpace(string(stderr))}
 	}
 	return fmt.Errorf("git %s: %w", args[0], err)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -77,6 +78,38 @@ func TestKill(t *testing.T) {
 	defer cancel()
 	if _, err := new(Repository).Run(ctx, "fetch"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestSignal checks that an error names the signal that ended git.
+func TestSignal(t *testing.T) {
+	for script, want := range map[string]string{
+		"kill -KILL $$":                       "git fetch: ended by a signal: killed",
+		"echo half >&2; kill -TERM $$":        "git fetch: half; ended by a signal: terminated",
+		"exit 3":                              "git fetch: exit status 3",
+		"echo 'fatal: it failed' >&2; exit 1": "git fetch: fatal: it failed",
+	} {
+		fake(t, script)
+		_, err := new(Repository).Run(t.Context(), "fetch")
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", script, err, want)
+		}
+	}
+}
+
+// TestDiskFull checks that a full disk of this machine is told from one of the remote.
+func TestDiskFull(t *testing.T) {
+	for stderr, want := range map[string]bool{
+		"error: file write error: No space left on device\nfatal: unpack-objects failed":        true,
+		"fatal: write error: Disk quota exceeded":                                               true,
+		"fatal: Out of diskspace":                                                               true,
+		"remote: error: file write error: No space left on device\nerror: remote unpack failed": false,
+		"fatal: bad object": false,
+	} {
+		err := error(&Error{Args: []string{"fetch"}, Exit: 128, Stderr: stderr})
+		if got := errors.Is(err, syscall.ENOSPC); got != want {
+			t.Errorf("%q: a full disk is %v, want %v", stderr, got, want)
+		}
 	}
 }
 

@@ -19,8 +19,6 @@ const (
 	// repositoryName is the folder of the repository that a workspace may have.
 	repositoryName = ".git"
 	attributesName = ".gitattributes"
-	// anew is how to get a repository that works. The folder holds all messages.
-	anew = "move it away and run oacp init --git again: all messages are in the folder, so none is lost"
 	// lockPatience bounds how long a repair waits for a sync.
 	lockPatience = 10 * time.Second
 	// longestUser is how long the name of a user can be in the URL of a remote; a token is longer.
@@ -46,13 +44,22 @@ func (i *inspection) git(ctx context.Context) {
 	}
 	i.gitLocks(ctx, r)
 	if err != nil {
-		i.add(repositoryName, SeverityError, anew, "cannot be used: %v", err)
+		i.unusable(err)
 		return
 	}
 	i.remote(r.Settings())
 	i.around(ctx, r)
 	i.repository(ctx, r)
 	i.claims(ctx, r)
+}
+
+// unusable reports a repository that git cannot use.
+func (i *inspection) unusable(err error) {
+	hint := "mend what git names"
+	if e, ok := errors.AsType[*gitmail.RepositoryError](err); ok {
+		err, hint = e.Err, e.Remake()+" makes another: all messages are in the folder, so none is lost"
+	}
+	i.add(repositoryName, SeverityError, hint, "cannot be used: %v", err)
 }
 
 // isUsers reports whether the workspace is the top of a user's repository.
@@ -114,7 +121,7 @@ func (i *inspection) remote(s gitmail.Settings) {
 func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 	health, err := r.Health(ctx)
 	if git.Exit(err) >= 0 {
-		i.add(repositoryName, SeverityError, anew, "is damaged: %v", err)
+		i.unusable(err)
 		return
 	}
 	if err != nil {

@@ -163,7 +163,7 @@ var gitTroubles = []struct {
 	{"no objects", func(t *testing.T, p *gitPlace) {
 		remove(t, filepath.Join(p.w.Dir(), ".git/objects"))
 		writeTestFile(t, filepath.Join(p.w.Dir(), ".git/objects/info/x"), "")
-	}, "error .git: is damaged: ", []string{"git ls-tree"}, false},
+	}, "error .git: cannot be used: ", []string{"its git repository is damaged", "git ls-tree"}, false},
 	{"empty objects", func(t *testing.T, p *gitPlace) {
 		objects, err := filepath.Glob(filepath.Join(p.w.Dir(), ".git/objects/??/*"))
 		if err != nil || len(objects) == 0 {
@@ -173,13 +173,13 @@ var gitTroubles = []struct {
 			remove(t, object)
 			writeTestFile(t, object, "")
 		}
-	}, "error .git: is damaged: ", nil, false},
+	}, "error .git: cannot be used: ", []string{"its git repository is damaged"}, false},
 	{"no HEAD", func(t *testing.T, p *gitPlace) { remove(t, filepath.Join(p.w.Dir(), ".git/HEAD")) },
-		"error .git: cannot be used: ", []string{"no git repository"}, false},
+		"error .git: cannot be used: ", []string{"its git repository is damaged", "not a git repository"}, false},
 	{"no config", func(t *testing.T, p *gitPlace) { remove(t, filepath.Join(p.w.Dir(), ".git/config")) },
-		"error .git: cannot be used: ", nil, false},
+		"error .git: cannot be used: ", []string{"its git repository is damaged: its settings are gone"}, false},
 	{"bad config", func(t *testing.T, p *gitPlace) { writeTestFile(t, filepath.Join(p.w.Dir(), ".git/config"), "[[") },
-		"error .git: cannot be used: ", []string{"bad config"}, false},
+		"error .git: cannot be used: ", []string{"its git repository is damaged", "bad config"}, false},
 	{"no remote", func(t *testing.T, p *gitPlace) {
 		runGit(t, p.w.Dir(), "config", "--unset", "remote.oacp.url")
 	}, "warn remote: is missing", nil, false},

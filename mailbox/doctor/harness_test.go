@@ -92,7 +92,7 @@ func files(t testing.TB, w *mailbox.Workspace, folder string) []string {
 	}
 	var names []string
 	for _, entry := range entries {
-		if entry.Name() != ".gitkeep" {
+		if entry.Name() != ".gitkeep" && entry.Name() != ".synced" {
 			names = append(names, entry.Name())
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 )
 
@@ -62,6 +63,7 @@ func TestFullDiskAtEveryStep(t *testing.T) {
 			t.Logf("sync = %v", err)
 			if err != nil {
 				failures++
+				wantFullDisk(t, err)
 			}
 			empty()
 			c.check(nil, nil)
@@ -69,6 +71,14 @@ func TestFullDiskAtEveryStep(t *testing.T) {
 	}
 	if failures == 0 && !t.Failed() {
 		t.Skip("no disk was full")
+	}
+}
+
+// wantFullDisk checks that an error says what is wrong with the disk, also if git failed.
+func wantFullDisk(t *testing.T, err error) {
+	t.Helper()
+	if got := failure.Of(err); got.Code != "disk_full" || got.Hint == "" {
+		t.Errorf("the error %v has the code %q and the hint %q", err, got.Code, got.Hint)
 	}
 }
 
@@ -82,7 +92,9 @@ func TestAlmostFullDisk(t *testing.T) {
 			c := original.onSmallDisk(t)
 			empty := c.here.fill(pages * os.Getpagesize())
 			_, err := c.here.trySync()
-			t.Logf("sync = %v", err)
+			if err != nil {
+				wantFullDisk(t, err)
+			}
 			empty()
 			c.check(nil, nil)
 		})

@@ -25,7 +25,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"path"
 	"path/filepath"
@@ -91,14 +90,11 @@ type Repository struct {
 	step func(name string)
 }
 
-// Open opens the repository of a workspace. The error matches ErrNoRepository or git.ErrMissing, or is
-// a *git.Error.
+// Open opens the repository of a workspace. The error is a *RepositoryError or a *git.Error, or matches
+// git.ErrMissing.
 func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
-	if _, err := w.Root().Lstat(gitName); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = ErrNoRepository
-		}
-		return nil, fmt.Errorf("workspace %s: %w", w.Dir(), err)
+	if err := noRepository(w); err != nil {
+		return nil, err
 	}
 	r := &Repository{w: w, git: repositoryOf(w, false), now: time.Now, step: func(string) {}}
 	out, err := r.git.Run(ctx, "config", "-z", "--get-regexp", `^(oacp\.(ref|hooks)|remote\.oacp\.url|commit\.gpgsign)$`)
@@ -120,7 +116,11 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 		}
 	}
 	if r.settings.Ref == "" {
-		return nil, fmt.Errorf("workspace %s: %w: that in .git is damaged, or oacp did not make it", w.Dir(), ErrNoRepository)
+		err := usable(ctx, w, r.git)
+		if errors.Is(err, ErrForeignRepository) {
+			err = &RepositoryError{Dir: w.Dir(), Err: fmt.Errorf("%w: %w", ErrNoRepository, ErrForeignRepository)}
+		}
+		return nil, err
 	}
 	return r, nil
 }
@@ -263,18 +263,12 @@ func (r *Repository) lock(ctx context.Context) (unlock func() error, err error) 
 	lock := dir.NewLock("sync.lock")
 	_, err = lock.TryLockContext(ctx, lockRetry)
 	if err = errors.Join(err, dir.Close()); err != nil {
-		return nil, fmt.Errorf("waiting for another sync, which holds %s: %w", lock.Path(), err)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("waiting for another sync, which holds %s: %w", lock.Path(), err)
+		}
+		return nil, fmt.Errorf("locking %s: %w", lock.Path(), err)
 	}
 	return lock.Unlock, nil
-}
-
-// explain returns a *git.VersionError for an error of a git that is too old.
-func (r *Repository) explain(ctx context.Context, err error) error {
-	const usage = 129
-	if git.Exit(err) == usage {
-		return errors.Join(git.Check(ctx), err)
-	}
-	return err
 }
 
 // exchange is one sync.

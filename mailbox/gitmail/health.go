@@ -28,6 +28,7 @@ type Health struct {
 // Health looks at the repository and at what the workspace has not sent. It reads the name and the
 // size of every file of the tree, so a damaged repository is an error.
 func (r *Repository) Health(ctx context.Context) (h Health, err error) {
+	defer func() { err = r.explain(ctx, err) }()
 	refs, err := r.refs(ctx, baseRef, trackingRef)
 	if err != nil {
 		return h, err

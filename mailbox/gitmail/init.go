@@ -20,9 +20,9 @@ import (
 // Errors of Init.
 var (
 	// ErrForeignRepository says that the workspace is the top of a repository that Init did not make.
-	ErrForeignRepository = errors.New("the workspace is a git repository that oacp did not make")
+	ErrForeignRepository = errors.New("it is a git repository that oacp did not make")
 	// ErrDamaged says that git cannot use the repository that Init made.
-	ErrDamaged = errors.New("the git repository of the workspace is damaged")
+	ErrDamaged = errors.New("its git repository is damaged")
 	// ErrTracked says that the user's repository has files of the workspace under version control.
 	ErrTracked = errors.New("the repository has files of the workspace under version control")
 	// ErrForeignBranch says that the ref on the remote holds something other than mailboxes.
@@ -126,17 +126,12 @@ func settingsBefore(ctx context.Context, w *mailbox.Workspace, own *git.Reposito
 	} else if err != nil {
 		return nil, err
 	}
-	ref, err := setting(ctx, own, "oacp.ref")
-	if err != nil || ref == "" {
-		return nil, errors.Join(fmt.Errorf("%w: %s", ErrForeignRepository, w.Dir()), err)
-	}
-	if _, err := own.Run(ctx, "rev-parse", "--git-dir"); git.Exit(err) > 0 {
-		return nil, fmt.Errorf("%w: %s", ErrDamaged, own.GitDir)
-	} else if err != nil {
+	if err := usable(ctx, w, own); err != nil {
 		return nil, err
 	}
-	c := &choice{Ref: ref}
-	for key, value := range map[string]*string{"oacp.remote": &c.Remote, "remote.oacp.url": &c.URL, "remote.oacp.pushurl": &c.pushURL} {
+	c := new(choice)
+	for key, value := range map[string]*string{"oacp.remote": &c.Remote, "oacp.ref": &c.Ref, "remote.oacp.url": &c.URL, "remote.oacp.pushurl": &c.pushURL} {
+		var err error
 		if *value, err = setting(ctx, own, key); err != nil {
 			return nil, err
 		}
