@@ -18,7 +18,7 @@ const (
 	endDelay = 3 * time.Second
 	// maxRetry is how long to wait at most after a remote did not answer, however long the lease is.
 	maxRetry = 10 * time.Second
-	// maxLook is how often the claims are read at least that a sync of another process may have fetched.
+	// maxLook is the longest time between two looks at the claims: a sync of another process may fetch some.
 	maxLook = 2 * time.Second
 )
 
@@ -40,6 +40,11 @@ func (c *Claims) Start(ctx context.Context, warn func(error)) error {
 	c.running.Go(func() { c.repeat(kept, tick, "claims are not renewed", c.renew) })
 	c.running.Go(func() { c.repeat(kept, tick, "claims are not given up", c.finish) })
 	c.running.Go(func() { c.repeat(kept, min(maxLook, c.lease/10), "claims are not read", c.watch) })
+	c.running.Go(func() {
+		for pause(kept, tick) == nil {
+			c.expire()
+		}
+	})
 	return err
 }
 
@@ -138,11 +143,8 @@ func (c *Claims) giveUp(ctx context.Context) (err error) {
 	return errors.Join(err, c.put(ctx, claims))
 }
 
-// watch stops turns, and looks at the claims of other machines. It does not wait for the remote.
-func (c *Claims) watch(ctx context.Context) error {
-	c.expire()
-	return cmp.Or(c.look(ctx), c.sweep(ctx))
-}
+// watch looks at the claims of other machines.
+func (c *Claims) watch(ctx context.Context) error { return cmp.Or(c.look(ctx), c.sweep(ctx)) }
 
 // syncNow syncs the workspace, and looks at the claims that the sync fetched.
 func (c *Claims) syncNow(ctx context.Context) error {

@@ -65,8 +65,8 @@ type Wanted struct {
 // clock of the machine that looks, belongs to a machine that is gone, and may be taken.
 //
 // The methods note what the refs are to say, and put makes the remote agree. Take and Confirm wait for
-// it. Three goroutines do the rest, because a sync may take long, and a remote may hang: renew renews
-// claims, finish syncs and gives claims up, and watch looks at those of other machines and stops turns.
+// it. Four goroutines do the rest, because a sync may take long, and a remote may hang: renew renews
+// claims, finish syncs and gives claims up, watch looks at those of other machines, and expire stops turns.
 //
 // The methods may be called from any goroutine, between Start and Stop.
 type Claims struct {
