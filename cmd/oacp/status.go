@@ -12,6 +12,7 @@ import (
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/turn"
@@ -28,10 +29,11 @@ func newStatusCommand(s *command.Streams) *cli.Command {
 		Usage:     "show agents, or how far a message got",
 		ArgsUsage: "[ID]",
 		Description: `Without an ID, status shows for each agent its runner, pending messages, last turn,
-the number of failed turns since the last success, and its conversations. With an ID,
-it shows the replies to the message and its state for each recipient:
+the number of failed turns since the last success, its live sessions and its
+conversations. With an ID, it shows the replies to the message and its state for each
+recipient:
 
-      stored         sent, but not in the inbox yet
+   stored         sent, but not in the inbox yet
    waiting        in the inbox
    noticed        in the inbox, and the model of a live session has it
    held, expired  in the inbox, and gets no turn
@@ -60,16 +62,42 @@ EXAMPLES:
 	}
 }
 
+// An agentStatus is what status says about an agent.
+type agentStatus struct {
+	turn.AgentStatus
+	Sessions []sessionEntry `json:"sessions,omitempty"`
+}
+
+// statusesOf returns what there is to say about each agent.
+func statusesOf(ctx context.Context, w *mailbox.Workspace) ([]agentStatus, error) {
+	turns, err := turn.Status(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := live.Sessions(w)
+	statuses := make([]agentStatus, 0, len(turns))
+	for _, a := range turns {
+		status := agentStatus{AgentStatus: a}
+		for _, session := range sessions {
+			if session.Agent == a.Agent {
+				status.Sessions = append(status.Sessions, entryOf(&session))
+			}
+		}
+		statuses = append(statuses, status)
+	}
+	return statuses, err
+}
+
 func printStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *command.Streams) error {
-	statuses, err := turn.Status(ctx, w)
+	statuses, err := statusesOf(ctx, w)
 	if err != nil {
 		return err
 	}
 	if asJSON {
 		return command.WriteJSON(s.Out, struct {
-			Project   string             `json:"project"`
-			Workspace string             `json:"workspace"`
-			Agents    []turn.AgentStatus `json:"agents"`
+			Project   string        `json:"project"`
+			Workspace string        `json:"workspace"`
+			Agents    []agentStatus `json:"agents"`
 		}{project.Name(w), w.Dir(), statuses})
 	}
 	if len(statuses) == 0 {
@@ -84,7 +112,7 @@ func printStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *co
 		if !a.Oldest.IsZero() {
 			oldest = spelling.Age(a.Oldest, now)
 		}
-		t.add(row{a.Agent, runnerText(a, s), a.Pending, oldest, a.DeadLetters, a.Failures, lastTurnText(a, now)})
+		t.add(row{a.Agent, runnerText(a.AgentStatus, s), a.Pending, oldest, a.DeadLetters, a.Failures, lastTurnText(a.AgentStatus, now)})
 	}
 	t.print(s)
 	for _, a := range statuses {
@@ -94,7 +122,7 @@ func printStatuses(ctx context.Context, w *mailbox.Workspace, asJSON bool, s *co
 }
 
 // printDetails prints what is empty for most agents.
-func printDetails(a turn.AgentStatus, now time.Time, s *command.Streams) {
+func printDetails(a agentStatus, now time.Time, s *command.Streams) {
 	for _, idle := range []struct {
 		count int
 		what  string
@@ -102,6 +130,9 @@ func printDetails(a turn.AgentStatus, now time.Time, s *command.Streams) {
 		if idle.count > 0 {
 			fmt.Fprintf(s.Out, "%s: %d %s in the inbox\n", a.Agent, idle.count, idle.what)
 		}
+	}
+	for _, e := range a.Sessions {
+		fmt.Fprintf(s.Out, "%s: a live session of %s is %s\n", a.Agent, visible.Line(string(e.Program)), e.State)
 	}
 	for _, t := range a.InTurn {
 		fmt.Fprintf(s.Out, "%s: in a turn for %s, on %s from %s: %s\n", a.Agent, spelling.Age(t.Started, now),
