@@ -37,7 +37,7 @@ type Mail struct {
 	Elsewhere bool
 	// Signature is what the signature is worth; empty if nobody checks it.
 	Signature signing.Verdict
-	// key is set for a valid message that a hook has read.
+	// key is that of a message whose body was cut: it depends on the whole body.
 	key turn.Key
 }
 

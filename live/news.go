@@ -122,6 +122,9 @@ func (s *Session) show(mail []Mail, o DigestOptions, event string) (text string,
 	text, named := Compose(mail, o)
 	for _, m := range mail[:named] {
 		one := Shown{File: m.File, At: o.Now, Key: m.key}
+		if one.Key.ID == "" && m.isMessage() {
+			one.Key, _ = turn.KeyOf(m.Message)
+		}
 		if one.Key.ID != "" {
 			one.Proof = proofAfter(event, s.Working)
 		}
@@ -181,18 +184,14 @@ func (h *Hook) read(ctx context.Context, names map[string]bool) (mail []Mail, un
 		return nil, false, nil
 	}
 	var mu sync.Mutex
-	keys := make(map[string]turn.Key, len(names)) // which depend on whole bodies
+	keys := make(map[string]turn.Key)
 	entries, err := h.Workspace.ListNamed(ctx, h.Agent, mailbox.Inbox, func(name string) bool { return names[name] }, func(e *mailbox.Entry) bool {
-		if e.Err != nil {
-			return true
-		}
-		if k, err := turn.KeyOf(e.Message); err == nil {
+		if m := e.Message; e.Err == nil && m.Body.Kind == schema.Text && len(m.Body.Text) > maxBody {
+			key, _ := turn.KeyOf(m)
 			mu.Lock()
-			keys[e.Name] = k
+			keys[e.Name] = key
 			mu.Unlock()
-		}
-		if body := &e.Message.Body; body.Kind == schema.Text && len(body.Text) > maxBody {
-			body.Text = strings.ToValidUTF8(body.Text[:maxBody], "")
+			m.Body.Text = strings.ToValidUTF8(m.Body.Text[:maxBody], "")
 		}
 		return true
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 )
 
 // arriveAny lets messages of any kind come, and returns their short ids in the order of the inbox.
@@ -110,4 +111,21 @@ func TestUnsettledBacklog(t *testing.T) {
 	}
 	h.now = at.Add(settled)
 	h.wantNamed(h.on("s", PostToolUse), left[0]+schema.FileExtension)
+}
+
+// TestLongBody checks that a message is noticed under the key of its whole body, however much of it is kept.
+func TestLongBody(t *testing.T) {
+	for _, lines := range []int{1, 2000} {
+		h := newHooks(t, Claude)
+		m := h.ask("m001")
+		m.Body = schema.TextValue(strings.Repeat("A line.\n", lines))
+		h.arrive(m)
+		h.on("s", SessionStart)
+		h.on("s", UserPromptSubmit)
+		h.on("s", Stop)
+		progress, err := turn.Track(t.Context(), h.Workspace, string(m.ID))
+		if err != nil || len(progress) != 1 || progress[0].Stage != turn.StageNoticed {
+			t.Errorf("after a body of %d lines, the message is %+v (%v), want it noticed", lines, progress, err)
+		}
+	}
 }
