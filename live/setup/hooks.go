@@ -108,22 +108,18 @@ func isOACP(word string) bool {
 	return name == "oacp" || name == "oacp.exe"
 }
 
-func (h hooks) put(data []byte) ([]byte, error) {
-	d, err := parseJSON(data)
-	if err != nil {
-		return nil, err
-	}
+func (h hooks) fill(d *document) error {
 	for _, event := range events[h.program] {
-		if err := h.putEvent(d, event); err != nil {
-			return nil, err
+		if err := h.fillEvent(d, event); err != nil {
+			return err
 		}
 	}
-	return d.data, nil
+	return nil
 }
 
-// putEvent makes one hook of an event ours. One that is there stays where it is: codex knows the hooks
+// fillEvent makes one hook of an event ours. One that is there stays where it is: codex knows the hooks
 // that its user has reviewed by their places.
-func (h hooks) putEvent(d *document, event string) error {
+func (h hooks) fillEvent(d *document, event string) error {
 	wanted, ours := entryFor(event, h.command), h.find(d, event)
 	if len(ours) == 0 {
 		return d.set(hookGroup{Hooks: []hookEntry{wanted}}, "hooks", event, end)
@@ -137,11 +133,9 @@ func (h hooks) putEvent(d *document, event string) error {
 	return nil
 }
 
-func (h hooks) take(data []byte) ([]byte, error) {
-	return takeJSON(data, func(d *document) []any {
-		if ours := h.find(d, events[h.program]...); len(ours) > 0 {
-			return ours[len(ours)-1].toRemove()
-		}
-		return nil
-	})
+func (h hooks) ours(d *document) ([]any, error) {
+	if all := h.find(d, events[h.program]...); len(all) > 0 {
+		return all[len(all)-1].toRemove(), nil
+	}
+	return nil, nil
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pelletier/go-toml/v2"
-
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/live"
 	"github.com/oacp-go/oacp/mailbox/doctor"
@@ -158,40 +156,6 @@ func (f found) claudeDisabled(config string) (problems []string) {
 			problems = append(problems, "disableAllHooks in "+path+" switches hooks off")
 		}
 	}
-	return problems
-}
-
-// codexDisabled returns why codex does not run hooks.
-func (f found) codexDisabled(config string) (problems []string) {
-	path := filepath.Join(config, "config.toml")
-	var settings codexConfig
-	data, err := readFile(path)
-	if err == nil {
-		err = toml.Unmarshal(data, &settings)
-	}
-	if err != nil {
-		return []string{path + ": " + err.Error()}
-	}
-	if settings.Features["hooks"] == false {
-		problems = append(problems, "features.hooks in "+path+" switches hooks off")
-	}
-	if f.Scope == Project && !settings.trusts(f.Dir) {
-		problems = append(problems, "codex does not read the settings of "+f.Dir+" until you trust the folder, for which it asks when it starts there")
-	}
-	wanted, missing := reviews(f.hooksPath, f.hooks), 0
-	for place, hash := range wanted {
-		state := settings.Hooks.State[place]
-		if state.TrustedHash != hash {
-			missing++
-		}
-		if state.Enabled != nil && !*state.Enabled {
-			problems = append(problems, "the hook "+place+" is switched off in "+path)
-		}
-	}
-	if missing > 0 {
-		problems = append(problems, fmt.Sprintf("%d of %d hooks wait for your review, for which codex asks when it starts or at the first prompt", missing, len(wanted)))
-	}
-	slices.Sort(problems)
 	return problems
 }
 

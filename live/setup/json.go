@@ -310,23 +310,3 @@ func (d *document) equal(v value, content any) bool {
 	var got, want any
 	return d.decode(v, &got) == nil && json.Unmarshal([]byte(encode(content, "", "")), &want) == nil && reflect.DeepEqual(got, want)
 }
-
-// takeJSON returns the file without the items whose paths find returns, one after the other, and nil
-// if nothing is left.
-func takeJSON(data []byte, find func(*document) (path []any)) ([]byte, error) {
-	d, err := parseJSON(data)
-	if err != nil {
-		return nil, err
-	}
-	path := find(d)
-	if path == nil {
-		return data, nil
-	}
-	for ; path != nil; path = find(d) {
-		d.remove(path...)
-	}
-	if len(d.items(d.root())) == 0 {
-		return nil, nil
-	}
-	return d.data, nil
-}

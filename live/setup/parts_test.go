@@ -17,8 +17,8 @@ import (
 // settingsParts are the parts that are written into JSON.
 func settingsParts() []part {
 	return []part{
-		hooks{live.Claude, "oacp hook claude --agent claude"}, permission{},
-		server{[]any{"projects", "/home/ann/project", "mcpServers", "oacp"}, mcpCall{"oacp", []string{"mcp", "--agent", "claude"}}},
+		inJSON{hooks{live.Claude, "oacp hook claude --agent claude"}}, inJSON{permission{}},
+		inJSON{server{[]any{"projects", "/home/ann/project", "mcpServers", "oacp"}, mcpCall{"oacp", []string{"mcp", "--agent", "claude"}}}},
 	}
 }
 

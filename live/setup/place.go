@@ -16,16 +16,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 )
 
-// A part is what oacp has in a file.
-type part interface {
-	name() string
-	// put returns the file with the part in it, and the same bytes if it is there.
-	put(data []byte) ([]byte, error)
-	// take returns the file without the part, or the same bytes if it is not there, and nil if nothing
-	// is left.
-	take(data []byte) ([]byte, error)
-}
-
 // A file is one that holds parts.
 type file struct {
 	path string
@@ -81,7 +71,7 @@ const fromEnvironment = "${OACP_AGENT:-"
 
 // files returns the files of the setup and what is to be in each.
 func (o Options) files(config string) []file {
-	calls := hooks{o.Program, o.hookCommand()}
+	calls := inJSON{hooks{o.Program, o.hookCommand()}}
 	inProject := o.Scope == Project
 	if o.Program == live.Codex {
 		mode := fs.FileMode(0o600)
@@ -103,8 +93,8 @@ func (o Options) files(config string) []file {
 		global = config + ".json"
 	}
 	return []file{
-		{path: settings, inProject: inProject, folder: inProject, mode: 0o644, empty: []byte("{}\n"), parts: []part{calls, permission{}}},
-		{path: global, mode: 0o600, empty: []byte("{}\n"), parts: []part{server{servers, mcpCall{o.Command, []string{"mcp", "--agent", fromEnvironment + string(o.Agent) + "}"}}}}},
+		{path: settings, inProject: inProject, folder: inProject, mode: 0o644, empty: []byte("{}\n"), parts: []part{calls, inJSON{permission{}}}},
+		{path: global, mode: 0o600, empty: []byte("{}\n"), parts: []part{inJSON{server{servers, mcpCall{o.Command, []string{"mcp", "--agent", fromEnvironment + string(o.Agent) + "}"}}}}}},
 	}
 }
 

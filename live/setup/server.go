@@ -78,50 +78,32 @@ func (s server) find(d *document) (v value, call mcpCall, ok bool) {
 	return v, call, ok
 }
 
-func (s server) put(data []byte) ([]byte, error) {
-	d, err := parseJSON(data)
-	if err != nil {
+func (s server) fill(d *document) error {
+	v, call, ok := s.find(d)
+	switch {
+	case !ok:
+		return d.set(serverEntry{"stdio", s.mcpCall, map[string]string{}}, s.path...)
+	case !call.isOurs():
+		return positioned(d.data, v.from, call.other())
+	case call.equal(s.mcpCall):
+		return nil
+	}
+	return errors.Join(d.set(s.Command, append(slices.Clone(s.path), "command")...), d.set(s.Args, append(slices.Clone(s.path), "args")...))
+}
+
+func (s server) ours(d *document) ([]any, error) {
+	v, call, _ := s.find(d)
+	if !call.isOurs() {
+		return nil, nil
+	}
+	var entry map[string]any
+	if err := d.decode(v, &entry); err != nil {
 		return nil, err
 	}
-	switch v, call, ok := s.find(d); {
-	case !ok:
-		err = d.set(serverEntry{"stdio", s.mcpCall, map[string]string{}}, s.path...)
-	case !call.isOurs():
-		err = positioned(d.data, v.from, call.other())
-	case call.equal(s.mcpCall):
-		return data, nil
-	default:
-		err = errors.Join(d.set(s.Command, append(slices.Clone(s.path), "command")...), d.set(s.Args, append(slices.Clone(s.path), "args")...))
+	if env, ok := entry["env"].(map[string]any); ok && len(env) == 0 {
+		delete(entry, "env")
 	}
-	return d.data, err
-}
-
-func (s server) take(data []byte) ([]byte, error) {
-	var added error
-	after, err := takeJSON(data, func(d *document) []any {
-		v, call, _ := s.find(d)
-		if !call.isOurs() || added != nil {
-			return nil
-		}
-		var entry map[string]any
-		if added = d.decode(v, &entry); added == nil {
-			if env, ok := entry["env"].(map[string]any); ok && len(env) == 0 {
-				delete(entry, "env")
-			}
-			added = checkOwn(entry, "type", "command", "args")
-		}
-		return s.path
-	})
-	return after, errors.Join(added, err)
-}
-
-func (s server) registered(data []byte) (mcpCall, bool) {
-	d, err := parseJSON(data)
-	if err != nil {
-		return mcpCall{}, false
-	}
-	_, call, _ := s.find(d)
-	return call, call.isOurs()
+	return s.path, checkOwn(entry, "type", "command", "args")
 }
 
 // permission is the part of claude's settings that lets it use the tools of the MCP server without
@@ -130,23 +112,18 @@ type permission struct{}
 
 func (permission) name() string { return "permission" }
 
-// find returns the path of the permission, or nil.
-func (permission) find(d *document) []any {
+func (p permission) fill(d *document) error {
+	if path, _ := p.ours(d); path != nil {
+		return nil
+	}
+	return d.set(allowed, "permissions", "allow", end)
+}
+
+func (permission) ours(d *document) ([]any, error) {
 	for i, v := range d.elements("permissions", "allow") {
 		if d.equal(v, allowed) {
-			return []any{"permissions", "allow", i}
+			return []any{"permissions", "allow", i}, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
-
-func (p permission) put(data []byte) ([]byte, error) {
-	d, err := parseJSON(data)
-	if err != nil || p.find(d) != nil {
-		return data, err
-	}
-	err = d.set(allowed, "permissions", "allow", end)
-	return d.data, err
-}
-
-func (p permission) take(data []byte) ([]byte, error) { return takeJSON(data, p.find) }

@@ -8,7 +8,6 @@ package setup
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -146,21 +145,4 @@ func (c *Change) prepareRemoval() error {
 		c.After = c.empty // the file was there before
 	}
 	return nil
-}
-
-// each applies a method of several parts to a file.
-func each(parts []part, do func(part, []byte) ([]byte, error), data []byte) (after []byte, err error) {
-	after = data
-	for _, p := range parts {
-		if after, err = do(p, after); err != nil {
-			return nil, err
-		}
-	}
-	return after, nil
-}
-
-// holds reports whether a part is in a file.
-func holds(p part, data []byte) bool {
-	rest, err := p.take(data)
-	return errors.Is(err, ErrAdded) || err == nil && !bytes.Equal(rest, data)
 }

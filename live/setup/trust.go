@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/pelletier/go-toml/v2"
 )
 
 // Codex keeps in the user's config.toml which hooks the user has reviewed: for each place of a hook,
@@ -52,4 +55,38 @@ func (c codexConfig) trusts(dir string) bool {
 		}
 		dir = above
 	}
+}
+
+// codexDisabled returns why codex does not run hooks.
+func (f found) codexDisabled(config string) (problems []string) {
+	path := filepath.Join(config, "config.toml")
+	var settings codexConfig
+	data, err := readFile(path)
+	if err == nil {
+		err = toml.Unmarshal(data, &settings)
+	}
+	if err != nil {
+		return []string{path + ": " + err.Error()}
+	}
+	if settings.Features["hooks"] == false {
+		problems = append(problems, "features.hooks in "+path+" switches hooks off")
+	}
+	if f.Scope == Project && !settings.trusts(f.Dir) {
+		problems = append(problems, "codex does not read the settings of "+f.Dir+" until you trust the folder, for which it asks when it starts there")
+	}
+	wanted, missing := reviews(f.hooksPath, f.hooks), 0
+	for place, hash := range wanted {
+		state := settings.Hooks.State[place]
+		if state.TrustedHash != hash {
+			missing++
+		}
+		if state.Enabled != nil && !*state.Enabled {
+			problems = append(problems, "the hook "+place+" is switched off in "+path)
+		}
+	}
+	if missing > 0 {
+		problems = append(problems, fmt.Sprintf("%d of %d hooks wait for your review, for which codex asks when it starts or at the first prompt", missing, len(wanted)))
+	}
+	slices.Sort(problems)
+	return problems
 }
