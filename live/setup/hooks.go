@@ -133,9 +133,16 @@ func (h hooks) fillEvent(d *document, event string) error {
 	return nil
 }
 
+// ours also finds hooks of events for which setup writes none.
 func (h hooks) ours(d *document) ([]any, error) {
-	if all := h.find(d, events[h.program]...); len(all) > 0 {
-		return all[len(all)-1].toRemove(), nil
+	var names []string
+	if all, ok := d.find("hooks"); ok {
+		for _, event := range d.items(all) {
+			names = append(names, event.name)
+		}
+	}
+	if found := h.find(d, names...); len(found) > 0 {
+		return found[len(found)-1].toRemove(), nil
 	}
 	return nil, nil
 }

@@ -221,6 +221,7 @@ func TestRemoveEdited(t *testing.T) {
 				case ".json":
 					text = strings.Replace(text, "{", "{\n  \"theme\": \"dark\",", 1)
 					text = strings.Replace(text, "\"Stop\": [", "\"Stop\": [\n      {\"hooks\": [{\"type\": \"command\", \"command\": \"true\"}]},", 1)
+					text = strings.Replace(text, "\"SessionStart\": [", "\"PreToolUse\": [", 1) // ours, where setup writes none
 				}
 				s.write(name, text)
 			}
