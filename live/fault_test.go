@@ -136,20 +136,26 @@ func TestDamagedBacklog(t *testing.T) {
 	for name, damage := range map[string]func(path string){
 		"nothing":  func(string) {},
 		"no file":  func(path string) { removeAll(t, path) },
-		"torn":     func(path string) { writeFile(t, path, `{"m0`) },
+		"torn":     func(path string) { writeFile(t, path, `["m0`) },
+		"older":    func(path string) { rewrite(t, path, `["`, `["m000.yaml","`) },
 		"a folder": func(path string) { removeAll(t, path); writeFile(t, filepath.Join(path, "file"), "") },
 	} {
 		h := newHooks(t, Claude)
 		var want []string
-		for n := range 60 {
+		for n := range 150 {
 			m := h.ask(fmt.Sprintf("m%03d", n))
 			want = append(want, m.ID.Short())
 			h.arrive(m)
 		}
+		h.age(time.Hour)
 		got := named(h.on("s", SessionStart))
 		damage(h.statePath("s" + backlogSuffix))
-		for range 5 {
-			got = append(got, named(h.on("s", UserPromptSubmit))...)
+		for len(got) < len(want) {
+			names := named(h.on("s", UserPromptSubmit))
+			if len(names) == 0 {
+				break
+			}
+			got = append(got, names...)
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {

@@ -150,9 +150,15 @@ func (e *Event) shows(mail []Mail, now time.Time) bool {
 // look lists the inbox, unless the session knows all that it holds. It drops from the session what has left
 // the inbox.
 func (h *Hook) look(dir *durable.Dir, s *Session) (n inboxNames, err error) {
-	n = inboxNames{changed: h.inboxTime(), fresh: make(map[string]bool), backlog: s.backlog(dir)}
+	n = inboxNames{changed: h.inboxTime(), fresh: make(map[string]bool)}
 	n.stable = !n.changed.IsZero() && h.now().Sub(n.changed) > stable
-	if s.hasLooked(n.changed) {
+	shown := make(map[string]bool)
+	for _, t := range s.Shown {
+		shown[t.File] = true
+	}
+	// If the backlog is damaged, or an older one than the state, the inbox has more that is new.
+	n.backlog = slices.DeleteFunc(s.backlog(dir), func(name string) bool { return shown[name] })
+	if s.hasLooked(n.changed) && len(n.backlog) == s.Backlog {
 		return n, nil
 	}
 	all, err := durable.ListFolder(h.Workspace.Root(), h.Workspace.Dir(), inboxOf(h.Agent))
@@ -169,12 +175,10 @@ func (h *Hook) look(dir *durable.Dir, s *Session) (n inboxNames, err error) {
 	}
 	s.forgetGone(n.fresh)
 	n.backlog = slices.DeleteFunc(n.backlog, func(name string) bool { return !n.fresh[name] })
-	for _, t := range s.Shown {
-		delete(n.fresh, t.File)
-	}
 	for _, name := range n.backlog {
 		delete(n.fresh, name)
 	}
+	maps.DeleteFunc(n.fresh, func(name string, _ bool) bool { return shown[name] })
 	return n, nil
 }
 
@@ -222,8 +226,8 @@ func (h *Hook) owed(ctx context.Context, mail []Mail) []turn.OpenRequest {
 }
 
 // mark marks the mail that was shown to other living sessions of the agent.
-func (h *Hook) mark(s *Session, parts ...[]Mail) error {
-	if len(slices.Concat(parts...)) == 0 {
+func (h *Hook) mark(s *Session, fresh, old []Mail) error {
+	if len(fresh)+len(old) == 0 {
 		return nil
 	}
 	sessions, err := Sessions(h.Workspace, h.Agent)
@@ -236,7 +240,7 @@ func (h *Hook) mark(s *Session, parts ...[]Mail) error {
 			elsewhere[t.File] = true
 		}
 	}
-	for _, mail := range parts {
+	for _, mail := range [][]Mail{fresh, old} {
 		for i := range mail {
 			mail[i].Elsewhere = elsewhere[mail[i].File]
 		}
