@@ -79,10 +79,11 @@ func mayShow(dir string) bool {
 	return false
 }
 
-// choosesFolder reports whether the arguments of codex may name a folder for its sessions.
+// choosesFolder reports whether the arguments of codex may have its session work in another folder.
 func (p *runningProcess) choosesFolder() bool {
 	return slices.ContainsFunc(strings.Split(p.arguments, "\x00"), func(argument string) bool {
-		return argument == "resume" || strings.HasPrefix(argument, "-C") || strings.HasPrefix(argument, "--cd")
+		return slices.Contains([]string{"resume", "fork", "agents", "--worktree"}, argument) ||
+			strings.HasPrefix(argument, "-C") || strings.HasPrefix(argument, "--cd")
 	})
 }
 

@@ -39,7 +39,12 @@ func TestSharedProcess(t *testing.T) {
 	end(here)
 	end(second)
 	want("its codex has ended", false)
-	seat.codex(t.TempDir(), "-C", dir)
+	for _, argument := range []string{"-C", "resume", "fork", "agents", "--worktree"} {
+		elsewhere := seat.codex(t.TempDir(), argument, dir)
+		want("codex "+argument, true)
+		end(elsewhere)
+	}
+	seat.codex(t.TempDir(), "--cd="+dir)
 	want("a codex for another folder", true)
 	end(seat.process)
 	want("its process has ended", false)
