@@ -1,6 +1,7 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -44,10 +45,10 @@ func (s *surroundings) choose(ctx context.Context, options InitOptions, before *
 	c := &choice{Ref: options.Ref}
 	wanted := options.Remote
 	if before != nil {
-		c.Ref = orElse(c.Ref, before.Ref)
-		wanted = orElse(wanted, before.Remote)
+		c.Ref = cmp.Or(c.Ref, before.Ref)
+		wanted = cmp.Or(wanted, before.Remote)
 	}
-	c.Ref = orElse(c.Ref, DefaultRef)
+	c.Ref = cmp.Or(c.Ref, DefaultRef)
 	if wanted == "" {
 		wanted = s.usualRemote(ctx)
 	}
@@ -73,13 +74,6 @@ func (s *surroundings) choose(ctx context.Context, options InitOptions, before *
 		return nil, &UnknownRemoteError{Remote: wanted, Known: names(s.remotes)}
 	}
 	return c, s.checkRef(ctx, c)
-}
-
-func orElse(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // usualRemote returns the remote that the user's branch follows, or else origin, or else the only
@@ -111,7 +105,7 @@ func (s *surroundings) checkRef(ctx context.Context, c *choice) error {
 		return fmt.Errorf("ref %q %w: it is not of the form refs/A/B", c.Ref, ErrBadRef)
 	case strings.HasPrefix(c.Ref+"/", claimRefs):
 		return fmt.Errorf("ref %s %w: claims are there", c.Ref, ErrBadRef)
-	case isBranch && strings.HasPrefix(name, "-"), strings.HasPrefix(branchName(c.Ref), "-"):
+	case isBranch && strings.HasPrefix(name, "-"), strings.HasPrefix(path.Base(c.Ref), "-"):
 		return fmt.Errorf("ref %q %w: its name starts with -", c.Ref, ErrBadRef)
 	}
 	if _, err := s.user.Run(ctx, "check-ref-format", c.Ref); err != nil {
@@ -193,7 +187,3 @@ func PublicURL(text string) string {
 	}
 	return u.String()
 }
-
-// branchName returns the name under which a workspace's repository shows the mailboxes: the last
-// part of the ref.
-func branchName(ref string) string { return path.Base(ref) }

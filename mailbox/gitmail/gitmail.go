@@ -21,7 +21,6 @@
 package gitmail
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,9 +159,6 @@ type Options struct {
 	// Waiting, if set, is called from another goroutine when a sync has waited for something for a
 	// second, with what that is.
 	Waiting func(what string)
-	// Patience is how long a sync tries to push while other machines are faster; the default is two
-	// minutes.
-	Patience time.Duration
 	// Restore puts a message back into an inbox after another machine did so. The default is the
 	// Restore of the workspace.
 	Restore func(ctx context.Context, m *schema.Message, agent schema.AgentName) error
@@ -170,7 +166,8 @@ type Options struct {
 	until context.Context
 }
 
-const defaultPatience = 2 * time.Minute
+// patience is how long a sync tries to push while other machines are faster.
+const patience = 2 * time.Minute
 
 // Problem is a file that a sync passed over: one in the tree that is not taken, or one in the workspace
 // that does not travel.
@@ -303,7 +300,6 @@ func (e *exchange) run(ctx context.Context, round func(context.Context) (*Remote
 	if err := e.fetch(ctx); err != nil {
 		return err
 	}
-	patience := cmp.Or(e.o.Patience, defaultPatience)
 	begun, refusals := time.Now(), 0
 	for attempt := 1; ; attempt++ {
 		start := time.Now()

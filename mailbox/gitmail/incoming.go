@@ -248,9 +248,7 @@ func (e *exchange) addAgents(ctx context.Context, news *arrivals, b *blobs) erro
 			return err
 		})
 		if err != nil {
-			if err := e.blocked(ctx, err, place{agent, mailbox.Inbox, keepName}); err != nil {
-				return err
-			}
+			e.blocked(err, place{agent, mailbox.Inbox, keepName})
 			continue
 		}
 		known = append(known, agent)
@@ -303,9 +301,7 @@ func (e *exchange) receiveMessages(ctx context.Context, news *arrivals, b *blobs
 		outbox := place{a.from, mailbox.Outbox, name}
 		here, err := e.find(outbox)
 		if err != nil {
-			if err := e.blockedMessage(ctx, err, outbox, a.pending); err != nil {
-				return nil, err
-			}
+			e.blockedMessage(err, outbox, a.pending)
 			continue
 		}
 		if here != "" {
@@ -374,9 +370,7 @@ func (e *exchange) deliver(ctx context.Context, files []mailbox.Received) error 
 		case isRefusal(err):
 			e.problem(e.pathOf(files[i].From, files[i].Name, files[i].Pending), err)
 		default:
-			if err := e.blockedMessage(ctx, err, place{files[i].From, mailbox.Outbox, files[i].Name}, files[i].Pending); err != nil {
-				return err
-			}
+			e.blockedMessage(err, place{files[i].From, mailbox.Outbox, files[i].Name}, files[i].Pending)
 		}
 	}
 	return nil

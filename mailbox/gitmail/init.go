@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -163,7 +164,7 @@ func create(ctx context.Context, w *mailbox.Workspace, around *surroundings, cho
 	defer func() { err = errors.Join(err, os.RemoveAll(r.GitDir)) }()
 	maker := &git.Repository{Env: []string{"GIT_DEFAULT_REF_FORMAT=files"}}
 	if _, err := maker.Run(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+format,
-		"--initial-branch="+branchName(chosen.Ref), r.GitDir); err != nil {
+		"--initial-branch="+path.Base(chosen.Ref), r.GitDir); err != nil {
 		return err
 	}
 	if err := complete(ctx, w, r, around, chosen, made); err != nil {

@@ -23,31 +23,29 @@ func (e *BlockedError) Error() string { return "a part of the mail waits: " + e.
 // Unwrap returns the cause.
 func (e *BlockedError) Unwrap() error { return e.Err }
 
-// blocked notes that changes of the tip cannot be made here. They are late: the next sync tries again. It
-// returns an error only if the context has ended.
-func (e *exchange) blocked(ctx context.Context, err error, changes ...place) error {
+// blocked notes that changes of the tip cannot be made here. They are late: the next sync tries again.
+func (e *exchange) blocked(err error, changes ...place) {
 	if e.block == nil {
 		e.block = &BlockedError{err}
 	}
 	for _, p := range changes {
 		e.late[p.path()] = true
 	}
-	return context.Cause(ctx)
 }
 
 // blockedIn is blocked for a change in a box, which then says nothing about its messages.
-func (e *exchange) blockedIn(ctx context.Context, err error, change place) error {
+func (e *exchange) blockedIn(err error, change place) {
 	e.aside[change.folder()] = true
-	return e.blocked(ctx, err, change)
+	e.blocked(err, change)
 }
 
 // blockedMessage is blocked for a message: its outbox or one of the inboxes refuses it.
-func (e *exchange) blockedMessage(ctx context.Context, err error, outbox place, pending []schema.AgentName) error {
+func (e *exchange) blockedMessage(err error, outbox place, pending []schema.AgentName) {
 	copies := []place{outbox}
 	for _, agent := range pending {
 		copies = append(copies, place{agent, mailbox.Inbox, outbox.name})
 	}
-	return e.blocked(ctx, err, copies...)
+	e.blocked(err, copies...)
 }
 
 // addLate adds the late changes to those between base and tip.

@@ -26,9 +26,7 @@ func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) erro
 		}
 		here, err := e.find(file.place)
 		if err != nil {
-			if err := e.blockedIn(ctx, err, file.place); err != nil {
-				return err
-			}
+			e.blockedIn(err, file.place)
 			continue
 		}
 		if here != "" && !file.isReason() {
@@ -55,9 +53,7 @@ func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) erro
 			err = e.writeFile(file.folder()+"/"+cmp.Or(here, file.name), data)
 		}
 		if err != nil {
-			if err := e.blockedIn(ctx, err, file.place); err != nil {
-				return err
-			}
+			e.blockedIn(err, file.place)
 		}
 	}
 	return nil
@@ -93,9 +89,7 @@ func (e *exchange) acknowledge(ctx context.Context, news *arrivals, known []*arr
 	for _, p := range gone {
 		kind := cmp.Or(kinds[string(p.agent)+"/"+p.name], Acknowledged)
 		if err := e.acknowledgeCopy(p, kind, len(staged) > 0); err != nil {
-			if err := e.blockedIn(ctx, err, p); err != nil {
-				return err
-			}
+			e.blockedIn(err, p)
 		}
 	}
 	return context.Cause(ctx)
@@ -158,9 +152,7 @@ func (e *exchange) revive(ctx context.Context, news *arrivals, known []*arrival)
 	for _, a := range known {
 		for _, agent := range a.pending {
 			if err := e.reviveOnce(ctx, a, agent); err != nil {
-				if err := e.blockedIn(ctx, err, place{agent, mailbox.Inbox, a.name}); err != nil {
-					return err
-				}
+				e.blockedIn(err, place{agent, mailbox.Inbox, a.name})
 			}
 		}
 	}
@@ -170,9 +162,7 @@ func (e *exchange) revive(ctx context.Context, news *arrivals, known []*arrival)
 			err = e.write(func() error { return e.r.w.Acknowledge(*entry) })
 		}
 		if err != nil && !mailbox.IsGone(err) {
-			if err := e.blockedIn(ctx, err, p); err != nil {
-				return err
-			}
+			e.blockedIn(err, p)
 		}
 	}
 	return context.Cause(ctx)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
+	"path"
 	"strings"
 	"time"
 
@@ -22,18 +22,14 @@ const (
 	walkLimit = 200_000
 )
 
-// lockFolders are the folders of a repository in which git makes locks, besides refs, logs and the folders
-// below them. A sync does not use the index, so it leaves the lock of the index to users who work in the
-// repository by hand.
-var lockFolders = [...]string{".", "reftable", "objects", "objects/info", "objects/pack"}
-
 // StaleLocks returns the locks of git in the repository that are too old to belong to a process that
 // lives, as paths below the workspace.
 func StaleLocks(w *mailbox.Workspace, now time.Time) (names []string, err error) {
 	return locksBefore(w, now.Add(-lockAge))
 }
 
-// locksBefore returns the locks that were made before a time.
+// locksBefore returns the locks that were made before a time. It leaves the lock of the index, which a sync
+// does not use, and those of worktrees to users who work in the repository by hand.
 func locksBefore(w *mailbox.Workspace, before time.Time) (names []string, err error) {
 	root, err := w.Root().OpenRoot(gitName)
 	if err != nil {
@@ -48,10 +44,12 @@ func locksBefore(w *mailbox.Workspace, before time.Time) (names []string, err er
 		stale := false
 		switch {
 		case err != nil:
-		case entry.IsDir():
-			return enterForLocks(name)
+		case entry.IsDir() && (name == "worktrees" || path.Dir(name) == "objects" && len(path.Base(name)) == 2):
+			return fs.SkipDir // worktrees of users, and objects by the beginnings of their names
 		case strings.HasSuffix(name, lockSuffix) && name != "index"+lockSuffix && entry.Type().IsRegular():
-			stale, err = isOlder(entry, before)
+			var info fs.FileInfo
+			info, err = entry.Info()
+			stale = err == nil && info.ModTime().Before(before)
 		}
 		if stale {
 			names = append(names, gitName+"/"+name)
@@ -62,20 +60,6 @@ func locksBefore(w *mailbox.Workspace, before time.Time) (names []string, err er
 		return err
 	})
 	return names, err
-}
-
-// enterForLocks returns fs.SkipDir for a folder in which no locks are looked for.
-func enterForLocks(name string) error {
-	switch first, _, _ := strings.Cut(name, "/"); {
-	case first == "refs", first == "logs", slices.Contains(lockFolders[:], name):
-		return nil
-	}
-	return fs.SkipDir
-}
-
-func isOlder(entry fs.DirEntry, limit time.Time) (bool, error) {
-	info, err := entry.Info()
-	return err == nil && info.ModTime().Before(limit), err
 }
 
 // removeStaleLocks removes the locks that StaleLocks finds. The caller holds the lock of the

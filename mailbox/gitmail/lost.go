@@ -26,9 +26,7 @@ func (e *exchange) bringBack(ctx context.Context, d *outgoing) error {
 			f.setAside()
 			before := len(e.late)
 			if err := e.bringBackBox(ctx, f); err != nil {
-				if err := e.blocked(ctx, err); err != nil {
-					return err
-				}
+				e.blocked(err)
 			} else if len(e.late) == before {
 				f.lost = false
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -94,14 +95,7 @@ func parsePath(path string) (place, error) {
 	return p, nil
 }
 
-func isBox(box mailbox.Box) bool {
-	for _, known := range boxes {
-		if box == known {
-			return true
-		}
-	}
-	return false
-}
+func isBox(box mailbox.Box) bool { return slices.Contains(boxes[:], box) }
 
 // check returns an error for a file whose name does not say that it is a message file, and which one.
 // Without a random part, two machines can choose the same name.

@@ -21,7 +21,7 @@ type Squashed struct {
 // Merges that somebody made by hand become ordinary commits with the same tree.
 //
 // Squash first receives what other machines pushed, and begins again if one is faster. The error is
-// ErrShallow or one of those of Sync. Of the options, it uses Progress, Waiting and Patience.
+// ErrShallow or one of those of Sync. Of the options, it uses Progress and Waiting.
 func (r *Repository) Squash(ctx context.Context, before time.Time, o Options) (s Squashed, err error) {
 	unlock, err := r.begin(ctx, o)
 	if err != nil {

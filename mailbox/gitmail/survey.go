@@ -89,9 +89,7 @@ func (e *exchange) survey(ctx context.Context) (*survey, error) {
 				f.modified = info.ModTime().UnixNano()
 			case !errors.Is(err, fs.ErrNotExist):
 				f.setAside()
-				if err := e.blocked(ctx, err); err != nil {
-					return nil, err
-				}
+				e.blocked(err)
 				continue
 			}
 			f.lost = f.tree != "" && (f.modified == 0 || known.Lost)
@@ -141,9 +139,7 @@ func (e *exchange) listHere(ctx context.Context, s *survey, boxes ...mailbox.Box
 			names, err := durable.ListFolder(e.r.w.Root(), e.r.w.Dir(), f.name())
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				f.setAside()
-				if err := e.blocked(ctx, err); err != nil {
-					return err
-				}
+				e.blocked(err)
 			}
 			for _, name := range names {
 				if !strings.HasPrefix(name, ".") {
