@@ -72,20 +72,18 @@ func (c Change) String() string {
 		message += " from " + string(c.From)
 	}
 	switch c.Kind {
-	case Sent:
-		return fmt.Sprintf("%s sent %s", c.Agent, message)
-	case Acknowledged:
-		return fmt.Sprintf("%s acknowledged %s", c.Agent, message)
-	case Archived:
-		return fmt.Sprintf("%s archived %s", c.Agent, message)
-	case DeadLetter:
-		return fmt.Sprintf("%s gave up %s", c.Agent, message)
-	case Restored:
-		return fmt.Sprintf("%s restored %s", c.Agent, message)
 	case NewAgent:
-		return fmt.Sprintf("new agent %s", c.Agent)
+		return "new agent " + string(c.Agent)
+	case Described:
+		return "workspace.json"
 	}
-	return "workspace.json"
+	return fmt.Sprintf("%s %s %s", c.Agent, verbs[c.Kind].past, message)
+}
+
+// verbs say what agents did with messages, as in: codex gave up …, and: 2 given up by codex
+var verbs = map[Kind]struct{ past, passive string }{
+	Sent: {"sent", "sent"}, Acknowledged: {"acknowledged", "acknowledged"}, Archived: {"archived", "archived"},
+	DeadLetter: {"gave up", "given up"}, Restored: {"restored", "restored"},
 }
 
 // agentList lists agents, but not more than three.
@@ -153,16 +151,10 @@ func summary(kind Kind, changes []Change) string {
 			return fmt.Sprintf("%s → %s: %d messages", first.From, agentList(first.To), len(changes))
 		}
 		return fmt.Sprintf("%d messages from %s", len(changes), of)
-	case Acknowledged:
-		return fmt.Sprintf("%d acknowledged by %s", len(changes), of)
-	case Archived:
-		return fmt.Sprintf("%d archived by %s", len(changes), of)
-	case DeadLetter:
-		return fmt.Sprintf("%d given up by %s", len(changes), of)
-	case Restored:
-		return fmt.Sprintf("%d restored by %s", len(changes), of)
 	case NewAgent:
 		return "new agents " + of
+	case Described:
+		return first.String()
 	}
-	return first.String()
+	return fmt.Sprintf("%d %s by %s", len(changes), verbs[kind].passive, of)
 }

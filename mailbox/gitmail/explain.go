@@ -46,7 +46,8 @@ func (e *RepositoryError) Remake() string {
 // usable returns nil if git can use the repository in the folder of a workspace, and Init made it. The
 // error matches ErrForeignRepository or ErrDamaged, or git could not run.
 func usable(ctx context.Context, w *mailbox.Workspace, own *git.Repository) error {
-	ref, err := setting(ctx, own, "oacp.ref")
+	s, err := ownSettings(ctx, own)
+	ref := s["oacp.ref"]
 	if ref != "" {
 		_, err = own.Run(ctx, "rev-parse", "--git-dir")
 	}
@@ -75,11 +76,8 @@ func isOurs(w *mailbox.Workspace) bool {
 
 // asDamaged returns the error for a damaged repository.
 func asDamaged(ctx context.Context, w *mailbox.Workspace, own *git.Repository, err error) error {
-	e := &RepositoryError{Dir: w.Dir(), Err: fmt.Errorf("%w: %w", ErrDamaged, err)}
-	for key, value := range map[string]*string{"oacp.remote": &e.Remote, "oacp.ref": &e.Ref} {
-		*value, _ = setting(ctx, own, key) // it is only for the hint
-	}
-	return e
+	s, _ := ownSettings(ctx, own) // they are only for the hint
+	return &RepositoryError{Dir: w.Dir(), Remote: s["oacp.remote"], Ref: s["oacp.ref"], Err: fmt.Errorf("%w: %w", ErrDamaged, err)}
 }
 
 // explain finds out why a sync failed: git is too old, or the repository is damaged.

@@ -27,6 +27,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,8 @@ type Settings struct {
 	URL string
 	// Ref is the branch or other ref, such as refs/heads/oacp.
 	Ref string
+	// remote is the name of the remote in the user's repository, or the URL.
+	remote string
 	// sign says that the user's commits are signed.
 	sign bool
 }
@@ -96,24 +99,13 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 		return nil, err
 	}
 	r := &Repository{w: w, git: repositoryOf(w, false), now: time.Now, step: func(string) {}}
-	out, err := r.git.Run(ctx, "config", "-z", "--get-regexp", `^(oacp\.(ref|hooks)|remote\.oacp\.url|commit\.gpgsign)$`)
-	if err != nil && git.Exit(err) != 1 {
+	s, err := readSettings(ctx, r.git)
+	if err != nil {
 		return nil, fmt.Errorf("opening the git repository of workspace %s: %w", w.Dir(), r.explain(ctx, err))
 	}
-	for setting := range records(out) {
-		name, value, hasValue := strings.Cut(setting, "\n")
-		on := !hasValue || value == "true" || value == "yes" || value == "on" || value == "1"
-		switch name {
-		case "oacp.ref":
-			r.settings.Ref = value
-		case "remote.oacp.url":
-			r.settings.URL = value
-		case "commit.gpgsign":
-			r.settings.sign = on
-		case "oacp.hooks":
-			r.git = repositoryOf(w, on)
-		}
-	}
+	on := func(name string) bool { return slices.Contains([]string{"true", "yes", "on", "1"}, s[name]) }
+	r.settings = Settings{URL: s["remote.oacp.url"], Ref: s["oacp.ref"], remote: s["oacp.remote"], sign: on("commit.gpgsign")}
+	r.git = repositoryOf(w, on("oacp.hooks"))
 	if r.settings.Ref == "" {
 		err := usable(ctx, w, r.git)
 		if errors.Is(err, ErrForeignRepository) {
@@ -122,6 +114,29 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// ownSettings returns the settings in the repository's own file, without those of the user.
+func ownSettings(ctx context.Context, r *git.Repository) (map[string]string, error) {
+	return readSettings(ctx, r, "--file", filepath.Join(r.GitDir, "config"))
+}
+
+// readSettings returns the settings of a workspace's repository by name.
+func readSettings(ctx context.Context, r *git.Repository, scope ...string) (map[string]string, error) {
+	out, err := r.Run(ctx, slices.Concat([]string{"config"}, scope,
+		[]string{"-z", "--get-regexp", `^(oacp\.(ref|hooks|remote)|remote\.oacp\.(push)?url|commit\.gpgsign)$`})...)
+	if err != nil && git.Exit(err) != 1 {
+		return nil, err
+	}
+	settings := make(map[string]string)
+	for setting := range records(out) {
+		name, value, hasValue := strings.Cut(setting, "\n")
+		if !hasValue {
+			value = "true"
+		}
+		settings[name] = value
+	}
+	return settings, nil
 }
 
 // repositoryOf returns the place of a workspace's repository, and the settings that protect it from

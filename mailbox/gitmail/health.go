@@ -92,19 +92,14 @@ func judgeFile(path, mode, size string) error {
 	return err
 }
 
-// RemoveStaleLocks removes what StaleLocks finds while it holds the lock of the repository, and returns
-// the names.
+// RemoveStaleLocks removes what StaleLocks finds while it holds the lock of the repository.
 func (r *Repository) RemoveStaleLocks(ctx context.Context) (names []string, err error) {
 	unlock, err := r.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	names, err = StaleLocks(r.w, r.now())
-	if err != nil {
-		return nil, err
-	}
-	return names, r.removeStaleLocks(r.now())
+	return r.removeStaleLocks(r.now())
 }
 
 // Around is what the user's repository means for a workspace inside it.
@@ -129,13 +124,12 @@ func (r *Repository) Around(ctx context.Context, top string) (a Around, err erro
 			return a, err
 		}
 	}
-	name, err := setting(ctx, r.git, "oacp.remote")
 	for _, remote := range s.remotes {
-		if remote.name == name && remote.url != r.settings.URL {
-			a.Moved = name
+		if remote.name == r.settings.remote && remote.url != r.settings.URL {
+			a.Moved = remote.name
 		}
 	}
-	return a, err
+	return a, nil
 }
 
 // Hide lists the workspace in the exclude file of the user's repository, whose top is given, and

@@ -153,7 +153,7 @@ func (news *arrivals) add(p place, object string) {
 
 // apply brings the news into the workspace. Acknowledgements come last: by then the files that they refer
 // to are there.
-func (e *exchange) apply(ctx context.Context, news *arrivals, b *blobs) error {
+func (e *exchange) apply(ctx context.Context, news *arrivals, b *reader) error {
 	if err := e.addAgents(ctx, news, b); err != nil {
 		return err
 	}
@@ -176,14 +176,8 @@ func (e *exchange) apply(ctx context.Context, news *arrivals, b *blobs) error {
 	return nil
 }
 
-// blobs reads files of the tip, if they are not too large.
-type blobs struct {
-	*reader
-	sizes map[string]int64
-}
-
-// open opens the files of the news.
-func (e *exchange) open(ctx context.Context, news *arrivals) (*blobs, error) {
+// open opens the files of the news, and returns nil if there are none.
+func (e *exchange) open(ctx context.Context, news *arrivals) (*reader, error) {
 	var objects []string
 	for _, a := range news.messages {
 		objects = append(objects, a.object)
@@ -194,40 +188,37 @@ func (e *exchange) open(ctx context.Context, news *arrivals) (*blobs, error) {
 	if news.marker != "" {
 		objects = append(objects, news.marker)
 	}
-	b := new(blobs)
 	if len(objects) == 0 {
-		return b, nil
+		return nil, nil
 	}
-	var err error
-	if b.sizes, err = e.r.sizes(ctx, objects); err == nil {
-		b.reader, err = e.r.openReader(ctx)
+	sizes, err := e.r.sizes(ctx, objects)
+	if err != nil {
+		return nil, err
+	}
+	b, err := e.r.openReader(ctx)
+	if err == nil {
+		b.sizes = sizes
 	}
 	return b, err
-}
-
-func (b *blobs) close() error {
-	if b.reader == nil {
-		return nil
-	}
-	return b.reader.close()
 }
 
 // errRefused says that a file of the tip is not taken.
 type errRefused struct{ error }
 
-func (b *blobs) read(object string) ([]byte, error) {
-	size, ok := b.sizes[object]
+// take reads a file, if it is one and not too large.
+func (r *reader) take(object string) ([]byte, error) {
+	size, ok := r.sizes[object]
 	switch {
 	case !ok:
 		return nil, errRefused{errors.New("it is no file")}
 	case size > schema.MaxFileSize:
 		return nil, errRefused{fmt.Errorf("%w: %d bytes of at most %d", durable.ErrTooLarge, size, int64(schema.MaxFileSize))}
 	}
-	return b.reader.read(object)
+	return r.read(object)
 }
 
 // addAgents makes the mailboxes of new agents, and the description of the workspace.
-func (e *exchange) addAgents(ctx context.Context, news *arrivals, b *blobs) error {
+func (e *exchange) addAgents(ctx context.Context, news *arrivals, b *reader) error {
 	w := e.r.w
 	known, err := w.Agents()
 	if err != nil {
@@ -260,7 +251,7 @@ func (e *exchange) addAgents(ctx context.Context, news *arrivals, b *blobs) erro
 	if _, err := w.Root().Lstat(markerName); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	data, err := b.read(news.marker)
+	data, err := b.take(news.marker)
 	if refused, ok := errors.AsType[errRefused](err); ok {
 		e.problem(markerName, refused.error)
 		return nil
@@ -290,7 +281,7 @@ const receiveBatch = 200
 
 // receiveMessages delivers the messages that are not here yet, and returns the others: those were here
 // before, or the workspace refuses them.
-func (e *exchange) receiveMessages(ctx context.Context, news *arrivals, b *blobs) (known []*arrival, err error) {
+func (e *exchange) receiveMessages(ctx context.Context, news *arrivals, b *reader) (known []*arrival, err error) {
 	var files []mailbox.Received
 	done := 0
 	for _, name := range slices.Sorted(maps.Keys(news.messages)) {
@@ -308,7 +299,7 @@ func (e *exchange) receiveMessages(ctx context.Context, news *arrivals, b *blobs
 			known = append(known, a)
 			continue
 		}
-		data, err := b.read(a.object)
+		data, err := b.take(a.object)
 		if refused, ok := errors.AsType[errRefused](err); ok {
 			e.problem(e.pathOf(a.from, name, a.pending), refused.error)
 			continue

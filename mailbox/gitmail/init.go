@@ -130,24 +130,8 @@ func settingsBefore(ctx context.Context, w *mailbox.Workspace, own *git.Reposito
 	if err := usable(ctx, w, own); err != nil {
 		return nil, err
 	}
-	c := new(choice)
-	for key, value := range map[string]*string{"oacp.remote": &c.Remote, "oacp.ref": &c.Ref, "remote.oacp.url": &c.URL, "remote.oacp.pushurl": &c.pushURL} {
-		var err error
-		if *value, err = setting(ctx, own, key); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
-// setting returns the value of a setting in the repository's own file, or the empty string.
-func setting(ctx context.Context, r *git.Repository, key string) (string, error) {
-	out, err := r.Run(ctx, "config", "--file", filepath.Join(r.GitDir, "config"), "-z", "--get", key)
-	if git.Exit(err) == 1 {
-		return "", nil
-	}
-	value, _, _ := strings.Cut(string(out), "\x00")
-	return value, err
+	s, err := ownSettings(ctx, own)
+	return &choice{Remote: s["oacp.remote"], URL: s["remote.oacp.url"], Ref: s["oacp.ref"], pushURL: s["remote.oacp.pushurl"]}, err
 }
 
 // create makes the repository under another name and renames it when it is complete, so that a killed
@@ -211,53 +195,45 @@ func fetch(ctx context.Context, r *git.Repository, chosen *choice) error {
 	return err
 }
 
-// look reads what the fetched ref holds: agents, and the workspace.json for a workspace that has
-// none.
+// look reads what the fetched ref holds: agents, and the workspace.json for a workspace that has none.
 func look(ctx context.Context, w *mailbox.Workspace, r *git.Repository, chosen *choice, made *Initialized) error {
-	top, err := entries(ctx, r, trackingRef)
+	own := &Repository{w: w, git: r}
+	var top []string
+	marker := ""
+	err := own.listTree(ctx, 4, []string{"--long", trackingRef}, func(path string, fields []string) {
+		if top = append(top, path); path == markerName && len(fields[3]) < len("1000000") {
+			marker = fields[2]
+		}
+	})
+	if err == nil && len(top) > 0 && !slices.Contains(top, "agents") && !slices.Contains(top, markerName) {
+		err = fmt.Errorf("%s %w: there is %s", chosen, ErrForeignBranch, strings.Join(top[:min(len(top), 5)], ", "))
+	}
+	if err == nil {
+		err = own.listTree(ctx, 3, []string{trackingRef, "--", "agents/"}, func(path string, _ []string) {
+			if agent := schema.AgentName(strings.TrimPrefix(path, "agents/")); agent.Valid() {
+				made.Agents = append(made.Agents, agent)
+			}
+		})
+	}
 	if err != nil {
 		return err
 	}
-	if len(top) > 0 && !slices.Contains(top, "agents") && !slices.Contains(top, "workspace.json") {
-		return fmt.Errorf("%s %w: there is %s", chosen, ErrForeignBranch, strings.Join(top[:min(len(top), 5)], ", "))
-	}
-	if slices.Contains(top, "agents") {
-		agents, err := entries(ctx, r, trackingRef+":agents")
-		if err != nil {
-			return err
-		}
-		for _, name := range agents {
-			if agent := schema.AgentName(name); agent.Valid() {
-				made.Agents = append(made.Agents, agent)
-			}
-		}
-	}
 	_, err = r.Run(ctx, "rev-parse", "--verify", "--quiet", baseRef)
 	made.Joined = err != nil
-	return takeMarker(ctx, w, r, top)
+	return own.takeMarker(ctx, marker)
 }
 
-// entries lists the names in a tree.
-func entries(ctx context.Context, r *git.Repository, tree string) ([]string, error) {
-	out, err := r.Run(ctx, "ls-tree", "-z", "--name-only", tree, "--")
-	return strings.FieldsFunc(string(out), func(c rune) bool { return c == 0 }), err
-}
-
-// takeMarker gives a workspace without workspace.json that of the ref.
-func takeMarker(ctx context.Context, w *mailbox.Workspace, r *git.Repository, top []string) error {
-	if _, err := w.Root().Lstat("workspace.json"); err == nil || !slices.Contains(top, "workspace.json") {
+// takeMarker gives a workspace without workspace.json that of the ref, if it is one. Otherwise the caller
+// makes one.
+func (r *Repository) takeMarker(ctx context.Context, object string) error {
+	if _, err := r.w.Root().Lstat(markerName); err == nil || object == "" {
 		return nil
 	}
-	name := trackingRef + ":" + "workspace.json"
-	size, err := r.Run(ctx, "cat-file", "-s", name)
-	if err != nil || len(strings.TrimSpace(string(size))) > len("1000000") {
-		return err // project.Init makes one
-	}
-	data, err := r.Run(ctx, "cat-file", "blob", name)
+	data, err := r.git.Run(ctx, "cat-file", "blob", object)
 	var fields map[string]json.RawMessage
 	if err != nil || json.Unmarshal(data, &fields) != nil || fields == nil {
 		return nil
 	}
-	_, err = w.AddFile("workspace.json", data)
+	_, err = r.w.AddFile(markerName, data)
 	return err
 }

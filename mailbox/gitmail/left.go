@@ -16,7 +16,7 @@ import (
 // addKept writes archived messages and dead letters. It writes the reason of a dead letter first, so that
 // every visible dead letter has one. If two machines gave a message up, the reason that was published last
 // counts on both.
-func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) error {
+func (e *exchange) addKept(ctx context.Context, files []keptFile, b *reader) error {
 	slices.SortStableFunc(files, func(a, b keptFile) int {
 		return len(b.name) - len(b.message()) - (len(a.name) - len(a.message()))
 	})
@@ -32,7 +32,7 @@ func (e *exchange) addKept(ctx context.Context, files []keptFile, b *blobs) erro
 		if here != "" && !file.isReason() {
 			continue
 		}
-		data, err := b.read(file.object)
+		data, err := b.take(file.object)
 		if err == nil && !file.isReason() {
 			if _, invalid := validate.Read(data); invalid != nil && file.box == mailbox.Archive {
 				err = errRefused{invalid}

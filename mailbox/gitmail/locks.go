@@ -62,16 +62,16 @@ func locksBefore(w *mailbox.Workspace, before time.Time) (names []string, err er
 	return names, err
 }
 
-// removeStaleLocks removes the locks that StaleLocks finds. The caller holds the lock of the
-// repository, so no sync of this machine has made one of them.
-func (r *Repository) removeStaleLocks(now time.Time) error {
-	names, err := StaleLocks(r.w, now)
+// removeStaleLocks removes the locks that StaleLocks finds, and returns them. The caller holds the lock of
+// the repository, so no sync of this machine has made one of them.
+func (r *Repository) removeStaleLocks(now time.Time) (names []string, err error) {
+	names, err = StaleLocks(r.w, now)
 	for _, name := range names {
 		if removeErr := r.w.Root().Remove(name); !errors.Is(removeErr, fs.ErrNotExist) {
 			err = errors.Join(err, removeErr)
 		}
 	}
-	return err
+	return names, err
 }
 
 // clearLocks waits until git has no locks in the repository, and removes those of processes that died.
@@ -85,7 +85,7 @@ func (r *Repository) clearLocks(ctx context.Context, o Options) error {
 		}
 	}()
 	for begun := time.Now(); time.Since(begun) < 2*lockAge; {
-		if err := r.removeStaleLocks(r.now()); err != nil {
+		if _, err := r.removeStaleLocks(r.now()); err != nil {
 			return err
 		}
 		left, err := locksBefore(r.w, r.now().Add(lockAge))

@@ -141,6 +141,8 @@ type reader struct {
 	process *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
+	// sizes are those of the files that take reads.
+	sizes map[string]int64
 	// unread says that an object was not read to its end.
 	unread bool
 }
@@ -187,8 +189,11 @@ func (r *reader) read(object string) (data []byte, err error) {
 	return data[:size], nil
 }
 
-// close ends the process.
+// close ends the process, if there is one.
 func (r *reader) close() error {
+	if r == nil {
+		return nil
+	}
 	_ = r.in.Close() // it fails if the process has ended, which Wait says
 	if r.unread {
 		_ = r.process.Cancel() // it waits for somebody to read the rest
