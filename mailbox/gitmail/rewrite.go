@@ -16,60 +16,48 @@ import (
 // ErrShallow is returned for squashing a history whose beginning is missing here.
 var ErrShallow = errors.New("the history is shallow: its beginning is not here")
 
-// rewritten is a history whose beginning became one commit.
-type rewritten struct {
-	// tip is its last commit, which is that of the history before if there was nothing to do.
-	tip string
-	// before and after count the commits from the tip along first parents.
-	before, after int
-}
-
 // rewrite writes the history of a tip anew. The commits up to the last one before the first that is
 // not older than the time become one, with the tree of the last of them. The others follow with their
 // trees, authors, committers, dates and messages; signatures are left out, because they are no longer
 // right, or with commit.gpgsign replaced by the user's. Of a merge only the first parent is followed, so what somebody merged by hand stays in the
 // tree, and its commits are left out.
-func (r *Repository) rewrite(ctx context.Context, tip string, before time.Time) (rewritten, error) {
+func (r *Repository) rewrite(ctx context.Context, tip string, before time.Time) (Squashed, error) {
 	g := r.git
 	if out, err := g.Run(ctx, "rev-parse", "--is-shallow-repository"); err != nil {
-		return rewritten{}, err
+		return Squashed{}, err
 	} else if string(bytes.TrimSpace(out)) == "true" {
-		return rewritten{}, ErrShallow
+		return Squashed{}, ErrShallow
 	}
 	commits, old, err := history(ctx, g, tip, before)
 	if err != nil || old < 2 {
-		return rewritten{tip: tip, before: len(commits), after: len(commits)}, err
+		return Squashed{Before: len(commits), After: len(commits), Commit: tip}, err
 	}
 	committer, err := r.committer(ctx)
 	if err != nil {
-		return rewritten{}, err
+		return Squashed{}, err
 	}
 	kept := commits[old-1:]
 	objects, err := g.RunInput(ctx, strings.NewReader(strings.Join(kept, "\n")+"\n"), "cat-file", "--batch")
 	if err != nil {
-		return rewritten{}, err
+		return Squashed{}, err
 	}
-	stream, err := replay(objects, len(kept), func(last commit) commit {
-		date := last.committer[identity(last.committer):]
-		who := committer + date
-		return commit{
-			tree: last.tree, author: "author " + who, committer: "committer " + who,
-			message: fmt.Appendf(nil, "%s commits before %s\n\nThe last of them was %s.\n\n[skip ci]\n",
-				grouped(old), before.UTC().Format(time.DateOnly), kept[0]),
-		}
-	})
+	stream, err := replay(objects, fmt.Sprintf("%s commits before %s\n\nThe last of them was %s.\n\n[skip ci]\n",
+		grouped(old), before.UTC().Format(time.DateOnly), kept[0]), committer)
 	if err != nil {
-		return rewritten{}, err
+		return Squashed{}, err
 	}
 	out, err := g.RunInput(ctx, stream, "fast-import", "--quiet", "--done", "--force", "--date-format=raw-permissive")
 	if err != nil {
-		return rewritten{}, err
+		return Squashed{}, err
 	}
-	made := rewritten{tip: string(bytes.TrimSpace(out)), before: len(commits), after: len(kept)}
-	if err := sameTree(ctx, g, tip, made.tip); err != nil {
+	made := Squashed{Before: len(commits), After: len(kept), Commit: string(bytes.TrimSpace(out))}
+	if out, err = g.Run(ctx, "rev-parse", tip+"^{tree}", made.Commit+"^{tree}"); err != nil {
 		return made, err
 	}
-	made.tip, err = r.sign(ctx, "", made.tip, made.after)
+	if trees := slices.Compact(strings.Fields(string(out))); len(trees) != 1 {
+		return made, fmt.Errorf("commit %s is not what %s is: found trees %q", made.Commit, tip, trees)
+	}
+	made.Commit, err = r.sign(ctx, "", made.Commit, made.After)
 	return made, err
 }
 
@@ -97,28 +85,21 @@ func history(ctx context.Context, g *git.Repository, tip string, before time.Tim
 	return commits, old, nil
 }
 
-// A commit has what fast-import needs to write one. Author, committer and encoding are as in the
-// object.
-type commit struct {
-	tree, author, committer, encoding string
-	message                           []byte
-}
-
-// identity returns where the name and address in a committer line end, and the date begins.
-func identity(line string) int { return strings.LastIndexByte(line, '>') + 1 }
-
-// replay returns the input of fast-import that writes the commits anew, each on the one before. They
-// are as cat-file prints them; first makes the first one. fast-import prints the id of the last.
-func replay(objects []byte, count int, first func(commit) commit) (*bytes.Buffer, error) {
+// replay returns the input of fast-import that writes commits anew, each on the one before. They are as
+// cat-file prints them. The first one gets another message, and is by the committer. fast-import prints the
+// id of the last.
+func replay(objects []byte, message, committer string) (*bytes.Buffer, error) {
 	var stream bytes.Buffer
-	for n := range count {
+	n := 0
+	for ; len(objects) > 0; n++ {
 		c, rest, err := readCommit(objects)
 		if err != nil {
 			return nil, err
 		}
 		objects = rest
 		if n == 0 {
-			c = first(c)
+			who := committer + c.committer[identity(c.committer):]
+			c = commit{tree: c.tree, author: "author " + who, committer: "committer " + who, message: []byte(message)}
 		}
 		fmt.Fprintf(&stream, "commit %s\nmark :%d\n", nextRef, n+1)
 		for _, header := range [...]string{c.author, c.committer, c.encoding} {
@@ -132,9 +113,19 @@ func replay(objects []byte, count int, first func(commit) commit) (*bytes.Buffer
 		}
 		fmt.Fprintf(&stream, "M 040000 %s \"\"\n\n", c.tree)
 	}
-	fmt.Fprintf(&stream, "get-mark :%d\ndone\n", count)
+	fmt.Fprintf(&stream, "get-mark :%d\ndone\n", n)
 	return &stream, nil
 }
+
+// A commit has what fast-import needs to write one. Author, committer and encoding are as in the
+// object.
+type commit struct {
+	tree, author, committer, encoding string
+	message                           []byte
+}
+
+// identity returns where the name and address in a committer line end, and the date begins.
+func identity(line string) int { return strings.LastIndexByte(line, '>') + 1 }
 
 // readCommit reads the first commit of the output of cat-file, and returns the rest.
 func readCommit(output []byte) (c commit, rest []byte, err error) {
@@ -167,18 +158,6 @@ func readCommit(output []byte) (c commit, rest []byte, err error) {
 		return c, nil, fmt.Errorf("commit %s has no tree or no committer", fields[0])
 	}
 	return c, rest, nil
-}
-
-// sameTree returns an error unless two commits have the same tree.
-func sameTree(ctx context.Context, g *git.Repository, a, b string) error {
-	out, err := g.Run(ctx, "rev-parse", a+"^{tree}", b+"^{tree}")
-	if err != nil {
-		return err
-	}
-	if trees := slices.Compact(strings.Fields(string(out))); len(trees) != 1 {
-		return fmt.Errorf("commit %s is not what %s is: found trees %q", b, a, trees)
-	}
-	return nil
 }
 
 // grouped writes a number with a comma before each group of three digits.

@@ -106,19 +106,19 @@ func TestRewriteJoinsWhatIsOld(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.before != 9 || got.after != 5 {
-				t.Errorf("counts %d before and %d after, want 9 and 5", got.before, got.after)
+			if got.Before != 9 || got.After != 5 {
+				t.Errorf("counts %d before and %d after, want 9 and 5", got.Before, got.After)
 			}
-			if now := runGit(t, g, "rev-list", "--count", got.tip); now != "5" {
+			if now := runGit(t, g, "rev-list", "--count", got.Commit); now != "5" {
 				t.Errorf("the new history has %s commits, want 5", now)
 			}
 			for n := range 4 {
-				was, is := runGit(t, g, "log", "-1", describe, fmt.Sprintf("%s~%d", tip, n)), runGit(t, g, "log", "-1", describe, fmt.Sprintf("%s~%d", got.tip, n))
+				was, is := runGit(t, g, "log", "-1", describe, fmt.Sprintf("%s~%d", tip, n)), runGit(t, g, "log", "-1", describe, fmt.Sprintf("%s~%d", got.Commit, n))
 				if was != is {
 					t.Errorf("commit %d from the tip was\n%q\nand is\n%q", n, was, is)
 				}
 			}
-			root := got.tip + "~4"
+			root := got.Commit + "~4"
 			if was, is := runGit(t, g, "rev-parse", commits[4]+"^{tree}"), runGit(t, g, "rev-parse", root+"^{tree}"); was != is {
 				t.Errorf("the first commit has tree %s, want %s", is, was)
 			}
@@ -129,12 +129,12 @@ func TestRewriteJoinsWhatIsOld(t *testing.T) {
 			if body := runGit(t, g, "log", "-1", "--format=%b", root); !strings.Contains(body, commits[4]) {
 				t.Errorf("the first commit says %q, want the name of the last old one, %s", body, commits[4])
 			}
-			signatures := strings.Count(runGit(t, g, "log", "--format=raw", got.tip), "\ngpgsig")
+			signatures := strings.Count(runGit(t, g, "log", "--format=raw", got.Commit), "\ngpgsig")
 			if want := map[bool]int{true: 5}[signed]; signatures != want {
 				t.Errorf("%d commits are signed, want %d", signatures, want)
 			}
-			again, err := r.rewrite(t.Context(), got.tip, noon(6))
-			if want := (rewritten{tip: got.tip, before: 5, after: 5}); err != nil || again != want {
+			again, err := r.rewrite(t.Context(), got.Commit, noon(6))
+			if want := (Squashed{Commit: got.Commit, Before: 5, After: 5}); err != nil || again != want {
 				t.Errorf("rewriting again: %+v, %v; want %+v", again, err, want)
 			}
 			runGit(t, g, "fsck", "--strict", "--no-dangling")
@@ -163,7 +163,7 @@ func TestRewriteWithoutOldOrNewCommits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.before != c.commits || got.after != c.left || (got.tip == c.tip) != (c.commits == c.left) {
+			if got.Before != c.commits || got.After != c.left || (got.Commit == c.tip) != (c.commits == c.left) {
 				t.Errorf("got %+v of tip %s, want %d commits before and %d after", got, c.tip, c.commits, c.left)
 			}
 		})
@@ -182,7 +182,7 @@ func TestRewriteTakesABeginning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if subjects := runGit(t, g, "log", "--reverse", "--format=%s", got.tip); subjects != "2 commits before 2026-10-10\n2\n3\n4\n5" {
+	if subjects := runGit(t, g, "log", "--reverse", "--format=%s", got.Commit); subjects != "2 commits before 2026-10-10\n2\n3\n4\n5" {
 		t.Errorf("the new history is\n%s", subjects)
 	}
 }
@@ -200,7 +200,7 @@ func TestRewriteOfAMerge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if subjects := runGit(t, g, "log", "--reverse", "--format=%s", got.tip); subjects != "2 commits before 2026-10-03\nmerge\nc" {
+	if subjects := runGit(t, g, "log", "--reverse", "--format=%s", got.Commit); subjects != "2 commits before 2026-10-03\nmerge\nc" {
 		t.Errorf("the new history is\n%s", subjects)
 	}
 }
@@ -233,9 +233,9 @@ func TestRewriteKeepsEncodings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "tree " + tree + "\nparent " + runGit(t, g, "rev-parse", got.tip+"^") + "\nauthor " + who + "\ncommitter " + who +
+	want := "tree " + tree + "\nparent " + runGit(t, g, "rev-parse", got.Commit+"^") + "\nauthor " + who + "\ncommitter " + who +
 		"\nencoding ISO-8859-1\n\nGr\xfc\xdfe\x00"
-	if is := runGit(t, g, "cat-file", "commit", got.tip); is != want {
+	if is := runGit(t, g, "cat-file", "commit", got.Commit); is != want {
 		t.Errorf("the commit is\n%q\nwant\n%q", is, want)
 	}
 }

@@ -56,16 +56,15 @@ func (e *exchange) squash(ctx context.Context, before time.Time) (s Squashed, re
 			return s, nil, err
 		}
 	}
-	history, err := e.r.rewrite(ctx, e.tip, before)
-	s = Squashed{Before: history.before, After: history.after, Commit: history.tip}
-	if err != nil || history.tip == e.tip {
+	s, err = e.r.rewrite(ctx, e.tip, before)
+	if err != nil || s.Commit == e.tip {
 		return s, nil, err
 	}
 	e.r.step("rewritten")
-	if refusal := e.push(ctx, history.tip); refusal != nil {
+	if refusal := e.push(ctx, s.Commit); refusal != nil {
 		return s, refusal, context.Cause(ctx)
 	}
 	e.r.step("replaced")
-	e.tip = history.tip
+	e.tip = s.Commit
 	return s, nil, e.rebase(ctx)
 }
