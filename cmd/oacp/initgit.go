@@ -16,6 +16,7 @@ import (
 	"github.com/oacp-go/oacp/bridge"
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -257,22 +258,14 @@ func (g *gitInitialized) print(out io.Writer) {
 	case g.Remote == "":
 		say("next: oacp init --git --remote NAME-OR-URL adds a remote; until then, oacp sync keeps a history here")
 	case g.Joined:
-		say("joined: %s", messages(g.Received, g.Sent))
+		text := spelling.Count(g.Received, "message") + " came"
+		if g.Sent > 0 {
+			text += fmt.Sprintf(", %d went", g.Sent)
+		}
+		say("joined: %s", text)
 	case g.Reachable && !g.Found:
 		say("next: oacp sync publishes it")
 	}
-}
-
-// messages says how many messages came and, if there were any, went.
-func messages(came, went int) string {
-	text := fmt.Sprintf("%d messages came", came)
-	if came == 1 {
-		text = "1 message came"
-	}
-	if went > 0 {
-		text += fmt.Sprintf(", %d went", went)
-	}
-	return text
 }
 
 func names(agents []schema.AgentName) []string {

@@ -98,14 +98,15 @@ func (s *surroundings) readRemotes(ctx context.Context) ([]remote, error) {
 		if !ok {
 			continue
 		}
-		name, key, _ := cutLast(strings.TrimPrefix(key, "remote."), ".")
+		dot := strings.LastIndexByte(key, '.')
+		name := strings.TrimPrefix(key[:dot], "remote.")
 		at := slices.IndexFunc(found, func(r remote) bool { return r.name == name })
 		if at < 0 {
 			at = len(found)
 			found = append(found, remote{name: name})
 		}
 		field := &found[at].url
-		if strings.EqualFold(key, "pushurl") {
+		if strings.EqualFold(key[dot+1:], "pushurl") {
 			field = &found[at].pushURL
 		}
 		if *field == "" {
@@ -113,13 +114,6 @@ func (s *surroundings) readRemotes(ctx context.Context) ([]remote, error) {
 		}
 	}
 	return slices.DeleteFunc(found, func(r remote) bool { return r.url == "" }), nil
-}
-
-func cutLast(text, separator string) (before, after string, found bool) {
-	if at := strings.LastIndex(text, separator); at >= 0 {
-		return text[:at], text[at+len(separator):], true
-	}
-	return text, "", false
 }
 
 // absoluteURL makes the relative path of a repository absolute.
