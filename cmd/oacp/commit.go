@@ -30,11 +30,10 @@ func newCommitCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryWorkspace,
 		Usage:     "commit new messages",
 		ArgsUsage: "[-m TEXT]",
-		Description: `Commits the messages that came and went, and the other files of the workspace, in
-the git repository that the workspace is a folder of, and nothing else: what you
-have staged or changed elsewhere stays as it is. Files in state and hidden
+		Description: `Commits what is new in the workspace, if that is a folder of a git repository, and
+nothing else: what you have staged or changed elsewhere stays as it is. Files in state and hidden
 temporary files are left out. The message of the commit says what happened to
-which messages; git push and git pull carry it on.
+which messages; git push sends it to others.
 
 Your hooks run, and your settings for signing hold. With nothing to commit, the
 exit status is 0. A workspace that init --git made commits with oacp sync.
@@ -44,7 +43,7 @@ EXAMPLES:
    oacp commit --dry-run`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "message", Aliases: []string{"m"}, Usage: "use `TEXT` as the message of the commit", Destination: &o.message},
-			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be committed, and change nothing", Destination: &o.dryRun},
+			&cli.BoolFlag{Name: "dry-run", Usage: "list what would be committed, and change nothing", Destination: &o.dryRun},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {

@@ -79,7 +79,7 @@ func gitFolder(dir string) (string, error) {
 	case info.IsDir():
 		return folder, nil
 	}
-	return "", failure.WithHint(fmt.Errorf("%s is no folder", folder), "move it away; a link may lead to a workspace")
+	return "", failure.WithHint(fmt.Errorf("%s is not a folder", folder), "move it away; a link may lead to a workspace")
 }
 
 func isDir(path string) bool {
@@ -105,8 +105,8 @@ type gitInitialized struct {
 	warnings []string
 }
 
-// initGit gives the workspace its repository, and makes a folder for it if there is none. If nobody
-// named agents, it decides which ones the workspace gets.
+// initGit gives the workspace its repository, and makes a folder for it if there is none. If no agents
+// were named, it decides which ones the workspace gets.
 func (o *initOptions) initGit(ctx context.Context, s *command.Streams, dir string, options *project.InitOptions) (g *gitInitialized, err error) {
 	remote, err := project.ExpandHome(o.git.remote)
 	if err != nil {

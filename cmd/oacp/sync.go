@@ -41,8 +41,8 @@ init --git makes; yours is not touched. What arrives wakes oacp run, watch and n
 as any mail does.
 
 Without a connection everything works as usual: mail waits here for the next
-sync. Two machines never conflict. A message that one of them acknowledged is
-acknowledged on all. Commands that work or wait have --sync, to sync meanwhile.
+sync. Machines are never in conflict. A message that is acknowledged on one of
+them is acknowledged on all. Commands that work or wait have --sync, to sync meanwhile.
 
 Each line is a change that arrived (in) or was sent (out). With --every the command
 prints only what is new, until a signal stops it; it then exits with status 0. It
@@ -54,12 +54,12 @@ EXAMPLES:
    oacp sync --squash --before 30d`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "every", Usage: "keep running, and sync every `TIME`, such as 5s", Destination: &o.every},
-			&cli.BoolFlag{Name: "dry-run", Usage: "say what would come and go, and change nothing", Destination: &o.dryRun},
+			&cli.BoolFlag{Name: "dry-run", Usage: "list what would come and go, and change nothing", Destination: &o.dryRun},
 			command.JSONFlag(&o.json),
 			&cli.BoolFlag{Name: "squash", Category: command.Rare, Usage: "make one commit of the old history, here and on the remote; no mail is lost", Destination: &o.squash},
 			&cli.StringFlag{Name: "before", Category: command.Rare, Usage: "with --squash: history is old before `TIME`, an age or YYYY-MM-DDTHH:MM:SSZ", Value: "30d", Destination: &o.before},
 			&cli.BoolFlag{Name: "install-hook", Category: command.Rare, Usage: "let git pull and git push in your repository start oacp sync", Destination: &o.installHook},
-			&cli.BoolFlag{Name: "remove-hook", Category: command.Rare, Usage: "take back --install-hook", Destination: &o.removeHook},
+			&cli.BoolFlag{Name: "remove-hook", Category: command.Rare, Usage: "undo --install-hook", Destination: &o.removeHook},
 		}, o.workspace.Flags()...),
 		Action: func(c *cli.Context) error {
 			if err := o.check(c); err != nil {

@@ -54,7 +54,7 @@ func withBlock(hook []byte, block string) ([]byte, error) {
 		line := strings.TrimSpace(string(hook[:at]))
 		words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune("#! /", r) })
 		if at == 0 || !slices.ContainsFunc(words, isShell) {
-			return nil, errors.New("it is no shell script")
+			return nil, errors.New("it is not a shell script")
 		}
 	}
 	return slices.Concat(hook[:at], []byte(block), hook[at:]), nil
@@ -197,7 +197,7 @@ func readHook(path string) (hook []byte, mode fs.FileMode, err error) {
 	case err != nil:
 		return nil, 0, err
 	case !info.Mode().IsRegular() || info.Size() > largestHook:
-		return nil, 0, failure.WithHint(errors.New("it is no plain file"), "start oacp sync from what is there yourself")
+		return nil, 0, failure.WithHint(errors.New("it is not a plain file"), "start oacp sync from what is there yourself")
 	case info.Mode()&0o111 == 0:
 		return nil, 0, failure.WithHint(errors.New("it is not executable, so git does not run it"), "chmod +x it, or move it away")
 	}

@@ -198,7 +198,7 @@ type Result struct {
 	Problems []Problem
 	// Commit is the commit that the workspace is in step with; empty if there is none.
 	Commit string
-	// Pushes counts the attempts to push: others may have pushed meanwhile.
+	// Pushes counts the attempts to push. There are several if other machines were faster.
 	Pushes int
 }
 
@@ -231,8 +231,8 @@ func (r *Repository) Sync(ctx context.Context, o Options) (result Result, err er
 // mostProblems is how many problems a sync names: one commit can hold any number of them.
 const mostProblems = 50
 
-// prepare notes boxes that somebody removed, and finishes deliveries that were interrupted. Those that
-// cannot be finished hold up no other mail.
+// prepare notes which boxes were removed, and finishes interrupted deliveries. One that cannot be finished
+// holds up no other mail.
 func (e *exchange) prepare(ctx context.Context) error {
 	if err := e.noteLost(); err != nil {
 		return err

@@ -80,7 +80,7 @@ func judgeFile(path, mode, size string) error {
 	bytes, err := strconv.ParseInt(size, 10, 64)
 	switch {
 	case mode != regular:
-		return fmt.Errorf("it is no regular file: its mode is %s", mode)
+		return fmt.Errorf("it is not a regular file: its mode is %s", mode)
 	case err != nil:
 		return fmt.Errorf("its size is %.20q", size)
 	case bytes > schema.MaxFileSize:

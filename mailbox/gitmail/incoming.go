@@ -94,7 +94,7 @@ func (e *exchange) judge(differences []difference) *arrivals {
 		case d.status == 'D' && err != nil, !strings.HasPrefix(d.path, "agents/"):
 			continue // users may keep other files in the branch, such as a README
 		case err == nil && d.status != 'D' && d.mode != regular:
-			err = fmt.Errorf("it is no regular file: its mode is %s", d.mode)
+			err = fmt.Errorf("it is not a regular file: its mode is %s", d.mode)
 		case err == nil && d.status == 'M' && p.isReason():
 			d.status = 'A' // the message was given up again, for another reason
 		case err == nil && d.status == 'M' && p.name != keepName:
@@ -210,7 +210,7 @@ func (r *reader) take(object string) ([]byte, error) {
 	size, ok := r.sizes[object]
 	switch {
 	case !ok:
-		return nil, errRefused{errors.New("it is no file")}
+		return nil, errRefused{errors.New("it is not a file")}
 	case size > schema.MaxFileSize:
 		return nil, errRefused{fmt.Errorf("%w: %d bytes of at most %d", durable.ErrTooLarge, size, int64(schema.MaxFileSize))}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// bringBack restores the boxes that somebody removed: a missing folder says nothing about its
-// messages. Outboxes come first, because they say which messages are known. Then it restores messages
-// whose outbox copies somebody removed.
+// bringBack restores boxes that were removed: a missing folder says nothing about its messages. Outboxes
+// come first, because they say which messages are known. Then it restores messages whose outbox copies
+// were removed.
 func (e *exchange) bringBack(ctx context.Context, d *outgoing) error {
 	if e.o.DryRun {
 		return nil
@@ -35,18 +35,18 @@ func (e *exchange) bringBack(ctx context.Context, d *outgoing) error {
 	return cmp.Or(e.found(d), e.receiveUnknown(ctx, d))
 }
 
-// seenName is an empty file in each box that the tip has, too. A box without it is another folder than
-// the one that the last sync saw: somebody removed that one, and may have made it anew.
+// seenName is an empty file in each box that the tip has, too. A box without it is not the folder that the
+// last sync saw: that one was removed, and perhaps made again.
 const seenName = ".synced"
 
-// markSeen makes the file in a box. One that takes no files cannot be made anew unnoticed either.
+// markSeen makes the file in a box. A box that takes no files does without.
 func (e *exchange) markSeen(f *folder) {
 	_, err := e.r.w.AddFile(f.name()+"/"+seenName, nil)
 	f.seen = err == nil
 }
 
-// noteLost notes in the cache which boxes somebody removed. What is delivered now makes a folder anew,
-// and one that is half restored when a sync is killed looks like any other.
+// noteLost notes in the cache which boxes were removed. A delivery makes a missing folder again, and a
+// folder that is half restored when a sync is killed looks like any other.
 func (e *exchange) noteLost() error {
 	lost := false
 	for name, box := range e.cache.Boxes {
@@ -88,8 +88,8 @@ func (e *exchange) bringBackBox(ctx context.Context, f *folder) error {
 	return e.receiveAgain(ctx, []string{f.name()}, func(place) bool { return true })
 }
 
-// receiveUnknown receives messages again whose outbox copies are missing. Without it, a message is
-// unknown here, and what becomes of an inbox copy says nothing.
+// receiveUnknown receives messages again whose outbox copies are missing: without that copy, a message is
+// unknown here, and a missing inbox copy is not an acknowledgement.
 func (e *exchange) receiveUnknown(ctx context.Context, d *outgoing) error {
 	var names []string
 	unknown := make(map[string]bool)
@@ -117,7 +117,7 @@ func (e *exchange) receiveUnknown(ctx context.Context, d *outgoing) error {
 		f.here[p.name] = p.name
 		return true
 	})
-	e.result.Problems = known // a sync has reported those that are refused
+	e.result.Problems = known // an earlier sync reported those that are refused
 	return err
 }
 

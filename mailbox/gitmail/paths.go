@@ -36,8 +36,8 @@ func (p place) file() string { return p.folder() + "/" + p.name }
 // folder returns the path of the box, both in the tree and in the workspace.
 func (p place) folder() string { return mailbox.BoxName(p.agent, p.box) }
 
-// path returns the path in the tree. Boxes that grow for ever have a folder for each day, because a
-// commit writes every folder on the way to a file anew.
+// path returns the path in the tree. Boxes that only grow have a folder for each day, because a commit
+// writes every folder on the way to a file again.
 func (p place) path() string {
 	if p.box == mailbox.Inbox {
 		return p.file()
@@ -68,7 +68,7 @@ func day(name string) string {
 // longestName bounds file names, in bytes, as file systems do.
 const longestName = 255
 
-var errForeign = errors.New("it is no file of a mailbox")
+var errForeign = errors.New("it is not a file of a mailbox")
 
 // parsePath parses a path in the tree.
 func parsePath(path string) (place, error) {
@@ -81,7 +81,7 @@ func parsePath(path string) (place, error) {
 		return place{}, errForeign
 	}
 	if !p.agent.Valid() {
-		return place{}, fmt.Errorf("%.100q is no agent name", parts[1])
+		return place{}, fmt.Errorf("%.100q is not an agent name", parts[1])
 	}
 	if p.name == keepName && p.box == mailbox.Inbox && len(parts) == 4 {
 		return p, nil

@@ -16,11 +16,11 @@ import (
 // ErrShallow is returned for squashing a history whose beginning is missing here.
 var ErrShallow = errors.New("the history is shallow: its beginning is not here")
 
-// rewrite writes the history of a tip anew. The commits up to the last one before the first that is
-// not older than the time become one, with the tree of the last of them. The others follow with their
-// trees, authors, committers, dates and messages; signatures are left out, because they are no longer
-// right, or with commit.gpgsign replaced by the user's. Of a merge only the first parent is followed, so what somebody merged by hand stays in the
-// tree, and its commits are left out.
+// rewrite rewrites the history of a tip. The commits before the first one that is not older than the time
+// become one commit, with the tree of the last of them. The others follow with their trees, authors,
+// committers, dates and messages. They lose their signatures, which no longer match; with commit.gpgsign,
+// the user signs all of them. Only first parents are followed: what was merged by hand stays in the tree,
+// and its commits are left out.
 func (r *Repository) rewrite(ctx context.Context, tip string, before time.Time) (Squashed, error) {
 	g := r.git
 	if out, err := g.Run(ctx, "rev-parse", "--is-shallow-repository"); err != nil {
@@ -85,9 +85,9 @@ func history(ctx context.Context, g *git.Repository, tip string, before time.Tim
 	return commits, old, nil
 }
 
-// replay returns the input of fast-import that writes commits anew, each on the one before. They are as
-// cat-file prints them. The first one gets another message, and is by the committer. fast-import prints the
-// id of the last.
+// replay returns input with which fast-import makes commits again, each on the one before, and prints the
+// id of the last. The commits are given as cat-file prints them. The first one gets the message and the
+// committer.
 func replay(objects []byte, message, committer string) (*bytes.Buffer, error) {
 	var stream bytes.Buffer
 	n := 0

@@ -28,7 +28,7 @@ type folder struct {
 	box   mailbox.Box
 	// modified is when the folder last changed, in nanoseconds; 0 if it is missing.
 	modified int64
-	// lost says that somebody removed the folder, and seen that it has the file that says otherwise.
+	// lost says that the folder was removed, and seen that it has the file seenName.
 	lost, seen bool
 	// tree is the folder's tree in the tip; empty if it has none.
 	tree string
@@ -82,7 +82,7 @@ func (e *exchange) survey(ctx context.Context) (*survey, error) {
 			info, err := e.r.w.Root().Lstat(name)
 			switch {
 			case err == nil && !info.IsDir():
-				e.problem(name, errors.New("it is no folder, so its mail stays where it is"))
+				e.problem(name, errors.New("it is not a folder, so its mail stays where it is"))
 				f.setAside()
 				continue
 			case err == nil:
@@ -190,7 +190,7 @@ type cachedBox struct {
 	Modified int64 `json:"modified"`
 	// Seen says that the folder has the file seenName.
 	Seen bool `json:"seen,omitempty"`
-	// Lost says that somebody removed the folder, and that what it held is not yet restored.
+	// Lost says that the folder was removed, and that what it held is not restored yet.
 	Lost bool `json:"lost,omitempty"`
 }
 
