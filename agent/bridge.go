@@ -212,7 +212,7 @@ func promptText(query ash.Query) (string, error) {
 	texts := make([]string, len(blocks))
 	for i, block := range blocks {
 		if block.Type != "text" {
-			return "", fmt.Errorf("content block %d is of type %.40q: this agent takes text alone", i+1, block.Type)
+			return "", fmt.Errorf("content block %d is of type %.40q: this agent accepts only text", i+1, block.Type)
 		}
 		texts[i] = block.Text
 	}

@@ -191,7 +191,7 @@ func (c *child) death() error {
 	case c.err != nil:
 		return c.err
 	}
-	return errors.New("it ended by itself")
+	return errors.New("it exited on its own")
 }
 
 // finish closes the program's input, at which it ends, and stops it if it does not.
@@ -218,7 +218,7 @@ func (c *child) stop(ctx context.Context) error {
 	}
 	processgroup.Kill(c.process)
 	if !c.endsWithin(context.WithoutCancel(ctx), killDelay+c.spec.pipeDelay) {
-		return fmt.Errorf("process %d was killed, but has not ended", c.process.Pid)
+		return fmt.Errorf("process %d was killed but did not exit", c.process.Pid)
 	}
 	return nil
 }

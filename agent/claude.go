@@ -154,7 +154,7 @@ func (p *claudeProcess) greet(ctx context.Context) error {
 // check checks that turns can be run with the program that answered.
 func (p *claudeProcess) check(ctx context.Context, answer claudeResponse) error {
 	if answer.Subtype != "success" {
-		return fmt.Errorf("%w: claude refused to be driven: %s", ErrUnavailable, reason(answer.Error))
+		return fmt.Errorf("%w: claude rejected the start of the session: %s", ErrUnavailable, reason(answer.Error))
 	}
 	var hello claudeHello
 	if err := json.Unmarshal(answer.Response, &hello); err != nil {

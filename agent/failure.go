@@ -92,7 +92,7 @@ func kindOfStatus(status int) APIErrorKind {
 
 // reason returns what was said of a failure, or that nothing was.
 func reason(said string) string {
-	return cmp.Or(strings.TrimSpace(said), "it does not say why")
+	return cmp.Or(strings.TrimSpace(said), "no reason is given")
 }
 
 // newAPIError describes a failure. The login advice is the agent's own.

@@ -35,7 +35,7 @@ var (
 )
 
 // errReplaced reports a log that another program replaced or cut while this one used it.
-var errReplaced = errors.New("the log was replaced or cut meanwhile")
+var errReplaced = errors.New("the log was replaced or truncated")
 
 // Options are the settings of a Log; nil means the zero value.
 type Options struct {
@@ -213,7 +213,7 @@ func (l *Log) reopen() (size int64, err error) {
 		return info.Size(), nil
 	}
 	if l.file != nil {
-		l.warn(fmt.Errorf("%s: replaced or cut; reading it again", l.path))
+		l.warn(fmt.Errorf("%s: replaced or truncated; reading it again", l.path))
 	}
 	if err := l.forget(); err != nil {
 		return 0, err

@@ -151,10 +151,10 @@ func (r Record) Warnings() []error {
 		found = append(found, fmt.Errorf("signal is not documented: %q", r.Signal))
 	}
 	if !utf8.ValidString(r.line) {
-		found = append(found, errors.New("line is not UTF-8: the bytes in question read as U+FFFD"))
+		found = append(found, errors.New("line is not UTF-8: invalid bytes read as U+FFFD"))
 	}
 	if r.lacksID {
-		found = append(found, errors.New("id is missing: the documented one is used"))
+		found = append(found, errors.New("id is missing: using the documented one"))
 	}
 	return found
 }

@@ -126,7 +126,7 @@ func (l *Log) lockAndAppend(ctx context.Context, records []Record) (receipts []R
 		if _, err := jsonl.Seal(l.writer); err != nil {
 			return nil, err
 		}
-		l.warn(&LineError{l.path, int(l.read.Lines) + 1, errors.New("last line had no newline; ended with one")})
+		l.warn(&LineError{l.path, int(l.read.Lines) + 1, errors.New("last line had no newline; added one")})
 		if err := l.refresh(ctx, true); err != nil {
 			return nil, err
 		}

@@ -23,10 +23,10 @@ const Program = "oacp-contract"
 
 // ErrNotInstalled says that a body has to fit a schema and the program that applies schemas is
 // missing.
-var ErrNotInstalled = errors.New("the program " + Program + " is neither beside oacp nor on the PATH")
+var ErrNotInstalled = errors.New("the program " + Program + " is neither next to oacp nor on the PATH")
 
 // ErrNoAnswer says that the program ended or was too slow, so nothing can be said about a body.
-var ErrNoAnswer = errors.New("the program " + Program + " did not say whether the body fits")
+var ErrNoAnswer = errors.New("the program " + Program + " did not say whether the body matches")
 
 // answerTimeout is how long the program may take to answer. No schema and body that people wrote
 // take a thousandth of it. Tests change it.
@@ -68,7 +68,7 @@ func NewChecker(ctx context.Context, program string, schemas *Schemas) (*Checker
 	var ready Ready
 	err = c.exchange(ctx, append(start, '\n'), &ready)
 	if err == nil && ready.Version != Version {
-		err = fmt.Errorf("%w: it is of another version of oacp", ErrNoAnswer)
+		err = fmt.Errorf("%w: it belongs to another version of oacp", ErrNoAnswer)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
@@ -122,7 +122,7 @@ func (c *Checker) Check(ctx context.Context, m *schema.Message) ([]validate.Obje
 	case a.Error != "":
 		return nil, fmt.Errorf("%w: %s", ErrNoAnswer, a.Error)
 	case a.ID != q.ID:
-		return nil, fmt.Errorf("%w: it answered another question", ErrNoAnswer)
+		return nil, fmt.Errorf("%w: it answered a different question", ErrNoAnswer)
 	}
 	return objections(&q, a.Violations), nil
 }
@@ -156,9 +156,9 @@ func (c *Checker) exchange(ctx context.Context, line []byte, answer any) error {
 	case !ended:
 		err = fmt.Errorf("an answer cannot be read: %w", err)
 	case waitErr != nil:
-		err = fmt.Errorf("it ended: %w", waitErr)
+		err = fmt.Errorf("it exited: %w", waitErr)
 	default:
-		err = errors.New("it ended")
+		err = errors.New("it exited")
 	}
 	if text := c.stderr.lastLine(); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)

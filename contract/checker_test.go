@@ -169,14 +169,14 @@ func TestCheckDraft(t *testing.T) {
 func TestProgramThatFails(t *testing.T) {
 	root, dir := workspaceWith(t, map[string]string{"schemas/question.schema.json": titleSchema})
 	for how, want := range map[string]string{
-		"fails at once":          "it ended: exit status 3: no memory",
+		"fails at once":          "it exited: exit status 3: no memory",
 		"says nothing":           "within 300ms",
 		"reads nothing more":     "within 300ms",
-		"ends before it answers": "it ended",
+		"ends before it answers": "it exited",
 		"writes no JSON":         "an answer cannot be read",
 		"writes without end":     "token too long",
-		"is of another version":  "of another version of oacp",
-		"answers something else": "it answered another question",
+		"is of another version":  "another version of oacp",
+		"answers something else": "it answered a different question",
 	} {
 		t.Run(how, func(t *testing.T) {
 			if strings.HasPrefix(want, "within") {

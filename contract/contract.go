@@ -137,7 +137,7 @@ func Load(root *os.Root, dir string, wanted func(name string) bool) (_ *Schemas,
 	}
 	files = slices.DeleteFunc(files, func(file string) bool { return !strings.HasSuffix(file, ".json") })
 	if len(files) > MaxFiles {
-		return s, fmt.Errorf("%s: it holds more than %d .json files", filepath.Join(dir, Folder), MaxFiles)
+		return s, fmt.Errorf("%s: contains more than %d .json files", filepath.Join(dir, Folder), MaxFiles)
 	}
 	for _, file := range files {
 		text, problem := read(folder, file)

@@ -20,7 +20,7 @@ import (
 // Warnings that Carried returns besides those of the bridge itself.
 var (
 	// ErrMetadata reports metadata that carries a message which does not belong to the record.
-	ErrMetadata = errors.New("metadata does not fit the record and is ignored")
+	ErrMetadata = errors.New("metadata does not match the record and is ignored")
 	// ErrTimestamp reports a timestamp that is not a time.
 	ErrTimestamp = errors.New("timestamp is not an RFC 3339 time, the message is dated 1970")
 )

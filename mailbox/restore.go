@@ -27,7 +27,7 @@ func (e *PendingError) Error() string {
 }
 
 // ErrNoCopy is returned if there is no copy of a message that could be restored.
-var ErrNoCopy = errors.New("no copy of the message is left")
+var ErrNoCopy = errors.New("no copy of the message exists")
 
 // Restorable returns the copy of a message that Restore would put back into an agent's inbox. Only
 // the message's ID, From and To matter. The error is a *PendingError or matches ErrNoCopy.

@@ -31,7 +31,7 @@ const (
 
 // errComposeAgain says that a message could not be committed because another process took its file
 // name or id, or removed its staged copies. The message has no staged copies left.
-var errComposeAgain = errors.New("another process took its file name or id, or removed its staged copies")
+var errComposeAgain = errors.New("another process used its file name or id, or removed its staged copies")
 
 // Send checks and delivers one message; the package documentation describes how.
 //

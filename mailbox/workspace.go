@@ -183,7 +183,7 @@ func (w *Workspace) openBox(agent schema.AgentName, box Box) (*durable.Dir, erro
 		return nil, err
 	}
 	if !slices.Contains(boxes, box) {
-		return nil, fmt.Errorf("a mailbox has no box %q", box)
+		return nil, fmt.Errorf("a mailbox has no folder %q", box)
 	}
 	return durable.OpenDir(w.root, w.dir, BoxName(agent, box))
 }
@@ -199,10 +199,10 @@ func (w *Workspace) MakeFolder(name string) error {
 		case err == nil:
 			made = append(made, filepath.Dir(name[:i]))
 		case !errors.Is(err, fs.ErrExist):
-			return fmt.Errorf("making folder %s: %w", filepath.Join(w.dir, name[:i]), err)
+			return fmt.Errorf("creating folder %s: %w", filepath.Join(w.dir, name[:i]), err)
 		default:
 			if _, err := durable.StatFolder(w.root, w.dir, name[:i]); err != nil {
-				return fmt.Errorf("making folder %s: %w", filepath.Join(w.dir, name), err)
+				return fmt.Errorf("creating folder %s: %w", filepath.Join(w.dir, name), err)
 			}
 		}
 	}
@@ -234,7 +234,7 @@ func (w *Workspace) makeState() error {
 func (w *Workspace) MakeStateFolder(name string) error {
 	name = filepath.ToSlash(name)
 	if path.Clean(name) != name || !strings.HasPrefix(name, stateName+"/") {
-		return fmt.Errorf("making folder %s: it is not in state", name)
+		return fmt.Errorf("creating folder %s: it is not in state", name)
 	}
 	if dir, err := durable.OpenDir(w.root, w.dir, name); err == nil {
 		return dir.Close()

@@ -80,7 +80,7 @@ type Removed struct {
 
 // Errors of Remove.
 var (
-	ErrUnfinished   = errors.New("the run is not over and can be continued")
+	ErrUnfinished   = errors.New("the run is not finished and can be continued")
 	ErrKeepsChanges = errors.New("the run keeps a worktree or a branch with changes")
 )
 

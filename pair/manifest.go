@@ -156,7 +156,7 @@ type ProofResult struct {
 // Errors about manifests.
 var (
 	ErrNewerVersion = errors.New("a newer version of this program wrote the manifest")
-	ErrForeignRun   = errors.New("another program made the run")
+	ErrForeignRun   = errors.New("another program created the run")
 	ErrDamaged      = errors.New("the manifest is damaged")
 	// ErrNeverBegun means that the run has a folder but no manifest.
 	ErrNeverBegun = errors.New("the run never began")

@@ -68,7 +68,7 @@ func (s *Session) prove(ctx context.Context) error {
 func (s *Session) endProof(ctx context.Context) error {
 	ended, err := orphans.End(ctx, orphans.Mark(s.manifest.Round.ProofMark))
 	if err != nil {
-		return fmt.Errorf("ending what the proof left behind: %w", err)
+		return fmt.Errorf("killing the processes that the proof left behind: %w", err)
 	}
 	if len(ended) == 0 {
 		return nil

@@ -241,7 +241,7 @@ func (s *Session) acknowledge(ctx context.Context, name Agent) error {
 	var handled []bridge.Record
 	for entry, err := range s.log.Drain(ctx, string(name), from) {
 		if err != nil {
-			return fmt.Errorf("reading what %s was given: %w", name, err)
+			return fmt.Errorf("reading the messages given to %s: %w", name, err)
 		}
 		if entry.Line > to.Line() {
 			break
@@ -249,7 +249,7 @@ func (s *Session) acknowledge(ctx context.Context, name Agent) error {
 		handled = append(handled, entry.Record)
 	}
 	if err := s.options.Acknowledge(ctx, name, handled); err != nil {
-		return fmt.Errorf("acknowledging what %s was given: %w", name, err)
+		return fmt.Errorf("acknowledging the messages given to %s: %w", name, err)
 	}
 	m.Acknowledged[name] = to
 	return s.save()

@@ -69,7 +69,7 @@ func (s *Session) beginWorktree(ctx context.Context) error {
 func makeWorktree(ctx context.Context, m *Manifest, fresh bool) error {
 	if fresh {
 		if err := os.RemoveAll(m.WorktreePath); err != nil {
-			return fmt.Errorf("removing the rest of a worktree: %w", err)
+			return fmt.Errorf("removing the remains of a worktree: %w", err)
 		}
 	}
 	if _, err := runGit(ctx, m.RepoPath, "worktree", "prune"); err != nil {

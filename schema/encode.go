@@ -9,10 +9,10 @@ import (
 
 // ErrSigned is returned for a message that carries a signature without the file that was signed:
 // rendering the message again would break the signature.
-var ErrSigned = errors.New("a signed message is never rendered again")
+var ErrSigned = errors.New("a signed message cannot be rendered again")
 
 // ErrTooLarge is returned for a message whose file would exceed MaxFileSize.
-var ErrTooLarge = errors.New("the message is larger than a message file may be")
+var ErrTooLarge = errors.New("the message exceeds the size of a message file")
 
 // Encode renders the message in the canonical form: fields in fixed order, two-space literal blocks
 // for prose of several lines, double quotes with JSON-style escapes wherever a plain scalar could
@@ -52,7 +52,7 @@ func Encode(m *Message) ([]byte, error) {
 		return nil, fmt.Errorf("%w: over %d bytes", ErrTooLarge, MaxFileSize)
 	}
 	if e.notUTF8 {
-		return nil, errors.New("the message holds text that is not UTF-8")
+		return nil, errors.New("the message contains text that is not UTF-8")
 	}
 	return e.out, nil
 }

@@ -22,7 +22,7 @@ const MaxAgentName = 64
 func ParseAgentName(text string) (AgentName, error) {
 	switch {
 	case text == "":
-		return "", errors.New("an agent name is missing")
+		return "", errors.New("the agent name is empty")
 	case len(text) > MaxAgentName:
 		return "", fmt.Errorf("agent name %.20q… has over %d characters", text, MaxAgentName)
 	case !isAlphanumeric(text[0]):
@@ -30,7 +30,7 @@ func ParseAgentName(text string) (AgentName, error) {
 	}
 	for i := range len(text) {
 		if c := text[i]; !isAlphanumeric(c) && c != '.' && c != '_' && c != '-' {
-			return "", fmt.Errorf("agent name %q holds a character other than letters, digits, '.', '_' and '-'", text)
+			return "", fmt.Errorf("agent name %q contains a character other than letters, digits, '.', '_' and '-'", text)
 		}
 	}
 	return AgentName(text), nil
@@ -143,7 +143,7 @@ func NewID(at time.Time, sender AgentName, t Type, length int, random io.Reader)
 	}
 	raw := make([]byte, length-within)
 	if _, err := io.ReadFull(random, raw); err != nil {
-		return "", fmt.Errorf("making a message id: %w", err)
+		return "", fmt.Errorf("generating a message id: %w", err)
 	}
 	for i, b := range raw {
 		// 256 is not a multiple of 36. The slight bias costs a fraction of a bit and keeps the id a

@@ -85,7 +85,7 @@ func NewKey(seed []byte, agent schema.AgentName, domain, instance string) (*Key,
 	case len(seed) != ed25519.SeedSize:
 		return nil, fmt.Errorf("the private key has %d bytes; want %d", len(seed), ed25519.SeedSize)
 	case !isUUID(domain) || !isUUID(instance):
-		return nil, fmt.Errorf("the trust domain or the machine is not named by a UUID")
+		return nil, fmt.Errorf("the trust domain or the machine id is not a UUID")
 	}
 	k := &Key{Agent: agent, Domain: domain, Instance: instance, private: ed25519.NewKeyFromSeed(seed)}
 	k.ID = k.JWK().ID()
@@ -108,11 +108,11 @@ func (k *Key) InstanceURN() string { return instanceURN + k.Instance }
 func Sign(file []byte, keys ...*Key) ([]byte, error) {
 	switch _, auth, _ := Split(file); {
 	case auth != "":
-		return nil, errors.New("the message is signed already")
+		return nil, errors.New("the message is already signed")
 	case len(file) == 0 || file[len(file)-1] != '\n':
 		return nil, errors.New("the message does not end in a line feed")
 	case len(keys) == 0 || len(keys) > MaxSignatures:
-		return nil, fmt.Errorf("there are %d keys; a message has 1 to %d signatures", len(keys), MaxSignatures)
+		return nil, fmt.Errorf("there are %d keys; want 1 to %d", len(keys), MaxSignatures)
 	}
 	entries := make([]entry, len(keys))
 	for i, k := range keys {

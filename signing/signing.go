@@ -244,7 +244,7 @@ func decodeCanonical(text, what string) ([]byte, error) {
 			return data, nil
 		}
 	}
-	return nil, fmt.Errorf("%s is not base64url in its one canonical spelling", what)
+	return nil, fmt.Errorf("%s is not canonical base64url", what)
 }
 
 // object decodes a JSON object that has exactly the members, each once. The names must be sorted.
@@ -255,7 +255,7 @@ func object(data []byte, what string, names ...string) (map[string]json.RawMessa
 	}
 	for name := range members {
 		if _, known := slices.BinarySearch(names, name); !known {
-			return nil, fmt.Errorf("%s has a member %.50q, which does not belong there", what, name)
+			return nil, fmt.Errorf("%s has an unexpected member %.50q", what, name)
 		}
 	}
 	for _, name := range names {
@@ -286,7 +286,7 @@ func decodeObject(data []byte) (map[string]json.RawMessage, error) {
 			return nil, err
 		}
 		if members[name] != nil {
-			return nil, fmt.Errorf("the member %.50q is there twice", name)
+			return nil, fmt.Errorf("the member %.50q appears twice", name)
 		}
 		members[name] = value
 	}
@@ -294,7 +294,7 @@ func decodeObject(data []byte) (map[string]json.RawMessage, error) {
 		return nil, err
 	}
 	if _, err := decoder.Token(); err != io.EOF {
-		return nil, errors.New("something follows it")
+		return nil, errors.New("data follows it")
 	}
 	return members, nil
 }

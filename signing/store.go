@@ -176,7 +176,7 @@ func (s Store) load(root *os.Root, name string, agent schema.AgentName) (*Key, e
 			return nil, err
 		}
 		if mode := info.Mode().Perm(); mode&0o077 != 0 && runtime.GOOS != "windows" {
-			return nil, fmt.Errorf("others than its owner have access to %s: its mode is %o, want %s", path.Base(private.name), mode, private.want)
+			return nil, fmt.Errorf("users other than the owner can access %s: its mode is %o, want %s", path.Base(private.name), mode, private.want)
 		}
 	}
 	if k.Agent != agent {
@@ -206,7 +206,7 @@ func (s Store) parse(root *os.Root, name string) (*Key, error) {
 	k.CreatedAt, k.Path = f.CreatedAt, s.path(name)
 	switch {
 	case k.JWK() != f.JWK:
-		return nil, fmt.Errorf("the private half does not belong to the public one")
+		return nil, fmt.Errorf("the private key does not belong to the public key")
 	case k.ID != f.KeyID:
 		return nil, fmt.Errorf("kid is not the thumbprint of the key")
 	}
@@ -267,7 +267,7 @@ func (s Store) identity(root *os.Root, name string) (string, error) {
 	}
 	id := strings.TrimSpace(string(data))
 	if err == nil && (!isUUID(id) || strings.Contains(id, ":")) {
-		err = &KeyFileError{filepath.Join(s.dir, name), fmt.Errorf("the file does not hold a UUID")}
+		err = &KeyFileError{filepath.Join(s.dir, name), fmt.Errorf("the file does not contain a UUID")}
 	}
 	return id, err
 }

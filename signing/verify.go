@@ -105,7 +105,7 @@ type Result struct {
 // signed and when.
 func Verify(file []byte, pins Pins, sender func(signed []byte) schema.AgentName) Result {
 	if len(file) > schema.MaxFileSize {
-		return Result{Status: Invalid, Reason: "the file is larger than a message file may be"}
+		return Result{Status: Invalid, Reason: "the file exceeds the size of a message file"}
 	}
 	signed, auth, err := Split(file)
 	sum := sha256.Sum256(signed)
@@ -183,8 +183,8 @@ func (r *Result) compareSender(signatures []Signature, sender schema.AgentName) 
 	}
 	slices.Sort(others)
 	r.Status = Invalid
-	r.Reason = "it is signed by " + strings.Join(slices.Compact(others), " and ") + ", but says that it is from " + string(sender)
+	r.Reason = "it is signed by " + strings.Join(slices.Compact(others), " and ") + ", but claims to be from " + string(sender)
 	if sender == "" {
-		r.Reason = "it is signed, but does not say from whom it is"
+		r.Reason = "it is signed, but names no sender"
 	}
 }

@@ -46,7 +46,7 @@ func (r *Runner) workOn(ctx context.Context, held hold, it *item, do action) out
 }
 
 // errReplaced says that the file holds another message than before.
-var errReplaced = errors.New("the file was replaced while it waited")
+var errReplaced = errors.New("the file was replaced before its turn")
 
 // read reads the message of an entry. The error is errReplaced if it is not the one with the key.
 func (r *Runner) read(e mailbox.Entry, want key) ([]byte, *schema.Message, error) {
@@ -139,7 +139,7 @@ func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Re
 		r.observe(e)
 	})
 	if errors.Is(err, errTimeout) {
-		err = fmt.Errorf("%w: it had not ended after %v", errTimeout, r.config.Timeout)
+		err = fmt.Errorf("%w: it did not end within %v", errTimeout, r.config.Timeout)
 	}
 	return result, err
 }
@@ -154,7 +154,7 @@ func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, re
 		e.Reason, e.Err = err.Error(), err
 		r.observe(e)
 	} else if f.Send = answer; answer == nil && r.config.Reply && m.Type.ExpectsAnswer() {
-		f.Reason = "it said nothing, so there is no answer"
+		f.Reason = "there is no output, so there is no answer"
 	}
 	if err := r.record(ctx, rec, f); err != nil {
 		return err

@@ -190,7 +190,7 @@ func (r *Runner) away(why error) {
 		return
 	}
 	if r.absences == 1 {
-		r.observe(Event{Kind: EventUnavailable, Reason: "no turns begin, because other machines cannot be asked: " + why.Error(), Err: why, RetryAt: r.pausedUntil})
+		r.observe(Event{Kind: EventUnavailable, Reason: "no turns start, because the remote cannot be reached: " + why.Error(), Err: why, RetryAt: r.pausedUntil})
 	}
 }
 

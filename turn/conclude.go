@@ -113,7 +113,7 @@ func (r *Runner) isBuried(rec *record) bool {
 // drop forgets the answer to a message that another machine took over after this one had died, and
 // handled, or the bounce.
 func (r *Runner) drop(rec *record) error {
-	const reason = "another machine handled the message meanwhile"
+	const reason = "another machine handled the message in the meantime"
 	if err := r.journal.append(fact{Kind: unsendable, key: rec.key, Reason: reason}, false); err != nil {
 		return err
 	}

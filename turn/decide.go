@@ -129,7 +129,7 @@ func (c *Config) checkBounds(h *history, m *envelope, now time.Time) *tripped {
 	if thread := h.conversations[m.Conversation]; thread != nil && c.MaxTurns > 0 && thread.Turns >= c.MaxTurns {
 		return &tripped{
 			conversation: m.Conversation, sender: m.From, noticed: thread.Bound,
-			reason: fmt.Sprintf("conversation %s has had %d turns, the most that are allowed", m.Conversation, thread.Turns),
+			reason: fmt.Sprintf("conversation %s has had %d turns, the limit", m.Conversation, thread.Turns),
 			remedy: fmt.Sprintf("`oacp thread resume %s` lets the conversation go on.", m.Conversation),
 		}
 	}
@@ -144,7 +144,7 @@ func (c *Config) checkBounds(h *history, m *envelope, now time.Time) *tripped {
 	until := turns[len(turns)-c.MaxPairTurns].Add(pairWindow)
 	return &tripped{
 		sender: m.From, most: c.MaxPairTurns, noticed: sender.Bound, until: until,
-		reason: fmt.Sprintf("messages from %s have had %d turns within an hour, the most that are allowed", m.From, c.MaxPairTurns),
+		reason: fmt.Sprintf("messages from %s have had %d turns within an hour, the limit", m.From, c.MaxPairTurns),
 		remedy: fmt.Sprintf("It goes on by itself at %s; `oacp thread resume %s` lets it go on now.",
 			until.UTC().Format("15:04 UTC"), m.Conversation),
 	}

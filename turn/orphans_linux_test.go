@@ -47,7 +47,7 @@ func TestOrphansEndBeforeTheNextTurn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if warnings := rec.of(EventWarning); len(warnings) != 1 || !strings.Contains(warnings[0], "still at work") {
+	if warnings := rec.of(EventWarning); len(warnings) != 1 || !strings.Contains(warnings[0], "still running") {
 		t.Errorf("warnings %q, want one about the processes that still ran", warnings)
 	}
 	answers := entries(t, w, "claude", mailbox.Inbox)

@@ -101,7 +101,7 @@ func (r *Runner) bounce(m *schema.Message, rec *record, reason string) *schema.M
 	body := fmt.Sprintf("Message %s to %s could not be handled and is now a dead letter.\n\nSubject: %s\nReason: %s\nTurns started: %d\n",
 		m.ID, r.config.Agent, m.Subject, firstRunes(reason, 2000), rec.Attempts)
 	if rec.Attempts > 0 { // it is valid
-		body += fmt.Sprintf("\n`oacp restore %s --agent %s` has it tried again.\n", m.ID, r.config.Agent)
+		body += fmt.Sprintf("\n`oacp restore %s --agent %s` tries it again.\n", m.ID, r.config.Agent)
 	}
 	if rec.Output != "" {
 		body += "\nThe last turn's output ended so:\n\n" + lastRunes(rec.Output, 4000)

@@ -71,7 +71,7 @@ type Runner struct {
 
 // ErrStateLost says that the lock or the journal of a Runner was removed or replaced while it
 // worked. Then another Runner may work the inbox, too.
-var ErrStateLost = errors.New("the state of the inbox was removed or replaced while it was worked")
+var ErrStateLost = errors.New("the state of the inbox was removed or replaced during the run")
 
 // Run works the inbox until the context ends, or with Once until nothing is left to do; messages
 // that are held, expired or claimed elsewhere do not count. When the context ends, running turns are stopped: their
@@ -209,14 +209,14 @@ func (r *Runner) endLostTurns(ctx context.Context) error {
 	})
 	killed, err := orphans.End(ctx, marks...)
 	if len(killed) > 0 {
-		r.observe(Event{Kind: EventWarning, Reason: "a runner died in a turn; these processes of the turn were still at work and were killed: " + strings.Join(killed, ", ")})
+		r.observe(Event{Kind: EventWarning, Reason: "a runner died during a turn; these processes of the turn were still running and were killed: " + strings.Join(killed, ", ")})
 	}
 	if err != nil {
 		return err
 	}
 	for _, rec := range running {
 		f := lost.about(&rec)
-		f.Reason = "the turn never ended: its runner was killed, or the machine went down"
+		f.Reason = "the turn never ended: its runner was killed, or the machine crashed"
 		if err := r.journal.append(f, true); err != nil {
 			return fmt.Errorf("ending the lost turns of %s: %w", r.config.Agent, err)
 		}

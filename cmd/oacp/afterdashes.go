@@ -43,7 +43,7 @@ func checkOrder(c *cli.Context, words []string, needed string) error {
 		right = "… " + right // behind the flags that are right
 	}
 	mistake, _, _ = strings.Cut(mistake, "=")
-	return failure.Usagef("%s stands after --, where the command of the agent begins", visible.Line(mistake)).
+	return failure.Usagef("%s comes after --, where the command of the agent begins", visible.Line(mistake)).
 		WithHint("flags come first: " + c.Command.HelpName + " " + right)
 }
 

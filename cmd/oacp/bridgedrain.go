@@ -50,7 +50,7 @@ EXAMPLES:
 				return err
 			}
 			if o.since != "" && o.cursor != "" {
-				return failure.Usagef("--since and --cursor exclude each other")
+				return failure.Usagef("--since and --cursor are mutually exclusive")
 			}
 			var err error
 			if o.agent, err = agentOrEnvironment(o.agent, s); err != nil {

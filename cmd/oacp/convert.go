@@ -90,7 +90,7 @@ func (o *convertOptions) check(c *cli.Context, s *command.Streams) error {
 	case o.to == toMailbox && o.log.Given():
 		return failure.Usagef("--to mailbox reads the logs that are named as PATH").WithHint("oacp mirror --direction in delivers the log of a run")
 	case o.to == toBridge && o.dryRun:
-		return failure.Usagef("--dry-run goes with --to mailbox").WithHint("without a log, --to bridge only prints")
+		return failure.Usagef("--dry-run requires --to mailbox").WithHint("without a log, --to bridge only prints")
 	}
 	return o.log.Check(c)
 }

@@ -129,7 +129,7 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	}
 	// A message with a receipt is sent, even if there is an error.
 	if printErr := o.printReceipt(w, receipt, acknowledged, s); printErr != nil {
-		printErr = fmt.Errorf("message %s is sent, but that could not be printed: %w", receipt.Message.ID, printErr)
+		printErr = fmt.Errorf("message %s is sent, but printing the result failed: %w", receipt.Message.ID, printErr)
 		return errors.Join(err, failure.WithHint(printErr, "do not send it again"))
 	}
 	if err == nil && syncsOnce && !o.json {
@@ -154,7 +154,7 @@ func (o deliverOptions) showDraft(w *mailbox.Workspace, draft schema.Message, op
 		return command.WriteJSON(s.Out, answer)
 	}
 	if !o.quiet {
-		s.Note(fmt.Sprintf("nothing is sent; without --dry-run this goes from %s to %s in %s", message.From, joinNames(message.To), w.Dir()))
+		s.Note(fmt.Sprintf("nothing is sent; without --dry-run the message goes from %s to %s in %s", message.From, joinNames(message.To), w.Dir()))
 	}
 	_, err = s.Out.Write(data)
 	return err

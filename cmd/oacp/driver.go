@@ -37,10 +37,10 @@ func oacpTools(s *command.Streams, driver string, arguments ...string) map[strin
 	}
 	program, err := os.Executable()
 	if err == nil && command.FindSeparate("mcp") == "" {
-		err = errors.New("the program oacp-mcp is neither beside oacp nor on the PATH")
+		err = errors.New("the program oacp-mcp is neither next to oacp nor on the PATH")
 	}
 	if err != nil {
-		s.Warn(driver + " works without the tools of oacp: " + err.Error())
+		s.Warn(driver + " runs without the tools of oacp: " + err.Error())
 		return nil
 	}
 	return map[string]agent.MCPServer{"oacp": {Command: append([]string{program, "mcp"}, arguments...)}}
@@ -66,7 +66,7 @@ func (o *driverOptions) flags(socket string) []cli.Flag {
 func turnTimeout(text string) (time.Duration, error) {
 	timeout, err := schema.ParseDuration(text)
 	if err == nil && timeout == 0 {
-		err = errors.New("a turn needs some time")
+		err = errors.New("want a duration above 0")
 	}
 	if err != nil {
 		return 0, failure.Usagef("--timeout: %w", err)

@@ -11,7 +11,7 @@ import (
 // TestToolsNeedTheirProgram looks for oacp-mcp on a PATH without it.
 func TestToolsNeedTheirProgram(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	for driver, want := range map[string]string{"": "", "exec": "", "claude": "claude works without the tools of oacp: the program oacp-mcp is neither"} {
+	for driver, want := range map[string]string{"": "", "exec": "", "claude": "claude runs without the tools of oacp: the program oacp-mcp is neither"} {
 		var warned bytes.Buffer
 		if tools := oacpTools(&command.Streams{Err: &warned}, driver); tools != nil {
 			t.Errorf("driver %q has the tools %v, want none", driver, tools)

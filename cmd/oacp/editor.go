@@ -52,7 +52,7 @@ func (o deliverOptions) deliverEdited(ctx context.Context, w *mailbox.Workspace,
 	hint := "what you wrote is kept in " + path + "; --body-file sends it"
 	if trimmed := strings.TrimSpace(text); trimmed == "" || trimmed == strings.TrimSpace(string(start)) {
 		if err == nil {
-			err = &failure.Error{Code: "nothing_written", Err: errors.New("nothing was written, so nothing is sent")}
+			err = &failure.Error{Code: "nothing_written", Err: errors.New("no text was written, so nothing is sent")}
 		}
 		return errors.Join(err, os.Remove(path))
 	}
@@ -122,7 +122,7 @@ func edit(ctx context.Context, text, notes string, s *command.Streams) (path, ed
 	editor := exec.CommandContext(ctx, words[0], append(words[1:], path)...)
 	editor.Stdin, editor.Stdout, editor.Stderr = s.In, s.Err, s.Err
 	if err = editor.Run(); err != nil {
-		err = &failure.Error{Code: "editor", Err: fmt.Errorf("the editor %s: %w", words[0], err), Hint: "VISUAL or EDITOR names the editor"}
+		err = &failure.Error{Code: "editor", Err: fmt.Errorf("the editor %s: %w", words[0], err), Hint: "set VISUAL or EDITOR to an editor"}
 	}
 	edited, readErr := readInput(path, s)
 	if readErr != nil {

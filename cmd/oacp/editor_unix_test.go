@@ -78,7 +78,7 @@ func TestEditorCancelled(t *testing.T) {
 		if exit := c.run(t.Context(), question...); exit != failure.ExitFailed {
 			t.Errorf("%s: exit status %d, want %d", script, exit, failure.ExitFailed)
 		}
-		if message := c.stderr.String(); !strings.Contains(message, "nothing was written, so nothing is sent") && !strings.Contains(message, "exit status 1") {
+		if message := c.stderr.String(); !strings.Contains(message, "no text was written, so nothing is sent") && !strings.Contains(message, "exit status 1") {
 			t.Errorf("%s: standard error is %q, want why nothing is sent", script, message)
 		}
 		if files := kept(t, temporary); len(files) > 0 {

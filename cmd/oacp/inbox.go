@@ -64,10 +64,10 @@ EXAMPLES:
 					"--agent names the owner of the inbox; oacp list --from and oacp next --from choose by sender")
 			}
 			if o.all && o.agent != "" {
-				return failure.Usagef("--agent and --all exclude each other")
+				return failure.Usagef("--agent and --all are mutually exclusive")
 			}
 			if c.IsSet("timeout") && !o.wait {
-				return failure.Usagef("--timeout says how long to wait, and needs --wait")
+				return failure.Usagef("--timeout requires --wait")
 			}
 			var err error
 			if o.limit, err = timeLimit(c); err != nil {

@@ -65,7 +65,7 @@ EXAMPLES:
 				return err
 			}
 			if o.workspace.Dir != "" && o.workspace.Project != "" {
-				return failure.Usagef("a project and --dir exclude each other")
+				return failure.Usagef("a project and --dir are mutually exclusive")
 			}
 			if err := o.git.check(c); err != nil {
 				return err

@@ -121,7 +121,7 @@ func (o mirrorOptions) mirror(s *command.Streams) (*mirror.Mirror, error) {
 		return m, nil
 	}
 	if o.all {
-		return nil, failure.Usagef("--since and --all exclude each other")
+		return nil, failure.Usagef("--since and --all are mutually exclusive")
 	}
 	if m.Since, err = parseSince(o.since, s.Now()); err != nil {
 		return nil, failure.Usagef("--since: %w", err)

@@ -55,7 +55,7 @@ EXAMPLES:
 		}, o.selection.flags("only"), []cli.Flag{command.JSONFlag(&o.json)}, o.workspace.Flags()),
 		Action: func(c *cli.Context) (err error) {
 			if o.all && o.thread {
-				return failure.Usagef("--all and --thread exclude each other")
+				return failure.Usagef("--all and --thread are mutually exclusive")
 			}
 			if o.limit, err = timeLimit(c); err != nil {
 				return err

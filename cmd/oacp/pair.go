@@ -148,7 +148,7 @@ func (o *pairOptions) take(c *cli.Context, s *command.Streams) error {
 // keptByRun are the flags that a run keeps, or that name it.
 var keptByRun = []string{"agent", "review", "proof", "done", "claude-only", "codex-only", "worktree"}
 
-// check returns an error for flags that exclude each other.
+// check returns an error for flags that are mutually exclusive.
 func (o *pairOptions) check(c *cli.Context) error {
 	rest := command.Positionals(c)
 	_, after := command.PositionalsAndRest(c)
@@ -166,7 +166,7 @@ func (o *pairOptions) check(c *cli.Context) error {
 	case c.IsSet("run-id") && o.session != "":
 		return failure.Usagef("--run-id and --session both name a run")
 	case c.Bool("claude-only") && c.Bool("codex-only"):
-		return failure.Usagef("--claude-only and --codex-only exclude each other")
+		return failure.Usagef("--claude-only and --codex-only are mutually exclusive")
 	case alone && (c.IsSet("agent") || c.IsSet("review")):
 		return failure.Usagef("--agent and --review exclude --claude-only and --codex-only")
 	case o.resumed && (len(rest) > 0 || o.config.Prompt != ""):
@@ -174,7 +174,7 @@ func (o *pairOptions) check(c *cli.Context) error {
 	case o.follow != "" && o.follow != string(pair.Claude) && o.follow != string(pair.Codex):
 		return failure.Usagef("--follow: %s is neither claude nor codex", visible.Quote(o.follow))
 	case o.follow != "" && !o.resumed:
-		return failure.Usagef("--follow goes with --run-id or --session")
+		return failure.Usagef("--follow requires --run-id or --session")
 	}
 	if i := slices.IndexFunc(keptByRun, c.IsSet); o.resumed && i >= 0 {
 		return failure.Usagef("--%s: a run that is resumed keeps its settings", keptByRun[i])

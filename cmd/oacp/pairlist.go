@@ -209,7 +209,7 @@ func (o pairRuns) remove(c *cli.Context, id int, what pair.Removal, s *command.S
 	case errors.Is(err, pair.ErrUnfinished):
 		return failure.WithHint(err, fmt.Sprintf("oacp pair --run-id %d continues it; --unfinished removes it", id))
 	case errors.Is(err, pair.ErrKeepsChanges):
-		return failure.WithHint(err, "--worktree removes them, too; --dry-run --worktree shows what that is")
+		return failure.WithHint(err, "--worktree also removes them; --dry-run --worktree shows them")
 	case err != nil:
 		return err
 	case o.json:

@@ -67,7 +67,7 @@ func (o pairOptions) driveInTmux(ctx context.Context, session *pair.Session, pri
 	var stopped error
 	for entry, err := range pair.Follow(ctx, following) {
 		if err != nil {
-			return failure.WithHint(err, "the run goes on in tmux: "+attach+" shows it, and ^C there stops it")
+			return failure.WithHint(err, "the run continues in tmux: "+attach+" shows it, and ^C there stops it")
 		}
 		if printer.print(entry); printer.err != nil {
 			return printer.err
@@ -85,7 +85,7 @@ func (o pairOptions) driveInTmux(ctx context.Context, session *pair.Session, pri
 	case m.State.Final():
 		return nil
 	case stopped == nil:
-		stopped = fmt.Errorf("the process that drove run %d has ended; %s shows its last words", run.ID, attach)
+		stopped = fmt.Errorf("the process that drove run %d has ended; %s shows its last output", run.ID, attach)
 	}
 	return o.withResumption(stopped, session)
 }

@@ -223,7 +223,7 @@ func TestPairTmuxInterrupted(t *testing.T) {
 	scene := newTmuxScene(t)
 	scene.awaitPane("{top-left}", "codex", "claude")
 	scene.Press("C-c")
-	scene.Await("hint: the run goes on in tmux: tmux attach -t")
+	scene.Await("hint: the run continues in tmux: tmux attach -t")
 	scene.awaitStatus(130)
 	scene.release("codex")
 	scene.awaitPane("{top-right}", "claude", "codex")

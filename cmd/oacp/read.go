@@ -59,7 +59,7 @@ EXAMPLES:
 			o.ids = command.Positionals(c)
 			switch {
 			case o.raw && o.json:
-				return failure.Usagef("--raw and --json exclude each other")
+				return failure.Usagef("--raw and --json are mutually exclusive")
 			case o.raw && (o.all || len(o.ids) > 1):
 				return failure.Usagef("--raw prints one file")
 			}
@@ -75,9 +75,9 @@ EXAMPLES:
 func checkIDs(ids []string, all bool) error {
 	switch {
 	case all && len(ids) > 0:
-		return failure.Usagef("ids and --all exclude each other")
+		return failure.Usagef("ids and --all are mutually exclusive")
 	case !all && (len(ids) == 0 || slices.Contains(ids, "")):
-		return errNoID().WithHint("oacp inbox lists what is pending; --all takes all of it")
+		return errNoID().WithHint("oacp inbox lists pending messages; --all takes all of them")
 	}
 	return nil
 }

@@ -151,5 +151,5 @@ func oneID(args []string) (string, error) {
 }
 
 func errNoID() *failure.Error {
-	return failure.Usagef("which message? needs an id").WithHint("oacp inbox lists what is pending")
+	return failure.Usagef("which message? needs an id").WithHint("oacp inbox lists pending messages")
 }

@@ -204,7 +204,7 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		settings.MCP = oacpTools(s, settings.Driver, "--agent", string(name), "--dir", w.Dir())
 		config, err := settings.Config(name)
 		if err != nil {
-			return failure.Usagef("%w", err).WithHint("name a command behind --, or a --driver, or write it under run: in agents/" + string(name) + "/config.yaml")
+			return failure.Usagef("%w", err).WithHint("give a command after --, or a --driver, or set one under run: in agents/" + string(name) + "/config.yaml")
 		}
 		config.Once = o.once
 		config.Contract = func(ctx context.Context, answer *schema.Message) error {
@@ -284,7 +284,7 @@ func checkContractProgram(w *mailbox.Workspace, reply bool) error {
 func checkNoSession(w *mailbox.Workspace, name schema.AgentName) error {
 	err := live.CheckNone(w, name)
 	if _, ok := errors.AsType[*live.SessionsError](err); ok {
-		return &failure.Error{Code: "live_session", Hint: "end the session, or give the runner an agent of its own; oacp live lists sessions", Err: err}
+		return &failure.Error{Code: "live_session", Hint: "close the session, or use another agent for the runner; oacp live lists sessions", Err: err}
 	}
 	return err
 }

@@ -116,7 +116,7 @@ func explainWords(err error, words []string, in command.Workspace, s *command.St
 	})
 	if len(agents) == 0 {
 		if unknown && spelling.Nearest(unknownProject.Project, unknownProject.Known) == "" {
-			err = failure.WithHint(err, "an argument is a project, which oacp init makes; a text is written as "+visible.Shell("--body", words[0]))
+			err = failure.WithHint(err, "the argument of send is a project; to pass a body, write "+visible.Shell("--body", words[0]))
 		}
 		return err
 	}

@@ -147,7 +147,7 @@ func TestReceiptThatFails(t *testing.T) {
 	if exit != failure.ExitFailed {
 		t.Errorf("exit status is %d, want %d", exit, failure.ExitFailed)
 	}
-	if got := c.stderr.String(); !strings.Contains(got, "is sent, but that could not be printed") || !strings.Contains(got, "hint: do not send it again") {
+	if got := c.stderr.String(); !strings.Contains(got, "is sent, but printing the result failed") || !strings.Contains(got, "hint: do not send it again") {
 		t.Errorf("standard error is %q, want it to say that the message is sent", got)
 	}
 	if out := c.must(t, "inbox", "--agent", "b"); !strings.Contains(out, "1 pending") {

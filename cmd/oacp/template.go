@@ -23,8 +23,8 @@ func printTemplate(name string, o command.Workspace, asJSON bool, s *command.Str
 				return err
 			}
 			names := contract.TemplateNames(own)
-			return failure.Usagef("--template: nothing says what is in the body of a %s", visible.Quote(name)).
-				WithHint(spelling.DidYouMean(names, name, "any text will do; there are templates for "+strings.Join(names, ", ")))
+			return failure.Usagef("--template: there is no template for %s", visible.Quote(name)).
+				WithHint(spelling.DidYouMean(names, name, "any text is a valid body; there are templates for "+strings.Join(names, ", ")))
 		}
 		if err != nil {
 			return err

@@ -25,7 +25,7 @@ func (o *sendOptions) thread(ctx context.Context, w *mailbox.Workspace, draft *s
 	parent, found := schema.ID(""), true
 	switch {
 	case o.newConversation && o.conversationID != "":
-		return failure.Usagef("--new-conversation and --conversation-id exclude each other")
+		return failure.Usagef("--new-conversation and --conversation-id are mutually exclusive")
 	case o.newConversation:
 		draft.ConversationID = conversation.New(draft.From, s.Now())
 	case o.conversationID != "":

@@ -98,7 +98,7 @@ EXAMPLES:
 			if o.catalogOnly {
 				o.agent = ""
 			} else if o.agent == "" {
-				return failure.Usagef("needs --agent, the agent that is to trust the key, or --catalog-only")
+				return failure.Usagef("needs --agent, the agent to trust the key, or --catalog-only")
 			}
 			return runTrustImport(c.Context, o, file, s)
 		},
@@ -107,7 +107,7 @@ EXAMPLES:
 
 func runTrustImport(ctx context.Context, o trustOptions, file string, s *command.Streams) error {
 	return o.with(s, func(w *mailbox.Workspace) error {
-		const hint = "import the KEY.pub.json that oacp key gen made, unchanged"
+		const hint = "import the KEY.pub.json that oacp key gen wrote, unchanged"
 		text, err := readInput(file, s)
 		if err != nil {
 			return failure.WithHint(err, hint)

@@ -72,7 +72,7 @@ EXAMPLES:
 					WithHint(spelling.DidYouMean(validateFormats, o.format, "the formats are "+strings.Join(validateFormats, ", ")))
 			}
 			if isChange && slices.Contains(o.paths, "-") {
-				return failure.Usagef("--changed checks what git has, not standard input")
+				return failure.Usagef("--changed checks files in git, not standard input")
 			}
 			if isChange && o.changed == "" {
 				return failure.Usagef("--changed: the commit is missing").WithHint("origin/main, for example; HEAD checks what is staged")

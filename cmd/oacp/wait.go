@@ -107,9 +107,9 @@ func (o *waitOptions) check(c *cli.Context) (err error) {
 		"or --wait=any (answered, or other mail comes)"
 	switch {
 	case c.IsSet("wait") && !o.Accepts(o.what):
-		return failure.Usagef("--wait: %s is not something to wait for", visible.Quote(o.what)).WithHint(choices)
+		return failure.Usagef("--wait: cannot wait for %s", visible.Quote(o.what)).WithHint(choices)
 	case c.IsSet("timeout") && o.what == "":
-		return failure.Usagef("--timeout says how long to wait, and needs --wait").WithHint(choices)
+		return failure.Usagef("--timeout requires --wait").WithHint(choices)
 	}
 	o.limit, err = timeLimit(c)
 	return err
@@ -224,7 +224,7 @@ func (o deliverOptions) stillSent(m *schema.Message, err error) error {
 	}
 	text := fmt.Sprintf("message %s is sent, but %s within %s", m.ID, what, shortDuration(o.wait.limit))
 	if _, stopped := errors.AsType[*failure.SignalError](err); stopped {
-		return failure.WithHint(fmt.Errorf("message %s is sent, and nobody waits for it any more: %w", m.ID, err), ask)
+		return failure.WithHint(fmt.Errorf("message %s is sent, but the wait was interrupted: %w", m.ID, err), ask)
 	}
 	return waitedInVain(err, text, ask)
 }

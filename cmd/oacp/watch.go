@@ -82,13 +82,13 @@ EXAMPLES:
 func runWatch(ctx context.Context, o watchOptions, projects []string, s *command.Streams) (err error) {
 	switch {
 	case o.allProjects && len(projects) > 0:
-		return failure.Usagef("--all-projects and a project exclude each other")
+		return failure.Usagef("--all-projects and a project are mutually exclusive")
 	case o.dir != "" && (o.allProjects || len(projects) > 0):
-		return failure.Usagef("--dir and a project exclude each other")
+		return failure.Usagef("--dir and a project are mutually exclusive")
 	case slices.Contains(projects, ""):
 		return failure.Usagef("the project name is empty")
 	case o.follow && o.once:
-		return failure.Usagef("--follow and --once exclude each other")
+		return failure.Usagef("--follow and --once are mutually exclusive")
 	}
 	if err := o.sync.Check(); err != nil {
 		return err

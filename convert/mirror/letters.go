@@ -58,7 +58,7 @@ func (l *deadLetter) setRecord(r bridge.Record) error {
 	if err == nil && len(data) > schema.MaxFileSize/2 {
 		short := bridge.Record{ID: cut(r.ID), RunID: r.RunID, From: cut(r.From), To: cut(r.To), Content: cut(r.Content)}
 		data, err = short.Encode()
-		l.reason.Reason += "; the record is cut here and whole in the log"
+		l.reason.Reason += "; the record is truncated here and complete in the log"
 	}
 	l.names = []string{"bridge_x" + convert.Fingerprint(r) + schema.FileExtension}
 	l.data = append(data, '\n')

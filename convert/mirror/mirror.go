@@ -154,7 +154,7 @@ func (m *Mirror) open() (s *session, err error) {
 	}
 	if !s.afresh && s.direction != In {
 		if s.since, err = bridge.Beginning(m.Log.Path()); err != nil {
-			return nil, fmt.Errorf("finding out which messages belong in %s: %w", m.Log.Path(), err)
+			return nil, fmt.Errorf("determining which messages belong in %s: %w", m.Log.Path(), err)
 		}
 	}
 	s.bound = "since " + s.since.UTC().Format(time.RFC3339)

@@ -437,7 +437,7 @@ func TestWhatCannotBeDelivered(t *testing.T) {
 		}
 		reasons += reason.Reason + "\n"
 	}
-	for _, want := range []string{`has no agent "codx": it has`, `"all of you" holds a character`, `"claude" is the sender`, "cut here and whole in the log", "line 1 of " + p.log.Path()} {
+	for _, want := range []string{`has no agent "codx": it has`, `"all of you" contains a character`, `"claude" is the sender`, "truncated here and complete in the log", "line 1 of " + p.log.Path()} {
 		if !strings.Contains(reasons, want) {
 			t.Errorf("reasons lack %q:\n%s", want, reasons)
 		}

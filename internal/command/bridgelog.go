@@ -47,7 +47,7 @@ func (o BridgeLog) Check(c *cli.Context) error {
 	case o.File != "" && (c.IsSet("run-id") || o.Repository != "" || o.Create):
 		return failure.Usagef("--bridge names the log, so --run-id, --repo and --create cannot")
 	case o.Create && !c.IsSet("run-id"):
-		return failure.Usagef("--create goes with --run-id")
+		return failure.Usagef("--create requires --run-id")
 	}
 	return nil
 }

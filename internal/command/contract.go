@@ -23,7 +23,7 @@ func CheckSubject(m *schema.Message) error {
 		return nil
 	}
 	return &failure.Error{
-		Code: "invalid_message", Err: errors.New("subject: it has a line break"), Hint: "a subject is one line; the body can have more",
+		Code: "invalid_message", Err: errors.New("subject: contains a line break"), Hint: "a subject is one line; the body can have more",
 	}
 }
 
@@ -36,7 +36,7 @@ func CheckDraft(ctx context.Context, w *mailbox.Workspace, draft *schema.Message
 	}
 	if isBlankForm(draft) {
 		return &failure.Error{
-			Code: "invalid_message", Err: errors.New("body: all of its fields are empty"), Hint: "fill in what is behind the colons",
+			Code: "invalid_message", Err: errors.New("body: all of its fields are empty"), Hint: "fill in the values after the colons",
 		}
 	}
 	return contract.CheckDraft(ctx, w.Root(), w.Dir(), ContractProgram, draft, source)

@@ -40,7 +40,7 @@ func (p *Program) runSeparate(c *call) error {
 		return &failure.Error{
 			Code: "not_installed",
 			Hint: "go install ./cmd/... in a clone of the repository installs it",
-			Err: fmt.Errorf("%s: the program %s is neither beside oacp nor on the PATH",
+			Err: fmt.Errorf("%s: the program %s is neither next to oacp nor on the PATH",
 				c.separate, separatePrefix+c.separate),
 		}
 	}

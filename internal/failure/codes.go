@@ -84,9 +84,9 @@ func hinting[E error](hint func(E) string) func(error) (string, bool) {
 func mailboxRules() []rule {
 	return []rule{
 		{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
-		{"no_workspace", is(mailbox.ErrNoWorkspace, "oacp init makes a workspace here, and oacp init --git one that git shares; --dir names one elsewhere")},
+		{"no_workspace", is(mailbox.ErrNoWorkspace, "create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")},
 		{"unknown_project", hinting(func(e *project.UnknownProjectError) string {
-			return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" makes it; --agent names an agent")
+			return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" creates it; --agent names an agent")
 		})},
 		{"unknown_agent", hinting(func(e *mailbox.UnknownAgentError) string {
 			return spelling.DidYouMean(e.Known, string(e.Agent), "oacp add-agent "+string(e.Agent)+" adds it")
@@ -95,10 +95,10 @@ func mailboxRules() []rule {
 		{"same_name", hinting(func(e *mailbox.SameNameError) string {
 			return fmt.Sprintf("write %s, or give the agent another name", e.Other)
 		})},
-		{"not_found", as[*mailbox.NotFoundError]("oacp inbox lists what is pending, oacp list also what is handled")},
-		{"short_id", as[*mailbox.ShortIDError]("give at least four characters of the last part of the id, which oacp inbox lists, or the whole id")},
+		{"not_found", as[*mailbox.NotFoundError]("oacp inbox lists pending messages, oacp list all messages")},
+		{"short_id", as[*mailbox.ShortIDError]("give at least four characters of the last part of the id, which oacp inbox lists, or the full id")},
 		{"ambiguous", as[*mailbox.AmbiguousError]("type more of the id")},
-		{"id_taken", is(mailbox.ErrIDTaken, "leave out id and created_at_utc: the message gets new ones when it is sent")},
+		{"id_taken", is(mailbox.ErrIDTaken, "omit id and created_at_utc, and the message gets new ones")},
 		{"copy_gone", is(mailbox.ErrGone, "someone removed its copy: if the agent does not have the message, send it again to that agent alone")},
 		{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
 		{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
@@ -106,11 +106,11 @@ func mailboxRules() []rule {
 			if len(e.Elsewhere) > 0 && e.Agent != "" && !e.Elsewhere[0].Message.IsFor(e.Agent) {
 				return "" // the agent never had it
 			}
-			return fmt.Sprintf("oacp status %s says what became of it, oacp restore %[1]s puts it back into the inbox", e.ID.Short())
+			return fmt.Sprintf("oacp status %s shows what happened to it, oacp restore %[1]s returns it to the inbox", e.ID.Short())
 		})},
 		{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
 		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
-			return "only a recipient replies; oacp send --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
+			return "only a recipient can reply; oacp send --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
 		})},
 		{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
 	}
@@ -120,23 +120,23 @@ func gitRules() []rule {
 	return []rule{
 		{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
 			if errors.Is(e, gitmail.ErrForeignRepository) {
-				return "oacp commit commits its mail with the code; oacp init --git makes another workspace, without this mail"
+				return "oacp commit commits its mail with the code; oacp init --git creates another workspace, without this mail"
 			}
-			return visible.Shell("oacp", "init", "--git", "--dir", e.Dir) + " gives it one and keeps its mail; a workspace that is committed with the code uses oacp commit"
+			return visible.Shell("oacp", "init", "--git", "--dir", e.Dir) + " creates one and keeps the mail; for a workspace committed with the code, use oacp commit"
 		})},
 		{"remote_refused", refused},
 		{"foreign_repository", is(gitmail.ErrForeignRepository, "name another folder with --dir; without --git, init makes a workspace whose files you commit yourself")},
 		{"damaged_repository", about(gitmail.ErrDamaged, func(e *gitmail.RepositoryError) string {
-			return e.Remake() + " makes another; all messages are in the workspace, so none is lost"
+			return e.Remake() + " creates another; all messages are in the workspace, so none is lost"
 		})},
-		{"tracked", is(gitmail.ErrTracked, "git rm -r --cached FOLDER keeps the files and takes them out of the next commit; without --git, init leaves them to you")},
+		{"tracked", is(gitmail.ErrTracked, "git rm -r --cached FOLDER removes them from the next commit and keeps the files; without --git, init leaves them to you")},
 		{"unknown_remote", as[*gitmail.UnknownRemoteError]("git remote lists them; a URL has a : or a /")},
 		{"bad_ref", isOneOf("name another one with --branch or --ref", gitmail.ErrForeignBranch, gitmail.ErrCheckedOut, gitmail.ErrBadRef)},
 		{"not_signed", about(gitmail.ErrSigning, func(e *gitmail.RepositoryError) string {
-			return "mend the program that signs, or commit mail without signatures: " + visible.Shell("git", "-C", e.Dir, "config", "commit.gpgsign", "false")
+			return "fix the signing program, or commit mail without signatures: " + visible.Shell("git", "-C", e.Dir, "config", "commit.gpgsign", "false")
 		})},
 		{"remote_unreachable", hinting(func(e *gitmail.RemoteError) string {
-			return "mail waits here, and the next sync carries it; " + visible.Shell("git", "ls-remote", e.URL) + " shows whether git gets there"
+			return "mail waits for the next sync; " + visible.Shell("git", "ls-remote", e.URL) + " shows whether git can reach the remote"
 		})},
 	}
 }
@@ -153,9 +153,9 @@ func about(target error, hint func(*gitmail.RepositoryError) string) func(error)
 func refused(err error) (hint string, ok bool) {
 	e, isRemote := errors.AsType[*gitmail.RemoteError](err)
 	if isRemote && e.Claims {
-		return "allow there pushes to refs below refs/oacp/claims/, and remove a ref in their way: git -C .oacp push oacp :refs/oacp/claims/AGENT", true
+		return "allow pushes to refs below refs/oacp/claims/ on the remote, and remove conflicting refs: git -C .oacp push oacp :refs/oacp/claims/AGENT", true
 	}
-	return "allow pushes to the branch there, for --squash also forced ones, or choose another: oacp init --git --branch NAME; mail waits here", isRemote && e.Refused
+	return "allow pushes to the branch on the remote (forced ones for --squash), or choose another: oacp init --git --branch NAME; mail waits for the next sync", isRemote && e.Refused
 }
 
 func signingRules() []rule {
@@ -164,12 +164,12 @@ func signingRules() []rule {
 			if e.KeyID != "" {
 				return fmt.Sprintf("oacp key list shows the keys; signing.kid in agents/%s/config.yaml names this one", e.Agent)
 			}
-			return fmt.Sprintf("oacp key gen --agent %s makes one", e.Agent)
+			return fmt.Sprintf("oacp key gen --agent %s creates one", e.Agent)
 		})},
-		{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and make another with oacp key gen")},
+		{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen")},
 		{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, and kid the id of a key; nothing was sent")},
-		{"bad_trust", as[*trust.FileError]("mend the file, or move it away and import the keys again; until then it grants nothing")},
-		{"trust_conflict", as[*trust.ConflictError]("remove the entry from the file by hand if the key is to be trusted as it is now")},
+		{"bad_trust", as[*trust.FileError]("fix the file, or move it away and import the keys again; until then it grants nothing")},
+		{"trust_conflict", as[*trust.ConflictError]("to trust the key as it is now, remove the entry from the file by hand")},
 		{"not_pinned", as[*trust.NotPinnedError]("oacp trust list shows who trusts which key")},
 	}
 }
@@ -178,14 +178,14 @@ func contractRules() []rule {
 	return []rule{
 		{"not_installed", is(contract.ErrNotInstalled, "the workspace has schemas for bodies: go install ./cmd/... in a clone of the repository installs the program")},
 		{"no_verdict", is(contract.ErrNoAnswer, "oacp doctor checks the schemas of the workspace")},
-		{"bad_schema", as[*contract.SchemaError]("mend the schema: until then oacp sends no message that it is for")},
+		{"bad_schema", as[*contract.SchemaError]("fix the schema: until then oacp sends no message that it applies to")},
 	}
 }
 
 func bridgeRules() []rule {
 	return []rule{
 		{"unknown_run", is(bridge.ErrNoRun, "oacp bridge lists the runs; --repo names another repository, --bridge another log")},
-		{"not_found", is(bridge.ErrUnknownID, "--since takes the whole id of a record in this log")},
+		{"not_found", is(bridge.ErrUnknownID, "--since takes the full id of a record in this log")},
 		{"unknown_cursor", is(bridge.ErrUnknownCursor, "keep a cursor file for each log and agent; without its file, records are printed from the beginning")},
 		{"duplicate_id", is(bridge.ErrSharedID, "the id covers type, sender, receiver and content: change the content")},
 		{"not_durable", is(bridge.ErrNotSynced, "")},
@@ -194,17 +194,17 @@ func bridgeRules() []rule {
 
 func turnRules() []rule {
 	return []rule{
-		{"busy", as[*turn.BusyError]("one process works an inbox, with --parallel several conversations at a time; oacp status shows them all")},
+		{"busy", as[*turn.BusyError]("only one process works an inbox, with --parallel on several conversations at a time; oacp status shows it")},
 		{"state_lost", is(turn.ErrStateLost, "do not remove files from state while oacp run works; the next oacp run continues with the inbox")},
 		{"dead_letters", hinting(func(e *turn.DeadLettersError) string {
 			name := visible.Shell(e.Messages[0])
-			return "oacp read " + name + " says why, oacp restore " + name + " has it tried again; agents/NAME/dead_letter holds it, with the reason"
+			return "oacp read " + name + " shows the reason, oacp restore " + name + " tries it again; it is in agents/NAME/dead_letter"
 		})},
-		{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE takes the file out of the inbox")},
+		{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE removes the file from the inbox")},
 		{"no_remote", is(gitmail.ErrNoRemote, "oacp init --git --remote NAME-OR-URL adds one")},
-		{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader a cursor of its own")},
+		{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader its own cursor")},
 		{"cursor", is(watch.ErrCursor, "")},
-		{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already answers there: oacp ash query asks it, --socket names another path")},
+		{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already listens there: oacp ash query sends it a prompt, --socket names another path")},
 		{"bad_socket", is(ash.ErrSocketPath, "name a socket, or a path that does not exist yet, with --socket")},
 		{"agent_unavailable", unavailable},
 		{"connection_lost", is(ash.ErrClosed, "the agent's turn was aborted")},
@@ -222,20 +222,20 @@ func unavailable(err error) (hint string, ok bool) {
 	case !errors.Is(err, agent.ErrUnavailable):
 		return "", false
 	case isProgram && strings.ContainsAny(program.Name, "|&;<>$`*~("):
-		hint = "no shell reads the command; one that does: -- " + visible.Shell("sh", "-c", program.Name)
+		hint = "the command runs without a shell; to use one: -- " + visible.Shell("sh", "-c", program.Name)
 	case isProgram && strings.ContainsAny(program.Name, " \t\n"):
 		hint = "the program and its arguments are separate words: -- " + strings.Join(strings.Fields(program.Name), " ")
 	case isProgram && errors.Is(err, fs.ErrPermission):
-		hint = "chmod +x " + program.Name + " makes it a program; no message was touched"
+		hint = "chmod +x " + program.Name + " makes it executable; no message was changed"
 	case isProgram && strings.Contains(program.Name, "/"):
-		hint = "ls -l " + program.Name + " shows whether it is there; no message was touched"
+		hint = "ls -l " + program.Name + " shows whether it exists; no message was changed"
 	case isProgram:
-		hint = "command -v " + program.Name + " shows whether it is installed; no message was touched"
+		hint = "command -v " + program.Name + " shows whether it is installed; no message was changed"
 	case errors.Is(err, ash.ErrNotReady):
-		hint = "the process there does not say that it is an Ash bridge; a bridge that says ready only once may have " +
-			"said it to another client: restart it"
+		hint = "the process there does not answer as an Ash bridge; a bridge that sends ready only once may have " +
+			"sent it to another client: restart it"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
-		hint = "oacp ash serve starts such a bridge, and prints where it listens"
+		hint = "oacp ash serve starts a bridge and prints its socket"
 	}
 	return hint, true
 }
@@ -243,39 +243,39 @@ func unavailable(err error) (hint string, ok bool) {
 func pairRules() []rule {
 	return []rule{
 		{"busy", hinting(func(e *pair.BusyError) string {
-			return fmt.Sprintf("one process drives a run; oacp pair --follow AGENT --run-id %d shows what an agent does in it", e.Run)
+			return fmt.Sprintf("only one process drives a run; oacp pair --follow AGENT --run-id %d shows the output of an agent", e.Run)
 		})},
 		{"run_failed", as[*pair.FailedError]("")},
 		{"unfinished", is(pair.ErrUnfinished, "")},
 		{"keeps_changes", is(pair.ErrKeepsChanges, "")},
-		{"never_begun", is(pair.ErrNeverBegun, "oacp pair PROMPT starts a new run, with a number of its own")},
-		{"no_commit", is(pair.ErrNoCommit, "commit what the work starts from, or leave out --worktree")},
+		{"never_begun", is(pair.ErrNeverBegun, "oacp pair PROMPT starts a new run")},
+		{"no_commit", is(pair.ErrNoCommit, "make a commit to start from, or omit --worktree")},
 		{"newer_version", is(pair.ErrNewerVersion, "a newer oacp made the run and can continue it")},
 		{"foreign_run", is(pair.ErrForeignRun, "only the program that made the run can continue it")},
-		{"damaged_run", is(pair.ErrDamaged, "look into the folder of the run, and delete it if nothing there is needed")},
+		{"damaged_run", is(pair.ErrDamaged, "inspect the folder of the run, and delete it if you do not need it")},
 		{"timeout", is(pair.ErrTimeout, "")},
 	}
 }
 
 func commitRules() []rule {
 	return []rule{
-		{"no_repository", is(commit.ErrNoRepository, "git init makes one; a workspace of its own repository commits with oacp sync")},
-		{"own_repository", is(commit.ErrOwnRepository, "oacp sync commits it, and exchanges it with the remote")},
+		{"no_repository", is(commit.ErrNoRepository, "git init creates one; for a workspace with its own repository, use oacp sync")},
+		{"own_repository", is(commit.ErrOwnRepository, "use oacp sync, which commits mail and exchanges it with the remote")},
 		{"git_ignored", as[*commit.IgnoredError]("remove the pattern, or exclude the workspace from it: !agents/**")},
-		{"git_unfinished", as[*commit.UnfinishedError]("git status says how to finish it or give it up")},
+		{"git_unfinished", as[*commit.UnfinishedError]("git status says how to finish or abort it")},
 		{"edited_message", as[*commit.EditedError]("rename the file if it is a new message; git restore brings the old one back")},
 		{"index_locked", hinting(func(e *commit.LockedError) string {
 			return "wait for the other git command; if none is running, remove the file: " + visible.Shell("rm", e.Path)
 		})},
 		{"no_repository", is(change.ErrNoRepository, "--changed compares commits; without it, validate takes files and folders")},
 		{"unknown_revision", hinting(func(e *change.RevisionError) string {
-			return deepen(e.Shallow, "git branch --all and git log show what there is; git fetch brings what a remote has")
+			return deepen(e.Shallow, "git branch --all and git log list commits; git fetch gets those of a remote")
 		})},
 		{"unrelated", hinting(func(e *change.UnrelatedError) string {
 			return deepen(e.Shallow, "name a commit that HEAD descends from")
 		})},
 		{"no_identity", is(commit.ErrIdentity, "git config user.name NAME; git config user.email ADDRESS")},
-		{"commit_refused", is(commit.ErrRefused, "a hook of the repository, or the program that signs, may have refused; nothing was committed")},
+		{"commit_refused", is(commit.ErrRefused, "a hook of the repository or the signing program may have failed; nothing was committed")},
 		{"not_installed", is(git.ErrMissing, "install git")},
 		{"git_too_old", as[*git.VersionError]("install a newer git")},
 	}
@@ -284,7 +284,7 @@ func commitRules() []rule {
 // deepen returns the hint for a repository that lacks older commits, or else the other one.
 func deepen(isShallow bool, otherwise string) string {
 	if isShallow {
-		return "git fetch --unshallow brings the older commits, which this clone lacks; in a workflow, fetch-depth: 0 does"
+		return "this clone lacks older commits: run git fetch --unshallow, or set fetch-depth: 0 in a workflow"
 	}
 	return otherwise
 }
@@ -296,12 +296,12 @@ func generalRules() []rule {
 		{"timeout", is(context.DeadlineExceeded, "")},
 		{"cancelled", is(context.Canceled, "")},
 		{"permission", is(fs.ErrPermission, "")},
-		{"read_only", isOneOf("in a sandbox, commands may write only in the folder that its program was started in: "+
-			"start it in the folder of the workspace, or use the tools of oacp mcp", syscall.EROFS)},
-		{"disk_full", isOneOf("make room on the disk, and try again", syscall.ENOSPC, syscall.EDQUOT)},
+		{"read_only", isOneOf("in a sandbox, commands can write only to the folder that the program was started in: "+
+			"start it in the workspace, or use the tools of oacp mcp", syscall.EROFS)},
+		{"disk_full", isOneOf("free disk space and try again", syscall.ENOSPC, syscall.EDQUOT)},
 		{"git_failed", as[*git.Error]("")},
-		{"bad_file", isOneOf("replace the link by what it leads to, or remove it", durable.ErrLink, syscall.ELOOP)},
-		{"bad_file", isOneOf("a folder belongs there: move away what is there", durable.ErrNotFolder, syscall.ENOTDIR)},
-		{"bad_file", isOneOf("a plain file belongs there: move away what is there", durable.ErrNotRegular, syscall.ENXIO, syscall.EISDIR)},
+		{"bad_file", isOneOf("replace the link with its target, or remove it", durable.ErrLink, syscall.ELOOP)},
+		{"bad_file", isOneOf("a folder belongs there: move the existing file away", durable.ErrNotFolder, syscall.ENOTDIR)},
+		{"bad_file", isOneOf("a plain file belongs there: move away what exists", durable.ErrNotRegular, syscall.ENXIO, syscall.EISDIR)},
 	}
 }

@@ -44,7 +44,7 @@ func end(ctx context.Context, marks []Mark) ([]string, error) {
 			return ended, errors.Join(err, context.Cause(ctx))
 		}
 		if time.Now().After(deadline) {
-			return ended, fmt.Errorf("%s, which was left behind, was killed and has not died within %v", found[0], patience)
+			return ended, fmt.Errorf("leftover %s was killed but did not exit within %v", found[0], patience)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func kill(marks []Mark, spared map[int]bool) (found []string, err error) {
 			case killErr == nil:
 				found = append(found, text)
 			case !errors.Is(killErr, os.ErrProcessDone):
-				err = errors.Join(err, fmt.Errorf("ending %s, which was left behind: %w", text, killErr))
+				err = errors.Join(err, fmt.Errorf("killing leftover %s: %w", text, killErr))
 			}
 		}
 		err = errors.Join(err, process.Release())

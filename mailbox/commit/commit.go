@@ -37,11 +37,11 @@ const (
 // The reasons for which a workspace cannot be committed.
 var (
 	// ErrNoRepository is returned if the workspace is in no working folder of a git repository.
-	ErrNoRepository = errors.New("in no git repository")
+	ErrNoRepository = errors.New("not in a git repository")
 	// ErrOwnRepository is returned if the workspace has a repository of its own, which sync commits to.
 	ErrOwnRepository = errors.New("has a git repository of its own")
-	// ErrIdentity is returned if git does not know who commits.
-	ErrIdentity = errors.New("git does not know who commits")
+	// ErrIdentity is returned if git does not know the committer's name and address.
+	ErrIdentity = errors.New("git does not know the committer's name and address")
 	// ErrRefused is returned if git did not commit, for example because a hook failed.
 	ErrRefused = errors.New("git did not commit")
 )

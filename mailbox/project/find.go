@@ -90,9 +90,9 @@ func checkProjectName(name string) error {
 	case strings.HasPrefix(name, "."), strings.HasPrefix(name, "-"):
 		return fmt.Errorf("project name %q starts with %q", name, name[:1])
 	case strings.ContainsAny(name, "/\\\x00"):
-		return fmt.Errorf("project name %q holds a path separator", name)
+		return fmt.Errorf("project name %q contains a path separator", name)
 	case strings.TrimSpace(name) != name, strings.ContainsFunc(name, unicode.IsControl):
-		return fmt.Errorf("project name %q starts or ends with a space, or holds a control character", name)
+		return fmt.Errorf("project name %q starts or ends with a space, or contains a control character", name)
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func ExpandHome(path string) (string, error) {
 	case !found:
 		return path, nil
 	case rest != "" && !os.IsPathSeparator(rest[0]):
-		return "", fmt.Errorf("path %s: only ~ itself stands for a home folder; write ./%s for a folder of that name", path, path)
+		return "", fmt.Errorf("path %s: only ~ alone is a home folder; write ./%s for a folder with that name", path, path)
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -154,7 +154,7 @@ func (p Place) ClaimProject() error {
 		return err
 	}
 	if err := os.Mkdir(filepath.Join(dir, agentsName), 0o755); err != nil {
-		return fmt.Errorf("making a workspace of %s: %w", dir, err)
+		return fmt.Errorf("creating workspace %s: %w", dir, err)
 	}
 	return nil
 }

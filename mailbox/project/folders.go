@@ -75,7 +75,7 @@ func ParseLink(text string) (Link, error) {
 
 func (l Link) check() error {
 	if !filepath.IsLocal(l.Name) || path.Clean(filepath.ToSlash(l.Name)) == "." {
-		return fmt.Errorf("link %q does not stay in artifacts", l.Name)
+		return fmt.Errorf("link %q leads out of artifacts", l.Name)
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func addLinks(w *mailbox.Workspace, repository string, links []Link) (made Made,
 		if err == nil {
 			err = w.Root().Remove(name)
 		} else if _, missing := w.Root().Lstat(name); missing == nil {
-			err = errors.New("it is there and no link")
+			err = errors.New("a file that is not a link exists")
 		} else {
 			err = nil
 		}

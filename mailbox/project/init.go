@@ -90,10 +90,10 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 	}
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
-		return made, fmt.Errorf("making workspace %s: %w", dir, err)
+		return made, fmt.Errorf("creating workspace %s: %w", dir, err)
 	}
 	if err := os.MkdirAll(filepath.Join(absolute, agentsName), 0o755); err != nil {
-		return made, fmt.Errorf("making workspace %s: %w", dir, err)
+		return made, fmt.Errorf("creating workspace %s: %w", dir, err)
 	}
 	w, err := mailbox.Open(absolute, nil)
 	if err != nil {

@@ -29,7 +29,7 @@ func Recipients(w *mailbox.Workspace, from schema.AgentName, t schema.Type, to [
 	case n == 0:
 		return nil, fmt.Errorf("workspace %s has no agent but %s", w.Dir(), from)
 	case n > schema.MaxRecipients:
-		return nil, fmt.Errorf("%s are %d agents, and a message has at most %d recipients: send several, and name the agents in each",
+		return nil, fmt.Errorf("%s are %d agents, but a message has at most %d recipients: send several messages",
 			Everyone, n, schema.MaxRecipients)
 	}
 	return agents, nil

@@ -16,7 +16,7 @@ import (
 )
 
 // ErrNoSender is returned if nothing says which agent is acting.
-var ErrNoSender = errors.New("nothing says which agent this is")
+var ErrNoSender = errors.New("no agent is given")
 
 // runtimeMarks are the environment variables that the runtimes set.
 var runtimeMarks = []struct{ variable, runtime string }{

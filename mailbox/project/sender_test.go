@@ -21,7 +21,7 @@ func TestInferAgent(t *testing.T) {
 		{"OACP_AGENT", nil, map[string]string{"OACP_AGENT": "alice", "AGENT_NAME": "bob", "CLAUDECODE": "1"}, "alice", nil},
 		{"AGENT_NAME", nil, map[string]string{"AGENT_NAME": "bob", "CLAUDECODE": "1"}, "bob", nil},
 		{"an invalid name", nil, map[string]string{"OACP_AGENT": "../x"}, "", []string{"OACP_AGENT", "../x"}},
-		{"nothing", map[schema.AgentName]string{"claude": "claude"}, nil, "", []string{"which agent"}},
+		{"nothing", map[schema.AgentName]string{"claude": "claude"}, nil, "", []string{"no agent is given"}},
 		{"Claude Code", map[schema.AgentName]string{"alice": "claude", "bob": "codex"}, map[string]string{"CLAUDECODE": "1"}, "alice", nil},
 		{"Claude Code, older", map[schema.AgentName]string{"alice": "claude"}, map[string]string{"CLAUDE_CODE": "1"}, "alice", nil},
 		{"Codex in CI", map[schema.AgentName]string{"alice": "claude", "bob": "codex"}, map[string]string{"CODEX_CI": "1"}, "bob", nil},

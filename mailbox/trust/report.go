@@ -118,7 +118,7 @@ func attach(data []byte, report Report) ([]byte, error) {
 	case old == nil:
 		result.Content = append(result.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "message_auth"}, &block)
 	case old.Kind == yaml.MappingNode && member(old, "status") != nil && strings.TrimSpace(member(old, "status").Value) != "":
-		return nil, errors.New("result.message_auth is there already")
+		return nil, errors.New("result.message_auth already exists")
 	default:
 		*old = block
 	}

@@ -188,7 +188,7 @@ func parseFile(data []byte, list string) ([]Entry, error) {
 	for i, node := range nodes {
 		e, err := parseEntry(node)
 		if err == nil && seen[e.KeyID] {
-			err = fmt.Errorf("the key %s is there twice", e.KeyID)
+			err = fmt.Errorf("the key %s appears twice", e.KeyID)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s[%d]: %w", list, i, err)
@@ -275,7 +275,7 @@ func textOf(node map[string]yaml.Node, name string) (string, error) {
 	}
 	text := strings.TrimSpace(value.Value)
 	if tag := value.ShortTag(); value.Kind != yaml.ScalarNode || tag != "!!str" && tag != "!!timestamp" || text == "" {
-		return "", fmt.Errorf("%s is not a text", name)
+		return "", fmt.Errorf("%s is not text", name)
 	}
 	return text, nil
 }

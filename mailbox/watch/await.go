@@ -142,7 +142,7 @@ func AwaitReply(ctx context.Context, w *mailbox.Workspace, r *mailbox.Receipt, o
 			return Arrival{}, deadLetter(w, event.Entry)
 		case event.Box == mailbox.DeadLetters:
 		case answers && event.Message.Channel == schema.ChannelBounce: // the letter is on another machine
-			notice := mailbox.DeadLetterReason{ID: r.Message.ID, Reason: "its notice " + event.Message.ID.Short() + " says why"}
+			notice := mailbox.DeadLetterReason{ID: r.Message.ID, Reason: "see its notice " + event.Message.ID.Short()}
 			return Arrival{}, &DeadLetterError{Agent: event.Message.From, Reason: notice}
 		case answers, event.Box == mailbox.Inbox && options.Other != nil && !event.Message.ExpiredAt(time.Now()) && options.Other(event.Message):
 			return Arrival{event.Entry, answers}, nil
@@ -157,7 +157,7 @@ func deadLetter(w *mailbox.Workspace, e mailbox.Entry) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	reason.ID, reason.Reason = e.Message.ID, cmp.Or(reason.Reason, "it does not say why")
+	reason.ID, reason.Reason = e.Message.ID, cmp.Or(reason.Reason, "no reason is given")
 	return &DeadLetterError{Agent: e.Agent, Reason: reason}
 }
 

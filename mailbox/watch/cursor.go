@@ -28,7 +28,7 @@ const (
 )
 
 // ErrCursor is wrapped by the errors of a cursor that cannot be used.
-var ErrCursor = errors.New("the watch cannot record what it reports")
+var ErrCursor = errors.New("watch cannot record its events")
 
 // CursorInUseError says that another Watcher uses the cursor.
 type CursorInUseError struct {

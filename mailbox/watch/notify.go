@@ -72,7 +72,7 @@ func (w *Watcher) attach(b *box) {
 		return
 	}
 	w.warned = true
-	err = fmt.Errorf("changes are not notified, looking every %v instead: %w (the limits are "+
+	err = fmt.Errorf("no notifications of changes, polling every %v instead: %w (the limits are "+
 		"fs.inotify.max_user_watches, fs.inotify.max_user_instances and the number of open files)", pollEvery, err)
 	w.queue = append(w.queue, b.problem(EventWarning, err))
 }

@@ -98,7 +98,7 @@ func (b *blobs) next() (data []byte, problem string, err error) {
 	b.at++
 	switch {
 	case o.kind == "":
-		return nil, "", errors.New("git lacks an object of the change: git fsck looks for what is missing")
+		return nil, "", errors.New("git lacks an object of the change: run git fsck")
 	case !o.readable():
 		return nil, fmt.Sprintf("the file has %d bytes; a message has at most %d", o.size, schema.MaxFileSize), nil
 	}

@@ -62,11 +62,11 @@ EXAMPLES:
 func (o options) run(ctx context.Context, s *command.Streams) (err error) {
 	switch {
 	case o.allProjects && (o.workspace.Dir != "" || o.workspace.Project != ""):
-		return failure.Usagef("--all-projects and one workspace exclude each other")
+		return failure.Usagef("--all-projects and one workspace are mutually exclusive")
 	case o.allRuns && o.log.Repository != "":
-		return failure.Usagef("--all-runs and --repo exclude each other")
+		return failure.Usagef("--all-runs and --repo are mutually exclusive")
 	case o.json && !o.once:
-		return failure.Usagef("--json goes with --once")
+		return failure.Usagef("--json requires --once")
 	case !o.once && !(s.InTerminal && s.OutTerminal):
 		return failure.Usagef("a live view needs a terminal").WithHint("--once prints one frame")
 	}

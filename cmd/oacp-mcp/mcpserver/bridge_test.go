@@ -140,7 +140,7 @@ func TestSendRefuses(t *testing.T) {
 		{"type as number", arguments{"message_type": 7}, []string{"message_type must be of type string, not integer"}},
 		{"signal without signal", arguments{"message_type": "signal"}, []string{"needs the argument signal: DONE, PASS or FAIL"}},
 		{"small signal", arguments{"message_type": "signal", "signal": "done"}, []string{"did you mean DONE?"}},
-		{"signal with a task", arguments{"signal": "DONE"}, []string{"goes with message_type signal, not task"}},
+		{"signal with a task", arguments{"signal": "DONE"}, []string{"requires message_type signal, not task"}},
 		{"empty", arguments{"content": " \n"}, []string{"content is empty"}},
 		{"misspelt argument", arguments{"messageType": "task"}, []string{`unknown argument "messageType": did you mean message_type?`}},
 		{"unknown argument", arguments{"from": "gemini"}, []string{`unknown argument "from"`}},

@@ -123,7 +123,7 @@ func (s *Server) checkRecord(r bridge.Record) error {
 	case r.Type == bridge.TypeSignal && r.Signal == "":
 		return argumentErrorf("a message of type signal needs the argument signal: DONE, PASS or FAIL")
 	case r.Type != bridge.TypeSignal && r.Signal != "":
-		return argumentErrorf("the argument signal goes with message_type signal, not %s: send the signal as a message of its own", r.Type)
+		return argumentErrorf("the argument signal requires message_type signal, not %s: send the signal as a separate message", r.Type)
 	case r.Type != bridge.TypeSignal && strings.TrimSpace(r.Content) == "":
 		return argumentErrorf("the argument content is empty: say what the message is")
 	case r.To == string(s.agent):

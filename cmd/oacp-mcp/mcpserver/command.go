@@ -63,7 +63,7 @@ EXAMPLES:
 				return err
 			}
 			if o.listen == "" && (o.tokenFile != "" || o.allowRemote || o.json) {
-				return failure.Usagef("--token-file, --allow-remote and --json go with --listen")
+				return failure.Usagef("--token-file, --allow-remote and --json require --listen")
 			}
 			if err := o.log.Check(c); err != nil {
 				return err

@@ -46,7 +46,7 @@ func TestContracts(t *testing.T) {
 	if !isError {
 		t.Errorf("without the program: %q, want an error", answer)
 	}
-	wantText(t, "without the program", answer, "the program oacp-contract is neither beside oacp nor on the PATH")
+	wantText(t, "without the program", answer, "the program oacp-contract is neither next to oacp nor on the PATH")
 	installContract(t)
 	if answer, isError, _ = c.try(t, "send_message", args); !isError {
 		t.Errorf("a body that does not fit: %q, want an error", answer)
@@ -119,7 +119,7 @@ func TestSendToAll(t *testing.T) {
 	}
 	for name, args := range map[string]arguments{
 		"to: a handoff has one recipient, not all agents": {"to": "all", "type": "handoff", "subject": "x", "body": "x"},
-		"subject: it has a line break":                    {"to": "all", "type": "question", "subject": "one\ntwo", "body": "x"},
+		"subject: contains a line break":                    {"to": "all", "type": "question", "subject": "one\ntwo", "body": "x"},
 	} {
 		answer, isError, _ := c.try(t, "send_message", args)
 		if !isError {

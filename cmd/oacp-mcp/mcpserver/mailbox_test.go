@@ -261,7 +261,7 @@ func TestMailboxRefuses(t *testing.T) {
 		{"repeated key", "send_message", arguments{"to": "claude", "type": "question", "subject": "S", "body": "B", "sender": "claude"}, []string{`unknown argument "sender"`}},
 		{"no such message", "read_message", arguments{"message_id": "msg-20240101T0000Z-claude-zzzz"}, []string{"not_found: ", "list_inbox"}},
 		{"no id", "read_message", nil, []string{"message_id is missing"}},
-		{"a short id", "acknowledge_message", arguments{"message_id": "msg-"}, []string{"short_id: ", "give the whole id"}},
+		{"a short id", "acknowledge_message", arguments{"message_id": "msg-"}, []string{"short_id: ", "give the full id"}},
 		{"no such thread", "show_thread", arguments{"message_id": "zzzz"}, []string{"not_found: "}},
 		{"answer to nothing", "reply_message", arguments{"message_id": "zzzz", "body": "x"}, []string{"not_found: "}},
 		{"empty answer", "reply_message", arguments{"message_id": sent.MessageID, "body": ""}, []string{"invalid_message: ", "body"}},

@@ -163,7 +163,7 @@ func hintFor(err error, code string) string {
 		"not_found":       "list_inbox shows the ids of the pending messages",
 		"duplicate_id":    "the id covers type, sender, receiver and content: change the content and call again",
 		"ambiguous":       "give more of the id",
-		"short_id":        "give the whole id, as list_inbox shows it",
+		"short_id":        "give the full id, as list_inbox shows it",
 		"not_recipient":   "you can reply to what was sent to you: use send_message with in_reply_to",
 		"not_pending":     "only a message in your own inbox can be acknowledged: list_inbox shows them",
 		"invalid_message": "nothing was sent: correct the message and call again",
