@@ -120,14 +120,14 @@ func gitRules() []rule {
 	return []rule{
 		{"no_repository", about(gitmail.ErrNoRepository, func(e *gitmail.RepositoryError) string {
 			if errors.Is(e, gitmail.ErrForeignRepository) {
-				return "oacp commit commits its mail with the code; oacp init --git creates another workspace, without this mail"
+				return "oacp commit commits its mail with the code; oacp init --git makes another workspace, without this mail"
 			}
 			return visible.Shell("oacp", "init", "--git", "--dir", e.Dir) + " creates one and keeps the mail; for a workspace committed with the code, use oacp commit"
 		})},
 		{"remote_refused", refused},
 		{"foreign_repository", is(gitmail.ErrForeignRepository, "name another folder with --dir; without --git, init makes a workspace whose files you commit yourself")},
 		{"damaged_repository", about(gitmail.ErrDamaged, func(e *gitmail.RepositoryError) string {
-			return e.Remake() + " creates another; all messages are in the workspace, so none is lost"
+			return e.Remake() + " makes another; all messages are in the workspace, so none is lost"
 		})},
 		{"tracked", is(gitmail.ErrTracked, "git rm -r --cached FOLDER removes them from the next commit and keeps the files; without --git, init leaves them to you")},
 		{"unknown_remote", as[*gitmail.UnknownRemoteError]("git remote lists them; a URL has a : or a /")},
