@@ -119,7 +119,7 @@ func TestSendToAll(t *testing.T) {
 	}
 	for name, args := range map[string]arguments{
 		"to: a handoff has one recipient, not all agents": {"to": "all", "type": "handoff", "subject": "x", "body": "x"},
-		"subject: contains a line break":                    {"to": "all", "type": "question", "subject": "one\ntwo", "body": "x"},
+		"subject: contains a line break":                  {"to": "all", "type": "question", "subject": "one\ntwo", "body": "x"},
 	} {
 		answer, isError, _ := c.try(t, "send_message", args)
 		if !isError {
