@@ -1,5 +1,5 @@
-// Package agent runs turns of an agent: a prompt in, a stream of events and a result out. Each kind
-// of driver reaches agents in its own way, through one small interface.
+// Package agent runs turns of an agent: it takes a prompt, and returns a stream of events and a
+// result. Driver is the interface of all kinds of agents.
 package agent
 
 import (
@@ -14,9 +14,9 @@ import (
 // Driver runs turns of one agent, one at a time: Start, any number of Turns, Stop. During a turn,
 // other goroutines may call Interrupt, SessionID and Stop.
 type Driver interface {
-	// Start makes sure that turns can run and starts what outlives a turn. It returns an error that
-	// matches ErrUnavailable if something is missing: then no turn has begun and no message is to
-	// blame.
+	// Start makes sure that turns can run and starts what outlives a turn. Its error matches
+	// ErrUnavailable if something is missing: then no turn has begun, and the message is not the
+	// cause.
 	Start(ctx context.Context) error
 	// Turn runs one turn. It passes events to observe, which may be nil, in order and before it
 	// returns; observe must not call methods of the driver other than SessionID. The result says
@@ -35,10 +35,10 @@ type Driver interface {
 
 // Errors that drivers wrap.
 var (
-	// ErrUnavailable says that the agent cannot be reached at all: its command is missing or not
-	// executable, or nobody listens on its socket.
+	// ErrUnavailable is returned if the agent cannot be started or reached: its command is missing
+	// or not executable, or nothing listens on its socket.
 	ErrUnavailable = errors.New("the agent cannot be started")
-	// ErrInterrupted says that Interrupt ended the turn.
+	// ErrInterrupted is returned if Interrupt ended the turn.
 	ErrInterrupted = errors.New("the turn was interrupted")
 )
 
@@ -54,7 +54,7 @@ type Request struct {
 	Partial bool
 }
 
-// Event is something that an agent showed during a turn.
+// Event is one piece of output of an agent during a turn.
 type Event struct {
 	// Raw is the event as the agent sent it, byte for byte. It is nil for plain output.
 	Raw json.RawMessage `json:"raw,omitempty"`
@@ -81,17 +81,17 @@ type Result struct {
 	SessionID string
 	// Duration is how long the turn took.
 	Duration time.Duration
-	// Usage is what the turn used up, as far as the agent reports it.
+	// Usage is the usage that the agent reported for the turn.
 	Usage Usage
-	// Refused is what the agent was not permitted to do, as far as it reports that, in the order of
-	// the first refusals.
+	// Refused lists the actions that the agent reported as not permitted, in the order of the first
+	// refusals.
 	Refused []Refusal
 }
 
 // MaxText bounds an answer, in bytes.
 const MaxText = 1 << 20
 
-// Usage is what a turn used up. Zero means that the agent did not report it.
+// Usage is the usage of a turn. A zero field was not reported.
 type Usage struct {
 	// Turns is how often the model answered.
 	Turns        int64   `json:"turns,omitempty"`

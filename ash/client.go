@@ -13,17 +13,19 @@ import (
 )
 
 var (
-	// ErrClosed says that the connection to the bridge is closed, and why.
+	// ErrClosed is returned if the connection to the bridge is closed; the error includes the
+	// reason.
 	ErrClosed = errors.New("ash: connection closed")
-	// ErrNotSent says, besides [ErrClosed], that the bridge did not get the whole command.
+	// ErrNotSent is returned, together with [ErrClosed], if the bridge did not get the whole
+	// command.
 	ErrNotSent = errors.New("ash: the command was not sent")
-	// ErrBusy says that a query is already running on this client.
+	// ErrBusy is returned if a query is already running on this client.
 	ErrBusy = errors.New("ash: a query is already running")
-	// ErrNotReady says that the bridge did not say ready in time.
+	// ErrNotReady is returned if the bridge does not send ready in time.
 	ErrNotReady = errors.New("ash: the bridge is not ready")
-	// ErrNoDone says that a turn that failed or was interrupted did not end in time.
+	// ErrNoDone is returned if a failed or interrupted turn does not end in time.
 	ErrNoDone = errors.New("ash: the turn did not end in time")
-	// ErrBridgeExited says that the bridge process ended.
+	// ErrBridgeExited is returned if the bridge process exited.
 	ErrBridgeExited = errors.New("ash: the bridge process ended")
 )
 
@@ -31,7 +33,7 @@ var (
 type ClientOptions struct {
 	// ReadyTimeout is how long the bridge may take to start and say ready. Zero means ten seconds.
 	ReadyTimeout time.Duration
-	// AssumeReady takes silence until then for ready, instead of failing with [ErrNotReady].
+	// AssumeReady treats silence for ReadyTimeout as ready, instead of failing with [ErrNotReady].
 	AssumeReady bool
 	// SettleTimeout is how long a turn that failed or was given up may take to end. After that, the
 	// connection is closed, so that a late done never ends the next query. Zero means five seconds.

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Command is what a host tells a bridge: a [Query], [Resume], [Interrupt] or [Shutdown].
+// Command is a message from a host to a bridge: a [Query], [Resume], [Interrupt] or [Shutdown].
 type Command interface{ command() }
 
 // Query asks the agent to run a turn on a prompt, which is either Prompt or Blocks.
@@ -137,7 +137,7 @@ func encodeQuery(query Query) ([]byte, error) {
 	return e.end()
 }
 
-// Event is what a bridge tells its host: a [Ready], [Message], [Error] or [Done].
+// Event is a message from a bridge to its host: a [Ready], [Message], [Error] or [Done].
 type Event interface{ event() }
 
 // Ready says that the bridge takes commands.

@@ -54,9 +54,9 @@ type Server struct {
 	sessions map[string]*sessionTurn
 }
 
-// Listen makes the socket at path, which only its owner can ever connect to. It replaces a stale
-// socket. If somebody answers on the socket, it returns [ErrSocketInUse]; if the path is too long
-// or taken by another file, [ErrSocketPath]. The caller must call [Server.Serve] or [Server.Close].
+// Listen creates the socket at path, to which only its owner can connect. It replaces a stale
+// socket. It returns [ErrSocketInUse] if a server answers on the socket, and [ErrSocketPath] if the
+// path is too long or another file has it. The caller must call [Server.Serve] or [Server.Close].
 func Listen(path string, handler Handler) (*Server, error) {
 	s := &Server{path: path, handler: handler, writeTimeout: time.Minute, sessions: make(map[string]*sessionTurn)}
 	var err error

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	// ErrSocketInUse says that somebody answers on a socket.
+	// ErrSocketInUse is returned if a server answers on the socket.
 	ErrSocketInUse = errors.New("ash: socket in use")
 	// ErrSocketPath says that a path is too long for a socket, or taken by another file.
 	ErrSocketPath = errors.New("ash: bad socket path")
@@ -98,8 +98,8 @@ func removeSocket(path string, identity os.FileInfo) error {
 	})
 }
 
-// removeStaleSocket removes a socket on which nobody answers. It returns an error if anything else
-// is at path.
+// removeStaleSocket removes a socket on which no server answers. It returns an error if anything
+// else is at path.
 func removeStaleSocket(path string) error {
 	found, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,7 +124,7 @@ func removeStaleSocket(path string) error {
 	return nil
 }
 
-// socketAnswers reports whether somebody listens at path. A busy socket counts as an answer.
+// socketAnswers reports whether a server listens at path. A busy socket counts as an answer.
 func socketAnswers(path string) (bool, error) {
 	conn, err := net.DialTimeout("unix", path, probeTimeout)
 	switch {

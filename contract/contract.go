@@ -1,9 +1,9 @@
 // Package contract checks the bodies of messages against the JSON Schemas of a workspace.
 //
-// The folder schemas of a workspace may hold a schema for the bodies of a type of message,
-// <type>.schema.json, and one for those on a channel, channel-<channel>.schema.json. Load reads them,
-// and a Checker asks the program oacp-contract, which links the schema library, what they say.
-// Package validate gives the answers their positions.
+// The folder schemas of a workspace can contain schemas for the bodies of a message type,
+// <type>.schema.json, and of a channel, channel-<channel>.schema.json. Load reads them. A Checker
+// asks the program oacp-contract, which links the schema library, whether bodies match. Package
+// validate adds positions to the answers.
 package contract
 
 import (

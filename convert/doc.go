@@ -1,9 +1,9 @@
-// Package convert turns OACP messages into records of AgentPair's bridge log and back. It touches
-// no files; convert/mirror keeps a log and a workspace in step.
+// Package convert turns OACP messages into records of AgentPair's bridge log and back. It does not
+// access files; convert/mirror synchronizes a log with a workspace.
 //
-// [Mapping] is the table of types. [ToBridge] makes one record for each recipient of a message and
-// puts the whole message into the records' metadata, so that [FromBridge] returns the same message
-// from any of them.
+// [Mapping] is the table of types. [ToBridge] returns one record for each recipient of a message.
+// The records' metadata contains the whole message, so [FromBridge] returns the same message from
+// any of them.
 //
 // A record that another program wrote becomes a derived message, see [Derive]:
 //
@@ -16,5 +16,6 @@
 //     structured body under the key content.
 //   - created_at_utc is the timestamp, to the second. A timestamp that cannot be read becomes the year 1970.
 //
-// Everything else, such as metadata of other tools, stays in the log, where the origin leads to it.
+// Everything else, such as metadata of other tools, stays in the log; the origin identifies the
+// record.
 package convert

@@ -162,8 +162,8 @@ func Carries(r bridge.Record, m *schema.Message) bool {
 	return derived && otherDerived && origin == other
 }
 
-// Records returns the records of the messages, each once, as they would stand in a log that was
-// empty before. The errors are about messages that are not valid; their records are left out.
+// Records returns the records of the messages, each once, as ToBridge would append them to an empty
+// log. The errors are about invalid messages, which have no records.
 func Records(messages []*schema.Message) (records []bridge.Record, invalid []error) {
 	byID := make(map[string][]bridge.Entry)
 	find := func(id string) ([]bridge.Entry, error) { return byID[id], nil }

@@ -92,8 +92,9 @@ func (w *Workspace) checkAgent(agent schema.AgentName, others []schema.AgentName
 	return CheckNewAgent(agent, append(known, others...))
 }
 
-// CheckNewAgent returns an error if the name cannot be an agent's beside the others, which may have
-// it already: ErrPostmaster, a *SameNameError, or one that says what is wrong with its form.
+// CheckNewAgent returns an error if a new agent cannot have the name: ErrPostmaster, a
+// *SameNameError if it differs from one of the others only in case, or an error about its form. The
+// name may be among the others.
 func CheckNewAgent(name schema.AgentName, others []schema.AgentName) error {
 	if name == Postmaster {
 		return ErrPostmaster

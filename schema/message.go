@@ -1,6 +1,6 @@
-// Package schema is the vocabulary of OACP: the message with its fields and types, ids, file names,
-// processing order, the canonical YAML encoding, and the JSON Schema documents that describe all of
-// it.
+// Package schema defines the vocabulary of OACP: the message with its fields and types, ids, file
+// names, processing order, the canonical YAML encoding, and the JSON Schema documents that describe
+// all of it.
 //
 // The package knows how a message is written, not whether it is valid: package validate reads and
 // checks messages.

@@ -6,12 +6,11 @@
 //	auth: "<base64url>"
 //
 // The value is a JSON Web Signature (RFC 7515) in general JSON form with detached content: the
-// signed content is all the bytes before the trailer. It holds 1 to 8 Ed25519 signatures, each with a
-// protected header that names the key by its thumbprint (RFC 7638), the agent, and the machine. There
-// is one spelling of everything, so a signed message has one sequence of bytes.
+// signed content is all the bytes before the trailer. It holds 1 to 8 Ed25519 signatures, each with
+// a protected header that names the key by its thumbprint (RFC 7638), the agent, and the machine.
+// Every part has one canonical form, so a signed message has one sequence of bytes.
 //
-// The package knows no workspace. Which keys an agent trusts is the business of package
-// mailbox/trust.
+// The package does not know workspaces. Package mailbox/trust decides which keys an agent trusts.
 package signing
 
 import (

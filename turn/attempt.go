@@ -184,8 +184,8 @@ func (r *Runner) record(ctx context.Context, rec *record, f fact) error {
 	}
 }
 
-// fail records how a turn failed. After the last attempt the message becomes a dead letter. If the message
-// left the inbox during the turn, somebody else handled it, here or on another machine.
+// fail records how a turn failed. After the last attempt the message becomes a dead letter. If the
+// message left the inbox during the turn, another process handled it, here or on another machine.
 func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *record, result agent.Result, err error) outcome {
 	if stopped := ctx.Err() != nil || errors.Is(err, gitmail.ErrClaimLost); stopped || errors.Is(err, agent.ErrUnavailable) {
 		// If this cannot be written, the next Runner finds that the turn never ended, and counts

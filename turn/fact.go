@@ -30,7 +30,7 @@ const (
 	// acknowledged and buried are a handled message, and a dead letter, that left the inbox.
 	acknowledged factKind = "acknowledged"
 	buried       factKind = "buried"
-	// removed is a message that somebody else took out of the inbox before it had an outcome.
+	// removed is a message that another process removed from the inbox before it had an outcome.
 	removed factKind = "removed"
 	// revived is a message that is back in the inbox after its outcome: a person restored it. What
 	// was recorded of it before does not count.

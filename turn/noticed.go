@@ -21,7 +21,7 @@ type Noticed struct {
 	At      time.Time `json:"at"`
 }
 
-// A Key identifies a message in a journal, also after its file has gone.
+// A Key identifies a message in a journal, even after its file is removed.
 type Key = key
 
 // NoteNoticed records in the journal of an agent that the model of a session got these messages. When

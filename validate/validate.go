@@ -1,14 +1,14 @@
-// Package validate decodes message files and checks them. It holds all the rules that make a file a
-// valid message, and reports what breaks them with file, line and column.
+// Package validate decodes message files and checks them. It contains all the rules for a valid
+// message, and reports violations with file, line and column.
 //
 // Decode, Read and Message are for programs that send and receive messages; they take microseconds.
-// Bytes and Files report everything that is wrong with files, and where.
+// Bytes and Files report all problems of files, with their positions.
 //
 // parsePlain decodes files in the usual form and yaml.v3 decodes all others. Both return the same
 // tree of nodes with positions. A checker turns the tree into a message and applies the rules.
 //
-// The published JSON Schema says the same as the rules, as far as a schema can. Tests compare the
-// two with a JSON Schema implementation, on every golden message and on generated ones.
+// The published JSON Schema expresses the same rules, as far as a schema can. Tests compare the two
+// with a JSON Schema implementation, on every golden message and on generated ones.
 package validate
 
 import (

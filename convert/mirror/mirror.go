@@ -1,9 +1,8 @@
-// Package mirror keeps a bridge log and a workspace in step.
+// Package mirror synchronizes a bridge log with a workspace.
 //
-// [Mirror] carries what is new from the outboxes into the log and from the log into the mailboxes,
-// each thing once, however often it runs, even if it is killed or runs in several processes at
-// once. A record is in the log or not, a message is in its sender's outbox or not, and that
-// decides.
+// [Mirror] copies new messages from the outboxes to the log, and new records from the log to the
+// mailboxes. It copies each exactly once, even if it is killed or runs in several processes:
+// whether the log has the record, and whether the sender's outbox has the message, decides.
 //
 // In state/mirror of the workspace a mirror keeps, for each log,
 //
@@ -11,14 +10,14 @@
 //   - a ledger of which messages of which outbox copies it recorded, in a file that ends in .journal. It may be deleted
 //     if no message was removed from its outbox, or changed in it, after it was recorded.
 //
-// The log of a run takes in the messages sent since the run began, and none that were derived from
+// The log of a run gets the messages sent since the run began, and none that were derived from
 // another log; see Mirror.Since and Mirror.All. A file that another program may still be writing is
-// left alone until it is settled, see watch.Settled.
+// not read until it is settled, see watch.Settled.
 //
-// A record that cannot be delivered becomes a dead letter of its sender or, if the workspace does
-// not know the sender, one in state/mirror/dead_letter. An unknown recipient is a reason for that.
-// An unknown sender is not: it gets a mailbox. Once the recipient exists, deleting the .json files
-// makes the mirror deliver what it could not deliver.
+// A record that cannot be delivered, for example because a recipient is unknown, becomes a dead
+// letter of its sender or, if the sender is unknown too, one in state/mirror/dead_letter. A sender
+// that is unknown otherwise gets a mailbox. Once the recipient exists, deleting the .json files
+// makes the mirror retry the delivery.
 package mirror
 
 import (
@@ -87,7 +86,7 @@ type Mirror struct {
 // patience is how long Run waits for files that other programs are writing.
 const patience = 5 * time.Second
 
-// Run carries what is new, first out and then in, and returns. If one direction fails, the other is
+// Run copies what is new, first out and then in, and returns. If one direction fails, the other is
 // still done; the error is of the log, the workspace or the context.
 //
 // Everything that the report counts as recorded or delivered is on disk, if the log and the
@@ -178,7 +177,7 @@ func (m *Mirror) open() (s *session, err error) {
 	return s, nil
 }
 
-// pass carries what is new.
+// pass copies what is new in both directions.
 func (s *session) pass(ctx context.Context, report *Report) (err error) {
 	count := &progress{report: s.Progress}
 	if s.direction != In {
@@ -194,7 +193,7 @@ func (s *session) pass(ctx context.Context, report *Report) (err error) {
 	return err
 }
 
-// passIn carries what is new in the log into the mailboxes.
+// passIn copies new records from the log to the mailboxes.
 func (s *session) passIn(ctx context.Context, report *Report, count *progress) (err error) {
 	known, err := hasPlace(ctx, s.Log, s.in.Delivered)
 	if err != nil {

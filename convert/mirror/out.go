@@ -68,7 +68,7 @@ func (s *session) newScan(report *Report) *scan {
 	}
 }
 
-// passOut carries what is new in the outboxes into the log.
+// passOut copies new messages from the outboxes to the log.
 func (s *session) passOut(ctx context.Context, report *Report, count *progress) (err error) {
 	if err := s.check(ctx); err != nil {
 		return err

@@ -1,9 +1,9 @@
-// Package commit commits what is new in a workspace that is an ordinary folder of a git repository,
-// and nothing else: whatever its user has staged or changed elsewhere stays as it is.
+// Package commit commits new messages in a workspace that is an ordinary folder of a git
+// repository. It commits nothing else: other staged or changed files stay as they are.
 //
-// git commits the named paths alone, with --only. It has to know them: new files are added to the
-// index before, and taken out of it again if the commit fails. Until the commit is made git holds the
-// lock of the index, so a crash leaves at worst new files of the workspace that are staged.
+// git commits only the named paths, with --only. New files are first added to the index, and
+// removed from it if the commit fails. git holds the lock of the index until the commit is made, so
+// a crash leaves at most staged files of the workspace.
 package commit
 
 import (
@@ -58,7 +58,7 @@ func (e *IgnoredError) Error() string {
 	return fmt.Sprintf("git ignores messages in %s, because of %s", e.Workspace, e.Rule)
 }
 
-// UnfinishedError says that something in the repository has to be finished or given up first.
+// UnfinishedError reports a git operation that must be finished or aborted first.
 type UnfinishedError struct {
 	// What is a merge, a rebase, a cherry-pick or a revert.
 	What string
@@ -215,7 +215,7 @@ func (r *Repository) Plan(ctx context.Context, message string) (planned Commit, 
 	return planned, nil
 }
 
-// Commit commits what is new in the workspace. The message is made from the changes unless one is
+// Commit commits new messages in the workspace. The message is made from the changes unless one is
 // given. If Commit returns an error, the index and the branch are as they were.
 func (r *Repository) Commit(ctx context.Context, message string) (done Commit, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeLimit,

@@ -1,5 +1,5 @@
-// Package conversation reads conversations: which messages belong together, in which order, and what
-// answers what.
+// Package conversation groups messages into conversations, sorts them, and finds the answers to
+// requests.
 package conversation
 
 import (

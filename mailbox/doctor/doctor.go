@@ -1,4 +1,4 @@
-// Package doctor finds what is wrong in a workspace, and mends what is safe to mend.
+// Package doctor finds problems in a workspace, and fixes those that are safe to fix.
 package doctor
 
 import (
@@ -60,8 +60,8 @@ type Finding struct {
 	Message  string   `json:"message"`
 	// Hint says what to do about it.
 	Hint string `json:"fix_hint,omitempty"`
-	// Mend repairs what is safe to repair and returns a line for each repair, also with an error.
-	// It is nil if a person has to decide.
+	// Mend fixes the problem and returns a line for each repair, even with an error. It is nil if a
+	// person must decide.
 	Mend func(context.Context) ([]string, error) `json:"-"`
 }
 

@@ -1,4 +1,5 @@
-// Package find lists the messages of a workspace that fit a query, and says where their copies are.
+// Package find lists the messages of a workspace that match a query, with the places of their
+// copies.
 package find
 
 import (

@@ -1,5 +1,5 @@
-// Package project finds and makes workspaces: which workspace a command means, which agents it has,
-// what these may do by themselves, and which of them is running.
+// Package project finds and creates workspaces and their agents. It determines which workspace and
+// agent a command uses, and what agents may do without asking.
 package project
 
 import (

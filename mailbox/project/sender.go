@@ -15,7 +15,7 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// ErrNoSender is returned if nothing says which agent is acting.
+// ErrNoSender is returned if no agent is given and none can be inferred.
 var ErrNoSender = errors.New("no agent is given")
 
 // runtimeMarks are the environment variables that the runtimes set.
@@ -40,7 +40,7 @@ func AgentFromEnvironment(getenv func(string) string) (schema.AgentName, error) 
 	return "", ErrNoSender
 }
 
-// sessionVariables hold the id of the session in whose shell a command runs. A session of claude inside one
+// sessionVariables hold the id of the session that runs the command. A session of claude inside one
 // of codex has both.
 var sessionVariables = []string{"CODEX_THREAD_ID", "CLAUDE_CODE_SESSION_ID"}
 
@@ -63,8 +63,8 @@ func ValidSession(id string) bool {
 	return id != "" && len(id) <= most && !strings.ContainsFunc(id, other)
 }
 
-// agentOfSession returns the agent for which the session acts in whose shell this process runs, if one of
-// the agents has that session.
+// agentOfSession returns the agent of the session that runs this process, if one of the agents has
+// that session.
 func agentOfSession(w *mailbox.Workspace, agents []schema.AgentName, getenv func(string) string) (agent schema.AgentName, found bool) {
 	for _, variable := range sessionVariables {
 		id := getenv(variable)
@@ -80,11 +80,11 @@ func agentOfSession(w *mailbox.Workspace, agents []schema.AgentName, getenv func
 	return "", false
 }
 
-// InferAgent returns the agent that is acting: the one of AgentFromEnvironment, else the one for which
-// the session acts in whose shell this process runs, else the only one whose card names the current runtime.
-// That is OACP_RUNTIME if it is one of Runtimes, else the
-// runtime whose variables Claude Code, Codex or Gemini has set. The error matches ErrNoSender if no
-// agent, or more than one, matches.
+// InferAgent returns the agent that this process acts for. It is the first of: the agent of
+// AgentFromEnvironment, the agent of the session that runs the process, and the only agent whose
+// card names the current runtime. The runtime is OACP_RUNTIME if that is one of Runtimes, else the
+// one whose variables Claude Code, Codex or Gemini sets. The error matches ErrNoSender if no agent,
+// or more than one, matches.
 func InferAgent(w *mailbox.Workspace, getenv func(string) string) (schema.AgentName, error) {
 	agent, err := AgentFromEnvironment(getenv)
 	if !errors.Is(err, ErrNoSender) {

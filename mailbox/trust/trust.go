@@ -1,6 +1,6 @@
-// Package trust says which keys the agents of a workspace trust. It keeps the pins of each receiver
-// and the catalog of the workspace, verifies messages against the pins, and signs messages of agents
-// whose settings ask for it.
+// Package trust manages the keys that the agents of a workspace trust. It keeps the pins of each
+// receiver and the catalog of the workspace, verifies messages against the pins, and signs messages
+// if the sender's settings ask for it.
 //
 // The files are those of the reference implementation:
 //
