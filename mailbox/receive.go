@@ -106,7 +106,7 @@ func (r *Received) message() (*schema.Message, error) {
 	case name.Type != m.Type:
 		return nil, fmt.Errorf("it holds a message of type %s", m.Type)
 	case !isSameMinute(name.At, m.CreatedAt.Time()):
-		return nil, fmt.Errorf("it holds a message created at %s", m.CreatedAt)
+		return nil, fmt.Errorf("the file name has another time than the message, which was created at %s", m.CreatedAt)
 	}
 	for _, agent := range r.Pending {
 		if !slices.Contains(m.To, agent) {

@@ -224,9 +224,7 @@ func (g *gitInitialized) sync(ctx context.Context, w *mailbox.Workspace, s *comm
 			g.Sent++
 		}
 	}
-	for _, problem := range result.Problems {
-		g.warnings = append(g.warnings, fmt.Sprintf("%s is passed over: %v", problem.Path, problem.Err))
-	}
+	g.warnings = append(g.warnings, passedOver(result.Problems)...)
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"strings"
 
@@ -18,7 +17,7 @@ import (
 // claimFlags are for an inbox that several machines work.
 func claimFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "claim", Usage: "several machines work the inbox: take each message with a claim in `HOW`: git"},
+		&cli.StringFlag{Name: "claim", Usage: "if several machines work the inbox, claim each message on the remote first: `HOW` is git"},
 		&cli.StringFlag{Name: "lease", Category: command.Rare, Usage: "others take over a claim that is not renewed for `TIME`", DefaultText: "5m"},
 		&cli.IntFlag{Name: "claim-batch", Category: command.Rare, Usage: "claim `N` messages at once", DefaultText: "1"},
 	}
@@ -37,7 +36,9 @@ func overrideClaims(c *cli.Context, settings *turn.Settings) error {
 		settings.Lease = lease
 	}
 	if c.IsSet("claim-batch") {
-		settings.ClaimBatch = cmp.Or(c.Int("claim-batch"), -1)
+		if settings.ClaimBatch = c.Int("claim-batch"); settings.ClaimBatch == 0 { // which a setting leaves to the default
+			return failure.Usagef("--claim-batch: 0 is not between 1 and %d", gitmail.MaxBatch)
+		}
 	}
 	if err := settings.CheckClaims(); err != nil {
 		return failure.Usagef("--%s", strings.Replace(err.Error(), "_", "-", 1))

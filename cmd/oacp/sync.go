@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -121,11 +120,10 @@ func (o *syncOptions) run(ctx context.Context, s *command.Streams) error {
 			return o.keep(ctx, w, repository, printer, s)
 		}
 		result, err := o.once(ctx, w, repository, s)
-		// What was done before an error is done.
-		if err == nil || len(result.Changes) > 0 {
-			err = errors.Join(err, printer.print(result))
+		if err != nil && len(result.Changes) == 0 {
+			return err
 		}
-		return err
+		return printer.print(result, err)
 	})
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -33,8 +35,14 @@ type syncAnswer struct {
 	Changes   []gitmail.Change `json:"changes"`
 	Problems  []syncProblem    `json:"problems,omitempty"`
 	Commit    string           `json:"commit,omitempty"`
+	// Whole says that the remote had no branch, and gets all mail.
+	Whole bool `json:"whole,omitempty"`
 	// Recovered says that the sync before this one failed.
 	Recovered bool `json:"recovered,omitempty"`
+	// Error says why the sync ended before all was done.
+	Error string `json:"error,omitempty"`
+	Code  string `json:"code,omitempty"`
+	Hint  string `json:"hint,omitempty"`
 }
 
 type syncProblem struct {
@@ -54,9 +62,9 @@ func newSyncPrinter(o *syncOptions, w *mailbox.Workspace, settings gitmail.Setti
 // the remote keeps failing.
 func (p *syncPrinter) news(result gitmail.Result, err error) error {
 	changed := p.remote.Observe(err, p.s)
-	if err == nil && (!p.began || len(result.Changes) > 0 || changed && p.o.json) || len(result.Changes) > 0 {
+	if err == nil && (!p.began || result.Whole || changed && p.o.json) || len(result.Changes) > 0 {
 		p.answer.Recovered = changed && err == nil
-		if err := p.print(result); err != nil {
+		if err := p.write(result, p.answer, err == nil); err != nil {
 			return err
 		}
 	}
@@ -71,12 +79,23 @@ func (p *syncPrinter) news(result gitmail.Result, err error) error {
 	return p.s.Out.Flush()
 }
 
-// print prints what a sync did.
-func (p *syncPrinter) print(result gitmail.Result) (err error) {
+// print prints what the only sync did before it ended, perhaps with an error, and returns the error unless
+// it is a part of the JSON.
+func (p *syncPrinter) print(result gitmail.Result, err error) error {
+	answer := p.answer
+	if err != nil && p.o.json {
+		f := failure.Of(err)
+		answer.Error, answer.Code, answer.Hint = f.Message(), f.Code, f.Hint
+		return cmp.Or(p.write(result, answer, false), error(&failure.StatusError{Status: f.Exit}))
+	}
+	return errors.Join(err, p.write(result, answer, err == nil))
+}
+
+// write writes an answer, completed with what a sync did.
+func (p *syncPrinter) write(result gitmail.Result, answer syncAnswer, done bool) (err error) {
 	p.began = true
 	p.warn(result.Problems)
-	answer := p.answer
-	answer.Commit, answer.Changes = result.Commit, append([]gitmail.Change{}, result.Changes...)
+	answer.Commit, answer.Changes, answer.Whole = result.Commit, append([]gitmail.Change{}, result.Changes...), result.Whole
 	for _, c := range result.Changes {
 		if c.Direction == gitmail.In {
 			answer.In++
@@ -96,7 +115,7 @@ func (p *syncPrinter) print(result gitmail.Result) (err error) {
 		for _, c := range result.Changes {
 			fmt.Fprintln(p.s.Out, changeLine(c))
 		}
-		_, err = fmt.Fprintln(p.s.Out, answer.summary())
+		_, err = fmt.Fprintln(p.s.Out, answer.summary(done))
 	}
 	if err != nil {
 		return err
@@ -104,25 +123,34 @@ func (p *syncPrinter) print(result gitmail.Result) (err error) {
 	if err := p.s.Out.Flush(); err != nil {
 		return err
 	}
-	if answer.Remote == "" && !p.o.json {
+	switch {
+	case p.o.json:
+	case answer.Remote == "":
 		p.s.Note("the workspace has no remote; oacp init --git --remote NAME-OR-URL adds one")
+	case answer.Whole && answer.DryRun:
+		p.s.Note("the remote does not have the branch: a sync sends all of its history")
+	case answer.Whole && done:
+		p.s.Note("the remote did not have the branch: all of its history was sent")
 	}
 	return nil
 }
 
-// summary says in one line what was done.
-func (a *syncAnswer) summary() string {
+// summary says in one line what was done. Without done, the sync ended before all was.
+func (a *syncAnswer) summary(done bool) string {
 	count := fmt.Sprintf("%d in, %d out", a.In, a.Out)
 	if a.In+a.Out == 0 {
 		count = "nothing new"
 	}
 	switch {
-	case a.DryRun && a.In+a.Out > 0:
+	case a.DryRun && (a.In+a.Out > 0 || a.Whole):
 		return fmt.Sprintf("%d would come in, %d would go out; nothing is changed", a.In, a.Out)
 	case a.Remote == "" && a.Out > 0:
 		return fmt.Sprintf("%d committed", a.Out)
 	case a.Remote == "":
 		return count
+	}
+	if !done {
+		return count + "; not in step with " + visible.Line(a.Remote)
 	}
 	return count + "; in step with " + visible.Line(a.Remote)
 }
@@ -143,9 +171,19 @@ const (
 	mostReasons = 10
 )
 
-// warn says which paths were passed over: those with the same problem in one line. It does not repeat
-// itself.
+// warn says which paths were passed over. It does not repeat itself.
 func (p *syncPrinter) warn(problems []gitmail.Problem) {
+	lines := passedOver(problems)
+	if text := strings.Join(lines, "\n"); text != p.problems {
+		p.problems = text
+		for _, line := range lines {
+			p.s.Warn(line)
+		}
+	}
+}
+
+// passedOver names the paths of problems: those with the same problem in one line.
+func passedOver(problems []gitmail.Problem) (lines []string) {
 	var reasons []string
 	paths := make(map[string][]string)
 	for _, problem := range problems {
@@ -155,7 +193,6 @@ func (p *syncPrinter) warn(problems []gitmail.Problem) {
 		}
 		paths[reason] = append(paths[reason], problem.Path)
 	}
-	var lines []string
 	for i, reason := range reasons {
 		if i == mostReasons {
 			lines = append(lines, fmt.Sprintf("passed over: paths for %d more reasons", len(reasons)-i))
@@ -168,12 +205,7 @@ func (p *syncPrinter) warn(problems []gitmail.Problem) {
 		}
 		lines = append(lines, "passed over: "+line+": "+reason)
 	}
-	if text := strings.Join(lines, "\n"); text != p.problems {
-		p.problems = text
-		for _, line := range lines {
-			p.s.Warn(line)
-		}
-	}
+	return lines
 }
 
 // squashed prints what --squash did.

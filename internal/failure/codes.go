@@ -124,6 +124,12 @@ func gitRules() []rule {
 			}
 			return visible.Shell("oacp", "init", "--git", "--dir", e.Dir) + " creates one and keeps the mail; for a workspace committed with the code, use oacp commit"
 		})},
+		{"object_format", about(gitmail.ErrObjectFormat, func(e *gitmail.RepositoryError) string {
+			return e.Remake() + " makes one in the format of the remote; all messages are in the workspace, so none is lost"
+		})},
+		{"hook_refused", about(gitmail.ErrHook, func(e *gitmail.RepositoryError) string {
+			return visible.Shell("git", "-C", e.Dir, "config", "oacp.hooks", "false") + " lets no hooks run; mail waits here"
+		})},
 		{"remote_refused", refused},
 		{"foreign_repository", is(gitmail.ErrForeignRepository, "name another folder with --dir; without --git, init makes a workspace whose files you commit yourself")},
 		{"damaged_repository", about(gitmail.ErrDamaged, func(e *gitmail.RepositoryError) string {

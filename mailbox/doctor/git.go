@@ -81,9 +81,9 @@ func (i *inspection) gitLocks(ctx context.Context, r *gitmail.Repository) {
 	if len(names) == 0 {
 		return
 	}
-	message := "is a lock of a git process that was killed"
+	message := "was left by a git process that was killed"
 	if more := len(names) - 1; more > 0 {
-		message += ", and so are " + spelling.Count(more, "more file")
+		message += ", like " + spelling.Count(more, "more file")
 	}
 	f := i.add(names[0], SeverityWarning, "oacp doctor --fix removes it, and so does the next sync", "%s", message)
 	if r == nil {
@@ -138,7 +138,7 @@ func (i *inspection) repository(ctx context.Context, r *gitmail.Repository) {
 	}
 	last := "no sync has succeeded yet"
 	if at, err := r.LastSync(); err == nil {
-		last = "the last sync was " + i.Now.Sub(at).Round(time.Second).String() + " ago"
+		last = "the last sync was " + spelling.Age(at, i.Now) + " ago"
 	}
 	unsent := spelling.Count(len(health.Unsent), "change")
 	switch {

@@ -106,7 +106,7 @@ func (p *gitPlace) push(t testing.TB, name string, change func(dir string)) {
 
 func TestGitWorkspaceInGoodOrder(t *testing.T) {
 	p := newGitPlace(t)
-	want := fmt.Sprintf("ok remote: oacp of %s\nok sync: nothing to send; the last sync was 1m0s ago", p.remote)
+	want := fmt.Sprintf("ok remote: oacp of %s\nok sync: nothing to send; the last sync was 1m ago", p.remote)
 	r, err := gitmail.Open(t.Context(), p.w)
 	if err != nil {
 		t.Fatal(err)

@@ -129,7 +129,7 @@ func (s *surroundings) checkRef(ctx context.Context, c *choice) error {
 type answer struct {
 	// found says that it has the ref.
 	found bool
-	// objectFormat is empty if the remote has no commit yet.
+	// objectFormat is empty if the remote does not say.
 	objectFormat string
 }
 
@@ -149,7 +149,10 @@ func (s *surroundings) ask(ctx context.Context, c *choice) (a answer, err error)
 			a.objectFormat = "sha256"
 		}
 	}
-	return a, nil
+	if a.objectFormat == "" { // there is nothing yet
+		a.objectFormat, err = s.user.RemoteFormat(ctx, c.URL)
+	}
+	return a, err
 }
 
 // DefaultRef is the ref that holds the mailboxes unless another one is chosen.

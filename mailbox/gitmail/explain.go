@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/oacp-go/oacp/internal/git"
@@ -15,7 +16,7 @@ import (
 )
 
 // RepositoryError is an error about the repository of a workspace. It matches ErrNoRepository,
-// ErrForeignRepository, ErrDamaged or ErrSigning.
+// ErrForeignRepository, ErrDamaged, ErrObjectFormat, ErrSigning or ErrHook.
 type RepositoryError struct {
 	// Dir is the workspace.
 	Dir string
@@ -30,7 +31,7 @@ func (e *RepositoryError) Error() string { return fmt.Sprintf("workspace %s: %v"
 // Unwrap returns the cause.
 func (e *RepositoryError) Unwrap() error { return e.Err }
 
-// Remake returns the commands that give the workspace a repository in the place of a damaged one.
+// Remake returns the commands that give the workspace another repository.
 func (e *RepositoryError) Remake() string {
 	words := []string{"oacp", "init", "--git", "--dir", e.Dir}
 	if e.Remote != "" {
@@ -61,7 +62,7 @@ func usable(ctx context.Context, w *mailbox.Workspace, own *git.Repository) erro
 	case err == nil:
 		err = errors.New("its settings are gone")
 	}
-	return asDamaged(ctx, w, own, err)
+	return remakeError(ctx, w, own, ErrDamaged, err)
 }
 
 // isOurs reports whether the folder of a workspace shows that Init made a repository there.
@@ -74,18 +75,20 @@ func isOurs(w *mailbox.Workspace) bool {
 	return false
 }
 
-// asDamaged returns the error for a damaged repository.
-func asDamaged(ctx context.Context, w *mailbox.Workspace, own *git.Repository, err error) error {
+// remakeError returns the error for a repository that has to be made anew.
+func remakeError(ctx context.Context, w *mailbox.Workspace, own *git.Repository, why, err error) error {
 	s, _ := ownSettings(ctx, own) // they are only for the hint
-	return &RepositoryError{Dir: w.Dir(), Remote: s["oacp.remote"], Ref: s["oacp.ref"], Err: fmt.Errorf("%w: %w", ErrDamaged, err)}
+	return &RepositoryError{Dir: w.Dir(), Remote: s["oacp.remote"], Ref: s["oacp.ref"], Err: fmt.Errorf("%w: %w", why, err)}
 }
 
 // explain finds out why a sync failed: git is too old, or the repository is damaged.
 func (r *Repository) explain(ctx context.Context, err error) error {
 	const usage = 129
 	switch exit := git.Exit(err); {
-	case errors.Is(err, ErrSigning):
+	case errors.Is(err, ErrSigning), errors.Is(err, ErrHook):
 		return &RepositoryError{Dir: r.w.Dir(), Err: err}
+	case isOtherFormat(err):
+		return remakeError(ctx, r.w, r.git, ErrObjectFormat, err)
 	case exit == usage:
 		return errors.Join(git.Check(ctx), err)
 	case exit <= 0, errors.Is(err, syscall.ENOSPC):
@@ -95,9 +98,16 @@ func (r *Repository) explain(ctx context.Context, err error) error {
 		return damage
 	}
 	if damage := r.readAll(ctx); git.Exit(damage) > 0 {
-		return asDamaged(ctx, r.w, r.git, damage)
+		return remakeError(ctx, r.w, r.git, ErrDamaged, damage)
 	}
 	return err
+}
+
+// isOtherFormat reports whether git says that the remote has another object format.
+func isOtherFormat(err error) bool {
+	failed, ok := errors.AsType[*git.Error](err)
+	return ok && slices.ContainsFunc([]string{"mismatched algorithms", "does not support this repository's hash algorithm", "unexpected capabilities^"},
+		func(text string) bool { return strings.Contains(failed.Stderr, text) })
 }
 
 // readAll returns an error if the files of the commits that a sync uses cannot be read.

@@ -21,6 +21,7 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,6 +201,8 @@ type Result struct {
 	Commit string
 	// Pushes counts the attempts to push. There are several if other machines were faster.
 	Pushes int
+	// Whole says that the remote had no branch, although there was a sync before, so all of it is sent.
+	Whole bool
 }
 
 // Sync brings the workspace and the remote into step; without a remote, it only commits. It waits for
@@ -371,8 +374,8 @@ func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) 
 			}
 		}
 		e.r.step("committed")
-		if refusal := e.push(ctx, commit); refusal != nil {
-			return refusal, context.Cause(ctx)
+		if refusal, err := e.push(ctx, commit); refusal != nil || err != nil {
+			return refusal, cmp.Or(context.Cause(ctx), err)
 		}
 		e.r.step("pushed")
 		e.tip = commit

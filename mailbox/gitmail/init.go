@@ -24,6 +24,9 @@ var (
 	ErrForeignRepository = errors.New("it is a git repository that oacp did not make")
 	// ErrDamaged says that git cannot use the repository that Init made.
 	ErrDamaged = errors.New("its git repository is damaged")
+	// ErrObjectFormat says that the remote has objects of another format, SHA-1 or SHA-256, than the
+	// repository of the workspace.
+	ErrObjectFormat = errors.New("the object format of its repository is not that of the remote")
 	// ErrTracked says that the user's repository has files of the workspace under version control.
 	ErrTracked = errors.New("the repository has files of the workspace under version control")
 	// ErrForeignBranch says that the ref on the remote holds something other than mailboxes.
@@ -103,6 +106,9 @@ func Init(ctx context.Context, w *mailbox.Workspace, options InitOptions) (made 
 		return made, err
 	}
 	made.Unreachable, made.Found = err, answer.found
+	if err := checkFormat(ctx, w, own, chosen, before, answer); err != nil {
+		return made, err
+	}
 	if before == nil {
 		err = create(ctx, w, around, chosen, answer, &made)
 		return made, err
@@ -132,6 +138,19 @@ func settingsBefore(ctx context.Context, w *mailbox.Workspace, own *git.Reposito
 	}
 	s, err := ownSettings(ctx, own)
 	return &choice{Remote: s["oacp.remote"], URL: s["remote.oacp.url"], Ref: s["oacp.ref"], pushURL: s["remote.oacp.pushurl"]}, err
+}
+
+// checkFormat returns an error that matches ErrObjectFormat if the repository that the workspace has cannot
+// exchange objects with the remote.
+func checkFormat(ctx context.Context, w *mailbox.Workspace, own *git.Repository, chosen, before *choice, a answer) error {
+	if before == nil || a.objectFormat == "" {
+		return nil
+	}
+	format, err := own.Run(ctx, "rev-parse", "--show-object-format")
+	if got := strings.TrimSpace(string(format)); err == nil && got != a.objectFormat {
+		err = &RepositoryError{Dir: w.Dir(), Remote: chosen.Remote, Ref: chosen.Ref, Err: fmt.Errorf("%w: %s here, %s there", ErrObjectFormat, got, a.objectFormat)}
+	}
+	return err
 }
 
 // create makes the repository under another name and renames it when it is complete, so that a killed

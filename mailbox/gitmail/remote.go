@@ -1,6 +1,7 @@
 package gitmail
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,7 @@ func (e *exchange) fetch(ctx context.Context) error {
 	if !present {
 		e.tip, e.there = e.base, ""
 	}
+	e.result.Whole = e.there == "" && e.base != "" && e.r.settings.URL != ""
 	return nil
 }
 
@@ -138,23 +140,32 @@ func (r *Repository) refs(ctx context.Context, names ...string) (map[string]stri
 	return refs, nil
 }
 
-// push makes a commit the tip of the remote, if its tip is still the one that was fetched.
-func (e *exchange) push(ctx context.Context, commit string) *RemoteError {
+// push makes a commit the tip of the remote, if its tip is still the one that was fetched. A refusal of the
+// remote is no error.
+func (e *exchange) push(ctx context.Context, commit string) (refusal *RemoteError, err error) {
 	s := e.r.settings
 	if s.URL == "" {
-		return nil
+		return nil, nil
 	}
 	e.result.Pushes++
 	defer e.o.announce(s.Name())()
-	_, err := e.r.overNetwork(ctx, "push", "--quiet", "--porcelain", "--atomic", "--force-with-lease="+s.Ref+":"+e.there, remoteName, commit+":"+s.Ref)
+	out, err := e.r.overNetwork(ctx, "push", "--quiet", "--porcelain", "--atomic", "--force-with-lease="+s.Ref+":"+e.there, remoteName, commit+":"+s.Ref)
 	if err == nil {
-		return nil
+		return nil, nil
 	}
 	if unreachable, ok := errors.AsType[*RemoteError](err); ok {
-		return unreachable
+		return unreachable, nil
 	}
-	return e.r.remoteError(err, true)
+	// If the remote refuses, git prints a line about the ref, and if the remote ends the connection, the
+	// status is 128.
+	if git.Exit(err) == 1 && !bytes.HasPrefix(out, []byte("!")) && !bytes.Contains(out, []byte("\n!")) {
+		return nil, fmt.Errorf("%w: %w", ErrHook, err)
+	}
+	return e.r.remoteError(err, true), nil
 }
+
+// ErrHook says that a hook of the user refused to push the mail.
+var ErrHook = errors.New("a hook of this machine refuses the mail, as oacp.hooks allows it")
 
 // rebase makes the tip the base.
 func (e *exchange) rebase(ctx context.Context) error {

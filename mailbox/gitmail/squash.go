@@ -1,6 +1,7 @@
 package gitmail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,8 +62,8 @@ func (e *exchange) squash(ctx context.Context, before time.Time) (s Squashed, re
 		return s, nil, err
 	}
 	e.r.step("rewritten")
-	if refusal := e.push(ctx, s.Commit); refusal != nil {
-		return s, refusal, context.Cause(ctx)
+	if refusal, err := e.push(ctx, s.Commit); refusal != nil || err != nil {
+		return s, refusal, cmp.Or(context.Cause(ctx), err)
 	}
 	e.r.step("replaced")
 	e.tip = s.Commit

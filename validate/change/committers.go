@@ -52,11 +52,11 @@ func (c *check) checkCommitters(ctx context.Context) error {
 			if listed[a.workspace].allows(a.agent, by.address) {
 				continue
 			}
-			where := "the index"
+			what := "the index would be committed by"
 			if by.commit != "" {
-				where = "commit " + by.commit[:min(len(by.commit), 12)]
+				what = "commit " + by.commit[:min(len(by.commit), 12)] + " was committed by"
 			}
-			c.set.Report(a.file, validate.RuleCommitter, "from", fmt.Sprintf("%s is of %s, who may not commit messages of %s", where, by.address, a.agent),
+			c.set.Report(a.file, validate.RuleCommitter, "from", fmt.Sprintf("%s %s, who may not commit messages of %s", what, by.address, a.agent),
 				"send it as the agent that is yours, or list the address in "+c.name(a.workspace+marker)+" first")
 			break
 		}
