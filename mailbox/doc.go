@@ -11,24 +11,26 @@
 //	commit    rename the outbox copy into the outbox, fsync the outbox: the message is sent
 //	publish   rename each inbox copy into its inbox, fsync the inboxes
 //
-// No rename replaces a file, and a rename consumes the staged name: of all processes that try to
-// publish a copy exactly one succeeds. [Workspace.Recover], which ends every Send, completes what a
-// crash interrupted: it removes the copies of messages that are not sent, and publishes the others.
+// No rename replaces a file, and a rename consumes the staged name, so if several processes try to
+// publish a copy, exactly one succeeds. [Workspace.Recover], which ends every Send, completes what
+// a crash interrupted: it removes the copies of messages that are not sent, and publishes the
+// others.
 //
-// Staged copies are locked from before their first byte until their process ends. Recover leaves
-// locked copies alone, and judges by age those whose locks it cannot see. The staged outbox copy is
-// created first and removed last, so copies without it belong to a sent message. If someone removes
-// state during a send, a copy can be gone after the commit: its sender then stages it again, hidden
-// in the box, and syncs it and its name before the rename, as for any staged copy.
+// Staged copies are locked from before their first byte until their process ends. Recover never
+// touches locked copies; if it cannot see the locks of a copy, the age of the copy decides. The
+// staged outbox copy is created first and removed last, so copies without it belong to a sent
+// message. If someone removes state during a send, a copy can disappear after the commit: its
+// sender then stages it again, hidden in the box, and syncs it and its name before the rename, as
+// for any staged copy.
 //
 // A power failure can undo a rename that was not yet synced. The commit is synced before the first
 // inbox copy appears, so an inbox never shows a message that its sender's outbox has lost.
 //
-// [Workspace.Receive] delivers messages of other machines in the same steps, with the bytes and the
-// file name that they have there. If an outbox has a message already, its copies were published here,
-// and those that are missing were acknowledged: nothing arrives twice.
+// [Workspace.Receive] delivers messages from other machines in the same steps, with their original
+// bytes and file names. If an outbox already has a message, its copies were published here, and
+// missing ones were acknowledged, so nothing arrives twice.
 //
-// A box can be a mount point of its own, such as an inbox bind-mounted into a container. No rename
-// crosses mounts, so its copy is staged hidden in the box, and a file in state/outgoing, its mark,
-// leads Recover to it; the mark is durable first. Archive, dead letters and Restore do so, too.
+// A box can be a separate mount point, such as an inbox bind-mounted into a container. A rename
+// cannot cross mounts, so a hidden copy is staged in the box, after a durable mark in
+// state/outgoing by which Recover finds it. Archive, dead letters and Restore use the same steps.
 package mailbox

@@ -1,45 +1,43 @@
-// Package turn works an inbox: it gives an agent one turn for each message, in processing order,
-// with retries, dead letters, answers and bounds.
+// Package turn works an inbox: it runs an agent once for each message, in processing order, with
+// retries, dead letters, answers and bounds.
 //
-// A message leaves the inbox only after its turn succeeded, or as a dead letter with a reason. The
-// Runner writes each step to a journal, one line of JSON each, in state/turns/<agent>.jsonl of the
-// workspace. If a process or the machine dies, the next Runner continues from there:
+// A message leaves the inbox only after its turn succeeds, or as a dead letter with a reason. The
+// Runner writes each step to a journal of JSON lines, state/turns/<agent>.jsonl of the workspace. If
+// a process or the machine dies, the next Runner continues from there:
 //
 //   - A turn is recorded before it begins. A turn that never ended counts as an attempt, so that a
-//     message that kills the machine is not tried for ever. Only a turn that was stopped on
-//     purpose, and an agent that could not be started, do not count.
-//   - A turn has succeeded when that is recorded, together with the answer. Then the answer is
-//     sent, with an id that is the same however often that is tried, and then the message is
-//     acknowledged. So a message never has two successful turns, nor two answers.
-//   - A dead letter and the bounce to its sender go the same way.
-//   - The processes that a killed Runner's turns left are killed before the next turn, and a Runner
-//     stops if its lock or journal is taken away.
+//     message that crashes the machine is not retried forever. A turn that was stopped on purpose
+//     does not count, nor does an agent that could not be started.
+//   - A turn has succeeded once that is recorded, together with the answer. Then the Runner sends
+//     the answer, always with the same id, and then acknowledges the message. So a message never
+//     has two successful turns or two answers.
+//   - Dead letters, and the bounces to their senders, follow the same steps.
+//   - Before the next turn, a Runner kills the processes that turns of a killed Runner left behind.
+//     A Runner stops if its lock or journal is removed.
 //
-// runner.go has the loop, dispatch.go starts work and handles its outcome, attempt.go is a turn,
-// and conclude.go what follows a turn.
+// runner.go has the loop, dispatch.go starts work and handles its outcome, attempt.go runs a turn,
+// and conclude.go completes it.
 //
-// # Which message is next
+// # Scheduling
 //
 // For each message there is a decision: try it, wait, skip it, give it up, or finish what was
-// begun. The schedule calls for decisions only if they may have changed, so that an arrival costs
-// the same beside one waiting message and beside a hundred thousand:
+// begun. The schedule makes a decision again only if it may have changed, so that the cost of an
+// arrival does not depend on the number of waiting messages:
 //
 //   - The messages of a conversation form a lane, in processing order. A lane is busy while one of
-//     its messages is in work; ready, to be decided on; or waiting. Only the first message of a
-//     lane is decided on: if it waits, those behind it wait as well.
-//   - While there is room for work, the ready lanes are decided on in the processing order of their
-//     first messages. A message that is skipped (it has expired, is a notice, is not signed as it
-//     has to be, or its sender gets no turns here) leaves its lane and holds up no other.
-//   - A lane waits until its time: the end of the delay, or the expiry of its first message. It is
-//     ready before that if it gets another first message. All lanes, and the skipped messages, are
-//     ready again if a turn was interrupted, a person resumed a conversation, the keys that the
-//     agent trusts changed, the agent did not start, the journal was replaced, or the clock was set
-//     back.
-//   - A message whose last turn was lost with its runner runs alone: when it is next, nothing else
-//     begins until its turn is over. So a message that kills its runner takes no other message with
-//     it more than once.
+//     its messages is in work, ready if a decision is due, or waiting. Only the first message of a
+//     lane gets a decision: if it waits, so do the messages behind it.
+//   - While there is capacity, the ready lanes get decisions in the processing order of their first
+//     messages. A skipped message (it is expired, a notice, lacks a required signature, or its
+//     sender gets no turns here) leaves its lane and does not block others.
+//   - A lane waits until the end of the delay or the expiry of its first message. It becomes ready
+//     earlier if it gets another first message. All lanes, and the skipped messages, become ready
+//     if a turn was interrupted, a person resumed a conversation, the keys that the agent trusts
+//     changed, the agent did not start, the journal was replaced, or the clock was set back.
+//   - A message whose last turn was lost with its runner runs alone: nothing else begins until its
+//     turn is over. So a message that crashes its runner interrupts other messages at most once.
 //
-// A test compares the schedule with a model that decides on each message at each step.
+// A test compares the schedule with a model that makes all decisions at each step.
 package turn
 
 import (
