@@ -23,7 +23,7 @@ type claude struct {
 	background background
 }
 
-// NewClaude returns the driver for Claude Code. It changes none of the user's settings.
+// NewClaude returns the driver for Claude Code. It does not change the user's settings.
 func NewClaude(options Options) Driver {
 	c := &claude{resident: newResident(options, claudeRelease)}
 	c.launch = c.start

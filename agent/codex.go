@@ -18,7 +18,7 @@ import (
 // The server keeps the key in memory and changes no stored login.
 type codex struct{ resident }
 
-// NewCodex returns the driver for Codex. It changes none of the user's settings.
+// NewCodex returns the driver for Codex. It does not change the user's settings.
 func NewCodex(options Options) Driver {
 	c := &codex{newResident(options, codexRelease)}
 	c.launch = c.start

@@ -65,7 +65,7 @@ func KindNames() []string {
 	return names
 }
 
-// FindKind returns the kind of that name. The empty name stands for the first of Kinds.
+// FindKind returns the kind with the name. The empty name means the first of Kinds.
 func FindKind(name string) (Kind, error) {
 	for _, kind := range Kinds() {
 		if kind.Name == name || name == "" {

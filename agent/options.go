@@ -51,8 +51,8 @@ type Options struct {
 	Greeted *atomic.Bool
 }
 
-// A Permission says what an agent may do without asking. It is given beforehand, because nobody is
-// there to ask.
+// A Permission says what an agent may do without asking. It is granted in advance, because nobody
+// can be asked during a turn.
 type Permission string
 
 // The permissions. The zero value is PermitNothing.
@@ -68,7 +68,7 @@ const (
 // Permissions returns all permissions, the smallest first.
 func Permissions() []Permission { return []Permission{PermitNothing, PermitEdits, PermitAll} }
 
-// ParsePermission returns the permission of that name. The empty name stands for PermitNothing.
+// ParsePermission returns the permission with the name. The empty name means PermitNothing.
 func ParsePermission(name string) (Permission, error) {
 	if name == "" {
 		return PermitNothing, nil

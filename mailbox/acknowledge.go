@@ -36,7 +36,8 @@ func (w *Workspace) ArchiveEntry(e Entry) (path string, err error) {
 	return w.moveEntry(e, Archive, nil)
 }
 
-// DeadLetterReason says why a message became a dead letter. It is in a file beside the dead letter.
+// DeadLetterReason is the reason why a message became a dead letter. It is stored in a file next to
+// the dead letter.
 type DeadLetterReason struct {
 	// Reason is a sentence for people.
 	Reason string           `json:"reason"`
@@ -46,7 +47,7 @@ type DeadLetterReason struct {
 	At schema.Timestamp `json:"at"`
 	// Attempts is the number of turns that were started on the message.
 	Attempts int `json:"attempts,omitempty"`
-	// Output is the end of what the last turn printed.
+	// Output is the end of the last turn's output.
 	Output string `json:"output,omitempty"`
 }
 
@@ -65,7 +66,7 @@ func (w *Workspace) DeadLetter(e Entry, reason DeadLetterReason) (path string, e
 	return w.moveEntry(e, DeadLetters, &reason)
 }
 
-// Reason returns why a dead letter is one.
+// Reason returns the reason for a dead letter.
 func (w *Workspace) Reason(e Entry) (reason DeadLetterReason, err error) {
 	file := Entry{Agent: e.Agent, Box: DeadLetters, Name: e.Name + ReasonSuffix}
 	data, err := w.ReadRaw(file)

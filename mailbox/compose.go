@@ -107,8 +107,8 @@ func CheckNewAgent(name schema.AgentName, others []schema.AgentName) error {
 	return err
 }
 
-// SameNameError says that a name differs from that of another agent only in case. Many file systems
-// have one folder for both.
+// SameNameError is returned if a name differs from that of another agent only in case. Many file
+// systems have one folder for both.
 type SameNameError struct{ Agent, Other schema.AgentName }
 
 // Error names both.
@@ -173,7 +173,7 @@ func (w *Workspace) shortNameTaken(m *schema.Message) bool {
 
 // SendOptions changes how messages are sent. The zero value is the default.
 type SendOptions struct {
-	// Create makes missing mailboxes of the sender and the recipients, instead of refusing the
+	// Create creates missing mailboxes of the sender and the recipients, instead of rejecting the
 	// message.
 	Create bool
 	// Notices lets Postmaster send.
@@ -181,8 +181,8 @@ type SendOptions struct {
 	// Suffix ends the file names of the copies, which are long then: 1 to 64 letters, digits, dots,
 	// underscores and hyphens.
 	Suffix string
-	// Sign asks for a signature, whatever the settings of the sender say. Unsigned asks for none:
-	// the caller passes on what others wrote.
+	// Sign requires a signature, whatever the sender's settings say. Unsigned prevents one, for
+	// messages that the caller forwards.
 	Sign     bool
 	Unsigned bool
 }

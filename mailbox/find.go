@@ -26,7 +26,7 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("workspace %s has no message %s", e.Workspace, e.ID)
 }
 
-// AmbiguousError says that several messages match a part of an id.
+// AmbiguousError is returned if several messages match a part of an id.
 type AmbiguousError struct {
 	Prefix string
 	// Matches are the ids, sorted.
@@ -44,14 +44,14 @@ func (e *AmbiguousError) Error() string {
 		joinNames(e.Matches[:min(most, len(e.Matches))]), more)
 }
 
-// ShortIDError says that a text begins ids of messages, but is too short to name one.
+// ShortIDError is returned if a text is a prefix of message ids, but too short to name one.
 type ShortIDError struct{ Text string }
 
 // Error names the text.
 func (e *ShortIDError) Error() string { return e.Text + " is too short to name a message" }
 
-// UnreadableError says that some mailbox folders could not be read, so that an answer lacks what is
-// in them.
+// UnreadableError is returned if some mailbox folders could not be read, so that a result lacks
+// their files.
 type UnreadableError struct{ Err error }
 
 // Error names the folders and the causes.
@@ -82,8 +82,7 @@ func (e *NotPendingError) Error() string {
 	return fmt.Sprintf("message %s is not in %s; it is in %s", e.ID, inbox, strings.Join(places, ", "))
 }
 
-// SeveralInboxesError says that a message is in several inboxes, so that the caller has to name
-// one.
+// SeveralInboxesError is returned if a message is in several inboxes and the caller must name one.
 type SeveralInboxesError struct {
 	// ID is the message's id, or a file name if that was looked for.
 	ID     schema.ID
@@ -95,14 +94,14 @@ func (e *SeveralInboxesError) Error() string {
 	return fmt.Sprintf("message %s is in the inboxes of %s", e.ID, joinNames(e.Agents))
 }
 
-// IsGone reports whether the error says that a message file is not there any more.
+// IsGone reports whether the error says that a message file no longer exists.
 func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// Find returns the files of the message that the text names; see schema.ID.Match. If it names
-// several, and one of them is in an inbox, Find takes that one. Valid messages come first, each in
-// the order inbox, archive, dead letters, outbox. Find returns a *NotFoundError,
-// a *ShortIDError or an *AmbiguousError if there is no single such message; a *NotFoundError comes
-// with an *UnreadableError if folders could not be read.
+// Find returns the files of the message that the text names; see schema.ID.Match. If several match,
+// and only one of them is in an inbox, Find returns that one. Valid messages come first, each in
+// the order inbox, archive, dead letters, outbox. Find returns a *NotFoundError, a *ShortIDError or
+// an *AmbiguousError if there is no single such message; a *NotFoundError comes with an
+// *UnreadableError if folders could not be read.
 func (w *Workspace) Find(ctx context.Context, id string) ([]Entry, error) {
 	var short atomic.Bool
 	found, err := w.Search(ctx, fileNameFilter(id), func(m *schema.Message) bool {

@@ -35,8 +35,8 @@ type Entry struct {
 	Modified time.Time
 }
 
-// Inbox returns what is pending for the agent, in processing order, without the bodies of the
-// messages. Files that are not valid messages come last. A missing inbox is empty.
+// Inbox returns the pending messages of the agent, in processing order, without their bodies. Files
+// that are not valid messages come last. A missing inbox is empty.
 func (w *Workspace) Inbox(ctx context.Context, agent schema.AgentName) ([]Entry, error) {
 	entries, err := w.load(ctx, agent, Inbox, schema.IsMessageFile, func(e *Entry) bool {
 		if e.Message != nil {

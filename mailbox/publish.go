@@ -13,8 +13,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// ErrGone is returned, in a *QueuedError, for a copy that is neither in its inbox nor staged: someone
-// removed the staged copy, and the inbox refused another one.
+// ErrGone is returned, in a *QueuedError, for a copy that is neither in its inbox nor staged:
+// someone removed the staged copy, and it could not be staged again.
 var ErrGone = errors.New("the staged copy is gone")
 
 // publish publishes the inbox copies of sent messages.

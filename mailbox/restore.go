@@ -107,12 +107,13 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 	return r, nil
 }
 
-// Restore puts a message back into the inbox of an agent that acknowledged it, archived it or gave it
-// up, and returns the path. Identical copies in the agent's archive and dead letters go, with their
-// reasons, once the copy in the inbox is durable. A crash leaves the message as it was, or restored.
+// Restore returns a message to the inbox of an agent that acknowledged it, archived it or gave it
+// up, and returns the path. Once the copy in the inbox is durable, Restore removes identical copies
+// in the agent's archive and dead letters, with their reasons. A crash leaves the message as it
+// was, or restored.
 //
-// begin is called with the source when nothing is known to prevent the restoration, before anything
-// changes. Restore ends with its error. Other errors are those of Restorable and of the file system.
+// Restore calls begin with the source after its checks, before it changes anything. Restore ends
+// with its error. Other errors are those of Restorable and of the file system.
 func (w *Workspace) Restore(ctx context.Context, m *schema.Message, agent schema.AgentName, begin func(source Entry) error) (path string, err error) {
 	b, err := w.openBatch(nil)
 	if err != nil {

@@ -68,7 +68,7 @@ type Options struct {
 	Sign SignFunc
 }
 
-// A SignFunc signs a message if it is asked to or the sender's settings want that: it sets Auth and
+// A SignFunc signs a message if asked is set or the sender's settings require it: it sets Auth and
 // File, and returns the signed file. Otherwise it returns the file as it is.
 type SignFunc func(w *Workspace, m *schema.Message, file []byte, asked bool) ([]byte, error)
 
@@ -188,7 +188,7 @@ func (w *Workspace) openBox(agent schema.AgentName, box Box) (*durable.Dir, erro
 	return durable.OpenDir(w.root, w.dir, BoxName(agent, box))
 }
 
-// MakeFolder makes a folder and its parents below the workspace, and makes their names durable.
+// MakeFolder creates a folder and its parents below the workspace, and makes their names durable.
 func (w *Workspace) MakeFolder(name string) error {
 	var made []string
 	for i := range len(name) + 1 {
@@ -230,7 +230,7 @@ func (w *Workspace) makeState() error {
 	return w.MakeFolder(outgoingName)
 }
 
-// MakeStateFolder makes a folder below state, such as state/turns, and keeps state out of git.
+// MakeStateFolder creates a folder below state, such as state/turns, and keeps state out of git.
 func (w *Workspace) MakeStateFolder(name string) error {
 	name = filepath.ToSlash(name)
 	if path.Clean(name) != name || !strings.HasPrefix(name, stateName+"/") {
@@ -293,7 +293,7 @@ func (w *Workspace) findAgent(agent schema.AgentName) error {
 	return err
 }
 
-// UnknownAgentError says that a workspace does not have an agent.
+// UnknownAgentError is returned if a workspace does not have an agent.
 type UnknownAgentError struct {
 	Agent schema.AgentName
 	// Known are the agents of the workspace, the most similar names first.

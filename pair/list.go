@@ -60,17 +60,17 @@ func look(run bridge.Run) (Overview, error) {
 	return o, nil
 }
 
-// Removal says what Remove removes.
+// Removal configures Remove.
 type Removal struct {
-	// Worktree allows that the worktree and its branch are removed, with what they hold.
+	// Worktree allows removing a worktree and branch that have changes.
 	Worktree bool
-	// Unfinished allows a run that could be continued.
+	// Unfinished allows removing a run that could be continued.
 	Unfinished bool
 	// Check removes nothing.
 	Check bool
 }
 
-// Removed is what was removed, or would be.
+// Removed lists what Remove removed, or would remove.
 type Removed struct {
 	// Folder is that of the run.
 	Folder string `json:"folder"`

@@ -57,11 +57,11 @@ type Manifest struct {
 	Acknowledged map[Agent]bridge.Cursor `json:"acknowledged,omitempty"`
 	// TaskRecord is the id of the record with the task.
 	TaskRecord string `json:"task_record,omitempty"`
-	// Round is what is going on while the run is working or reviewing.
+	// Round has the current turns while the run is working or reviewing.
 	Round *Round `json:"round,omitempty"`
 	// Verdict is the last one.
 	Verdict *Verdict `json:"verdict,omitempty"`
-	// Spent is what the run has used up in turns that have ended.
+	// Spent is the usage of all turns that have ended.
 	Spent Spent `json:"spent,omitzero"`
 }
 

@@ -19,7 +19,7 @@ type Options struct {
 	// NewDriver returns the driver of an agent that works in a folder. It continues the session
 	// unless that is empty.
 	NewDriver func(name Agent, dir, session string) agent.Driver
-	// Exchange, if not nil, carries messages between the bridge and elsewhere. The session calls it
+	// Exchange, if not nil, copies messages between the bridge and elsewhere. The session calls it
 	// before each turn and at the end.
 	Exchange func(ctx context.Context) error
 	// Acknowledge, if not nil, receives the records that an agent was given in finished turns,
@@ -48,7 +48,7 @@ func (o *Options) fill() {
 // ErrTimeout says that Run exceeded Options.Timeout. The run can be resumed.
 var ErrTimeout = errors.New("the session timed out")
 
-// FailedError says that a run has failed.
+// FailedError is returned if a run has failed.
 type FailedError struct {
 	Run    int
 	Reason string

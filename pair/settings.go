@@ -35,7 +35,7 @@ func (a Agent) Other() Agent {
 	return Claude
 }
 
-// Review says who reviews the work.
+// Review is a review mode.
 type Review string
 
 // The review modes. ReviewNone is a run of one agent.

@@ -17,7 +17,7 @@ import (
 	"github.com/oacp-go/oacp/internal/jsonl"
 )
 
-// EntryType says what an Entry is about.
+// EntryType is the type of an Entry.
 type EntryType string
 
 // The types. Start to Execute, Event to Signal, State, Error and End are AgentPair's, but for Resume
@@ -42,7 +42,7 @@ const (
 	EntryEnd       EntryType = "end"       // the process leaves the run, in this state
 )
 
-// Detail reports whether only those want to see entries of the type who ask for details.
+// Detail reports whether entries of the type are shown only to users who ask for details.
 func (t EntryType) Detail() bool { return t == EntryEvent || t == EntryTool }
 
 // Entry is a line of transcript.jsonl. Its fields have AgentPair's names; reason, raw, usage, refused,
@@ -63,13 +63,13 @@ type Entry struct {
 	// Duration is in nanoseconds.
 	Duration time.Duration `json:"duration,omitempty"`
 	Usage    agent.Usage   `json:"usage,omitzero"`
-	// Refused is what the agent was not permitted to do in the turn.
+	// Refused lists the actions that the agent was not permitted in the turn.
 	Refused []agent.Refusal `json:"refused,omitempty"`
 	// Stderr reports that Content is from the agent's standard error.
 	Stderr bool `json:"stderr,omitempty"`
 	// Raw is the agent's own event, without white space between tokens.
 	Raw json.RawMessage `json:"raw,omitempty"`
-	// Summary is what the run came to, at its end.
+	// Summary is the summary of the run, at its end.
 	Summary *Summary `json:"summary,omitempty"`
 }
 
@@ -122,7 +122,7 @@ func (s *Session) note(e Entry) error {
 // followInterval is how often Follow looks for new entries.
 const followInterval = 100 * time.Millisecond
 
-// Following says what Follow follows.
+// Following selects the entries that Follow returns.
 type Following struct {
 	Run bridge.Run
 	// Agent leaves out the entries of the other agent, unless it is empty.

@@ -22,13 +22,14 @@ type Claims interface {
 	Start(ctx context.Context, warn func(error)) error
 	Stop(ctx context.Context) error
 	// Other returns the claim of another machine on a message, and until when it holds if it is not
-	// renewed; nil if this machine may try to take the message. It asks nobody.
+	// renewed; nil if this machine may try to take the message. It does not ask other machines.
 	Other(id schema.ID) (claim *gitmail.Claim, until time.Time)
 	// Changed gets a value after what Other returns may have changed.
 	Changed() <-chan struct{}
-	// Take takes the first message for work that begins now, and may take the others ahead. It returns
-	// the number of the turn among those on all machines, and a context that ends if the claim is lost.
-	// The error is a *gitmail.ElsewhereError, or ErrNotPending, or says why nobody can be asked.
+	// Take takes the first message for work that begins now, and may take the others ahead. It
+	// returns the number of the turn among those on all machines, and a context that ends if the
+	// claim is lost. The error is a *gitmail.ElsewhereError, or ErrNotPending, or says why other
+	// machines cannot be asked.
 	Take(ctx context.Context, wanted []gitmail.Wanted) (attempt int, held context.Context, err error)
 	// Confirm makes sure that this machine still has the claim. Its error is gitmail.ErrClaimLost or that of
 	// the context.

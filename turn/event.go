@@ -13,9 +13,9 @@ type EventKind string
 
 // The events of a Runner.
 const (
-	// EventStarted is the begin of a turn.
+	// EventStarted is the start of a turn.
 	EventStarted EventKind = "turn_started"
-	// EventOutput is something that the agent showed during a turn.
+	// EventOutput is output of the agent during a turn.
 	EventOutput EventKind = "output"
 	// EventSucceeded and EventFailed end a turn. After a failure there is another attempt at
 	// RetryAt, if it is set.
@@ -52,7 +52,7 @@ const (
 	EventProblem EventKind = "problem"
 )
 
-// Event is something that happened. Fields without a meaning for its kind are empty.
+// Event is a step of a Runner. Fields that do not apply to its kind are empty.
 type Event struct {
 	Kind         EventKind             `json:"event"`
 	At           time.Time             `json:"at"`
@@ -74,13 +74,13 @@ type Event struct {
 	Err    error  `json:"-"`
 	// RetryAt is when the Runner tries again.
 	RetryAt time.Time `json:"retry_at,omitzero"`
-	// Output is what the agent showed.
+	// Output is the agent's output.
 	Output *agent.Event `json:"output,omitempty"`
 	// Sent is the message that was sent.
 	Sent     schema.ID     `json:"sent,omitempty"`
 	Duration time.Duration `json:"duration_ns,omitempty"`
 	Usage    agent.Usage   `json:"usage,omitzero"`
-	// Refused is what the agent was not permitted to do in the turn.
+	// Refused lists the actions that the agent was not permitted in the turn.
 	Refused []agent.Refusal `json:"refused,omitempty"`
 	// LastLine is the last line that the agent of a failed turn printed. The reason ends with it.
 	LastLine string `json:"last_line,omitempty"`

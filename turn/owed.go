@@ -11,7 +11,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Owed is the answers that an agent owes, and those that others owe it.
+// Owed lists the requests that an agent has not answered, and its own that others have not
+// answered.
 type Owed struct {
 	Agent schema.AgentName `json:"agent"`
 	// Mine are the requests that wait for the agent's answer, and Theirs its own requests that wait for
@@ -39,8 +40,8 @@ type OpenRequest struct {
 	Replies []Reply `json:"replies,omitempty"`
 }
 
-// OwedBy returns what the agent owes and is owed. It changes nothing. A request counts if it is in the
-// outbox of its sender or in a mailbox of the agent, whether it was acknowledged or not. With a
+// OwedBy returns what the agent owes and is owed. A request counts if it is in the outbox of its
+// sender or in a mailbox of the agent, even if it was acknowledged. With a
 // *mailbox.UnreadableError, OwedBy also returns what it could read.
 func OwedBy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentName) (Owed, error) {
 	return owedExcept(ctx, w, agent, nil)

@@ -59,7 +59,7 @@ type Progress struct {
 	// recipient that name it as their parent, the oldest first.
 	Answer  schema.ID `json:"answer,omitempty"`
 	Replies []Reply   `json:"replies,omitempty"`
-	// Claim says which machine has a message that is in the inbox, as far as the last sync knew.
+	// Claim is the claim of a machine on a pending message, as of the last sync.
 	Claim *gitmail.Claim `json:"claim,omitempty"`
 	// Path is the recipient's copy, if there is one.
 	Path string `json:"path,omitempty"`

@@ -10,12 +10,12 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Restored is what Restore did about one recipient of a message.
+// Restored is the result of Restore for one recipient of a message.
 type Restored struct {
 	ID    schema.ID        `json:"message_id"`
 	Agent schema.AgentName `json:"agent"`
-	// Was is what the message was before: acknowledged, archived, dead, or pending, which leaves it
-	// as it is.
+	// Was is the earlier state of the message: acknowledged, archived, dead, or pending, which
+	// Restore does not change.
 	Was string `json:"was"`
 	// Path is the copy in the inbox.
 	Path string `json:"path,omitempty"`
@@ -27,9 +27,9 @@ type Restored struct {
 // WasPending is a message that Restore leaves alone.
 const WasPending = "pending"
 
-// Restore puts a message back into the inboxes of the agents that acknowledged it, archived it or
-// gave it up, or only into that of the given agent. Its turns count anew, also for a Runner at work.
-// With dryRun, Restore only says what it would do.
+// Restore returns a message to the inboxes of the agents that acknowledged it, archived it or gave
+// it up, or only to that of the given agent. It resets the count of turns, even for a working
+// Runner. With dryRun, Restore changes nothing.
 //
 // Restore tries all recipients: with an error, it returns those for which it succeeded. Its errors
 // are those of Workspace.Find and Workspace.Restore.

@@ -20,7 +20,8 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Runner works the inbox of one agent. Make one with New. It must not run more than once at a time.
+// Runner works the inbox of one agent. Create one with New. It must not run more than once at a
+// time.
 type Runner struct {
 	workspace *mailbox.Workspace
 	config    Config
@@ -74,15 +75,14 @@ type Runner struct {
 var ErrStateLost = errors.New("the state of the inbox was removed or replaced during the run")
 
 // Run works the inbox until the context ends, or with Once until nothing is left to do; messages
-// that are held, expired or claimed elsewhere do not count. When the context ends, running turns are stopped: their
-// messages stay in the inbox, and the attempts do not count.
+// that are held, expired or claimed elsewhere do not count. When the context ends, running turns
+// are stopped: their messages stay in the inbox, and the attempts do not count.
 //
 // Run returns nil if the context ended, all is done, or Finish was called. The error is a
 // *BusyError if another Runner works the inbox; it matches agent.ErrUnavailable if the agent cannot
 // be started at startup, or at any time with Once; and ErrStateLost if state was removed meanwhile.
 // With Once it is a *DeadLettersError if messages could not be handled, and an
-// *UnreadableFilesError if files could not be read. Other errors say what is wrong with the
-// workspace.
+// *UnreadableFilesError if files could not be read. Other errors are about the workspace.
 func (r *Runner) Run(ctx context.Context) (err error) {
 	if r.hold, err = lockInbox(ctx, r.workspace, r.config.Agent, r.now()); err != nil {
 		return stoppedOr(ctx, err)
@@ -120,9 +120,9 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	return stoppedOr(ctx, r.work(ctx))
 }
 
-// Finish makes Run end when the current turns are over, their answers sent and their messages
-// acknowledged. No further turns begin. Finish may be called from any goroutine, also from Observe,
-// before Run, and more than once. With Once, Run returns what it knows by then.
+// Finish makes Run return once the current turns have ended, their answers are sent and their
+// messages acknowledged. No further turns begin. Finish may be called from any goroutine, including
+// Observe, before Run, and more than once.
 func (r *Runner) Finish() { r.finishOnce.Do(func() { close(r.finish) }) }
 
 func (r *Runner) finishing() bool {

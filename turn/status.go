@@ -57,7 +57,7 @@ type Conversation struct {
 	With schema.AgentName      `json:"with"`
 	// Turns counts since the conversation began or a person resumed it.
 	Turns int `json:"turns"`
-	// Bound says that it has had as many turns as are allowed.
+	// Bound reports that the conversation has reached its limit on turns.
 	Bound bool      `json:"bound"`
 	Last  time.Time `json:"last"`
 }

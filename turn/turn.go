@@ -67,10 +67,10 @@ const (
 // Unlimited is a bound that never trips.
 const Unlimited = -1
 
-// Config says how an inbox is worked. Agent and NewDriver are required; zero values of the rest
-// stand for the defaults.
+// Config configures a Runner. Agent and NewDriver are required; zero values of other fields mean
+// the defaults.
 type Config struct {
-	// Agent is the agent whose inbox is worked.
+	// Agent is the agent whose inbox the Runner works.
 	Agent schema.AgentName
 	// NewDriver makes the agent for a conversation. The session continues the conversation's last
 	// turn; it is empty if there was none.
@@ -171,7 +171,7 @@ type BusyError = exclusive.HeldError
 // Holder is the process that works an inbox.
 type Holder = exclusive.Holder
 
-// DeadLettersError says that a run with Once could not handle some messages.
+// DeadLettersError is returned if a run with Once could not handle some messages.
 type DeadLettersError struct {
 	// Messages are the ids of the dead letters, and the names of files that are not messages.
 	Messages []string

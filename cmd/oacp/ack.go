@@ -109,7 +109,7 @@ func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 				err = w.Acknowledge(e)
 			}
 			if o.all && mailbox.IsGone(err) {
-				err = nil // somebody else acknowledged it
+				err = nil // another process acknowledged it
 				continue
 			}
 			if err != nil {

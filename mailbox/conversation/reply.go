@@ -93,7 +93,7 @@ func After(ctx context.Context, w *mailbox.Workspace, id string) (parent schema.
 // Named returns the conversation that the text names: by its id, or by a message as After finds it.
 func Named(ctx context.Context, w *mailbox.Workspace, text string) (schema.ConversationID, error) {
 	if strings.HasPrefix(text, "conv-") {
-		return schema.ConversationID(text), nil // whoever sends it checks the form
+		return schema.ConversationID(text), nil // sending checks the form
 	}
 	_, in, _, err := After(ctx, w, text)
 	return in, err

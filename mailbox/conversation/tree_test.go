@@ -144,9 +144,9 @@ func TestLongChain(t *testing.T) {
 		t.Errorf("the branches take %d bytes, want at most %d", space, most)
 	}
 	if got, want := placed[length-1].Branch, "…  "+strings.Repeat("   ", mostBranches-1)+"└─ "; got != want {
-		t.Errorf("the last message stands behind %q, want %q", got, want)
+		t.Errorf("the last message follows %q, want %q", got, want)
 	}
 	if got, want := placed[mostBranches].Branch, strings.Repeat("   ", mostBranches-1)+"└─ "; got != want {
-		t.Errorf("message %d stands behind %q, want %q", mostBranches, got, want)
+		t.Errorf("message %d follows %q, want %q", mostBranches, got, want)
 	}
 }
