@@ -178,7 +178,7 @@ func followSession(ctx context.Context, o liveOptions, agent schema.AgentName, s
 		unseen.Err = &errorLog{w, s.Now}
 		synchronizer, err := o.sync.Open(ctx, &unseen, w)
 		if err != nil {
-			unseen.Warn("no sync: " + failure.Of(err).Message())
+			unseen.Warn("sync: " + failure.Of(err).Message())
 		}
 		ctx, stop := command.UntilSignal(ctx)
 		defer stop()

@@ -69,9 +69,9 @@ func TestRemoteState(t *testing.T) {
 		text string
 	}{
 		{nil, ""},
-		{away, `oacp: warning: no sync: /hub cannot be reached: git fetch: not \x1b[31mthere` + "\nhint: "},
+		{away, `oacp: warning: sync: /hub cannot be reached: git fetch: not \x1b[31mthere` + "\nhint: "},
 		{away, ""},
-		{refused, "oacp: warning: no sync: /hub refuses the mail: protected"},
+		{refused, "oacp: warning: sync: /hub refuses the mail: protected"},
 		{refused, ""},
 		{nil, "oacp: note: in step with /hub (oacp) again\n"},
 		{nil, ""},

@@ -302,7 +302,7 @@ func generalRules() []rule {
 		{"timeout", is(context.DeadlineExceeded, "")},
 		{"cancelled", is(context.Canceled, "")},
 		{"permission", is(fs.ErrPermission, "")},
-		{"read_only", isOneOf("in a sandbox, commands can write only to the folder that the program was started in: "+
+		{"read_only", isOneOf("make it writable; in a sandbox, commands can write only to the folder that the program was started in: "+
 			"start it in the workspace, or use the tools of oacp mcp", syscall.EROFS)},
 		{"disk_full", isOneOf("free disk space and try again", syscall.ENOSPC, syscall.EDQUOT)},
 		{"git_failed", as[*git.Error]("")},

@@ -93,7 +93,7 @@ func TestFailures(t *testing.T) {
 		{&agent.ExitError{Code: 3}, 1, "turn_failed", "exit status 3"},
 		{context.DeadlineExceeded, 1, "timeout", "deadline"},
 		{fmt.Errorf("writing: %w", syscall.ENOSPC), 1, "disk_full", "oacp: writing: no space left on device\nhint: free disk space and try again\n"},
-		{fmt.Errorf("folder x: %w", syscall.EROFS), 1, "read_only", "oacp: folder x: read-only file system\nhint: in a sandbox, commands can write only to"},
+		{fmt.Errorf("folder x: %w", syscall.EROFS), 1, "read_only", "oacp: folder x: read-only file system\nhint: make it writable; in a sandbox, commands can write only to"},
 		{fmt.Errorf("opening: %w", fs.ErrPermission), 1, "permission", "oacp: opening: permission denied\n"},
 		{&failure.SignalError{Signal: syscall.SIGINT}, 130, "interrupted", "oacp: stopped by interrupt\n"},
 		{&failure.SignalError{Signal: syscall.SIGTERM}, 143, "interrupted", "oacp: stopped by terminated\n"},
