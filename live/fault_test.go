@@ -88,7 +88,7 @@ func TestDamagedState(t *testing.T) {
 					}
 				}
 				h.wantNamed(h.on("s", event), test.want...)
-				h.wantNamed(h.on("s", event))
+				h.wantNamed(h.on("s", PostToolUse))
 			})
 		}
 	}

@@ -117,7 +117,7 @@ func (h *Hook) isQuiet(s *Session, e Event) bool {
 		return false
 	case e.Name == UserPromptSubmit && s.Backlog > 0:
 		return false
-	case slices.ContainsFunc(s.Shown, func(t Shown) bool { return t.Proof.after(e.Name, s.Working) != t.Proof }):
+	case slices.ContainsFunc(s.Shown, func(t Shown) bool { return t.Prompted || t.Proof.after(e.Name, s.Working) != t.Proof }):
 		return false
 	}
 	return s.hasLooked(h.inboxTime())
@@ -141,6 +141,9 @@ func (h *Hook) answer(ctx context.Context, dir *durable.Dir, e Event, print func
 	// After this hook the program passes on what has woken it, but only if it knows that by then.
 	if e.Name == PostToolUse && s.wasJustWoken(h.now()) && !pause(ctx, handover) {
 		return context.Cause(ctx)
+	}
+	if e.Name == UserPromptSubmit {
+		s.takeBack()
 	}
 	noteErr := h.prove(&s, e.Name)
 	text, err := h.news(ctx, dir, &s, e, begins)
@@ -240,6 +243,7 @@ func (h *Hook) prove(s *Session, event string) error {
 	var noticed []turn.Key
 	for i := range s.Shown {
 		t := &s.Shown[i]
+		t.Prompted = t.Prompted && event != PostToolUse && event != Stop
 		left := t.Proof.after(event, s.Working)
 		if left == none && t.Proof != none && t.Key.ID != "" {
 			noticed = append(noticed, t.Key)

@@ -78,10 +78,11 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestProof checks what each event proves about a message that was shown at another one.
+// TestProof checks what each event proves about a message that was shown at another one, and that a prompt shows again
+// what came with the one before, if nothing happened in between.
 func TestProof(t *testing.T) {
 	for _, test := range []struct {
-		events string // the first shows it
+		events string // the first shows it, and those with an exclamation mark
 		want   proof
 	}{
 		{"SessionStart", answered},
@@ -90,21 +91,28 @@ func TestProof(t *testing.T) {
 		{"SessionStart UserPromptSubmit Stop", none},
 		{"UserPromptSubmit", answered},
 		{"UserPromptSubmit PostToolUse", none},
-		{"UserPromptSubmit UserPromptSubmit", stopped}, // the first turn was interrupted, or still runs
-		{"UserPromptSubmit UserPromptSubmit PostToolUse", stopped},
-		{"UserPromptSubmit UserPromptSubmit Stop", none},
+		{"SessionStart UserPromptSubmit UserPromptSubmit", stopped}, // the first was interrupted or blocked, or still runs
+		{"UserPromptSubmit UserPromptSubmit!", stopped},
+		{"UserPromptSubmit UserPromptSubmit! UserPromptSubmit! UserPromptSubmit!", stopped},
+		{"UserPromptSubmit UserPromptSubmit! PostToolUse", stopped},
+		{"UserPromptSubmit UserPromptSubmit! PostToolUse UserPromptSubmit", stopped},
+		{"UserPromptSubmit UserPromptSubmit! Stop", none},
+		{"UserPromptSubmit PostToolUse UserPromptSubmit", none},
+		{"UserPromptSubmit SessionStart UserPromptSubmit!", answered},
 		{"PostToolUse", stopped},
 		{"PostToolUse PostToolUse", stopped}, // two tools that were called together
 		{"PostToolUse Stop", none},
 		{"PostToolUse UserPromptSubmit", stopped},
 		{"PostToolUse SessionStart UserPromptSubmit", answered},
 		{"Stop", answered},
+		{"Stop UserPromptSubmit", stopped},
 		{"Stop FileChanged", answered},
 		{"Stop PostToolUse", none},
 		{"Stop Stop", none},
 		{"FileChanged", delivered},
 		{"FileChanged Stop", delivered}, // the program holds it back until the turn ends
 		{"FileChanged Stop UserPromptSubmit", answered},
+		{"FileChanged Stop UserPromptSubmit UserPromptSubmit", stopped},
 		{"FileChanged Stop UserPromptSubmit Stop", none},
 		{"FileChanged PostToolUse", stopped},
 		{"FileChanged PostToolUse PostToolUse", stopped},
@@ -125,7 +133,8 @@ func TestProof(t *testing.T) {
 				m.Priority = schema.P1
 				h.arrive(m)
 				for i, event := range events {
-					if text := h.on("s", event); (i == 0) != strings.Contains(text, "- m3ss ") {
+					event, again := strings.CutSuffix(event, "!")
+					if text := h.on("s", event); (i == 0 || again) != strings.Contains(text, "- m3ss ") {
 						t.Errorf("%s, %s: event %d says %q", program, test.events, i, text)
 					}
 				}

@@ -9,8 +9,8 @@
 //	FileChanged       wakes the session for such mail (claude only)
 //	SessionEnd        forgets the session
 //
-// A message is shown once to each session. It is noticed when the model has answered a request that
-// carried it: see proof. An idle codex has no event for new mail, so Follow rings it.
+// A message is shown once to each session, or again if the program may have taken back the prompt that it came with.
+// It is noticed when the model has answered a request that carried it: see proof. An idle codex has no event for new mail, so Follow rings it.
 //
 // The state is in state/live/AGENT/SESSION.json. It need not survive a crash of the machine, which ends
 // the sessions, too.

@@ -32,8 +32,9 @@ type model struct {
 	wakes bool
 	// stopActive says that a hook held the session at its last Stop.
 	stopActive bool
-	// named counts how often a message was shown to the session.
-	named map[string]int
+	// named are those that were shown to the session. Those in open came with a prompt that nothing has happened after.
+	// If another prompt is next, they may be shown again. Those in taken came with the prompt of the turn.
+	named, open, again, taken map[string]bool
 }
 
 type phase int
@@ -47,7 +48,8 @@ const (
 func startModel(h *hooks, id string) *model {
 	m := &model{
 		h: h, id: id, next: make(map[string]bool), sent: make(map[string]bool), held: make(map[string]bool),
-		seen: make(map[string]bool), named: make(map[string]int),
+		seen: make(map[string]bool), named: make(map[string]bool),
+		open: make(map[string]bool), again: make(map[string]bool), taken: make(map[string]bool),
 	}
 	m.hook(Event{Name: SessionStart, Source: "startup"}, m.next)
 	return m
@@ -65,9 +67,18 @@ func (m *model) hook(e Event, to map[string]bool) bool {
 		m.h.Errorf("%s of %s shows %d tokens:\n%s", e.Name, m.id, tokens, text)
 	}
 	names := named(text)
+	switch {
+	case e.Name == PostToolUse, e.Name == Stop:
+		clear(m.open)
+	case e.Name == UserPromptSubmit:
+		maps.Copy(m.again, m.open)
+	}
 	for _, name := range names {
-		to[name] = true
-		m.named[name]++
+		if m.named[name] && !m.again[name] {
+			m.h.Errorf("%s of %s shows %s again", e.Name, m.id, name)
+		}
+		to[name], m.named[name], m.open[name] = true, true, e.Name == UserPromptSubmit
+		delete(m.again, name)
 	}
 	return len(names) > 0
 }
@@ -87,8 +98,11 @@ func (m *model) flush() {
 }
 
 func (m *model) prompt() {
-	m.hook(Event{Name: UserPromptSubmit}, m.next)
+	added := make(map[string]bool)
+	m.hook(Event{Name: UserPromptSubmit}, added)
+	maps.Copy(m.next, added)
 	if m.turn == idle {
+		m.taken = added
 		m.stopActive = false
 		m.flush()
 		m.ask()
@@ -97,6 +111,7 @@ func (m *model) prompt() {
 
 // answer ends a request: the model calls tools or ends the turn.
 func (m *model) answer(tools int) {
+	clear(m.taken)
 	maps.Copy(m.seen, m.sent)
 	clear(m.sent)
 	if tools > 0 {
@@ -129,9 +144,13 @@ func (m *model) endTool() {
 	}
 }
 
-// interrupt ends the turn as a person does. The session keeps what was sent.
+// interrupt ends the turn as a person does. The session keeps what was sent, but claude takes back a prompt that
+// the model has not answered.
 func (m *model) interrupt() {
 	maps.Copy(m.next, m.sent)
+	if m.h.Program == Claude && m.turn == asking {
+		maps.DeleteFunc(m.next, func(name string, _ bool) bool { return m.taken[name] })
+	}
 	clear(m.sent)
 	m.turn, m.tools = idle, 0
 }
@@ -143,14 +162,17 @@ func (m *model) changed(files int) {
 	for range files {
 		group.Go(func() {
 			said := make(map[string]bool)
-			answer := &model{h: m.h, id: m.id, named: make(map[string]int)}
+			answer := &model{h: m.h, id: m.id, named: make(map[string]bool), open: make(map[string]bool)}
 			if answer.hook(Event{Name: FileChanged, Change: "add", Path: "new.yaml"}, said) {
 				mu.Lock()
 				defer mu.Unlock()
 				maps.Copy(m.held, said)
 				m.wakes = true
-				for name, n := range answer.named {
-					m.named[name] += n
+				for name := range answer.named {
+					if m.named[name] {
+						m.h.Errorf("a new file shows %s again to %s", name, m.id)
+					}
+					m.named[name] = true
 				}
 			}
 		})
@@ -161,9 +183,11 @@ func (m *model) changed(files int) {
 
 // step does something that the session can do.
 func (m *model) step(random *rand.Rand) {
-	switch n := random.IntN(12); {
+	switch n := random.IntN(13); {
 	case n == 0 && m.turn != idle:
 		m.interrupt()
+	case n == 12 && m.turn == idle:
+		m.hook(Event{Name: UserPromptSubmit}, make(map[string]bool)) // another hook blocks the prompt
 	case n == 1 && m.turn == idle:
 		m.hook(Event{Name: SessionStart, Source: []string{"compact", "resume"}[random.IntN(2)]}, m.next)
 	case n == 2 && m.turn == working:
@@ -202,10 +226,7 @@ func (m *model) check(all bool) {
 			m.h.Errorf("session %s noticed %s, and its model has not seen it", m.id, short)
 		}
 	}
-	for name, n := range m.named {
-		if n != 1 {
-			m.h.Errorf("%s was shown to session %s %d times", name, m.id, n)
-		}
+	for name := range m.named {
 		if all && !slices.Contains(noticed, name) {
 			m.h.Errorf("%s was shown to session %s, which has not noticed it", name, m.id)
 		}
@@ -229,7 +250,8 @@ func anyMessage(h *hooks, random *rand.Rand, short string) *schema.Message {
 }
 
 // TestAnySessions lets some sessions of an agent work while messages come and go. Each message is shown once to
-// each session, which notices it when its model has seen it, not before.
+// each session, or again at a prompt before which nothing has happened. The session notices it when its model has seen
+// it, not before.
 func TestAnySessions(t *testing.T) {
 	const (
 		runs  = 8
@@ -296,7 +318,7 @@ func anySessions(t *testing.T, program Program, random *rand.Rand, steps int) {
 		s.finish()
 		s.check(true)
 		for _, short := range pending {
-			if s.named[short] == 0 {
+			if !s.named[short] {
 				t.Errorf("%s was never shown to session %s", short, s.id)
 			}
 		}

@@ -16,6 +16,8 @@ type Shown struct {
 	Key turn.Key `json:"key,omitzero"`
 	// Proof is empty once the message is noticed, and of a file that is not a message.
 	Proof proof `json:"proof,omitempty"`
+	// Prompted says that it came with a prompt, and that nothing has happened since.
+	Prompted bool `json:"prompted,omitempty"`
 }
 
 // Noticed reports whether the model is known to have seen the message.
@@ -67,4 +69,14 @@ func (p proof) after(event string, working bool) proof {
 		return stopped
 	}
 	return p
+}
+
+// takeBack forgets what came with a prompt that nothing has happened after, so that it is shown again. If a person
+// interrupts a turn before the model answers, or another hook blocks the prompt, claude takes back the prompt and
+// what came with it.
+func (s *Session) takeBack() {
+	lost := func(t Shown) bool { return t.Prompted }
+	if slices.ContainsFunc(s.Shown, lost) {
+		s.Shown, s.Looked = slices.DeleteFunc(s.Shown, lost), time.Time{}
+	}
 }
