@@ -3,21 +3,25 @@ package setup
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pelletier/go-toml/v2"
 
+	"github.com/oacp-go/oacp/internal/guide"
 	"github.com/oacp-go/oacp/live"
 )
 
 // settingsParts are the parts that are written into JSON.
 func settingsParts() []part {
 	return []part{
-		inJSON{hooks{live.Claude, "oacp hook claude --agent claude"}}, inJSON{permission{}},
+		inJSON{hooks{live.Claude, "oacp hook claude --agent claude"}}, inJSON{permission("mcp__oacp")}, inJSON{permission("Bash(oacp reply:*)")},
 		inJSON{server{[]any{"projects", "/home/ann/project", "mcpServers", "oacp"}, mcpCall{"oacp", []string{"mcp", "--agent", "claude"}}}},
 	}
 }
@@ -268,5 +272,24 @@ func TestSection(t *testing.T) {
 		if left := must(t, section{}.take, once); !strings.Contains(before, "oacp") && string(left) != before {
 			t.Errorf("taken out of %q it leaves %q", before, left)
 		}
+	}
+}
+
+// TestAllowedCommands checks that claude may run the commands that a digest and the page for agents name, and no others.
+func TestAllowedCommands(t *testing.T) {
+	text, _ := live.Compose([]live.Mail{{Err: errors.New("bad")}}, live.DigestOptions{Greeting: true, Agent: "claude", Budget: live.MaxBudget})
+	again, _ := live.Compose([]live.Mail{{Err: errors.New("bad")}}, live.DigestOptions{})
+	if greeting := "You are oacp agent"; !strings.HasPrefix(text, greeting) || !strings.Contains(guide.Agent, `"`+greeting) {
+		t.Errorf("the page for agents does not say what those need not do whom a hook greets: %s", text)
+	}
+	var named []string
+	for _, match := range regexp.MustCompile("(?m)(?:^    |[`(;:,] ?)oacp ([a-z]+)").FindAllStringSubmatch(guide.Agent+text+again, -1) {
+		if match[1] != "next" { // a session needs no waiting
+			named = append(named, match[1])
+		}
+	}
+	slices.Sort(named)
+	if named = slices.Compact(named); !slices.Equal(named, allowed) {
+		t.Errorf("the texts name %q, claude may run %q", named, allowed)
 	}
 }

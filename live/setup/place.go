@@ -93,7 +93,7 @@ func (o Options) files(config string) []file {
 		global = config + ".json"
 	}
 	return []file{
-		{path: settings, inProject: inProject, folder: inProject, mode: 0o644, empty: []byte("{}\n"), parts: []part{calls, inJSON{permission{}}}},
+		{path: settings, inProject: inProject, folder: inProject, mode: 0o644, empty: []byte("{}\n"), parts: append([]part{calls}, permissions()...)},
 		{path: global, mode: 0o600, empty: []byte("{}\n"), parts: []part{inJSON{server{servers, mcpCall{o.Command, []string{"mcp", "--agent", fromEnvironment + string(o.Agent) + "}"}}}}}},
 	}
 }

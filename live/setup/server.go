@@ -10,12 +10,8 @@ import (
 	"github.com/oacp-go/oacp/internal/visible"
 )
 
-// serverName is the name under which the MCP server is registered, and allowed is what claude calls
-// all of its tools.
-const (
-	serverName = "oacp"
-	allowed    = "mcp__" + serverName
-)
+// serverName is the name under which the MCP server is registered.
+const serverName = "oacp"
 
 // An mcpCall is the command line of an MCP server.
 type mcpCall struct {
@@ -106,22 +102,35 @@ func (s server) ours(d *document) ([]any, error) {
 	return s.path, checkOwn(entry, "type", "command", "args")
 }
 
-// permission is the part of claude's settings that lets it use the tools of the MCP server without
-// asking.
-type permission struct{}
+// allowed are the commands that claude may run without asking: those that a digest and oacp help agent name. Others,
+// such as oacp run, start programs.
+var allowed = []string{"ack", "help", "inbox", "list", "owed", "read", "reply", "restore", "send", "status", "thread"}
 
-func (permission) name() string { return "permission" }
+// permissions returns the parts of claude's settings that let it use the tools of the MCP server and those commands
+// without asking.
+func permissions() []part {
+	parts := []part{inJSON{permission("mcp__" + serverName)}}
+	for _, name := range allowed {
+		parts = append(parts, inJSON{permission("Bash(oacp " + name + ":*)")})
+	}
+	return parts
+}
+
+// A permission is a rule of what claude may do without asking.
+type permission string
+
+func (p permission) name() string { return string(p) }
 
 func (p permission) fill(d *document) error {
 	if path, _ := p.ours(d); path != nil {
 		return nil
 	}
-	return d.set(allowed, "permissions", "allow", end)
+	return d.set(string(p), "permissions", "allow", end)
 }
 
-func (permission) ours(d *document) ([]any, error) {
+func (p permission) ours(d *document) ([]any, error) {
 	for i, v := range d.elements("permissions", "allow") {
-		if d.equal(v, allowed) {
+		if d.equal(v, string(p)) {
 			return []any{"permissions", "allow", i}, nil
 		}
 	}
