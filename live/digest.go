@@ -195,7 +195,7 @@ func (d *digest) line(m *schema.Message, marks string, most int) string {
 func (d *digest) marks(m *Mail) string {
 	var marks []string
 	if m.Elsewhere {
-		marks = append(marks, "another session has seen it")
+		marks = append(marks, "shown to another session, too")
 	}
 	if m.isMessage() && m.Message.ExpiredAt(d.Now) {
 		marks = append(marks, "expired")

@@ -125,7 +125,7 @@ func TestComposeLongest(t *testing.T) {
 	}
 	text, named = Compose(mail, o)
 	checkDigest(t, text, named, mail, o)
-	if !strings.Contains(text, string(mail[0].Message.ID)+" brainstorm_followup P0 from "+name+", 4166d (another session has seen it, expired, unverified): 漢") {
+	if !strings.Contains(text, string(mail[0].Message.ID)+" brainstorm_followup P0 from "+name+", 4166d (shown to another session, too, expired, unverified): 漢") {
 		t.Errorf("the line of the first message is not whole:\n%s", text)
 	}
 }
@@ -403,7 +403,7 @@ func checkNames(t *testing.T, text string, lines []string, mail []Mail) bool {
 				ok = strings.Contains(line, " from ")
 			}
 		}
-		if ok = ok && strings.Contains(line, "(another session has seen it") == m.Elsewhere; !ok {
+		if ok = ok && strings.Contains(line, "(shown to another session, too") == m.Elsewhere; !ok {
 			t.Errorf("line %q does not name message %d, %q:\n%s", line, n, name, text)
 			return false
 		}

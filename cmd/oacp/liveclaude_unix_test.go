@@ -221,7 +221,7 @@ func TestTwoClaudes(t *testing.T) {
 	t.Parallel()
 	var both sync.WaitGroup
 	both.Add(2)
-	line := regexp.MustCompile(`- (\w+) question P2 from codex, \d+m( \(another session has seen it\))?: Alpha for both`)
+	line := regexp.MustCompile(`- (\w+) question P2 from codex, \d+m( \(shown to another session, too\))?: Alpha for both`)
 	s := newLiveScene(t, func(_ context.Context, r modelstub.Request) modelstub.Reply {
 		found := line.FindStringSubmatch(string(r.Body))
 		if found == nil || len(r.Results) > 0 {

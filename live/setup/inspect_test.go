@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -170,7 +171,20 @@ func TestInspectSessions(t *testing.T) {
 	want := []string{
 		"warn hook: 2026-02-28T16:00:00Z no space left", "warn hook: 2026-03-01T02:00:00Z no space left", "warn hook: 2026-03-01T12:00:00Z no space left",
 	}
-	if got := inspect(); !slices.Equal(got, want) {
+	h := &live.Hook{Workspace: s.workspace, Agent: "claude", Program: live.Claude, Now: func() time.Time { return now }, Getenv: func(name string) string {
+		return map[string]string{"CLAUDE_PID": strconv.Itoa(os.Getpid())}[name]
+	}}
+	for id, dir := range map[string]string{"here": "/home/ann", "nowhere": ""} {
+		if err := h.Handle(t.Context(), live.Event{Name: live.SessionStart, Session: id, Dir: dir}, func(live.Answer) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want = append(want, "ok session here: claude for agent claude in /home/ann, since 2026-03-01T12:00:00Z; seen: SessionStart",
+		"ok session nowhere: claude for agent claude, since 2026-03-01T12:00:00Z; seen: SessionStart")
+	got := inspect()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
 		t.Errorf("doctor says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

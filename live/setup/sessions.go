@@ -60,8 +60,12 @@ func InspectSessions(w *mailbox.Workspace, now time.Time) ([]doctor.Finding, err
 				seen = append(seen, event)
 			}
 		}
-		add("session "+s.ID, doctor.SeverityOK, "", "%s for agent %s in %s, since %s; seen: %s",
-			s.Program, s.Agent, s.Dir, s.Began.UTC().Format(time.RFC3339), strings.Join(seen, ", "))
+		folder := ""
+		if s.Dir != "" {
+			folder = " in " + s.Dir
+		}
+		add("session "+s.ID, doctor.SeverityOK, "", "%s for agent %s%s, since %s; seen: %s",
+			s.Program, s.Agent, folder, s.Began.UTC().Format(time.RFC3339), strings.Join(seen, ", "))
 	}
 	lines, err := live.Errors(w, now.Add(-errorsAge))
 	for _, line := range lines[max(0, len(lines)-lastErrors):] {
