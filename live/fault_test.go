@@ -156,6 +156,7 @@ func TestDamagedBacklog(t *testing.T) {
 				break
 			}
 			got = append(got, names...)
+			h.wantNamed(h.on("s", PostToolUse))
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
