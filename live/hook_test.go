@@ -221,7 +221,7 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// TestHeldOnce checks that a session that was held is not held again, and shows later what came since.
+// TestHeldOnce checks that a session that was held is not held again, and that mail which arrives meanwhile is shown later.
 func TestHeldOnce(t *testing.T) {
 	for _, program := range Programs() {
 		h := newHooks(t, program)

@@ -2,10 +2,10 @@
 //
 // The hooks of a session call `oacp hook`, which passes each event to Hook.Handle:
 //
-//	SessionStart      greets: who the agent is, what waits, what it owes
-//	UserPromptSubmit  adds what is new, and more of what did not fit before
-//	PostToolUse       adds what is new
-//	Stop              holds the session if mail has come that should wake it
+//	SessionStart      names the agent, its waiting mail, and the answers that it owes
+//	UserPromptSubmit  adds new mail, and more of the mail that did not fit before
+//	PostToolUse       adds new mail
+//	Stop              holds the session if there is new mail that should wake it
 //	FileChanged       wakes the session for such mail (claude only)
 //	SessionEnd        forgets the session
 //

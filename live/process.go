@@ -86,8 +86,9 @@ func caller(program Program, getenv func(string) string) runningProcess {
 	return runningProcess{}
 }
 
-// terminalOf returns the process of codex in whose terminal a session of the folder is, if only one can be:
-// one that has no session yet, or the only one. Taken are those with a session.
+// terminalOf returns the process of codex that shows a session of the folder. If there are several in the
+// folder, that is the only one without a session; those in taken have one. It returns the zero Process if
+// it cannot tell.
 func terminalOf(dir string, taken map[Process]bool) Process {
 	all := codexIn(dir)
 	free := slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return taken[p] })

@@ -41,7 +41,7 @@ func (o *gitOptions) check(c *cli.Context) error {
 		}
 	}
 	if o.branch != "" && o.ref != "" {
-		return failure.Usagef("--branch and --ref exclude each other")
+		return failure.Usagef("--branch and --ref are mutually exclusive")
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (o *setupOptions) check(args []string) (live.Program, error) {
 	case !slices.Contains(live.Programs(), live.Program(args[0])):
 		return "", failure.Usagef("%s has no setup", visible.Quote(args[0])).WithHint("the programs are claude and codex")
 	case o.user && o.project:
-		return "", failure.Usagef("--user and --project exclude each other")
+		return "", failure.Usagef("--user and --project are mutually exclusive")
 	case o.remove && (o.agent != "" || o.sync.IsSet()):
 		return "", failure.Usagef("--remove takes out everything: --agent and --sync are of no use with it")
 	}
@@ -221,7 +221,7 @@ func (a *setupAnswer) addSetup(ctx context.Context, plan *setup.Plan, options se
 		note("the hooks call %s, because that is not the oacp on the PATH", options.Command)
 	}
 	if command.FindSeparate("mcp") == "" {
-		note("sessions have no tools until oacp-mcp is installed: it is neither beside oacp nor on the PATH")
+		note("sessions have no tools until oacp-mcp is installed: it is neither next to oacp nor on the PATH")
 	}
 	if _, err := exec.LookPath(string(options.Program)); err != nil {
 		note("%s is not on the PATH", options.Program)

@@ -79,7 +79,7 @@ func (o *syncOptions) check(c *cli.Context) (err error) {
 		switch {
 		case !c.IsSet(name):
 		case set != "":
-			return failure.Usagef("--%s and --%s exclude each other", set, name)
+			return failure.Usagef("--%s and --%s are mutually exclusive", set, name)
 		default:
 			set = name
 		}

@@ -97,7 +97,7 @@ func TestSignal(t *testing.T) {
 	}
 }
 
-// TestDiskFull checks that a full disk of this machine is told from one of the remote.
+// TestDiskFull checks that a full disk of this machine has another code than one of the remote.
 func TestDiskFull(t *testing.T) {
 	for stderr, want := range map[string]bool{
 		"error: file write error: No space left on device\nfatal: unpack-objects failed":        true,

@@ -203,7 +203,7 @@ func (f found) findings() []doctor.Finding {
 	}
 	if f.server != nil && !f.startsServer() {
 		add(doctor.SeverityWarning, "go install ./cmd/... in a clone of the repository installs it",
-			"the MCP server does not start: the program oacp-mcp is neither beside oacp nor on the PATH")
+			"the MCP server does not start: the program oacp-mcp is neither next to oacp nor on the PATH")
 	}
 	if !f.section {
 		add(doctor.SeveritySkipped, again+" writes it", "the instructions have no section about mail")

@@ -50,7 +50,7 @@ func TestInspect(t *testing.T) {
 				s.t.Fatal(err)
 			}
 			s.do(Prepare, o)
-		}, []string{hooksOK, "warn claude (project): the MCP server does not start: the program oacp-mcp is neither beside oacp nor on the PATH"}},
+		}, []string{hooksOK, "warn claude (project): the MCP server does not start: the program oacp-mcp is neither next to oacp nor on the PATH"}},
 		"server": {func(s *scene) {
 			o := s.options(live.Claude, Project)
 			o.Command = filepath.Join(s.home, "oacp")

@@ -72,7 +72,7 @@ func (w *writer) any(depth int) {
 	}
 }
 
-// hook writes a hook of somebody else, or now and then something that is none.
+// hook writes a hook of another program, or now and then something that is not a hook.
 func (w *writer) hook() {
 	if w.IntN(5) == 0 {
 		w.any(2)

@@ -90,7 +90,7 @@ func appended(data []byte, text, newline string) []byte {
 	return concat(data, []byte(between+text))
 }
 
-// withoutEmptyLine returns what stands before a text that appended has added.
+// withoutEmptyLine returns the text before one that appended has added.
 func withoutEmptyLine(before []byte) []byte {
 	for _, newline := range []string{"\r\n", "\n"} {
 		if bytes.HasSuffix(before, []byte("\n"+newline)) {
