@@ -47,7 +47,7 @@ func TestClaudeIsShown(t *testing.T) {
 		return modelstub.Reply{Text: "Well."}
 	})
 	s.run("setup", "claude", "--agent", claudeAgent)
-	if err := os.WriteFile(filepath.Join(s.folder, ".claude", "settings.json"), []byte(`{"permissions": {"allow": ["Bash(cat:*)"]}}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.folder, ".claude", "settings.json"), []byte(`{"permissions": {"allow": ["Bash"]}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.ask("Alpha waits")
