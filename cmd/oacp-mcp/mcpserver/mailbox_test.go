@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 )
 
 type sentMessage struct {
@@ -158,6 +160,44 @@ func TestMailboxConversation(t *testing.T) {
 	if len(conversation.Messages) != 3 || !strings.Contains(conversation.Unreadable, inbox) {
 		t.Errorf("the thread is %+v, want three messages and the folder that cannot be read", conversation)
 	}
+}
+
+// TestNoticed checks that the lists of both sides say that a session has noticed a request.
+func TestNoticed(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	claude, codex := r.client(t, "claude"), r.client(t, "codex")
+	var asked sentMessage
+	claude.call(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "Which port?", "body": "For the tests."}, &asked)
+	check := func(stage turn.Stage) {
+		t.Helper()
+		var conversation struct{ Messages []struct{ Stage turn.Stage } }
+		text := claude.call(t, "show_thread", arguments{"message_id": asked.MessageID}, &conversation)
+		wantText(t, "the thread", text, fmt.Sprintf(" [%s]\n", stage))
+		if m := conversation.Messages; len(m) != 1 || m[0].Stage != stage {
+			t.Errorf("the thread is %+v, want one message, %s", m, stage)
+		}
+		for _, c := range []*client{claude, codex} {
+			var owed struct{ Mine, Theirs []struct{ Stage turn.Stage } }
+			text := c.call(t, "list_owed", nil, &owed)
+			wantText(t, "what is owed", text, fmt.Sprintf(" old, %s: Which port?", stage))
+			if all := append(owed.Mine, owed.Theirs...); len(all) != 1 || all[0].Stage != stage {
+				t.Errorf("owed is %+v, want one request, %s", owed, stage)
+			}
+		}
+	}
+	check(turn.StageWaiting)
+	copies, err := r.workspace.Find(t.Context(), asked.MessageID)
+	if err != nil || len(copies) == 0 {
+		t.Fatalf("found %d copies of the request: %v", len(copies), err)
+	}
+	key, err := turn.KeyOf(copies[0].Message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := turn.NoteNoticed(r.workspace, "codex", []turn.Key{key}, turn.Noticed{Session: "one", Program: "codex", At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	check(turn.StageNoticed)
 }
 
 // file returns the path of the copy of a message in a box.
