@@ -11,6 +11,7 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -53,7 +54,7 @@ func (i *inspection) mailboxes() {
 
 func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
 	name := mailbox.BoxName(agent, box)
-	dir, err := durable.OpenDir(i.w.Root(), i.w.Dir(), name)
+	err := i.writable(name, "make it writable, or messages stay queued")
 	if errors.Is(err, fs.ErrNotExist) && (box == mailbox.Inbox || box == mailbox.Archive) {
 		return // see inbox; the archive is made when it is needed
 	}
@@ -64,19 +65,36 @@ func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
 	}
 	if err != nil {
 		i.add(name, SeverityError, "a mailbox folder is a real folder inside the workspace", "%v", err)
-		return
+	}
+}
+
+// writable reports a folder that this process cannot write to. It returns an error if it cannot open
+// the folder.
+func (i *inspection) writable(name, hint string) error {
+	dir, err := durable.OpenDir(i.w.Root(), i.w.Dir(), name)
+	if err != nil {
+		return err
 	}
 	if err := dir.Writable(); err != nil {
-		i.add(name, SeverityError, "make it writable, or messages stay queued", "%v", err)
+		i.add(name, SeverityError, hint, "%v", err)
 	}
 	if err := dir.Close(); err != nil {
 		i.fail(name, err)
 	}
+	return nil
 }
 
-// state reports what below state is neither a folder nor a file. Commands refuse it.
+// state reports a state folder, or one with the sessions and errors of hooks, that is not writable. It
+// also reports what below state is neither a folder nor a file. Commands refuse that.
 func (i *inspection) state(ctx context.Context) {
 	i.category = categoryDelivery
+	for _, name := range []string{stateName, project.SessionsFolder} {
+		before := len(i.findings)
+		err := i.writable(name, "make it writable, or sessions get no mail")
+		if err != nil || len(i.findings) > before {
+			break
+		}
+	}
 	err := i.walk(ctx, stateName, func(name string, info fs.FileInfo) {
 		if !info.Mode().IsRegular() {
 			i.add(name, SeverityError, "remove it", "is neither a folder nor a plain file")

@@ -1,0 +1,64 @@
+package doctor
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/oacp-go/oacp/mailbox/project"
+)
+
+// makeReadOnly makes a folder read-only for the duration of the test. Permissions do not stop root, but a
+// read-only mount does.
+func makeReadOnly(t *testing.T, path string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		if err := os.Chmod(path, 0o555); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.Chmod(path, 0o755) }) // the folder of the test is removed in any case
+		return
+	}
+	if err := unix.Mount(path, path, "", unix.MS_BIND, ""); err != nil {
+		t.Skipf("this machine cannot mount a folder: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmounting %s: %v", path, err)
+		}
+	})
+	if err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Skipf("this machine cannot make a mount read-only: %v", err)
+	}
+}
+
+// TestInspectAReadOnlyState checks that there is one finding, also if all folders below state are
+// read-only.
+func TestInspectAReadOnlyState(t *testing.T) {
+	for _, folder := range []string{stateName, project.SessionsFolder} {
+		t.Run(folder, func(t *testing.T) {
+			w := newWorkspace(t, "claude", "codex")
+			if err := w.MakeStateFolder(project.SessionsFolder); err != nil {
+				t.Fatal(err)
+			}
+			if found, ok := find(inspect(t, w), trouble{category: "Delivery", finding: stateName}); ok {
+				t.Errorf("a writable folder gives %+v", found)
+			}
+			path := filepath.Join(w.Dir(), folder)
+			makeReadOnly(t, path)
+			var found []Finding
+			for _, f := range inspect(t, w) {
+				if f.Category == "Delivery" && f.Severity != SeverityOK {
+					found = append(found, f)
+				}
+			}
+			if len(found) != 1 || found[0].Name != folder || found[0].Severity != SeverityError || found[0].Mend != nil {
+				t.Fatalf("the findings are %+v, want one error about %s", found, folder)
+			}
+			wantError(t, errors.New(found[0].Message), "folder "+path+": ")
+		})
+	}
+}
