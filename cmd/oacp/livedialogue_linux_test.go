@@ -115,11 +115,25 @@ func (d *dialogue) open() {
 	d.claude = terminal.Start(d.t, options)
 	options.Command = []string{"codex"}
 	d.codex = terminal.Start(d.t, options)
+	d.t.Cleanup(d.explain)
 	d.claude.Await("for shortcuts")
 	d.codex.Await("stub-model default")
 	d.codex.Say("good morning")
 	d.codex.Await("Good morning to you.")
 	d.awaitIdle("codex")
+}
+
+// explain logs the screens and the sessions if the test failed.
+func (d *dialogue) explain() {
+	if !d.t.Failed() {
+		return
+	}
+	d.t.Logf("claude:\n%s\ncodex:\n%s", d.claude.Screen(), d.codex.Screen())
+	files, _ := filepath.Glob(filepath.Join(d.project, "state", "live", "*", "*"))
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		d.t.Logf("%s: %s %v", file, data, err)
+	}
 }
 
 // run runs a command of the person and returns its standard output.

@@ -272,8 +272,11 @@ func (y *Synchronizer) Around(ctx context.Context, ends bool, work func() error)
 	}
 	err := y.during(ctx, ends, work)
 	if ctx.Err() != nil {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastSync)
+		// A second signal ends the last sync with its git, which a killed process would leave behind.
+		var stop, cancel func()
+		ctx, stop = UntilSignal(context.WithoutCancel(ctx))
+		defer stop()
+		ctx, cancel = context.WithTimeout(ctx, lastSync)
 		defer cancel()
 	}
 	y.Once(ctx)
