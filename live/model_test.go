@@ -187,7 +187,11 @@ func (m *model) step(random *rand.Rand) {
 	case n == 0 && m.turn != idle:
 		m.interrupt()
 	case n == 12 && m.turn == idle:
-		m.hook(Event{Name: UserPromptSubmit}, make(map[string]bool)) // another hook blocks the prompt
+		said := make(map[string]bool) // which claude drops
+		if m.h.Program == Codex {
+			said = m.next
+		}
+		m.hook(Event{Name: UserPromptSubmit}, said) // another hook blocks the prompt
 	case n == 1 && m.turn == idle:
 		m.hook(Event{Name: SessionStart, Source: []string{"compact", "resume"}[random.IntN(2)]}, m.next)
 	case n == 2 && m.turn == working:

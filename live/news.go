@@ -121,7 +121,7 @@ func setOf(names []string) map[string]bool {
 func (s *Session) show(mail []Mail, o DigestOptions, event string) (text string, left []string) {
 	text, named := Compose(mail, o)
 	for _, m := range mail[:named] {
-		one := Shown{File: m.File, At: o.Now, Key: m.key, Prompted: event == UserPromptSubmit}
+		one := Shown{File: m.File, At: o.Now, Key: m.key, Prompted: event == UserPromptSubmit && s.Program == Claude}
 		if one.Key.ID == "" && m.isMessage() {
 			one.Key, _ = turn.KeyOf(m.Message)
 		}

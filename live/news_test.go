@@ -86,12 +86,16 @@ func TestBurst(t *testing.T) {
 	h := newHooks(t, Claude)
 	h.on("s", SessionStart)
 	h.on("s", UserPromptSubmit)
-	left := h.arriveAny(rand.New(rand.NewPCG(1, 2)), "n", 80)
+	left := h.arriveAny(rand.New(rand.NewPCG(1, 2)), "n", 150)
 	left = h.wantDigest(h.on("s", PostToolUse), DefaultBudget, left)
 	h.wantNamed(h.on("s", PostToolUse))
 	h.wantNamed(h.on("s", Stop))
+	if len(left) == 0 {
+		t.Error("one digest has room for all")
+	}
 	for len(left) > 0 {
 		left = h.wantDigest(h.on("s", UserPromptSubmit), backlogBudget, left)
+		h.wantNamed(h.on("s", PostToolUse))
 	}
 }
 

@@ -16,7 +16,8 @@ type Shown struct {
 	Key turn.Key `json:"key,omitzero"`
 	// Proof is empty once the message is noticed, and of a file that is not a message.
 	Proof proof `json:"proof,omitempty"`
-	// Prompted says that it came with a prompt, and that nothing has happened since.
+	// Prompted says that it came with a prompt of claude, and that nothing has happened since: claude drops it
+	// if a person takes the prompt back or another hook blocks it. Codex keeps it.
 	Prompted bool `json:"prompted,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // ClaudeTerminalEnv returns the variables of ClaudeEnv. It also writes settings, so that claude starts
-// in a terminal in the folder without a question.
+// in a terminal in the folder without a question, and runs oacp reply without asking, as a person may decide.
 func (s *Server) ClaudeTerminalEnv(t testing.TB, home, folder string) []string {
 	t.Helper()
 	config := filepath.Join(home, ".claude")
@@ -25,7 +25,7 @@ func (s *Server) ClaudeTerminalEnv(t testing.TB, home, folder string) []string {
 		"projects":              map[string]any{resolved(t, folder): map[string]any{"hasTrustDialogAccepted": true}},
 	})
 	writeJSON(t, filepath.Join(config, "settings.json"), map[string]any{
-		"permissions": map[string]any{"defaultMode": "default"},
+		"permissions": map[string]any{"defaultMode": "default", "allow": []string{"Bash(oacp reply:*)"}},
 	})
 	return s.ClaudeEnv(home)
 }

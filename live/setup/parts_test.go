@@ -21,7 +21,7 @@ import (
 // settingsParts are the parts that are written into JSON.
 func settingsParts() []part {
 	return []part{
-		inJSON{hooks{live.Claude, "oacp hook claude --agent claude"}}, inJSON{permission("mcp__oacp")}, inJSON{permission("Bash(oacp reply:*)")},
+		inJSON{hooks{live.Claude, "oacp hook claude --agent claude"}}, inJSON{permission("mcp__oacp")}, inJSON{permission("Bash(oacp read:*)")},
 		inJSON{server{[]any{"projects", "/home/ann/project", "mcpServers", "oacp"}, mcpCall{"oacp", []string{"mcp", "--agent", "claude"}}}},
 	}
 }
@@ -275,7 +275,8 @@ func TestSection(t *testing.T) {
 	}
 }
 
-// TestAllowedCommands checks that claude may run the commands that a digest and the page for agents name, and no others.
+// TestAllowedCommands checks that claude may run the commands that a digest and the page for agents name and that neither
+// send nor undo anything, and no others.
 func TestAllowedCommands(t *testing.T) {
 	text, _ := live.Compose([]live.Mail{{Err: errors.New("bad")}}, live.DigestOptions{Greeting: true, Agent: "claude", Budget: live.MaxBudget})
 	again, _ := live.Compose([]live.Mail{{Err: errors.New("bad")}}, live.DigestOptions{})
@@ -284,7 +285,10 @@ func TestAllowedCommands(t *testing.T) {
 	}
 	var named []string
 	for _, match := range regexp.MustCompile("(?m)(?:^    |[`(;:,] ?)oacp ([a-z]+)").FindAllStringSubmatch(guide.Agent+text+again, -1) {
-		if match[1] != "next" { // a session needs no waiting
+		switch match[1] {
+		case "next": // a session needs no waiting
+		case "reply", "restore", "send", "thread": // claude asks before these
+		default:
 			named = append(named, match[1])
 		}
 	}

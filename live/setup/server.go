@@ -102,9 +102,10 @@ func (s server) ours(d *document) ([]any, error) {
 	return s.path, checkOwn(entry, "type", "command", "args")
 }
 
-// allowed are the commands that claude may run without asking: those that a digest and oacp help agent name. Others,
-// such as oacp run, start programs.
-var allowed = []string{"ack", "help", "inbox", "list", "owed", "read", "reply", "restore", "send", "status", "thread"}
+// allowed are the commands that claude may run without asking: those that a digest and oacp help agent name, without
+// those that can send a file, such as oacp reply --body-file, or lift a limit of turns. The tools of the MCP server
+// answer without asking. Other commands, such as oacp run, start programs.
+var allowed = []string{"ack", "help", "inbox", "list", "owed", "read", "status"}
 
 // permissions returns the parts of claude's settings that let it use the tools of the MCP server and those commands
 // without asking.

@@ -131,6 +131,7 @@ func (c *Claims) settle(ctx context.Context, claims []*heldClaim, begun time.Tim
 		}
 		switch {
 		case c.held[h.ID] != h || !h.Renewed.Before(begun):
+		case h.isEnding() && h.done.After(c.synced): // the remote does not know yet that the message was handled
 		case h.isEnding() && !h.ours && err == nil: // it was never won
 			c.lose(h)
 		default:

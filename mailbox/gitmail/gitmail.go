@@ -353,13 +353,16 @@ func (e *exchange) run(ctx context.Context, round func(context.Context) (*Remote
 // error.
 func (e *exchange) round(ctx context.Context) (refusal *RemoteError, err error) {
 	e.r.step("fetched")
-	if e.tip != e.base || e.lateList != "" {
+	if e.tip != e.base || e.lateList != "" && e.tip != "" {
 		if err := e.catchUp(ctx); err != nil {
 			return nil, err
 		}
 		if err := e.receive(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if err := e.noteLost(); err != nil { // those removed since the sync began
+		return nil, err
 	}
 	d, err := e.look(ctx)
 	if err != nil {

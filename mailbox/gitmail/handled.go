@@ -110,6 +110,7 @@ func (e *exchange) addAcknowledged(d *outgoing, f *folder, p place) error {
 	case err != nil:
 		d.problem(original, err)
 		f.unsettled = true
+		e.blocked(err) // a claim on the message must stay
 		return nil
 	case d.staged[m.ID]:
 		f.unsettled = true

@@ -292,7 +292,7 @@ func (e *exchange) receiveMessages(ctx context.Context, news *arrivals, b *reade
 		outbox := place{a.from, mailbox.Outbox, name}
 		here, err := e.find(outbox)
 		if err != nil {
-			e.blockedMessage(err, outbox, a.pending)
+			e.blockedMessage(err, outbox, a.sent, a.pending)
 			continue
 		}
 		if here != "" {
@@ -361,7 +361,7 @@ func (e *exchange) deliver(ctx context.Context, files []mailbox.Received) error 
 		case isRefusal(err):
 			e.problem(e.pathOf(files[i].From, files[i].Name, files[i].Pending), err)
 		default:
-			e.blockedMessage(err, place{files[i].From, mailbox.Outbox, files[i].Name}, files[i].Pending)
+			e.blockedMessage(err, place{files[i].From, mailbox.Outbox, files[i].Name}, true, files[i].Pending)
 		}
 	}
 	return nil

@@ -39,9 +39,13 @@ func (e *exchange) blockedIn(err error, change place) {
 	e.blocked(err, change)
 }
 
-// blockedMessage is blocked for a message: its outbox or one of the inboxes refuses it.
-func (e *exchange) blockedMessage(err error, outbox place, pending []schema.AgentName) {
-	copies := []place{outbox}
+// blockedMessage is blocked for a message: its outbox or one of the inboxes refuses it. Sent says that the
+// tip adds the outbox copy. Noted as late without need, it would acknowledge the message for all but the pending.
+func (e *exchange) blockedMessage(err error, outbox place, sent bool, pending []schema.AgentName) {
+	var copies []place
+	if sent {
+		copies = append(copies, outbox)
+	}
 	for _, agent := range pending {
 		copies = append(copies, place{agent, mailbox.Inbox, outbox.name})
 	}
