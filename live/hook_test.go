@@ -79,7 +79,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // TestProof checks what each event proves about a message that was shown at another one, and that a prompt of claude
-// shows again what came with the one before, if nothing happened in between.
+// shows the mail of the previous prompt again if no other event came in between.
 func TestProof(t *testing.T) {
 	for _, test := range []struct {
 		events string // the first shows it, and those with an exclamation mark

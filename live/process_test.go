@@ -171,8 +171,8 @@ func (h *hooks) stateFiles() (names []string) {
 	return names
 }
 
-// TestHooksAtOnce runs 50 hooks of two sessions at once: each message is shown once to each session. A prompt after
-// another shows again what came with that, so there is none.
+// TestHooksAtOnce runs 50 hooks of two sessions at once: each message is shown once to each session. Two prompts
+// in a row would show mail again, so no hook is for a prompt.
 func TestHooksAtOnce(t *testing.T) {
 	h := newHooks(t, Claude)
 	h.now = time.Now()

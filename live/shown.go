@@ -72,9 +72,9 @@ func (p proof) after(event string, working bool) proof {
 	return p
 }
 
-// takeBack forgets what came with a prompt that nothing has happened after, so that it is shown again. If a person
-// interrupts a turn before the model answers, or another hook blocks the prompt, claude takes back the prompt and
-// what came with it.
+// takeBack forgets the mail of a prompt that no other event followed, so that it is shown again. If a person
+// interrupts a turn before the model answers, or another hook blocks the prompt, claude drops the prompt and its
+// mail.
 func (s *Session) takeBack() {
 	lost := func(t Shown) bool { return t.Prompted }
 	if slices.ContainsFunc(s.Shown, lost) {
