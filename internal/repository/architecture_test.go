@@ -29,7 +29,7 @@ var (
 // for tests, below the rows of all packages that it imports.
 func TestArchitectureListsPackages(t *testing.T) {
 	var rows []string
-	for line := range strings.Lines(readPage(t, architecture)) {
+	for line := range strings.Lines(read(t, architecture)) {
 		if match := packageRow.FindStringSubmatch(line); match != nil {
 			rows = append(rows, match[1])
 		}
@@ -84,7 +84,7 @@ func forTests(folder string) bool {
 // repository's root, or a name in the package that its row names first.
 func TestArchitectureNamesFiles(t *testing.T) {
 	found := 0
-	for line := range strings.Lines(readPage(t, architecture)) {
+	for line := range strings.Lines(read(t, architecture)) {
 		folder := "."
 		for _, match := range quoted.FindAllStringSubmatch(line, -1) {
 			name := match[1]
@@ -113,7 +113,7 @@ func TestDiagramsAreNarrow(t *testing.T) {
 	found := 0
 	for _, page := range []string{architecture, "README.md", "docs/protocol.md", "docs/bridge.md", "docs/workspace.md"} {
 		number := 0
-		for line := range strings.Lines(readPage(t, page)) {
+		for line := range strings.Lines(read(t, page)) {
 			number++
 			if !strings.ContainsAny(line, boxes) {
 				continue
@@ -129,15 +129,6 @@ func TestDiagramsAreNarrow(t *testing.T) {
 	}
 }
 
-func readPage(t *testing.T, name string) string {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
 // TestRecipesInstallAllPrograms checks that the pages install all programs wherever they install
 // oacp, because oacp starts the others.
 func TestRecipesInstallAllPrograms(t *testing.T) {
@@ -147,11 +138,11 @@ func TestRecipesInstallAllPrograms(t *testing.T) {
 	}
 	found := 0
 	for _, page := range append(pages, filepath.Join(root, "README.md")) {
-		data, err := os.ReadFile(page)
+		name, err := filepath.Rel(root, page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(string(data)) {
+		for line := range strings.Lines(read(t, name)) {
 			if !strings.Contains(line, "go install") {
 				continue
 			}
