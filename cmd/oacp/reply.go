@@ -21,8 +21,8 @@ import (
 type replyOptions struct {
 	composeOptions
 	deliverOptions
-	id                                   string
-	final, ack, archive, newConversation bool
+	id                  string
+	final, ack, archive bool
 }
 
 func newReplyCommand(s *command.Streams) *cli.Command {
@@ -34,7 +34,6 @@ func newReplyCommand(s *command.Streams) *cli.Command {
 	}
 	rare := []cli.Flag{
 		&cli.BoolFlag{Name: "archive", Category: command.Rare, Usage: "with --ack: move the message to the archive", Destination: &o.archive},
-		newConversationFlag(&o.newConversation),
 	}
 	return &cli.Command{
 		Name:      "reply",
@@ -90,9 +89,6 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 		}
 		o.answered = original
 		draft := conversation.Reply(original, from)
-		if o.newConversation {
-			draft.ConversationID = conversation.New(from, s.Now())
-		}
 		if err := o.fill(&draft, s); err != nil {
 			return err
 		}
