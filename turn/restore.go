@@ -100,17 +100,13 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 // revive records that what is known of a message no longer counts. Without that, a Runner would take
 // the message for a copy of a handled one.
 func revive(w *mailbox.Workspace, name schema.AgentName, source mailbox.Entry) error {
-	h, err := readHistory(w, name)
-	if err != nil {
-		return err
-	}
 	k, err := KeyOf(source.Message)
 	if source.Err != nil { // a Runner knows it by its bytes
 		var raw []byte
 		raw, err = w.ReadRaw(source)
 		k = key{ID: source.Message.ID, Fingerprint: fingerprint(raw)}
 	}
-	if err != nil || h.records[k] == nil {
+	if err != nil {
 		return err
 	}
 	return appendFacts(w, name, fact{Kind: revived, key: k})

@@ -33,6 +33,7 @@ func newReplyCommand(s *command.Streams) *cli.Command {
 		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer's type is `TYPE` (default: the type that answers the message)", Destination: &o.typ},
 	}
 	rare := []cli.Flag{
+		&cli.BoolFlag{Name: "again", Category: command.Rare, Usage: "send another answer to a message that is answered", Destination: &o.again},
 		&cli.BoolFlag{Name: "archive", Category: command.Rare, Usage: "with --ack: move the message to the archive", Destination: &o.archive},
 	}
 	return &cli.Command{

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -71,6 +72,7 @@ type replyMessageInput struct {
 	Priority    schema.Priority `json:"priority,omitempty" jsonschema:"By default that of the message."`
 	Final       bool            `json:"final,omitempty" jsonschema:"This is the whole answer, whatever its type. Without it, a notification does not answer a task or a review."`
 	Acknowledge bool            `json:"acknowledge,omitempty" jsonschema:"Then take the message out of your inbox. The answer is final."`
+	Again       bool            `json:"again,omitempty" jsonschema:"Send it even if you have answered the message before."`
 	telemetry
 }
 
@@ -136,7 +138,11 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	draft.Subject = cmp.Or(in.Subject, draft.Subject)
 	draft.Priority = cmp.Or(in.Priority, draft.Priority)
 	waits := conversation.Conclude(&draft, original, in.Final, in.Acknowledge)
-	result, err := s.deliver(ctx, draft)
+	var result sentMessage
+	err = turn.SendOnce(ctx, s.workspace, original, &draft, in.Again, func() (err error) {
+		result, err = s.deliver(ctx, draft)
+		return err
+	})
 	if err != nil {
 		return sentMessage{}, "", err
 	}
