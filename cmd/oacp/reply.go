@@ -21,8 +21,8 @@ import (
 type replyOptions struct {
 	composeOptions
 	deliverOptions
-	id                  string
-	final, ack, archive bool
+	id         string
+	final, ack bool
 }
 
 func newReplyCommand(s *command.Streams) *cli.Command {
@@ -34,7 +34,6 @@ func newReplyCommand(s *command.Streams) *cli.Command {
 	}
 	rare := []cli.Flag{
 		&cli.BoolFlag{Name: "again", Category: command.Rare, Usage: "send another answer to a message that is answered", Destination: &o.again},
-		&cli.BoolFlag{Name: "archive", Category: command.Rare, Usage: "with --ack: move the message to the archive", Destination: &o.archive},
 	}
 	return &cli.Command{
 		Name:      "reply",
@@ -47,7 +46,7 @@ handoff_complete a handoff, and a notification a task_request or a question. A
 notification completes a task only with --final, which --ack implies. A question
 never counts as an answer.
 
---ack removes the message from the inbox once the answer is sent.
+--ack takes the message out of the inbox once the answer is sent.
 
 EXAMPLES:
    oacp reply ID --body "Done, see #43." --ack
@@ -56,9 +55,6 @@ EXAMPLES:
 		Action: func(c *cli.Context) (err error) {
 			if o.id, err = oneID(command.Positionals(c)); err != nil {
 				return err
-			}
-			if o.archive && !o.ack {
-				return failure.Usagef("--archive needs --ack")
 			}
 			if err := errors.Join(o.check(c), o.wait.check(c), o.sync.Check()); err != nil {
 				return err
@@ -125,7 +121,7 @@ func (o *replyOptions) acknowledgeAfter(ctx context.Context, w *mailbox.Workspac
 		return err
 	}
 	o.afterwards = func() (schema.ID, error) {
-		if _, err := held.Acknowledge(w, o.archive); err != nil {
+		if err := held.Acknowledge(w); err != nil {
 			return "", &failure.Error{
 				Code: "not_acknowledged", Err: fmt.Errorf("the answer is sent, but %s is not acknowledged: %w", id, err),
 				Hint: "do not answer again; oacp ack " + id.Short() + " acknowledges the message",
