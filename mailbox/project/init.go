@@ -32,7 +32,7 @@ const (
 const maxFileSize = 1 << 20
 
 // specVersion is the version of the protocol that a workspace declares.
-const specVersion = "0.4.0"
+const specVersion = "0.5.1"
 
 // InitOptions describes a new workspace.
 type InitOptions struct {
