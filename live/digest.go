@@ -179,7 +179,7 @@ func (d *digest) mailLine(m *Mail, most int) string {
 	if m.Err != nil {
 		reason = failure.OneLine(m.Err.Error())
 	}
-	head := "- " + shortened(safe(visible.Shell(m.File)), maxFile) + d.marks(m) + ": not a valid message: "
+	head := "- " + shortened(visible.ModelLine(visible.Shell(m.File)), maxFile) + d.marks(m) + ": not a valid message: "
 	return head + word(reason, min(maxReason, most-cost(head)-1)) + "\n"
 }
 

@@ -91,7 +91,7 @@ func mailboxRules() []rule {
 		{"unknown_agent", hinting(func(e *mailbox.UnknownAgentError) string {
 			return spelling.DidYouMean(e.Known, string(e.Agent), "oacp add-agent "+string(e.Agent)+" adds it")
 		})},
-		{"reserved_name", is(mailbox.ErrPostmaster, "give the agent another name")},
+		{"reserved_name", is(mailbox.ErrPostmaster, "an agent needs another name, and nobody reads mail to this one")},
 		{"same_name", hinting(func(e *mailbox.SameNameError) string {
 			return fmt.Sprintf("write %s, or give the agent another name", e.Other)
 		})},

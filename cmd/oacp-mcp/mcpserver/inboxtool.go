@@ -16,8 +16,8 @@ import (
 
 // listing is what the tools that list something take.
 type listing struct {
-	Limit limit  `json:"limit,omitempty" jsonschema:"At most so many, 20 if left out."`
-	After string `json:"after,omitempty" jsonschema:"The field next of the previous page."`
+	Limit limit  `json:"limit,omitempty" jsonschema:"Default 20."`
+	After string `json:"after,omitempty" jsonschema:"The next of the page before."`
 }
 
 type inboxList struct {
