@@ -302,7 +302,7 @@ func TestLongNamesInAGitWorkspace(t *testing.T) {
 func TestReceiveWithoutExclusiveRename(t *testing.T) {
 	file := exported(t, send(t, newWorkspace(t, "claude", "codex", "gemini"), faultDraft(false)))
 	w := newMachine(t)
-	w.files = notExclusive{}
+	w.files = notExclusive{durable.Disk{}}
 	receive(t, w, file)
 	wantReceived(t, w, file, "codex", "gemini")
 }

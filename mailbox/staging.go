@@ -44,7 +44,7 @@ type batch struct {
 	// claimed are the short names, and started the ids, that this batch uses.
 	claimed map[string]bool
 	started map[schema.ID]bool
-	// left are the staged copies that were there before.
+	// left are the staged copies of other processes, as findLeftovers listed them.
 	left map[schema.ID]leftovers
 }
 

@@ -99,7 +99,7 @@ func mailboxRules() []rule {
 		{"short_id", as[*mailbox.ShortIDError]("give at least four characters of the last part of the id, which oacp inbox lists, or the full id")},
 		{"ambiguous", as[*mailbox.AmbiguousError]("type more of the id")},
 		{"id_taken", is(mailbox.ErrIDTaken, "omit id and created_at_utc, and the message gets new ones")},
-		{"copy_gone", is(mailbox.ErrGone, "someone removed its copy: if the agent does not have the message, send it again to that agent alone")},
+		{"copy_gone", is(mailbox.ErrGone, "someone removed its copy, or another machine delivered it: if the agent does not have the message, send it again to that agent alone")},
 		{"queued", as[*mailbox.QueuedError]("do not send it again: the next send or oacp doctor --fix delivers it")},
 		{"not_durable", as[*mailbox.NotDurableError]("do not send it again")},
 		{"not_pending", hinting(func(e *mailbox.NotPendingError) string {
