@@ -165,35 +165,39 @@ func idsOf(entries []Entry) []schema.ID {
 }
 
 // Search returns the files of all mailboxes that are wanted and whose messages match, as far as they
-// can be read: the valid ones first, each in the order inbox, archive, dead letters, outbox. A nil
-// want wants all. With an *UnreadableError, Search also returns what it could read.
+// can be read: the valid ones first, each in the order inbox, archive, dead letters, outbox. A file that is
+// held is there only beside the copy of its sender, whose message it has. A nil want wants all. With an
+// *UnreadableError, Search also returns what it could read.
 func (w *Workspace) Search(ctx context.Context, want func(agent schema.AgentName, box Box, name string) bool,
 	match func(*schema.Message) bool) ([]Entry, error) {
 	agents, err := w.Agents()
 	if err != nil {
 		return nil, err
 	}
-	var found, invalid []Entry
+	var found, invalid, held []Entry
 	var unreadable error
 	for _, box := range boxes {
 		for _, agent := range agents {
 			entries, err := w.load(ctx, agent, box, func(name string) bool {
 				return schema.IsMessageFile(name) && (want == nil || want(agent, box, name))
-			}, func(e *Entry) bool { return e.Message != nil && match(e.Message) })
+			}, func(e *Entry) bool { return e.IsHeld() || e.Message != nil && match(e.Message) })
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
 			unreadable = errors.Join(unreadable, err)
 			for _, e := range entries {
-				if e.Err == nil {
+				switch {
+				case e.Err == nil:
 					found = append(found, e)
-				} else {
+				case e.IsHeld():
+					held = append(held, e)
+				default:
 					invalid = append(invalid, e)
 				}
 			}
 		}
 	}
-	found = append(found, invalid...)
+	found = slices.Concat(found, invalid, nameHeld(held, found))
 	if unreadable != nil {
 		return found, &UnreadableError{unreadable}
 	}
@@ -269,7 +273,7 @@ func onlyEntry(id schema.ID, entries []Entry) (Entry, error) {
 	return Entry{}, several
 }
 
-// ReadRaw returns the bytes of a message file.
+// ReadRaw returns the bytes of a message file, even of one that is held. Use Decode to read them.
 func (w *Workspace) ReadRaw(e Entry) (data []byte, err error) {
 	dir, err := w.openBox(e.Agent, e.Box)
 	if err != nil {

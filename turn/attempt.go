@@ -16,7 +16,6 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // workOn does what was decided about a message that this machine holds.
@@ -27,6 +26,8 @@ func (r *Runner) workOn(ctx context.Context, held hold, it *item, do action) out
 		return outcome{item: it, done: true}
 	case errors.Is(err, errReplaced):
 		return r.replaced(it, m)
+	case isHeld(err):
+		return outcome{item: it, done: true} // the watcher reports it as what it is now
 	case err != nil:
 		return outcome{item: it, failure: err}
 	}
@@ -51,11 +52,15 @@ var errReplaced = errors.New("the file was replaced before its turn")
 
 // read reads the message of an entry. The error is errReplaced if it is not the one with the key.
 func (r *Runner) read(e mailbox.Entry, want key) ([]byte, *schema.Message, error) {
+	return r.readBy(r.workspace.Decode, e, want)
+}
+
+func (r *Runner) readBy(decode func(mailbox.Entry, []byte) (*schema.Message, error), e mailbox.Entry, want key) ([]byte, *schema.Message, error) {
 	raw, err := r.workspace.ReadRaw(e)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := validate.Read(raw)
+	m, err := decode(e, raw)
 	if err != nil {
 		return nil, nil, err
 	}

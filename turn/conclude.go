@@ -34,9 +34,12 @@ func (r *Runner) deadLetterFile(e mailbox.Entry) outcome {
 	var m *schema.Message
 	reason := err
 	if err == nil {
-		m, reason = validate.Read(raw) // as far as it can be read
+		m, reason = r.workspace.Decode(e, raw) // as far as it can be read
 	}
 	switch {
+	case isHeld(reason):
+		r.watcher.Forget(e.Name) // it has changed, or the settings
+		return outcome{done: true}
 	case mailbox.IsGone(err), reason == nil:
 		return outcome{done: true} // the watcher reports what is there now
 	case err != nil:
@@ -161,7 +164,8 @@ func (r *Runner) leaveInbox(rec *record, entry *mailbox.Entry) error {
 // it.
 func (r *Runner) acknowledge(rec *record, entry *mailbox.Entry) error {
 	var invalid *validate.InvalidError
-	_, _, err := r.read(*entry, rec.key)
+	handled := func(_ mailbox.Entry, raw []byte) (*schema.Message, error) { return validate.Read(raw) } // perhaps the key is revoked by now
+	_, _, err := r.readBy(handled, *entry, rec.key)
 	switch {
 	case err == nil:
 		return r.workspace.Acknowledge(*entry)

@@ -147,11 +147,13 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 	}
 	p.Path = inbox.Path
 	p.Stage = state.stage(m, rec, t.now)
-	if inbox.Err != nil {
-		p.Reason = "it is not valid: " + inbox.Err.Error()
-	}
-	if p.Stage == StageHeld {
+	switch {
+	case inbox.IsHeld():
+		p.Stage, p.Reason = StageHeld, inbox.Err.Error()
+	case p.Stage == StageHeld:
 		p.Reason = rec.Held
+	case inbox.Err != nil:
+		p.Reason = "it is not valid: " + inbox.Err.Error()
 	}
 	if p.Stage == StageWaiting || p.Stage == StageNoticed {
 		p.RetryAt = rec.RetryAt

@@ -32,8 +32,9 @@ func signedWorkspace(t *testing.T) (*mailbox.Workspace, signing.PublicStub) {
 		t.Fatal(err)
 	}
 	dir := newWorkspace(t).Dir()
-	sign := trust.Signer(func(*mailbox.Workspace) (string, error) { return home, nil })
-	w, err := mailbox.Open(dir, &mailbox.Options{NoSync: true, Sign: sign})
+	options := trust.Options(func(*mailbox.Workspace) (string, error) { return home, nil })
+	options.NoSync = true
+	w, err := mailbox.Open(dir, &options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,11 @@ func statusOf(ctx context.Context, w *mailbox.Workspace, name schema.AgentName) 
 
 // count counts a message in the inbox.
 func (s *AgentStatus) count(e mailbox.Entry, state *inboxState, now time.Time, waiting map[schema.ConversationID]bool) {
-	if e.Err != nil {
+	switch {
+	case e.IsHeld():
+		s.Held++
+		return
+	case e.Err != nil:
 		s.Invalid++
 		return
 	}

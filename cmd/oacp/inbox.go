@@ -136,8 +136,12 @@ func (o inboxOptions) list(ctx context.Context, w *mailbox.Workspace, agents []s
 			return nil, err
 		}
 		inboxes[i] = listing{agent, entries, err, make([]trust.Finding, len(entries)), responses(ctx, w, agent, entries)}
+		mode, _ := trust.ModeOf(w, agent) // an error makes it trust.Enforce
 		for k, e := range entries {
 			inboxes[i].signatures[k] = checker.Check(e)
+			if mode == trust.Off {
+				inboxes[i].signatures[k].Status = ""
+			}
 		}
 	}
 	return inboxes, nil
@@ -189,6 +193,9 @@ func printInbox(inbox listing, s *command.Streams) {
 		var marks []string
 		if e.Err != nil {
 			m, marks = command.Preview(&e), []string{bad(e.Err)}
+			if e.IsHeld() {
+				marks = []string{paint(s, colors{color.FgYellow}, visible.Line(e.Err.Error()))}
+			}
 			if e.Message == nil {
 				m.Subject = e.Name
 			}

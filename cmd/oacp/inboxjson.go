@@ -95,11 +95,13 @@ func encodePending(inbox listing, now time.Time) [][]byte {
 // appendPending appends entry i as an element of the list of messages.
 func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 	e, signature := &inbox.entries[i], inbox.signatures[i]
-	m, expired, invalid, loadError := e.Message, "false", "", ""
+	m, expired, invalid, loadError, held := e.Message, "false", "", "", ""
 	var reply schema.ID
 	answered := ""
 	if e.Err != nil {
-		if m = command.Preview(e); e.Message == nil {
+		if m = command.Preview(e); e.IsHeld() {
+			held = e.Err.Error()
+		} else if e.Message == nil {
 			loadError = e.Err.Error()
 		} else {
 			invalid = e.Err.Error()
@@ -135,6 +137,8 @@ func appendPending(out []byte, inbox *listing, i int, now time.Time) []byte {
 		{"answered", answered, true},
 		{"signature", string(signature.Verdict), true},
 		{"signature_reason", signature.Reason, true},
+		{"auth", string(signature.Status), true},
+		{"held", held, true},
 		{"error", invalid, true},
 		{"load_error", loadError, true},
 	} {

@@ -28,6 +28,7 @@ type readOptions struct {
 	ids            []string
 	agent          string
 	all, raw, json bool
+	unverified     bool
 }
 
 func newReadCommand(s *command.Streams) *cli.Command {
@@ -53,6 +54,7 @@ EXAMPLES:
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "show all pending messages of the agent", Destination: &o.all},
 			&cli.StringFlag{Name: "agent", Usage: "read the copy of `AGENT`, or with --all its inbox (default: $OACP_AGENT)", Destination: &o.agent},
+			&cli.BoolFlag{Name: "unverified", Category: command.Rare, Usage: "show what is held for want of a verified signature, too", Destination: &o.unverified},
 			&cli.BoolFlag{Name: "raw", Usage: "print the file's bytes", Destination: &o.raw},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()...),
@@ -84,7 +86,14 @@ func checkIDs(ids []string, all bool) error {
 }
 
 func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
-	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
+	var options mailbox.Options
+	if o.unverified {
+		options.Screen = mailbox.Unscreened
+	}
+	return o.workspace.With(s, &options, func(w *mailbox.Workspace) error {
+		if o.agent != "" {
+			w.ViewAs(schema.AgentName(o.agent))
+		}
 		if o.all {
 			return o.readAll(ctx, w, s)
 		}
@@ -100,6 +109,8 @@ func runRead(ctx context.Context, o readOptions, s *command.Streams) error {
 			}
 			e := found[0]
 			switch {
+			case e.IsHeld():
+				return e.Err
 			case o.raw:
 				data, err := w.ReadRaw(e)
 				if err != nil {
@@ -180,7 +191,11 @@ func printAll(messages []shown, asJSON, one bool, s *command.Streams) error {
 		}
 		if m.entry.Message == nil {
 			printField(s, "file", m.places[0].name())
-			printField(s, "not a message", failure.OneLine(m.entry.Err.Error()))
+			problem := "not a message"
+			if m.entry.IsHeld() {
+				problem = "not shown"
+			}
+			printField(s, problem, failure.OneLine(m.entry.Err.Error()))
 			continue
 		}
 		printMessage(s, m.entry, m.places)

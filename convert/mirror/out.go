@@ -249,6 +249,9 @@ func (s *scan) load(f *outboxFile) {
 	if err == nil {
 		f.message, err = validate.Read(data)
 	}
+	if err == nil { // a log is read by the same agents
+		err = s.Workspace.HeldFor(f.message.To, data)
+	}
 	if info, statErr := dir.Lstat(f.name); statErr != nil {
 		err = statErr
 	} else if keyOf(f.agent, f.name, info) != f.key {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -109,6 +110,9 @@ func mailboxRules() []rule {
 			return fmt.Sprintf("oacp status %s shows what happened to it, oacp restore %[1]s returns it to the inbox", e.ID.Short())
 		})},
 		{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
+		{"held", hinting(func(e *mailbox.HeldError) string {
+			return visible.Shell("oacp", "read", "--unverified", "--agent", string(e.Agent), filepath.Base(e.Path)) + " shows it anyway; oacp trust import lets an agent trust a key"
+		})},
 		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
 			return "only a recipient can reply; oacp send --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
 		})},
@@ -180,6 +184,9 @@ func signingRules() []rule {
 			return fmt.Sprintf("oacp key gen --agent %s creates one", e.Agent)
 		})},
 		{"bad_key", as[*signing.KeyFileError]("a private key has mode 600 in a folder with mode 700; move a damaged one away and create a new one with oacp key gen")},
+		{"bad_policy", hinting(func(e *trust.PolicyError) string {
+			return "if the change was intended, " + visible.Shell("oacp", "trust", "sign-policy", "--agent", string(e.Agent)) + " signs it, in the project"
+		})},
 		{"bad_settings", as[*trust.SettingsError]("under signing:, sign_messages is true or false, and kid the id of a key; nothing was sent")},
 		{"bad_trust", as[*trust.FileError]("fix the file, or move it away and import the keys again; until then it grants nothing")},
 		{"trust_conflict", as[*trust.ConflictError]("to trust the key as it is now, remove the entry from the file by hand")},

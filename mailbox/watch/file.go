@@ -8,7 +8,6 @@ import (
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
-	"github.com/oacp-go/oacp/validate"
 )
 
 // fileState is what a look at a file found.
@@ -116,7 +115,7 @@ func (b *box) read(dir *durable.Dir, f *finding, now time.Time) {
 		f.settled, f.seen.Since = false, time.Now()
 		return
 	case err == nil:
-		f.message, err = validate.Read(data)
+		f.message, err = b.workspace.Decode(b.entry(f.name), data)
 	}
 	if err != nil {
 		f.state, f.err = fileBad, err
