@@ -181,7 +181,9 @@ func (d *digest) mailLine(m *Mail, most int) string {
 		reason = failure.OneLine(m.Err.Error())
 	}
 	head := "- " + shortened(visible.ModelLine(visible.Shell(m.File)), maxFile) + d.marks(m) + ": "
-	if e := (mailbox.Entry{Err: m.Err}); !e.IsHeld() {
+	if e := (mailbox.Entry{Err: m.Err}); e.IsHeld() {
+		head += "held: "
+	} else {
 		head += "not a valid message: "
 	}
 	return head + word(reason, min(maxReason, most-cost(head)-1)) + "\n"

@@ -26,7 +26,7 @@ type HeldError struct {
 
 // Error names the agent and the reason.
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("held: %s reads only verified messages, and %s", e.Agent, e.Reason)
+	return fmt.Sprintf("%s reads only verified messages, and %s", e.Agent, e.Reason)
 }
 
 // A ScreenFunc returns the check of an agent that reads only verified messages, nil if it reads all.

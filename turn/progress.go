@@ -147,9 +147,11 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 	}
 	p.Path = inbox.Path
 	p.Stage = state.stage(m, rec, t.now)
+	held, isHeld := errors.AsType[*mailbox.HeldError](inbox.Err)
 	switch {
-	case inbox.IsHeld():
-		p.Stage, p.Reason = StageHeld, inbox.Err.Error()
+	case isHeld && held.Agent == name:
+		p.Stage, p.Reason = StageHeld, held.Error()
+	case isHeld: // by the agent that looks
 	case p.Stage == StageHeld:
 		p.Reason = rec.Held
 	case inbox.Err != nil:

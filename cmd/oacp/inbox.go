@@ -194,7 +194,7 @@ func printInbox(inbox listing, s *command.Streams) {
 		if e.Err != nil {
 			m, marks = command.Preview(&e), []string{bad(e.Err)}
 			if e.IsHeld() {
-				marks = []string{paint(s, colors{color.FgYellow}, visible.Line(e.Err.Error()))}
+				marks = []string{paint(s, colors{color.FgYellow}, "held: "+visible.Line(inbox.signatures[i].Reason))}
 			}
 			if e.Message == nil {
 				m.Subject = e.Name
@@ -205,7 +205,7 @@ func printInbox(inbox listing, s *command.Streams) {
 		if r := inbox.replies[m.ID]; r.Message != nil {
 			marks = append(marks, replyMark(r.Answers))
 		}
-		if v := inbox.signatures[i].Verdict; v != "" {
+		if v := inbox.signatures[i].Verdict; v != "" && !e.IsHeld() {
 			marks = append(marks, signatureText(s, v))
 		}
 		t.add(row{ids[i], visible.Line(string(m.From)), visible.Line(string(m.Type)), priorityText(s, m.Priority),

@@ -193,7 +193,7 @@ func printAll(messages []shown, asJSON, one bool, s *command.Streams) error {
 			printField(s, "file", m.places[0].name())
 			problem := "not a message"
 			if m.entry.IsHeld() {
-				problem = "not shown"
+				problem = "held"
 			}
 			printField(s, problem, failure.OneLine(m.entry.Err.Error()))
 			continue

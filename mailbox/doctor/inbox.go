@@ -34,7 +34,7 @@ var inboxTroubles = []inboxTrouble{
 	{
 		severity: SeverityWarning,
 		has:      func(_ *inspection, e *mailbox.Entry) bool { return e.IsHeld() },
-		one:      func(e *mailbox.Entry) string { return "is " + e.Err.Error() },
+		one:      func(e *mailbox.Entry) string { return "is held: " + e.Err.Error() },
 		many:     "files are held: they have no verified signature",
 		hint:     func(e *mailbox.Entry) string { return BadFileHint(*e) },
 	},

@@ -72,7 +72,7 @@ func (f Finding) Text() string { return strings.TrimSuffix(string(f.Verdict)+": 
 // Check verifies a message for the owner of its mailbox. It finds nothing for an unsigned message to
 // a receiver without pins, for copies of what the owner sent, and for what is not a message.
 func (c *Checker) Check(e mailbox.Entry) Finding {
-	if held, ok := errors.AsType[*mailbox.HeldError](e.Err); ok {
+	if held, ok := errors.AsType[*mailbox.HeldError](e.Err); ok && held.Agent == e.Agent {
 		return Finding{held.Status.Verdict(), held.Status, held.Reason}
 	}
 	if e.Message == nil || e.Box == mailbox.Outbox {

@@ -121,7 +121,7 @@ const (
 
 // ModeOf returns the setting signing.verify_mode of an agent. Any other text means Off, as for the reference
 // implementation. A config.yaml that cannot be read, or that is signed and has no good signature, cannot
-// choose: the mode is Enforce then, and the error says why.
+// choose: the mode is Enforce then, and the error, a *FileError or a *PolicyError, says why.
 func ModeOf(w *mailbox.Workspace, agent schema.AgentName) (Mode, error) {
 	data, err := ReadConfig(w, agent)
 	if err != nil {
@@ -139,8 +139,11 @@ func ModeOf(w *mailbox.Workspace, agent schema.AgentName) (Mode, error) {
 	var section struct {
 		Mode string `yaml:"verify_mode"`
 	}
-	if err := file.Signing.Decode(&section); err != nil {
+	if file.Signing.Kind != yaml.MappingNode {
 		return Off, nil
+	}
+	if err := file.Signing.Decode(&section); err != nil {
+		return Enforce, &FileError{configName(agent), err}
 	}
 	switch mode := Mode(strings.ToLower(strings.TrimSpace(section.Mode))); mode {
 	case Warn, Enforce:

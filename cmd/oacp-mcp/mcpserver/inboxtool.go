@@ -52,7 +52,7 @@ func newUnreadable(e mailbox.Entry) unreadable {
 // line says the same in one line.
 func (u unreadable) line() string {
 	if u.held {
-		return fmt.Sprintf("%s: %s", oneLine(u.File), oneLine(u.Error))
+		return fmt.Sprintf("held: %s: %s", oneLine(u.File), oneLine(u.Error))
 	}
 	if u.Subject == "" && u.From == "" {
 		return fmt.Sprintf("not a message: %s: %s", oneLine(u.File), oneLine(u.Error))
