@@ -75,7 +75,7 @@ func runNext(ctx context.Context, o nextOptions, s *command.Streams) error {
 	ctx, stop := command.UntilSignal(ctx)
 	defer stop()
 	return o.workspace.With(s, nil, func(w *mailbox.Workspace) error {
-		agent, err := command.AgentOf(w, o.agent, s)
+		agent, err := command.ActingAgent(w, o.agent, s)
 		if err != nil {
 			return err
 		}

@@ -1,11 +1,13 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/oacp-go/oacp/internal/failure"
+	"github.com/oacp-go/oacp/internal/orphans"
 	"github.com/oacp-go/oacp/internal/visible"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
@@ -119,4 +121,41 @@ func AgentOf(w *mailbox.Workspace, flag string, s *Streams) (agent schema.AgentN
 		w.ViewAs(agent)
 	}
 	return agent, err
+}
+
+// ActingAgent is AgentOf for a command that writes in the name of the agent. In a live session, that is the agent of the
+// session: else the error is a *project.OtherAgentError.
+func ActingAgent(w *mailbox.Workspace, flag string, s *Streams) (schema.AgentName, error) {
+	agent, err := AgentOf(w, flag, s)
+	own, inSession := SessionAgent(w, s)
+	switch {
+	case !inSession, err == nil && agent == own:
+		return agent, err
+	case errors.Is(err, project.ErrNoSender):
+		return own, nil
+	}
+	return "", cmp.Or(err, error(&project.OtherAgentError{Session: own, Other: agent}))
+}
+
+// SessionAgent returns the agent of the live session that runs the command, and whether one does. A program may run commands without
+// asking its user, so each of its commands counts as one of the session, whatever workspace it names. A person
+// can write --as-person first, for which programs ask, or use a terminal.
+func SessionAgent(w *mailbox.Workspace, s *Streams) (agent schema.AgentName, inSession bool) {
+	if s.InTerminal || s.AsPerson || s.Getenv(orphans.Variable) != "" {
+		return "", false
+	}
+	agent, err := project.SessionAgent(w, s.Getenv)
+	if err == nil {
+		return agent, true
+	}
+	dir, err := Workspace{}.Place(s).Find()
+	if err != nil || dir == w.Dir() {
+		return "", false
+	}
+	here, err := mailbox.Open(dir, nil)
+	if err != nil {
+		return "", false
+	}
+	agent, err = project.SessionAgent(here, s.Getenv)
+	return agent, errors.Join(err, here.Close()) == nil
 }

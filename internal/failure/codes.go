@@ -85,6 +85,7 @@ func hinting[E error](hint func(E) string) func(error) (string, bool) {
 func mailboxRules() []rule {
 	return []rule{
 		{"no_sender", is(project.ErrNoSender, "use --agent AGENT, or set OACP_AGENT")},
+		{"other_agent", as[*project.OtherAgentError]("if your user wants it, write oacp --as-person before the command; in a terminal, it is not needed")},
 		{"no_workspace", is(mailbox.ErrNoWorkspace, "create one with oacp init, or with oacp init --git to share it; --dir names one elsewhere")},
 		{"unknown_project", hinting(func(e *project.UnknownProjectError) string {
 			return spelling.DidYouMean(e.Known, e.Project, "oacp init "+e.Project+" creates it; --agent names an agent")
