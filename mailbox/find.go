@@ -94,6 +94,20 @@ func (e *SeveralInboxesError) Error() string {
 	return fmt.Sprintf("message %s is in the inboxes of %s", e.ID, joinNames(e.Agents))
 }
 
+// SeveralFilesError is returned if several files of an inbox hold a message and the caller must name
+// one.
+type SeveralFilesError struct {
+	ID    schema.ID
+	Agent schema.AgentName
+	// Names are the names of the files, sorted.
+	Names []string
+}
+
+// Error names the message and the agent.
+func (e *SeveralFilesError) Error() string {
+	return fmt.Sprintf("message %s is in %d files of the inbox of %s", e.ID, len(e.Names), e.Agent)
+}
+
 // IsGone reports whether the error says that a message file no longer exists.
 func IsGone(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
@@ -240,7 +254,7 @@ func (w *Workspace) FindNamed(ctx context.Context, idOrName string, agent schema
 
 // Pending returns the copy of a message in the agent's inbox or, for an empty agent, in the only
 // inbox that has one. It finds messages and files as FindNamed does. Besides its errors, Pending
-// returns a *NotPendingError or a *SeveralInboxesError.
+// returns a *NotPendingError, a *SeveralInboxesError or a *SeveralFilesError.
 func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.AgentName) (Entry, error) {
 	found, err := w.FindNamed(ctx, idOrName, agent)
 	if err != nil {
@@ -261,14 +275,18 @@ func (w *Workspace) Pending(ctx context.Context, idOrName string, agent schema.A
 	return onlyEntry(found[0].Message.ID, pending)
 }
 
-// onlyEntry returns the only entry, or a *SeveralInboxesError.
+// onlyEntry returns the only entry, or a *SeveralInboxesError or *SeveralFilesError.
 func onlyEntry(id schema.ID, entries []Entry) (Entry, error) {
 	if len(entries) == 1 {
 		return entries[0], nil
 	}
-	several := &SeveralInboxesError{ID: id}
+	several, files := &SeveralInboxesError{ID: id}, &SeveralFilesError{ID: id, Agent: entries[0].Agent}
 	for _, e := range entries {
-		several.Agents = append(several.Agents, e.Agent)
+		several.Agents, files.Names = append(several.Agents, e.Agent), append(files.Names, e.Name)
+	}
+	slices.Sort(files.Names)
+	if several.Agents = slices.Compact(several.Agents); len(several.Agents) == 1 {
+		return Entry{}, files
 	}
 	return Entry{}, several
 }

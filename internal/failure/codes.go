@@ -125,6 +125,11 @@ func mailboxRules() []rule {
 			return hint
 		})},
 		{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
+		{"ambiguous", hinting(func(e *mailbox.SeveralFilesError) string {
+			const most = 5
+			names := e.Names[:min(most, len(e.Names))]
+			return visible.Shell(append([]string{"oacp", "ack", "--agent", string(e.Agent)}, names...)...) + " acknowledges these; oacp read FILE shows one"
+		})},
 	}
 }
 

@@ -49,6 +49,7 @@ func TestFailures(t *testing.T) {
 		{&mailbox.ShortIDError{Text: "m"}, 1, "short_id", "oacp: m is too short to name a message\nhint: give at least four"},
 		{&mailbox.AmbiguousError{Prefix: "x"}, 1, "ambiguous", "hint: type more"},
 		{&mailbox.SeveralInboxesError{}, 1, "ambiguous", "hint: name the agent with"},
+		{&mailbox.SeveralFilesError{Agent: "a", Names: []string{"b c.yaml", "d.yaml"}}, 1, "ambiguous", "hint: oacp ack --agent a 'b c.yaml' d.yaml acknowledges these"},
 		{&mailbox.NotPendingError{Elsewhere: []mailbox.Entry{entry}}, 1, "not_pending", "in the outbox of a"},
 		{&conversation.NotRecipientError{Agent: "b", Message: &schema.Message{To: []schema.AgentName{"a"}}}, 1, "not_recipient", "hint: only a recipient can reply"},
 		{&turn.AnsweredError{Request: &schema.Message{ID: "msg-20260313T1430Z-a-aaaa"}, Answer: &schema.Message{ID: "msg-20260313T1431Z-b-bbbb"}, Pending: true}, 1, "already_answered",
