@@ -111,7 +111,7 @@ func (w *Workspace) load(ctx context.Context, agent schema.AgentName, box Box, w
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !wantName(name) })
-	read, check := make([]Entry, len(names)), w.checksOf(agent, box)
+	read, check := make([]Entry, len(names)), w.checkOf(agent, box)
 	err = onAllCores(ctx, len(names), func(start, end int) {
 		var buffer []byte
 		for i := start; i < end; i++ {

@@ -58,27 +58,26 @@ func (w *Workspace) ViewAs(agent schema.AgentName) {
 	w.viewer = func() schema.AgentName { return agent }
 }
 
-// checksOf returns the checks of the files in a box: that of its owner, unless these are what the owner sent,
-// and that of the agent that looks.
-func (w *Workspace) checksOf(agent schema.AgentName, box Box) func(data []byte) *HeldError {
-	var own, viewers Check
-	if box != Outbox {
-		own = w.screen(w, agent)
+// checkOf returns the check of the files in a box: that of its owner, unless these are what the owner sent, and
+// that of the agent that looks.
+func (w *Workspace) checkOf(agent schema.AgentName, box Box) func(data []byte) *HeldError {
+	askers := []schema.AgentName{agent}
+	if box == Outbox {
+		askers = nil
 	}
-	viewer := w.viewer()
-	if viewer != "" && viewer != agent {
-		viewers = w.screen(w, viewer)
+	if viewer := w.viewer(); viewer != "" && viewer != agent {
+		askers = append(askers, viewer)
+	}
+	checks := make(map[schema.AgentName]Check)
+	for _, asker := range askers {
+		if check := w.screen(w, asker); check != nil {
+			checks[asker] = check
+		}
 	}
 	return func(data []byte) *HeldError {
-		if own != nil {
-			if held := own(data, true); held != nil {
-				held.Agent = agent
-				return held
-			}
-		}
-		if viewers != nil {
-			if held := viewers(data, false); held != nil {
-				held.Agent = viewer
+		for asker, check := range checks {
+			if held := check(data, asker == agent); held != nil {
+				held.Agent = asker
 				return held
 			}
 		}
@@ -90,20 +89,7 @@ func (w *Workspace) checksOf(agent schema.AgentName, box Box) func(data []byte) 
 // Whoever shows a message or acts on it gets it from here or from an Entry: the error is a *HeldError for what
 // must not be shown. Other errors are those of validate.Read.
 func (w *Workspace) Decode(e Entry, data []byte) (*schema.Message, error) {
-	return decode(w.checksOf(e.Agent, e.Box), filepath.Join(w.BoxPath(e.Agent, e.Box), e.Name), data)
-}
-
-// HeldFor returns a *HeldError if one of the agents does not read the bytes of a message.
-func (w *Workspace) HeldFor(agents []schema.AgentName, data []byte) error {
-	for _, agent := range agents {
-		if check := w.screen(w, agent); check != nil {
-			if held := check(data, true); held != nil {
-				held.Agent = agent
-				return held
-			}
-		}
-	}
-	return nil
+	return decode(w.checkOf(e.Agent, e.Box), filepath.Join(w.BoxPath(e.Agent, e.Box), e.Name), data)
 }
 
 func decode(check func(data []byte) *HeldError, path string, data []byte) (*schema.Message, error) {

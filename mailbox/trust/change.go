@@ -93,7 +93,7 @@ func Import(ctx context.Context, w *mailbox.Workspace, stub signing.PublicStub, 
 		}
 		var sign func([]byte) ([]byte, error)
 		if receiver != "" {
-			if sign, err = signerOf(w, receiver, signing.AllowedSigners); err != nil {
+			if sign, err = signerOf(w, receiver); err != nil {
 				return err
 			}
 		}
@@ -189,7 +189,7 @@ func Revoke(ctx context.Context, w *mailbox.Workspace, id signing.KeyID, receive
 				r.Receivers[agent] = Unchanged
 			default:
 				pins[i].Status = Revoked
-				if sign[agent], err = signerOf(w, agent, signing.AllowedSigners); err != nil {
+				if sign[agent], err = signerOf(w, agent); err != nil {
 					return err
 				}
 				changed[agent] = pins

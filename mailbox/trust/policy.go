@@ -130,15 +130,12 @@ func readEnrollment(home string) (list enrollment, err error) {
 		return list, nil
 	}
 	path := filepath.Join(home, filepath.FromSlash(enrollmentName))
+	var data []byte
 	dir, err := durable.OpenPath(filepath.Dir(path))
-	if errors.Is(err, fs.ErrNotExist) {
-		return list, nil
+	if err == nil {
+		data, err = dir.ReadFile(filepath.Base(path), maxFile)
+		err = errors.Join(err, dir.Close())
 	}
-	if err != nil {
-		return list, err
-	}
-	defer dir.Close() // nothing is written
-	data, err := dir.ReadFile(filepath.Base(path), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return list, nil
 	}
@@ -200,92 +197,75 @@ func SignPolicy(ctx context.Context, w *mailbox.Workspace, agent schema.AgentNam
 	if err := w.CheckAgent(agent); err != nil {
 		return nil, err
 	}
-	kinds := []signing.PolicyKind{signing.ReceiverConfig, signing.AllowedSigners}
 	err = locked(ctx, w, func() error {
-		var missing error
-		for _, kind := range kinds {
-			if _, data, err := read(w, policyName(agent, kind)); err != nil || data == nil {
-				missing = errors.Join(missing, err, fmt.Errorf("%s: %w", policyName(agent, kind), fs.ErrNotExist))
-			}
-		}
-		keys, home, err := policyKeys(w, agent, key)
-		if err := errors.Join(missing, err); err != nil {
+		home, err := w.Home()
+		if err != nil {
 			return err
 		}
-		var policies []signing.Policy
-		for _, kind := range kinds {
-			one, err := signFile(w, home, agent, kind, keys)
+		keys, err := signing.NewStore(home).Load(agent, key)
+		if err != nil {
+			return err
+		}
+		var ids []signing.KeyID
+		for _, k := range keys {
+			ids = append(ids, k.ID)
+		}
+		files := make(map[signing.PolicyKind][]byte)
+		for _, kind := range []signing.PolicyKind{signing.ReceiverConfig, signing.AllowedSigners} {
+			full, data, err := read(w, policyName(agent, kind))
+			if err == nil && data == nil {
+				err = fmt.Errorf("%s: %w", full, fs.ErrNotExist)
+			}
 			if err != nil {
 				return err
 			}
-			done, policies = append(done, one), append(policies, one.Policy)
+			p, err := policyOf(w, home, agent, kind)
+			if err == nil {
+				files[kind], err = signing.SignPolicy(data, p, keys...)
+			}
+			if err != nil {
+				return err
+			}
+			_, before, _ := signing.Split(data)
+			done = append(done, Signed{full, before != "", p, ids, signing.Verified})
 		}
-		return enroll(ctx, home, keys[0].ID, now, policies...)
+		policies := make([]signing.Policy, len(done))
+		for i, one := range done {
+			name := policyName(agent, one.Policy.Kind)
+			info, err := w.Root().Stat(name)
+			if err == nil {
+				err = durable.ReplaceFile(w.Root(), w.Dir(), name, files[one.Policy.Kind], info.Mode().Perm())
+			}
+			if err == nil {
+				_, _, err = readPolicy(w, agent, one.Policy.Kind)
+			}
+			if err != nil {
+				return err
+			}
+			policies[i] = one.Policy
+		}
+		return enroll(ctx, home, ids[0], now, policies...)
 	})
 	return done, err
 }
 
-// policyKeys returns the keys with which an agent signs its policy files, and the folder of keys.
-func policyKeys(w *mailbox.Workspace, agent schema.AgentName, key signing.KeyID) (keys []*signing.Key, home string, err error) {
-	if home, err = w.Home(); err == nil {
-		keys, err = signing.NewStore(home).Load(agent, key)
-	}
-	return keys, home, err
-}
-
-// signFile signs a policy file, and checks that it is signed now.
-func signFile(w *mailbox.Workspace, home string, agent schema.AgentName, kind signing.PolicyKind, keys []*signing.Key) (Signed, error) {
-	name := policyName(agent, kind)
-	full, data, err := read(w, name)
-	s := Signed{Path: full, Status: signing.Verified}
-	if err == nil {
-		s.Policy, err = policyOf(w, home, agent, kind)
-	}
-	if err != nil {
-		return s, err
-	}
-	for _, k := range keys {
-		s.KeyIDs = append(s.KeyIDs, k.ID)
-	}
-	_, auth, _ := signing.Split(data)
-	s.Again = auth != ""
-	signed, err := signing.SignPolicy(data, s.Policy, keys...)
-	if err != nil {
-		return s, err
-	}
-	info, err := w.Root().Stat(name)
-	if err == nil {
-		err = durable.ReplaceFile(w.Root(), w.Dir(), name, signed, info.Mode().Perm())
-	}
-	if err == nil {
-		_, _, err = readPolicy(w, agent, kind)
-	}
-	return s, err
-}
-
-// signerOf returns the function that signs what replaces a policy file. It returns the file as it is, unless
-// the file before is signed. The error says that the agent's keys are missing: then nothing is to be written.
-func signerOf(w *mailbox.Workspace, agent schema.AgentName, kind signing.PolicyKind) (func([]byte) ([]byte, error), error) {
+// signerOf returns the function that signs what replaces the pins of an agent, if they are signed or were once.
+// The error says that the agent's keys are missing: then nothing is to be written.
+func signerOf(w *mailbox.Workspace, agent schema.AgentName) (func([]byte) ([]byte, error), error) {
 	home, _ := w.Home()
+	p, err := policyOf(w, home, agent, signing.AllowedSigners)
+	if err != nil {
+		return nil, err
+	}
 	list, err := readEnrollment(home)
 	if err != nil {
 		return nil, err
 	}
-	_, before, err := read(w, policyName(agent, kind))
-	if err != nil {
-		return nil, err
-	}
-	p, err := policyOf(w, home, agent, kind)
-	if err != nil {
-		return nil, err
-	}
+	_, before, err := read(w, PinsName(agent))
 	_, auth, _ := signing.Split(before)
-	if _, enrolled := list.Enrolled[p.Key()]; !enrolled && auth == "" {
-		return func(data []byte) ([]byte, error) { return data, nil }, nil
+	if _, enrolled := list.Enrolled[p.Key()]; err != nil || !enrolled && auth == "" {
+		return func(data []byte) ([]byte, error) { return data, nil }, err
 	}
-	keys, _, err := policyKeys(w, agent, "")
-	if err != nil {
-		return nil, fmt.Errorf("%s is signed, so it cannot be changed without a key of %s: %w", policyName(agent, kind), agent, err)
-	}
-	return func(data []byte) ([]byte, error) { return signing.SignPolicy(data, p, keys...) }, nil
+	keys, err := signing.NewStore(home).Load(agent, "")
+	return func(data []byte) ([]byte, error) { return signing.SignPolicy(data, p, keys...) }, err
 }

@@ -1,7 +1,7 @@
 package trust
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -79,22 +79,11 @@ func Quarantine(path string, data []byte, now time.Time) (copied string, err err
 	base := filepath.Base(path)
 	base = fmt.Sprintf("%s.%x.", base[:min(len(base), maxBase)], sum[:4])
 	names, err := letters.Names()
-	for _, name := range names {
-		if !strings.HasPrefix(name, base) {
-			continue
-		}
-		if old, readErr := letters.ReadFile(name, maxFile); readErr == nil && bytes.Equal(old, data) {
-			return letters.Path(name), nil
-		}
+	if i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, base) }); i >= 0 {
+		return letters.Path(names[i]), err
 	}
 	name := base + now.UTC().Format("20060102T150405Z")
-	for n := 1; err == nil && slices.Contains(names, name); n++ {
-		name = fmt.Sprintf("%s%s.%d", base, now.UTC().Format("20060102T150405Z"), n)
-	}
-	if err == nil {
-		err = letters.Replace(name, data, 0o600)
-	}
-	return letters.Path(name), err
+	return letters.Path(name), cmp.Or(err, letters.Replace(name, data, 0o600))
 }
 
 // maxBase is how much of a file name the name of its copy has, in bytes.
