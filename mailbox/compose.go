@@ -242,6 +242,9 @@ type SendOptions struct {
 	// messages that the caller forwards.
 	Sign     bool
 	Unsigned bool
+	// Impatient is for a message with an id: waiting for other processes that send such is an error
+	// after a moment.
+	Impatient bool
 }
 
 // Postmaster is the reserved sender of automatic notices. It is not an agent; it has a mailbox only

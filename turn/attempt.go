@@ -144,15 +144,13 @@ func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Re
 		e := EventOutput.about(rec)
 		e.Output = &shown
 		r.observe(e)
-		for _, act := range shown.Acts {
-			if act.Kind != agent.Retry {
-				continue
-			}
-			if retries++; retries&(retries-1) == 0 { // the first, and then ever fewer
-				e := EventWarning.about(rec)
-				e.Reason = act.Text + " (" + spelling.Count(retries, "failure") + " in this turn)"
-				r.observe(e)
-			}
+		if len(shown.Acts) == 0 || shown.Acts[0].Kind != agent.Retry {
+			return
+		}
+		if retries++; isWorthSaying(retries) {
+			e := EventWarning.about(rec)
+			e.Reason = shown.Acts[0].Text + " (" + spelling.Count(retries, "failure") + " in this turn)"
+			r.observe(e)
 		}
 	})
 	if errors.Is(err, errTimeout) && !errors.Is(err, agent.ErrUnavailable) {
@@ -165,12 +163,7 @@ func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Re
 func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, result agent.Result) error {
 	f := succeeded.about(rec)
 	f.Session, f.DurationMS, f.Usage = result.SessionID, result.Duration.Milliseconds(), result.Usage
-	answer, err := r.answer(ctx, m, rec, result)
-	if err != nil {
-		e := EventUnsendable.about(rec)
-		e.Reason, e.Err = err.Error(), err
-		r.observe(e)
-	} else if f.Send = answer; answer == nil && r.config.Reply && m.Type.ExpectsAnswer() {
+	if f.Send = r.answer(m, rec, result); f.Send == nil && r.config.Reply && m.Type.ExpectsAnswer() {
 		f.Reason = "there is no output, so there is no answer"
 	}
 	if err := r.record(ctx, rec, f); err != nil {
@@ -182,14 +175,19 @@ func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, re
 	return nil
 }
 
-// record writes a fact that must not be lost. It tries until it can, or the context ends.
+// record writes a fact that must not be lost. It tries until it can, or the context ends. A run with Once
+// gives up, and ends.
 func (r *Runner) record(ctx context.Context, rec *record, f fact) error {
-	for {
+	for tries := 1; ; tries++ {
 		err := r.journal.append(f, true)
 		if err == nil {
 			return nil
 		}
 		r.problem(EventProblem.about(rec), err)
+		if r.config.Once && tries == maxFailures {
+			r.end(err)
+			return err
+		}
 		if errors.Is(err, ErrStateLost) {
 			return err
 		}

@@ -160,6 +160,9 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 	if p.Stage == StageWaiting || p.Stage == StageNoticed {
 		p.RetryAt = rec.RetryAt
 	}
+	if rec.Outcome == succeeded && rec.Unsent != nil {
+		p.Reason = "its turn succeeded, and the answer is not sent yet"
+	}
 	return p, nil
 }
 
@@ -273,7 +276,7 @@ func (s *inboxState) stage(m *schema.Message, rec *record, now time.Time) Stage 
 	switch {
 	case rec.Running && s.running:
 		return StageInTurn
-	case rec.Outcome == succeeded:
+	case rec.Outcome == succeeded && rec.Unsent == nil:
 		return StageDone
 	case m.ExpiredAt(now):
 		return StageExpired

@@ -33,8 +33,10 @@ type Runner struct {
 	// long it waits after a failure of the workspace.
 	poll, retryDelay time.Duration
 	// patience is how long an invalid file may stay as it is: somebody may be editing it.
-	patience  time.Duration
+	patience time.Duration
+	// observing is held for an event. problems counts equal ones.
 	observing sync.Mutex
+	problems  map[string]int
 
 	hold     *exclusive.Hold
 	watcher  *watch.Watcher
@@ -62,7 +64,7 @@ type Runner struct {
 	withheld map[string]string
 	// failures counts the failures of the workspace in a row.
 	failures int
-	// lost gets an error that matches ErrStateLost.
+	// lost gets an error that ends the run, such as one that matches ErrStateLost.
 	lost chan error
 	// stop is why a run with Once cannot go on.
 	stop error
@@ -147,7 +149,7 @@ func (r *Runner) compact() {
 // reset begins with an empty inbox. The journal holds what was done about messages.
 func (r *Runner) reset() {
 	r.schedule = newSchedule(r.decide, r.report)
-	r.unreadable, r.withheld = make(map[string]mailbox.Entry), make(map[string]string)
+	r.unreadable, r.withheld, r.problems = make(map[string]mailbox.Entry), make(map[string]string), make(map[string]int)
 	r.followUps, r.stop, r.dead = nil, nil, nil
 	r.done, r.lost = make(chan outcome), make(chan error, 1)
 }

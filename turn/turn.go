@@ -81,9 +81,9 @@ type Config struct {
 	Reply bool
 	// Autonomy says whether messages get turns at all, or all wait for a person.
 	Autonomy project.Autonomy
-	// Contract, if set, returns an error for an answer that the workspace's schemas forbid. It is not
-	// sent, as one that is invalid.
-	Contract func(context.Context, *schema.Message) error
+	// Contract, if set, returns an error for an answer that the workspace's schemas forbid, which is
+	// permanent: it is not sent, as one that is invalid. After another error, it is called again.
+	Contract func(context.Context, *schema.Message) (permanent bool, err error)
 	// AllowFrom are the agents whose messages get turns; empty means all. Other messages stay in
 	// the inbox.
 	AllowFrom []schema.AgentName
