@@ -45,8 +45,9 @@ type InitOptions struct {
 	Repository string
 	// Links are made in the folder artifacts.
 	Links []Link
-	// Agents are the agents that get mailboxes.
-	Agents []schema.AgentName
+	// Agents are the agents that get mailboxes; with AgentsIfNew, they do only in a workspace that is new.
+	Agents      []schema.AgentName
+	AgentsIfNew bool
 	// Now is the time of creation.
 	Now time.Time
 }
@@ -103,6 +104,10 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 	known, err := w.Agents()
 	if err != nil {
 		return made, err
+	}
+	_, noMarker := w.Root().Lstat(MarkerName)
+	if options.AgentsIfNew && (len(known) > 0 || noMarker == nil) {
+		options.Agents = nil
 	}
 	for _, agent := range options.Agents {
 		if err := mailbox.CheckNewAgent(agent, known); err != nil {
@@ -306,7 +311,10 @@ func CheckMarker(w *mailbox.Workspace) error {
 }
 
 func readMarker(w *mailbox.Workspace) (m marker, err error) {
-	data, err := readMarkerFile(w)
+	return unmarshalMarker(readMarkerFile(w))
+}
+
+func unmarshalMarker(data []byte, err error) (m marker, _ error) {
 	if err == nil {
 		err = json.Unmarshal(data, &m)
 	}
