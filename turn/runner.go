@@ -262,7 +262,7 @@ func (r *Runner) result() error {
 	}
 	var errs []error
 	if len(r.dead) > 0 {
-		errs = append(errs, &DeadLettersError{Messages: r.dead})
+		errs = append(errs, &DeadLettersError{r.config.Agent, r.dead})
 	}
 	if files := r.unreadableFiles(); len(files) > 0 {
 		errs = append(errs, &UnreadableFilesError{Files: files})

@@ -173,6 +173,7 @@ type Holder = exclusive.Holder
 
 // DeadLettersError is returned if a run with Once could not handle some messages.
 type DeadLettersError struct {
+	Agent schema.AgentName
 	// Messages are the ids of the dead letters, and the names of files that are not messages.
 	Messages []string
 }

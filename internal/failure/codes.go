@@ -28,6 +28,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/mailbox/watch"
 	"github.com/oacp-go/oacp/pair"
+	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
 	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
@@ -117,7 +118,7 @@ func mailboxRules() []rule {
 			return visible.Shell("oacp", "read", "--unverified", "--agent", string(e.Agent), filepath.Base(e.Path)) + " shows it anyway; oacp trust import lets an agent trust a key"
 		})},
 		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
-			return "only a recipient can reply; oacp send --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
+			return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
 		})},
 		{"already_answered", hinting(func(e *turn.AnsweredError) string {
 			hint := "oacp read " + e.Answer.ID.Short() + " shows the answer; --again sends another one"
@@ -223,16 +224,18 @@ func bridgeRules() []rule {
 func turnRules() []rule {
 	return []rule{
 		{"busy", as[*turn.BusyError]("only one process works an inbox, with --parallel on several conversations at a time; oacp status shows it")},
-		{"state_lost", is(turn.ErrStateLost, "do not remove files from state while oacp run works; the next oacp run continues with the inbox")},
+		{"state_lost", is(turn.ErrStateLost, "do not remove files from state while a runner works; start it again, and it continues with the inbox")},
 		{"dead_letters", hinting(func(e *turn.DeadLettersError) string {
-			name := visible.Shell(e.Messages[0])
-			return "oacp read " + name + " shows the reason, oacp restore " + name + " tries it again; it is in agents/NAME/dead_letter"
+			if name := e.Messages[0]; !schema.IsMessageFile(name) {
+				return fmt.Sprintf("oacp read %s shows the reason, oacp restore %[1]s --agent %s tries it again", name, e.Agent)
+			}
+			return fmt.Sprintf("oacp list --box dead_letter --agent %s lists it; the file beside it says why it is not a message", e.Agent)
 		})},
 		{"unreadable", as[*turn.UnreadableFilesError]("see the error above; oacp ack FILE removes the file from the inbox")},
 		{"no_remote", is(gitmail.ErrNoRemote, "oacp init --git --remote NAME-OR-URL adds one")},
 		{"cursor_in_use", as[*watch.CursorInUseError]("--state-id NAME gives this reader its own cursor")},
 		{"cursor", is(watch.ErrCursor, "")},
-		{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already listens there: oacp ash query sends it a prompt, --socket names another path")},
+		{"socket_in_use", is(ash.ErrSocketInUse, "a bridge already listens there: oacp ash query --socket PATH PROMPT sends it a prompt, --socket names another path")},
 		{"bad_socket", is(ash.ErrSocketPath, "name a socket, or a path that does not exist yet, with --socket")},
 		{"agent_unavailable", unavailable},
 		{"connection_lost", is(ash.ErrClosed, "the agent's turn was aborted")},
@@ -263,7 +266,7 @@ func unavailable(err error) (hint string, ok bool) {
 		hint = "the process there does not answer as an Ash bridge; a bridge that sends ready only once may have " +
 			"sent it to another client: restart it"
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
-		hint = "oacp ash serve starts a bridge and prints its socket"
+		hint = "oacp ash serve --driver claude starts a bridge and prints its socket"
 	}
 	return hint, true
 }
