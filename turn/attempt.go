@@ -110,7 +110,7 @@ func (r *Runner) attempt(ctx context.Context, held hold, it *item, m *schema.Mes
 		r.problem(EventProblem.about(&rec), keepErr)
 	}
 	if err != nil {
-		return outcome{item: it, started: true}
+		return outcome{item: it, started: true, stop: err}
 	}
 	o := r.conclude(it)
 	o.started = true
@@ -176,7 +176,7 @@ func (r *Runner) succeed(ctx context.Context, m *schema.Message, rec *record, re
 }
 
 // record writes a fact that must not be lost. It tries until it can, or the context ends. A run with Once
-// gives up, and ends.
+// gives up.
 func (r *Runner) record(ctx context.Context, rec *record, f fact) error {
 	for tries := 1; ; tries++ {
 		err := r.journal.append(f, true)
@@ -184,11 +184,7 @@ func (r *Runner) record(ctx context.Context, rec *record, f fact) error {
 			return nil
 		}
 		r.problem(EventProblem.about(rec), err)
-		if r.config.Once && tries == maxFailures {
-			r.end(err)
-			return err
-		}
-		if errors.Is(err, ErrStateLost) {
+		if errors.Is(err, ErrStateLost) || r.config.Once && tries == maxFailures {
 			return err
 		}
 		select {
@@ -225,8 +221,8 @@ func (r *Runner) fail(ctx context.Context, it *item, m *schema.Message, rec *rec
 	if rec.Attempts < r.config.MaxAttempts && !gone {
 		f.RetryAt = r.now().Add(r.config.backoff(rec.Attempts)).UTC()
 	}
-	if r.record(ctx, rec, f) != nil {
-		return outcome{item: it, started: true}
+	if err := r.record(ctx, rec, f); err != nil {
+		return outcome{item: it, started: true, stop: err}
 	}
 	e := EventFailed.about(rec)
 	e.Reason, e.Err, e.RetryAt, e.Duration, e.Usage = f.Reason, err, f.RetryAt, result.Duration, result.Usage

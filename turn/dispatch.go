@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -33,6 +34,8 @@ type outcome struct {
 	away error
 	// dead is the id, or the file, that became a dead letter.
 	dead string
+	// stop is why a run with Once cannot go on.
+	stop error
 }
 
 // followUp is work that belongs to no message in the inbox.
@@ -160,6 +163,7 @@ func (r *Runner) finished(o outcome) {
 	if o.dead != "" {
 		r.dead = append(r.dead, o.dead)
 	}
+	r.stop = cmp.Or(r.stop, o.stop)
 	if o.started {
 		r.pauses, r.absences = 0, 0
 	}

@@ -127,17 +127,12 @@ func (k EventKind) of(m *envelope) Event {
 // An error that ends the run is not published: Run returns it.
 func (r *Runner) problem(about Event, err error) {
 	if errors.Is(err, ErrStateLost) {
-		r.end(err)
+		select {
+		case r.lost <- err:
+		default: // it is known
+		}
 		return
 	}
 	about.Kind, about.Reason, about.Err = EventProblem, err.Error(), err
 	r.observe(about)
-}
-
-// end ends the run with an error.
-func (r *Runner) end(err error) {
-	select {
-	case r.lost <- err:
-	default: // it ends already
-	}
 }

@@ -64,7 +64,7 @@ type Runner struct {
 	withheld map[string]string
 	// failures counts the failures of the workspace in a row.
 	failures int
-	// lost gets an error that ends the run, such as one that matches ErrStateLost.
+	// lost gets an error that matches ErrStateLost.
 	lost chan error
 	// stop is why a run with Once cannot go on.
 	stop error

@@ -85,7 +85,7 @@ type Config struct {
 	// permanent: it is not sent, as one that is invalid. After another error, it is called again.
 	Contract func(context.Context, *schema.Message) (permanent bool, err error)
 	// AllowFrom are the agents whose messages get turns; empty means all. Other messages stay in
-	// the inbox.
+	// the inbox. The workspace has to know them.
 	AllowFrom []schema.AgentName
 	// RequireSigned keeps messages without a verified signature in the inbox; see package
 	// mailbox/trust. They get turns when the agent comes to trust the key.
@@ -144,11 +144,6 @@ func (c *Config) complete() error {
 	if c.Autonomy != "" {
 		if _, err := project.ParseAutonomy(string(c.Autonomy)); err != nil {
 			return err
-		}
-	}
-	for _, name := range c.AllowFrom {
-		if _, err := schema.ParseAgentName(string(name)); err != nil {
-			return fmt.Errorf("allowed sender: %w", err)
 		}
 	}
 	if c.MaxAttempts < 0 || c.Parallel < 0 || c.ClaimBatch < 0 || c.Timeout < 0 || c.FirstRetry < 0 || c.LastRetry < 0 {
@@ -210,6 +205,11 @@ func New(w *mailbox.Workspace, config Config) (*Runner, error) {
 	}
 	if err := w.CheckAgent(config.Agent); err != nil {
 		return nil, err
+	}
+	for _, name := range config.AllowFrom {
+		if err := w.CheckAgent(name); err != nil {
+			return nil, fmt.Errorf("allowed sender: %w", err)
+		}
 	}
 	return &Runner{
 		workspace: w, config: config, now: time.Now,

@@ -196,9 +196,6 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		if err := o.override(c, &settings); err != nil {
 			return err
 		}
-		if err := checkSenders(w, &settings, c.IsSet("allow-from"), s); err != nil {
-			return err
-		}
 		if settings.Claim != "" && synchronizer == nil { // other machines must see claims and answers
 			if synchronizer, err = command.UsualSync(c.Context, s, w); err != nil {
 				return err
@@ -251,20 +248,6 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		}
 		return err
 	})
-}
-
-// checkSenders checks that the workspace has the allowed senders. The mailbox of one in the settings may
-// still come.
-func checkSenders(w *mailbox.Workspace, settings *turn.Settings, isFlag bool, s *command.Streams) error {
-	for _, from := range settings.AllowFrom {
-		switch err := w.CheckAgent(from); {
-		case err != nil && isFlag:
-			return fmt.Errorf("--allow-from: %w", err)
-		case err != nil:
-			s.Warn("setting allow_from: " + err.Error())
-		}
-	}
-	return nil
 }
 
 // waitingText says what a runner waits for and what it then does.
