@@ -237,7 +237,7 @@ func (w *Workspace) MakeFolder(name string) error {
 		if i < len(name) && name[i] != '/' {
 			continue
 		}
-		switch err := w.root.Mkdir(name[:i], 0o755); {
+		switch err := durable.MakeDir(w.root, name[:i]); {
 		case err == nil:
 			made = append(made, filepath.Dir(name[:i]))
 		case !errors.Is(err, fs.ErrExist):

@@ -42,6 +42,7 @@ func (d *Dir) Create(name string, data []byte) (*os.File, error) {
 		return nil, fmt.Errorf("creating %s: %w", d.Path(name), cause(err))
 	}
 	claim(file)
+	d.share(file, 0o644)
 	if err := write(file, data); err != nil {
 		err = fmt.Errorf("writing %s: %w", d.Path(name), cause(err))
 		return nil, errors.Join(err, file.Close(), d.Remove(name))

@@ -31,7 +31,7 @@ func (d *Dir) replace(do replacing, name string, data []byte, mode fs.FileMode) 
 	}
 	hidden := filepath.Base(temporary.Name())
 	err = write(temporary, data)
-	err = errors.Join(err, temporary.Chmod(mode))
+	err = errors.Join(err, temporary.Chmod(d.shared(mode)))
 	if err = errors.Join(err, do.syncFile(temporary), temporary.Close()); err == nil {
 		err = do.rename(d.root, hidden, name)
 	}
@@ -57,7 +57,7 @@ func (d *Dir) Prepare(name string, data []byte, mode fs.FileMode) (*Replacement,
 	}
 	r := &Replacement{d, filepath.Base(temporary.Name()), name}
 	err = write(temporary, data)
-	if err = errors.Join(err, temporary.Chmod(mode), temporary.Close()); err != nil {
+	if err = errors.Join(err, temporary.Chmod(d.shared(mode)), temporary.Close()); err != nil {
 		return nil, errors.Join(fmt.Errorf("writing %s: %w", d.Path(name), cause(err)), r.Discard())
 	}
 	return r, nil

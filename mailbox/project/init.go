@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"time"
@@ -93,7 +92,7 @@ func Init(dir string, options InitOptions) (made Made, err error) {
 	if err != nil {
 		return made, fmt.Errorf("creating workspace %s: %w", dir, err)
 	}
-	if err := os.MkdirAll(filepath.Join(absolute, agentsName), 0o755); err != nil {
+	if err := durable.MakeDirs(filepath.Join(absolute, agentsName)); err != nil {
 		return made, fmt.Errorf("creating workspace %s: %w", dir, err)
 	}
 	w, err := mailbox.Open(absolute, nil)
