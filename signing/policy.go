@@ -89,7 +89,7 @@ func (s *Signature) verifyPolicy(signed []byte, p Policy, keys []PublicStub) err
 		}
 		var got string
 		if got, err = text(claim, name); err == nil && got != want {
-			err = fmt.Errorf("the signature is for another file: %s is %.100q, not %q", name, got, want)
+			err = fmt.Errorf("the signature is for another file: its %s is not %s", name, want)
 		}
 	}
 	if err != nil {

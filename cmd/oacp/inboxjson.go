@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/project"
+	"github.com/oacp-go/oacp/mailbox/trust"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -21,6 +22,9 @@ type agentInboxJSON struct {
 	Agent schema.AgentName `json:"agent"`
 	Inbox string           `json:"inbox_path"`
 	Count int              `json:"message_count"`
+	// VerifyMode is empty for trust.Off. PolicyError says why the agent's settings count for nothing.
+	VerifyMode  trust.Mode `json:"verify_mode,omitempty"`
+	PolicyError string     `json:"policy_error,omitempty"`
 	// Messages is empty here: printJSON writes the messages by itself.
 	Messages []struct{} `json:"messages"`
 	// LoadError says why the inbox cannot be listed.
@@ -40,7 +44,13 @@ func (o inboxOptions) printJSON(w *mailbox.Workspace, inboxes []listing, s *comm
 		answer.Mode = "all"
 	}
 	for _, inbox := range inboxes {
-		one := agentInboxJSON{inbox.agent, w.BoxPath(inbox.agent, mailbox.Inbox), len(inbox.entries), []struct{}{}, ""}
+		one := agentInboxJSON{Agent: inbox.agent, Inbox: w.BoxPath(inbox.agent, mailbox.Inbox), Count: len(inbox.entries), Messages: []struct{}{}}
+		if mode, err := trust.ModeOf(w, inbox.agent); mode != trust.Off {
+			one.VerifyMode = mode
+			if err != nil {
+				one.PolicyError = failure.OneLine(err.Error())
+			}
+		}
 		if inbox.err != nil {
 			one.LoadError = failure.OneLine(inbox.err.Error())
 		}

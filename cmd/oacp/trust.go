@@ -25,7 +25,8 @@ func newTrustCommand(s *command.Streams) *cli.Command {
 		Usage:    "manage the keys that agents trust",
 		Description: `Each agent pins the keys that it trusts in agents/AGENT/trust/allowed_signers.yaml;
 only these pins decide which signatures it accepts. The catalog, trust/catalog.yaml,
-lists known keys and grants nothing.`,
+lists known keys and grants nothing. sign-policy protects the pins and config.yaml, in
+which signing: verify_mode: enforce makes AGENT read only verified messages.`,
 		Subcommands: []*cli.Command{newTrustImportCommand(s), newTrustListCommand(s), newTrustRevokeCommand(s), newTrustSignPolicyCommand(s)},
 		Flags:       []cli.Flag{command.JSONFlag(new(bool))},
 		Action: func(c *cli.Context) error {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -115,7 +114,7 @@ func mailboxRules() []rule {
 		})},
 		{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
 		{"held", hinting(func(e *mailbox.HeldError) string {
-			return visible.Shell("oacp", "read", "--unverified", "--agent", string(e.Agent), filepath.Base(e.Path)) + " shows it anyway; oacp trust import lets an agent trust a key"
+			return fmt.Sprintf("oacp trust import lets %s trust the key of its sender; a person may look at it with oacp read --unverified", e.Agent)
 		})},
 		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
 			return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
