@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,7 +130,7 @@ func (r *Runner) begin(it *item, attempt int, marks ...orphans.Mark) (record, er
 	f.Marks, f.Attempt = marks, attempt
 	if err := r.journal.append(f, true); err != nil {
 		// If the line was written but not synced, it must not count: no turn begins.
-		return record{}, errors.Join(err, r.journal.append(fact{Kind: interrupted, key: it.key}, false))
+		return record{}, cmp.Or(r.journal.append(fact{Kind: interrupted, key: it.key}, false), err)
 	}
 	rec, _ := r.journal.get(it.key)
 	r.observe(EventStarted.about(&rec))
