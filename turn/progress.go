@@ -132,7 +132,10 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 		return p, err
 	}
 	rec := state.record(m)
-	p.Attempts, p.Started, p.Ended, p.Reason, p.Noticed = rec.Attempts, rec.Started, rec.Ended, rec.Reason, rec.Noticed
+	p.Attempts, p.Started, p.Ended, p.Reason = rec.Attempts, inSeconds(rec.Started), inSeconds(rec.Ended), rec.Reason
+	for _, n := range rec.Noticed {
+		p.Noticed = append(p.Noticed, Noticed{n.Session, n.Program, inSeconds(n.At)})
+	}
 	p.addReplies(m, rec, replies)
 	places := make(map[mailbox.Box]mailbox.Entry)
 	for _, e := range files {
@@ -158,7 +161,7 @@ func (t *tracker) progress(m *schema.Message, name schema.AgentName, files, repl
 		p.Reason = "it is not valid: " + inbox.Err.Error()
 	}
 	if p.Stage == StageWaiting || p.Stage == StageNoticed {
-		p.RetryAt = rec.RetryAt
+		p.RetryAt = inSeconds(rec.RetryAt)
 	}
 	if rec.Outcome == succeeded && rec.Unsent != nil {
 		p.Reason = "its turn succeeded, and the answer is not sent yet"

@@ -172,7 +172,7 @@ func (l Lock) sign(dir *durable.Dir, now time.Time, mark orphans.Mark) error {
 	if err != nil {
 		host = "unknown"
 	}
-	data, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: now.UTC(), Mark: mark})
+	data, err := json.Marshal(Holder{PID: os.Getpid(), Host: host, Since: now.UTC().Truncate(time.Second), Mark: mark})
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (s *source) agent(ctx context.Context, w *mailbox.Workspace, name schema.Ag
 	result := Agent{AgentStatus: reading.status, Inbox: len(inbox.names)}
 	for _, at := range []time.Time{inbox.modified, outbox.modified, journal.modified} {
 		if at.After(result.Activity) {
-			result.Activity = at.UTC()
+			result.Activity = at.UTC().Truncate(time.Second)
 		}
 	}
 	if err := errors.Join(err, outboxErr, reading.err); err != nil {
