@@ -56,6 +56,9 @@ EXAMPLES:
 			if o.id, err = oneID(command.Positionals(c)); err != nil {
 				return err
 			}
+			if o.final && o.typ == string(schema.Question) {
+				return failure.Usagef("--final: a question is never the answer")
+			}
 			if err := errors.Join(o.check(c), o.wait.check(c), o.sync.Check()); err != nil {
 				return err
 			}

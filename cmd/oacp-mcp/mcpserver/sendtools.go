@@ -119,6 +119,9 @@ func (s *Server) sendMessage(ctx context.Context, in sendMessageInput) (sentMess
 }
 
 func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMessage, string, error) {
+	if in.Final && in.Type == schema.Question {
+		return sentMessage{}, "", argumentErrorf("final: a question is never the answer")
+	}
 	found, err := s.workspace.Find(ctx, in.MessageID)
 	if err != nil {
 		return sentMessage{}, "", err
