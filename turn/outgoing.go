@@ -170,5 +170,5 @@ func (r *Runner) send(draft *schema.Message) (permanent bool, err error) {
 	}
 	// Without the agent's own mailbox, all of them are away: git has checked out another branch, or a
 	// file system is not mounted.
-	return errors.As(err, &unknown) && r.workspace.Knows(r.config.Agent) || errors.As(err, &invalid), err
+	return errors.As(err, &unknown) && r.workspace.CheckAgent(r.config.Agent) == nil || errors.As(err, &invalid), err
 }

@@ -70,7 +70,7 @@ EXAMPLES:
 func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 	return o.withWorkspace(ctx, s, func(w *mailbox.Workspace) error {
 		found, err := w.Find(ctx, o.id)
-		if err != nil {
+		if _, err = mailbox.SplitUnreadable(err); err != nil {
 			return err
 		}
 		from, err := sender(w, o.from, s)

@@ -43,6 +43,9 @@ type rule struct {
 
 // classify returns the code of the first rule that applies, and the hint of the first that has one.
 func classify(err error) (code, hint string) {
+	if unreadable, ok := errors.AsType[*mailbox.UnreadableError](err); ok {
+		err = unreadable.Err // whatever else it says, that is why
+	}
 	for _, r := range slices.Concat(mailboxRules(), gitRules(), signingRules(), contractRules(), bridgeRules(), turnRules(), pairRules(), commitRules(), generalRules()) {
 		hint, ok := r.match(err)
 		if !ok {
@@ -325,7 +328,7 @@ func generalRules() []rule {
 		{"invalid_message", as[*validate.InvalidError]("")},
 		{"timeout", is(context.DeadlineExceeded, "")},
 		{"cancelled", is(context.Canceled, "")},
-		{"permission", is(fs.ErrPermission, "")},
+		{"permission", is(fs.ErrPermission, "ls -ld shows the owner and the mode of the path; the owner can give access with chmod")},
 		{"read_only", isOneOf("make it writable; in a sandbox, commands can write only to the folder that the program was started in: "+
 			"start it in the workspace, or use the tools of oacp mcp", syscall.EROFS)},
 		{"disk_full", isOneOf("free disk space and try again", syscall.ENOSPC, syscall.EDQUOT)},
