@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -117,7 +118,8 @@ func mailboxRules() []rule {
 		})},
 		{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
 		{"held", hinting(func(e *mailbox.HeldError) string {
-			return fmt.Sprintf("oacp trust import lets %s trust the key of its sender; a person may look at it with oacp read --unverified", e.Agent)
+			name := filepath.Base(e.Path)
+			return fmt.Sprintf("oacp trust import FILE --agent %s trusts its sender's key; oacp read %s --agent %[1]s --unverified shows it to a person", e.Agent, visible.Shell(name))
 		})},
 		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
 			return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
