@@ -192,8 +192,6 @@ func parseManifest(data []byte) (m Manifest, err error) {
 		return m, fmt.Errorf("%w: version %d, and this program reads up to %d", ErrNewerVersion, m.Version, Version)
 	case m.Version < 1 && (err == nil || errors.As(err, &mistyped)):
 		return m, fmt.Errorf("%w: its manifest has no version", ErrForeignRun)
-	case err == nil && m.Version == 1:
-		err = m.upgrade(data)
 	}
 	if err == nil {
 		err = m.check()
@@ -202,29 +200,6 @@ func parseManifest(data []byte) (m Manifest, err error) {
 		return m, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return m, nil
-}
-
-// upgrade reads the turn of a manifest of version 1, in which reviewers took turns one after the
-// other.
-func (m *Manifest) upgrade(data []byte) error {
-	var old struct {
-		Turn *struct {
-			Turn
-			Round
-			Reviewer int `json:"reviewer"`
-		} `json:"turn"`
-	}
-	m.Version = Version
-	delete(m.Unknown, "turn")
-	if err := json.Unmarshal(data, &old); err != nil || old.Turn == nil {
-		return err
-	}
-	m.Round = &old.Turn.Round
-	m.Round.Turns = []*Turn{&old.Turn.Turn}
-	if reviewers := m.settings().reviewers(); m.State == Reviewing && old.Turn.Reviewer >= 0 && old.Turn.Reviewer < len(reviewers) {
-		m.Round.Turns = append(m.Round.Turns, newRound(reviewers[old.Turn.Reviewer+1:]...).Turns...)
-	}
-	return nil
 }
 
 // check returns an error for a manifest that no step leaves behind.
