@@ -61,7 +61,7 @@ var imports = map[string][]string{
 	},
 	"internal/command": {
 		"schema", "validate", "contract", "mailbox", "mailbox/gitmail", "mailbox/trust", "mailbox/project", "bridge", "turn", "internal/failure", "internal/spelling",
-		"internal/visible",
+		"internal/visible", "internal/orphans",
 	},
 }
 
