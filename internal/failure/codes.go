@@ -117,7 +117,7 @@ func mailboxRules() []rule {
 		})},
 		{"not_found", is(mailbox.ErrNoCopy, "oacp read ID --raw prints a copy of another agent, if there is one")},
 		{"held", hinting(func(e *mailbox.HeldError) string {
-			return fmt.Sprintf("oacp trust import lets %s trust the key of its sender; a person may look at it with oacp read --unverified", e.Agent)
+			return fmt.Sprintf("oacp trust import FILE --agent %s trusts the key of its sender; oacp read ID --unverified shows it to a person", e.Agent)
 		})},
 		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
 			return "only a recipient can reply; oacp send --to AGENT --type TYPE --subject TEXT --body TEXT --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
