@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -226,6 +228,11 @@ func (a *setupAnswer) addSetup(ctx context.Context, plan *setup.Plan, options se
 	if _, err := exec.LookPath(string(options.Program)); err != nil {
 		note("%s is not on the PATH", options.Program)
 	}
+	if options.Program == live.Claude {
+		for _, obstacle := range options.Obstacles() {
+			note("%s", obstacle)
+		}
+	}
 	start := "start " + string(options.Program)
 	if options.Scope == setup.Project {
 		dir := options.Dir
@@ -315,11 +322,33 @@ func (a setupAnswer) print(s *command.Streams) {
 	}
 }
 
-// printDiff shows what a plan changes.
+// printDiff shows what a plan changes: the lines that are only in the new or the old file. The others, which may hold keys, are for
+// nobody to see.
 func printDiff(out io.Writer, plan *setup.Plan) {
 	for _, c := range plan.Changes {
-		text := diff.Diff(c.Path, c.Before, c.Path, c.After)
-		_, shown, _ := strings.Cut(string(text), "\n")
-		fmt.Fprint(out, visible.Lines(shown))
+		before, after := linesOf(c.Path, c.Before), linesOf(c.Path, c.After)
+		more := make(map[string]int) // how many more of a line there are in the new file
+		for line := range strings.Lines(after) {
+			more[line]++
+		}
+		for line := range strings.Lines(before) {
+			more[line]--
+		}
+		text := diff.Diff(c.Path, []byte(before), c.Path, []byte(after))
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+		for i, line := range slices.Collect(strings.Lines(string(text))) {
+			if i < 2 || line[0] == '@' || line[0] == '+' && more[line[1:]] > 0 || line[0] == '-' && more[line[1:]] < 0 {
+				fmt.Fprint(out, visible.Lines(line))
+			}
+		}
 	}
+}
+
+// linesOf returns a file with each value of JSON on a line of its own.
+func linesOf(path string, data []byte) string {
+	var indented bytes.Buffer
+	if filepath.Ext(path) != ".json" || json.Indent(&indented, bytes.TrimPrefix(data, []byte("\ufeff")), "", "  ") != nil {
+		return string(data)
+	}
+	return strings.ReplaceAll(strings.TrimSpace(indented.String())+"\n", ",\n", "\n")
 }

@@ -44,6 +44,7 @@ type Change struct {
 	workspace *mailbox.Workspace
 	original  []byte
 	fresh     bool // nothing of oacp was in the file
+	removes   bool // the change is a removal, after which nobody needs the backup
 }
 
 const (
@@ -143,17 +144,17 @@ func (c *Change) apply() error {
 		return fmt.Errorf("%s: %w", c.Path, ErrChanged)
 	}
 	switch {
-	case c.Action == Removed:
+	case c.removes && c.Action != Removed:
+		if err := durable.Replace(c.real, c.After, c.mode); err != nil {
+			return err
+		}
+		return c.removeBackup()
+	case c.removes:
 		if err := os.Remove(c.real); err != nil {
 			return err
 		}
 		if c.folder {
 			_ = os.Remove(filepath.Dir(c.real)) // it stays if anything is in it
-		}
-		return c.removeBackup()
-	case c.Action == Restored:
-		if err := durable.Replace(c.real, c.After, c.mode); err != nil {
-			return err
 		}
 		return c.removeBackup()
 	case c.fresh && c.Before == nil:

@@ -1,9 +1,14 @@
 package setup
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -103,6 +108,12 @@ func (o Options) look() (found, bool) {
 	return f, len(f.hooks) > 0 || f.server != nil
 }
 
+// Obstacles returns why claude would not use what a setup writes.
+func (o Options) Obstacles() []string {
+	f, _ := o.look()
+	return f.problems
+}
+
 // words returns the command line of the hooks, or nil.
 func (f found) words() []string {
 	if len(f.hooks) == 0 {
@@ -140,21 +151,56 @@ func (f found) again() string {
 	return visible.Shell(words...)
 }
 
-// claudeDisabled returns why claude does not run hooks.
+// managed is the folder with the settings that an organization prescribes for claude. Tests replace it.
+var managed = cmp.Or(map[string]string{"darwin": "/Library/Application Support/ClaudeCode", "windows": `C:\Program Files\ClaudeCode`}[runtime.GOOS], "/etc/claude-code")
+
+// An mcpRule allows or denies an MCP server by its name or command line.
+type mcpRule struct {
+	Name    string   `json:"serverName"`
+	Command []string `json:"serverCommand"`
+}
+
+func (r mcpRule) isAboutUs() bool {
+	return r.Name == serverName || len(r.Command) > 0 && isOACP(r.Command[0])
+}
+
+// claudeDisabled returns why claude does not use what setup writes.
 func (f found) claudeDisabled(config string) (problems []string) {
+	prescribed, _ := filepath.Glob(filepath.Join(managed, "managed-settings.d", "*.json"))
+	prescribed = append(prescribed, filepath.Join(managed, "managed-settings.json"), filepath.Join(config, "remote-settings.json"))
 	paths := []string{filepath.Join(config, "settings.json")}
 	if f.Scope == Project {
 		paths = append(paths, filepath.Join(f.Dir, ".claude", "settings.json"), f.hooksPath)
 	}
-	for _, path := range paths {
+	for i, path := range append(prescribed, paths...) {
 		data, _ := readFile(path) // claude reports a file that is not valid
-		d, err := parseJSON(data)
-		if err != nil {
-			continue
+		var s struct {
+			NoHooks   bool      `json:"disableAllHooks"`
+			OnlyHooks bool      `json:"allowManagedHooksOnly"`
+			OnlyRules bool      `json:"allowManagedPermissionRulesOnly"`
+			Denied    []mcpRule `json:"deniedMcpServers"`
+			Allowed   []mcpRule `json:"allowedMcpServers"`
 		}
-		if v, ok := d.find("disableAllHooks"); ok && d.equal(v, true) {
-			problems = append(problems, "disableAllHooks in "+path+" switches hooks off")
+		_ = json.Unmarshal(bytes.TrimPrefix(data, []byte(byteOrderMark)), &s)
+		isPrescribed := i < len(prescribed)
+		for _, problem := range []struct {
+			is           bool
+			name, effect string
+		}{
+			{s.NoHooks, "disableAllHooks", "switches hooks off"},
+			{s.OnlyHooks && isPrescribed, "allowManagedHooksOnly", "switches hooks off"},
+			{s.OnlyRules && isPrescribed, "allowManagedPermissionRulesOnly", "makes claude ask before each command and tool of oacp"},
+			{slices.ContainsFunc(s.Denied, mcpRule.isAboutUs), "deniedMcpServers", "switches the MCP server off"},
+			{s.Allowed != nil && !slices.ContainsFunc(s.Allowed, mcpRule.isAboutUs), "allowedMcpServers", "switches the MCP server off"},
+		} {
+			if problem.is {
+				problems = append(problems, problem.name+" in "+path+" "+problem.effect)
+			}
 		}
+	}
+	path := filepath.Join(managed, "managed-mcp.json")
+	if _, err := os.Stat(path); err == nil {
+		problems = append(problems, path+" switches other MCP servers off")
 	}
 	return problems
 }
@@ -198,8 +244,8 @@ func (f found) findings() []doctor.Finding {
 		add(doctor.SeverityWarning, again+" registers it", "the MCP server is not registered in %s", f.serverPath)
 	case !f.server.isOurs():
 		add(doctor.SeverityWarning, "take it out, and "+again+" writes it again", "the MCP server oacp in %s does not call oacp mcp --agent NAME", f.serverPath)
-	case agent != "" && f.serverAgent() != agent:
-		add(doctor.SeverityWarning, again+" makes them one", "the MCP server acts for %s, the hooks for %s", f.serverAgent(), agent)
+	case agent != "" && f.server.agent() != string(agent):
+		add(doctor.SeverityWarning, again+" makes them one", "the MCP server acts for %s, the hooks for %s", f.server.agent(), agent)
 	}
 	if f.server != nil && !f.startsServer() {
 		add(doctor.SeverityWarning, "go install ./cmd/... in a clone of the repository installs it",
@@ -212,15 +258,6 @@ func (f found) findings() []doctor.Finding {
 		add(doctor.SeverityWarning, "", "%s", problem)
 	}
 	return all
-}
-
-// serverAgent returns the agent for which the MCP server acts.
-func (f found) serverAgent() schema.AgentName {
-	agent := f.server.Args[2]
-	if name, ok := strings.CutPrefix(agent, fromEnvironment); ok {
-		agent = strings.TrimSuffix(name, "}")
-	}
-	return schema.AgentName(agent)
 }
 
 // startsServer reports whether the program that the server calls finds oacp-mcp. If there is no such

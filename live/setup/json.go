@@ -25,6 +25,9 @@ type value struct {
 	begin, from, to int
 }
 
+// byteOrderMark may begin a file.
+const byteOrderMark = "\ufeff"
+
 // end is the step of a path that leads behind the last element of an array. The other steps are the
 // names of members and the indices of elements.
 const end = -1
@@ -35,7 +38,8 @@ func parseJSON(data []byte) (*document, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		d.data = []byte("{}" + d.newline)
 	}
-	if err := json.Unmarshal(d.data, new(json.RawMessage)); err != nil {
+	// It keeps the place of what follows, as far as errors say it.
+	if err := json.Unmarshal(bytes.Replace(d.data, []byte(byteOrderMark), []byte("   "), 1), new(json.RawMessage)); err != nil {
 		return nil, d.invalid(err)
 	}
 	if err := d.checkKind(d.root(), nil, ""); err != nil {
@@ -76,7 +80,7 @@ func (d *document) items(v value) (all []value) {
 
 // skip returns where the next name, value or closing bracket begins.
 func (d *document) skip(at int) int {
-	return len(d.data) - len(bytes.TrimLeft(d.data[at:], " \t\r\n,:"))
+	return len(d.data) - len(bytes.TrimLeft(d.data[at:], " \t\r\n,:"+byteOrderMark))
 }
 
 // after returns where the name or value ends that begins at an offset.

@@ -22,7 +22,7 @@ import (
 func settingsParts() []part {
 	return []part{
 		inJSON{hooks{live.Claude, "oacp hook claude --agent claude"}}, inJSON{permission("mcp__oacp")}, inJSON{permission("Bash(oacp read:*)")},
-		inJSON{server{[]any{"projects", "/home/ann/project", "mcpServers", "oacp"}, mcpCall{"oacp", []string{"mcp", "--agent", "claude"}}}},
+		inJSON{server{[]any{"projects", "/home/ann/project", "mcpServers", "oacp"}, mcpCall{"oacp", []string{"mcp", "--agent", fromEnvironment + "claude}"}}}},
 	}
 }
 

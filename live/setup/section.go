@@ -18,8 +18,8 @@ const sectionText = sectionBegin + `
 ## Mail from other agents
 
 Other agents send you messages with oacp, and hooks show you new ones as they arrive. They come from agents, not from your
-user. ` + "`oacp read ID`" + ` shows a message, ` + "`oacp reply ID --ack --body TEXT`" + ` answers it, and ` + "`oacp owed`" + ` lists who waits for
-you; the MCP tools of oacp do the same. ` + "`oacp help agent`" + ` explains the rest on one page.
+user. ` + "`oacp read ID`" + ` shows a message, ` + "`oacp reply ID --ack --body TEXT`" + ` or the MCP tool ` + "`reply_message`" + ` answers it, and
+` + "`oacp owed`" + ` lists who waits for you. ` + "`oacp help agent`" + ` explains the rest on one page.
 ` + sectionEnd + "\n"
 
 // section is the part of an agent's instructions that tells it how to use its mailbox.

@@ -24,12 +24,23 @@ func (c mcpCall) isOurs() bool {
 	return isOACP(c.Command) && len(c.Args) == 3 && c.Args[0] == "mcp" && c.Args[1] == "--agent"
 }
 
+// isWritten reports whether setup wrote the server into the settings of claude. Its user registers one without the variable.
+func (c mcpCall) isWritten() bool { return c.isOurs() && strings.HasPrefix(c.Args[2], fromEnvironment) }
+
 func (c mcpCall) equal(other mcpCall) bool {
 	return c.Command == other.Command && slices.Equal(c.Args, other.Args)
 }
 
-// other returns the error that another server is registered.
+// agent returns the agent that a server of oacp acts for.
+func (c mcpCall) agent() string {
+	return strings.TrimSuffix(strings.TrimPrefix(c.Args[2], fromEnvironment), "}")
+}
+
+// other returns the error that another server is registered. Arguments of foreign programs may be secret.
 func (c mcpCall) other() error {
+	if !c.isOurs() {
+		c.Args = nil
+	}
 	if c.Command == "" {
 		return ErrOtherServer
 	}
@@ -79,17 +90,17 @@ func (s server) fill(d *document) error {
 	switch {
 	case !ok:
 		return d.set(serverEntry{"stdio", s.mcpCall, map[string]string{}}, s.path...)
-	case !call.isOurs():
+	case call.equal(s.mcpCall), call.isOurs() && !call.isWritten() && call.agent() == s.agent():
+		return nil // also if the user registered it, and then it stays the user's
+	case !call.isWritten():
 		return positioned(d.data, v.from, call.other())
-	case call.equal(s.mcpCall):
-		return nil
 	}
 	return errors.Join(d.set(s.Command, append(slices.Clone(s.path), "command")...), d.set(s.Args, append(slices.Clone(s.path), "args")...))
 }
 
 func (s server) ours(d *document) ([]any, error) {
 	v, call, _ := s.find(d)
-	if !call.isOurs() {
+	if !call.isWritten() {
 		return nil, nil
 	}
 	var entry map[string]any

@@ -119,6 +119,7 @@ func (c *Change) prepareSetup() (err error) {
 }
 
 func (c *Change) prepareRemoval() error {
+	c.removes = true
 	original := c.original
 	if original != nil && holds(c.parts[0], original) {
 		original = nil // another setup in the same file has made it
@@ -141,7 +142,7 @@ func (c *Change) prepareRemoval() error {
 			return nil
 		}
 	}
-	if c.Action, c.Backup = Changed, c.backup; len(rest) == 0 {
+	if c.Action = Changed; len(rest) == 0 {
 		c.After = c.empty // the file was there before
 	}
 	return nil

@@ -262,16 +262,142 @@ func withoutMode(text string) string {
 	return text
 }
 
-// TestKeepsServer checks that the same server stays if the user registered it, as codex mcp add does.
+// TestKeepsServer checks that the same server stays if the user registered it, as codex mcp add and claude mcp add do, and that
+// another one stops the setup.
 func TestKeepsServer(t *testing.T) {
-	s := newScene(t)
-	text := "[mcp_servers.oacp]\nargs = [\"mcp\", \"--agent\", \"claude\"]\ncommand = \"oacp\"\n"
-	s.write("home/.codex/config.toml", text)
-	for _, prepare := range []func(Options) (*Plan, error){Prepare, PrepareRemoval} {
-		s.do(prepare, s.options(live.Codex, User))
-		if got := withoutMode(s.files()["home/.codex/config.toml"]); got != text {
-			t.Errorf("config.toml is\n%s", got)
+	for _, c := range []struct {
+		program    live.Program
+		name, text string
+	}{
+		{live.Codex, "home/.codex/config.toml", "[mcp_servers.oacp]\nargs = [\"mcp\", \"--agent\", \"claude\"]\ncommand = \"oacp\"\n"},
+		{live.Claude, "home/.claude.json", `{"mcpServers": {"oacp": {"args": ["mcp", "--agent", "claude"], "command": "/opt/oacp", "env": {"A": "b"}}}}`},
+	} {
+		s := newScene(t)
+		s.write(c.name, c.text)
+		before := s.files()
+		for _, prepare := range []func(Options) (*Plan, error){Prepare, PrepareRemoval} {
+			s.do(prepare, s.options(c.program, User))
+			if got := withoutMode(s.files()[c.name]); got != c.text {
+				t.Errorf("%s is\n%s", c.name, got)
+			}
 		}
+		if after := s.files(); !maps.Equal(before, after) {
+			t.Errorf("after the removal there are the files %q", slices.Sorted(maps.Keys(after)))
+		}
+		o := s.options(c.program, User)
+		o.Agent = "reviewer"
+		if _, err := Prepare(o); !errors.Is(err, ErrOtherServer) {
+			t.Errorf("for another agent, the error is %v, want %v", err, ErrOtherServer)
+		}
+	}
+}
+
+// TestBackupsGo checks that no removal leaves a copy of a file: it may hold keys.
+func TestBackupsGo(t *testing.T) {
+	for _, c := range everywhere {
+		s := newScene(t)
+		o := s.options(c.program, c.scope)
+		for _, name := range c.files {
+			text := "{\"theme\": \"dark\"}\n"
+			if filepath.Ext(name) != ".json" {
+				text = "# Mine\n"
+			}
+			s.write(name, text)
+		}
+		s.do(Prepare, o)
+		backups := func() (found []string) {
+			for _, folder := range []string{s.home, filepath.Join(s.home, ".*"), filepath.Join(s.project, ".oacp", "state", "setup")} {
+				paths, err := filepath.Glob(filepath.Join(folder, "*"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				found = append(found, slices.DeleteFunc(paths, func(path string) bool {
+					return !strings.HasSuffix(path, ".before-oacp") && filepath.Base(filepath.Dir(path)) != "setup"
+				})...)
+			}
+			return found
+		}
+		if got := backups(); len(got) != len(c.files) {
+			t.Errorf("%s %s: the backups are %q, want %d", c.program, c.scope, got, len(c.files))
+		}
+		for _, name := range c.files {
+			if text := withoutMode(s.files()[name]); filepath.Ext(name) == ".json" {
+				s.write(name, strings.Replace(text, "dark", "light", 1))
+			} else {
+				s.write(name, "# Yours, too\n"+text)
+			}
+		}
+		for name, action := range s.do(PrepareRemoval, o) {
+			if action != Changed {
+				t.Errorf("%s is %s, want changed", name, action)
+			}
+		}
+		if got := backups(); got != nil {
+			t.Errorf("%s %s: after the removal there are the backups %q", c.program, c.scope, got)
+		}
+	}
+}
+
+// TestByteOrderMark checks that a byte order mark is no obstacle and stays, and that errors name the right place.
+func TestByteOrderMark(t *testing.T) {
+	s := newScene(t)
+	name, o := "home/.claude/settings.json", s.options(live.Claude, User)
+	text := byteOrderMark + "{\n  \"theme\": \"dark\"\n}\n"
+	s.write(name, text)
+	s.do(Prepare, o)
+	got := withoutMode(s.files()[name])
+	if !strings.HasPrefix(got, byteOrderMark+"{\n") || !strings.Contains(got, "oacp hook claude") {
+		t.Errorf("the file is\n%q", got)
+	}
+	s.do(PrepareRemoval, o)
+	if got := withoutMode(s.files()[name]); got != text {
+		t.Errorf("after the removal the file is\n%q", got)
+	}
+	s.write(name, byteOrderMark+"{\n  oops\n}\n")
+	if _, err := Prepare(o); err == nil || !strings.Contains(err.Error(), "line 2, column 3") {
+		t.Errorf("the error is %v, want that of line 2, column 3", err)
+	}
+}
+
+// TestManaged checks what is said of settings that an organization prescribes.
+func TestManaged(t *testing.T) {
+	for name, c := range map[string]struct{ file, text, want string }{
+		"hooks":       {"managed-settings.json", `{"allowManagedHooksOnly": true}`, "allowManagedHooksOnly in managed/managed-settings.json switches hooks off"},
+		"all hooks":   {"managed-settings.d/10-security.json", `{"disableAllHooks": true, "hooks": 5}`, "disableAllHooks in managed/managed-settings.d/10-security.json switches hooks off"},
+		"with a mark": {"managed-settings.json", byteOrderMark + `{"disableAllHooks": true}`, "disableAllHooks in managed/managed-settings.json switches hooks off"},
+		"permissions": {"managed-settings.json", `{"allowManagedPermissionRulesOnly": true}`, "allowManagedPermissionRulesOnly in managed/managed-settings.json makes claude ask before each command and tool of oacp"},
+		"denied":      {"managed-settings.json", `{"deniedMcpServers": [{"serverName": "other"}, {"serverName": "oacp"}]}`, "deniedMcpServers in managed/managed-settings.json switches the MCP server off"},
+		"a command":   {"managed-settings.json", `{"deniedMcpServers": [{"serverCommand": ["/opt/oacp", "mcp"]}]}`, "deniedMcpServers in managed/managed-settings.json switches the MCP server off"},
+		"not allowed": {"managed-settings.json", `{"allowedMcpServers": []}`, "allowedMcpServers in managed/managed-settings.json switches the MCP server off"},
+		"servers":     {"managed-mcp.json", `{"mcpServers": {}}`, "managed/managed-mcp.json switches other MCP servers off"},
+		"the user's":  {"../home/.claude/settings.json", `{"deniedMcpServers": [{"serverName": "oacp"}]}`, "deniedMcpServers in home/.claude/settings.json switches the MCP server off"},
+		"nothing":     {"managed-settings.json", `{"allowManagedHooksOnly": false, "deniedMcpServers": [{"serverName": "other"}], "allowedMcpServers": [{"serverName": "oacp"}], "env": {"KEY": "x"}}`, ""},
+		"not managed": {"../home/.claude/settings.json", `{"allowManagedHooksOnly": true, "allowManagedPermissionRulesOnly": true}`, ""},
+		"invalid":     {"managed-settings.json", `{`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			before := managed
+			managed = filepath.Join(filepath.Dir(s.home), "managed")
+			defer func() { managed = before }()
+			s.write(filepath.Join("managed", c.file), c.text)
+			var want []string
+			if c.want != "" {
+				want = []string{c.want}
+			}
+			o := s.options(live.Claude, Project)
+			got := o.Obstacles()
+			for i := range got {
+				got[i] = strings.ReplaceAll(got[i], filepath.Dir(s.home)+string(filepath.Separator), "")
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("setup says %q, want %q", got, want)
+			}
+			s.do(Prepare, o)
+			if want != nil {
+				wantWarning(t, Inspect(Options{Workspace: s.workspace, Getenv: o.Getenv}, s.project), strings.Fields(c.want)[0])
+			}
+		})
 	}
 }
 
@@ -351,7 +477,7 @@ func TestRefuses(t *testing.T) {
 		{notes, "text\n" + sectionBegin + "\n", "CLAUDE.md: line 2, column 1: <!-- oacp:begin --> has no <!-- oacp:end --> after it", live.Claude},
 		{notes, sectionEnd, "CLAUDE.md: line 1, column 1: <!-- oacp:end --> has no", live.Claude},
 		{config, "a = 1\nb = = 2\n", "config.toml: line 2, column 5: ", live.Codex},
-		{config, "[mcp_servers.oacp]\ncommand = \"docker\"\nargs = [\"run it\"]\n", "another MCP server is registered as oacp: docker 'run it'", live.Codex},
+		{config, "[mcp_servers.oacp]\ncommand = \"docker\"\nargs = [\"run it\"]\n", "another MCP server is registered as oacp: docker", live.Codex},
 		{config, "[mcp_servers.oacp]\ncommand = \"oacp\"\nargs = [\"mcp\", \"--agent\", \"other\"]\n", "another MCP server is registered as oacp: oacp mcp --agent other", live.Codex},
 		{config, "mcp_servers = {}\n", "config.toml: the table mcp_servers is written in a way that oacp cannot change", live.Codex},
 		{config, "mcp_servers = 1\n", "config.toml: mcp_servers is not a table", live.Codex},
