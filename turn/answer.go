@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -25,12 +24,12 @@ func (e *AnsweredError) Error() string {
 	return fmt.Sprintf("%s answered message %s at %s with %s", e.Answer.From, e.Request.ID, e.Answer.CreatedAt, e.Answer.ID)
 }
 
-// SendOnce calls send, which sends a reply to the request. If the reply answers the request, and its
+// SendOnce calls send, which sends a reply to the request, if there is one. If the reply answers the request, and its
 // sender has answered it before, SendOnce returns an *AnsweredError instead, unless again is true. Of
 // several processes that answer a request at the same time, one succeeds. A restored request is asked
 // anew: an answer from before a restore does not count.
 func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.Message, again bool, send func() error) (err error) {
-	if again || !reply.Answers(request) {
+	if again || request == nil || !reply.Answers(request) {
 		return send()
 	}
 	if err := w.MakeStateFolder(turnsFolder); err != nil {
@@ -75,11 +74,9 @@ func answerOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message
 		return nil, err
 	}
 	if rec := h.records[k]; rec != nil && !rec.Revived.IsZero() {
-		id, err := schema.NewID(rec.Revived, agent, schema.Notification, schema.ShortRand, rand.Reader)
-		if err != nil {
-			return nil, err
-		}
-		if schema.CompareAge(last.Message, &schema.Message{ID: id, CreatedAt: schema.NewTimestamp(rec.Revived)}) < 0 {
+		at := rec.Revived.UTC()
+		id := "msg-" + at.Format("20060102T1504Z") + "-" + string(agent) + "-" + schema.TimeWithinMinute(at, schema.ShortRand)
+		if schema.CompareAge(last.Message, &schema.Message{ID: schema.ID(id), CreatedAt: schema.NewTimestamp(at)}) < 0 {
 			return nil, nil
 		}
 	}

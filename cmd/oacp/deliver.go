@@ -115,15 +115,10 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 		return err
 	}
 	var receipt *mailbox.Receipt
-	send := func() (err error) {
+	err = turn.SendOnce(ctx, w, o.answered, &draft, o.again, func() (err error) {
 		receipt, err = w.Send(ctx, draft, options)
 		return err
-	}
-	if o.answered != nil {
-		err = turn.SendOnce(ctx, w, o.answered, &draft, o.again, send)
-	} else {
-		err = send()
-	}
+	})
 	if receipt == nil {
 		return err
 	}

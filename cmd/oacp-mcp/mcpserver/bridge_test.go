@@ -150,8 +150,8 @@ func TestSendRefuses(t *testing.T) {
 			wantText(t, "the answer", claude.refuse(t, "send_to_agent", good(test.change)), test.wants...)
 		})
 	}
-	if _, err := os.Stat(filepath.Dir(filepath.Dir(r.bridge.Path))); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("refused calls left a folder of runs behind (%v)", err)
+	if data, err := os.ReadFile(r.bridge.Path); len(data) > 0 || err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("refused calls wrote %q into the log (%v)", data, err)
 	}
 }
 
@@ -392,10 +392,10 @@ func TestManySenders(t *testing.T) {
 // TestUnusableFolder checks that the error of a log that cannot be written names its path.
 func TestUnusableFolder(t *testing.T) {
 	r := newRoom(t, "claude", "codex")
-	if err := os.WriteFile(filepath.Join(r.dir, "runs"), nil, 0o600); err != nil {
+	if err := errors.Join(os.RemoveAll(r.bridge.Path), os.Mkdir(r.bridge.Path, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	claude := r.client(t, "claude")
-	wantText(t, "sending", claude.refuse(t, "send_to_agent", arguments{"to": "codex", "message_type": "chat", "content": "x"}), "bad_file: ", filepath.Join(r.dir, "runs"))
+	wantText(t, "sending", claude.refuse(t, "send_to_agent", arguments{"to": "codex", "message_type": "chat", "content": "x"}), "bad_file: ", r.bridge.Path)
 	claude.call(t, "list_inbox", nil, nil)
 }

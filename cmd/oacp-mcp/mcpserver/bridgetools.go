@@ -3,14 +3,11 @@ package mcpserver
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -35,31 +32,13 @@ func (s *Server) addBridgeTools() {
 		reads(), s.bridgeStatus)
 }
 
-// openLog opens a log when it is first used. If its run is missing, the first record sent makes it.
-// So servers that start at the same time, one for each agent, always mean the same log.
+// openLog opens a log when it is first used.
 type openLog struct {
 	place bridge.Location
 	warn  func(error)
 
 	mu  sync.Mutex
 	log *bridge.Log
-}
-
-// reading returns the log, or nil if its run does not exist yet.
-func (o *openLog) reading() (*bridge.Log, error) {
-	log, err := o.open()
-	if o.place.Missing && errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return log, err
-}
-
-// sending returns the log, and makes its run if that is missing.
-func (o *openLog) sending() (*bridge.Log, error) {
-	if err := o.place.Make(time.Now()); err != nil {
-		return nil, fmt.Errorf("making the folder of the bridge log: %w", err)
-	}
-	return o.open()
 }
 
 func (o *openLog) open() (_ *bridge.Log, err error) {
@@ -102,7 +81,7 @@ func (s *Server) sendToAgent(ctx context.Context, in sendToAgentInput) (sentReco
 	if err := s.checkRecord(record); err != nil {
 		return sentRecord{}, "", err
 	}
-	log, err := s.bridge.sending()
+	log, err := s.bridge.open()
 	if err != nil {
 		return sentRecord{}, "", err
 	}
@@ -151,8 +130,8 @@ type bridgeStatus struct {
 
 func (s *Server) bridgeStatus(ctx context.Context, _ struct{}) (bridgeStatus, string, error) {
 	result := bridgeStatus{Log: cut(s.bridge.place.Path, frameTokens), RunID: s.bridge.place.Run.ID}
-	log, err := s.bridge.reading()
-	if err == nil && log != nil {
+	log, err := s.bridge.open()
+	if err == nil {
 		result.Status, err = log.Status(ctx)
 	}
 	agents, types := len(result.ByAgent), len(result.ByType)

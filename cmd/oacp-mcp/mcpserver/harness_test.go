@@ -62,7 +62,14 @@ func newRoom(t testing.TB, agents ...schema.AgentName) *room {
 			t.Errorf("closing the workspace: %v", err)
 		}
 	})
-	place, err := bridge.Selector{Root: filepath.Join(dir, "runs"), Repository: filepath.Join(dir, "repository")}.Select()
+	selector := bridge.Selector{Root: filepath.Join(dir, "runs"), Repository: filepath.Join(dir, "repository")}
+	place, err := selector.Select()
+	if err == nil {
+		err = place.Make(time.Now())
+	}
+	if err == nil {
+		place, err = selector.Select()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

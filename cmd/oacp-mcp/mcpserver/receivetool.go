@@ -75,13 +75,13 @@ func (s *Server) receiveRecords(ctx context.Context, in receiveMessagesInput) (r
 	if in.Agent != "" && in.Agent != string(s.agent) {
 		return result, "", argumentErrorf("this server receives only for %s, not for %q: leave the argument agent out", s.agent, cut(in.Agent, nameTokens))
 	}
-	log, err := s.bridge.reading()
+	log, err := s.bridge.open()
 	if err != nil {
 		return result, "", err
 	}
 	after, err := s.findSince(ctx, log, in.SinceID)
-	if err != nil || log == nil {
-		return result, receivedText(result), err
+	if err != nil {
+		return result, "", err
 	}
 	if result.LastID = in.SinceID; cut(in.SinceID, idTokens) != in.SinceID {
 		result.LastID = lineMark + string(after)
@@ -158,22 +158,18 @@ func (s *Server) findSince(ctx context.Context, log *bridge.Log, since string) (
 	if since == "" {
 		return "", nil
 	}
-	var found []bridge.Entry
-	if log != nil {
-		var err error
-		found, err = log.Find(ctx, since)
-		if mark := strings.LastIndex(since, lineMark); mark >= 0 && len(found) == 0 && err == nil {
-			found, err = log.Find(ctx, since[:mark])
-			found = slices.DeleteFunc(found, func(e bridge.Entry) bool { return strconv.Itoa(e.Line) != since[mark+1:] })
-		}
-		if err != nil {
-			return "", err
-		}
+	found, err := log.Find(ctx, since)
+	if mark := strings.LastIndex(since, lineMark); mark >= 0 && len(found) == 0 && err == nil {
+		found, err = log.Find(ctx, since[:mark])
+		found = slices.DeleteFunc(found, func(e bridge.Entry) bool { return strconv.Itoa(e.Line) != since[mark+1:] })
+	}
+	if err != nil {
+		return "", err
 	}
 	if len(found) > 0 {
 		return found[0].Cursor(), nil
 	}
-	if place, marked := strings.CutPrefix(since, lineMark); marked && log != nil && bridge.Cursor(place).Line() > 0 {
+	if place, marked := strings.CutPrefix(since, lineMark); marked && bridge.Cursor(place).Line() > 0 {
 		return bridge.Cursor(place), nil
 	}
 	return "", &failure.Error{

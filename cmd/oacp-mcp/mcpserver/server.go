@@ -47,7 +47,7 @@ type Options struct {
 	Agent schema.AgentName
 	// Workspace holds the mailboxes. It stays the caller's to close, after the server.
 	Workspace *mailbox.Workspace
-	// Bridge is the bridge log.
+	// Bridge is the bridge log. If it is that of a run, the run exists.
 	Bridge *bridge.Location
 	// Version is the version of the program that clients see.
 	Version string
@@ -89,6 +89,9 @@ func New(options Options) (*Server, error) {
 		}
 	}
 	if options.Bridge != nil {
+		if err := options.Bridge.Err(); err != nil {
+			return nil, err
+		}
 		s.bridge = &openLog{place: *options.Bridge, warn: s.warn}
 	}
 	instructions, err := s.instructions()
