@@ -1,23 +1,16 @@
 package doctor
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/oacp-go/oacp/internal/durable"
-	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -40,13 +33,9 @@ func (i *inspection) names(folder string) ([]string, error) {
 	return names, err
 }
 
-// isYAML reports whether a file is taken for YAML by its name.
-func isYAML(name string) bool { return slices.Contains([]string{".yaml", ".yml"}, path.Ext(name)) }
-
-// schemas checks the packets and the status files. Messages are checked with the inbox.
-func (i *inspection) schemas(ctx context.Context) {
+// schemas checks the status files. Messages are checked with the inbox.
+func (i *inspection) schemas() {
 	i.category = categorySchemas
-	i.packets(ctx)
 	for _, agent := range i.agents {
 		name := string(agent) + "/" + project.StatusName
 		status, err := project.ReadStatus(i.w, agent)
@@ -57,59 +46,12 @@ func (i *inspection) schemas(ctx context.Context) {
 		if err != nil {
 			problems = []string{err.Error()}
 		}
-		i.verdict(name, problems, "is valid")
-	}
-}
-
-// verdict adds one finding about a file: an error if it has problems.
-func (i *inspection) verdict(name string, problems []string, good string) {
-	if len(problems) > 0 {
-		i.add(name, SeverityError, "", "%s", strings.Join(problems, "; "))
-		return
-	}
-	i.add(name, SeverityOK, "", "%s", good)
-}
-
-func (i *inspection) packets(ctx context.Context) {
-	valid := 0
-	var bad []string
-	err := i.walk(ctx, "packets", func(name string, _ fs.FileInfo) {
-		if !isYAML(name) {
-			return
-		}
-		data, err := i.read(name)
-		if err == nil {
-			err = wellFormed(data)
-		}
-		if err != nil {
-			bad = append(bad, fmt.Sprintf("%s: %v", name, err))
-			return
-		}
-		valid++
-	})
-	switch {
-	case len(bad) > 0:
-		i.add("packets-yaml", SeverityError, "", "%s not of valid YAML; the first: %s", spelling.Count(len(bad), "file"), bad[0])
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		i.fail("packets-yaml", err)
-	case valid > 0:
-		i.add("packets-yaml", SeverityOK, "", "%s of valid YAML", spelling.Count(valid, "file"))
-	}
-}
-
-// wellFormed returns an error if the data is not one document of YAML.
-func wellFormed(data []byte) error {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	for range 2 {
-		var node yaml.Node
-		switch err := decoder.Decode(&node); {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
+		if len(problems) > 0 {
+			i.add(name, SeverityError, "", "%s", strings.Join(problems, "; "))
+		} else {
+			i.add(name, SeverityOK, "", "is valid")
 		}
 	}
-	return errors.New("there are several documents")
 }
 
 // statusProblems says what a status file lacks.

@@ -3,21 +3,17 @@ package doctor
 import (
 	"errors"
 	"io/fs"
-	"path"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
-	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// autonomy checks an agent's config.yaml, and the record of what it accepted by itself.
+// autonomy checks an agent's config.yaml, and the folder in which other tools record their decisions.
 func (i *inspection) autonomy(agent schema.AgentName) {
 	i.category = categoryAutonomy
 	decisions := project.DecisionsName(agent)
-	records, err := i.names(decisions)
+	_, err := i.names(decisions)
 	name := strings.TrimPrefix(decisions, agentsName+"/")
 	switch {
 	case err == nil:
@@ -29,9 +25,6 @@ func (i *inspection) autonomy(agent schema.AgentName) {
 		f.Mend = mend("made "+decisions, func() error { return i.w.MakeFolder(decisions) })
 	}
 	i.config(agent)
-	if err == nil {
-		i.policies(agent, records)
-	}
 }
 
 // config checks what oacp reads of an agent's config.yaml. The rest of its section autonomy is for other tools.
@@ -56,31 +49,4 @@ func (i *inspection) config(agent schema.AgentName) {
 	default:
 		i.add(name, SeverityOK, "", "is valid: %s", gives)
 	}
-}
-
-// policies reports recorded decisions that name rules that do not exist.
-func (i *inspection) policies(agent schema.AgentName, records []string) {
-	var orphaned []string
-	for _, record := range records {
-		if path.Ext(record) != ".yaml" {
-			continue
-		}
-		var decision struct {
-			Policy string `yaml:"policy_path"`
-		}
-		name := project.DecisionsName(agent) + "/" + record
-		data, err := i.read(name)
-		if err != nil || yaml.Unmarshal(data, &decision) != nil || decision.Policy == "" {
-			continue
-		}
-		if info, err := i.w.Root().Stat(decision.Policy); err != nil || !info.Mode().IsRegular() {
-			orphaned = append(orphaned, name)
-		}
-	}
-	name := string(agent) + "/autonomy-policy-refs"
-	if len(orphaned) > 0 {
-		i.add(name, SeverityWarning, "", "%s with rules that do not exist; the first: %s", spelling.Count(len(orphaned), "decision"), orphaned[0])
-		return
-	}
-	i.add(name, SeverityOK, "", "all decisions name rules that exist")
 }

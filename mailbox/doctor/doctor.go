@@ -123,7 +123,7 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 	for _, agent := range agents {
 		i.inbox(ctx, agent)
 	}
-	i.schemas(ctx)
+	i.schemas()
 	people := slices.DeleteFunc(slices.Clone(agents), func(agent schema.AgentName) bool { return agent == mailbox.Postmaster })
 	for _, agent := range people {
 		i.autonomy(agent)
