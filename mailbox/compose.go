@@ -164,23 +164,20 @@ func (w *Workspace) giveID(o *outgoing, claimed map[string]bool) error {
 // startConversation returns the id of a conversation that the message begins. The number of a batch that
 // sends nothing is random, and so is it if numbers cannot be counted, which is no reason not to send.
 func (b *batch) startConversation(m *schema.Message) schema.ConversationID {
-	number, err := b.countConversation()
+	number, err := uint64(0), errors.ErrUnsupported
+	if b.outgoing != nil {
+		number, err = b.countConversation()
+	}
 	if err != nil {
 		number = mathrand.Uint64()
 	}
 	return schema.NewConversationID(m.CreatedAt.Time(), m.From, number)
 }
 
-// conversationLine is how many bytes state/conversations has for each conversation.
-const conversationLine = 8
-
 // countConversation returns one more for each conversation that the workspace starts. The count is the
-// place of a line that is appended to a file: the system gives no two writers the same place, and none
-// waits for another. The count begins elsewhere for each file, machine and start of the machine.
+// place of a line of 8 bytes that is appended to a file: the system gives no two writers the same place, and
+// none waits for another. The count begins elsewhere for each file, machine and start of the machine.
 func (b *batch) countConversation() (_ uint64, err error) {
-	if b.outgoing == nil {
-		return 0, errors.ErrUnsupported
-	}
 	state, err := durable.OpenDir(b.w.root, b.w.dir, stateName)
 	if err != nil {
 		return 0, err
@@ -190,20 +187,13 @@ func (b *batch) countConversation() (_ uint64, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	line := []byte(rand.Text()[1:conversationLine] + "\n")
-	if _, err := file.Write(line); err != nil {
-		return 0, err
-	}
-	place, err := file.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := file.ReadAt(line, 0); err != nil { // the first line
-		return 0, err
-	}
+	line := []byte(rand.Text()[:7] + "\n")
+	_, err = file.Write(line)
+	place, seekErr := file.Seek(0, io.SeekCurrent)
+	_, readErr := file.ReadAt(line, 0) // the first line
 	start := fnv.New64a()
 	fmt.Fprintf(start, "%s %s", b.origin, line)
-	return start.Sum64() + uint64(place)/conversationLine, nil
+	return start.Sum64() + uint64(place)/uint64(len(line)), errors.Join(err, seekErr, readErr)
 }
 
 // isUnique reports whether nobody else chooses this name for another message.

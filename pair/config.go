@@ -56,12 +56,8 @@ func readConfig(path string) (config Config, err error) {
 		return config, err
 	}
 	var settings map[string]yaml.Node
-	var wrong *yaml.TypeError
-	switch err := yaml.Unmarshal(data, &settings); {
-	case errors.As(err, &wrong):
-		return config, errors.New(wrong.Errors[0])
-	case err != nil:
-		return config, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	if err := yaml.Unmarshal(data, &settings); err != nil {
+		return config, errors.New(spelling.PlainYAML(err.Error()))
 	}
 	byLine := func(a, b string) int { return settings[a].Line - settings[b].Line }
 	for _, key := range slices.SortedFunc(maps.Keys(settings), byLine) {

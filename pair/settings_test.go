@@ -109,7 +109,7 @@ func TestLoadConfig(t *testing.T) {
 		{"config.yaml", "proof: [a]\n", Config{}, "line 1: proof: takes a single value"},
 		{"config.yaml", "proof: a | b\n", Config{}, "line 1: proof: "},
 		{"config.yaml", "agent: claude\nagent: codex\n", Config{}, `line 2: mapping key "agent" already defined at line 1`},
-		{"config.yaml", "- a\n", Config{}, "line 1: cannot unmarshal"},
+		{"config.yaml", "- a\n", Config{}, "line 1: a list does not belong here"},
 		{"config.yaml", "agent: codex\n: : :\n", Config{}, "config.yaml: line 1"},
 		{"config.yaml", "{", Config{}, "config.yaml: line 1"},
 	} {

@@ -89,6 +89,9 @@ func runDoctor(ctx context.Context, o doctorOptions, s *command.Streams) error {
 // be checked without a workspace.
 func (o doctorOptions) inspect(ctx context.Context, s *command.Streams, report *doctor.Report) error {
 	_, err := o.workspace.Place(s).Find()
+	if errors.Is(err, project.ErrUnmarked) {
+		o.workspace.Dir, err = o.workspace.Place(s).Unmarked(), nil
+	}
 	var unknown *project.UnknownProjectError
 	switch missing := (doctor.Finding{Category: doctor.Categories[0]}); {
 	case errors.Is(err, mailbox.ErrNoWorkspace):

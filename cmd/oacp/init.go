@@ -204,24 +204,23 @@ func (o *initOptions) checkPlace(s *command.Streams, dir string) (warnings []str
 	case err != nil || sameFolder(found, dir):
 		return warnings, nil // there is none, or this one
 	case !o.git.on:
-		return nil, &project.NestedError{Dir: dir, Found: found}
+		return nil, fmt.Errorf("no workspace is made in %s: %w, %s", dir, project.ErrNested, found)
 	}
 	return append(warnings, fmt.Sprintf("the workspace %s stays as it is, with its mail; %s gives that one a repository", found,
 		visible.Shell("oacp", "init", "--git", "--dir", found))), nil
 }
 
-// next returns what the user can do about git with a new workspace in a repository, as shell commands with
-// what they do.
-func (o *initOptions) next(s *command.Streams, dir string, made project.Made) [][2]string {
+// next says what the user can do about git with a new workspace in a repository.
+func (o *initOptions) next(s *command.Streams, dir string, made project.Made) (next []string) {
 	top, err := bridge.EnclosingRepository(dir)
 	if err != nil || top == "" || o.git.on || !slices.Contains(made.Paths, filepath.Join(dir, project.MarkerName)) {
 		return nil
 	}
 	commit := []string{"oacp", "commit"}
-	if found, err := (project.Place{WorkingDir: s.Dir, Getenv: s.Getenv}).Find(); err != nil || !sameFolder(found, dir) {
-		commit = append(commit, "--dir", dir)
+	if o.workspace.Dir != "" {
+		commit = append(commit, "--dir", o.workspace.Dir)
 	}
-	next := [][2]string{{visible.Shell(commit...), "commits it with the code, and later its new messages"}}
+	next = []string{visible.Shell(commit...) + " commits it with the code, and later its new messages"}
 	below, err := filepath.Rel(top, dir)
 	if around, aroundErr := bridge.EnclosingRepository(s.Dir); err != nil || aroundErr != nil || around != top {
 		return next
@@ -235,21 +234,17 @@ func (o *initOptions) next(s *command.Streams, dir string, made project.Made) []
 			}
 		}
 	}
-	hide := visible.Shell(append([]string{"printf", `%s\n`}, patterns...)...) + ` >> "$(git rev-parse --git-path info/exclude)"`
-	return append(next, [2]string{hide, "keeps it out of git"})
+	return append(next, visible.Shell(append([]string{"printf", `%s\n`}, patterns...)...)+
+		` >> "$(git rev-parse --git-path info/exclude)" keeps it out of git`)
 }
 
 // printMade says what init and add-agent made, and what the user can do next.
-func printMade(s *command.Streams, asJSON bool, workspace string, made project.Made, git *gitInitialized, next ...[2]string) error {
+func printMade(s *command.Streams, asJSON bool, workspace string, made project.Made, git *gitInitialized, next ...string) error {
 	if git != nil {
 		made.Warnings = append(made.Warnings, git.warnings...)
 	}
 	for _, warning := range made.Warnings {
 		s.Warn(warning)
-	}
-	var commands []string
-	for _, n := range next {
-		commands = append(commands, n[0])
 	}
 	if asJSON {
 		return command.WriteJSON(s.Out, struct {
@@ -258,7 +253,7 @@ func printMade(s *command.Streams, asJSON bool, workspace string, made project.M
 			Git       *gitInitialized `json:"git,omitempty"`
 			Warnings  []string        `json:"warnings,omitempty"`
 			Next      []string        `json:"next,omitempty"`
-		}{workspace, append([]string{}, made.Paths...), git, made.Warnings, commands})
+		}{workspace, append([]string{}, made.Paths...), git, made.Warnings, next})
 	}
 	fmt.Fprintf(s.Out, "OK: %s\n", visible.Line(workspace))
 	for _, path := range made.Paths {
@@ -272,8 +267,8 @@ func printMade(s *command.Streams, asJSON bool, workspace string, made project.M
 	} else if len(made.Paths) == 0 {
 		fmt.Fprintln(s.Out, "  everything was there")
 	}
-	for _, n := range next {
-		fmt.Fprintf(s.Out, "next: %s\n  %s\n", visible.Line(n[0]), n[1])
+	for _, text := range next {
+		fmt.Fprintf(s.Out, "  next: %s\n", visible.Line(text))
 	}
 	return nil
 }

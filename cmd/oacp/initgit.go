@@ -250,7 +250,7 @@ func (g *gitInitialized) print(out io.Writer) {
 		say("excluded from the code: listed in %s", visible.Line(g.Excluded))
 	}
 	if g.Found {
-		say("agents on the branch: %s", cmp.Or(strings.Join(names(g.Agents), ", "), "none"))
+		say("agents on the branch: %s", cmp.Or(joinNames(g.Agents), "none"))
 	}
 	switch {
 	case g.Remote == "":
@@ -264,12 +264,4 @@ func (g *gitInitialized) print(out io.Writer) {
 	case g.Reachable && !g.Found:
 		say("next: oacp sync publishes it")
 	}
-}
-
-func names(agents []schema.AgentName) []string {
-	texts := make([]string, len(agents))
-	for n, agent := range agents {
-		texts[n] = string(agent)
-	}
-	return texts
 }

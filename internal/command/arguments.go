@@ -51,16 +51,22 @@ func (c *call) run(ctx context.Context) error {
 			return err
 		}
 	}
-	var args []string
 	for _, a := range c.flags {
-		word := "-" + flagNames(a.flag)[0]
-		if a.hasValue {
-			word += "=" + a.value
+		if !a.hasValue {
+			a.value = "true"
 		}
-		args = append(args, word)
+		if err := set.Set(flagNames(a.flag)[0], a.value); err != nil {
+			switch a.flag.(type) { // the library says parse error
+			case *cli.IntFlag:
+				err = fmt.Errorf("%s is not a whole number, or too large", visible.Quote(a.value))
+			case *cli.BoolFlag:
+				err = fmt.Errorf("%s is not true or false", visible.Quote(a.value))
+			}
+			return failure.Usagef("--%s: %w", flagNames(a.flag)[0], err).WithHint("see oacp help " + c.name())
+		}
 	}
-	if err := set.Parse(append(append(args, "--"), c.rest...)); err != nil {
-		return failure.Usagef("%w", err).WithHint("see oacp help " + c.name())
+	if err := set.Parse(append([]string{"--"}, c.rest...)); err != nil {
+		return err
 	}
 	context := cli.NewContext(&cli.App{}, set, nil)
 	context.Context, context.Command = ctx, c.command
@@ -232,7 +238,7 @@ func (p *parser) finish(dashed []string) (*call, error) {
 	switch {
 	case p.asked && len(p.positionals) > 0:
 		return nil, p.unexplained(p.positionals[0])
-	case c.help:
+	case c.help, p.command == nil:
 		return c, nil
 	}
 	for i, taken := range c.flags {
@@ -309,11 +315,18 @@ func (p *Program) unknownCommand(word string) error {
 	return UnknownCommand(names, word, "oacp")
 }
 
+// otherNames are commands of other programs with those that do the same here.
+var otherNames = map[string]string{"search": "list", "find": "list", "grep": "list", "log": "list", "show": "read", "cat": "read", "ls": "inbox"}
+
 // UnknownCommand returns the error that the parent, oacp or one of its commands, has no such
 // command.
 func UnknownCommand(names []string, word, parent string) error {
 	hint := "see oacp help" + strings.TrimPrefix(parent, "oacp")
-	if near := spelling.Nearest(word, names); near != "" {
+	near := otherNames[word]
+	if !slices.Contains(names, near) {
+		near = spelling.Nearest(word, names)
+	}
+	if near != "" {
 		hint = "did you mean " + parent + " " + near + "?"
 	}
 	return failure.Usagef("there is no command %s", visible.Quote(word)).WithHint(hint)

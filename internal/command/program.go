@@ -5,6 +5,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/internal/visible"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -91,12 +93,26 @@ func (p *Program) Run(ctx context.Context, args []string, s *Streams) int {
 	if err == nil {
 		return failure.ExitDone
 	}
-	f := failure.Of(err)
+	f := failure.Of(explainEnvironment(err, args, s))
 	status := report(f, s, wantsJSON(args))
 	if f.Code != "" && len(args) > 0 && slices.ContainsFunc(p.Commands, func(e Entry) bool { return e.Silent && e.Name == args[0] }) {
 		return failure.ExitDone
 	}
 	return status
+}
+
+// explainEnvironment adds to the error of an unknown agent or workspace which variable names it.
+func explainEnvironment(err error, args []string, s *Streams) error {
+	if folder := s.Getenv("OACP_WORKSPACE"); folder != "" && errors.Is(err, mailbox.ErrNoWorkspace) && strings.Contains(err.Error(), folder) {
+		return failure.WithHint(err, "OACP_WORKSPACE names this folder; without it, commands use the workspace of the current folder")
+	}
+	unknown, ok := errors.AsType[*mailbox.UnknownAgentError](err)
+	for _, variable := range []string{"OACP_AGENT", "AGENT_NAME"} {
+		if ok && s.Getenv(variable) == string(unknown.Agent) && !slices.Contains(args, string(unknown.Agent)) {
+			return failure.WithHint(err, variable+" names this agent: set it to one of the workspace, or name one with a flag")
+		}
+	}
+	return err
 }
 
 func (p *Program) execute(ctx context.Context, args []string, s *Streams) error {

@@ -54,13 +54,14 @@ exit with status 0 after ^C.
 const workspaceTopic = `
 workspace - how commands find their workspace and agent
 
-The workspace is the folder that contains agents/. It is the first of
+The workspace is the folder that contains workspace.json and agents/. It is the
+first of
 
    --dir DIR           the folder DIR
    --project PROJECT   the project PROJECT; also the argument [PROJECT]
    $OACP_WORKSPACE     this folder
-   otherwise           the nearest folder at or above the current one that
-                                              contains agents/ or .oacp/agents/
+   otherwise           the nearest folder at or above the current one that is
+                       one, or has one in .oacp
 
 A project is a folder in projects/ of the home. The home is the first of
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -106,7 +107,9 @@ func (f Failure) Lines() []string {
 }
 
 // OneLine returns the text of one or more errors on one line.
-func OneLine(text string) string { return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; ") }
+func OneLine(text string) string {
+	return strings.ReplaceAll(strings.TrimSpace(spelling.PlainYAML(text)), "\n", "; ")
+}
 
 // An Error is an error that knows its code, its exit status or its hint.
 type Error struct {

@@ -3,6 +3,7 @@
 package spelling
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,6 +76,18 @@ func DidYouMean[Name ~string](known []Name, text, otherwise string) string {
 		return "did you mean " + string(near) + "?"
 	}
 	return otherwise
+}
+
+// PlainYAML returns the text of an error, of which a part may be that of a YAML decoder, without the names
+// that the decoder and Go have for things.
+func PlainYAML(text string) string {
+	if !strings.Contains(text, "yaml: ") {
+		return text
+	}
+	text = strings.ReplaceAll(strings.TrimPrefix(text, "yaml: "), ": yaml: ", ": ")
+	text = strings.ReplaceAll(text, "unmarshal errors:\n  ", "")
+	text = regexp.MustCompile("cannot unmarshal (!!\\w+(?: `[^`]*`)?) into \\S+").ReplaceAllString(text, "$1 does not belong here")
+	return strings.NewReplacer("!!seq", "a list", "!!map", "a mapping", "!!null", "nothing", "!!str ", "", "!!int ", "", "!!float ", "", "!!bool ", "").Replace(text)
 }
 
 // Count returns a number of things in words: "1 file", "2 files".

@@ -94,3 +94,17 @@ func FuzzNearest(f *testing.F) {
 		}
 	})
 }
+
+func TestPlainYAML(t *testing.T) {
+	for text, want := range map[string]string{
+		"disk full": "disk full",
+		"settings config.yaml: yaml: line 3: mapping values are not allowed in this context":                 "settings config.yaml: line 3: mapping values are not allowed in this context",
+		"yaml: unmarshal errors:\n  line 1: cannot unmarshal !!seq into map[string]yaml.Node":                "line 1: a list does not belong here",
+		"card.yaml: yaml: unmarshal errors:\n  line 2: cannot unmarshal !!str `yes` into int\n  line 3: x":   "card.yaml: line 2: `yes` does not belong here\n  line 3: x",
+		"config.yaml: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!map into project.OfflineSetting": "config.yaml: line 1: a mapping does not belong here",
+	} {
+		if got := PlainYAML(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+}

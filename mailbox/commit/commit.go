@@ -119,6 +119,9 @@ func Open(ctx context.Context, w *mailbox.Workspace) (*Repository, error) {
 		args = append(args, "--git-path", u.name)
 	}
 	out, err := r.git.Run(ctx, args...)
+	if owner := r.checkOwner(ctx); err != nil && errors.Is(owner, ErrOwnRepository) {
+		return nil, owner
+	}
 	if git.Exit(err) == 128 && (strings.Contains(err.Error(), "not a git repository") || strings.Contains(err.Error(), "work tree")) {
 		return nil, fmt.Errorf("workspace %s is %w", w.Dir(), ErrNoRepository)
 	}

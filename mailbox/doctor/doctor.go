@@ -100,7 +100,7 @@ type inspection struct {
 func (i *inspection) add(name string, severity Severity, hint, format string, args ...any) *Finding {
 	i.findings = append(i.findings, Finding{
 		Category: i.category, Name: name, Severity: severity,
-		Message: fmt.Sprintf(format, args...), Hint: hint,
+		Message: spelling.PlainYAML(fmt.Sprintf(format, args...)), Hint: hint,
 	})
 	return &i.findings[len(i.findings)-1]
 }
@@ -124,10 +124,11 @@ func Inspect(ctx context.Context, w *mailbox.Workspace, options Options) ([]Find
 		i.inbox(ctx, agent)
 	}
 	i.schemas(ctx)
-	for _, agent := range agents {
+	people := slices.DeleteFunc(slices.Clone(agents), func(agent schema.AgentName) bool { return agent == mailbox.Postmaster })
+	for _, agent := range people {
 		i.autonomy(agent)
 	}
-	for _, agent := range agents {
+	for _, agent := range people {
 		i.status(agent)
 	}
 	i.trust(ctx)
@@ -171,7 +172,8 @@ func (i *inspection) workspace() {
 	i.category = categoryWorkspace
 	switch _, err := i.w.Root().Lstat(project.MarkerName); {
 	case errors.Is(err, fs.ErrNotExist):
-		f := i.add(project.MarkerName, SeverityWarning, "oacp doctor --fix makes it", "is missing: the workspace is not found from folders inside it")
+		severity := map[bool]Severity{true: SeverityWarning, false: SeverityError}[i.ProjectFolders]
+		f := i.add(project.MarkerName, severity, "oacp doctor --fix makes it", "is missing: the workspace is not found from folders inside it")
 		f.Mend = mend("made "+project.MarkerName, func() error {
 			_, err := project.WriteMarker(i.w, project.InitOptions{Now: i.Now})
 			return err

@@ -49,7 +49,7 @@ func placeAt(name string, change func(*schema.Message)) func(*testing.T, *mailbo
 
 var troubles = []trouble{
 	{"no marker", func(t *testing.T, w *mailbox.Workspace) { remove(t, filepath.Join(w.Dir(), project.MarkerName)) },
-		"Workspace", "workspace.json", SeverityWarning, []string{"missing"}, true},
+		"Workspace", "workspace.json", SeverityError, []string{"missing"}, true},
 	{"empty marker", func(t *testing.T, w *mailbox.Workspace) {
 		writeTestFile(t, filepath.Join(w.Dir(), project.MarkerName), "")
 	},

@@ -99,6 +99,9 @@ func (i *inspection) inbox(ctx context.Context, agent schema.AgentName) {
 	i.category = categoryInbox
 	name, box := string(agent)+"/"+string(mailbox.Inbox), mailbox.BoxName(agent, mailbox.Inbox)
 	if _, err := i.w.Root().Lstat(box); errors.Is(err, fs.ErrNotExist) {
+		if agent == mailbox.Postmaster {
+			return // it only sends
+		}
 		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "is missing")
 		f.Mend = mend("made "+box, func() error { return i.w.MakeFolder(box) })
 		return

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,8 +56,8 @@ func (i *inspection) mailboxes() {
 func (i *inspection) folder(agent schema.AgentName, box mailbox.Box) {
 	name := mailbox.BoxName(agent, box)
 	err := i.writable(name, "make it writable, or messages stay queued")
-	if errors.Is(err, fs.ErrNotExist) && (box == mailbox.Inbox || box == mailbox.Archive) {
-		return // see inbox; the archive is made when it is needed
+	if errors.Is(err, fs.ErrNotExist) && (box == mailbox.Inbox || box == mailbox.Archive || agent == mailbox.Postmaster) {
+		return // see inbox; the archive is made when it is needed, and Postmaster has only an outbox
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		f := i.add(name, SeverityWarning, "oacp doctor --fix makes it", "is missing")
@@ -94,6 +95,9 @@ func (i *inspection) state(ctx context.Context) {
 		if err != nil || len(i.findings) > before {
 			break
 		}
+		if name == stateName {
+			i.room()
+		}
 	}
 	err := i.walk(ctx, stateName, func(name string, info fs.FileInfo) {
 		if !info.Mode().IsRegular() {
@@ -102,6 +106,19 @@ func (i *inspection) state(ctx context.Context) {
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		i.add(stateName, SeverityError, "remove it, or make it a readable folder", "%v", err)
+	}
+}
+
+// room reports a disk on which a message, which has tens of kilobytes at most as a rule, cannot be stored. Only
+// writing tells: systems keep some space from users, who may have quotas.
+func (i *inspection) room() {
+	name := stateName + "/.tmp-doctor-" + rand.Text()
+	_, err := i.w.AddFile(name, make([]byte, 64<<10))
+	if err == nil {
+		err = i.w.Root().Remove(name)
+	}
+	if err != nil {
+		i.add(stateName, SeverityError, "free disk space, or messages are refused", "%v", err)
 	}
 }
 

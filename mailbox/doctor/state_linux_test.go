@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -33,6 +34,53 @@ func makeReadOnly(t *testing.T, path string) {
 	if err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Skipf("this machine cannot make a mount read-only: %v", err)
 	}
+}
+
+// TestInspectAFullDisk checks that there is an error, and that the inspection leaves nothing behind.
+func TestInspectAFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting another file system needs root")
+	}
+	w := newWorkspace(t, "claude", "codex")
+	state := filepath.Join(w.Dir(), stateName)
+	if err := unix.Mount("tmpfs", state, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skipf("this machine cannot mount another file system: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(state, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmounting %s: %v", state, err)
+		}
+	})
+	for _, full := range []bool{false, true} {
+		if full {
+			if err := os.WriteFile(filepath.Join(state, "filler"), make([]byte, 1<<19), 0o644); !errors.Is(err, unix.ENOSPC) {
+				t.Fatalf("filling the disk gave %v, want ENOSPC", err)
+			}
+		}
+		before := readNames(t, state)
+		found, ok := find(inspect(t, w), trouble{category: "Delivery", finding: stateName})
+		if ok != full {
+			t.Errorf("disk full %t: the finding is %+v", full, found)
+		}
+		if full {
+			wantError(t, errors.New(found.Message), state, "no space left on device")
+		}
+		if after := readNames(t, state); !slices.Equal(after, before) {
+			t.Errorf("the inspection left %q, want %q", after, before)
+		}
+	}
+}
+
+func readNames(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
 }
 
 // TestInspectAReadOnlyState checks that there is one finding, also if all folders below state are

@@ -53,8 +53,14 @@ func (e *UnknownProjectError) Error() string {
 	return fmt.Sprintf("%s has no project %q: %s", e.Home, e.Project, known)
 }
 
-// Find returns the folder of the workspace. It returns an error matching mailbox.ErrNoWorkspace, or
-// an *UnknownProjectError, if there is none.
+// ErrUnmarked is returned if a folder has mailboxes, but no workspace.json, and so is no workspace.
+var ErrUnmarked = fmt.Errorf("%w: mailboxes without %s", mailbox.ErrNoWorkspace, MarkerName)
+
+// ErrNested is returned if commands in the folder of a new workspace already find another one.
+var ErrNested = errors.New("commands there use another workspace")
+
+// Find returns the folder of the workspace. If there is none, it returns an error matching
+// mailbox.ErrNoWorkspace or ErrUnmarked, or an *UnknownProjectError.
 func (p Place) Find() (string, error) {
 	switch {
 	case p.Dir != "":
@@ -68,7 +74,24 @@ func (p Place) Find() (string, error) {
 	if dir, ok := findUpward(p.WorkingDir); ok {
 		return dir, nil
 	}
+	if dir := p.Unmarked(); dir != "" {
+		return "", fmt.Errorf("%w in %s", ErrUnmarked, dir)
+	}
 	return "", fmt.Errorf("%w at or above %s", mailbox.ErrNoWorkspace, p.WorkingDir)
+}
+
+// Unmarked returns the nearest folder with mailboxes, at or above the working folder or in its .oacp.
+func (p Place) Unmarked() string {
+	for dir := p.WorkingDir; ; dir = filepath.Dir(dir) {
+		for _, folder := range []string{filepath.Join(dir, ".oacp"), dir} {
+			if _, err := otherAgents(folder); errors.Is(err, errMailboxes) {
+				return folder
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return ""
+		}
+	}
 }
 
 // ProjectDir returns the folder of the project's workspace, which need not exist.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
@@ -285,7 +286,7 @@ func AddAgent(w *mailbox.Workspace, agent schema.AgentName, options AgentOptions
 	if options.Runtime != "" {
 		profile, err := readProfile(options.Home, agent)
 		if err != nil {
-			made.Warnings = append(made.Warnings, err.Error())
+			made.Warnings = append(made.Warnings, spelling.PlainYAML(err.Error()))
 		}
 		files = append(files, profile.files(agent, options.Runtime, options.Now)...)
 	}

@@ -12,24 +12,11 @@ import (
 	"github.com/oacp-go/oacp/mailbox"
 )
 
-// OccupiedError says that a folder has something of another program where a workspace has its own.
-type OccupiedError struct {
-	// Path is that of workspace.json or of the folder agents.
-	Path string
-	// Others are the entries of the folder agents.
-	Others []string
-}
+// ErrOccupied is returned if a folder has something of another program where a workspace has its own.
+var ErrOccupied = errors.New("is of another program")
 
-// Error names the path, and some of what is in the folder.
-func (e *OccupiedError) Error() string {
-	if len(e.Others) == 0 {
-		return e.Path + " is of another program: it has no project_name"
-	}
-	return fmt.Sprintf("%s is of another program: it has %s, and no mailbox", e.Path, strings.Join(e.Others[:min(3, len(e.Others))], ", "))
-}
-
-// CheckFree returns an *OccupiedError if the folder is no workspace, and has a workspace.json or a folder
-// agents with visible entries.
+// CheckFree returns an error matching ErrOccupied if the folder is no workspace, and has a workspace.json or
+// a folder agents with visible entries.
 func CheckFree(dir string) error {
 	m, err := markerIn(dir)
 	if err == nil && m.ProjectName != "" {
@@ -43,9 +30,9 @@ func CheckFree(dir string) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("creating workspace %s: %w", dir, err)
 	case len(others) > 0:
-		return &OccupiedError{filepath.Join(dir, agentsName), others}
+		return fmt.Errorf("%s %w: it has %s, and no mailbox", filepath.Join(dir, agentsName), ErrOccupied, strings.Join(others[:min(3, len(others))], ", "))
 	case isOther:
-		return &OccupiedError{Path: filepath.Join(dir, MarkerName)}
+		return fmt.Errorf("%s %w: it has no project_name", filepath.Join(dir, MarkerName), ErrOccupied)
 	}
 	return nil
 }
@@ -72,14 +59,6 @@ func otherAgents(dir string) (others []string, err error) {
 	}
 	slices.Sort(others)
 	return others, errors.Join(err, agents.Close())
-}
-
-// NestedError says that commands in the folder of a new workspace already find another one.
-type NestedError struct{ Dir, Found string }
-
-// Error names both.
-func (e *NestedError) Error() string {
-	return fmt.Sprintf("no workspace is made in %s: commands there use the workspace %s", e.Dir, e.Found)
 }
 
 // markerIn reads the workspace.json of a folder.
