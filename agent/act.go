@@ -68,12 +68,15 @@ type serviceRetries struct {
 	program string
 	// rejected counts how often in a row the service rejected the login.
 	rejected int
+	// failing is the last failure, nil once the agent goes on.
+	failing error
 }
 
 // next returns the act. The error is the failure if the program must not go on: a program renews a
 // login that has expired, so the first rejection may be the last, but after the second nobody is
 // there to log in.
 func (r *serviceRetries) next(failure *APIError) (Act, error) {
+	r.failing = failure
 	if failure.Kind != NotLoggedIn {
 		r.rejected = 0
 	} else if r.rejected++; r.rejected > 1 {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"strconv"
@@ -171,20 +172,21 @@ func (m *claudeMessage) apiError(word string) *APIError {
 	if status == 0 && word == "" && m.TerminalReason != "api_error" {
 		return nil
 	}
-	kind := m.apiErrorKind(word, status)
-	text := m.Result
-	if text == "" {
-		text = strings.Join(m.Errors, "; ")
-	}
-	return newAPIError(kind, status, text, claudeRelease.login)
+	text := cmp.Or(m.Result, strings.Join(m.Errors, "; "))
+	return newAPIError(m.apiErrorKind(word, status), status, text, claudeRelease.login)
 }
 
 func (m *claudeMessage) apiErrorKind(word string, status int) APIErrorKind {
 	switch m.APIError {
-	case "connection_failed", "network_edge_blocked":
+	case "connection_failed", "network_edge_blocked", "tls_untrusted_ca", "tls_cert_signature_failure":
 		return Unreachable
-	case "api_key_auth_disabled":
+	case "api_key_auth_disabled", "org_disabled_credential", "invalid_credential_header", "provider_credentials",
+		"gateway_signin_required", "gateway_session_expired", "stored_login_refused", "consent_unanswered":
 		return NotLoggedIn
+	case "usage_limit_reached", "model_requires_usage_credits", "long_context_credits_required":
+		return RateLimited
+	case "claude_code_version_too_old", "effort_requires_thinking", "advisor_incompatible":
+		return Misconfigured
 	}
 	switch word {
 	case "authentication_failed", "oauth_org_not_allowed", "account_on_hold", "verification_required", "cloud_credential_error":

@@ -146,21 +146,20 @@ func (f *codexFailure) err() error {
 	if kind == "" {
 		return &ReportedError{Text: cutText(f.text(), maxTail)}
 	}
-	return newAPIError(kind, status, f.Message, codexRelease.login)
+	return newAPIError(kind, status, f.text(), codexRelease.login)
 }
 
 // text returns what the program says. It passes on some answers of the service as they came, in
 // JSON.
 func (f *codexFailure) text() string {
 	var answer struct {
-		Error struct {
+		Detail string `json:"detail"`
+		Error  struct {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
-	if json.Unmarshal([]byte(f.Message), &answer) == nil && answer.Error.Message != "" {
-		return answer.Error.Message
-	}
-	return f.Message
+	_ = json.Unmarshal([]byte(f.Message), &answer) // else it is no such answer
+	return cmp.Or(answer.Error.Message, answer.Detail, f.Message)
 }
 
 // kind returns the kind of a failure of the model's service, "" for other failures.
@@ -189,32 +188,7 @@ func (f *codexFailure) kind(word string, status int) APIErrorKind {
 	case "internalServerError", "responseTooManyFailedAttempts":
 		return Failing
 	}
-	return f.kindOfText()
-}
-
-// kindOfText returns the kind of a failure that the program has no word for.
-func (f *codexFailure) kindOfText() APIErrorKind {
-	for _, known := range []struct {
-		text string
-		kind APIErrorKind
-	}{
-		{"content_filter", Refused}, // said as a stream that was disconnected
-		{"context window", Refused},
-		{"stream disconnected", Unreachable},
-		{"onnection failed", Unreachable},
-		{"high demand", Failing}, // its words for status 500
-		{"at capacity", Overloaded},
-		{"capacity is unavailable", Overloaded},
-		{"usage limit", RateLimited},
-		{"uota exceeded", RateLimited},
-		{"out of credits", RateLimited},
-		{"spend cap", RateLimited},
-	} {
-		if strings.Contains(f.Message, known.text) {
-			return known.kind
-		}
-	}
-	return ""
+	return kindOfText(f.Message)
 }
 
 // statusPattern matches an HTTP status in what codex says of a failure.

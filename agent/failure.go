@@ -37,8 +37,11 @@ const (
 	Unreachable APIErrorKind = "unreachable"
 	// Failing: the service failed, or something else answered, such as a proxy with a page.
 	Failing APIErrorKind = "failing"
-	// UnknownModel: the service does not offer the model to this account.
+	// UnknownModel: the service does not offer the model to this account, or it has another address.
 	UnknownModel APIErrorKind = "unknown_model"
+	// Misconfigured: the program or the service rejects a setting, such as an option that the model
+	// does not have, or a variable is missing.
+	Misconfigured APIErrorKind = "misconfigured"
 	// Refused: the service rejects the request as too long, malformed or against a policy. The
 	// message may be to blame.
 	Refused APIErrorKind = "refused"
@@ -84,10 +87,59 @@ func kindOfStatus(status int) APIErrorKind {
 		return RateLimited
 	case 503, 529: // unavailable; overloaded, in the Messages API
 		return Overloaded
-	case 400, 404, 413, 422: // bad, not found, too large, unprocessable
+	case 404: // not found: requests of all messages have the same address
+		return UnknownModel
+	case 400, 413, 422: // bad, too large, unprocessable
 		return Refused
 	}
 	return Failing
+}
+
+// failureTexts are what programs and services say of failures that every message would meet, and for
+// which they have no word: the service gives many of them the status of a bad request. Two are about
+// the message.
+var failureTexts = []struct {
+	text string // in lower case
+	kind APIErrorKind
+}{
+	{"content_filter", Refused}, // said as a stream that was disconnected
+	{"context window", Refused},
+	{"stream disconnected", Unreachable},
+	{"connection failed", Unreachable},
+	{"high demand", Failing}, // the words of codex for status 500
+	{"at capacity", Overloaded},
+	{"capacity is unavailable", Overloaded},
+	{"usage limit", RateLimited},
+	{"quota exceeded", RateLimited},
+	{"current quota", RateLimited},
+	{"out of credits", RateLimited},
+	{"insufficient credits", RateLimited},
+	{"credit balance", RateLimited},
+	{"your billing", RateLimited},
+	{"billing hard limit", RateLimited},
+	{"spend cap", RateLimited},
+	{"organization has been disabled", NotLoggedIn},
+	{"must be verified", NotLoggedIn},
+	{"not available in your", NotLoggedIn},
+	{"invalid model", UnknownModel},
+	{"not supported when using codex", UnknownModel},
+	{"missing environment variable", Misconfigured},
+	{"unsupported value", Misconfigured},
+	{"unsupported parameter", Misconfigured},
+	{"not supported on this model", Misconfigured},
+	{"anthropic-beta", Misconfigured},
+	{"input_schema", Misconfigured}, // of a tool
+}
+
+// kindOfText returns the kind of a failure that only its text tells, "" if it does not.
+func kindOfText(said string) APIErrorKind {
+	said = strings.ToLower(said)
+	for _, known := range failureTexts {
+		if strings.Contains(said, known.text) {
+			return known.kind
+		}
+	}
+	return ""
 }
 
 // reason returns what was said of a failure, or that nothing was.
@@ -95,20 +147,26 @@ func reason(said string) string {
 	return cmp.Or(strings.TrimSpace(said), "no reason is given")
 }
 
-// newAPIError describes a failure. The login advice is the agent's own.
+// newAPIError describes a failure. If the kind is Refused, the text may tell a better one. The login
+// advice is the agent's own.
 func newAPIError(kind APIErrorKind, status int, text, login string) *APIError {
+	if kind == Refused {
+		kind = cmp.Or(kindOfText(text), Refused)
+	}
 	e := &APIError{Kind: kind, Status: status, Text: cutText(text, maxTail)}
 	switch kind {
 	case NotLoggedIn:
 		e.Advice = login
 	case RateLimited:
-		e.Advice = "wait until the limit is reset, or use another account or model"
+		e.Advice = "wait until the limit is reset, add credit, or use another account or model"
 	case Overloaded, Failing:
 		e.Advice = "try again later"
 	case Unreachable:
 		e.Advice = "check the network"
 	case UnknownModel:
 		e.Advice = "check the name of the model and the address of the service"
+	case Misconfigured:
+		e.Advice = "check the settings of the program and the environment of oacp"
 	}
 	return e
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/modelstub"
@@ -11,7 +12,12 @@ import (
 
 // refusal is a failure in the form of the model's API.
 func refusal(status int, kind string) modelstub.Reply {
-	return modelstub.Reply{Failure: &modelstub.Failure{Status: status, Type: kind, Message: "as the script says"}}
+	return says(status, kind, "as the script says")
+}
+
+// says is a failure with the words of the model's API.
+func says(status int, kind, message string) modelstub.Reply {
+	return modelstub.Reply{Failure: &modelstub.Failure{Status: status, Type: kind, Message: message}}
 }
 
 // stranger is an answer of a server that is not a model API.
@@ -23,17 +29,32 @@ func stranger(status int, contentType, body string) modelstub.Reply {
 // error that the driver returns. An outage must not be blamed on the message.
 func TestAPIErrors(t *testing.T) {
 	t.Parallel()
+	bad := func(message string) modelstub.Reply { return says(400, "invalid_request_error", message) }
 	tests := []struct {
 		name          string
 		reply         modelstub.Reply
 		claude, codex APIErrorKind
 	}{
 		{"400", refusal(400, "invalid_request_error"), Refused, ""},
+		{"400, no credit", bad("Your credit balance is too low to access the API."), RateLimited, RateLimited},
+		{"400, limit", bad("You have reached your specified API usage limits."), RateLimited, RateLimited},
+		{"400, billing", bad("Billing hard limit has been reached"), RateLimited, RateLimited},
+		{"400, disabled", bad("This organization has been disabled."), NotLoggedIn, NotLoggedIn},
+		{"400, unverified", bad("Your organization must be verified to use this model."), NotLoggedIn, NotLoggedIn},
+		{"400, region", bad("This service is not available in your region"), NotLoggedIn, NotLoggedIn},
+		{"400, model", stranger(400, "application/json", `{"detail":"The 'x' model is not supported when using Codex with a ChatGPT account."}`), UnknownModel, UnknownModel},
+		{"400, invalid model", bad("invalid model name: x"), UnknownModel, UnknownModel},
+		{"400, option", bad("Unsupported value: 'xhigh' is not supported with the 'x' model."), Misconfigured, Misconfigured},
+		{"400, thinking", bad("thinking.type: adaptive thinking is not supported on this model"), Misconfigured, Misconfigured},
+		{"400, tool", bad("tools.14.custom.input_schema: JSON schema is invalid"), Misconfigured, Misconfigured},
+		{"400, long", bad("prompt is too long: 209245 tokens > 200000 maximum"), Refused, ""},
+		{"400, policy", bad("Output blocked by content filtering policy"), Refused, ""},
+		{"429, no quota", says(429, "insufficient_quota", "You exceeded your current quota."), RateLimited, RateLimited},
 		{"401", refusal(401, "authentication_error"), NotLoggedIn, NotLoggedIn},
 		{"402", refusal(402, "billing_error"), RateLimited, RateLimited},
 		{"403", refusal(403, "permission_error"), NotLoggedIn, NotLoggedIn},
-		{"404, no such model", refusal(404, "not_found_error"), UnknownModel, Refused},
-		{"404, a page", stranger(404, "text/html", "<html>nothing here</html>"), UnknownModel, Refused},
+		{"404, no such model", refusal(404, "not_found_error"), UnknownModel, UnknownModel},
+		{"404, a page", stranger(404, "text/html", "<html>nothing here</html>"), UnknownModel, UnknownModel},
 		{"407", stranger(407, "text/html", "<html>who are you?</html>"), Failing, Failing},
 		{"408", refusal(408, "timeout_error"), Failing, Failing},
 		{"413", refusal(413, "request_too_large"), Refused, Refused},
@@ -93,4 +114,37 @@ func verdict(err error) string {
 		blame = "no message is to blame"
 	}
 	return fmt.Sprintf("%-13s %s: %.150v", apiKind(err), blame, err)
+}
+
+// TestMissingVariable checks that codex without the variable of its key blames no message.
+func TestMissingVariable(t *testing.T) {
+	t.Parallel()
+	driver, _ := realCodex(t, modelstub.Answers(t), func(o *Options) {
+		o.Args = []string{"-c", `model_providers.stub.env_key="NO_SUCH_KEY"`}
+	})
+	started(t, driver)
+	_, err := driver.Turn(impatient(t), Request{Prompt: "hello"}, nil)
+	if apiKind(err) != Misconfigured || !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "NO_SUCH_KEY") {
+		t.Errorf("error %v of kind %q, want %q and the variable", err, apiKind(err), Misconfigured)
+	}
+}
+
+// TestWaitsForService stops codex while it waits for a service that does not listen, which it does
+// without end.
+func TestWaitsForService(t *testing.T) {
+	t.Parallel()
+	driver, _ := realCodex(t, modelstub.Answers(t), func(o *Options) {
+		o.Args = []string{"-c", `model_providers.stub.base_url="http://127.0.0.1:1/v1"`}
+	})
+	started(t, driver)
+	enough := errors.New("enough")
+	ctx, stop := context.WithCancelCause(impatient(t))
+	_, err := driver.Turn(ctx, Request{Prompt: "hello"}, func(e Event) {
+		if len(e.Acts) > 0 && e.Acts[0].Kind == Retry {
+			stop(enough)
+		}
+	})
+	if !errors.Is(err, enough) || !errors.Is(err, ErrUnavailable) || apiKind(err) != Unreachable {
+		t.Errorf("error %v of kind %q, want the end of the context and %q", err, apiKind(err), Unreachable)
+	}
 }

@@ -21,7 +21,8 @@ import (
 //
 // A program that ended is started again, in its session, by the next turn. Variables of a request
 // cannot reach a program that runs already, so the driver ignores them. An interrupt that comes
-// after the turn has ended well changes nothing. Failures of the model's service are *APIErrors.
+// after the turn has ended well changes nothing. Failures of the model's service are *APIErrors; if
+// the context ends while the program waits for the service, the error is one, too.
 type resident struct {
 	options Options
 	release release
@@ -94,6 +95,9 @@ func (t *residentTurn) retry(event *Event, failure *APIError) {
 }
 
 func (t *residentTurn) show(e Event) {
+	if e.Text != "" && !e.Error || len(e.Acts) > 0 && e.Acts[0].Kind == ToolCall {
+		t.retries.failing = nil
+	}
 	if t.observe != nil {
 		t.observe(e)
 	}
@@ -149,6 +153,8 @@ func (r *resident) Turn(ctx context.Context, request Request, observe func(Event
 	result.Duration = time.Since(begin)
 	result.SessionID = r.SessionID()
 	switch {
+	case err != nil && ctx.Err() != nil && t.retries.failing != nil:
+		return result, fmt.Errorf("%w: %w", context.Cause(ctx), t.retries.failing)
 	case err != nil && ctx.Err() != nil:
 		return result, context.Cause(ctx)
 	case err != nil && t.isInterrupted():

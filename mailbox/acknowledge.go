@@ -1,39 +1,92 @@
 package mailbox
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/internal/staging"
 	"github.com/oacp-go/oacp/schema"
 )
 
-// Acknowledge removes an entry's file, because its message has been handled. If the file is already
-// gone, IsGone recognizes the error.
-func (w *Workspace) Acknowledge(e Entry) (err error) {
+// Acknowledge moves a file from an inbox to the archive, because its message has been handled. The
+// name and the bytes stay. If the archive has a file of that name, the new one gets a number; if that
+// has the same bytes, it stays alone. If the file has left the inbox already, IsGone recognizes the
+// error.
+func (w *Workspace) Acknowledge(e Entry) error { return w.AcknowledgeAll([]Entry{e})[0] }
+
+// AcknowledgeAll acknowledges several entries. It syncs folders once for each run of entries of one
+// agent. The errors are in the order of the entries.
+func (w *Workspace) AcknowledgeAll(entries []Entry) []error {
+	errs := make([]error, len(entries))
+	for start, end := 0, 0; start < len(entries); start = end {
+		for end < len(entries) && entries[end].Agent == entries[start].Agent {
+			end++
+		}
+		if err := w.acknowledge(entries[start:end], errs[start:end]); err != nil {
+			for i := start; i < end; i++ {
+				errs[i] = cmp.Or(errs[i], err)
+			}
+		}
+	}
+	return errs
+}
+
+// acknowledge acknowledges entries of one agent. Its own error concerns those that got none.
+func (w *Workspace) acknowledge(entries []Entry, errs []error) (err error) {
+	inbox, err := w.openBox(entries[0].Agent, Inbox)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, inbox.Close()) }()
+	archive, err := w.makeBox(entries[0].Agent, Archive)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	for i, e := range entries {
+		if e.Box != Inbox {
+			errs[i] = fmt.Errorf("acknowledging %s: it is not in an inbox", e.Path)
+			continue
+		}
+		errs[i] = w.files.Publish(inbox, e.Name, archive, e.Name, true)
+		if errors.Is(errs[i], fs.ErrExist) || errors.Is(errs[i], syscall.EXDEV) {
+			_, errs[i] = w.moveEntry(e, Archive, nil)
+		}
+	}
+	if !slices.Contains(errs, nil) {
+		return nil
+	}
+	return errors.Join(w.files.SyncDir(archive), w.files.SyncDir(inbox))
+}
+
+// Remove deletes an entry's file. If it is already gone, IsGone recognizes the error.
+func (w *Workspace) Remove(e Entry) (err error) {
 	dir, err := w.openBox(e.Agent, e.Box)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, dir.Close()) }()
-	took, err := w.files.Take(dir, e.Name)
-	if err == nil && !took {
-		err = fmt.Errorf("removing %s: %w", e.Path, fs.ErrNotExist)
-	}
-	if err != nil {
+	if err := w.take(dir, e.Name); err != nil {
 		return err
 	}
 	return w.files.SyncDir(dir)
 }
 
-// ArchiveEntry is Acknowledge, but moves the file to the agent's archive. It returns the new path.
-func (w *Workspace) ArchiveEntry(e Entry) (path string, err error) {
-	return w.moveEntry(e, Archive, nil)
+// take removes a file. It returns an error that matches fs.ErrNotExist if another process did.
+func (w *Workspace) take(dir *durable.Dir, name string) error {
+	took, err := w.files.Take(dir, name)
+	if err == nil && !took {
+		err = fmt.Errorf("removing %s: %w", dir.Path(name), fs.ErrNotExist)
+	}
+	return err
 }
 
 // DeadLetterReason is the reason why a message became a dead letter. It is stored in a file next to
@@ -135,9 +188,22 @@ func (b *batch) move(from *durable.Dir, entry string, to *staging.Copy, name str
 	}
 }
 
+// isSame reports whether two files have the same bytes.
+func isSame(a *durable.Dir, name string, b *durable.Dir, other string) bool {
+	data, err := a.ReadFile(name, schema.MaxFileSize)
+	return err == nil && holds(b, other, data)
+}
+
 func (b *batch) moveAs(from *durable.Dir, entry string, to *staging.Copy, name string, reason *DeadLetterReason) error {
 	if reason == nil {
-		return to.Move(b.w.files, from, entry, name)
+		err := to.Move(b.w.files, from, entry, name)
+		if errors.Is(err, fs.ErrExist) && isSame(from, entry, to.Box, name) {
+			// A move that was interrupted left both, or somebody restored a copy.
+			if err = b.w.files.SyncDir(to.Box); err == nil {
+				err = b.w.take(from, entry)
+			}
+		}
+		return err
 	}
 	data, err := json.MarshalIndent(reason, "", "  ")
 	if err != nil {

@@ -3,6 +3,7 @@ package mailbox
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,11 +32,8 @@ var dealings = []struct {
 	name string
 	deal func(w *Workspace, e Entry) error
 }{
+	{"remove", (*Workspace).Remove}, // as older tools acknowledge
 	{"acknowledge", (*Workspace).Acknowledge},
-	{"archive", func(w *Workspace, e Entry) error {
-		_, err := w.ArchiveEntry(e)
-		return err
-	}},
 	{"bury", func(w *Workspace, e Entry) error {
 		_, err := w.DeadLetter(e, DeadLetterReason{Reason: "the command failed"})
 		return err
@@ -67,13 +65,13 @@ func TestOneDealsWithAMessage(t *testing.T) {
 				t.Errorf("%d of %d dealt with the message, want one", dealt.Load(), many)
 			}
 			wantFiles(t, w, "agents/codex/inbox")
-			kept := len(files(t, w, "agents/codex/archive"))
+			kept := len(files(t, w, "agents/codex/inbox/archive"))
 			for _, name := range files(t, w, "agents/codex/dead_letter") {
 				if schema.IsMessageFile(name) {
 					kept++
 				}
 			}
-			if want := map[bool]int{true: 0, false: 1}[dealing.name == "acknowledge"]; kept != want {
+			if want := map[bool]int{true: 0, false: 1}[dealing.name == "remove"]; kept != want {
 				t.Errorf("%d copies are kept, want %d", kept, want)
 			}
 			wantFiles(t, w, "agents/claude/outbox", e.Name)
@@ -81,20 +79,22 @@ func TestOneDealsWithAMessage(t *testing.T) {
 	}
 }
 
-// TestArchiveAndBuryReplaceNothing archives and buries several files of one name.
-func TestArchiveAndBuryReplaceNothing(t *testing.T) {
+// TestAcknowledgeAndBuryReplaceNothing acknowledges and buries several files of one name.
+func TestAcknowledgeAndBuryReplaceNothing(t *testing.T) {
 	w := newWorkspace(t, "claude", "codex")
 	const name = "20260313T1430Z_claude_task_request"
 	for i := range 3 {
 		m := message(fmt.Sprintf("aaa%d", i), i)
 		place(t, w, "codex", Inbox, name+".yaml", m)
 		e := Entry{Agent: "codex", Box: Inbox, Name: name + ".yaml", Message: &m}
-		path, err := w.ArchiveEntry(e)
-		if err != nil || !strings.Contains(readFile(t, path), string(m.ID)) {
-			t.Errorf("archiving to %s gave %v, want message %s there", path, err, m.ID)
+		for range 2 { // the second time, the archive has the same bytes
+			if err := w.Acknowledge(e); err != nil {
+				t.Errorf("acknowledging %s gave %v", m.ID, err)
+			}
+			place(t, w, "codex", Inbox, name+".yaml", m)
 		}
-		place(t, w, "codex", Inbox, name+".yaml", m)
-		if path, err = w.DeadLetter(e, DeadLetterReason{Reason: "because"}); err != nil || !strings.Contains(readFile(t, path), string(m.ID)) {
+		path, err := w.DeadLetter(e, DeadLetterReason{Reason: "because"})
+		if err != nil || !strings.Contains(readFile(t, path), string(m.ID)) {
 			t.Errorf("burying at %s gave %v, want message %s there", path, err, m.ID)
 		}
 		e.Name = filepath.Base(path)
@@ -102,7 +102,14 @@ func TestArchiveAndBuryReplaceNothing(t *testing.T) {
 			t.Errorf("the reason for %s is %+v (%v), want that of %s", path, reason, err, m.ID)
 		}
 	}
-	wantFiles(t, w, "agents/codex/archive", name+"-2.yaml", name+"-3.yaml", name+".yaml")
+	wantFiles(t, w, "agents/codex/inbox")
+	wantFiles(t, w, "agents/codex/inbox/archive", name+"-2.yaml", name+"-3.yaml", name+".yaml")
+	for i, suffix := range []string{"", "-2", "-3"} {
+		m := message(fmt.Sprintf("aaa%d", i), i)
+		if text := readFile(t, filepath.Join(w.BoxPath("codex", Archive), name+suffix+".yaml")); !strings.Contains(text, string(m.ID)) {
+			t.Errorf("the archive has %q as %s%s, want message %s", text, name, suffix, m.ID)
+		}
+	}
 	wantFiles(t, w, "agents/codex/dead_letter", name+"-2.yaml", name+"-2.yaml.reason.json",
 		name+"-3.yaml", name+"-3.yaml.reason.json", name+".yaml", name+".yaml.reason.json")
 }
@@ -229,4 +236,72 @@ func withoutFolder(tree, name string) string {
 		}
 	}
 	return strings.Join(kept, "\n")
+}
+
+// countingSyncs counts the syncs of folders by their paths.
+type countingSyncs struct {
+	durable.Disk
+	of map[string]int
+}
+
+func (c *countingSyncs) SyncDir(dir *durable.Dir) error {
+	c.of[filepath.Base(dir.Path(""))]++
+	return c.Disk.SyncDir(dir)
+}
+
+// TestAcknowledgeSyncsOnce acknowledges many messages: each of the two folders is synced once.
+func TestAcknowledgeSyncsOnce(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	if err := w.Acknowledge(received(t, w)); err != nil { // it makes the archive
+		t.Fatal(err)
+	}
+	for range 5 {
+		send(t, w, draft("codex"))
+	}
+	entries, err := w.Inbox(t.Context(), "codex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	syncs := &countingSyncs{of: make(map[string]int)}
+	w.files = syncs
+	for _, err := range w.AcknowledgeAll(entries) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if want := map[string]int{"inbox": 1, "archive": 1}; !maps.Equal(syncs.of, want) {
+		t.Errorf("the syncs are %v, want %v", syncs.of, want)
+	}
+}
+
+// TestFaultsWhileAcknowledging makes each operation fail or be the last one. The message is in the
+// inbox or the archive, whole, and acknowledging what is in the inbox again succeeds.
+func TestFaultsWhileAcknowledging(t *testing.T) {
+	for _, cause := range []error{errCrash, syscall.EIO} {
+		for failAt, reached := 0, true; reached; failAt++ {
+			w := newWorkspace(t, "claude", "codex")
+			e := received(t, w)
+			sent := readFile(t, e.Path)
+			f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failAt, err: cause}
+			w.files = f
+			err := w.Acknowledge(e)
+			w.files = durable.Disk{}
+			if reached = f.name != ""; reached != errors.Is(err, cause) {
+				t.Errorf("%q failed: %v, want %v", f.name, err, cause)
+			}
+			if failAt == 0 && !reached {
+				t.Fatal("acknowledging has no operations: is the seam still in use?")
+			}
+			if len(files(t, w, "agents/codex/inbox")) == 1 {
+				if err := w.Acknowledge(e); err != nil {
+					t.Errorf("after a fault at %q: %v", f.name, err)
+				}
+			}
+			wantFiles(t, w, "agents/codex/inbox")
+			wantFiles(t, w, "agents/codex/inbox/archive", e.Name)
+			if got := readFile(t, filepath.Join(w.BoxPath("codex", Archive), e.Name)); got != sent {
+				t.Errorf("the archive has %q, want %q", got, sent)
+			}
+		}
+	}
 }

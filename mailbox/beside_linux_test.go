@@ -295,11 +295,11 @@ func TestDealingAcrossFileSystems(t *testing.T) {
 				}
 			}
 			switch {
-			case err == nil && (inbox != 0 || kept == 0 && dealing.name != "acknowledge"):
+			case err == nil && (inbox != 0 || kept == 0 && dealing.name != "remove"):
 				t.Errorf("%s succeeded: %d in the inbox, %d kept", dealing.name, inbox, kept)
 			case err != nil && !errors.Is(err, errCrash):
 				t.Errorf("%s gave %v, want the crash at %q", dealing.name, err, f.name)
-			case inbox+kept == 0 && dealing.name != "acknowledge":
+			case inbox+kept == 0 && dealing.name != "remove":
 				t.Errorf("%s died at %q: the message is nowhere", dealing.name, f.name)
 			}
 			if inbox == 1 {

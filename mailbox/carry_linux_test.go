@@ -23,7 +23,7 @@ func leftBehind(t *testing.T, w *Workspace) (left []string) {
 }
 
 // moveSplits are the ways in which a message can move across mounts.
-var moveSplits = [][]string{splits[0], {"agents/codex/archive", "agents/codex/dead_letter"}}
+var moveSplits = [][]string{splits[0], {"agents/codex/inbox/archive", "agents/codex/dead_letter"}}
 
 // TestLeftCopiesAreSwept kills a move to another file system at every step. The next such move and
 // doctor sweep the copies left behind: at once, or, if the claims of the dead process do not show,
@@ -93,7 +93,7 @@ func (s sweptMeanwhile) Publish(from *durable.Dir, name string, to *durable.Dir,
 // message is gone.
 func TestSlowMoverLosesNothing(t *testing.T) {
 	for _, dealing := range dealings[1:] {
-		w := newSplitWorkspace(t, splits[0]...)
+		w := newSplitWorkspace(t, moveSplits[1]...)
 		e := received(t, w)
 		w.files = sweptMeanwhile{}
 		err := dealing.deal(w, e)

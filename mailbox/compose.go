@@ -1,11 +1,17 @@
 package mailbox
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
+	mathrand "math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 
+	"github.com/oacp-go/oacp/internal/durable"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/validate"
 )
@@ -14,13 +20,13 @@ import (
 // validation. It changes nothing.
 func (w *Workspace) Compose(draft schema.Message, options *SendOptions) (*schema.Message, []byte, validate.Diagnostics, error) {
 	o := outgoing{draft: draft}
-	err := w.compose(&o, options, nil)
+	err := w.compose(&o, options, &batch{w: w})
 	return o.message, o.data, o.warnings, err
 }
 
 // compose completes, checks and renders a message, and chooses its file name. It regards the short
-// names in claimed as taken.
-func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[string]bool) error {
+// names that the batch has claimed as taken.
+func (w *Workspace) compose(o *outgoing, options *SendOptions, b *batch) error {
 	m := o.draft
 	o.message = &m
 	if options == nil {
@@ -51,7 +57,7 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 		m.CreatedAt = schema.NewTimestamp(w.now())
 	}
 	if !o.given() {
-		if err := w.giveID(o, claimed); err != nil {
+		if err := w.giveID(o, b.claimed); err != nil {
 			return err
 		}
 	}
@@ -63,6 +69,9 @@ func (w *Workspace) compose(o *outgoing, options *SendOptions, claimed map[strin
 		if err := w.checkAgent(to, m.To[:i], options.Create); err != nil {
 			return fmt.Errorf("recipient: %w", err)
 		}
+	}
+	if !o.given() && m.ParentID == "" && m.ConversationID == "" {
+		m.ConversationID = b.startConversation(&m)
 	}
 	if o.name = m.FileName(); o.long || o.given() {
 		if o.name, err = m.LongFileName(); err != nil {
@@ -147,6 +156,51 @@ func (w *Workspace) giveID(o *outgoing, claimed map[string]bool) error {
 	id, err := schema.NewID(o.at, m.From, m.Type, length, w.random)
 	m.ID = id
 	return err
+}
+
+// startConversation returns the id of a conversation that the message begins. The number of a batch that
+// sends nothing is random, and so is it if numbers cannot be counted, which is no reason not to send.
+func (b *batch) startConversation(m *schema.Message) schema.ConversationID {
+	number, err := b.countConversation()
+	if err != nil {
+		number = mathrand.Uint64()
+	}
+	return schema.NewConversationID(m.CreatedAt.Time(), m.From, number)
+}
+
+// conversationLine is how many bytes state/conversations has for each conversation.
+const conversationLine = 8
+
+// countConversation returns one more for each conversation that the workspace starts. The count is the
+// place of a line that is appended to a file: the system gives no two writers the same place, and none
+// waits for another. The count begins elsewhere for each file, machine and start of the machine.
+func (b *batch) countConversation() (_ uint64, err error) {
+	if b.outgoing == nil {
+		return 0, errors.ErrUnsupported
+	}
+	state, err := durable.OpenDir(b.w.root, b.w.dir, stateName)
+	if err != nil {
+		return 0, err
+	}
+	file, err := state.OpenFile("conversations", os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o666)
+	if err = errors.Join(err, state.Close()); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	line := []byte(rand.Text()[1:conversationLine] + "\n")
+	if _, err := file.Write(line); err != nil {
+		return 0, err
+	}
+	place, err := file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := file.ReadAt(line, 0); err != nil { // the first line
+		return 0, err
+	}
+	start := fnv.New64a()
+	fmt.Fprintf(start, "%s %s", b.origin, line)
+	return start.Sum64() + uint64(place)/conversationLine, nil
 }
 
 // isUnique reports whether nobody else chooses this name for another message.

@@ -225,7 +225,7 @@ func wantWholeFiles(t *testing.T, w *Workspace) {
 		t.Fatal(err)
 	}
 	for _, path := range paths {
-		if strings.HasPrefix(filepath.Base(path), ".") {
+		if name := filepath.Base(path); strings.HasPrefix(name, ".") || name == string(Archive) {
 			continue
 		}
 		if _, err := validate.Read([]byte(readFile(t, path))); err != nil {

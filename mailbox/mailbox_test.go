@@ -91,7 +91,7 @@ func files(t testing.TB, w *Workspace, folder string) []string {
 	}
 	var names []string
 	for _, entry := range entries {
-		if entry.Name() != ".gitkeep" {
+		if entry.Name() != ".gitkeep" && entry.Name() != string(Archive) { // it is a folder in the inbox
 			names = append(names, entry.Name())
 		}
 	}

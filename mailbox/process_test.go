@@ -94,7 +94,7 @@ func childAs(t *testing.T, role, dir string, count int, to string) (*exec.Cmd, *
 }
 
 // TestManyProcessesSendIntoOneInbox runs 16 processes of one sender. Each sends 500 messages of one
-// type in one minute, so that all of them want the same names.
+// type in one minute, so that all of them want the same names. Each message starts a conversation of its own.
 func TestManyProcessesSendIntoOneInbox(t *testing.T) {
 	const processes, each = 16, 500
 	w := newWorkspace(t, "claude", "codex")
@@ -139,6 +139,17 @@ func TestManyProcessesSendIntoOneInbox(t *testing.T) {
 		}
 	}
 	wantFiles(t, w, "state/outgoing")
+	conversations := make(map[schema.ConversationID]bool)
+	entries, err := w.List(t.Context(), "claude", Outbox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		conversations[e.Message.ConversationID] = true
+	}
+	if len(conversations) != processes*each {
+		t.Errorf("%d conversations, want %d", len(conversations), processes*each)
+	}
 }
 
 // idsIn counts the messages of a box by id, each file once.

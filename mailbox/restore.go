@@ -107,10 +107,9 @@ func (w *Workspace) findRestorable(ctx context.Context, m *schema.Message, agent
 	return r, nil
 }
 
-// Restore returns a message to the inbox of an agent that acknowledged it, archived it or gave it
-// up, and returns the path. Once the copy in the inbox is durable, Restore removes identical copies
-// in the agent's archive and dead letters, with their reasons. A crash leaves the message as it
-// was, or restored.
+// Restore returns a message to the inbox of an agent that acknowledged it or gave it up, and returns
+// the path. Once the copy in the inbox is durable, Restore removes identical copies in the agent's
+// archive and dead letters, with their reasons. A crash leaves the message as it was, or restored.
 //
 // Restore calls begin with the source after its checks, before it changes anything. Restore ends
 // with its error. Other errors are those of Restorable and of the file system.
@@ -145,7 +144,7 @@ func (w *Workspace) Restore(ctx context.Context, m *schema.Message, agent schema
 		return "", err
 	}
 	for _, old := range r.leftovers {
-		if goneErr := w.Acknowledge(old); !IsGone(goneErr) {
+		if goneErr := w.Remove(old); !IsGone(goneErr) {
 			err = errors.Join(err, goneErr)
 		}
 	}

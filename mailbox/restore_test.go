@@ -42,7 +42,7 @@ func wantRestored(t *testing.T, w *Workspace, sent string) {
 	if got := readFile(t, filepath.Join(w.dir, "agents/codex/inbox", names[0])); got != sent {
 		t.Errorf("the inbox holds %q, want %q", got, sent)
 	}
-	for _, folder := range []string{"agents/codex/archive", "agents/codex/dead_letter", outgoingName} {
+	for _, folder := range []string{"agents/codex/inbox/archive", "agents/codex/dead_letter", outgoingName} {
 		wantFiles(t, w, folder)
 	}
 }
@@ -62,7 +62,7 @@ func TestRestore(t *testing.T) {
 				}
 				path, err := w.Restore(t.Context(), e.Message, "codex", begin)
 				switch {
-				case dealing.name == "acknowledge" && outbox == "gone":
+				case dealing.name == "remove" && outbox == "gone":
 					if !errors.Is(err, ErrNoCopy) {
 						t.Fatalf("restoring gave %v, want ErrNoCopy", err)
 					}
@@ -70,7 +70,7 @@ func TestRestore(t *testing.T) {
 					return
 				case err != nil || path != e.Path:
 					t.Fatalf("restoring gave %q, %v; want %q", path, err, e.Path)
-				case dealing.name == "acknowledge" && outbox == "invalid":
+				case dealing.name == "remove" && outbox == "invalid":
 					sent = readFile(t, original)
 				}
 				wantRestored(t, w, sent)
@@ -86,7 +86,7 @@ func TestRestoreTakesTheSendersBytes(t *testing.T) {
 		w := newWorkspace(t, "claude", "codex")
 		e, sent := dealt(t, w, dealing.deal)
 		var changed []string
-		for _, folder := range []string{"archive", "dead_letter"} {
+		for _, folder := range []string{"inbox/archive", "dead_letter"} {
 			path := filepath.Join(w.dir, "agents/codex", folder, e.Name)
 			if _, err := os.Stat(path); err == nil {
 				writeTestFile(t, path, sent+"# changed\n")
@@ -210,6 +210,7 @@ func TestFaultAtEveryStepOfARestore(t *testing.T) {
 			for reached := true; reached; failed++ {
 				t.Run(fmt.Sprintf("%s/%v/torn=%t/step=%d", dealing.name, fault.err, fault.torn, failed), func(t *testing.T) {
 					f := &faulty{Disk: durable.Disk{Sync: true}, failAt: failed, err: fault.err, torn: fault.torn}
+					reached = false
 					restoreWithFault(t, dealing.deal, f)
 					reached = f.name != ""
 				})

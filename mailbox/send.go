@@ -190,7 +190,7 @@ func (b *batch) stage(o *outgoing) (err error) {
 	if o.received != nil {
 		err = b.w.accept(o)
 	} else {
-		err = b.w.compose(o, b.options, b.claimed)
+		err = b.w.compose(o, b.options, b)
 	}
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -165,12 +166,15 @@ func TestSendRefusesBeforeAnythingIsVisible(t *testing.T) {
 	}
 }
 
-// tree lists every path below the workspace.
+// tree lists every path below the workspace but the file that counts conversations, also of messages that
+// are refused later.
 func tree(t testing.TB, w *Workspace) string {
 	t.Helper()
 	var paths []string
 	err := filepath.WalkDir(w.dir, func(path string, _ os.DirEntry, err error) error {
-		paths = append(paths, path)
+		if filepath.Base(path) != "conversations" {
+			paths = append(paths, path)
+		}
 		return err
 	})
 	if err != nil {
@@ -247,6 +251,42 @@ func TestSendStopsBeforeTheCommitWhenCancelled(t *testing.T) {
 	wantFiles(t, w, "agents/codex/inbox")
 	wantFiles(t, w, "agents/claude/outbox")
 	wantFiles(t, w, "state/outgoing")
+}
+
+// TestSendStartsConversations sends messages that start a conversation, and others that do not.
+func TestSendStartsConversations(t *testing.T) {
+	w := newWorkspace(t, "claude", "codex")
+	plain := draft("codex")
+	answer, placed, given := plain, plain, plain
+	answer.ParentID, placed.ConversationID, given.ID = "msg-20260313T1400Z-codex-aaaa", "conv-20260101-x-7", "msg-20260313T1430Z-claude-aaaa"
+	for _, c := range []struct {
+		what     string
+		m        schema.Message
+		obstacle bool
+		want     string
+	}{
+		{"a message", plain, false, `^conv-20260313-claude-\d{6}$`},
+		{"another", plain, false, `^conv-20260313-claude-\d{6}$`},
+		{"an answer to a message without one", answer, false, "^$"},
+		{"a message of a conversation", placed, false, "^conv-20260101-x-7$"},
+		{"a message with its id", given, false, "^$"},
+		{"a message that cannot be counted", plain, true, `^conv-20260313-claude-\d{6}$`},
+	} {
+		if c.obstacle {
+			remove(t, filepath.Join(w.dir, "state/conversations"))
+			writeTestFile(t, filepath.Join(w.dir, "state/conversations/folder"), "")
+		}
+		before, _, _, err := w.Compose(c.m, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		after := send(t, w, c.m).Message
+		for _, got := range []schema.ConversationID{before.ConversationID, after.ConversationID} {
+			if !regexp.MustCompile(c.want).MatchString(string(got)) {
+				t.Errorf("%s: the conversation is %q, want %s", c.what, got, c.want)
+			}
+		}
+	}
 }
 
 func TestSendAllKeepsWhatSucceeds(t *testing.T) {

@@ -120,13 +120,7 @@ func (b *batch) newCopy(name staging.Name) (*staging.Copy, error) {
 	box, ok := b.boxes[key]
 	if !ok {
 		var err error
-		box, err = b.w.openBox(name.Agent, folder)
-		if errors.Is(err, fs.ErrNotExist) {
-			if err = b.w.MakeFolder(key); err == nil {
-				box, err = b.w.openBox(name.Agent, folder)
-			}
-		}
-		if err != nil {
+		if box, err = b.w.makeBox(name.Agent, folder); err != nil {
 			return nil, err
 		}
 		b.boxes[key] = box

@@ -30,13 +30,13 @@ type Box string
 
 // The folders of a mailbox.
 const (
-	// Inbox holds the pending messages. Others write to it; only the agent removes files.
+	// Inbox holds the pending messages. Others write to it; only the agent moves files out.
 	Inbox Box = "inbox"
 	// Outbox holds a copy of each message that the agent sent.
 	Outbox Box = "outbox"
 	// DeadLetters holds messages that could not be handled, each with a reason.
 	DeadLetters Box = "dead_letter"
-	// Archive holds acknowledged messages that are kept.
+	// Archive holds the acknowledged messages. It is a folder in the inbox.
 	Archive Box = "archive"
 )
 
@@ -174,6 +174,9 @@ func (w *Workspace) BoxPath(agent schema.AgentName, box Box) string {
 // BoxName returns the path of a folder of an agent's mailbox below the workspace. It does not check
 // the agent's name.
 func BoxName(agent schema.AgentName, box Box) string {
+	if box == Archive {
+		box = Inbox + "/" + Archive
+	}
 	return agentsName + "/" + string(agent) + "/" + string(box)
 }
 
@@ -186,6 +189,17 @@ func (w *Workspace) openBox(agent schema.AgentName, box Box) (*durable.Dir, erro
 		return nil, fmt.Errorf("a mailbox has no folder %q", box)
 	}
 	return durable.OpenDir(w.root, w.dir, BoxName(agent, box))
+}
+
+// makeBox is openBox, but makes a missing box.
+func (w *Workspace) makeBox(agent schema.AgentName, box Box) (*durable.Dir, error) {
+	dir, err := w.openBox(agent, box)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = w.MakeFolder(BoxName(agent, box)); err == nil {
+			dir, err = w.openBox(agent, box)
+		}
+	}
+	return dir, err
 }
 
 // MakeFolder creates a folder and its parents below the workspace, and makes their names durable.

@@ -184,6 +184,12 @@ func positionInMinute(at time.Time, digits int) uint64 {
 // ConversationID groups messages into a thread: conv-<YYYYMMDD>-<agent>-<seq>.
 type ConversationID string
 
+// NewConversationID makes the id of a conversation that the agent begins at the time. Of the number, its last
+// six digits count.
+func NewConversationID(at time.Time, agent AgentName, number uint64) ConversationID {
+	return ConversationID(fmt.Sprintf("conv-%s-%s-%06d", at.UTC().Format(compactDay), agent, number%1_000_000))
+}
+
 // ConversationParts are the parts of a conversation id.
 type ConversationParts struct {
 	// Date is the day in the id, at midnight UTC.

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -193,4 +194,16 @@ func FuzzParseID(f *testing.F) {
 			t.Errorf("%q has the parts of %q", id, again)
 		}
 	})
+}
+
+func TestNewConversationID(t *testing.T) {
+	day := time.Date(2026, 3, 13, 23, 30, 0, 0, time.FixedZone("west", -3600))
+	for number, want := range map[uint64]ConversationID{
+		7: "conv-20260314-my-agent-000007", 12_345_678: "conv-20260314-my-agent-345678", math.MaxUint64: "conv-20260314-my-agent-551615",
+	} {
+		got := NewConversationID(day, "my-agent", number)
+		if parts, err := ParseConversationID(got); got != want || err != nil || parts.Agent != "my-agent" {
+			t.Errorf("number %d makes %q (%v), want %q", number, got, err, want)
+		}
+	}
 }

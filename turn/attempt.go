@@ -11,6 +11,7 @@ import (
 
 	"github.com/oacp-go/oacp/agent"
 	"github.com/oacp-go/oacp/internal/orphans"
+	"github.com/oacp-go/oacp/internal/spelling"
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/gitmail"
@@ -133,12 +134,23 @@ func (r *Runner) begin(it *item, attempt int, marks ...orphans.Mark) (record, er
 func (r *Runner) turn(ctx context.Context, driver agent.Driver, request agent.Request, rec *record) (agent.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.config.Timeout, errTimeout)
 	defer cancel()
+	retries := 0
 	result, err := agent.RunTurn(ctx, driver, request, func(shown agent.Event) {
 		e := EventOutput.about(rec)
 		e.Output = &shown
 		r.observe(e)
+		for _, act := range shown.Acts {
+			if act.Kind != agent.Retry {
+				continue
+			}
+			if retries++; retries&(retries-1) == 0 { // the first, and then ever fewer
+				e := EventWarning.about(rec)
+				e.Reason = act.Text + " (" + spelling.Count(retries, "failure") + " in this turn)"
+				r.observe(e)
+			}
+		}
 	})
-	if errors.Is(err, errTimeout) {
+	if errors.Is(err, errTimeout) && !errors.Is(err, agent.ErrUnavailable) {
 		err = fmt.Errorf("%w: it did not end within %v", errTimeout, r.config.Timeout)
 	}
 	return result, err

@@ -48,6 +48,8 @@ type record struct {
 	// missing there without one.
 	Settled bool      `json:"settled,omitempty"`
 	Removed time.Time `json:"removed,omitzero"`
+	// Revived is when the message was last restored. Answers from before that do not count.
+	Revived time.Time `json:"revived,omitzero"`
 	Reason  string    `json:"reason,omitempty"`
 	Output  string    `json:"output,omitempty"`
 	// Held says why the message gets no turn, and HeldBy which bound that is, if it is one.
@@ -225,7 +227,7 @@ func (h *history) applyToRecord(rec *record, f *fact) {
 			last := *rec
 			h.last = &last
 		}
-		*rec = record{envelope: envelope{key: rec.key}}
+		*rec = record{envelope: envelope{key: rec.key}, Revived: f.At}
 		h.released++
 	}
 }

@@ -14,8 +14,8 @@ import (
 type Restored struct {
 	ID    schema.ID        `json:"message_id"`
 	Agent schema.AgentName `json:"agent"`
-	// Was is the earlier state of the message: acknowledged, archived, dead, or pending, which
-	// Restore does not change.
+	// Was is the earlier state of the message: acknowledged, dead, or pending, which Restore does not
+	// change.
 	Was string `json:"was"`
 	// Path is the copy in the inbox.
 	Path string `json:"path,omitempty"`
@@ -27,8 +27,8 @@ type Restored struct {
 // WasPending is a message that Restore leaves alone.
 const WasPending = "pending"
 
-// Restore returns a message to the inboxes of the agents that acknowledged it, archived it or gave
-// it up, or only to that of the given agent. It resets the count of turns, even for a working
+// Restore returns a message to the inboxes of the agents that acknowledged it or gave it up, or only
+// to that of the given agent. It resets the count of turns, even for a working
 // Runner. With dryRun, Restore changes nothing.
 //
 // Restore tries all recipients: with an error, it returns those for which it succeeded. Its errors
@@ -69,12 +69,8 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 	one := Restored{ID: m.ID, Agent: name, Was: WasPending, Message: m}
 	begin := func(source mailbox.Entry) error {
 		one.Message, one.Err = source.Message, source.Err
-		switch source.Box {
-		case mailbox.Outbox:
-			one.Was = "acknowledged"
-		case mailbox.Archive:
-			one.Was = "archived"
-		case mailbox.DeadLetters:
+		one.Was = "acknowledged"
+		if source.Box == mailbox.DeadLetters {
 			one.Was = "dead"
 		}
 		if dryRun {
@@ -100,17 +96,13 @@ func restore(ctx context.Context, w *mailbox.Workspace, m *schema.Message, name 
 // revive records that what is known of a message no longer counts. Without that, a Runner would take
 // the message for a copy of a handled one.
 func revive(w *mailbox.Workspace, name schema.AgentName, source mailbox.Entry) error {
-	h, err := readHistory(w, name)
-	if err != nil {
-		return err
-	}
 	k, err := KeyOf(source.Message)
 	if source.Err != nil { // a Runner knows it by its bytes
 		var raw []byte
 		raw, err = w.ReadRaw(source)
 		k = key{ID: source.Message.ID, Fingerprint: fingerprint(raw)}
 	}
-	if err != nil || h.records[k] == nil {
+	if err != nil {
 		return err
 	}
 	return appendFacts(w, name, fact{Kind: revived, key: k})

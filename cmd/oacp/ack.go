@@ -19,12 +19,11 @@ import (
 )
 
 type ackOptions struct {
-	workspace     command.Workspace
-	ids           []string
-	agent         string
-	all           bool
-	selection     selection
-	archive, json bool
+	workspace command.Workspace
+	ids       []string
+	agent     string
+	all, json bool
+	selection selection
 }
 
 func newAckCommand(s *command.Streams) *cli.Command {
@@ -34,26 +33,23 @@ func newAckCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryMessages,
 		Usage:     "mark messages as handled",
 		ArgsUsage: "[ID|FILE…] [--all]",
-		Description: `ack removes messages from the inbox, or with --archive moves them to the agent's
-archive. The sender keeps a copy in its outbox, and other recipients keep theirs.
+		Description: `ack moves messages from the inbox to its archive. Other recipients keep their copies.
 oacp restore puts a message back.
 
 If any id is unknown, ack does nothing. --all acknowledges every message that is
 pending when ack starts, including expired ones; --type and --from select among them.
 Files that are not valid messages stay.
 
-To remove a file that is not a message, name it as oacp inbox lists it. It may be
-the only copy, so read it first, or archive it.
+To archive a file that is not a message, name it as oacp inbox lists it.
 
 EXAMPLES:
    oacp ack ID
-   oacp ack notes.yaml --archive
+   oacp ack notes.yaml
    oacp ack --all --type notification --agent codex`,
 		Flags: slices.Concat([]cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "acknowledge every pending message of the agent", Destination: &o.all},
 		}, o.selection.flags("with --all: only"), []cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "use the inbox of `AGENT` (default: $OACP_AGENT)", Destination: &o.agent},
-			&cli.BoolFlag{Name: "archive", Usage: "move messages to the archive", Destination: &o.archive},
 			command.JSONFlag(&o.json),
 		}, o.workspace.Flags()),
 		Action: func(c *cli.Context) error {
@@ -78,7 +74,6 @@ type acknowledgedJSON struct {
 	File      string           `json:"file"`
 	Agent     schema.AgentName `json:"agent"`
 	Path      string           `json:"path"`
-	Archived  string           `json:"archive_path,omitempty"`
 }
 
 func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
@@ -97,31 +92,32 @@ func runAck(ctx context.Context, o ackOptions, s *command.Streams) error {
 		if err != nil {
 			return err
 		}
-		done := []acknowledgedJSON{}
-		for _, e := range entries {
-			one := acknowledgedJSON{File: e.Name, Agent: e.Agent, Path: e.Path}
-			if e.Err == nil {
-				one.MessageID = e.Message.ID
-			}
-			if o.archive {
-				one.Archived, err = w.ArchiveEntry(e)
-			} else {
-				err = w.Acknowledge(e)
-			}
-			if o.all && mailbox.IsGone(err) {
-				err = nil // another process acknowledged it
-				continue
-			}
-			if err != nil {
-				break
-			}
-			done = append(done, one)
-		}
+		done, err := o.acknowledge(w, entries)
 		if len(done) > 0 || o.all {
 			err = errors.Join(o.print(agent, done, left, s), err)
 		}
 		return err
 	})
+}
+
+// acknowledge acknowledges the entries. Its error is the first one.
+func (o ackOptions) acknowledge(w *mailbox.Workspace, entries []mailbox.Entry) (done []acknowledgedJSON, first error) {
+	done = []acknowledgedJSON{}
+	for i, err := range w.AcknowledgeAll(entries) {
+		if err != nil {
+			if !o.all || !mailbox.IsGone(err) { // else another process acknowledged it
+				first = cmp.Or(first, err)
+			}
+			continue
+		}
+		e := entries[i]
+		one := acknowledgedJSON{File: e.Name, Agent: e.Agent, Path: e.Path}
+		if e.Err == nil {
+			one.MessageID = e.Message.ID
+		}
+		done = append(done, one)
+	}
+	return done, first
 }
 
 // named returns the entries that the ids name, each once.
@@ -172,9 +168,6 @@ func (o ackOptions) print(agent schema.AgentName, done []acknowledgedJSON, left 
 	}
 	for _, one := range done {
 		fmt.Fprintf(s.Out, "acknowledged: %s\n", visible.Line(cmp.Or(one.MessageID.Short(), one.File)))
-		if one.Archived != "" {
-			fmt.Fprintf(s.Out, "  archive: %s\n", visible.Line(one.Archived))
-		}
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/signing"
+	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -29,8 +30,10 @@ type deliverOptions struct {
 	synchronizer           *command.Synchronizer
 	// afterwards, if not nil, acknowledges the message that this one answers, once this one is sent.
 	afterwards func() (acknowledged schema.ID, err error)
-	// answered, if not nil, is the message that this one answers. The editor shows it.
+	// answered, if not nil, is the message that this one answers. The editor shows it. It gets a second
+	// answer only if again is true.
 	answered *schema.Message
+	again    bool
 	// sent, if not nil, is called once the message is sent.
 	sent func()
 	// warnings are printed already; the JSON answer has them too.
@@ -111,7 +114,16 @@ func (o deliverOptions) deliver(ctx context.Context, w *mailbox.Workspace, draft
 	if err != nil {
 		return err
 	}
-	receipt, err := w.Send(ctx, draft, options)
+	var receipt *mailbox.Receipt
+	send := func() (err error) {
+		receipt, err = w.Send(ctx, draft, options)
+		return err
+	}
+	if o.answered != nil {
+		err = turn.SendOnce(ctx, w, o.answered, &draft, o.again, send)
+	} else {
+		err = send()
+	}
 	if receipt == nil {
 		return err
 	}

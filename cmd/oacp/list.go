@@ -40,8 +40,7 @@ func newListCommand(s *command.Streams) *cli.Command {
 		Description: `list shows every message once, newest last, with its state for each recipient:
 
    pending       in the inbox
-   acknowledged  removed from the inbox; the sender has a copy
-   archived      acknowledged, and kept in the archive
+   acknowledged  handled, and in the archive of the inbox
    dead          given up; oacp read says why
    stored        sent, but not in the inbox yet
 

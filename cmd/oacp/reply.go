@@ -21,8 +21,8 @@ import (
 type replyOptions struct {
 	composeOptions
 	deliverOptions
-	id                                   string
-	final, ack, archive, newConversation bool
+	id         string
+	final, ack bool
 }
 
 func newReplyCommand(s *command.Streams) *cli.Command {
@@ -33,8 +33,7 @@ func newReplyCommand(s *command.Streams) *cli.Command {
 		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "the answer's type is `TYPE` (default: the type that answers the message)", Destination: &o.typ},
 	}
 	rare := []cli.Flag{
-		&cli.BoolFlag{Name: "archive", Category: command.Rare, Usage: "with --ack: move the message to the archive", Destination: &o.archive},
-		newConversationFlag(&o.newConversation),
+		&cli.BoolFlag{Name: "again", Category: command.Rare, Usage: "send another answer to a message that is answered", Destination: &o.again},
 	}
 	return &cli.Command{
 		Name:      "reply",
@@ -47,7 +46,7 @@ handoff_complete a handoff, and a notification a task_request or a question. A
 notification completes a task only with --final, which --ack implies. A question
 never counts as an answer.
 
---ack removes the message from the inbox once the answer is sent.
+--ack takes the message out of the inbox once the answer is sent.
 
 EXAMPLES:
    oacp reply ID --body "Done, see #43." --ack
@@ -56,9 +55,6 @@ EXAMPLES:
 		Action: func(c *cli.Context) (err error) {
 			if o.id, err = oneID(command.Positionals(c)); err != nil {
 				return err
-			}
-			if o.archive && !o.ack {
-				return failure.Usagef("--archive needs --ack")
 			}
 			if err := errors.Join(o.check(c), o.wait.check(c), o.sync.Check()); err != nil {
 				return err
@@ -90,9 +86,6 @@ func runReply(ctx context.Context, o replyOptions, s *command.Streams) error {
 		}
 		o.answered = original
 		draft := conversation.Reply(original, from)
-		if o.newConversation {
-			draft.ConversationID = conversation.New(from, s.Now())
-		}
 		if err := o.fill(&draft, s); err != nil {
 			return err
 		}
@@ -128,7 +121,7 @@ func (o *replyOptions) acknowledgeAfter(ctx context.Context, w *mailbox.Workspac
 		return err
 	}
 	o.afterwards = func() (schema.ID, error) {
-		if _, err := held.Acknowledge(w, o.archive); err != nil {
+		if err := held.Acknowledge(w); err != nil {
 			return "", &failure.Error{
 				Code: "not_acknowledged", Err: fmt.Errorf("the answer is sent, but %s is not acknowledged: %w", id, err),
 				Hint: "do not answer again; oacp ack " + id.Short() + " acknowledges the message",

@@ -3,10 +3,13 @@
 package main
 
 import (
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/oacp-go/oacp/internal/failure"
 )
 
 // TestKilledReply kills replies that acknowledge, as soon as a file appears or vanishes. Whatever the
@@ -58,4 +61,43 @@ func TestKilledReply(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d replies were killed between answer and acknowledgement", unacknowledged, rounds*len(moments))
+}
+
+// TestRepliesRace lets sessions of one agent answer each message at the same time. One answer is sent, and
+// the others are refused.
+func TestRepliesRace(t *testing.T) {
+	t.Parallel()
+	c := newSession(t, "claude,codex")
+	const rounds, sessions = 8, 4
+	for range rounds {
+		id := c.must(t, "send", "--from", "claude", "--to", "codex", "--type", "question", "--subject", "s", "--body", "x", "-q")
+		id = strings.TrimSpace(id)
+		replies := make([]*exec.Cmd, sessions)
+		outputs := make([]strings.Builder, sessions)
+		for i := range replies {
+			replies[i] = exec.CommandContext(t.Context(), "oacp", "reply", id, "--dir", c.Dir, "--from", "codex", "--body", "x", "--ack")
+			replies[i].Stdout, replies[i].Stderr = &outputs[i], &outputs[i]
+			if err := replies[i].Start(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sent := 0
+		for i, reply := range replies {
+			err, exit := reply.Wait(), new(exec.ExitError)
+			switch {
+			case err == nil:
+				sent++
+			case !errors.As(err, &exit) || exit.ExitCode() != failure.ExitFailed || !strings.Contains(outputs[i].String(), "codex answered message "+id):
+				t.Errorf("a reply ended with %v: %s", err, outputs[i].String())
+			}
+		}
+		if sent != 1 {
+			t.Errorf("%d of %d replies succeeded, want one", sent, sessions)
+		}
+	}
+	answers, err := filepath.Glob(filepath.Join(c.Dir, "agents/claude/inbox/*.yaml"))
+	left, leftErr := filepath.Glob(filepath.Join(c.Dir, "agents/codex/inbox/*.yaml"))
+	if err != nil || leftErr != nil || len(answers) != rounds || len(left) != 0 {
+		t.Errorf("%d messages got %d answers, and %d are pending (%v, %v)", rounds, len(answers), len(left), err, leftErr)
+	}
 }

@@ -29,8 +29,8 @@ func newRestoreCommand(s *command.Streams) *cli.Command {
 		Category:  command.CategoryFiles,
 		Usage:     "return a message to its inbox",
 		ArgsUsage: "ID…",
-		Description: `restore returns a message to the inbox of each recipient that acknowledged it,
-archived it or gave it up. It removes the dead letter and resets the count of turns.
+		Description: `restore returns a message to the inbox of each recipient that acknowledged it
+or gave it up. It removes the dead letter and resets the count of turns.
 A pending message does not change. oacp list finds ids.
 
 If any id is unknown, restore does nothing.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -320,5 +321,72 @@ func TestRunRefused(t *testing.T) {
 				t.Errorf("the event has usage %+v and refused %+v, want %+v", done.Usage, done.Refused, test.event)
 			}
 		})
+	}
+}
+
+// TestRunMisconfigured gives the real programs no key, no credit and an address without a service. No
+// message is to blame, so each stays in the inbox, and its sender gets no notice.
+func TestRunMisconfigured(t *testing.T) {
+	t.Parallel()
+	noCredit := modelstub.Reply{Failure: &modelstub.Failure{
+		Status: 400, Type: "invalid_request_error", Message: "Your credit balance is too low to access the API.",
+	}}
+	const elsewhere = "http://127.0.0.1:1"
+	tests := []struct {
+		what, program, args string
+		env, want           string
+	}{
+		{what: "no key", program: "codex", args: `[-c, 'model_providers.stub.env_key="NO_SUCH_KEY"']`, want: "NO_SUCH_KEY"},
+		{what: "no credit", program: "codex", want: "credit balance is too low"},
+		{what: "no service", program: "codex", args: `[-c, 'model_providers.stub.base_url="` + elsewhere + `/v1"']`, want: "Connection failed"},
+		{what: "no credit", program: "claude", want: "Credit balance is too low"},
+		{what: "no service", program: "claude", env: "ANTHROPIC_BASE_URL=" + elsewhere, want: "Connection refused"},
+	}
+	for _, test := range tests {
+		t.Run(test.program+", "+test.what, func(t *testing.T) {
+			scene := newProgramScene(t, test.program, func(context.Context, modelstub.Request) modelstub.Reply { return noCredit })
+			if test.env != "" {
+				scene.env = append(scene.env, test.env)
+			}
+			config := "run:\n  reply: true\n  timeout: 5s\n"
+			if test.args != "" {
+				config += "  args: " + test.args + "\n"
+			}
+			if err := os.WriteFile(filepath.Join(scene.workspace, "agents", "worker", "config.yaml"), []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			scene.ask("Which port?")
+			scene.ask("Which host?")
+			out, err := scene.command("run", "--agent", "worker", "--once", "--driver", test.program, "--json").Output()
+			exit := new(exec.ExitError)
+			if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), `"code":"agent_unavailable"`) || !strings.Contains(string(out), test.want) {
+				t.Errorf("run ended with %v and\n%swant agent_unavailable and %s", err, out, test.want)
+			}
+			for folder, want := range map[string]int{"worker/inbox": 2, "worker/dead_letter": 0, "asker/inbox": 0} {
+				found, err := filepath.Glob(filepath.Join(scene.workspace, "agents", folder, "*.yaml"))
+				if err != nil || len(found) != want {
+					t.Errorf("%s has %q (%v), want %d messages", folder, found, err, want)
+				}
+			}
+		})
+	}
+}
+
+// TestRunRetries checks that run says that a program asks the model's service again.
+func TestRunRetries(t *testing.T) {
+	t.Parallel()
+	busy := modelstub.Reply{Failure: &modelstub.Failure{Status: 529, Type: "overloaded_error", Message: "Overloaded"}}
+	scene := newProgramScene(t, "claude", modelstub.Answers(t, busy, busy, busy, modelstub.Reply{Text: "Port 8080."}))
+	scene.env = append(scene.env, "CLAUDE_CODE_MAX_RETRIES=3")
+	scene.ask("Which port?")
+	out := scene.must("run", "--agent", "worker", "--once", "--driver", "claude", "--reply")
+	var said []string
+	for line := range strings.Lines(out) {
+		if _, text, ok := strings.Cut(line, "claude tries again "); ok && strings.Contains(line, "  warning ") {
+			said = append(said, strings.TrimSpace(text))
+		}
+	}
+	if want := []string{"(1 failure in this turn)", "(2 failures in this turn)"}; !slices.Equal(said, want) {
+		t.Errorf("run says %q of the retries, want %q; it printed\n%s", said, want, out)
 	}
 }

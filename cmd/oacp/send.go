@@ -23,12 +23,11 @@ import (
 type sendOptions struct {
 	composeOptions
 	deliverOptions
-	to              cli.StringSlice
-	conversationID  string
-	parentID        string
-	inReplyTo       string
-	newConversation bool
-	template, file  string
+	to             cli.StringSlice
+	conversationID string
+	parentID       string
+	inReplyTo      string
+	template, file string
 }
 
 func newSendCommand(s *command.Streams) *cli.Command {
@@ -40,7 +39,6 @@ func newSendCommand(s *command.Streams) *cli.Command {
 	threading := []cli.Flag{
 		&cli.StringFlag{Name: "in-reply-to", Category: command.Rare, Usage: "reply to the message `ID`, in its conversation", Destination: &o.inReplyTo},
 		&cli.StringFlag{Name: "conversation-id", Category: command.Rare, Usage: "use the conversation `ID`, or that of the message ID", Destination: &o.conversationID},
-		newConversationFlag(&o.newConversation),
 		&cli.StringFlag{Name: "parent-message-id", Category: command.Rare, Usage: "set the parent message to `ID`, and nothing else", Destination: &o.parentID},
 		&cli.StringFlag{Name: "template", Usage: "only print the body `TEMPLATE`, such as handoff", Destination: &o.template},
 		&cli.StringFlag{Name: "file", Usage: "read the message from `FILE`, as --dry-run prints it", Destination: &o.file},

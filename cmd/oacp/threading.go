@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/oacp-go/oacp/internal/command"
 	"github.com/oacp-go/oacp/internal/failure"
 	"github.com/oacp-go/oacp/mailbox"
@@ -13,22 +11,10 @@ import (
 	"github.com/oacp-go/oacp/schema"
 )
 
-func newConversationFlag(destination *bool) cli.Flag {
-	return &cli.BoolFlag{
-		Name: "new-conversation", Category: command.Rare, Destination: destination,
-		Usage: "start a conversation now (by default the first answer starts one)",
-	}
-}
-
 // thread sets the parent and the conversation of the message.
 func (o *sendOptions) thread(ctx context.Context, w *mailbox.Workspace, draft *schema.Message, s *command.Streams) (err error) {
 	parent, found := schema.ID(""), true
-	switch {
-	case o.newConversation && o.conversationID != "":
-		return failure.Usagef("--new-conversation and --conversation-id are mutually exclusive")
-	case o.newConversation:
-		draft.ConversationID = conversation.New(draft.From, s.Now())
-	case o.conversationID != "":
+	if o.conversationID != "" {
 		if draft.ConversationID, err = conversation.Named(ctx, w, o.conversationID); err != nil {
 			return explainID("--conversation-id", err)
 		}
@@ -59,7 +45,7 @@ func explainID(flag string, err error) error {
 	}
 	hint := flag + " takes the id of a message, short or whole; oacp inbox and oacp list show them"
 	if flag == "--conversation-id" {
-		hint = flag + " takes conv-DATE-AGENT-NUMBER, or the id of a message in it; --new-conversation begins one"
+		hint = flag + " takes conv-DATE-AGENT-NUMBER, or the id of a message in it; without it, send begins one"
 	}
 	return failure.WithHint(err, hint)
 }

@@ -112,6 +112,13 @@ func mailboxRules() []rule {
 		{"not_recipient", hinting(func(e *conversation.NotRecipientError) string {
 			return "only a recipient can reply; oacp send --in-reply-to " + e.Message.ID.Short() + " writes to the conversation"
 		})},
+		{"already_answered", hinting(func(e *turn.AnsweredError) string {
+			hint := "oacp read " + e.Answer.ID.Short() + " shows the answer; --again sends another one"
+			if e.Pending {
+				hint += "; oacp ack " + e.Request.ID.Short() + " acknowledges the message"
+			}
+			return hint
+		})},
 		{"ambiguous", as[*mailbox.SeveralInboxesError]("name the agent with --agent")},
 	}
 }

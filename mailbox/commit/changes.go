@@ -170,9 +170,12 @@ var boxes = [...]mailbox.Box{mailbox.Inbox, mailbox.Outbox, mailbox.Archive, mai
 
 // inMailbox returns the mailbox folder that holds the file, if it is one of a mailbox.
 func inMailbox(name string) (agent schema.AgentName, box mailbox.Box, base string) {
+	dir, base := path.Split(name)
 	parts := strings.Split(name, "/")
-	if len(parts) != 4 || parts[0] != "agents" || !schema.AgentName(parts[1]).Valid() || !slices.Contains(boxes[:], mailbox.Box(parts[2])) {
-		return "", "", ""
+	for _, box := range boxes {
+		if agent := schema.AgentName(parts[min(1, len(parts)-1)]); agent.Valid() && dir == mailbox.BoxName(agent, box)+"/" {
+			return agent, box, base
+		}
 	}
-	return schema.AgentName(parts[1]), mailbox.Box(parts[2]), parts[3]
+	return "", "", ""
 }

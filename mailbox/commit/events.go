@@ -51,7 +51,7 @@ func (r *Repository) events(files []File) []gitmail.Change {
 			}
 		case status != Removed:
 		case in[mailbox.Archive][at] == Added:
-			found = append(found, r.event(gitmail.Archived, at, mailbox.Archive))
+			found = append(found, r.event(gitmail.Acknowledged, at, mailbox.Archive))
 		case in[mailbox.DeadLetters][at] == Added:
 			found = append(found, r.event(gitmail.DeadLetter, at, mailbox.DeadLetters))
 		default:

@@ -43,19 +43,14 @@ func acknowledgedBy(agent schema.AgentName, gone *mailbox.NotPendingError) bool 
 	return slices.ContainsFunc(gone.Elsewhere, isForAgent) && !slices.ContainsFunc(gone.Elsewhere, isDeadLetter)
 }
 
-// Acknowledge takes the copy out of the inbox. With archive, it moves the copy to the agent's archive
-// and returns the new path.
-func (c *Copy) Acknowledge(w *mailbox.Workspace, archive bool) (archived string, err error) {
-	switch {
-	case c.Gone:
-		return "", nil
-	case archive:
-		archived, err = w.ArchiveEntry(c.entry)
-	default:
-		err = w.Acknowledge(c.entry)
+// Acknowledge moves the copy from the inbox to the archive.
+func (c *Copy) Acknowledge(w *mailbox.Workspace) error {
+	if c.Gone {
+		return nil
 	}
+	err := w.Acknowledge(c.entry)
 	if mailbox.IsGone(err) {
 		c.Gone, err = true, nil
 	}
-	return archived, err
+	return err
 }

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
@@ -67,13 +65,7 @@ func startedBy(id schema.ID) schema.ConversationID {
 	const sequences = 999_999
 	hash := fnv.New64a()
 	hash.Write([]byte(id))
-	return schema.ConversationID(fmt.Sprintf("conv-%s-%s-%06d",
-		parts.At.Format("20060102"), parts.Sender, hash.Sum64()%sequences+1))
-}
-
-// New returns the id of a conversation that the agent begins.
-func New(agent schema.AgentName, now time.Time) schema.ConversationID {
-	return schema.ConversationID(fmt.Sprintf("conv-%s-%s-%06d", now.UTC().Format("20060102"), agent, rand.IntN(1_000_000)))
+	return schema.NewConversationID(parts.At, parts.Sender, hash.Sum64()%sequences+1)
 }
 
 // After returns the id of the message that Find finds, and the conversation of what follows it. For a

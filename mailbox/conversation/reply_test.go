@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/oacp-go/oacp/mailbox"
@@ -206,14 +205,5 @@ func TestNamed(t *testing.T) {
 		if got, err := Named(t.Context(), w, text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q names %q (%v), want %q", text, got, err, want)
 		}
-	}
-}
-
-func TestNew(t *testing.T) {
-	day := time.Date(2026, 3, 13, 23, 30, 0, 0, time.FixedZone("west", -3600))
-	got := New("my-agent", day)
-	parts, err := schema.ParseConversationID(got)
-	if err != nil || parts.Agent != "my-agent" || parts.Date.Day() != 14 || len(parts.Sequence) != 6 {
-		t.Errorf("a new conversation is %q (%v)", got, err)
 	}
 }

@@ -77,7 +77,7 @@ func BadFileHint(e mailbox.Entry) string {
 	command := func(words ...string) string {
 		return visible.Shell(slices.Concat([]string{"oacp"}, words, []string{"--agent", string(e.Agent)}, name)...)
 	}
-	return fmt.Sprintf("%s shows it, %s takes it out of the inbox (--archive keeps it)", command("read", "--raw"), command("ack"))
+	return fmt.Sprintf("%s shows it, %s moves it to the archive", command("read", "--raw"), command("ack"))
 }
 
 func listHint(e *mailbox.Entry) string {

@@ -37,9 +37,10 @@ type State string
 
 // The states of a message.
 const (
-	Pending      State = "pending"
+	Pending State = "pending"
+	// Acknowledged is a message in the archive, or one that only the sender has, because older tools
+	// delete what is handled.
 	Acknowledged State = "acknowledged"
-	Archived     State = "archived"
 	Dead         State = "dead"
 	// Stored is a message that is sent, and not in the inbox yet.
 	Stored State = "stored"
@@ -214,7 +215,7 @@ func group(entries []mailbox.Entry) []Message {
 var states = []struct {
 	box   mailbox.Box
 	state State
-}{{mailbox.Inbox, Pending}, {mailbox.DeadLetters, Dead}, {mailbox.Archive, Archived}}
+}{{mailbox.Inbox, Pending}, {mailbox.DeadLetters, Dead}, {mailbox.Archive, Acknowledged}}
 
 // locate fills in what became of the message.
 func (m *Message) locate(box mailbox.Box, staged map[schema.ID]bool) {

@@ -64,13 +64,13 @@ func messages(t *testing.T, w *mailbox.Workspace, q Query) (lines []string) {
 
 func TestMessages(t *testing.T) {
 	w := newWorkspace(t, map[string]string{
-		"claude/outbox/20260313T1430Z_claude_question.yaml":     "30aa codex, gemini, ann",
-		"codex/inbox/20260313T1430Z_claude_question.yaml":       "30aa codex, gemini, ann",
-		"gemini/archive/20260313T1430Z_claude_question.yaml":    "30aa codex, gemini, ann",
-		"claude/outbox/20260313T1431Z_claude_question.yaml":     "31bb codex",
-		"codex/dead_letter/20260313T1431Z_claude_question.yaml": "31bb codex",
-		"codex/archive/20260313T1429Z_claude_question.yaml":     "29cc codex, gemini",
-		"claude/outbox/20260313T1432Z_claude_question.yaml":     "32dd ann",
+		"claude/outbox/20260313T1430Z_claude_question.yaml":        "30aa codex, gemini, ann",
+		"codex/inbox/20260313T1430Z_claude_question.yaml":          "30aa codex, gemini, ann",
+		"gemini/inbox/archive/20260313T1430Z_claude_question.yaml": "30aa codex, gemini, ann",
+		"claude/outbox/20260313T1431Z_claude_question.yaml":        "31bb codex",
+		"codex/dead_letter/20260313T1431Z_claude_question.yaml":    "31bb codex",
+		"codex/inbox/archive/20260313T1429Z_claude_question.yaml":  "29cc codex, gemini",
+		"claude/outbox/20260313T1432Z_claude_question.yaml":        "32dd ann",
 	})
 	staged := filepath.Join(w.Dir(), "state/outgoing")
 	if err := w.MakeStateFolder("state/outgoing"); err != nil {
@@ -80,7 +80,7 @@ func TestMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := []string{
-		"29cc codex:archived gemini:gone", "30aa codex:pending gemini:archived ann:acknowledged", "31bb codex:dead", "32dd ann:stored",
+		"29cc codex:acknowledged gemini:gone", "30aa codex:pending gemini:acknowledged ann:acknowledged", "31bb codex:dead", "32dd ann:stored",
 	}
 	at := func(minute int) time.Time { return time.Date(2026, 3, 13, 14, minute, 0, 0, time.UTC) }
 	for _, test := range []struct {
@@ -98,7 +98,7 @@ func TestMessages(t *testing.T) {
 		{"with a subject", Query{Subject: "WHICH 31"}, all[2:3]},
 		{"of a type", Query{Type: schema.TaskRequest}, nil},
 		{"in inboxes", Query{Box: mailbox.Inbox}, []string{"30aa codex:pending"}},
-		{"in the archive of codex", Query{Box: mailbox.Archive, Agent: "codex"}, []string{"29cc codex:archived"}},
+		{"in the archive of codex", Query{Box: mailbox.Archive, Agent: "codex"}, []string{"29cc codex:acknowledged"}},
 		{"dead", Query{Box: mailbox.DeadLetters}, []string{"31bb codex:dead"}},
 		{"in outboxes", Query{Box: mailbox.Outbox, Since: at(31)}, []string{"31bb codex:sent", "32dd ann:sent"}},
 	} {

@@ -27,14 +27,13 @@ type Kind string
 const (
 	Sent         Kind = "message"
 	Acknowledged Kind = "acknowledged"
-	Archived     Kind = "archived"
 	DeadLetter   Kind = "dead_letter"
 	Restored     Kind = "restored"
 	NewAgent     Kind = "agent"
 	Described    Kind = "workspace" // by workspace.json
 )
 
-var kinds = [...]Kind{Sent, Acknowledged, Archived, DeadLetter, Restored, NewAgent, Described}
+var kinds = [...]Kind{Sent, Acknowledged, DeadLetter, Restored, NewAgent, Described}
 
 // Change is one thing that happened to a message or an agent, such as one that a sync carried.
 type Change struct {
@@ -82,8 +81,7 @@ func (c Change) String() string {
 
 // verbs say what agents did with messages, as in: codex gave up …, and: 2 given up by codex
 var verbs = map[Kind]struct{ past, passive string }{
-	Sent: {"sent", "sent"}, Acknowledged: {"acknowledged", "acknowledged"}, Archived: {"archived", "archived"},
-	DeadLetter: {"gave up", "given up"}, Restored: {"restored", "restored"},
+	Sent: {"sent", "sent"}, Acknowledged: {"acknowledged", "acknowledged"}, DeadLetter: {"gave up", "given up"}, Restored: {"restored", "restored"},
 }
 
 // agentList lists agents, but not more than three.

@@ -38,7 +38,7 @@ func (e *exchange) addLeft(d *outgoing, p place, here string) {
 		d.problem(p, err)
 		return
 	}
-	kind := Archived
+	kind := Acknowledged
 	if p.box == mailbox.DeadLetters {
 		kind = DeadLetter
 	}

@@ -66,7 +66,7 @@ func (e *exchange) addLate(ctx context.Context, differences []difference) ([]dif
 	for path := range strings.FieldsSeq(string(list)) {
 		if p, err := parsePath(path); err == nil {
 			late[path] = difference{status: 'D', path: path}
-			folders = append(folders, p.folder())
+			folders = append(folders, treeFolder(p.agent, p.box))
 		}
 	}
 	slices.Sort(folders)

@@ -76,11 +76,9 @@ func (e *exchange) acknowledge(ctx context.Context, news *arrivals, known []*arr
 	}
 	kinds := make(map[string]Kind)
 	for _, file := range news.kept {
-		kind := Archived
 		if file.box == mailbox.DeadLetters {
-			kind = DeadLetter
+			kinds[string(file.agent)+"/"+file.message()] = DeadLetter
 		}
-		kinds[string(file.agent)+"/"+file.message()] = kind
 	}
 	staged, _, err := e.r.w.Staged()
 	if err != nil {
@@ -110,7 +108,8 @@ func (e *exchange) acknowledgeCopy(p place, kind Kind, staged bool) error {
 	if m, err := e.readFile(place{p.agent, mailbox.Inbox, entry.Name}); err == nil {
 		c.describe(m)
 	}
-	if err := e.write(func() error { return e.r.w.Acknowledge(*entry) }); err != nil && !mailbox.IsGone(err) {
+	// The archive of the tip has the message, if it was not deleted there.
+	if err := e.write(func() error { return e.r.w.Remove(*entry) }); err != nil && !mailbox.IsGone(err) {
 		return err
 	}
 	e.result.Changes = append(e.result.Changes, c)
@@ -159,7 +158,7 @@ func (e *exchange) revive(ctx context.Context, news *arrivals, known []*arrival)
 	for _, p := range news.dropped {
 		entry, err := e.entry(p)
 		if err == nil && entry != nil {
-			err = e.write(func() error { return e.r.w.Acknowledge(*entry) })
+			err = e.write(func() error { return e.r.w.Remove(*entry) })
 		}
 		if err != nil && !mailbox.IsGone(err) {
 			e.blockedIn(err, p)

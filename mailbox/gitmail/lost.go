@@ -85,7 +85,7 @@ func (e *exchange) bringBackBox(ctx context.Context, f *folder) error {
 		return err
 	}
 	e.markSeen(f)
-	return e.receiveAgain(ctx, []string{f.name()}, func(place) bool { return true })
+	return e.receiveAgain(ctx, []string{treeFolder(f.agent, f.box)}, func(place) bool { return true })
 }
 
 // receiveUnknown receives messages again whose outbox copies are missing: without that copy, a message is

@@ -357,16 +357,18 @@ func (m *machine) entry(agent schema.AgentName, id schema.ID) mailbox.Entry {
 	return e
 }
 
+// acknowledge deletes a pending message, as older tools acknowledge.
 func (m *machine) acknowledge(agent schema.AgentName, id schema.ID) {
 	m.n.t.Helper()
-	if err := m.w.Acknowledge(m.entry(agent, id)); err != nil {
+	if err := m.w.Remove(m.entry(agent, id)); err != nil {
 		m.n.t.Fatalf("%s: acknowledging: %v", m.name, err)
 	}
 }
 
+// archive acknowledges a message.
 func (m *machine) archive(agent schema.AgentName, id schema.ID) {
 	m.n.t.Helper()
-	if _, err := m.w.ArchiveEntry(m.entry(agent, id)); err != nil {
+	if err := m.w.Acknowledge(m.entry(agent, id)); err != nil {
 		m.n.t.Fatalf("%s: archiving: %v", m.name, err)
 	}
 }
@@ -532,8 +534,9 @@ func (m *machine) checkFolder(commit string) {
 }
 
 // treePath returns the path that a file of a mailbox has in a commit: all boxes but inboxes have a
-// folder for each day.
+// folder for each day, and the archive is not in the inbox.
 func treePath(below string) string {
+	below = strings.Replace(below, "/inbox/archive/", "/archive/", 1)
 	parts := strings.Split(below, "/")
 	if len(parts) != 4 || parts[2] == string(mailbox.Inbox) {
 		return below

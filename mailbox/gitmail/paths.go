@@ -33,8 +33,13 @@ var boxes = [...]mailbox.Box{mailbox.Outbox, mailbox.Archive, mailbox.DeadLetter
 // file returns the path in the workspace, and in the tree if that has no folders of days there.
 func (p place) file() string { return p.folder() + "/" + p.name }
 
-// folder returns the path of the box, both in the tree and in the workspace.
+// folder returns the path of the box in the workspace.
 func (p place) folder() string { return mailbox.BoxName(p.agent, p.box) }
+
+// treeFolder returns the path of a box in the tree, where the archive is beside the inbox.
+func treeFolder(agent schema.AgentName, box mailbox.Box) string {
+	return "agents/" + string(agent) + "/" + string(box)
+}
 
 // path returns the path in the tree. Boxes that only grow have a folder for each day, because a commit
 // writes every folder on the way to a file again.
@@ -42,7 +47,7 @@ func (p place) path() string {
 	if p.box == mailbox.Inbox {
 		return p.file()
 	}
-	return p.folder() + "/" + day(p.message()) + "/" + p.name
+	return treeFolder(p.agent, p.box) + "/" + day(p.message()) + "/" + p.name
 }
 
 // message returns the name of the message file that the file is, or is about.

@@ -214,7 +214,7 @@ func TestDeletedByHand(t *testing.T) {
 	original.settle()
 	for _, folder := range []string{
 		"agents/codex/inbox", "agents/claude/outbox", "agents/claude", "agents/codex", "agents", "state", ".git", "workspace.json", "state/git",
-		"agents/codex/archive", "agents/codex/dead_letter",
+		"agents/codex/inbox/archive", "agents/codex/dead_letter",
 		"agents/codex/inbox made anew", "agents/claude/outbox made anew", "agents/codex/dead_letter made anew",
 	} {
 		t.Run(folder, func(t *testing.T) {

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/oacp-go/oacp/internal/durable"
@@ -47,7 +47,7 @@ func (f *folder) setAside() {
 	f.unsettled, f.aside, f.inStep, f.here, f.there = true, true, true, nil, nil
 }
 
-// name returns the path of the box, both in the workspace and in the tree.
+// name returns the path of the box in the workspace.
 func (f *folder) name() string { return mailbox.BoxName(f.agent, f.box) }
 
 // survey finds the boxes of the workspace and of the tip.
@@ -64,7 +64,7 @@ func (e *exchange) survey(ctx context.Context) (*survey, error) {
 		}
 	}
 	for name := range trees {
-		agent := schema.AgentName(path.Base(path.Dir(name))) // agents/NAME/box
+		agent := schema.AgentName(strings.Split(name, "/")[1]) // agents/NAME/box
 		if !slices.Contains(s.agents, agent) && mailbox.CheckNewAgent(agent, agents) == nil {
 			s.agents = append(s.agents, agent) // somebody removed its mailbox
 		}
@@ -85,6 +85,9 @@ func (e *exchange) survey(ctx context.Context) (*survey, error) {
 				e.problem(name, errors.New("it is not a folder, so its mail stays where it is"))
 				f.setAside()
 				continue
+			case errors.Is(err, syscall.ENOTDIR):
+				f.setAside() // the inbox is no folder
+				continue
 			case err == nil:
 				f.modified = info.ModTime().UnixNano()
 			case !errors.Is(err, fs.ErrNotExist):
@@ -102,7 +105,7 @@ func (e *exchange) survey(ctx context.Context) (*survey, error) {
 	return s, nil
 }
 
-// trees returns the trees of the boxes in the tip by path: those of the given agents and of the tip's.
+// trees returns the trees of the boxes in the tip by their paths in the workspace: those of the given agents and of the tip's.
 func (e *exchange) trees(ctx context.Context, agents []schema.AgentName) (map[string]string, error) {
 	all := slices.Clone(agents)
 	err := e.list(ctx, false, []string{"agents/"}, func(path, kind, _ string) {
@@ -114,15 +117,18 @@ func (e *exchange) trees(ctx context.Context, agents []schema.AgentName) (map[st
 		return nil, err
 	}
 	var paths []string
+	names := make(map[string]string)
 	for _, agent := range all {
 		for _, box := range boxes {
-			paths = append(paths, mailbox.BoxName(agent, box))
+			at := treeFolder(agent, box)
+			paths = append(paths, at)
+			names[at] = mailbox.BoxName(agent, box)
 		}
 	}
 	trees := make(map[string]string)
 	return trees, e.list(ctx, false, paths, func(path, kind, object string) {
 		if kind == "tree" {
-			trees[path] = object
+			trees[names[path]] = object
 		}
 	})
 }
@@ -160,7 +166,7 @@ func (e *exchange) listThere(ctx context.Context, s *survey) error {
 		}
 		f.there = make(map[string]bool)
 		if f.tree != "" {
-			paths = append(paths, f.name())
+			paths = append(paths, treeFolder(f.agent, f.box))
 		}
 	}
 	slices.Sort(paths)

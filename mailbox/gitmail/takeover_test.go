@@ -122,18 +122,18 @@ func TestUndeliverable(t *testing.T) {
 		},
 		"files that are no messages": func(t *testing.T, m *machine) {
 			for _, name := range []string{"notes.txt", "-rf.yaml", "a b.yaml", "\n.yaml", "20260313T1430Z_claude_notification.yaml", "x.yaml.reason.json"} {
-				for _, box := range []string{"inbox", "outbox", "archive", "dead_letter"} {
+				for _, box := range []string{"inbox", "outbox", "inbox/archive", "dead_letter"} {
 					writeFile(t, filepath.Join(m.dir, "agents/gemini", box, name), "not a message\n")
 				}
 			}
 		},
 		"folder for a message": func(t *testing.T, m *machine) {
-			for _, box := range []string{"inbox", "outbox", "archive", "dead_letter"} {
+			for _, box := range []string{"inbox", "outbox", "inbox/archive", "dead_letter"} {
 				writeFile(t, filepath.Join(m.dir, "agents/gemini", box, "20260313T1430Z_gemini_notification.yaml/file"), "x\n")
 			}
 		},
 		"huge file": func(t *testing.T, m *machine) {
-			for _, box := range []string{"inbox", "outbox", "archive", "dead_letter"} {
+			for _, box := range []string{"inbox", "outbox", "inbox/archive", "dead_letter"} {
 				path := filepath.Join(m.dir, "agents/gemini", box, "20260313T1430Z_gemini_notification_0123456789abcdef.yaml")
 				writeFile(t, path, "")
 				if err := os.Truncate(path, 1<<30); err != nil {

@@ -114,6 +114,5 @@ protocol:
 const attributesTemplate = `# Git leaves messages as they are, and never merges the contents of two.
 agents/*/inbox/** -text -merge -whitespace
 agents/*/outbox/** -text -merge -whitespace
-agents/*/archive/** -text -merge -whitespace
 agents/*/dead_letter/** -text -merge -whitespace
 `

@@ -18,10 +18,7 @@ var dealings = []struct {
 	deal func(w *mailbox.Workspace, e mailbox.Entry) error
 }{
 	{"acknowledge", (*mailbox.Workspace).Acknowledge},
-	{"archive", func(w *mailbox.Workspace, e mailbox.Entry) error {
-		_, err := w.ArchiveEntry(e)
-		return err
-	}},
+	{"delete", (*mailbox.Workspace).Remove},
 	{"bury", func(w *mailbox.Workspace, e mailbox.Entry) error {
 		_, err := w.DeadLetter(e, mailbox.DeadLetterReason{Reason: "the command failed"})
 		return err

@@ -37,8 +37,8 @@ type EventKind string
 const (
 	// EventArrived reports a message that is in the box and was not reported before.
 	EventArrived EventKind = "new_message"
-	// EventArchived reports that a message is no longer in the box: it was acknowledged, archived,
-	// moved or replaced.
+	// EventArchived reports that a message is no longer in the box: it was acknowledged, moved or
+	// replaced.
 	EventArchived EventKind = "message_archived"
 	// EventError reports a file that is not a message, a folder that cannot be read, or a cursor or
 	// recovery that failed.

@@ -158,13 +158,18 @@ func parseRaw(out string) (found []entry, err error) {
 }
 
 // inMailbox says in which mailbox a file is, if it has the name of a message: directly in a folder of
-// it or, as in the branch that sync keeps, in a folder for a day.
+// it or, as in the branch that sync keeps, in a folder for a day. That branch also has archives outside
+// of inboxes.
 func inMailbox(file string) (e entry, ok bool) {
 	parts := strings.Split(file, "/")
 	base := parts[len(parts)-1]
-	for depth := 4; depth <= 5 && depth <= len(parts); depth++ {
+	for depth := 4; depth <= min(6, len(parts)); depth++ {
 		at := parts[len(parts)-depth:]
-		isBox := at[2] == inbox || at[2] == outbox || at[2] == archive || at[2] == deadLetters
+		box, below := at[2], at[3:]
+		if box == inbox && below[0] == archive && len(below) > 1 {
+			box, below = archive, below[1:]
+		}
+		isBox := len(below) <= 2 && (box == inbox || box == outbox || box == archive || box == deadLetters)
 		if at[0] != "agents" || !isBox || !schema.AgentName(at[1]).Valid() || !schema.IsMessageFile(base) {
 			continue
 		}
@@ -172,7 +177,7 @@ func inMailbox(file string) (e entry, ok bool) {
 		if workspace != "" {
 			workspace += "/"
 		}
-		return entry{path: file, workspace: workspace, agent: schema.AgentName(at[1]), box: at[2]}, true
+		return entry{path: file, workspace: workspace, agent: schema.AgentName(at[1]), box: box}, true
 	}
 	return entry{}, false
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 	"github.com/oacp-go/oacp/turn"
@@ -96,15 +98,12 @@ func TestMailboxConversation(t *testing.T) {
 		t.Errorf("answered %+v, want a threaded review_feedback", answer)
 	}
 
-	var done struct {
-		Already bool
-		Archive string `json:"archive_path"`
-	}
+	var done struct{ Already bool }
 	text = codex.call(t, "list_inbox", nil, &waiting)
 	wantText(t, "the list after the answer", text, "1 pending for codex", "[answered]")
-	codex.call(t, "acknowledge_message", arguments{"message_id": asked.MessageID, "archive": true}, &done)
-	if _, err := os.Stat(done.Archive); err != nil || done.Already {
-		t.Errorf("acknowledged %+v: %v, want the file in the archive", done, err)
+	codex.call(t, "acknowledge_message", arguments{"message_id": asked.MessageID}, &done)
+	if done.Already {
+		t.Error("the first acknowledgement says that it is the second")
 	}
 	codex.call(t, "acknowledge_message", arguments{"message_id": asked.MessageID}, &done)
 	if !done.Already {
@@ -307,7 +306,7 @@ func TestMailboxRefuses(t *testing.T) {
 		{"empty answer", "reply_message", arguments{"message_id": sent.MessageID, "body": ""}, []string{"invalid_message: ", "body"}},
 		{"mail of others", "acknowledge_message", arguments{"message_id": other.MessageID}, []string{"not_pending: ", "your own inbox"}},
 		{"nothing to acknowledge", "acknowledge_message", arguments{"message_id": "zzzz"}, []string{"not_found: "}},
-		{"archive as text", "acknowledge_message", arguments{"message_id": sent.MessageID, "archive": "yes"}, []string{"archive must be of type boolean, not string"}},
+		{"a limit as text", "show_thread", arguments{"message_id": sent.MessageID, "limit": "all"}, []string{"limit must be of type integer, not string"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			wantText(t, "the answer", codex.refuse(t, test.tool, test.args), test.wants...)
@@ -459,5 +458,40 @@ func TestValidateMessage(t *testing.T) {
 	wantText(t, "the report", text, "error: x.yaml:5:", "fix: did you mean P2?", "not valid")
 	if got.Valid || got.Errors == 0 || got.Diagnostics[0].Line != 5 || got.Diagnostics[0].Rule != "priority" {
 		t.Errorf("a bad priority: %+v, want an error at line 5", got)
+	}
+}
+
+// TestAnswersOnce lets two servers of one agent answer a message at the same time: one answer is sent.
+func TestAnswersOnce(t *testing.T) {
+	r := newRoom(t, "claude", "codex")
+	first, second := r.client(t, "codex"), r.client(t, "codex")
+	for range 10 {
+		var asked sentMessage
+		r.client(t, "claude").call(t, "send_message", arguments{"to": "codex", "type": "question", "subject": "Port?", "body": "x"}, &asked)
+		reply := arguments{"message_id": asked.MessageID, "body": "8080", "acknowledge": true}
+		texts := make(chan string, 2)
+		for _, c := range []*client{first, second} {
+			go func() {
+				answer, err := c.session.CallTool(t.Context(), &mcp.CallToolParams{Name: "reply_message", Arguments: reply})
+				if err != nil {
+					t.Error(err)
+					texts <- ""
+					return
+				}
+				text := answer.Content[0].(*mcp.TextContent).Text
+				if answer.IsError && !strings.HasPrefix(text, "already_answered: codex answered message "+asked.MessageID) {
+					t.Errorf("reply_message: %s", text)
+				}
+				texts <- text
+			}()
+		}
+		if a, b := <-texts, <-texts; strings.HasPrefix(a, "Sent: ") == strings.HasPrefix(b, "Sent: ") {
+			t.Errorf("the answers are %q and %q, want one that is sent", a, b)
+		}
+		reply["again"] = true
+		second.call(t, "reply_message", reply, nil)
+	}
+	if got, err := r.workspace.Inbox(t.Context(), "claude"); err != nil || len(got) != 20 {
+		t.Errorf("claude has %d messages (%v), want 20", len(got), err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/oacp-go/oacp/internal/modelstub"
+	"github.com/oacp-go/oacp/mailbox"
 	"github.com/oacp-go/oacp/schema"
 )
 
@@ -102,7 +103,7 @@ func (r *room) checkAcknowledged(t *testing.T, command *exec.Cmd, model *modelst
 	if err != nil {
 		t.Fatal(err)
 	}
-	if acknowledged := len(found) == 1; acknowledged != want || structured != want {
+	if acknowledged := found[0].Box == mailbox.Archive; acknowledged != want || structured != want {
 		t.Errorf("acknowledged: %t, want %t; the model got %q", acknowledged, want, results[0].Output)
 	}
 }

@@ -25,7 +25,7 @@ func (s *Server) addReadTools() {
 		"List your pending messages in the order to work on them: by priority, then requests, then the oldest.",
 		reads(), s.listInbox)
 	addTool(s, "read_message", "Read a message",
-		"Get a message in full, wherever it is: pending, sent, archived or dead letter.",
+		"Get a message in full, wherever it is: pending, sent, acknowledged or dead letter.",
 		reads(), s.readMessage)
 	addTool(s, "show_thread", "Show a conversation",
 		"List the conversation that a message belongs to, answers below what they answer, with the stage of each.",

@@ -13,6 +13,7 @@ import (
 	"github.com/oacp-go/oacp/mailbox/conversation"
 	"github.com/oacp-go/oacp/mailbox/project"
 	"github.com/oacp-go/oacp/schema"
+	"github.com/oacp-go/oacp/turn"
 	"github.com/oacp-go/oacp/validate"
 )
 
@@ -71,6 +72,7 @@ type replyMessageInput struct {
 	Priority    schema.Priority `json:"priority,omitempty" jsonschema:"By default that of the message."`
 	Final       bool            `json:"final,omitempty" jsonschema:"This is the whole answer, whatever its type. Without it, a notification does not answer a task or a review."`
 	Acknowledge bool            `json:"acknowledge,omitempty" jsonschema:"Then take the message out of your inbox. The answer is final."`
+	Again       bool            `json:"again,omitempty" jsonschema:"Send it even if you have answered the message before."`
 	telemetry
 }
 
@@ -136,7 +138,11 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 	draft.Subject = cmp.Or(in.Subject, draft.Subject)
 	draft.Priority = cmp.Or(in.Priority, draft.Priority)
 	waits := conversation.Conclude(&draft, original, in.Final, in.Acknowledge)
-	result, err := s.deliver(ctx, draft)
+	var result sentMessage
+	err = turn.SendOnce(ctx, s.workspace, original, &draft, in.Again, func() (err error) {
+		result, err = s.deliver(ctx, draft)
+		return err
+	})
 	if err != nil {
 		return sentMessage{}, "", err
 	}
@@ -144,7 +150,7 @@ func (s *Server) replyMessage(ctx context.Context, in replyMessageInput) (sentMe
 		result.Warnings = append(result.Warnings, fmt.Sprintf("a %s does not answer a %s", draft.Type, original.Type))
 	}
 	if in.Acknowledge {
-		if _, err := held.Acknowledge(s.workspace, false); err != nil {
+		if err := held.Acknowledge(s.workspace); err != nil {
 			return sentMessage{}, "", &failure.Error{
 				Code: "not_acknowledged",
 				Err:  fmt.Errorf("the answer %s is sent, but %s was not acknowledged: %w", result.MessageID, original.ID, err),
@@ -190,30 +196,21 @@ func sentText(r sentMessage) string {
 	return out.String()
 }
 
-type acknowledgeInput struct {
-	messageIDInput
-	Archive bool `json:"archive,omitempty" jsonschema:"Keep it in your archive."`
-}
-
 type acknowledged struct {
 	MessageID schema.ID `json:"message_id" jsonschema:"Id of the message."`
 	Already   bool      `json:"already,omitempty" jsonschema:"It was already gone from the inbox."`
-	Archived  string    `json:"archive_path,omitempty" jsonschema:"The file in the archive."`
 }
 
-func (s *Server) acknowledgeMessage(ctx context.Context, in acknowledgeInput) (acknowledged, string, error) {
+func (s *Server) acknowledgeMessage(ctx context.Context, in messageIDInput) (acknowledged, string, error) {
 	held, err := conversation.FindCopy(ctx, s.workspace, in.MessageID, s.agent)
 	if err != nil {
 		return acknowledged{}, "", err
 	}
-	path, err := held.Acknowledge(s.workspace, in.Archive)
-	result := acknowledged{MessageID: cut(held.ID, idTokens), Already: held.Gone, Archived: cut(path, frameTokens)}
+	err = held.Acknowledge(s.workspace)
+	result := acknowledged{MessageID: cut(held.ID, idTokens), Already: held.Gone}
 	text := fmt.Sprintf("Acknowledged: %s", result.MessageID)
-	switch {
-	case result.Already:
+	if result.Already {
 		text += " was already gone from the inbox"
-	case result.Archived != "":
-		text += ", kept at " + result.Archived
 	}
 	return result, text + ".", err
 }

@@ -157,20 +157,21 @@ func hintFor(err error, code string) string {
 		return "there are " + known
 	}
 	return map[string]string{
-		"copy_gone":       "someone removed its copy: if the agent does not have the message, send it again to that agent alone",
-		"queued":          "do not send it again: the next message that anyone sends, or oacp doctor --fix, delivers it",
-		"not_durable":     "it is sent: do not send it again",
-		"not_found":       "list_inbox shows the ids of the pending messages",
-		"duplicate_id":    "the id covers type, sender, receiver and content: change the content and call again",
-		"ambiguous":       "give more of the id",
-		"short_id":        "give the full id, as list_inbox shows it",
-		"not_recipient":   "you can reply to what was sent to you: use send_message with in_reply_to",
-		"not_pending":     "only a message in your own inbox can be acknowledged: list_inbox shows them",
-		"invalid_message": "nothing was sent: correct the message and call again",
-		"timeout":         "the call may have been carried out: check before you repeat it",
-		"cancelled":       "the call may have been carried out: check before you repeat it",
-		"permission":      "a person has to give access to this path",
-		"read_only":       "a person has to give access to this path",
+		"already_answered": "another session of yours may have answered: read_message shows the answer; with again, this one is sent too",
+		"copy_gone":        "someone removed its copy: if the agent does not have the message, send it again to that agent alone",
+		"queued":           "do not send it again: the next message that anyone sends, or oacp doctor --fix, delivers it",
+		"not_durable":      "it is sent: do not send it again",
+		"not_found":        "list_inbox shows the ids of the pending messages",
+		"duplicate_id":     "the id covers type, sender, receiver and content: change the content and call again",
+		"ambiguous":        "give more of the id",
+		"short_id":         "give the full id, as list_inbox shows it",
+		"not_recipient":    "you can reply to what was sent to you: use send_message with in_reply_to",
+		"not_pending":      "only a message in your own inbox can be acknowledged: list_inbox shows them",
+		"invalid_message":  "nothing was sent: correct the message and call again",
+		"timeout":          "the call may have been carried out: check before you repeat it",
+		"cancelled":        "the call may have been carried out: check before you repeat it",
+		"permission":       "a person has to give access to this path",
+		"read_only":        "a person has to give access to this path",
 	}[code]
 }
 

@@ -190,7 +190,7 @@ func TestResultsFitTheirSchemas(t *testing.T) {
 		{"validate_message", arguments{"yaml": "id: 1"}},
 		{"validate_message", arguments{"yaml": ""}},
 		{"reply_message", arguments{"message_id": asked.ID, "body": "done"}},
-		{"acknowledge_message", arguments{"message_id": asked.ID, "archive": true}},
+		{"acknowledge_message", arguments{"message_id": asked.ID}},
 		{"acknowledge_message", arguments{"message_id": asked.ID}},
 		{"list_inbox", nil},
 	} {

@@ -1,0 +1,87 @@
+package turn
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oacp-go/oacp/internal/durable"
+	"github.com/oacp-go/oacp/mailbox"
+	"github.com/oacp-go/oacp/mailbox/conversation"
+	"github.com/oacp-go/oacp/schema"
+)
+
+// AnsweredError says that an agent has answered a request before.
+type AnsweredError struct {
+	Request, Answer *schema.Message
+	// Pending says that the request is still in the inbox of the agent.
+	Pending bool
+}
+
+// Error names the agent, the request and the answer.
+func (e *AnsweredError) Error() string {
+	return fmt.Sprintf("%s answered message %s at %s with %s", e.Answer.From, e.Request.ID, e.Answer.CreatedAt, e.Answer.ID)
+}
+
+// SendOnce calls send, which sends a reply to the request. If the reply answers the request, and its
+// sender has answered it before, SendOnce returns an *AnsweredError instead, unless again is true. Of
+// several processes that answer a request at the same time, one succeeds. A restored request is asked
+// anew: an answer from before a restore does not count.
+func SendOnce(ctx context.Context, w *mailbox.Workspace, request, reply *schema.Message, again bool, send func() error) (err error) {
+	if again || !reply.Answers(request) {
+		return send()
+	}
+	if err := w.MakeStateFolder(turnsFolder); err != nil {
+		return err
+	}
+	dir, err := durable.OpenDir(w.Root(), w.Dir(), turnsFolder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	lock := dir.NewLock(string(reply.From) + ".reply.lock")
+	const retry = 5 * time.Millisecond
+	if _, err := lock.TryLockContext(ctx, retry); err != nil {
+		return fmt.Errorf("locking %s: %w", lock.Path(), err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	answer, err := answerOf(ctx, w, request, reply.From)
+	if err != nil {
+		return err
+	}
+	if answer != nil {
+		_, err := w.Pending(ctx, string(request.ID), reply.From)
+		return &AnsweredError{request, answer, err == nil}
+	}
+	return send()
+}
+
+// answerOf returns the last answer of the agent to a request, or nil if there is none since the request
+// was last restored.
+func answerOf(ctx context.Context, w *mailbox.Workspace, request *schema.Message, agent schema.AgentName) (*schema.Message, error) {
+	sent, err := conversation.Responses(ctx, w, agent, []mailbox.Entry{{Message: request}})
+	last := sent[request.ID]
+	if err != nil || !last.Answers {
+		return nil, err
+	}
+	k, err := KeyOf(request)
+	if err != nil {
+		return nil, err
+	}
+	h, err := readHistory(w, agent)
+	if err != nil {
+		return nil, err
+	}
+	if rec := h.records[k]; rec != nil && !rec.Revived.IsZero() {
+		id, err := schema.NewID(rec.Revived, agent, schema.Notification, schema.ShortRand, rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		if schema.CompareAge(last.Message, &schema.Message{ID: id, CreatedAt: schema.NewTimestamp(rec.Revived)}) < 0 {
+			return nil, nil
+		}
+	}
+	return last.Message, nil
+}
