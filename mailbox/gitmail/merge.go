@@ -555,7 +555,7 @@ func (e *exchange) mergeCopy(m *merge, c replica.Copy, files *replica.Files) err
 	}
 	result := replica.Join(replica.Here(said, base.state), remote)
 	reason = cmp.Or(reason, base.reason)
-	if result != tip.state || len(tip.paths) > 1+min(len(tip.reason), 1) {
+	if result != tip.state || tip.implied || len(tip.paths) > 1+min(len(tip.reason), 1) {
 		if err := e.editCopy(m, c, here, tip, object, reason, result, result != remote); err != nil {
 			return err
 		}

@@ -60,6 +60,8 @@ type held struct {
 	object, reason string
 	// paths are the files.
 	paths []string
+	// implied says that no file has the state, in a tree of an earlier version.
+	implied bool
 }
 
 // boxesOf are the folders in which a tree has messages of a stage.
@@ -116,7 +118,7 @@ func (v *view) look(c replica.Copy) (h held, err error) {
 		if sent, err := v.entry(treePath(replica.Sender(c.Name), mailbox.Outbox, c.Name)); err != nil {
 			return h, err
 		} else if sent.isFile() {
-			h.state, h.object = replica.State{Stage: replica.Handled}, sent.object
+			h.state, h.object, h.implied = replica.State{Stage: replica.Handled}, sent.object, true
 		}
 	}
 	return h, nil
