@@ -196,6 +196,7 @@ func runRun(c *cli.Context, o runOptions, s *command.Streams) error {
 		if err := o.override(c, &settings); err != nil {
 			return err
 		}
+		claimsByDefault(c.Context, w, &settings, synchronizer != nil, o.once)
 		if settings.Claim != "" && synchronizer == nil { // other machines must see claims and answers
 			if synchronizer, err = command.UsualSync(c.Context, s, w); err != nil {
 				return err
