@@ -113,7 +113,7 @@ func (o *pruneOptions) run(ctx context.Context, s *command.Streams) error {
 			if err != nil {
 				return err
 			}
-			question := "remove " + spelling.Count(counted.Messages, "message") + " and " + spelling.Count(counted.Copies, "outbox copy") + " here"
+			question := "remove " + spelling.Count(counted.Messages, "message") + " and " + spelling.Count(counted.Copies, "outbox file") + " here"
 			if repository != nil {
 				question += ", and what is as old from the branch"
 			}
@@ -145,7 +145,7 @@ func (o *pruneOptions) print(s *command.Streams, answer pruneAnswer, shared bool
 	if o.dryRun {
 		verb = "would remove"
 	}
-	text := fmt.Sprintf("%s: %s, %s", verb, spelling.Count(answer.Messages, "message"), spelling.Count(answer.Copies, "outbox copy"))
+	text := fmt.Sprintf("%s: %s, %s", verb, spelling.Count(answer.Messages, "message"), spelling.Count(answer.Copies, "outbox file"))
 	if shared {
 		text += "; from the branch: " + spelling.Count(answer.Branch, "message")
 	}

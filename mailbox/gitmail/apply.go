@@ -101,11 +101,14 @@ func (e *exchange) addAgents(m *merge) error {
 	return e.write(func() error { return durable.ReplaceFile(e.r.w.Root(), e.r.w.Dir(), markerName, data, 0o644) })
 }
 
-// removeAgent moves the folder of an agent that was removed out of the way. Nothing is deleted.
+// removeAgent moves the folder of an agent that was removed out of the way, if there is one: what it sent may have made
+// it again. Nothing is deleted.
 func (e *exchange) removeAgent(agent schema.AgentName) error {
-	e.result.Changes = append(e.result.Changes, Change{Direction: In, Kind: RemovedAgent, Agent: agent})
-	if e.o.RemoveAgent == agent {
-		e.result.Changes = e.result.Changes[:len(e.result.Changes)-1] // it goes out
+	if !e.r.w.Knows(agent) {
+		return nil
+	}
+	if _, err := e.r.w.Root().Lstat(boxPath(agent, mailbox.Inbox)); err == nil && e.o.RemoveAgent != agent {
+		e.result.Changes = append(e.result.Changes, Change{Direction: In, Kind: RemovedAgent, Agent: agent})
 	}
 	return e.write(func() error {
 		_, err := SetAside(e.r.w, agent, e.now)

@@ -213,7 +213,7 @@ func (e *exchange) mergePresence(m *merge, agent schema.AgentName) (removed bool
 	if err != nil {
 		return false, err
 	}
-	if removed = result.Stage == replica.Handled; removed && e.r.w.Knows(agent) {
+	if removed = result.Stage == replica.Handled; removed {
 		m.removed = append(m.removed, agent)
 	}
 	if result.Stage == replica.Pending && !e.r.w.Knows(agent) {
