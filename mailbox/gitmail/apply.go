@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -117,16 +116,26 @@ func (e *exchange) removeAgent(agent schema.AgentName) error {
 }
 
 // SetAside moves the folder of an agent to state/removed, and returns the new path.
-func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (string, error) {
+func SetAside(w *mailbox.Workspace, agent schema.AgentName, now time.Time) (path string, err error) {
 	const removed = "state/removed"
 	if err := w.MakeStateFolder(removed); err != nil {
 		return "", err
 	}
-	name := removed + "/" + string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
-	if err := w.Root().Rename("agents/"+string(agent), name); err != nil {
+	from, err := durable.OpenDir(w.Root(), w.Dir(), "agents")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	to, err := durable.OpenDir(w.Root(), w.Dir(), removed)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	name := string(agent) + "-" + now.UTC().Format("20060102T150405.000000000Z")
+	if err := from.Publish(string(agent), to, name); err != nil {
 		return "", fmt.Errorf("removing agent %s: %w", agent, err)
 	}
-	return filepath.Join(w.Dir(), name), nil
+	return to.Path(name), errors.Join(to.Sync(), from.Sync())
 }
 
 // write calls the function, but not in a dry run.

@@ -3,7 +3,6 @@ package gitmail
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -392,108 +391,6 @@ func (e *exchange) withoutWaiting(ctx context.Context, commit string) (string, e
 		back.remove = append(back.remove, treePath(replica.Sender(name), "outbox", name))
 	}
 	return e.r.importCommits(ctx, commit, e.now, []*edit{back})
-}
-
-// The cache spares listing boxes and reading trees. Without it, a sync does both.
-const cacheName = stateFolder + "/cache.json"
-
-type cache struct {
-	// Base is the base with which the folders are in step, by their times in nanoseconds, and Refs the refs of
-	// the remote with which the base is.
-	Base  string           `json:"base"`
-	Refs  string           `json:"refs"`
-	Boxes map[string]int64 `json:"folders"`
-	// Unfolded is when machines' refs were first seen beside the branch.
-	Unfolded time.Time `json:"unfolded,omitzero"`
-}
-
-func (r *Repository) readCache() (c cache) {
-	const mostBytes = 16 << 20
-	data, err := durable.ReadFile(r.w.Root(), r.w.Dir(), cacheName, mostBytes)
-	if err != nil || json.Unmarshal(data, &c) != nil {
-		return cache{}
-	}
-	return c
-}
-
-// refsKey returns a text of what the remote has.
-func (e *exchange) refsKey() string {
-	key := e.there
-	for _, ref := range slices.Sorted(maps.Keys(e.machines)) {
-		key += " " + ref + " " + e.machines[ref]
-	}
-	return key
-}
-
-// nothingNew reports whether neither the workspace nor the remote changed since the last sync.
-func (e *exchange) nothingNew() bool {
-	c := e.cache
-	if c.Base == "" || c.Base != e.baseID || c.Refs != e.refsKey() || e.o.Prune != nil || e.o.RemoveAgent != "" ||
-		!c.Unfolded.IsZero() && e.now.Sub(c.Unfolded) > foldAfter {
-		return false
-	}
-	agents, err := e.r.w.Agents()
-	e.base = &view{commit: e.baseID}
-	return err == nil && len(agents) > 0 && !slices.ContainsFunc(agents, func(agent schema.AgentName) bool {
-		return !e.inStep(&merge{seen: make(map[string]int64)}, agent)
-	}) && e.r.hasMarker() && c.Boxes["agents"] == int64(len(agents))
-}
-
-// isShallow reports whether the beginning of the history is missing here, because the workspace joined later.
-func (r *Repository) isShallow() bool {
-	_, err := r.w.Root().Lstat(gitName + "/shallow")
-	return err == nil
-}
-
-// hasMarker reports whether the workspace has its description.
-func (r *Repository) hasMarker() bool {
-	_, err := r.w.Root().Lstat(markerName)
-	return err == nil
-}
-
-// keep writes the cache, if it changes.
-func (e *exchange) keep(m *merge) error {
-	after := cache{Base: e.baseID, Refs: e.refsKey(), Boxes: m.seen}
-	if agents, err := e.r.w.Agents(); err == nil {
-		after.Boxes["agents"] = int64(len(agents))
-	}
-	if len(e.waiting)+len(e.unsent) > 0 {
-		after.Refs = ""
-	}
-	if len(e.machines) > 0 {
-		if after.Unfolded = e.cache.Unfolded; after.Unfolded.IsZero() {
-			after.Unfolded = e.now
-		}
-	}
-	if e.cache.Base == after.Base && e.cache.Refs == after.Refs && maps.Equal(e.cache.Boxes, after.Boxes) {
-		return nil
-	}
-	e.cache = after
-	data, err := json.Marshal(after)
-	if err != nil {
-		return err
-	}
-	return durable.ReplaceFile(e.r.w.Root(), e.r.w.Dir(), cacheName, data, 0o644)
-}
-
-// collectGarbage packs the repository if git finds that worth while, and removes what fast-import left behind. The
-// caller holds the lock.
-func (r *Repository) collectGarbage(ctx context.Context) error {
-	const longest = 2 * time.Minute // others wait that long
-	root, dir := r.w.Root(), r.w.Dir()
-	names, err := durable.ListFolder(root, dir, gitName)
-	for _, name := range names {
-		if strings.HasPrefix(name, "fast_import_crash_") {
-			err = errors.Join(err, root.Remove(gitName+"/"+name))
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	g := *r.git
-	g.Config = append(slices.Clone(g.Config), "gc.auto=6700", "gc.autoDetach=false")
-	// An unreachable object is a commit that lost a race.
-	_, gcErr := g.Run(ctx, "gc", "--auto", "--quiet", "--prune=1.hour.ago")
-	return errors.Join(err, gcErr)
 }
 
 // gitError returns the error of git, if it is one.
