@@ -51,7 +51,7 @@ func newPruneCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "prune",
 		Category:  command.CategoryWorkspace,
-		Usage:     "remove old mail that was handled",
+		Usage:     "remove old mail",
 		ArgsUsage: "[PROJECT] [--older-than 30d]",
 		Description: `prune removes messages that were handled or given up and are older than --older-than,
 and the copies in outboxes that nobody has pending. Pending messages stay, whatever
@@ -162,6 +162,7 @@ func newRemoveAgentCommand(s *command.Streams) *cli.Command {
 	var o removeAgentOptions
 	return &cli.Command{
 		Name:      "remove-agent",
+		Hidden:    true, // add-agent and sync name it
 		Category:  command.CategoryWorkspace,
 		Usage:     "remove an agent's mailbox",
 		ArgsUsage: "[PROJECT] NAME",

@@ -42,7 +42,7 @@ func newRunCommand(s *command.Streams) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
 		Category:  command.CategoryTurns,
-		Usage:     "run an agent for each message",
+		Usage:     "run an agent per message",
 		ArgsUsage: "[PROJECT] [--agent AGENT] [-- COMMAND…]",
 		Description: `run starts the command once for each message, in processing order. One such start is
 a turn. The command reads the message from standard input; OACP_MESSAGE_ID, OACP_MESSAGE_FROM,
